@@ -42,7 +42,8 @@ from spmd_core.experiment.plan.configs import MAX_CONFIG_BYTES, Config, read_con
 from spmd_core.experiment.plan.fields import NAMES, PLAN_FIELDS
 from spmd_core.experiment.plan.flags import OPTIONAL_FLAGS, WITHOUT_RINGS, link_refusal
 from spmd_core.experiment.plan.meshes import AXES, DATA_AXES
-from spmd_core.experiment.plan.model_size import VARIABLE, ModelSize
+from spmd_core.experiment.plan.model_rules import VARIABLE
+from spmd_core.experiment.plan.model_size import ModelSize
 from spmd_core.experiment.plan.models import get_model
 from spmd_core.experiment.plan.plan import Plan
 from spmd_core.experiment.plan.presets import PRESETS

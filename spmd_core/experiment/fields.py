@@ -152,8 +152,10 @@ class Integer(Field):
     high: int = 0
     placeholder: str = ""
 
-    def take(self, name: str, value: Any) -> int:
+    def take(self, name: str, value: Any) -> int | None:
         """RequestError unless the value is an integer within the bounds."""
+        if value is None and self.value is None:
+            return None
         is_integer = isinstance(value, int) and not isinstance(value, bool)
         if not is_integer or not self.low <= value <= self.high:
             rule = f"is not a whole number from {self.low} to {self.high}"

@@ -75,7 +75,7 @@ def draw_option(keyed: Keyed, name: str, option: Field, now: Any) -> Any:
         return st.selectbox(label, offered, key=key, format_func=option.title, help=help_)
     if isinstance(option, Integer):
         key = keyed(name, (now or None) if option.placeholder else now)
-        step, usual = (128, plain(option.placeholder)) if option.placeholder else (1, None)
+        usual, step = plain(option.placeholder) or None, 128 if option.high > 128 else 1
         number = st.number_input(
             label, None, None, None, step, key=key, help=help_, placeholder=usual
         )

@@ -54,6 +54,34 @@ VARIANTS = {
         "router_bias": True,
     },
     "shared": {"layers": 1, "experts": 4, "experts_per_token": 2, "shared_mlp": 32},
+    # the dense layer first, two groups of which one is chosen, queries with and without a rank
+    "deepseek_v3": {
+        "layers": 3,
+        "kv_heads": 4,
+        "head_dim": 24,
+        "rope_dim": 8,
+        "value_dim": 16,
+        "q_rank": 48,
+        "kv_rank": 32,
+        "experts": 4,
+        "experts_per_token": 2,
+        "shared_mlp": 32,
+        "dense_layers": 2,
+        "dense_mlp": 160,
+        "routing": "sigmoid",
+        "score_bias": True,
+        "expert_groups": 2,
+        "groups_per_token": 1,
+        "routed_scale": 2.5,
+    },
+    "latent": {
+        "layers": 2,
+        "kv_heads": 4,
+        "head_dim": 24,
+        "rope_dim": 8,
+        "value_dim": 16,
+        "kv_rank": 32,
+    },
     "biases": {"layers": 2, "mlp_bias": True, "out_bias": True, "attention_cap": 5.0},
 }
 
@@ -137,16 +165,21 @@ def silu(x, times=1.0):
 def expected(size, config, parameters, tokens):
     """Logits, one step of the definition after the other."""
     p = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), parameters)
-    scanned = config.layers // len(config.windows)
-    layers = [{k: v[i] for k, v in part.items()} for i in range(scanned) for part in p["blocks"]]
+    scanned = (config.layers - config.dense_layers) // len(config.windows)
+    layers = [
+        {k: v[i] for k, v in d.items()}
+        for d in p.get("dense", [])
+        for i in range(size.dense_layers)
+    ]
+    layers += [{k: v[i] for k, v in part.items()} for i in range(scanned) for part in p["blocks"]]
     layers += p.get("tail", [])
     assert len(layers) == size.layers
     x = p["embedding"][tokens]
     for w, window in zip(layers, size.layer_windows, strict=True):
         x = x + post(w, attention(size, w, rms(x, w["attention_norm"]), window), "attention")
         y = rms(x, w["mlp_norm"])
-        added = experts(size, w, y) if size.experts > 1 else mlp(size, w, y)
-        if size.shared_mlp:
+        added = experts(size, w, y) if "router" in w else mlp(size, w, y)
+        if "shared_up" in w:
             added = added + (silu(y @ w["shared_gate"]) * (y @ w["shared_up"])) @ w["shared_down"]
         x = x + post(w, added, "mlp")
     logits = rms(x, p["final_norm"]) @ (p["embedding"].T if size.tied else p["logits"])
@@ -158,14 +191,30 @@ def post(w, x, name):
     return x if scale is None else rms(x, scale)
 
 
-def attention(size, w, x, window):
+def latent(size, w, x):
+    """Queries, keys and values by narrow projections; one key with positions for all heads."""
+    narrow = rms(x @ w["query_down"], w["query_rank_norm"]) if size.q_rank else x
+    q = np.einsum("bse,ehd->bshd", narrow, w["query"])
+    down = x @ w["kv_down"]
+    both = rms(down[..., : size.kv_rank], w["kv_rank_norm"])
+    both = np.einsum("bse,ehd->bshd", both, w["kv_up"])
+    shared = np.repeat(turned(down[:, :, None, size.kv_rank :]), size.heads, 2)
+    q = np.concatenate([q[..., : size.nope_dim], turned(q[..., size.nope_dim :])], -1)
+    return q, np.concatenate([both[..., : size.nope_dim], shared], -1), both[..., size.nope_dim :]
+
+
+def projected(size, w, x):
     q, k, v = (
         np.einsum("bse,ehd->bshd", x, w[name]) + w.get(f"{name}_bias", 0)
         for name in ("query", "key", "value")
     )
     if size.qk_norm:
         q, k = rms(q, w["query_norm"]), rms(k, w["key_norm"])
-    q, k = turned(q), turned(k)
+    return turned(q), turned(k), v
+
+
+def attention(size, w, x, window):
+    q, k, v = (latent if size.kv_rank else projected)(size, w, x)
     k, v = (np.repeat(each, size.heads // size.kv_heads, 2) for each in (k, v))
     scores = np.einsum("bqhd,bkhd->bhqk", q, k)
     if size.attention_cap:
@@ -194,10 +243,16 @@ def mlp(size, w, x, expert: Any = ...):
 
 
 def experts(size, w, x):
-    scores = softmax(x @ w["router"] + w.get("router_bias", 0))
-    chosen = np.argsort(-scores, -1)[..., : size.experts_per_token]
+    routes = x @ w["router"] + w.get("router_bias", 0)
+    scores = 1 / (1 + np.exp(-routes)) if size.routing == "sigmoid" else softmax(routes)
+    ranked = scores + w.get("score_bias", 0)
+    groups = ranked.reshape(*ranked.shape[:-1], size.expert_groups, -1)
+    best = np.sort(groups, -1)[..., -2:].sum(-1)
+    worse = np.argsort(-best, -1)[..., size.groups_per_token :]
+    np.put_along_axis(groups, worse[..., None], -1e30, axis=-2)
+    chosen = np.argsort(-groups.reshape(ranked.shape), -1)[..., : size.experts_per_token]
     best = np.take_along_axis(scores, chosen, -1)
-    shares = best / best.sum(-1, keepdims=True)
+    shares = best / best.sum(-1, keepdims=True) * size.routed_scale
     total = np.zeros_like(x)
     for expert in range(size.experts):
         share = np.where(chosen == expert, shares, 0).sum(-1, keepdims=True)

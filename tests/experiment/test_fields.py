@@ -11,6 +11,7 @@ from spmd_core.commands.predict_arguments import HELD, flags_of, given_fields
 from spmd_core.experiment import (
     PLAN_FIELDS,
     Choice,
+    Integer,
     Number,
     Switch,
     Words,
@@ -31,6 +32,8 @@ def values(row):
         return [True]
     if isinstance(row, Choice):
         return [value for word in row.choices if (value := row.decode(row.name, word)) != row.value]
+    if isinstance(row, Integer):
+        return [row.low, row.high]
     if isinstance(row, Words):
         return [row.known[:1], row.known[1:3]] if row.known else [("xla_a=1", "xla_b=2")]
     return [1.5, 2.0] if isinstance(row, Number) else [256, (512, 256, 128), (128, 512, 256)]

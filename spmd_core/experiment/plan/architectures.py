@@ -23,7 +23,8 @@ class Architecture:
     """`usual`: values of fields that a file leaves out, as in the configuration classes of
     transformers 4.57; `traits`: fields of a ModelSize; `window`: the layers that have one: "all",
     those "above" max_window_layers, or all but every so-many-th; `experts`: the fields of their
-    number and width; `reads`: fields that would be refused of another architecture.
+    number and width; `reads`: fields that would be refused of another architecture; `stored`: the
+    methods by which its published weights are quantized, which training does not see.
     """
 
     usual: Mapping[str, Any]
@@ -31,12 +32,26 @@ class Architecture:
     window: str | int = ""
     experts: tuple[str, str] | None = None
     reads: tuple[str, ...] = ()
+    stored: tuple[str, ...] = ()
 
 
 _EXPERTS = ("num_local_experts", "num_experts", "num_experts_per_tok")
 _POST_NORMS = {"post_norms": True}
 _GEMMA_HEADS = {"head_dim": 256, "tie_word_embeddings": True, "hidden_activation": "gelu"}
 _BIASES = {"qkv_bias": True, "out_bias": True, "mlp_bias": True, "router_bias": True}
+_LATENT = ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
+_FIRST = ("first_k_dense_replace", "n_routed_experts", "n_shared_experts")
+# as the configuration class of transformers has them, but for what MaxText has another default of
+_DEEPSEEK = Architecture(
+    _sizes(7168, 18432, 61, 128, 128, 129280)
+    | dict(zip(_LATENT, (1536, 512, 128, 64, 128), strict=True))
+    | dict(zip(_FIRST, (3, 256, 1), strict=True))
+    | {"moe_intermediate_size": 2048, "num_experts_per_tok": 8, "n_group": 8, "topk_group": 4}
+    | {"routed_scaling_factor": 2.5, "scoring_func": "sigmoid", "topk_method": "noaux_tc"},
+    experts=("n_routed_experts", "moe_intermediate_size"),
+    reads=(*_LATENT, *_FIRST, "num_nextn_predict_layers", "num_experts", *_EXPERTS),
+    stored=("fp8",),
+)
 
 ARCHITECTURES: Mapping[str, Architecture] = {
     "llama": Architecture(
@@ -97,14 +112,19 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         2,
         ("num_local_experts", "intermediate_size"),
         ("attention_bias", *_EXPERTS),
+        ("mxfp4",),
     ),
+    "deepseek_v3": _DEEPSEEK,
+    "kimi_k2": _DEEPSEEK,
     "phi3": Architecture(_sizes(3072, 8192, 32, 32, None, 32064), window="all"),
 }
 
 # fields of transformers that change a model, and what they mean; refused where they are not read
 NOT_MODELED: Mapping[str, str] = {
-    "kv_lora_rank": "latent attention",
-    "q_lora_rank": "latent attention",
+    "index_topk": "attention to the keys that an indexer chooses",
+    "hybrid_layer_pattern": "heads of other sizes in layers with a window",
+    "kv_lora_rank": "latent attention of another architecture",
+    "q_lora_rank": "latent attention of another architecture",
     "quantization_config": "quantization",
     "quantization": "quantization",
     "num_local_experts": "a mixture of experts of another architecture",
@@ -114,7 +134,8 @@ NOT_MODELED: Mapping[str, str] = {
     "shared_expert_intermediate_size": "shared experts beside those of this architecture",
     "first_k_dense_replace": "layers with experts among layers without",
     "mlp_only_layers": "layers without experts among layers with",
-    "num_nextn_predict_layers": "the prediction of several tokens",
+    "num_nextn_predict_layers": "the prediction of several tokens of another architecture",
+    "mtp_num_hidden_layers": "the prediction of several tokens of another architecture",
     "linear_num_value_heads": "linear attention",
     "mamba_d_state": "a state space model",
     "ssm_state_size": "a state space model",
@@ -133,7 +154,10 @@ NOT_MODELED: Mapping[str, str] = {
 }
 # how the names of models begin that the decoder does not have, and what they have instead
 LACKING: Mapping[str, str] = {
-    **dict.fromkeys(("deepseekv", "deepseekr1", "kimi", "minicpm3"), "latent attention"),
+    **dict.fromkeys(("deepseekv32", "deepseekv4", "glm5"), "attention to chosen keys"),
+    **dict.fromkeys(("deepseekv2", "minicpm3"), "latent attention of another architecture"),
+    **dict.fromkeys(("qwen35", "kimilinear"), "linear attention"),
+    **dict.fromkeys(("gemma4", "mimov2"), "heads of other sizes in layers with a window"),
     **dict.fromkeys(("mamba", "jamba", "falconh", "nemotronh"), "a state space model"),
     **dict.fromkeys(("qwen3next", "minimax"), "linear attention"),
     **dict.fromkeys(("t5", "flant5", "bart", "whisper"), "an encoder beside the decoder"),
@@ -142,12 +166,22 @@ LACKING: Mapping[str, str] = {
     "gemma3n": "embeddings for each layer",
     "bert": "attention to later tokens",
 }
-ONE = ("decoder_sparse_step", "global_parameter_scale", "interleave_moe_layer_step")
+ONE = (
+    "decoder_sparse_step",
+    "global_parameter_scale",
+    "interleave_moe_layer_step",
+    "moe_layer_freq",
+)
 
 MAXTEXT_BLOCKS: Mapping[str, str] = {
     "llama2": "llama",
     "default": "llama",
-    **{name: name for name in ARCHITECTURES if name not in ("llama", "phi3")},
+    "deepseek": "deepseek_v3",
+    **{
+        name: name
+        for name in ARCHITECTURES
+        if name not in ("llama", "phi3", "deepseek_v3", "kimi_k2")
+    },
 }
 MAXTEXT_NAMES: Mapping[str, str] = {
     "hidden_size": "base_emb_dim",
@@ -157,6 +191,14 @@ MAXTEXT_NAMES: Mapping[str, str] = {
     "num_attention_heads": "base_num_query_heads",
     "num_key_value_heads": "base_num_kv_heads",
     "num_local_experts": "num_experts",
+    "n_routed_experts": "num_experts",
+    "n_shared_experts": "shared_experts",
+    "first_k_dense_replace": "first_num_dense_layers",
+    "n_group": "n_routing_groups",
+    "topk_group": "topk_routing_group",
+    "scoring_func": "routed_score_func",
+    "topk_method": "routed_bias",
+    "num_nextn_predict_layers": "mtp_num_layers",
     "tie_word_embeddings": "logits_via_embedding",
     "hidden_act": "mlp_activations",
     "hidden_activation": "mlp_activations",
@@ -165,7 +207,23 @@ MAXTEXT_NAMES: Mapping[str, str] = {
     "final_logit_softcapping": "final_logits_soft_cap",
 }
 NOT_MODELED_BY_MAXTEXT: Mapping[str, str] = {
-    "quantization": "quantization",
-    "first_num_dense_layers": "layers without experts among layers with",
-    "mtp_num_layers": "the prediction of several tokens",
+    "quantization": "quantization, which is a field of a plan",
+    "first_num_dense_layers": "layers without experts of another architecture",
+    "mtp_num_layers": "the prediction of several tokens of another architecture",
+    "shared_experts": "shared experts beside those of this architecture",
+    "use_indexer": "attention to the keys that an indexer chooses",
+    "index_topk": "attention to the keys that an indexer chooses",
+}
+# values of base.yml of MaxText, for what a yml of a model leaves out
+MAXTEXT_USUAL: Mapping[str, Any] = {
+    "head_dim": 128,
+    "tie_word_embeddings": False,
+    "q_lora_rank": 0,
+    "first_k_dense_replace": 0,
+    "n_shared_experts": 0,
+    "n_group": 1,
+    "topk_group": 1,
+    "scoring_func": "",
+    "topk_method": False,
+    "routed_scaling_factor": 1.0,
 }

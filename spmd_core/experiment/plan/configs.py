@@ -2,6 +2,7 @@
 yml. A field that changes the model is read, or refused by its name; the rest is listed.
 """
 
+import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,12 +14,14 @@ from spmd_core.experiment.plan.architectures import (
     ARCHITECTURES,
     MAXTEXT_BLOCKS,
     MAXTEXT_NAMES,
+    MAXTEXT_USUAL,
     NOT_MODELED,
     NOT_MODELED_BY_MAXTEXT,
     ONE,
     Architecture,
 )
-from spmd_core.experiment.plan.model_size import MAX_LAYERS, MOST, ModelSize
+from spmd_core.experiment.plan.model_rules import MAX_LAYERS, MOST
+from spmd_core.experiment.plan.model_size import ModelSize
 from spmd_core.experiment.plan.models import own_model
 
 Values = Mapping[str, Any]  # of fields, by name
@@ -52,6 +55,11 @@ class _Fields:
         self.usual: Values = {}
         self.read: set[str] = set()
 
+    @property
+    def labels(self) -> Values:
+        """The file's own names and values."""
+        return self._values
+
     def label(self, name: str) -> str:
         """The file's own name of a field."""
         return self._names.get(name, name)
@@ -61,7 +69,9 @@ class _Fields:
         self.read.add(label := self.label(name))
         return self._values.get(label, self.usual.get(name))
 
-    def size(self, name: str, otherwise: int | None = None, most: int = MOST) -> int:
+    def size(
+        self, name: str, otherwise: int | None = None, most: int = MOST, least: int = 1
+    ) -> int:
         """A size; RequestError where it is none, or left out without another to take."""
         given = self.get(name)
         value = otherwise if given is None else given
@@ -69,11 +79,11 @@ class _Fields:
             raise refuse(
                 f"config without {self.label(name)}", "is incomplete", f"add {self.label(name)!r}"
             )
-        if type(value) is not int or not 1 <= value <= most:
+        if type(value) is not int or not least <= value <= most:
             raise refuse(
                 f"{self.label(name)}={shorten(value)}",
                 "is not a size",
-                f"use a whole number from 1 to {most:,}",
+                f"use a whole number from {least} to {most:,}",
             )
         return value
 
@@ -135,7 +145,7 @@ def _of_transformers(values: Values) -> Config:
     name = str(named).removesuffix("_text")
     kind = ARCHITECTURES.get(name)
     reads = kind.reads if kind else ()
-    if name == "gpt_oss" and _method(values) == "mxfp4":  # as experts are stored, not trained
+    if kind and _method(values) in kind.stored:  # as weights are stored, not trained
         reads += ("quantization_config",)
     _refuse_what_is_not_modeled(values, NOT_MODELED, reads)
     if named is None:
@@ -144,7 +154,7 @@ def _of_transformers(values: Values) -> Config:
         raise refuse(
             f"model_type {shorten(named)}",
             "is not an architecture that is read",
-            f"use one of {', '.join(ARCHITECTURES)}, or sizes of its own",
+            f"use {_nearest(name)}, or sizes of its own",
         )
     heads = fields.get("architectures") or ["ForCausalLM"]
     if not isinstance(heads, list) or not str(heads[0]).endswith(_HEADS_OF):
@@ -152,6 +162,12 @@ def _of_transformers(values: Values) -> Config:
             f"architectures {shorten(heads)}", "has no table of outputs", "use a ForCausalLM"
         )
     return _config(name, kind, fields, values, {})
+
+
+def _nearest(name: str) -> str:
+    """The architectures that a name is like; all of them where it is like none."""
+    near = difflib.get_close_matches(name, ARCHITECTURES, 2, 0.6)
+    return " or ".join(near) or f"one of {', '.join(ARCHITECTURES)}"
 
 
 def _method(values: Values) -> Any:
@@ -162,8 +178,6 @@ def _method(values: Values) -> Any:
 def _of_maxtext(values: Values) -> Config:
     fields = _Fields(values, MAXTEXT_NAMES)
     block = fields.get("decoder_block") or "llama2"
-    if values.get("attention_type") not in (None, "global", "local_sliding"):
-        _refuse_what_is_not_modeled(values, {"attention_type": "latent or chunked attention"})
     name = MAXTEXT_BLOCKS.get(block) if isinstance(block, str) else None
     if name is None:
         raise refuse(
@@ -171,15 +185,17 @@ def _of_maxtext(values: Values) -> Config:
             "is not one that is read",
             f"use one of {', '.join(MAXTEXT_BLOCKS)}",
         )
+    kind, latent = ARCHITECTURES[name], "mla" if name == "deepseek_v3" else "global"
+    if values.get("attention_type", latent) not in (latent, "local_sliding"):
+        what = "latent or chunked attention of another architecture"
+        _refuse_what_is_not_modeled(values, {"attention_type": what})
     experts = values.get("num_experts")
     if name in ("llama", "mistral") and type(experts) is int and experts > 1:
         name = "mixtral"
-    _refuse_what_is_not_modeled(values, NOT_MODELED_BY_MAXTEXT)
+    reads = tuple(map(fields.label, kind.reads))
+    _refuse_what_is_not_modeled(values, NOT_MODELED_BY_MAXTEXT, reads)
     fields.read |= {"attention_type", "model_name"}
-    return _config(name, ARCHITECTURES[name], fields, values, _MAXTEXT_USUAL)
-
-
-_MAXTEXT_USUAL = {"head_dim": 128, "tie_word_embeddings": False}
+    return _config(name, ARCHITECTURES[name], fields, values, MAXTEXT_USUAL)
 
 
 def _config(
@@ -247,8 +263,44 @@ def _given(kind: Architecture, fields: _Fields, of_maxtext: bool) -> Values:
             **more,
         }
         | ({"qk_norm": True} if of_maxtext and fields.flag("use_qk_norm") else {})
+        | (_latent(fields) if "kv_lora_rank" in kind.reads else {})
         | dict(kind.traits)
     )
+
+
+def _latent(fields: _Fields) -> Values:
+    """Latent attention, layers without experts, and how experts are chosen, of DeepSeek-V3's kind."""
+    nope, rope = (fields.size(f"qk_{name}_head_dim") for name in ("nope", "rope"))
+    scores, method = fields.get("scoring_func") or "softmax", fields.get("topk_method")
+    for name, value, known in (
+        ("scoring_func", scores, ("softmax", "sigmoid")),
+        ("topk_method", method, ("noaux_tc", "greedy", True, False, None)),
+    ):
+        if value not in known:
+            fix = f"use {' or '.join(each for each in known if isinstance(each, str))}"
+            label = f"{fields.label(name)}={shorten(value)}"
+            raise refuse(label, "is no way to choose experts that is read", fix)
+    dense = fields.size("first_k_dense_replace", 0, MAX_LAYERS, least=0)
+    fields.read.add("head_dim")
+    later = fields.get("num_nextn_predict_layers") if "mtp_num_layers" in fields.labels else 0
+    return {
+        "head_dim": nope + rope,
+        "kv_heads": fields.size("num_attention_heads"),
+        "rope_dim": rope,
+        "value_dim": fields.size("v_head_dim"),
+        "q_rank": fields.size("q_lora_rank", 0, least=0),
+        "kv_rank": fields.size("kv_lora_rank"),
+        "dense_layers": dense,
+        "dense_mlp": fields.size("intermediate_size") if dense else 0,
+        "shared_mlp": fields.size("n_shared_experts", 0, least=0)
+        * fields.size("moe_intermediate_size"),
+        "routing": scores,
+        "score_bias": method in ("noaux_tc", True),
+        "expert_groups": fields.size("n_group", 1),
+        "groups_per_token": fields.size("topk_group", 1),
+        "routed_scale": fields.cap("routed_scaling_factor") or 1.0,
+        "mtp_layers": later or 0,
+    }
 
 
 def _activation(fields: _Fields) -> Values:

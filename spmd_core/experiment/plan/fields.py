@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, StrictInt
 
 from spmd_core.base import AsObject, Frozen, PairsOf, refuse
-from spmd_core.experiment.fields import Choice, Number, Switch, Words, fields_of
+from spmd_core.experiment.fields import Choice, Integer, Number, Switch, Words, fields_of
 from spmd_core.experiment.plan.blocks import Blocks, BlocksField
 from spmd_core.experiment.plan.flags import flag_refusal
 from spmd_core.experiment.plan.model_size import ModelSize
@@ -36,6 +36,8 @@ def _check_saved(plan: Any) -> None:
 
 
 def _unequal_heads(size: ModelSize) -> str:
+    if size.kv_rank:
+        return f"is not of latent attention, which {size.title} has"
     if size.kv_heads == size.heads:
         return ""
     has = f"{size.title} has {size.kv_heads} of {size.heads}"
@@ -211,6 +213,19 @@ class PlanFields(Frozen):
             label="Vocabulary tables",
             help="one vocabulary table, or two, whatever the model has",
             of_model="tied",
+        ),
+    ] = None
+    mtp_layers: Annotated[
+        int | None,
+        Integer(
+            low=1,
+            high=8,
+            placeholder="as the model",
+            line="{} heads of later tokens",
+            label="Heads of later tokens",
+            help="heads that predict a later token (MTP), each with one more layer",
+            metavar="N",
+            of_model="mtp_layers",
         ),
     ] = None
     dropless: Annotated[

@@ -1,11 +1,10 @@
 """Sizes and choices of a decoder, its parameters, and its FLOPs as MaxText counts them."""
 
-import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from spmd_core.base import refuse, shorten
+from spmd_core.experiment.plan.model_rules import VARIABLE, check
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +41,19 @@ class ModelSize:
     router_bias: bool = False
     qk_norm: bool = False  # of each query and key head
     sinks: bool = False  # one learned score for each head, which attends to nothing
+    # latent attention: widths that queries, and keys with values, are projected from; 0: neither
+    q_rank: int = 0
+    kv_rank: int = 0
+    rope_dim: int = 0  # of head_dim: has positions, and one key for all heads
+    value_dim: int = 0  # of a head's values; 0: head_dim
+    dense_layers: int = 0  # the first, which have an mlp of `dense_mlp` and no experts
+    dense_mlp: int = 0
+    routing: str = "softmax"
+    expert_groups: int = 1
+    groups_per_token: int = 1  # groups of which a token may visit experts
+    score_bias: bool = False  # of the experts' scores, which only chooses among them
+    routed_scale: float = 1.0  # of what the chosen experts add
+    mtp_layers: int = 0  # heads that predict later tokens, each with one layer
 
     def varied(self, **changes: Any) -> "ModelSize":
         """A copy with other sizes or choices; RequestError if they make no valid decoder."""
@@ -69,7 +81,11 @@ class ModelSize:
     @property
     def largest_weight(self) -> tuple[str, int]:
         """The largest weight of one matmul: its dim besides `embed`, and its elements."""
-        sizes = {"mlp": self.mlp, "heads": self.heads * self.head_dim, "vocab": self.vocab}
+        sizes = {
+            "mlp": max(self.mlp, self.dense_mlp),
+            "heads": self.heads * self.head_dim,
+            "vocab": self.vocab,
+        }
         name = max(sizes, key=lambda each: sizes[each])
         return name, self.embed * sizes[name]
 
@@ -78,38 +94,86 @@ class ModelSize:
         """Matrices of an mlp: with a gate, or without."""
         return 3 if self.gated else 2
 
-    def _layer_matmuls(self, experts: int) -> int:
-        """Parameters of a layer's matmuls, with so many of its experts."""
-        attention = self.head_dim * (2 * self.heads + 2 * self.kv_heads)
-        mlp = self._matrices * (self.mlp * experts + self.shared_mlp)
+    @property
+    def value_size(self) -> int:
+        """Elements of a head's values."""
+        return self.value_dim or self.head_dim
+
+    @property
+    def nope_dim(self) -> int:
+        """Elements of a key that each head has of its own, without positions."""
+        return self.head_dim - self.rope_dim
+
+    @property
+    def expert_layers(self) -> int:
+        """Layers with experts, or of a model without any, all; those of later tokens too."""
+        return self.layers - self.dense_layers + self.mtp_layers
+
+    @property
+    def all_layers(self) -> int:
+        """Layers of the stack and of the heads that predict later tokens."""
+        return self.layers + self.mtp_layers
+
+    @property
+    def _attention_matmuls(self) -> int:
+        """Parameters of the matmuls of one layer's attention."""
+        queries, values = self.heads * self.head_dim, self.heads * self.value_size
+        if not self.kv_rank:
+            keys = self.kv_heads * (self.head_dim + self.value_size)
+            return self.embed * (queries + keys + values)
+        down = self.kv_rank + self.rope_dim
+        up = self.kv_rank * (self.heads * self.nope_dim + values)
+        query = self.q_rank * (self.embed + queries) if self.q_rank else self.embed * queries
+        return self.embed * (down + values) + up + query
+
+    def _mlp_matmuls(self, experts: int) -> int:
+        """Parameters of the mlp's matmuls of one layer, with so many of its experts."""
         router = self.experts if self.experts > 1 else 0
-        return self.embed * (attention + mlp + router)
+        wide = self._matrices * (self.mlp * experts + self.shared_mlp)
+        return self.embed * (wide + router)
+
+    def _matmuls(self, experts: int, mtp: int) -> int:
+        """Parameters of all layers' matmuls, those of `mtp` later tokens among them."""
+        dense = self.dense_layers * self._matrices * self.dense_mlp * self.embed
+        layers = self.layers - self.dense_layers + mtp
+        attention = (self.layers + mtp) * self._attention_matmuls
+        return attention + dense + layers * self._mlp_matmuls(experts) + mtp * 2 * self.embed**2
 
     def _layer_vectors(self, experts: int) -> int:
         """Parameters of a layer's norms, biases and sinks, with so many of its experts."""
         norms = self.embed * (2 + 2 * self.post_norms) * (2 if self.norm == "layer" else 1)
+        norms += self.q_rank + self.kv_rank
         qkv = self.head_dim * (self.heads + 2 * self.kv_heads)
         attention = self.qkv_bias * qkv + self.out_bias * self.embed + self.sinks * self.heads
         mlp = self.mlp_bias * ((self._matrices - 1) * self.mlp + self.embed) * experts
-        router = self.router_bias * self.experts
-        return norms + attention + 2 * self.qk_norm * self.head_dim + mlp + router
+        return norms + attention + 2 * self.qk_norm * self.head_dim + mlp
 
-    def _counted(self, experts: int) -> int:
-        layer = self._layer_matmuls(experts) + self._layer_vectors(experts)
+    def _counted(self, experts: int, mtp: int = 0) -> int:
+        vectors = (self.layers + mtp) * self._layer_vectors(experts)
+        routers = (self.router_bias + self.score_bias) * self.experts
+        vectors += routers * (self.layers - self.dense_layers + mtp) + mtp * 3 * self.embed
         tables = self.embed * self.vocab * (1 if self.tied else 2) + self.positions * self.embed
-        return self.layers * layer + tables + self.embed
+        return self._matmuls(experts, mtp) + vectors + tables + self.embed
 
     @property
     def matmul_parameters(self) -> int:
         """Parameters that a token is multiplied by: projections, the experts it visits, and the
-        output table; no embedding rows.
+        output table, again for each later token; no embedding rows.
         """
-        return self.layers * self._layer_matmuls(self.experts_per_token) + self.embed * self.vocab
+        tables = (1 + self.mtp_layers) * self.embed * self.vocab
+        return self._matmuls(self.experts_per_token, self.mtp_layers) + tables
 
     @property
     def parameters(self) -> int:
-        """All parameters, embedding and norms included."""
+        """All parameters, embedding and norms included, without heads of later tokens, as they are
+        published.
+        """
         return self._counted(self.experts)
+
+    @property
+    def stored_parameters(self) -> int:
+        """All parameters, with the heads that predict later tokens."""
+        return self._counted(self.experts, self.mtp_layers)
 
     @property
     def active_parameters(self) -> int:
@@ -121,14 +185,20 @@ class ModelSize:
         and token, plus attention
         12 x layers x heads x head_dim x sequence per token (not halved for causality), and nothing
         for rematerialization."""
-        attention = 12 * self.layers * self.heads * self.head_dim * sequence
+        attention = self._pair_flops * self.all_layers * sequence
         return tokens * (6 * self.matmul_parameters + attention)
 
     def causal_flops(self, tokens: int, sequence: int) -> int:
         """The same with the pairs of a query and a key that the mask keeps, and no others."""
         pairs = sum(_kept_pairs(window, sequence) for window in self.layer_windows)
-        attention = 12 * self.heads * self.head_dim * pairs * tokens // sequence
+        pairs += self.mtp_layers * _kept_pairs(self.windows[0], sequence)
+        attention = self._pair_flops * pairs * tokens // sequence
         return tokens * 6 * self.matmul_parameters + attention
+
+    @property
+    def _pair_flops(self) -> int:
+        """FLOPs of a training step for a query and a key, in one layer's attention."""
+        return 6 * self.heads * (self.head_dim + self.value_size)
 
     @property
     def layer_windows(self) -> tuple[int | None, ...]:
@@ -147,86 +217,4 @@ def _kept_pairs(window: int | None, sequence: int) -> int:
     return width * (width + 1) // 2 + (sequence - width) * width
 
 
-ACTIVATIONS = ("relu", "gelu", "silu")
-
-
-def check(size: ModelSize, changed: set[str]) -> None:
-    """RequestError if changed sizes are inconsistent with the others."""
-    for name in VARIABLE:
-        least = 0 if name == "shared_mlp" else 1
-        most = MAX_LAYERS if name == "layers" else MOST
-        if not least <= (value := getattr(size, name)) <= most:
-            fix = f"at least {least}" if value < least else f"at most {most}"
-            raise refuse(f"{name}={shorten(value)}", "is not a size", f"use {fix}")
-    for names, value, rule, fix in _inconsistent(size):
-        if names & changed:
-            raise refuse(value, rule, fix)
-
-
-def _inconsistent(size: ModelSize) -> Iterator[tuple[set[str], str, str, str]]:
-    """(sizes that do not go together, value, rule, fix)."""
-    for name, known in _KNOWN.items():
-        if (word := getattr(size, name)) not in known:
-            yield ({name}, f"{name}={shorten(word)}", "is not one", f"use {', '.join(known)}")
-    for name in ("attention_cap", "logits_cap"):
-        cap = getattr(size, name)
-        if cap is not None and not 0 < cap <= MOST:  # NaN is not above it
-            yield ({name}, f"{name}={cap}", "is no cap", "use a number above 0")
-    if size.heads % size.kv_heads:
-        yield (
-            {"heads", "kv_heads"},
-            f"kv_heads={size.kv_heads}",
-            f"does not divide heads={size.heads}",
-            f"use {math.gcd(size.heads, size.kv_heads)}",
-        )
-    if (size.head_dim % LANES and size.head_dim > LANES) or size.head_dim % 2:
-        yield (
-            {"head_dim"},
-            f"head_dim={size.head_dim}",
-            f"does not fit the attention kernel's lanes of {LANES}",
-            f"use {max(1, round(size.head_dim / LANES)) * LANES}",
-        )
-    yield from _inconsistent_experts(size)
-
-
-def _inconsistent_experts(size: ModelSize) -> Iterator[tuple[set[str], str, str, str]]:
-    if size.experts_per_token > size.experts:
-        yield (
-            {"experts", "experts_per_token"},
-            f"experts_per_token={size.experts_per_token}",
-            f"is more than experts={size.experts}",
-            f"use at most {size.experts}",
-        )
-    if size.experts == 1 and size.shared_mlp:
-        yield (
-            {"experts", "shared_mlp"},
-            f"shared_mlp={size.shared_mlp}",
-            "is beside experts, and this model has none",
-            "leave it out, or use more experts",
-        )
-    if size.experts > 1 and not size.gated:
-        yield (
-            {"experts", "gated"},
-            f"experts={size.experts}",
-            "have a gate in this program",
-            "leave gated out, or use experts=1",
-        )
-
-
-MOST = 2**40  # of a size: far above any model, and small enough to count with
-MAX_LAYERS = 1024
-LANES = 128  # of a vector register: the attention kernel's arrays are tiled by these
-_KNOWN = {"activation": (*ACTIVATIONS, "clamped_silu"), "norm": ("rms", "layer")}
-VARIABLE = (
-    "layers",
-    "embed",
-    "heads",
-    "kv_heads",
-    "head_dim",
-    "mlp",
-    "vocab",
-    "experts",
-    "experts_per_token",
-    "shared_mlp",
-)
 _VARIED = {each.name for each in fields(ModelSize)} - {"name", "source"}

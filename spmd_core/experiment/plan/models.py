@@ -9,7 +9,8 @@ from typing import Any
 
 from spmd_core.base import refuse, shorten
 from spmd_core.experiment.plan.architectures import LACKING
-from spmd_core.experiment.plan.model_size import MAX_LAYERS, ModelSize, check
+from spmd_core.experiment.plan.model_rules import MAX_LAYERS, check
+from spmd_core.experiment.plan.model_size import ModelSize
 from spmd_core.experiment.plan.presets import PRESETS
 
 _OWN = re.compile(r"([a-z][a-z0-9_]{0,31})\(([a-z0-9_=.,*+]{1,700})\)")
@@ -124,7 +125,7 @@ def _value(usual: Any, text: str) -> Any:
         return tuple(
             int(window) or None for window, _, count in runs for _ in range(int(count or 1))
         )
-    return float(text) if usual is None else int(text)
+    return float(text) if usual is None or isinstance(usual, float) else int(text)
 
 
 def get_model(name: str) -> ModelSize:

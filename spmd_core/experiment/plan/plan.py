@@ -32,7 +32,8 @@ from spmd_core.experiment.plan.flags import (
     WITHOUT_RINGS,
 )
 from spmd_core.experiment.plan.meshes import DATA_AXES, check_mesh
-from spmd_core.experiment.plan.model_size import VARIABLE, ModelSize
+from spmd_core.experiment.plan.model_rules import VARIABLE
+from spmd_core.experiment.plan.model_size import ModelSize
 from spmd_core.experiment.plan.models import get_model
 from spmd_core.machine import Topology, get_topology
 
@@ -48,6 +49,36 @@ def _pairs(value: Any) -> list[Any]:
     return list(listed) if is_pairs else []
 
 
+_FIRST = frozenset(
+    [
+        "version",
+        "target",
+        "model",
+        "mesh",
+        "batch_per_device",
+        "sequence",
+        "layers",
+        "sizes",
+        "remat",
+        "device_order",
+        "save",
+        "offload",
+        "fused_qkv",
+        "fused_mlp",
+        "attention_blocks",
+        "attention_backward",
+        "state_dtype",
+        "second_moment_dtype",
+        "parameter_dtype",
+        "compiler_flags",
+        "activation",
+        "gated",
+        "tied",
+        "dropless",
+        "capacity_factor",
+        "imbalance",
+    ]
+)  # fields that every plan's id is made of
 AXIS = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")  # also a cell of a table: no formula
 
 
@@ -344,7 +375,14 @@ class Plan(PlanFields):
 
     @property
     def id(self) -> str:
-        """Hash of the canonical form (16 hex digits)."""
+        """Hash of the canonical form (16 hex digits); a row that came later is left out at its
+        default, so that plans keep the ids that are stored.
+        """
+        form = {
+            name: value
+            for name, value in self.to_json().items()
+            if name in _FIRST or getattr(self, name) != PLAN_FIELDS[name].value
+        }
         return hashlib.sha256(
-            json.dumps(self.to_json(), sort_keys=True, separators=(",", ":")).encode()
+            json.dumps(form, sort_keys=True, separators=(",", ":")).encode()
         ).hexdigest()[:16]

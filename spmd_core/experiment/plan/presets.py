@@ -80,6 +80,35 @@ def _gpt_oss(name: str, layers: int, experts: int) -> ModelSize:
     )
 
 
+def _deepseek_3(
+    name: str, source: str, heads: int, vocab: int, experts: int, **more: Any
+) -> ModelSize:
+    """A model of this family: latent attention, sigmoid scores with a bias, one shared expert."""
+    return ModelSize(
+        name,
+        61,
+        7168,
+        heads,
+        heads,
+        192,
+        2048,
+        vocab,
+        source,
+        logits_float32=False,
+        experts=experts,
+        experts_per_token=8,
+        shared_mlp=2048,
+        q_rank=1536,
+        kv_rank=512,
+        rope_dim=64,
+        value_dim=128,
+        dense_mlp=18432,
+        routing="sigmoid",
+        score_bias=True,
+        **more,
+    )
+
+
 _EXPERTS_8_OF_128 = {"experts": 128, "experts_per_token": 8}
 
 PRESETS: dict[str, ModelSize] = {
@@ -198,6 +227,26 @@ PRESETS: dict[str, ModelSize] = {
         _qwen_3("235B-A22B", 94, 4096, 64, 4, 1536, **_EXPERTS_8_OF_128),
         _gemma_3("12b", 48, 3840, 16, 8, 256, 15360),
         _gemma_3("27b", 62, 5376, 32, 16, 128, 21504),
+        _deepseek_3(
+            "deepseek-v3-671b",
+            "arXiv:2412.19437 section 4.2, and the config.json of deepseek-ai/DeepSeek-V3",
+            128,
+            129280,
+            256,
+            dense_layers=3,
+            expert_groups=8,
+            groups_per_token=4,
+            routed_scale=2.5,
+        ),
+        _deepseek_3(
+            "kimi-k2-1t",
+            "arXiv:2507.20534 table 2, and the config.json of moonshotai/Kimi-K2-Instruct",
+            64,
+            163840,
+            384,
+            dense_layers=1,
+            routed_scale=2.827,
+        ),
         _gpt_oss("20b", 24, 32),
         _gpt_oss("120b", 36, 128),
     )

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from spmd_core.experiment.plan.model_size import ModelSize
 from spmd_core.experiment.plan.plan import Plan
 
 Dims = tuple[tuple[str, int], ...]
@@ -26,6 +27,7 @@ RULES: Mapping[str, tuple[str, ...]] = {
     "vocab": ("tensor",),
     "norm": ("tensor",),
     "experts": ("expert",),
+    "rank": ("fsdp", "fsdp_transpose", "sequence", "expert"),
 }
 
 
@@ -40,6 +42,7 @@ class ShardedArray:
     name: str
     dims: tuple[tuple[str, int], ...]
     axes: tuple[tuple[str, ...], ...]
+    times: int = 1  # arrays of these dims: one for each layer that has it
 
     def held(self, mesh: Mapping[str, int]) -> tuple[int, ...]:
         """Shape of one device's shard."""
@@ -88,10 +91,22 @@ def arrays(plan: Plan) -> tuple[ShardedArray, ...]:
     mesh = {name: length for name, length in plan.mesh if length > 1}
     dims = {"activations": _activations(plan), "parameters": parameters(plan)}
     return tuple(
-        ShardedArray(group, name, shape, spec(shape, mesh))
+        ShardedArray(group, name, shape, spec(shape, mesh), times(plan.size, name))
         for group, shapes in dims.items()
         for name, shape in shapes.items()
     )
+
+
+def times(size: ModelSize, name: str) -> int:
+    """Layers that have a parameter of that name; 1 of what is beside the layers."""
+    if name in ("embedding", "logits", "final_norm"):
+        return 1
+    if name.startswith("dense_"):
+        return size.dense_layers
+    if name == "joined":
+        return size.mtp_layers
+    of_experts = name in ("up", "gate", "down", "router") or name.startswith("shared_")
+    return size.expert_layers if of_experts else size.all_layers
 
 
 def by_dim(plan: Plan) -> dict[str, dict[str, tuple[tuple[str, ...], ...]]]:
@@ -113,9 +128,9 @@ def parameter_share(plan: Plan) -> float:
     if a dim does not divide.
     """
     total = per_device = 0
-    for array, times in _weights(plan):
-        total += times * math.prod(size for _, size in array.dims)
-        per_device += times * math.prod(array.held(plan.axis_sizes))
+    for array in _weights(plan):
+        total += array.times * math.prod(size for _, size in array.dims)
+        per_device += array.times * math.prod(array.held(plan.axis_sizes))
     return per_device / total
 
 
@@ -129,7 +144,7 @@ def undivided_axes(plan: Plan) -> tuple[str, ...]:
     """A sentence for each mesh axis that should shard the weights but divides none of their dims,
     so that they are replicated along it.
     """
-    weights = [array for array, _ in _weights(plan)]
+    weights = _weights(plan)
     used = {axis for array in weights for axes in array.axes for axis in axes}
     sentences = []
     for axis, size in plan.mesh:
@@ -144,11 +159,10 @@ def undivided_axes(plan: Plan) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _weights(plan: Plan) -> list[tuple[ShardedArray, int]]:
-    """The parameters that are matrices, and how often the model has them."""
-    once = ("embedding", "logits")
+def _weights(plan: Plan) -> list[ShardedArray]:
+    """The parameters that are matrices."""
     return [
-        (array, 1 if array.name in once else plan.size.layers)
+        array
         for array in arrays(plan)
         if array.group == "parameters" and not array.name.endswith("norm")
     ]
@@ -213,30 +227,51 @@ def parameters(plan: Plan) -> dict[str, Dims]:
     begin with.
     """
     size = plan.size
-    embed, head_dim, vocab, norm = (
-        ("embed", size.embed),
-        ("head_dim", size.head_dim),
-        ("vocab", size.vocab),
-        (("norm", size.embed),),
-    )
-    heads, kv, mlp = ("heads", size.heads), ("kv_heads", size.kv_heads), ("mlp", size.mlp)
+    embed, vocab, mlp = ("embed", size.embed), ("vocab", size.vocab), ("mlp", size.mlp)
+    norm: Dims = (("norm", size.embed),)
     experts: Dims = (("experts", size.experts),) if size.experts > 1 else ()
     parameters: dict[str, Dims] = {"embedding": (vocab, embed)}
     if not size.tied:
         parameters["logits"] = (embed, vocab)
-    if plan.fused_qkv:
-        parameters["qkv"] = (embed, ("qkv", 3), heads, head_dim)
-    else:
-        parameters |= {
-            "query": (embed, heads, head_dim),
-            "key": (embed, kv, head_dim),
-            "value": (embed, kv, head_dim),
-        }
-    parameters["out"] = (heads, head_dim, embed)
-    if size.gated and not plan.fused_mlp:
-        parameters["gate"] = (*experts, embed, mlp)
-    parameters |= {
-        "up": (*experts, embed, ("gate_up", 2), mlp) if plan.fused_mlp else (*experts, embed, mlp),
-        "down": (*experts, mlp, embed),
-    }
+    parameters |= _of_attention(plan)
+    parameters |= _of_mlp(plan, "", experts, mlp)
+    if size.dense_layers:
+        parameters |= _of_mlp(plan, "dense_", (), ("mlp", size.dense_mlp))
+    if size.shared_mlp:
+        shared = ("mlp", size.shared_mlp)
+        parameters |= dict.fromkeys(("shared_gate", "shared_up"), (embed, shared))
+        parameters["shared_down"] = (shared, embed)
+    if size.mtp_layers:
+        parameters["joined"] = (("joined", 2), embed, ("joined_embed", size.embed))
     return parameters | {"attention_norm": norm, "mlp_norm": norm, "final_norm": norm}
+
+
+def _of_attention(plan: Plan) -> dict[str, Dims]:
+    size = plan.size
+    embed, of_heads = ("embed", size.embed), ("heads", size.heads)
+    head_dim, value = ("head_dim", size.head_dim), ("head_dim", size.value_size)
+    out = {"out": (of_heads, value, embed)}
+    if size.kv_rank:
+        both = ("head_dim", size.nope_dim + size.value_size)
+        weights: dict[str, Dims] = {
+            "kv_down": (embed, ("kv_rank", size.kv_rank + size.rope_dim)),
+            "kv_up": (("rank", size.kv_rank), of_heads, both),
+        }
+        if size.q_rank:
+            weights["query_down"] = (embed, ("q_rank", size.q_rank))
+        first = ("rank", size.q_rank) if size.q_rank else embed
+        return weights | {"query": (first, of_heads, head_dim)} | out
+    if plan.fused_qkv:
+        return {"qkv": (embed, ("qkv", 3), of_heads, head_dim)} | out
+    kv = ("kv_heads", size.kv_heads)
+    query = {"query": (embed, of_heads, head_dim)}
+    return query | {"key": (embed, kv, head_dim), "value": (embed, kv, value)} | out
+
+
+def _of_mlp(plan: Plan, prefix: str, experts: Dims, mlp: tuple[str, int]) -> dict[str, Dims]:
+    """The matrices of an mlp, or of experts."""
+    embed = ("embed", plan.size.embed)
+    up: Dims = (*experts, embed, *((("gate_up", 2),) if plan.fused_mlp else ()), mlp)
+    gate = {"gate": up} if plan.size.gated and not plan.fused_mlp else {}
+    of_mlp = gate | {"up": up, "down": (*experts, mlp, embed)}
+    return {f"{prefix}{name}": dims for name, dims in of_mlp.items()}

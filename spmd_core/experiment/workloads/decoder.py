@@ -9,7 +9,7 @@ from spmd_core.base import refuse
 from spmd_core.experiment.fields import Text
 from spmd_core.experiment.plan.fields import PLAN_FIELDS
 from spmd_core.experiment.plan.meshes import AXES
-from spmd_core.experiment.plan.model_size import VARIABLE
+from spmd_core.experiment.plan.model_rules import VARIABLE
 from spmd_core.experiment.plan.plan import Plan
 from spmd_core.experiment.plan.reading import parse_plan
 from spmd_core.experiment.workloads.workload import Workload

@@ -24,6 +24,8 @@ from spmd_core.script.programs.decoder_parts import (
     rotate,
 )
 
+LATER_SHARE = 0.1  # of the loss of later tokens: mtp_loss_scaling_factor of MaxText
+
 
 def splash_kernel(c: Decoder, heads: int, length: int, window: int | None):
     """The splash kernel of a shard: causal, within `window` keys where there is one."""
@@ -130,12 +132,15 @@ class Model:
 
     def attention(self, x, weights, positions, segments, window):
         c = self.config
-        query, key, value = self.query_key_value(x, weights)
-        if c.qk_norm:
-            query = rms_norm(query, weights["query_norm"])
-            key = rms_norm(key, weights["key_norm"])
-        if not c.positions:
-            query, key = rotate(query, positions), rotate(key, positions)
+        if c.kv_rank:
+            query, key, value = self.latent(x, weights, positions)
+        else:
+            query, key, value = self.query_key_value(x, weights)
+            if c.qk_norm:
+                query = rms_norm(query, weights["query_norm"])
+                key = rms_norm(key, weights["key_norm"])
+            if not c.positions:
+                query, key = rotate(query, positions), rotate(key, positions)
         named = {}
         for name, array in (("query", query), ("key", key), ("value", value)):
             named[name] = checkpoint_name(
@@ -161,6 +166,28 @@ class Model:
             out = jnp.einsum("bshd,hde->bse", mixed, weights["out"].astype(x.dtype))
             return checkpoint_name(self.biased(out, weights, "out"), "out")
 
+    def latent(self, x, weights, positions):
+        """Heads of queries, keys and values by narrow projections; the part of a key with positions is one for all heads."""
+        c, nope = self.config, self.config.head_dim - self.config.rope_dim
+        narrow = x
+        with jax.named_scope("query"):
+            if c.q_rank:
+                narrow = rms_norm(
+                    x @ weights["query_down"].astype(x.dtype), weights["query_rank_norm"]
+                )
+            query = jnp.einsum("bse,ehd->bshd", narrow, weights["query"].astype(x.dtype))
+        with jax.named_scope("key"):
+            latent, shared = jnp.split(x @ weights["kv_down"].astype(x.dtype), [c.kv_rank], axis=-1)
+            latent = rms_norm(latent, weights["kv_rank_norm"])
+            both = jnp.einsum("bse,ehd->bshd", latent, weights["kv_up"].astype(x.dtype))
+        key, value = jnp.split(both, [nope], axis=-1)
+        shared = jnp.broadcast_to(
+            rotate(shared[:, :, None], positions), (*key.shape[:3], c.rope_dim)
+        )
+        turned = rotate(query[..., nope:], positions)
+        query = jnp.concatenate([query[..., :nope], turned], axis=-1)
+        return query, jnp.concatenate([key, shared], axis=-1), value
+
     def query_key_value(self, x, weights):
         """Heads of queries, keys and values, by one matmul or by three."""
         if self.config.fused_qkv:
@@ -185,7 +212,7 @@ class Model:
         bias = weights.get(f"{name}_bias")
         if bias is None:
             return x
-        if self.config.experts > 1 and name in ("gate", "up", "down"):
+        if "router" in weights and name in ("gate", "up", "down"):
             bias = bias[:, None, None]
         return x + bias.astype(x.dtype)
 
@@ -242,10 +269,29 @@ class Model:
 
     def router(self, x, weights):
         """(chosen experts, their shares) of each token: [batch, length, choice]."""
+        c = self.config
         routes = self.biased(x @ weights["router"].astype(x.dtype), weights, "router")
-        scores = jax.nn.softmax(routes.astype(jnp.float32), axis=-1)
-        best, chosen = jax.lax.top_k(scores, self.config.experts_per_token)
-        return chosen, (best / best.sum(-1, keepdims=True)).astype(x.dtype)
+        wide = routes.astype(jnp.float32)
+        scores = jax.nn.sigmoid(wide) if c.routing == "sigmoid" else jax.nn.softmax(wide, axis=-1)
+        ranked = self.ranked(scores, weights)
+        best, chosen = jax.lax.top_k(ranked, c.experts_per_token)
+        if ranked is not scores:
+            best = jnp.take_along_axis(scores, chosen, axis=-1)
+        shares = best / best.sum(-1, keepdims=True)
+        return chosen, (shares if c.routed_scale == 1 else shares * c.routed_scale).astype(x.dtype)
+
+    def ranked(self, scores, weights):
+        """Returns the scores to choose experts by: with a bias, within the best groups."""
+        c = self.config
+        if c.score_bias:
+            scores = scores + jax.lax.stop_gradient(weights["score_bias"].astype(scores.dtype))
+        if c.expert_groups == 1:
+            return scores
+        groups = scores.reshape(*scores.shape[:-1], c.expert_groups, -1)
+        best = jax.lax.top_k(groups, min(2, groups.shape[-1]))[0].sum(-1)
+        _, kept = jax.lax.top_k(best, c.groups_per_token)
+        is_kept = jax.nn.one_hot(kept, c.expert_groups, dtype=bool).any(-2)
+        return jnp.where(is_kept[..., None], groups, -1e30).reshape(scores.shape)
 
     def exchanged(self, rows, *sharded):
         """Slots [experts, batch, slot, embed] between devices of the axis `expert`: each has all slots of its own sequences, then those of all sequences for its own experts; or back."""
@@ -316,10 +362,10 @@ class Model:
             mixed = rms_norm(mixed, weights["attention_post_norm"])
         x = x + stream(mixed)
         experts = self.dropless_mlp if self.config.dropless else self.expert_mlp
-        mlp = experts if self.config.experts > 1 else self.dense_mlp
+        mlp = experts if "router" in weights else self.dense_mlp
         normal = stream(self.normalize(x, weights, "mlp_norm"))
         added = mlp(normal, weights)
-        if self.config.shared_mlp:
+        if "shared_up" in weights:
             added = added + self.shared_mlp(normal, weights)
         if self.config.post_norms:
             added = rms_norm(added, weights["mlp_post_norm"])
@@ -346,19 +392,18 @@ class Model:
             offload_dst="pinned_host",
         )
 
+    @jax.named_scope("embedding")
+    def embedded(self, parameters, tokens):
+        """Rows of the embedding: a matmul with the one-hot tokens, or a gather on GPUs."""
+        c, table = self.config, parameters["embedding"].astype(jnp.bfloat16)
+        one_hot = None if c.gpu else tokens[..., None] == jnp.arange(c.vocab)
+        rows = table[tokens] if one_hot is None else one_hot.astype(jnp.bfloat16) @ table
+        return self.cut(rows, "batch", "length", "act_embed")
+
     def hidden(self, parameters, tokens, positions, segments):
-        """Hidden states [batch, length, embed] in bfloat16; the embedding is a matmul with the one-hot tokens, or a gather on GPUs."""
+        """Hidden states [batch, length, embed] in bfloat16."""
         c = self.config
-        with jax.named_scope("embedding"):
-            table = parameters["embedding"].astype(jnp.bfloat16)
-            x = self.cut(
-                table[tokens]
-                if c.gpu
-                else (tokens[..., None] == jnp.arange(c.vocab)).astype(jnp.bfloat16) @ table,
-                "batch",
-                "length",
-                "act_embed",
-            )
+        x = self.embedded(parameters, tokens)
         if c.positions:
             rows = (positions[..., None] == jnp.arange(c.positions)).astype(jnp.bfloat16)
             x = x + rows @ parameters["position_embedding"].astype(jnp.bfloat16)
@@ -373,13 +418,19 @@ class Model:
         if c.remat != "none":
             block = jax.checkpoint(block, prevent_cse=False, policy=self.policy())
         with jax.named_scope("layers"):
+            if "dense" in parameters:
+                x = jax.lax.scan(block, x, parameters["dense"])[0]
             x = jax.lax.scan(block, x, parameters["blocks"])[0]
             return block(x, parameters["tail"])[0] if "tail" in parameters else x
 
     def logits(self, parameters, tokens, positions, segments):
         """Logits [batch, length, vocab] in float32."""
+        x = self.hidden(parameters, tokens, positions, segments)
+        return self.table(parameters, rms_norm(x, parameters["final_norm"]))
+
+    def table(self, parameters, x):
+        """Logits of a normalized stream."""
         c = self.config
-        x = rms_norm(self.hidden(parameters, tokens, positions, segments), parameters["final_norm"])
         dtype = jnp.float32 if c.logits_float32 else x.dtype
         table = parameters["embedding"].T if c.tied else parameters["logits"]
         with jax.named_scope("logits"):
@@ -389,10 +440,38 @@ class Model:
         return logits if c.logits_cap is None else jnp.tanh(logits / c.logits_cap) * c.logits_cap
 
     def loss(self, parameters, batch):
-        """Mean cross entropy over the tokens of a batch of tokens, targets, positions and segments, each [batch, length]."""
-        logits = self.logits(parameters, batch["tokens"], batch["positions"], batch["segments"])
-        one_hot = jax.nn.one_hot(batch["targets"], self.config.vocab, dtype=jnp.float32)
+        """Mean cross entropy over the tokens of a batch of tokens, targets, positions and segments, each [batch, length]; with heads of later tokens a share of theirs."""
+        x = self.hidden(parameters, batch["tokens"], batch["positions"], batch["segments"])
+        logits = self.table(parameters, rms_norm(x, parameters["final_norm"]))
+        loss = self.entropy(logits, batch["targets"], batch["segments"])
+        for head in parameters.get("mtp", ()):
+            x, later = self.later(parameters, head, x, batch)
+            loss = loss + later * LATER_SHARE / self.config.mtp_layers
+            batch = batch | {"targets": jnp.roll(batch["targets"], -1, axis=1)}
+        return loss
+
+    @jax.named_scope("later token")
+    def later(self, parameters, head, x, batch):
+        """(stream, loss) of a head that predicts the token after the targets: one more layer on the stream beside the embedding of the targets."""
+        c, targets = self.config, batch["targets"]
+
+        def block(x, head):
+            token = rms_norm(self.embedded(parameters, targets), head["token_norm"])
+            both = jnp.stack([rms_norm(x, head["stream_norm"]), token], axis=2)
+            x = jnp.einsum("bsje,jef->bsf", both, head["joined"].astype(x.dtype))
+            x = checkpoint_name(self.cut(x, "batch", "length", "act_embed"), "input")
+            return self.layer(x, head, batch["positions"], batch["segments"], c.windows[0])
+
+        if c.remat != "none":
+            block = jax.checkpoint(block, policy=self.policy())
+        x = block(x, head)
+        logits = self.table(parameters, rms_norm(x, head["final_norm"]))
+        return x, self.entropy(logits, jnp.roll(targets, -1, axis=1), batch["segments"])
+
+    def entropy(self, logits, targets, segments):
+        """Mean cross entropy of logits, over the tokens of a segment."""
+        one_hot = jax.nn.one_hot(targets, self.config.vocab, dtype=jnp.float32)
         with jax.named_scope("loss"):
             entropy = self.cut(cross_entropy(logits, one_hot), "batch", "length")
-        counted = batch["segments"] != 0
+        counted = segments != 0
         return jnp.sum(entropy * counted) / (jnp.sum(counted) + 1e-8)

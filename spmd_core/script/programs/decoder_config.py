@@ -23,6 +23,7 @@ TRAIN_RULES = {
     "vocab": ("tensor",),
     "norm": ("tensor",),
     "experts": ("expert",),
+    "rank": ("fsdp", "fsdp_transpose", "sequence", "expert"),
 }
 
 
@@ -59,6 +60,18 @@ class Decoder:
     router_bias: bool = False
     qk_norm: bool = False
     sinks: bool = False
+    q_rank: int = 0  # latent attention: queries by a projection of this width; 0: by one matmul
+    kv_rank: int = 0
+    rope_dim: int = 0  # of head_dim: the part with positions, whose key all heads share
+    value_dim: int = 0  # 0: head_dim
+    dense_layers: int = 0  # the first, without experts
+    dense_mlp: int = 0
+    routing: str = "softmax"
+    expert_groups: int = 1
+    groups_per_token: int = 1
+    score_bias: bool = False  # of scores, to choose experts by; weights are without
+    routed_scale: float = 1.0
+    mtp_layers: int = 0  # heads of later tokens
     capacity_factor: float = 1.25  # rows that an expert takes, over an even share of them
     dropless: bool = False
     group_rows: int = 512  # dropless: of a block of the kernel
@@ -75,38 +88,52 @@ class Decoder:
     moment_dtypes: tuple[str, str] = ("float32", "float32")
 
 
-def weight_dims(c: Decoder) -> dict:
-    """The weights of a layer: name -> (dim, size) of each dim."""
+def attention_dims(c: Decoder) -> dict:
+    """The weights of a layer's attention: name -> (dim, size) of each dim."""
     embed, heads, head_dim = ("embed", c.embed), ("heads", c.heads), ("head_dim", c.head_dim)
-    kv = ("kv_heads", c.kv_heads)
-    width = (("mlp", c.mlp),) if not c.fused_mlp else (("gate_up", 2), ("mlp", c.mlp))
-    experts = (("experts", c.experts),) if c.experts > 1 else ()
-    weights = {
-        "out": (heads, head_dim, embed),
-        "up": (*experts, embed, *width),
-        "down": (*experts, ("mlp", c.mlp), embed),
-    }
-    if c.fused_qkv:
+    value = ("head_dim", c.value_dim or c.head_dim)
+    weights = {"out": (heads, value, embed)}
+    if c.kv_rank:
+        both = ("head_dim", c.head_dim - c.rope_dim + value[1])
+        weights["kv_down"] = (embed, ("kv_rank", c.kv_rank + c.rope_dim))
+        weights["kv_up"] = (("rank", c.kv_rank), heads, both)
+        if c.q_rank:
+            weights["query_down"] = (embed, ("q_rank", c.q_rank))
+        first = ("rank", c.q_rank) if c.q_rank else embed
+        weights["query"] = (first, heads, head_dim)
+    elif c.fused_qkv:
         weights["qkv"] = (embed, ("qkv", 3), heads, head_dim)
     else:
+        kv = ("kv_heads", c.kv_heads)
         weights["query"] = (embed, heads, head_dim)
-        weights |= {"key": (embed, kv, head_dim), "value": (embed, kv, head_dim)}
+        weights |= {"key": (embed, kv, head_dim), "value": (embed, kv, value)}
+    return weights
+
+
+def weight_dims(c: Decoder, dense: bool = False) -> dict:
+    """The weights of a layer, as `attention_dims` has those of attention; `dense`: one of the first layers, without experts."""
+    embed, mlp = ("embed", c.embed), ("mlp", c.dense_mlp if dense else c.mlp)
+    width = (mlp,) if not c.fused_mlp else (("gate_up", 2), mlp)
+    experts = (("experts", c.experts),) if c.experts > 1 and not dense else ()
+    weights = attention_dims(c)
+    weights |= {"up": (*experts, embed, *width), "down": (*experts, mlp, embed)}
     if c.gated and not c.fused_mlp:
-        weights["gate"] = (*experts, embed, ("mlp", c.mlp))
+        weights["gate"] = (*experts, embed, mlp)
     if experts:
         weights["router"] = (embed, ("router", c.experts))
-    if c.shared_mlp:
+    if c.shared_mlp and experts:
         shared = ("mlp", c.shared_mlp)
         weights |= {"shared_gate": (embed, shared), "shared_up": (embed, shared)}
         weights["shared_down"] = (shared, embed)
     return weights
 
 
-def bias_dims(c: Decoder) -> dict:
+def bias_dims(c: Decoder, dense: bool = False) -> dict:
     """The biases and sinks of a layer, as `weight_dims` has its weights."""
     heads, head_dim = ("heads", c.heads), ("head_dim", c.head_dim)
-    width = (("mlp", c.mlp),) if not c.fused_mlp else (("gate_up", 2), ("mlp", c.mlp))
-    experts = (("experts", c.experts),) if c.experts > 1 else ()
+    mlp = ("mlp", c.dense_mlp if dense else c.mlp)
+    width = (mlp,) if not c.fused_mlp else (("gate_up", 2), mlp)
+    experts = (("experts", c.experts),) if c.experts > 1 and not dense else ()
     biases = {}
     if c.qkv_bias and c.fused_qkv:
         biases["qkv_bias"] = (("qkv", 3), heads, head_dim)
@@ -118,9 +145,10 @@ def bias_dims(c: Decoder) -> dict:
     if c.mlp_bias:
         biases |= {"up_bias": (*experts, *width), "down_bias": (*experts, ("norm", c.embed))}
         if c.gated and not c.fused_mlp:
-            biases["gate_bias"] = (*experts, ("mlp", c.mlp))
-    if c.router_bias:
-        biases["router_bias"] = (("router", c.experts),)
+            biases["gate_bias"] = (*experts, mlp)
+    for name, has in (("router_bias", c.router_bias), ("score_bias", c.score_bias)):
+        if has and not dense:
+            biases[name] = (("router", c.experts),)
     if c.sinks:
         biases["sinks"] = (("act_heads", c.heads),)
     return biases
@@ -136,28 +164,49 @@ def norm_dims(c: Decoder) -> dict:
     norms: dict = dict.fromkeys(names, (("norm", c.embed),))
     if c.qk_norm:
         norms |= dict.fromkeys(("query_norm", "key_norm"), (("head_dim", c.head_dim),))
+    for name, rank in (("query_rank_norm", c.q_rank), ("kv_rank_norm", c.kv_rank)):
+        if rank:
+            norms[name] = (("norm", rank),)
     return norms
+
+
+def layer_dims(c: Decoder, dense: bool = False) -> dict:
+    """All parameters of a layer."""
+    return {**norm_dims(c), **weight_dims(c, dense), **bias_dims(c, dense)}
+
+
+def mtp_dims(c: Decoder) -> dict:
+    """Parameters of a head that predicts a later token: a layer, what joins the stream to the token's embedding, and norms."""
+    norm, embed = (("norm", c.embed),), ("embed", c.embed)
+    norms = dict.fromkeys(("stream_norm", "token_norm", "final_norm"), norm)
+    return {**layer_dims(c), **norms, "joined": (("joined", 2), embed, ("joined_embed", c.embed))}
 
 
 def parameter_dims(c: Decoder) -> dict:
     """The tree of parameters: each leaf a tuple of (dim, size)."""
     embed = ("embed", c.embed)
-    block = {**norm_dims(c), **weight_dims(c), **bias_dims(c)}
-    stacked = {
-        name: (("layers", c.layers // len(c.windows)), *dims) for name, dims in block.items()
-    }
+    scanned = c.layers - c.dense_layers
+    block = layer_dims(c)
     tree = {
         "embedding": (("vocab", c.vocab), embed),
-        "blocks": [stacked for _ in c.windows],
+        "blocks": [_stacked(block, scanned // len(c.windows)) for _ in c.windows],
         "final_norm": (("norm", c.embed),),
     }
-    if rest := c.layers % len(c.windows):
+    if c.dense_layers:
+        tree["dense"] = [_stacked(layer_dims(c, dense=True), c.dense_layers)]
+    if rest := scanned % len(c.windows):
         tree["tail"] = [block for _ in range(rest)]
+    if c.mtp_layers:
+        tree["mtp"] = [mtp_dims(c) for _ in range(c.mtp_layers)]
     if not c.tied:
         tree["logits"] = (embed, ("vocab", c.vocab))
     if c.positions:
         tree["position_embedding"] = (("positions", c.positions), embed)
     return tree
+
+
+def _stacked(block: dict, layers: int) -> dict:
+    return {name: (("layers", layers), *dims) for name, dims in block.items()}
 
 
 def spec(dims: tuple[tuple[str, int], ...], rules: Mapping[str, tuple[str, ...]], mesh: Mesh) -> P:

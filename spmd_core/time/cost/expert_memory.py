@@ -49,7 +49,7 @@ def expert_memory(plan: Plan, rows: float, wide: float) -> Experts:
     own = 3 * rows + 3 * wide + max(3 * rows, 4 * matrix)
     shards = [each.held(mesh) for each in arrays(plan) if each.name in _MATRICES]
     empty = sum(_filled(shape) - math.prod(shape) for shape in shards)
-    return Experts(others * waits + own, matrix, 4.0 * size.layers * empty, rows)
+    return Experts(others * waits + own, matrix, 4.0 * size.expert_layers * empty, rows)
 
 
 def _filled(shape: tuple[int, ...]) -> int:

@@ -25,25 +25,26 @@ VECTOR_SLOTS = 4
 class Attention:
     """What a splash attention kernel does per element of the scores.
 
-    `matmuls` in bfloat16 and `wide` ones in float32 (the weights by the values, in the forward
-    kernel), each 2 x head_dim FLOPs;
+    `keys`: matmuls with a side of queries or keys; `values`: with one of values; `wide`: of these
+    in float32 (the weights by the values, in the forward kernel); each 2 x head_dim FLOPs;
     `vector` operations; `rows`: vector operations per element of the output block, once per block
     of queries.
     Counted in the bundles that the compiler writes for
     jax.experimental.pallas.ops.tpu.splash_attention.
     """
 
-    matmuls: int
+    keys: int
+    values: int
     wide: int
     vector: float
     rows: float
 
 
 _KINDS = {
-    "fwd": Attention(1, 1, 9.5, 40),
-    "dq": Attention(3, 0, 9, 8),
-    "dkv": Attention(4, 0, 9, 10),
-    "fused": Attention(5, 0, 11, 14),
+    "fwd": Attention(1, 0, 1, 9.5, 40),
+    "dq": Attention(2, 1, 0, 9, 8),
+    "dkv": Attention(2, 2, 0, 9, 10),
+    "fused": Attention(3, 2, 0, 11, 14),
 }
 
 
@@ -145,9 +146,9 @@ def kernel_cost(instruction: Instruction, operands: list[Instruction], chip: Chi
     batch, heads, queries, head_dim = arrays[0]
     keys = arrays[1][2]
     rows, columns, kept = _blocks(instruction, queries, keys, kind)
-    return attention_cost(
-        kind, (batch, heads, queries, head_dim), keys, (rows, columns, kept), chip
-    )
+    values = arrays[2][3] if len(arrays) > 2 else head_dim
+    query = (batch, heads, queries, head_dim)
+    return attention_cost(kind, query, keys, (rows, columns, kept), chip, values)
 
 
 def attention_cost(
@@ -156,25 +157,31 @@ def attention_cost(
     keys: int,
     blocks: tuple[int, int, int],
     chip: Chip,
+    value_dim: int = 0,
 ) -> KernelCost:
     """The cost of a splash attention kernel: fwd, dq, dkv, or fused for all gradients at once.
 
     `query` is [batch, heads, length, head_dim]; `blocks` are blocks of queries, blocks of keys, and
-    pairs of them that are computed.
+    pairs of them that are computed; `value_dim` of values, where it is another than head_dim.
     """
     (batch, heads, queries, head_dim), (rows, columns, kept) = query, blocks
+    value_dim = value_dim or head_dim
     what = _KINDS[kind]
     pairs = batch * heads * queries * keys * kept / (rows * columns)
-    flops = int(2 * (what.matmuls + what.wide) * pairs * head_dim)
+    of_values = what.values + what.wide
+    flops = int(2 * pairs * (what.keys * head_dim + of_values * value_dim))
     # megacore: the kernel's grid is split over two cores
     cores = chip.cores
-    # per cycle; a narrow head leaves part of the unit idle
-    rate = chip.device_flops / cores / chip.clock_hz * min(1.0, head_dim / chip.matrix_unit)
+    rate = chip.device_flops / cores / chip.clock_hz  # per cycle
+    # a head that does not fill the unit leaves part of it idle
+    filled, value = (
+        -(-each // chip.matrix_unit) * chip.matrix_unit for each in (head_dim, value_dim)
+    )
     # the larger unit takes two bfloat16 rows per cycle, one float32 row
     slower = 2 if chip.matrix_unit == 256 else 1
-    matrix = 2 * head_dim * (what.matmuls + slower * what.wide) / rate
+    matrix = 2 * (filled * what.keys + value * (what.values + slower * what.wide)) / rate
     vector = what.vector / (VECTOR_ELEMENTS * VECTOR_SLOTS)
-    finish = batch * heads * queries * head_dim * what.rows / (VECTOR_ELEMENTS * VECTOR_SLOTS)
+    finish = batch * heads * queries * value_dim * what.rows / (VECTOR_ELEMENTS * VECTOR_SLOTS)
     cycles = (pairs * max(matrix, vector) * KERNEL_SLACK + finish) / cores
     steps = batch * heads * rows * columns / cores * KERNEL_STEP_S
     bundles = cycles / chip.clock_hz + steps

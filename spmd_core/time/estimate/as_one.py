@@ -37,7 +37,7 @@ def in_turn(shapes: Shapes, moved: Sequence[StepTransfer], hides_s: float) -> li
         return list(moved)
     return [
         replace(each, late=max(0.0, 1 - hides_s / each.seconds))
-        if each.beside and "tensor" not in each.axes and each.count >= shapes.size.layers
+        if each.beside and "tensor" not in each.axes and each.count >= shapes.size.all_layers
         else each
         for each in moved
     ]

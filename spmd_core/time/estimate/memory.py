@@ -74,13 +74,15 @@ class MemoryEstimate:
 @dataclass(frozen=True, slots=True)
 class Arrays:
     """Bytes of one layer's arrays on a device: residual stream, one projection of the mlp, queries,
-    keys, row sums, gathered mlp weights.
+    keys, values, attention's output, row sums, gathered mlp weights.
     """
 
     stream: float
     wide: float
     query: float
     key: float
+    value: float
+    mixed: float
     sums: float
     weights: float
 
@@ -91,7 +93,7 @@ def estimate_memory(plan: Plan, share: float | None = None) -> MemoryEstimate:
     """
     arrays = layer_arrays(plan)
     stored, host = kept_bytes(plan, arrays)
-    parameters = plan.size.parameters * (parameter_share(plan) if share is None else share)
+    parameters = plan.size.stored_parameters * (parameter_share(plan) if share is None else share)
     parts = {
         "parameters and optimizer": parameters
         * (_BYTES[plan.parameter_dtype] + sum(_BYTES[dtype] for dtype in plan.moment_dtypes)),
@@ -102,6 +104,9 @@ def estimate_memory(plan: Plan, share: float | None = None) -> MemoryEstimate:
     gradients = parameters * _BYTES[plan.parameter_dtype] + (experts.empty if experts else 0.0)
     worst, spare, may_turn = _worst_moment(plan, arrays, gradients, experts)
     parts |= worst
+    if plan.size.mtp_layers:  # kept for their gradients
+        kept = _rows(plan) * plan.size.vocab * 4 * plan.size.mtp_layers
+        parts["logits of later tokens"] = kept
     unsure = experts.more if experts else 0.0
     turned, off = parts.get(_TURNED, 0.0), _off(plan)
     peak = _squeezed(plan, sum(parts.values()), spare)
@@ -199,11 +204,14 @@ def layer_arrays(plan: Plan) -> Arrays:
         * 2
         / tensor
     )
+    keys = rows * tensor * model.kv_heads * 2 / min(tensor, model.kv_heads)
     return Arrays(
         rows * model.embed * 2,
         rows * (model.mlp * plan.visits * plan.expert_repeats + model.shared_mlp) * 2,
         rows * model.heads * model.head_dim * 2,
-        rows * tensor * model.kv_heads * model.head_dim * 2 / min(tensor, model.kv_heads),
+        keys * model.head_dim,
+        keys * model.value_size,
+        rows * model.heads * model.value_size * 2,
         rows * model.heads * LANES * 4,
         weights,
     )
@@ -219,12 +227,12 @@ def _named(plan: Plan, a: Arrays) -> dict[str, float]:
         "input": a.stream,
         "query": a.query,
         "key": a.key,
-        "value": a.key,
+        "value": a.value,
         "out": a.stream,
         "mlp_up": a.wide,
         "mlp_gate": a.wide if plan.size.gated else 0.0,
         "mlp_down": a.stream * (weighted or plan.size.post_norms) * full,
-        "attention": a.query + a.sums / LANES,
+        "attention": a.mixed + a.sums / LANES,
     }
 
 
@@ -236,16 +244,21 @@ def _saved_names(plan: Plan) -> set[str]:
 
 def kept_bytes(plan: Plan, arrays: Arrays) -> tuple[float, float]:
     """(bytes kept on the device, bytes offloaded) by the forward pass of all layers."""
-    layers, named = plan.size.layers, _named(plan, arrays)
+    size, named = plan.size, _named(plan, arrays)
+    layers = size.all_layers
     if plan.remat == "none":
         experts = _experts(plan, arrays)
         kept = _residuals(plan, arrays) + named["mlp_down"]
         return layers * (kept + (experts.kept if experts else 0.0)), 0.0
     names = _saved_names(plan)
     # a scanned block of several layers: once
-    times = {
-        name: -(-layers // len(plan.size.windows)) if name == "input" else layers for name in named
-    }
+    times = {name: -(-layers // len(size.windows)) if name == "input" else layers for name in named}
+    if size.dense_layers:
+        first = _rows(plan) * size.dense_mlp * 2 / arrays.wide
+        times |= dict.fromkeys(
+            ("mlp_up", "mlp_gate"), size.expert_layers + first * size.dense_layers
+        )
+        times["mlp_down"] = size.expert_layers
     return sum(times[name] * named[name] for name in names - set(plan.offload)), sum(
         times[name] * named[name] for name in plan.offload
     )
@@ -260,7 +273,7 @@ def _residuals(plan: Plan, a: Arrays) -> float:
     norms = 4 * (4 if size.post_norms else 2) * a.stream
     norms += 4 * (a.query + a.key) * size.qk_norm
     wide = _OF_ACTIVATION[size.activation] + 2 * size.gated
-    return norms + 3 * a.query + 2 * a.key + a.sums / LANES + wide * a.wide
+    return norms + a.query + 2 * a.mixed + a.key + a.value + a.sums / LANES + wide * a.wide
 
 
 def _block(plan: Plan, a: Arrays, experts: Experts | None) -> tuple[float, float]:
@@ -295,13 +308,15 @@ def _fetched(plan: Plan, a: Arrays) -> float:
         moved.add("mlp_down")
     named = _named(plan, a)
     return (
-        2 * plan.size.layers * max((named[name] for name in moved & set(plan.offload)), default=0.0)
+        2
+        * plan.size.all_layers
+        * max((named[name] for name in moved & set(plan.offload)), default=0.0)
     )
 
 
 def _attention(plan: Plan, a: Arrays) -> float:
     """What a block's backward pass holds of attention."""
-    held = 2 * a.query + 2 * a.key + a.sums + 4 * a.stream
+    held = a.query + a.mixed + a.key + a.value + a.sums + 4 * a.stream
     # one kernel for all gradients leaves that of the queries once per block of keys
     blocks = plan.sequence // plan.kernel_blocks[1] if plan.fused_attention_backward else 0
     return held + a.query * blocks
@@ -328,7 +343,7 @@ def _turned(plan: Plan, a: Arrays) -> tuple[float, float, float]:
     """
     if not plan.offload:
         return 0.0, 0.0, 0.0
-    axes, named, layers = plan.axis_sizes, _named(plan, a), plan.size.layers
+    axes, named, layers = plan.axis_sizes, _named(plan, a), plan.size.all_layers
     on_device = _saved_names(plan) - set(plan.offload)
     is_sequence = axes.get("sequence", 1) > 1
     changing = is_sequence and "attention" in plan.offload

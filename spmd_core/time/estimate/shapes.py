@@ -85,6 +85,8 @@ class Shapes:
     @property
     def projected_keys(self) -> float:
         """Heads that a device projects keys to."""
+        if self.size.kv_rank:
+            return self.projected_heads
         keys = self.shards_of("kv_heads") if not self.plan.fused_qkv else self.shards_of("heads")
         return self.size.kv_heads / keys
 
@@ -154,10 +156,12 @@ class Shapes:
 
     @cached_property
     def layer_weight_bytes(self) -> float:
-        """Bytes in bfloat16 of one layer's weights, sharded only over `tensor` and `expert`."""
-        return sum(
-            self.unsharded_bytes(each) for each in self.weights if each.name not in NOT_OF_A_LAYER
-        )
+        """Bytes in bfloat16 of one layer's weights, sharded only over `tensor` and `expert`; on
+        average over the layers.
+        """
+        of_layers = (each for each in self.weights if each.name not in NOT_OF_A_LAYER)
+        total = sum(self.unsharded_bytes(each) * each.times for each in of_layers)
+        return total / self.size.all_layers
 
     def result_bytes(self, matmul: str) -> float:
         """Bytes in bfloat16 of what a matmul of a layer makes on a device."""
@@ -193,11 +197,7 @@ class Shapes:
     @cached_property
     def own_parameters(self) -> float:
         """Parameters that a device stores."""
-        return sum(
-            (1 if each.name in NOT_OF_A_LAYER else self.size.layers)
-            * math.prod(each.held(self.mesh))
-            for each in self.weights
-        )
+        return sum(each.times * math.prod(each.held(self.mesh)) for each in self.weights)
 
 
 def shapes_of(plan: Plan) -> Shapes:
@@ -215,4 +215,4 @@ def recomputed(plan: Plan) -> frozenset[str]:
     # what weights an expert's rows, or a norm behind the mlp, needs the mlp's result again
     routed = ("mlp_down", "dispatch") if plan.size.experts > 1 else ()
     normed = ("mlp_down",) if plan.size.post_norms else ()
-    return frozenset({*PROJECTIONS, "attention", *routed, *normed} - kept)
+    return frozenset({*PROJECTIONS, "attention", "joined", *routed, *normed} - kept)

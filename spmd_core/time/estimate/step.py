@@ -124,8 +124,8 @@ def step_parts(shapes: Shapes, again: Collection[str]) -> tuple[StepWork, list[S
     moved, work = transfers(shapes, matmuls, again), step_work(shapes, again)
     if not shapes.chip.is_gpu:
         return work, moved
-    attention = sum(matmuls[name] for name in ("query", "key", "value", "out"))
-    attention += work.forward.kernel / shapes.size.layers
+    attention = sum(matmuls.get(name, 0.0) for name in ("query", "key", "value", "out"))
+    attention += work.forward.kernel / shapes.size.all_layers
     return work, in_turn(shapes, as_one(shapes, moved), attention)
 
 
@@ -191,9 +191,9 @@ def _at_ends(shapes: Shapes) -> float:
     on GPUs of as many layers as are sent as one.
     """
     if not shapes.chip.is_gpu:
-        return ENDS / shapes.size.layers
+        return ENDS / shapes.size.all_layers
     as_one = max(1.0, COMBINED / max(1.0, shapes.layer_weight_bytes))
-    return min(1.0, as_one / shapes.size.layers)
+    return min(1.0, as_one / shapes.size.all_layers)
 
 
 def _interval(
@@ -209,7 +209,7 @@ def _interval(
     """
     total = work.total
     hidden = sum(each.seconds * each.count for each in moved) - sum(exposed.transfers)
-    small = 0.0 if shapes.chip.is_gpu else SMALL_OFF[0] + SMALL_OFF[1] * shapes.size.layers
+    small = 0.0 if shapes.chip.is_gpu else SMALL_OFF[0] + SMALL_OFF[1] * shapes.size.all_layers
     rest = (UNMODELLED * seconds, WITHOUT_COMPILING * seconds, rings, small)
     down = (
         total.matmul * (1 - 1 / MATMUL_OFF),

@@ -33,6 +33,9 @@ _MATMULS = {
     "up": "mlp_up",
     "gate": "mlp_gate",
     "down": "mlp_down",
+    "query_down": "query",
+    "kv_down": "key",
+    "kv_up": "key",
 }
 GRADIENT = "transpose("  # in the name of an operation that makes gradients, as JAX writes it
 
@@ -155,7 +158,7 @@ def _of_weight(
     """The gathers and the sum of one weight; a table is gathered once, with little beside it."""
     once = array.name in NOT_OF_A_LAYER
     is_table = once and not shapes.chip.is_gpu
-    times, nbytes = 1 if once else shapes.size.layers, shapes.unsharded_bytes(array)
+    times, nbytes = array.times, shapes.unsharded_bytes(array)
     gather, beside, reduce, held = _as_compiled(shapes, axes)
     asked, name = None if gather == "all-gather" else "all-gather", f"gather {array.name}"
     plain = _transfer(shapes, gather, axes, nbytes, 2 * times, beside, asked, name=name)
@@ -190,7 +193,7 @@ def _by_rings(
     held, matmul_s = ring_of(shapes, nbytes), matmuls[name]
     part_s, added_s = matmul_s / held.steps, sum(parts_s(shapes, name, matmul_s)) / 2
     once, is_shared = array.name in NOT_OF_A_LAYER, array.name == "logits" or name in recomputed
-    count = 1 if once else shapes.size.layers
+    count = array.times
     plain = _transfer(shapes, "all-gather", axes, nbytes, 0, "layers", name=f"gather {array.name}")
     if is_shared:
         yield replace(plain, count=count)
@@ -246,7 +249,7 @@ def _of_tensor(
     """The stream gathered over `tensor` before matmuls, and reduce-scattered after them."""
     if shapes.tensor < 2:
         return
-    layers, nbytes = shapes.size.layers, shapes.arrays.stream * shapes.tensor
+    layers, nbytes = shapes.size.all_layers, shapes.arrays.stream * shapes.tensor
     gather = _transfer(shapes, "all-gather", ("tensor",), nbytes, 0, "", name="activations")
     ring = all(span.wraps for span in gather.where.spans)
     matmuls = _fused(shapes, matmuls)
@@ -320,7 +323,7 @@ def _of_tensor_on_gpus(shapes: Shapes, recomputed: Collection[str]) -> Iterator[
     """
     if shapes.tensor < 2:
         return
-    layers, nbytes = shapes.size.layers, shapes.arrays.stream * shapes.tensor
+    layers, nbytes = shapes.size.all_layers, shapes.arrays.stream * shapes.tensor
     again = bool({"query", "mlp_up"} & set(recomputed))
     for kind, count, beside, name in (
         ("all-gather", 4 + 2 * again, "", "activations"),
@@ -344,11 +347,11 @@ def _fused(shapes: Shapes, matmuls: Mapping[str, float]) -> dict[str, float]:
 
 def _of_activations(shapes: Shapes, recomputed: Collection[str]) -> Iterator[StepTransfer]:
     """What passes between devices that share the rows of a batch."""
-    layers, arrays = shapes.size.layers, shapes.arrays
+    layers, arrays = shapes.size.all_layers, shapes.arrays
     again = bool({"query", "mlp_up", "out"} & set(recomputed))
     if shapes.along("sequence") > 1:
         passes = 2 + ("query" in recomputed)
-        each = 2 * arrays.query + 2 * arrays.key
+        each = arrays.query + arrays.mixed + arrays.key + arrays.value
         yield _transfer(
             shapes, "all-to-all", ("sequence",), each, passes * layers, "", name="heads for tokens"
         )
@@ -391,8 +394,8 @@ def _of_replicas(shapes: Shapes) -> Iterator[StepTransfer]:
             shapes,
             "all-reduce",
             axes,
-            nbytes / shapes.size.layers,
-            shapes.size.layers,
+            nbytes / shapes.size.all_layers,
+            shapes.size.all_layers,
             "layers" if gpus else "",
             op_name=GRADIENT,
             name="gradient of replicas",
@@ -405,7 +408,7 @@ def _between_slices(shapes: Shapes, nbytes: float) -> StepTransfer:
     """The sum of gradients over DCN, in four parts for each layer."""
     topology = shapes.topology
     between = tuple(name for name, _ in shapes.plan.mesh if _where(shapes, (name,)).slices > 1)
-    each, count = nbytes / shapes.size.layers / 4, 4 * shapes.size.layers
+    each, count = nbytes / shapes.size.all_layers / 4, 4 * shapes.size.all_layers
     share = 2 * (1 - 1 / topology.slices) * each
     seconds = DCN_LATENCY_S + share / dcn_bandwidth(topology)
     return StepTransfer(

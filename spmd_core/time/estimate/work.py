@@ -101,7 +101,7 @@ def step_work(shapes: Shapes, recomputed: Collection[str]) -> StepWork:
     """The work of a plan's step on one device; `recomputed`: names of what the backward pass
     computes again.
     """
-    layers = shapes.size.layers
+    layers = shapes.size.all_layers
     chip = shapes.chip
     forward_s = dict(layer_matmuls(shapes))
     routed = hbm_s(chip, _routed_bytes(shapes))
@@ -138,29 +138,48 @@ def layer_matmuls(shapes: Shapes) -> Iterator[tuple[str, float]]:
     """Name -> seconds of each matmul of one layer's forward pass."""
     size, chip, rows = shapes.size, shapes.chip, shapes.matmul_rows
     heads, keys = shapes.projected_heads, shapes.projected_keys
-    yield "query", product_s(rows, size.embed, heads * size.head_dim, chip)
-    yield "key", product_s(rows, size.embed, keys * size.head_dim, chip)
-    yield "value", product_s(rows, size.embed, keys * size.head_dim, chip)
-    yield "out", product_s(rows, heads * size.head_dim, size.embed, chip)
-    count, each, width = shapes.experts_here, shapes.expert_rows, shapes.mlp_here
-    shared = size.shared_mlp / max(1, shapes.tensor)
-    yield (
-        "mlp_up",
-        _of_experts(shapes, size.embed, width) + product_s(rows, size.embed, shared, chip),
-    )
+    first = size.q_rank or size.embed
+    narrow = product_s(rows, size.embed, size.q_rank, chip)
+    yield "query", narrow + product_s(rows, first, heads * size.head_dim, chip)
+    if size.kv_rank:
+        narrow = product_s(rows, size.embed, size.kv_rank + size.rope_dim, chip)
+        wide = heads * (size.nope_dim + size.value_size)
+        yield "key", narrow + product_s(rows, size.kv_rank, wide, chip)
+    else:
+        yield "key", product_s(rows, size.embed, keys * size.head_dim, chip)
+        yield "value", product_s(rows, size.embed, keys * size.value_size, chip)
+    yield "out", product_s(rows, heads * size.value_size, size.embed, chip)
+    up, down = _of_mlp(shapes)
+    yield "mlp_up", up
     if size.gated:
-        yield (
-            "mlp_gate",
-            _of_experts(shapes, size.embed, width) + product_s(rows, size.embed, shared, chip),
-        )
-    yield (
-        "mlp_down",
-        _of_experts(shapes, width, size.embed) + product_s(rows, shared, size.embed, chip),
-    )
+        yield "mlp_gate", up
+    yield "mlp_down", down
     if size.experts > 1 and not shapes.plan.dropless:
         # rows to their experts and back, as matmuls with one-hot routes
-        slots = count * each / max(1.0, rows / shapes.length)
-        yield "dispatch", 2 * product_s(rows, slots, size.embed, chip)
+        slots = shapes.experts_here * shapes.expert_rows / max(1.0, rows / shapes.length)
+        dispatched = 2 * product_s(rows, slots, size.embed, chip)
+        yield "dispatch", dispatched * size.expert_layers / size.all_layers
+    if size.mtp_layers:
+        joined = product_s(rows, 2 * size.embed, size.embed, chip)
+        yield "joined", joined * size.mtp_layers / size.all_layers
+
+
+def _of_mlp(shapes: Shapes) -> tuple[float, float]:
+    """Seconds of a matmul into and out of the mlp, on average over layers with experts and the
+    first, without.
+    """
+    size, chip, rows, width = shapes.size, shapes.chip, shapes.matmul_rows, shapes.mlp_here
+    shared, dense = (each / max(1, shapes.tensor) for each in (size.shared_mlp, size.dense_mlp))
+    experts, first = size.expert_layers / size.all_layers, size.dense_layers / size.all_layers
+    ups, downs = (
+        experts * (_of_experts(shapes, *of_expert) + product_s(rows, *of_shared, chip))
+        + first * product_s(rows, *of_dense, chip)
+        for of_expert, of_shared, of_dense in (
+            ((size.embed, width), (size.embed, shared), (size.embed, dense)),
+            ((width, size.embed), (shared, size.embed), (dense, size.embed)),
+        )
+    )
+    return ups, downs
 
 
 def _of_experts(shapes: Shapes, inner: float, columns: float) -> float:
@@ -210,7 +229,8 @@ def _kernels(shapes: Shapes, way: str) -> DeviceSeconds:
         blocks = (rows, columns, kept_pairs(rows, columns, width))
         query = (shapes.sequences, shapes.attention_heads, plan.sequence, size.head_dim)
         for name in names:
-            cost = attention_cost(name, query, plan.sequence, blocks, shapes.chip)
+            value = size.value_size
+            cost = attention_cost(name, query, plan.sequence, blocks, shapes.chip, value)
             seconds += cost.seconds * layers / size.layers
             fastest += cost.fastest * layers / size.layers
     return DeviceSeconds(kernel=seconds, fastest=fastest)
@@ -219,8 +239,9 @@ def _kernels(shapes: Shapes, way: str) -> DeviceSeconds:
 def _flash(shapes: Shapes, gpu: Gpu, way: str) -> DeviceSeconds:
     """Attention of one layer by a fused kernel of a GPU."""
     size, heads = shapes.size, shapes.sequences * shapes.attention_heads
+    side = (size.head_dim + size.value_size) / 2
     seconds = sum(
-        flash_s(gpu, way, heads, shapes.plan.sequence, size.head_dim, window) * layers
+        flash_s(gpu, way, heads, shapes.plan.sequence, side, window) * layers
         for window, layers in Counter(size.layer_windows).items()
     )
     return DeviceSeconds(kernel=seconds / size.layers, fastest=seconds / size.layers)
@@ -238,7 +259,7 @@ def _layer_bytes(shapes: Shapes, recomputed: Collection[str]) -> float:
         + unsharded
         + unsaved
         + WIDE_PASSES * passed(arrays.wide)
-        + HEAD_PASSES * (passed(arrays.query) + 2 * passed(arrays.key))
+        + HEAD_PASSES * (passed(arrays.query) + passed(arrays.key) + passed(arrays.value))
         + WEIGHT_PASSES * shapes.layer_weight_bytes
     )
 
@@ -252,8 +273,8 @@ def _layer_bytes_of_gpus(shapes: Shapes) -> float:
     return (
         GPU_STREAM_PASSES * arrays.stream
         + GPU_WIDE_PASSES * matrices * arrays.wide
-        + GPU_HEAD_PASSES * (arrays.query + 2 * arrays.key)
-        + GPU_SAVED_PASSES * stored / shapes.size.layers
+        + GPU_HEAD_PASSES * (arrays.query + arrays.key + arrays.value)
+        + GPU_SAVED_PASSES * stored / shapes.size.all_layers
     )
 
 
@@ -283,7 +304,8 @@ def _tables(shapes: Shapes) -> DeviceSeconds:
     passes = GPU_LOGIT_PASSES if chip.is_gpu else LOGIT_PASSES
     vocab = size.vocab / shapes.shards_of("vocab")
     nbytes = passes * shapes.matmul_rows * vocab * 4
-    return DeviceSeconds(matmuls * one, memory=hbm_s(chip, nbytes))
+    tables = DeviceSeconds(matmuls * one, memory=hbm_s(chip, nbytes))
+    return DeviceSeconds().plus(tables, 1 + size.mtp_layers)
 
 
 def _update(shapes: Shapes) -> DeviceSeconds:

@@ -40,6 +40,31 @@ GPT_OSS = {
     "tie_word_embeddings": False,
 }
 
+DEEPSEEK = {
+    "architectures": ["DeepseekV3ForCausalLM"],
+    "auto_map": {"AutoModel": "modeling_deepseek.DeepseekV3Model"},  # code: never followed
+    "first_k_dense_replace": 3,
+    "kv_lora_rank": 512,
+    "q_lora_rank": 1536,
+    "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64,
+    "v_head_dim": 128,
+    "moe_intermediate_size": 2048,
+    "moe_layer_freq": 1,
+    "n_routed_experts": 256,
+    "n_shared_experts": 1,
+    "num_experts_per_tok": 8,
+    "num_nextn_predict_layers": 1,
+    "n_group": 8,
+    "topk_group": 4,
+    "scoring_func": "sigmoid",
+    "topk_method": "noaux_tc",
+    "routed_scaling_factor": 2.5,
+    "quantization_config": {"quant_method": "fp8", "fmt": "e4m3"},
+}
+KIMI = DEEPSEEK | {"first_k_dense_replace": 1, "n_routed_experts": 384, "n_group": 1}
+KIMI |= {"topk_group": 1, "routed_scaling_factor": 2.827, "num_nextn_predict_layers": 0}
+
 
 def gpt_oss(layers, experts):
     types = ["sliding_attention", "full_attention"] * (layers // 2)
@@ -120,6 +145,14 @@ PUBLISHED = {
     "mistralai/Mistral-Small-24B-Base-2501": (
         transformers("mistral", 40, 5120, 32768, 32, 8, 131072, head_dim=128),
         23572403200,
+    ),
+    "deepseek-ai/DeepSeek-V3 (the main model)": (
+        transformers("deepseek_v3", 61, 7168, 18432, 128, 128, 129280, **DEEPSEEK),
+        671026419200,
+    ),
+    "moonshotai/Kimi-K2-Instruct": (
+        transformers("kimi_k2", 61, 7168, 18432, 64, 64, 163840, **KIMI),
+        1026408232448,
     ),
     "mistralai/Mixtral-8x7B-v0.1": (
         transformers("mixtral", 32, 4096, 14336, 32, 8, 32000, num_local_experts=8),
@@ -279,6 +312,8 @@ PUBLISHED = {
 }
 # what the publishers say that a token visits; gpt-oss counts no input table
 ACTIVE = {
+    "deepseek-ai/DeepSeek-V3 (the main model)": 37.5e9,  # 37 billion, rounded down
+    "moonshotai/Kimi-K2-Instruct": 32.5e9,
     "mistralai/Mixtral-8x7B-v0.1": 12.9e9,
     "mistralai/Mixtral-8x22B-v0.1": 39e9,
     "Qwen/Qwen3-30B-A3B": 3.3e9,
@@ -380,6 +415,52 @@ def test_maxtext_s_yml_is_the_preset(preset, block, more):
     assert read_config(f"{text}\n{more}\n").size is size
 
 
+DEEPSEEK_YML = """base_emb_dim: 7168
+base_num_query_heads: 128
+base_num_kv_heads: 128
+base_mlp_dim: 18432
+base_moe_mlp_dim: 2048
+base_num_decoder_layers: 61
+first_num_dense_layers: 3
+mlp_activations: ["silu","linear"]
+vocab_size: 129280
+num_experts: 256
+num_experts_per_tok: 8
+shared_experts: 1
+n_routing_groups: 8
+topk_routing_group: 4
+routed_scaling_factor: 2.5
+routed_score_func: "sigmoid"
+routed_bias: true
+decoder_block: "deepseek"
+attention_type: "mla"
+q_lora_rank: 1536
+kv_lora_rank: 512
+qk_nope_head_dim: 128
+qk_rope_head_dim: 64
+v_head_dim: 128
+"""
+
+
+def test_maxtext_s_yml_and_the_config_of_deepseek_are_the_preset():
+    assert read_config(DEEPSEEK_YML).size is PRESETS["deepseek-v3-671b"]
+    later = read_config(DEEPSEEK_YML + "mtp_num_layers: 1\n").size
+    assert later.mtp_layers == 1 and later.parameters == 671026419200
+    # a layer with experts, the matrix that joins two streams, three norms
+    layer = 187_107_328 + 11_320_164_352 + 256 + 2 * 7168
+    assert later.stored_parameters - later.parameters == layer + 2 * 7168**2 + 3 * 7168
+
+
+def test_flops_of_a_token_are_those_counted_by_hand():
+    size, sequence = get_model("deepseek-v3-671b"), 4096
+    attention = 7168 * (1536 + 576) + 1536 * 128 * 192 + 512 * 128 * 256 + 128 * 128 * 7168
+    expert, router = 3 * 7168 * 2048, 7168 * 256
+    matmuls = 61 * attention + 3 * 3 * 7168 * 18432 + 58 * (9 * expert + router) + 7168 * 129280
+    pairs = 3 * 2 * 61 * 128 * (192 + 128) * sequence
+    assert size.train_flops(1, sequence) == 6 * matmuls + pairs
+    assert size.matmul_parameters == matmuls
+
+
 SMALL = transformers("llama", 2, 256, 512, 2, 2, 512)
 
 
@@ -402,8 +483,30 @@ SMALL = transformers("llama", 2, 256, 512, 2, 2, 512)
         (json.dumps(SMALL | {"num_key_value_heads": 3}), "kv_heads=3 does not divide heads=2"),
         (json.dumps(SMALL | {"hidden_act": "mish"}), "hidden_act='mish' is not an activation"),
         (
-            json.dumps(SMALL | {"model_type": "deepseek_v3", "kv_lora_rank": 512}),
-            "latent attention",
+            json.dumps(SMALL | {"model_type": "minicpm3", "kv_lora_rank": 512}),
+            "is latent attention of another architecture",
+        ),
+        (
+            json.dumps(
+                DEEPSEEK
+                | SMALL
+                | {"model_type": "kimi_k2", "first_k_dense_replace": 1, "n_group": 7}
+            ),
+            "expert_groups=7 does not divide experts=256: use 1",
+        ),
+        (
+            json.dumps(SMALL | DEEPSEEK | {"model_type": "kimi_k2", "scoring_func": "tanh"}),
+            "scoring_func='tanh' is no way to choose experts that is read: use softmax or sigmoid",
+        ),
+        (
+            json.dumps(
+                SMALL | DEEPSEEK | {"model_type": "deepseek_v3", "first_k_dense_replace": 2}
+            ),
+            "dense_layers=2 leaves none of 2 layers with experts: use at most 1",
+        ),
+        (
+            json.dumps(SMALL | {"model_type": "deepseek_v33"}),
+            "model_type 'deepseek_v33' is not .*: use deepseek_v3",
         ),
         (json.dumps(SMALL | {"model_type": "falcon"}), "model_type 'falcon' is not an archi"),
         (json.dumps(SMALL | {"model_type": ["llama"]}), "is not an architecture that is read"),
@@ -414,9 +517,9 @@ SMALL = transformers("llama", 2, 256, 512, 2, 2, 512)
         (json.dumps(SMALL | {"architectures": ["LlamaModel"]}), "has no table of outputs"),
         (json.dumps(SMALL)[:-1] + ', "vocab_size": 3}', "key 'vocab_size' appears twice"),
         (json.dumps(SMALL)[:-1] + ', "eps": NaN}', "number NaN is not JSON"),
-        ("decoder_block: deepseek\nattention_type: mla", "is latent or chunked attention"),
+        ("decoder_block: llama2\nattention_type: mla", "is latent or chunked attention"),
         ("decoder_block: gpt3", "decoder_block 'gpt3' is not one that is read"),
-        ("quantization: int8", "quantization='int8' is quantization, which is not modeled"),
+        ("quantization: int8", "quantization='int8' is quantization, which is a field"),
         ("base_emb_dim: 64\nglobal_parameter_scale: 4", "global_parameter_scale=4 is not modeled"),
     ],
 )

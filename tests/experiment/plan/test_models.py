@@ -88,9 +88,9 @@ def test_keys_follow_the_heads_where_each_head_has_its_own():
 @pytest.mark.parametrize(
     ("name", "lacks"),
     [
-        ("deepseek-v3", "latent attention"),
-        ("deepseek-ai/DeepSeek-R1", "latent attention"),
-        ("Kimi-K2", "latent attention"),
+        ("deepseek-ai/DeepSeek-V3.2", "attention to chosen keys"),
+        ("MiniCPM3-4B", "latent attention of another architecture"),
+        ("gemma-4-31b", "heads of other sizes in layers with a window"),
         ("llama-4-maverick", "chunked attention"),
         ("qwen3-next-80b-a3b", "linear attention"),
         ("gemma-3n-e4b", "embeddings for each layer"),
@@ -110,6 +110,9 @@ def test_a_model_that_the_decoder_is_not_is_refused_by_what_it_lacks(name, lacks
         ("llama-3-8b", "llama-3.1-8b"),
         ("meta-llama/Llama-3.1-405", "llama-3.1-405b"),
         ("qwen3-7b", "qwen3-8b"),
+        ("deepseek-v3", "deepseek-v3-671b"),
+        ("deepseek-ai/DeepSeek-R1", "deepseek-v3-671b"),
+        ("Kimi-K2", "kimi-k2-1t"),
         ("mixtral", "mixtral-8x7b"),
         ("gpt-oss", "gpt-oss-20b"),
     ],

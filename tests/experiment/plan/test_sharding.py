@@ -46,6 +46,13 @@ PLANS = [
         "batch_per_device": 1,
     },
     {
+        "target": "tpu:v5p:4x4x4",
+        "model": "deepseek-v3-671b",
+        "mesh": {"fsdp": 16, "expert": 4},
+        "batch_per_device": 1,
+        "mtp_layers": 1,
+    },
+    {
         "target": "tpu:v5e:4x4",
         "model": "gpt-3-175b",
         "mesh": {"fsdp_transpose": 4, "sequence": 2, "tensor": 2},
@@ -67,9 +74,12 @@ def test_parameters_are_cut_as_the_program_cuts_them(given):
     plan = parse_plan(given)
     tree = parameter_dims(Decoder(**configuration(plan)))
     mesh: Any = SimpleNamespace(shape=dict(plan.mesh))
-    leaves = {name: dims for name, dims in tree.items() if name != "blocks"} | {
-        name: dims[1:] for name, dims in tree["blocks"][0].items()
-    }
+    lists = ("blocks", "dense", "mtp", "tail")
+    leaves = {name: dims for name, dims in tree.items() if name not in lists}
+    leaves |= {name: dims[1:] for name, dims in tree["blocks"][0].items()}
+    for part in tree.get("dense", []):
+        leaves |= {f"dense_{name}": dims[1:] for name, dims in part.items()}
+    leaves |= {"joined": part["joined"] for part in tree.get("mtp", [])[:1]}  # noqa: B035
     ours = parameters(plan)
     assert {"embedding", "out", "down", "final_norm"} <= ours.keys()
     for name, dims in ours.items():

@@ -1,0 +1,130 @@
+"""Rules for the sizes and choices of a decoder."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from spmd_core.base import refuse, shorten
+
+ACTIVATIONS = ("relu", "gelu", "silu")
+MOST = 2**40  # of a size: far above any model, and small enough to count with
+MAX_LAYERS = 1024
+LANES = 128  # of a vector register: the attention kernel's arrays are tiled by these
+_KNOWN = {
+    "activation": (*ACTIVATIONS, "clamped_silu"),
+    "norm": ("rms", "layer"),
+    "routing": ("softmax", "sigmoid"),
+}
+VARIABLE = (
+    "layers",
+    "embed",
+    "heads",
+    "kv_heads",
+    "head_dim",
+    "mlp",
+    "vocab",
+    "experts",
+    "experts_per_token",
+    "shared_mlp",
+)
+
+
+def check(size: Any, changed: set[str]) -> None:
+    """RequestError if changed sizes are inconsistent with the others."""
+    for name in VARIABLE:
+        least = 0 if name == "shared_mlp" else 1
+        most = MAX_LAYERS if name == "layers" else MOST
+        if not least <= (value := getattr(size, name)) <= most:
+            fix = f"at least {least}" if value < least else f"at most {most}"
+            raise refuse(f"{name}={shorten(value)}", "is not a size", f"use {fix}")
+    for names, value, rule, fix in _inconsistent(size):
+        if names & changed:
+            raise refuse(value, rule, fix)
+
+
+def _inconsistent(size: Any) -> Iterator[tuple[set[str], str, str, str]]:
+    """(sizes that do not go together, value, rule, fix)."""
+    for name, known in _KNOWN.items():
+        if (word := getattr(size, name)) not in known:
+            yield ({name}, f"{name}={shorten(word)}", "is not one", f"use {', '.join(known)}")
+    for name in ("attention_cap", "logits_cap"):
+        cap = getattr(size, name)
+        if cap is not None and not 0 < cap <= MOST:  # NaN is not above it
+            yield ({name}, f"{name}={cap}", "is no cap", "use a number above 0")
+    if size.heads % size.kv_heads:
+        yield (
+            {"heads", "kv_heads"},
+            f"kv_heads={size.kv_heads}",
+            f"does not divide heads={size.heads}",
+            f"use {math.gcd(size.heads, size.kv_heads)}",
+        )
+    if (size.value_size % LANES and size.value_size > LANES) or size.head_dim % 2:
+        yield (
+            {"head_dim"},
+            f"head_dim={size.head_dim}",
+            f"does not fit the attention kernel's lanes of {LANES}",
+            f"use {max(1, round(size.head_dim / LANES)) * LANES}",
+        )
+    yield from _inconsistent_latent(size)
+    yield from _inconsistent_experts(size)
+    yield from _inconsistent_groups(size)
+
+
+def _inconsistent_experts(size: Any) -> Iterator[tuple[set[str], str, str, str]]:
+    if size.experts_per_token > size.experts:
+        yield (
+            {"experts", "experts_per_token"},
+            f"experts_per_token={size.experts_per_token}",
+            f"is more than experts={size.experts}",
+            f"use at most {size.experts}",
+        )
+    for name in ("shared_mlp", "dense_layers") if size.experts == 1 else ():
+        if value := getattr(size, name):
+            rule = "is beside experts, and this model has none"
+            yield {"experts", name}, f"{name}={value}", rule, "leave it out, or use more experts"
+    if size.experts > 1 and not size.gated:
+        yield (
+            {"experts", "gated"},
+            f"experts={size.experts}",
+            "have a gate in this program",
+            "leave gated out, or use experts=1",
+        )
+    dense = f"dense_layers={size.dense_layers}"
+    if size.dense_layers >= size.layers:
+        rule = f"leaves none of {size.layers} layers with experts"
+        yield {"dense_layers", "layers"}, dense, rule, f"use at most {size.layers - 1}"
+    if size.dense_layers and not size.dense_mlp:
+        yield {"dense_layers", "dense_mlp"}, dense, "have no width", "add dense_mlp"
+
+
+def _inconsistent_groups(size: Any) -> Iterator[tuple[set[str], str, str, str]]:
+    names = {"experts", "experts_per_token", "expert_groups", "groups_per_token"}
+    groups, value = size.expert_groups, f"expert_groups={size.expert_groups}"
+    if groups < 1 or size.experts % groups:
+        rule = f"does not divide experts={size.experts}"
+        yield names, value, rule, f"use {math.gcd(size.experts, max(1, groups))}"
+        return
+    least = -(-size.experts_per_token * groups // size.experts)
+    if not least <= size.groups_per_token <= groups:
+        rule = f"and groups_per_token={size.groups_per_token} leave no {size.experts_per_token}"
+        fix = f"use groups_per_token={max(1, min(least, groups))}"
+        yield names, value, f"{rule} experts to choose", fix
+
+
+def _inconsistent_latent(size: Any) -> Iterator[tuple[set[str], str, str, str]]:
+    """The same of latent attention: its key without positions, one for all heads."""
+    names = {"kv_rank", "q_rank", "rope_dim", "heads", "kv_heads", "head_dim"}
+    if not size.kv_rank and (size.q_rank or size.rope_dim):
+        yield names, f"kv_rank={size.kv_rank}", "is no rank of keys and values", "use 512"
+    if not size.kv_rank:
+        return
+    half = size.head_dim // 2 // 2 * 2
+    if not 0 < size.rope_dim < size.head_dim or size.rope_dim % 2:
+        rule = f"is not an even part of head_dim={size.head_dim}"
+        yield names, f"rope_dim={size.rope_dim}", rule, f"use {half}"
+    if size.kv_heads != size.heads:
+        rule = f"of latent attention is not heads={size.heads}"
+        yield names, f"kv_heads={size.kv_heads}", rule, f"use {size.heads}"
+    if size.qk_norm or size.qkv_bias:
+        more = "qk_norm" if size.qk_norm else "qkv_bias"
+        yield names, more, "is not of latent attention in this program", "leave it out"

@@ -49,6 +49,15 @@ from spmd_core.answers.strategies import (
     strategy_rows,
     strategy_words,
 )
+from spmd_core.answers.training_sheet import (
+    Figure,
+    days_text,
+    five_figures,
+    tokens_text,
+    training_headline,
+    training_json,
+    training_table,
+)
 
 __all__ = [
     "COLLECTIVES",
@@ -57,6 +66,7 @@ __all__ = [
     "STRATEGIES",
     "Cell",
     "Column",
+    "Figure",
     "Place",
     "ProgramRow",
     "SearchRow",
@@ -68,9 +78,11 @@ __all__ = [
     "chosen_columns",
     "collectives_table",
     "communicated",
+    "days_text",
     "errors_table",
     "every_table",
     "fits_table",
+    "five_figures",
     "hosts_table",
     "is_program",
     "kept_ranking",
@@ -94,5 +106,9 @@ __all__ = [
     "strategy_words",
     "table_of",
     "text",
+    "tokens_text",
+    "training_headline",
+    "training_json",
+    "training_table",
     "turned",
 ]

@@ -12,13 +12,14 @@ from spmd_core.base import RequestError, WorkerError, read_file, refuse, shorten
 from spmd_core.commands import predict_sweep
 from spmd_core.commands.config import config_from
 from spmd_core.commands.output import check_output, write_output
-from spmd_core.commands.predict_arguments import ARGUMENTS, given_fields
+from spmd_core.commands.predict_arguments import ARGUMENTS, given_fields, price_for
 from spmd_core.commands.printed.predict_lines import (
     PredictAnswer,
     Wanted,
     only,
     print_estimate,
     print_predicted,
+    print_training,
 )
 from spmd_core.commands.remedies import with_tried
 from spmd_core.commands.run import ended_words
@@ -35,10 +36,10 @@ from spmd_core.experiment import (
     parse_plan,
 )
 from spmd_core.lab import Lab
-from spmd_core.machine import get_topology
+from spmd_core.machine import get_topology, kind_of
 from spmd_core.pictures import text as timeline, trace_text
 from spmd_core.results import INEXPRESSIBLE, Result
-from spmd_core.search import BEST, best_mesh
+from spmd_core.search import BEST, KINDS, TrainingQuestion, best_mesh, train
 from spmd_core.time import baseline, is_current
 from spmd_core.trials import with_stored_answers
 from spmd_core.words import experiment_words, model_json, names_of, row_words
@@ -68,6 +69,8 @@ def main(arguments: Namespace) -> int:
     config = config_from(arguments.config, arguments.model) if arguments.config else None
     if config:
         arguments.model = config.size.name
+    if _asks_for_chips(arguments):
+        return _of_training(arguments)
     if arguments.scaling == "strong" and arguments.sweep and not arguments.spec:
         arguments.mesh = arguments.mesh or BEST
     experiment = _asked(arguments)
@@ -93,6 +96,7 @@ def _meaningless(
             described | given & _NOT_OF_BASELINE,
             "the file holds the plan that is compiled",
         ),
+        *_beside_chips(arguments, given),
         (
             arguments.spec,
             "a spec",
@@ -117,6 +121,20 @@ def _meaningless(
     )
 
 
+def _beside_chips(
+    arguments: Namespace, given: set[str]
+) -> tuple[tuple[object, str, set[str], str], ...]:
+    """What means nothing beside a deadline, a budget or a number of chips, and without them."""
+    none = {*_NOT_OF_BASELINE, "mesh", "batch_per_device"} - {"target"}
+    asks = _asks_for_chips(arguments)
+    found = "the mesh and the batch of each device are found"
+    without = "neither --deadline, --budget nor --chips"
+    return (
+        (asks, "--deadline, --budget or --chips", given & none, found),
+        (not asks, without, given & {"global_batch"}, "use --batch-per-device"),
+    )
+
+
 def _check_together(arguments: Namespace) -> None:
     """RequestError where an argument would mean nothing beside another: none is passed over in
     silence.
@@ -136,12 +154,35 @@ def _check_together(arguments: Namespace) -> None:
             check_output(f"--{name}", path, arguments.force)
 
 
+def _asks_for_chips(arguments: Namespace) -> bool:
+    """Returns True if the number of chips, a deadline or a budget is given in place of a mesh."""
+    return any((arguments.chips, arguments.deadline, arguments.budget))
+
+
+def _of_training(arguments: Namespace) -> int:
+    """Print the best plan of each kind of chip: 1 where none meets the question."""
+    for name in ("model", "tokens"):
+        if getattr(arguments, name) is None:
+            fix = "name a model, and tokens to train on such as 15e12"
+            raise refuse(f"predict without --{name}", "is incomplete", fix)
+    kinds = tuple(part.strip() for part in (arguments.target or ",".join(KINDS)).split(","))
+    kinds = tuple(dict.fromkeys(kind_of(part.removeprefix("tpu:")) or part for part in kinds))
+    price = tuple((kind, each) for kind in kinds if (each := price_for(arguments, kind)))
+    question = TrainingQuestion(
+        given_plan(arguments), arguments.tokens, arguments.global_batch, kinds, arguments.chips,
+        arguments.deadline, arguments.budget, price,
+    )  # fmt: skip
+    answer = train(question)
+    print_training(answer, arguments.json)
+    return 0 if answer.best else 1
+
+
 def _of_plan(
     arguments: Namespace, experiment: Experiment, plan: Plan, config: Config | None
 ) -> int:
     model = model_json(plan.size, config)
     if arguments.estimate:
-        print_estimate(plan, arguments.json, model, _wanted_of(arguments))
+        print_estimate(plan, arguments.json, model, _wanted_of(arguments, plan))
         return 0
     answer = _predicted(experiment, arguments)
     if arguments.keep:
@@ -155,13 +196,13 @@ def _of_plan(
         answer,
         arguments.json,
         {"plan": plan.to_json(), "model": model},
-        _wanted_of(arguments),
+        _wanted_of(arguments, plan),
     )
     return answer.code
 
 
-def _wanted_of(arguments: Namespace) -> Wanted:
-    return Wanted(arguments.price_per_chip_hour, arguments.tokens)
+def _wanted_of(arguments: Namespace, plan: Plan) -> Wanted:
+    return Wanted(price_for(arguments, plan.topology.chip.generation), arguments.tokens)
 
 
 def _trace(arguments: Namespace, answer: PredictAnswer) -> None:
@@ -199,16 +240,21 @@ def plan_from(arguments: Namespace) -> Plan:
                 "is incomplete",
                 "name a target, a model, a mesh and a batch per device, or a spec",
             )
-    given: dict[str, object] = {"target": arguments.target, "model": arguments.model}
-    given |= {"sequence": arguments.sequence} if arguments.sequence is not None else {}
-    sizes = {name: getattr(arguments, name) for name in VARIABLE}
-    given["sizes"] = {name: size for name, size in sizes.items() if size is not None}
-    given |= given_fields(arguments, PLAN_FIELDS)
+    given = given_plan(arguments) | {"target": arguments.target}
     if arguments.mesh == BEST:
         devices = get_topology(arguments.target).devices
         return best_mesh(given, arguments.target, arguments.batch_per_device * devices).plan
     own = {"mesh": parse_mesh(arguments.mesh), "batch_per_device": arguments.batch_per_device}
     return parse_plan(given | own)
+
+
+def given_plan(arguments: Namespace) -> dict[str, object]:
+    """The form of a plan that the arguments describe, but for target, mesh and batch."""
+    given: dict[str, object] = {"model": arguments.model}
+    given |= {"sequence": arguments.sequence} if arguments.sequence is not None else {}
+    sizes = {name: getattr(arguments, name) for name in VARIABLE}
+    given["sizes"] = {name: size for name, size in sizes.items() if size is not None}
+    return given | given_fields(arguments, PLAN_FIELDS)
 
 
 def _predicted(experiment: Experiment, arguments: Namespace) -> "PredictAnswer":
@@ -299,7 +345,7 @@ def _of_program(arguments: Namespace, experiment: Experiment) -> int:
         answer,
         arguments.json,
         {"experiment": experiment.to_json(), "strategy": strategy},
-        _wanted_of(arguments),
+        Wanted(price_for(arguments, get_topology(experiment.target).chip.generation)),
     )
     return answer.code
 

@@ -20,10 +20,13 @@ from spmd_core.experiment import (
     Switch,
     Words,
 )
+from spmd_core.machine import CHIPS, kind_of
+from spmd_core.search import read_prices
 from spmd_core.words import read_price
 
 MODELS = f"scaled:16, {', '.join(PRESETS)}; a model beside these by --config"
 MOST_TOKENS = 1e16  # of a training run
+MOST_DAYS, MOST_BUDGET = 36_500.0, 1e12
 HELD = {name: row for name, row in PLAN_FIELDS.items() if not row.searched}  # of every candidate
 
 
@@ -60,10 +63,12 @@ def given_fields(arguments: Namespace, fields: Mapping[str, Field]) -> dict[str,
     }
 
 
-def _price(text: str) -> float:
-    """Dollars per chip-hour."""
+def _prices(text: str) -> dict[str, float]:
+    """Dollars per chip-hour by kind of chip; of one number, that of every kind."""
     try:
-        return read_price(text)
+        if "=" in text:
+            return {kind_of(name) or name: value for name, value in read_prices(text)}
+        return dict.fromkeys(CHIPS, read_price(text))
     except RequestError as error:
         raise ArgumentTypeError(str(error)) from None
 
@@ -84,6 +89,25 @@ def _tokens(text: str) -> float:
     return value
 
 
+def _dollars(text: str) -> float:
+    """A positive number of dollars."""
+    value = float(text)
+    if not 0 < value <= MOST_BUDGET:
+        raise ValueError
+    return value
+
+
+def _days(text: str) -> float:
+    """Days of `30d`, `12h`, `6w` or `30`."""
+    unit = {"h": 1 / 24, "d": 1.0, "w": 7.0}.get(text[-1:].lower())
+    value = float(text[:-1] if unit else text) * (unit or 1.0)
+    if not 0 < value <= MOST_DAYS:
+        raise ValueError
+    return value
+
+
+_dollars.__name__ = "number of dollars"
+_days.__name__ = "deadline such as 30d"
 _tokens.__name__ = "number of tokens"
 _seconds.__name__ = "number of seconds"  # which argparse puts into its sentences
 
@@ -104,13 +128,34 @@ _OPTIONS = {
     "--force": {"action": "store_true", "help": f"with --keep or --trace: {FORCE}"},
     "--price-per-chip-hour": {
         "metavar": "DOLLARS",
-        "type": _price,
-        "help": "say what a step and a billion tokens cost",
+        "type": _prices,
+        "help": "say what a step and a billion tokens cost; of several chips v5p=4.2,h100=2.5",
     },
     "--tokens": {
         "metavar": "N",
         "type": _tokens,
         "help": "say how many days training a model on so many tokens takes: 15e12",
+    },
+    "--deadline": {
+        "metavar": "30d",
+        "type": _days,
+        "help": "find the fewest chips of each kind that train on --tokens in so many days",
+    },
+    "--budget": {
+        "metavar": "DOLLARS",
+        "type": _dollars,
+        "help": "find the most chips of each kind that so many dollars pay to train on --tokens",
+    },
+    "--chips": {
+        "metavar": "N",
+        "type": int,
+        "help": "find the best plan on so many chips of each kind, to train on --tokens",
+    },
+    "--global-batch": {
+        "metavar": "N",
+        "type": int,
+        "help": "with --deadline, --budget or --chips: sequences of a step (default: 4,194,304 "
+        "tokens)",
     },
     "--trace": {"metavar": "FILE", "help": "write the step's timeline as a trace for Perfetto"},
     "--baseline": {
@@ -166,3 +211,8 @@ ARGUMENTS = {
     **_OPTIONS,
     **predict_sweep.ARGUMENTS,
 }
+
+
+def price_for(arguments: Namespace, kind: str) -> float | None:
+    """Returns dollars per chip-hour of a kind of chip; None where none was given."""
+    return (arguments.price_per_chip_hour or {}).get(kind)

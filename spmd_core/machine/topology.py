@@ -9,8 +9,6 @@ from spmd_core.machine.chip import Chip
 from spmd_core.machine.chips import CHIPS
 from spmd_core.machine.gpus import GPUS
 
-MAX_SLICES = 256
-
 
 @dataclass(frozen=True, slots=True)
 class Topology:
@@ -119,7 +117,7 @@ def topology_of_chips(generation: str, chips: int) -> Topology:
         for topology in sorted(
             single_slices, key=lambda topology: (-topology.chips, sum(topology.shape))
         ):
-            if chips % topology.chips == 0 and chips // topology.chips <= MAX_SLICES:
+            if chips % topology.chips == 0 and chips // topology.chips <= chip.max_slices:
                 return Topology(chip, topology.shape, chips // topology.chips)
     near = nearest_counts(generation, chips)[:2]
     counts = (

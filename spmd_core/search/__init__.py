@@ -51,6 +51,14 @@ from spmd_core.search.sweep.sweep import (
     parse_sweep,
     variants,
 )
+from spmd_core.search.sweep.training import (
+    KINDS,
+    TOKENS_OF_A_STEP,
+    TrainingAnswer,
+    TrainingQuestion,
+    TrainingRow,
+    train,
+)
 from spmd_core.search.sweep.variables import FIRST, VARIABLES, Scaling, Variable
 
 __all__ = [
@@ -59,6 +67,7 @@ __all__ = [
     "FIRST",
     "GOALS",
     "GOOD",
+    "KINDS",
     "MOST",
     "MOST_GIB",
     "MOST_TOKENS",
@@ -66,6 +75,7 @@ __all__ = [
     "REMATS",
     "SAME",
     "TILE_ROWS",
+    "TOKENS_OF_A_STEP",
     "TOP",
     "VARIABLES",
     "Answer",
@@ -93,6 +103,9 @@ __all__ = [
     "Sweep",
     "SweepPoint",
     "SweepRow",
+    "TrainingAnswer",
+    "TrainingQuestion",
+    "TrainingRow",
     "Variable",
     "at_sizes",
     "axis_rules",
@@ -137,6 +150,7 @@ __all__ = [
     "start",
     "to_compile",
     "too_large",
+    "train",
     "trust",
     "unknown_target",
     "variants",

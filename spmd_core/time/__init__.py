@@ -39,6 +39,7 @@ from spmd_core.time.model.stored_results import (
 )
 from spmd_core.time.model.time_model import TimeModel, data_sheet, link_s, time_model, tokens_needed
 from spmd_core.time.predicting import CompiledText, is_current, is_outdated, of_experiment
+from spmd_core.time.training import TrainingCost, least_chip_days, training_run
 
 __all__ = [
     "ALONE",
@@ -63,6 +64,7 @@ __all__ = [
     "Segment",
     "ShardedFormula",
     "TimeModel",
+    "TrainingCost",
     "Unknown",
     "Useful",
     "Walk",
@@ -87,6 +89,7 @@ __all__ = [
     "is_current",
     "is_outdated",
     "larger",
+    "least_chip_days",
     "least_s",
     "link_s",
     "measured",
@@ -106,6 +109,7 @@ __all__ = [
     "time_model",
     "times_where_run",
     "tokens_needed",
+    "training_run",
     "unexplained_s",
     "valid_positions",
     "versions",

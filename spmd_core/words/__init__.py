@@ -64,7 +64,6 @@ from spmd_core.words.costs import (
     read_price,
     rows,
     share_text,
-    training_run,
 )
 from spmd_core.words.experiments import (
     experiment_size_words,
@@ -111,6 +110,7 @@ from spmd_core.words.layouts import (
 from spmd_core.words.names import (
     DOES_NOT_FIT,
     ago,
+    chip_title,
     environment_notes,
     environment_words,
     listed,
@@ -281,6 +281,7 @@ __all__ = [
     "change_words",
     "changes",
     "check",
+    "chip_title",
     "collective_counts_words",
     "collective_words",
     "collectives_words",
@@ -437,7 +438,6 @@ __all__ = [
     "titles",
     "traced",
     "traces",
-    "training_run",
     "unsettled_words",
     "value_words",
     "values_text",

@@ -3,11 +3,10 @@
 import math
 from dataclasses import dataclass
 
-from spmd_core.base import Frozen, number_text, refuse, shorten
-from spmd_core.experiment import Plan
-from spmd_core.results import Estimate, Prediction, StrategyResult, possible
+from spmd_core.base import number_text, refuse, shorten
+from spmd_core.results import Prediction, StrategyResult, possible
 
-_HOUR_S, _DAY_S, _BILLION = 3600.0, 86400.0, 1e9
+_HOUR_S, _BILLION = 3600.0, 1e9
 HIGHEST_PRICE = 1e6  # dollars for an hour of a chip
 
 
@@ -35,35 +34,6 @@ class StepCost:
                 "money_per_billion_tokens",
             )
         }
-
-
-class TrainingCost(Frozen):
-    """What training on so many tokens takes without a stop; money in dollars."""
-
-    tokens: float
-    steps: float
-    days: Estimate
-    chip_hours: float
-    money: float | None = None
-
-
-def training_run(
-    prediction: Prediction, plan: Plan, tokens: float | None, price: float | None = None
-) -> TrainingCost | None:
-    """Returns what training a plan on so many tokens takes; None where the plan has no time.
-
-    `price` in dollars per chip-hour.
-    """
-    time = prediction.predicted_s
-    if time is None or not tokens or tokens <= 0:
-        return None
-    steps = tokens / plan.tokens
-    low, at, high = (steps * each / _DAY_S for each in (time.low, time.estimate, time.high))
-    hours = plan.topology.chips * 24 * at
-    days = Estimate(low=low, estimate=at, high=high)
-    return TrainingCost(
-        tokens=tokens, steps=steps, days=days, chip_hours=hours, money=_times(hours, price)
-    )
 
 
 def cost(

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from spmd_core.base import bytes_text, mesh_text, shorten
 from spmd_core.experiment import PROGRAM_FILE, STRATEGIES, WORKLOADS
-from spmd_core.machine import parse_target, sheet_bytes
+from spmd_core.machine import GPUS, parse_target, sheet_bytes
 from spmd_core.results import Environment, Result, RunSummary
 
 DOES_NOT_FIT = "Does not fit"
@@ -173,3 +173,12 @@ def environment_words(environment: Environment) -> str:
 def mesh_words(mesh: tuple[tuple[str, int], ...]) -> str:
     """A mesh as an experiment writes it: `x=2 y=4`."""
     return mesh_text(mesh, " ")
+
+
+def chip_title(kind: str) -> str:
+    """Returns the short name of a chip.
+
+    >>> chip_title("tpu7x"), chip_title("h100"), chip_title("v5p")
+    ('7x', 'H100', 'v5p')
+    """
+    return kind.upper() if kind in GPUS else kind.removeprefix("tpu")

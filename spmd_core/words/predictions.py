@@ -8,8 +8,8 @@ from spmd_core.base import bytes_text, number_text, scaled_text, seconds_text, s
 from spmd_core.experiment import Plan, undivided_axes
 from spmd_core.machine import Topology
 from spmd_core.results import Prediction, Result
-from spmd_core.time import KERNELS, data_sheet
-from spmd_core.words.costs import mfu_words, money_text, training_run
+from spmd_core.time import KERNELS, data_sheet, training_run
+from spmd_core.words.costs import mfu_words, money_text
 from spmd_core.words.strategies import predicted
 
 # "neighbours" is as older runs wrote it

@@ -5,13 +5,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from spmd_core.answers import step_collectives
+from spmd_core.answers import (
+    five_figures,
+    step_collectives,
+    training_headline,
+    training_json,
+    training_table,
+)
 from spmd_core.base import WorkerError, bytes_text, number_text, seconds_text
 from spmd_core.commands import remedies
 from spmd_core.commands.printed.table import sheet_lines, table
 from spmd_core.experiment import Plan
 from spmd_core.results import Prediction, Result
-from spmd_core.time import estimate_step, nearest_fit
+from spmd_core.search import TrainingAnswer
+from spmd_core.time import estimate_step, nearest_fit, training_run
 from spmd_core.words import (
     arguments,
     convention_words,
@@ -25,7 +32,6 @@ from spmd_core.words import (
     parameters_words,
     parts,
     predictions,
-    training_run,
 )
 
 _BAR, _SMALL = 40, 0.005  # characters of a bar, and the share that is worth one
@@ -193,3 +199,17 @@ def _nearest(plan: Plan, fits: bool) -> list[str]:
     nearest = nearest_fit(plan)
     tried = [f"try: {arguments(plan, nearest.plan)}"] if nearest else []
     return [nearest_words(plan, nearest), *tried]
+
+
+def print_training(answer: TrainingAnswer, as_json: bool) -> None:
+    """Print the best plan of each kind of chip: the answer, five figures of the best, the table."""
+    if as_json:
+        print(json.dumps(training_json(answer)))
+        return
+    lines, best = [training_headline(answer)], answer.best
+    if best and best.plan and best.step:
+        figures = five_figures(best.plan, best.step, best.run, best.price)
+        rows = [(each.title, each.value, each.more) for each in figures]
+        lines += ["", *table([("", "", ""), *rows])[1:]]
+        lines += _tables(best.step)[: len(parts(best.step)) + 2]
+    print("\n".join([*lines, "", *sheet_lines(training_table(answer))]))

@@ -1,7 +1,7 @@
 """The best mesh of a training step on a topology, by the instant estimate."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -9,12 +9,12 @@ from spmd_core.base import RequestError, refuse
 from spmd_core.experiment import Mesh, Plan, parse_plan
 from spmd_core.machine import Topology, get_topology
 from spmd_core.search.factors import named_meshes
-from spmd_core.time import estimate_step
+from spmd_core.time import MeshEstimates
 
 BEST = "best"  # in place of a mesh
 MOST_AXES = 2  # within a slice
 _AXES = ("data", "fsdp", "expert", "sequence", "tensor")
-_KEPT = 128
+_KEPT = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,45 +24,61 @@ class BestMesh:
 
     plan: Plan
     tried: int
+    fits: bool
 
 
-def best_mesh(form: Mapping[str, object], target: str, batch: float) -> BestMesh:
+def best_mesh(
+    form: Mapping[str, object], target: str, batch: float, remats: Sequence[str] = ()
+) -> BestMesh:
     """Returns the plan with the best mesh of up to two axes, with `data` over slices beside them.
 
     Args:
       form: the JSON form of a plan; its target, mesh and batch are replaced.
       target: the topology.
       batch: sequences of a step.
+      remats: rematerializations to try; none for that of the form.
 
     Raises:
       RequestError: the sizes divide over no mesh.
     """
     kept = {name: value for name, value in form.items() if name not in ("mesh", "target")}
-    return _best(json.dumps(kept | {"batch_per_device": None}), target, batch)
+    return _best(json.dumps(kept | {"batch_per_device": None}), target, batch, tuple(remats))
 
 
 @lru_cache(maxsize=_KEPT)
-def _best(form: str, target: str, batch: float) -> BestMesh:
+def _best(form: str, target: str, batch: float, remats: tuple[str, ...]) -> BestMesh:
     topology = get_topology(target)
     given = json.loads(form) | {"target": topology.target}
     given["batch_per_device"] = batch / topology.devices
     known: list[tuple[bool, float, int, Plan]] = []
-    reason = ""
+    reason, tried = "", 0
     for mesh in _meshes(topology):
         try:
-            plan = parse_plan(given | {"mesh": mesh})
+            first = parse_plan(given | {"mesh": mesh})
         except RequestError as error:
             reason = reason or str(error)
             continue
-        if plan.size.experts == 1 and "expert" in plan.axis_sizes:
+        if first.size.experts == 1 and "expert" in first.axis_sizes:
             continue
-        step = estimate_step(plan)
-        time, memory = step.predicted_s, step.memory_bytes
-        cost = time.estimate if step.fits and time else (memory.peak or 0) + (memory.host or 0)
-        known.append((not step.fits, cost, len(known), plan))
+        tried += 1
+        estimates = MeshEstimates(first)
+        for remat in remats:
+            plan = first.model_copy(update={"remat": remat, "save": (), "offload": ()})
+            known.append((*_cost(estimates, plan), len(known), plan))
+        if not remats:
+            known.append((*_cost(estimates, first), len(known), first))
     if not known:
         raise refuse(f"mesh {BEST} on {topology.name}", f"is none ({reason})", "change the sizes")
-    return BestMesh(min(known)[3], len(known))
+    over, _, _, plan = min(known)
+    return BestMesh(plan, tried, not over)
+
+
+def _cost(estimates: MeshEstimates, plan: Plan) -> tuple[bool, float]:
+    """Returns False and the seconds of a step that should fit, True and the bytes of another."""
+    memory = estimates.memory(plan)
+    if memory.is_held(plan.topology.chip.capacity):
+        return False, estimates.time(plan, memory.host).estimate
+    return True, memory.peak + memory.host
 
 
 def _meshes(topology: Topology) -> Iterator[Mesh]:

@@ -10,7 +10,6 @@ from spmd_core.base import RequestError, count_text, mesh_text
 from spmd_core.experiment import AXES, named_axes
 from spmd_core.machine import (
     CHIPS,
-    GPUS,
     Topology,
     absent_target,
     get_topology,
@@ -18,6 +17,7 @@ from spmd_core.machine import (
     nearest_of_chips,
     shape_text,
 )
+from spmd_core.words import chip_title
 from spmd_lab.ui import mesh_fields as axis_fields, state
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.predict import drafts
@@ -76,7 +76,7 @@ def _topology(screen: str, target: str) -> str:
         "TPU or GPU",
         generations,
         key=state.seed(state.key(screen, "generation"), named),
-        format_func=_chip_words,
+        format_func=chip_title,
         help="Every TPU generation and GPU that programs are compiled for. None has to be attached.",
     )
     if chosen not in CHIPS:
@@ -104,12 +104,6 @@ def _topology(screen: str, target: str) -> str:
         help=plain(words.slices_help),
     )
     return absent_target(chosen, shapes[shape], int(slices), chip.platform)
-
-
-def _chip_words(generation: str) -> str:
-    if generation in GPUS:
-        return generation.upper()
-    return "7x" if generation == "tpu7x" else generation
 
 
 def mesh_fields(screen: str, draft: Form) -> Mesh:

@@ -1,0 +1,179 @@
+"""The answer of a training run: a headline, five figures of a plan, a sheet of chips, JSON."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from spmd_core.answers.sheet import NONE, Column, Sheet, Table, count, number, size, text
+from spmd_core.base import count_text, number_text
+from spmd_core.experiment import Plan
+from spmd_core.results import Prediction
+from spmd_core.search import TrainingAnswer, TrainingRow
+from spmd_core.time import TrainingCost
+from spmd_core.words import bound_words, chip_title, money_text
+
+_BEST = {"chips": "fewest", "days": "fastest", "dollars": "cheapest"}
+_MISSES = "misses"
+
+
+class Figure(NamedTuple):
+    """A large figure: its title, its value, and a line of what it rests on."""
+
+    title: str
+    value: str
+    more: str = ""
+
+
+def days_text(days: float) -> str:
+    """Returns days as a reader says them.
+
+    >>> days_text(22.71), days_text(0.5), days_text(900)
+    ('22.7 days', '12 hours', '2.47 years')
+    """
+    if days < 1:
+        return f"{number_text(24 * days)} hours"
+    return f"{number_text(days)} days" if days < 730 else f"{number_text(days / 365)} years"
+
+
+def tokens_text(tokens: float) -> str:
+    """Returns a number of tokens in words.
+
+    >>> tokens_text(15e12), tokens_text(2.5e9)
+    ('15 trillion tokens', '2.5 billion tokens')
+    """
+    unit, word = (1e12, "trillion") if tokens >= 1e12 else (1e9, "billion")
+    return f"{number_text(tokens / unit)} {word} tokens"
+
+
+def five_figures(
+    plan: Plan, step: Prediction, run: TrainingCost | None, price: float | None = None
+) -> tuple[Figure, ...]:
+    """Returns chips, mesh, days, dollars and what binds, of a plan that is estimated or compiled."""
+    topology, bound = plan.topology, bound_words(step.shares_s).removeprefix("largest share ")
+    value, _, share = bound.partition(" (")
+    causal = f"{step.mfu_causal:.1%} causal MFU" if step.mfu_causal else ""
+    binds = f"{share.removesuffix(')')} of the step" if share else causal
+    span = f"{number_text(run.days.low)} to {number_text(run.days.high)}" if run else ""
+    hourly = f"at {money_text(price)} a chip-hour" if price else "no price given"
+    mesh = " × ".join(f"{axis} {length}" for axis, length in plan.mesh)
+    return (
+        Figure("Chips", count_text(topology.chips), topology.name.removeprefix("gpu:")),
+        Figure("Mesh", mesh, f"remat {plan.remat}"),
+        Figure("Time", days_text(run.days.estimate) if run else NONE, span),
+        Figure("Dollars", money_text(run.money if run else None), hourly),
+        Figure("Binds", value.removesuffix("-bound"), binds),
+    )
+
+
+def training_headline(answer: TrainingAnswer) -> str:
+    """Returns the answer in one sentence."""
+    question, best = answer.question, answer.best
+    if best is None or best.plan is None or best.run is None:
+        return _not_met(answer)
+    name = chip_title(best.kind)
+    takes = days_text(best.run.days.estimate)
+    chips = best.plan.topology.chips
+    if question.budget and not question.days:
+        return f"{money_text(question.budget)} pays for {chips:,} {name}: {takes}, the fastest."
+    if question.days is None:
+        return f"Of {chips:,} chips each, {name} is fastest: {takes}."
+    if answer.by == "dollars":
+        money = money_text(best.run.money)
+        return f"Cheapest within {days_text(question.days)}: {chips:,} {name}, {takes}, {money}."
+    return f"Fewest within {days_text(question.days)}: {chips:,} {name}, {takes}."
+
+
+def _not_met(answer: TrainingAnswer) -> str:
+    timed = [row for row in answer.rows if row.run and row.plan]
+    if not timed:
+        return "Nothing here holds this step: use more chips, or a smaller batch."
+    question = answer.question
+    wanted = days_text(question.days) if question.days else money_text(question.budget)
+    nearest = min(timed, key=lambda row: row.run.days.estimate if row.run else 0.0)
+    assert nearest.run and nearest.plan
+    takes, chips = days_text(nearest.run.days.estimate), nearest.plan.topology.chips
+    paid = f", {money_text(nearest.run.money)}" if nearest.run.money is not None else ""
+    return f"Nothing keeps {wanted}: the fastest is {chips:,} {chip_title(nearest.kind)}, {takes}{paid}."
+
+
+def _mark(answer: TrainingAnswer, row: TrainingRow) -> str:
+    if row is answer.best:
+        return _BEST[answer.by]
+    return "" if row.meets or row.run is None else _MISSES
+
+
+class _Marked(NamedTuple):
+    mark: str
+    row: TrainingRow
+
+
+def _mesh(row: _Marked) -> str | None:
+    plan = row.row.plan
+    if plan is None or row.row.run is None:
+        return row.row.refusal
+    return " ".join(f"{axis}={length}" for axis, length in plan.mesh)
+
+
+_SHEET: Sheet[_Marked] = Sheet(
+    (
+        text("On", lambda row: chip_title(row.row.kind)),
+        text("", lambda row: row.mark),
+        count("Chips", lambda row: row.row.plan.topology.chips if row.row.plan else None),
+        number("Days", lambda row: row.row.run.days.estimate if row.row.run else None),
+        Column("$ a chip-hour", lambda row: row.row.price, money_text),
+        Column("Dollars", lambda row: row.row.run and row.row.run.money, money_text, is_kept=True),
+        text("Mesh", _mesh),
+        text("Remat", lambda row: row.row.plan.remat if row.row.run and row.row.plan else None),
+        text("Binds", lambda row: bound_words(row.row.step.shares_s) if row.row.step else None),
+        Column(
+            "Causal MFU",
+            lambda row: row.row.step.mfu_causal if row.row.step and row.row.run else None,
+            "{:.1%}".format,
+        ),
+        size("Memory", lambda row: row.row.step.memory_bytes.peak if row.row.step else None),
+    )
+)
+
+
+def training_table(answer: TrainingAnswer) -> Table:
+    """Returns a row for each kind of chip: its best plan, days and dollars."""
+    return _SHEET.table([_Marked(_mark(answer, row), row) for row in answer.rows], "screen")
+
+
+def training_json(answer: TrainingAnswer) -> dict[str, object]:
+    """Returns the answer for machines: seconds, bytes, days, dollars; None where not known."""
+    question = answer.question
+    return {
+        "answer": training_headline(answer),
+        "model": question.form.get("model"),
+        "tokens": question.tokens,
+        "global_batch": question.sequences,
+        "chips": question.chips,
+        "deadline_days": question.days,
+        "budget": question.budget,
+        "best": answer.best.kind if answer.best else None,
+        "best_by": answer.by,
+        "rows": [_row_json(row) for row in answer.rows],
+    }
+
+
+def _row_json(row: TrainingRow) -> Mapping[str, Any]:
+    plan, step, run = row.plan, row.step, row.run
+    return {
+        "kind": row.kind,
+        "meets": row.meets,
+        "refusal": row.refusal or None,
+        "target": plan and plan.target,
+        "chips": plan and plan.topology.chips,
+        "mesh": plan and dict(plan.mesh),
+        "step_s": run and step and step.predicted_s and step.predicted_s.model_dump(),
+        "training_run": run and run.model_dump(),
+        "price_per_chip_hour": row.price,
+        "binds": run and step and bound_words(step.shares_s),
+        "mfu_causal": step.mfu_causal if run and step else None,
+        "peak_bytes": step and step.memory_bytes.peak,
+        "plan": plan and plan.to_json(),
+        "tried": [
+            {"chips": chips, "days": each.days.estimate, "dollars": each.money}
+            for chips, each in row.tried
+        ],
+    }

@@ -1,0 +1,259 @@
+"""The chips and the mesh of a training run: so many chips of each kind, or the fewest that meet a
+deadline, or the most that a budget pays.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from spmd_core.base import RequestError, refuse, shorten
+from spmd_core.experiment import Plan, get_model
+from spmd_core.machine import CHIPS, kind_of, nearest_of_chips, topology_of_chips
+from spmd_core.results import Prediction
+from spmd_core.search.question import REMATS, check_prices
+from spmd_core.search.sweep.best_mesh import best_mesh
+from spmd_core.time import TrainingCost, estimate_step, least_chip_days, training_run
+
+KINDS = ("v5e", "v5p", "v6e", "tpu7x", "h100", "b200")
+MOST_CHIPS = 16384
+# tokens of a step where no batch is given: Llama 3 405B began with so many, arXiv:2407.21783 section 3.4.1
+TOKENS_OF_A_STEP = 2**22
+_SLOWER = 2  # sizes in a row that are slower than a smaller one: more chips do not help
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingQuestion:
+    """A model, tokens to train on, and one of: chips of each kind, a deadline, a budget.
+
+    Attributes:
+      form: the JSON form of a plan; its target, mesh, batch and rematerialization are searched.
+      tokens: to train on.
+      batch: sequences of a step, the same on all chips; None for `TOKENS_OF_A_STEP`.
+      kinds: generations and GPUs to compare.
+      chips: of each kind; None where a deadline or a budget decides.
+      days: the deadline.
+      budget: dollars.
+      price: dollars per chip-hour, by kind.
+    """
+
+    form: Mapping[str, Any]
+    tokens: float
+    batch: float | None = None
+    kinds: tuple[str, ...] = KINDS
+    chips: int | None = None
+    days: float | None = None
+    budget: float | None = None
+    price: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def sequences(self) -> float:
+        """Sequences of a step."""
+        sequence = self.form.get("sequence", Plan.model_fields["sequence"].default)
+        return self.batch or max(1, TOKENS_OF_A_STEP // sequence)
+
+    def check(self) -> None:
+        """Raises RequestError where the question has no answer."""
+        if sum(each is not None for each in (self.chips, self.days or self.budget)) != 1:
+            rule = "is one of three ways to ask"
+            raise refuse("chips", rule, "give chips, or a deadline, or a budget")
+        get_model(self.form["model"])
+        for name in self.kinds:
+            if kind_of(name) is None:
+                raise refuse(f"chip {shorten(name)}", "is unknown", f"use {', '.join(CHIPS)}")
+        check_prices(self.price, self.kinds)
+        if self.budget and not self.price:
+            rule = "needs a price per chip-hour"
+            raise refuse(f"budget {self.budget:g}", rule, f"add for example {self.kinds[0]}=4.2")
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRow:
+    """The best plan of one kind of chip, and what the run takes there.
+
+    Attributes:
+      kind: the generation or GPU.
+      plan: None where nothing fits or divides; `refusal` says why.
+      step: the instant estimate of the plan.
+      run: days, chip-hours and dollars.
+      meets: True if it keeps the deadline and the budget.
+      tried: (chips, run) of every number of chips that was looked at, ascending.
+    """
+
+    kind: str
+    plan: Plan | None = None
+    step: Prediction | None = None
+    run: TrainingCost | None = None
+    meets: bool = False
+    price: float | None = None
+    refusal: str = ""
+    tried: tuple[tuple[int, TrainingCost], ...] = ()
+
+
+@dataclass(frozen=True)
+class TrainingAnswer:
+    """A row for each kind, in the order of the question."""
+
+    question: TrainingQuestion
+    rows: tuple[TrainingRow, ...]
+
+    @cached_property
+    def by(self) -> str:
+        """What the best row has the least of: dollars of a deadline where all have a price, else
+        chips; days of a budget or a number of chips."""
+        if self.question.days is None:
+            return "days"
+        timed = [row for row in self.rows if row.run]
+        return "dollars" if timed and all(row.price for row in timed) else "chips"
+
+    @cached_property
+    def best(self) -> TrainingRow | None:
+        """The best row of those that meet the question; None where none does."""
+        meeting = [row for row in self.rows if row.meets]
+        both = (self.by, "days")
+        return min(meeting, key=lambda row: [measure(row, by) for by in both], default=None)
+
+    @cached_property
+    def front(self) -> tuple[str, ...]:
+        """Kinds than which none is both faster and cheaper, the fastest first; none without prices."""
+        priced = [row for row in self.rows if row.run and row.run.money is not None]
+        kept: list[TrainingRow] = []
+        for row in sorted(priced, key=lambda row: measure(row, "days")):
+            if not kept or measure(row, "dollars") < measure(kept[-1], "dollars"):
+                kept.append(row)
+        return tuple(row.kind for row in kept)
+
+
+def measure(row: TrainingRow, by: str) -> float:
+    """Returns the days, the dollars or the chips of a row that has a run."""
+    assert row.run and row.plan
+    if by == "days":
+        return row.run.days.estimate
+    return (row.run.money or 0.0) if by == "dollars" else float(row.plan.topology.chips)
+
+
+def train(question: TrainingQuestion) -> TrainingAnswer:
+    """Returns the best plan of each kind of chip.
+
+    Raises:
+      RequestError: the question is incomplete, or names an unknown chip.
+    """
+    question.check()
+    return TrainingAnswer(question, tuple(_row(question, kind) for kind in question.kinds))
+
+
+@dataclass(frozen=True)
+class _Looked:
+    """A plan on a number of chips, and its run; no run where it does not fit."""
+
+    plan: Plan
+    step: Prediction
+    run: TrainingCost | None
+
+
+def _row(question: TrainingQuestion, kind: str) -> TrainingRow:
+    price = dict(question.price).get(kind)
+    looked: dict[int, _Looked | str] = {}
+
+    def look(chips: int) -> _Looked | str:
+        if chips not in looked:
+            looked[chips] = _looked(question, kind, chips, price)
+        return looked[chips]
+
+    if question.chips:
+        found = look(nearest_of_chips(kind, question.chips).chips)
+    elif question.budget and price is None:
+        return TrainingRow(kind, refusal="no price per chip-hour")
+    else:
+        found = _fewest(question, kind, look) if question.days else _most(question, kind, look)
+    tried = tuple(
+        (chips, each.run)
+        for chips, each in sorted(looked.items())
+        if isinstance(each, _Looked) and each.run
+    )
+    if isinstance(found, str):
+        return TrainingRow(kind, price=price, refusal=found, tried=tried)
+    refusal = "" if found.run else "does not fit"
+    meets = found.run is not None and _meets(question, found.run)
+    return TrainingRow(kind, found.plan, found.step, found.run, meets, price, refusal, tried)
+
+
+def _looked(
+    question: TrainingQuestion, kind: str, chips: int, price: float | None
+) -> _Looked | str:
+    """The best plan on so many chips, or the sentence why there is none."""
+    try:
+        target = topology_of_chips(kind, chips).target
+        best = best_mesh(question.form, target, question.sequences, REMATS)
+    except RequestError as error:
+        return str(error)
+    step = estimate_step(best.plan)
+    run = training_run(step, best.plan, question.tokens, price) if best.fits else None
+    return _Looked(best.plan, step, run)
+
+
+def _meets(question: TrainingQuestion, run: TrainingCost) -> bool:
+    in_time = question.days is None or run.days.estimate <= question.days
+    return in_time and (question.budget is None or (run.money or 0.0) <= question.budget)
+
+
+def _fewest(question: TrainingQuestion, kind: str, look: Any) -> _Looked | str:
+    """The fewest chips that keep the deadline, from the fewest that could at the peak; where none
+    do, the fastest."""
+    assert question.days
+    least, best, slower, last = 0.0, None, 0, "no number of chips fits"
+    counts = list(_counts(kind, question.sequences))
+    for chips in counts:
+        if chips < min(least, counts[-1]):
+            continue
+        each = look(chips)
+        if isinstance(each, str):
+            last = each
+            continue
+        if not least:
+            least = least_chip_days(each.plan, question.tokens) / question.days
+            if chips < min(least, counts[-1]):
+                continue
+        if each.run is None:
+            continue
+        if each.run.days.estimate <= question.days:
+            return each
+        if best and best.run and each.run.days.estimate >= best.run.days.estimate:
+            slower += 1
+        else:
+            best, slower = each, 0
+        if slower == _SLOWER:
+            break
+    return best or last
+
+
+def _most(question: TrainingQuestion, kind: str, look: Any) -> _Looked | str:
+    """The most chips that the budget pays: money grows with chips, so by halves."""
+    counts, best, last = list(_counts(kind, question.sequences)), None, "no number of chips fits"
+    low, high = 0, len(counts)
+    while low < high:
+        middle = (low + high) // 2
+        each = look(counts[middle])
+        fits = isinstance(each, _Looked) and each.run is not None
+        if isinstance(each, _Looked) and each.run and not _meets(question, each.run):
+            best, high = best or each, middle
+            continue
+        if fits:
+            best = each
+        elif isinstance(each, str):
+            last = each
+        low = middle + 1
+    return best or last
+
+
+def _counts(kind: str, batch: float) -> Iterator[int]:
+    """Numbers of chips that are tried, ascending: powers of two, and those that divide the batch."""
+    powers = {1 << power for power in range(MOST_CHIPS.bit_length())}
+    whole = int(batch)
+    divisors = {chips for chips in range(1, min(whole, MOST_CHIPS) + 1) if whole % chips == 0}
+    for chips in sorted(powers | divisors):
+        try:
+            topology_of_chips(kind, chips)
+        except RequestError:
+            continue
+        yield chips

@@ -1,0 +1,45 @@
+"""What training a plan on so many tokens takes."""
+
+from spmd_core.base import Frozen
+from spmd_core.experiment import Plan
+from spmd_core.results import Estimate, Prediction
+from spmd_core.time.estimate.step import step_mfu
+
+_DAY_S = 86400.0
+
+
+class TrainingCost(Frozen):
+    """What training on so many tokens takes without a stop; money in dollars."""
+
+    tokens: float
+    steps: float
+    days: Estimate
+    chip_hours: float
+    money: float | None = None
+
+
+def training_run(
+    prediction: Prediction, plan: Plan, tokens: float | None, price: float | None = None
+) -> TrainingCost | None:
+    """Returns what training a plan on so many tokens takes; None where the plan has no time.
+
+    `price` in dollars per chip-hour.
+    """
+    time = prediction.predicted_s
+    if time is None or not tokens or tokens <= 0:
+        return None
+    steps = tokens / plan.tokens
+    low, at, high = (steps * each / _DAY_S for each in (time.low, time.estimate, time.high))
+    hours = plan.topology.chips * 24 * at
+    return TrainingCost(
+        tokens=tokens,
+        steps=steps,
+        days=Estimate(low=low, estimate=at, high=high),
+        chip_hours=hours,
+        money=None if price is None else hours * price,
+    )
+
+
+def least_chip_days(plan: Plan, tokens: float) -> float:
+    """Returns chip-days that no number of a plan's chips stays below: its FLOPs at the peak."""
+    return tokens / plan.tokens * step_mfu(plan, 1.0) * plan.topology.chips / _DAY_S

@@ -1,0 +1,72 @@
+"""The answer of a training run in words, by value."""
+
+from spmd_core.answers import (
+    five_figures,
+    tokens_text,
+    training_headline,
+    training_json,
+    training_table,
+)
+from spmd_core.base import number_text
+from spmd_core.search import TrainingQuestion, train
+
+FORM = {"model": "llama-3.1-8b", "sequence": 8192}
+KINDS = ("v5e", "v5p")
+PRICE = (("v5e", 1.2), ("v5p", 4.2))
+
+
+def asked(**given):
+    return train(TrainingQuestion(FORM, 1e12, 512, KINDS, **given))
+
+
+def test_the_sheet_has_each_number_of_its_row():
+    answer = asked(days=30, price=PRICE)
+    table = training_table(answer)
+    for name, of in {
+        "Chips": lambda row: row.plan.topology.chips,
+        "Days": lambda row: row.run.days.estimate,
+        "Dollars": lambda row: row.run.money,
+        "$ a chip-hour": lambda row: row.price,
+        "Causal MFU": lambda row: row.step.mfu_causal,
+        "Memory": lambda row: row.step.memory_bytes.peak,
+    }.items():
+        assert [cell.value for cell in table.column(name)] == [of(row) for row in answer.rows]
+    marks = [cell.text for cell in table.column("")]
+    assert marks[answer.rows.index(answer.best)] == "cheapest" and marks.count("cheapest") == 1
+
+
+def test_the_headline_names_the_best_or_what_is_missed():
+    answer = asked(days=30)
+    best = answer.best
+    assert training_headline(answer) == (
+        f"Fewest within 30 days: {best.plan.topology.chips} v5p, "
+        f"{number_text(best.run.days.estimate)} days."
+    )
+    assert training_headline(asked(days=0.01)).startswith("Nothing keeps 14.4 minutes") is False
+    assert training_headline(asked(days=0.01)).startswith("Nothing keeps 0.24 hours")
+    assert training_headline(asked(chips=256)).startswith("Of 256 chips each, v5p is fastest")
+    for given in ({"days": 30}, {"chips": 256}, {"days": 0.01}, {"budget": 1e6, "price": PRICE}):
+        assert len(training_headline(asked(**given)).split()) <= 20
+
+
+def test_five_figures_of_a_plan():
+    row = asked(chips=256, price=PRICE).rows[0]
+    figures = {each.title: each for each in five_figures(row.plan, row.step, row.run, row.price)}
+    assert list(figures) == ["Chips", "Mesh", "Time", "Dollars", "Binds"]
+    assert figures["Chips"].value == "256" and figures["Chips"].more == "v5e:16x16"
+    assert figures["Mesh"].value == "data 2 × fsdp 128" and figures["Binds"].value == "compute"
+    assert figures["Time"].value == f"{row.run.days.estimate:.3g} days"
+    hours = row.run.chip_hours
+    assert figures["Dollars"].value == f"${hours * 1.2:,.0f}" and "$1.20" in figures["Dollars"].more
+    unpriced = {each.title: each for each in five_figures(row.plan, row.step, None)}
+    assert unpriced["Dollars"].value == unpriced["Time"].value == "–"
+
+
+def test_the_json_form_is_the_answer():
+    answer = asked(days=30)
+    form = training_json(answer)
+    assert form["deadline_days"] == 30 and form["best"] == "v5p" and form["global_batch"] == 512
+    for row, of in zip(answer.rows, form["rows"], strict=True):
+        assert of["plan"] == row.plan.to_json() and of["training_run"] == row.run.model_dump()
+        assert of["tried"][-1]["chips"] == row.plan.topology.chips
+    assert tokens_text(form["tokens"]) == "1 trillion tokens"

@@ -24,7 +24,7 @@ class Figure(NamedTuple):
 
 
 def days_text(days: float) -> str:
-    """Returns days as a reader says them.
+    """Returns days, or hours or years, in words.
 
     >>> days_text(22.71), days_text(0.5), days_text(900)
     ('22.7 days', '12 hours', '2.47 years')

@@ -127,10 +127,10 @@ def _beside_chips(
     """What means nothing beside a deadline, a budget or a number of chips, and without them."""
     none = {*_NOT_OF_BASELINE, "mesh", "batch_per_device"} - {"target"}
     asks = _asks_for_chips(arguments)
-    found = "the mesh and the batch of each device are found"
+    rule = "the mesh and the batch of each device are searched"
     without = "neither --deadline, --budget nor --chips"
     return (
-        (asks, "--deadline, --budget or --chips", given & none, found),
+        (asks, "--deadline, --budget or --chips", given & none, rule),
         (not asks, without, given & {"global_batch"}, "use --batch-per-device"),
     )
 

@@ -20,9 +20,7 @@ from spmd_core.experiment import (
     Switch,
     Words,
 )
-from spmd_core.machine import CHIPS, kind_of
-from spmd_core.search import read_prices
-from spmd_core.words import read_price
+from spmd_core.words import read_price, read_prices_by_kind
 
 MODELS = f"scaled:16, {', '.join(PRESETS)}; a model beside these by --config"
 MOST_TOKENS = 1e16  # of a training run
@@ -66,9 +64,7 @@ def given_fields(arguments: Namespace, fields: Mapping[str, Field]) -> dict[str,
 def _prices(text: str) -> dict[str, float]:
     """Dollars per chip-hour by kind of chip; of one number, that of every kind."""
     try:
-        if "=" in text:
-            return {kind_of(name) or name: value for name, value in read_prices(text)}
-        return dict.fromkeys(CHIPS, read_price(text))
+        return read_prices_by_kind(text) or {"": read_price(text)}
     except RequestError as error:
         raise ArgumentTypeError(str(error)) from None
 

@@ -20,6 +20,7 @@ from spmd_core.search.question import (
     ModelQuestion,
     Question,
     bytes_of,
+    check_prices,
     price_example,
     read_prices,
     read_question,
@@ -53,6 +54,7 @@ from spmd_core.search.sweep.sweep import (
 )
 from spmd_core.search.sweep.training import (
     KINDS,
+    MOST_CHIPS,
     TOKENS_OF_A_STEP,
     TrainingAnswer,
     TrainingQuestion,
@@ -69,6 +71,7 @@ __all__ = [
     "GOOD",
     "KINDS",
     "MOST",
+    "MOST_CHIPS",
     "MOST_GIB",
     "MOST_TOKENS",
     "NOT_TRIED",
@@ -114,6 +117,7 @@ __all__ = [
     "best_neighbors",
     "bytes_of",
     "cancel",
+    "check_prices",
     "compared",
     "compile_seconds",
     "csv_text",

@@ -62,6 +62,7 @@ from spmd_core.words.costs import (
     mfu_words,
     money_text,
     read_price,
+    read_prices_by_kind,
     rows,
     share_text,
 )
@@ -391,6 +392,7 @@ __all__ = [
     "rate_words",
     "ratio_interval_words",
     "read_price",
+    "read_prices_by_kind",
     "removal_parts",
     "removal_words",
     "roofline_words",

@@ -4,7 +4,9 @@ import math
 from dataclasses import dataclass
 
 from spmd_core.base import number_text, refuse, shorten
+from spmd_core.machine import CHIPS, kind_of
 from spmd_core.results import Prediction, StrategyResult, possible
+from spmd_core.search import check_prices, read_prices
 
 _HOUR_S, _BILLION = 3600.0, 1e9
 HIGHEST_PRICE = 1e6  # dollars for an hour of a chip
@@ -182,3 +184,16 @@ def read_price(text: str) -> float:
             "give dollars per chip-hour, for example 4.2",
         )
     return value
+
+
+def read_prices_by_kind(text: str) -> dict[str, float]:
+    """Dollars per chip-hour by kind of chip: `4.2` is that of every kind; RequestError for others.
+
+    >>> read_prices_by_kind("7x=12, h100=3"), read_prices_by_kind("4.2")["v5p"], read_prices_by_kind("")
+    ({'tpu7x': 12.0, 'h100': 3.0}, 4.2, {})
+    """
+    if "=" not in text:
+        return dict.fromkeys(CHIPS, read_price(text)) if text.strip() else {}
+    given = [(kind_of(name.lower()) or name, value) for name, value in read_prices(text)]
+    check_prices(given, tuple(CHIPS))
+    return dict(given)

@@ -61,7 +61,7 @@ class TrainingQuestion:
         for name in self.kinds:
             if kind_of(name) is None:
                 raise refuse(f"chip {shorten(name)}", "is unknown", f"use {', '.join(CHIPS)}")
-        check_prices(self.price, self.kinds)
+        check_prices(self.price, tuple(CHIPS))
         if self.budget and not self.price:
             rule = "needs a price per chip-hour"
             raise refuse(f"budget {self.budget:g}", rule, f"add for example {self.kinds[0]}=4.2")
@@ -73,7 +73,7 @@ class TrainingRow:
 
     Attributes:
       kind: the generation or GPU.
-      plan: None where nothing fits or divides; `refusal` says why.
+      plan: None where nothing fits or divides; `refusal` is the reason.
       step: the instant estimate of the plan.
       run: days, chip-hours and dollars.
       meets: True if it keeps the deadline and the budget.
@@ -161,21 +161,21 @@ def _row(question: TrainingQuestion, kind: str) -> TrainingRow:
         return looked[chips]
 
     if question.chips:
-        found = look(nearest_of_chips(kind, question.chips).chips)
+        chosen = look(nearest_of_chips(kind, question.chips).chips)
     elif question.budget and price is None:
         return TrainingRow(kind, refusal="no price per chip-hour")
     else:
-        found = _fewest(question, kind, look) if question.days else _most(question, kind, look)
+        chosen = _fewest(question, kind, look) if question.days else _most(question, kind, look)
     tried = tuple(
         (chips, each.run)
         for chips, each in sorted(looked.items())
         if isinstance(each, _Looked) and each.run
     )
-    if isinstance(found, str):
-        return TrainingRow(kind, price=price, refusal=found, tried=tried)
-    refusal = "" if found.run else "does not fit"
-    meets = found.run is not None and _meets(question, found.run)
-    return TrainingRow(kind, found.plan, found.step, found.run, meets, price, refusal, tried)
+    if isinstance(chosen, str):
+        return TrainingRow(kind, price=price, refusal=chosen, tried=tried)
+    refusal = "" if chosen.run else "does not fit"
+    meets = chosen.run is not None and _meets(question, chosen.run)
+    return TrainingRow(kind, chosen.plan, chosen.step, chosen.run, meets, price, refusal, tried)
 
 
 def _looked(
@@ -249,8 +249,10 @@ def _most(question: TrainingQuestion, kind: str, look: Any) -> _Looked | str:
 def _counts(kind: str, batch: float) -> Iterator[int]:
     """Numbers of chips that are tried, ascending: powers of two, and those that divide the batch."""
     powers = {1 << power for power in range(MOST_CHIPS.bit_length())}
-    whole = int(batch)
-    divisors = {chips for chips in range(1, min(whole, MOST_CHIPS) + 1) if whole % chips == 0}
+    sequences = int(batch)
+    divisors = {
+        chips for chips in range(1, min(sequences, MOST_CHIPS) + 1) if sequences % chips == 0
+    }
     for chips in sorted(powers | divisors):
         try:
             topology_of_chips(kind, chips)

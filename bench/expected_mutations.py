@@ -24,7 +24,7 @@ import spmd_lab
 from bench.figures import Asked, Figures, measure
 from bench.mutated_steps import HEAD, STEPS, Edit
 from spmd_core.own import goldens_of
-from spmd_core.own.expected.changes import FIELDS
+from spmd_core.own.changed.golden import FIELDS
 
 
 class Trial:

@@ -57,7 +57,7 @@ def _unnamed(step: CompiledStep, arguments: tuple[Held, ...]) -> Iterator[StepFi
     """Mesh axes that shard nothing: the devices along them compute the same."""
     specs = [each.spec or () for each in (*arguments, *step.program.outputs())]
     used = {axis for spec in specs for axes in spec for axis in axes}
-    used |= {axis for each in step.collectives or () for axis in each.axes}
+    used |= {axis for each in step.collectives or () for axis in each.axes} | {*step.constrained}
     held = sum(each.bytes_per_device or 0 for each in arguments)
     for axis, size in step.mesh:
         if size > 1 and axis not in used:

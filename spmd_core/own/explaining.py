@@ -47,23 +47,27 @@ class Explainer:
         """
         _check_jax()
         # JAX loads here: whoever imports this module may have no use for it yet
-        from spmd_core.engine.step import capture, here, tracing
+        from spmd_core.engine.step import capture, equations, here, named_values, tracing
         from spmd_core.own.elsewhere import compiled_elsewhere
-        from spmd_core.own.explanation import Explanation
+        from spmd_core.own.explanation import Explanation, More
 
         traced = tracing.trace(self.step, args, kwargs)
-        export = partial(capture.exported, traced, "tpu", "cpu")
+        more = More(
+            partial(capture.exported, traced, "tpu", "cpu"),
+            partial(equations.places_of, traced.traced.jaxpr),
+            partial(named_values.named_values, traced),
+        )
         target = self.target or _simulated(self.mesh or tracing.abstract_mesh((args, kwargs)))
         if target is None:
             text = partial(capture.text_of, traced)
-            return Explanation.of(self.answers(text, partial(here.compiled_step, traced)), export)
+            return Explanation.of(self.answers(text, partial(here.compiled_step, traced)), more)
         data = capture.exported(traced, _platform(target))
         elsewhere = (traced.function, target.text, self.mesh, self.specs)
         compiled = self.answers(
             lambda: data + repr(elsewhere).encode(), partial(compiled_elsewhere, data, *elsewhere)
         )
         compiled = compiled.model_copy(update=tracing.more_facts(traced))
-        return Explanation.of(compiled, export)
+        return Explanation.of(compiled, more)
 
 
 def explain(

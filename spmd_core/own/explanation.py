@@ -1,17 +1,29 @@
 """An explained step: its description, as text, as a picture, as JSON, as a program of the lab."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import PrivateAttr
 
+from spmd_core.own.changed.changes import between
 from spmd_core.own.described import describe
-from spmd_core.own.differing import differences
 from spmd_core.own.first_screen import lines
 from spmd_core.own.picture import svg_of
-from spmd_core.results import CompiledStep, StepDescription
+from spmd_core.results import CompiledStep, NamedValue, Place, StepDescription
+
+
+@dataclass(frozen=True)
+class More:
+    """What a traced step is asked later on, if at all: the file of its program, the places of its
+    operations, and the values that `checkpoint_name` names.
+    """
+
+    export: Callable[[], bytes]
+    places: Callable[[], Collection[Place]]
+    named_values: Callable[[], tuple[NamedValue, ...]]
 
 
 class Explanation(StepDescription):
@@ -19,18 +31,26 @@ class Explanation(StepDescription):
     drawn in a notebook.
     """
 
-    _export: Callable[[], bytes] | None = PrivateAttr(None)
+    _more: More = PrivateAttr()
 
     @classmethod
-    def of(cls, step: CompiledStep, export: Callable[[], bytes]) -> "Explanation":
-        """The explanation of a compiled step, which `export` writes to a file."""
+    def of(cls, step: CompiledStep, more: More) -> "Explanation":
+        """The explanation of a compiled step."""
         made = cls(**dict(describe(step)))
-        made._export = export
+        made._more = more
         return made
 
     def json(self, **options: Any) -> dict[str, Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Returns the description as plain values, by the schema of docs/python.md."""
         return self.model_dump(mode="json", **options)
+
+    def places(self) -> Collection[Place]:
+        """Returns scope, function and source of every operation of the step."""
+        return self._more.places()
+
+    def named_values(self) -> tuple[NamedValue, ...]:
+        """Returns the values that `checkpoint_name` names, sharded as the program requests."""
+        return self._more.named_values()
 
     def __str__(self) -> str:
         return "\n".join(lines(self))
@@ -54,8 +74,11 @@ class Explanation(StepDescription):
         return path
 
     def diff(self, other: StepDescription) -> tuple[str, ...]:
-        """Returns what `other` has otherwise, a line for each change: `new`, `gone` or `changed`."""
-        return differences(self, other)
+        """Returns what `other` has otherwise, a line for each change: `new`, `gone`, `changed`, or
+        `renamed` and `moved`, which change nothing that is computed.
+        """
+        found = between(self, other)
+        return (*found.changed, *found.renamed)
 
     def open(self) -> str:
         """Store the step as a program of the lab, and print its link.
@@ -65,8 +88,7 @@ class Explanation(StepDescription):
         """
         from spmd_core.own.opened import stored_link
 
-        assert self._export is not None
-        link = stored_link(self._export(), self.function, self.mesh)
+        link = stored_link(self._more.export(), self.function, self.mesh)
         print(link)
         return link
 

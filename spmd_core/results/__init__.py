@@ -163,10 +163,13 @@ from spmd_core.results.stats import (
 )
 from spmd_core.results.step import (
     CompiledStep,
+    NamedValue,
+    Place,
     StepArray,
     StepCollective,
     StepDescription,
     StepFinding,
+    spec_code,
 )
 from spmd_core.results.trace import NoTrace, Trace, TracedDevice, TracedOperation
 from spmd_core.results.verdicts import SURE_PROCESSES, Ratio, Settles, Verdict
@@ -239,6 +242,7 @@ __all__ = [
     "Measured",
     "MemoryBytes",
     "MoveCost",
+    "NamedValue",
     "Next",
     "NoOrigin",
     "NoShardings",
@@ -251,6 +255,7 @@ __all__ = [
     "Phase",
     "Phases",
     "PingCommand",
+    "Place",
     "Point",
     "Points",
     "Pong",
@@ -341,6 +346,7 @@ __all__ = [
     "sampled_rows",
     "send",
     "sequential",
+    "spec_code",
     "stats",
     "steps_drawn",
     "summarize",

@@ -3,7 +3,7 @@ explanations and goldens are made of this value.
 """
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import ConfigDict, Field
 
@@ -16,6 +16,25 @@ from spmd_core.results.result import MemoryBytes
 from spmd_core.results.shardings import Accident, LostBatch
 
 SCHEMA = 1
+
+
+class Place(NamedTuple):
+    """Where an operation is written: its scope, its qualified function, `path:line`."""
+
+    scope: str
+    function: str
+    source: str
+
+
+ArraySpec = tuple[str | tuple[str, ...] | None, ...]  # for each dim an axis, several, or None
+
+
+class NamedValue(NamedTuple):
+    """A value that `checkpoint_name` names; `spec` is None where it is not one of mesh axes."""
+
+    path: str
+    shape: tuple[int, ...]
+    spec: ArraySpec | None
 
 
 class StepCollective(CollectiveKind):
@@ -45,6 +64,11 @@ class StepCollective(CollectiveKind):
     exposed_s: float | None = None
     warning: str | None = None
 
+    @property
+    def place(self) -> Place:
+        """Where it is from."""
+        return Place(self.scope, self.function, self.source or "")
+
 
 class StepArray(Frozen):
     """An argument or output: `spec` has for each dim a mesh axis, several, or None; `bytes` are of
@@ -54,7 +78,7 @@ class StepArray(Frozen):
     path: str
     shape: tuple[int, ...]
     dtype: str
-    spec: tuple[str | tuple[str, ...] | None, ...] | None
+    spec: ArraySpec | None
     bytes: int
     bytes_per_device: int | None
     copies: int | None
@@ -64,7 +88,16 @@ class StepArray(Frozen):
     @property
     def code(self) -> str:
         """Its spec as code, such as `P('fsdp', None)`."""
-        return "unknown" if self.spec is None else f"P({', '.join(map(repr, self.spec))})"
+        return spec_code(self.spec)
+
+
+def spec_code(spec: ArraySpec | None) -> str:
+    """A spec as code.
+
+    >>> spec_code(("fsdp", None, ("x", "y")))
+    "P('fsdp', None, ('x', 'y'))"
+    """
+    return "unknown" if spec is None else f"P({', '.join(map(repr, spec))})"
 
 
 class StepFinding(Frozen):
@@ -80,7 +113,8 @@ class CompiledStep(Frozen):
     """The facts of a compiled step, as the process that compiles it reports them.
 
     `described` has its arguments and outputs, `specs` those that were changed. `target` is the
-    topology, or the platform of the devices that are here. `callbacks` are names and counts.
+    topology, or the platform of the devices that are here. `callbacks` are names and counts,
+    `constrained` the mesh axes that the step itself names.
     """
 
     described: Described
@@ -97,6 +131,7 @@ class CompiledStep(Frozen):
     accidents: tuple[Accident, ...] = ()
     warnings: tuple[str, ...] = ()
     callbacks: tuple[tuple[str, int], ...] = ()
+    constrained: tuple[str, ...] = ()
 
     @property
     def program(self) -> Program:

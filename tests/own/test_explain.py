@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import NamedSharding, PartitionSpec as P
 
 import spmd_lab
 from spmd_core.base import RequestError
@@ -94,10 +95,41 @@ def test_a_diff_names_the_argument_and_the_new_collective(explained):
     other = spmd_lab.explain(steps.train_step)(*steps.arguments(steps.devices(), up=("fsdp",)))
     lines = explained.diff(other)
     assert any(
-        line == "changed: params/up was P('fsdp', 'tensor'), now P('fsdp', None)" for line in lines
+        line
+        == "changed: params/up lost its axis \"tensor\" (was P('fsdp', 'tensor'), now P('fsdp', None))"
+        for line in lines
     )
-    assert any(line.startswith("new: all-gather") for line in lines)
+    assert any(line.startswith("changed: all-gather over fsdp") for line in lines)
     assert explained.diff(explained) == ()
+
+
+def test_a_diff_of_other_meshes_names_what_each_figure_was(explained):
+    mesh = {"fsdp": 2, "tensor": 1}
+    other = spmd_lab.explain(steps.train_step, target="cpu:2", mesh=mesh)(
+        *steps.arguments(steps.devices())
+    )
+    lines = explained.diff(other)
+    assert "changed: target was cpu, now cpu:2" in lines
+    assert "changed: mesh was fsdp=4, tensor=2, now fsdp=2, tensor=1" in lines
+    assert any(line.startswith("changed: peak was ") for line in lines)
+    donating = jax.jit(steps.train_step, donate_argnums=0)
+    lines = explained.diff(spmd_lab.explain(donating)(*steps.arguments(steps.devices())))
+    assert any(line.startswith("gone: params is replaced and not donated") for line in lines)
+
+
+def test_an_axis_that_only_a_constraint_names_is_used():
+    mesh = steps.devices()
+
+    def step(x, constrain):
+        y = jnp.sin(x)
+        spec = P("tensor") if constrain else P()
+        return jax.lax.with_sharding_constraint(y, NamedSharding(mesh, spec))
+
+    x = steps.place(mesh, (64, 64), "fsdp")
+    for constrain in (False, True):
+        made = spmd_lab.explain(lambda x, constrain=constrain: step(x, constrain).sum())(x)
+        kinds = [(each.kind, each.path) for each in made.findings]
+        assert (("unused_axis", "tensor") in kinds) is not constrain
 
 
 def test_static_arguments_functions_and_keywords_are_taken():

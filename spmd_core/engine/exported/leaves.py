@@ -215,17 +215,20 @@ def _spec(attributes: ir.DictAttr, mesh: Mesh) -> Spec | None:
     """
     if "sdy.sharding" not in attributes:
         return None
-    return _of_sharding(attributes["sdy.sharding"], mesh)
+    return of_sharding(attributes["sdy.sharding"], mesh)
 
 
 @cache  # programs have as many arrays as they like, sharded in few ways
-def _of_sharding(attribute: ir.Attribute, mesh: Mesh) -> Spec | None:
+def of_sharding(attribute: ir.Attribute, mesh: Mesh | None) -> Spec | None:
+    """Returns a sharding's spec; None where it has axes that a mesh does not have, or parts of axes."""
     sharding = sdy.TensorShardingAttr(attribute)
     dims = [sdy.DimensionShardingAttr(dim) for dim in sharding.dimension_shardings]
     axes = [[sdy.AxisRefAttr(axis) for axis in dim.axes] for dim in dims]
-    known = {name for name, _ in mesh}
+    known = None if mesh is None else {name for name, _ in mesh}
     if any(
-        axis.sub_axis_info is not None or axis.name not in known for dim in axes for axis in dim
+        axis.sub_axis_info is not None or (known is not None and axis.name not in known)
+        for dim in axes
+        for axis in dim
     ):
         return None
     return tuple(tuple(str(axis.name) for axis in dim) for dim in axes)

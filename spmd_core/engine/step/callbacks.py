@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from jax._src import callback, core, debugging, dispatch
+from jax._src import callback, debugging, dispatch
 from jax._src.interpreters import mlir
 from jaxlib.mlir.dialects import stablehlo
+
+from spmd_core.engine.step.equations import equations
 
 _LEFT_OUT = tuple(
     primitive
@@ -27,13 +29,9 @@ def callbacks_of(jaxpr: Any) -> tuple[tuple[str, int], ...]:
     """Returns the name of each kind of callback in a jaxpr, and how often it is written there."""
     known = {str(primitive) for primitive in (*_LEFT_OUT, *_REPLACED)}
     counts: Counter[str] = Counter()
-    waiting = [jaxpr]
-    while waiting:
-        at = waiting.pop()
-        for equation in getattr(at, "jaxpr", at).eqns:
-            if (name := str(equation.primitive)) in known:
-                counts[_WORDS.get(name, name)] += 1
-            waiting += core.jaxprs_in_params(equation.params)
+    for equation, _ in equations(jaxpr):
+        if (name := str(equation.primitive)) in known:
+            counts[_WORDS.get(name, name)] += 1
     return tuple(counts.items())
 
 

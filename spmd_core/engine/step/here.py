@@ -27,10 +27,9 @@ from spmd_core.engine.shardings import (
     program_names,
 )
 from spmd_core.engine.stderr import captured, compiler_warnings
-from spmd_core.engine.step.callbacks import callbacks_of
 from spmd_core.engine.step.instead import instead
 from spmd_core.engine.step.step_collectives import files_of, step_collectives
-from spmd_core.engine.step.tracing import TracedStep
+from spmd_core.engine.step.tracing import TracedStep, own_facts
 from spmd_core.experiment import (
     Described,
     Leaf,
@@ -84,7 +83,7 @@ def compiled_step(step: TracedStep) -> CompiledStep:
     with _lowered(step) as (lowered, words), compiling(lowered, words) as made:
         described = _described(step, lowered, made)
         facts = facts_of(made, Program(described, described.mesh))
-    return facts.model_copy(update={"callbacks": callbacks_of(step.traced.jaxpr)})
+    return facts.model_copy(update=own_facts(step))
 
 
 @contextmanager

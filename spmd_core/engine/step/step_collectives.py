@@ -9,7 +9,7 @@ from spmd_core.results import Collective, StepCollective
 
 _DTYPES = {"pred": "bool", "bf16": "bfloat16"}
 _PREFIXES = {"f": "float", "s": "int", "u": "uint", "c": "complex"}
-_FUNCTION = re.compile(r"<locals>\.")
+FUNCTION = re.compile(r"<locals>\.")
 # of an operation's name: what JAX traced through, not what its author named
 _TRACED = re.compile(
     r"(jit|pjit|jvp|transpose|vmap|remat|checkpoint|rematted_computation|custom_\w+|closed_call|"
@@ -53,7 +53,7 @@ def _described(
         bytes_total=each.bytes_total,
         dtype=_dtype(site.start.inner),
         source=f"{frame.file}:{frame.line}" if frame else None,
-        function=_FUNCTION.sub("", frame.function) if frame else "",
+        function=FUNCTION.sub("", frame.function) if frame else "",
         scope=scope_of(each.op),
         reason=each.reason,
         origin=each.origin,

@@ -13,6 +13,7 @@ from jax.sharding import AbstractMesh, NamedSharding
 
 from spmd_core.base import refuse
 from spmd_core.engine.step.callbacks import callbacks_of
+from spmd_core.engine.step.equations import axes_of
 from spmd_core.engine.step.variables import variable_paths
 
 _WRAPPED = ("traced", "_traced")  # where a library's own class keeps JAX's `Traced`
@@ -202,9 +203,15 @@ def abstract_mesh(tree: Any) -> dict[str, int] | None:
 
 
 def more_facts(step: TracedStep) -> dict[str, Any]:
-    """What an exported file does not hold: the types of the mesh's axes, and its callbacks."""
+    """What an exported file does not hold: the types of the mesh's axes, too."""
     shardings = (getattr(aval, "sharding", None) for aval in step.traced.jaxpr.in_avals)
     meshes = (each.mesh for each in shardings if isinstance(each, NamedSharding))
     mesh = next((each for each in meshes if not each.empty), None)
     types = tuple(str(each.name) for each in mesh.axis_types) if mesh is not None else ()
-    return {"axis_types": types, "callbacks": callbacks_of(step.traced.jaxpr)}
+    return {"axis_types": types, **own_facts(step)}
+
+
+def own_facts(step: TracedStep) -> dict[str, Any]:
+    """What is read off a step as it is traced: its callbacks, and the mesh axes that it names."""
+    jaxpr = step.traced.jaxpr
+    return {"callbacks": callbacks_of(jaxpr), "constrained": axes_of(jaxpr)}

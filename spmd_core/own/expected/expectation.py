@@ -7,16 +7,16 @@ from typing import Any
 
 from spmd_core.base import bytes_text, refuse, seconds_text, shorten
 from spmd_core.experiment import matches
+from spmd_core.own.changed.golden import FIELDS, UPDATE
+from spmd_core.own.changed.review import comment
 from spmd_core.own.expected.answers import kept_answer
-from spmd_core.own.expected.changes import FIELDS
-from spmd_core.own.expected.golden import UPDATE
 from spmd_core.own.expected.goldens import Goldens
 from spmd_core.own.expected.limits import bytes_of, seconds_of
-from spmd_core.own.expected.review import comment, spec_code
 from spmd_core.own.expected.selection import ANY, Axes, Selection
 from spmd_core.own.explaining import Explainer, explain
+from spmd_core.own.explanation import Explanation
 from spmd_core.own.first_screen import groups_of
-from spmd_core.results import StepArray, StepCollective, StepDescription
+from spmd_core.results import NamedValue, StepArray, StepCollective, spec_code
 
 _MOST = 12  # lines of a failure
 
@@ -54,15 +54,15 @@ class Expectation:
     args: Sequence[Any]
     kwargs: Mapping[str, Any]
     goldens: Goldens | None = None
-    described: dict[str | None, StepDescription] = field(default_factory=dict)
+    described: dict[str | None, Explanation] = field(default_factory=dict)
 
-    def on(self, target: str | None = None) -> StepDescription:
+    def on(self, target: str | None = None) -> Explanation:
         """Returns the description of the step as requested, or as compiled for a target."""
         if target not in self.described:
             self.described[target] = self._compiled(target)
         return self.described[target]
 
-    def _compiled(self, target: str | None) -> StepDescription:
+    def _compiled(self, target: str | None) -> Explanation:
         if target is None:
             described = self.explainer(*self.args, **self.kwargs)
             if self.explainer.target or described.target == "cpu":
@@ -219,23 +219,33 @@ class Expectation:
         return self
 
     def is_sharded(self, path: str, spec: Iterable[Any]) -> "Expectation":
-        """Expect a spec of arguments, or of results where no argument has this path.
+        """Expect a spec of arguments; of results where no argument has this path; else of values that
+        `jax.ad_checkpoint.checkpoint_name` names.
 
         Args:
-            path: the path of an array, or a pattern such as `params/*/up`.
+            path: the path of an array, or a pattern such as `params/*/up`; the name of a value.
             spec: a `PartitionSpec`; dims that it does not name are replicated.
         """
         __tracebackhide__ = True
-        step, dims = self.on(), tuple(spec)
-        arguments = [each for each in step.arguments if _is_of(path, each)]
+        dims = tuple(spec)
         others = [
-            f"{each.path} is {each.code}"
-            for each in arguments or _matching(path, step.outputs, step.arguments)
-            if _padded(each.spec, each) != _padded(dims, each)
+            f"{each.path} is {spec_code(each.spec)}"
+            for each in self._sharded(path)
+            if _padded(each.spec, each.shape) != _padded(dims, each.shape)
         ]
         if others:
             raise ExpectationError(_lines(f"expected {path} to be {spec_code(dims)}", others))
         return self
+
+    def _sharded(self, path: str) -> Sequence[StepArray | NamedValue]:
+        step = self.on()
+        for arrays in (step.arguments, step.outputs):
+            if there := [each for each in arrays if _is_of(path, each.path)]:
+                return there
+        # specs of other arguments are propagated by the compile alone
+        named = () if self.explainer.specs else step.named_values()
+        there = [each for each in named if matches(path, each.path)]
+        return there or _matching(path, step.arguments, named)
 
     def matches_golden(
         self, *, on: str | None = None, compare: Sequence[str] = FIELDS, name: str = ""
@@ -298,21 +308,21 @@ def _lines(head: str, rows: Sequence[str]) -> str:
 
 
 def _matching(
-    path: str, arrays: Sequence[StepArray], others: Sequence[StepArray] = ()
+    path: str, arrays: Sequence[StepArray], others: Sequence[NamedValue] = ()
 ) -> list[StepArray]:
     """The arrays of a path or pattern: a test of none of them could not fail."""
-    if there := [each for each in arrays if _is_of(path, each)]:
+    if there := [each for each in arrays if _is_of(path, each.path)]:
         return there
     known = ", ".join(list(dict.fromkeys(each.path for each in (*others, *arrays)))[:6])
     raise refuse(f"path {shorten(path)}", "is that of no array", f"there are {known}, …")
 
 
-def _is_of(path: str, each: StepArray) -> bool:
-    return matches(path, each.path) or each.path.startswith(f"{path}/")
+def _is_of(pattern: str, path: str) -> bool:
+    return matches(pattern, path) or path.startswith(f"{pattern}/")
 
 
-def _padded(spec: Sequence[Any] | None, each: StepArray) -> tuple[tuple[str, ...], ...] | None:
+def _padded(spec: Sequence[Any] | None, shape: Sequence[int]) -> tuple[tuple[str, ...], ...] | None:
     if spec is None:
         return None
-    dims = (*spec, *[None] * (len(each.shape) - len(spec)))
+    dims = (*spec, *[None] * (len(shape) - len(spec)))
     return tuple((dim,) if isinstance(dim, str) else tuple(dim or ()) for dim in dims)

@@ -11,8 +11,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from spmd_core.base import RequestError, refuse
-from spmd_core.own.expected.changes import FIELDS, Changes, changes
-from spmd_core.own.expected.golden import REQUEST, UPDATE, golden_of, read_golden
+from spmd_core.own.changed.changes import Changes, changes
+from spmd_core.own.changed.golden import FIELDS, REQUEST, UPDATE, golden_of, read_golden
 from spmd_core.own.sources import relative
 from spmd_core.results import StepDescription
 

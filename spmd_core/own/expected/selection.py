@@ -1,11 +1,13 @@
 """The collectives of a step that an expectation is of: by kind, mesh axis, and place."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from spmd_core.base import mesh_text, refuse, shorten
-from spmd_core.results import StepCollective, StepDescription
+from spmd_core.base import RequestError, mesh_text, refuse, shorten
+from spmd_core.own.changed.review import kind_of
+from spmd_core.own.explanation import Explanation
+from spmd_core.results import Place, StepCollective, StepDescription
 
 ANY = "*"
 KINDS = (
@@ -32,7 +34,7 @@ class Selection:
     only: Axes = None
     within: str | None = None
 
-    def of(self, step: StepDescription, is_request: bool) -> tuple[StepCollective, ...]:
+    def of(self, step: Explanation, is_request: bool) -> tuple[StepCollective, ...]:
         """Returns those of a step.
 
         Args:
@@ -40,19 +42,25 @@ class Selection:
             is_request: whether kinds are those that the program requests; else as compiled.
 
         Raises:
-            RequestError: there is no such kind, or no such axis in the step's mesh.
+            RequestError: there is no such kind, no such axis in the step's mesh, or nothing of the
+                step is within the scope.
         """
         if self.kind not in (ANY, *KINDS):
             fix = f"use one of {', '.join(KINDS)}, or *"
             raise refuse(f"kind {shorten(self.kind)}", "is no collective", fix)
         over, only = _axes(self.over, step), _axes(self.only, step)
+        there = step.collectives or ()
+        if self.within is not None:
+            within = [each for each in there if is_within(each.place, self.within)]
+            if not within and not any(is_within(each, self.within) for each in step.places()):
+                raise _nowhere(self.within, step.places())
+            there = within
         return tuple(
             each
-            for each in step.collectives or ()
+            for each in there
             if self.kind in (ANY, kind_of(each, is_request))
             and (over is None or over <= set(each.axes))
             and (only is None or only == set(each.axes))
-            and (self.within is None or is_within(each, self.within))
         )
 
     def __str__(self) -> str:
@@ -62,19 +70,14 @@ class Selection:
         return what + (f" within {self.within}" if self.within else "")
 
 
-def kind_of(each: StepCollective, is_request: bool) -> str:
-    """The kind that a program requests, or the one that is compiled."""
-    return (each.asked or each.kind) if is_request else each.kind
-
-
-def is_within(each: StepCollective, pattern: str) -> bool:
-    """Whether a pattern matches the scope of a collective or a part of its path, its qualified
+def is_within(each: Place, pattern: str) -> bool:
+    """Whether a pattern matches the scope of an operation or a part of its path, its qualified
     function or the last part of that name, or the end of its file's path.
     """
     return any(fnmatchcase(name, pattern) for name in _places(each))
 
 
-def _places(each: StepCollective) -> Iterator[str]:
+def _places(each: Place) -> Iterator[str]:
     scopes = each.scope.split("/") if each.scope else []
     for start in range(len(scopes)):
         for end in range(start + 1, len(scopes) + 1):
@@ -83,8 +86,14 @@ def _places(each: StepCollective) -> Iterator[str]:
                 yield "/" + "/".join(scopes[:end])  # so that `*/attention` matches `attention`
     yield each.function
     yield each.function.rpartition(".")[2]
-    path = (each.source or "").rpartition(":")[0].split("/")
+    path = each.source.rpartition(":")[0].split("/")
     yield from ("/".join(path[start:]) for start in range(len(path)))
+
+
+def _nowhere(within: str, places: Collection[Place]) -> RequestError:
+    known = sorted({each.scope for each in places if each.scope}) or sorted({each.function for each in places})  # fmt: skip
+    fix = f"there are {', '.join(known[:6])}, …"
+    return refuse(f"within={shorten(within)}", "is no scope, function or file of this step", fix)
 
 
 def _axes(given: Axes, step: StepDescription) -> frozenset[str] | None:

@@ -1,6 +1,8 @@
 import jax
+import jax.numpy as jnp
 import pytest
-from jax.sharding import PartitionSpec as P
+from jax.ad_checkpoint import checkpoint_name
+from jax.sharding import NamedSharding, PartitionSpec as P
 
 import spmd_lab
 from spmd_core.base import RequestError
@@ -24,7 +26,7 @@ def refused(call, *args, **kwargs):
 def test_expectations_that_hold_return_the_step(step):
     assert step.has_no("all-gather", over="tensor").has_no("all-to-all") is step
     assert step.has_no("all-reduce", only=("fsdp", "tensor")) is step
-    assert step.has_no(within="attention") is step
+    assert step.has_no("all-to-all", within="mlp") is step
     assert step.has_at_most(1, "all-reduce", only="tensor") is step
     assert step.has_at_most("8 KiB", over="tensor") is step
     assert step.arguments_at_most("72 KiB").arguments_at_most("64 KiB", within="params/*") is step
@@ -36,7 +38,8 @@ def test_expectations_that_hold_return_the_step(step):
     ["mlp", "*ml*", "*/mlp", "loss", "steps.py", "own/steps.py", "tests/own/*"],
 )
 def test_a_place_is_a_scope_a_function_or_a_file(step, within):
-    step.has_no("all-gather", within=f"un{within}")
+    with pytest.raises(RequestError, match="is no scope, function or file of this step: there are"):
+        step.has_no("all-gather", within=f"un{within}")
     head, first, *_ = refused(step.has_no, "all-gather", within=within)
     assert head == f"expected no all-gather within {within}:"
     # JAX 0.12 combines what 0.10 gathers one by one: other sizes and counts, the same place
@@ -76,6 +79,31 @@ def test_a_spec_that_differs_is_beside_the_expected_one(step):
         "expected params/* to be P('fsdp', 'tensor'):",
         "  params/down is P('tensor', 'fsdp')",
     ]
+
+
+@pytest.mark.parametrize("make", [steps.devices, steps.no_devices])
+def test_values_that_checkpoint_name_names_have_specs(make):
+    mesh = make()
+
+    def loss(w, x):
+        def layer(x, w):
+            with jax.named_scope("quiet"):
+                h = checkpoint_name(jnp.tanh(x @ w), "hidden")
+            return jax.lax.with_sharding_constraint(
+                h, NamedSharding(mesh, P("fsdp", "tensor"))
+            ), None
+
+        return jax.lax.scan(jax.checkpoint(layer), x, w)[0].sum()
+
+    w = steps.place(mesh, (3, 64, 64), None, "fsdp", "tensor")
+    named = spmd_lab.expect(jax.grad(loss))(w, steps.place(mesh, (32, 64), "fsdp"))
+    named.is_sharded("hidden", P("fsdp", "tensor")).has_no("all-to-all", within="quiet")
+    assert refused(named.is_sharded, "hid*", P("fsdp")) == [
+        "expected hid* to be P('fsdp'):",
+        "  hidden is P('fsdp', 'tensor')",
+    ]
+    with pytest.raises(RequestError, match="path 'hide' is that of no array: there are hidden, w"):
+        named.is_sharded("hide", P())
 
 
 def test_a_target_is_asked_for_what_it_compiles(step):

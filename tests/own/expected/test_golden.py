@@ -4,9 +4,9 @@ import fcntl
 import pytest
 
 from spmd_core.base import RequestError
+from spmd_core.own.changed.changes import changes
+from spmd_core.own.changed.golden import golden_of, read_golden
 from spmd_core.own.expected import goldens
-from spmd_core.own.expected.changes import changes
-from spmd_core.own.expected.golden import golden_of, read_golden
 from spmd_core.own.expected.goldens import Goldens
 from spmd_core.results import StepArray, StepCollective, StepDescription
 

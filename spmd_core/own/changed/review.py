@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from spmd_core.base import bytes_text
-from spmd_core.own.expected.selection import kind_of
 from spmd_core.results import StepArray, StepCollective
 
 
@@ -47,10 +46,6 @@ def array_text(each: StepArray) -> str:
     return f"{each.dtype}[{','.join(map(str, each.shape))}]"
 
 
-def spec_code(spec: Sequence[str | tuple[str, ...] | None]) -> str:
-    """A spec as code.
-
-    >>> spec_code(("fsdp", None, ("x", "y")))
-    "P('fsdp', None, ('x', 'y'))"
-    """
-    return f"P({', '.join(map(repr, spec))})"
+def kind_of(each: StepCollective, is_request: bool) -> str:
+    """The kind that a program requests, or the one that is compiled."""
+    return (each.asked or each.kind) if is_request else each.kind

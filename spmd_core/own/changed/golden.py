@@ -9,12 +9,12 @@ from pydantic import Field, ValidationError
 
 from spmd_core.base import Frozen, RequestError, by_key, mesh_text, refuse, shorten
 from spmd_core.experiment import Leaf, patterns
-from spmd_core.own.expected.review import array_text
-from spmd_core.own.expected.selection import kind_of
+from spmd_core.own.changed.review import array_text, kind_of
 from spmd_core.results import StepArray, StepCollective, StepDescription
 
 SCHEMA = 1
 REQUEST = "request"
+FIELDS = ("kind", "axes", "dtype", "bytes")  # of a collective, that may be compared
 UPDATE = "run `pytest --spmd-update` (or `spmd-lab check --update`)"
 _HEAD = (
     "# What this step communicates and holds, written by SPMD Lab: `pytest --spmd-update`.\n"

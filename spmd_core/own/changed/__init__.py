@@ -1,0 +1,1 @@
+"""What changed between two descriptions of a step, and a golden, the short form of one."""

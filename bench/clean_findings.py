@@ -3,7 +3,7 @@
     python -m bench.clean_findings [--part K/N]
 
 40 clean training steps of plain JAX, Flax (linen and NNX), Equinox and Optax: the state is placed by
-rules, donated, and leaves as it came. Each is exported by the lines of docs/your_program.md, taken,
+rules, donated, and leaves as it came. Each is exported by `jax.export`, taken,
 and compiled for 8 simulated devices. Add a program to PROGRAMS; `bench.planted_accidents` has what
 is to be found.
 """

@@ -1,4 +1,4 @@
-"""Steps written with other people's libraries, exported by the lines of docs/your_program.md."""
+"""Steps written with other people's libraries, exported by `jax.export`."""
 
 from collections.abc import Callable
 from typing import Any

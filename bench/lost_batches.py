@@ -2,7 +2,7 @@
 
     python -m bench.lost_batches
 
-Each of 10 programs is a scan over layers, exported by the lines of docs/your_program.md, taken and compiled for 8
+Each of 10 programs is a scan over layers, exported by `jax.export`, taken and compiled for 8
 simulated devices, 4 of them for a v5e too; the same with its embedding constrained has no such
 finding. Parameters are sharded over two axes, the batch over the first of them.
 """

@@ -3,7 +3,7 @@ which are found, by the file alone or once it is compiled.
 
     python -m bench.planted_accidents [--part K/N]
 
-Each step is exported by the lines of docs/your_program.md, taken and compiled for 8 simulated
+Each step is exported by `jax.export`, taken and compiled for 8 simulated
 devices, those of ON_TPU for a v5e too. The steps without an accident have no finding. `python -m
 bench.lost_batches` plants ten batches that are lost by propagation alone.
 """

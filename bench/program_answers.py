@@ -107,7 +107,7 @@ def own(figures: Figures, part: slice) -> None:
 
 
 def _exported(experiment: Experiment) -> bytes:
-    """The program that the lab shows for an experiment, by the lines of docs/your_program.md."""
+    """The program that the lab shows for an experiment, by `jax.export`."""
     plan = experiment.plan
     text = program_text(experiment_of(plan.with_fitting_blocks) if plan else experiment, "auto")
     with _standing_for(devices_of(get_topology(experiment.target))):

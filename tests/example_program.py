@@ -57,7 +57,7 @@ def step(params: dict, moments: dict, tokens: jax.Array) -> dict:
 
 
 def exported() -> bytes:
-    """The file, by the lines of docs/your_program.md."""
+    """The file, by `jax.export`."""
     tokens = jax.ShapeDtypeStruct((64, 512), jnp.int32, sharding=NamedSharding(MESH, P("fsdp")))
     arguments = {"params": parameters(), "moments": parameters(), "tokens": tokens}
     leaves, tree = jax.tree_util.tree_flatten_with_path(arguments)

@@ -17,7 +17,7 @@ from spmd_core.results import CompiledStep, NamedValue, Place, StepDescription
 
 @dataclass(frozen=True)
 class More:
-    """What a traced step is asked later on, if at all: the file of its program, the places of its
+    """Facts of a traced step that are read on request: the file of its program, the places of its
     operations, and the values that `checkpoint_name` names.
     """
 
@@ -61,12 +61,16 @@ class Explanation(StepDescription):
         return svg_of(lines(self))
 
     def save(self, path: str | Path) -> Path:
-        """Write the picture (`.html`, `.svg`), the values (`.json`) or the text to a file.
+        """Write the picture (`.html`, `.svg`), the values (`.json`), the program for Programs
+        (`.jaxexport`), else the text to a file.
 
         Returns:
             The path.
         """
         path = Path(path)
+        if path.suffix == ".jaxexport":
+            path.write_bytes(self._more.export())
+            return path
         picture = svg_of(lines(self))
         page = f'<!doctype html><meta charset="utf-8"><title>SPMD Lab</title>{picture}\n'
         texts = {".html": page, ".svg": picture, ".json": json.dumps(self.json(), indent=1)}
@@ -77,8 +81,8 @@ class Explanation(StepDescription):
         """Returns what `other` has otherwise, a line for each change: `new`, `gone`, `changed`, or
         `renamed` and `moved`, which change nothing that is computed.
         """
-        found = between(self, other)
-        return (*found.changed, *found.renamed)
+        compared = between(self, other)
+        return (*compared.changed, *compared.renamed)
 
     def open(self) -> str:
         """Store the step as a program of the lab, and print its link.

@@ -20,7 +20,8 @@ ARGUMENTS = {
     },
     "--target": {"help": "tpu:v5e:4x4, gpu:h100:8 or cpu:8 (default: the devices that are here)"},
     "--mesh": {"metavar": "AXIS=SIZE,…", "help": "other sizes of the step's mesh axes"},
-    "--save": {"metavar": "FILE", "help": "also write it: .html, .svg, .json or text"},
+    "--save": {"metavar": "FILE", "help": "also write it: .html, .svg, .json, .jaxexport or text"},
+    "--open": {"action": "store_true", "help": "store it as a program of the lab; prints its link"},
 }
 
 
@@ -33,7 +34,10 @@ def main(arguments: Namespace) -> int:
     answer = explained(*positional, **named)
     if arguments.save:
         answer.save(Path(arguments.save))
-    print(json.dumps(answer.json()) if arguments.json else answer)
+    if not arguments.open:
+        print(json.dumps(answer.json()) if arguments.json else answer)
+    else:
+        answer.open()
     return 0
 
 

@@ -43,7 +43,7 @@ def main() -> None:
 
 def exported(step: DeclaredStep) -> bytes:
     """The bytes of a step, its arguments sharded by its rules: each is a dict path -> array, in the
-    order that the step has, as the lines of docs/your_program.md write them.
+    order that the step has.
     """
     function, arguments, rules = step.function()
     given = iter(arguments_of(arguments, rules, step).items())

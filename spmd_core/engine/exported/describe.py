@@ -30,9 +30,8 @@ from spmd_core.engine.exported.module import (
     serialized,
     with_short_paths,
 )
-from spmd_core.experiment import Described, Mesh
+from spmd_core.experiment import Described, Mesh, programs
 
-HOW = "docs/your_program.md shows the lines that write one"
 _TEXTS = {  # of other files: what they begin with
     b"HloModule ": "HLO text",
     b"ML\xefR": "StableHLO bytecode",
@@ -86,7 +85,9 @@ def read(data: bytes) -> export.Exported:
         other = next((kind for mark, kind in _TEXTS.items() if mark in begins), None)
         is_what = f"is {other}, and" if other else "is"
         damaged = "" if other else ", or is damaged"
-        raise refuse("this file", f"{is_what} no program of jax.export{damaged}", HOW) from error
+        raise refuse(
+            "this file", f"{is_what} no program of jax.export{damaged}", programs.HOW
+        ) from error
     if size > MOST_LEAVES:
         raise refuse(
             f"{size:,} arguments and outputs",
@@ -94,7 +95,9 @@ def read(data: bytes) -> export.Exported:
             "stack the arrays of repeated layers",
         )
     if not exported.out_avals:
-        raise refuse("this program", "returns nothing, so that there is nothing to compile", HOW)
+        raise refuse(
+            "this program", "returns nothing, so that there is nothing to compile", programs.HOW
+        )
     if not exported.module_kept_var_idx:
         fix = "pass the arrays that it computes with as arguments"
         raise refuse("this program", "uses no argument, so that there is nothing to shard", fix)
@@ -115,7 +118,7 @@ def describe(exported: export.Exported, is_own: bool = False) -> tuple[Described
         kept = serialized(module)
         symbols = ir.SymbolTable(module.operation)
         if "main" not in symbols:
-            raise refuse("the module of this file", "has no main function", HOW)
+            raise refuse("the module of this file", "has no main function", programs.HOW)
         _check_shardings(exported, symbols["main"])
         mesh = mesh_of(module, exported.nr_devices)
         manual = _manual_axes(module, mesh)
@@ -148,7 +151,9 @@ def _module_of(exported: export.Exported) -> ir.Module:
             rule = f"is of StableHLO {newer}, which JAX {jax.__version__} cannot read"
             fix = f"export it with JAX {jax.__version__} or an earlier version"
             raise refuse("the module of this file", rule, fix) from error
-        raise refuse("the module of this file", "cannot be read, or is damaged", HOW) from error
+        raise refuse(
+            "the module of this file", "cannot be read, or is damaged", programs.HOW
+        ) from error
 
 
 def _newer_version(module: bytes) -> str | None:

@@ -180,8 +180,8 @@ def paths_tree(paths: Sequence[str], are_arguments: bool = False) -> Any:
 
 
 def _are_by_path(arguments: Sequence[Any]) -> bool:
-    """Whether each argument is a dict path -> array in the order of its pytree, as the lines of
-    docs/your_program.md write them; no path twice.
+    """Whether each argument is a dict path -> array in the order of its pytree; no path
+    twice.
     """
     if not all(isinstance(each, OrderedDict) for each in arguments):
         return False

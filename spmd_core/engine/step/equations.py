@@ -36,14 +36,14 @@ def axes_of(jaxpr: Any) -> tuple[str, ...]:
     """Returns the mesh axes that a step itself names, in constraints, reshards, `shard_map` and
     types with shardings.
     """
-    found: dict[str, None] = {}
+    named: dict[str, None] = {}
     for equation, _ in equations(jaxpr):
         types = [getattr(each.aval, "sharding", None) for each in equation.outvars]
         for value in (*_values(list(equation.params.values())), *types):
             spec = value.spec if isinstance(value, NamedSharding) else value
             if isinstance(spec, PartitionSpec):
-                found |= dict.fromkeys(axis for dim in spec for axis in _dim_axes(dim))
-    return tuple(found)
+                named |= dict.fromkeys(axis for dim in spec for axis in _dim_axes(dim))
+    return tuple(named)
 
 
 def _values(value: Any) -> Iterator[Any]:

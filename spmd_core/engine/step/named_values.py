@@ -30,15 +30,15 @@ def named_values(step: TracedStep) -> tuple[NamedValue, ...]:
     with own.context:
         module = ir.Module.parse(own.operation.get_asm())
         passmanager.PassManager.parse("builtin.module(sdy-propagation-pipeline)").run(module.operation)  # fmt: skip
-        found: list[NamedValue] = []
+        values: list[NamedValue] = []
 
         def keep(op: Any) -> Any:
             if _NAME in op.attributes:
-                found.append(_read(op))
+                values.append(_read(op))
             return ir.WalkResult.ADVANCE
 
         module.operation.walk(keep)
-    return tuple(found)
+    return tuple(values)
 
 
 def _marked(ctx: Any, value: Any, *, name: str) -> list[Any]:

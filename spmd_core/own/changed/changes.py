@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from spmd_core.base import by_key, bytes_text, mesh_text, refuse, seconds_text
-from spmd_core.own.changed.arrays import ArrayChange, array_changes
+from spmd_core.own.changed.changed_arrays import ArrayChange, array_changes
 from spmd_core.own.changed.golden import (
     FIELDS,
     REQUEST,

@@ -1,4 +1,4 @@
-"""A golden: what a step requests, or what a target makes of it, as a short text for a reviewer."""
+"""A golden: what a step requests, or what is compiled for a target, as a short text for a reviewer."""
 
 import json
 import tomllib

@@ -47,7 +47,7 @@ class Expectation:
     and returns the step itself, so that calls may be chained.
 
     Methods that take `on=` are of what the program requests, or with a target, such as
-    `tpu:v5e:4x4`, of what its compiler makes of it.
+    `tpu:v5e:4x4`, of the program that its compiler returns.
     """
 
     explainer: Explainer

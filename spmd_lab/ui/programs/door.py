@@ -12,10 +12,11 @@ from spmd_lab.ui.lab import as_viewer, lab, prepare_parser
 from spmd_lab.ui.markdown import coded, option, plain
 
 SCREEN = "programs"
-_ROOT = Path(__file__).parents[3]
-_PAGES = (_ROOT, _ROOT / "spmd_lab/served")  # of a clone, of an installed wheel
-GUIDE = next((at for root in _PAGES if (at := root / "docs/your_program.md").exists()), _ROOT)
-EXAMPLE = _ROOT / "spmd_core/recipes/example.jaxexport"  # tests/example_program.py writes it
+_LINE = "spmd_lab.explain(step)(params, opt_state, batch).open()"
+_COMMAND = "spmd-lab explain package.module:function --open"
+EXAMPLE = (
+    Path(__file__).parents[3] / "spmd_core/recipes/example.jaxexport"
+)  # tests/example_program.py writes it
 _MOST_SIMULATED = 256
 
 _NO_MESH = (("x", 8),)  # of a program whose file names none: any fits it
@@ -113,20 +114,17 @@ def _take_declared() -> None:
 
 
 def guide(is_open: bool) -> None:
-    """The lines that export a program, from the page that documents them."""
-    code = lines()
-    count = len([line for line in code.splitlines() if line.strip()])
-    with st.expander(f"How to write such a file: {count} lines where your step is jitted", is_open):
+    """The line that takes a step from its author's code."""
+    with st.expander("From your code: one line where your step is jitted", is_open):
         st.markdown(
-            "Paste them where your step is jitted. Nothing runs and no data is needed: abstract "
-            "arguments are enough."
+            "Abstract arguments are enough, and nothing runs. It prints the link of the step:"
         )
-        st.code(code, language="python")
-
-
-def lines() -> str:
-    """The first block of Python in docs/your_program.md."""
-    return GUIDE.read_text("utf-8").split("```python\n", 1)[1].split("```", 1)[0].rstrip()
+        st.code(f"import spmd_lab\n{_LINE}", language="python")
+        st.markdown(
+            'On another machine, `.save("step.jaxexport")` in the place of `.open()` writes the '
+            "file to drop here. From a shell:"
+        )
+        st.code(_COMMAND, language="bash")
 
 
 def held(chosen: str) -> None:

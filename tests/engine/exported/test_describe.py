@@ -106,7 +106,7 @@ def test_what_is_no_program_ends_in_one_sentence(step):
     for data in (b"", b"no program", step[: len(step) // 2], b"\0" * 4096):
         with pytest.raises(RequestError) as told:
             programs.take(data)
-        assert "\n" not in str(told.value) and "docs/your_program.md" in str(told.value)
+        assert "\n" not in str(told.value) and "spmd_lab.explain(step)" in str(told.value)
     with pytest.raises(RequestError, match="is larger than"):
         programs.take(bytes(programs.MOST_BYTES + 1))
     assert len(programs.held()) == held

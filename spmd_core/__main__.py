@@ -62,6 +62,7 @@ COMMANDS = {
     "collectives": "time and bandwidth of each collective, size by size",
     "calibrate": "the ceilings of this machine: copies, matmuls, collectives",
     "explain": "a step of your own code: what it communicates, holds and costs, with its lines",
+    "versions": "a step of your own code under several releases of JAX, side by side",
     "check": "steps of your own code against their goldens, as Markdown for a pull request",
     "dashboard": "serve the screens on this machine",
     "doctor": "a self-test of this machine: what works, and what to do",
@@ -75,6 +76,7 @@ _LONG = 60  # characters
 _INSIDE = {  # modules of commands that are in a folder
     "check": "own.check",
     "explain": "own.explain",
+    "versions": "own.versions",
     "dashboard": "owner.dashboard",
     "who": "owner.who",
     "login": "owner.login",

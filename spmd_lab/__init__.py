@@ -7,26 +7,30 @@ if TYPE_CHECKING:
         Expectation,
         ExpectationError,
         Explanation,
-        RunAnswer,
+        LabAnswer,
         expect,
         explain,
+        layout,
         open_lab,
         predict,
         run,
         schema,
+        search,
     )
 
 __all__ = [
     "Expectation",
     "ExpectationError",
     "Explanation",
-    "RunAnswer",
+    "LabAnswer",
     "expect",
     "explain",
+    "layout",
     "open_lab",
     "predict",
     "run",
     "schema",
+    "search",
 ]
 
 

@@ -14,6 +14,8 @@ from spmd_core.answers.collective_sheet import (
     program_lines,
     step_collectives,
 )
+from spmd_core.answers.columns import sheet_lines, table
+from spmd_core.answers.drawn import layout_lines
 from spmd_core.answers.machine_sheets import ceilings_table, fits_table, points_table
 from spmd_core.answers.measuring import (
     errors_table,
@@ -27,6 +29,7 @@ from spmd_core.answers.measuring import (
     series_table,
 )
 from spmd_core.answers.program_sheet import ProgramRow, is_program, programs_table, programs_words
+from spmd_core.answers.search_lines import search_lines
 from spmd_core.answers.sheet import (
     EMPTY,
     NONE,
@@ -86,6 +89,7 @@ __all__ = [
     "hosts_table",
     "is_program",
     "kept_ranking",
+    "layout_lines",
     "measuring_table",
     "memory_table",
     "parts_table",
@@ -98,12 +102,15 @@ __all__ = [
     "ranking_table",
     "roofs_table",
     "samples_table",
+    "search_lines",
     "searches_sheet",
     "series_table",
+    "sheet_lines",
     "step_collectives",
     "strategies_table",
     "strategy_rows",
     "strategy_words",
+    "table",
     "table_of",
     "text",
     "tokens_text",

@@ -2,8 +2,8 @@
 
 from argparse import Namespace
 
+from spmd_core.answers import table
 from spmd_core.base import RequestError, bytes_text
-from spmd_core.commands.printed.table import table
 from spmd_core.commands.spec import HELP, read_spec
 from spmd_core.lab import Lab
 from spmd_core.machine import default_target, parse_target

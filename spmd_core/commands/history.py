@@ -4,8 +4,8 @@ import json
 import time
 from argparse import Namespace
 
+from spmd_core.answers import table
 from spmd_core.base import RequestError, mesh_text, refuse, seconds_text, shorten
-from spmd_core.commands.printed.table import table
 from spmd_core.commands.run import on_this_machine, print_run
 from spmd_core.commands.spec import OPTIONAL_SPEC, read_spec
 from spmd_core.experiment import PROGRAM_FILE, get_workload

@@ -7,20 +7,16 @@ import shutil
 from argparse import Namespace
 from typing import Any
 
-from spmd_core.base import RequestError, mesh_text, refuse, shorten
-from spmd_core.commands.printed.draw import draw
+from spmd_core.answers import layout_lines
+from spmd_core.base import RequestError, refuse, shorten
 from spmd_core.commands.spec import OPTIONAL_SPEC, read_one
 from spmd_core.experiment import (
     ARRAY_DIMS,
     Experiment,
-    dtype_of,
     layout_json,
-    layout_of,
     load_json,
     parse_experiment,
 )
-from spmd_core.script import spec_text
-from spmd_core.words import layout_headline
 
 ARGUMENTS = {
     **OPTIONAL_SPEC,
@@ -63,19 +59,8 @@ def main(arguments: Namespace) -> int:
         )
         return 0
     width = shutil.get_terminal_size().columns
-    print("\n\n".join("\n".join(_lines(experiment, name, width)) for name in names))
+    print("\n\n".join("\n".join(layout_lines(experiment, name, width)) for name in names))
     return 0
-
-
-def _lines(experiment: Experiment, name: str, width: int) -> list[str]:
-    layout, dtype = layout_of(experiment, name), dtype_of(experiment, name)
-    mesh = mesh_text(experiment.mesh)
-    memory = (
-        "" if experiment.memory_kind(name) == "device" else f" in {experiment.memory_kind(name)}"
-    )
-    head = f"{name}: {dtype}{list(layout.shape)}, {spec_text(layout.spec)} on mesh {mesh}{memory}"
-    dims = experiment.what.array(name).present(experiment.sizes)
-    return [head, layout_headline(layout, dtype), "", *draw(layout, dims, width)]
 
 
 def _experiment(arguments: Namespace) -> Experiment:

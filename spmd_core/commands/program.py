@@ -8,8 +8,8 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
+from spmd_core.answers import table
 from spmd_core.base import bytes_text, mesh_text, read_file, refuse, shorten
-from spmd_core.commands.printed.table import table
 from spmd_core.commands.run import ended_words
 from spmd_core.commands.waiting import interrupt, run_to_end
 from spmd_core.experiment import Described, Held, Program, parse_experiment, programs, shape_text

@@ -1,13 +1,12 @@
 """`--remedies`: tries what would remove the collectives of a result, and prints it."""
 
 import sys
-from collections.abc import Iterator
 
 from spmd_core.base import CLEAR
 from spmd_core.lab import Lab
 from spmd_core.results import Result
-from spmd_core.trials import RemedySearch, carried_out, is_guessed, store, with_remedies
-from spmd_core.words import GUESSED, doing_words, removal_words, titles, what_words
+from spmd_core.trials import RemedySearch, carried_out, store, with_remedies
+from spmd_core.words import doing_words
 
 HELP = (
     "compile what would remove each collective worth more than 2%% of the time, and say "
@@ -30,22 +29,6 @@ def with_tried(lab: Lab, result: Result) -> tuple[Result, bool]:
         notes = (*result.notes, f"what removes collectives was not tried to the end: {why}")
         result = result.model_copy(update={"notes": notes})
     return result, search.state == "cancelled"
-
-
-def lines(result: Result) -> Iterator[str]:
-    """A line for each answer, with the strategies that it is of."""
-    sentences: dict[str, list[str]] = {}
-    for name, outcome in result.strategies.items():
-        for each in outcome.collectives or ():
-            if each.remove is not None:
-                of = f"{what_words(each)}: " if each.remove.experiment is None else ""
-                text = of + removal_words(each.remove)
-                if name not in sentences.setdefault(text, []):
-                    sentences[text].append(name)
-    for text, names in sentences.items():
-        yield f"remedy, {titles(names)}: {text}"
-    if is_guessed(result):
-        yield f"note: {GUESSED}"
 
 
 def _show(search: RemedySearch) -> None:

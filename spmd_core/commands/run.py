@@ -8,10 +8,10 @@ import signal
 import sys
 from argparse import Namespace
 
+from spmd_core.answers import table
 from spmd_core.base import StorageError, refuse
 from spmd_core.commands.output import FORCE, check_output, write_output
 from spmd_core.commands.printed.report import report, shardings_report
-from spmd_core.commands.printed.table import table
 from spmd_core.commands.remedies import HELP, with_tried
 from spmd_core.commands.spec import SPEC, read_spec, with_shardings, with_trace
 from spmd_core.commands.waiting import interrupt, run_to_end

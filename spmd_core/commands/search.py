@@ -5,9 +5,8 @@ import signal
 import sys
 from argparse import Namespace
 
-from spmd_core.answers import best_table, ranking_table
+from spmd_core.answers import search_lines
 from spmd_core.base import CLEAR, refuse, shorten
-from spmd_core.commands.printed.table import sheet_lines
 from spmd_core.commands.search_arguments import (
     ARGUMENTS,
     BUDGET_S,
@@ -18,7 +17,7 @@ from spmd_core.commands.waiting import interrupt
 from spmd_core.lab import Lab, Searches
 from spmd_core.search import Answer, Candidate, axis_rules, rules_text
 from spmd_core.trials import FEW, FEW_S, Search, carried_out
-from spmd_core.words import doing, fact_words, search as words, why_not
+from spmd_core.words import doing, search as words, why_not
 
 __all__ = ["ARGUMENTS", "main"]
 
@@ -50,7 +49,7 @@ def main(arguments: Namespace) -> int:
         stood = {"state": search.state, "problem": search.problem or None}
         print(json.dumps({**words.answer_json(answer, arguments.top), **stood, **reasons, **fates}))
     else:
-        printed = lines(answer, arguments.top) + list(reasons.values())
+        printed = search_lines(answer, arguments.top) + list(reasons.values())
         printed[1:1] = filter(None, [search.problem_words])
         if arguments.axis_rules and answer.winner:
             printed += rules(answer.winner)
@@ -92,49 +91,6 @@ def _named(answer: Answer, text: str) -> Candidate:
         "names no candidate of this space",
         f"use a part of a name such as {answer.found[0].name!r}",
     )
-
-
-def lines(answer: Answer, top: int) -> list[str]:
-    """The winner first; why; the ranking; what was pruned."""
-    printed = [words.search_headline(answer)]
-    winner = answer.winner
-    if winner is None:
-        return [*printed, words.space_words(answer)]
-    printed += filter(None, [words.ahead_words(answer)])
-    if len(answer.best_by_target) > 1:
-        printed += _best_of_each(answer)
-    printed += [f"  {words.standard_words(answer, each)}" for each in answer.standards]
-    printed += ["", *sheet_lines(ranking_table(answer, "terminal", top)), ""]
-    if near := words.ties_words(answer.rivals):
-        printed.append(near)
-    printed += _curves(answer)
-    if answer.proof_of_winner:
-        printed.append(words.proof_run_words(answer.proof_of_winner))
-    printed.append(words.space_words(answer))
-    printed.append(words.state_words(answer))
-    printed += [following] if (following := words.next_words(answer)) else []
-    return [*printed, *(f"note: {fact_words(note)}" for note in answer.notes)]
-
-
-def _best_of_each(answer: Answer) -> list[str]:
-    """The best of each target, with its price where there is one."""
-    priced = answer.question.price
-    hint = [] if priced else ["No price is given: --price v5p=4.2,v5e=1.2 adds that of each."]
-    return ["", f"{words.BEST_OF_EACH}:", *sheet_lines(best_table(answer)), *hint, ""]
-
-
-def _curves(answer: Answer) -> list[str]:
-    """MFU by batch, and time against memory and price, where there are several to choose from."""
-    price = dict(answer.question.price)
-    return [
-        line
-        for line in (
-            words.batches_words(answer.best_by_batch),
-            words.front_words(answer.front),
-            words.front_words(answer.front_of_price, price),
-        )
-        if line
-    ]
 
 
 def rules(candidate: Candidate) -> list[str]:

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from spmd_core.own.expected.spmd import Spmd, goldens_of
     from spmd_core.own.explaining import Explainer, explain
     from spmd_core.own.explanation import Explanation, schema
-    from spmd_core.own.running import RunAnswer, open_lab, predict, run
+    from spmd_core.own.lab_answer import LabAnswer
+    from spmd_core.own.running import layout, open_lab, predict, run, search
 
 _MODULES = {
     "Expectation": "expected.expectation",
@@ -21,7 +22,9 @@ _MODULES = {
     "Spmd": "expected.spmd",
     "expect": "expected.expectation",
     "goldens_of": "expected.spmd",
-    "RunAnswer": "running",
+    "LabAnswer": "lab_answer",
+    "layout": "running",
+    "search": "running",
     "Explainer": "explaining",
     "Explanation": "explanation",
     "explain": "explaining",
@@ -36,15 +39,18 @@ __all__ = [
     "Expecting",
     "Explainer",
     "Explanation",
-    "RunAnswer",
+    "LabAnswer",
     "Spmd",
     "expect",
     "explain",
     "goldens_of",
+    "layout",
     "open_lab",
     "predict",
     "run",
     "schema",
+    "search",
+    "versions",
 ]
 
 
@@ -54,4 +60,5 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(name)
     import pkgutil
 
-    return pkgutil.resolve_name(f"spmd_core.own.{_MODULES[name]}:{name}")
+    inside = f"{_MODULES[name]}:{name}" if name in _MODULES else name
+    return pkgutil.resolve_name(f"spmd_core.own.{inside}")

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import PrivateAttr
 
@@ -13,6 +13,9 @@ from spmd_core.own.described import describe
 from spmd_core.own.first_screen import lines
 from spmd_core.own.picture import svg_of
 from spmd_core.results import CompiledStep, NamedValue, Place, StepDescription
+
+if TYPE_CHECKING:
+    from spmd_core.own.lab_answer import LabAnswer
 
 
 @dataclass(frozen=True)
@@ -92,9 +95,33 @@ class Explanation(StepDescription):
         """
         from spmd_core.own.opened import stored_link
 
-        link = stored_link(self._more.export(), self.function, self.mesh)
+        link = stored_link(self._more.export(), self)
         print(link)
         return link
+
+    def remedies(self) -> "LabAnswer":
+        """Returns what would remove the collectives of the step: changes of specs and constraints that
+        are compiled for its target and judged.
+
+        Raises:
+            RequestError: the step was not explained for a target such as `tpu:v5e:4x4`.
+        """
+        from spmd_core.own.opened import remedies
+
+        return remedies(self._more.export(), self)
+
+    def best_mesh(self, seconds: float | None = 60.0) -> "LabAnswer":
+        """Returns a ranking of the meshes of the step's axes on its target.
+
+        Args:
+            seconds: a budget for compiles.
+
+        Raises:
+            RequestError: the step was not explained for a target such as `tpu:v5e:4x4`.
+        """
+        from spmd_core.own.opened import best_mesh
+
+        return best_mesh(self._more.export(), self, seconds)
 
 
 def schema() -> dict[str, Any]:

@@ -1,40 +1,58 @@
-"""Runs and predicts an experiment in one call, as the command line does."""
+"""Runs, predicts, searches and lays out in one call, as the command line does."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from spmd_core.answers import strategies_table
+from spmd_core.answers import layout_lines, search_lines, strategies_table
 from spmd_core.base import WorkerError
-from spmd_core.experiment import Experiment, parse_experiment
-from spmd_core.lab import Lab
-from spmd_core.own.picture import svg_of
+from spmd_core.experiment import (
+    ARRAY_DIMS,
+    Experiment,
+    layout_json,
+    layout_of,
+    parse_experiment,
+)
+from spmd_core.lab import Lab, Searches
+from spmd_core.own.lab_answer import LabAnswer
 from spmd_core.reports import table_text
 from spmd_core.results import Result, result_json
-from spmd_core.words import headline_parts
+from spmd_core.search import TOP, read_array_question, read_question, unknown_target
+from spmd_core.trials import Search, carried_out
+from spmd_core.words import headline_parts, search as words
+
+_WIDTH = 100  # characters of a drawn layout
+Spec = Experiment | Mapping[str, Any]
 
 
-@dataclass(frozen=True, repr=False)
-class RunAnswer:
-    """The result of an experiment, printed as its headline and the table of its strategies."""
+def layout(
+    shape: Sequence[int], spec: Iterable[Any], mesh: Mapping[str, int], dtype: str = "float32"
+) -> LabAnswer:
+    """Lay out an array: which device holds what of it. No device is needed.
 
-    result: Result
+    Args:
+        shape: sizes of its dims.
+        spec: a `PartitionSpec`; dims that it does not name are replicated.
+        mesh: axis -> size, in order; `dict(mesh.shape)` of a mesh of JAX.
+        dtype: of its elements.
 
-    def json(self) -> dict[str, object]:
-        """Returns the result as plain values, as `spmd-lab run --json` prints it."""
-        return result_json(self.result)
+    Raises:
+        RequestError: the spec does not fit the shape or the mesh.
+    """
+    dims = [list(dim) if isinstance(dim, tuple) else dim for dim in spec]
+    experiment = parse_experiment(
+        {
+            "workload": "array",
+            "mesh": dict(mesh),
+            "dims": dict(zip(ARRAY_DIMS, shape, strict=False)),
+            "dtype": dtype,
+            "overrides": {"array": dims + [None] * (len(shape) - len(dims))},
+        }
+    )
+    lines = layout_lines(experiment, "array", _WIDTH)
+    return LabAnswer.of(layout_of(experiment, "array"), lines, layout_json(experiment, "array"))
 
-    def __str__(self) -> str:
-        table = table_text(strategies_table(self.result, "terminal"))
-        return "\n".join([*filter(None, headline_parts(self.result, ())), "", table])
 
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return svg_of(str(self).splitlines())
-
-
-def run(spec: Experiment | Mapping[str, Any], target: str | None = None) -> RunAnswer:
+def run(spec: Spec, target: str | None = None) -> LabAnswer:
     """Run an experiment on devices that are here, or compile and price it for others.
 
     Args:
@@ -48,19 +66,55 @@ def run(spec: Experiment | Mapping[str, Any], target: str | None = None) -> RunA
     experiment = spec if isinstance(spec, Experiment) else parse_experiment(spec)
     if target is not None:
         experiment = parse_experiment({**experiment.to_json(), "target": target})
-    lab = open_lab()
+    result = result_of(open_lab(), experiment)
+    table = table_text(strategies_table(result, "terminal"))
+    lines = [*filter(None, headline_parts(result, ())), "", table]
+    return LabAnswer.of(result, lines, result_json(result))
+
+
+def result_of(lab: Lab, experiment: Experiment) -> Result:
+    """Returns the result of a run, once it is over.
+
+    Raises:
+        WorkerError: it failed.
+    """
     name = lab.submit(experiment)
     status = lab.wait(name)
     if (result := lab.result(name)) is None:
         raise WorkerError(status.error.message if status.error else f"run {name} is {status.state}")
-    return RunAnswer(result)
+    return result
 
 
-def predict(spec: Experiment | Mapping[str, Any], target: str) -> RunAnswer:
+def predict(spec: Spec, target: str) -> LabAnswer:
     """Compile and price an experiment for a target that is not attached; nothing runs. Arguments and
     errors are those of `run`.
     """
     return run(spec, target)
+
+
+def search(question: Mapping[str, Any], seconds: float | None = None) -> LabAnswer:
+    """Search the best sharding: of a model on chips, or of a spec whose mesh or sharding is None.
+
+    Args:
+        question: `{"model": "llama-2-7b", "chips": ["v5p:16"], "global_batch": 32}`, or an
+            experiment's JSON form with `"mesh": None`.
+        seconds: a budget, in which candidates are compiled and measured; None: estimates alone.
+
+    Raises:
+        RequestError: it is no question, or has no candidates.
+    """
+    lab = open_lab()
+    if "model" in question:
+        asked = read_question(dict(question))
+    else:
+        target = unknown_target(question.get("target"))
+        devices = (lab.devices(target) or lab.probe(target)).device_count if target else None
+        asked = read_array_question(dict(question), devices)
+    work = Search(lab, Searches(lab.folder), asked, seconds)
+    answer = carried_out(work, "search", lambda work: None, 0.5).answer
+    first, *others = search_lines(answer, TOP)
+    lines = [first, *filter(None, [work.problem_words]), *others]
+    return LabAnswer.of(answer, lines, words.answer_json(answer))
 
 
 def open_lab() -> Lab:

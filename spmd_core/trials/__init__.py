@@ -1,7 +1,7 @@
 """Carries out a search, and tries what would remove a collective."""
 
 from spmd_core.trials.known_sizes import known_sizes
-from spmd_core.trials.remedies.attached import beside, is_guessed, with_remedies
+from spmd_core.trials.remedies.attached import beside, is_guessed, remedy_lines, with_remedies
 from spmd_core.trials.searching import searches
 from spmd_core.trials.searching.search import FEW, FEW_S, Search
 from spmd_core.trials.searching.work import carried_out
@@ -18,6 +18,7 @@ __all__ = [
     "carried_out",
     "is_guessed",
     "known_sizes",
+    "remedy_lines",
     "remedy_searches",
     "searches",
     "store",

@@ -4,8 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from spmd_core.answers import best_table, every_table, kept_ranking, ranking_table
-from spmd_core.commands.search import lines
+from spmd_core.answers import (
+    best_table,
+    every_table,
+    kept_ranking,
+    ranking_table,
+    search_lines as lines,
+)
 from spmd_core.results import Estimate
 from spmd_core.search import Answer, Space, models, read_array_question, read_question
 from spmd_core.words import search as words

@@ -38,9 +38,8 @@ OURS = [
     for line in (*COMMAND_LINES, *map(str.strip, SHARING.splitlines()))
     if line.startswith(".venv/bin/python -m spmd_core")
 ]
-# ten seconds, or until it is ended: tests/commands/test_collectives.py and test_dashboard.py call
-# them
-LONG = {"calibrate", "dashboard"}
+# ten seconds, until it is ended, or packages from the network: tests of their own call them
+LONG = {"calibrate", "dashboard", "versions"}
 # used as programs, or through another package
 TOOLS = {"ruff", "pyright", "pytest", "libtpu", "flatbuffers"}  # the last one jax imports
 MODULES = {

@@ -4,8 +4,8 @@ import json
 import time
 from argparse import Namespace
 
+from spmd_core.answers import table
 from spmd_core.base import refuse, shorten, visible
-from spmd_core.commands.printed.table import table
 from spmd_core.lab import Lab
 
 _NAMES = {"submit": "run"}  # of actions, as people call them

@@ -5,7 +5,7 @@ import time
 from argparse import Namespace
 from dataclasses import asdict
 
-from spmd_core.commands.printed.table import table
+from spmd_core.answers import table
 from spmd_core.lab import Lab
 
 _LISTED = 200

@@ -7,18 +7,19 @@ from typing import cast
 
 from spmd_core.answers import (
     five_figures,
+    sheet_lines,
     step_collectives,
+    table,
     training_headline,
     training_json,
     training_table,
 )
 from spmd_core.base import WorkerError, bytes_text, number_text, seconds_text
-from spmd_core.commands import remedies
-from spmd_core.commands.printed.table import sheet_lines, table
 from spmd_core.experiment import Plan
 from spmd_core.results import Prediction, Result
 from spmd_core.search import TrainingAnswer
 from spmd_core.time import estimate_step, nearest_fit, training_run
+from spmd_core.trials import remedy_lines
 from spmd_core.words import (
     arguments,
     convention_words,
@@ -82,7 +83,7 @@ def print_predicted(
 ) -> None:
     """Print a prediction, with `what` it is of in its JSON form, and its costs."""
     plan = answer.result.experiment.plan
-    lines = [*_lines(answer.prediction, plan, wanted), *remedies.lines(answer.result)]
+    lines = [*_lines(answer.prediction, plan, wanted), *remedy_lines(answer.result)]
     if "model" in what:
         lines += ignored(cast(Mapping[str, object], what["model"]))
     if as_json:

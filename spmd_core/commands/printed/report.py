@@ -3,13 +3,19 @@ needs to know."""
 
 from collections.abc import Iterator
 
-from spmd_core.answers import ceilings_table, collectives_table, points_table, strategies_table
+from spmd_core.answers import (
+    ceilings_table,
+    collectives_table,
+    points_table,
+    sheet_lines,
+    strategies_table,
+    table,
+)
 from spmd_core.base import bytes_text, seconds_text
-from spmd_core.commands import remedies
-from spmd_core.commands.printed.table import sheet_lines, table
 from spmd_core.recipes import differences_of
 from spmd_core.results import Result, Shardings, Step, StrategyResult
 from spmd_core.time import measured
+from spmd_core.trials import remedy_lines
 from spmd_core.words import (
     CONFIRM,
     CONFIRM_PLAN,
@@ -50,7 +56,7 @@ def report(result: Result) -> list[str]:
         return [*lines, "", *_of_machine(result), *_remarks(result)]
     explained = [f"note: {note}" for note in studies.explained(result)]
     rows = sheet_lines(strategies_table(result, "terminal"))
-    ends = [*explained, *remedies.lines(result), *_next(result)]
+    ends = [*explained, *remedy_lines(result), *_next(result)]
     return [*lines, "", *rows, *_collectives(result), *_remarks(result), *ends]
 
 

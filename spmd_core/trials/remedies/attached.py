@@ -1,11 +1,11 @@
 """A result with what would remove its collectives."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import Experiment, study_of
 from spmd_core.results import Collective, Remedy, Removal, Result, StrategyResult
-from spmd_core.words import next_step, with_sentence
+from spmd_core.words import GUESSED, next_step, removal_words, titles, what_words, with_sentence
 
 # strategy -> number of a collective in its list -> what would remove it
 Answers = Mapping[str, Mapping[int, Removal]]
@@ -68,3 +68,19 @@ def _with(
             update={"collectives": answered(outcome.prediction.collectives)}
         )
     return outcome.model_copy(update=changed)
+
+
+def remedy_lines(result: Result) -> Iterator[str]:
+    """A line for each answer, with the strategies that it is of."""
+    sentences: dict[str, list[str]] = {}
+    for name, outcome in result.strategies.items():
+        for each in outcome.collectives or ():
+            if each.remove is not None:
+                of = f"{what_words(each)}: " if each.remove.experiment is None else ""
+                text = of + removal_words(each.remove)
+                if name not in sentences.setdefault(text, []):
+                    sentences[text].append(name)
+    for text, names in sentences.items():
+        yield f"remedy, {titles(names)}: {text}"
+    if is_guessed(result):
+        yield f"note: {GUESSED}"

@@ -28,7 +28,7 @@ def button(screen, label):
 
 def test_the_example_opens_with_its_findings_and_its_fields(screen):
     assert not screen.exception
-    assert "export.export(program" in screen.code[0].value
+    assert "spmd_lab.explain(step)(params, opt_state, batch).open()" in screen.code[0].value
     button(screen, "Try an example").click().run()
     assert not screen.exception
     warning = next(each for each in screen.warning if "Replicated" in each.value)

@@ -7,12 +7,26 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from spmd_core.experiment import Layout
-from spmd_core.words import devices_text
+from spmd_core.base import mesh_text
+from spmd_core.experiment import Experiment, Layout, dtype_of, layout_of
+from spmd_core.script import spec_text
+from spmd_core.words import devices_text, layout_headline
 
 MAX_ROWS = 24  # blocks down one grid
 MAX_GRIDS = 6  # slices of an array of rank above 2
 MAX_LISTED = 16
+
+
+def layout_lines(experiment: Experiment, name: str, width: int) -> list[str]:
+    """Returns the layout of an operand or result: its headline, and its grid."""
+    layout, dtype = layout_of(experiment, name), dtype_of(experiment, name)
+    mesh = mesh_text(experiment.mesh)
+    memory = (
+        "" if experiment.memory_kind(name) == "device" else f" in {experiment.memory_kind(name)}"
+    )
+    head = f"{name}: {dtype}{list(layout.shape)}, {spec_text(layout.spec)} on mesh {mesh}{memory}"
+    dims = experiment.what.array(name).present(experiment.sizes)
+    return [head, layout_headline(layout, dtype), "", *draw(layout, dims, width)]
 
 
 def draw(layout: Layout, dims: Sequence[str], width: int = 80) -> list[str]:

@@ -1,0 +1,114 @@
+"""A step in several environments, with packages of the network: python -m bench.versions [--only NAME]
+
+`wheels`: a regression planted between two wheels of a small library. `jax`: a change between two
+releases of JAX. `bisect`: the release that made it, among eleven. Needs uv and about 4 GB.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from pathlib import Path
+
+LIBRARY = """
+import jax
+from jax.sharding import NamedSharding, PartitionSpec as P
+
+def constrain(x, mesh):
+    return jax.lax.with_sharding_constraint(x, NamedSharding(mesh, P({spec})))
+"""
+SPECS = {"1.0": '"fsdp", "tensor"', "1.1": '"fsdp"'}
+MODEL = """
+import jax, jax.numpy as jnp
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
+
+def _step(make, constrain):
+    mesh = make((4, 2), ("fsdp", "tensor"))
+    def place(shape, *spec):
+        return jax.ShapeDtypeStruct(shape, jnp.float32, sharding=NamedSharding(mesh, P(*spec)))
+    def loss(params, x):
+        h = constrain(jnp.tanh(x @ params["up"]), mesh)
+        return ((h @ params["down"]) ** 2).sum()
+    params = {"up": place((256, 1024), None, "tensor"), "down": place((1024, 256), "tensor")}
+    return jax.grad(loss), (params, place((64, 256), "fsdp"))
+
+def of_library():
+    import shardlib
+    auto = lambda *sizes: jax.make_mesh(*sizes, axis_types=(AxisType.Auto,) * 2)
+    return _step(auto, shardlib.constrain)
+
+def of_jax():
+    return _step(jax.make_mesh, lambda x, mesh: x)
+"""
+
+
+def wheel(folder: Path, version: str) -> Path:
+    """Writes the wheel of a version of the small library."""
+    path, info = folder / f"shardlib-{version}-py3-none-any.whl", f"shardlib-{version}.dist-info"
+    metadata = f"Metadata-Version: 2.1\nName: shardlib\nVersion: {version}\n"
+    tags = "Wheel-Version: 1.0\nGenerator: bench\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    files = {
+        "shardlib.py": LIBRARY.format(spec=SPECS[version]),
+        f"{info}/METADATA": metadata,
+        f"{info}/WHEEL": tags,
+    }
+    record = "".join(f"{name},,\n" for name in (*files, f"{info}/RECORD"))
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in {**files, f"{info}/RECORD": record}.items():
+            archive.writestr(name, text)
+    return path
+
+
+def project(folder: Path) -> None:
+    """Writes the model, and a file of requirements with each wheel."""
+    (folder / "model.py").write_text(MODEL)
+    (folder / "requirements.txt").write_text("numpy\n")
+    for version in SPECS:
+        lines = f"{wheel(folder, version).name}\njax\n"
+        (folder / f"with-{version}.txt").write_text(lines)
+
+
+def _versions(folder: Path, *words: str) -> str:
+    root = str(Path(__file__).resolve().parents[1])
+    command = [sys.executable, "-m", "spmd_core", "versions", *words]
+    environ = {**os.environ, "PYTHONPATH": root, "SPMD_LAB_DATA": str(folder / "data")}
+    began = time.perf_counter()
+    done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True)
+    print(done.stdout, done.stderr[-1000:], sep="\n")
+    print(f"took {time.perf_counter() - began:.0f} s, exit code {done.returncode}\n")
+    return done.stdout
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", choices=["wheels", "jax", "bisect"])
+    only = parser.parse_args().only
+    held = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        project(folder)
+        if only in (None, "wheels"):
+            files = [f"--requirements=with-{version}.txt" for version in SPECS]
+            text = _versions(folder, "model:of_library", *files)
+            held["a regression between two wheels is named, with its line"] = (
+                "new: all-gather over tensor" in text and "constrain" in text
+            )
+        given = ("model:of_jax", "--requirements=requirements.txt")
+        if only in (None, "jax"):
+            text = _versions(folder, *given, "--jax=0.8.0", "--jax=0.9.2")
+            held["a change between two releases of JAX is named"] = (
+                "axis types were Auto, Auto, now Explicit, Explicit" in text
+            )
+        if only in (None, "bisect"):
+            text = _versions(folder, *given, "--bisect", "0.8.0", "0.10.2")
+            held["its release is named among 11"] = text.startswith("jax 0.9.0 is the first of 11")
+    for words, is_so in held.items():
+        print(f"{'yes' if is_so else 'NO '}  {words}")
+    sys.exit(not all(held.values()))
+
+
+if __name__ == "__main__":
+    main()

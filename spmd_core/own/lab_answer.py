@@ -1,0 +1,39 @@
+"""An answer of the lab: printed as the command line prints it, drawn in a notebook, as JSON."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from spmd_core.own.picture import svg_of
+
+
+@dataclass(frozen=True, repr=False)
+class LabAnswer:
+    """The answer of `layout`, `run`, `predict`, `search`, `remedies` or `best_mesh`.
+
+    Attributes:
+        value: the value behind it, such as a `Result`.
+        lines: the lines that it is printed as.
+        data: its JSON form.
+    """
+
+    value: Any
+    lines: tuple[str, ...]
+    data: Any
+
+    @classmethod
+    def of(cls, value: Any, lines: Iterable[str], data: Any) -> "LabAnswer":
+        """Returns an answer, whose texts may have several lines."""
+        return cls(value, tuple(line for each in lines for line in each.split("\n")), data)
+
+    def json(self) -> Any:
+        """Returns plain values, as the command of that name prints them with `--json`."""
+        return self.data
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return svg_of(self.lines)

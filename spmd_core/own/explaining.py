@@ -1,5 +1,6 @@
 """Explains a step in one call: traced as it is, compiled here, or for a target in another process."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
     from spmd_core.results import CompiledStep
 
 OLDEST_JAX = (0, 8)
+_COMPILERS = {
+    "gpu": ("jax-cuda12-plugin", "jax-cuda13-plugin"),
+    "tpu": ("libtpu", "libtpu-nightly"),
+}
 # Returns a compiled step, given what identifies it and what compiles it.
 Answers = Callable[[Callable[[], bytes], Callable[[], "CompiledStep"]], "CompiledStep"]
 
@@ -46,6 +51,8 @@ class Explainer:
             Exception: whatever the step or JAX raises while it is traced.
         """
         _check_jax()
+        if self.target is not None and self.target.is_absent:
+            _check_compiler(self.target)
         # JAX loads here: whoever imports this module may have no use for it yet
         from spmd_core.engine.step import capture, equations, here, named_values, tracing
         from spmd_core.own.elsewhere import compiled_elsewhere
@@ -120,6 +127,14 @@ def _platform(target: Target) -> str:
     if target.is_gpu:
         return "cuda"
     return "tpu" if target.is_absent else "cpu"
+
+
+def _check_compiler(target: Target) -> None:
+    extra = "gpu" if target.is_gpu else "tpu"
+    packages = _COMPILERS[extra]
+    if not any(map(package_version, packages)) and "TPU_LIBRARY_PATH" not in os.environ:
+        rule = f"needs {packages[0]}, which is not installed"
+        raise refuse(f"target {target.text}", rule, f'run `pip install "spmd-lab[{extra}]"`')
 
 
 def _check_jax() -> None:

@@ -2,9 +2,8 @@
 
 import pytest
 
-from spmd_core.answers import Cell, Sheet, Table, text
+from spmd_core.answers import Cell, Sheet, Table, columns as printed, text
 from spmd_core.answers.sheet import between, seconds, size
-from spmd_core.commands.printed import table as printed
 
 SHEET = Sheet(
     (

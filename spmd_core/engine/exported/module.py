@@ -19,6 +19,7 @@ from spmd_core.experiment import Mesh, Spec, programs
 _FILE = re.compile(r'(loc\(")((?:[^"\\]|\\.)*)(":\d)')
 _LIBRARIES = ("site-packages", "dist-packages", "/lib/python", "<frozen ")
 _MESH = re.compile(r"^ *sdy\.mesh @.*$", re.MULTILINE)
+_AXIS = re.compile(r'"(\w+)"=(\d+)')
 _MODULE = re.compile(r"^module @.*\{$", re.MULTILINE)
 _PARTITIONS = re.compile(r"(mhlo\.num_partitions = )\d+")
 
@@ -84,6 +85,19 @@ def on_mesh(text: str, mesh: Mesh) -> str:
             lambda match: f"{match[0]}\n  sdy.mesh @mesh = <[{axes}]>", text, count=1
         )
     return _MESH.sub(lambda match: _resized(match[0], sizes), text)
+
+
+def with_axes(text: str, names: Sequence[str]) -> str:
+    """The text of a module whose mesh also has those of the named axes that it lacks, of size 1."""
+
+    def line(match: re.Match[str]) -> str:
+        own = dict(_AXIS.findall(match[0]))
+        if not own.keys() < {*names} or list(own) != [name for name in names if name in own]:
+            return match[0]
+        axes = ", ".join(f'"{name}"={own.get(name, 1)}' for name in names)
+        return f"{match[0].partition('<')[0]}<[{axes}]>"
+
+    return _MESH.sub(line, text)
 
 
 def _resized(line: str, sizes: dict[str, int]) -> str:

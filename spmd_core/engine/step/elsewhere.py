@@ -5,16 +5,28 @@ spmd_core.engine.step.elsewhere FD FOLDER`. FOLDER has the file, and what is req
 import json
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
-from spmd_core.base import LabError, WorkerError, imported
+from jax._src.interpreters import mlir
+from jax.export import Exported
+
+from spmd_core.base import LabError, WorkerError, imported, refuse
 from spmd_core.engine.absent.lower import structs
 from spmd_core.engine.absent.run import predict_experiment
 from spmd_core.engine.absent.topology_devices import describe as describe_topology
 from spmd_core.engine.exported.describe import describe, read
 from spmd_core.engine.exported.lower import complete
+from spmd_core.engine.exported.module import (
+    module_of,
+    parsed,
+    printed,
+    serialized,
+    with_axes,
+)
 from spmd_core.engine.lower import execute
 from spmd_core.engine.step.here import compiling, facts_of
 from spmd_core.engine.step.step_collectives import step_collectives
@@ -43,6 +55,8 @@ def _compiled(folder: Path) -> CompiledStep:
     request = json.loads((folder / REQUEST).read_text())
     data = (folder / FILE).read_bytes()
     exported = read(data)
+    if sizes := request.get("mesh"):
+        exported = _on_axes(exported, sizes, request.get("specs", {}))
     described, kept = describe(exported, is_own=True)
     function = request.pop("function")
     named = {"program": sha256(data).hexdigest(), "name": function, "function": function}
@@ -53,6 +67,22 @@ def _compiled(folder: Path) -> CompiledStep:
     if not experiment.place.is_absent:
         return _simulated(experiment)
     return _absent(experiment)
+
+
+def _on_axes(exported: Exported, sizes: Mapping[str, int], specs: Mapping[str, Any]) -> Exported:
+    """The program on a mesh with axes that it does not know, which specs name."""
+    with mlir.make_ir_context():
+        text = printed(module_of(exported))
+    changed = with_axes(text, tuple(sizes))
+    if changed == text:
+        return exported
+    named = {axis for spec in specs.values() for dim in spec for axis in ([dim] if isinstance(dim, str) else dim or ())}  # fmt: skip
+    for axis in sizes:
+        if f'"{axis}"' not in text and axis not in named:
+            fix = f'name it in specs=, such as specs={{"params/**": P("{axis}")}}'
+            raise refuse(f"mesh axis {axis}={sizes[axis]}", "is not one of the step", fix)
+    with mlir.make_ir_context():
+        return replace(exported, mlir_module_serialized=serialized(parsed(changed)))
 
 
 def _absent(experiment: Experiment) -> CompiledStep:

@@ -2,6 +2,7 @@
 that process is changed: options are the compile's own, and its persistent cache is left alone.
 """
 
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -44,6 +45,9 @@ from spmd_core.machine import dump_folder
 from spmd_core.program import Reasons, read_collectives, with_specs, with_warnings
 from spmd_core.results import CompiledStep, Judged
 
+_FIX = 'pass a target such as "tpu:v5e:4x4"'
+_HELD = re.compile(r"already in use by process with pid \d+")
+
 
 @dataclass(frozen=True, slots=True)
 class _Signature:
@@ -73,17 +77,25 @@ def compiled_step(step: TracedStep) -> CompiledStep:
     """The facts of a step, compiled for its own devices.
 
     Raises:
-        RequestError: several processes take part.
+        RequestError: several processes take part, or another one holds the TPU.
     """
-    if jax.process_count() > 1:
-        rule = "cannot be explained from within one of them"
-        raise refuse(
-            f"{jax.process_count()} processes", rule, 'pass a target such as "tpu:v5e:4x4"'
-        )
+    if (count := _processes()) > 1:
+        raise refuse(f"{count} processes", "cannot be explained from within one of them", _FIX)
     with _lowered(step) as (lowered, words), compiling(lowered, words) as made:
         described = _described(step, lowered, made)
         facts = facts_of(made, Program(described, described.mesh))
     return facts.model_copy(update=own_facts(step))
+
+
+def _processes() -> int:
+    try:
+        return jax.process_count()
+    except RuntimeError as error:
+        if (holder := _HELD.search(str(error))) is None:
+            raise
+        raise refuse(
+            "the TPU of this machine", f"is {holder[0]}", f"end that, or {_FIX}"
+        ) from error
 
 
 @contextmanager

@@ -25,8 +25,7 @@ def visit(page: Page, url: str) -> Page:
 
 def answered(page: Page, timeout_s: float = 60.0) -> str:
     """The headline of the finished run that the page shows, once everything below it is drawn."""
-    page.get_by_role("tab", name="Machine").wait_for(timeout=timeout_s * 1000)
-    page.get_by_test_id("stTabs").get_by_test_id("stCode").first.wait_for()
+    page.get_by_role("tab", name="Details").wait_for(timeout=timeout_s * 1000)
     settled(page)
     return page.locator(".st-key-answer h3").inner_text()
 
@@ -46,6 +45,15 @@ def press_cancel(page: Page) -> None:
             button.first.evaluate("button => button.click()", timeout=5_000)
         with contextlib.suppress(Error):
             button.first.wait_for(state="detached", timeout=10_000)
+
+
+def unfold(page: Page, *names: str) -> None:
+    """Open the folds of the sidebar whose labels begin so."""
+    for name in names:
+        fold = page.get_by_test_id("stSidebar").locator("details", has_text=name).first
+        if fold.get_attribute("open") is None:
+            fold.locator("summary").click()
+            settled(page)
 
 
 def fields_say(page: Page, **values: str) -> None:

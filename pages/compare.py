@@ -2,15 +2,14 @@
 
 import streamlit as st
 
-from spmd_core.words import ago, experiment_size_words
-from spmd_lab.ui import cards, course, exports, links, live, next_step, remedies, shell, state
-from spmd_lab.ui.charts import curve
+from spmd_core.words import ago
+from spmd_lab.ui import cards, course, exports, links, live, shell, state
 from spmd_lab.ui.compare import (
     changed,
-    communication,
     comparison,
     inputs,
     plan_rows,
+    questions,
     study,
     variants,
     view as views,
@@ -26,8 +25,11 @@ run = live.joined("compare", experiment)
 misfit = None if refusal else links.misfit(experiment)
 
 at_work = live.is_at_work(run)
-with st.container(horizontal=True, vertical_alignment="center"):
-    st.title("Compare", width="stretch")
+with st.container(horizontal=True, vertical_alignment="center", key="head"):
+    st.title("Compare", width="content")
+    formula = code(experiment.what.formula) if experiment.dims else ""
+    st.caption(f"{plain(experiment.what.title)} {formula}", width="stretch")
+    variants.offer(experiment)
     downloads = st.container(width="content")
     # a study of plans is compiled by a button beside its rows
     pressed = not plan_rows.is_of_plans(experiment) and st.button(
@@ -37,10 +39,6 @@ with st.container(horizontal=True, vertical_alignment="center"):
         key="run",
         disabled=bool(refusal or misfit) or at_work,
     )
-if experiment.dims:
-    sizes = experiment_size_words(experiment)
-    st.caption(f"{plain(experiment.what.title)}: {code(experiment.what.formula)} · {plain(sizes)}")
-
 changed.draw(experiment)
 variants.draw(experiment)
 if run is None or not tour.guide(run):
@@ -58,20 +56,12 @@ if status := live.follow("compare", experiment, run, at_work):
     if view:
         comparison.headline(view, ago(status.finished_at or status.submitted_at))
         comparison.as_example(view.result)
-        labels.draw(status.run)
         exports.menu(downloads, status.run, status.experiment)
-        for at, (chart, alt) in enumerate(view.times):
-            st.vega_lite_chart(chart, alt=alt, key=f"times:{at}" if at else "times")
-        if view.times:
-            with st.container(key="rows"):
-                study.ranked(view)
-        curve.draw_result(view.result)
-        next_step.draw(view.result)
-        comparison.shards(status.experiment)
-        if view.collectives.rows:
-            communication.draw(view)
-            remedies.draw(view.result)
-        comparison.details(view)
+        if labels.has_any(status.run):
+            labels.draw(status.run)
+        questions.draw(view)
+        if not labels.has_any(status.run):
+            labels.draw(status.run)
 elif run is None:
     cards.shown_before(state.last_run("compare"))
     if misfit is None and plan_rows.is_of_plans(experiment):

@@ -1,6 +1,6 @@
 """Choices that a link carries: which tab, strategy, text and view of it are open; and numbers."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import streamlit as st
@@ -17,7 +17,13 @@ RANKED = "by"  # the strategy by which a study ranks its variants
 TO = "to"  # the spec that Layout reshards to
 ELEMENT = "element"  # of the array on Layout, whose devices are named
 _LONGEST = 32  # characters of a number in a link
-LINKED = (TAB, STRATEGY, TEXT, VIEW, SHOWN, ARROWS, ONCE, RANKED, TO, ELEMENT)
+DETAIL = "detail"  # the table of a run that is open
+LINKED = (TAB, STRATEGY, TEXT, VIEW, SHOWN, ARROWS, ONCE, RANKED, TO, ELEMENT, DETAIL)
+
+
+def now(key: str) -> str:
+    """Returns what a choice that is drawn further down is at, by a click or else by a link."""
+    return str(st.session_state.get(key) or st.query_params.get(key, ""))
 
 
 def rename_tab(old: Mapping[str, str]) -> None:
@@ -27,9 +33,15 @@ def rename_tab(old: Mapping[str, str]) -> None:
         st.query_params[TAB] = st.session_state[TAB] = old[name]
 
 
-def opened_tab(names: Sequence[str]) -> tuple[str, DeltaGenerator]:
+def open_detail(names: Iterable[str]) -> None:
+    """Open the table of details that a link names as a tab, which it was."""
+    if (name := st.query_params.get(TAB, "")) in names:
+        st.query_params[DETAIL] = st.session_state[DETAIL] = name
+
+
+def opened_tab(names: Sequence[str], default: str | None = None) -> tuple[str, DeltaGenerator]:
     """Tabs, and the one that is open: only its content is made."""
-    tabs = st.tabs(list(names), key=TAB, on_change="rerun", bind="query-params")
+    tabs = st.tabs(list(names), default=default, key=TAB, on_change="rerun", bind="query-params")
     opened = [(name, tab) for name, tab in zip(names, tabs, strict=True) if tab.open]
     return opened[0] if opened else (names[0], tabs[0])
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.base import RequestError, read_settings
 from spmd_core.experiment import VARIABLE, Workload, get_model
@@ -109,12 +110,19 @@ def axes_input(
     return axes
 
 
-def dims_input(screen: str, what: Workload, mesh: Mesh) -> Form:
-    """Size and axes of every dim of a workload, one row each, as the fields `dims` and `sharding`."""
+def dims_input(
+    screen: str,
+    what: Workload,
+    mesh: Mesh,
+    places: tuple[DeltaGenerator, DeltaGenerator] | None = None,
+) -> Form:
+    """Size and axes of every dim of a workload as the fields `dims` and `sharding`: one row each,
+    or the axes at the first and the sizes at the second of `places`.
+    """
     draft = state.draft(screen)
     dims, sharding = {}, {}
     for dim in what.dims:
-        left, right = st.columns([2, 3], gap="small", vertical_alignment="bottom")
+        right, left = places or st.columns([2, 3], gap="small", vertical_alignment="bottom")[::-1]
         optional = dim in what.optional_dims
         key = state.seed(state.key(screen, f"dim.{dim}"), draft["dims"].get(dim))
         notes = [

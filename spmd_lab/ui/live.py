@@ -182,11 +182,10 @@ def _progress(status: RunStatus) -> tuple[float, str]:
 def _medians(status: RunStatus) -> None:
     """The provisional medians of the strategies, as a chart and in words."""
     medians = dict(status.medians_s)
-    strategies = tuple(row.key for row in status.experiment.rows)
     with st.container(key="live-medians"):
         st.caption(plain(by_strategy.medians_alt(medians)))
         st.vega_lite_chart(
-            by_strategy.live_chart(medians, strategies),
+            by_strategy.live_chart(medians, status.experiment),
             alt=by_strategy.medians_alt(medians),
             key="live-chart",
         )

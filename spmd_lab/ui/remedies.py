@@ -34,14 +34,8 @@ def draw(result: Result, names: Sequence[str] | None = None) -> None:
     """The answers for these strategies (None: all), or the button that requests them; nothing
     where nothing communicates.
     """
-    shown = [
-        name
-        for name in names or result.order
-        if result.strategies[name].collectives
-        and not (kind := STRATEGIES[result.row(name).strategy]).is_single_device
-        and not kind.is_map
-    ]
-    if not shown or result.partial:
+    shown = offered(result, names)
+    if not shown:
         return
     trial = running.find(lab(), result.run)
     is_over = trial is None or trial.is_over
@@ -63,6 +57,18 @@ def draw(result: Result, names: Sequence[str] | None = None) -> None:
         st.caption(plain(NOTHING_WORTH))
     elif state != "done":
         _ask("Try the rest", result)
+
+
+def offered(result: Result, names: Sequence[str] | None = None) -> list[str]:
+    """Returns the strategies, of `names` or all, whose collectives a change may remove."""
+    return [
+        name
+        for name in names or result.order
+        if result.strategies[name].collectives
+        and not result.partial
+        and not (kind := STRATEGIES[result.row(name).strategy]).is_single_device
+        and not kind.is_map
+    ]
 
 
 def _ask(label: str, result: Result) -> None:

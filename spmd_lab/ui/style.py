@@ -10,7 +10,27 @@ _STEPS = Path(__file__).with_name("steps.js").read_text("utf-8")
 
 # The app's color-scheme follows the theme that the viewer chose, and light-dark() follows that.
 # Streamlit keeps a link and its words on one line, and clips them; the menu alone fits on one.
+# Type: 12, 13, 15, 17, 24, 40 px; weights 400, 600, 700; spaces 4, 8, 16, 24, 40 px.
 _CSS = """<style>
+:root {{ {rows} --quiet: light-dark(#4f5b6b, #a9b5c4); --line: light-dark(#d9dfe7, #323c49);
+  --tint: light-dark(#f6f8fb, #171c23); --accent: light-dark({light}, {dark}); }}
+[data-testid="stMain"] {{ font-variant-numeric: tabular-nums; }}
+.figure {{ font-size: 2.67rem; font-weight: 700; line-height: 1.1; overflow-wrap: anywhere; }}
+.figure small {{ font-size: 1rem; font-weight: 400; color: var(--quiet); }}
+img.picture {{ width: 100%; max-height: 15rem; }}
+img.glimpse {{ width: 7.5rem; max-height: 3.2rem; display: block; }}
+.st-key-next [data-testid="stPageLink-NavLink"] {{ background: none; padding-left: 0; }}
+.st-key-next [data-testid="stPageLink-NavLink"] p {{ font-weight: 400; }}
+.st-key-head h1 {{ padding: 0; }}
+.st-key-head [data-testid="stCaptionContainer"] p {{ padding-left: 0.5rem; }}
+.st-key-answer {{ background: var(--tint); border-radius: 0.8rem; padding: 1.6rem; border-color: transparent; }}
+.st-key-answer h3 {{ font-size: 1.13rem; font-weight: 600; line-height: 1.4; padding: 0 0 0.5rem; }}
+[data-testid="stMain"] [data-testid="stTabs"] [role="tab"] p {{ font-size: 1rem; font-weight: 600; }}
+[data-testid="stMain"] [data-testid="stTable"] th {{ font-size: 0.8rem; font-weight: 400; color: var(--quiet); }}
+[data-testid="stMain"] [data-testid="stTable"] table {{ border: none; }}
+[data-testid="stSidebar"] [data-testid="stExpander"] details {{ border: none; }}
+[data-testid="stSidebar"] [data-testid="stExpander"] summary {{ padding: 0.25rem 0; min-height: 0; }}
+[data-testid="stSidebar"] [data-testid="stExpanderDetails"] {{ padding: 0.25rem 0 0.5rem; }}
 [data-testid="stPageLink-NavLink"]:focus-visible {{
   outline: 2px solid light-dark({light}, {dark}) !important; outline-offset: 1px;
 }}
@@ -138,10 +158,15 @@ _CSS = """<style>
 
 def draw() -> None:
     """Once on every screen."""
+    light, dark = (
+        st.get_option(f"theme.{each}.chartCategoricalColors") for each in ("light", "dark")
+    )
+    rows = zip(light, dark, strict=True)
     st.html(f"<script>{_STEPS}</script>", unsafe_allow_javascript=True)
     st.html(
         _CSS.format(
             light=st.get_option("theme.light.primaryColor"),
             dark=st.get_option("theme.dark.primaryColor"),
+            rows=" ".join(f"--row-{at}: light-dark({a}, {b});" for at, (a, b) in enumerate(rows)),
         )
     )

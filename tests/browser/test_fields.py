@@ -4,7 +4,7 @@ given.
 
 from playwright.sync_api import expect
 
-from bench.browser import fields_say, screen_text, settled, visit
+from bench.browser import fields_say, screen_text, settled, unfold, visit
 
 MARKUP = '<img src=x onerror="document.title=1">'
 
@@ -19,6 +19,7 @@ def test_a_bad_entry_is_one_sentence_and_nothing_is_lost_while_another_screen_is
 ):
     visit(page, link())
     before = page.url
+    unfold(page, "Sizes", "Mesh")
     enter(page, "out", "12")
     page.wait_for_url(lambda url: url != before)  # the experiment has taken it over
     settled(page)
@@ -37,6 +38,7 @@ def test_a_bad_entry_is_one_sentence_and_nothing_is_lost_while_another_screen_is
 
 def test_a_renamed_axis_takes_its_sharding_along_and_html_in_a_name_is_text(server, page):
     visit(page, f"{server.url}/compare")
+    unfold(page, "Mesh")
     enter(page, "Axis 1 name", "model")
     page.get_by_test_id("stSidebar").get_by_text("model", exact=True).first.wait_for()
     assert "is not in the mesh" not in screen_text(page)

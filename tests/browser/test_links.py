@@ -46,17 +46,17 @@ def test_a_shared_link_opens_the_same_result_tab_strategy_and_text_for_another_v
     sender, receiver = page, other_page
     visit(sender, finished_run)
     headline = answered(sender)
-    sender.get_by_role("tab", name="Programs").click()
+    sender.get_by_role("tab", name="Program").click()
     for name in ("shard_map", "StableHLO"):
         sender.get_by_test_id("stTabs").get_by_role("radio", name=name, exact=True).click()
         settled(sender)
     sender.get_by_text("What JAX handed to the compiler").wait_for()
     sender.get_by_role("button", name="Share").click()
     address = sender.get_by_test_id("stPopoverBody").locator("code").inner_text().strip()
-    assert "tab=Programs" in address and "strategy=shard_map" in address and len(address) < 2000
+    assert "tab=Program" in address and "strategy=shard_map" in address and len(address) < 2000
     visit(receiver, address)
     receiver.get_by_text("What JAX handed to the compiler").wait_for()
-    expect(receiver.get_by_role("tab", name="Programs")).to_have_attribute("aria-selected", "true")
+    expect(receiver.get_by_role("tab", name="Program")).to_have_attribute("aria-selected", "true")
     chosen = receiver.get_by_test_id("stTabs").get_by_role("radio", name="shard_map", exact=True)
     expect(chosen).to_be_checked(timeout=PATIENCE_MS)
     expect(receiver.locator(".st-key-answer h3")).to_have_text(headline)

@@ -2,6 +2,8 @@
 communicates to its ops. What it says is read in tests/ui/ir.
 """
 
+import re
+
 from playwright.sync_api import expect
 
 from bench.browser import answered, settled, visit
@@ -10,7 +12,7 @@ from bench.browser import answered, settled, visit
 def test_a_section_is_unfolded_and_what_a_search_found_is_marked(page, finished_run):
     visit(page, finished_run)
     answered(page)
-    page.get_by_role("tab", name="Programs").click()
+    page.get_by_role("tab", name="Program").click()
     tabs = page.get_by_test_id("stTabs")
     expect(tabs.get_by_role("region", name="Lines of The program")).to_contain_text(
         "def program(x, weights, bias):"
@@ -35,12 +37,15 @@ def test_a_line_that_communicates_leads_to_its_ops_in_the_viewer(page, finished_
     page.set_viewport_size({"width": 1600, "height": 900})
     visit(page, finished_run)
     answered(page)
+    page.get_by_role("tab", name="Why").click()
+    page.get_by_role("radio", name="shard_map", exact=True).click()
+    settled(page)
     why = page.locator(".st-key-communication td").last
     # wider than Streamlit's own limit
     assert why.evaluate("cell => cell.firstElementChild.getBoundingClientRect().width") > 400
-    page.get_by_role("button", name="shard_map, line").click()
+    page.get_by_role("button", name=re.compile(r"^.*Line \d+ in the compiled program")).click()
     tabs = page.get_by_test_id("stTabs")
-    expect(tabs.get_by_role("tab", name="Programs")).to_have_attribute("aria-selected", "true")
+    expect(tabs.get_by_role("tab", name="Program")).to_have_attribute("aria-selected", "true")
     expect(
         tabs.get_by_role("region", name="Lines of layer_shard_map.py").locator(".row.strong")
     ).to_contain_text("jax.lax.psum(")

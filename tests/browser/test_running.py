@@ -5,7 +5,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import expect
 
-from bench.browser import PATIENCE_MS, answered, press_cancel, screen_text, settled, visit
+from bench.browser import PATIENCE_MS, answered, press_cancel, screen_text, settled, unfold, visit
 from spmd_core.words import STARTS
 
 LONG = {"samples": 1000, "min_seconds": 60}
@@ -51,33 +51,41 @@ def test_a_result_is_the_answer_first_then_values_collectives_and_where_they_com
         r"is fastest in this process: [\d.,]+ [µm]s per call\. Next is .+, [\d.,]+× as long \([\d.,]+ to [\d.,]+\)|take the same time|Cannot tell |none of them is faster",
         headline,
     )
+    text = screen_text(page)
+    assert text.index(headline) < text.index("Paired ratio")
+    assert "says nothing of a TPU" in text and text.count("match") >= 4
+    page.get_by_role("tab", name="Details").click()
     page.get_by_text(re.compile(r"0\.021\d+ 0\.89")).first.wait_for()
     text = screen_text(page)
-    assert text.index(headline) < text.index("Paired ratio") < text.index("Communication")
-    assert "8 simulated CPU devices" in text and "says nothing of a TPU" in text
-    page.get_by_text("How sure?").click()
-    page.get_by_text("dispatch floor per call").first.wait_for()
     # in one row, or in two where the last digits differ
     shown = re.findall(r"^y, .+\s+([\d. ]+)$", text, re.MULTILINE)
     assert shown, text
     for values in shown:
         rounded = [round(float(value), 4) for value in values.split()]
         assert rounded == [0.0214, 0.8931, 0.5989, 0.9774]
+    page.get_by_role("tab", name="Why").click()
+    page.locator(".st-key-communication table").wait_for()
+    text = screen_text(page)
     # alike, and so in one row
     both = "(Automatic, Constrained|Constrained, Automatic)"
-    assert re.search(rf"{both}\s+all-reduce\s+x\s+16 B\s", text)
-    assert re.search(r"shard_map\s+all-reduce\s+x\s+16 B\s", text)
+    assert re.search(rf"{both}\s+\W*all-reduce\s+x\s+16 B\s", text)
+    assert re.search(r"shard_map\s+\W*all-reduce\s+x\s+16 B\s", text)
     assert "no communication" in text  # single
     assert "jnp.matmul(x, weights" in text  # the line that caused it
-    assert text.count("match") >= 4
+    page.get_by_role("tab", name="Fastest").click()
     page.locator(
         '[aria-label^="Time per call by strategy, median of all samples: Single device"]'
     ).first.wait_for(state="attached")
+    page.get_by_text("How sure?").click()
+    page.get_by_text("dispatch floor per call").first.wait_for()
+    assert "8 simulated CPU devices" in page.get_by_test_id("stPopoverBody").inner_text()
+    page.keyboard.press("Escape")
     # details are loaded when their tab is opened
     assert "def program" not in text
-    page.get_by_role("tab", name="Phases").click()
+    page.get_by_role("tab", name="Details").click()
+    page.get_by_role("radio", name="Phases").click()
     page.get_by_text("Then, per call").wait_for()
-    page.get_by_role("tab", name="Layouts").click()
+    page.get_by_role("radio", name="Layouts").click()
     page.get_by_test_id("stTabs").get_by_role("radio", name="Automatic").click()
     page.get_by_text("P('x', None)").first.wait_for()
 
@@ -115,6 +123,7 @@ def test_the_overview_shows_what_runs_an_edit_keeps_the_way_back_and_a_kill_is_t
     run = run_of(page.url)
     visit(other_page, server.url)
     other_page.get_by_text(re.compile(r"measuring, round \d+ of 1000")).wait_for()
+    unfold(page, "Sizes")
     page.get_by_label("out", exact=True).fill("8")
     page.keyboard.press("Enter")
     page.get_by_text("Running now: Dense layer, in=32 out=4").click()

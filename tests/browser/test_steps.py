@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from bench.browser import PATIENCE_MS, press_cancel, settled, visit
+from bench.browser import PATIENCE_MS, press_cancel, settled, unfold, visit
 from tests.browser.test_fields import enter
 
 LONG = {"samples": 1000, "min_seconds": 60}
@@ -38,6 +38,7 @@ def test_each_act_of_the_viewer_is_one_step_and_what_the_app_writes_is_none(serv
     settled(page)
     assert steps(page) == first + 1
     opened = page.url
+    unfold(page, "Sizes")
     enter(page, "cols", "1024")
     page.wait_for_url(lambda url: url != opened)
     settled(page)

@@ -2,7 +2,7 @@
 table.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import streamlit as st
 
@@ -17,13 +17,20 @@ from spmd_lab.ui.lab import kept, lab
 from spmd_lab.ui.markdown import coded, plain
 from spmd_lab.ui.tables import sheet
 
-_CHOICE = "arrows:choice"
+_FEW = 6  # collectives that are buttons to press; more are a list
 MOST_ROWS, MOST_LINKS = 24, 200
 _NAMED = 64  # devices: of more, a result does not name the groups, and the program's text does
 
 
-def show(result: Result, strategy: str, collectives: Sequence[Collective]) -> None:
-    """The picture of a strategy's collectives, one of them or all."""
+def show(
+    result: Result,
+    strategy: str,
+    collectives: Sequence[Collective],
+    account: Callable[[CollectiveRow], None] | None = None,
+) -> None:
+    """The picture of a strategy's collectives, one of them or all; `account` draws what else is
+    known of one.
+    """
     if not collectives:
         st.caption("The compiled program has no communication.")
         return
@@ -36,6 +43,8 @@ def show(result: Result, strategy: str, collectives: Sequence[Collective]) -> No
     flow = traffic(mesh, chosen, text, every_time)
     many = experiment.what.unit
     alone = row is not None and len(row.members) == 1
+    if account is not None and row is not None:
+        account(row)
     if every_time:
         when = f"in one {many}"
     elif alone:
@@ -62,18 +71,13 @@ def _choose(
         groups = groups_in_mesh(row.first, mesh, text)
         labels[str(number)] = words.row_label(row, mesh, groups)
     options = list(labels) if len(listed) > 1 else ["1"]
-    if st.session_state.get(_CHOICE) not in options:  # by number: labels are of this result alone
+    if st.session_state.get(choices.ARROWS) not in options:
+        # by number: labels are of this result alone
         wanted = st.query_params.get(choices.ARROWS, "")
-        st.session_state[_CHOICE] = wanted if wanted in options else options[0]
+        st.session_state[choices.ARROWS] = wanted if wanted in options else options[0]
     left, right = st.columns([4, 1], vertical_alignment="bottom")
-    chosen = left.selectbox(
-        "Collective",
-        options,
-        format_func=labels.__getitem__,
-        key=_CHOICE,
-        on_change=_keep,
-        label_visibility="collapsed",
-    )
+    with left:
+        chosen = _one_of(options, labels) or options[0]
     row = None if chosen == "all" else listed[int(chosen) - 1]
     if row is not None and len(row.members) == 1 and row.count == 1:
         return row, True
@@ -86,9 +90,30 @@ def _choose(
     return row, not once
 
 
+def _one_of(options: Sequence[str], labels: Mapping[str, str]) -> str | None:
+    if len(options) > _FEW:
+        return st.selectbox(
+            "Collective",
+            options,
+            format_func=labels.__getitem__,
+            key=choices.ARROWS,
+            on_change=_keep,
+            label_visibility="collapsed",
+        )
+    return st.pills(
+        "Collective",
+        options,
+        required=True,
+        format_func=lambda each: plain(labels[each]),
+        key=choices.ARROWS,
+        on_change=_keep,
+        label_visibility="collapsed",
+    )
+
+
 def _keep() -> None:
     """Write to the address bar which collectives are drawn."""
-    chosen = st.session_state.get(_CHOICE)
+    chosen = st.session_state.get(choices.ARROWS)
     if chosen in (None, "all"):
         st.query_params.pop(choices.ARROWS, None)
     else:

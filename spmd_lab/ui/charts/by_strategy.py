@@ -3,8 +3,10 @@
 from collections.abc import Callable, Sequence
 
 from spmd_core.base import bytes_text, seconds_text, sums_by_key
+from spmd_core.experiment import Experiment
 from spmd_core.results import Result, StrategyResult
 from spmd_core.words import row_title, title
+from spmd_lab.ui.charts import colors
 from spmd_lab.ui.charts.base import (
     BYTES,
     INK,
@@ -28,8 +30,9 @@ _MEMORY = {"argument": "Arguments", "output": "Results", "temp": "Temporaries"}
 _TWO_LINES_PX = 36  # of a row whose label is a variant's name above its strategy's
 
 
-def live_chart(medians_s: dict[str, float], strategies: tuple[str, ...]) -> Spec:
-    """Provisional medians, one bar for each strategy that has one."""
+def live_chart(medians_s: dict[str, float], experiment: Experiment) -> Spec:
+    """Provisional medians, one bar for each row that has one, in the color that its result has."""
+    strategies = [row.key for row in experiment.rows]
     size, name = unit(list(medians_s.values()), SECONDS)
     rows = [
         {
@@ -47,7 +50,7 @@ def live_chart(medians_s: dict[str, float], strategies: tuple[str, ...]) -> Spec
     text = {"type": "text", "align": "left", "dx": 5, **INK}
     return layered(
         [
-            layer(rows, bar, x=x, y=y, color=category("row", order)),
+            layer(rows, bar, x=x, y=y, color=category("row", colors.order(experiment))),
             layer(rows, text, x=x, y=y, text={"field": "time"}),
         ],
         {"step": 34},

@@ -1,6 +1,9 @@
 """The colors of kinds of time, on light pages and dark ones alike: charts, timelines and captions
-have them from here.
+have them from here; and the colors of rows.
 """
+
+from spmd_core.experiment import STRATEGIES, Experiment
+from spmd_core.words import title
 
 KINDS = {  # in the order of a legend
     "matmul": "#3b76c4",
@@ -13,3 +16,34 @@ KINDS = {  # in the order of a legend
     "copy": "#8d8a5e",
     "loop": "#6c7686",
 }
+
+
+# one position of the theme's palette for each strategy, on every screen; baselines are slate
+_STRATEGIES = (
+    "auto",
+    "shard_map",
+    "constrained",
+    "explicit",
+    "vmap",
+    "pmap",
+    "jit(vmap)",
+    "single",
+)
+COUNT = 8  # colors of the theme's palette
+
+
+def order(experiment: Experiment) -> list[str]:
+    """Returns titles of rows in the order of the theme's colors: a row has its color by its
+    strategy, and in a study by its place there, wherever it is drawn.
+    """
+    if experiment.variants:
+        return [title(row.key) for row in experiment.rows]
+    others = [name for name in STRATEGIES if name not in _STRATEGIES]
+    return [title(name) for name in (*_STRATEGIES, *others)]
+
+
+def css(experiment: Experiment, name: str) -> str:
+    """Returns the color of a row as CSS, for both themes."""
+    names = order(experiment)
+    at = names.index(title(name)) if title(name) in names else 0
+    return f"var(--row-{at % COUNT})"

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from spmd_core.base import seconds_text
 from spmd_core.results import Result
-from spmd_core.words import row_title
+from spmd_core.words import row_title, title
+from spmd_lab.ui.charts import colors
 from spmd_lab.ui.charts.base import (
     INK,
     LABELS,
@@ -45,6 +46,7 @@ class _Row:
     """
 
     label: str
+    title: str  # of its strategy or study row, which has one color everywhere
     samples: tuple[float, ...]
     outliers: frozenset[int]
     median: float
@@ -67,7 +69,7 @@ def times_chart(result: Result) -> Spec | None:
     x = quantity("x", title=f"time per call ({name})" + (", logarithmic" if log else ""), **axis)
     order = [row.label for row in rows]
     y = {"field": "row", "type": "nominal", "sort": order, "title": None, "axis": LABELS}
-    shared = {"y": y, "color": category("row", order)}
+    shared = {"y": y, "color": category("title", colors.order(result.experiment))}
     of_median = {**shared, "tooltip": _MEDIAN_HOVER}
     of_sample = {**shared, "x": x, "tooltip": _SAMPLE_HOVER}
     medians = [_median_row(row, size) for row in rows]
@@ -106,11 +108,15 @@ def _rows_of(result: Result, name: str) -> list[_Row]:
         interval = strategy.ci95_s or (median, median)
         further = (each for turns in strategy.again_s for turn in turns for each in turn)
         samples = (*strategy.samples_s, *further)
-        rows.append(_Row(label, samples, frozenset(strategy.outliers), median, interval))
+        rows.append(
+            _Row(label, title(name), samples, frozenset(strategy.outliers), median, interval)
+        )
     again = None if result.experiment.variants else strategy.from_unsharded
     if again is not None and again.samples_s and (median := again.median_s) is not None:
         label = f"{called}, from unsharded"
-        rows.append(_Row(label, again.samples_s, frozenset(), median, (median, median)))
+        rows.append(
+            _Row(label, title(name), again.samples_s, frozenset(), median, (median, median))
+        )
     return rows
 
 
@@ -146,6 +152,7 @@ def _median_row(row: _Row, size: float) -> Row:
     low, high = row.interval
     return {
         "row": row.label,
+        "title": row.title,
         "x": row.median / size,
         "low": low / size,
         "high": high / size,
@@ -159,6 +166,7 @@ def _sample_rows(rows: list[_Row], size: float, low: float, high: float) -> list
     return [
         {
             "row": row.label,
+            "title": row.title,
             "x": sample / size,
             "round": at + 1,
             "time": seconds_text(sample),

@@ -1,21 +1,24 @@
-"""Communication on Compare: the table of what the programs send and why, and from each line that
-caused it to its ops in the viewer.
+"""Why on Compare: who sends what to whom, the reason of the selected collective and its line in the
+program, and when it happened on the devices.
 """
 
 import streamlit as st
 
+from spmd_core.answers import EMPTY, Table, collectives_table
 from spmd_core.pictures import is_product
-from spmd_core.program import file_name
-from spmd_core.results import Result
+from spmd_core.program import CollectiveRow, file_name
+from spmd_core.results import Result, of_rows
 from spmd_core.words import title
-from spmd_lab.ui import cards
-from spmd_lab.ui.compare import comparison
+from spmd_lab.ui import cards, choices
+from spmd_lab.ui.arrows import view as arrows
+from spmd_lab.ui.compare import selected, trace
 from spmd_lab.ui.compare.view import View
 from spmd_lab.ui.ir import viewer
-from spmd_lab.ui.markdown import plain
+from spmd_lab.ui.markdown import coded, plain
 from spmd_lab.ui.shell import draw_table
 
-_MOST_LINKS = 8
+PROGRAMS = "programs"  # the viewer's name on this screen
+_WHY = "Why, and where"
 # Streamlit lets text in a cell be 25rem wide at most, however wide the table is.
 _STYLE = """<style>
 .st-key-communication td [data-testid="stMarkdownContainer"] { max-width: none; }
@@ -28,14 +31,25 @@ _STYLE = """<style>
 
 
 def draw(view: View) -> None:
-    """The table, and a button for each line of a program that communicates: it opens the viewer
-    there.
+    """The collectives to select from, the arrows and the account of the selected one, every
+    collective as a table, and the trace.
     """
-    st.subheader("Communication")
-    with st.container(key="communication"):
-        st.html(_STYLE)
-        draw_table(view.collectives)
-    experiment = view.result.experiment
+    result = view.result
+    names = selected.communicating(result)
+    if names:
+        name = (
+            names[0]
+            if len(names) == 1
+            else choices.one_of("Strategy", names, choices.STRATEGY, title)
+        )
+        outcome = result.strategies[name].collectives or ()
+        own = result.model_copy(update={"experiment": result.row(name).experiment})
+        arrows.show(own, name, outcome, lambda row: _account(result, name, row))
+    if view.collectives.rows:
+        with st.container(key="communication"):
+            st.html(_STYLE)
+            draw_table(_marked(view))
+    experiment = result.experiment
     if is_product(experiment.what) and not experiment.variants:
         st.page_link(
             "pages/layout.py",
@@ -43,40 +57,60 @@ def draw(view: View) -> None:
             icon=":material/grid_view:",
             query_params=cards.query(experiment),
         )
-    causes = lines(view.result)[:_MOST_LINKS]
-    if not causes:
+    if trace.offered(view):
+        st.subheader("When", anchor=False)
+        trace.draw(view)
+
+
+def _account(result: Result, name: str, row: CollectiveRow) -> None:
+    """The one account of a collective: its size, its reason, its line, and where to go from it."""
+    table = collectives_table(of_rows(result, [name]))
+    at = next((at for at, each in enumerate(table.rows) if _is(table, each, row)), None)
+    if at is None:
         return
-    # by ids: what a button is given is kept with every session, for two minutes after its end
-    run, strategies = view.result.run, tuple(view.result.strategies)
-    with st.container(
-        horizontal=True, vertical_alignment="center", gap="small", key="to-press-lines"
-    ):
-        st.caption("Show in the compiled program:", width="content")
-        for strategy, number in causes:
-            st.button(
-                plain(f"{title(strategy)}, line {number}"),
-                key=f"lead:{strategy}:{number}",
-                type="tertiary",
-                icon=":material/code:",
-                on_click=_lead,
-                args=(run, strategies, strategy, number),
-            )
+    cells = {title_: table.column(title_)[at].text for title_ in table.columns}
+    sizes = [f"{cells['Bytes']} per device"]
+    if row.count != 1 and "In total" in cells:
+        sizes.append(f"{cells['In total']} in {cells['Count']} executions")
+    sizes += [f"{cells[each]} {each.lower()}" for each in ("Time", "Exposed") if each in cells]
+    st.markdown(f"{coded(cells[_WHY])}  \n:small[{plain(', '.join(sizes))}]")
+    own = file_name(result.row(name).experiment.workload, result.row(name).strategy)
+    file, _, number = (row.first.source or "").rpartition(":")
+    if file == own and number.isdigit():
+        st.button(
+            plain(f"Line {number} in the compiled program"),
+            key=f"lead:{name}:{number}",
+            type="tertiary",
+            icon=":material/code:",
+            on_click=_lead,  # by ids: what a button is given is kept with every session
+            args=(result.run, tuple(result.strategies), name, int(number)),
+        )
 
 
-def lines(result: Result) -> list[tuple[str, int]]:
-    """(strategy, number of a line of its own program that caused communication), in the order of
-    the strategies.
-    """
-    causes: dict[tuple[str, int], None] = {}
-    for name, strategy in result.strategies.items():
-        own = file_name(result.experiment.workload, name)
-        for collective in strategy.collectives or ():
-            file, _, number = (collective.source or "").rpartition(":")
-            if file == own and number.isdigit():
-                causes[name, int(number)] = None
-    return list(causes)
+def _is(table: Table, cells: tuple, row: CollectiveRow) -> bool:
+    """Returns True if a row of a table of collectives is of these."""
+    shown = dict(zip(table.columns, cells, strict=True))
+    total = shown.get("In total", EMPTY)
+    sized = total.value in (None, row.bytes_total)
+    return (shown["Collective"].text, shown["Bytes"].text) == (row.what, row.size) and sized
+
+
+def _marked(view: View) -> Table:
+    """The table with a mark before the selected collective."""
+    table = view.collectives
+    _, row = selected.of(view.result)
+    if row is None or len(table.rows) < 2:
+        return table
+    at = table.columns.index("Collective")
+    rows = [
+        (*each[:at], type(each[at])(selected.MARK + each[at].text), *each[at + 1 :])
+        if _is(table, each, row)
+        else each
+        for each in table.rows
+    ]
+    return Table(table.columns, tuple(rows))
 
 
 def _lead(run: str, strategies: tuple[str, ...], strategy: str, number: int) -> None:
-    comparison.open_tab("Programs")
-    viewer.lead(run, strategies, comparison.PROGRAMS, strategy, number)
+    st.session_state[choices.TAB] = "Program"
+    viewer.lead(run, strategies, PROGRAMS, strategy, number)

@@ -59,25 +59,39 @@ def compare_fields() -> Form:
     if what.dims != family.chosen(draft["options"]).dims:
         changed.change_dims(what, options)
         st.rerun()
-    fields: Form = {"workload": name, "target": inputs.target_input(_SCREEN)}
-    mesh = fields["mesh"] = (
-        mesh_fields.mesh_input(_SCREEN)
-        if topology_target(fields["target"]) is None
-        else plan_inputs.mesh_fields(_SCREEN, draft | fields)
-    )
-    fields |= inputs.dims_input(_SCREEN, what, mesh)
-    otherwise = st.empty()  # beside the dims, once the arrays below are known
-    fields["dtype"] = inputs.dtype_input(_SCREEN, what)
-    offered = _offered(what, fields["target"])
-    fields["strategies"] = inputs.strategies_input(
-        _SCREEN, "strategies", offered, draft["strategies"]
-    )
+    table = st.container()
+    sizes = st.expander(_sizes_words(draft["dims"]))
+    with st.expander(f"Mesh: {plain(_mesh_words(draft['mesh']))}"):
+        on_mesh = st.container()
+    with st.expander(f"Target: {plain(draft['target'])}, {plain(draft['dtype'])}"):
+        fields: Form = {"workload": name, "target": inputs.target_input(_SCREEN)}
+        fields["dtype"] = inputs.dtype_input(_SCREEN, what)
+    with on_mesh:
+        mesh = fields["mesh"] = (
+            mesh_fields.mesh_input(_SCREEN)
+            if topology_target(fields["target"]) is None
+            else plan_inputs.mesh_fields(_SCREEN, draft | fields)
+        )
+    fields |= inputs.dims_input(_SCREEN, what, mesh, (table, sizes))
+    otherwise = table.empty()  # beside the dims, once the arrays below are known
+    offered, chosen = _offered(what, fields["target"]), draft["strategies"]
+    with st.expander(f"Strategies: {len(chosen)} of {len({*offered, *chosen})}"):
+        fields["strategies"] = inputs.strategies_input(_SCREEN, "strategies", offered, chosen)
     fields = draft | {"options": _changed(what, options)} | fields
     fields |= _folded(what, fields, options)
     dims_of = {array.name: array.present(fields["dims"]) for array in what.arrays}
     if words := own_specs_words(dims_of, fields["sharding"], fields["overrides"]):
         otherwise.caption(f":material/edit: {plain(f'With a spec of its own, {words}.')}")
     return fields
+
+
+def _sizes_words(dims: Form) -> str:
+    sizes = " × ".join(str(size) for size in dims.values() if size is not None)
+    return plain(f"Sizes: {sizes}")
+
+
+def _mesh_words(mesh: Mesh) -> str:
+    return " ".join(f"{name}={size}" for name, size in mesh)
 
 
 def _offered(what: Workload, target: str) -> list[str]:

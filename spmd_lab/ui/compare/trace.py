@@ -9,8 +9,9 @@ from spmd_core.base import RequestError, seconds_text
 from spmd_core.experiment import option_choices
 from spmd_core.pictures import text
 from spmd_core.results import Trace
-from spmd_core.words import title, traces as words
+from spmd_core.words import traces as words
 from spmd_lab.ui import choices, live, shell, state
+from spmd_lab.ui.compare import selected
 from spmd_lab.ui.compare.view import View
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.tables import NONE, sheet, unbroken
@@ -34,24 +35,21 @@ def draw(view: View) -> None:
     st.markdown(f"**{plain(as_sentence(trace.sentence))}**")
     if trace.notes:
         st.caption(plain(" ".join(as_sentence(note) for note in trace.notes)))
-    run = view.result.run
-    if _timeline(run, name, text.NAME, words.PREDICTED_ABOVE):
+    run, (whose, row) = view.result.run, selected.of(view.result)
+    picked = [each.name or "" for each in row.members] if row and whose == name else []
+    if _timeline(run, name, text.NAME, picked, words.PREDICTED_ABOVE):
         st.caption(words.TRACED_BELOW)
-    if _timeline(run, name, text.TRACED) and trace.step_s is not None:
+    if _timeline(run, name, text.TRACED, picked) and trace.step_s is not None:
         st.caption(words.ABOUT)
     if trace.devices:
-        _tables(trace)
+        _tables(trace, picked)
 
 
 def _strategy(traces: Mapping[str, Trace]) -> str:
-    """The strategy that is shown: until one is chosen the first that communicates."""
-    names = list(traces)
+    """The strategy that is looked at, else the first that communicates."""
+    asked, names = choices.now(choices.STRATEGY), list(traces)
     first = next((name for name in names if traces[name].collectives_s), names[0])
-    if len(names) == 1:
-        return first
-    if st.session_state.get(choices.STRATEGY) not in names:
-        st.session_state[choices.STRATEGY] = first
-    return choices.one_of("Strategy", names, choices.STRATEGY, title)
+    return asked if asked in names else first
 
 
 def _ask(view: View) -> None:
@@ -74,8 +72,10 @@ def offered(view: View) -> bool:
     )
 
 
-def _timeline(run: str, strategy: str, name: str, above: str = "") -> bool:
-    """Draw a stored timeline, where there is one that this version reads; whether there is."""
+def _timeline(run: str, strategy: str, name: str, picked: Sequence[str], above: str = "") -> bool:
+    """Draw a stored timeline, the first of `picked` marked, where there is one that this version
+    reads; whether there is.
+    """
     try:
         timeline = stored.of_run(run, strategy, name)
     except RequestError as error:
@@ -86,15 +86,16 @@ def _timeline(run: str, strategy: str, name: str, above: str = "") -> bool:
     if above:
         st.caption(above)
     at = timeline_view.AT if name == text.TRACED else f"{timeline_view.AT}_{name}"
-    timeline_view.show(timeline, f"{run}:{strategy}:{name}", f"{run}-{strategy}-{name}", at)
+    first = next(iter(picked), "")
+    timeline_view.show(timeline, f"{run}:{strategy}:{name}", f"{run}-{strategy}-{name}", at, first)
     return True
 
 
-def _tables(trace: Trace) -> None:
+def _tables(trace: Trace, picked: Sequence[str]) -> None:
     st.markdown("**By device**")
     _table(device_rows(trace), "trace:devices")
     st.markdown("**By operation**")
-    _table(operation_rows(trace), "trace:operations")
+    _table(operation_rows(trace, picked), "trace:operations")
     if trace.other_operations:
         st.caption(plain(words.others_words(trace.other_operations)))
     title = "Instruction and source line of each operation"
@@ -129,12 +130,15 @@ def device_rows(trace: Trace) -> list[Cells]:
     ]
 
 
-def operation_rows(trace: Trace) -> list[Cells]:
-    """How often each operation and collective ran, how long, and on which device longest."""
+def operation_rows(trace: Trace, picked: Sequence[str] = ()) -> list[Cells]:
+    """How often each operation and collective ran, how long, and on which device longest; those
+    `picked` are marked.
+    """
     several = len(trace.devices) > 1
     return [
         {
-            "Operation": words.operation_words(each),
+            "Operation": (selected.MARK if each.name in picked else "")
+            + words.operation_words(each),
             "Kind": words.kind_words(each.kind),
             "Times": each.count,
             "Mean": unbroken(seconds_text(each.mean_s)),

@@ -45,18 +45,22 @@ def name_field() -> None:
     st.caption(f":material/link: {plain(shared)}  \n:material/looks_one: {plain(own)}")
 
 
+def offer(experiment: Experiment) -> None:
+    """A button that adds a variant."""
+    if experiment.what.is_comparable:
+        most = len(state.variants(_SCREEN)) >= MAX_VARIANTS
+        _button("Add a variant", "add", _add, _ADD, disabled=most)
+
+
 def draw(experiment: Experiment) -> None:
-    """The variants to choose from, and buttons to add one and to remove the chosen one."""
-    if not experiment.what.is_comparable:
-        return
+    """The variants of a study to choose from, and a button to remove the chosen one."""
     listed = state.variants(_SCREEN)
+    if not listed or not experiment.what.is_comparable:
+        return
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="variants"):
-        if listed:
-            _choose(listed)
-        _button("Add a variant", "add", _add, _ADD, disabled=len(listed) >= MAX_VARIANTS)
-        if listed:
-            help_ = "Takes the variant that the fields show out of the study."
-            _button("Remove this one", "remove", _remove, help_)
+        _choose(listed)
+        help_ = "Takes the variant that the fields show out of the study."
+        _button("Remove this one", "remove", _remove, help_)
         if len({form["target"] for _, form in listed}) > 1:
             target = state.draft(_SCREEN)["target"].removeprefix("tpu:")
             help_ = "Gives every variant the target that the fields show."
@@ -64,7 +68,7 @@ def draw(experiment: Experiment) -> None:
     at = state.variant_at(_SCREEN)
     # a copy leaves out strategies that would be measured twice
     forms = [{**form, "strategies": ()} for _, form in listed]
-    if listed and forms.count(forms[at]) > 1:
+    if forms.count(forms[at]) > 1:
         st.caption(plain(_COPY.format(_names(listed)[at])))
 
 

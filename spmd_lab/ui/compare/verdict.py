@@ -12,35 +12,39 @@ from spmd_core.machine import nearest_of_chips
 from spmd_core.results import SURE_PROCESSES, Result
 from spmd_core.words import DISPATCH_BOUND, confirmation, row_title, unsettled_words, what_words
 from spmd_lab.ui import cards, links
+from spmd_lab.ui.charts import colors
+from spmd_lab.ui.compare import selected
+from spmd_lab.ui.layout import glimpse
 from spmd_lab.ui.markdown import plain
 
 SIMULATED = "On simulated CPUs: says nothing of a TPU."
 _APART = 0.1  # of the quotient of the medians, from which on a paired ratio off it is explained
-_STYLE = """<style>
-.figure {{ font-size: 2.6rem; font-weight: 650; line-height: 1.1; font-variant-numeric: tabular-nums;
-  color: light-dark({light}, {dark}); overflow-wrap: anywhere; }}
-.figure small {{ font-size: 0.95rem; font-weight: 400; color: light-dark(#4f5b6b, #a9b5c4); }}
-</style>"""
 
 
 def figure(result: Result) -> None:
-    """Draw the time of the best row, large and in its color, above how certain its rank is."""
+    """Draw the time of the best row, large and in its color, above how certain its rank is; no time
+    where none is known to be the best.
+    """
     answer = result.comparison
-    best = answer.fastest if answer else next(iter(result.medians_s), "")
-    median_s = result.medians_s.get(best)
-    if median_s is not None:
-        colors = {
-            each: st.get_option(f"theme.{each}.chartCategoricalColors")[0]
-            for each in ("light", "dark")
-        }
-        name = escape(row_title(result, best))
+    best = answer.fastest if answer else result.order[0] if result.order else ""
+    seconds = result.medians_s.get(best) or result.only_predicted_s.get(best)
+    is_open = answer is not None and unsettled_words(answer) is not None
+    if seconds is not None and not is_open:
+        name, color = escape(row_title(result, best)), colors.css(result.experiment, best)
         st.html(
-            _STYLE.format(**colors)
-            + f'<div class="figure">{seconds_text(median_s)} <small>{name}</small></div>'
+            f'<div class="figure" style="color: {color}">{seconds_text(seconds)} '
+            f"<small>{name}</small></div>"
         )
     with st.container(horizontal=True, gap="small"):
         for words, color in _badges(result):
             st.badge(plain(words), color=color)
+
+
+def picture(result: Result) -> None:
+    """Draw who holds what, with the selected collective between product and result."""
+    name, row = selected.of(result)
+    own = result.row(name or result.order[0]).experiment
+    st.html(glimpse.html(own, row, large=True))
 
 
 def _badges(result: Result) -> Iterator[tuple[str, Literal["green", "orange", "violet"]]]:
@@ -54,6 +58,8 @@ def _badges(result: Result) -> Iterator[tuple[str, Literal["green", "orange", "v
             yield (f"Cannot tell: {reason}" if reason else "Cannot tell"), "orange"
     if result.environment.simulated:
         yield "Simulated", "violet"
+    elif result.only_predicted_s:
+        yield "Predicted", "violet"
 
 
 def reasons(result: Result) -> str:
@@ -92,13 +98,13 @@ def _clash(result: Result) -> str:
     if answer is None or not slower:
         return ""
     best_s, other_s = (result.medians_s[name] for name in (answer.fastest, slower[0].strategy))
-    if not best_s or not other_s or abs(slower[0].ratio * best_s / other_s - 1) <= _APART:
+    if not best_s or not other_s:
         return ""
     low, high = slower[0].interval
-    return (
-        f"Roughly {low:.3g} to {high:.3g} times: rounds scatter, so the medians alone have "
-        f"{other_s / best_s:.3g}."
-    )
+    quotient = other_s / best_s
+    if abs(slower[0].ratio / quotient - 1) <= _APART or low <= quotient <= high:
+        return ""
+    return f"Round by round, {row_title(result, slower[0].strategy)} takes roughly {low:.3g} to {high:.3g} times as long."
 
 
 def onward(result: Result) -> None:

@@ -59,7 +59,10 @@ def view(run: str) -> View | None:
             )
         )
     of_study = bool(result.experiment.variants)
-    measured, predicted = times_chart(result), rows.chart(result) if of_study else None
+    measured, predicted = (
+        times_chart(result),
+        rows.chart(result) if of_study or len(result.only_predicted_s) > 1 else None,
+    )
     times = [
         *([(measured, times_alt(result))] if measured else []),
         *([(predicted, rows.chart_alt(result))] if predicted else []),

@@ -30,7 +30,7 @@ MOST_BLOCKS = 32  # along a dim; of more, neighbors are one block
 _GAP, _WIDEST_GAP = 0.09, 0.25  # between arrays, as a share of all of the width
 _LEAST = 0.18  # of the widest or tallest array
 _LOWEST, _TALLEST = 120.0, 270.0  # pixels
-_HEAD = 44.0  # pixels above the arrays
+HEAD = 44.0  # pixels above the arrays
 # pixels that it takes at most: of two arrays, and of more; in a narrower window all sides shrink
 # alike
 _WIDE, _WIDER = 450.0, 900.0
@@ -64,7 +64,7 @@ _SIGN = {"type": "text", "fontSize": 18, **INK}
 
 
 @dataclass(frozen=True, slots=True)
-class _Box:
+class Box:
     """An array where it is drawn: left edge and width as shares of the width, height in pixels."""
 
     array: Array
@@ -76,12 +76,12 @@ class _Box:
 
 def chart(experiment: Experiment, arrays: Sequence[Array]) -> Spec:
     """The picture: `x @ weights = y` of arrays as rectangles, split as they are sharded."""
-    boxes = _boxes(experiment, arrays)
+    boxes = boxes_of(experiment, arrays)
     tallest = max(box.height for box in boxes)
-    blocks = [block for box in boxes for block in _blocks(experiment, box, tallest)]
+    blocks = [block for box in boxes for block in blocks_of(experiment, box, tallest)]
     titles = [title for box in boxes for title in _titles(experiment, box, boxes)]
     across = {"domainMin": 0, "domainMax": {"expr": "max(1, width / wide)"}, "nice": False}
-    down = {"domain": [0, _HEAD + tallest], "nice": False, "zero": False, "reverse": True}
+    down = {"domain": [0, HEAD + tallest], "nice": False, "zero": False, "reverse": True}
     x, y = quantity("x", axis=None, scale=across), quantity("y", axis=None, scale=down)
     top = y | {"field": "ya"}
     text = {"field": "text"}
@@ -104,8 +104,8 @@ def chart(experiment: Experiment, arrays: Sequence[Array]) -> Spec:
         layer(_signs(experiment, boxes, tallest), _SIGN, x=x, y=top, text=text)
         | {"transform": [_scaled("y")]},
     ]
-    wide = {"name": "wide", "value": _wide(arrays)}
-    return layered(layers, round(_HEAD + tallest + 4), params=[wide])
+    wide = {"name": "wide", "value": wide_of(arrays)}
+    return layered(layers, round(HEAD + tallest + 4), params=[wide])
 
 
 def show(experiment: Experiment) -> None:
@@ -136,7 +136,8 @@ def drawn(experiment: Experiment) -> list[Array]:
     return [*operands, *results] if operands and len(operands) <= MOST_OPERANDS else []
 
 
-def _wide(arrays: Sequence[Array]) -> float:
+def wide_of(arrays: Sequence[Array]) -> float:
+    """Returns the width of these arrays at most, in pixels."""
     return _WIDE if is_narrow(arrays) else _WIDER
 
 
@@ -145,7 +146,7 @@ def is_narrow(arrays: Sequence[Array]) -> bool:
     return len(arrays) <= 2
 
 
-def _signs(experiment: Experiment, boxes: Sequence[_Box], tallest: float) -> list[Row]:
+def _signs(experiment: Experiment, boxes: Sequence[Box], tallest: float) -> list[Row]:
     """`@`, `+` and `=` between the arrays of a product; of others, what leads to what."""
     results = sum(box.array in experiment.what.results for box in boxes)
     if is_product(experiment.what):
@@ -155,7 +156,7 @@ def _signs(experiment: Experiment, boxes: Sequence[_Box], tallest: float) -> lis
     return [
         {
             "x": (one.left + one.width + other.left) / 2,
-            "y": _HEAD + tallest / 2,
+            "y": HEAD + tallest / 2,
             "text": sign,
         }
         for sign, (one, other) in zip(between, pairwise(boxes), strict=False)
@@ -164,7 +165,7 @@ def _signs(experiment: Experiment, boxes: Sequence[_Box], tallest: float) -> lis
 
 def _scaled(field: str) -> dict[str, str]:
     """A height of the arrays in the width that there is."""
-    shrunk = f"{_HEAD:g} + (datum.{field} - {_HEAD:g}) * min(1, width / wide)"
+    shrunk = f"{HEAD:g} + (datum.{field} - {HEAD:g}) * min(1, width / wide)"
     return {"calculate": shrunk, "as": f"{field}a"}
 
 
@@ -188,14 +189,15 @@ def _shards(held: Layout) -> np.ndarray:
     return np.atleast_2d(shown)
 
 
-def _boxes(experiment: Experiment, arrays: Sequence[Array]) -> list[_Box]:
+def boxes_of(experiment: Experiment, arrays: Sequence[Array]) -> list[Box]:
+    """Returns where each array is drawn, to one scale as far as it can be read."""
     held = [layout_of(experiment, array.name) for array in arrays]
     planes = [_plane(each) for each in held]
     largest = max(max(plane) for plane in planes)
     # one scale for all; what would be too thin to be read is as thick as can be read
     sides = [tuple(max(side / largest, _LEAST) for side in plane) for plane in planes]
     across = (1 - _GAP * (len(arrays) - 1)) / sum(columns for _, columns in sides)
-    tall = _wide(arrays) * across
+    tall = wide_of(arrays) * across
     if (most := tall * max(rows for rows, _ in sides)) > _TALLEST:
         across, tall = across * _TALLEST / most, tall * _TALLEST / most
     elif min(map(min, sides)) == _LEAST and most < _LOWEST:  # not to scale: high enough to read
@@ -204,7 +206,7 @@ def _boxes(experiment: Experiment, arrays: Sequence[Array]) -> list[_Box]:
     gap = min(left_over / max(1, len(sides) - 1), _WIDEST_GAP)
     boxes, left = [], 0.0
     for array, each, (rows, columns) in zip(arrays, held, sides, strict=True):
-        boxes.append(_Box(array, each, left, columns * across, rows * tall))
+        boxes.append(Box(array, each, left, columns * across, rows * tall))
         left += columns * across + gap
     return boxes
 
@@ -215,7 +217,7 @@ def is_to_scale(experiment: Experiment, arrays: Sequence[Array]) -> bool:
     return min(sides) >= _LEAST * max(sides)
 
 
-def _blocks(experiment: Experiment, box: _Box, tallest: float) -> list[Row]:
+def blocks_of(experiment: Experiment, box: Box, tallest: float) -> list[Row]:
     """A rectangle for each shard of the dims that are drawn."""
     held, dtype = box.held, dtype_of(experiment, box.array.name)
     numbers = _shards(held)
@@ -229,7 +231,7 @@ def _blocks(experiment: Experiment, box: _Box, tallest: float) -> list[Row]:
     )
     shades = colors(first, held.device_count)
     width, height = box.width / shown.shape[1], box.height / shown.shape[0]
-    top = _HEAD + (tallest - box.height) / 2
+    top = HEAD + (tallest - box.height) / 2
     letters = max(2, max(map(len, texts)))
     return [
         {
@@ -249,7 +251,7 @@ def _blocks(experiment: Experiment, box: _Box, tallest: float) -> list[Row]:
     ]
 
 
-def _titles(experiment: Experiment, box: _Box, boxes: Sequence[_Box]) -> list[Row]:
+def _titles(experiment: Experiment, box: Box, boxes: Sequence[Box]) -> list[Row]:
     """Name, spec and shape above an array, in the room there is up to the next one; of the last,
     back to the one before.
     """

@@ -38,6 +38,11 @@ def draw(run: str) -> None:
         st.info(plain(sentence), icon=":material/move_to_inbox:")
 
 
+def has_any(run: str) -> bool:
+    """Returns True if a run has labels, or is from elsewhere."""
+    return lab().notebook.labels(run) != Labels() or lab().notebook.origin(run) is not None
+
+
 def heading(labels: Labels) -> str:
     """Pin, name and tags of a run as Markdown."""
     parts = [

@@ -18,14 +18,13 @@ from spmd_core.results import RunStatus, StrategyResult
 from spmd_core.script import spec_text
 from spmd_core.words import ago, compiled_findings, findings_lines, held_spec, program_headline
 from spmd_lab.ui import remedies
-from spmd_lab.ui.compare import communication, comparison, view as views
+from spmd_lab.ui.compare import comparison, questions, view as views
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.layout import picture
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import labels
 from spmd_lab.ui.predict import prediction
 from spmd_lab.ui.programs import treemap
-from spmd_lab.ui.shell import draw_table
 from spmd_lab.ui.tables import sheet
 
 SHOWN_FINDINGS = 8
@@ -175,10 +174,4 @@ def after(status: RunStatus) -> None:
         return
     comparison.headline(view, when, lab().result(status.run))
     labels.draw(status.run)
-    for at, (chart, alt) in enumerate(view.times):
-        st.vega_lite_chart(chart, alt=alt, key=f"times:{at}" if at else "times")
-    if view.times:
-        draw_table(view.times_table)
-    if view.collectives.rows:
-        communication.draw(view)
-    comparison.details(view)
+    questions.draw(view)

@@ -30,13 +30,14 @@ _component = v2.component(
 
 
 @st.fragment
-def show(timeline: Timeline, name: str, title: str, at: str = AT) -> None:
+def show(timeline: Timeline, name: str, title: str, at: str = AT, picked: str = "") -> None:
     """Draw a timeline; `name` identifies it, `title` is that of its file, and `at` the part of the
-    query string with the place in it that the viewer is at.
+    query string with the place in it that the viewer is at. `picked` is the operation that is
+    marked until the viewer picks one.
     """
     scene, pick, window = place_of(st.query_params.get(at, ""), timeline)
     key = f"timeline:{name}"
-    data = component_data(timeline, name) | {"at": scene, "pick": pick, "window": window}
+    data = component_data(timeline, name) | {"at": scene, "pick": pick or picked, "window": window}
     _component(data=data, key=key, on_place_change=lambda: _keep(key, at))
     with st.container(horizontal=True, vertical_alignment="center"):
         exports.download(

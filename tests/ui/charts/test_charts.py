@@ -124,7 +124,7 @@ def test_memory_is_stacked_in_bytes_that_read_well():
 
 
 def test_provisional_medians_and_two_runs_side_by_side():
-    live = live_chart({"auto": 2e-3}, ("single", "auto"))
+    live = live_chart({"auto": 2e-3}, result({"auto": strategy(1e-3)}).experiment)
     assert [(row["row"], row["time"]) for row in rows(live, "bar")] == [("Automatic", "2 ms")]
     one, other = result({"auto": strategy(1e-3)}), result({"auto": strategy(2e-3)})
     both = side_by_side_chart([("A", one), ("B", other)])

@@ -46,7 +46,7 @@ CHARTS = {
     ),
     "phases": lambda: phases_chart(FOUND),
     "memory": lambda: memory_chart(FOUND),
-    "live": lambda: live_chart({"auto": 2e-3}, ("single", "auto")),
+    "live": lambda: live_chart({"auto": 2e-3}, result({"auto": strategy(1e-3)}).experiment),
     "side by side": lambda: side_by_side_chart([("A", FOUND), ("B", FOUND)]),
     "loss": lambda: curve_chart("loss", {"auto": [1.0, 0.5, 0.25]}, [0, 1, 2]),
     "layout": layout_picture,

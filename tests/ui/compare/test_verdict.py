@@ -43,14 +43,20 @@ def test_the_card_says_how_certain_it_is_and_what_simulated_devices_say(
     assert len(onward) == 1
     tried = link.decode(onward[0].proto.query_string.removeprefix("experiment="))
     assert tried.target == "tpu:v5e:2x4" and tried.workload == found.experiment.workload
-    assert {each.label for each in screen.expander} >= {"How sure?"}
-    assert "Values" in [each.label for each in screen.tabs] and said(screen)
+    assert any(each.proto.popover.label == "How sure?" for each in screen.get("popover"))
+    assert next(each.label for each in screen.tabs) == "Fastest" and said(screen)
+    assert ("1 ms" in shown(screen)) is ("Cannot" not in badge), "no time that may not be the best"
+
+
+def shown(screen) -> str:
+    return " ".join(each.proto.body for each in screen.get("html") if "figure" in each.proto.body)
 
 
 def test_the_card_explains_a_ratio_that_is_far_off_the_quotient_of_the_medians():
     assert not verdict.reasons(timed())
+    assert not verdict.reasons(timed(2.3, interval=[1.8, 2.6])), "their quotient, 2, lies inside"
     assert verdict.reasons(timed(100.0)) == (
-        "Roughly 90 to 110 times: rounds scatter, so the medians alone have 2."
+        "Round by round, Automatic takes roughly 90 to 110 times as long."
     )
 
 

@@ -1,0 +1,141 @@
+"""The tables of a finished run: values, layouts, phases, memory, samples, machine."""
+
+from dataclasses import replace
+
+import streamlit as st
+
+from spmd_core.answers import hosts_table, measuring_table, roofs_table, samples_table
+from spmd_core.experiment import STRATEGIES, Experiment, Spec, axes_of, layout, padded
+from spmd_core.results import ArrayReport
+from spmd_core.words import environment_words, runs as words, title
+from spmd_lab.ui import choices, hardware, tables
+from spmd_lab.ui.charts.base import Spec as VegaSpec
+from spmd_lab.ui.compare import small_program
+from spmd_lab.ui.compare.view import View
+from spmd_lab.ui.layout import picture
+from spmd_lab.ui.markdown import plain
+from spmd_lab.ui.shell import draw_table
+from spmd_lab.ui.tables import sheet
+
+
+def draw(view: View) -> None:
+    """One of the tables; those with nothing in them are left out."""
+    every = view.result.strategies.values()
+    has_errors = any(each.max_abs_error is not None for each in every)
+    has_content = {
+        "Values": has_errors
+        or words.outputs(view.result)
+        or view.result.experiment.what.is_small_program,
+        "Layouts": any(each.operands or each.outputs for each in every),
+        "Phases": view.phases,
+        "Memory": view.memory,
+        "Samples": any(each.samples_s for each in every),
+    }
+    names = [name for name in TABLES if has_content.get(name, True)]
+    TABLES[choices.one_of("Table", names, choices.DETAIL)](view)
+
+
+def _values(view: View) -> None:
+    if view.result.experiment.what.is_small_program:
+        small_program.values(view.result)
+        return
+    if any(each.max_abs_error is not None for each in view.result.strategies.values()):
+        own = view.result.experiment.what.source is not None
+        of = "the function itself on one device" if own else "a NumPy reference"
+        st.caption(f"Errors are against {of}, in float64.")
+        draw_table(view.errors)
+    alone = len(view.result.strategies) == 1
+    for what, texts in words.outputs(view.result).items():
+        for whose, text in words.output_texts(view.result, what, texts):
+            st.markdown(f"**{plain(what)}**" + ("" if alone else f", {plain(whose)}"))
+            st.code(text, language=None, wrap_lines=True)
+
+
+def _layouts(view: View) -> None:
+    result = view.result  # what is on one device comes last
+    names = sorted(
+        result.strategies, key=lambda name: STRATEGIES[result.row(name).strategy].is_single_device
+    )
+    alone = len(names) == 1
+    name = names[0] if alone else choices.one_of("Strategy", names, choices.STRATEGY, title)
+    strategy = view.result.strategies[name]
+    draw_table(tables.arrays_table(view.result, name))
+    arrays = {
+        array: report
+        for array, report in (strategy.operands | strategy.outputs).items()
+        if report.spec is not None
+    }
+    if not arrays:
+        st.caption(f"{plain(title(name))} shards nothing over the mesh.")
+        return
+    array = st.segmented_control(
+        "Array",
+        list(arrays),
+        format_func=plain,
+        default=next(iter(arrays)),
+        required=True,
+        key=f"array:{','.join(arrays)}",
+        label_visibility="collapsed",
+    ) or next(iter(arrays))
+    report = arrays[array]
+    held = layout(view.result.row(name).experiment.mesh, report.shape, spec_of(report))
+    held = replace(held, dims=_dims(view.result.row(name).experiment, array, report))
+    st.vega_lite_chart(
+        picture.picture(held, report.dtype), alt=picture.alt_text(held, report.dtype), key="held"
+    )
+
+
+def _dims(experiment: Experiment, array: str, report: ArrayReport) -> tuple[str, ...]:
+    """The names of a reported array's dims; none where a strategy gives it other ones."""
+    own = (each for each in experiment.what.arrays if each.name == array)
+    dims = next((each.present(experiment.sizes) for each in own), ())
+    return dims if len(dims) == len(report.shape) else ()
+
+
+def spec_of(report: ArrayReport) -> Spec:
+    """The spec that JAX reports, with one entry for every dim."""
+    return padded(tuple(map(axes_of, report.spec or ())), len(report.shape))
+
+
+def _phases(view: View) -> None:
+    _chart(view.phases, "phases", "Seconds of each phase by strategy")
+    draw_table(view.phases_table)
+
+
+def _memory(view: View) -> None:
+    _chart(view.memory, "memory", "Bytes per device by strategy")
+    draw_table(view.memory_table)
+
+
+def _chart(spec: VegaSpec | None, key: str, alt: str) -> None:
+    if spec is not None:
+        st.vega_lite_chart(spec, alt=f"{alt}; the numbers are in the table below", key=key)
+
+
+def _samples(view: View) -> None:
+    draw_table(measuring_table(view.result))
+    hosts = hosts_table(view.result)
+    if hosts.rows:
+        draw_table(hosts)
+    st.caption(plain(words.samples_words(view.result)))
+    st.dataframe(sheet(tables.samples_frame(samples_table(view.result))), height=360)
+
+
+def _machine(view: View) -> None:
+    environment = view.result.environment
+    st.markdown(plain(environment_words(environment)))
+    roofs = roofs_table(view.result)
+    if roofs.rows:
+        st.markdown("Least time by this machine's ceilings, and what they let expect:")
+        draw_table(roofs)
+    st.dataframe(sheet(hardware.devices_table(environment)), hide_index=True)
+
+
+TABLES = {
+    "Values": _values,
+    "Layouts": _layouts,
+    "Phases": _phases,
+    "Memory": _memory,
+    "Samples": _samples,
+    "Machine": _machine,
+}

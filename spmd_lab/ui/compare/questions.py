@@ -1,0 +1,70 @@
+"""The questions under the card of a finished run, each a tab that is made when it is opened."""
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from spmd_core.words import traced
+from spmd_lab.ui import choices, remedies
+from spmd_lab.ui.charts import curve
+from spmd_lab.ui.compare import communication, details, sizes, study, trace
+from spmd_lab.ui.compare.view import View
+from spmd_lab.ui.ir import viewer
+
+FASTEST, WHY, FIX, SIZES = "Fastest", "Why", "Fix it", "From which size"
+PROGRAM, DETAILS = "Program", "Details"
+# tab of a link of before -> the question that has its content; a table of details stays itself
+_SUCCESSORS = {
+    "Arrows": WHY,
+    "Communication": WHY,
+    "Trace": WHY,
+    "Sizes": SIZES,
+    "Programs": PROGRAM,
+    **dict.fromkeys(details.TABLES, DETAILS),
+}
+
+
+def draw(view: View) -> None:
+    """Tabs of questions, of which only the open one is made; one without an answer is left out."""
+    choices.open_detail(details.TABLES)
+    choices.rename_tab(_SUCCESSORS)
+    result = view.result
+    is_program = result.experiment.what.is_small_program
+    communicates = bool(view.collectives.rows)
+    has_answer = {
+        FASTEST: bool(view.times) or any(each.series for each in result.strategies.values()),
+        WHY: communicates or trace.offered(view),
+        FIX: bool(remedies.offered(result)),
+        SIZES: bool(sizes.experiments_of(view)),
+    }
+    names = [name for name in _DRAW if has_answer.get(name, True)]
+    first = DETAILS if is_program else WHY if traced(result) else names[0]
+    name, tab = choices.opened_tab(names, first)
+    with tab:
+        _DRAW[name](view)
+
+
+def _fastest(view: View) -> None:
+    for at, (chart, alt) in enumerate(view.times):
+        st.vega_lite_chart(chart, alt=alt, key=f"times:{at}" if at else "times")
+    with st.container(key="rows"):
+        study.ranked(view)
+    curve.draw_result(view.result)
+
+
+def _fix(view: View) -> None:
+    remedies.draw(view.result)
+
+
+def _program(view: View) -> None:
+    viewer.show(view.result.run, tuple(view.result.strategies), communication.PROGRAMS)
+
+
+_DRAW: dict[str, Callable[[View], None]] = {
+    FASTEST: _fastest,
+    WHY: communication.draw,
+    FIX: _fix,
+    SIZES: sizes.draw,
+    PROGRAM: _program,
+    DETAILS: details.draw,
+}

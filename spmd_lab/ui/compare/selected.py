@@ -1,0 +1,33 @@
+"""The selected collective: one click, kept in the link, marked wherever its program is shown."""
+
+from spmd_core.experiment import STRATEGIES
+from spmd_core.program import CollectiveRow, rows
+from spmd_core.results import Result
+from spmd_lab.ui import choices
+
+MARK = "▸ "  # before its row in a table
+
+
+def of(result: Result) -> tuple[str, CollectiveRow | None]:
+    """Returns the strategy that is looked at and its selected collectives, by default the longest
+    of the best row that communicates; ("", None) where none does.
+    """
+    names = communicating(result)
+    if not names:
+        return "", None
+    asked = choices.now(choices.STRATEGY)
+    name = asked if asked in names else names[0]
+    listed = rows(result.strategies[name].collectives or ())
+    number = choices.now(choices.ARROWS)
+    at = int(number) - 1 if number.isdecimal() and 0 < int(number) <= len(listed) else 0
+    return name, listed[at]
+
+
+def communicating(result: Result) -> list[str]:
+    """Returns the strategies with collectives, from the fastest."""
+    return [
+        name
+        for name in result.order
+        if result.strategies[name].collectives
+        and not STRATEGIES[result.row(name).strategy].is_single_device
+    ]

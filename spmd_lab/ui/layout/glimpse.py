@@ -1,0 +1,180 @@
+"""An experiment at a glance: who holds what, and the collective between product and result, small."""
+
+from base64 import b64encode
+from dataclasses import replace
+from functools import lru_cache
+from html import escape
+from math import inf
+
+import numpy as np
+
+from spmd_core.base import bytes_text, seconds_text
+from spmd_core.experiment import Experiment
+from spmd_core.program import CollectiveRow
+from spmd_core.words import listed, mesh_words
+from spmd_lab.ui.layout.colors import colors
+from spmd_lab.ui.layout.together import HEAD, Box, blocks_of, boxes_of, drawn, wide_of
+
+REDUCE = ("all-reduce", "reduce-scatter")  # what they add is one partial sum for each device
+_MOST_CELLS = 16  # of a mesh along each side
+_IN_A_ROW = 8  # devices of a mesh of one axis
+_STACK = 3  # partial sums that are drawn, one behind another
+_GAP = 0.05  # of the width, between arrays
+_FONT = 0.034  # of the width
+_LETTER = 0.56  # of the size of a font: a letter's width
+_AIR = 1.6  # letters' heights around the words of a collective
+_INK, _LINE = "light-dark(#1c2430,#e4e9f0)", "light-dark(#ffffff,#12161c)"
+
+
+@lru_cache(maxsize=512)
+def svg(experiment: Experiment, kind: str = "", size: str = "", has_names: bool = False) -> str:
+    """Returns the picture as SVG: operands, partial sums where a collective adds them, the
+    collective with its size, and the result; of what has no arrays to draw, its mesh.
+
+    Args:
+      experiment: the computation; of a study, its first variant.
+      kind: the collective in words, such as `all-reduce over x`; "" draws none.
+      size: its bytes and seconds in words.
+      has_names: names the arrays, for a picture that is large enough.
+    """
+    one = experiment.members[0].experiment
+    arrays = [] if one.what.is_small_program else drawn(one)
+    if not arrays:
+        return _mesh(one)
+    wide = wide_of(arrays)
+    boxes = _close(boxes_of(one, arrays))
+    tall, font = max(box.height for box in boxes), _FONT * wide
+    results = [box for box in boxes if box.array in one.what.results] if kind else []
+    adds, at = kind.startswith(REDUCE), results[0].left * wide if results else inf
+    gone = font * (_LETTER * max(len(kind), len(size)) + 2 * _AIR)  # the arrow's length
+    shift = gone + (results[0].width * wide if adds else -_GAP * wide) if results else 0.0
+    parts, foot = [], tall + 1.3 * font
+    for box in boxes:
+        left = box.left * wide + (shift if box.left * wide >= at else 0.0)
+        parts.append(_box(one, box, wide, tall, left))
+        parts.append(_text(left, foot, font, box.array.name) if has_names else "")
+    if results:
+        start = at - _GAP * wide
+        if adds:
+            parts += _partial(results[0], at, wide, tall)
+            parts.append(_text(at, foot, font, "partial sums") if has_names else "")
+            start = at + results[0].width * wide
+        parts += _arrow(start, at + shift, tall, font, kind, size)
+    across = (boxes[-1].left + boxes[-1].width) * wide + shift
+    return _drawing(across, tall + (1.8 * font if has_names else 0), parts, alt(one, kind, size))
+
+
+def _close(boxes: list[Box]) -> list[Box]:
+    """The boxes with little between them."""
+    left, placed = 0.0, []
+    for box in boxes:
+        placed.append(replace(box, left=left))
+        left += box.width + _GAP
+    return placed
+
+
+def html(experiment: Experiment, row: CollectiveRow | None = None, *, large: bool = False) -> str:
+    """Returns the picture as HTML, with the collectives of `row`; a small one unless `large`."""
+    kind, size = ("", "") if row is None else words(row)
+    kept = "picture" if large else "glimpse"
+    about = escape(alt(experiment, kind, size))
+    return f'<img class="{kept}" alt="{about}" src="{address(experiment, kind, size, large)}">'
+
+
+def address(experiment: Experiment, kind: str = "", size: str = "", has_names: bool = False) -> str:
+    """Returns the picture as a data address, which Streamlit leaves where it removes SVG."""
+    text = svg(experiment, kind, size, has_names)
+    return f"data:image/svg+xml;base64,{b64encode(text.encode()).decode()}"
+
+
+def words(row: CollectiveRow) -> tuple[str, str]:
+    """Returns a collective's name with its axes, and its bytes and seconds in all."""
+    over = f" over {listed(row.axes)}" if row.axes else ""
+    sent, seconds = row.bytes_total, row.seconds
+    size = [bytes_text(sent) if sent else row.size, seconds_text(seconds) if seconds else ""]
+    return f"{row.what}{over}", " · ".join(filter(None, size))
+
+
+def alt(experiment: Experiment, kind: str = "", size: str = "") -> str:
+    """Returns the picture in words."""
+    sent = f", {kind} {size}" if kind else ""
+    return f"{experiment.what.formula or experiment.what.title} on mesh {mesh_words(experiment.mesh)}{sent}"
+
+
+def _box(experiment: Experiment, box: Box, wide: float, tall: float, left: float) -> str:
+    return "".join(
+        _rect(
+            left + (block["x"] - box.left) * wide,
+            block["y"] - HEAD,
+            (block["x2"] - block["x"]) * wide,
+            block["y2"] - block["y"],
+            block["color"],
+            f"{block['array']}, devices {block['devices']}: {block['holds']}",
+        )
+        for block in blocks_of(experiment, box, tall)
+    )
+
+
+def _partial(result: Box, left: float, wide: float, tall: float) -> list[str]:
+    """The result as each of a few devices has it before the sum, one behind another."""
+    width, step = result.width * wide, min(0.07 * result.width * wide, 0.1 * result.height)
+    top, shades = (tall - result.height) / 2, colors(np.arange(_STACK), _STACK)
+    return [
+        _rect(
+            left + step * back,
+            top + step * (_STACK - 1 - back),
+            width - step * (_STACK - 1),
+            result.height - step * (_STACK - 1),
+            shades[back],
+            "a partial sum on every device",
+        )
+        for back in range(_STACK - 1, -1, -1)
+    ]
+
+
+def _arrow(left: float, right: float, tall: float, font: float, kind: str, size: str) -> list[str]:
+    """The collective on its way from what it adds or moves to the result."""
+    middle, head, start, end = tall / 2, 0.5 * font, left + font, right - font
+    return [
+        f'<path d="M{start:.1f} {middle:.1f}H{end:.1f}m{-head:.1f} {-head:.1f}l{head:.1f} {head:.1f}'
+        f'l{-head:.1f} {head:.1f}" fill="none" stroke="#d9730d" stroke-width="{0.16 * font:.1f}"/>',
+        _text((start + end) / 2, middle - 0.7 * font, font, kind, "middle"),
+        _text((start + end) / 2, middle + 1.4 * font, font, size, "middle"),
+    ]
+
+
+def _mesh(experiment: Experiment) -> str:
+    """The devices of a mesh in their colors, the last axis across."""
+    sizes = [size for _, size in experiment.mesh] or [1]
+    columns = sizes[-1] if len(sizes) > 1 else min(sizes[0], _IN_A_ROW)
+    rows = max(1, experiment.device_count // columns)
+    down, across = min(rows, _MOST_CELLS), min(columns, _MOST_CELLS)
+    count = down * across
+    shades, side = colors(np.arange(count), count), 240.0 / max(across, 3 * down)
+    cells = [
+        _rect(at % across * side, at // across * side, side, side, shades[at], f"device {at}")
+        for at in range(count)
+    ]
+    return _drawing(240.0, max(80.0, side * down), cells, alt(experiment))
+
+
+def _rect(x: float, y: float, width: float, height: float, color: str, about: str) -> str:
+    return (
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="3" '
+        f'fill="{color}" stroke="{_LINE}" stroke-width="1.5"><title>{escape(about)}</title></rect>'
+    )
+
+
+def _text(x: float, y: float, font: float, words_: str, anchor: str = "start") -> str:
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" font-size="{font:.1f}" text-anchor="{anchor}" '
+        f'fill="{_INK}">{escape(words_)}</text>'
+    )
+
+
+def _drawing(width: float, height: float, parts: list[str], about: str) -> str:
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="-2 -2 {width + 4:.0f} {height + 4:.0f}" '
+        f'font-family="sans-serif" style="color-scheme: light dark" role="img" '
+        f'aria-label="{escape(about)}">{"".join(parts)}</svg>'
+    )

@@ -1,0 +1,58 @@
+"""The picture of an experiment at a glance: its shards, its collective, and no markup of others."""
+
+from xml.etree import ElementTree
+
+import pytest
+
+from spmd_core.experiment import parse_experiment
+from spmd_core.program import rows
+from spmd_core.recipes import RECIPES
+from spmd_core.results import Collective
+from spmd_lab.ui.layout import glimpse
+
+LAYER = {"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}, "sharding": {"in": "x"}}
+SUM = Collective(
+    kind="all-reduce", axes=("x",), bytes=2**20, count=2, bytes_total=2**21, seconds=1e-3
+)
+
+
+def texts(svg: str) -> list[str]:
+    return [
+        each.text or "" for each in ElementTree.fromstring(svg).iter() if each.tag.endswith("text")
+    ]
+
+
+def rectangles(svg: str) -> int:
+    return sum(each.tag.endswith("rect") for each in ElementTree.fromstring(svg).iter())
+
+
+def test_a_sum_stands_between_its_partial_sums_and_the_result_with_bytes_and_time():
+    kind, size = glimpse.words(rows([SUM])[0])
+    assert (kind, size) == ("all-reduce over x", "2.0 MiB · 2 ms")
+    experiment = parse_experiment(LAYER)
+    drawn = glimpse.svg(experiment, kind, size, True)
+    assert texts(drawn) == ["x", "weights", "y", "partial sums", kind, size]
+    assert rectangles(drawn) == 8 + 8 + 1 + 3
+    gathered = glimpse.svg(experiment, "all-gather over x", size, True)
+    assert "partial sums" not in texts(gathered) and "all-gather over x" in texts(gathered)
+
+
+def test_the_result_stands_right_of_the_arrow_and_nothing_beyond_the_picture():
+    drawn = ElementTree.fromstring(
+        glimpse.svg(parse_experiment(LAYER), *glimpse.words(rows([SUM])[0]))
+    )
+    width = float(drawn.get("viewBox", "").split()[2])
+    boxes = [each for each in drawn.iter() if each.tag.endswith("rect")]
+    ends = [float(each.get("x", 0)) + float(each.get("width", 0)) for each in boxes]
+    assert max(ends) <= width - 2 and max(ends) > 0.9 * width
+
+
+@pytest.mark.parametrize("name", list(RECIPES))
+def test_every_recipe_has_a_picture(name):
+    drawn = glimpse.svg(RECIPES[name].experiment)
+    assert rectangles(drawn) > 0 and len(drawn) < 60_000
+
+
+def test_names_of_others_are_text():
+    drawn = glimpse.svg(parse_experiment(LAYER), "all-reduce over <script>", "1 B")
+    assert "<script>" not in drawn and "all-reduce over <script>" in texts(drawn)

@@ -1,10 +1,12 @@
 """Choices that a link carries: which tab, strategy, text and view of it are open; and numbers."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
+from streamlit.errors import StreamlitAPIException
 
 from spmd_lab.ui import state
 from spmd_lab.ui.markdown import option
@@ -28,15 +30,23 @@ def now(key: str) -> str:
 
 def rename_tab(old: Mapping[str, str]) -> None:
     """Open the tab that has now what the tab of a link had, by its name of before."""
-    name = st.query_params.get(TAB, "")
-    if name in old:
-        st.query_params[TAB] = st.session_state[TAB] = old[name]
+    if (name := st.query_params.get(TAB, "")) in old:
+        _open(TAB, old[name])
+
+
+def _open(key: str, value: str) -> None:
+    """Set a choice before it is drawn. Streamlit writes the address itself, and refuses to have it
+    written, once the choice was drawn in a session.
+    """
+    st.session_state[key] = value
+    with suppress(StreamlitAPIException):
+        st.query_params[key] = value
 
 
 def open_detail(names: Iterable[str]) -> None:
     """Open the table of details that a link names as a tab, which it was."""
     if (name := st.query_params.get(TAB, "")) in names:
-        st.query_params[DETAIL] = st.session_state[DETAIL] = name
+        _open(DETAIL, name)
 
 
 def opened_tab(names: Sequence[str], default: str | None = None) -> tuple[str, DeltaGenerator]:

@@ -10,7 +10,7 @@ from itertools import product
 import pytest
 
 from spmd_lab.ui import choices
-from spmd_lab.ui.compare.comparison import PROGRAMS
+from spmd_lab.ui.compare.communication import PROGRAMS
 from spmd_lab.ui.shell import PAGES
 from tests.labs import ROOT
 

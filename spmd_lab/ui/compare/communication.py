@@ -4,7 +4,8 @@ program, and when it happened on the devices.
 
 import streamlit as st
 
-from spmd_core.answers import EMPTY, Table, collectives_table
+from spmd_core.answers import EMPTY, NONE, Table, collectives_table
+from spmd_core.base import bytes_text, count_text
 from spmd_core.pictures import is_product
 from spmd_core.program import CollectiveRow, file_name
 from spmd_core.results import Result, of_rows
@@ -68,12 +69,16 @@ def _account(result: Result, name: str, row: CollectiveRow) -> None:
     at = next((at for at, each in enumerate(table.rows) if _is(table, each, row)), None)
     if at is None:
         return
-    cells = {title_: table.column(title_)[at].text for title_ in table.columns}
-    sizes = [f"{cells['Bytes']} per device"]
-    if row.count != 1 and "In total" in cells:
-        sizes.append(f"{cells['In total']} in {cells['Count']} executions")
-    sizes += [f"{cells[each]} {each.lower()}" for each in ("Time", "Exposed") if each in cells]
-    st.markdown(f"{coded(cells[_WHY])}  \n:small[{plain(', '.join(sizes))}]")
+    cells = dict(zip(table.columns, (each.text for each in table.rows[at]), strict=True))
+    sizes = [f"{row.size} per device"]
+    if row.count not in (None, 1) and row.bytes_total:
+        sizes.append(f"{bytes_text(row.bytes_total)} in {count_text(row.count)} executions")
+    sizes += [
+        f"{cells[each]} {words}"
+        for each, words in (("Time", "in all"), ("Exposed", "exposed"))
+        if cells.get(each, NONE) != NONE
+    ]
+    st.markdown(f"{coded(cells.get(_WHY, ''))}  \n:small[{plain(', '.join(sizes))}]")
     own = file_name(result.row(name).experiment.workload, result.row(name).strategy)
     file, _, number = (row.first.source or "").rpartition(":")
     if file == own and number.isdigit():

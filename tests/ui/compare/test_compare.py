@@ -260,7 +260,9 @@ def test_what_a_session_keeps_of_a_result_is_its_id(data_folder):
     store(data_folder, stored)
     screen = opened("compare", run=stored.run)
     assert errors(screen) == ""
-    assert any("line 7" in button.label for button in screen.button)
+    screen.query_params["tab"] = "Communication"  # as links of before had it
+    screen.run()
+    assert any("Line 7" in button.label for button in screen.button)
     table = weakref.ref(view.view(stored.run).times_table)
     view.forget()
     gc.collect()

@@ -11,8 +11,15 @@ from spmd_core.results import Collective
 from spmd_lab.ui.layout import glimpse
 
 LAYER = {"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}, "sharding": {"in": "x"}}
+LAYER |= {"dims": {"batch": 32, "in": 64, "out": 16}}
 SUM = Collective(
-    kind="all-reduce", axes=("x",), bytes=2**20, count=2, bytes_total=2**21, seconds=1e-3
+    kind="all-reduce",
+    axes=("x",),
+    bytes=2**20,
+    count=2,
+    bytes_total=2**21,
+    seconds=1e-3,
+    seconds_total=2e-3,
 )
 
 

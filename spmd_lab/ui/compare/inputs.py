@@ -3,6 +3,7 @@
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import (
@@ -60,11 +61,24 @@ def compare_fields() -> Form:
         changed.change_dims(what, options)
         st.rerun()
     table = st.container()
+    otherwise = st.empty()  # beside the dims, once the arrays below are known
+    fields = _program(what, {**draft, "workload": name}, table)
+    fields = draft | {"options": _changed(what, options)} | fields
+    fields |= _folded(what, fields, options)
+    dims_of = {array.name: array.present(fields["dims"]) for array in what.arrays}
+    if words := own_specs_words(dims_of, fields["sharding"], fields["overrides"]):
+        otherwise.caption(f":material/edit: {plain(f'With a spec of its own, {words}.')}")
+    return fields
+
+
+def _program(what: Workload, draft: Form, table: DeltaGenerator) -> Form:
+    """The sharding at `table`, then folds of the sizes, the mesh, the target and the strategies."""
+    table = st.container()
     sizes = st.expander(_sizes_words(draft["dims"]))
     with st.expander(f"Mesh: {plain(_mesh_words(draft['mesh']))}"):
         on_mesh = st.container()
     with st.expander(f"Target: {plain(draft['target'])}, {plain(draft['dtype'])}"):
-        fields: Form = {"workload": name, "target": inputs.target_input(_SCREEN)}
+        fields: Form = {"workload": draft["workload"], "target": inputs.target_input(_SCREEN)}
         fields["dtype"] = inputs.dtype_input(_SCREEN, what)
     with on_mesh:
         mesh = fields["mesh"] = (
@@ -73,15 +87,9 @@ def compare_fields() -> Form:
             else plan_inputs.mesh_fields(_SCREEN, draft | fields)
         )
     fields |= inputs.dims_input(_SCREEN, what, mesh, (table, sizes))
-    otherwise = table.empty()  # beside the dims, once the arrays below are known
     offered, chosen = _offered(what, fields["target"]), draft["strategies"]
     with st.expander(f"Strategies: {len(chosen)} of {len({*offered, *chosen})}"):
         fields["strategies"] = inputs.strategies_input(_SCREEN, "strategies", offered, chosen)
-    fields = draft | {"options": _changed(what, options)} | fields
-    fields |= _folded(what, fields, options)
-    dims_of = {array.name: array.present(fields["dims"]) for array in what.arrays}
-    if words := own_specs_words(dims_of, fields["sharding"], fields["overrides"]):
-        otherwise.caption(f":material/edit: {plain(f'With a spec of its own, {words}.')}")
     return fields
 
 

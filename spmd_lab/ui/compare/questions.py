@@ -1,7 +1,5 @@
 """The questions under the card of a finished run, each a tab that is made when it is opened."""
 
-from collections.abc import Callable
-
 import streamlit as st
 
 from spmd_core.words import traced
@@ -28,20 +26,24 @@ def draw(view: View) -> None:
     """Tabs of questions, of which only the open one is made; one without an answer is left out."""
     choices.open_detail(details.TABLES)
     choices.rename_tab(_SUCCESSORS)
-    result = view.result
-    is_program = result.experiment.what.is_small_program
-    communicates = bool(view.collectives.rows)
-    has_answer = {
-        FASTEST: bool(view.times) or any(each.series for each in result.strategies.values()),
-        WHY: communicates or trace.offered(view),
-        FIX: bool(remedies.offered(result)),
-        SIZES: bool(sizes.experiments_of(view)),
-    }
-    names = [name for name in _DRAW if has_answer.get(name, True)]
-    first = DETAILS if is_program else WHY if traced(result) else names[0]
+    names = _names(view)
+    first = WHY if traced(view.result) else names[0]
+    if view.result.experiment.what.is_small_program:
+        first = DETAILS
     name, tab = choices.opened_tab(names, first)
     with tab:
         _DRAW[name](view)
+
+
+def _names(view: View) -> list[str]:
+    result = view.result
+    has_answer = {
+        FASTEST: bool(view.times) or any(each.series for each in result.strategies.values()),
+        WHY: bool(view.collectives.rows) or trace.offered(view),
+        FIX: bool(remedies.offered(result)),
+        SIZES: bool(sizes.experiments_of(view)),
+    }
+    return [name for name in _DRAW if has_answer.get(name, True)]
 
 
 def _fastest(view: View) -> None:
@@ -60,7 +62,7 @@ def _program(view: View) -> None:
     viewer.show(view.result.run, tuple(view.result.strategies), communication.PROGRAMS)
 
 
-_DRAW: dict[str, Callable[[View], None]] = {
+_DRAW = {
     FASTEST: _fastest,
     WHY: communication.draw,
     FIX: _fix,

@@ -26,7 +26,7 @@ def figure(result: Result) -> None:
     where none is known to be the best.
     """
     answer = result.comparison
-    best = answer.fastest if answer else result.order[0] if result.order else ""
+    best = answer.fastest if answer else next(iter(result.order), "")
     seconds = result.medians_s.get(best) or result.only_predicted_s.get(best)
     is_open = answer is not None and unsettled_words(answer) is not None
     if seconds is not None and not is_open:

@@ -1,10 +1,11 @@
 """An experiment at a glance: who holds what, and the collective between product and result, small."""
 
 from base64 import b64encode
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
 from html import escape
 from math import inf
+from typing import Any, cast
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from spmd_core.base import bytes_text, seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.program import CollectiveRow
 from spmd_core.words import listed, mesh_words
+from spmd_lab.ui.lab import kept
 from spmd_lab.ui.layout.colors import colors
 from spmd_lab.ui.layout.together import HEAD, Box, blocks_of, boxes_of, drawn, wide_of
 
@@ -26,7 +28,6 @@ _AIR = 1.6  # letters' heights around the words of a collective
 _INK, _LINE = "light-dark(#1c2430,#e4e9f0)", "light-dark(#ffffff,#12161c)"
 
 
-@lru_cache(maxsize=512)
 def svg(experiment: Experiment, kind: str = "", size: str = "", has_names: bool = False) -> str:
     """Returns the picture as SVG: operands, partial sums where a collective adds them, the
     collective with its size, and the result; of what has no arrays to draw, its mesh.
@@ -37,6 +38,11 @@ def svg(experiment: Experiment, kind: str = "", size: str = "", has_names: bool 
       size: its bytes and seconds in words.
       has_names: names the arrays, for a picture that is large enough.
     """
+    return _drawn(experiment, kind, size, has_names) or ""
+
+
+@kept(512)
+def _drawn(experiment: Experiment, kind: str, size: str, has_names: bool) -> str:
     one = experiment.members[0].experiment
     arrays = [] if one.what.is_small_program else drawn(one)
     if not arrays:
@@ -111,7 +117,7 @@ def _box(experiment: Experiment, box: Box, wide: float, tall: float, left: float
             block["color"],
             f"{block['array']}, devices {block['devices']}: {block['holds']}",
         )
-        for block in blocks_of(experiment, box, tall)
+        for block in cast(list[Mapping[str, Any]], blocks_of(experiment, box, tall))
     )
 
 

@@ -119,7 +119,7 @@ RECIPES = (
             "overrides": {"weights": ["x", None]},
             "strategies": ["single", "auto"],
         },
-        "Communication: one all-gather over x, of the weights, and the line that caused it.",
+        "Why: one all-gather over x, of the weights, and the line that caused it.",
         "Rows and weights are sharded over the same axis. A device's rows need all of the "
         "weights, so the compiler gathers them: that is FSDP, where it is meant to be. Where it "
         "is not, some operand has a sharding that its matmul cannot use: shard it otherwise, or "

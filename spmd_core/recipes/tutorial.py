@@ -214,8 +214,8 @@ RECIPES = (
         "Elementwise keeps the sharding",
         AUTO,
         _on_4x8("elementwise", strategies=["single", "auto"]),
-        "y = 2 sin(x) + 1 for 0 … 31. In the tab Layouts, Automatic: y is sharded as x is. Under "
-        "Communication: none.",
+        "y = 2 sin(x) + 1 for 0 … 31. Under Details, Layouts, Automatic: y is sharded as x is. Under "
+        "Why: none.",
         "2 sin(x) + 1 needs nothing of an element's neighbors. The compiler sees how x is sharded "
         "and gives the result the same sharding: "
         "each device works on its own shard.",
@@ -226,8 +226,8 @@ RECIPES = (
         "A sum over rows communicates",
         AUTO,
         _on_4x8("contraction", strategies=["single", "auto"]),
-        "The values 48, 52 … 76. Under Communication: Automatic contains one all-reduce over x. "
-        "In the tab Layouts: y "
+        "The values 48, 52 … 76. Under Why: Automatic contains one all-reduce over x. "
+        "Under Details, Layouts: y "
         "is sharded over mesh axis y alone.",
         "Summing over the rows needs all of them, and they are sharded over x: each device sums "
         "its own rows, and an all-reduce over x adds the "
@@ -271,7 +271,7 @@ RECIPES = (
         "A constrained result",
         CONSTRAINED,
         _on_4x8("contraction", overrides={"y": ["x"]}, strategies=["auto", "constrained"]),
-        "The same values 48 … 76, but sharded over x. Under Communication: a collective-permute "
+        "The same values 48 … 76, but sharded over x. Under Why: a collective-permute "
         "and an all-gather beside the all-reduce.",
         "Left alone, the sum is sharded over y. Asking for P('x') instead (out_shardings in "
         "Automatic, with_sharding_constraint in Constrained) "
@@ -285,7 +285,7 @@ RECIPES = (
         "Elementwise by hand",
         MANUAL,
         _on_32("elementwise", strategies=["auto", "shard_map"]),
-        "32 values on 8 devices, 4 on each (tab Layouts), and no communication under either "
+        "32 values on 8 devices, 4 on each (Details, Layouts), and no communication under either "
         "strategy.",
         "shard_map runs the function once per shard, on the shard alone. For an elementwise "
         "function that is all there is to do, "
@@ -341,8 +341,7 @@ RECIPES = (
         "A full sum under three strategies",
         MANUAL,
         _on_32("contraction", strategies=["single", "auto", "shard_map"]),
-        "496 each time. Under Communication: one all-reduce over x in Automatic, and one in "
-        "shard_map.",
+        "496 each time. Under Why: one all-reduce over x in Automatic, and one in shard_map.",
         "The psum written by hand and the one that the compiler inserts are the same collective. "
         "What differs is who decided on it.",
         expected=Expected(

@@ -67,7 +67,7 @@ def _drawn(experiment: Experiment, kind: str, size: str, has_names: bool) -> str
             start = at + results[0].width * wide
         parts += _arrow(start, at + shift, tall, font, kind, size)
     across = (boxes[-1].left + boxes[-1].width) * wide + shift
-    return _drawing(across, tall + (1.8 * font if has_names else 0), parts, alt(one, kind, size))
+    return _drawing(across, tall + (1.8 * font if has_names else 0), parts)
 
 
 def _close(boxes: list[Box]) -> list[Box]:
@@ -115,7 +115,6 @@ def _box(experiment: Experiment, box: Box, wide: float, tall: float, left: float
             (block["x2"] - block["x"]) * wide,
             block["y2"] - block["y"],
             block["color"],
-            f"{block['array']}, devices {block['devices']}: {block['holds']}",
         )
         for block in cast(list[Mapping[str, Any]], blocks_of(experiment, box, tall))
     )
@@ -132,7 +131,6 @@ def _partial(result: Box, left: float, wide: float, tall: float) -> list[str]:
             width - step * (_STACK - 1),
             result.height - step * (_STACK - 1),
             shades[back],
-            "a partial sum on every device",
         )
         for back in range(_STACK - 1, -1, -1)
     ]
@@ -158,29 +156,26 @@ def _mesh(experiment: Experiment) -> str:
     count = down * across
     shades, side = colors(np.arange(count), count), 240.0 / max(across, 3 * down)
     cells = [
-        _rect(at % across * side, at // across * side, side, side, shades[at], f"device {at}")
+        _rect(at % across * side, at // across * side, side, side, shades[at])
         for at in range(count)
     ]
-    return _drawing(240.0, max(80.0, side * down), cells, alt(experiment))
+    return _drawing(240.0, max(80.0, side * down), cells)
 
 
-def _rect(x: float, y: float, width: float, height: float, color: str, about: str) -> str:
-    return (
-        f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="3" '
-        f'fill="{color}" stroke="{_LINE}" stroke-width="1.5"><title>{escape(about)}</title></rect>'
-    )
+def _rect(x: float, y: float, width: float, height: float, color: str) -> str:
+    return f'<path d="M{x:.0f} {y:.0f}h{width:.0f}v{height:.0f}h-{width:.0f}z" fill="{color}"/>'
 
 
 def _text(x: float, y: float, font: float, words_: str, anchor: str = "start") -> str:
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" font-size="{font:.1f}" text-anchor="{anchor}" '
-        f'fill="{_INK}">{escape(words_)}</text>'
+        f'stroke="none" fill="{_INK}">{escape(words_)}</text>'
     )
 
 
-def _drawing(width: float, height: float, parts: list[str], about: str) -> str:
+def _drawing(width: float, height: float, parts: list[str]) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="-2 -2 {width + 4:.0f} {height + 4:.0f}" '
-        f'font-family="sans-serif" style="color-scheme: light dark" role="img" '
-        f'aria-label="{escape(about)}">{"".join(parts)}</svg>'
+        f'font-family="sans-serif" stroke="{_LINE}" stroke-width="2" '
+        f'style="color-scheme: light dark">{"".join(parts)}</svg>'
     )

@@ -4,10 +4,11 @@ import streamlit as st
 
 from spmd_core.experiment import PROGRAM_FILE, workload_names
 from spmd_core.results import STATES
-from spmd_core.words import ONLY_SEARCHED, state_words, workload_title
+from spmd_core.words import ONLY_SEARCHED, read_search, state_words, workload_title
 from spmd_lab.ui import links, live, shell
 from spmd_lab.ui.compare import beside
 from spmd_lab.ui.history import listing as history, opening, searches, side_by_side
+from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import archives, tour
 
 share = shell.open_page("history")
@@ -20,7 +21,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
         "Search",
         key="search",
         bind="query-params",
-        placeholder="x=8, bfloat16, a date, tag:v5p, note:ring …",
+        placeholder="all-reduce, v5e, yesterday, x=8, tag:ring …",
         icon=":material/search:",
     )
     workload = st.selectbox(
@@ -41,6 +42,8 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
         placeholder="any",
         format_func=state_words,
     )
+if understood := read_search(text or "", st.context.timezone).words:
+    st.caption(plain(understood))
 runs, of_searches = history.listed(workload, state, text or None)
 
 history.upkeep()

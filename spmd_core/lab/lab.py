@@ -14,6 +14,7 @@ from pathlib import Path
 from spmd_core.base import (
     Settings,
     StorageError,
+    UnreadableRun,
     default_data_folder,
     read_settings,
     refuse,
@@ -89,6 +90,7 @@ class Lab:
         self._own_requests: set[int] = set()
         self._stuck: dict[str, float] = {}
         self._results: dict[str, Result] = {}
+        self._known_kinds: dict[str, frozenset[str]] = {}  # of runs that were searched through
         self._hardware: tuple[float, Hardware] | None = None
         self._supervisor = self._new_supervisor()
 
@@ -195,6 +197,18 @@ class Lab:
     def facts(self, run: str) -> Result | None:
         """The result of a run as it is stored, for those who read many and show none."""
         return self._unsaved.result(run) or self._store.result(run)
+
+    def _kinds(self, run: str) -> frozenset[str]:
+        """The kinds of collectives that the programs of a run have; none of what cannot be read."""
+        if run not in self._known_kinds:
+            facts = None
+            with contextlib.suppress(UnreadableRun):
+                facts = self.facts(run)
+            if facts is None:
+                return frozenset()
+            every = (each.collectives or () for each in facts.strategies.values())
+            self._known_kinds[run] = frozenset(one.kind for each in every for one in each)
+        return self._known_kinds[run]
 
     def latest(self, experiment: Experiment) -> str | None:
         """The newest run of an equal experiment with a complete result; None where there is none."""
@@ -315,7 +329,7 @@ class Lab:
             states=states,
             experiment=None if experiment is None else experiment.id,
             runs=runs,
-            where=matches(text, zone) if text else None,
+            where=matches(text, zone, self._kinds) if text else None,
             limit=limit,
             searched=searched,
             source="examples" if text and asks_for_examples(text) else source,

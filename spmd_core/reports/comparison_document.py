@@ -40,9 +40,9 @@ from spmd_core.words import (
     collective_words,
     environment_words,
     experiment_words,
+    factor_words,
     labels_words,
     outcome_words,
-    ratio_interval_words,
     row_title,
 )
 
@@ -163,12 +163,14 @@ def _run_row(each: Subject, answers: Mapping[str, Between], baseline: Subject) -
 
 
 def against_words(pair: Between | None) -> str:
-    """The ratio of a pair with its verdict, or why there is none."""
+    """The factor between the times of a pair with its verdict, as its sentence has it; or why there
+    is none.
+    """
     if pair is None or pair.verdict is None or not pair.ratio or not pair.interval:
         return (pair and pair.why_none) or NONE
     judged = {"faster": "faster" if pair.ratio < 1 else "slower"}.get(pair.verdict, pair.verdict)
     apart = f" ({'; '.join(pair.apart)})" if pair.apart else ""
-    return f"{ratio_interval_words(pair.ratio, pair.interval)}, {judged}{apart}"
+    return f"{factor_words(pair.ratio, pair.interval)}, {judged}{apart}"
 
 
 def made_words(result: Result) -> str:

@@ -75,7 +75,7 @@ from spmd_core.words.experiments import (
 )
 from spmd_core.words.facts import DISPATCH_BOUND, fact_words, in_sentences, wrong_words
 from spmd_core.words.gap import gap_sentence, gap_table
-from spmd_core.words.history.between import basis_words, between_words, ratio_interval_words
+from spmd_core.words.history.between import basis_words, between_words, factor_words
 from spmd_core.words.history.cells import (
     answer_words,
     asks_for_examples,
@@ -83,7 +83,6 @@ from spmd_core.words.history.cells import (
     foreign_search_words,
     imported_words,
     labels_words,
-    matches,
     operand_bytes,
     origin_mark,
     origin_words,
@@ -92,6 +91,7 @@ from spmd_core.words.history.cells import (
     when_words,
 )
 from spmd_core.words.history.differences import difference_rows
+from spmd_core.words.history.understood import matches, read_search
 from spmd_core.words.layouts import (
     compact,
     coordinate_texts,
@@ -196,7 +196,13 @@ from spmd_core.words.search.answer import (
     goal_words,
 )
 from spmd_core.words.search.candidates import why_not
-from spmd_core.words.strategies import compared, evidence_words, timed_in, unsettled_words
+from spmd_core.words.strategies import (
+    compared,
+    evidence_words,
+    short_verdict,
+    timed_in,
+    unsettled_words,
+)
 from spmd_core.words.studies import explained, whose
 from spmd_core.words.sweep.curves import (
     SIZE_COLUMNS,
@@ -313,6 +319,7 @@ __all__ = [
     "experiment_words",
     "explained",
     "fact_words",
+    "factor_words",
     "failures",
     "fastest_words",
     "findings_lines",
@@ -390,9 +397,9 @@ __all__ = [
     "ranked_rows",
     "rate_interval_words",
     "rate_words",
-    "ratio_interval_words",
     "read_price",
     "read_prices_by_kind",
+    "read_search",
     "removal_parts",
     "removal_words",
     "roofline_words",
@@ -417,6 +424,7 @@ __all__ = [
     "sharing_text",
     "short_group_texts",
     "short_name",
+    "short_verdict",
     "size_headline",
     "size_rows",
     "sizes_offer",

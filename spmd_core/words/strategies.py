@@ -377,6 +377,16 @@ def against_words(ratio: Ratio) -> str:
     return f"{ratio_words(ratio)}, {ratio.verdict}{why}"
 
 
+def short_verdict(answer: Comparison) -> str:
+    """Returns a comparison in a few words: `Cannot tell`, `the same`, `shard_map, 2.50×`."""
+    if unsettled_words(answer) is not None:
+        return "Cannot tell"
+    nearest = min(answer.ratios, key=lambda each: each.ratio)
+    if not nearest.differs:
+        return "the same"
+    return f"{title(answer.fastest)}, {factor_text(nearest.ratio)}×"
+
+
 def unsettled_words(answer: Comparison) -> str | None:
     """Returns why the first row is not known to be the fastest, "" where that is not known either;
     None where no verdict is open.

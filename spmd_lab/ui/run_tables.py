@@ -14,19 +14,27 @@ from spmd_core.words import (
     operand_bytes,
     outcome_words,
     shape_words,
+    when_words,
 )
 
 # of a run in the history
 WHEN, TIME, LABELS, OPERANDS_KIB = "When", "Time", "Name and tags", "Operands, KiB"
+DAY, PICTURE, VERDICT = "Day", "Shards", "Verdict"
 FASTEST = "Time of"  # whose it is: of a study the best variant's, which a baseline may be below
 # which experiment a row is of, before what can be looked up once it is ticked
-_FIRST = (WHEN, TIME, LABELS, "Workload", "Outcome", "Target", "Mesh", "Dims", FASTEST)
+_FIRST = (
+    *(DAY, WHEN, PICTURE, "Workload", TIME, VERDICT, LABELS, "Target", "Mesh", "Outcome", "Dims"),
+    FASTEST,
+)
 NAMES = "ABCDEFGH"  # of runs that stand side by side
 
 
-def runs_table(runs: Sequence[RunSummary]) -> pd.DataFrame:
+def runs_table(
+    runs: Sequence[RunSummary], zone: str | None = None, **added: Sequence[str | None]
+) -> pd.DataFrame:
     """Stored runs, newest first: what tells them apart comes first, and moments, seconds and KiB
-    are values, so that they sort as such.
+    are values, so that they sort as such. A day, in the time zone `zone`, is named at its first run;
+    `added` has further columns.
     """
     answers = [run.answer or (None, None, None) for run in runs]
     shapes = [shape_words(run.experiment) for run in runs]
@@ -34,8 +42,10 @@ def runs_table(runs: Sequence[RunSummary]) -> pd.DataFrame:
     labels = list(dict.fromkeys(label for shape in shapes for label in shape))
     table = pd.DataFrame(
         {
+            DAY: _days(runs, zone),
             WHEN: pd.to_datetime([run.submitted_at for run in runs], unit="s", utc=True),
             TIME: pd.Series([time for _, time, _ in answers], dtype="float64"),
+            **added,
             **_added(runs),
             FASTEST: [fastest_words(run) or NONE for run in runs],
             "Outcome": [outcome_words(run) for run in runs],
@@ -48,6 +58,12 @@ def runs_table(runs: Sequence[RunSummary]) -> pd.DataFrame:
     )
     first = [label for label in _FIRST if label in table]
     return table.reindex(columns=[*first, *table.columns.difference(first, sort=False)])
+
+
+def _days(runs: Sequence[RunSummary], zone: str | None) -> list[str]:
+    """The day of each run where it differs from that of the run above."""
+    days = [when_words(run.submitted_at, zone)[:10] for run in runs]
+    return [day if at == 0 or day != days[at - 1] else "" for at, day in enumerate(days)]
 
 
 def _added(runs: Sequence[RunSummary]) -> dict[str, list[str]]:

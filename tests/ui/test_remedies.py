@@ -35,7 +35,7 @@ def test_a_press_has_them_tried_in_the_background(data_folder, monkeypatch):
         ),
     )
     store(data_folder, found)
-    screen = opened("compare", run=found.run)
+    screen = opened("compare", run=found.run, tab="Fix it")
     next(button for button in screen.button if button.label == "Try changes").click().run()
     until(lambda: (known := running.known(Lab.open(), found.run)) and known[0] == "done", 120)
     assert any("no all\\-reduce over `x`" in label for label in links(screen.run()))
@@ -49,7 +49,7 @@ def test_answers_are_there_when_the_run_is_opened_again(data_folder):
         }
     )
     store(data_folder, found)
-    screen = opened("compare", run=found.run)
+    screen = opened("compare", run=found.run, tab="Fix it")
     assert "Try changes" in [button.label for button in screen.button]
 
     remedy = Remedy(

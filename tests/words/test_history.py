@@ -6,7 +6,7 @@ import pytest
 
 from spmd_core.experiment import parse_experiment
 from spmd_core.results import RunSummary
-from spmd_core.words import matches, operand_bytes, shape_words, when_words
+from spmd_core.words import matches, operand_bytes, read_search, shape_words, when_words
 
 ROWS = parse_experiment(
     {
@@ -94,6 +94,17 @@ def test_a_row_of_a_model_tells_what_was_predicted_of_it():
 def test_a_zone_that_is_not_known_is_that_of_the_machine():
     assert when_words(NOON, "Mars/Olympus") == when_words(NOON)
     assert when_words(NOON, "Asia/Tokyo") == "2026-01-02 21:00"
+
+
+def test_a_search_is_understood_and_reports_what_it_understood():
+    runs = {"rows": run(ROWS), "matmul": run(MATMUL), "study": run(STUDY)}
+    fitting = matches("All-Reduce cpu:16", "Europe/Berlin", lambda _: {"all-reduce"})
+    assert [name for name, each in runs.items() if fitting(each)] == ["matmul"]
+    assert not matches("all-gather", None, lambda _: {"all-reduce"})(runs["rows"])
+    wanted = read_search("yesterday all-reduce v5e tag:ring", "Europe/Berlin", NOON + 86_400)
+    assert wanted.days == ("2026-01-02",) and wanted.kinds == ("all-reduce",)
+    assert wanted.words == ("Runs with all-reduce, on 2026-01-02, tag ring, with the text “v5e”.")
+    assert read_search("x=8 all-reduced").words == ""
 
 
 def test_a_run_without_an_answer_is_still_found():

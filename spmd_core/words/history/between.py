@@ -33,11 +33,7 @@ def between_words(
     mine, theirs = names[pair.run], names[pair.baseline]
     if pair.verdict is None or pair.ratio is None or pair.interval is None:
         return f"{mine} is not compared with {theirs}: {pair.why_none}."
-    low, high = pair.interval
-    of_faster = (
-        (1 / pair.ratio, (1 / high, 1 / low)) if pair.ratio < 1 else (pair.ratio, (low, high))
-    )
-    ratio = ratio_interval_words(*of_faster)
+    ratio = factor_words(pair.ratio, pair.interval)
     of = {
         run: f" ({row})" for run, row in (rows or {}).items() if len({*(rows or {}).values()}) > 1
     }
@@ -60,6 +56,16 @@ def _verdict(pair: Between, mine: str, theirs: str) -> str:
         return f"Cannot tell whether {mine} or {theirs} is faster{per}{few}"
     verb = "faster" if pair.faster == pair.run else "slower"
     return f"{mine} is {verb}{per} than {theirs}"
+
+
+def factor_words(ratio: float, interval: tuple[float, float]) -> str:
+    """The factor between two times, never below 1, whichever of them is the shorter."""
+    low, high = interval
+    return (
+        ratio_interval_words(1 / ratio, (1 / high, 1 / low))
+        if ratio < 1
+        else ratio_interval_words(ratio, interval)
+    )
 
 
 def ratio_interval_words(ratio: float, interval: tuple[float, float]) -> str:

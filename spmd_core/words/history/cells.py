@@ -69,17 +69,7 @@ def fastest_words(run: RunSummary) -> str:
     return title(run.answer[0])
 
 
-def matches(text: str, zone: str | None = None) -> Callable[[RunSummary], bool]:
-    """Whether a run fits the terms of `text`, such as `tag:v5p`, and its row has the rest: as one
-    phrase, case and spacing aside. `zone`: the time zone in which the row shows its moment; None:
-    this machine's.
-    """
-    wanted, phrase = terms(text)
-    rest = _plain(phrase)
-    return lambda run: fits(run, wanted) and (not rest or rest in _row_text(run, zone))
-
-
-def _row_text(run: RunSummary, zone: str | None) -> str:
+def row_text(run: RunSummary, zone: str | None) -> str:
     """What a row shows, in small letters; made once for each run as it is."""
     moments = (run.submitted_at, run.finished_at)
     is_foreign = run.origin is not None
@@ -87,7 +77,7 @@ def _row_text(run: RunSummary, zone: str | None) -> str:
     if key not in _row_texts:
         if len(_row_texts) >= _ROWS_KEPT:
             _row_texts.clear()
-        _row_texts[key] = _plain(_made_row_text(run, zone))
+        _row_texts[key] = plain_text(_made_row_text(run, zone))
     return _row_texts[key]
 
 
@@ -127,7 +117,8 @@ def when_words(moment: float, zone: str | None = None) -> str:
     return datetime.fromtimestamp(moment, UTC).astimezone(place).strftime("%Y-%m-%d %H:%M")
 
 
-def _plain(text: str) -> str:
+def plain_text(text: str) -> str:
+    """Returns a text in small letters, with one space between words."""
     return " ".join(text.lower().split())
 
 

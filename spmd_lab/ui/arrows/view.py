@@ -17,6 +17,7 @@ from spmd_lab.ui.lab import kept, lab
 from spmd_lab.ui.markdown import coded, plain
 from spmd_lab.ui.tables import sheet
 
+_LIST = "arrows:list"
 _FEW = 6  # collectives that are buttons to press; more are a list
 MOST_ROWS, MOST_LINKS = 24, 200
 _NAMED = 64  # devices: of more, a result does not name the groups, and the program's text does
@@ -71,10 +72,10 @@ def _choose(
         groups = groups_in_mesh(row.first, mesh, text)
         labels[str(number)] = words.row_label(row, mesh, groups)
     options = list(labels) if len(listed) > 1 else ["1"]
-    if st.session_state.get(choices.ARROWS) not in options:
-        # by number: labels are of this result alone
+    key = choices.ARROWS if len(options) <= _FEW else _LIST
+    if st.session_state.get(key) not in options:  # by number: labels are of this result alone
         wanted = st.query_params.get(choices.ARROWS, "")
-        st.session_state[choices.ARROWS] = wanted if wanted in options else options[0]
+        st.session_state[key] = wanted if wanted in options else options[0]
     left, right = st.columns([4, 1], vertical_alignment="bottom")
     with left:
         chosen = _one_of(options, labels) or options[0]
@@ -96,8 +97,9 @@ def _one_of(options: Sequence[str], labels: Mapping[str, str]) -> str | None:
             "Collective",
             options,
             format_func=labels.__getitem__,
-            key=choices.ARROWS,
+            key=_LIST,
             on_change=_keep,
+            args=(_LIST,),
             label_visibility="collapsed",
         )
     return st.pills(
@@ -107,13 +109,14 @@ def _one_of(options: Sequence[str], labels: Mapping[str, str]) -> str | None:
         format_func=lambda each: plain(labels[each]),
         key=choices.ARROWS,
         on_change=_keep,
+        args=(choices.ARROWS,),
         label_visibility="collapsed",
     )
 
 
-def _keep() -> None:
+def _keep(key: str) -> None:
     """Write to the address bar which collectives are drawn."""
-    chosen = st.session_state.get(choices.ARROWS)
+    chosen = st.session_state.get(key)
     if chosen in (None, "all"):
         st.query_params.pop(choices.ARROWS, None)
     else:

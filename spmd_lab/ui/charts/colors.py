@@ -2,6 +2,8 @@
 have them from here; and the colors of rows.
 """
 
+from collections.abc import Mapping
+
 from spmd_core.experiment import STRATEGIES, Experiment
 from spmd_core.words import title
 
@@ -40,6 +42,16 @@ def order(experiment: Experiment) -> list[str]:
         return [title(row.key) for row in experiment.rows]
     others = [name for name in STRATEGIES if name not in _STRATEGIES]
     return [title(name) for name in (*_STRATEGIES, *others)]
+
+
+def domain(experiment: Experiment, labels: Mapping[str, str]) -> list[str]:
+    """Returns the domain of a color scale in which each label has the color of its row's title."""
+    names = order(experiment)
+    for label, name in labels.items():
+        if label not in names and name in names:
+            gap = (names.index(name) - len(names)) % COUNT
+            names += [*(f"{len(names) + at}" for at in range(gap)), label]
+    return names
 
 
 def css(experiment: Experiment, name: str) -> str:

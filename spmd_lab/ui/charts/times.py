@@ -69,7 +69,12 @@ def times_chart(result: Result) -> Spec | None:
     x = quantity("x", title=f"time per call ({name})" + (", logarithmic" if log else ""), **axis)
     order = [row.label for row in rows]
     y = {"field": "row", "type": "nominal", "sort": order, "title": None, "axis": LABELS}
-    shared = {"y": y, "color": category("title", colors.order(result.experiment))}
+    shared = {
+        "y": y,
+        "color": category(
+            "row", colors.domain(result.experiment, {row.label: row.title for row in rows})
+        ),
+    }
     of_median = {**shared, "tooltip": _MEDIAN_HOVER}
     of_sample = {**shared, "x": x, "tooltip": _SAMPLE_HOVER}
     medians = [_median_row(row, size) for row in rows]
@@ -152,7 +157,6 @@ def _median_row(row: _Row, size: float) -> Row:
     low, high = row.interval
     return {
         "row": row.label,
-        "title": row.title,
         "x": row.median / size,
         "low": low / size,
         "high": high / size,
@@ -166,7 +170,6 @@ def _sample_rows(rows: list[_Row], size: float, low: float, high: float) -> list
     return [
         {
             "row": row.label,
-            "title": row.title,
             "x": sample / size,
             "round": at + 1,
             "time": seconds_text(sample),

@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 
 import pandas as pd
 import streamlit as st
 from streamlit.elements.lib.column_types import ColumnConfig
 
-from spmd_core.base import bytes_text, seconds_text, shorten
+from spmd_core.base import UnreadableRun, bytes_text, seconds_text, shorten
 from spmd_core.results import RunSummary
 from spmd_core.words import (
     ONLY_EXAMPLES,
@@ -16,11 +17,13 @@ from spmd_core.words import (
     experiment_words,
     outcome_words,
     searched_words,
+    short_verdict,
     ticked_words,
 )
 from spmd_lab.ui import cards, exports, run_tables, shell, state, tables
 from spmd_lab.ui.compare import view
-from spmd_lab.ui.lab import as_viewer, lab, room
+from spmd_lab.ui.lab import as_viewer, kept, lab, room
+from spmd_lab.ui.layout import glimpse
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import archives, collections, labels, outcome, tour
 from spmd_lab.ui.tables import formatted
@@ -28,12 +31,13 @@ from spmd_lab.ui.tables import formatted
 _MOST_UNREAD, _OLDEST = 20, 20  # that are named; that are offered at once
 _MOST_CARDS = 30
 _ROWS, _TALL = 12, 470  # more rows scroll within so many pixels: what a tick opens is in sight
+_MOST_PICTURES = 60  # of a table: more would be more to send than the rows
 _RUNS = "runs"  # of the query string: the ticked runs, so that a link shows the same side by side
 _MOST_HIDDEN = 20  # of the ticked runs that a filter hides
 _ALT = (
-    "Stored runs, pinned ones first, then newest first: when, time, name and tags where there are "
-    "some, workload, whether it was measured or predicted, target, mesh, dims, which strategy the "
-    "time is of, dtype, sharding, bytes of the operands, run id"
+    "Stored runs, pinned ones first, then newest first: day and hour, shards, workload, time, "
+    "verdict, name and tags where there are some, target, mesh, whether it was measured or "
+    "predicted, dims, which strategy the time is of, dtype, sharding, bytes of the operands, run id"
 )
 
 
@@ -93,7 +97,7 @@ def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
     # rows are picked by number: a table with other rows must not inherit the numbers
     key = f"runs:{hash(tuple(run.run for run in runs))}:{state.aside('history', 'opened')}"
     with st.container(key="run-table"):
-        table = run_tables.runs_table(runs)
+        table = _table(runs)
         event = st.dataframe(
             formatted(table, {run_tables.TIME: seconds_text}),
             key=key,
@@ -115,6 +119,27 @@ def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
     if ticked != linked:  # an archive may bring what is missing: the link keeps it
         _name([*ticked, *(name for name in named if name not in known)])
     return picked
+
+
+def _table(runs: Sequence[RunSummary]) -> pd.DataFrame:
+    """The table with the shards of the first rows, and how the rows of each run compare."""
+    pictures = [glimpse.address(run.experiment) for run in runs[:_MOST_PICTURES]]
+    added = {
+        run_tables.PICTURE: [*pictures, *[""] * (len(runs) - len(pictures))],
+        run_tables.VERDICT: [_verdict(run.run) or tables.NONE for run in runs],
+    }
+    return run_tables.runs_table(runs, st.context.timezone, **added)
+
+
+@kept(1_000)
+def _verdict(run: str) -> str | None:
+    """Returns how the rows of a stored run compare, in a few words; None where nothing does."""
+    facts = None
+    with suppress(UnreadableRun):
+        facts = lab().facts(run)
+    if facts is None or facts.comparison is None or not facts.comparison.ratios:
+        return None
+    return short_verdict(facts.comparison)
 
 
 def _name(runs: Sequence[str]) -> None:
@@ -165,8 +190,9 @@ def _columns(table: pd.DataFrame) -> dict[str, ColumnConfig]:
     """
     zone = st.context.timezone
     return {
-        run_tables.WHEN: st.column_config.DatetimeColumn(
-            format="YYYY-MM-DD HH:mm", timezone=zone, width=122
+        run_tables.WHEN: st.column_config.DatetimeColumn(format="HH:mm", timezone=zone, width=64),
+        run_tables.PICTURE: st.column_config.ImageColumn(
+            width=110, help="Operands and result by their shards, or the mesh"
         ),
         run_tables.TIME: st.column_config.NumberColumn(
             help="Of the fastest strategy, per call or training step; of a study, of its best variant",
@@ -175,7 +201,7 @@ def _columns(table: pd.DataFrame) -> dict[str, ColumnConfig]:
         run_tables.OPERANDS_KIB: st.column_config.NumberColumn(
             format="localized", help="All operands together, unsharded", width=100
         ),
-    } | tables.wide_enough(table)
+    } | tables.wide_enough(table.drop(columns=run_tables.PICTURE))
 
 
 def asked() -> list[str]:

@@ -217,6 +217,7 @@ def test_a_study_of_training_plans_shows_its_answer_its_collectives_and_no_empty
     )
     store(data_folder, result)
     screen.query_params["run"] = result.run
+    screen.query_params["tab"] = "Why"
     screen.run()
     assert shown(screen) == study
     assert "predicted fastest" in screen.subheader[0].value

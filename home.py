@@ -12,12 +12,13 @@ from spmd_lab.ui.predict import nearest
 
 share = shell.open_page("overview")
 st.title("Overview")
-st.markdown(WHAT_THIS_IS)
 tour.offer()
 target = default_target()
 hardware, active = lab().hardware(), lab().active()
 recent = lab().history(over=True, limit=6, searched=False, source="here")
 
+if not (active or recent):
+    st.caption(WHAT_THIS_IS)
 runs = st.container()
 st.subheader("What do you want to know?", anchor=False)
 predicted = state.experiment("predict")
@@ -26,25 +27,24 @@ cards.starts({"predict": lambda: nearest.verdict(predicted)} if opened else {})
 if not (active or recent):  # questions first, where nothing is to be shown
     runs = st.container()
 with runs:
-    st.subheader("Runs", anchor=False)
     live.watch_queue(live.listed_runs())
     for summary in recent:
         cards.run_row(summary)
     if recent:
         st.page_link("pages/history.py", label="All stored runs", icon=":material/history:")
 
-st.subheader("This machine", anchor=False)
-place = st.container()
-with st.container(horizontal=True):
-    asked = st.button("Refresh the device information", icon=":material/refresh:", key="ask")
+with st.container(horizontal=True, vertical_alignment="center", key="machine"):
+    place = st.container(width="stretch")
+    asked = st.button("Refresh", icon=":material/refresh:", key="ask", type="tertiary")
     pressed = st.button(
         "Release the devices",
         icon=":material/eject:",
         key="release",
+        type="tertiary",
         help="Ends the worker process, so that others can use them.",
     )
-    if pressed and shell.done(as_viewer, lab().release):
-        st.toast("The worker releases the devices now, or after the current run.")
+if pressed and shell.done(as_viewer, lab().release):
+    st.toast("The worker releases the devices now, or after the current run.")
 waiting = st.container()
 is_asked = asked or (
     lab().devices(target) is None

@@ -42,7 +42,7 @@ with st.container(horizontal=True, vertical_alignment="center", key="head"):
 changed.draw(experiment)
 variants.draw(experiment)
 if run is None or not tour.guide(run):
-    course.hint(experiment)
+    course.hint(experiment, is_answered=run is not None and not at_work)
 if refusal:
     shell.refusal(refusal)
     st.caption("What you see below is of the last fields that were valid.")

@@ -15,6 +15,8 @@ share = shell.open_page("history")
 st.title("History")
 opening.follow()
 tour.guide(*history.asked())
+# a stop of the tour shows its comparison first; else what a tick opens is below the rows
+first = st.container() if tour.at(history.asked()) is not None else None
 live.watch_history(live.listed_runs())
 with st.container(horizontal=True, vertical_alignment="bottom"):
     text = st.text_input(
@@ -51,7 +53,8 @@ if runs:
     picked = history.pick(runs)
     history.actions(picked, runs)
     if side_by_side.FEWEST <= len(picked) <= side_by_side.MOST:
-        side_by_side.draw(picked)
+        with first or st.container():
+            side_by_side.draw(picked)
     beside.draw(runs)
 elif of_searches:
     st.info(ONLY_SEARCHED, icon=":material/travel_explore:")

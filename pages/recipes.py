@@ -1,10 +1,8 @@
-"""The Recipes screen: the problems of large models, then the classic examples in the order of the
-course, one line and one click each.
-"""
+"""The Recipes screen: a gallery of twelve questions, then the rest of the course, one click each."""
 
 import streamlit as st
 
-from spmd_core.recipes import RECIPES, groups, problems
+from spmd_core.recipes import FEATURED, LEVELS, RECIPES, groups, of_level
 from spmd_core.words import screen_title
 from spmd_lab.ui import course, links, shell
 from spmd_lab.ui.lab import lab
@@ -14,11 +12,9 @@ from spmd_lab.ui.notebook import tour
 share = shell.open_page("recipes")
 done = lab().succeeded()
 count = sum(recipe.experiment.id in done for recipe in RECIPES.values())
-st.title("Recipes")
-st.markdown(
-    f"Problems of large models, then the classic examples in order: {len(RECIPES)} recipes, {count} done here. "
-    "Each opens with everything filled in; nothing runs before you press Run, Place or Predict there."
-)
+with st.container(horizontal=True, vertical_alignment="center", key="head"):
+    st.title("Recipes", width="content")
+    st.caption(f"{len(RECIPES)} questions, {count} done here. Nothing runs before you press Run.")
 tour.listed()
 words = st.text_input(
     "Search",
@@ -29,26 +25,20 @@ words = st.text_input(
     label_visibility="collapsed",
     bind="query-params",
 )
-parts = list(groups())
-part = st.pills(
-    "Part of the course",
-    parts,
-    format_func=plain,
-    key="part",
-    label_visibility="collapsed",
-)
+level = st.pills("Level", list(LEVELS), key="level", label_visibility="collapsed")
 
-recipes = course.matching(words, part)
-for group in parts:
-    here = [recipe for recipe in recipes if recipe.group == group]
-    if here:
-        st.subheader(plain(group), anchor=False)
-        if group == problems.GROUP:
-            st.caption(problems.ABOUT)
-        course.lines(here, done)
+recipes = course.matching(words, of_level(level) if level else None)
+if not words and level is None:
+    course.gallery([RECIPES[name] for name in FEATURED], done)
+    st.caption("All others: choose a level, or search.")
+else:
+    for group in groups():
+        if here := [recipe for recipe in recipes if recipe.group == group]:
+            st.subheader(plain(group), anchor=False)
+            course.lines(here, done)
 if not recipes:
     st.info(
-        f"No recipe {'of this part ' if part else ''}has the words {plain(words)}. Try fewer, or another part of the course. "
+        f"No recipe {'of this level ' if level else ''}has the words {plain(words)}. Try fewer, or another level. "
         "Or leave the course: time a collective, or search for a sharding."
     )
     with st.container(horizontal=True, gap="small"):

@@ -69,6 +69,32 @@ def differences_of(result: Result) -> tuple[str, ...] | None:
     return recipe.expected.differences(result)
 
 
+# level -> its groups; those of none are classics
+LEVELS: dict[str, tuple[str, ...]] = {
+    "First steps": (
+        "Data sharding",
+        "Automatic parallelism with jit",
+        "Between memory kinds",
+        "Semi-automated sharding",
+        "Manual parallelism with shard_map",
+        "Comparing the approaches",
+    ),
+    "Large models": (problems.GROUP, "Many processes"),
+    "Classics": (),
+}
+FEATURED = (  # the questions of a gallery, in order
+    *("layout_2x4", "layer", "why_all_gather", "psum", "fits_70b", "fsdp_or_tensor"),
+    *("mixture_of_experts", "long_context", "pinned_host", "contraction", "six_timings"),
+    "network_gradient",
+)
+
+
+def of_level(level: str) -> tuple[str, ...]:
+    """Returns the groups of a level, in the order of the course."""
+    taken = {group for each in LEVELS.values() for group in each}
+    return LEVELS[level] or tuple(group for group in groups() if group not in taken)
+
+
 def groups() -> dict[str, tuple[Recipe, ...]]:
     """Group -> its recipes, both in the order of the screen."""
     names = dict.fromkeys(recipe.group for recipe in RECIPES.values())

@@ -6,7 +6,6 @@ from typing import Any
 from spmd_core.recipes.recipe import Claims, Expected, Recipe
 
 GROUP = "Problems of large models"
-ABOUT = "Predict answers most of them at once by an estimate; to compile one there takes a minute or so."
 _TAKES = "no time to estimate, and a minute or so to compile"
 
 

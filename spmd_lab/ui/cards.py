@@ -1,11 +1,14 @@
 """Cards and rows: what a run, a recipe or a screen looks like in a list."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import lru_cache
 
 import streamlit as st
 
-from spmd_core.base import RequestError
+from spmd_core.base import RequestError, UnreadableRun
 from spmd_core.experiment import Experiment, link
+from spmd_core.recipes import RECIPES
 from spmd_core.results import RunSummary
 from spmd_core.words import (
     DOES_NOT_FIT,
@@ -14,18 +17,15 @@ from spmd_core.words import (
     answer_words,
     experiment_words,
     outcome_words,
+    short_verdict,
     state_words,
     stored_words,
 )
-from spmd_lab.ui.lab import find, lab
+from spmd_lab.ui.charts import glimpse
+from spmd_lab.ui.lab import find, kept, lab
 from spmd_lab.ui.markdown import coded, plain
 
-_ICONS = {
-    "layout": ":material/grid_view:",
-    "compare": ":material/speed:",
-    "predict": ":material/online_prediction:",
-    "programs": ":material/deployed_code:",
-}
+_PICTURED = "layer"  # the recipe whose picture a screen without recipes has
 _COLORS = {
     "succeeded": "green",
     "queued": "blue",
@@ -43,8 +43,9 @@ def starts(now: Mapping[str, Callable[[], None]]) -> None:
     with st.container(key="starts"):
         for column, start in zip(st.columns(len(STARTS)), STARTS, strict=True):
             with column.container(border=True, height="stretch"):
-                st.markdown(f"#### {_ICONS[start.screen]} {plain(start.question)}")
-                st.markdown(coded(start.words))
+                st.html(glimpse.html(_shown(start.screen)))
+                st.markdown(f"#### {plain(start.question)}")
+                st.caption(coded(start.words))
                 if start.screen in now:
                     now[start.screen]()
                 st.page_link(
@@ -53,6 +54,15 @@ def starts(now: Mapping[str, Callable[[], None]]) -> None:
                     icon=":material/arrow_forward:",
                     icon_position="right",
                 )
+
+
+@lru_cache
+def _shown(screen: str) -> Experiment:
+    """Returns the experiment whose picture a screen has: the first recipe there."""
+    return next(
+        (recipe.experiment for recipe in RECIPES.values() if recipe.screen == screen),
+        RECIPES[_PICTURED].experiment,
+    )
 
 
 def query(experiment: Experiment, run: str | None = None) -> dict[str, str]:
@@ -76,20 +86,36 @@ def state_badge(state: str, words: str) -> str:
 
 
 def run_row(summary: RunSummary) -> None:
-    """One line for a stored run: how it ended, its name or else what it was (a link that opens it),
-    what came out, when.
+    """One line for a stored run: its shards, its name or else what it was (a link that opens it),
+    how its rows compare or how it ended, what came out and when.
     """
     with st.container(
         horizontal=True, vertical_alignment="center", gap="small", key=f"row-{summary.run}"
     ):
-        st.markdown(state_badge(summary.state, outcome_words(summary)), width=124)
+        st.html(glimpse.html(summary.experiment), width=130)
         st.page_link(
             page_of(summary.experiment),
             label=plain(summary.labels.name or experiment_words(summary.experiment)),
             width="stretch",
             query_params=query(summary.experiment, summary.run),
         )
+        compared = verdict(summary.run)
+        if compared:
+            st.badge(plain(compared), color="orange" if compared.startswith("Cannot") else "green")
+        else:
+            st.markdown(state_badge(summary.state, outcome_words(summary)), width="content")
         st.caption(_outcome(summary), width="content")
+
+
+@kept(1_000)
+def verdict(run: str) -> str | None:
+    """Returns how the rows of a stored run compare, in a few words; None where nothing does."""
+    facts = None
+    with suppress(UnreadableRun):
+        facts = lab().facts(run)
+    if facts is None or facts.comparison is None or not facts.comparison.ratios:
+        return None
+    return short_verdict(facts.comparison)
 
 
 def _outcome(summary: RunSummary) -> str:

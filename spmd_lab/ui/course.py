@@ -12,6 +12,7 @@ from spmd_core.experiment import Experiment, screen_of
 from spmd_core.recipes import RECIPES, Recipe, recipe_of, variations
 from spmd_lab.ui import state
 from spmd_lab.ui.cards import page_of, query
+from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.markdown import plain
 
 # Streamlit marks links to the open screen; here they lead to another experiment on it, and should
@@ -22,6 +23,7 @@ _STYLE = """<style>
 </style>"""
 
 
+_ACROSS = 4  # cards in a row
 _ALSO = {  # other names of what recipes are about, as `_plain` writes theirs
     "moe": "mixture of experts",
     "a2a": "alltoall",
@@ -57,8 +59,8 @@ def neighbors(recipe: Recipe) -> tuple[Recipe | None, Recipe | None]:
     )
 
 
-def matching(words: str, group: str | None = None) -> tuple[Recipe, ...]:
-    """The recipes of a group (of all where it is None) that have these words in their name, title,
+def matching(words: str, groups: Collection[str] | None = None) -> tuple[Recipe, ...]:
+    """The recipes of these groups (of all where it is None) that have these words in their name, title,
     group or text, or communicate by them; where none has all, those with the rarest. Case, hyphens
     and underscores do not count, nor the other words of a question.
     """
@@ -68,7 +70,7 @@ def matching(words: str, group: str | None = None) -> tuple[Recipe, ...]:
     scores = {
         recipe.name: sum(1 / len(names) for names in having.values() if recipe.name in names)
         for recipe in RECIPES.values()
-        if group in (None, recipe.group)
+        if groups is None or recipe.group in groups
     }
     best = max(scores.values())
     return tuple(RECIPES[name] for name in scores if scores[name] == best > 0 or not wanted)
@@ -107,10 +109,10 @@ def _program(experiment: Experiment) -> object:
     return dict(experiment.options).get("program")
 
 
-def hint(experiment: Experiment) -> None:
-    """Where a link opened a recipe: what to look at, why, what to try, and its neighbors. Where
-    the screen shows a change to one: the way back. Nothing above fields that happen to be those of
-    a recipe.
+def hint(experiment: Experiment, is_answered: bool = True) -> None:
+    """Where a link opened a recipe: its question, what to try, and its neighbors; once it is
+    answered, what to look at, and why it is so. Where the screen shows a change to one: the way
+    back. Nothing above fields that happen to be those of a recipe.
     """
     screen = screen_of(experiment)
     recipe, last = recipe_of(experiment), state.aside(screen, "recipe")
@@ -125,27 +127,34 @@ def hint(experiment: Experiment) -> None:
     st.html(_STYLE)
     with st.container(border=True, key="recipe"):
         place = f"recipe {position(recipe)} of {len(RECIPES)}, {plain(recipe.group)}"
-        st.markdown(f":material/menu_book: **{plain(recipe.title)}** :gray[:small[{place}]]")
-        takes = f" :gray[:small[Takes {plain(recipe.takes)}.]]" if recipe.takes else ""
-        st.markdown(f"**Look at:** {plain(recipe.look_at)}{takes}")
-        st.markdown(f":small[{plain(recipe.why)}]")
-        _numbers(recipe)
-        _link(
-            f"Try: {variations.VARIATIONS[recipe.name].words}",
-            variations.variation_of(recipe),
-            ":material/tune:",
-        )
-        with st.container(horizontal=True, horizontal_alignment="distribute", gap="small"):
-            if before:
-                _link(f"Previous: {before.title}", before.experiment, ":material/arrow_back:")
-            if after:
-                _link(f"Next: {after.title}", after.experiment, ":material/arrow_forward:")
-            else:
-                st.page_link(
-                    "pages/recipes.py",
-                    label="The end of the course: all recipes",
-                    icon=":material/menu_book:",
-                )
+        takes = f", takes {plain(recipe.takes)}" if recipe.takes else ""
+        st.markdown(f":material/menu_book: **{plain(recipe.title)}** :gray[:small[{place}{takes}]]")
+        if is_answered:
+            st.markdown(f"**Look at:** {plain(recipe.look_at)}")
+            st.markdown(f":small[{plain(recipe.why)}]")
+            _numbers(recipe)
+        else:
+            st.caption("Press Run: the expected answer shows beside yours.")
+        _neighbors(recipe, before, after)
+
+
+def _neighbors(recipe: Recipe, before: Recipe | None, after: Recipe | None) -> None:
+    _link(
+        f"Try: {variations.VARIATIONS[recipe.name].words}",
+        variations.variation_of(recipe),
+        ":material/tune:",
+    )
+    with st.container(horizontal=True, horizontal_alignment="distribute", gap="small"):
+        if before:
+            _link(f"Previous: {before.title}", before.experiment, ":material/arrow_back:")
+        if after:
+            _link(f"Next: {after.title}", after.experiment, ":material/arrow_forward:")
+        else:
+            st.page_link(
+                "pages/recipes.py",
+                label="The end of the course: all recipes",
+                icon=":material/menu_book:",
+            )
 
 
 def _numbers(recipe: Recipe) -> None:
@@ -180,8 +189,25 @@ def _link(words: str, experiment: Experiment, icon: str) -> None:
     )
 
 
+def gallery(recipes: Sequence[Recipe], done: Collection[str]) -> None:
+    """A card for each recipe: its picture, its question, which opens it, and a mark where it ran."""
+    for row in range(0, len(recipes), _ACROSS):
+        with st.container(key=f"gallery-{row}"):
+            columns = st.columns(_ACROSS)
+            for column, recipe in zip(columns, recipes[row : row + _ACROSS], strict=False):
+                with column.container(border=True, height="stretch"):
+                    st.html(glimpse.html(recipe.experiment))
+                    st.page_link(
+                        f"pages/{recipe.screen}.py",
+                        label=f"**{plain(recipe.title)}**",
+                        query_params=query(recipe.experiment),
+                    )
+                    is_done = " · done here" if recipe.experiment.id in done else ""
+                    st.caption(plain(f"{recipe.group}{is_done}"))
+
+
 def lines(recipes: Sequence[Recipe], done: Collection[str]) -> None:
-    """One line a recipe: its title, which opens it filled in, and what to look at there.
+    """One line a recipe: its picture and its question, which opens it filled in.
 
     `done` has the ids of experiments that ran to their end on this machine; those are marked.
     """
@@ -189,15 +215,16 @@ def lines(recipes: Sequence[Recipe], done: Collection[str]) -> None:
         with st.container(
             horizontal=True, vertical_alignment="center", gap="small", key=f"line-{recipe.name}"
         ):
+            st.html(glimpse.html(recipe.experiment), width=130)
             is_done = recipe.experiment.id in done
             mark = ":green[:material/check_circle:]" if is_done else ":gray[:material/circle:]"
             st.markdown(mark, width=36, help="Done here" if is_done else None)
             st.page_link(
                 f"pages/{recipe.screen}.py",
                 label=f"**{plain(recipe.title)}**",
-                width=280,
+                width="stretch",
                 query_params=query(recipe.experiment),
                 help=plain(recipe.why),
             )
-            takes = f" Takes {recipe.takes}." if recipe.takes and recipe.claims is None else ""
-            st.caption(plain(recipe.look_at + takes), width="stretch")
+            if recipe.takes and recipe.claims is None:
+                st.caption(plain(f"Takes {recipe.takes}."), width="content")

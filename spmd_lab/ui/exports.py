@@ -56,12 +56,7 @@ def buttons(run: str, experiment: Experiment) -> None:
             "text/csv",
             "The numbers as a table.",
         )
-    file_button(
-        "Report",
-        lambda: html_text(report_document([_subject(run)])),
-        f"{run}.html",
-        "One HTML file to read, print or send: charts, tables, the experiment and its script.",
-    )
+    page_button(run)
     file_button("Archive", lambda: archive_of([run]), f"{run}.spmdlab", "To import elsewhere.")
     if not why_no_script(experiment):
         text_button(
@@ -70,6 +65,17 @@ def buttons(run: str, experiment: Experiment) -> None:
             f"{run}.py",
             "A Python script of plain JAX that reproduces the experiment without this project.",
         )
+
+
+def page_button(run: str, sender: str = "") -> None:
+    """A button that downloads a run as a page that shows it anywhere, and that imports again."""
+    file_button(
+        "Report",
+        lambda: lab().archives.page(html_text(report_document([_subject(run)])), [run], sender),
+        f"{run}.html",
+        "One HTML file to read, print or send. It opens without a server, and imports on History.",
+        name=f"{run}.html {sender}",
+    )
 
 
 def search_buttons(kept: KeptSearch) -> None:
@@ -85,9 +91,11 @@ def search_buttons(kept: KeptSearch) -> None:
     file_button("Archive", lambda: archive_of([kept.id]), f"{kept.id}.spmdlab", words)
 
 
-def file_button(label: str, make: Callable[[], str | bytes], file: str, words: str) -> None:
+def file_button(
+    label: str, make: Callable[[], str | bytes], file: str, words: str, name: str | None = None
+) -> None:
     """A button that downloads a file, which is made when it is pressed."""
-    download(label, make, file, _KINDS.get(file.rpartition(".")[2], _BYTES), words)
+    download(label, make, file, _KINDS.get(file.rpartition(".")[2], _BYTES), words, name)
 
 
 def text_button(label: str, make: Callable[[], str], file: str, words: str) -> None:

@@ -18,7 +18,7 @@ from spmd_core.experiment import (
 )
 from spmd_core.machine import accelerator_files, default_target, get_topology
 from spmd_core.pictures import is_product
-from spmd_lab.ui import choices, state
+from spmd_lab.ui import choices, exports, state
 from spmd_lab.ui.entrance import token
 from spmd_lab.ui.lab import find, lab
 from spmd_lab.ui.markdown import plain
@@ -259,10 +259,22 @@ def share_box(
             st.error(plain(str(error)))
             return
         st.code(address, language=None, wrap_lines=True)
-        st.caption(
-            "Copy it and send it: it opens this very screen. Opening a link never starts a "
-            "computation."
-        )
+        st.caption("For whoever reaches this server. Opening a link never starts a computation.")
+        if run is not None and lab().facts(run) is not None:
+            _file(run)
+
+
+def _file(run: str) -> None:
+    """A page that opens anywhere, from a name that its sender types."""
+    st.markdown("**Or a file that opens anywhere**")
+    sender = st.text_input(
+        "From",
+        max_chars=64,
+        key="share:sender",
+        placeholder="ana",
+        help="Shown with the run where it is imported. Letters, digits, hyphens; no host, no path.",
+    )
+    exports.page_button(run, sender.strip())
 
 
 def path(experiment: Experiment | None, run: str | None, screen: str) -> str:

@@ -32,7 +32,7 @@ NAMES = "ABCDEFGH"  # of runs that stand side by side
 def runs_table(
     runs: Sequence[RunSummary], zone: str | None = None, **added: Sequence[str | None]
 ) -> pd.DataFrame:
-    """Stored runs, newest first: what tells them apart comes first, and moments, seconds and KiB
+    """Stored runs, newest first: first what differs between them, and moments, seconds and KiB
     are values, so that they sort as such. A day, in the time zone `zone`, is named at its first run;
     `added` has further columns.
     """

@@ -18,7 +18,8 @@ _CSS = """<style>
 .figure {{ font-size: 2.67rem; font-weight: 700; line-height: 1.1; overflow-wrap: anywhere; }}
 .figure small {{ font-size: 1rem; font-weight: 400; color: var(--quiet); }}
 img.picture {{ width: 100%; max-height: 15rem; }}
-img.glimpse {{ width: 7.5rem; max-height: 3.2rem; display: block; }}
+img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-position: left; display: block; }}
+[class*="st-key-gallery"] [data-testid="stPageLink-NavLink"], .st-key-starts [data-testid="stPageLink-NavLink"] {{ padding-left: 0; }}
 .st-key-next [data-testid="stPageLink-NavLink"] {{ background: none; padding-left: 0; }}
 .st-key-next [data-testid="stPageLink-NavLink"] p {{ font-weight: 400; }}
 .st-key-head h1 {{ padding: 0; }}

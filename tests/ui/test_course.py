@@ -8,7 +8,7 @@ from bench.values import result, strategy
 from spmd_core.experiment import link, parse_experiment
 from spmd_core.lab import Lab, examples
 from spmd_core.lab.store.store import Store
-from spmd_core.recipes import RECIPES, groups, problems
+from spmd_core.recipes import FEATURED, LEVELS, RECIPES, groups, of_level
 from spmd_core.recipes.recipe import program_spec
 from spmd_core.recipes.variations import VARIATIONS, variation_of
 from spmd_core.words import ONLY_EXAMPLES
@@ -35,8 +35,8 @@ def test_recipes_are_found_by_words_and_by_group():
     ]
     assert "pmap_in_axes" in [recipe.name for recipe in course.matching("IN_AXES none columns")]
     assert course.matching("") == tuple(RECIPES.values())
-    assert course.matching("", "vmap") == groups()["vmap"]
-    assert course.matching("psum", "vmap") == course.matching("quaternion") == ()
+    assert course.matching("", ["vmap"]) == groups()["vmap"]
+    assert course.matching("psum", ["vmap"]) == course.matching("quaternion") == ()
 
 
 def test_recipes_are_found_by_the_short_and_unhyphenated_names_of_the_field():
@@ -112,16 +112,25 @@ def test_a_recipe_that_ran_here_is_marked(data_folder):
     here = Lab.open()
     assert here.wait(here.submit(RECIPES["local_shape"].experiment), 120).state == "succeeded"
     shown = opened("recipes")
-    assert f"{len(RECIPES)} recipes, 1 done here" in read(shown)
+    assert f"{len(RECIPES)} questions, 1 done here" in read(shown)
+    shown.text_input[0].set_value("What one device sees").run()
     marks = [element.value for element in shown.markdown if "check_circle" in element.value]
     assert marks == [":green[:material/check_circle:]"]
 
 
-def test_the_screen_lists_all_and_a_search_leaves_few(data_folder):
+def test_the_screen_shows_a_gallery_then_all_of_a_level_and_a_search_leaves_few(data_folder):
     shown = opened("recipes")
-    assert _listed(shown) == [each.title for each in RECIPES.values()]  # as they are numbered
-    headings = [heading.value.replace("\\", "") for heading in shown.subheader]
-    assert headings == list(groups()) and headings[0] == problems.GROUP
+    assert _listed(shown) == [RECIPES[name].title for name in FEATURED]
+    pictures = [each for each in shown.get("html") if "glimpse" in each.proto.body]
+    assert len(pictures) == len(FEATURED) == 12
+    every = []
+    for level in LEVELS:
+        shown.get("button_group")[0].set_value(level).run()
+        headings = [heading.value.replace("\\", "") for heading in shown.subheader]
+        assert headings == [group for group in groups() if group in of_level(level)]
+        every += _listed(shown)
+    assert sorted(every) == sorted(each.title for each in RECIPES.values())
+    shown.get("button_group")[0].set_value(None).run()
     shown.text_input[0].set_value("ConcretizationTypeError").run()
     assert _listed(shown) == ["An if on a traced value"]
     shown.text_input[0].set_value("zebra").run()

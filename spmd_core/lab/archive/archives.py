@@ -1,5 +1,6 @@
 """Exports stored runs to an archive, and imports those of another installation."""
 
+import io
 import json
 import time
 import zlib
@@ -8,8 +9,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, TypeVar
 
-from spmd_core.base import RequestError, Settings, UnreadableRun, bytes_text, refuse
+from spmd_core.base import RequestError, Settings, UnreadableRun, bytes_text, refuse, shorten
 from spmd_core.lab import container, examples
+from spmd_core.lab.archive.carried import archive_of, with_archive
 from spmd_core.lab.archive.contents import (
     ArchivedRun,
     read_collection,
@@ -76,6 +78,19 @@ class Archives:
         container.write(file, mark, time.time(), members)
         return tuple(unread)
 
+    def page(self, page: str, runs: Sequence[str], name: str = "") -> str:
+        """Returns a page of HTML that carries an archive of runs, for a file that opens anywhere.
+
+        `name`: whoever sends it, as typed. RequestError as of `export`, and where the archive is too
+        large or the name is none.
+        """
+        if name and (not container.RUN_ID.fullmatch(name) or name == EXAMPLES):
+            rule = "may have at most 64 letters, digits, hyphens and underscores"
+            raise refuse(f"the name {shorten(name)}", rule, "use a name such as ana-v5e")
+        file = io.BytesIO()
+        self.export(runs, file, name)
+        return with_archive(page, file.getvalue())
+
     def _members(self, names: Sequence[str], unread: list[str]) -> Iterator[tuple[str, bytes]]:
         collections = [
             self._store.collection(name) for name in names if COLLECTION_ID.fullmatch(name)
@@ -126,7 +141,7 @@ class Archives:
         StorageError, and nothing written, where the disk is full.
         """
         check_may_act(self._settings, asker)
-        archive = container.Archive(file, name)
+        archive = container.Archive(archive_of(file, name), name)
         here = self._store.present(archive.manifest.runs)
         present: list[str] = []
         refused: list[Refused] = []

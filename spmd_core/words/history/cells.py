@@ -223,8 +223,9 @@ def origin_words(origin: Origin, experiment: Experiment, device: str) -> str:
         return f"An example that came with the program: it was {made} elsewhere, {on}. {answers}"
     day = datetime.fromtimestamp(origin.imported_at, UTC).strftime("%Y-%m-%d")
     return (
-        f"A foreign {'prediction' if is_prediction else 'run'}: it was {made} on another "
-        f"installation ({visible(origin.installation)}), {on}, and imported on {day}. {answers}"
+        f"A foreign {'prediction' if is_prediction else 'run'}, from "
+        f"{visible(origin.installation)}: it was {made} on another installation, {on}, and imported "
+        f"on {day}. {answers}"
     )
 
 

@@ -26,9 +26,9 @@ from spmd_core.words import (
     title,
 )
 from spmd_lab.ui import cards, next_step
+from spmd_lab.ui.charts import together
 from spmd_lab.ui.compare import small_program, study, verdict
 from spmd_lab.ui.compare.view import View
-from spmd_lab.ui.layout import together
 from spmd_lab.ui.markdown import coded, plain
 from spmd_lab.ui.notebook.outcome import failed
 

@@ -12,9 +12,8 @@ from spmd_core.machine import nearest_of_chips
 from spmd_core.results import SURE_PROCESSES, Result
 from spmd_core.words import DISPATCH_BOUND, confirmation, row_title, unsettled_words, what_words
 from spmd_lab.ui import cards, links
-from spmd_lab.ui.charts import colors
+from spmd_lab.ui.charts import colors, glimpse
 from spmd_lab.ui.compare import selected
-from spmd_lab.ui.layout import glimpse
 from spmd_lab.ui.markdown import plain
 
 SIMULATED = "On simulated CPUs: says nothing of a TPU."

@@ -2,13 +2,12 @@
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 
 import pandas as pd
 import streamlit as st
 from streamlit.elements.lib.column_types import ColumnConfig
 
-from spmd_core.base import UnreadableRun, bytes_text, seconds_text, shorten
+from spmd_core.base import bytes_text, seconds_text, shorten
 from spmd_core.results import RunSummary
 from spmd_core.words import (
     ONLY_EXAMPLES,
@@ -17,13 +16,12 @@ from spmd_core.words import (
     experiment_words,
     outcome_words,
     searched_words,
-    short_verdict,
     ticked_words,
 )
 from spmd_lab.ui import cards, exports, run_tables, shell, state, tables
+from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.compare import view
-from spmd_lab.ui.lab import as_viewer, kept, lab, room
-from spmd_lab.ui.layout import glimpse
+from spmd_lab.ui.lab import as_viewer, lab, room
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import archives, collections, labels, outcome, tour
 from spmd_lab.ui.tables import formatted
@@ -126,20 +124,9 @@ def _table(runs: Sequence[RunSummary]) -> pd.DataFrame:
     pictures = [glimpse.address(run.experiment) for run in runs[:_MOST_PICTURES]]
     added = {
         run_tables.PICTURE: [*pictures, *[""] * (len(runs) - len(pictures))],
-        run_tables.VERDICT: [_verdict(run.run) or tables.NONE for run in runs],
+        run_tables.VERDICT: [cards.verdict(run.run) or tables.NONE for run in runs],
     }
     return run_tables.runs_table(runs, st.context.timezone, **added)
-
-
-@kept(1_000)
-def _verdict(run: str) -> str | None:
-    """Returns how the rows of a stored run compare, in a few words; None where nothing does."""
-    facts = None
-    with suppress(UnreadableRun):
-        facts = lab().facts(run)
-    if facts is None or facts.comparison is None or not facts.comparison.ratios:
-        return None
-    return short_verdict(facts.comparison)
 
 
 def _name(runs: Sequence[str]) -> None:

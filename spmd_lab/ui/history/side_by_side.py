@@ -67,13 +67,9 @@ def draw(runs: Sequence[RunSummary]) -> None:
         st.markdown(f"**{plain(sentence)}**")
     if basis := basis_words(compared.answers):
         st.caption(plain(basis))
-    if len(runs) <= _CARDS:
-        _cards(compared)
-    else:
-        st.dataframe(
-            sheet(table_frame(runs_table(compared))), hide_index=True, key="side-by-side:runs"
-        )
     _times(compared)
+    _cards(compared)
+    _rows(compared)
     differences = run_tables.differences_table([run.experiment for run in runs])
     if len(differences):
         st.markdown("**What differs in the experiments**")
@@ -120,6 +116,10 @@ def _baseline(subjects: Sequence[Subject]) -> str:
 
 
 def _cards(compared: Compared) -> None:
+    if len(compared.subjects) > _CARDS:
+        table = sheet(table_frame(runs_table(compared)))
+        st.dataframe(table, hide_index=True, key="side-by-side:runs")
+        return
     with st.container(key="side-by-side"):
         columns = st.columns(len(compared.subjects))
         for subject, column in zip(compared.subjects, columns, strict=True):
@@ -144,15 +144,24 @@ def _card(subject: Subject) -> None:
 
 def _times(compared: Compared) -> None:
     results = [(each.letter, each.result) for each in compared.subjects if each.result]
-    chart = by_strategy.side_by_side_chart(results)
-    if chart is None:
-        return
-    alt = "Time by strategy of each run; the numbers are in the table below"
-    st.vega_lite_chart(chart, alt=alt, key="times-side-by-side")
-    if any(each.prediction for _, result in results for each in result.strategies.values()):
+    if chart := by_strategy.side_by_side_chart(results):
+        alt = "Time by strategy of each run; the numbers are in the table below"
+        st.vega_lite_chart(chart, alt=alt, key="times-side-by-side")
+
+
+def _rows(compared: Compared) -> None:
+    every = [
+        outcome
+        for each in compared.subjects
+        if each.result
+        for outcome in each.result.strategies.values()
+    ]
+    if any(each.prediction for each in every):
         with st.container(width=230):
             price.field()
-    draw_table(rows_table(compared, "screen", price.now()))
+    table = rows_table(compared, "screen", price.now())
+    if table.rows:
+        draw_table(table)
 
 
 def _to_copy(table: Table) -> None:

@@ -21,8 +21,9 @@ from spmd_core.experiment import (
 from spmd_core.pictures import is_product, product, time_of
 from spmd_core.words import layouts as words
 from spmd_lab.ui import inputs, links, mesh_fields, shell, state
+from spmd_lab.ui.charts import together
 from spmd_lab.ui.lab import lab
-from spmd_lab.ui.layout import moves, paste, picture, together
+from spmd_lab.ui.layout import moves, paste, picture
 from spmd_lab.ui.markdown import coded, plain
 from spmd_lab.ui.state import Form
 

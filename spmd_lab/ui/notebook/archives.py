@@ -11,7 +11,7 @@ from spmd_lab.ui import cards, exports, shell
 from spmd_lab.ui.lab import as_viewer, find, lab, may_act, takes_files
 from spmd_lab.ui.markdown import plain
 
-_SUFFIX = "spmdlab"
+_SUFFIX, _PAGE = "spmdlab", "html"
 _TAKEN = "archive:taken"  # the id of the file imported last, what became of it, and its runs
 _MOST_NAMED = 8  # runs of an archive that are named
 
@@ -30,7 +30,9 @@ def drop(asked: Sequence[str]) -> None:
         return
     box = st.expander("Import an archive of runs", icon=":material/move_to_inbox:", key="archive")
     with box:
-        dropped = st.file_uploader("A file that Archive or `export` wrote", type=[_SUFFIX])
+        dropped = st.file_uploader(
+            "A file that Archive, Report or `export` wrote", type=[_SUFFIX, _PAGE]
+        )
         if dropped is None:
             st.session_state.pop(_TAKEN, None)
             return

@@ -118,9 +118,11 @@ def test_dims_dtype_mesh_sharding_target_and_bytes_are_columns_and_the_csv_has_t
     }
     assert {label: measured[label] for label in wanted} == wanted
     assert measured["Operands, KiB"] == (32 + 32 * 4 + 4) * 4 / 1024
-    assert list(frame)[:2] == ["When", "Time"]  # in sight in the narrowest window
-    # which experiment a row is of comes before what is looked up
-    assert list(frame)[2:8] == ["Workload", "Outcome", "Target", "Mesh", "Dims", "Time of"]
+    # which experiment a row is of, and its verdict, come before what is looked up
+    assert list(frame)[:6] == ["Day", "When", "Shards", "Workload", "Time", "Verdict"]
+    assert list(frame)[6:11] == ["Target", "Mesh", "Outcome", "Dims", "Time of"]
+    assert [bool(day) for day in frame["Day"]].count(True) == len({*frame["Day"]} - {""})
+    assert all(each.startswith("data:image/svg+xml;base64,") for each in frame["Shards"])
     assert any(each.label == "These rows as CSV" for each in screen.get("download_button"))
 
 

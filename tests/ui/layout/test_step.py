@@ -4,7 +4,8 @@ import pytest
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import link, parse_experiment, read_pasted
-from spmd_lab.ui.layout import paste, product, together
+from spmd_lab.ui.charts import together
+from spmd_lab.ui.layout import paste, product
 from tests.ui import opened
 
 STEP = parse_experiment(

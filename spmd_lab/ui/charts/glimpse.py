@@ -13,9 +13,9 @@ from spmd_core.base import bytes_text, seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.program import CollectiveRow
 from spmd_core.words import listed, mesh_words
+from spmd_lab.ui.charts.shades import colors
+from spmd_lab.ui.charts.together import HEAD, Box, blocks_of, boxes_of, drawn, wide_of
 from spmd_lab.ui.lab import kept
-from spmd_lab.ui.layout.colors import colors
-from spmd_lab.ui.layout.together import HEAD, Box, blocks_of, boxes_of, drawn, wide_of
 
 REDUCE = ("all-reduce", "reduce-scatter")  # what they add is one partial sum for each device
 _MOST_CELLS = 16  # of a mesh along each side
@@ -149,17 +149,17 @@ def _arrow(left: float, right: float, tall: float, font: float, kind: str, size:
 
 def _mesh(experiment: Experiment) -> str:
     """The devices of a mesh in their colors, the last axis across."""
-    sizes = [size for _, size in experiment.mesh] or [1]
+    sizes = [size for _, size in experiment.mesh if size > 1] or [1]
     columns = sizes[-1] if len(sizes) > 1 else min(sizes[0], _IN_A_ROW)
     rows = max(1, experiment.device_count // columns)
     down, across = min(rows, _MOST_CELLS), min(columns, _MOST_CELLS)
     count = down * across
-    shades, side = colors(np.arange(count), count), 240.0 / max(across, 3 * down)
+    shades, side = colors(np.arange(count), count), 240.0 / max(across, 2 * down)
     cells = [
         _rect(at % across * side, at // across * side, side, side, shades[at])
         for at in range(count)
     ]
-    return _drawing(240.0, max(80.0, side * down), cells)
+    return _drawing(side * across, side * down, cells)
 
 
 def _rect(x: float, y: float, width: float, height: float, color: str) -> str:

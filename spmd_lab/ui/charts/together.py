@@ -22,7 +22,7 @@ from spmd_core.experiment import (
 from spmd_core.pictures import is_product
 from spmd_core.words import group_texts, index_texts, layouts as words, short_group_texts
 from spmd_lab.ui.charts.base import INK, Row, Spec, as_is, hover, layer, layered, quantity
-from spmd_lab.ui.layout.colors import colors
+from spmd_lab.ui.charts.shades import colors
 from spmd_lab.ui.markdown import plain
 
 MOST_OPERANDS = 6  # side by side

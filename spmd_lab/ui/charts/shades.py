@@ -1,8 +1,7 @@
 """Light colors in which dark labels can be read, on a light page and on a dark one."""
 
 import numpy as np
-
-from spmd_lab.ui.layout.grid import Ints
+from numpy.typing import NDArray
 
 _CHROMA = 0.095
 _FEW = 16  # up to so many, neighbors also differ in lightness
@@ -22,7 +21,7 @@ _RGB = np.array(
 )
 
 
-def colors(numbers: Ints, count: int) -> list[str]:
+def colors(numbers: NDArray[np.int64], count: int) -> list[str]:
     """A color for each number below `count`, as hex: the hue goes once around, and of a few
     neighbors every second is darker.
 

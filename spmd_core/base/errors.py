@@ -1,6 +1,9 @@
 """The errors of SPMD Lab, each a sentence that a user can act on."""
 
+import contextlib
 import reprlib
+from collections.abc import Iterator
+from pathlib import Path
 
 
 class LabError(Exception):
@@ -17,6 +20,18 @@ class StorageError(LabError):
 
 class MovedFolder(StorageError):
     """The data folder is not at its path any more; what this process had open is untouched."""
+
+
+@contextlib.contextmanager
+def storage_errors(path: Path, kept: str) -> Iterator[None]:
+    """Raise StorageError for an OSError at a path. `kept`: its contents, such as "a login is"."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"{path}: {error.strerror}: {kept} kept there, so name a folder that can be read and "
+            "written in SPMD_LAB_DATA"
+        ) from error
 
 
 class AccessError(LabError):

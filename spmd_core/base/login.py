@@ -1,13 +1,12 @@
 """When the dashboard stays closed: a login that is set up, or was, is never left out in silence."""
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from spmd_core.base import held_folder
-from spmd_core.base.errors import StorageError
+from spmd_core.base.errors import storage_errors
 
 FILE_NAME = "login"  # of the data folder: there once a login was seen
 OFF = "python -m spmd_core login --off"
@@ -35,28 +34,17 @@ def is_kept(folder: Path) -> bool:
 
 def keep(folder: Path) -> None:
     """Remember that a login is set up on a data folder; StorageError where that is not possible."""
-    with _sentences(folder):
+    with storage_errors(folder / FILE_NAME, "a login is"):
         held_folder.make(folder)
         (folder / FILE_NAME).touch(mode=0o600)
 
 
 def end(folder: Path) -> bool:
     """Forget that a login was set up; whether one was. StorageError where that is not possible."""
-    with _sentences(folder):
+    with storage_errors(folder / FILE_NAME, "a login is"):
         kept = is_kept(folder)
         (folder / FILE_NAME).unlink(missing_ok=True)
         return kept
-
-
-@contextlib.contextmanager
-def _sentences(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StorageError(
-            f"{folder / FILE_NAME}: {error.strerror}: a login is kept there, so name a folder "
-            "that can be read and written in SPMD_LAB_DATA"
-        ) from error
 
 
 def closed(secrets: Secrets, kept: bool, has_library: bool) -> str | None:

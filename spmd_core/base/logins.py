@@ -8,11 +8,11 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from spmd_core.base.errors import StorageError
+from spmd_core.base.errors import storage_errors
 
 FOLDER_NAME = "logins"
 _ALL = "all"
@@ -50,7 +50,7 @@ def end_before(folder: Path, auth: Mapping[str, Any]) -> None:
     """
     text = json.dumps(auth, sort_keys=True, default=str)
     name, digest = _of_address(auth), hashlib.sha256(text.encode()).hexdigest()
-    with _sentences(folder):
+    with storage_errors(folder / FOLDER_NAME, "the ends of logins are"):
         path = folder / FOLDER_NAME / name
         if not path.exists() or path.read_text("utf-8") != digest:
             _write(folder, name, digest)
@@ -86,7 +86,7 @@ def _name(kind: str, of: str) -> str:
 
 
 def _write(folder: Path, name: str, text: str = "") -> None:
-    with _sentences(folder):
+    with storage_errors(folder / FOLDER_NAME, "the ends of logins are"):
         kept = folder / FOLDER_NAME
         kept.mkdir(mode=0o700, parents=True, exist_ok=True)
         part = kept / f".{name}.{os.getpid()}"
@@ -95,14 +95,3 @@ def _write(folder: Path, name: str, text: str = "") -> None:
         now = time.time()
         os.utime(part, (now, now))  # not the clock of the file system, which lags by milliseconds
         part.replace(kept / name)
-
-
-@contextlib.contextmanager
-def _sentences(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StorageError(
-            f"{folder / FOLDER_NAME}: {error.strerror}: the ends of logins are kept there, so name "
-            "a folder that can be read and written in SPMD_LAB_DATA"
-        ) from error

@@ -18,14 +18,15 @@ def neighbors(plan: Plan) -> Iterator[Plan]:
     """Plans one change away on the same chips, each once: part or all of an axis moved to any
     other, another policy of a search or of one name, twice or half the sequences.
     """
-    seen = {plan.id}
+    seen: set[Plan] = set()
+    seen.add(plan)
     for change in _changes(plan):
         try:
             other = parse_plan(plan.to_json() | change)
         except RequestError:
             continue
-        if other.id not in seen:
-            seen.add(other.id)
+        if other not in seen:
+            seen.add(other)
             yield other
 
 

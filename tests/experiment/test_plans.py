@@ -80,7 +80,7 @@ def plans(draw: st.DrawFn) -> Plan:
 @given(plans())
 def test_a_plan_an_experiment_and_its_texts_stand_for_one_another(plan):
     experiment = experiment_of(plan)
-    assert experiment.plan == plan and experiment.plan.id == plan.id
+    assert experiment.plan == plan and hash(experiment.plan) == hash(plan)
     assert experiment_of(experiment.plan) == experiment
     assert parse_experiment(experiment.to_json()) == experiment
     assert parse_experiment_text(experiment.model_dump_json()) == experiment
@@ -141,7 +141,7 @@ def test_plans_that_mean_the_same_have_one_id():
             "compiler_flags": ["xla_a=1"],
         }
     )
-    assert one == other and one.id == other.id and experiment_of(one).id == experiment_of(other).id
+    assert one == other and experiment_of(one).id == experiment_of(other).id
     options = {
         "model": "Scaled:1",
         "save": " value,query ",

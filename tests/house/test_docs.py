@@ -22,7 +22,11 @@ from tests.layers import FLOORS, ROOT, imports, source_files
 README = (ROOT / "README.md").read_text("utf-8")
 DOCS = {
     path.relative_to(ROOT): path.read_text("utf-8")
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    for path in [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *sorted((ROOT / "docs").glob("*.md")),
+    ]
 }
 MOST_LINES = 130  # of the README: the rest is in docs/
 BLOCKS = {

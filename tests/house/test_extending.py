@@ -89,6 +89,7 @@ FILES = {
     "A screen": 3,
     "A sweep variable": 2,
     "A plan option": 2,
+    "A plan option of the decoder's own": 4,  # the fourth is its test, as below
     "A column": 2,  # the second is its test
 }
 

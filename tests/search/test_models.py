@@ -76,7 +76,7 @@ def test_estimates_that_share_a_mesh_are_those_of_each_plan_alone():
 def test_policies_of_a_mesh_share_its_plan(small):
     steps = [each.step for each in small.found if each.step]
     assert len({id(step.of_mesh) for step in steps}) < len(steps) / 10
-    assert len({step.plan.id for step in steps}) == len(steps)
+    assert len({step.plan for step in steps}) == len(steps)
 
 
 def test_what_is_pruned_is_pruned_for_what_it_says(small):

@@ -2,8 +2,6 @@
 flags, as one frozen value.
 """
 
-import hashlib
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -49,36 +47,6 @@ def _pairs(value: Any) -> list[Any]:
     return list(listed) if is_pairs else []
 
 
-_FIRST = frozenset(
-    [
-        "version",
-        "target",
-        "model",
-        "mesh",
-        "batch_per_device",
-        "sequence",
-        "layers",
-        "sizes",
-        "remat",
-        "device_order",
-        "save",
-        "offload",
-        "fused_qkv",
-        "fused_mlp",
-        "attention_blocks",
-        "attention_backward",
-        "state_dtype",
-        "second_moment_dtype",
-        "parameter_dtype",
-        "compiler_flags",
-        "activation",
-        "gated",
-        "tied",
-        "dropless",
-        "capacity_factor",
-        "imbalance",
-    ]
-)  # fields that every plan's id is made of
 AXIS = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")  # also a cell of a table: no formula
 
 
@@ -98,7 +66,7 @@ class Plan(PlanFields):
     """A training plan: one training step to compile. `batch_per_device` counts sequences per chip;
     None for blocks means the generation's default.
 
-    Fields are canonical: plans of the same program have equal ids.
+    Fields are canonical: plans of the same program are equal.
     """
 
     @model_validator(mode="before")
@@ -372,17 +340,3 @@ class Plan(PlanFields):
     def to_json(self) -> dict[str, object]:
         """The JSON form, defaults filled in."""
         return self.model_dump(mode="json")
-
-    @property
-    def id(self) -> str:
-        """Hash of the canonical form (16 hex digits); a row that came later is left out at its
-        default, so that plans keep the ids that are stored.
-        """
-        form = {
-            name: value
-            for name, value in self.to_json().items()
-            if name in _FIRST or getattr(self, name) != PLAN_FIELDS[name].value
-        }
-        return hashlib.sha256(
-            json.dumps(form, sort_keys=True, separators=(",", ":")).encode()
-        ).hexdigest()[:16]

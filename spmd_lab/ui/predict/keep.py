@@ -120,7 +120,7 @@ def baseline(result: Result, prediction: Prediction) -> None:
         st.caption("Baselines are kept of a transformer's training step.")
         return
     now = baselines.baseline_of(plan, prediction)
-    file = f"baseline-{plan.id}.json"
+    file = f"baseline-{result.experiment.id}.json"
     st.markdown(
         "**Keep it.** A baseline holds the plan, its memory, time, collectives and buffers."
     )

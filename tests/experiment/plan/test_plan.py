@@ -18,7 +18,6 @@ def test_a_plan_is_filled_in_and_reads_its_own_form():
         (512, 512, 512),
     )
     assert parse_plan(plan.to_json()) == plan
-    assert parse_plan(plan.to_json()).id == plan.id
     assert plan.flags["xla_enable_async_all_gather"] == "true"
 
 

@@ -12,6 +12,13 @@ if TYPE_CHECKING:
     from spmd_core.own.expected.spmd import Spmd, goldens_of
     from spmd_core.own.explaining import Explainer, explain
     from spmd_core.own.explanation import Explanation, schema
+    from spmd_core.own.explicit import (
+        cost_words,
+        explicit_headline,
+        explicit_lines,
+        explicit_report,
+        write_explicit,
+    )
     from spmd_core.own.lab_answer import LabAnswer
     from spmd_core.own.running import layout, open_lab, predict, run, search
 
@@ -28,6 +35,11 @@ _MODULES = {
     "Explainer": "explaining",
     "Explanation": "explanation",
     "explain": "explaining",
+    "cost_words": "explicit",
+    "explicit_headline": "explicit",
+    "explicit_lines": "explicit",
+    "explicit_report": "explicit",
+    "write_explicit": "explicit",
     "open_lab": "running",
     "predict": "running",
     "run": "running",
@@ -41,8 +53,12 @@ __all__ = [
     "Explanation",
     "LabAnswer",
     "Spmd",
+    "cost_words",
     "expect",
     "explain",
+    "explicit_headline",
+    "explicit_lines",
+    "explicit_report",
     "goldens_of",
     "layout",
     "open_lab",
@@ -51,6 +67,7 @@ __all__ = [
     "schema",
     "search",
     "versions",
+    "write_explicit",
 ]
 
 

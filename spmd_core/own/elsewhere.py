@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from spmd_core.base import RequestError, WorkerError, ask_child
@@ -27,11 +28,22 @@ def compiled_elsewhere(
     with dump_folder() as folder:
         (folder / "step.jaxexport").write_bytes(data)
         (folder / "request.json").write_text(json.dumps(request))
-        environ = worker_environment(target, read_hardware()) | {"SPMD_LAB_DATA": str(folder)}
-        answer = ask_child("spmd_core.engine.step.elsewhere", (str(folder),), environ, SECONDS)
+        text = answer_of("spmd_core.engine.step.elsewhere", str(folder), target, folder)
+    return CompiledStep.model_validate_json(text)
+
+
+def answer_of(module: str, argument: str, target: str, folder: Path) -> str:
+    """The answer of a process of our own that has a target's devices, and `folder` for its data.
+
+    Raises:
+        RequestError: it refuses the request.
+        WorkerError: it ends without an answer.
+    """
+    environ = worker_environment(target, read_hardware()) | {"SPMD_LAB_DATA": str(folder)}
+    answer = ask_child(module, (argument,), environ, SECONDS)
     if answer.text.startswith("!"):
         raise RequestError(answer.text[1:])
     if not answer.text:
         ending = f"took more than {SECONDS:g} s of a core" if answer.stopped else answer.ending
         raise WorkerError(f"the process that compiles for {target} ended {ending}")
-    return CompiledStep.model_validate_json(answer.text)
+    return answer.text

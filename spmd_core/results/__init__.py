@@ -15,6 +15,7 @@ from spmd_core.results.collective import (
 )
 from spmd_core.results.curves import STEP_TIME, by_curve, labelled, steps_drawn, thinned
 from spmd_core.results.environment import Device, Environment
+from spmd_core.results.explicit import ExplicitError, ExplicitFix, ExplicitReport
 from spmd_core.results.export import csv_text, json_text, result_json, safe_cell
 from spmd_core.results.machine import Ceiling, Cost, Fit, MoveCost, Operation, Point, Roofline
 from spmd_core.results.origin import AxisOrigin, NoOrigin, OriginStep
@@ -227,6 +228,9 @@ __all__ = [
     "Error",
     "Estimate",
     "Event",
+    "ExplicitError",
+    "ExplicitFix",
+    "ExplicitReport",
     "Failed",
     "Failure",
     "Finished",

@@ -1,0 +1,121 @@
+"""Finds every sharding type error of a step, and edits its files until it traces under Explicit
+axes, in a process of its own: `python -m spmd_core.engine.explicit.converted FD REQUEST`.
+"""
+
+import difflib
+import json
+import os
+import sys
+from contextlib import suppress
+from typing import Any
+
+from jax.sharding import AxisType
+
+from spmd_core.base import LabError, imported, refuse
+from spmd_core.engine.explicit.judged import judge
+from spmd_core.engine.explicit.loading import Loader, read_request
+from spmd_core.engine.explicit.mending import Mended
+from spmd_core.engine.explicit.propagated import wanted_specs
+from spmd_core.engine.explicit.watch import Key, Watch, error_words
+from spmd_core.engine.explicit.ways import Ways
+from spmd_core.engine.step import here, tracing
+from spmd_core.results import ExplicitReport
+
+
+def main() -> None:
+    """Write the report as JSON to the file descriptor, or `!` and why there is none."""
+    imported()
+    answer = int(sys.argv[1])
+    os.set_inheritable(answer, False)
+    try:
+        text = reported(read_request(json.loads(sys.argv[2]))).model_dump_json()
+    except LabError as error:
+        text = f"!{error}"
+    with os.fdopen(answer, "w") as file:
+        file.write(text)
+
+
+def reported(loader: Loader) -> ExplicitReport:
+    """The errors of a step, and its patch.
+
+    Raises:
+        RequestError: the step cannot be taken.
+        LabError: it does not trace under Auto axes, by JAX's own words.
+    """
+    auto, mesh = _auto(loader)
+    if mesh.size == 1:
+        raise refuse(f"mesh {dict(mesh.shape)}", "has one device", "give an axis a size above 1")
+    ways = Ways(loader, _wanted(loader), here.compiled_step(auto).collectives or ())
+    mended = ways.chosen()
+    notes = _notes(auto, mended)
+    loader.use(mended.texts)
+    traced, judged, outputs = None, None, {}
+    try:
+        traced = loader.trace(None)[0]
+    except Exception as error:  # whatever JAX raises: the report has it
+        mended.unmended = mended.unmended or error_words(error)
+    if traced is not None:
+        judged = judge(auto, traced, notes)
+        types = (aval.str_short(short_dtypes=True) for aval in traced.traced.jaxpr.out_avals)
+        outputs = dict(zip(traced.outputs, types, strict=False))
+    return ExplicitReport(
+        function=auto.function,
+        mesh=tuple(mesh.shape.items()),
+        errors=ways.errors(mended),
+        patch=_patch(loader),
+        texts={
+            path: each.finished()
+            for path, each in loader.sources.items()
+            if each.finished() != each.original
+        },
+        traces=traced is not None,
+        wrong=judged[0] if judged else None,
+        compared=judged[1] if judged else 0,
+        beyond=ways.beyond(mended),
+        outputs=outputs,
+        notes=tuple(notes),
+    )
+
+
+def _auto(loader: Loader) -> tuple[tracing.TracedStep, Any]:
+    try:
+        traced, _, mesh = loader.trace(Watch(AxisType.Auto))
+    except LabError:
+        raise
+    except Exception as error:  # the step's own, or JAX's: as they are
+        raise LabError(f"{type(error).__name__}: {error}") from error
+    return traced, mesh
+
+
+def _wanted(loader: Loader) -> dict[Key, list[Any]]:
+    """The specs that values have under Auto axes; none where a probe or a pass fails."""
+    watch = Watch(AxisType.Auto, probes=True)
+    with suppress(Exception):  # what is not known so is guessed by sizes
+        return wanted_specs(loader.trace(watch)[0].traced, watch)
+    return {}
+
+
+def _notes(auto: tracing.TracedStep, mended: Mended) -> list[str]:
+    notes = [f"{each}: the mesh has Auto axes, and the patch makes them Explicit" for each in mended.meshes]  # fmt: skip
+    text = str(auto.traced.jaxpr)
+    if "shard_map" in text:
+        notes.append("the bodies of shard_map have Manual axes, and stay as they are")
+    if not any(tuple(aval.sharding.spec) for aval in auto.traced.jaxpr.in_avals if hasattr(aval, "sharding")) and "@" not in text:  # fmt: skip
+        notes.append("no argument is sharded: every type is replicated, and JAX refuses none")
+    notes.append("call the step under `with jax.set_mesh(mesh):`, by which specs find their mesh")
+    return notes
+
+
+def _patch(loader: Loader) -> str:
+    lines: list[str] = []
+    for path, source in loader.sources.items():
+        name = os.path.relpath(path, loader.root)
+        before, after = (text.splitlines(keepends=True) for text in (source.original, source.finished()))  # fmt: skip
+        lines += difflib.unified_diff(before, after, f"a/{name}", f"b/{name}")
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
+    sys.stderr.flush()
+    os._exit(0)

@@ -1,0 +1,68 @@
+"""Reads how Shardy shards the probed values of a program under Auto axes."""
+
+import re
+from collections import defaultdict
+from typing import Any
+
+import jax
+from jax.sharding import PartitionSpec
+from jaxlib.mlir import ir, passmanager
+from jaxlib.mlir.dialects import sdy
+
+from spmd_core.engine.explicit.watch import Key, Watch
+
+_PROBE = re.compile(r"spmd_probe_(\d+)_(\d+)_")
+
+
+def wanted_specs(traced: Any, watch: Watch) -> dict[Key, list[Any]]:
+    """The specs of each expression's result, as propagation leaves them; the first where it is
+    evaluated several times alike. Nothing is compiled.
+    """
+    module = traced.lower().compiler_ir("stablehlo")
+    specs: dict[tuple[int, int], PartitionSpec | None] = {}
+    with module.context:
+        copy = ir.Module.parse(module.operation.get_asm(enable_debug_info=True), module.context)
+        passmanager.PassManager.parse("builtin.module(sdy-propagation-pipeline)").run(
+            copy.operation
+        )
+        _read(copy.operation, specs)
+    wanted: dict[Key, list[Any]] = defaultdict(list)
+    for number, (key, tree, ranks) in enumerate(watch.probed):
+        leaves = [specs.get((number, at)) for at in range(len(ranks))]
+        leaves = [PartitionSpec() if not rank else leaf for leaf, rank in zip(leaves, ranks, strict=True)]  # fmt: skip
+        is_known = all(
+            leaf is not None and (not rank or len(leaf) == rank)
+            for leaf, rank in zip(leaves, ranks, strict=True)
+        )
+        if is_known:
+            made = jax.tree.unflatten(tree, leaves)
+            if made not in wanted[key]:
+                wanted[key].append(made)
+    return wanted
+
+
+def _read(operation: Any, specs: dict[tuple[int, int], PartitionSpec | None]) -> None:
+    for region in operation.regions:
+        for block in region:
+            for each in block:
+                op = each.operation
+                if op.name == "stablehlo.optimization_barrier":
+                    _probed(op, specs)
+                _read(op, specs)
+
+
+def _probed(op: Any, specs: dict[tuple[int, int], PartitionSpec | None]) -> None:
+    location = str(op.location)
+    match = _PROBE.search(location)
+    if match is None or "transpose(" in location[: match.start()].rpartition('"')[2]:
+        return
+    rank = len(ir.RankedTensorType(op.results[0].type).shape)
+    spec = PartitionSpec(*[None] * rank)
+    if "sdy.sharding" in op.attributes:
+        sharding = sdy.TensorShardingPerValueAttr(op.attributes["sdy.sharding"]).shardings[0]
+        dims = sdy.TensorShardingAttr(sharding).dimension_shardings
+        axes = [[sdy.AxisRefAttr(axis) for axis in sdy.DimensionShardingAttr(dim).axes] for dim in dims]  # fmt: skip
+        if any(axis.sub_axis_info is not None for dim in axes for axis in dim):
+            return
+        spec = PartitionSpec(*(tuple(str(axis.name) for axis in dim) or None for dim in axes))
+    specs.setdefault((int(match[1]), int(match[2])), spec)

@@ -1,0 +1,170 @@
+"""Evaluates the watched expressions of a user's files: where JAX refuses the types of one, the error
+is kept, the expression is changed so that it traces, and tracing goes on.
+"""
+
+import os
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+from jax.core import Tracer
+from jax.sharding import AbstractMesh, AxisType, Mesh
+
+from spmd_core.engine.explicit.attempt import Attempt
+from spmd_core.engine.explicit.fixes import Fix, proposals
+from spmd_core.engine.explicit.source import Edit, EditedFile, Expression
+
+_JAX = os.path.dirname(jax.__file__)
+_MESHES = (jax.make_mesh, Mesh, AbstractMesh)
+_MOST_KEPT = 6  # ways to mend one expression
+_CHARACTERS = 400  # of an error of JAX's
+Key = tuple[str, int, str]
+
+
+@dataclass
+class Rejected:
+    """An expression whose types JAX refuses, and what makes it trace, the chosen way first."""
+
+    site: Expression
+    message: str
+    operands: tuple[str, ...]
+    fixes: tuple[Fix, ...]
+
+
+@dataclass
+class Watch:
+    """What the expressions of watched files call.
+
+    Attributes:
+        axis_type: of the meshes that the files make; None leaves them as they are.
+        mends: whether expressions that JAX refuses are changed.
+        wanted: specs of results under Auto axes, by expression.
+        blocked: expressions that are not changed: an outer one is.
+        choices: which of the ways to mend an expression is taken, the first where left out.
+    """
+
+    axis_type: AxisType | None = None
+    mends: bool = False
+    probes: bool = False
+    sources: dict[str, EditedFile] = field(default_factory=dict)
+    sites: dict[int, Expression] = field(default_factory=dict)
+    wanted: Mapping[Key, list[Any]] = field(default_factory=dict)
+    blocked: dict[Key, str] = field(default_factory=dict)
+    choices: dict[Key, int] = field(default_factory=dict)
+    refused: dict[Key, Rejected] = field(default_factory=dict)
+    meshes: dict[Key, tuple[Expression, tuple[Edit, ...]]] = field(default_factory=dict)
+    probed: list[tuple[Key, Any, tuple[int, ...]]] = field(default_factory=list)
+
+    def call(self, number: int, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Evaluate a call."""
+        if self.axis_type is not None and any(function is each for each in _MESHES):
+            return self._mesh(self.sites[number], function, args, kwargs)
+        return self._evaluated(Attempt(self.sites[number], function, args, kwargs))
+
+    def binary(self, number: int, left: Any, right: Any) -> Any:
+        """Evaluate an operator."""
+        return self._evaluated(Attempt.binary(self.sites[number], left, right))
+
+    def item(self, number: int, value: Any, index: Any) -> Any:
+        """Evaluate a subscript."""
+        return self._evaluated(Attempt.item(self.sites[number], value, index))
+
+    def _evaluated(self, attempt: Attempt) -> Any:
+        try:
+            result = attempt()
+        except Exception as error:
+            if not self.mends or _is_auto() or not _is_of_jax(error):
+                raise
+            return self._mended(attempt, error)
+        return self._probe(attempt.site.key, result) if self.probes else result
+
+    def _mended(self, attempt: Attempt, error: Exception) -> Any:
+        key = attempt.site.key
+        if key in self.blocked:
+            raise error
+        before = dict(self.refused)
+        kept: list[tuple[Fix, Any]] = []
+        source = self.sources[attempt.site.path]
+        enough = self.choices.get(key, 0) + 1
+        for fix, run in proposals(attempt, source, self.wanted.get(key, ())):
+            if fix.edits and fix not in [each for each, _ in kept]:
+                noted = dict(self.refused)
+                try:
+                    kept.append((fix, run()))
+                except Exception:  # this way does not trace: the next one may
+                    self.refused = noted
+            if len(kept) >= max(enough, _MOST_KEPT):
+                break
+        if not kept:
+            self.refused = before
+            self.blocked[key] = "no change of this expression alone makes it trace"
+            raise error
+        self._keep(attempt, error, [fix for fix, _ in kept])
+        return kept[min(enough, len(kept)) - 1][1]
+
+    def _keep(self, attempt: Attempt, error: Exception, fixes: list[Fix]) -> None:
+        key = attempt.site.key
+        chosen = min(self.choices.get(key, 0), len(fixes) - 1)
+        fixes.insert(0, fixes.pop(chosen))
+        operands = tuple(
+            jax.typeof(each).str_short(short_dtypes=True) for each in attempt.arrays().values()
+        )
+        known = self.refused.get(key)
+        if known is not None and known.fixes[0] != fixes[0]:
+            self.blocked[key] = "its operands have other types from call to call"
+        self.refused[key] = known or Rejected(
+            attempt.site, error_words(error), operands, tuple(fixes)
+        )
+
+    def _mesh(
+        self, site: Expression, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any
+    ) -> Any:
+        """A mesh with the axis types of this trace; where the file names Auto ones, that is edited."""
+        given = function(*args, **kwargs)
+        types = (self.axis_type,) * len(given.axis_names)
+        if self.mends and AxisType.Auto in given.axis_types:
+            source = self.sources[site.path]
+            text = f"({source.names()['jax']}.sharding.AxisType.Explicit,) * {len(types)}"
+            if (span := site.slots.get(("axis_types",))) is not None:
+                edits = (Edit(span[0], 0, span[1], text),)
+            else:
+                end = site.span[1] - 1
+                edits = (Edit(end, 0, end, f", axis_types={text}"),)
+            self.meshes[site.key] = site, edits
+        return function(*args, **{**kwargs, "axis_types": types})
+
+    def _probe(self, key: Key, result: Any) -> Any:
+        """The result, with its arrays marked in the program by the number of the probe."""
+        leaves, tree = jax.tree.flatten(result)
+        if not any(isinstance(leaf, Tracer) for leaf in leaves):
+            return result
+        number = len(self.probed)
+        marked = []
+        for at, leaf in enumerate(leaves):
+            with suppress(Exception):  # arrays that have no barrier: keys, refs
+                if isinstance(leaf, Tracer) and leaf.ndim:
+                    with jax.named_scope(f"spmd_probe_{number}_{at}_"):
+                        leaf = jax.lax.optimization_barrier(leaf)
+            marked.append(leaf)
+        self.probed.append((key, tree, tuple(getattr(leaf, "ndim", 0) for leaf in leaves)))
+        return jax.tree.unflatten(tree, marked)
+
+
+def _is_of_jax(error: Exception) -> bool:
+    """Whether JAX raised it, and not the user's own code."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and frames[-1].filename.startswith(_JAX)
+
+
+def _is_auto() -> bool:
+    """Whether this is within `auto_axes`, where no types are refused but those from outside."""
+    return AxisType.Auto in jax.sharding.get_abstract_mesh().axis_types
+
+
+def error_words(error: Exception) -> str:
+    """JAX's words for an error, on one line."""
+    text = str(error).partition("--------------------")[0]
+    return " ".join(f"{type(error).__name__}: {text}".split())[:_CHARACTERS]

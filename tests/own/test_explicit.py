@@ -1,0 +1,81 @@
+import shutil
+from pathlib import Path
+
+import pytest
+
+from spmd_core.base import RequestError
+from spmd_core.own import explicit_lines, explicit_report, write_explicit
+
+pytestmark = [pytest.mark.newer]
+_HEAD = """import jax
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
+TYPES = (AxisType.Auto,)
+mesh = jax.make_mesh((2,), ('x',))
+"""
+STEP = Path(__file__).with_name("explicit_step.py")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_every_error_of_a_step_is_listed_and_mended_and_the_file_is_written(folder):
+    path = Path(shutil.copy(STEP, folder / "model.py"))
+    report = explicit_report("model.py")
+    assert [(each.line, each.fixes[0].how) for each in report.errors] == [
+        ('emb = jax.lax.with_sharding_constraint(params["emb"], P(None, "tensor"))', "reshard"),
+        ("x = emb[tokens]", "out_sharding"),
+        ('return (h @ w["down"]) * 2', "out_sharding"),
+        ('y, _ = jax.lax.scan(body, jnp.zeros((8, 16)), params["stack"])', "reshard"),
+    ]
+    assert report.errors[2].operands == ("f32[8@data,12,32@tensor]", "f32[32@tensor,16]")
+    assert {"out_sharding", "auto_axes", "reshard"} == {each.how for each in report.errors[1].fixes}
+    assert all(each.fixes[0].in_auto for each in report.errors)
+    assert (report.traces, report.wrong, report.beyond) == (True, 0, ())
+    assert report.compared == 64 * 16 + 2 * 2 * 16 * 32 + 3 * 16 * 16
+    assert "+    x = emb.at[tokens].get(out_sharding=P(" in report.patch
+    assert "4 sharding type errors; the patch traces: equal results" in explicit_lines(report)[0]
+    assert path.read_text() == STEP.read_text()
+    write_explicit(report)
+    again = explicit_report("model:step")
+    assert (again.errors, again.patch, again.traces, again.wrong) == ((), "", True, 0)
+
+
+_ONE = """
+def step():
+    a = lambda shape, *spec: jax.ShapeDtypeStruct(shape, "float32", sharding=NamedSharding(mesh, P(*spec)))
+    return (lambda x, w: (x @ w) + 1), (a((8, 16), None, "x"), a((16, 32), "x"))
+"""
+
+
+def test_a_fix_has_its_bytes_and_an_auto_mesh_is_made_explicit(folder):
+    (folder / "one.py").write_text(_HEAD.replace("'x',)", "'x',), axis_types=TYPES") + _ONE)
+    report = explicit_report("one.py")
+    chosen, other = report.errors[0].fixes
+    # 8 x 32 of float32, and the shard of w, which is gathered, 16 x 32
+    assert (chosen.how, chosen.bytes, chosen.in_auto) == ("out_sharding", 8 * 32 * 4, True)
+    assert (other.how, other.in_auto, "all-gather over x" in other.collectives) == ("reshard", False, True)  # fmt: skip
+    assert "+mesh = jax.make_mesh((2,), ('x',), axis_types=(jax.sharding.AxisType.Explicit,) * 1)" in report.patch  # fmt: skip
+    assert "one.py:4: the mesh has Auto axes, and the patch makes them Explicit" in report.notes
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("def step(): return (lambda x: x @ 'a'), (jax.ShapeDtypeStruct((8,), 'float32', sharding=NamedSharding(mesh, P('x'))),)", "TypeError"),
+        ("def step(): return (lambda x: x), (jax.ShapeDtypeStruct((8,), 'float32'),)", "has no sharded argument"),
+        ("def step(): return 3", "returns no \\(step, arguments\\)"),
+        ("def other(): return 3", "has no function step"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_refused_in_a_sentence(folder, text, sentence):
+    (folder / "bad.py").write_text(_HEAD + text)
+    with pytest.raises(RequestError, match=sentence):
+        explicit_report("bad.py")
+
+
+def test_a_target_of_chips_is_refused(folder):
+    with pytest.raises(RequestError, match="is not of simulated devices: use one such as cpu:8"):
+        explicit_report("model.py", "tpu:v5e:2x4")

@@ -165,7 +165,9 @@ def mesh_of(tree: Any, axis_type: AxisType | None) -> Mesh:
         fix = f"name --target cpu:{mesh.size}"
         raise refuse(f"a mesh of {mesh.size} devices", f"does not fit the {len(here)} here", fix)
     types = (axis_type,) * len(mesh.axis_names) if axis_type is not None else mesh.axis_types
-    devices = getattr(mesh, "devices", np.asarray(here[: mesh.size]).reshape(*mesh.shape.values()))
+    devices: Any = np.asarray(here[: mesh.size]).reshape(*mesh.shape.values())
+    if isinstance(mesh, Mesh):
+        devices = mesh.devices
     return Mesh(devices, mesh.axis_names, axis_types=types)
 
 

@@ -62,6 +62,8 @@ class Watch:
         """Evaluate a call."""
         if self.axis_type is not None and any(function is each for each in _MESHES):
             return self._mesh(self.sites[number], function, args, kwargs)
+        if self.axis_type is AxisType.Auto and jax.sharding.get_abstract_mesh().are_all_axes_auto:
+            function, args, kwargs = _under_auto(function, args, kwargs)
         return self._evaluated(Attempt(self.sites[number], function, args, kwargs))
 
     def binary(self, number: int, left: Any, right: Any) -> Any:
@@ -157,6 +159,18 @@ def _is_of_jax(error: Exception) -> bool:
     """Whether JAX raised it, and not the user's own code."""
     frames = traceback.extract_tb(error.__traceback__)
     return bool(frames) and frames[-1].filename.startswith(_JAX)
+
+
+def _under_auto(function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
+    """A call for Explicit axes as it is under Auto ones: what it reshards is constrained."""
+    if function is jax.sharding.reshard:
+        return jax.lax.with_sharding_constraint, args, kwargs
+    if function is jax.sharding.auto_axes or kwargs.get("out_sharding") is None:
+        return function, args, kwargs
+    given = dict(kwargs)
+    spec = given.pop("out_sharding")
+    constrained = lambda *args, **kwargs: jax.lax.with_sharding_constraint(function(*args, **kwargs), spec)  # noqa: E731  # fmt: skip
+    return constrained, args, given
 
 
 def _is_auto() -> bool:

@@ -76,6 +76,13 @@ def test_bad_input_is_refused_in_a_sentence(folder, text, sentence):
         explicit_report("bad.py")
 
 
+def test_the_example_of_the_page_is_what_it_prints():
+    page = (STEP.parents[2] / "docs/explicit.md").read_text("utf-8")
+    quoted = page.split("```\n```\n")[1].split("```")[0]
+    lines = explicit_lines(explicit_report("docs.example_step:step"))
+    assert [line for line in quoted.splitlines() if line not in "\n".join(lines)] == []
+
+
 def test_a_target_of_chips_is_refused(folder):
     with pytest.raises(RequestError, match="is not of simulated devices: use one such as cpu:8"):
         explicit_report("model.py", "tpu:v5e:2x4")

@@ -104,7 +104,7 @@ def resharded(editor: Editor, specs: Sequence[Specs]) -> Iterator[Callable[[], P
     targets = [each for each in specs if isinstance(each, PartitionSpec)]
     targets += [spec for spec in own.values() if len(spec) == most]
     tried: list[Mapping[Slot, PartitionSpec]] = []
-    if len(arrays) > 1:
+    if len(arrays) > 1 and editor.attempt.site.operator != "MatMult":
         tried += [_aligned(arrays, own, [*target, *[None] * (most - len(target))]) for target in targets]  # fmt: skip
     tried += [{slot: each} for slot, spec in own.items() for each in _fewer(spec)]
     tried += [

@@ -107,6 +107,7 @@ from spmd_core.experiment.workloads.exported.held import (
     moving,
 )
 from spmd_core.experiment.workloads.exported.program_layout import ProgramLayout
+from spmd_core.experiment.workloads.exported.state import Continued
 from spmd_core.experiment.workloads.machine import (
     ALL,
     CALIBRATION,
@@ -179,6 +180,7 @@ __all__ = [
     "Axes",
     "Choice",
     "Config",
+    "Continued",
     "DeclaredStep",
     "Described",
     "Divides",

@@ -15,6 +15,7 @@ from jaxlib.mlir import ir, passmanager
 from jaxlib.mlir.dialects import sdy
 
 from spmd_core.base import refuse, shorten
+from spmd_core.engine.exported.continued import continued
 from spmd_core.experiment import Leaf, Mesh, Spec, with_replaced
 
 _THROUGH = (
@@ -66,6 +67,9 @@ def leaves(
 ) -> tuple[tuple[Leaf, ...], tuple[Leaf, ...]]:
     """Arguments and outputs; the module is changed: Shardy gives a spec to what has none."""
     arguments, outputs = written_leaves(exported, module, mesh)
+    outputs = with_replaced(
+        arguments, outputs, continued(module, [each.path for each in arguments if each.is_kept])
+    )
     if mesh:
         specs = iter(_propagated(module, sum(leaf.is_kept for leaf in arguments), mesh))
         arguments = tuple(
@@ -75,7 +79,7 @@ def leaves(
         outputs = tuple(
             leaf.model_copy(update={"propagated": next(specs, None)}) for leaf in outputs
         )
-    return arguments, with_replaced(arguments, outputs)
+    return arguments, outputs
 
 
 def written_leaves(

@@ -15,6 +15,7 @@ from jax._src import compilation_cache
 from jax.sharding import Mesh as DeviceMesh, NamedSharding
 
 from spmd_core.base import refuse
+from spmd_core.engine.exported.continued import continued
 from spmd_core.engine.exported.describe import mesh_of
 from spmd_core.engine.exported.leaves import paths_tree, written_leaves
 from spmd_core.engine.hlo import read_module
@@ -186,6 +187,7 @@ def _described(step: TracedStep, lowered: Any, made: Made) -> Described:
     with module.context:
         mesh = mesh_of(module, len(made.order))
         taken, results = written_leaves(given, module, mesh)
+        ways = continued(module, [each.path for each in taken if each.is_kept])
     inputs, outputs = (
         jax.tree.leaves(each)
         for each in (made.compiled.input_shardings, made.compiled.output_shardings)
@@ -205,7 +207,7 @@ def _described(step: TracedStep, lowered: Any, made: Made) -> Described:
         mesh=mesh,
         devices=len(made.order),
         arguments=taken,
-        outputs=with_replaced(taken, results),
+        outputs=with_replaced(taken, results, ways),
         bytes=0,
     )
 

@@ -1,12 +1,13 @@
 """The description of a program of `jax.export`, before anything is compiled: values, no jax."""
 
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from spmd_core.base import Frozen, by_key
 from spmd_core.experiment.types import Axes, Mesh, Spec
 from spmd_core.experiment.workloads.exported.state import (
+    Continues,
     is_frozen,
     is_kept_alone,
     owners,
@@ -35,6 +36,7 @@ class Leaf(Frozen):
     is_kept: bool = True  # False: the program does not use it
     index_below: int | None = None  # an integer that indexes a dim of this size
     replaces: str | None = None
+    is_update: bool = True  # it continues what it replaces, of which nothing else is left
 
     @property
     def known(self) -> Spec | None:
@@ -156,10 +158,24 @@ class Described(Frozen):
         return tuple(at for at, path in enumerate(kept) if path not in held) if held else ()
 
 
-def with_replaced(arguments: tuple[Leaf, ...], outputs: tuple[Leaf, ...]) -> tuple[Leaf, ...]:
-    """Outputs, each with the argument that it replaces."""
-    pairs = zip(outputs, replaced(arguments, outputs), strict=True)
-    return tuple(leaf.model_copy(update={"replaces": path}) for leaf, path in pairs)
+def with_replaced(
+    arguments: tuple[Leaf, ...], outputs: tuple[Leaf, ...], continued: Sequence[Continues]
+) -> tuple[Leaf, ...]:
+    """Outputs, each with the argument that it replaces; where several would replace one, that which
+    continues it, such as new parameters beside their gradients.
+    """
+    pairs = list(replaced(arguments, outputs, continued))
+    updated = {path for path, is_update in pairs if is_update}
+    returned = {path for ways in continued for path, way in ways.items() if way == "same"}
+    return tuple(
+        leaf.model_copy(
+            update={
+                "replaces": path if is_update or path not in updated else None,
+                "is_update": is_update and path not in returned,
+            }
+        )
+        for leaf, (path, is_update) in zip(outputs, pairs, strict=True)
+    )
 
 
 def patterns(leaves: Iterable[Leaf]) -> dict[str, str]:

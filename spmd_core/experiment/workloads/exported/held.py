@@ -227,17 +227,20 @@ def _resharded(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:
     the compiler is not judged: propagation alone gives other specs than the compiler.
     """
     for output in program.outputs():
-        if output.is_propagated:
-            continue
         of = held.get(output.leaf.replaces or "")
-        if of is None or of.spec is None or output.spec is None or not output.bytes_per_device:
-            continue
-        if moving(of.spec, program.mesh) != moving(output.spec, program.mesh):
+        if of and output.bytes_per_device and _is_moved(of, output, program.mesh):
             most = max(output.bytes_per_device, of.bytes_per_device or 0)
             if most >= SMALLEST:
                 yield Finding(
                     "resharded_state", of.leaf.path, most, (output.leaf.path,), of.spec, output.spec
                 )
+
+
+def _is_moved(of: Held, output: Held, mesh: Mesh) -> bool:
+    """Returns True if the file shards an output otherwise than the argument that it replaces."""
+    if output.is_propagated or of.spec is None or output.spec is None:
+        return False
+    return moving(of.spec, mesh) != moving(output.spec, mesh)
 
 
 def _replicated_outputs(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:
@@ -252,11 +255,21 @@ def _replicated_outputs(program: Program, held: Mapping[str, Held]) -> Iterator[
 
 
 def _not_donated(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:
-    """State that is replaced and not donated: both copies are held at once."""
+    """State that an output of its sharding continues and that is not donated: both are held at
+    once. A gradient, or a result of a parameter's sizes, leaves the parameter in use.
+    """
+    updates = [output for output in program.outputs() if output.leaf.is_update]
+    of = {output.leaf.replaces: held.get(output.leaf.replaces or "") for output in updates}
+    kind = lambda leaf: (leaf.sizes, leaf.dtype)  # noqa: E731
+    moved = {  # JAX gives the buffers of one kind to outputs of its own choice
+        kind(output.leaf)
+        for output in updates
+        if (before := of[output.leaf.replaces]) and _is_moved(before, output, program.mesh)
+    }
     kept = by_key(
         (leaf.path.partition("/")[0], held[leaf.path])
         for leaf in program.described.state
-        if not leaf.is_donated
+        if leaf.path in of and not leaf.is_donated and kind(leaf) not in moved
     )
     for name, leaves in kept.items():
         total = sum(each.bytes_per_device or 0 for each in leaves)

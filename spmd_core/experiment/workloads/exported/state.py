@@ -3,7 +3,8 @@ parameters, and what an optimizer keeps for each. By their paths: a file has no 
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Protocol, TypeVar
+from itertools import chain, repeat
+from typing import Literal, Protocol, TypeVar
 
 from spmd_core.base import by_key
 
@@ -28,6 +29,9 @@ _KEPT = frozenset(
 )
 _SHORT = frozenset(("m", "v", "mom", "s", "state"))
 _ALONE = _KEPT - {"mu", "nu", "ema", "trace", "model"}  # that mean it without a parameter too
+# How an output continues an argument: as it is, changed, or scaled by a number that is not known
+Continued = Literal["changed", "same", "scaled"]
+Continues = Mapping[str, Continued]  # by the paths of arguments
 
 
 class Array(Protocol):
@@ -52,10 +56,12 @@ class Array(Protocol):
 Leaf = TypeVar("Leaf", bound=Array)
 
 
-def replaced(arguments: Iterable[Array], outputs: Iterable[Array]) -> Iterator[str | None]:
-    """For each output the path of the argument that it replaces: the one of the same path within
-    its argument, sizes and dtype. Where several have it, outputs take arguments in their order,
-    parameters first.
+def replaced(
+    arguments: Iterable[Array], outputs: Iterable[Array], continued: Iterable[Continues] = ()
+) -> Iterator[tuple[str | None, bool]]:
+    """For each output the path of the argument that it replaces, and whether it continues it: the
+    one of the same path within its argument, sizes and dtype. Where several have it, one that the
+    output continues; of these, outputs take arguments in their order, parameters first.
     """
     by_path = by_key(
         ((key, leaf.sizes, leaf.dtype), leaf.path)
@@ -63,10 +69,15 @@ def replaced(arguments: Iterable[Array], outputs: Iterable[Array]) -> Iterator[s
         for key in {leaf.path, _key(leaf.path)} - {""}
     )
     taken: dict[str, str] = {}  # first part of outputs -> argument
-    for leaf in outputs:
+    for leaf, ways in zip(outputs, chain(continued, repeat({})), strict=False):
         keys = ((key, leaf.sizes, leaf.dtype) for key in (leaf.path, _key(leaf.path)) if key)
         matches = next((by_path[key] for key in keys if key in by_path), [])
-        yield matches[0] if len(matches) == 1 else _chosen(leaf.path, matches, taken)
+        updates = [path for path in matches if ways.get(path) == "changed"] or [
+            path for path in matches if ways.get(path) == "scaled" and role(path) == "kept"
+        ]
+        same = [path for path in matches if ways.get(path) == "same"]
+        some = updates or same or matches
+        yield some[0] if len(some) == 1 else _chosen(leaf.path, some, taken), bool(updates)
 
 
 def _chosen(output: str, matches: list[str], taken: dict[str, str]) -> str | None:

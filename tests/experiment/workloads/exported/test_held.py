@@ -92,9 +92,9 @@ def leaves(*paths):
 def test_outputs_of_the_same_paths_replace_arguments_in_order_parameters_first():
     arguments = leaves("m/up", "m/down", "params/up", "params/down")
     outputs = leaves("0/up", "0/down", "1/up", "1/down", "2")
-    found = list(replaced(arguments, outputs))
+    found = [path for path, _ in replaced(arguments, outputs)]
     assert found == ["params/up", "params/down", "m/up", "m/down", None]
-    named = list(replaced(arguments, leaves("output/m/up", "output/params/up")))
+    named = [path for path, _ in replaced(arguments, leaves("output/m/up", "output/params/up"))]
     assert named == ["m/up", "params/up"]
 
 

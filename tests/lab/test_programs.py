@@ -1,8 +1,9 @@
 """Programs that others hand in: what the owner of a server allows, and what their worker knows."""
 
+import jax
 import pytest
 
-from bench.exported import MESH, sgd_step
+from bench.exported import MESH, sgd_step, written
 from spmd_core.base import RequestError, Settings, StorageError, read_settings
 from spmd_core.experiment import parse_experiment, programs
 from spmd_core.lab.store.limits import COMMAND_LINE, Asker, check_program
@@ -157,3 +158,22 @@ def test_a_deleted_program_leaves_its_runs_readable(experiment):
         check_program(Settings(), COMMAND_LINE, before)
     programs.take(data, "Mine again")
     check_program(Settings(), COMMAND_LINE, before)
+
+
+def test_a_kernel_of_the_tpu_branch_runs_nowhere_on_cpus():
+    """A file of several platforms runs on CPUs by its own branch; attached chips may be those of its
+    kernels.
+    """
+
+    def step(x):
+        kernel = jax.ffi.ffi_call("tpu_custom_call", x)
+        return jax.lax.platform_dependent(x, tpu=kernel, default=lambda x: 2 * x)
+
+    given = {"x": jax.ShapeDtypeStruct((8, 128), "float32")}
+    described = programs.take(written(step, given))
+    assert described.kernels == ("tpu_custom_call",)
+    asked = {"workload": "program_file", "program": described.program, "mesh": {"x": 1}}
+    check_program(Settings(), VISITOR, parse_experiment(asked | {"target": "cpu:1"}))
+    check_program(Settings(), VISITOR, parse_experiment(asked | {"target": "tpu:v5e:1x1"}))
+    with pytest.raises(RequestError, match="would run code that this program carries"):
+        check_program(Settings(), VISITOR, parse_experiment(asked | {"target": "local"}))

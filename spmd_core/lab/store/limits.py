@@ -77,7 +77,8 @@ def check_program(settings: Settings, asker: Asker, experiment: Experiment | Non
                 "would run this program, and programs are only compiled here",
                 "use a topology such as tpu:v5e:4x4",
             )
-        if kernels := program.described.kernels:
+        kernels = program.described.kernels
+        if kernels and not place.is_simulated:  # for CPUs there are none
             raise refuse(
                 f"target {place.text}",
                 f"would run code that this program carries for one platform ({', '.join(kernels)})",

@@ -64,7 +64,8 @@ LIES = {
     "an error": _raise,
     "unpicklable": Unpicklable,
 }
-HARMS = (*LIES, "versions", "dies", "hangs")
+VERSIONS = {"versions": '{"jax": "0.1"}', "dies when asked": None}  # of a worker: what it answers
+HARMS = (*LIES, *VERSIONS, "dies", "hangs")
 
 
 def mislead(address: str, worker: str, lie: str) -> None:
@@ -72,11 +73,13 @@ def mislead(address: str, worker: str, lie: str) -> None:
     from distributed import Client
 
     def replace_function() -> None:
-        from bench.cluster_liars import LIES
+        import os
+
+        from bench.cluster_liars import LIES, VERSIONS
         from spmd_core.lab.cluster import remote
 
-        if lie == "versions":
-            remote.versions_here = lambda: '{"jax": "0.1"}'
+        if lie in VERSIONS:
+            remote.versions_here = lambda: VERSIONS[lie] or os._exit(1)
         else:
             remote.compiled = lambda *_: LIES[lie]()
 
@@ -88,7 +91,7 @@ def searched(cluster: Cluster, folder: Path, harm: str, dice: random.Random) -> 
     """A search during which one worker does harm; what became of its candidates, and what it says."""
     cluster.ready(WORKERS)
     struck, worker = _newest(cluster)
-    if harm in LIES or harm == "versions":
+    if harm in (*LIES, *VERSIONS):
         mislead(cluster.address, worker, harm)
     lab = Lab.open(folder, settings=replace(SETTINGS, dask=cluster.address))
     with closing(lab), closing(Searches(folder)) as store:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from spmd_core.base import shorten, unhindered
 from spmd_core.lab.cluster import remote
-from spmd_core.lab.cluster.connection import AGAIN_S, Away, Connection, quietly, words
+from spmd_core.lab.cluster.connection import AGAIN_S, Away, Connection, Unfit, quietly, words
 from spmd_core.lab.cluster.messages import Doing, Ended, Lost, Reach, Submit
 
 AHEAD = 2  # tasks for each worker, so that none waits for the next
@@ -170,12 +170,18 @@ class DaskClient(Connection):
             self._withdraw(run)  # so that no answer of this worker comes after the next task
             self._emit(Lost(run=run))
 
-    def _take_unfit(self, unfit: Mapping[str, str]) -> None:
+    def _fit(self, worker: str) -> None:
+        super()._fit(worker)
+        self._left_out.pop(worker, None)
+
+    def _take_unfit(self, unfit: Mapping[str, Unfit]) -> None:
         """Leave out workers that cannot compile as this process would, where others can."""
         if self._last_seen.keys() <= unfit.keys() | self._left_out.keys():
             super()._take_unfit(unfit)
-        for worker, how in unfit.items():
-            self._left_out[worker] = LeftOut(how, "")
+        for worker, why in unfit.items():
+            self._left_out[worker] = LeftOut(why.how, "")
+            if why.is_certain:
+                self._known.add(worker)
 
     def _look_for_the_ended(self) -> None:
         """Note workers that ended with tasks, and report their runs as lost; one that many did not

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from importlib.metadata import version
 from socket import gaierror
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import distributed
 from distributed.client import FutureCancelledError
@@ -53,6 +53,7 @@ class Connection:
         self._client: Any = None
         self._topic = f"spmd-lab-{secrets.token_hex(8)}"
         self._known: set[str] = set()  # workers whose versions are ours
+        self._asked = dict[str, asyncio.Task[object]]()  # by worker, until its versions are known
         self._last_seen = dict[str, object]()  # by worker, its last sign of life
         self._was_there, self._away_since = False, unhindered()
 
@@ -78,8 +79,8 @@ class Connection:
         except Exception:  # it went just now, or answers oddly: connecting shows which
             await self._drop()
             raise self._gone() from None
-        await self._check(workers - self._known)
-        self._known = workers
+        await self._check(workers)
+        self._known &= workers
         if not workers:
             raise Away(
                 f"{self._named} has no workers: start some, as docs/cluster.md shows",
@@ -87,47 +88,43 @@ class Connection:
             )
         return workers
 
-    async def _check(self, new: set[str]) -> None:
-        """Find the workers that have other versions, or cannot run SPMD Lab."""
-        if not new:
+    async def _check(self, workers: set[str]) -> None:
+        """Find the workers that have other versions, or cannot run SPMD Lab. Beside known ones, the
+        others answer in the background: one that is silent delays nobody.
+        """
+        for worker in self._asked.keys() - workers:
+            self._asked.pop(worker).cancel()
+        for worker in workers - self._known - self._asked.keys():
+            self._asked[worker] = asyncio.create_task(self._versions(worker))
+        if not self._asked:
             return
-        try:
-            asked = self._client.run(remote.versions_here, workers=sorted(new), on_error="return")
-            versions = await within(self.versions_s, asked)
-        except TimeoutError:
-            raise await self._silent(new) from None
-        except Exception as error:  # whatever a worker's bytes lead to
-            versions = dict.fromkeys(new, error)
-        if any(isinstance(each, OSError) for each in versions.values()):
-            raise Away(  # the next look lists those that are left
-                f"a Dask worker of {shorten(self._address)} ended as it joined: start it again",
-                is_certain=False,
-            )
-        here = remote.versions_here()
-        unfit = {
-            worker: _unfit_words(theirs, here)
-            for worker, theirs in versions.items()
-            if theirs != here
-        }
+        await asyncio.wait(self._asked.values(), timeout=AGAIN_S if self._known else None)
+        here, unfit = remote.versions_here(), dict[str, Unfit]()
+        for worker in [each for each, task in self._asked.items() if task.done()]:
+            theirs = self._asked.pop(worker).result()
+            if theirs == here:
+                self._fit(worker)
+            else:
+                unfit[worker] = _unfit(theirs, here, self.versions_s)
         if unfit:
             self._take_unfit(unfit)
 
-    def _take_unfit(self, unfit: Mapping[str, str]) -> None:
-        """Away where workers cannot compile as this process would, for the reasons given."""
-        worker, how = next(iter(unfit.items()))
-        raise Away(f"the Dask worker {shorten(worker)} {how}")
-
-    async def _silent(self, among: set[str]) -> "Away":
-        """Names the worker that the scheduler has not heard of for longest."""
+    async def _versions(self, worker: str) -> object:
+        """The versions of a worker, or why there are none."""
         try:
-            asked = self._client.scheduler.identity(n_workers=-1)
-            known = (await within(self.connect_s, asked))["workers"]
-            seen = {each: float(known[each]["last_seen"]) for each in among & known.keys()}
-        except Exception:  # as where the workers are listed
-            return self._gone()
-        worker = shorten(min(among, key=lambda each: seen.get(each, 0.0)))
-        words = f"the Dask worker {worker} does not answer within {self.versions_s:g} s"
-        return Away(f"{words}: end it, and start it again", is_certain=False)
+            asked = self._client.run(remote.versions_here, workers=[worker], on_error="return")
+            return (await within(self.versions_s, asked))[worker]
+        except Exception as error:  # whatever a worker's bytes lead to
+            return error
+
+    def _fit(self, worker: str) -> None:
+        """Note that a worker compiles as this process would."""
+        self._known.add(worker)
+
+    def _take_unfit(self, unfit: Mapping[str, "Unfit"]) -> None:
+        """Away where workers cannot compile as this process would, for the reasons given."""
+        worker, why = next(iter(unfit.items()))
+        raise Away(f"the Dask worker {shorten(worker)} {why.how}", is_certain=why.is_certain)
 
     async def _connect(self) -> Any:
         self._known.clear()
@@ -178,6 +175,8 @@ class Connection:
 
     async def _drop(self) -> None:
         client, self._client = self._client, None
+        while self._asked:
+            self._asked.popitem()[1].cancel()
         if client is not None:
             await quietly(client._close(fast=True))
 
@@ -188,6 +187,13 @@ class Away(WorkerError):
     def __init__(self, sentence: str, is_certain: bool = True):
         super().__init__(sentence)
         self.is_certain = is_certain
+
+
+class Unfit(NamedTuple):
+    """Why a worker cannot compile as this process would; `is_certain`: another try is no use."""
+
+    how: str
+    is_certain: bool = True
 
 
 def has_lost_scheduler(error: BaseException) -> bool:
@@ -213,12 +219,16 @@ def unanswered_words(error: BaseException, limit_s: float) -> str:
     return f"does not answer as Dask {version('distributed')} does: {_START}"
 
 
-def _unfit_words(theirs: object, here: str) -> str:
+def _unfit(theirs: object, here: str, limit_s: float) -> Unfit:
+    again = "end it, and start it again"
+    if isinstance(theirs, TimeoutError):
+        return Unfit(f"does not answer within {limit_s:g} s: {again}", is_certain=False)
+    if isinstance(theirs, OSError):  # the next look lists those that are left
+        return Unfit("ended as it joined: start it again", is_certain=False)
     if isinstance(theirs, BaseException):
-        return (
-            f"cannot run SPMD Lab ({words(theirs)}): start workers in its folder, with its Python"
-        )
-    return f"runs other versions ({differing(str(theirs), here)}): use the same ones"
+        fix = "start workers in its folder, with its Python"
+        return Unfit(f"cannot run SPMD Lab ({words(theirs)}): {fix}")
+    return Unfit(f"runs other versions ({differing(str(theirs), here)}): use the same ones")
 
 
 def differing(theirs: str, here: str) -> str:

@@ -2,15 +2,16 @@
 compiled here, also where a worker is killed, and where the scheduler goes and comes back.
 """
 
+import asyncio
 import threading
 from dataclasses import replace
 
 import pytest
 
-from bench.cluster_liars import LIES, mislead
+from bench.cluster_liars import LIES, VERSIONS, mislead
 from spmd_core.base import read_settings
 from spmd_core.lab import Asker, Batch, Lab, Searches
-from spmd_core.lab.cluster import client, connection
+from spmd_core.lab.cluster import client, connection, remote
 from spmd_core.results import Remedy
 from spmd_core.search import Asked, look, parse_sweep, read_array_question, start, variants
 from spmd_core.trials import RemedySearch, Search, store as tried
@@ -89,7 +90,7 @@ def test_a_worker_that_dies_costs_a_try_and_what_was_found_is_stored(cluster, op
     assert lab.compiler_pid is None, "nothing was compiled here"
 
 
-@pytest.mark.parametrize("lie", [*LIES, "versions"])
+@pytest.mark.parametrize("lie", [*LIES, *VERSIONS])
 def test_a_worker_that_cannot_be_read_is_named_and_left_out_and_its_candidates_go_back(
     cluster, open_lab, search, lie
 ):
@@ -106,6 +107,38 @@ def test_a_worker_that_cannot_be_read_is_named_and_left_out_and_its_candidates_g
     assert [each.stage for each in found.answer.found] == ["measured"] * 3
     (note,) = [each for each in found.answer.notes if each.kind == "workers left out"]
     assert liar in fact_words(note) and right not in fact_words(note)
+
+
+def test_a_worker_that_is_silent_when_asked_delays_nobody(monkeypatch):
+    """One that is known takes tasks meanwhile; the silent one is named, asked again, and then used."""
+    here, is_there, silent = remote.versions_here(), asyncio.Event(), "tcp://127.0.0.1:2"
+
+    class Scheduler:
+        status, scheduler = "running", None
+
+        async def run(self, _, workers, on_error):
+            if workers == [silent]:
+                await is_there.wait()
+            return dict.fromkeys(workers, here)
+
+    async def steps():
+        found = client.DaskClient("tcp://127.0.0.1:1", (), lambda _: None)
+        found.versions_s, found._client = 0.05, Scheduler()
+        known = {"tcp://127.0.0.1:3"}
+        await found._check(known)
+        everybody = known | {silent}
+        found._last_seen = dict.fromkeys(everybody, 0)
+        for _ in range(2):
+            await found._check(everybody)
+        assert found._known == known and "does not answer within 0.05 s" in found._reach(0).left_out
+        assert found._reach(0).room == client.AHEAD and silent in found._reach(0).left_out
+        is_there.set()
+        for _ in range(2):
+            await found._check(everybody)
+        assert found._known == everybody and not found._reach(0).left_out
+
+    monkeypatch.setattr(connection, "AGAIN_S", 0.1)
+    asyncio.run(steps())
 
 
 def test_a_run_that_several_workers_fail_at_is_lost_and_names_them(cluster, open_lab):

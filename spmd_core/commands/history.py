@@ -165,6 +165,7 @@ def _table(listed: list[RunSummary]) -> list[str]:
             fastest, seconds, predicted = summary.answer
             fastest = title(fastest) if summary.experiment.variants else fastest
             time_of = f"{seconds_text(seconds)}{', predicted' if predicted else ''}"
+            time_of += ", imprecise" if summary.is_imprecise else ""
         rows.append(
             (
                 summary.run,

@@ -71,12 +71,13 @@ def state_words(state: str) -> str:
 
 def outcome_words(run: RunSummary) -> str:
     """How a stored run ended, and of one that succeeded whether its time was measured or predicted:
-    `Measured`, `Measured, 1 of 3 failed`, `Measured, not ranked`, `Does not fit`,
+    `Measured`, `Measured, imprecise`, `Measured, 1 of 3 failed`, `Measured, not ranked`, `Does not fit`,
     `Cancelled, partial`.
     """
     words = state_words(run.state)
     if run.state == "succeeded" and run.answer is not None:
         words = "Predicted" if run.answer[2] else "Measured"
+        words += ", imprecise" if run.is_imprecise else ""
     elif (
         run.state == "succeeded" and run.experiment.what.is_of_machine
     ):  # with several strategies, none has a time

@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 import sqlite3
+import zlib
 from collections.abc import Callable
 
 from spmd_core.base import RequestError
@@ -66,6 +67,21 @@ def list_by_moment(db: sqlite3.Connection) -> None:
                 latest = at
             moment = min(at, latest)
             db.execute("UPDATE runs SET listed_at = ? WHERE seq = ?", (moment, row["seq"]))
+
+
+def note_imprecise(db: sqlite3.Connection) -> None:
+    """Store of which runs the fastest row is imprecise; a damaged result is left."""
+    stored = (
+        "SELECT seq, fastest, body FROM runs JOIN results ON run = id WHERE fastest IS NOT NULL"
+    )
+    noted = list[int]()
+    for row in db.execute(stored):
+        with contextlib.suppress(zlib.error, ValueError, TypeError, KeyError, AttributeError):
+            text = zlib.decompress(row["body"])
+            is_there = b'"imprecise":{' in text
+            if is_there and json.loads(text)["strategies"][row["fastest"]]["imprecise"]:
+                noted.append(row["seq"])
+    db.executemany("UPDATE runs SET imprecise = 1 WHERE seq = ?", [(seq,) for seq in noted])
 
 
 def apply(db: sqlite3.Connection, steps: tuple[Step, ...]) -> None:
@@ -206,5 +222,9 @@ MIGRATIONS: tuple[tuple[str, tuple[Step, ...]], ...] = (
             "DROP INDEX runs_by_moment",
             "CREATE INDEX runs_by_listing ON runs(listed_at, seq)",
         ),
+    ),
+    (
+        "0016 whose sums are imprecise",
+        ("ALTER TABLE runs ADD COLUMN imprecise INTEGER NOT NULL DEFAULT 0", note_imprecise),
     ),
 )

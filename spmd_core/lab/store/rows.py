@@ -149,6 +149,7 @@ def summary_of(row: sqlite3.Row) -> RunSummary:
             labels_of(row),
             origin_of(row),
             _text(row["owner_name"]) or "",
+            bool(row["imprecise"]),
         )
     except _UNREAD as error:
         raise unreadable(str(row["id"]), "experiment", error) from error
@@ -251,11 +252,13 @@ def request_of(row: sqlite3.Row) -> Request:
 
 def columns_at_end(result: Result | None, error: Failure | None) -> dict[str, object]:
     """Columns of a run that follow from what it leaves."""
+    fastest = fastest_row(result) if result and result.comparison else None
     return {
         "error_kind": error and error.kind,
         "error_message": error and error.message,
         "medians": json.dumps(result.medians_s if result else {}),
         "predicted": json.dumps(result.only_predicted_s if result else {}),
-        "fastest": fastest_row(result) if result and result.comparison else None,
+        "fastest": fastest,
+        "imprecise": int(bool(result and fastest and result.strategies[fastest].imprecise)),
         "partial": int(bool(result and result.partial)),
     }

@@ -23,7 +23,7 @@ from spmd_core.results import TERMINAL, Environment, Failure, Result, RunStatus,
 T = TypeVar("T")
 _SUMMARIES_KEPT = 20_000  # about 20 MB
 _SUMMARY = f"""SELECT runs.id, state, submitted_at, finished_at, medians, predicted, fastest,
-    partial, error_kind, error_message, owner_name, {LABELS}, spec FROM runs
+    imprecise, partial, error_kind, error_message, owner_name, {LABELS}, spec FROM runs
     JOIN experiments ON experiments.id = runs.experiment {WITH_LABELS}"""
 
 _SOURCES = {

@@ -106,6 +106,7 @@ class RunSummary:
     labels: Labels = NO_LABELS
     origin: Origin | None = None  # of a foreign run
     owner: str = ""  # the name of whoever submitted it, by login
+    is_imprecise: bool = False  # the fastest: right, and as far off as its sums are
 
     @property
     def answer(self) -> tuple[str, float, bool] | None:

@@ -12,7 +12,10 @@ from spmd_core.experiment.link import decode
 from spmd_core.lab.store import migrations
 from spmd_core.lab.store.database import FILE_NAME
 from spmd_core.lab.store.migrations import MIGRATIONS
+from spmd_core.lab.store.rows import columns_at_end
 from spmd_core.lab.store.store import Store
+from spmd_core.results import Result
+from spmd_core.words import outcome_words
 
 OWN = {
     "workload": "decoder",
@@ -174,6 +177,64 @@ def test_runs_of_an_older_version_wait_in_the_lane_of_their_target(old_folder):
     assert store.next_queued("timing").run == "run-dot"
     assert [store.status(run).queue_position for run in ("run-1", "run-3", "run-dot")] == [1, 2, 1]
     store.close()
+
+
+LOOSE = {"count": 3, "of": 8, "share": 0.375, "off": 0.1, "terms": 1024, "dtype": "bfloat16"}
+
+
+def outcomes(imprecise):
+    """Two strategies, the first the fastest."""
+    right = {"status": "ok", "median_s": 1.0, "correct": True}
+    return {"auto": right | {"imprecise": imprecise}, "single": right | {"median_s": 2.0}}
+
+
+def test_a_list_says_which_runs_of_an_older_version_are_imprecise(data_folder):
+    data_folder.mkdir(parents=True, exist_ok=True)
+    db = sqlite3.connect(data_folder / FILE_NAME)
+    db.row_factory = sqlite3.Row
+    db.execute("CREATE TABLE migrations (name TEXT PRIMARY KEY, applied_at REAL NOT NULL)")
+    for name, steps in MIGRATIONS[:15]:
+        migrations.apply(db, steps)
+        db.execute("INSERT INTO migrations VALUES (?, 1.0)", (name,))
+    db.execute("INSERT INTO experiments VALUES (?, ?, 'dot', 'cpu:8')", (DOT_ID, old_dot()))
+    body = zlib.decompress(old_result("r", {}))
+    for run, imprecise in (("loose", LOOSE), ("right", None), ("other", LOOSE), ("torn", LOOSE)):
+        text = json.dumps(
+            json.loads(body) | {"strategies": outcomes(imprecise)}, separators=(",", ":")
+        )
+        packed = zlib.compress(text.encode())
+        db.execute(
+            "INSERT INTO runs (id, experiment, state, submitted_at, fastest, medians) "
+            "VALUES (?, ?, 'succeeded', 1, ?, '{\"auto\": 1.0, \"single\": 2.0}')",
+            (run, DOT_ID, "single" if run == "other" else "auto"),
+        )
+        db.execute(
+            "INSERT INTO results VALUES (?, ?)", (run, packed[:20] if run == "torn" else packed)
+        )
+    db.commit()
+    db.close()
+    store = Store(data_folder)
+    listed = {each.run: (each.is_imprecise, outcome_words(each)) for each in store.history()}
+    store.close()
+    measured = (False, "Measured")
+    assert listed == {
+        "loose": (True, "Measured, imprecise"),
+        **dict.fromkeys(("right", "other", "torn"), measured),
+    }
+
+
+@pytest.mark.parametrize("imprecise", [LOOSE, None])
+def test_a_run_that_ends_now_is_listed_so_too(imprecise):
+    result = Result.model_validate(
+        {
+            "run": "r",
+            "experiment": parse_experiment(DOT).to_json(),
+            "environment": json.loads(zlib.decompress(old_result("r", {})))["environment"],
+            "strategies": outcomes(imprecise),
+            "comparison": {"fastest": "auto", "ratios": [], "tied": []},
+        }
+    )
+    assert columns_at_end(result, None)["imprecise"] == int(imprecise is not None)
 
 
 def test_a_step_that_fails_midway_leaves_the_file_as_it_was(old_folder, monkeypatch):

@@ -31,6 +31,9 @@ from spmd_core.results import (
 )
 from spmd_core.time import fits
 
+# for a compile that ends by itself just now: its worker takes longer to start again
+COMPILER_GRACE_S = 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
@@ -148,8 +151,10 @@ class ActiveRun:
         """
         if self._requested or self.outcome:
             return False
-        # a paused worker cannot obey
+        # a paused worker cannot obey, and a compiler only once it is done
         grace_s = self._settings.cancel_grace_s if self._paused_at is None else 0.0
+        if self._is_compiling:
+            grace_s = min(grace_s, COMPILER_GRACE_S)
         self._requested, self._kill_at = state, now + grace_s
         waiting_for = "end of compiler" if self._is_compiling else "end of round"
         self.status = replace(self.status, waiting_for=waiting_for)

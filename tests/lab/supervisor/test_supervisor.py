@@ -177,6 +177,15 @@ def test_cancelling_a_worker_that_does_not_listen_ends_it(lab, behaviour):
     assert not is_running(pid)
 
 
+def test_a_compile_that_is_cancelled_is_not_waited_for(open_lab):
+    lab = open_lab(cancel_grace_s=PATIENCE_S)
+    run = lab.submit(experiment(standin.DEAF, target="tpu:v5e:2x2", mesh={"x": 4}))
+    pid = until(lambda: (status := lab.status(run)).medians_s and status.worker_pid)
+    lab.cancel(run)
+    assert lab.wait(run, 0.5 * PATIENCE_S).state == "cancelled"
+    assert not is_running(pid)
+
+
 def test_cancelling_a_queued_run_takes_it_out_of_the_queue(lab):
     first, second, third = (lab.submit(experiment(standin.ROUNDS)) for _ in range(3))
     in_phase(lab, first, "sample")

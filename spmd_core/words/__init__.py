@@ -215,9 +215,9 @@ from spmd_core.words.sweep.curves import (
     size_rows,
     sizes_offer,
     sweep_headline,
+    sweep_notes,
 )
 from spmd_core.words.sweep.grid import grid_headline, grid_row, ranked_rows
-from spmd_core.words.sweep.scaling import sweep_notes
 from spmd_core.words.texts import (
     MEANINGS,
     TEXTS,

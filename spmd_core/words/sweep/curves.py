@@ -1,7 +1,7 @@
-"""The answer of a sweep in a sentence or two."""
+"""The answer of a sweep in a sentence, and what else it shows."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.experiment import Experiment
@@ -11,7 +11,7 @@ from spmd_core.words.costs import StepCost, cost, mfu_words
 from spmd_core.words.names import title, titles
 from spmd_core.words.predictions import bound_words, share_words
 from spmd_core.words.strategies import paired_words, ratio_words
-from spmd_core.words.sweep.scaling import knee_words
+from spmd_core.words.sweep.scaling import knee_words, scaling_notes
 
 _PLURAL = re.compile(r"s")
 NOTABLE = 0.05  # of the step: exposed communication worth a word
@@ -44,34 +44,40 @@ def mfu_title(sweep: Sweep) -> str:
 
 
 def sweep_headline(sweep: Sweep, rows: Sequence[SweepRow]) -> str:
-    """The first sentence of a sweep: what the curves show, and what does not fit or cannot be."""
+    """The answer of a sweep in a sentence: what the curves show, with the points that are refused."""
+    refused = sum(row.outcome.state == "refused" for row in rows)
+    counted = f"{refused} of {len(rows)} points {'is' if refused == 1 else 'are'} refused"
+    first = next(_sentences(sweep, rows), "")
+    if not refused:
+        return first
+    return f"{first.removesuffix('.')}; {counted}." if first else f"{counted}: the table says why."
+
+
+def sweep_notes(sweep: Sweep, rows: Sequence[SweepRow]) -> list[str]:
+    """What else a sweep shows, what does not fit, and what it assumes, a sentence each."""
+    return [*list(_sentences(sweep, rows))[1:], *scaling_notes(sweep, rows)]
+
+
+def _sentences(sweep: Sweep, rows: Sequence[SweepRow]) -> Iterator[str]:
+    """The answer first."""
     every = [row for row in rows if row.numbers.step_s]
-    timed, words = _of_one_kind(every), []
+    timed = _of_one_kind(every)
     if len(timed) > 1:
-        words.append(_best(sweep, timed) if sweep.is_categorical else _trend(sweep, timed))
-        words += [*knee_words(sweep, timed), *_binding(sweep, timed)]
+        yield _best(sweep, timed) if sweep.is_categorical else _trend(sweep, timed)
+        yield from knee_words(sweep, timed)
+        yield from _binding(sweep, timed)
     elif timed:
-        words.append(
-            f"At {point_title(sweep, timed[0].point)} a step takes "
-            f"{seconds_text(timed[0].numbers.step_s)}{_mfu(timed[0])}."
-        )
-    guessed = sum(row.is_estimated for row in every)
-    if guessed:
+        takes = seconds_text(timed[0].numbers.step_s)
+        yield f"At {point_title(sweep, timed[0].point)} a step takes {takes}{_mfu(timed[0])}."
+    if guessed := sum(row.is_estimated for row in every):
         are = "is an estimate" if guessed == 1 else "are estimates"
         apart = "" if len(timed) == len(every) else ", on a curve of their own"
-        words.append(f"{guessed} of {len(every)} points {are}, not compiled{apart}.")
+        yield f"{guessed} of {len(every)} points {are}, not compiled{apart}."
     if too_large := [row for row in rows if row.outcome.state in ("too large", "does not fit")]:
-        words.append(
-            f"{_list(sweep, too_large)} "
-            f"{'does' if sweep.is_categorical and len(too_large) == 1 else 'do'} not fit in "
-            "memory."
-        )
+        do = "does" if sweep.is_categorical and len(too_large) == 1 else "do"
+        yield f"{_list(sweep, too_large)} {do} not fit in memory."
     if failed := [row for row in rows if row.outcome.state == "failed"]:
-        words.append(f"{_list(sweep, failed)} failed: the table says why.")
-    if refused := sum(row.outcome.state == "refused" for row in rows):
-        are = "is" if refused == 1 else "are"
-        words.append(f"{refused} of {len(rows)} points {are} refused: the table says why.")
-    return " ".join(words)
+        yield f"{_list(sweep, failed)} failed: the table says why."
 
 
 def _of_one_kind(timed: Sequence[SweepRow]) -> list[SweepRow]:

@@ -32,7 +32,7 @@ def knee_words(sweep: Sweep, timed: Sequence[SweepRow]) -> list[str]:
     ]
 
 
-def sweep_notes(sweep: Sweep, rows: Sequence[SweepRow]) -> list[str]:
+def scaling_notes(sweep: Sweep, rows: Sequence[SweepRow]) -> list[str]:
     """What a sweep over chips assumes or does not count, a sentence each."""
     able = [row for row in rows if row.point.experiment and row.point.experiment.plan]
     if not able or not sweep.variable.scales:

@@ -28,7 +28,7 @@ from spmd_core.search.sweep.curves import (
     outcome_of,
     row_json,
 )
-from spmd_core.words import sweep_headline
+from spmd_core.words import sweep_headline, sweep_notes
 
 GIB = 2**30
 
@@ -429,10 +429,13 @@ def test_the_answer_of_scaling():
     )
     assert sweep_headline(sweep, rows) == (
         "From 64 to 4,096 chips causal MFU falls from 59% to 47%; scaling efficiency 80% (weak scaling, "
-        "batch per chip constant). "
-        "From 4,096 chips on: interconnect-bound; exposed communication, mostly all-gathers, takes "
-        "at most 25% of the step, at 64 chips. 8 chips do not fit in memory."
+        "batch per chip constant)."
     )
+    assert sweep_notes(sweep, rows)[:2] == [
+        "From 4,096 chips on: interconnect-bound; exposed communication, mostly all-gathers, takes "
+        "at most 25% of the step, at 64 chips.",
+        "8 chips do not fit in memory.",
+    ]
 
 
 def test_an_efficiency_above_all_of_it_has_a_reason_and_slices_are_counted():
@@ -463,9 +466,9 @@ def test_the_answer_of_a_choice_of_meshes():
     rows = curves(variants(sweep), [outcome(1.2), outcome(1.0), Outcome("failed", words="no")])
     assert sweep_headline(sweep, rows) == (
         "fsdp=32,tensor=2 has the shortest step, 1 s, 58.9% causal MFU; fsdp=64 takes 20% more, "
-        "and their intervals overlap. "
-        "fsdp=16,tensor=4 failed: the table says why."
+        "and their intervals overlap."
     )
+    assert sweep_notes(sweep, rows) == ["fsdp=16,tensor=4 failed: the table says why."]
 
 
 def test_nothing_is_said_before_anything_is_known():
@@ -477,7 +480,9 @@ def test_nothing_is_said_before_anything_is_known():
 def test_a_refused_point_is_counted_in_the_answer():
     sweep = parse_sweep(WIDE, "chips=24,64,48")
     rows = curves(variants(sweep), [Outcome("refused"), outcome(1.0), Outcome("refused")])
-    assert sweep_headline(sweep, rows).endswith("2 of 3 points are refused: the table says why.")
+    assert sweep_headline(sweep, rows).endswith("; 2 of 3 points are refused.")
+    none = curves(variants(sweep), [Outcome("refused")] * 3)
+    assert sweep_headline(sweep, none) == "3 of 3 points are refused: the table says why."
 
 
 def test_compiled_and_estimated_points_are_never_one_curve():
@@ -487,4 +492,5 @@ def test_compiled_and_estimated_points_are_never_one_curve():
     assert [row.efficiency for row in rows] == pytest.approx([1.0, 1.0, 0.8, 1.0])
     words = sweep_headline(sweep, rows)
     assert words.startswith("From 64 to 512 chips ")
-    assert "2 of 4 points are estimates, not compiled, on a curve of their own." in words
+    apart = "2 of 4 points are estimates, not compiled, on a curve of their own."
+    assert apart in sweep_notes(sweep, rows)

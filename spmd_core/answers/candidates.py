@@ -207,7 +207,7 @@ def _row(
 def kept_ranking(kept: KeptSearch) -> Table:
     """Returns the ranking of a kept search."""
     per_billion = len({each.tokens for each in kept.ranking}) > 1
-    rows = (kept_row(kept, each, place, per_billion) for place, each in enumerate(kept.ranking, 1))
+    rows = (kept_row(kept, each, place, per_billion) for place, each in enumerate(kept.rows, 1))
     return RANKING.table(rows, "document")
 
 

@@ -4,6 +4,7 @@ from it, and it answers for no machine but its own.
 
 import hashlib
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue, ValidationError
@@ -12,6 +13,7 @@ from spmd_core.base import Frozen, refuse, shorten
 from spmd_core.search.answer import TOP
 from spmd_core.search.candidate import Stage
 from spmd_core.search.link import encode, question_of
+from spmd_core.search.question import ModelQuestion
 
 MOST_CHARACTERS = 2**16  # of its JSON: that of a collection's part
 _MOST_COUNT, _MOST_VALUE = 2**63 - 1, 1e15
@@ -82,9 +84,24 @@ class KeptSearch(Frozen):
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
     @property
+    def rows(self) -> tuple[KeptCandidate, ...]:
+        """The ranking with causal MFU, also where it was kept before that was."""
+        missing = any(each.mfu and each.mfu_causal is None for each in self.ranking)
+        with suppress(ValueError, TypeError, ZeroDivisionError):  # a question that cannot be read
+            asked = question_of(self.question) if missing else None
+            if isinstance(asked, ModelQuestion):
+                of = asked.sequence, asked.sequence
+                share = asked.size.causal_flops(*of) / asked.size.train_flops(*of)
+                return tuple(
+                    each.model_copy(update={"mfu_causal": share * (each.mfu or 0)})
+                    for each in self.ranking
+                )
+        return self.ranking
+
+    @property
     def winner(self) -> KeptCandidate | None:
         """The first of the ranking, where it is sure to run."""
-        return self.ranking[0] if self.has_winner and self.ranking else None
+        return self.rows[0] if self.has_winner and self.ranking else None
 
     @property
     def link(self) -> str:

@@ -1,6 +1,7 @@
 """The rows of candidates: one sheet for the screen, the terminal and documents."""
 
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 
@@ -12,7 +13,14 @@ from spmd_core.answers import (
     search_lines as lines,
 )
 from spmd_core.results import Estimate
-from spmd_core.search import Answer, Space, models, read_array_question, read_question
+from spmd_core.search import (
+    Answer,
+    ArrayQuestion,
+    Space,
+    models,
+    read_array_question,
+    read_question,
+)
 from spmd_core.words import search as words
 
 SPEC = {
@@ -78,3 +86,28 @@ def test_every_candidate_has_its_stage_and_its_rule(mixed):
     table = every_table(listed, mixed)
     assert [cell.text for cell in table.column("Stage")] == ["pruned"] * 3
     assert [cell.text for cell in table.column("Why")] == [each.reason for each in listed]
+
+
+def test_a_search_that_was_kept_without_causal_mfu_shows_it_as_its_plan_has_it():
+    question = read_question(MODEL)
+    answer = Answer(question, 9, tuple(models.candidates(question)), True)
+    kept = words.kept_search(answer, "done", 0.0)
+    assert kept.ranking and all(each.mfu_causal < each.mfu for each in kept.ranking)
+    before = [each.model_copy(update={"mfu_causal": None}) for each in kept.ranking]
+    older = kept.model_copy(update={"ranking": tuple(before)})
+    assert older.digest == kept.digest
+    shown, expected = (
+        [cell.value for cell in kept_ranking(each).column("Causal MFU")] for each in (older, kept)
+    )
+    assert shown == pytest.approx(expected)
+    of_another_version = older.model_copy(update={"question": {"kind": "model", "model": 7}})
+    assert of_another_version.rows == older.ranking
+
+
+def test_a_computation_without_sizes_ends_with_its_target():
+    """Such as an exported program."""
+    question = read_array_question(SPEC)
+    assert words.asked_words(question).startswith("Two dense layers on tpu:v5e:2x2, batch=64")
+    unsized = Mock(spec=ArrayQuestion, targets=("cpu:8",), sample=Mock(sizes={}))
+    unsized.sample.what.title = "A program"
+    assert words.asked_words(unsized) == "A program on cpu:8"

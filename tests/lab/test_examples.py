@@ -15,7 +15,9 @@ pytestmark = pytest.mark.fast
 
 @pytest.fixture
 def fresh(data_folder):
-    return Lab.open(data_folder, serve=False, settings=Settings())
+    lab = Lab.open(data_folder, serve=False, settings=Settings())
+    yield lab
+    lab.close()  # with the worker of what was submitted, and its pipes
 
 
 def test_a_new_folder_takes_ten_in_once(fresh):

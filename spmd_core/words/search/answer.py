@@ -67,8 +67,8 @@ def asked_words(question: AnyQuestion) -> str:
     'llama-3.1-8b on v5p:16, any batch, sequence 2,048'
     """
     if isinstance(question, ArrayQuestion):
-        sizes = ", ".join(f"{name}={size}" for name, size in question.sample.sizes.items())
-        return f"{question.sample.what.title} on {', '.join(question.targets)}, {sizes}"
+        sizes = (f"{name}={size}" for name, size in question.sample.sizes.items())
+        return f"{question.sample.what.title} on {', '.join((*question.targets, *sizes))}"
     batch = "any batch"
     if question.global_batch:
         batch = f"global batch {count_text(question.global_batch)}"

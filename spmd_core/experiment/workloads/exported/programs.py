@@ -73,7 +73,10 @@ def take(data: bytes, name: str = "", viewer: str = "", address: str = "") -> De
             _check_room(len(data), viewer, address)
             given = {"viewer": viewer, "address": address, "name": name}
             described = _parse(program, data).model_copy(update=given)
-        elif viewer in ("", described.viewer):
+        elif not all("is_update" in leaf.model_fields_set for leaf in described.outputs):
+            held = described.model_dump(include={"viewer", "address", "name"})  # by an older version
+            described = _parse(program, data).model_copy(update=held)
+        if viewer in ("", described.viewer):
             described = described.model_copy(update={"name": name})
         _write(_path(program, "json"), described.model_dump_json().encode())
         _write(_path(program, "listed"), described.listed.model_dump_json().encode())

@@ -15,6 +15,7 @@ from spmd_core.script.parts import placed_devices
 
 _FILES = (
     "decoder_parts",
+    "decoder_precision",
     "decoder_experts",
     "decoder_flash",
     "decoder_config",
@@ -52,6 +53,7 @@ def configuration(plan: Plan) -> dict[str, object]:
         "group_rows": group_rows(plan) if plan.dropless else 512,
         "attention_blocks": plan.kernel_blocks,
         "gpu": plan.topology.chip.is_gpu,
+        **plan.precision._asdict(),
     }
     return {
         name: given[name]

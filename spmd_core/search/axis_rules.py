@@ -20,6 +20,7 @@ _LOGICAL = {
     "vocab": ("vocab",),
     "norm": ("norm",),
     "experts": ("exp", "activation_exp"),
+    "rank": ("q_lora_up_proj", "kv_lora_up_proj"),
 }
 
 

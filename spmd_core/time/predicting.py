@@ -8,9 +8,11 @@ from typing import Any, Literal
 from spmd_core.base import RequestError, WorkerError, bytes_text
 from spmd_core.experiment import Experiment, Plan
 from spmd_core.machine import get_topology
+from spmd_core.program import parse_module
 from spmd_core.results import Collective, PredictedMemory, Prediction, Result, StoredFact
 from spmd_core.script import program_text
 from spmd_core.time.cost.comm import Cluster
+from spmd_core.time.cost.gathers import wide_gathers
 from spmd_core.time.cost.predict import Keep, Useful, predict
 from spmd_core.time.cost.version import versions
 from spmd_core.time.estimate.memory import estimate_memory
@@ -102,7 +104,9 @@ def of_plan(plan: Plan, answer: CompiledText, keep: Keep | None = None) -> Predi
         keep,
     )
     prediction = _with_compile(predicted, answer, facts)
-    return prediction.model_copy(update={"before_compiling": before})
+    wide = wide_gathers(parse_module(answer.text), predicted.collectives, plan)
+    facts_now = (*(prediction.facts or ()), *wide)
+    return prediction.model_copy(update={"before_compiling": before, "facts": facts_now})
 
 
 def _estimated(plan: Plan) -> StoredFact:

@@ -48,6 +48,8 @@ _SENTENCES = {
     "XLA_PYTHON_CLIENT_MEM_FRACTION={share:g}; JAX's default of {usual:g} {holds} this step",
     "synchronous": "the compiler left {kinds} synchronous: {exposed_s} of the step wait for it",
     "became another": "requested and compiled collectives differ: {asked} became {kind}",
+    "gathered wide": "{share:.0%} of the bytes of gathered weights are not {asked}, as the plan asks: "
+    "{names}; cast a weight before it is gathered",
     "no cost": "{what} are {share:.0%} of the estimate, its least certain part: XLA gives no cost for "
     "them",
     "gave up overlapping": "the compiler's schedule gave up overlapping: by its own order of starts "

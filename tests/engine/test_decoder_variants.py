@@ -285,6 +285,41 @@ EXPERT_MESHES = [
 ]
 
 
+EIGHT_BITS = {"matmul_dtype": "float8_e4m3fn", "backward_dtype": "float8_e5m2"}
+STATIC = EIGHT_BITS | {"static_scales": True, "gathered_dtype": "float8_e4m3fn"}
+
+
+@pytest.mark.parametrize(
+    ("variant", "mesh", "narrow"),
+    [
+        ("qwen3", (("fsdp", 4), ("tensor", 2)), EIGHT_BITS),
+        ("qwen3", (("fsdp", 4), ("tensor", 2)), {"matmul_dtype": "int8"}),
+        ("deepseek_v3", (("fsdp", 2), ("fsdp_transpose", 2)), EIGHT_BITS),
+        ("deepseek_v3", (("fsdp", 4),), STATIC),
+    ],
+)
+def test_matmuls_in_8_bits_are_those_in_bfloat16_within_their_rounding(variant, mesh, narrow):
+    by_experts = variant == "deepseek_v3"
+    more = {"dropless": by_experts, "fsdp_on_experts": by_experts}
+    _, wide = model_of(variant, mesh, **more)
+    _, model = model_of(variant, mesh, **more, **narrow)
+    parameters = jax.tree.map(lambda leaf: leaf / 4, drawn(model.config))
+    tokens, places, segments = batch_of(8)
+    batch = {"tokens": tokens, "targets": tokens, "positions": places, "segments": segments}
+    (loss, gradients), (expected_loss, wanted) = (
+        jax.jit(jax.value_and_grad(each.loss))(parameters, batch) for each in (model, wide)
+    )
+    assert float(loss) == pytest.approx(float(expected_loss), rel=0.05)
+    flat, wanted = (
+        np.concatenate([np.asarray(leaf).ravel() for leaf in jax.tree.leaves(each)])
+        for each in (gradients, wanted)
+    )
+    alike = flat @ wanted / np.linalg.norm(flat) / np.linalg.norm(wanted)
+    assert 0.8 < alike < 1 - 1e-6, alike  # near, and not the same program
+    text = jax.jit(model.loss).lower(parameters, batch).as_text()
+    assert ("i8" if model.config.matmul_dtype == "int8" else "f8E4M3FN") in text
+
+
 @pytest.mark.parametrize("mesh", EXPERT_MESHES, ids=str)
 @pytest.mark.parametrize("variant", ["experts", "shared"])
 @pytest.mark.parametrize("dropless", [False, True])

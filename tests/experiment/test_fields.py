@@ -48,7 +48,14 @@ CASES = [(name, value) for name, row in PLAN_FIELDS.items() for value in values(
 def plan_with(name, value):
     """A plan with one field of this value, where it means something."""
     base = EXPERTS if PLAN_FIELDS[name].unfit(parse_plan(GOOD).size) else GOOD
-    more = {"dropless": True} if name == "imbalance" else {}
+    narrow = {"matmul_dtype": "int8" if value == "int8" else "float8"}
+    more: dict[str, object] = {
+        "imbalance": {"dropless": True},
+        "fsdp_on_experts": {"dropless": True, "mesh": {"fsdp": 8, "data": 2}},
+        "backward_dtype": narrow,
+        "scales": narrow,
+        "gathered_dtype": narrow | {"scales": "static"},
+    }.get(name, {})
     return parse_plan(base | more | {name: value})
 
 

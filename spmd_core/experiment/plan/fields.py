@@ -5,6 +5,7 @@ To add an option of a plan, add its row: a value of the program's `Decoder` of t
 from it. `docs/extending.md` has an example.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -67,6 +68,51 @@ def _check_capacity(plan: Any) -> None:
 def _check_imbalance(plan: Any) -> None:
     if not plan.dropless:
         raise refuse("imbalance of experts that drop tokens", "means nothing", "leave it out")
+
+
+def _check_backward(plan: Any) -> None:
+    if plan.matmul_dtype == "bfloat16":
+        rule = "of matmuls in bfloat16 means nothing"
+        raise refuse(f"backward_dtype={plan.backward_dtype}", rule, "use matmul_dtype=float8")
+
+
+def _check_gathered(plan: Any) -> None:
+    label, dtype = f"gathered_dtype={plan.gathered_dtype}", plan.matmul_dtype
+    if plan.gathered_dtype not in ("bfloat16", dtype):
+        rule = f"is neither bfloat16 nor the {dtype} of its matmuls"
+        raise refuse(label, rule, f"use {dtype}")
+    if plan.gathered_dtype != "bfloat16" and plan.scales == "dynamic":
+        rule = "needs a scale that is known before a weight is gathered"
+        raise refuse(label, rule, "use scales=static")
+
+
+def _check_scales(plan: Any) -> None:
+    if plan.matmul_dtype == "bfloat16":
+        raise refuse("scales of matmuls in bfloat16", "mean nothing", "use matmul_dtype=float8")
+
+
+def _check_fsdp_on_experts(plan: Any) -> None:
+    axes, experts = plan.axis_sizes, plan.size.experts
+    if not plan.dropless:
+        rule = "is of experts that drop no token"
+        raise refuse("fsdp_on_experts", rule, "use dropless, or leave it out")
+    for axis in ("expert", "tensor", "sequence"):
+        if axes.get(axis, 1) > 1:
+            rule = f"is not beside {axis}={axes[axis]}"
+            raise refuse("fsdp_on_experts", rule, f"use {axis}=1, or leave it out")
+    among = axes.get("fsdp", 1) * axes.get("fsdp_transpose", 1)
+    if experts % among:
+        rule = f"does not divide experts={experts} of {plan.size.title}"
+        near = math.gcd(experts, among)
+        raise refuse(f"fsdp={among} with fsdp_on_experts", rule, f"use fsdp={near}")
+
+
+def _usual_backward(given: Mapping[str, Any]) -> str:
+    return "float8" if given.get("matmul_dtype") == "float8" else "bfloat16"
+
+
+def _usual_gathered(given: Mapping[str, Any]) -> Any:
+    return given.get("matmul_dtype") if given.get("scales") == "static" else "bfloat16"
 
 
 def _published_backward(given: Mapping[str, Any]) -> str:
@@ -262,6 +308,55 @@ class PlanFields(Frozen):
             rule=_check_imbalance,
         ),
     ] = 1.0
+    fsdp_on_experts: Annotated[
+        bool,
+        Switch(
+            label="Experts' weights over fsdp by experts",
+            help="fsdp shards the experts' dim of their weights (MaxText's fsdp_shard_on_exp)",
+            unfit=_no_experts,
+            rule=_check_fsdp_on_experts,
+        ),
+    ] = False
+    matmul_dtype: Annotated[
+        Literal["bfloat16", "float8", "int8"],
+        Choice(
+            label="Matmuls",
+            help="of the operands of the layers' matmuls: float8 is MaxText's fp8 and fp8_full",
+            metavar="DTYPE",
+        ),
+    ] = "bfloat16"
+    backward_dtype: Annotated[
+        Literal["bfloat16", "float8"] | None,
+        Choice(
+            label="Matmuls, backward",
+            help="of the gradients that matmuls take",
+            metavar="DTYPE",
+            titles={"": "float8 beside float8"},
+            usual=_usual_backward,
+            rule=_check_backward,
+        ),
+    ] = None
+    scales: Annotated[
+        Literal["dynamic", "static"],
+        Choice(
+            label="Scales",
+            help="of operands in 8 bits: by the largest value, or fixed (gradients: by the largest)",
+            metavar="SCALES",
+            line="{} scales",
+            rule=_check_scales,
+        ),
+    ] = "dynamic"
+    gathered_dtype: Annotated[
+        Literal["bfloat16", "float8", "int8"] | None,
+        Choice(
+            label="Gathered weights",
+            help="of weights on their way to a matmul; static scales: that of the matmuls",
+            metavar="DTYPE",
+            titles={"": "as scales allow"},
+            usual=_usual_gathered,
+            rule=_check_gathered,
+        ),
+    ] = None
     # Add a plan option above this line.
 
 

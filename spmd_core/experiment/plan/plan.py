@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationInfo, field_validator, model_validator
 
@@ -45,6 +45,18 @@ def _pairs(value: Any) -> list[Any]:
         isinstance(pair, list | tuple) and len(pair) == 2 for pair in listed
     )
     return list(listed) if is_pairs else []
+
+
+_DTYPES = {"float8": "float8_e4m3fn", "int8": "int8", "bfloat16": "bfloat16"}
+
+
+class Precision(NamedTuple):
+    """Dtypes by their names in JAX; fields are those of the program's `Decoder`."""
+
+    matmul_dtype: str
+    backward_dtype: str
+    gathered_dtype: str
+    static_scales: bool
 
 
 AXIS = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")  # also a cell of a table: no formula
@@ -295,6 +307,18 @@ class Plan(PlanFields):
     def moment_dtypes(self) -> tuple[str, str]:
         """Dtypes of the optimizer's first and second moment."""
         return self.state_dtype, self.second_moment_dtype or self.state_dtype
+
+    @property
+    def precision(self) -> Precision:
+        """Dtypes of the operands of the layers' matmuls, of their gradients, of gathered weights."""
+        usual = "float8" if self.matmul_dtype == "float8" else "bfloat16"
+        gathered = self.matmul_dtype if self.scales == "static" else "bfloat16"
+        return Precision(
+            _DTYPES[self.matmul_dtype],
+            "float8_e5m2" if (self.backward_dtype or usual) == "float8" else "bfloat16",
+            _DTYPES[self.gathered_dtype or gathered],
+            self.scales == "static",
+        )
 
     @property
     def fused_attention_backward(self) -> bool:

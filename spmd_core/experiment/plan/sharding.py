@@ -27,6 +27,7 @@ RULES: Mapping[str, tuple[str, ...]] = {
     "vocab": ("tensor",),
     "norm": ("tensor",),
     "experts": ("expert",),
+    "fsdp_experts": ("fsdp", "fsdp_transpose"),
     "rank": ("fsdp", "fsdp_transpose", "sequence", "expert"),
 }
 
@@ -183,6 +184,7 @@ WORDS = {
     "vocab": "vocabulary",
     "norm": "norms",
     "experts": "experts",
+    "fsdp_experts": "experts",
 }
 
 
@@ -234,6 +236,8 @@ def parameters(plan: Plan) -> dict[str, Dims]:
     if not size.tied:
         parameters["logits"] = (embed, vocab)
     parameters |= _of_attention(plan)
+    if plan.fsdp_on_experts:
+        experts = (("fsdp_experts", size.experts),)
     parameters |= _of_mlp(plan, "", experts, mlp)
     if size.dense_layers:
         parameters |= _of_mlp(plan, "dense_", (), ("mlp", size.dense_mlp))
@@ -270,7 +274,8 @@ def _of_attention(plan: Plan) -> dict[str, Dims]:
 
 def _of_mlp(plan: Plan, prefix: str, experts: Dims, mlp: tuple[str, int]) -> dict[str, Dims]:
     """The matrices of an mlp, or of experts."""
-    embed = ("embed", plan.size.embed)
+    by_experts = bool(experts) and plan.fsdp_on_experts
+    embed = ("unsharded_embed" if by_experts else "embed", plan.size.embed)
     up: Dims = (*experts, embed, *((("gate_up", 2),) if plan.fused_mlp else ()), mlp)
     gate = {"gate": up} if plan.size.gated and not plan.fused_mlp else {}
     of_mlp = gate | {"up": up, "down": (*experts, mlp, embed)}

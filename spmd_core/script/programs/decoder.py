@@ -13,8 +13,14 @@ from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_ma
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from spmd_core.script.programs.decoder_config import PROJECTIONS, TRAIN_RULES, Decoder, spec
-from spmd_core.script.programs.decoder_experts import dropless
+from spmd_core.script.programs.decoder_config import (
+    PROJECTIONS,
+    TRAIN_RULES,
+    Decoder,
+    layer_dims,
+    spec,
+)
+from spmd_core.script.programs.decoder_experts import dropless, gathered_axes
 from spmd_core.script.programs.decoder_flash import flash_call
 from spmd_core.script.programs.decoder_parts import (
     cross_entropy,
@@ -23,6 +29,7 @@ from spmd_core.script.programs.decoder_parts import (
     rms_norm,
     rotate,
 )
+from spmd_core.script.programs.decoder_precision import scaled_einsum
 
 LATER_SHARE = 0.1  # of the loss of later tokens: mtp_loss_scaling_factor of MaxText
 
@@ -78,6 +85,26 @@ class Model:
                 self.mesh, spec(tuple(zip(dims, x.shape, strict=True)), self.rules, self.mesh)
             ),
         )
+
+    def times(self, equation, x, weights, name) -> Any:
+        """A matmul with the weight of that name, in the dtypes of the configuration."""
+        c, weight = self.config, weights[name]
+        if c.matmul_dtype == "bfloat16":
+            return jnp.einsum(equation, x, weight.astype(x.dtype))
+        if c.gathered_dtype == "bfloat16":
+            weight = self.gathered(weight.astype(x.dtype), name, "router" not in weights)
+        return scaled_einsum(equation, self.how, x, weight)
+
+    @property
+    def how(self):
+        """Dtypes of operands forward and backward, and whether their scales are static."""
+        return self.config.matmul_dtype, self.config.backward_dtype, self.config.static_scales
+
+    def gathered(self, weight, name, dense):
+        """A weight as a matmul needs it: sharded over `tensor`, and its experts over `expert`."""
+        kept = {"mlp": "act_mlp", **{dim: dim for dim in ("heads", "kv_heads", "experts")}}
+        dims = layer_dims(self.config, dense)[name]
+        return self.cut(weight, *(kept.get(dim, "whole") for dim, _ in dims))
 
     def flash(self, query, key, value, segments, window, sinks=None):
         """Causal attention over [batch, heads, length, head_dim] by the splash kernel, one call per shard. sinks: a score for each head, or None."""
@@ -163,7 +190,7 @@ class Model:
             )
         mixed = self.cut(mixed, "batch", "length", "act_heads", "head_dim")
         with jax.named_scope("out"):
-            out = jnp.einsum("bshd,hde->bse", mixed, weights["out"].astype(x.dtype))
+            out = self.times("bshd,hde->bse", mixed, weights, "out")
             return checkpoint_name(self.biased(out, weights, "out"), "out")
 
     def latent(self, x, weights, positions):
@@ -173,13 +200,15 @@ class Model:
         with jax.named_scope("query"):
             if c.q_rank:
                 narrow = rms_norm(
-                    x @ weights["query_down"].astype(x.dtype), weights["query_rank_norm"]
+                    self.times("bse,er->bsr", x, weights, "query_down"), weights["query_rank_norm"]
                 )
-            query = jnp.einsum("bse,ehd->bshd", narrow, weights["query"].astype(x.dtype))
+            query = self.times("bse,ehd->bshd", narrow, weights, "query")
         with jax.named_scope("key"):
-            latent, shared = jnp.split(x @ weights["kv_down"].astype(x.dtype), [c.kv_rank], axis=-1)
+            latent, shared = jnp.split(
+                self.times("bse,er->bsr", x, weights, "kv_down"), [c.kv_rank], axis=-1
+            )
             latent = rms_norm(latent, weights["kv_rank_norm"])
-            both = jnp.einsum("bse,ehd->bshd", latent, weights["kv_up"].astype(x.dtype))
+            both = self.times("bse,ehd->bshd", latent, weights, "kv_up")
         key, value = jnp.split(both, [nope], axis=-1)
         shared = jnp.broadcast_to(
             rotate(shared[:, :, None], positions), (*key.shape[:3], c.rope_dim)
@@ -192,7 +221,7 @@ class Model:
         """Heads of queries, keys and values, by one matmul or by three."""
         if self.config.fused_qkv:
             with jax.named_scope("qkv"):
-                both = jnp.einsum("bse,eqhd->bsqhd", x, weights["qkv"].astype(x.dtype))
+                both = self.times("bse,eqhd->bsqhd", x, weights, "qkv")
                 return jnp.moveaxis(self.biased(both, weights, "qkv"), 2, 0)
         with jax.named_scope("query"):
             query = self.projected(x, weights, "query")
@@ -203,9 +232,7 @@ class Model:
 
     def projected(self, x, weights, name):
         """Heads of queries, keys or values."""
-        return self.biased(
-            jnp.einsum("bse,ehd->bshd", x, weights[name].astype(x.dtype)), weights, name
-        )
+        return self.biased(self.times("bse,ehd->bshd", x, weights, name), weights, name)
 
     def biased(self, x, weights, name):
         """With the bias of that name, where the model has one; of experts, one for each of them."""
@@ -220,7 +247,7 @@ class Model:
         c = self.config
         if c.fused_mlp:
             with jax.named_scope("gate and up"):
-                both = jnp.einsum("bse,egm->bsgm", x, weights["up"].astype(x.dtype))
+                both = self.times("bse,egm->bsgm", x, weights, "up")
                 both = self.biased(both, weights, "up")
             gate, up = (
                 checkpoint_name(both[:, :, 0], "mlp_gate"),
@@ -228,16 +255,18 @@ class Model:
             )
         else:
             with jax.named_scope("up"):
-                up = self.biased(x @ weights["up"].astype(x.dtype), weights, "up")
+                up = self.biased(self.times("bse,em->bsm", x, weights, "up"), weights, "up")
                 up = checkpoint_name(up, "mlp_up")
             with jax.named_scope("gate"):
                 gate = None
                 if c.gated:
-                    gate = self.biased(x @ weights["gate"].astype(x.dtype), weights, "gate")
+                    gate = self.times("bse,em->bsm", x, weights, "gate")
+                    gate = self.biased(gate, weights, "gate")
                     gate = checkpoint_name(gate, "mlp_gate")
         hidden = self.cut(mlp_hidden(gate, up, c.activation), "batch", "length", "act_mlp")
         with jax.named_scope("down"):
-            down = self.biased(hidden @ weights["down"].astype(x.dtype), weights, "down")
+            down = self.times("bsm,me->bse", hidden, weights, "down")
+            down = self.biased(down, weights, "down")
             return checkpoint_name(down, "mlp_down")
 
     @jax.named_scope("experts")
@@ -256,14 +285,14 @@ class Model:
         combine = (slot * shares[..., None, None]).sum(2)
         rows = self.exchanged(jnp.einsum("bse,bsxc->xbce", x, dispatch), "batch", "experts")
         with jax.named_scope("gate"):
-            gate = jnp.einsum("xbce,xem->xbcm", rows, weights["gate"].astype(x.dtype))
+            gate = self.times("xbce,xem->xbcm", rows, weights, "gate")
             gate = checkpoint_name(self.biased(gate, weights, "gate"), "mlp_gate")
         with jax.named_scope("up"):
-            up = jnp.einsum("xbce,xem->xbcm", rows, weights["up"].astype(x.dtype))
+            up = self.times("xbce,xem->xbcm", rows, weights, "up")
             up = checkpoint_name(self.biased(up, weights, "up"), "mlp_up")
         with jax.named_scope("down"):
             hidden = mlp_hidden(gate, up, c.activation)
-            down = jnp.einsum("xbcm,xme->xbce", hidden, weights["down"].astype(x.dtype))
+            down = self.times("xbcm,xme->xbce", hidden, weights, "down")
             down = checkpoint_name(self.biased(down, weights, "down"), "mlp_down")
         return jnp.einsum("xbce,bsxc->bse", self.exchanged(down, "experts", "batch"), combine)
 
@@ -313,7 +342,12 @@ class Model:
         up, down = P(expert, None, wide), P(expert, wide, None)
         specs = {"gate": up, "up": up, "down": down, "down_bias": P(expert, None)}
         specs |= dict.fromkeys(("gate_bias", "up_bias"), P(expert, wide))
-        parts = {name: weights[name].astype(x.dtype) for name in specs if name in weights}
+        stored = self.stored_experts()
+        specs |= stored
+        parts = {name: weights[name] for name in specs if name in weights}
+        parts = {
+            name: part if name in stored else part.astype(x.dtype) for name, part in parts.items()
+        }
         if "down_bias" in parts:  # added by each device of `tensor`
             parts["down_bias"] = parts["down_bias"] / tensor
         shard = functools.partial(
@@ -324,6 +358,8 @@ class Model:
             activation=c.activation,
             block=c.group_rows if self.kernel else 0,
             sums="tensor" if tensor > 1 else None,
+            how=None if c.matmul_dtype == "bfloat16" else self.how,
+            gather={name: gathered_axes(each, expert) for name, each in stored.items()},
         )
         chosen, shares = self.router(x, weights)
         return jax.shard_map(
@@ -334,13 +370,21 @@ class Model:
             check_vma=False,
         )(x, chosen, shares, parts)
 
+    def stored_experts(self):
+        """Specs of the experts' weights that are gathered in 8 bits, as they are stored: by name."""
+        c = self.config
+        names = ("gate", "up", "down") if c.gathered_dtype != "bfloat16" else ()
+        return {name: spec(layer_dims(c)[name], self.rules, self.mesh) for name in names}
+
     @jax.named_scope("shared experts")
     def shared_mlp(self, x, weights):
         """The experts that every token visits, as one mlp."""
-        gate, up = (x @ weights[f"shared_{name}"].astype(x.dtype) for name in ("gate", "up"))
+        gate, up = (
+            self.times("bse,em->bsm", x, weights, f"shared_{name}") for name in ("gate", "up")
+        )
         hidden = mlp_hidden(gate, up, self.config.activation)
         hidden = self.cut(hidden, "batch", "length", "act_mlp")
-        return hidden @ weights["shared_down"].astype(x.dtype)
+        return self.times("bsm,me->bse", hidden, weights, "shared_down")
 
     def normalize(self, x, weights, name):
         if self.config.norm == "layer":

@@ -23,6 +23,7 @@ TRAIN_RULES = {
     "vocab": ("tensor",),
     "norm": ("tensor",),
     "experts": ("expert",),
+    "fsdp_experts": ("fsdp", "fsdp_transpose"),
     "rank": ("fsdp", "fsdp_transpose", "sequence", "expert"),
 }
 
@@ -86,13 +87,19 @@ class Decoder:
     gpu: bool = False  # attention by one call, embedding rows by a gather
     parameter_dtype: str = "float32"
     moment_dtypes: tuple[str, str] = ("float32", "float32")
+    # of the operands of a layer's matmuls, forward and backward, and of weights that are gathered
+    matmul_dtype: str = "bfloat16"
+    backward_dtype: str = "bfloat16"
+    gathered_dtype: str = "bfloat16"
+    static_scales: bool = False
+    fsdp_on_experts: bool = False  # weights of experts are sharded over fsdp by their experts
 
 
 def attention_dims(c: Decoder) -> dict:
     """The weights of a layer's attention: name -> (dim, size) of each dim."""
     embed, heads, head_dim = ("embed", c.embed), ("heads", c.heads), ("head_dim", c.head_dim)
     value = ("head_dim", c.value_dim or c.head_dim)
-    weights = {"out": (heads, value, embed)}
+    weights: dict = {"out": (heads, value, embed)}
     if c.kv_rank:
         both = ("head_dim", c.head_dim - c.rope_dim + value[1])
         weights["kv_down"] = (embed, ("kv_rank", c.kv_rank + c.rope_dim))
@@ -115,16 +122,19 @@ def weight_dims(c: Decoder, dense: bool = False) -> dict:
     embed, mlp = ("embed", c.embed), ("mlp", c.dense_mlp if dense else c.mlp)
     width = (mlp,) if not c.fused_mlp else (("gate_up", 2), mlp)
     experts = (("experts", c.experts),) if c.experts > 1 and not dense else ()
-    weights = attention_dims(c)
+    weights: dict = attention_dims(c)
+    every = embed
+    if experts and c.fsdp_on_experts:
+        experts, embed = (("fsdp_experts", c.experts),), ("unsharded_embed", c.embed)
     weights |= {"up": (*experts, embed, *width), "down": (*experts, mlp, embed)}
     if c.gated and not c.fused_mlp:
         weights["gate"] = (*experts, embed, mlp)
     if experts:
-        weights["router"] = (embed, ("router", c.experts))
+        weights["router"] = (every, ("router", c.experts))
     if c.shared_mlp and experts:
         shared = ("mlp", c.shared_mlp)
-        weights |= {"shared_gate": (embed, shared), "shared_up": (embed, shared)}
-        weights["shared_down"] = (shared, embed)
+        weights |= {"shared_gate": (every, shared), "shared_up": (every, shared)}
+        weights["shared_down"] = (shared, every)
     return weights
 
 

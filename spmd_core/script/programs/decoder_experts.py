@@ -10,6 +10,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.experimental.pallas.ops.tpu.megablox import gmm
 
 from spmd_core.script.programs.decoder_parts import mlp_hidden
+from spmd_core.script.programs.decoder_precision import scaled_grouped
 
 GROUP_SIDE = 1024  # of a block of the kernel, columns and what is summed over
 
@@ -40,13 +41,25 @@ def grouped_matmul(rows, weights, sizes, block):
     return gmm(rows, weights, sizes, rows.dtype, (math.gcd(block, len(rows)), side, side))
 
 
-def grouped_mlp(rows, owner, weights, activation, block):
+def gathered_axes(stored, expert):
+    """(mesh axes, dim) over which the shards of a weight are gathered; None where a dim of its spec has no such axes."""
+    for dim, axes in enumerate(stored):
+        names = (axes,) if isinstance(axes, str) else tuple(axes or ())
+        if names := tuple(name for name in names if name not in ("tensor", expert)):
+            return names, dim
+    return None
+
+
+def grouped_mlp(rows, owner, weights, activation, block, how=None, gather=None):
     """The mlp of each row's expert; `owner` [row] is sorted, and a row whose owner is no expert gives zeros."""
-    experts = len(weights["down"])
+    experts = len(weights["down"]) * _shards(gather)
     sizes = jnp.bincount(owner, length=experts).astype(jnp.int32)
 
     def by(x, name):
-        y = grouped_matmul(x, weights[name], sizes, block)
+        if how is None:
+            y = grouped_matmul(x, weights[name], sizes, block)
+        else:
+            y = scaled_grouped(how, (gather or {}).get(name), x, weights[name], sizes)
         bias = weights.get(f"{name}_bias")
         return y if bias is None else y + bias[jnp.minimum(owner, experts - 1)]
 
@@ -80,13 +93,23 @@ def through_peers(rows, owner, mlp, experts, peers, slots):
     return taken(swap(done), place, source)
 
 
-def dropless(x, chosen, shares, weights, experts, peers, imbalance, activation, block, sums):
+def _shards(gather):
+    """Shards of the experts' dim that are gathered."""
+    axes, dim = (gather or {}).get("down") or ((), 1)
+    return 1 if dim else math.prod(jax.lax.axis_size(axis) for axis in axes)
+
+
+def dropless(
+    x, chosen, shares, weights, experts, peers, imbalance, activation, block, sums, how, gather
+):
     """The experts' part of one device: each token of x [batch, length, embed] by its chosen experts, added up by their shares [batch, length, choice], and over the axis `sums`."""
     own = chosen.reshape(-1)
     order = jnp.argsort(own)
     back = jnp.argsort(order)
     rows = jnp.repeat(x.reshape(-1, x.shape[-1]), chosen.shape[-1], axis=0)
-    mlp = functools.partial(grouped_mlp, weights=weights, activation=activation, block=block)
+    mlp = functools.partial(
+        grouped_mlp, weights=weights, activation=activation, block=block, how=how, gather=gather
+    )
     if peers > 1:
         slots = -(-math.ceil(len(own) * imbalance / peers) // 128) * 128
         mlp = functools.partial(through_peers, mlp=mlp, experts=experts, peers=peers, slots=slots)

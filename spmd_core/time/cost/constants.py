@@ -10,6 +10,9 @@ HOP_LATENCY_S = 1e-6
 LAUNCH_S = 2e-6  # to start a collective; a guess
 DCN_LATENCY_S = 2e-4  # host to host through the data centre network; a guess
 DCN_EFFICIENCY = 0.8  # of the network cards' nominal rate; a guess
+# bytes per second out of a chip of a slice, where that is published: v6e, a psum of 0.606 GB in
+# bfloat16 over two slices (tpu-recipes, microbenchmarks)
+DCN_REACHED = {"v6e": 4.113e9}
 # standard deviation of a slice's step over its mean: 2 slices 3 % and 32 slices 11 % slower than
 # one in MaxText's v5e tables
 SLICE_JITTER = 0.053
@@ -21,6 +24,15 @@ HBM_EFFICIENCY = 0.9
 # v6e
 # and TPU7x that are compute-bound (0.84 to 0.98)
 MATMUL_SHARE = 0.93
+# cycles of matmuls in 8 bits over those in bfloat16, by the TPU compiler's estimated_cycles (f8e4m3fn
+# on v5p, v6e, TPU7x; int8 on v5e, v6e, TPU7x): below 1 the unit has them. "": generations that were
+# not compiled for, of int8 v5p by its data sheet (cloud.google.com/tpu/docs/v5p: 918 TOPS), and v4
+# without
+NARROW_CYCLES = {
+    "f8": {"v5p": 1.03, "v6e": 0.84, "tpu7x": 0.47, "": 1.03},
+    "s8": {"v5e": 0.50, "v6e": 0.76, "tpu7x": 1.03, "v5p": 0.5, "": 1.0},
+    "s4": {"": 0.5},
+}
 # rows that pass a matrix unit before it takes other weights: to fill it and to empty it takes as
 # many as it has; fitted with KERNEL_STALLS to four published steps
 STREAMED_ROWS = 1600

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from spmd_core.machine import Chip, Gpu
 from spmd_core.program import Computation, Instruction, Module, Shape
-from spmd_core.time.cost.constants import MATMUL_SHARE, STREAMED_ROWS
+from spmd_core.time.cost.constants import MATMUL_SHARE, NARROW_CYCLES, STREAMED_ROWS
 from spmd_core.time.gpu.matmuls import tiled_s
 
 ROWS = 8  # rows of a register: one side of a matmul is padded to these, the others to the unit
@@ -159,6 +159,15 @@ def valid_positions(
     return count
 
 
+def narrow_cycles(chip: Chip, element: str) -> float:
+    """Cycles of a matmul of that element type over those of bfloat16; above 1 where the chip has no
+    such units, and the compiler widens operands.
+    """
+    kind = "f8" if element.startswith("f8") else element.replace("u8", "s8")
+    known = NARROW_CYCLES.get(kind, {})
+    return known.get(chip.generation, 1.0 if kind not in NARROW_CYCLES else known[""])
+
+
 def matmul_s(each: Matmul, chip: Chip) -> float:
     """Seconds of a matmul by the matrix unit alone, on a GPU by its tensor cores: padded to full
     units, and for each set of weights the rows that fill and empty the unit. The cores of a
@@ -166,18 +175,18 @@ def matmul_s(each: Matmul, chip: Chip) -> float:
     """
     if isinstance(chip, Gpu):
         return tiled_s(chip, each.flops, each.rows, each.columns, each.element, each.passes)
-    rate = {"s8": 2.0, "u8": 2.0, "s4": 2.0}.get(each.element, 1.0)
-    seconds = each.flops * each.passes / (chip.device_flops * rate * MATMUL_SHARE)
+    seconds = each.flops * each.passes * narrow_cycles(chip, each.element)
+    seconds /= chip.device_flops * MATMUL_SHARE
     if not each.rows:
-        return seconds * (1 + chip.matrix_unit * chip.cores / STREAMED_ROWS)
+        return seconds * (1 + chip.matrix_unit / STREAMED_ROWS)
     unit, inner = chip.matrix_unit, each.inner
     sides = min(
         _up(each.rows, ROWS) * _up(each.columns, unit),
         _up(each.rows, unit) * _up(each.columns, ROWS),
     )
     padded = sides * _up(inner, unit) / (each.rows * each.columns * inner)
-    streamed = min(STREAMED_ROWS, _up(max(each.rows, each.columns), ROWS))
-    return seconds * padded * (1 + unit * chip.cores / streamed)
+    streamed = min(STREAMED_ROWS, _up(max(each.rows, each.columns), ROWS) / chip.cores)
+    return seconds * padded * (1 + unit / streamed)
 
 
 def _up(size: float, multiple: int) -> float:

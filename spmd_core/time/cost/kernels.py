@@ -71,7 +71,13 @@ _GROUPED = re.compile(r"ragged-dot-|t?gmm(\.|$|_)")
 
 
 def grouped_cost(
-    rows: int, inner: int, columns: int, groups: int, block: tuple[int, int], chip: Chip
+    rows: int,
+    inner: int,
+    columns: int,
+    groups: int,
+    block: tuple[int, int],
+    chip: Chip,
+    element: str = "bf16",
 ) -> KernelCost:
     """The cost of rows in groups, each by a matrix [inner, columns] of its own: blocks of rows are
     multiplied once for each group in them, and each block reads what it multiplies.
@@ -81,10 +87,11 @@ def grouped_cost(
     high, wide = block
     steps = -(-rows // high) + groups - 1
     sides = [min(wide, side) for side in (inner, columns)]
-    one = Matmul(2 * high * inner * columns, "bf16", 1, high, columns)
+    one = Matmul(2 * high * inner * columns, element, 1, high, columns)
     matrix = steps * matmul_s(one, chip)
     parts = -(-inner // sides[0]) * -(-columns // sides[1])
-    nbytes = 2 * steps * parts * sides[0] * (sides[1] + high) + 2 * rows * columns
+    operand = 2 if element == "bf16" else 1
+    nbytes = operand * steps * parts * sides[0] * (sides[1] + high) + 2 * rows * columns
     fastest = max(one.flops * steps / chip.device_flops, nbytes / chip.device_hbm_bandwidth)
     streaming = hbm_s(chip, nbytes)
     return KernelCost(max(matrix, streaming), 2 * rows * inner * columns, fastest)

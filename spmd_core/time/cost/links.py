@@ -23,6 +23,7 @@ from spmd_core.machine import Chip, Coordinates, Gpu, Topology, mesh_places
 from spmd_core.time.cost.constants import (
     DCN_EFFICIENCY,
     DCN_LATENCY_S,
+    DCN_REACHED,
     HOP_LATENCY_S,
     HOST_EFFICIENCY,
     LAUNCH_S,
@@ -222,8 +223,10 @@ def host_s(chip: Chip, nbytes: float, *, nominal: bool = False) -> float:
 
 
 def dcn_bandwidth(topology: Topology, rates: LinkRates = EXPECTED) -> float:
-    """Bytes per second out of a slice, per chip."""
-    return topology.chip.dcn_bandwidth * rates.dcn
+    """Bytes per second out of a slice, per chip: as measured where that is published."""
+    chip = topology.chip
+    reached = DCN_REACHED.get(chip.generation) if rates is EXPECTED else None
+    return reached or chip.dcn_bandwidth * rates.dcn
 
 
 Hop = tuple[Coordinates, int, int]  # a link: from the device there, along an axis, +1 or -1

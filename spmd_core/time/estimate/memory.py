@@ -279,7 +279,8 @@ def _residuals(plan: Plan, a: Arrays) -> float:
 def _block(plan: Plan, a: Arrays, experts: Experts | None) -> tuple[float, float]:
     """(working set of one block's backward pass, the part that the compiler can do without)."""
     tensor = plan.axis_sizes.get("tensor", 1)
-    mlp = (4 if plan.size.gated else 3) * a.wide + 2 * a.weights
+    narrow = 1.0 if plan.precision.gathered_dtype == "bfloat16" else 0.5
+    mlp = (4 if plan.size.gated else 3) * a.wide + (1 + narrow) * a.weights
     block = experts.block if experts else mlp
     block += _attention(plan, a)
     block += _gathered_streams(plan, a)

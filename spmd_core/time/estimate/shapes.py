@@ -12,6 +12,12 @@ from spmd_core.time.estimate.memory import Arrays, layer_arrays
 from spmd_core.time.gpu.matmuls import sustained
 
 PROJECTIONS = ("query", "key", "value", "out", "mlp_up", "mlp_gate")
+_ELEMENTS = {
+    "bfloat16": "bf16",
+    "float8_e4m3fn": "f8e4m3fn",
+    "float8_e5m2": "f8e5m2",
+    "int8": "s8",
+}
 NOT_OF_A_LAYER = ("embedding", "logits", "final_norm")
 
 
@@ -51,6 +57,12 @@ class Shapes:
     def tensor(self) -> int:
         """Size of the axis `tensor`."""
         return self.along("tensor")
+
+    def element(self, way: str) -> str:
+        """The type of the operands of a layer's matmuls in that pass, as HLO writes it."""
+        precision = self.plan.precision
+        forward = _ELEMENTS[precision.matmul_dtype]
+        return forward if way == "forward" else _ELEMENTS[precision.backward_dtype]
 
     @cached_property
     def sequences(self) -> float:
@@ -185,7 +197,7 @@ class Shapes:
         return nbytes * min(1.0, share)
 
     def unsharded_bytes(self, array: ShardedArray) -> float:
-        """Bytes in bfloat16 of a weight as a matmul needs it."""
+        """Bytes of a weight in bfloat16, sharded as a matmul needs it."""
         kept = [
             self.mesh[axis]
             for (dim, _), axes in zip(array.dims, array.axes, strict=True)

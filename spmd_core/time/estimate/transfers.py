@@ -155,15 +155,23 @@ def _of_weights(
 def _of_weight(
     shapes: Shapes, array: ShardedArray, axes: tuple[str, ...]
 ) -> Iterator[StepTransfer]:
-    """The gathers and the sum of one weight; a table is gathered once, with little beside it."""
+    """The gathers and the sum of one weight; a table is gathered once, with little beside it.
+
+    Dropless experts are a kernel over shards (`shard_map`), whose weights' gradients are summed by
+    name: the compiler leaves them all-reduces, of which the first of a layer, that of `down`, has
+    work beside it. Read off DeepSeek-V3 on 64 chips of v5p.
+    """
     once = array.name in NOT_OF_A_LAYER
     is_table = once and not shapes.chip.is_gpu
     times, nbytes = array.times, shapes.unsharded_bytes(array)
     gather, beside, reduce, held = _as_compiled(shapes, axes)
     asked, name = None if gather == "all-gather" else "all-gather", f"gather {array.name}"
-    plain = _transfer(shapes, gather, axes, nbytes, 2 * times, beside, asked, name=name)
+    narrow = nbytes * (1.0 if once else _gathered_share(shapes))
+    plain = _transfer(shapes, gather, axes, narrow, 2 * times, beside, asked, name=name)
     yield replace(plain, count=1, beside="", alone=TABLE_ALONE) if is_table else plain
     is_exposed = is_table or not held or (held == "by weight" and array.name in ("down", "out"))
+    if shapes.plan.dropless and array.name in ("gate", "up", "down"):
+        reduce, is_exposed = "all-reduce", array.name != "down"
     yield _transfer(
         shapes,
         reduce,
@@ -175,6 +183,11 @@ def _of_weight(
         GRADIENT,
         f"gradient {array.name}",
     )
+
+
+def _gathered_share(shapes: Shapes) -> float:
+    """Bytes of a layer's gathered weights over those in bfloat16."""
+    return 1.0 if shapes.plan.precision.gathered_dtype == "bfloat16" else 0.5
 
 
 def _by_rings(
@@ -189,10 +202,11 @@ def _by_rings(
     A gather that two matmuls share is no ring (XLA's `check_users_sharding`): of what the backward
     pass computes again, and of the table of logits.
     """
-    nbytes, name = shapes.unsharded_bytes(array), _MATMULS.get(array.name, "logits")
+    once, name = array.name in NOT_OF_A_LAYER, _MATMULS.get(array.name, "logits")
+    nbytes = shapes.unsharded_bytes(array) * (1.0 if once else _gathered_share(shapes))
     held, matmul_s = ring_of(shapes, nbytes), matmuls[name]
     part_s, added_s = matmul_s / held.steps, sum(parts_s(shapes, name, matmul_s)) / 2
-    once, is_shared = array.name in NOT_OF_A_LAYER, array.name == "logits" or name in recomputed
+    is_shared = array.name == "logits" or name in recomputed
     count = array.times
     plain = _transfer(shapes, "all-gather", axes, nbytes, 0, "layers", name=f"gather {array.name}")
     if is_shared:
@@ -204,7 +218,8 @@ def _by_rings(
     for each in own if once or is_shared else (*own, backward):
         late = held.gather_exposed_s(each)
         yield replace(passed, seconds=held.seconds, alone=late / held.seconds)
-    held = ring_of(shapes, nbytes * (2 if array.name == "logits" else 1))  # its sum is in float32
+    # its sum is in float32
+    held = ring_of(shapes, shapes.unsharded_bytes(array) * (2 if array.name == "logits" else 1))
     yield replace(
         passed,
         asked="reduce-scatter",

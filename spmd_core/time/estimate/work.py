@@ -37,6 +37,7 @@ from spmd_core.time.estimate.constants import (
 )
 from spmd_core.time.estimate.memory import kept_bytes
 from spmd_core.time.estimate.rings import ring_memory_s
+from spmd_core.time.estimate.scaling import scaled_s
 from spmd_core.time.estimate.shapes import Shapes
 from spmd_core.time.gpu.constants import TF32
 from spmd_core.time.gpu.matmuls import flash_s
@@ -86,14 +87,19 @@ class StepWork:
         return total
 
 
-def product_s(rows: float, inner: float, columns: float, chip: Chip) -> float:
-    """Seconds of [rows, inner] x [inner, columns] in bfloat16: the matrix unit's or HBM's time."""
+def product_s(
+    rows: float, inner: float, columns: float, chip: Chip, element: str = "bf16"
+) -> float:
+    """Seconds of [rows, inner] x [inner, columns], operands of that type as HLO writes it and a
+    result in bfloat16: the matrix unit's or HBM's time.
+    """
     if not inner or not columns:  # of shared experts that a model does not have
         return 0.0
-    nbytes = 2.0 * (rows * inner + inner * columns + rows * columns)
+    operand = 2.0 if element == "bf16" else 1.0
+    nbytes = operand * (rows * inner + inner * columns) + 2.0 * rows * columns
     streaming = hbm_s(chip, nbytes)
     sizes = [max(1, round(size)) for size in (rows, inner, columns)]
-    product = Matmul(2 * sizes[0] * sizes[1] * sizes[2], "bf16", 1, sizes[0], sizes[2])
+    product = Matmul(2 * sizes[0] * sizes[1] * sizes[2], element, 1, sizes[0], sizes[2])
     return max(matmul_s(product, chip), streaming)
 
 
@@ -110,22 +116,19 @@ def step_work(shapes: Shapes, recomputed: Collection[str]) -> StepWork:
     kernel_again = forward if "attention" in recomputed else DeviceSeconds()
     moved = hbm_s(chip, _layer_bytes(shapes, recomputed))
     moved += 0.0 if chip.is_gpu else SMALL_OPERATIONS * OPERATION_S
-    matmul = sum(forward_s.values())
-    late = ring_memory_s(shapes, forward_s, recomputed)
-    apart = _parts_s(shapes)
+    matmul, back = sum(forward_s.values()), sum(dict(layer_matmuls(shapes, "backward")).values())
+    scaled, late = scaled_s(shapes), ring_memory_s(shapes, forward_s, recomputed)
+    routed_again = routed * ("mlp_up" in recomputed) + scaled[0] * again / matmul
     return StepWork(
         DeviceSeconds().plus(
-            DeviceSeconds(matmul, memory=moved * 0.3 + late[0] + routed).plus(forward),
+            DeviceSeconds(matmul, memory=moved * 0.3 + late[0] + routed + scaled[0]).plus(forward),
             layers,
         ),
-        DeviceSeconds().plus(
-            DeviceSeconds(again, memory=routed * ("mlp_up" in recomputed)).plus(kernel_again),
-            layers,
-        ),
+        DeviceSeconds().plus(DeviceSeconds(again, memory=routed_again).plus(kernel_again), layers),
         DeviceSeconds().plus(
             DeviceSeconds(
-                2 * matmul + shapes.extra_backward * forward_s.get("dispatch", 0.0),
-                memory=moved * 0.7 + late[1] + apart + routed,
+                2 * back + shapes.extra_backward * forward_s.get("dispatch", 0.0),
+                memory=moved * 0.7 + late[1] + _parts_s(shapes) + routed + scaled[1],
             ).plus(backward),
             layers,
         ),
@@ -134,22 +137,25 @@ def step_work(shapes: Shapes, recomputed: Collection[str]) -> StepWork:
     )
 
 
-def layer_matmuls(shapes: Shapes) -> Iterator[tuple[str, float]]:
-    """Name -> seconds of each matmul of one layer's forward pass."""
+def layer_matmuls(shapes: Shapes, way: str = "forward") -> Iterator[tuple[str, float]]:
+    """Name -> seconds of each matmul of one layer's forward pass, or of one as large of the
+    backward pass, whose operands may have another type.
+    """
     size, chip, rows = shapes.size, shapes.chip, shapes.matmul_rows
+    element = shapes.element(way)
     heads, keys = shapes.projected_heads, shapes.projected_keys
     first = size.q_rank or size.embed
-    narrow = product_s(rows, size.embed, size.q_rank, chip)
-    yield "query", narrow + product_s(rows, first, heads * size.head_dim, chip)
+    narrow = product_s(rows, size.embed, size.q_rank, chip, element)
+    yield "query", narrow + product_s(rows, first, heads * size.head_dim, chip, element)
     if size.kv_rank:
-        narrow = product_s(rows, size.embed, size.kv_rank + size.rope_dim, chip)
+        narrow = product_s(rows, size.embed, size.kv_rank + size.rope_dim, chip, element)
         wide = heads * (size.nope_dim + size.value_size)
-        yield "key", narrow + product_s(rows, size.kv_rank, wide, chip)
+        yield "key", narrow + product_s(rows, size.kv_rank, wide, chip, element)
     else:
-        yield "key", product_s(rows, size.embed, keys * size.head_dim, chip)
-        yield "value", product_s(rows, size.embed, keys * size.value_size, chip)
-    yield "out", product_s(rows, heads * size.value_size, size.embed, chip)
-    up, down = _of_mlp(shapes)
+        yield "key", product_s(rows, size.embed, keys * size.head_dim, chip, element)
+        yield "value", product_s(rows, size.embed, keys * size.value_size, chip, element)
+    yield "out", product_s(rows, heads * size.value_size, size.embed, chip, element)
+    up, down = _of_mlp(shapes, element)
     yield "mlp_up", up
     if size.gated:
         yield "mlp_gate", up
@@ -164,7 +170,7 @@ def layer_matmuls(shapes: Shapes) -> Iterator[tuple[str, float]]:
         yield "joined", joined * size.mtp_layers / size.all_layers
 
 
-def _of_mlp(shapes: Shapes) -> tuple[float, float]:
+def _of_mlp(shapes: Shapes, element: str) -> tuple[float, float]:
     """Seconds of a matmul into and out of the mlp, on average over layers with experts and the
     first, without.
     """
@@ -172,8 +178,9 @@ def _of_mlp(shapes: Shapes) -> tuple[float, float]:
     shared, dense = (each / max(1, shapes.tensor) for each in (size.shared_mlp, size.dense_mlp))
     experts, first = size.expert_layers / size.all_layers, size.dense_layers / size.all_layers
     ups, downs = (
-        experts * (_of_experts(shapes, *of_expert) + product_s(rows, *of_shared, chip))
-        + first * product_s(rows, *of_dense, chip)
+        experts
+        * (_of_experts(shapes, element, *of_expert) + product_s(rows, *of_shared, chip, element))
+        + first * product_s(rows, *of_dense, chip, element)
         for of_expert, of_shared, of_dense in (
             ((size.embed, width), (size.embed, shared), (size.embed, dense)),
             ((width, size.embed), (shared, size.embed), (dense, size.embed)),
@@ -182,14 +189,14 @@ def _of_mlp(shapes: Shapes) -> tuple[float, float]:
     return ups, downs
 
 
-def _of_experts(shapes: Shapes, inner: float, columns: float) -> float:
+def _of_experts(shapes: Shapes, element: str, inner: float, columns: float) -> float:
     """Seconds of one matmul of all experts of a device, or of the mlp of a model without."""
     count, each = shapes.experts_here, shapes.expert_rows
     if not shapes.plan.dropless:
-        return count * product_s(each, inner, columns, shapes.chip)
+        return count * product_s(each, inner, columns, shapes.chip, element)
     rows, block = max(1, round(count * each)), group_rows(shapes.plan)
     sides = (max(1, round(inner)), max(1, round(columns)))
-    return grouped_cost(rows, *sides, count, (block, GROUP_SIDE), shapes.chip).seconds
+    return grouped_cost(rows, *sides, count, (block, GROUP_SIDE), shapes.chip, element).seconds
 
 
 def _parts_s(shapes: Shapes) -> float:

@@ -66,7 +66,7 @@ def flash_s(
     way: str,
     heads: float,
     length: int,
-    head_dim: int,
+    head_dim: float,
     window: int | None = None,
 ) -> float:
     """Seconds of causal attention by a fused kernel, cuDNN's or FlashAttention, over so many heads

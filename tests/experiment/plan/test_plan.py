@@ -272,6 +272,25 @@ EXPERTS = GOOD | {"model": "mixtral-8x7b", "mesh": {"fsdp": 8, "expert": 2}}
 @pytest.mark.parametrize(
     ("change", "words"),
     [
+        ({"scales": "static"}, "scales of matmuls in bfloat16 mean nothing"),
+        (
+            {"backward_dtype": "float8"},
+            "backward_dtype=float8 of matmuls in bfloat16 means nothing",
+        ),
+        (
+            {"matmul_dtype": "float8", "gathered_dtype": "float8"},
+            "gathered_dtype=float8 needs a scale that is known before a weight is gathered: use scales=static",
+        ),
+        (
+            {"matmul_dtype": "int8", "gathered_dtype": "float8"},
+            "gathered_dtype=float8 is neither bfloat16 nor the int8 of its matmuls: use int8",
+        ),
+        ({"matmul_dtype": "mxfp8"}, "matmul_dtype='mxfp8' is not a choice: use bfloat16, float8"),
+        ({"fsdp_on_experts": True}, "fsdp_on_experts is of experts that drop no token"),
+        (
+            {"fsdp_on_experts": True, "dropless": True, "mesh": {"fsdp": 16}},
+            "fsdp=16 with fsdp_on_experts does not divide experts=8 of mixtral-8x7b: use fsdp=8",
+        ),
         ({"dropless": True, "model": "scaled:1"}, "dropless of a model without experts means"),
         ({"capacity_factor": 2.0, "dropless": True}, "capacity_factor of experts that drop no"),
         ({"imbalance": 2.0}, "imbalance of experts that drop tokens means nothing: leave it out"),

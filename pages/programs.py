@@ -7,7 +7,7 @@ import streamlit as st
 from spmd_core.experiment import programs
 from spmd_lab.ui import links, live, shell, state
 from spmd_lab.ui.markdown import code, plain
-from spmd_lab.ui.programs import better, door, fields, result
+from spmd_lab.ui.programs import better, door, fields, result, what_if
 
 share = shell.open_page("programs")
 experiment = state.experiment("programs")
@@ -52,8 +52,10 @@ if refusal:
     st.caption("What you see is of the last fields that were valid.")
 elif misfit:
     shell.offer_nearest("programs", misfit)
-elif pressed:
-    live.ask("programs", experiment)
+else:
+    if pressed:
+        live.ask("programs", experiment)
+    what_if.draw(experiment, program, at_work)
 if status := live.follow("programs", experiment, run, at_work):
     result.after(status)
 result.before(program, result.compiled_of(status, experiment))

@@ -61,11 +61,13 @@ from spmd_core.answers.training_sheet import (
     training_json,
     training_table,
 )
+from spmd_core.answers.what_if import PROPAGATED, WhatIf, agreement_words, what_if_table
 
 __all__ = [
     "COLLECTIVES",
     "EMPTY",
     "NONE",
+    "PROPAGATED",
     "STRATEGIES",
     "Cell",
     "Column",
@@ -76,6 +78,8 @@ __all__ = [
     "Sheet",
     "StrategyRow",
     "Table",
+    "WhatIf",
+    "agreement_words",
     "best_table",
     "ceilings_table",
     "chosen_columns",
@@ -118,4 +122,5 @@ __all__ = [
     "training_json",
     "training_table",
     "turned",
+    "what_if_table",
 ]

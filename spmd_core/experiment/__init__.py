@@ -68,6 +68,7 @@ from spmd_core.experiment.rules import (
     check_traces,
 )
 from spmd_core.experiment.sharded import Sharded, rows_dim
+from spmd_core.experiment.taken import as_exported, read_spec_words
 from spmd_core.experiment.types import Axes, Mesh, Spec, axes_json, axes_of, padded
 from spmd_core.experiment.variants import (
     MAX_NAME,
@@ -213,6 +214,7 @@ __all__ = [
     "Workload",
     "array_bytes",
     "arrays",
+    "as_exported",
     "as_regex",
     "axes_json",
     "axes_left",
@@ -276,6 +278,7 @@ __all__ = [
     "read_pasted",
     "read_plan",
     "read_spec",
+    "read_spec_words",
     "resized",
     "rows_dim",
     "screen_of",

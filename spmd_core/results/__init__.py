@@ -174,6 +174,13 @@ from spmd_core.results.step import (
 )
 from spmd_core.results.trace import NoTrace, Trace, TracedDevice, TracedOperation
 from spmd_core.results.verdicts import SURE_PROCESSES, Ratio, Settles, Verdict
+from spmd_core.results.what_if import (
+    PROPAGATE,
+    PROPAGATED,
+    PropagateCommand,
+    Propagated,
+    Requested,
+)
 
 __all__ = [
     "ACTIVE",
@@ -188,6 +195,8 @@ __all__ = [
     "LOST",
     "OUT_OF_MEMORY",
     "PROGRAM",
+    "PROPAGATE",
+    "PROPAGATED",
     "READ_BYTES",
     "RINGS",
     "ROUNDING",
@@ -267,11 +276,14 @@ __all__ = [
     "PredictedMemory",
     "Prediction",
     "Progress",
+    "PropagateCommand",
+    "Propagated",
     "Ratio",
     "Ready",
     "Reference",
     "Remedy",
     "Removal",
+    "Requested",
     "Reshard",
     "RestedCommand",
     "Result",

@@ -71,12 +71,12 @@ def _fits(op: Any, files: Sequence[str], source: str, rank: int) -> bool:
     return (
         ir.RankedTensorType(op.results[0].type).rank == rank
         and _BACKWARD not in text
-        and _line(text, files) == source
+        and own_line(text, files) == source
     )
 
 
-def _line(location: str, files: Sequence[str]) -> str:
-    """The innermost `file:line` of a location in the author's files; "" where it has none."""
+def own_line(location: str, files: Sequence[str]) -> str:
+    """Returns the innermost `file:line` of a location in the author's files; "" if it has none."""
     frames = ((match[1], match[2]) for match in _FRAME.finditer(location))
     own = (f"{file.rpartition('/')[2]}:{line}" for file, line in frames if file in files)
     return next(own, "")

@@ -57,7 +57,7 @@ class _Traced(ProgramFile):
             program,
             meshed(program, platform, runs=not self.experiment.place.is_absent),
             self.arguments,
-            donate_argnums=[at for at, leaf in enumerate(_kept(program)) if leaf.is_donated],
+            donate_argnums=[at for at, leaf in enumerate(kept_leaves(program)) if leaf.is_donated],
             out_shardings=tuple(self.outputs),
         )
 
@@ -95,7 +95,7 @@ def complete(names: Names, experiment: Experiment) -> Names:
         return names
     outputs = [
         jax.sharding.NamedSharding(names["mesh"], jax.sharding.PartitionSpec(*spec))
-        if (spec := _output_spec(program, leaf)) is not None
+        if (spec := output_spec(program, leaf)) is not None
         else None
         for leaf in program.described.outputs
     ]
@@ -115,7 +115,7 @@ class Fed:
     def __init__(self, program: Program, compiled: Any) -> None:
         self._compiled = compiled
         self._held: list[jax.Array] = []
-        kept = _kept(program)
+        kept = kept_leaves(program)
         places = {leaf.path: place for place, leaf in enumerate(kept)}
         self._donated = [place for place, leaf in enumerate(kept) if leaf.is_donated]
         self._fed = {
@@ -161,11 +161,11 @@ def meshed(program: Program, platform: str, inlined: bool = False, runs: bool = 
                 renumber(module, described.mesh, program.mesh)
         main = modules.Main(module)
         main.choose_platform(exported.platforms, platform)
-        kept = _kept(program)
+        kept = kept_leaves(program)
         main.shard_arguments([program.spec(leaf) for leaf in kept])
         for source, spec in program.constraints:
             constrain(module, described.files, source, spec)
-        main.shard_results([_output_spec(program, leaf) for leaf in described.outputs])
+        main.shard_results([output_spec(program, leaf) for leaf in described.outputs])
         if described.symbols:
             main.resize([program.shape(leaf) for leaf in kept])
         # without the functions of other platforms
@@ -183,7 +183,7 @@ def draw(program: Program, seed: int) -> dict[str, np.ndarray]:
     enough to stay finite; integers within the smallest dim that they index.
     """
     rng = np.random.default_rng(seed)
-    return {leaf.path: _drawn(rng, leaf, program.shape(leaf)) for leaf in _kept(program)}
+    return {leaf.path: _drawn(rng, leaf, program.shape(leaf)) for leaf in kept_leaves(program)}
 
 
 def _drawn(rng: np.random.Generator, leaf: Leaf, shape: tuple[int, ...]) -> np.ndarray:
@@ -196,7 +196,7 @@ def _drawn(rng: np.random.Generator, leaf: Leaf, shape: tuple[int, ...]) -> np.n
     return np.asarray(values).astype(dtype)
 
 
-def _output_spec(program: Program, leaf: Leaf) -> Spec | None:
+def output_spec(program: Program, leaf: Leaf) -> Spec | None:
     """The spec that an output is compiled with; None where the compiler decides. Of a file without
     a mesh, state keeps the spec that it is given: it can be donated then.
     """
@@ -204,5 +204,6 @@ def _output_spec(program: Program, leaf: Leaf) -> Spec | None:
     return program.output_spec(leaf) if is_given else None
 
 
-def _kept(program: Program) -> list[Leaf]:
+def kept_leaves(program: Program) -> list[Leaf]:
+    """Returns the arguments that the program uses, which its module has."""
     return [leaf for leaf in program.described.arguments if leaf.is_kept]

@@ -21,6 +21,7 @@ _LIBRARIES = ("site-packages", "dist-packages", "/lib/python", "<frozen ")
 _MESH = re.compile(r"^ *sdy\.mesh @.*$", re.MULTILINE)
 _AXIS = re.compile(r'"(\w+)"=(\d+)')
 _MODULE = re.compile(r"^module @.*\{$", re.MULTILINE)
+_SHARDINGS = ("sdy.sharding", "mhlo.sharding")
 _PARTITIONS = re.compile(r"(mhlo\.num_partitions = )\d+")
 
 
@@ -142,13 +143,22 @@ class Main:
 
     def shard_results(self, specs: Sequence[Spec | None]) -> None:
         """Give each result its spec; None leaves it to the compiler."""
+        olds = [ir.DictAttr.get({})] * len(specs)
         if "res_attrs" in self.main.attributes:
-            self.main.attributes["res_attrs"] = ir.ArrayAttr.get(
-                [
-                    old if spec is None else _sharded(old, spec)
-                    for old, spec in zip(self.main.result_attrs, specs, strict=True)
-                ]
-            )
+            olds = list(self.main.result_attrs)
+        self.main.attributes["res_attrs"] = ir.ArrayAttr.get(
+            [
+                old if spec is None else _sharded(old, spec)
+                for old, spec in zip(olds, specs, strict=True)
+            ]
+        )
+
+    def leave_open(self) -> None:
+        """Take the specs of arguments and results away."""
+        for name in ("arg_attrs", "res_attrs"):
+            if name in self.main.attributes:
+                given = map(ir.DictAttr, ir.ArrayAttr(self.main.attributes[name]))
+                self.main.attributes[name] = ir.ArrayAttr.get(list(map(_without_spec, given)))
 
     def resize(self, shapes: Sequence[tuple[int, ...]]) -> None:
         """Give each argument its shape, where sizes are symbols."""
@@ -171,9 +181,13 @@ class Main:
         self.main.arg_attrs = ir.ArrayAttr.get(attributes)
 
 
+def _without_spec(attributes: ir.DictAttr) -> ir.DictAttr:
+    held = {each.name: each.attr for each in attributes if each.name not in _SHARDINGS}
+    return ir.DictAttr.get(held)
+
+
 def _sharded(attributes: ir.Attribute, spec: Spec) -> ir.DictAttr:
     dims = ", ".join(f"{{{', '.join(json.dumps(axis) for axis in axes)}}}" for axes in spec)
-    old = {each.name: each.attr for each in ir.DictAttr(attributes)}
-    old.pop("mhlo.sharding", None)
+    old = {each.name: each.attr for each in _without_spec(ir.DictAttr(attributes))}
     sharding = ir.Attribute.parse(f"#sdy.sharding<@mesh, [{dims}]>")
     return ir.DictAttr.get(old | {"sdy.sharding": sharding})

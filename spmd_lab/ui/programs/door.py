@@ -5,8 +5,7 @@ from pathlib import Path
 import streamlit as st
 
 from spmd_core.base import LabError, bytes_text, count_text, mesh_text, refuse
-from spmd_core.experiment import Described, Experiment, Listed, files, parse_experiment, programs
-from spmd_core.machine import nearest_of_chips
+from spmd_core.experiment import Described, Listed, as_exported, files, programs
 from spmd_lab.ui import shell, state
 from spmd_lab.ui.lab import as_viewer, lab, prepare_parser
 from spmd_lab.ui.markdown import coded, option, plain
@@ -17,40 +16,15 @@ _COMMAND = "spmd-lab explain package.module:function --open"
 EXAMPLE = (
     Path(__file__).parents[3] / "spmd_core/recipes/example.jaxexport"
 )  # tests/example_program.py writes it
-_MOST_SIMULATED = 256
-
-_NO_MESH = (("x", 8),)  # of a program whose file names none: any fits it
 
 
 def open_program(described: Described) -> None:
     """Make a program the screen's experiment, as its author sharded it; RequestError where it names
     no mesh.
     """
-    state.replace(SCREEN, experiment_of(described))
+    state.replace(SCREEN, as_exported(described))
     state.set_run(SCREEN, None)
     state.set_notice(SCREEN, None)
-
-
-def experiment_of(described: Described) -> Experiment:
-    """A program on its own mesh: on as many v5e chips, simulated devices or GPUs, the first that it
-    was exported for.
-    """
-    spec = {
-        "workload": "program_file",
-        "program": described.program,
-        "mesh": described.mesh or _NO_MESH,
-    }
-    return parse_experiment(spec | {"target": _target(described)})
-
-
-def _target(described: Described) -> str:
-    devices = described.devices if described.mesh else _NO_MESH[0][1]
-    if "tpu" in described.platforms:
-        return nearest_of_chips("v5e", devices).target
-    if "cpu" in described.platforms and devices <= _MOST_SIMULATED:
-        return f"cpu:{devices}"
-    chip = "h100" if set(programs.GPUS) & set(described.platforms) else "v5e"
-    return nearest_of_chips(chip, devices).target
 
 
 def drop() -> None:

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from bench.exported import written
 from bench.lost_batches import PLANTED
-from spmd_core.experiment import Held, Leaf, Program, link, programs
+from spmd_core.experiment import Held, Leaf, Program, as_exported, link, programs
 from spmd_core.lab import Lab
 from spmd_lab.ui.programs import door, treemap
 from tests.layers import ROOT
@@ -47,7 +47,7 @@ def test_the_example_opens_with_its_findings_and_its_fields(screen):
 
 def test_what_is_known_of_the_compiled_program_is_a_finding_too(data_folder):
     described = programs.take(PLANTED["plain"].exported(), "lost")
-    experiment = door.experiment_of(described).vary(target="cpu:8")
+    experiment = as_exported(described).vary(target="cpu:8")
     with closing(Lab.open(data_folder)) as lab:
         run = lab.submit(experiment.vary(timing={"samples": 2, "min_seconds": 0}))
         status = lab.wait(run, 120)
@@ -102,7 +102,7 @@ def test_a_spec_of_a_group_makes_another_experiment(screen):
 
 def test_a_link_to_a_program_that_is_not_held_asks_for_its_file(data_folder):
     held = programs.take(door.EXAMPLE.read_bytes(), "example")
-    code = link.encode(door.experiment_of(held))
+    code = link.encode(as_exported(held))
     programs.delete(held.program)
     test = AppTest.from_file(str(ROOT / "home.py"), default_timeout=120)
     test.query_params["experiment"] = code
@@ -139,6 +139,6 @@ def test_rectangles_are_as_large_as_their_bytes_and_do_not_overlap(count):
 
 def test_the_program_on_its_mesh_is_the_experiment(data_folder):
     described = programs.take(door.EXAMPLE.read_bytes(), "example")
-    experiment = door.experiment_of(described)
+    experiment = as_exported(described)
     assert (experiment.target, dict(experiment.mesh)) == ("tpu:v5e:2x4", {"fsdp": 4, "tensor": 2})
     assert experiment.exported == Program(described, experiment.mesh, (), {})

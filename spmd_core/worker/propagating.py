@@ -1,0 +1,50 @@
+"""The process that propagates shardings: it holds no device, and answers until its parent is gone:
+`python -m spmd_core.worker.propagating --fd N`.
+"""
+
+import argparse
+import faulthandler
+import os
+import time
+
+from spmd_core.base import RequestError
+from spmd_core.results import (
+    PROPAGATE,
+    READ_BYTES,
+    Failed,
+    Failure,
+    Lines,
+    PropagateCommand,
+    Propagated,
+    channel_to_parent,
+    send,
+)
+
+
+def main() -> None:
+    """Answer each command."""
+    parser = argparse.ArgumentParser(prog="python -m spmd_core.worker.propagating")
+    parser.add_argument("--fd", type=int, required=True)
+    channel = channel_to_parent(parser.parse_args().fd)
+    faulthandler.enable()
+    lines = Lines(PROPAGATE)
+    while data := channel.recv(READ_BYTES):
+        for command in lines.feed(data):
+            send(channel, _answer(command))
+
+
+def _answer(command: PropagateCommand) -> Propagated | Failed:
+    from spmd_core.engine.propagated import requested  # jax, once a question has come
+
+    start = time.process_time()
+    try:
+        collectives = requested.propagated(command.experiment, command.strategy)
+    except Exception as error:  # whatever JAX raises is the answer
+        kind = "RequestError" if isinstance(error, RequestError) else type(error).__name__
+        return Failed(error=Failure(kind=kind, message=" ".join(str(error).split())[:600] or kind))
+    return Propagated(collectives=collectives, seconds=time.process_time() - start)
+
+
+if __name__ == "__main__":
+    main()
+    os._exit(0)

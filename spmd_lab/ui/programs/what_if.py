@@ -1,0 +1,77 @@
+"""The effect of changed fields on what a program requests, before it is compiled."""
+
+import streamlit as st
+
+from spmd_core.answers import PROPAGATED, WhatIf, agreement_words, what_if_table
+from spmd_core.base import LabError, bytes_text
+from spmd_core.experiment import Experiment, Program, read_spec_words
+from spmd_lab.ui import live, shell, state
+from spmd_lab.ui.lab import as_viewer, lab
+from spmd_lab.ui.markdown import plain
+from spmd_lab.ui.tables import sortable
+
+SCREEN = "programs"
+
+
+def draw(experiment: Experiment, program: Program, is_at_work: bool) -> None:
+    """The collectives that appear and vanish against the file as it was exported."""
+    given = {"specs": {}, "mesh": dict(program.described.mesh or program.mesh)}
+    before = experiment.vary(**given)
+    with st.container(border=True, key="what_if"):
+        if before == experiment:
+            st.markdown(
+                "**What if?** Change a spec or the size of an axis beside, or constrain a line."
+            )
+            _constrain(experiment, program)
+            return
+        try:
+            with st.spinner("Propagating the shardings…"):
+                answer = as_viewer(lab().what_if, before, experiment)
+        except LabError as error:
+            shell.refusal(str(error))
+            return
+        _answer(answer, experiment, is_at_work)
+        _constrain(experiment, program)
+
+
+def _answer(answer: WhatIf, experiment: Experiment, is_at_work: bool) -> None:
+    was, now = answer.argument_bytes
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(f"**What if?** {plain(answer.headline)}", width="stretch")
+        if st.button(
+            "Compile this", icon=":material/build:", key="compile_what_if", disabled=is_at_work
+        ):
+            live.ask(SCREEN, experiment)
+            st.rerun()
+    held = bytes_text(was) if was == now else f"{bytes_text(was)} → {bytes_text(now)}"
+    st.badge(
+        PROPAGATED, icon=":material/bolt:", color="orange", help=plain(agreement_words(experiment))
+    )
+    st.caption(f"Arguments {held} per device.")
+    table = what_if_table(answer.changed, "screen")
+    if table.rows:
+        st.dataframe(sortable(table), hide_index=True, key="what_if_changes")
+    if stays := what_if_table(answer.unchanged, "screen").rows:
+        st.caption(f"{len(stays)} others stay as they are.")
+
+
+def _constrain(experiment: Experiment, program: Program) -> None:
+    """Fields that constrain the value of a line, as a change of this program."""
+    if not program.described.files:
+        return
+    name = program.described.files[0].rpartition("/")[2]
+    with st.expander("Constrain a value"), st.form("constrain", border=False):
+        line = st.text_input("Line", placeholder=f"{name}:88", help="The last array of that line.")
+        spec = st.text_input(
+            "Spec",
+            placeholder="data,None",
+            help="Axes, or None, for each dim; axes of one dim joined by +.",
+        )
+        if st.form_submit_button("Constrain", icon=":material/push_pin:") and line and spec:
+            specs = dict(experiment.to_json()["specs"] or {}) | {f"@{line}": read_spec_words(spec)}
+            if sentence := shell.attempt(
+                lambda: state.replace(SCREEN, experiment.vary(specs=specs))
+            ):
+                shell.refusal(sentence)
+            else:
+                st.rerun()

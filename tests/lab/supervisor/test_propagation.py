@@ -1,0 +1,46 @@
+"""The process that propagates shardings: kept warm, bounded, and lost without harm."""
+
+import os
+import signal
+
+import pytest
+
+from bench.exported import MESH, sgd_step
+from spmd_core.base import WorkerError
+from spmd_core.experiment import parse_experiment, programs
+from spmd_core.lab.supervisor import propagation
+from spmd_core.machine import read_hardware
+
+
+@pytest.fixture(scope="module")
+def experiment():
+    program = programs.take(sgd_step()).program
+    spec = {"workload": "program_file", "program": program, "mesh": MESH, "target": "cpu:8"}
+    return parse_experiment(spec)
+
+
+@pytest.fixture
+def asked():
+    held = propagation.Propagation(read_hardware)
+    yield held
+    held.close()
+
+
+def test_a_process_answers_again_and_one_that_died_is_replaced(asked, experiment):
+    first = asked.ask(experiment, "auto")
+    assert {each.kind for each in first.collectives} >= {"all-reduce"}
+    assert asked.ask(experiment, "auto") is first
+    ((child, _),) = asked._warm.values()
+    changed = experiment.vary(mesh={"fsdp": 2, "tensor": 4})
+    assert asked.ask(changed, "auto").seconds < first.seconds
+    assert [each.pid for each, _ in asked._warm.values()] == [child.pid]
+    os.kill(child.pid, signal.SIGKILL)
+    child.stop(0.0)
+    assert asked.ask(experiment.vary(mesh={"fsdp": 8, "tensor": 1}), "auto").collectives
+
+
+def test_a_process_that_takes_too_long_is_ended(asked, experiment, monkeypatch):
+    monkeypatch.setattr(propagation, "MOST_S", 0.01)
+    with pytest.raises(WorkerError, match=r"took more than 0.01 s: compile the program instead"):
+        asked.ask(experiment, "auto")
+    assert not asked._warm

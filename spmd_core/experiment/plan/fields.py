@@ -340,7 +340,8 @@ class PlanFields(Frozen):
         Literal["dynamic", "static"],
         Choice(
             label="Scales",
-            help="of operands in 8 bits: by the largest value, or fixed (gradients: by the largest)",
+            help="of operands in 8 bits: by their largest value, or known before (on TPUs not of "
+            "gradients)",
             metavar="SCALES",
             line="{} scales",
             rule=_check_scales,

@@ -97,8 +97,9 @@ class Model:
 
     @property
     def how(self):
-        """Dtypes of operands forward and backward, and whether their scales are static."""
-        return self.config.matmul_dtype, self.config.backward_dtype, self.config.static_scales
+        """Dtypes of operands forward and backward, and whether scales of each are static: of gradients on GPUs alone, where both are those of earlier steps."""
+        c = self.config
+        return c.matmul_dtype, c.backward_dtype, c.static_scales, c.static_scales and c.gpu
 
     def gathered(self, weight, name, dense):
         """A weight as a matmul needs it: sharded over `tensor`, and its experts over `expert`."""

@@ -59,7 +59,8 @@ def grouped_mlp(rows, owner, weights, activation, block, how=None, gather=None):
         if how is None:
             y = grouped_matmul(x, weights[name], sizes, block)
         else:
-            y = scaled_grouped(how, (gather or {}).get(name), x, weights[name], sizes)
+            multiply = functools.partial(grouped_matmul, block=block)
+            y = scaled_grouped(how, (gather or {}).get(name), multiply, x, weights[name], sizes)
         bias = weights.get(f"{name}_bias")
         return y if bias is None else y + bias[jnp.minimum(owner, experts - 1)]
 

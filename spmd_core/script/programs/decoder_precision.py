@@ -21,12 +21,12 @@ def quantized(x, dtype, static):
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
 def scaled_einsum(equation, how, x, weight):
-    """An einsum of two operands in 8 bits; `how`: the dtypes of both passes, and whether scales are static."""
+    """An einsum of two operands in 8 bits; `how`: the dtypes of both passes, and whether scales of operands and of gradients are static."""
     return _einsum_forward(equation, how, x, weight)[0]
 
 
 def _einsum_forward(equation, how, x, weight):
-    forward, _, static = how
+    forward, _, static, _ = how
     (few, of_x), (small, of_weight) = (quantized(each, forward, static) for each in (x, weight))
     wide = jnp.int32 if forward == "int8" else x.dtype
     y = jnp.einsum(equation, few, small, preferred_element_type=wide)
@@ -45,10 +45,10 @@ def _wide(kept, dtype):
 
 
 def _operands(how, kept, gradient):
-    """(gradient, its scale, x and weight, their scales) of a backward pass; gradients have scales of their own."""
+    """(gradient, its scale, x and weight, their scales) of a backward pass."""
     if how[1] not in LIMITS:
         return gradient, 1.0, *_wide(kept, gradient.dtype)
-    small, scale = quantized(gradient, how[1], False)
+    small, scale = quantized(gradient, how[1], how[3])
     return small, scale, [each for each, _ in kept], [each for _, each in kept]
 
 
@@ -66,24 +66,21 @@ scaled_einsum.defvjp(_einsum_forward, _einsum_backward)
 
 
 def _ragged(rows, weights, sizes, contracted):
-    """Rows in groups by a matrix of each; `contracted`: of the rows and of a matrix. None: by rows, one matrix of each group."""
-    ragged = jax.lax.RaggedDotDimensionNumbers
-    if contracted is None:
-        numbers = ragged((((0,), (0,)), ((), ())), [0], [])
-    else:
-        numbers = ragged((((1,), (contracted,)), ((), ())), [0], [0])
+    """Rows in groups by a matrix of each; `contracted`: its dim that is summed over."""
+    numbers = jax.lax.RaggedDotDimensionNumbers((((1,), (contracted,)), ((), ())), [0], [0])
     wide = jnp.int32 if rows.dtype == jnp.int8 else jnp.float32
     return jax.lax.ragged_dot_general(rows, weights, sizes, numbers, preferred_element_type=wide)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def scaled_grouped(how, gather, rows, weights, sizes):
-    """Rows [row, in], sorted by group, by the weights [group, in, out] of their own, in 8 bits. `gather`: (mesh axes, dim) of shards that are gathered in 8 bits too; None: the weights are complete."""
-    return _grouped_forward(how, gather, rows, weights, sizes)[0]
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1, 2))
+def scaled_grouped(how, gather, multiply, rows, weights, sizes):
+    """Rows [row, in], sorted by group, by the weights [group, in, out] of their own, in 8 bits. `gather`: (mesh axes, dim) of shards that are gathered in 8 bits too; None: the weights are complete. `multiply`: the grouped matmul in bfloat16, whose kernel makes the weights' gradient: XLA has none in 8 bits, and would multiply each group by all rows."""
+    return _grouped_forward(how, gather, multiply, rows, weights, sizes)[0]
 
 
-def _grouped_forward(how, gather, rows, weights, sizes):
-    forward, _, static = how
+def _grouped_forward(how, gather, multiply, rows, weights, sizes):
+    del multiply
+    forward, _, static, _ = how
     few, of_rows = quantized(rows, forward, static)
     small, scale = quantized(weights, forward, static)
     if gather:
@@ -97,11 +94,13 @@ def _grouped_forward(how, gather, rows, weights, sizes):
     )
 
 
-def _grouped_backward(how, gather, residuals, gradient):
+def _grouped_backward(how, gather, multiply, residuals, gradient):
     kept, sizes, rows, weights = residuals
     g, of_g, (few, small), (of_rows, scale) = _operands(how, kept, gradient)
     d_rows = _ragged(g, small, sizes, 2) * (of_g * scale)
-    d_weights = (_ragged(few, g, sizes, None) * (of_g * of_rows)).astype(gradient.dtype)
+    wide = [each.astype(gradient.dtype) for each in (few, small, g)]  # exact
+    _, transposed = jax.vjp(lambda each: multiply(wide[0], each, sizes), wide[1])
+    d_weights = (transposed(wide[2])[0] * (of_g * of_rows)).astype(gradient.dtype)
     if gather:  # summed as those of weights that are gathered before: see `dropless_mlp`
         shard, place = weights.size, jax.lax.axis_index(gather[0])
         d_weights = jax.lax.psum(d_weights, gather[0])

@@ -12,8 +12,9 @@ MATMULS = 7  # of a layer, with a gate
 
 def scaled_s(shapes: Shapes) -> tuple[float, float]:
     """Returns seconds of one layer's scaling, forward and backward: of a matmul's inputs, of weights
-    that are gathered in bfloat16, and of gradients, whose scales are never static (as in MaxText's
-    recipes for fp8_full, which fix those of weights and activations).
+    that are gathered in bfloat16, and of gradients. MaxText's recipes for fp8_full fix the scales of
+    weights and activations alone; on GPUs those of gradients are known before, too
+    (flax.linen.fp8_ops: of earlier steps).
     """
     precision, a, plan = shapes.plan.precision, shapes.arrays, shapes.plan
     if precision.matmul_dtype == "bfloat16":
@@ -28,6 +29,8 @@ def scaled_s(shapes: Shapes) -> tuple[float, float]:
     if shapes.element("backward") == "bf16":
         return forward, 0.0
     gradients = a.query + a.key + a.value + a.stream + 2 * a.wide + routed
+    if precision.static_scales and shapes.chip.is_gpu:
+        return forward, hbm_s(shapes.chip, CAST * gradients)
     return forward, hbm_s(shapes.chip, SCALED * gradients) + _sums_s(shapes)
 
 

@@ -155,7 +155,7 @@ def layer_matmuls(shapes: Shapes, way: str = "forward") -> Iterator[tuple[str, f
         yield "key", product_s(rows, size.embed, keys * size.head_dim, chip, element)
         yield "value", product_s(rows, size.embed, keys * size.value_size, chip, element)
     yield "out", product_s(rows, heads * size.value_size, size.embed, chip, element)
-    up, down = _of_mlp(shapes, element)
+    up, down = _of_mlp(shapes, way)
     yield "mlp_up", up
     if size.gated:
         yield "mlp_gate", up
@@ -170,16 +170,17 @@ def layer_matmuls(shapes: Shapes, way: str = "forward") -> Iterator[tuple[str, f
         yield "joined", joined * size.mtp_layers / size.all_layers
 
 
-def _of_mlp(shapes: Shapes, element: str) -> tuple[float, float]:
+def _of_mlp(shapes: Shapes, way: str) -> tuple[float, float]:
     """Seconds of a matmul into and out of the mlp, on average over layers with experts and the
     first, without.
     """
     size, chip, rows, width = shapes.size, shapes.chip, shapes.matmul_rows, shapes.mlp_here
+    element = shapes.element(way)
     shared, dense = (each / max(1, shapes.tensor) for each in (size.shared_mlp, size.dense_mlp))
     experts, first = size.expert_layers / size.all_layers, size.dense_layers / size.all_layers
     ups, downs = (
         experts
-        * (_of_experts(shapes, element, *of_expert) + product_s(rows, *of_shared, chip, element))
+        * (_of_experts(shapes, way, *of_expert) + product_s(rows, *of_shared, chip, element))
         + first * product_s(rows, *of_dense, chip, element)
         for of_expert, of_shared, of_dense in (
             ((size.embed, width), (size.embed, shared), (size.embed, dense)),
@@ -189,14 +190,22 @@ def _of_mlp(shapes: Shapes, element: str) -> tuple[float, float]:
     return ups, downs
 
 
-def _of_experts(shapes: Shapes, element: str, inner: float, columns: float) -> float:
-    """Seconds of one matmul of all experts of a device, or of the mlp of a model without."""
+def _of_experts(shapes: Shapes, way: str, inner: float, columns: float) -> float:
+    """Seconds of one matmul of all experts of a device, or of the mlp of a model without. Dropless,
+    the gradient of their weights is a kernel in bfloat16 (`decoder_precision.py`).
+    """
+    element = shapes.element(way)
     count, each = shapes.experts_here, shapes.expert_rows
     if not shapes.plan.dropless:
         return count * product_s(each, inner, columns, shapes.chip, element)
     rows, block = max(1, round(count * each)), group_rows(shapes.plan)
     sides = (max(1, round(inner)), max(1, round(columns)))
-    return grouped_cost(rows, *sides, count, (block, GROUP_SIDE), shapes.chip, element).seconds
+    elements = (element,) if way == "forward" else (element, "bf16")
+    costs = [
+        grouped_cost(rows, *sides, count, (block, GROUP_SIDE), shapes.chip, each).seconds
+        for each in elements
+    ]
+    return sum(costs) / len(costs)
 
 
 def _parts_s(shapes: Shapes) -> float:

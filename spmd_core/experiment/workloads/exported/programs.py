@@ -74,7 +74,9 @@ def take(data: bytes, name: str = "", viewer: str = "", address: str = "") -> De
             given = {"viewer": viewer, "address": address, "name": name}
             described = _parse(program, data).model_copy(update=given)
         elif not all("is_update" in leaf.model_fields_set for leaf in described.outputs):
-            held = described.model_dump(include={"viewer", "address", "name"})  # by an older version
+            held = described.model_dump(
+                include={"viewer", "address", "name"}
+            )  # by an older version
             described = _parse(program, data).model_copy(update=held)
         if viewer in ("", described.viewer):
             described = described.model_copy(update={"name": name})

@@ -5,18 +5,29 @@ answer first.
 import streamlit as st
 
 from spmd_core.machine import compiler_refusal
-from spmd_core.words import ago, model_words
+from spmd_core.words import ago
 from spmd_lab.ui import course, exports, links, live, next_step, price, remedies, shell, state
 from spmd_lab.ui.lab import find, lab
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.notebook import labels, tour
-from spmd_lab.ui.predict import keep, plan_inputs, prediction, study, sweep
+from spmd_lab.ui.predict import (
+    keep,
+    plan_inputs,
+    prediction,
+    question,
+    run_answer,
+    study,
+    sweep,
+)
 
 share = shell.open_page("predict")
-keep.from_query()
+keep.MEASURED.from_query()
+question.from_query()
+price.from_query()
+head = st.container(horizontal=True, vertical_alignment="center")
+asked = st.container(key="question")
 with st.sidebar:
-    fields = plan_inputs.predict_fields()
-    price.field()
+    fields = plan_inputs.predict_fields(asked)
 experiment, refusal = state.edit("predict", fields)
 run = live.joined("predict", experiment)
 can_look = run is None and refusal is None and state.notice("predict") is None
@@ -28,7 +39,7 @@ misfit = prediction.misfit(experiment)
 
 at_work = live.is_at_work(run)
 swept = sweep.is_open() and not misfit
-with st.container(horizontal=True, vertical_alignment="center"):
+with head:
     st.title("Predict", width="stretch")
     downloads = st.container(width="content")
     label, kind = ("Predict again", "secondary") if result else ("Predict", "primary")
@@ -38,14 +49,11 @@ with st.container(horizontal=True, vertical_alignment="center"):
         icon=":material/play_arrow:",
         key="predict",
         disabled=bool(refusal or misfit) or at_work,
+        help="Compiles it for chips that need not be here. Nothing is executed.",
     )
-what = experiment.what.title
-if experiment.plan:
-    what = f"{what} of {model_words(experiment.plan)}"
-compiler = "GPU" if experiment.place.is_gpu else "TPU"
-st.caption(
-    f"{plain(what)} on {plain(experiment.target.removeprefix('tpu:'))}, by the {compiler} compiler. No {compiler} is needed, nothing is executed."
-)
+if not experiment.plan:
+    what = f"{experiment.what.title} on {experiment.target.removeprefix('tpu:')}"
+    st.caption(plain(f"{what}, by its compiler. Nothing is executed."))
 if missing := compiler_refusal(experiment.target):
     st.caption(plain(f"{as_sentence(missing)} Estimates need no compiler."))
 
@@ -72,6 +80,8 @@ elif status and result:
     if chosen is not None:
         prediction.numbers(result, chosen)
         next_step.draw(result)
+        if experiment.plan:
+            run_answer.others(experiment.plan)
         prediction.offer_without_rings(result, chosen)
         prediction.details(result, chosen)
         remedies.draw(result, [chosen])

@@ -50,7 +50,14 @@ _DEFAULTS: dict[str, Form] = {
         "sharding": {"d0": "x", "d1": "y"},
         "data": {"array": "arange"},
     },
-    "predict": DEFAULT_SPEC,
+    # a model that people know, on the fewest v5e that train it on a trillion tokens in a month
+    "predict": DEFAULT_SPEC
+    | {
+        "target": "tpu:v5e:16x16",
+        "mesh": [["data", 2], ["fsdp", 128]],
+        "dims": {"batch": 512, "sequence": 8192},
+        "options": {"model": "llama-3.1-8b", "remat": "full"},
+    },
     "collectives": {"mesh": [["x", 2], ["y", 4]], "workload": "collectives"},
     # none is open: a program of one's own takes its place
     "programs": {"mesh": [["x", 8]], "workload": "elementwise"},

@@ -122,6 +122,12 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   [data-testid="stTable"] td[data-label]::before {{ content: attr(data-label); opacity: 0.75; text-align: left; }}
   [data-testid="stTable"] table:has(td[data-label]) thead {{ display: none; }}
 }}
+.five {{
+  display: grid; grid-template-columns: repeat(auto-fit, minmax(8.5rem, auto)); gap: 0.9rem 1.6rem;
+}}
+.five span, .five small {{ display: block; font-size: 0.82rem; color: light-dark(#4f5b6b, #a9b5c4); }}
+.five b {{ font-size: 1.55rem; font-weight: 650; line-height: 1.25; font-variant-numeric: tabular-nums; }}
+@media (max-width: 640px) {{ .five b {{ font-size: 1.25rem; }} }}
 @media print {{
   [data-testid="stSidebar"], [data-testid="stHeader"], [data-testid="stExpandSidebarButton"],
   .st-key-menu, [data-testid="stButton"], [data-testid="stPopover"],

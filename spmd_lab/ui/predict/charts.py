@@ -1,10 +1,12 @@
 """Predictions to charts: the interval, where the time goes, memory against the capacity."""
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
-from spmd_core.base import bytes_text, seconds_text
+from spmd_core.base import bytes_text, number_text, seconds_text
 from spmd_core.results import Estimate, PredictedMemory, Prediction
-from spmd_core.words import KINDS, part_kind, parts
+from spmd_core.search import TrainingAnswer
+from spmd_core.words import chip_title, money_text, part_kind, parts
 from spmd_lab.ui.charts import colors
 from spmd_lab.ui.charts.base import (
     BYTES,
@@ -92,40 +94,156 @@ def _beside(side: str) -> Spec:
 
 
 def shares_chart(rows: Mapping[str, Prediction]) -> Spec:
-    """The estimate of each row as a bar, by what takes it: one color for all that is exposed."""
+    """The estimate of each row as a bar of its parts, by the names that the terminal has too; each
+    part with its share in the bar where there is room.
+    """
     sums = {row: sum(prediction.shares_s.values()) for row, prediction in rows.items()}
     size, name = unit(list(sums.values()), SECONDS)
-    names = list(dict.fromkeys(part for prediction in rows.values() for part in parts(prediction)))
-    values = [
-        {
-            "row": row,
-            "part": part,
-            "x": time / size,
-            "time": seconds_text(time),
-            "share": f"{time / (sums[row] or 1):.1%}",
-            "at": names.index(part),
-            "kind": KINDS[part_kind(part)],
-        }
-        for row, prediction in rows.items()
-        for part, time in parts(prediction).items()
-    ]
-    kinds = [kind for kind in colors.KINDS if any(part_kind(part) == kind for part in names)]
+    shades = _shades(part for prediction in rows.values() for part in parts(prediction))
+    values = []
+    for row, prediction in rows.items():
+        end = 0.0
+        for part in (name for name in shades if name in parts(prediction)):
+            time, total = parts(prediction)[part], sums[row] or 1.0
+            begin, end = end, end + time / size
+            values.append(
+                {
+                    "row": row,
+                    "part": part,
+                    "x": begin,
+                    "x2": end,
+                    "middle": (begin + end) / 2,
+                    "time": seconds_text(time),
+                    "share": f"{time / total:.1%}",
+                    "label": f"{time / total:.0%}" if time > 0.05 * total else "",
+                }
+            )
+    scale = {"domain": [0, max([*sums.values(), 0.0]) / size or 1.0], "nice": False}
+    axis = (
+        {"title": f"estimate ({name})", "axis": {"grid": False}}
+        if len(rows) > 1
+        else {"axis": None}
+    )
+    x = {at: quantity(at, scale=scale, **axis) for at in ("x", "middle")}
+    color = category("part", list(shades), legend=_SHARES_LEGEND, colors=list(shades.values()))
     bars = layer(
         values,
-        {"type": "bar", "height": 26, "stroke": "#80808066"},  # parts of one color stay apart
-        x=quantity("x", title=f"estimate ({name})", stack=True),
+        {"type": "bar", "height": 26},
+        x=x["x"],
+        x2={"field": "x2"},
         y=_row_axis(rows),
-        color=category(
-            "kind",
-            [KINDS[kind] for kind in kinds],
-            legend=_SHARES_LEGEND,
-            colors=[colors.KINDS[kind] for kind in kinds],
-        ),
-        order=quantity("at"),
+        color=color,
         tooltip=hover(part="part", time="time", share="share"),
-        detail={"field": "part"},
     )
-    return layered([bars], {"step": 46})
+    inside = {"type": "text", "color": "#ffffff", "fontWeight": 600}
+    labels = layer(values, inside, x=x["middle"], y=_row_axis(rows), text={"field": "label"})
+    return layered([bars, labels], {"step": 46})
+
+
+def _shades(names: Iterable[str]) -> dict[str, str]:
+    """Part -> its color, in the order of a legend: that of its kind, lighter for each further part
+    of one kind.
+    """
+    ordered = list(colors.KINDS)
+    listed = sorted(dict.fromkeys(names), key=lambda part: ordered.index(part_kind(part)))
+    seen: Counter[str] = Counter()
+    shades = {}
+    for part in listed:
+        kind = part_kind(part)
+        shades[part] = _lighter(colors.KINDS[kind], min(0.6, 0.3 * seen[kind]))
+        seen[kind] += 1
+    return shades
+
+
+def _lighter(color: str, share: float) -> str:
+    """A color mixed with white.
+
+    >>> _lighter("#000000", 0.5), _lighter("#d9730d", 0.0)
+    ('#808080', '#d9730d')
+    """
+    values = (int(color[at : at + 2], 16) for at in (1, 3, 5))
+    return "#" + "".join(f"{round(value + share * (255 - value)):02x}" for value in values)
+
+
+_CHIPS_HEIGHT = 34
+_BEST, _FRONT_DOT, _OTHER = "best", "on the front", "others"
+_MARKS = {_BEST: "#3b76c4", _FRONT_DOT: "#5aa6a0", _OTHER: "#a9b4c2"}
+
+
+def training_chart(answer: TrainingAnswer) -> Spec:
+    """Days of the best plan of each kind of chip: against dollars where two have a price, else as
+    bars; the best in a color of its own, each with its name and its chips beside it.
+    """
+    rows = []
+    for each in answer.rows:
+        if each.run and each.plan:
+            mark = _FRONT_DOT if each.kind in answer.front else _OTHER
+            name, chips = chip_title(each.kind), f"{each.plan.topology.chips:,}"
+            money = each.run.money
+            rows.append(
+                {
+                    "row": name,
+                    "days": each.run.days.estimate,
+                    "low": each.run.days.low,
+                    "high": each.run.days.high,
+                    "dollars": money,
+                    "mark": _BEST if each is answer.best else mark,
+                    "name": f"{chips} {name}",
+                    "label": f"{number_text(each.run.days.estimate)} days on {chips} chips",
+                    "money": money_text(money),
+                }
+            )
+    marks = [mark for mark in _MARKS if any(row["mark"] == mark for row in rows)]
+    color = category("mark", marks, colors=[_MARKS[mark] for mark in marks])
+    tips = hover(row="chip", label="takes", money="costs")
+    priced = [row for row in rows if row["dollars"] is not None]
+    if len(priced) > 1:
+        return _price_chart(priced, color | {"legend": TOP}, tips)
+    days = quantity("days", title="days", axis={"grid": False})
+    y = rows_axis([str(row["row"]) for row in rows])
+    wanted = answer.question.days
+    text = {"type": "text", "align": "left", "dx": 6, **INK}
+    layers = [
+        layer(
+            rows,
+            {"type": "bar", "height": 16, "cornerRadiusEnd": 3},
+            x=days,
+            y=y,
+            color=color,
+            tooltip=tips,
+        ),
+        layer(rows, text, x=days, y=y, text={"field": "label"}),
+    ]
+    if wanted and rows:
+        layers.append(layer([{"days": wanted, "words": "deadline"}], _LIMIT | INK, x=days))
+    top = 1.35 * max([wanted or 0.0, *(each.run.days.estimate for each in answer.rows if each.run)])
+    days["scale"] = {"domain": [0, top], "nice": False}
+    return layered(layers, {"step": _CHIPS_HEIGHT})
+
+
+def _price_chart(rows: Sequence[Row], color: Spec, tips: list[Spec]) -> Spec:
+    """Days against dollars, with the front that none is both faster and cheaper than as a line."""
+    x = quantity(
+        "dollars", title="dollars", axis={"format": "$~s"}, scale={"zero": False, "padding": 40}
+    )
+    y = quantity("days", title="days", scale={"zero": False, "padding": 25})
+    front = [row for row in rows if row["mark"] != _OTHER]
+    line = {
+        "type": "line",
+        "interpolate": "step-after",
+        "opacity": 0.4,
+        "color": _MARKS[_FRONT_DOT],
+    }
+    dot, text = (
+        {"type": "point", "filled": True, "size": 140, "opacity": 1},
+        {"type": "text", "dy": -14, **INK},
+    )
+    layers = [
+        layer(front, line, x=x, y=y),
+        layer(rows, dot, x=x, y=y, color=color, tooltip=tips),
+        layer(rows, text, x=x, y=y, text={"field": "name"}),
+    ]
+    return layered(layers, 260)
 
 
 def memory_chart(rows: Mapping[str, PredictedMemory]) -> Spec:

@@ -1,6 +1,4 @@
-"""What a user adds to a prediction: a time measured on real chips, the length of a training run,
-and a baseline to check against.
-"""
+"""What a user adds to a prediction: a time measured on real chips, and a baseline to check against."""
 
 import shlex
 
@@ -8,74 +6,24 @@ import pandas as pd
 import streamlit as st
 
 from spmd_core.base import RequestError
-from spmd_core.experiment import Plan
 from spmd_core.results import Prediction, Result
 from spmd_core.time import baseline as baselines
 from spmd_core.words import gap_sentence, gap_table, predictions
-from spmd_lab.ui import exports, price, state
+from spmd_lab.ui import exports, state
 from spmd_lab.ui.choices import LinkNumber
 from spmd_lab.ui.markdown import plain
+from spmd_lab.ui.predict import question
 from spmd_lab.ui.shell import draw_table, refusal
 
 SCREEN = "predict"
 _LONGEST_S = 1e6
-_MOST_TOKENS_E9 = 1e7
 _IN_CI = (
     "**Check it in CI.** This compiles the plan again, reports which collective, byte or buffer "
     "changed, and ends with code 1 if any did:"
 )
 
 
-def number(text: str, most: float) -> float | None:
-    """A positive number of a query string; None for anything else.
-
-    >>> number("0.25", 10), number("nan", 10), number("1e9", 10), number("<b>", 10)
-    (0.25, None, None, None)
-    """
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if 0 < value <= most else None
-
-
-MEASURED = LinkNumber(SCREEN, "measured", lambda text: number(text, _LONGEST_S))
-_TOKENS = LinkNumber(SCREEN, "tokens", lambda text: number(text, _MOST_TOKENS_E9))
-
-
-def from_query() -> None:
-    """Take a measured time and a number of tokens out of a link, once; what is no such number is
-    left out.
-    """
-    MEASURED.from_query()
-    _TOKENS.from_query()
-
-
-def training_run(plan: Plan, prediction: Prediction) -> None:
-    """How many tokens are to be trained on, and what that takes."""
-    with st.container(
-        horizontal=True, vertical_alignment="bottom", gap="medium", key="training-run"
-    ):
-        key = state.seed(state.key(SCREEN, "aside.tokens"), _TOKENS.now())
-        tokens = st.number_input(
-            "A training run of (billion tokens)",
-            value=None,
-            min_value=0.0,
-            max_value=_MOST_TOKENS_E9,
-            step=100.0,
-            format="%g",
-            key=key,
-            placeholder="e.g. 1000",
-            width=230,
-        )
-        _TOKENS.keep(tokens)
-        words = predictions.run_words(prediction, plan, (tokens or 0) * 1e9, price.now())
-        st.markdown(
-            plain(f"takes {words}.")
-            if words
-            else ":gray[shows how many days and chip-hours it takes.]",
-            width="stretch",
-        )
+MEASURED = LinkNumber(SCREEN, "measured", lambda text: question.number(text, _LONGEST_S))
 
 
 def own_time(prediction: Prediction) -> None:

@@ -3,6 +3,7 @@
 import math
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import (
@@ -14,10 +15,10 @@ from spmd_core.experiment import (
     get_workload,
     named_axes,
 )
-from spmd_core.words import sizes_words
+from spmd_core.words import experiment_words, sizes_words
 from spmd_lab.ui import forms, inputs, state
 from spmd_lab.ui.markdown import plain
-from spmd_lab.ui.predict import config, drafts
+from spmd_lab.ui.predict import config, drafts, question
 from spmd_lab.ui.predict.topology_fields import mesh_fields, on_topology, redraw
 from spmd_lab.ui.state import Form, Mesh
 
@@ -29,38 +30,49 @@ _MODELS = (
 _FIRST = ("remat", "device_order")  # beside the model; the others are folded
 
 
-def predict_fields() -> Form:
-    """Draw every field of the screen; their values. A change that changes other fields draws
-    the screen again.
+def predict_fields(top: DeltaGenerator) -> Form:
+    """Draw every field of the screen; their values: a model's question at `top`, and all else behind
+    *Change the plan*. A change that changes other fields draws the screen again.
     """
-    draft = state.draft(SCREEN)
-    name = inputs.choice_input(
-        SCREEN, "workload", "Predict", drafts.workloads(), draft["workload"], words=drafts.title_of
-    )
-    if name != draft["workload"]:
-        redraw(SCREEN, state.recall(SCREEN, drafts.switched(draft, name)))
-    if named_axes(name):
-        return plan_fields(SCREEN)
-    draft = on_topology(SCREEN, draft)
-    mesh = mesh_fields(SCREEN, draft)
-    return draft | {"mesh": mesh} | _workload_fields(SCREEN, draft, mesh)
+    draft, model = state.draft(SCREEN), None
+    if is_model := named_axes(draft["workload"]):
+        with top:
+            model = question.fields(_MODELS, _model_words)
+        st.caption(plain(experiment_words(state.experiment(SCREEN))))
+    with st.expander("Change the plan", icon=":material/tune:", expanded=not is_model):
+        name = inputs.choice_input(
+            SCREEN,
+            "workload",
+            "Predict",
+            drafts.workloads(),
+            draft["workload"],
+            words=drafts.title_of,
+        )
+        if name != draft["workload"]:
+            redraw(SCREEN, state.recall(SCREEN, drafts.switched(draft, name)))
+        if is_model:
+            return plan_fields(SCREEN, model)
+        draft = on_topology(SCREEN, draft)
+        mesh = mesh_fields(SCREEN, draft)
+        return draft | {"mesh": mesh} | _workload_fields(SCREEN, draft, mesh)
 
 
-def plan_fields(screen: str) -> Form:
-    """Draw the fields of a training step; their values, as above."""
-    draft = on_topology(screen, state.draft(screen))
+def plan_fields(screen: str, model: str | None = None) -> Form:
+    """Draw the fields of a training step; their values, as above. `model`: it and its kind of chip
+    are chosen elsewhere.
+    """
+    draft = on_topology(screen, state.draft(screen), has_kind=model is not None)
     mesh = mesh_fields(screen, draft)
     devices = math.prod(size or 0 for _, size in mesh)
-    return draft | {"mesh": mesh} | _model_fields(screen, draft, devices)
+    return draft | {"mesh": mesh} | _model_fields(screen, draft, devices, model)
 
 
-def _model_fields(screen: str, draft: Form, devices: int) -> Form:
-    """Model, batch, sequence, the first rows of the table, and the others behind *More*."""
+def _model_fields(screen: str, draft: Form, devices: int, model: str | None) -> Form:
+    """Model where none is given, batch, sequence, the first rows of the table, and the others behind *More*."""
     options, dims = dict(draft["options"]), draft["dims"]
-    models = tuple(dict.fromkeys((*_MODELS, options.get("model", ""))))
-    model = inputs.choice_input(
-        screen, "model", "Model", models, options.get("model", _MODELS[0]), words=_model_words
-    )
+    if model is None:
+        now = options.get("model", _MODELS[0])
+        model = inputs.choice_input(screen, "model", "Model", _MODELS, now, words=_model_words)
     parameters = st.empty()
     config.box(screen)
     batch, sequence = _batch(screen, draft, devices)

@@ -27,7 +27,17 @@ from spmd_lab.ui.arrows import view as arrows
 from spmd_lab.ui.ir import viewer
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import as_sentence, plain
-from spmd_lab.ui.predict import beside, charts, drafts, keep, nearest, study, tables, torus
+from spmd_lab.ui.predict import (
+    beside,
+    charts,
+    drafts,
+    keep,
+    nearest,
+    run_answer,
+    study,
+    tables,
+    torus,
+)
 from spmd_lab.ui.shell import draw_table, failure
 from spmd_lab.ui.timeline import stored, view as timeline_view
 
@@ -70,8 +80,8 @@ def misfit(experiment: Experiment) -> state.Notice | None:
 
 
 def before(experiment: Experiment) -> None:
-    """What is known without the compiler: whether the sizes fit, what the chips can do, where the
-    mesh is on them, how a model is sharded.
+    """What is known without the compiler: a plan's answer by its sizes, where the mesh is on the
+    chips, how a model is sharded.
     """
     topology = get_topology(experiment.target)
     with st.container(border=True, key="before"):
@@ -82,40 +92,47 @@ def before(experiment: Experiment) -> None:
                 plain(f"Not compiled yet: press Predict to compile it for {topology.name}."),
                 anchor=False,
             )
-        st.caption(plain(words.chip_words(topology)))
+            st.caption(plain(words.chip_words(topology)))
+    if experiment.plan:
+        run_answer.others(experiment.plan)
     study.add_variant(experiment)
-    _mesh(experiment)
+    if experiment.plan is None:
+        _mesh(experiment)
+        return
+    with st.expander("Mesh on the chips, and sharding", key="mesh", on_change="rerun") as mesh:
+        if mesh.open:
+            _mesh(experiment)
 
 
 def _estimate(plan: Plan) -> None:
-    """A training step by its sizes: memory, time, costs, and what to change."""
+    """A training step by its sizes: the answer, memory, what to change, and how it was counted."""
     estimate = estimate_step(plan)
     memory = estimate.before_compiling
     answer = words.estimate(estimate, plan)
-    _memory_headline(answer, memory["fits"])
+    if estimate.is_timed:
+        run_answer.card(plan, estimate)
+    _memory_headline(answer, memory["fits"], large=not estimate.is_timed)
     nearest.offer(plan, estimate)
     if estimate.is_timed:
-        _timed(plan, estimate)
-    st.caption(
-        plain(
-            f"At the peak: {words.parts_words(memory['parts'])}. Estimated from the sizes, without "
-            f"compiling: {bytes_text(memory['low'])} to {bytes_text(memory['high'])}."
-        )
-    )
+        nearest.offer_without_rings(plan, estimate)
     shown = estimate.facts if estimate.facts and estimate.is_timed else ()
     doubts = [fact_words(fact) for fact in shown if fact.kind in _DOUBTS]
     for note in (*(note for note in plan_notes(plan) if note not in answer), *doubts):
         st.warning(plain(as_sentence(note)), icon=":material/call_split:")
-
-
-def _timed(plan: Plan, estimate: Prediction) -> None:
-    st.markdown(plain(words.step_estimate(estimate)))
-    _shares(estimate)
-    st.caption(plain(f"{convention_words(plan, estimate)}."))
-    if cost := cost_words(cost_of(estimate, price.now())):
-        st.markdown(f"{plain(cost)}.")
-    keep.training_run(plan, estimate)
-    nearest.offer_without_rings(plan, estimate)
+    with st.expander("How it is counted", key="counted"):
+        lines = [
+            f"At the peak: {words.parts_words(memory['parts'])}.",
+            f"Estimated from the sizes: {bytes_text(memory['low'])} to {bytes_text(memory['high'])}.",
+        ]
+        if estimate.is_timed:
+            lines += [
+                words.step_estimate(estimate),
+                f"Training takes {run_answer.steps_words(plan, estimate)}.",
+                f"{convention_words(plan, estimate)}.",
+                f"{cost_words(cost_of(estimate, price.now()))}.",
+            ]
+        lines.append(f"{words.chip_words(plan.topology)}.")
+        st.markdown("\n".join(f"- {plain(line)}" for line in lines))
 
 
 def _mesh(experiment: Experiment) -> None:
@@ -139,18 +156,21 @@ def _mesh(experiment: Experiment) -> None:
 
 def headline(result: Result, when: str) -> None:
     """The answer in a sentence, and where it comes from."""
-    environment = result.environment
+    environment, plan = result.environment, result.experiment.plan
     with st.container(border=True, key="answer"):
         predictions = [each.prediction for each in result.strategies.values() if each.prediction]
         fits = not predictions or any(each.fits for each in predictions)
-        _memory_headline(words.answer(result), fits)
+        is_timed = bool(plan and fits and predictions and predictions[0].is_timed)
+        if plan and is_timed:
+            run_answer.card(plan, estimate_step(plan), predictions[0])
+        _memory_headline(words.answer(result), fits, large=not is_timed)
         st.caption(
             plain(
                 f"compiled for {result.experiment.target.removeprefix('tpu:')} by XLA, nothing was executed · "
                 f"JAX {environment.jax} · finished {when} · run {result.run}"
             )
         )
-        if (plan := result.experiment.plan) and predictions:
+        if plan and predictions:
             changed = words.compiled_words(estimate_step(plan), predictions[0])
             st.markdown(f":small[{plain(changed)}]")
         # an example came as it is, and is of no version here
@@ -163,11 +183,14 @@ def headline(result: Result, when: str) -> None:
             failure(f"{title(name)} failed.", each.error.message)
 
 
-def _memory_headline(sentence: str, fits: bool) -> None:
+def _memory_headline(sentence: str, fits: bool, large: bool = True) -> None:
     """A headline that is red and has a sign where nothing fits, so that nobody takes one for the
     other."""
     shown = plain(sentence) if fits else f":red[:material/error: {plain(sentence)}]"
-    st.subheader(shown, anchor=False)
+    if large:
+        st.subheader(shown, anchor=False)
+    else:
+        st.markdown(shown)
 
 
 def choose(result: Result) -> str | None:
@@ -215,9 +238,6 @@ def numbers(result: Result, name: str) -> None:
     if time is None or not prediction.fits:
         nearest.help_to_fit(result.experiment)
         return
-    if (plan := result.experiment.plan) and prediction.mfu:
-        counted = f"{parameters_words(plan.size)}. {convention_words(plan, prediction)}."
-        st.caption(plain(counted))
     if len(result.strategies) == 1:
         span = f"{seconds_text(time.low)} to {seconds_text(time.high)}"
         st.vega_lite_chart(
@@ -225,9 +245,13 @@ def numbers(result: Result, name: str) -> None:
             alt=f"It takes {span}, estimate {seconds_text(time.estimate)}",
             key="interval",
         )
-    _shares(prediction)
-    if plan:
-        keep.training_run(plan, prediction)
+    plan = result.experiment.plan
+    if plan is None:
+        _shares(prediction)
+    else:
+        counted = f"{parameters_words(plan.size)}. {convention_words(plan, prediction)}."
+        trained = f"Training takes {run_answer.steps_words(plan, prediction)}."
+        st.caption(plain(f"{trained} {counted}" if prediction.mfu else trained))
     keep.own_time(prediction)
     if notes := prediction.notes:
         st.markdown("\n".join(f"- :small[{plain(note[0].upper() + note[1:])}.]" for note in notes))

@@ -1,6 +1,7 @@
 """The fields of a topology and of a mesh on it, for Predict and for Compare."""
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import streamlit as st
@@ -23,7 +24,7 @@ from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.predict import drafts
 from spmd_lab.ui.state import Form, Mesh
 
-_CHIPS = 16  # of a topology chosen in the place of a target that is none
+USUAL_CHIPS = 16  # of a topology chosen in the place of a target that is none
 
 
 class _Words(NamedTuple):
@@ -49,9 +50,23 @@ _GPU_WORDS = _Words(
 )
 
 
-def on_topology(screen: str, draft: Form) -> Form:
-    """The draft, once the fields of its topology show its target."""
-    target = _topology(screen, draft["target"])
+def on_topology(screen: str, draft: Form, *, has_kind: bool = False) -> Form:
+    """The draft, once the fields of its topology show its target. `has_kind`: that of the kind of
+    chip is drawn elsewhere.
+    """
+    if has_kind:
+        target = _shape(screen, draft["target"], st.columns([6, 4], gap="small"))
+    else:
+        left, *places = st.columns([5, 6, 4], gap="small")
+        with left:
+            kind, chosen = kind_field(screen, draft["target"])
+        target = draft["target"]
+        if chosen in CHIPS and chosen != kind:
+            now = drafts.topology_target(target)
+            chips = math.prod(now.topology) * now.slices if now and kind else USUAL_CHIPS
+            target = nearest_of_chips(chosen, chips).target
+        else:
+            target = _shape(screen, target, places)
     if target != draft["target"]:
         redraw(screen, drafts.moved(draft, target))
     return draft
@@ -64,46 +79,48 @@ def redraw(screen: str, draft: Form) -> None:
     st.rerun()
 
 
-def _topology(screen: str, target: str) -> str:
-    """Generation, shape and slices; what a link brought that is none of them stays until another is
+def kind_field(screen: str, target: str) -> tuple[str | None, str]:
+    """Draws the field of the kind of chip: that of the target, None where it has none, and the one
     chosen.
     """
     now = drafts.topology_target(target)
     named = target if now is None or now.generation is None else now.generation
-    generations = [*([] if named in CHIPS else [named]), *CHIPS]
-    left, middle, right = st.columns([5, 6, 4], gap="small")
-    chosen = left.selectbox(
+    chosen = st.selectbox(
         "TPU or GPU",
-        generations,
+        [*([] if named in CHIPS else [named]), *CHIPS],
         key=state.seed(state.key(screen, "generation"), named),
         format_func=chip_title,
         help="Every TPU generation and GPU that programs are compiled for. None has to be attached.",
     )
-    if chosen not in CHIPS:
+    return (named if named in CHIPS else None), chosen
+
+
+def _shape(screen: str, target: str, places: Sequence[DeltaGenerator]) -> str:
+    """Shape and slices; a target of no known chip stays until another is chosen."""
+    now = drafts.topology_target(target)
+    if now is None or now.generation not in CHIPS:
         return target
-    if now is None or named != chosen:
-        chips = math.prod(now.topology) * now.slices if now and named in CHIPS else _CHIPS
-        return nearest_of_chips(chosen, chips).target
-    legal, chip = legal_shapes(chosen), CHIPS[chosen]
+    kind = now.generation
+    legal, chip = legal_shapes(kind), CHIPS[kind]
     shapes = {
         shape_text(shape): shape
         for shape in (legal if now.topology in legal else (now.topology, *legal))
     }
     words = _GPU_WORDS if chip.is_gpu else _TPU_WORDS
-    shape = middle.selectbox(
+    shape = places[0].selectbox(
         plain(words.shape),
         list(shapes),
-        key=state.seed(state.key(screen, f"shape.{chosen}"), shape_text(now.topology)),
+        key=state.seed(state.key(screen, f"shape.{kind}"), shape_text(now.topology)),
         help=plain(words.shape_help),
     )
-    slices = right.number_input(
+    slices = places[1].number_input(
         plain(words.slices),
         1,
         max(chip.max_slices, now.slices),
-        key=state.seed(state.key(screen, f"slices.{chosen}"), now.slices),
+        key=state.seed(state.key(screen, f"slices.{kind}"), now.slices),
         help=plain(words.slices_help),
     )
-    return absent_target(chosen, shapes[shape], int(slices), chip.platform)
+    return absent_target(kind, shapes[shape], int(slices), chip.platform)
 
 
 def mesh_fields(screen: str, draft: Form) -> Mesh:

@@ -4,18 +4,24 @@ hostile links.
 
 import base64
 import json
+import re
 import zlib
 from importlib.metadata import version
 from urllib.parse import parse_qs
 
 import pytest
 
-from spmd_core.experiment import link, parse_experiment
+from spmd_core.experiment import DEFAULT_SPEC, link, parse_experiment
 from spmd_core.lab import Lab
 from spmd_core.machine import absent
+from spmd_core.search import TrainingQuestion, train
+from spmd_core.time import estimate_step, training_run
 from spmd_core.words import cost_of, money_text
+from spmd_lab.ui import state
 from tests.ui import errors, opened as screen_opened
 from tests.ui.predictions import MODEL, TOO_LARGE, predicted, prediction, store
+
+SMALL = parse_experiment(DEFAULT_SPEC)
 
 
 @pytest.fixture
@@ -23,6 +29,7 @@ def opened(data_folder):
     """A function that opens the screen, with a query and with stored results."""
 
     def opened(*results, **query):
+        query = query or {"experiment": link.encode(SMALL)}
         for result in results:
             store(data_folder, result)
         return screen_opened("predict", **query)
@@ -35,7 +42,9 @@ def field(screen, kind, label):
 
 
 def headings(screen) -> str:
-    return " ".join(heading.value.replace("\\", "") for heading in screen.subheader)
+    """Headlines, and the line of an answer that is below its figures."""
+    texts = (*screen.subheader, *screen.markdown)
+    return " ".join(text.value.replace("\\", "") for text in texts)
 
 
 def metrics(screen) -> dict[str, str]:
@@ -330,13 +339,13 @@ def test_the_nearest_of_simulated_devices_is_a_topology_of_as_many(opened):
 def test_hostile_queries_break_nothing(opened, query):
     screen = opened(**query)
     assert not screen.exception
-    assert field(screen, "selectbox", "Model").value == "scaled:1"
+    assert field(screen, "selectbox", "Model").value == "llama-3.1-8b"
 
 
 def test_a_link_carries_a_measured_time_and_a_training_run(opened):
     screen = opened(predicted(), experiment=link.encode(MODEL), measured="0.016", tokens="1000")
-    texts = " ".join(text.value.replace("\\", "") for text in screen.markdown)
-    assert "chip-hours on 256 chips" in texts
+    texts = " ".join(text.value.replace("\\", "") for text in screen.caption)
+    assert "chip-hours on 256 chips" in texts and "1 trillion tokens" in headings(screen)
     assert screen.query_params["measured"] == "0.016"
 
 
@@ -344,7 +353,7 @@ def test_the_step_is_estimated_before_compiling(opened):
     screen = opened()
     (line,) = [text.value for text in screen.markdown if "estimate, not compiled" in text.value]
     line = line.replace("\\", "")  # of Markdown
-    assert line.startswith("About ") and " a step (" in line and "% causal MFU" in line
+    assert "- About " in line and " a step (" in line and "% causal MFU" in line
 
 
 @pytest.mark.parametrize(
@@ -407,9 +416,9 @@ def test_a_price_of_a_link_turns_chips_time_into_money(opened):
     assert shown["Cost of a step"] == money_text(spent.money_per_step) and shown[
         "A billion tokens"
     ].startswith("$")
-    assert any("on 256 chips, $" in text.value.replace("\\", "") for text in screen.markdown)
+    assert any("on 256 chips, $" in text.value.replace("\\", "") for text in screen.caption)
     assert screen.query_params["price"] in ("3.6", ["3.6"])
-    field(screen, "number_input", "Price per chip-hour ($)").set_value(None).run()
+    field(screen, "text_input", "Price per chip-hour ($)").set_value("").run()
     assert "$" not in metrics(screen)["Cost of a step"] and "price" not in screen.query_params
 
 
@@ -417,7 +426,7 @@ def test_a_price_of_a_link_turns_chips_time_into_money(opened):
 def test_a_price_that_is_none_is_left_out(opened, price):
     screen = opened(experiment=link.encode(MODEL), price=price)
     assert errors(screen) == "" and not screen.exception
-    assert field(screen, "number_input", "Price per chip-hour ($)").value is None
+    assert field(screen, "text_input", "Price per chip-hour ($)").value == ""
 
 
 @pytest.mark.parametrize("query", [{}, {"arrows": "99"}, {"arrows": "<b>"}])
@@ -458,3 +467,67 @@ def test_a_pasted_config_is_the_model(opened):
     field(screen, "number_input", "mlp").set_value(8192).run()
     grown = 1720574976 + 28 * 3 * 2048 * 2048
     assert f"{grown:,} parameters" in [caption.value for caption in screen.caption]
+
+
+def figures(screen) -> dict[str, str]:
+    """The five figures of the answer, by title."""
+    (html,) = [each.proto.body for each in screen.get("html") if 'class="five"' in each.proto.body]
+    cells = re.findall(r"<span>(.*?)</span><b class=.figure.>(.*?)</b><small>(.*?)</small>", html)
+    return {title: f"{value} | {more}" for title, value, more in cells}
+
+
+def test_a_first_visit_answers_in_five_figures_of_a_model_that_people_know(data_folder):
+    screen = screen_opened("predict")
+    assert errors(screen) == "" and not screen.exception
+    plan = parse_experiment(state_default()).plan
+    run = training_run(estimate_step(plan), plan, 1e12)
+    shown = figures(screen)
+    assert list(shown) == ["Chips", "Mesh", "Time", "Dollars", "Binds"]
+    assert shown["Chips"] == "256 | v5e:16x16" and shown["Dollars"] == "– | no price given"
+    assert shown["Time"].startswith(f"{run.days.estimate:.3g} days")
+    (table,) = [each.value for each in screen.table if "Dollars" in each.value.columns]
+    assert [*table["On"]] == ["v5e", "v5p", "v6e", "7x", "H100", "B200"]
+    assert (table["Days"] != "–").all() and (table["Dollars"] == "–").all()
+    first = [
+        each.label
+        for kind in ("selectbox", "number_input", "text_input")
+        for each in screen.main.get(kind)
+    ]
+    assert sorted(first) == sorted(
+        ["Model", "TPU or GPU", "Within", "Billion tokens", "Chips", "Price per chip-hour ($)"]
+    )
+
+
+def test_a_deadline_finds_the_plan_and_a_price_its_dollars(data_folder):
+    screen = screen_opened("predict")
+    field(screen, "selectbox", "Within").set_value("days").run()
+    field(screen, "number_input", "Days").set_value(12.0).run()
+    assert errors(screen) == ""
+    plan = parse_experiment(state_default()).plan
+    (row,) = train(TrainingQuestion(plan.to_json(), 1e12, plan.batch, ("v5e",), days=12.0)).rows
+    assert figures(screen)["Chips"].startswith(f"{row.plan.topology.chips} | ")
+    assert screen.query_params["days"] in ("12", ["12"])
+    field(screen, "selectbox", "TPU or GPU").set_value("h100").run()
+    assert "h100" in figures(screen)["Chips"] and errors(screen) == ""
+    field(screen, "text_input", "Price per chip-hour ($)").set_value("h100=3, v5e=1.2").run()
+    assert "at $3.00 a chip-hour" in figures(screen)["Dollars"]
+
+
+def test_a_budget_without_a_price_says_what_it_needs(data_folder):
+    screen = screen_opened("predict")
+    field(screen, "selectbox", "Within").set_value("dollars").run()
+    assert not screen.exception
+    assert any("needs a price per" in each.value for each in screen.caption)
+    field(screen, "text_input", "Price per chip-hour ($)").set_value("2").run()
+    assert "pays for" in headings(screen) and errors(screen) == ""
+
+
+def test_the_plan_of_another_chip_is_one_press_away(data_folder):
+    screen = screen_opened("predict")
+    next(each for each in screen.button if each.key == "use:h100").click().run()
+    assert errors(screen) == "" and "h100" in figures(screen)["Chips"]
+    assert field(screen, "selectbox", "TPU or GPU").value == "h100"
+
+
+def state_default():
+    return state.first("predict").to_json()

@@ -1,0 +1,157 @@
+"""The question of a training run: model, tokens, kind of chip, and so many chips, days or dollars."""
+
+import contextlib
+import math
+from collections.abc import Callable
+
+import streamlit as st
+
+from spmd_core.base import RequestError
+from spmd_core.experiment import Plan, experiment_of
+from spmd_core.machine import CHIPS, nearest_of_chips
+from spmd_core.search import KINDS, MOST_CHIPS, TrainingAnswer, TrainingQuestion, train
+from spmd_lab.ui import inputs, price, state
+from spmd_lab.ui.choices import LinkNumber
+from spmd_lab.ui.predict import drafts, topology_fields
+from spmd_lab.ui.state import Form
+
+SCREEN = "predict"
+_TOKENS_E9 = 1000.0  # where a link has none
+_CHIPS, _DAYS, _DOLLARS = LIMITS = ("chips", "days", "dollars")
+_MOST = {"tokens": 1e7, _DAYS: 36_500.0, _DOLLARS: 1e12}
+_FIRST = {_DAYS: 30.0, _DOLLARS: 1e6}
+
+
+def number(text: str, most: float) -> float | None:
+    """A positive number of a query string; None for anything else.
+
+    >>> number("0.25", 10), number("nan", 10), number("1e9", 10), number("<b>", 10)
+    (0.25, None, None, None)
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if 0 < value <= most else None
+
+
+_LINKED = {
+    name: LinkNumber(SCREEN, name, lambda text, most=most: number(text, most))
+    for name, most in _MOST.items()
+}
+
+
+def from_query() -> None:
+    """Takes tokens, deadline and budget out of a link, once; what is no such number is left out."""
+    for each in _LINKED.values():
+        each.from_query()
+
+
+def tokens() -> float:
+    """Returns the tokens to train on."""
+    return (_LINKED["tokens"].now() or _TOKENS_E9) * 1e9
+
+
+def limit() -> tuple[str, float | None]:
+    """Returns what decides the number of chips, and its value: none of chips."""
+    for name in (_DAYS, _DOLLARS):
+        if value := _LINKED[name].now():
+            return name, value
+    return _CHIPS, None
+
+
+def fields(models: tuple[str, ...], words: Callable[[str], str]) -> str:
+    """Draws the question; the model. Another kind or number of chips draws the screen again with
+    the topology, a deadline or a budget with the plan that keeps it.
+    """
+    draft = state.draft(SCREEN)
+    columns = st.columns([5, 3, 2, 3, 3], vertical_alignment="bottom")
+    with columns[0]:
+        now = draft["options"].get("model", models[0])
+        model = inputs.choice_input(SCREEN, "model", "Model", models, now, words=words)
+    with columns[1]:
+        _number("tokens", "Billion tokens", _TOKENS_E9, 100.0)
+    with columns[2]:
+        kind, chosen = topology_fields.kind_field(SCREEN, draft["target"])
+    by = columns[3].selectbox(
+        "Within",
+        list(LIMITS),
+        key=state.seed(state.key(SCREEN, "limit"), limit()[0]),
+        format_func=lambda name: "so many chips" if name == _CHIPS else name,
+        help="Days or dollars find the number of chips.",
+    )
+    for name in (_DAYS, _DOLLARS):
+        if name != by:
+            _LINKED[name].keep(None)
+    with columns[4]:
+        if by == _CHIPS:
+            _chips(draft, kind, chosen)
+        else:
+            _number(by, by.capitalize(), _FIRST[by], 1.0)
+            _follow(draft, model, kind, chosen)
+    return model
+
+
+def _number(name: str, label: str, first: float, step: float) -> None:
+    key = state.seed(state.key(SCREEN, f"aside.{name}"), _LINKED[name].now() or first)
+    value = st.number_input(
+        label, min_value=0.0, max_value=_MOST[name], step=step, format="%g", key=key
+    )
+    _LINKED[name].keep(None if name == "tokens" and value == first else value)
+
+
+def _chips(draft: Form, kind: str | None, chosen: str) -> None:
+    """The number of chips; the screen again where it, or the kind of chip, changed."""
+    target = drafts.topology_target(draft["target"])
+    now = (
+        math.prod(target.topology) * target.slices
+        if target and kind
+        else topology_fields.USUAL_CHIPS
+    )
+    wanted = st.number_input(
+        "Chips", 1, MOST_CHIPS, key=state.seed(state.key(SCREEN, "chips"), min(now, MOST_CHIPS))
+    )
+    if chosen in CHIPS and (chosen != kind or wanted != min(now, MOST_CHIPS)):
+        moved = drafts.moved(draft, nearest_of_chips(chosen, int(wanted)).target)
+        topology_fields.redraw(SCREEN, moved)
+
+
+def _follow(draft: Form, model: str, kind: str | None, chosen: str) -> None:
+    """Once a question with a deadline or a budget changed: the plan of the chosen chips that keeps
+    it. A link keeps the plan that it has.
+    """
+    asked = (model, chosen, tokens(), limit(), tuple(price.by_kind().items()))
+    before = state.aside(SCREEN, "asked")
+    state.set_aside(SCREEN, "asked", asked)
+    plan = state.experiment(SCREEN).plan
+    if chosen not in CHIPS or plan is None or (before in (None, asked) and chosen == kind):
+        return
+    with contextlib.suppress(RequestError):
+        (row,) = answer_of(plan, plan.to_json() | {"model": model}, (chosen,)).rows
+        if row.plan and row.run:
+            topology_fields.redraw(SCREEN, experiment_of(row.plan).to_json())
+    if chosen != kind:
+        target = nearest_of_chips(chosen, plan.topology.chips).target
+        topology_fields.redraw(SCREEN, drafts.moved(draft, target))
+
+
+def answer_of(plan: Plan, form: Form | None = None, kinds: tuple[str, ...] = ()) -> TrainingAnswer:
+    """Returns the answer to the screen's question, the plan's own kind of chip first.
+
+    Raises:
+      RequestError: it has none: a budget without a price.
+    """
+    by, value = limit()
+    own = plan.topology.chip.generation
+    return train(
+        TrainingQuestion(
+            form or plan.to_json(),
+            tokens(),
+            plan.batch,
+            kinds or tuple(dict.fromkeys((own, *KINDS))),
+            plan.topology.chips if by == _CHIPS else None,
+            value if by == _DAYS else None,
+            value if by == _DOLLARS else None,
+            tuple(price.by_kind().items()),
+        )
+    )

@@ -1,0 +1,138 @@
+"""The answer to the question of a training run: five figures, where the time goes, other chips."""
+
+from collections.abc import Mapping
+from html import escape
+
+import streamlit as st
+
+from spmd_core.answers import (
+    Figure,
+    days_text,
+    five_figures,
+    tokens_text,
+    training_headline,
+    training_table,
+)
+from spmd_core.base import RequestError, bytes_text, number_text, seconds_text
+from spmd_core.experiment import Plan, experiment_of
+from spmd_core.results import Prediction
+from spmd_core.search import TrainingAnswer
+from spmd_core.time import training_run
+from spmd_core.words import bound_words, chip_title, model_words, money_text, parts, predictions
+from spmd_lab.ui import price
+from spmd_lab.ui.markdown import as_sentence, plain
+from spmd_lab.ui.predict import charts, question, topology_fields
+from spmd_lab.ui.shell import draw_table
+
+ESTIMATE, COMPILED = "Estimate", "Compiled"
+
+
+def card(plan: Plan, estimate: Prediction, compiled: Prediction | None = None) -> None:
+    """Draws the answer of a plan that has a time: one sentence, five figures, the bar of shares; of
+    a compiled plan also the row of its estimate.
+    """
+    shown = compiled or estimate
+    kind = plan.topology.chip.generation
+    each = price.by_kind().get(kind)
+    run = training_run(shown, plan, question.tokens(), each)
+    assert run is not None
+    trained = f"{model_words(plan)} on {tokens_text(question.tokens())}"
+    chips = f"{plan.topology.chips:,} {chip_title(kind)}"
+    st.subheader(plain(f"{chips} train {trained} in {days_text(run.days.estimate)}."), anchor=False)
+    figures = list(five_figures(plan, shown, run, each))
+    if missed := _missed(run.days.estimate, run.money):
+        figures[2] = figures[2]._replace(more=f"{figures[2].more}, {missed}")
+    _draw(figures)
+    st.vega_lite_chart(
+        charts.shares_chart({"time": shown}),
+        alt="Where the estimate goes: "
+        + "; ".join(f"{part} {seconds_text(share)}" for part, share in parts(shown).items()),
+        key="shares",
+    )
+    if compiled:
+        rows = {COMPILED: compiled} | ({ESTIMATE: estimate} if estimate.is_timed else {})
+        draw_table(_known_by(plan, rows, each))
+
+
+def _missed(days: float, money: float | None) -> str:
+    """Returns in words how a plan misses the question; "" where it does not."""
+    by, value = question.limit()
+    if value is None:
+        return ""
+    if by == "days":
+        return "" if days <= value else f"misses {days_text(value)}"
+    return "" if money is None or money <= value else f"over {money_text(value)}"
+
+
+def _draw(figures: list[Figure]) -> None:
+    cells = "".join(
+        f'<div><span>{escape(each.title)}</span><b class="figure">{escape(each.value)}</b>'
+        f"<small>{escape(each.more)}</small></div>"
+        for each in figures
+    )
+    st.html(f'<div class="five">{cells}</div>')
+
+
+def _known_by(
+    plan: Plan, rows: Mapping[str, Prediction], each: float | None
+) -> Mapping[str, list[str]]:
+    """The same figures for what is estimated and what is compiled."""
+    runs = [training_run(step, plan, question.tokens(), each) for step in rows.values()]
+    return {
+        "": list(rows),
+        "Step": [
+            seconds_text(s.predicted_s.estimate) if s.predicted_s else "–" for s in rows.values()
+        ],
+        "Days": [number_text(run.days.estimate) if run else "–" for run in runs],
+        "Dollars": [money_text(run.money if run else None) for run in runs],
+        "Binds": [bound_words(step.shares_s) for step in rows.values()],
+        "Causal MFU": [f"{s.mfu_causal:.1%}" if s.mfu_causal else "–" for s in rows.values()],
+        "Memory": [bytes_text(step.memory_bytes.peak) for step in rows.values()],
+    }
+
+
+def others(plan: Plan) -> None:
+    """Draws the same question on other chips: the answer, a picture, a table, a button for each."""
+    with st.container(key="other-chips"):
+        left, right = st.columns([3, 1], vertical_alignment="bottom")
+        with right:
+            price.field()
+        try:
+            answer = question.answer_of(plan)
+        except RequestError as error:
+            left.caption(plain(as_sentence(str(error))))
+            return
+        left.subheader(plain(training_headline(answer)), anchor=False)
+        timed = [row for row in answer.rows if row.run]
+        if timed:
+            st.vega_lite_chart(
+                charts.training_chart(answer),
+                alt="; ".join(
+                    f"{chip_title(row.kind)} {days_text(row.run.days.estimate)}"
+                    for row in timed
+                    if row.run
+                ),
+                key="other-chips-chart",
+            )
+        draw_table(training_table(answer))
+        _use(answer, plan)
+
+
+def _use(answer: TrainingAnswer, plan: Plan) -> None:
+    """A button for each plan of the table, which makes it the screen's."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="use-plan"):
+        st.caption("Open the plan of", width="content")
+        for row in answer.rows:
+            if row.plan is None or row.run is None:
+                continue
+            pressed = st.button(
+                plain(chip_title(row.kind)), key=f"use:{row.kind}", disabled=row.plan == plan
+            )
+            if pressed:
+                topology_fields.redraw(question.SCREEN, experiment_of(row.plan).to_json())
+
+
+def steps_words(plan: Plan, prediction: Prediction) -> str:
+    """Returns steps, days and chip-hours of the run, in words."""
+    each = price.by_kind().get(plan.topology.chip.generation)
+    return predictions.run_words(prediction, plan, question.tokens(), each) or ""

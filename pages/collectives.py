@@ -6,7 +6,7 @@ from spmd_core.words import DEFINITIONS, ago
 from spmd_lab.ui import cards, exports, links, live, shell, state
 from spmd_lab.ui.collectives import bandwidths, inputs
 from spmd_lab.ui.lab import lab
-from spmd_lab.ui.markdown import as_sentence, plain
+from spmd_lab.ui.markdown import plain
 
 share = shell.open_page("collectives")
 head = st.container(horizontal=True, vertical_alignment="center")
@@ -28,8 +28,6 @@ with head:
         icon=":material/network_check:",
         disabled=bool(refusal or misfit) or at_work,
     )
-st.caption(plain(as_sentence(experiment.what.formula)))
-
 if refusal:
     shell.refusal(refusal)
 elif misfit:
@@ -46,7 +44,8 @@ elif run is None:
     if misfit is None:
         bandwidths.before(experiment)
 if experiment.what.has_formula:
-    st.caption(plain(DEFINITIONS))
+    with st.expander("What the bandwidths are", icon=":material/help:"):
+        st.markdown(plain(DEFINITIONS))
 
 links.write_query("collectives", experiment, run)
 links.share_box(share, "collectives", experiment, run)

@@ -14,10 +14,8 @@ experiment = state.experiment("programs")
 program = experiment.exported
 if program is None:
     st.title("Programs", anchor=False)
-    st.markdown(
-        "Drop a jitted step of your own, written by `jax.export`: which array is replicated by accident, "
-        "what each device holds, what would communicate and why, on devices that you have or not."
-    )
+    st.subheader("What is wrong with your own jitted step, and where?", anchor=False)
+    st.markdown("Drop a file that `jax.export` wrote. Nothing in it runs when it is taken.")
     door.drop()
     door.example()
     door.declared()
@@ -52,13 +50,15 @@ if refusal:
     st.caption("What you see is of the last fields that were valid.")
 elif misfit:
     shell.offer_nearest("programs", misfit)
-else:
-    if pressed:
-        live.ask("programs", experiment)
+elif pressed:
+    live.ask("programs", experiment)
+status = live.follow("programs", experiment, run, at_work)
+result.wrong(program, result.compiled_of(status, experiment))
+if not refusal and not misfit:
     what_if.draw(experiment, program, at_work)
-if status := live.follow("programs", experiment, run, at_work):
+if status:
     result.after(status)
-result.before(program, result.compiled_of(status, experiment))
+result.arrays(program)
 if not refusal and not misfit:
     better.draw(experiment)
 with st.expander("Another program"):

@@ -33,8 +33,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
         key="search:start",
         disabled=bool(refusal) or at_work,
     )
-begun = f" {words.BEGIN}" if question == question_inputs.first() else ""
-st.caption(plain(f"{words.asked_words(question)}. {words.MEANING[question.kind]}{begun}"))
+st.caption(plain(f"{words.asked_words(question)}."))
 
 if broken:
     shell.refusal(f"This link cannot be opened as it is. {as_sentence(broken)}")
@@ -59,7 +58,9 @@ elif pressed:
 
 if at_work and search:
     answer.watch(search)
-elif shown := search or keep.before(budget_s):
+elif not (shown := search or keep.before(budget_s)):
+    answer.look(question)
+else:
     if shown.problem:
         shell.refusal(shown.problem_words)
     answer.headline(shown.answer, bool(budget_s))

@@ -17,7 +17,7 @@ from spmd_core.lab import Lab
 from spmd_core.results import StepFinding, StrategyResult
 from spmd_core.words import (
     compiled_findings,
-    findings_lines,
+    grouped_findings,
     held_spec,
     program_headline,
     program_json,
@@ -103,7 +103,7 @@ def _lines(program: Program, compiled: tuple[StepFinding, ...] = ()) -> list[str
     return [
         f"{program.described.name}: {program_headline(program)}",
         *([f"with {mesh_text(program.sizes)}"] if program.sizes else []),
-        *(f"{kind}: {sentence}" for kind, sentence in findings_lines(program)),
+        *(f"{each.kind}: {each.sentence}" for each in grouped_findings(program)),
         *(f"{each.kind}: {each.sentence}" for each in compiled),
         "",
         *table(rows, numbers=(4, 5)),

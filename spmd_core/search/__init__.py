@@ -5,7 +5,7 @@ from spmd_core.search.answer import TOP, Answer
 from spmd_core.search.array_question import ArrayQuestion, read_array_question, unknown_target
 from spmd_core.search.array_search import Space
 from spmd_core.search.behind import DRAWN, rejudged, trust
-from spmd_core.search.candidate import MOST, Candidate, Rule, over_limit, too_large
+from spmd_core.search.candidate import MOST, Candidate, Rule, Stage, over_limit, too_large
 from spmd_core.search.chips import generations, read_chips
 from spmd_core.search.compared import Difference, compared
 from spmd_core.search.kept import KeptCandidate, KeptSearch, flat, read_kept
@@ -32,6 +32,7 @@ from spmd_core.search.spaces.program_space import ProgramSpace, rules_text
 from spmd_core.search.standards import NOT_TRIED, StandardSharding
 from spmd_core.search.sweep.best_mesh import BEST, best_mesh
 from spmd_core.search.sweep.curves import Outcome, SweepRow, csv_text, curves, row_json
+from spmd_core.search.sweep.first_look import first_look
 from spmd_core.search.sweep.runs import (
     Asked,
     cancel,
@@ -102,6 +103,7 @@ __all__ = [
     "Scaling",
     "SizePoint",
     "Space",
+    "Stage",
     "StandardSharding",
     "Sweep",
     "SweepPoint",
@@ -123,6 +125,7 @@ __all__ = [
     "csv_text",
     "curves",
     "estimated",
+    "first_look",
     "flat",
     "generations",
     "knee",

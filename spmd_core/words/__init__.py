@@ -22,7 +22,7 @@ from spmd_core.words.advice.models import (
 from spmd_core.words.advice.next import CONFIRM, CONFIRM_PLAN, confirmation, next_step
 from spmd_core.words.advice.programs import (
     compiled_findings,
-    findings_lines,
+    grouped_findings,
     held_spec,
     program_headline,
     program_json,
@@ -322,7 +322,6 @@ __all__ = [
     "factor_words",
     "failures",
     "fastest_words",
-    "findings_lines",
     "fit_words",
     "foreign_search_words",
     "gap_sentence",
@@ -331,6 +330,7 @@ __all__ = [
     "grid_headline",
     "grid_row",
     "group_texts",
+    "grouped_findings",
     "headline_parts",
     "held_spec",
     "holders_text",

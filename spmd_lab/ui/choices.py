@@ -17,10 +17,11 @@ ARROWS = "arrows"  # whose bytes the mesh with arrows shows
 ONCE = "once"  # each of them as often as it runs, or one execution
 RANKED = "by"  # the strategy by which a study ranks its variants
 TO = "to"  # the spec that Layout reshards to
+KIND = "kind"  # the collective that is shown
 ELEMENT = "element"  # of the array on Layout, whose devices are named
 _LONGEST = 32  # characters of a number in a link
 DETAIL = "detail"  # the table of a run that is open
-LINKED = (TAB, STRATEGY, TEXT, VIEW, SHOWN, ARROWS, ONCE, RANKED, TO, ELEMENT, DETAIL)
+LINKED = (TAB, STRATEGY, TEXT, VIEW, SHOWN, ARROWS, ONCE, RANKED, TO, KIND, ELEMENT, DETAIL)
 
 
 def now(key: str) -> str:

@@ -58,7 +58,11 @@ _DEFAULTS: dict[str, Form] = {
         "dims": {"batch": 512, "sequence": 8192},
         "options": {"model": "llama-3.1-8b", "remat": "full"},
     },
-    "collectives": {"mesh": [["x", 2], ["y", 4]], "workload": "collectives"},
+    "collectives": {
+        "mesh": [["x", 2], ["y", 4]],
+        "workload": "collectives",
+        "options": {"kinds": "all-reduce"},
+    },
     # none is open: a program of one's own takes its place
     "programs": {"mesh": [["x", 8]], "workload": "elementwise"},
 }

@@ -127,7 +127,11 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 }}
 .five span, .five small {{ display: block; font-size: 0.82rem; color: light-dark(#4f5b6b, #a9b5c4); }}
 .five b {{ font-size: 1.55rem; font-weight: 650; line-height: 1.25; font-variant-numeric: tabular-nums; }}
-@media (max-width: 640px) {{ .five b {{ font-size: 1.25rem; }} }}
+@media (max-width: 640px) {{
+  .five b {{ font-size: 1.25rem; }}
+  .st-key-question [data-testid="stColumn"] {{ min-width: calc(50% - 1rem); flex: 1 1 calc(50% - 1rem); }}
+  .st-key-question [data-testid="stColumn"]:first-child {{ min-width: 100%; }}
+}}
 @media print {{
   [data-testid="stSidebar"], [data-testid="stHeader"], [data-testid="stExpandSidebarButton"],
   .st-key-menu, [data-testid="stButton"], [data-testid="stPopover"],

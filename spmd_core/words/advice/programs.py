@@ -47,14 +47,17 @@ def program_headline(program: Program) -> str:
     return f"{held}: {where}; exported for {platforms}"
 
 
-def findings_lines(program: Program) -> list[tuple[str, str]]:
-    """The kind and the sentence of each finding, in one for an array that several layers have."""
-    lines = []
+def grouped_findings(program: Program) -> list[StepFinding]:
+    """Returns the findings with their sentences, in one for an array that several layers have."""
+    listed_findings = []
     for first, *others in grouped(findings_of(program), program):
         total = first.bytes_per_device + sum(each.bytes_per_device for each in others)
         many = f"; {len(others)} more like it, {bytes_text(total)} a device in all"
-        lines.append((first.kind, finding_words(first, program) + (many if others else "")))
-    return lines
+        sentence = finding_words(first, program) + (many if others else "")
+        listed_findings.append(
+            StepFinding(kind=first.kind, path=first.path, bytes_per_device=total, sentence=sentence)
+        )
+    return listed_findings
 
 
 def finding_words(finding: Finding, program: Program) -> str:

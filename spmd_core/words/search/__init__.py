@@ -1,9 +1,7 @@
 """The sentences of a search: of its answer, and of its candidates."""
 
 from spmd_core.words.search.answer import (
-    BEGIN,
     COST_TITLES,
-    MEANING,
     READ_AGAIN,
     ahead_words,
     asked_words,
@@ -11,6 +9,7 @@ from spmd_core.words.search.answer import (
     cost_title,
     doing,
     front_words,
+    look_words,
     next_label,
     next_words,
     paid_goal,
@@ -43,12 +42,10 @@ from spmd_core.words.search.form import answer_json, candidate_row
 from spmd_core.words.search.kept import kept_candidate, kept_search
 
 __all__ = [
-    "BEGIN",
     "BEST_OF_EACH",
     "COST_TITLES",
     "FITS",
     "KNOWN_FIRST",
-    "MEANING",
     "READ_AGAIN",
     "STAGES",
     "ahead_words",
@@ -65,6 +62,7 @@ __all__ = [
     "kept_candidate",
     "kept_search",
     "known_by",
+    "look_words",
     "memory_words",
     "next_label",
     "next_words",

@@ -36,11 +36,6 @@ _STATE_WORDS = {
     "failed": "failed",
     "not looked at": "not looked at",
 }
-MEANING = {  # of the candidates, by the kind of question
-    "model": "Meshes, rematerializations and batch splits that fit, estimated per token.",
-    "array": "Every mesh and every assignment of its axes, best first.",
-}
-BEGIN = "An example: choose your model and chips in the sidebar, then press Search."
 _UNITS = ("a million calls", "a billion tokens")
 READ_AGAIN = "The stored answer, while its estimates are read again:"
 _NO_RULE = (
@@ -456,6 +451,13 @@ def ranked_words(answer: Answer) -> str:
     count = sum(1 + len(entry.alike) for entry in answer.ranking)
     rows = count_text(len(answer.shardings))
     return f"{count_text(count)} candidates in {rows} rows: `Every candidate` lists them all."
+
+
+def look_words(answer: Answer, winner: Candidate) -> str:
+    """Returns the answer of a first look in a sentence."""
+    mesh = winner.name.partition(" · ")[0]
+    looked = count_text(answer.counts["estimated"])
+    return f"A first look, {looked} estimates: {mesh} is fastest, about {seconds_text(winner.seconds)}."
 
 
 def space_words(answer: Answer) -> str:

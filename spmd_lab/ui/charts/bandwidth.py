@@ -32,43 +32,50 @@ def sweep_chart(points: Sequence[Point], beside: Sequence[Point], quantity: str)
     }
     legend = TOP if len(dashes) > 1 else None
     dash = category("line", list(dashes), legend=legend, colors=list(dashes.values()))
-    x = base.quantity(
-        "bytes",
-        title="bytes",
-        scale={"type": "log", "base": 2, "nice": False},
-        axis={"labelExpr": BYTES_LABELS, "tickCount": 8},
-    )
-    y = base.quantity(
-        "y",
-        title=_TITLES[quantity],
-        scale={"type": "log"},
-        axis={"format": ".3~g", "tickCount": 6},
-    )
-    color = category(
-        "kind",
-        list(dict.fromkeys(row["kind"] for row in rows)),
-        legend=TOP | {"columns": 2, "symbolStrokeWidth": 3},
-    )
+    x = base.quantity("bytes", title="bytes", scale=_BYTES_SCALE, axis=_BYTES_AXIS)
+    y_axis = {"format": ".3~g", "tickCount": 6}
+    y = base.quantity("y", title=_TITLES[quantity], scale={"type": "log"}, axis=y_axis)
+    kinds = list(dict.fromkeys(row["kind"] for row in rows))
+    named = TOP | {"columns": 2, "symbolStrokeWidth": 3}
+    color = category("kind", kinds, legend=named if len(kinds) > _NAMED else None)
     layers = [
         layer(rows, _LINE, x=x, y=y, color=color, strokeDash=dash),
         layer(measured or rows, _POINT, x=x, y=y, color=color, tooltip=_HOVER),
     ]
-    if knees := _knees(points):
-        layers.append(layer(knees, _KNEE, x=x, color=color, tooltip=_KNEE_HOVER))
+    labels = _labels(rows) if len(kinds) <= _NAMED else []
+    knees = _knees(points)
+    layers += [
+        layer(labels, _END, x=x, y=y, color=color, text={"field": "label"}),
+        layer(knees, _KNEE, x=x, color=color, tooltip=_KNEE_HOVER),
+        layer(knees if labels else [], _KNEE_LABEL, x=x, color=color, text={"field": "label"}),
+    ]
     return layered(layers, _HEIGHT_PX)
+
+
+def _labels(rows: Iterable[Row]) -> list[Row]:
+    """The name of each line, at its largest size."""
+    ends = {(row["kind"], row["line"]): row for row in rows}
+    return [
+        {**row, "label": f"{row['kind']}, {row['line']} {row['shown']}"} for row in ends.values()
+    ]
 
 
 _LINE = {"type": "line", "strokeWidth": 2, "opacity": 0.85}
 _POINT = {"type": "point", "filled": True, "size": 45}
 _KNEE = {"type": "rule", "strokeDash": [2, 3], "opacity": 0.6}
-_HOVER = hover(kind="collective", line="is", size="bytes", time="time", bus="bus bandwidth")
-_KNEE_HOVER = hover(kind="knee of", size="at")
-_DASHES = {MEASURED: [1, 0], PREDICTED: [6, 4], BESIDE: [2, 2]}
 BYTES_LABELS = (  # of an axis
     "datum.value >= 1073741824 ? datum.value / 1073741824 + ' GiB' : "
     "datum.value >= 1048576 ? datum.value / 1048576 + ' MiB' : "
     "datum.value >= 1024 ? datum.value / 1024 + ' KiB' : datum.value + ' B'"
 )
+_BYTES_SCALE = {"type": "log", "base": 2, "nice": False}
+_BYTES_AXIS = {"labelExpr": BYTES_LABELS, "tickCount": 8}
+_NAMED = 2  # kinds that are named at the ends of their lines, in place of a legend
+_END = {"type": "text", "align": "right", "dy": -12, "fontWeight": 600}
+_KNEE_LABEL = {"type": "text", "align": "left", "dx": 5, "y": {"expr": "height - 12"}}
+_HOVER = hover(kind="collective", line="is", size="bytes", time="time", bus="bus bandwidth")
+_KNEE_HOVER = hover(kind="knee of", size="at")
+_DASHES = {MEASURED: [1, 0], PREDICTED: [6, 4], BESIDE: [2, 2]}
 
 
 def _rows(points: Iterable[Point], line: str, quantity: str) -> list[Row]:
@@ -87,6 +94,9 @@ def _rows(points: Iterable[Point], line: str, quantity: str) -> list[Row]:
                 "y": _value(point, seconds, quantity) / _UNITS[quantity],
                 "size": bytes_text(point.bytes),
                 "time": seconds_text(seconds),
+                "shown": seconds_text(seconds)
+                if quantity == TIME
+                else rate_words(_value(point, seconds, quantity)),
                 "bus": rate_words(_value(point, seconds, BUS)),
             }
         )
@@ -105,7 +115,12 @@ def _knees(points: Sequence[Point]) -> list[Row]:
     """Where latency and bandwidth take equally long, within the sizes that were measured."""
     most = max((point.bytes for point in points), default=0)
     return [
-        {"kind": kind_title(fit.kind), "bytes": fit.knee_bytes, "size": bytes_text(fit.knee_bytes)}
+        {
+            "kind": kind_title(fit.kind),
+            "bytes": fit.knee_bytes,
+            "size": bytes_text(fit.knee_bytes),
+            "label": f"half of its bandwidth at {bytes_text(fit.knee_bytes)}",
+        }
         for fit in fits(points)
         if 0 < fit.knee_bytes <= most
     ]

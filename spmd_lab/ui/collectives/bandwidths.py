@@ -5,7 +5,9 @@ from collections.abc import Sequence
 import streamlit as st
 
 from spmd_core.answers import ceilings_table, fits_table, points_table
-from spmd_core.experiment import Experiment
+from spmd_core.base import RequestError
+from spmd_core.experiment import Experiment, link
+from spmd_core.machine import nearest_of_chips
 from spmd_core.results import Point, Result
 from spmd_core.time import (
     Case,
@@ -26,6 +28,7 @@ from spmd_core.words import (
     experiment_words,
     failures,
     headline_parts,
+    kind_title,
     plan_words,
     sweep_time_words,
     sweep_words,
@@ -40,7 +43,7 @@ from spmd_lab.ui.shell import draw_table, refusal
 from spmd_lab.ui.tables import sortable
 
 MOST_OTHERS = 20  # stored sweeps that are offered to be held beside
-_NOTHING = "nothing"
+_NOTHING, _ALL = "nothing", "all"
 
 
 def draw(result: Result, when: str) -> None:
@@ -98,6 +101,7 @@ def before(experiment: Experiment) -> None:
     measured_soon = cases(experiment)
     st.subheader(plain(plan_words(measured_soon)), anchor=False)
     _how_long(experiment, measured_soon)
+    _on_tpus(experiment)
     known = calibration(experiment, lab().latest, lab().result)
     if known is not None:
         st.markdown(plain(calibration_words(measured(known).ceilings)))
@@ -112,6 +116,28 @@ def before(experiment: Experiment) -> None:
     _offer_example(experiment)
     kinds = tuple(dict.fromkeys(each.kind for each in measured_soon))
     moved.show(kinds, max(each.devices for each in measured_soon))
+
+
+def _on_tpus(experiment: Experiment) -> None:
+    """The same collectives on as many TPU chips that are not here: predicted at once."""
+    target = nearest_of_chips("v5e", experiment.device_count).target
+    try:
+        tpus, _ = link.nearest(experiment.to_json(), None, target)
+        points = on_topology(tpus)
+    except RequestError:
+        return
+    group = max((point.axes for point in points), key=len, default=())
+    shown = [point for point in points if point.axes == group]
+    if not shown:
+        return
+    name = target.removeprefix("tpu:")
+    st.markdown(f"**On {plain(name)}, not here: predicted {plain(_over('+'.join(group)))}**")
+    st.vega_lite_chart(
+        chart.sweep_chart(shown, [], chart.BUS),
+        key="sweep-on-tpus",
+        alt=chart.sweep_alt(shown, chart.BUS),
+        width="stretch",
+    )
 
 
 def _how_long(experiment: Experiment, asked: Sequence[Case]) -> None:
@@ -151,10 +177,15 @@ def _sweep(experiment: Experiment, points: tuple[Point, ...], run: str | None) -
     groups = list(dict.fromkeys("+".join(point.axes) for point in points))
     with st.container(horizontal=True, vertical_alignment="bottom"):
         over = choices.one_of("Over", groups, choices.TAB, _over)
+        kinds = list(dict.fromkeys(point.kind for point in points))
+        several = [*kinds, _ALL] if len(kinds) > 1 else kinds
+        kind = choices.one_of("Collective", several, choices.KIND, kind_title)
         quantity = choices.one_of("Show", chart.QUANTITIES, choices.VIEW)
         other = _other(experiment, run)
-    shown = [point for point in points if "+".join(point.axes) == over]
-    beside = _of_other(other, over)
+    shown = [
+        point for point in points if "+".join(point.axes) == over and kind in (point.kind, _ALL)
+    ]
+    beside = [point for point in _of_other(other, over) if kind in (point.kind, _ALL)]
     st.vega_lite_chart(
         chart.sweep_chart(shown, beside, quantity),
         key="sweep-chart",

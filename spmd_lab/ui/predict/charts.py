@@ -1,7 +1,7 @@
 """Predictions to charts: the interval, where the time goes, memory against the capacity."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from spmd_core.base import bytes_text, number_text, seconds_text
 from spmd_core.results import Estimate, PredictedMemory, Prediction
@@ -100,24 +100,11 @@ def shares_chart(rows: Mapping[str, Prediction]) -> Spec:
     sums = {row: sum(prediction.shares_s.values()) for row, prediction in rows.items()}
     size, name = unit(list(sums.values()), SECONDS)
     shades = _shades(part for prediction in rows.values() for part in parts(prediction))
-    values = []
-    for row, prediction in rows.items():
-        end = 0.0
-        for part in (name for name in shades if name in parts(prediction)):
-            time, total = parts(prediction)[part], sums[row] or 1.0
-            begin, end = end, end + time / size
-            values.append(
-                {
-                    "row": row,
-                    "part": part,
-                    "x": begin,
-                    "x2": end,
-                    "middle": (begin + end) / 2,
-                    "time": seconds_text(time),
-                    "share": f"{time / total:.1%}",
-                    "label": f"{time / total:.0%}" if time > 0.05 * total else "",
-                }
-            )
+    values = [
+        each
+        for row, prediction in rows.items()
+        for each in _parts_of(row, parts(prediction), shades, size)
+    ]
     scale = {"domain": [0, max([*sums.values(), 0.0]) / size or 1.0], "nice": False}
     axis = (
         {"title": f"estimate ({name})", "axis": {"grid": False}}
@@ -138,6 +125,26 @@ def shares_chart(rows: Mapping[str, Prediction]) -> Spec:
     inside = {"type": "text", "color": "#ffffff", "fontWeight": 600}
     labels = layer(values, inside, x=x["middle"], y=_row_axis(rows), text={"field": "label"})
     return layered([bars, labels], {"step": 46})
+
+
+def _parts_of(
+    row: str, seconds: Mapping[str, float], order: Iterable[str], size: float
+) -> Iterator[Row]:
+    """The parts of a row, end to end, in units of `size` seconds."""
+    end, total = 0.0, sum(seconds.values()) or 1.0
+    for part in (name for name in order if name in seconds):
+        time = seconds[part]
+        begin, end = end, end + time / size
+        yield {
+            "row": row,
+            "part": part,
+            "x": begin,
+            "x2": end,
+            "middle": (begin + end) / 2,
+            "time": seconds_text(time),
+            "share": f"{time / total:.1%}",
+            "label": f"{time / total:.0%}" if time > 0.05 * total else "",
+        }
 
 
 def _shades(names: Iterable[str]) -> dict[str, str]:
@@ -174,25 +181,7 @@ def training_chart(answer: TrainingAnswer) -> Spec:
     """Days of the best plan of each kind of chip: against dollars where two have a price, else as
     bars; the best in a color of its own, each with its name and its chips beside it.
     """
-    rows = []
-    for each in answer.rows:
-        if each.run and each.plan:
-            mark = _FRONT_DOT if each.kind in answer.front else _OTHER
-            name, chips = chip_title(each.kind), f"{each.plan.topology.chips:,}"
-            money = each.run.money
-            rows.append(
-                {
-                    "row": name,
-                    "days": each.run.days.estimate,
-                    "low": each.run.days.low,
-                    "high": each.run.days.high,
-                    "dollars": money,
-                    "mark": _BEST if each is answer.best else mark,
-                    "name": f"{chips} {name}",
-                    "label": f"{number_text(each.run.days.estimate)} days on {chips} chips",
-                    "money": money_text(money),
-                }
-            )
+    rows = list(_chips_rows(answer))
     marks = [mark for mark in _MARKS if any(row["mark"] == mark for row in rows)]
     color = category("mark", marks, colors=[_MARKS[mark] for mark in marks])
     tips = hover(row="chip", label="takes", money="costs")
@@ -219,6 +208,23 @@ def training_chart(answer: TrainingAnswer) -> Spec:
     top = 1.35 * max([wanted or 0.0, *(each.run.days.estimate for each in answer.rows if each.run)])
     days["scale"] = {"domain": [0, top], "nice": False}
     return layered(layers, {"step": _CHIPS_HEIGHT})
+
+
+def _chips_rows(answer: TrainingAnswer) -> Iterator[Row]:
+    for each in answer.rows:
+        if each.run is None or each.plan is None:
+            continue
+        mark = _FRONT_DOT if each.kind in answer.front else _OTHER
+        name, chips = chip_title(each.kind), f"{each.plan.topology.chips:,}"
+        yield {
+            "row": name,
+            "days": each.run.days.estimate,
+            "dollars": each.run.money,
+            "mark": _BEST if each is answer.best else mark,
+            "name": f"{chips} {name}",
+            "label": f"{number_text(each.run.days.estimate)} days on {chips} chips",
+            "money": money_text(each.run.money),
+        }
 
 
 def _price_chart(rows: Sequence[Row], color: Spec, tips: list[Spec]) -> Spec:

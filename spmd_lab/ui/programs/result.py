@@ -1,6 +1,8 @@
-"""What a program is before it is compiled: findings, where its bytes are, each array; and, once it
-ran or was predicted, the same answer as any other workload has.
+"""What is wrong with a program, where its bytes are, each array; and, once it ran or was predicted,
+the same answer as any other workload has.
 """
+
+from collections.abc import Sequence
 
 import pandas as pd
 import streamlit as st
@@ -14,14 +16,20 @@ from spmd_core.experiment import (
     parse_experiment,
     shape_text,
 )
-from spmd_core.results import RunStatus, StrategyResult
+from spmd_core.results import RunStatus, StepFinding, StrategyResult
 from spmd_core.script import spec_text
-from spmd_core.words import ago, compiled_findings, findings_lines, held_spec, program_headline
+from spmd_core.words import (
+    ago,
+    compiled_findings,
+    grouped_findings,
+    held_spec,
+    program_headline,
+)
 from spmd_lab.ui import remedies
 from spmd_lab.ui.compare import comparison, questions, view as views
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.layout import picture
-from spmd_lab.ui.markdown import plain
+from spmd_lab.ui.markdown import as_sentence, code, plain
 from spmd_lab.ui.notebook import labels
 from spmd_lab.ui.predict import prediction
 from spmd_lab.ui.programs import treemap
@@ -43,41 +51,59 @@ _TITLES = {
 }
 
 
-def before(program: Program, compiled: StrategyResult | None = None) -> None:
-    """Findings first, then the numbers, the picture and the table; `compiled`: the program's own
-    result.
+def wrong(program: Program, compiled: StrategyResult | None = None) -> None:
+    """What is wrong with a program, where, and what to do, the largest first; `compiled`: the
+    program's own result.
     """
-    st.subheader(plain(program_headline(program)), anchor=False)
-    found = compiled_findings(compiled) if compiled else ()
-    listed = [*((each.kind, each.sentence) for each in found), *findings_lines(program)]
+    listed = sorted(
+        [*(compiled_findings(compiled) if compiled else ()), *grouped_findings(program)],
+        key=lambda each: -each.bytes_per_device,
+    )
+    st.subheader(plain(_headline(listed)), anchor=False)
     if listed:
-        lines = [f"- **{_TITLES[kind]}**: {plain(sentence)}" for kind, sentence in listed]
-        more = len(lines) - SHOWN_FINDINGS
-        rest = [f"- and {more} more, which `program FILE` lists"] if more > 0 else []
-        st.warning("\n".join([*lines[:SHOWN_FINDINGS], *rest]), icon=":material/search_insights:")
+        with st.container(border=True, key="findings"):
+            for each in listed[:SHOWN_FINDINGS]:
+                _finding(each)
+            if (more := len(listed) - SHOWN_FINDINGS) > 0:
+                st.caption(f"{more} more, which `program FILE` lists.")
     if not program.described.mesh and not any(map(any, program.array_specs().values())):
         st.info(
             "Every device holds all of it, since the file has no shardings. Choose mesh and specs "
-            "beside, let them be found below, or give the arguments shardings and export again.",
+            "beside, or let them be found below.",
             icon=":material/grid_on:",
         )
     elif not listed:
         st.caption(
-            "Nothing stands out: no large array is replicated beside sharded ones, and the state is "
-            "donated and keeps its sharding."
-            + (" Compiled, it keeps its batch and repeats no work." if compiled else "")
+            "No large array is replicated beside sharded ones. The state is donated and keeps its "
+            "sharding." + (" Compiled, it keeps its batch and repeats no work." if compiled else "")
         )
-    _arrays(program)
 
 
-def _arrays(program: Program) -> None:
+def _headline(listed: Sequence[StepFinding]) -> str:
+    """How many things are wrong, and the largest."""
+    if not listed:
+        return "Nothing stands out."
+    first = listed[0]
+    held = f", {bytes_text(first.bytes_per_device)} a device" if first.bytes_per_device else ""
+    things = "1 thing is" if len(listed) == 1 else f"{len(listed)} things are"
+    return f"{things} wrong, first: {_TITLES[first.kind].lower()} {first.path}{held}."
+
+
+def _finding(each: StepFinding) -> None:
+    """A finding: its kind, its path or source line, its sentence with the fix."""
+    left, right = st.columns([1, 4], gap="small")
+    left.badge(plain(_TITLES[each.kind]), color="red" if each.bytes_per_device else "orange")
+    where = f"{code(each.path)}  \n" if each.path else ""
+    right.markdown(f"{where}{plain(as_sentence(each.sentence))}")
+
+
+def arrays(program: Program) -> None:
+    """The picture of the arguments, who holds one of them, and the tables."""
+    st.markdown(f"**{plain(program_headline(program))}**")
     arguments, outputs = program.arguments(), program.outputs()
     placed = treemap.tiles(arguments)
     if placed:
-        st.caption(
-            "Arguments by bytes per device. Click one for who holds what: the same colors are "
-            "the same mesh axes."
-        )
+        st.caption("Arguments by bytes per device. Click one for who holds what.")
         event = st.vega_lite_chart(
             treemap.chart(placed),
             alt=treemap.alt(placed),
@@ -87,7 +113,7 @@ def _arrays(program: Program) -> None:
             width="stretch",
         )
         _picked(program, arguments, event)
-    for title, arrays, is_open in (("Arguments", arguments, True), ("Outputs", outputs, False)):
+    for title, arrays, is_open in (("Arguments", arguments, False), ("Outputs", outputs, False)):
         with st.expander(
             f"{title}: {count_text(len(arrays))}",
             is_open,

@@ -12,6 +12,8 @@ MOST = 500  # rectangles: above it, arrays of the same path in several layers ar
 HEIGHT = 340
 REPLICATED, BY_COMPILER = "replicated", "by the compiler"
 _COLORS = ("#3b76c4", "#5aa6a0", "#7a5cc7", "#8d8a5e", "#c07a2c", "#4f8a5b", "#a3598f", "#6c7686")
+# the last part of many paths: the part before it names the array
+_UNSPECIFIC = ("kernel", "bias", "scale", "weight", "embedding", "w", "b")
 _ALARM, _UNKNOWN = "#c9485b", "#a9b4c2"
 
 
@@ -171,9 +173,13 @@ def _row(tile: Tile) -> Row:
     x, y, width, height = tile.place
     first, count = tile.arrays[0], len(tile.arrays)
     parts = tile.path.removesuffix("/value").split("/")
-    names = ["/".join(parts[at:]) for at in range(len(parts))]  # as much as there is room for
-    name = next((each for each in names if width * 850 > 7 * max(len(each), 8)), "")
-    is_roomy = name and height * HEIGHT > 32
+    # as much of the path as there is room for; `kernel` alone names none of many
+    least = 2 if parts[-1] in _UNSPECIFIC else 1
+    names = ["/".join(parts[at:]) for at in range(max(1, len(parts) - least + 1))]
+    room, size = width * 850, bytes_text(tile.weight)
+    name = next((each for each in names if room > 7 * len(each) + 6), "")
+    lines = [name, size] if height * HEIGHT > 32 and room > 7 * len(size) else [name]
+    lines = lines if name and height * HEIGHT > 16 else []
     return {
         "path": tile.path,
         "x": x,
@@ -182,12 +188,13 @@ def _row(tile: Tile) -> Row:
         "y2": y + height,
         "middle_x": x + width / 2,
         "middle_y": y + height / 2,
-        "bytes": bytes_text(tile.weight),
+        "bytes": size,
         "how": how(tile),
         "shape": shape_text(first.shape) if count == 1 else f"{count_text(count)} arrays",
         "spec": held_spec(first) if count == 1 else "",
-        "pixels": 7 * max(len(name), 8),  # that its label takes: none where the screen is narrow
-        "label": f"{name}\n{bytes_text(tile.weight)}" if is_roomy else "",
+        # that its label takes: none where the screen is narrow
+        "pixels": 7 * max(map(len, lines), default=0) + 6,
+        "label": "\n".join(lines),
     }
 
 

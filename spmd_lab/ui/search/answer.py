@@ -11,9 +11,11 @@ from spmd_core.script import script_text
 from spmd_core.search import (
     SAME,
     Answer,
+    AnyQuestion,
     Candidate,
     Ranked,
     axis_rules,
+    first_look,
     rules_text,
 )
 from spmd_core.trials import Search
@@ -127,6 +129,31 @@ def headline(answer: Answer, has_time: bool = True) -> None:
         )
 
 
+_KNOWN_AS = {"measured": "Measured", "compiled": "Compiled, predicted", "estimated": "Estimated"}
+
+
+def by_stage(answer: Answer) -> None:
+    """The best meshes as bars: what was measured, compiled and only estimated, each apart."""
+    for stage, chart in charts.stage_charts(answer.shardings).items():
+        counted = f"{count_text(answer.counts[stage])} of {count_text(answer.space)}"
+        st.markdown(f"**{_KNOWN_AS[stage]}** :small[{counted}]")
+        listed = [
+            each[0].candidate for each in answer.shardings if each[0].candidate.stage == stage
+        ]
+        alt = "; ".join(f"{each.name} {seconds_text(each.seconds)}" for each in listed[:3])
+        st.vega_lite_chart(chart, alt=alt, key=f"search:{stage}")
+
+
+def look(question: AnyQuestion) -> None:
+    """What estimates of a few candidates show before anything is searched."""
+    answer = first_look(question)
+    if answer is None or (winner := answer.winner) is None:
+        return
+    st.subheader(plain(words.look_words(answer, winner)), anchor=False)
+    by_stage(answer)
+    fronts(answer)
+
+
 def details(answer: Answer) -> None:
     """Everything else, in the order in which a reader needs it."""
     winner = answer.winner
@@ -137,6 +164,7 @@ def details(answer: Answer) -> None:
     if winner is None:
         every(answer)
         return
+    by_stage(answer)
     chosen = _ranking(answer)
     st.markdown(plain(words.why_not(answer, chosen)))
     actions(chosen)

@@ -3,23 +3,28 @@
 from collections.abc import Sequence
 
 from spmd_core.base import bytes_text, number_text
-from spmd_core.search import Candidate, Ranked, score
+from spmd_core.search import Candidate, Ranked, Stage, score
 from spmd_core.words import cost_title
 from spmd_core.words.search import hours_of_tokens
 from spmd_lab.ui.charts.base import (
     BYTES,
+    INK,
+    LABELS,
     SECONDS,
     TOP,
+    Row,
     Spec,
     category,
     hover,
     layer,
     layered,
     quantity,
+    rows_axis,
     unit,
 )
 
 MOST_POINTS = 400
+MOST_BARS = 12  # of the best meshes
 ALIKE = 1.01  # costs closer than this are the same: an axis of them would show rounding
 _KINDS = _WINNER, _FRONT, _OTHERS, _OPEN = "first", "front", "others", "may not fit"
 _POINT = {"type": "point", "filled": True, "size": 60}
@@ -98,6 +103,75 @@ def _cost(candidate: Candidate, price: dict[str, float] | None) -> float:
     if price:
         return (1e9 if candidate.step else 1e6) * score(candidate, "price", price)
     return float(candidate.memory_bytes or 0)
+
+
+_STAGES = {"measured": "#3b76c4", "compiled": "#5aa6a0", "estimated": "#a9b4c2"}
+_BAR = {"type": "bar", "height": 16, "cornerRadiusEnd": 3}
+_SPAN = {"type": "rule", "strokeWidth": 2, "opacity": 0.7, **INK}
+
+
+def stage_charts(groups: Sequence[Sequence[Ranked]]) -> dict[Stage, Spec]:
+    """Stage -> a bar for each of the best meshes that are known in that way, with its interval:
+    what was measured, compiled and estimated is apart, on one axis.
+    """
+    best = [group[0].candidate for group in groups if group[0].candidate.seconds][:MOST_BARS]
+    if not best:
+        return {}
+    times, called, name = _times(best)
+    ends = {each.number: _ends(each, times[each.number]) for each in best}
+    # an interval that is many times its estimate would leave no room for the others
+    top = 1.4 * max(times[each.number] for each in best)
+    scale = {"domain": [0, top], "nice": False}
+    several = len({each.target for each in best}) > 1
+    charts = {}
+    for stage, color in _STAGES.items():
+        rows = [
+            {
+                "row": _short(each, several),
+                "x": times[each.number],
+                "low": ends[each.number][0],
+                "high": min(ends[each.number][1], 0.9 * top),
+                "label": f"{number_text(times[each.number])} {name}",
+                "opacity": 1.0 if each is best[0] else 0.6,
+            }
+            for each in best
+            if each.stage == stage
+        ]
+        if rows:
+            charts[stage] = _bars(rows, color, f"{called} ({name})", scale)
+    return charts
+
+
+def _bars(rows: Sequence[Row], color: str, title: str, scale: Spec) -> Spec:
+    """A bar for each row, with its interval and its number."""
+    x = {
+        at: quantity(at, title=title, scale=scale, axis={"grid": False})
+        for at in ("x", "low", "high")
+    }
+    y = rows_axis([str(row["row"]) for row in rows])
+    y["axis"] = LABELS | {"labelLimit": 330, "labelExpr": "datum.label"}
+    opacity = {"field": "opacity", "type": "quantitative", "scale": None}
+    tips = hover(row="candidate", label="takes")
+    text = {"type": "text", "align": "left", "dx": 6, **INK}
+    layers = [
+        layer(rows, _BAR | {"color": color}, x=x["x"], y=y, opacity=opacity, tooltip=tips),
+        layer(rows, _SPAN, x=x["low"], x2={"field": "high"}, y=y),
+        layer(rows, text, x=x["high"], y=y, text={"field": "label"}),
+    ]
+    return layered(layers, {"step": 28})
+
+
+def _ends(each: Candidate, time: float) -> tuple[float, float]:
+    """The interval of a time, in its unit."""
+    low, high = each.span or (each.seconds or 0.0,) * 2
+    return time * low / (each.seconds or 1.0), time * high / (each.seconds or 1.0)
+
+
+def _short(each: Candidate, several: bool) -> str:
+    """The mesh of a step, and its batch where several are compared; all of another candidate's name."""
+    parts = each.name.split(" · ")
+    kept = [parts[0], parts[-2]] if each.step else parts
+    return ", ".join([*kept, *([each.target.removeprefix("tpu:")] if several else [])])
 
 
 def batch_chart(best: Sequence[Candidate]) -> Spec | None:

@@ -60,14 +60,9 @@ def answered(question: AnyQuestion) -> None:
 
 def before(budget_s: float | None) -> Search | None:
     """What pressing the button does; the search whose answer was shown before the fields changed."""
-    then = (
-        f"Then the best few are compiled or measured, for at most {budget_s:g} s in all."
-        if budget_s
-        else "Nothing is compiled: give it seconds in the sidebar for that."
-    )
-    st.info(
-        f"Press Search: estimates come first, those of the best meshes before others. {then}",
-        icon=":material/travel_explore:",
+    then = f"for at most {budget_s:g} s" if budget_s else "given seconds in the sidebar"
+    st.caption(
+        plain(f"Press Search to estimate every candidate, and compile or measure the best {then}.")
     )
     last = state.aside(question_inputs.SCREEN, "answered")
     search = running.find(lab(), last) if last else None

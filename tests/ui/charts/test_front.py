@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from spmd_core.search import Answer, read_question
 from spmd_core.search.models import candidates
-from spmd_lab.ui.search.charts import front_chart
+from spmd_lab.ui.search.charts import front_chart, stage_charts
 
 
 def test_what_may_not_fit_is_named_and_the_first_is_drawn_over_the_others():
@@ -24,3 +24,21 @@ def test_what_may_not_fit_is_named_and_the_first_is_drawn_over_the_others():
     assert kinds[other.name] == "may not fit" and kinds[answer.winner.name] == "first"
     assert [row["name"] for row in first["data"]["values"]] == [answer.winner.name]
     assert first["mark"]["size"] > every["mark"]["size"]
+
+
+def test_what_is_known_in_different_ways_is_in_charts_of_its_own():
+    question = read_question(
+        {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "remat": ["minimal"]}
+    )
+    found = list(candidates(question))
+    answer = Answer(question, len(found), found, True)
+    best = answer.ranking[0].candidate
+    measured = replace(best, stage="measured", measured_s=2 * best.seconds)
+    found[found.index(best)] = measured
+    mixed = Answer(question, len(found), found, True)
+    charts = stage_charts(mixed.shardings)
+    rows = {stage: chart["layer"][0]["data"]["values"] for stage, chart in charts.items()}
+    assert list(rows) == ["measured", "estimated"] and len(rows["measured"]) == 1
+    assert len({row["row"] for row in rows["estimated"]}) == len(rows["estimated"])
+    assert stage_charts([]) == {}
+    assert all(row["low"] <= row["x"] <= max(row["high"], row["x"]) for row in rows["estimated"])

@@ -5,6 +5,8 @@ import pytest
 
 from spmd_core.machine import get_topology
 from spmd_core.results import Estimate
+from spmd_core.search import TrainingQuestion, train
+from spmd_core.words import parts
 from spmd_core.words.predictions import share_words
 from spmd_lab.ui.predict import charts, torus_chart
 from tests.ui.predictions import TOO_LARGE, prediction
@@ -75,3 +77,33 @@ def test_a_large_cube_is_cut_off_and_says_so():
 def test_parts_are_named_for_readers():
     assert share_words("wait: all-gather") == "exposed all-gather"
     assert share_words("matmul") == "matrix products"
+
+
+def test_a_training_answer_is_bars_without_prices_and_a_front_with_them():
+    form = {"model": "llama-3.1-8b", "sequence": 8192}
+    kinds = ("v5e", "v5p", "h100")
+    plain = train(TrainingQuestion(form, 1e12, 512, kinds, days=30))
+    bars, labels, deadline = charts.training_chart(plain)["layer"]
+    shown = {row["row"]: row for row in bars["data"]["values"]}
+    assert [*shown] == ["v5e", "v5p", "H100"]
+    for row in plain.rows:
+        name = "H100" if row.kind == "h100" else row.kind
+        assert shown[name]["days"] == row.run.days.estimate
+        assert (shown[name]["mark"] == "best") is (row is plain.best)
+    assert deadline["data"]["values"][0]["days"] == 30 and labels["mark"]["type"] == "text"
+    price = (("v5e", 1.2), ("v5p", 4.2), ("h100", 3.0))
+    priced = train(TrainingQuestion(form, 1e12, 512, kinds, days=30, price=price))
+    front, dots, _ = charts.training_chart(priced)["layer"]
+    assert {row["dollars"] for row in dots["data"]["values"]} == {
+        row.run.money for row in priced.rows
+    }
+    assert {row["row"].lower() for row in front["data"]["values"]} == {*priced.front}
+
+
+def test_each_part_of_the_time_is_named_as_in_the_terminal():
+    (bars, _) = charts.shares_chart({"time": FOUND})["layer"]
+    rows = bars["data"]["values"]
+    assert {row["part"] for row in rows} == {*parts(FOUND)}
+    assert {*bars["encoding"]["color"]["scale"]["domain"]} == {*parts(FOUND)}
+    assert len({*bars["encoding"]["color"]["scale"]["range"]}) == len(parts(FOUND))
+    assert [row["x2"] for row in rows][:-1] == [row["x"] for row in rows][1:]

@@ -1,0 +1,64 @@
+"""What estimates of a few candidates show of a question, at once."""
+
+import os
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+
+from spmd_core.base import RequestError
+from spmd_core.search import link
+from spmd_core.search.answer import Answer
+from spmd_core.search.array_search import Space
+from spmd_core.search.candidate import Candidate
+from spmd_core.search.link import AnyQuestion
+from spmd_core.search.models import WIDE, candidates, space_size
+from spmd_core.search.question import ModelQuestion
+
+MOST_LOOKED = 400  # candidates of a target: half a second of estimates
+_MOST_TARGETS = 4  # the largest of each kind of chip
+_KEPT = 32
+
+
+def first_look(question: AnyQuestion) -> Answer | None:
+    """Returns the answer from the estimates of some candidates, the standard shardings among them;
+    None where none can be estimated from the sizes at once.
+    """
+    try:
+        return _first_look(link.encode(question))
+    except RequestError:
+        return None
+
+
+@lru_cache(maxsize=_KEPT)
+def _first_look(code: str) -> Answer | None:
+    question = link.decode(code)
+    if isinstance(question, ModelQuestion):
+        looked = [each for part in _parts(question) for each in _some(part)]
+    elif question.described:
+        return None
+    else:
+        looked = _limited(Space(question, os.cpu_count() or 1).candidates)
+    return Answer(question, len(looked), looked, False) if looked else None
+
+
+def _parts(question: ModelQuestion) -> list[ModelQuestion]:
+    """The question on the largest topology of each kind of chip, with one batch, nothing offloaded."""
+    largest = {each.chip.generation: each.target for each in question.topologies}
+    changes: dict[str, object] = {"offload": False}
+    if question.global_batch is None and question.batch_per_device is None:
+        changes["batch_per_device"] = 1.0
+    targets = list(largest.values())[:_MOST_TARGETS]
+    return [question.model_copy(update=changes | {"chips": (target,)}) for target in targets]
+
+
+def _some(question: ModelQuestion) -> list[Candidate]:
+    if space_size(question) > WIDE:  # a look at each mesh first would take seconds
+        return []
+    return _limited(lambda stop: candidates(question, stop))
+
+
+def _limited(listed: Callable[[Callable[[], bool]], Iterator[Candidate]]) -> list[Candidate]:
+    """The candidates until there are enough."""
+    looked: list[Candidate] = []
+    for each in listed(lambda: len(looked) >= MOST_LOOKED):
+        looked.append(each)
+    return looked

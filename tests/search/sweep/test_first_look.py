@@ -1,0 +1,41 @@
+"""What a few estimates show of a question, before it is searched."""
+
+import pytest
+
+from spmd_core.search import first_look, models, read_array_question, read_question
+from spmd_core.search.sweep.first_look import MOST_LOOKED
+
+SMALL = {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "remat": ["full"]}
+ARRAYS = {
+    "workload": "mlp",
+    "target": "cpu:8",
+    "dims": {"batch": 64, "in": 64, "hidden": 64, "out": 64},
+    "mesh": None,
+    "sharding": None,
+    "strategies": ["auto"],
+}
+
+
+def test_a_look_has_the_estimates_of_the_search_itself():
+    question = read_question(SMALL | {"offload": False})
+    look = first_look(question)
+    every = {each.name: each for each in models.candidates(question)}
+    assert look.winner is not None and 0 < len(look.found) < MOST_LOOKED + 100
+    for each in look.found:
+        assert every[each.name].seconds == each.seconds and each.stage in ("estimated", "pruned")
+    assert look.winner.seconds == min(
+        e.seconds for e in look.found if e.fits == "yes" and e.seconds
+    )
+
+
+def test_each_kind_of_chip_is_in_a_look_and_a_space_that_is_too_wide_is_not():
+    look = first_look(read_question(SMALL | {"chips": ["v5e:4", "v5e:16", "v5p:8"]}))
+    assert {each.chips for each in look.found} == {16, 8}
+    wide = {"model": "mixtral-8x7b", "chips": ["v5p:8960"], "slices": "any"}
+    assert first_look(read_question(wide)) is None or first_look(read_question(wide)).found
+
+
+@pytest.mark.parametrize("dims", [ARRAYS["dims"], {"batch": 8, "in": 8, "hidden": 8, "out": 8}])
+def test_a_computation_has_a_look_too(dims):
+    look = first_look(read_array_question(ARRAYS | {"dims": dims}))
+    assert look.winner is not None and look.counts["measured"] == look.counts["compiled"] == 0

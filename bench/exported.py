@@ -1,5 +1,4 @@
-"""Programs as somebody else would export them: by `jax.export`, on abstract arguments.
-"""
+"""Programs as somebody else would export them: by `jax.export`, on abstract arguments."""
 
 import inspect
 from collections import OrderedDict

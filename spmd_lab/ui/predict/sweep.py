@@ -35,7 +35,7 @@ from spmd_core.words import (
     sweep_notes,
 )
 from spmd_lab.ui import choices, exports, links, price, state
-from spmd_lab.ui.markdown import plain
+from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.predict import compiling, sweep_charts
 from spmd_lab.ui.shell import refusal
 from spmd_lab.ui.tables import sheet
@@ -63,14 +63,15 @@ def show(experiment: Experiment) -> None:
     rows = curves(points, list(map(estimated, points, outcomes)))
     compiling.controls(points, outcomes, lambda point: point_title(sweep, point))
     if answer := sweep_headline(sweep, rows):
-        st.markdown(f"**{plain(answer)}**")
+        st.subheader(plain(as_sentence(answer)), anchor=False)
     for row in rows:
         if words := _words(row):
             st.caption(plain(f"{row.point.label}: {words}"))
-    for note in sweep_notes(sweep, rows):
-        st.caption(plain(note))
     _charts(sweep, rows)
     _table(sweep, rows)
+    with st.expander("More about these curves", key="sweep:more"):
+        more = [*sweep_notes(sweep, rows), *_READING]
+        st.markdown("\n".join(f"- {plain(as_sentence(line.rstrip('.')))}" for line in more if line))
 
 
 _VIEWS = {"step": "One prediction", "sweep": "Sweep"}
@@ -242,6 +243,13 @@ def _write_query(sweep: Sweep) -> None:
     st.session_state[_WRITTEN] = _swept()
 
 
+_READING = (
+    "Shaded, or as bars: the interval in which a measured step should be about four times out of five",
+    "Red is the capacity, and a cross does not fit",
+    "Hollow points on a dashed line are estimated from the sizes, not compiled",
+)
+
+
 # Curves
 # ------------------------------------------------------------------------------------------------------------------
 
@@ -252,12 +260,6 @@ def _charts(sweep: Sweep, rows: Sequence[SweepRow]) -> None:
     for place, (name, chart) in enumerate(drawn.items()):
         columns[place % _COLUMNS].vega_lite_chart(
             chart, alt=sweep_charts.chart_alt(name, sweep, rows), key=f"sweep:{name}"
-        )
-    if drawn:
-        st.caption(
-            "Shaded, or as bars: the interval in which a measured step should be about four times "
-            "out of five. Red: capacity; a cross "
-            "does not fit; hollow points on a dashed line are estimated from the sizes and not compiled."
         )
 
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from spmd_core.base import bytes_text, seconds_text, sums_by_key
-from spmd_core.search import Sweep, SweepRow
-from spmd_core.words import axis_title, mfu_title
+from spmd_core.search import Sweep, SweepRow, knee
+from spmd_core.words import axis_title, mfu_title, predictions
 from spmd_lab.ui.charts.base import BYTES, SECONDS, TOP, Row, Spec, category, layer, unit
 from spmd_lab.ui.predict.sweep_axes import (
     CROSSED,
@@ -18,6 +18,7 @@ from spmd_lab.ui.predict.sweep_axes import (
     place,
     tips,
     value_of,
+    x_axis,
 )
 
 MAX_KINDS = 3  # of collectives, in the chart of exposed communication
@@ -93,7 +94,33 @@ def efficiency_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
         if sweep.variable.scales
         else "Work per chip and second (first = 100 %)"
     )
-    return curve(sweep, rows, values, title, zero=True)
+    chart = curve(sweep, rows, values, title, zero=True)
+    if sweep.variable.scales:
+        chart["layer"] = [*chart["layer"], *_bend(sweep, rows)]
+    return chart
+
+
+_BEND = {"type": "rule", "strokeDash": [3, 3], "color": CROSSED}
+_BEND_LABEL = {"type": "text", "color": CROSSED, "fontWeight": 600, "y": 14, "lineBreak": "\n"}
+
+
+def _bend(sweep: Sweep, rows: Sequence[SweepRow]) -> list[Spec]:
+    """Where efficiency falls below `GOOD`, with the part of the step that grew most there."""
+    timed = sorted(
+        (row for row in rows if row.efficiency is not None), key=lambda row: row.point.chips
+    )
+    bend = knee(timed)
+    if bend is None:
+        return []
+    words = f"bends: {predictions.share_words(bend.cause)}\n{bend.share:.0%} of the step"
+    right = timed.index(bend.after) < len(timed) / 2
+    side = {"align": "left", "dx": 6} if right else {"align": "right", "dx": -6}
+    at = {**place(sweep, bend.after), "words": words}
+    x = x_axis(sweep, rows)
+    return [
+        layer([at], _BEND, x=x),
+        layer([at], _BEND_LABEL | side, x=x, text={"field": "words"}),
+    ]
 
 
 @dataclass(slots=True)
@@ -196,7 +223,9 @@ CHARTS: dict[str, Callable[[Sweep, Sequence[SweepRow]], Spec]] = {
 
 def charts_of(sweep: Sweep, rows: Sequence[SweepRow]) -> dict[str, Spec]:
     """The charts that have something to show, by name."""
-    drawn = {name: make(sweep, rows) for name, make in CHARTS.items()}
+    # of numbers of chips the question is how far it scales
+    first = ("Efficiency",) if sweep.variable.scales else ()
+    drawn = {name: CHARTS[name](sweep, rows) for name in dict.fromkeys((*first, *CHARTS))}
     return {
         name: chart
         for name, chart in drawn.items()

@@ -12,6 +12,7 @@ from spmd_core.machine import CHIPS, nearest_of_chips
 from spmd_core.search import KINDS, MOST_CHIPS, TrainingAnswer, TrainingQuestion, train
 from spmd_lab.ui import inputs, price, state
 from spmd_lab.ui.choices import LinkNumber
+from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.predict import drafts, topology_fields
 from spmd_lab.ui.state import Form
 
@@ -87,7 +88,7 @@ def fields(models: tuple[str, ...], words: Callable[[str], str]) -> str:
         if by == _CHIPS:
             _chips(draft, kind, chosen)
         else:
-            _number(by, by.capitalize(), _FIRST[by], 1.0)
+            _number(by, plain(by.capitalize()), _FIRST[by], 1.0)
             _follow(draft, model, kind, chosen)
     return model
 

@@ -101,7 +101,7 @@ def efficiency_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
 
 
 _BEND = {"type": "rule", "strokeDash": [3, 3], "color": CROSSED}
-_BEND_LABEL = {"type": "text", "color": CROSSED, "fontWeight": 600, "y": 14, "lineBreak": "\n"}
+_BEND_LABEL = {"type": "text", "color": CROSSED, "fontWeight": 600, "lineBreak": "\n"}
 
 
 def _bend(sweep: Sweep, rows: Sequence[SweepRow]) -> list[Spec]:
@@ -118,8 +118,8 @@ def _bend(sweep: Sweep, rows: Sequence[SweepRow]) -> list[Spec]:
     at = {**place(sweep, bend.after), "words": words}
     x = x_axis(sweep, rows)
     return [
-        layer([at], _BEND, x=x),
-        layer([at], _BEND_LABEL | side, x=x, text={"field": "words"}),
+        layer([at], _BEND, x=x, y={"value": 0}, y2={"value": HEIGHT_PX}),
+        layer([at], _BEND_LABEL | side, x=x, y={"value": 14}, text={"field": "words"}),
     ]
 
 

@@ -93,8 +93,10 @@ def _finding(each: StepFinding) -> None:
     """A finding: its kind, its path or source line, its sentence with the fix."""
     left, right = st.columns([1, 4], gap="small")
     left.badge(plain(_TITLES[each.kind]), color="red" if each.bytes_per_device else "orange")
-    where = f"{code(each.path)}  \n" if each.path else ""
-    right.markdown(f"{where}{plain(as_sentence(each.sentence))}")
+    rest = each.sentence.removeprefix(f"{each.path} ")
+    is_of_array = each.path and rest != each.sentence  # else its source line is in the sentence
+    text = f"{code(each.path)} {plain(rest)}." if is_of_array else plain(as_sentence(each.sentence))
+    right.markdown(text)
 
 
 def arrays(program: Program) -> None:

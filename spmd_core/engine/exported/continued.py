@@ -165,7 +165,10 @@ def _number(op: ir.Operation | None) -> float | None:
     """The one number that a constant holds."""
     if op is None or op.name != "stablehlo.constant":
         return None
-    held = op.attributes["value"]
+    try:
+        held = op.attributes["value"]
+    except TypeError:  # of a complex number, which MLIR's Python has no class for
+        return None
     if not isinstance(held, (ir.DenseFPElementsAttr, ir.DenseIntElementsAttr)) or not held.is_splat:
         return None
     number: Any = held.get_splat_value()

@@ -153,6 +153,11 @@ UPDATES = {
         {"params"},
     ),
 }
+COMPLEX = {"w": jax.ShapeDtypeStruct((256, 256), "complex64")}
+UPDATES["complex"] = (
+    on(lambda params, x: {"w": 0.9 * params["w"] + x.T @ x}, params=COMPLEX, x=X),
+    set(),  # a complex factor is not read
+)
 RIGHT = {
     "gradients": on(jax.grad(loss), params=PARAMS, x=X),
     "value and gradients": on(jax.value_and_grad(loss), params=PARAMS, x=X),

@@ -8,7 +8,7 @@ and compiled for 8 simulated devices. Add a program to PROGRAMS; `bench.planted_
 is to be found.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from bench.lost_batches import judged_experiment, taken  # isort: skip  # sets XLA's flags
 
@@ -57,9 +57,9 @@ PROGRAMS: dict[str, Callable[[], bytes]] = {
 COUNT = 40
 
 
-def main(asked: Asked, figures: Figures) -> None:
-    """Take each, and count its findings."""
-    chosen, false = of_part(list(PROGRAMS.items())[:COUNT], asked.part), list[str]()
+def false_findings(chosen: Iterable[tuple[str, Callable[[], bytes]]]) -> list[str]:
+    """Take each, compile it, and name its findings."""
+    false = list[str]()
     for name, step in chosen:
         experiment = taken(step())
         program, judged = experiment.exported, judged_experiment(experiment)
@@ -69,12 +69,15 @@ def main(asked: Asked, figures: Figures) -> None:
             status="ok", lost_batch=judged.lost_batch, accidents=judged.accidents
         )
         false += [f"{name}: {each.sentence}" for each in compiled_findings(outcome)]
-    figures.add(
-        f"false findings, of {len(chosen)} clean programs",
-        len(false),
-        most=0,
-        note="; ".join(false),
-    )
+    return false
+
+
+def main(asked: Asked, figures: Figures) -> None:
+    """Count the findings of each."""
+    chosen = of_part(list(PROGRAMS.items())[:COUNT], asked.part)
+    false = false_findings(chosen)
+    title = f"false findings, of {len(chosen)} clean programs"
+    figures.add(title, len(false), most=0, note="; ".join(false))
 
 
 if __name__ == "__main__":

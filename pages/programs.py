@@ -7,7 +7,7 @@ import streamlit as st
 from spmd_core.experiment import programs
 from spmd_lab.ui import links, live, shell, state
 from spmd_lab.ui.markdown import code, plain
-from spmd_lab.ui.programs import better, door, fields, result, what_if
+from spmd_lab.ui.programs import better, door, fields, result, typed, what_if
 
 share = shell.open_page("programs")
 experiment = state.experiment("programs")
@@ -19,6 +19,7 @@ if program is None:
     door.drop()
     door.example()
     door.declared()
+    typed.draw("programs")
     door.guide(is_open=True)
     door.held("")
     links.share_box(share, "programs")

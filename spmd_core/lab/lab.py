@@ -384,9 +384,13 @@ class Lab:
 
     def take_declared_programs(self, asker: Asker = COMMAND_LINE) -> tuple[Described, ...]:
         """Hold the steps that the owner's files declare, exported as they are now."""
+        self.check_may_run_declared(asker)
+        return take_declared()
+
+    def check_may_run_declared(self, asker: Asker = COMMAND_LINE) -> None:
+        """Returns where `asker` may have the owner's declared steps run; AccessError elsewhere."""
         check_program(self._settings, asker)
         check_may_act(self._settings, asker)
-        return take_declared()
 
     def programs(self) -> tuple[Listed, ...]:
         """The programs that are held, the one taken last first."""

@@ -100,7 +100,7 @@ class EditedFile:
         return {
             "jax": jax,
             "jnp": names.get("jax.numpy", f"{jax}.numpy"),
-            "P": spec or f"{jax}.sharding.PartitionSpec",
+            "P": spec or f"{jax}.P",
             "imported": "jax" if "jax" in names else "",
         }
 

@@ -147,3 +147,30 @@ def test_the_program_on_its_mesh_is_the_experiment(data_folder):
     experiment = as_exported(described)
     assert (experiment.target, dict(experiment.mesh)) == ("tpu:v5e:2x4", {"fsdp": 4, "tensor": 2})
     assert experiment.exported == Program(described, experiment.mesh, (), {})
+
+
+DECLARED = """
+import jax, jax.numpy as jnp
+from spmd_core.declare import workload
+
+@workload(mesh={"x": 2})
+def own_step():
+    arrays = {name: jax.ShapeDtypeStruct((8, 8), "float32") for name in "ab"}
+    return (lambda a, b: a @ b), arrays, [("^a$", (None, "x")), ("^b$", ("x", None))]
+"""
+
+
+def test_errors_of_explicit_axes_of_a_declared_step_are_listed_with_the_patch(
+    data_folder, tmp_path, monkeypatch
+):
+    (tmp_path / "own_step.py").write_text(DECLARED)
+    monkeypatch.setenv("SPMD_LAB_WORKLOADS", str(tmp_path / "own_step.py"))
+    test = AppTest.from_file(str(ROOT / "home.py"), default_timeout=240)
+    screen = test.switch_page("pages/programs.py").run()
+    button(screen, "List the errors of Explicit axes in own_step.py").click().run()
+    assert not screen.exception
+    assert "1 sharding type error; the patch traces: equal results" in screen.subheader[
+        0
+    ].value.replace("\\", "")
+    (patch,) = (each.value for each in screen.code if each.language == "diff")
+    assert "jnp.matmul(a, b, out_sharding=jax.P())" in patch

@@ -7,7 +7,7 @@ from spmd_core.own import cost_words, explicit_headline, explicit_report
 from spmd_core.results import ExplicitError, ExplicitReport
 from spmd_lab.ui import shell, state
 from spmd_lab.ui.lab import as_viewer, lab
-from spmd_lab.ui.markdown import code, plain
+from spmd_lab.ui.markdown import code, option, plain
 
 _KEPT = "explicit"  # the reports of a visitor, by path
 
@@ -16,7 +16,7 @@ def draw(screen: str) -> None:
     """A button for each of the owner's files that lists the errors of its step, and what it lists."""
     for number, path in enumerate(files.paths()):
         kept: dict[str, ExplicitReport] = state.aside(screen, _KEPT) or {}
-        label = f"List the errors of Explicit axes in {path.name}"
+        label = f"List the errors of Explicit axes in {option(path.name)}"
         if st.button(label, icon=":material/rule:", key=f"explicit:{number}"):
             with st.spinner("Tracing the step under Explicit axes…"):
                 sentence = shell.attempt(_list, screen, str(path), kept)
@@ -45,7 +45,7 @@ def _report(report: ExplicitReport) -> None:
 
 
 def _error(error: ExplicitError) -> None:
-    st.markdown(" · ".join(map(code, error.operands)))
+    st.markdown(code(", ".join(error.operands)))
     st.caption(plain(error.message))
     if error.refused:
         st.warning(plain(error.refused))

@@ -19,7 +19,7 @@ from spmd_core.engine.explicit.source import Edit, EditedFile, Expression
 
 _JAX = os.path.dirname(jax.__file__)
 _MESHES = (jax.make_mesh, Mesh, AbstractMesh)
-_MOST_KEPT = 6  # ways to mend one expression
+_MOST_KEPT = 3  # ways to mend one expression by one function
 _CHARACTERS = 400  # of an error of JAX's
 Key = tuple[str, int, str]
 
@@ -92,14 +92,17 @@ class Watch:
         source = self.sources[attempt.site.path]
         enough = self.choices.get(key, 0) + 1
         for fix, run in proposals(attempt, source, self.wanted.get(key, ())):
-            if fix.edits and fix not in [each for each, _ in kept]:
+            others = [each.how for each, _ in kept]
+            if (
+                fix.edits
+                and others.count(fix.how) < _MOST_KEPT
+                and fix not in [each for each, _ in kept]
+            ):
                 noted = dict(self.refused)
                 try:
                     kept.append((fix, run()))
                 except Exception:  # this way does not trace: the next one may
                     self.refused = noted
-            if len(kept) >= max(enough, _MOST_KEPT):
-                break
         if not kept:
             self.refused = before
             self.blocked[key] = "no change of this expression alone makes it trace"

@@ -145,6 +145,7 @@ from spmd_core.words.predictions import (
     parts,
     route_words,
 )
+from spmd_core.words.progress import Pace, paced, progress_words
 from spmd_core.words.remedies import (
     GUESSED,
     NOTHING_WORTH,
@@ -270,6 +271,7 @@ __all__ = [
     "TRIES",
     "WHAT_THIS_IS",
     "Check",
+    "Pace",
     "StepCost",
     "ago",
     "answer_words",
@@ -377,6 +379,7 @@ __all__ = [
     "out_of_time",
     "outcome_words",
     "own_specs_words",
+    "paced",
     "parameters_words",
     "part_kind",
     "parts",
@@ -393,6 +396,7 @@ __all__ = [
     "processes_words",
     "program_headline",
     "program_json",
+    "progress_words",
     "range_texts",
     "ranked_rows",
     "rate_interval_words",

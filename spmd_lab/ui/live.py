@@ -8,12 +8,15 @@ from spmd_core.base import RequestError
 from spmd_core.experiment import CALIBRATION, Experiment, newest
 from spmd_core.results import RunStatus, behind
 from spmd_core.words import (
+    Pace,
     behind_words,
     compile_words,
     experiment_words,
     kept_words,
     left_words,
+    paced,
     phase_words,
+    progress_words,
     state_words,
 )
 from spmd_lab.ui import cards, links, state
@@ -33,6 +36,7 @@ MOST_LISTED = 10  # of runs on Overview: a queue of a thousand would be sent twi
 # twice a second: a first median that is there within a second is also seen within a second
 INTERVAL_S = 0.5
 IDLE_S = 2.0  # while nothing runs: another viewer's run is listed so long after it was queued
+_PACE = "pace"  # what was seen of a run before, by run
 _REFUSED = "refused"  # why the last request on a run could not be done, by run
 Seen = tuple[tuple[tuple[str, str], ...], tuple[str, ...]]  # active runs and states; newest run
 
@@ -167,15 +171,19 @@ def _progress(status: RunStatus) -> tuple[float, str]:
     is_compiled = status.experiment.place.is_absent
     if is_compiled and not status.of and status.state != "queued":
         return compile_words(status, lab().last_took_s(status.experiment))
-    if not status.of:
+    if not status.of and status.process == 1:
         return 0.0, "not measuring yet"
     left = ""
     if status.experiment.what.is_of_machine:
         part, left = "point", left_words(status)
     elif status.phase == "train":
         part = "step"
+    elif is_compiled:
+        part = "strategy"
     else:
-        part = "strategy" if is_compiled else "round"
+        now, left_s = paced(status, state.aside(_PACE, status.run) or Pace())
+        state.set_aside(_PACE, status.run, now)
+        return now.share, progress_words(status, left_s)
     return min(1.0, status.done / status.of), f"{part} {status.done} of {status.of}{left}"
 
 

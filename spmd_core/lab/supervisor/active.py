@@ -142,7 +142,9 @@ class ActiveRun:
             return False
         self._before, self.outcome, self.is_sent = ended, None, False
         self.process += 1
-        self.status = replace(self.status, phase="repeat", strategy=None)
+        self.status = replace(
+            self.status, phase="repeat", strategy=None, process=self.process, done=0
+        )
         return True
 
     def stop(self, state: str, now: float) -> bool:

@@ -56,6 +56,7 @@ class RunStatus:
     compile_only: bool = False  # nothing of it is executed, and no screen lists it
     client: int | None = None  # the process that waits for it, by its number among clients
     lasts: bool = True  # its place in the queue outlasts that process
+    process: int = 1  # that measures it; a study is measured in several, one after another
 
     @property
     def lane(self) -> str:

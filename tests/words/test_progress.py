@@ -1,0 +1,54 @@
+"""How long a run still takes: within a quarter after a third of it, and a bar that never goes back."""
+
+from dataclasses import replace
+
+import pytest
+
+from spmd_core.experiment import parse_experiment
+from spmd_core.results import RunStatus
+from spmd_core.words import Pace, paced, progress_words
+
+ONE = {"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}}
+ROUNDS, COMPILE_S, ROUND_S = 20, 6.0, 0.7
+
+
+def looks(experiment, processes):
+    """(status as seen, seconds that are left) of each look at a run of equal processes."""
+    each_s = COMPILE_S + ROUNDS * ROUND_S
+    status = RunStatus("a", "running", experiment, submitted_at=0.0, started_at=0.0)
+    for process in range(1, processes + 1):
+        begun_s = (process - 1) * each_s
+        yield replace(status, process=process, of=ROUNDS, finished_at=begun_s), 0.0
+        for done in range(1, ROUNDS + 1):
+            at = begun_s + COMPILE_S + done * ROUND_S
+            now = replace(status, process=process, done=done, of=ROUNDS, finished_at=at)
+            yield now, processes * each_s - at
+
+
+@pytest.mark.parametrize("processes", [1, 3, 5])
+def test_what_is_left_is_known_after_a_third_and_the_bar_never_goes_back(processes):
+    timing = {"timing": {"processes": processes}} if processes > 1 else {}
+    experiment = parse_experiment(ONE | timing)
+    total_s = processes * (COMPILE_S + ROUNDS * ROUND_S)
+    pace, shares = Pace(), []
+    for status, left_s in looks(experiment, processes):
+        pace, guess_s = paced(status, pace)
+        shares.append(pace.share)
+        if status.elapsed_s > total_s / 3 and left_s > 1 and status.done > 1:
+            assert guess_s == pytest.approx(left_s, rel=0.25, abs=1.5)
+    assert shares == sorted(shares) and shares[-1] == 1.0
+
+
+def test_more_rounds_than_planned_do_not_turn_the_bar_back():
+    experiment = parse_experiment(ONE)
+    status = RunStatus("a", "running", experiment, 0.0, started_at=0.0, finished_at=9.0)
+    pace, _ = paced(replace(status, done=20, of=20), Pace(began=(1.0, 0.05)))
+    assert paced(replace(status, done=21, of=60), pace)[0].share == 1.0
+
+
+def test_the_words_name_the_process_and_what_is_left():
+    several = parse_experiment(ONE | {"timing": {"processes": 5}})
+    status = RunStatus("a", "running", several, 0.0, process=2, done=3, of=20)
+    assert progress_words(status, 41.0) == "process 2 of 5, round 3 of 20, about 40 s left"
+    alone = replace(status, experiment=parse_experiment(ONE), process=1)
+    assert progress_words(alone, None) == "round 3 of 20"

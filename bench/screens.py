@@ -1,4 +1,4 @@
-"""Words of every screen in a real browser, and text that is clipped.
+"""Words of every screen in a real browser, text that is clipped or overlaps, presses to answers.
 
     python -m bench.screens [--screens compare,overview] [--json]
 
@@ -15,7 +15,7 @@ from typing import Any
 from playwright.sync_api import Page, ViewportSize, sync_playwright
 
 from bench.accessible import THEMES, WIDTHS, screens
-from bench.browser import settled, visit
+from bench.browser import PATIENCE_MS, settled, visit
 from bench.figures import Asked, Figures, measure
 from bench.server import CHROMIUM, Server
 from spmd_core.lab import Lab
@@ -27,7 +27,7 @@ TEXTS = """() => {
   const main = document.querySelector('[data-testid="stMain"]');
   const none = 'table, [data-testid="stDataFrame"], svg, canvas, pre, code, label, button, input, '
     + 'textarea, [role="tab"], [data-testid="stIconMaterial"], .st-key-menu, style, script';
-  const first = [...main.querySelectorAll('.figure, canvas, svg.marks, [data-testid="stVegaLiteChart"]')]
+  const first = [...main.querySelectorAll('.figure, img.picture, img.glimpse, canvas, svg.marks, [data-testid="stVegaLiteChart"]')]
     .find(each => each.getBoundingClientRect().height > 0);
   const blocks = new Map(), walker = document.createTreeWalker(main, NodeFilter.SHOW_TEXT);
   for (let node = walker.nextNode(); node; node = walker.nextNode()) {
@@ -50,6 +50,37 @@ CLIPPED = """() => [...document.querySelectorAll('[data-testid="stApp"] *')].fil
       && [...each.childNodes].some(node => node.nodeType === 3 && node.textContent.trim())
       && !each.closest('[data-testid="stDataFrame"], input, select, [data-baseweb="select"]'); })
   .map(each => each.innerText.trim().slice(0, 60))"""
+
+# texts of different elements, each over more than a fifth of a line of the other
+OVERLAPPING = """() => {
+  const main = document.querySelector('[data-testid="stMain"]'), lines = [];
+  const walker = document.createTreeWalker(main, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const element = node.parentElement;
+    if (!node.textContent.trim() || !element.checkVisibility({opacityProperty: true})
+      || element.closest('svg, pre, style, script, [data-testid="stDataFrame"], [role="tooltip"]')) continue;
+    const range = document.createRange();
+    range.selectNodeContents(node);
+    for (const box of range.getClientRects())
+      if (box.width > 4 && box.height > 4) lines.push({box, element, text: node.textContent.trim()});
+  }
+  const found = [];
+  for (let a = 0; a < lines.length; a++) for (let b = a + 1; b < lines.length; b++) {
+    const one = lines[a], other = lines[b];
+    if (one.element === other.element || one.element.contains(other.element)
+      || other.element.contains(one.element)) continue;
+    const across = Math.min(one.box.right, other.box.right) - Math.max(one.box.left, other.box.left);
+    const down = Math.min(one.box.bottom, other.box.bottom) - Math.max(one.box.top, other.box.top);
+    if (across > 3 && down > 0.2 * Math.min(one.box.height, other.box.height))
+      found.push(one.text.slice(0, 30) + ' | ' + other.text.slice(0, 30));
+  }
+  return found; }"""
+# question -> what is pressed from a fresh Overview, and what then has the answer
+PRESSES = {
+    "who holds what": (["See the shards"], '[data-testid="stVegaLiteChart"]'),
+    "a win on 16 TPUs": (["1. A win on 16 TPUs"], '[data-testid="stVegaLiteChart"]'),
+    "fastest, and why": (["Compare strategies", "Run"], ".st-key-answer h3"),
+}
 
 
 def count(texts: list[str]) -> int:
@@ -85,7 +116,7 @@ def long_sentences(texts: list[str]) -> list[str]:
 
 
 def clipped(page: Page) -> list[str]:
-    """Texts that are clipped at some width, in some theme."""
+    """Texts that are clipped or overlap at some width, in some theme."""
     found = []
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 900})
@@ -93,9 +124,23 @@ def clipped(page: Page) -> list[str]:
             page.emulate_media(color_scheme=theme)
             page.wait_for_timeout(300)
             found += [f"{width} {theme}: {text}" for text in page.evaluate(CLIPPED)]
+            if theme == "light":  # colors move nothing
+                found += [f"{width}: {text}" for text in page.evaluate(OVERLAPPING)]
     page.set_viewport_size(FOLD)
     page.emulate_media(color_scheme="light")
     return found
+
+
+def presses(page: Page, url: str, figures: Figures) -> None:
+    """How many presses lead from a fresh start to the answers of some questions."""
+    for question, (labels, answer) in PRESSES.items():
+        visit(page, url)
+        for label in labels:
+            found = page.get_by_role("button", name=label, exact=True)
+            found.or_(page.get_by_role("link", name=label)).first.click()
+            settled(page)
+        page.locator(answer).first.wait_for(timeout=PATIENCE_MS)
+        figures.add(f"presses to: {question}", len(labels), most=len(labels))
 
 
 def main(asked: Asked, figures: Figures) -> None:
@@ -108,6 +153,8 @@ def main(asked: Asked, figures: Figures) -> None:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         page = browser.new_page(viewport=FOLD)
         try:
+            if not wanted:
+                presses(page, server.url, figures)
             for name, address in screens().items():
                 if not wanted or name in wanted:
                     visit(page, server.url + address)
@@ -125,7 +172,9 @@ def add(figures: Figures, name: str, page: Page) -> None:
         figures.add(f"{name}: words before the first figure", words["before"], most=40)
     figures.add(f"{name}: words above the fold", words["fold"], most=120)
     hidden = clipped(page)
-    figures.add(f"{name}: texts clipped", len(hidden), most=0, note="; ".join(hidden[:3]))
+    figures.add(
+        f"{name}: texts clipped or overlapping", len(hidden), most=0, note="; ".join(hidden[:3])
+    )
     texts = in_full(page)
     figures.add(f"{name}: words in full", count(texts))
     long = long_sentences(texts)

@@ -19,6 +19,7 @@ from spmd_lab.ui.lab import kept
 
 REDUCE = ("all-reduce", "reduce-scatter")  # what they add is one partial sum for each device
 _MOST_CELLS = 16  # of a mesh along each side
+_FLATTEST = 3.4  # the width of a picture over its height
 _IN_A_ROW = 8  # devices of a mesh of one axis
 _STACK = 3  # partial sums that are drawn, one behind another
 _GAP = 0.05  # of the width, between arrays
@@ -174,8 +175,11 @@ def _text(x: float, y: float, font: float, words_: str, anchor: str = "start") -
 
 
 def _drawing(width: float, height: float, parts: list[str]) -> str:
+    """The SVG; a flat one with room above and below, since a cell of a table crops what is wider."""
+    room = max(0.0, width / _FLATTEST - height) / 2
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="-2 -2 {width + 4:.0f} {height + 4:.0f}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" '
+        f'viewBox="-2 {-2 - room:.0f} {width + 4:.0f} {height + 2 * room + 4:.0f}" '
         f'font-family="sans-serif" stroke="{_LINE}" stroke-width="2" '
         f'style="color-scheme: light dark">{"".join(parts)}</svg>'
     )

@@ -19,7 +19,7 @@ IN_ROWS = """([columns, rows]) => {
 IN_SIGHT = """() => {
   const boxes = [...document.querySelectorAll('[data-testid="stSidebar"] input[aria-label]')]
     .map(field => field.getBoundingClientRect()).filter(box => box.width > 0);
-  return boxes.length > 3 && boxes.every(box => box.left >= 0 && box.right <= window.innerWidth); }"""
+  return boxes.length > 2 && boxes.every(box => box.left >= 0 && box.right <= window.innerWidth); }"""
 
 # fields of the sidebar that are narrower than their text, or than what they show where they are empty
 CUT = """() => [...document.querySelectorAll('[data-testid="stSidebar"] input:not([type="checkbox"])')]

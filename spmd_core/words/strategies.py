@@ -200,8 +200,8 @@ def _unsure_words(unsure: Sequence[Ratio], is_brief: bool) -> str:
     """The intervals of ratios whose verdict is open, and what would settle that."""
     settles = {each.settles for each in unsure}
     needed = next((f"; {each} might settle it" for each in _SETTLES if each in settles), "")
-    if is_brief:
-        return needed
+    if is_brief:  # the badge beside it has the reason
+        return ""
     if len(unsure) == 1:
         interval = paired_words(unsure[0])
     else:

@@ -17,6 +17,7 @@ from spmd_core.words import (
     answer_words,
     experiment_words,
     outcome_words,
+    shape_words,
     short_verdict,
     state_words,
     stored_words,
@@ -45,7 +46,6 @@ def starts(now: Mapping[str, Callable[[], None]]) -> None:
             with column.container(border=True, height="stretch"):
                 st.html(glimpse.html(_shown(start.screen)))
                 st.markdown(f"#### {plain(start.question)}")
-                st.caption(coded(start.words))
                 if start.screen in now:
                     now[start.screen]()
                 st.page_link(
@@ -53,6 +53,7 @@ def starts(now: Mapping[str, Callable[[], None]]) -> None:
                     label=f"**{plain(start.call)}**",
                     icon=":material/arrow_forward:",
                     icon_position="right",
+                    help=coded(start.words),
                 )
 
 
@@ -95,9 +96,10 @@ def run_row(summary: RunSummary) -> None:
         st.html(glimpse.html(summary.experiment), width=130)
         st.page_link(
             page_of(summary.experiment),
-            label=plain(summary.labels.name or experiment_words(summary.experiment)),
+            label=plain(summary.labels.name or _short_words(summary.experiment)),
             width="stretch",
             query_params=query(summary.experiment, summary.run),
+            help=plain(experiment_words(summary.experiment)),
         )
         compared = verdict(summary.run)
         if compared:
@@ -116,6 +118,13 @@ def verdict(run: str) -> str | None:
     if facts is None or facts.comparison is None or not facts.comparison.ratios:
         return None
     return short_verdict(facts.comparison)
+
+
+def _short_words(experiment: Experiment) -> str:
+    """What is computed, how it is sharded, and on what: `Dense layer · in over x · cpu:8`."""
+    cells = shape_words(experiment)
+    sharded = cells["Sharding"].replace(" sharded", "") or cells["Mesh"]
+    return " · ".join((cells["Workload"], sharded, cells["Target"]))
 
 
 def _outcome(summary: RunSummary) -> str:

@@ -201,9 +201,10 @@ def gallery(recipes: Sequence[Recipe], done: Collection[str]) -> None:
                         f"pages/{recipe.screen}.py",
                         label=f"**{plain(recipe.title)}**",
                         query_params=query(recipe.experiment),
+                        help=plain(recipe.group),
                     )
-                    is_done = " · done here" if recipe.experiment.id in done else ""
-                    st.caption(plain(f"{recipe.group}{is_done}"))
+                    if recipe.experiment.id in done:
+                        st.caption("Done here")
 
 
 def lines(recipes: Sequence[Recipe], done: Collection[str]) -> None:

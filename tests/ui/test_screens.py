@@ -8,7 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from spmd_core.experiment import link
-from spmd_core.words import STARTS, WHAT_THIS_IS, experiment_words
+from spmd_core.words import STARTS, WHAT_THIS_IS, experiment_words, shape_words
 from spmd_lab.ui.shell import PAGES
 from tests.labs import ROOT, experiment
 from tests.ui import opened as screen_opened
@@ -34,10 +34,10 @@ def texts(screen) -> list[str]:
 def test_overview_says_what_this_is_and_has_a_card_for_each_start(opened):
     said = texts(opened.page())
     assert WHAT_THIS_IS in said
-    heads = [text.split(maxsplit=2)[-1] for text in said if text.startswith("####")]
+    heads = [text.removeprefix("#### ") for text in said if text.startswith("####")]
     assert heads == [start.question for start in STARTS]
     assert [start.screen for start in STARTS] == ["layout", "compare", "predict", "programs"]
-    assert {start.words for start in STARTS} <= set(said)
+    assert {start.call for start in STARTS} <= {text.strip("*") for text in said}
 
 
 def test_the_predict_card_says_whether_the_plan_there_should_fit(opened):
@@ -65,7 +65,8 @@ def test_overview_shows_a_waiting_run_once_and_what_is_over_below(opened):
     opened.lab._store.submit("20260102-000000-abcdef", waiting)
     said = texts(opened.page())
     assert sum(experiment_words(waiting) in text for text in said) == 1
-    assert sum(experiment_words(predicted().experiment) in text for text in said) == 1
+    workload = shape_words(predicted().experiment)["Workload"]
+    assert sum(text.startswith(f"{workload} · ") for text in said) == 1
 
 
 @pytest.mark.parametrize(("mesh", "refused"), [({"x": 16}, True), ({"x": 8}, False)])

@@ -42,10 +42,10 @@ def headline(view: View, when: str, noted: Result | None = None) -> None:
         small_program.headline(result, when)
         return
     with st.container(border=True, key="answer"):
-        left, right = st.columns(2, gap="medium", vertical_alignment="center")
-        with right:
+        pictured, answered = st.columns(2, gap="medium", vertical_alignment="center")
+        with pictured:
             verdict.picture(result)
-        with left:
+        with answered:
             verdict.figure(result)
             answer, more = words.headline_parts(result)
             simulated = f" {verdict.SIMULATED}" if result.environment.simulated else ""

@@ -132,6 +132,7 @@ from spmd_core.results.runs.labels import (
     checked_tags,
 )
 from spmd_core.results.runs.memory import check_memory, check_runs_here
+from spmd_core.results.runs.pace import Pace, paced
 from spmd_core.results.runs.protocol import READ_BYTES, Lines, channel_to_parent, encode, send
 from spmd_core.results.runs.states import (
     ACTIVE,
@@ -264,6 +265,7 @@ __all__ = [
     "Operation",
     "Origin",
     "OriginStep",
+    "Pace",
     "Part",
     "Phase",
     "Phases",
@@ -351,6 +353,7 @@ __all__ = [
     "new_item",
     "next_process",
     "of_rows",
+    "paced",
     "possible",
     "predicted_verdict",
     "references",

@@ -145,7 +145,6 @@ from spmd_core.words.predictions import (
     parts,
     route_words,
 )
-from spmd_core.words.progress import Pace, paced, progress_words
 from spmd_core.words.remedies import (
     GUESSED,
     NOTHING_WORTH,
@@ -177,6 +176,7 @@ from spmd_core.words.runs import (
     paused_words,
     peak_words,
     phase_words,
+    progress_words,
     run_headline,
     searched_words,
     ticked_words,
@@ -271,7 +271,6 @@ __all__ = [
     "TRIES",
     "WHAT_THIS_IS",
     "Check",
-    "Pace",
     "StepCost",
     "ago",
     "answer_words",
@@ -379,7 +378,6 @@ __all__ = [
     "out_of_time",
     "outcome_words",
     "own_specs_words",
-    "paced",
     "parameters_words",
     "part_kind",
     "parts",

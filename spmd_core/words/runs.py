@@ -58,6 +58,7 @@ ONLY_EXAMPLES = (
 SLOW_START_S, MOST_WRITTEN = 10.0, 160
 MOST_LISTED = 200  # runs of a list, unless more are requested
 MOST_DIFFERING = 16  # elements of two strategies' results that are listed
+_ROUGH_S = 5.0  # what is left of a run is rounded to so much: it is an estimate
 _PERCENT = re.compile(r"(\d+)%")
 
 
@@ -181,6 +182,17 @@ def compile_words(status: RunStatus, last_s: float | None) -> tuple[float, str]:
         return share, words
     known = min(0.95, (status.elapsed_s or 0.0) / last_s) if last_s else 0.0
     return max(share, known), f"{words} The last one of this kind took {seconds_text(last_s)}."
+
+
+def progress_words(status: RunStatus, left_s: float | None) -> str:
+    """The progress in words: `process 2 of 5, round 3 of 20, about 40 s left`."""
+    count = max(status.experiment.processes, status.process)
+    parts = [f"process {status.process} of {count}"] if count > 1 else []
+    parts.append(f"round {status.done} of {status.of}" if status.of else "not measuring yet")
+    if left_s is not None:
+        rough_s = max(_ROUGH_S, round(left_s / _ROUGH_S) * _ROUGH_S)
+        parts.append(f"about {seconds_text(rough_s)} left")
+    return ", ".join(parts)
 
 
 def behind_words(at_hand: RunStatus, longest_s: float) -> str:

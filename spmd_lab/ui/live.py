@@ -6,15 +6,13 @@ import streamlit as st
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import CALIBRATION, Experiment, newest
-from spmd_core.results import RunStatus, behind
+from spmd_core.results import Pace, RunStatus, behind, paced
 from spmd_core.words import (
-    Pace,
     behind_words,
     compile_words,
     experiment_words,
     kept_words,
     left_words,
-    paced,
     phase_words,
     progress_words,
     state_words,

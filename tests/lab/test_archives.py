@@ -86,6 +86,17 @@ def test_all_that_was_stored_is_there_again(there, here):
     assert there.notebook.origin(RUN) is None, "what ran here stays of here"
 
 
+def test_a_page_that_carries_a_run_imports_it_from_the_name_that_was_typed(there, here):
+    page = there.archives.page("<!doctype html><p>9 µs</p>", [RUN], "ana-v5e")
+    assert page.startswith("<!doctype html><p>9 µs</p>")
+    assert take(here, page.encode(), name="run.html").imported == (RUN,)
+    assert here.notebook.origin(RUN).installation == "ana-v5e"
+    assert here.result(RUN).medians_s == there.result(RUN).medians_s
+    for name in ("a b", "/home/ana", "examples", "x" * 65):
+        with pytest.raises(RequestError, match="use a name such as"):
+            there.archives.page("<p>", [RUN], name)
+
+
 def test_a_foreign_run_is_no_latest_result_and_no_recipe_that_is_done(there, here):
     take(here, packed(there))
     assert there.latest(MEASURED.experiment) == RUN and there.succeeded()

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from spmd_core.experiment import parse_experiment
-from spmd_core.results import RunStatus
-from spmd_core.words import Pace, paced, progress_words
+from spmd_core.results import Pace, RunStatus, paced
+from spmd_core.words import progress_words
 
 ONE = {"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}}
 ROUNDS, COMPILE_S, ROUND_S = 20, 6.0, 0.7

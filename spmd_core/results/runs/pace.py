@@ -1,11 +1,8 @@
-"""The progress of a timed run: the share that is done, which process, and how long is left."""
+"""The pace of a timed run: the share that is done, and how long is left."""
 
 from dataclasses import dataclass, replace
 
-from spmd_core.base import seconds_text
-from spmd_core.results import RunStatus
-
-_ROUGH_S = 5.0  # what is left is rounded to so much: it is an estimate
+from spmd_core.results.runs.states import RunStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +44,3 @@ def paced(status: RunStatus, before: Pace) -> tuple[Pace, float | None]:
         return now, None
     rate_s = (elapsed_s - now.began[0]) / (part - now.began[1])
     return now, (1 - part) * rate_s + to_come * (elapsed_s + (1 - part) * rate_s)
-
-
-def progress_words(status: RunStatus, left_s: float | None) -> str:
-    """The progress in words: `process 2 of 5, round 3 of 20, about 40 s left`."""
-    count = max(status.experiment.processes, status.process)
-    parts = [f"process {status.process} of {count}"] if count > 1 else []
-    parts.append(f"round {status.done} of {status.of}" if status.of else "not measuring yet")
-    if left_s is not None:
-        rough_s = max(_ROUGH_S, round(left_s / _ROUGH_S) * _ROUGH_S)
-        parts.append(f"about {seconds_text(rough_s)} left")
-    return ", ".join(parts)

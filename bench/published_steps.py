@@ -8,12 +8,19 @@ v24.11), NVIDIA/JAX-Toolbox (rosetta/projects/pax/README.md of 2024, with Transf
 sequences per second turned into seconds), AI-Hypercomputer/gpu-recipes (training/a3ultra and
 a3mega, logs of MaxText), AI-Hypercomputer/tpu-recipes (training/trillium and ironwood), and of v5e
 MaxText/configs/v5e/README.md of AI-Hypercomputer/maxtext, whose TFLOP/s a chip are those of the
-model. Where a log contradicts the batch of its own recipe (`total_weights` are its tokens), the
+model. The rows of 8 bits, of DeepSeek-V3, of Gemma 3 on two slices and the lower end of Llama-3.1
+70B on TPU7x are of tpu-recipes c8cfe2f, gpt-oss of 2025-11 to 0797d9c, Llama-3.1 405B on v5p of
+maxtext 3eb77db (benchmarks/maxtext_v5p_model_configs.py), and on B200 of gpu-recipes 2e1fd5e. A plan
+that was published more than once is a band. `--picture FILE` draws a dot for each row, over its kind
+of chip. Where a log contradicts the batch of its own recipe (`total_weights` are its tokens), the
 log's is taken.
 """
 
 import statistics
+from pathlib import Path
 from typing import Any
+
+import vl_convert
 
 from bench.figures import Asked, Figures, measure
 from spmd_core.experiment import WITHOUT_RINGS, Plan
@@ -182,7 +189,51 @@ def error_of(row: Published) -> float:
     return found.estimate / min(max(found.estimate, ends[0]), ends[1]) - 1
 
 
+def draw(file: Path) -> None:
+    """Draws predicted over published seconds, by chip and kind."""
+    dots = [
+        {
+            "chip": plan_of(row).topology.chip.title.partition(" (")[0],
+            "kind": row[0],
+            "error": 100 * error_of(row),
+            "plan": name_of(row),
+        }
+        for row in (*ROWS, *v5e_rows())
+    ]
+    chart = {
+        "data": {"values": dots},
+        "width": {"step": 90},
+        "height": 300,
+        "layer": [
+            {"mark": {"type": "rule", "color": "#999"}, "encoding": {"y": {"datum": 0}}},
+            {
+                "mark": {"type": "point", "filled": True, "size": 45, "opacity": 0.7},
+                "transform": [{"calculate": "sampleUniform(-1, 1)", "as": "aside"}],
+                "encoding": {
+                    "x": {
+                        "field": "chip",
+                        "type": "nominal",
+                        "title": None,
+                        "axis": {"labelAngle": 0},
+                    },
+                    "xOffset": {"field": "aside", "type": "quantitative"},
+                    "y": {
+                        "field": "error",
+                        "type": "quantitative",
+                        "title": "estimate over published, %",
+                    },
+                    "color": {"field": "kind", "type": "nominal", "title": "plan"},
+                    "shape": {"field": "kind", "type": "nominal", "title": "plan"},
+                },
+            },
+        ],
+    }
+    file.write_bytes(vl_convert.vegalite_to_png(chart, scale=2))
+
+
 def main(asked: Asked, figures: Figures) -> None:
+    if asked.picture:
+        draw(asked.picture)
     for kind, median, worst in GOALS:
         if asked.only not in (None, kind):
             continue
@@ -198,4 +249,4 @@ def main(asked: Asked, figures: Figures) -> None:
 
 
 if __name__ == "__main__":
-    measure(main, __doc__, only={"choices": [kind for kind, _, _ in GOALS]})
+    measure(main, __doc__, picture=Path, only={"choices": [kind for kind, _, _ in GOALS]})

@@ -25,23 +25,24 @@ MODEL = """
 import jax, jax.numpy as jnp
 from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 
-def _step(make, constrain):
-    mesh = make((4, 2), ("fsdp", "tensor"))
-    def place(shape, *spec):
-        return jax.ShapeDtypeStruct(shape, jnp.float32, sharding=NamedSharding(mesh, P(*spec)))
-    def loss(params, x):
-        h = constrain(jnp.tanh(x @ params["up"]), mesh)
-        return ((h @ params["down"]) ** 2).sum()
-    params = {"up": place((256, 1024), None, "tensor"), "down": place((1024, 256), "tensor")}
-    return jax.grad(loss), (params, place((64, 256), "fsdp"))
+def _place(mesh, shape, *spec):
+    return jax.ShapeDtypeStruct(shape, jnp.float32, sharding=NamedSharding(mesh, P(*spec)))
+
+def _loss(params, x, mesh=None, constrain=lambda x, mesh: x):
+    h = constrain(jnp.tanh(x @ params["up"]), mesh)
+    return ((h @ params["down"]) ** 2).sum() if "down" in params else h.sum()
 
 def of_library():
     import shardlib
-    auto = lambda *sizes: jax.make_mesh(*sizes, axis_types=(AxisType.Auto,) * 2)
-    return _step(auto, shardlib.constrain)
+    mesh = jax.make_mesh((4, 2), ("fsdp", "tensor"), axis_types=(AxisType.Auto,) * 2)
+    step = jax.grad(lambda params, x: _loss(params, x, mesh, shardlib.constrain))
+    up, down = _place(mesh, (256, 1024), None, "tensor"), _place(mesh, (1024, 256), "tensor")
+    return step, ({"up": up, "down": down}, _place(mesh, (64, 256), "fsdp"))
 
 def of_jax():
-    return _step(jax.make_mesh, lambda x, mesh: x)
+    mesh = jax.make_mesh((4, 2), ("fsdp", "tensor"))
+    up, x = _place(mesh, (256, 1024), None, "tensor"), _place(mesh, (64, 256), "fsdp")
+    return jax.grad(_loss), ({"up": up}, x)
 """
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from spmd_core.answers import layout_lines, search_lines, strategies_table
-from spmd_core.base import WorkerError
+from spmd_core.base import WorkerError, refuse
 from spmd_core.experiment import (
     ARRAY_DIMS,
     Experiment,
@@ -13,6 +13,7 @@ from spmd_core.experiment import (
     parse_experiment,
 )
 from spmd_core.lab import Lab, Searches
+from spmd_core.machine import parse_target
 from spmd_core.own.lab_answer import LabAnswer
 from spmd_core.reports import table_text
 from spmd_core.results import Result, result_json
@@ -89,6 +90,8 @@ def predict(spec: Spec, target: str) -> LabAnswer:
     """Compile and price an experiment for a target that is not attached; nothing runs. Arguments and
     errors are those of `run`.
     """
+    if not parse_target(target).is_absent:
+        raise refuse(f"target {target}", "is attached", "run it, or name one such as tpu:v5e:4x4")
     return run(spec, target)
 
 

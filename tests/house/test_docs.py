@@ -43,7 +43,7 @@ OURS = [
     if line.startswith(".venv/bin/python -m spmd_core")
 ]
 # ten seconds, until it is ended, or packages from the network: tests of their own call them
-LONG = {"calibrate", "dashboard", "versions"}
+LONG = {"calibrate", "dashboard", "mcp", "versions"}
 # used as programs, or through another package
 TOOLS = {"ruff", "pyright", "pytest", "libtpu", "flatbuffers"}  # the last one jax imports
 MODULES = {

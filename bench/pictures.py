@@ -42,6 +42,16 @@ def recipes(page: Page, url: str, run: str) -> None:
     visit(page, f"{url}/recipes")
 
 
+def predict(page: Page, url: str, run: str) -> None:
+    """The question and the answer that Predict begins with."""
+    visit(page, f"{url}/predict")
+
+
+def collectives(page: Page, url: str, run: str) -> None:
+    """An all-reduce on chips that are not here."""
+    visit(page, f"{url}/collectives")
+
+
 def search(page: Page, url: str, run: str) -> None:
     """The answer to the question that Search begins with."""
     visit(page, f"{url}/search")
@@ -49,7 +59,14 @@ def search(page: Page, url: str, run: str) -> None:
     page.get_by_role("heading", name="Ranking").wait_for(timeout=PATIENCE_MS)
 
 
-SCREENS = {"compare": compare, "layout": layout, "recipes": recipes, "search": search}
+SCREENS = {
+    "predict": predict,
+    "collectives": collectives,
+    "compare": compare,
+    "layout": layout,
+    "recipes": recipes,
+    "search": search,
+}
 PATIENCE_MS = 60_000
 SKELETON = '[data-testid="stSkeleton"]'
 

@@ -20,9 +20,9 @@ OFF = 3  # times the line's time, or a third of it: worth a sentence
 NO_LIMIT = 1e14  # bytes per second: a straight line without a slope
 NO_POINTS = "No point was measured."
 DEFINITIONS = (
-    "Algorithm bandwidth: bytes over time. Bus bandwidth: that times 2(n-1)/n for an all-reduce "
-    "among n devices, (n-1)/n for an all-gather, reduce-scatter and all-to-all, 1 for a permute "
-    "and for copies, as nccl-tests counts them: what each link carries."
+    "Algorithm bandwidth: bytes over time. Bus bandwidth is what each link carries, as nccl-tests "
+    "counts it. It is the algorithm bandwidth times 2(n-1)/n for an all-reduce among n devices. "
+    "The factor is (n-1)/n for an all-gather, reduce-scatter and all-to-all, and 1 for the rest."
 )
 
 # of each collective: the function of jax.lax, and what a device has after it

@@ -57,6 +57,6 @@ def convention_words(plan: Plan, prediction: Prediction) -> str:
         return ""
     return (
         f"Causal MFU counts 6 FLOPs per active matmul parameter and token, and attention without "
-        f"the masked pairs; with attention in full, as many tables do, MFU is {prediction.mfu:.1%}. "
+        f"the masked pairs. With attention in full, as in many tables, MFU is {prediction.mfu:.1%}. "
         f"A step has {plan.tokens:,} tokens"
     )

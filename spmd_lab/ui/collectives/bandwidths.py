@@ -54,16 +54,16 @@ def draw(result: Result, when: str) -> None:
     sweep = measured(result)
     with st.container(key="answer"):
         _headline(*headline_parts(result))
-        st.caption(
-            plain(f"{environment_words(result.environment)} · finished {when} · run {result.run}")
-        )
-    labels.draw(result.run)
     for sentence in failures(result):
         refusal(sentence)
     if sweep.ceilings:
         draw_table(ceilings_table(sweep.ceilings))
     elif sweep.points:
         _sweep(result.experiment, sweep.points, result.run)
+    st.caption(
+        plain(f"{environment_words(result.environment)} · finished {when} · run {result.run}")
+    )
+    labels.draw(result.run)
     if sweep.fits:
         with st.expander("Latency and bandwidth, fitted", expanded=bool(sweep.ceilings)):
             st.dataframe(sortable(fits_table(sweep.fits)), hide_index=True)

@@ -56,7 +56,7 @@ elif pressed:
 status = live.follow("programs", experiment, run, at_work)
 result.wrong(program, result.compiled_of(status, experiment))
 if not refusal and not misfit:
-    what_if.draw(experiment, program, at_work)
+    what_if.draw(experiment, program)
 if status:
     result.after(status)
 result.arrays(program)

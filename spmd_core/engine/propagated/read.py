@@ -5,7 +5,7 @@ import math
 import operator
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -33,10 +33,13 @@ class Reader:
     Attributes:
       mesh: names and sizes of the mesh axes.
       files: the source files of the program's author, as its locations name them.
+      is_cpu: the collectives of CPUs carry no float narrower than 32 bits.
     """
 
     mesh: Mesh
     files: Sequence[str] = ()
+    is_cpu: bool = False
+    _gathered: set[object] = field(default_factory=set)
 
     def inside(self, op: Any, times: int | None = 1) -> Iterator[Requested]:
         """Yields the collectives in the regions of an op, which is executed so many times."""
@@ -68,7 +71,7 @@ class Reader:
             size = size // math.prod(parts) if grows else size * math.prod(parts)
             for dim in reversed(range(len(moved))):
                 size *= parts[dim] if grows else 1
-                if moved[dim]:
+                if moved[dim] and not (grows and self._is_known(op, dim, moved[dim], times)):
                     yield self._made(op, kind, _names(moved[dim]), size, times, dim)
                 size //= 1 if grows else parts[dim]
         elif kind == "all-reduce":
@@ -89,6 +92,19 @@ class Reader:
                 for axis in (*one, *other)
             ]
             yield self._made(op, kind, _names(changed), size, times)
+
+    def _is_known(self, op: Any, dim: int, axes: list[Axis], times: int | None) -> bool:
+        """Returns True of a gather that differs from an earlier one by a transposition: XLA folds
+        these into products, and gathers once.
+        """
+        value = op.operands[0]
+        while (maker := _defining(value)) is not None and maker.name == "stablehlo.transpose":
+            dim = list(ir.DenseI64ArrayAttr(maker.attributes["permutation"]))[dim]
+            value = maker.operands[0]
+        key = value, dim, tuple(axes), times, str(op.attributes["out_sharding"]).count('"')
+        is_known = key in self._gathered
+        self._gathered.add(key)
+        return is_known
 
     def _by_hand(self, op: Any, times: int | None) -> Requested:
         """A collective that a `shard_map` calls: its arrays are those of a device."""
@@ -114,7 +130,7 @@ class Reader:
         dim: int | None = None,
     ) -> Requested:
         sizes, array = dict(self.mesh), ir.RankedTensorType(op.results[0].type)
-        words = f"`{array.element_type}[{','.join(map(str, array.shape))}]`"
+        words = f"{array.element_type}[{','.join(map(str, array.shape))}]"
         moved = "shards" if kind == "collective-permute" else "partial sums"
         return Requested(
             kind=kind,
@@ -134,7 +150,7 @@ class Reader:
         kind = ir.RankedTensorType(kind)
         parts = [self._parts(axes) for axes in dims] if dims else [1] * kind.rank
         elements = math.prod(-(-size // by) for size, by in zip(kind.shape, parts, strict=True))
-        return -(-elements * _bits(kind.element_type) // 8)
+        return -(-elements * _bits(kind.element_type, self.is_cpu) // 8)
 
     def _parts(self, axes: list[Axis]) -> int:
         sizes = dict(self.mesh)
@@ -204,13 +220,15 @@ def _names(axes: Sequence[Axis]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name, _ in axes))
 
 
-def _bits(element: Any) -> int:
+def _bits(element: Any, is_cpu: bool = False) -> int:
     """Bits of an element in memory.
 
     >>> _bits("complex<f32>"), _bits("bf16"), _bits("i1"), _bits("f8E4M3FN")
     (64, 16, 8, 8)
     """
     text = str(element)
+    if is_cpu and text in ("bf16", "f16"):
+        return 32
     if text.startswith("complex"):
         return 2 * _bits(text[8:-1])
     return 8 if text == "i1" else int(re.findall(r"\d+", text)[0])

@@ -29,7 +29,8 @@ def propagated(experiment: Experiment, strategy: str) -> tuple[Requested, ...]:
       RequestError: the passes of this jaxlib refuse it.
     """
     files = quoted_files(experiment, strategy)
-    reader = Reader(experiment.mesh, (files,) if isinstance(files, str) else files)
+    own = (files,) if isinstance(files, str) else files
+    reader = Reader(experiment.mesh, own, experiment.place.is_simulated)
     program = experiment.exported
     key = experiment.id, strategy
     if program:

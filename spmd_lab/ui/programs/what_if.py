@@ -5,7 +5,8 @@ import streamlit as st
 from spmd_core.answers import PROPAGATED, WhatIf, agreement_words, what_if_table
 from spmd_core.base import LabError, bytes_text
 from spmd_core.experiment import Experiment, Program, read_spec_words
-from spmd_lab.ui import live, shell, state
+from spmd_core.words import count
+from spmd_lab.ui import shell, state
 from spmd_lab.ui.lab import as_viewer, lab
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.tables import sortable
@@ -13,7 +14,7 @@ from spmd_lab.ui.tables import sortable
 SCREEN = "programs"
 
 
-def draw(experiment: Experiment, program: Program, is_at_work: bool) -> None:
+def draw(experiment: Experiment, program: Program) -> None:
     """The collectives that appear and vanish against the file as it was exported."""
     given = {"specs": {}, "mesh": dict(program.described.mesh or program.mesh)}
     before = experiment.vary(**given)
@@ -30,29 +31,22 @@ def draw(experiment: Experiment, program: Program, is_at_work: bool) -> None:
         except LabError as error:
             shell.refusal(str(error))
             return
-        _answer(answer, experiment, is_at_work)
+        _answer(answer, experiment)
         _constrain(experiment, program)
 
 
-def _answer(answer: WhatIf, experiment: Experiment, is_at_work: bool) -> None:
+def _answer(answer: WhatIf, experiment: Experiment) -> None:
     was, now = answer.argument_bytes
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(f"**What if?** {plain(answer.headline)}", width="stretch")
-        if st.button(
-            "Compile this", icon=":material/build:", key="compile_what_if", disabled=is_at_work
-        ):
-            live.ask(SCREEN, experiment)
-            st.rerun()
+    st.markdown(f"**What if?** {plain(answer.headline)}")
     held = bytes_text(was) if was == now else f"{bytes_text(was)} → {bytes_text(now)}"
-    st.badge(
-        PROPAGATED, icon=":material/bolt:", color="orange", help=plain(agreement_words(experiment))
-    )
-    st.caption(f"Arguments {held} per device.")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.badge(PROPAGATED, icon=":material/bolt:", color="orange")
+        st.caption(f"Arguments {held} per device. {plain(agreement_words(experiment))}")
     table = what_if_table(answer.changed, "screen")
     if table.rows:
         st.dataframe(sortable(table), hide_index=True, key="what_if_changes")
-    if stays := what_if_table(answer.unchanged, "screen").rows:
-        st.caption(f"{len(stays)} others stay as they are.")
+    if stays := len(answer.unchanged):
+        st.caption(f"{count(stays, 'other')} {'stay' if stays > 1 else 'stays'}.")
 
 
 def _constrain(experiment: Experiment, program: Program) -> None:

@@ -103,6 +103,11 @@ def test_a_spec_of_a_group_makes_another_experiment(screen):
     assert experiment.to_json()["specs"] == {"params/embed": ["fsdp", None]}
     assert any("params/embed" in each.value and "fsdp" in each.value for each in screen.caption)
     assert not [each for each in screen.markdown if "params/embed is replicated" in each.value]
+    effect = next(each.value for each in screen.markdown if each.value.startswith("**What if?**"))
+    assert "Adds " in effect and "MiB per step and device" in effect
+    assert any("Arguments 140.0 MiB → " in each.value for each in screen.caption)
+    changes = next(each.value for each in screen.dataframe if "Change" in each.value)
+    assert set(changes["Change"]) >= {"appears", "vanishes"}
 
 
 def test_a_link_to_a_program_that_is_not_held_asks_for_its_file(data_folder):

@@ -1,0 +1,54 @@
+"""The change of what a program requests: appears, vanishes, stays, more and fewer."""
+
+from bench.exported import MESH, sgd_step
+from spmd_core.answers import WhatIf, what_if_table
+from spmd_core.experiment import parse_experiment, programs
+from spmd_core.results import Requested
+
+
+def _asked(kind, axis, size, count=1, dim=0):
+    reason, places = f"dim {dim} of f32[8]", {"dim": dim, "source": "model.py:3"}
+    return Requested(kind=kind, axes=(axis,), bytes=size, count=count, reason=reason, **places)
+
+
+def _answer(before, after):
+    given = {"workload": "program_file", "program": programs.take(sgd_step()).program}
+    experiment = parse_experiment(given | {"mesh": MESH, "target": "cpu:8"})
+    other = experiment.vary(specs={"params/embed/kernel": [None, None]})
+    return WhatIf(experiment, other, (tuple(before), tuple(after)))
+
+
+def test_what_changes_is_first_and_named():
+    gather, total = _asked("all-gather", "fsdp", 2**20), _asked("all-reduce", "tensor", 2**10, 3)
+    more = _asked("all-gather", "tensor", 2**8, 5)
+    answer = _answer(
+        [total, more, gather], [more, more, _asked("all-gather", "fsdp", 2**21), gather]
+    )
+    changes = [(each.change, each.before, each.after) for each in answer.rows]
+    assert changes == [("appears", 0, 1), ("vanishes", 3, 0), ("more", 5, 10), ("stays", 1, 1)]
+    assert answer.headline == (
+        "Adds 1 all-gather over fsdp and removes 3 all-reduces over tensor: "
+        "1.0 MiB → 3.0 MiB per step and device."
+    )
+    table = what_if_table(answer.changed, "terminal")
+    assert [cell.text for cell in table.column("Count")] == ["0 → 1", "3 → 0", "5 → 10"]
+    assert table.column("Of, and where")[0].text == "dim 0 of f32[8]. model.py:3"
+
+
+def test_nothing_appears_or_vanishes():
+    gather = _asked("all-gather", "fsdp", 2**20)
+    answer = _answer([gather], [gather])
+    assert answer.headline.startswith("No collective appears or vanishes: ")
+    assert not answer.changed
+
+
+def test_a_loop_of_unknown_count_stays_unknown():
+    loop = _asked("all-gather", "fsdp", 2**20, None)
+    assert [each.change for each in _answer([loop], [loop]).rows] == ["stays"]
+    assert [each.change for each in _answer([], [loop]).rows] == ["appears"]
+    assert _answer([], [loop]).json()["collectives"][0]["after"] is None
+
+
+def test_arguments_take_what_their_specs_leave_on_a_device():
+    was, now = _answer([], []).argument_bytes
+    assert was < now

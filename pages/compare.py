@@ -57,10 +57,10 @@ if status := live.follow("compare", experiment, run, at_work):
         comparison.headline(view, ago(status.finished_at or status.submitted_at))
         comparison.as_example(view.result)
         exports.menu(downloads, status.run, status.experiment)
-        if labels.has_any(status.run):
+        if labels.is_foreign(status.run):
             labels.draw(status.run)
         questions.draw(view)
-        if not labels.has_any(status.run):
+        if not labels.is_foreign(status.run):
             labels.draw(status.run)
 elif run is None:
     cards.shown_before(state.last_run("compare"))

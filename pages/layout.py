@@ -67,16 +67,16 @@ st.subheader(plain(layout_headline(placed, experiment.dtype)), anchor=False)
 
 drawn, beside = st.container(key="picture-and-numbers").columns([5, 2], gap="medium")
 with drawn:
-    st.caption(
-        f"{plain(numbers_words(placed))} Same color, same data. Point at a cell for what it holds, "
-        "and to light every device that holds the same."
-    )
     alt = picture.alt_text(placed, experiment.dtype)
     st.vega_lite_chart(
         picture.picture(placed, experiment.dtype, domains_of(experiment) or hosts_of(placed)),
         alt=alt,
         width="stretch",
         key="picture",
+    )
+    st.caption(
+        f"{plain(numbers_words(placed))} Same color, same data. Point at a cell for what it holds, "
+        "and to light every device that holds the same."
     )
     st.markdown(picture.notes(placed))
     if apart := domains_words(experiment):

@@ -6,7 +6,7 @@ from spmd_core.machine import parse_target
 
 WHAT_THIS_IS = (
     "Shard a JAX program over a mesh: see what each device holds, what communicates and why, and "
-    "how long it takes. On the devices here, or predicted for TPUs and GPUs that are not attached."
+    "how long it takes, here or on TPUs and GPUs that are not attached."
 )
 
 

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from spmd_core.reports import marked
-from spmd_core.results import Labels
+from spmd_core.results import EXAMPLES, Labels
 from spmd_core.words import origin_words
 from spmd_lab.ui import shell
 from spmd_lab.ui.lab import as_viewer, lab, may_act
@@ -38,9 +38,10 @@ def draw(run: str) -> None:
         st.info(plain(sentence), icon=":material/move_to_inbox:")
 
 
-def has_any(run: str) -> bool:
-    """Returns True if a run has labels, or is from elsewhere."""
-    return lab().notebook.labels(run) != Labels() or lab().notebook.origin(run) is not None
+def is_foreign(run: str) -> bool:
+    """Returns True if a run is from elsewhere, and did not come with the program."""
+    origin = lab().notebook.origin(run)
+    return origin is not None and origin.installation != EXAMPLES
 
 
 def heading(labels: Labels) -> str:

@@ -5,20 +5,21 @@ from collections.abc import Sequence
 import streamlit as st
 
 from spmd_lab.ui import cards, state
+from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.lab import Stop, find, lab, tour
 from spmd_lab.ui.markdown import plain
 
 _ICON = ":material/tour:"
-_FIRST = (
-    "New here? **Five clicks over real results**, which came with the program. Nothing runs, and "
-    "they answer for the machine that they were measured on, not for this one."
-)
+_FIRST = "New here? **Five clicks over real results**, which came with the program. Nothing runs."
 
 
 def offer() -> None:
     """The five clicks in a row, where their results are stored here and nothing else is."""
     if stored() and not lab().history(over=True, limit=1, searched=False, source="here"):
+        first = find(tour()[0].runs[0])
         with st.container(border=True, key="tour"):
+            if first is not None:
+                st.html(glimpse.html(first.experiment))
             st.markdown(f"{_ICON} {_FIRST}")
             _clicks()
 

@@ -5,9 +5,8 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from spmd_core.answers import PROPAGATED, agreement_words, what_if_table
+from spmd_core.answers import PROPAGATED, agreement_words, sheet_lines, what_if_table
 from spmd_core.base import bytes_text, read_file, refuse, shorten
-from spmd_core.commands.printed.table import sheet_lines
 from spmd_core.experiment import Experiment, as_exported, parse_mesh, programs, read_spec_words
 from spmd_core.lab import Lab
 

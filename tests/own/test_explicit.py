@@ -63,6 +63,13 @@ def test_a_fix_has_its_bytes_and_an_auto_mesh_is_made_explicit(folder):
     assert "one.py:4: the mesh has Auto axes, and the patch makes them Explicit" in report.notes
 
 
+def test_without_a_sharded_dim_there_is_no_error_and_a_note(folder):
+    (folder / "one.py").write_text(_HEAD + _ONE.replace('None, "x"', "").replace('"x")', ")"))
+    report = explicit_report("one.py")
+    assert (report.errors, report.traces, report.patch) == ((), True, "")
+    assert "no spec of an argument names an axis: every type is replicated" in report.notes
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

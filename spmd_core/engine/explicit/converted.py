@@ -9,6 +9,7 @@ import sys
 from contextlib import suppress
 from typing import Any
 
+import jax
 from jax.sharding import AxisType
 
 from spmd_core.base import LabError, imported, refuse
@@ -42,12 +43,12 @@ def reported(loader: Loader) -> ExplicitReport:
         RequestError: the step cannot be taken.
         LabError: it does not trace under Auto axes, by JAX's own words.
     """
-    auto, mesh = _auto(loader)
+    auto, given, mesh = _auto(loader)
     if mesh.size == 1:
         raise refuse(f"mesh {dict(mesh.shape)}", "has one device", "give an axis a size above 1")
     ways = Ways(loader, _wanted(loader), here.compiled_step(auto).collectives or ())
     mended = ways.chosen()
-    notes = _notes(auto, mended)
+    notes = _notes(auto, given, mended)
     loader.use(mended.texts)
     traced, judged, outputs = None, None, {}
     try:
@@ -77,14 +78,13 @@ def reported(loader: Loader) -> ExplicitReport:
     )
 
 
-def _auto(loader: Loader) -> tuple[tracing.TracedStep, Any]:
+def _auto(loader: Loader) -> tuple[tracing.TracedStep, Any, Any]:
     try:
-        traced, _, mesh = loader.trace(Watch(AxisType.Auto))
+        return loader.trace(Watch(AxisType.Auto))
     except LabError:
         raise
     except Exception as error:  # the step's own, or JAX's: as they are
         raise LabError(f"{type(error).__name__}: {error}") from error
-    return traced, mesh
 
 
 def _wanted(loader: Loader) -> dict[Key, list[Any]]:
@@ -95,13 +95,14 @@ def _wanted(loader: Loader) -> dict[Key, list[Any]]:
     return {}
 
 
-def _notes(auto: tracing.TracedStep, mended: Mended) -> list[str]:
+def _notes(auto: tracing.TracedStep, given: Any, mended: Mended) -> list[str]:
     notes = [f"{each}: the mesh has Auto axes, and the patch makes them Explicit" for each in mended.meshes]  # fmt: skip
     text = str(auto.traced.jaxpr)
     if "shard_map" in text:
         notes.append("the bodies of shard_map have Manual axes, and stay as they are")
-    if not any(tuple(aval.sharding.spec) for aval in auto.traced.jaxpr.in_avals if hasattr(aval, "sharding")) and "@" not in text:  # fmt: skip
-        notes.append("no argument is sharded: every type is replicated, and JAX refuses none")
+    shardings = (getattr(leaf, "sharding", None) for leaf in jax.tree.leaves(given))
+    if not any(any(each.spec) for each in shardings if each is not None):
+        notes.append("no spec of an argument names an axis: every type is replicated")
     notes.append("call the step under `with jax.set_mesh(mesh):`, by which specs find their mesh")
     return notes
 

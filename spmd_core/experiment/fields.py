@@ -156,8 +156,9 @@ class Integer(Field):
         """RequestError unless the value is an integer within the bounds."""
         if value is None and self.value is None:
             return None
-        is_integer = isinstance(value, int) and not isinstance(value, bool)
-        if not is_integer or not self.low <= value <= self.high:
+        if isinstance(value, bool) or not (
+            isinstance(value, int) and self.low <= value <= self.high
+        ):
             rule = f"is not a whole number from {self.low} to {self.high}"
             fix = f"use for example {self.default or self.high}"
             raise refuse(f"{name}={shorten(value)}", rule, fix)

@@ -263,7 +263,7 @@ def _given(kind: Architecture, fields: _Fields, of_maxtext: bool) -> Values:
             **more,
         }
         | ({"qk_norm": True} if of_maxtext and fields.flag("use_qk_norm") else {})
-        | (_latent(fields) if "kv_lora_rank" in kind.reads else {})
+        | dict(_latent(fields) if "kv_lora_rank" in kind.reads else {})
         | dict(kind.traits)
     )
 

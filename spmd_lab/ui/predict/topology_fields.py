@@ -92,7 +92,7 @@ def kind_field(screen: str, target: str) -> tuple[str | None, str]:
         format_func=chip_title,
         help="Every TPU generation and GPU that programs are compiled for. None has to be attached.",
     )
-    return (named if named in CHIPS else None), chosen
+    return (named if named in CHIPS else None), str(chosen)
 
 
 def _shape(screen: str, target: str, places: Sequence[DeltaGenerator]) -> str:

@@ -4,11 +4,11 @@ import streamlit as st
 
 from spmd_core.base import read_settings
 from spmd_core.machine import default_target
-from spmd_core.words import WHAT_THIS_IS
 from spmd_lab.ui import cards, hardware as hardware_view, links, live, shell, state
 from spmd_lab.ui.lab import as_viewer, lab, may_act
 from spmd_lab.ui.notebook import tour
 from spmd_lab.ui.predict import nearest
+from spmd_lab.ui.shell import WHAT_THIS_IS
 
 share = shell.open_page("overview")
 st.title("Overview")

@@ -4,10 +4,11 @@ import streamlit as st
 
 from spmd_core.experiment import PROGRAM_FILE, workload_names
 from spmd_core.results import STATES
-from spmd_core.words import ONLY_SEARCHED, read_search, state_words, workload_title
+from spmd_core.words import read_search, state_words, workload_title
 from spmd_lab.ui import links, live, shell
 from spmd_lab.ui.compare import beside
 from spmd_lab.ui.history import listing as history, opening, searches, side_by_side
+from spmd_lab.ui.history.listing import ONLY_SEARCHED
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import archives, tour
 

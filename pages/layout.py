@@ -7,12 +7,15 @@ import streamlit as st
 from spmd_core.base import RequestError
 from spmd_core.experiment import layout_of
 from spmd_core.script import program_text, three_lines
-from spmd_core.words import domains_words, layout_headline, not_placed_words, numbers_words
+from spmd_core.words import layout_headline
 from spmd_lab.ui import cards, course, inputs, links, live, mesh_fields, shell, state
+from spmd_lab.ui.arrows.words import domains_words
+from spmd_lab.ui.charts.layout_words import numbers_words
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.layout import element, moves, paste, picture, placing, product, shape
 from spmd_lab.ui.layout.domains import domains_of, hosts_of, with_hosts
 from spmd_lab.ui.markdown import plain
+from spmd_lab.ui.shell import not_placed_words
 from spmd_lab.ui.tables import sheet
 
 share = shell.open_page("layout")

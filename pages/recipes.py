@@ -3,11 +3,11 @@
 import streamlit as st
 
 from spmd_core.recipes import FEATURED, LEVELS, RECIPES, groups, of_level
-from spmd_core.words import screen_title
 from spmd_lab.ui import course, links, shell
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import tour
+from spmd_lab.ui.shell import screen_title
 
 share = shell.open_page("recipes")
 done = lab().succeeded()

@@ -3,11 +3,12 @@
 import streamlit as st
 
 from spmd_core.trials import FEW, searches as running
-from spmd_core.words import screen_title, search as words
+from spmd_core.words import search as words
 from spmd_lab.ui import exports, links, shell
 from spmd_lab.ui.lab import asker, begin, lab
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.search import answer, keep, question_inputs
+from spmd_lab.ui.shell import screen_title
 
 share = shell.open_page("search")
 broken = keep.from_query()

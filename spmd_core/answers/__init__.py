@@ -9,9 +9,7 @@ from spmd_core.answers.candidates import (
     searches_sheet,
 )
 from spmd_core.answers.collective_sheet import (
-    COLLECTIVES,
     collectives_table,
-    program_lines,
     step_collectives,
 )
 from spmd_core.answers.columns import sheet_lines, table
@@ -34,7 +32,6 @@ from spmd_core.answers.sheet import (
     EMPTY,
     NONE,
     Cell,
-    Column,
     Place,
     Sheet,
     Table,
@@ -50,7 +47,6 @@ from spmd_core.answers.strategies import (
     peak_bytes,
     strategies_table,
     strategy_rows,
-    strategy_words,
 )
 from spmd_core.answers.training_sheet import (
     Figure,
@@ -64,7 +60,6 @@ from spmd_core.answers.training_sheet import (
 from spmd_core.answers.what_if import PROPAGATED, WhatIf, agreement_words, what_if_table
 
 __all__ = [
-    "COLLECTIVES",
     "EMPTY",
     "NONE",
     "PROPAGATED",
@@ -100,7 +95,6 @@ __all__ = [
     "peak_bytes",
     "phases_table",
     "points_table",
-    "program_lines",
     "programs_table",
     "programs_words",
     "ranking_table",

@@ -7,10 +7,13 @@ from functools import cache
 from spmd_core.answers.sheet import Cell, Column, Place, Sheet, Table, seconds, size, text
 from spmd_core.base import Inexpressible, count_text
 from spmd_core.experiment import Experiment
-from spmd_core.program import SMALL_WORDS, CollectiveRow, file_name, rows, without_layers
+from spmd_core.program import CollectiveRow, file_name, rows, without_layers
 from spmd_core.results import Collective, Prediction, Result
 from spmd_core.script import program_text
-from spmd_core.words import predictions, row_title, set_by_words, whose, why_words
+from spmd_core.words import predictions, row_title, set_by_words, whose
+
+SMALL_WORDS = "together under 1 % of the communication"
+
 
 _CODE_CHARACTERS = 72  # of a line of a program in a table
 _MOST_PLACES = 3  # of a step with many layers every matmul is one
@@ -214,3 +217,8 @@ def program_lines(experiment: Experiment, strategy: str) -> tuple[str, ...]:
         return tuple(program_text(experiment, strategy).splitlines())
     except Inexpressible:
         return ()
+
+
+def why_words(each: Collective) -> str:
+    """Why a collective is there, and the compiler's warning; "" if unknown."""
+    return ". ".join(part.rstrip(".") for part in (each.reason, each.warning) if part)

@@ -10,7 +10,7 @@ import numpy as np
 from spmd_core.base import mesh_text
 from spmd_core.experiment import Experiment, Layout, dtype_of, layout_of
 from spmd_core.script import spec_text
-from spmd_core.words import devices_text, layout_headline
+from spmd_core.words import layout_headline
 
 MAX_ROWS = 24  # blocks down one grid
 MAX_GRIDS = 6  # slices of an array of rank above 2
@@ -114,3 +114,17 @@ def _listed(layout: Layout, dims: Sequence[str]) -> list[str]:
             f"… and {layout.device_count - MAX_LISTED:,} more devices; --json lists them all"
         )
     return lines
+
+
+def devices_text(devices: Sequence[int], limit: int = 14) -> str:
+    """Device numbers, ascending, as briefly as possible.
+
+    >>> devices_text([0, 1, 2, 3]), devices_text([0, 4]), devices_text(list(range(0, 64, 4)))
+    ('0-3', '0 4', '0 4 8 … (16)')
+    """
+    if len(devices) > 2 and devices[-1] - devices[0] == len(devices) - 1:
+        return f"{devices[0]}-{devices[-1]}"
+    text = " ".join(str(device) for device in devices)
+    if len(text) <= limit:
+        return text
+    return f"{' '.join(str(device) for device in devices[:3])} … ({len(devices)})"

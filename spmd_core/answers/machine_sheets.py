@@ -6,15 +6,28 @@ from spmd_core.answers.sheet import Cell, Column, Sheet, Table, seconds, size, t
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.results import Ceiling, Fit, Point
 from spmd_core.words import (
+    NO_LIMIT,
     axes_words,
     bandwidths,
-    interval_words,
     kind_title,
     match_words,
-    rate_interval_words,
     rate_words,
     value_words,
 )
+
+
+def rate_interval_words(interval: tuple[float, float]) -> str:
+    """An interval of bytes per second; one without an upper bound is marked so."""
+    low, high = interval
+    if high >= NO_LIMIT:
+        return f"{rate_words(low)} or more"
+    return f"{rate_words(low)} to {rate_words(high)}"
+
+
+def interval_words(ceiling: Ceiling) -> str:
+    """The 95 % interval of a ceiling."""
+    low, high = (ceiling.model_copy(update={"value": value}) for value in ceiling.interval)
+    return f"{value_words(low)} to {value_words(high)}"
 
 
 def _data_sheet(ceiling: Ceiling) -> Cell | None:

@@ -5,13 +5,13 @@ import time
 from argparse import Namespace
 
 from spmd_core.answers import table
-from spmd_core.base import RequestError, mesh_text, refuse, seconds_text, shorten
+from spmd_core.base import RequestError, count_text, mesh_text, refuse, seconds_text, shorten
 from spmd_core.commands.run import on_this_machine, print_run
 from spmd_core.commands.spec import OPTIONAL_SPEC, read_spec
 from spmd_core.experiment import PROGRAM_FILE, get_workload
 from spmd_core.lab import Lab
 from spmd_core.results import STATES, RunSummary, csv_text
-from spmd_core.words import labels_words, left_out_words, title
+from spmd_core.words import labels_words, title
 
 MAX_LIMIT = 100_000
 
@@ -180,3 +180,9 @@ def _table(listed: list[RunSummary]) -> list[str]:
             )
         )
     return table(rows, numbers=(7,))
+
+
+def left_out_words(count: int) -> str:
+    """That the command line's table leaves out the runs of searches."""
+    what = "1 run of a search is" if count == 1 else f"{count_text(count)} runs of searches are"
+    return f"{what} left out: --searches lists them"

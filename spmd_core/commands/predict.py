@@ -6,7 +6,9 @@ import json
 import signal
 import time
 from argparse import Namespace
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from spmd_core.base import RequestError, WorkerError, read_file, refuse, shorten
 from spmd_core.commands import predict_sweep
@@ -30,6 +32,7 @@ from spmd_core.experiment import (
     VARIABLE,
     Config,
     Experiment,
+    ModelSize,
     Plan,
     experiment_of,
     parse_mesh,
@@ -42,7 +45,7 @@ from spmd_core.results import INEXPRESSIBLE, Result
 from spmd_core.search import BEST, KINDS, TrainingQuestion, best_mesh, train
 from spmd_core.time import baseline, is_current
 from spmd_core.trials import with_stored_answers
-from spmd_core.words import experiment_words, model_json, names_of, row_words
+from spmd_core.words import experiment_words, names_of, row_words
 
 __all__ = ["ARGUMENTS", "main"]
 
@@ -375,3 +378,15 @@ def _compare(arguments: Namespace) -> int:
     else:
         print("\n".join(changes) or "nothing changed")
     return 1 if changes else 0
+
+
+def model_json(size: ModelSize, config: Config | None = None) -> Mapping[str, Any]:
+    """A model in the JSON form of a prediction; of a config, its architecture and what is ignored."""
+    model = {
+        "name": size.name,
+        "parameters": size.parameters,
+        "active_parameters": size.active_parameters,
+    }
+    if config is None:
+        return model
+    return model | {"architecture": config.architecture, "ignored": list(config.ignored)}

@@ -20,7 +20,8 @@ from spmd_core.words import (
     grouped_findings,
     held_spec,
     program_headline,
-    program_json,
+    step_arrays,
+    step_findings,
 )
 
 ARGUMENTS = {
@@ -117,3 +118,20 @@ def _row(held: Held) -> tuple[str, ...]:
     copies = "–" if held.copies is None else str(held.copies)
     shape = shape_text(held.shape)
     return held.leaf.path, shape, held.leaf.dtype, spec, bytes_text(held.bytes_per_device), copies
+
+
+def program_json(program: Program, compiled: tuple[StepFinding, ...] = ()) -> dict[str, object]:
+    """A program as plain JSON values, with its findings in sentences; `compiled`: those of it
+    compiled."""
+    described = program.described
+    return {
+        "program": described.program,
+        "name": described.name,
+        "platforms": list(described.platforms),
+        "devices": described.devices,
+        "mesh": [list(axis) for axis in program.mesh],
+        "symbols": list(described.symbols),
+        "arguments": [array.model_dump(mode="json") for array in step_arrays(program.arguments())],
+        "outputs": [array.model_dump(mode="json") for array in step_arrays(program.outputs())],
+        "findings": [finding.model_dump() for finding in (*step_findings(program), *compiled)],
+    }

@@ -5,7 +5,6 @@ from spmd_core.program.communication.generic import generic, merged_names
 from spmd_core.program.communication.parsed import counterparts
 from spmd_core.program.communication.reasons import Reasons
 from spmd_core.program.communication.rows import (
-    SMALL_WORDS,
     CollectiveRow,
     is_ring,
     kind_words,
@@ -63,7 +62,6 @@ __all__ = [
     "HOST_MEMORY_SPACE",
     "MOST_LINES",
     "NAME",
-    "SMALL_WORDS",
     "CollectiveRow",
     "Computation",
     "DiffRow",

@@ -7,9 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from spmd_core.experiment import Experiment, parse_experiment
+from spmd_core.base import bytes_text, seconds_text
+from spmd_core.experiment import Experiment, Plan, parse_experiment
 from spmd_core.results import ArrayReport, Result, StrategyResult
-from spmd_core.words import in_a_line, moments_words
+from spmd_core.time import estimate_step, host_s, nearest_fit
+from spmd_core.words import mfu_words, nearest_words, parts, predictions
+
+_WIDTH = {"float32": 4, "bfloat16": 2}
+_LARGE = 0.02  # of the step: a part that a line names
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,3 +177,34 @@ class Recipe:
         more = f" {moments_words(plan)}" if self.shows_moments else ""
         here = in_a_line(plan, offering=False)  # the screen offers it below
         return f"{here}{more}", in_a_line(varied.plan)
+
+
+def in_a_line(plan: Plan, *, offering: bool = True) -> str:
+    """Memory, step time, MFU and where the time goes; if it does not fit, the nearest plan that
+    does, unless that is offered elsewhere.
+    """
+    estimate = estimate_step(plan)
+    time = estimate.predicted_s
+    verb = predictions.fit_verb(estimate.before_compiling, estimate.memory_bytes.capacity)
+    text = predictions.held_words(estimate, verb)
+    if not estimate.fits or time is None:
+        return f"{text}. {nearest_words(plan, nearest_fit(plan))}" if offering else f"{text}."
+    shares = [
+        f"{name} {share / time.estimate:.0%}"
+        for name, share in parts(estimate).items()
+        if share > _LARGE * time.estimate
+    ]
+    mfu = mfu_words(estimate.mfu, estimate.mfu_causal)
+    return f"{text}. {seconds_text(time.estimate)} a step at {mfu}: {', '.join(shares)}."
+
+
+def moments_words(plan: Plan) -> str:
+    """The transfers of a step if the optimizer's moments were in host memory, and their time."""
+    estimate = estimate_step(plan)
+    moments = sum(_WIDTH[dtype] for dtype in plan.moment_dtypes)
+    held = estimate.before_compiling["parts"]["parameters and optimizer"]
+    nbytes = held * moments / (moments + _WIDTH[plan.parameter_dtype])
+    return (
+        f"The moments are {bytes_text(nbytes)} per device. From host memory and back they "
+        f"would take {seconds_text(2 * host_s(plan.topology.chip, nbytes))} of every step."
+    )

@@ -3,8 +3,10 @@ table and JSON.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+from pydantic import JsonValue
 
 from spmd_core.answers import NONE, Cell, SearchRow, Table, searches_sheet, turned
 from spmd_core.reports.comparison import HERE, NAMES, check_compared
@@ -12,7 +14,7 @@ from spmd_core.reports.comparison_document import against_words
 from spmd_core.reports.document import Block, Document, Heading, Paragraph
 from spmd_core.reports.search_document import search_blocks
 from spmd_core.results import Between, Estimate, between_estimates
-from spmd_core.search import KeptCandidate, KeptSearch, flat
+from spmd_core.search import KeptCandidate, KeptSearch
 from spmd_core.words import basis_words, between_words
 
 
@@ -162,3 +164,12 @@ def searches_json(compared: ComparedSearches) -> dict[str, object]:
         ],
         "verdicts": [each.model_dump(mode="json") for each in compared.answers],
     }
+
+
+def flat(question: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """The fields of a question by name, those of its parts after theirs: `spec.dtype`."""
+    fields: dict[str, JsonValue] = {}
+    for name, value in question.items():
+        parts = flat(value) if isinstance(value, dict) and value else None
+        fields |= {f"{name}.{each}": of for each, of in parts.items()} if parts else {name: value}
+    return fields

@@ -4,13 +4,11 @@ from spmd_core.search import axis_rules, link, models
 from spmd_core.search.answer import TOP, Answer
 from spmd_core.search.array_question import ArrayQuestion, read_array_question, unknown_target
 from spmd_core.search.array_search import Space
-from spmd_core.search.behind import DRAWN, rejudged, trust
-from spmd_core.search.candidate import MOST, Candidate, Rule, Stage, over_limit, too_large
+from spmd_core.search.candidate import MOST, Candidate, Reason, Rule, Stage, over_limit, too_large
 from spmd_core.search.chips import generations, read_chips
-from spmd_core.search.compared import Difference, compared
-from spmd_core.search.kept import KeptCandidate, KeptSearch, flat, read_kept
+from spmd_core.search.kept import KeptCandidate, KeptSearch, read_kept
 from spmd_core.search.link import AnyQuestion
-from spmd_core.search.neighborhood import best_neighbors, neighbors
+from spmd_core.search.neighborhood import best_neighbors
 from spmd_core.search.proof import Proof
 from spmd_core.search.question import (
     GOALS,
@@ -26,7 +24,6 @@ from spmd_core.search.question import (
     read_question,
 )
 from spmd_core.search.ranking import SAME, Ranked, price_per_billion, score
-from spmd_core.search.scaled import scaled, scales
 from spmd_core.search.spaces.array_space import meshes
 from spmd_core.search.spaces.program_space import ProgramSpace, rules_text
 from spmd_core.search.standards import NOT_TRIED, StandardSharding
@@ -42,7 +39,6 @@ from spmd_core.search.sweep.runs import (
     start,
     to_compile,
 )
-from spmd_core.search.sweep.scaling import GOOD, MOST_TOKENS, TILE_ROWS, Knee, knee, narrow_shards
 from spmd_core.search.sweep.sizes import SizePoint, at_sizes, begins, point_of, read_count
 from spmd_core.search.sweep.sweep import (
     Meshes,
@@ -66,19 +62,15 @@ from spmd_core.search.sweep.variables import FIRST, VARIABLES, Scaling, Variable
 
 __all__ = [
     "BEST",
-    "DRAWN",
     "FIRST",
     "GOALS",
-    "GOOD",
     "KINDS",
     "MOST",
     "MOST_CHIPS",
     "MOST_GIB",
-    "MOST_TOKENS",
     "NOT_TRIED",
     "REMATS",
     "SAME",
-    "TILE_ROWS",
     "TOKENS_OF_A_STEP",
     "TOP",
     "VARIABLES",
@@ -87,11 +79,9 @@ __all__ = [
     "ArrayQuestion",
     "Asked",
     "Candidate",
-    "Difference",
     "Goal",
     "KeptCandidate",
     "KeptSearch",
-    "Knee",
     "Meshes",
     "ModelQuestion",
     "Outcome",
@@ -99,6 +89,7 @@ __all__ = [
     "Proof",
     "Question",
     "Ranked",
+    "Reason",
     "Rule",
     "Scaling",
     "SizePoint",
@@ -120,22 +111,17 @@ __all__ = [
     "bytes_of",
     "cancel",
     "check_prices",
-    "compared",
     "compile_seconds",
     "csv_text",
     "curves",
     "estimated",
     "first_look",
-    "flat",
     "generations",
-    "knee",
     "link",
     "look",
     "members",
     "meshes",
     "models",
-    "narrow_shards",
-    "neighbors",
     "over_limit",
     "parse_sweep",
     "point_of",
@@ -147,18 +133,14 @@ __all__ = [
     "read_kept",
     "read_prices",
     "read_question",
-    "rejudged",
     "row_json",
     "rules_text",
-    "scaled",
-    "scales",
     "score",
     "seconds_taken",
     "start",
     "to_compile",
     "too_large",
     "train",
-    "trust",
     "unknown_target",
     "variants",
 ]

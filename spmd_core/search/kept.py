@@ -3,7 +3,6 @@ from it, and it answers for no machine but its own.
 """
 
 import hashlib
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Annotated, Literal
 
@@ -131,12 +130,3 @@ def read_kept(text: str | bytes, name: str = "search") -> KeptSearch:
         rule = f"cannot be read by this version ({why})"
         raise refuse(name, rule, "import it with the version that exported it") from error
     return read
-
-
-def flat(question: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """The fields of a question by name, those of its parts after theirs: `spec.dtype`."""
-    fields: dict[str, JsonValue] = {}
-    for name, value in question.items():
-        parts = flat(value) if isinstance(value, dict) and value else None
-        fields |= {f"{name}.{each}": of for each, of in parts.items()} if parts else {name: value}
-    return fields

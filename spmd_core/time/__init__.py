@@ -1,11 +1,10 @@
 """How long: the only wing that answers in seconds, whatever the source."""
 
-from spmd_core.time.bandwidth.accuracy import FEWEST_RANKED, Pair, median_error, pairs_of, spearman
 from spmd_core.time.bandwidth.ceilings import busy_facts, ceiling
 from spmd_core.time.bandwidth.fits import fits
 from spmd_core.time.bandwidth.operations import operations_of, operations_of_turn
 from spmd_core.time.bandwidth.program_time import ProgramTime, program_time
-from spmd_core.time.bandwidth.roofline import TOO_HIGH, with_roofline
+from spmd_core.time.bandwidth.roofline import with_roofline
 from spmd_core.time.closed_form.bound import bound_s, closed_form_s, least_s
 from spmd_core.time.closed_form.formula import formula_of
 from spmd_core.time.closed_form.sharded_formula import ShardedFormula
@@ -43,10 +42,8 @@ from spmd_core.time.training import TrainingCost, least_chip_days, training_run
 
 __all__ = [
     "ALONE",
-    "FEWEST_RANKED",
     "KERNELS",
     "NOT_CALIBRATED",
-    "TOO_HIGH",
     "AxisSpan",
     "Calibration",
     "Case",
@@ -59,7 +56,6 @@ __all__ = [
     "MeshEstimates",
     "ModuleCosts",
     "NearestFit",
-    "Pair",
     "ProgramTime",
     "Segment",
     "ShardedFormula",
@@ -93,18 +89,15 @@ __all__ = [
     "least_s",
     "link_s",
     "measured",
-    "median_error",
     "mesh_axes",
     "nearest_fit",
     "of_experiment",
     "on_topology",
     "operations_of",
     "operations_of_turn",
-    "pairs_of",
     "predict",
     "program_time",
     "route",
-    "spearman",
     "step_mfu",
     "time_model",
     "times_where_run",

@@ -1,21 +1,16 @@
 """Sentences about the collectives and ceilings of a machine."""
 
-import math
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
-from spmd_core.base import by_key, bytes_text, count_text, scaled_text, seconds_text
+from spmd_core.base import by_key, bytes_text, scaled_text, seconds_text
 from spmd_core.experiment import TRANSFERS
 from spmd_core.results import Ceiling, Fit, Point, Result, Roofline, RunStatus, StrategyResult
-from spmd_core.time import FEWEST_RANKED, TOO_HIGH, Case, Pair, cases, median_error, spearman
 from spmd_core.words.names import listed
 
-NOT_CALIBRATED = "Measure the ceilings of this machine: then each point has a prediction beside it"
-KNEES = "Dotted lines: the knee, where latency and bandwidth take equally long."
-CEILINGS = (
-    "Copies, matmuls, dispatch, and latency and bandwidth of every collective: under 20 s. "
-    "What is expected of this machine elsewhere comes from these."
-)
+TOO_HIGH = 1.05  # of a ceiling: more is a fault of the ceiling
+
+
 OFF = 3  # times the line's time, or a third of it: worth a sentence
 NO_LIMIT = 1e14  # bytes per second: a straight line without a slope
 NO_POINTS = "No point was measured."
@@ -24,24 +19,6 @@ DEFINITIONS = (
     "counts it. It is the algorithm bandwidth times 2(n-1)/n for an all-reduce among n devices. "
     "The factor is (n-1)/n for an all-gather, reduce-scatter and all-to-all, and 1 for the rest."
 )
-
-# of each collective: the function of jax.lax, and what a device has after it
-COLLECTIVE_EFFECTS = {
-    "all-reduce": ("psum", "Every device gets the sum of what all of them hold."),
-    "all-gather": ("all_gather", "Every device gets the shards of all devices."),
-    "reduce-scatter": ("psum_scatter", "Each device gets its shard of the sum."),
-    "all-to-all": ("all_to_all", "Each device sends a different block to each other one."),
-    "collective-permute": ("ppermute", "Each device sends its shard to the next one."),
-}
-
-
-def devices_drawn(drawn: int, devices: int) -> str:
-    """The caption of what collectives do: how the pictures are read."""
-    of = "" if drawn == devices else f", drawn for {drawn} of {devices} devices"
-    return (
-        f"Before → after, a row for each device{of}. Numbers and colors: the device that had the "
-        "block before. Letters: parts of an array. Σ: a sum over all devices."
-    )
 
 
 def headline(result: Result) -> str:
@@ -56,12 +33,6 @@ def answer_parts(outcome: StrategyResult) -> tuple[str, str]:
     """The answer of a sweep, and what else there is to it: sizes that reach half, points off the line."""
     answer, more = sweep_words(outcome.points)
     return answer, " ".join(filter(None, [more, off_line_words(outcome.points, outcome.fits)]))
-
-
-def bandwidths(point: Point) -> tuple[float | None, float | None]:
-    """Returns algorithm and bus bandwidth in bytes per second, measured, else predicted."""
-    seconds = point.time_s or point.predicted_s
-    return (point.algbw or (point.bytes / seconds if seconds else None), point.busbw or _bus(point))
 
 
 def sweep_words(points: Sequence[Point]) -> tuple[str, str]:
@@ -124,51 +95,6 @@ def _half_words(points: Sequence[Point], peak: Point) -> str:
     return f"from {bytes_text(first.bytes)} {end}"
 
 
-def calibration_words(ceilings: Iterable[Ceiling]) -> str:
-    """The rates that a device of this machine reaches: copies, matmuls, dispatch."""
-    known = {each.name: each for each in ceilings}
-    words = {
-        "copy": "{} of copies",
-        "matmul_float32": "{} of float32 matmuls",
-        "matmul_bfloat16": "{} in bfloat16",
-        "dispatch_mesh": "{} per call",
-    }
-    parts = [text.format(value_words(known[name])) for name, text in words.items() if name in known]
-    return f"A device reaches {listed(parts)}." if parts else "Nothing was measured."
-
-
-def plan_words(asked: Sequence[Case]) -> str:
-    """What a sweep will measure, before it does."""
-    kinds = list(dict.fromkeys(kind_title(case.kind).lower() for case in asked))
-    groups = list(dict.fromkeys(axes_words(case.axes) for case in asked))
-    count = _count(asked)
-    low, high = min(case.sizes[0] for case in asked), max(case.sizes[-1] for case in asked)
-    where = listed([f"over {group}" for group in groups])
-    return (
-        f"Measure times {listed(kinds)} {where}, from {bytes_text(low)} to {bytes_text(high)}: "
-        f"{count_text(count)} points."
-    )
-
-
-def _count(cases: Iterable[Case]) -> int:
-    return sum(len(case.sizes) for case in cases)
-
-
-def sweep_time_words(asked: Sequence[Case], before: RunStatus | None, is_example: bool) -> str:
-    """How long a sweep will take at the pace of one `before`, and what makes it shorter; "" where
-    there was none.
-    """
-    count = _count(cases(before.experiment)) if before else 0
-    if before is None or not before.elapsed_s or not count:
-        return ""
-    each_s = before.elapsed_s / count
-    whose = "the example" if is_example else "the last sweep"
-    return (
-        f"About {seconds_text(each_s * _count(asked))}: {whose}, on {before.experiment.target}, took "
-        f"{seconds_text(each_s)} a point. Fewer collectives, axes or sizes take less."
-    )
-
-
 def left_words(status: RunStatus) -> str:
     """About how long the points take that are left of a sweep; "" before the first."""
     if not status.done or status.elapsed_s is None:
@@ -196,27 +122,6 @@ def axes_words(axes: Sequence[str]) -> str:
 def rate_words(rate: float | None) -> str:
     """Bytes per second with a decimal prefix: `12.3 GB/s`."""
     return "–" if rate is None or rate >= NO_LIMIT else scaled_text(rate, "B/s")
-
-
-def rate_interval_words(interval: tuple[float, float]) -> str:
-    """An interval of bytes per second; one without an upper bound is marked so."""
-    low, high = interval
-    if high >= NO_LIMIT:
-        return f"{rate_words(low)} or more"
-    return f"{rate_words(low)} to {rate_words(high)}"
-
-
-def value_words(ceiling: Ceiling) -> str:
-    """A ceiling's value in its unit."""
-    if ceiling.unit == "s":
-        return seconds_text(ceiling.value)
-    return scaled_text(ceiling.value, ceiling.unit)
-
-
-def interval_words(ceiling: Ceiling) -> str:
-    """The 95 % interval of a ceiling."""
-    low, high = (ceiling.model_copy(update={"value": value}) for value in ceiling.interval)
-    return f"{value_words(low)} to {value_words(high)}"
 
 
 def fit_words(fit: Fit) -> str:
@@ -253,21 +158,27 @@ def roofline_words(roofline: Roofline) -> str | None:
     return text
 
 
-def beside_words(pairs: Sequence[Pair]) -> str:
-    """How well predictions of some runs match: median error, rank correlation, and number of runs."""
-    if not pairs:
-        return (
-            "No run here has both: calibrate a target on Collectives, and its runs have a "
-            "prediction beside what was measured."
-        )
-    text = (
-        f"{median_error(pairs):.0%} median error of {count_text(len(pairs))} timed "
-        f"{'program' if len(pairs) == 1 else 'programs'}"
-    )
-    if len(pairs) >= FEWEST_RANKED:
-        text += f"; rank correlation {spearman(pairs):.2f}"
-    worst = max(pairs, key=lambda each: abs(math.log(each.predicted_s / each.measured_s)))
-    return (
-        f"{text}. Furthest off: {worst.name}, predicted {seconds_text(worst.predicted_s)}, "
-        f"measured {seconds_text(worst.measured_s)}."
-    )
+def calibration_words(ceilings: Iterable[Ceiling]) -> str:
+    """The rates that a device of this machine reaches: copies, matmuls, dispatch."""
+    known = {each.name: each for each in ceilings}
+    words = {
+        "copy": "{} of copies",
+        "matmul_float32": "{} of float32 matmuls",
+        "matmul_bfloat16": "{} in bfloat16",
+        "dispatch_mesh": "{} per call",
+    }
+    parts = [text.format(value_words(known[name])) for name, text in words.items() if name in known]
+    return f"A device reaches {listed(parts)}." if parts else "Nothing was measured."
+
+
+def bandwidths(point: Point) -> tuple[float | None, float | None]:
+    """Returns algorithm and bus bandwidth in bytes per second, measured, else predicted."""
+    seconds = point.time_s or point.predicted_s
+    return (point.algbw or (point.bytes / seconds if seconds else None), point.busbw or _bus(point))
+
+
+def value_words(ceiling: Ceiling) -> str:
+    """A ceiling's value in its unit."""
+    if ceiling.unit == "s":
+        return seconds_text(ceiling.value)
+    return scaled_text(ceiling.value, ceiling.unit)

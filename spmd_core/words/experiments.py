@@ -1,20 +1,20 @@
 """An experiment in a line. Two that differ have two names: a name has all that is not a default."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
 
-from spmd_core.base import bytes_text, scaled_text
+from spmd_core.base import bytes_text, count_text, scaled_text
 from spmd_core.experiment import (
     MARGIN,
     PLAN_FIELDS,
     Experiment,
+    Layout,
     Plan,
     Program,
     Timing,
     axes_json,
-    axes_of,
     get_model,
     option_choices,
+    shape_text,
     version_words,
 )
 from spmd_core.words.names import (
@@ -66,24 +66,6 @@ def sharding_words(experiment: Experiment) -> str:
     """The sharding table: `batch sharded over x, in over y`, or `replicated`."""
     dims = [f"{dim} over {listed(axes)}" for dim, axes in experiment.sharding]
     return ", ".join(dims).replace(" over ", " sharded over ", 1) if dims else "replicated"
-
-
-def own_specs_words(
-    arrays: Mapping[str, Sequence[str]], sharding: Mapping[str, Any], overrides: Mapping[str, Any]
-) -> str:
-    """Which dims an array's own spec shards otherwise than the table: `weights: in over x`; "" where
-    none does. `arrays`: the dims of each; the others as fields of an experiment's JSON form.
-    """
-    parts = []
-    for name, spec in overrides.items():
-        entries = zip(arrays.get(name, ()), spec, strict=False)
-        apart = [(dim, own) for dim, own in entries if axes_of(own) != axes_of(sharding.get(dim))]
-        words = [
-            f"{dim} over {listed(axes_of(own))}" if own else f"{dim} not sharded"
-            for dim, own in apart
-        ]
-        parts += [f"{name}: {', '.join(words)}"] if words else []
-    return "; ".join(parts)
 
 
 def _chosen(experiment: Experiment) -> Iterator[str]:
@@ -181,3 +163,19 @@ def experiment_size_words(experiment: Experiment) -> str:
     # none is known of users' own functions
     counted = f", {scaled_text(flops, 'FLOP')}" if flops else ""
     return f"operands {bytes_text(operands)}, results {bytes_text(results)}{counted}"
+
+
+def layout_headline(layout: Layout, dtype: str) -> str:
+    """The layout: `8 devices each hold 2 × 2 of 4 × 8: 16 B of 128 B; nothing is replicated`."""
+    held, all_bytes = bytes_text(layout.shard_bytes(dtype)), bytes_text(layout.array_bytes(dtype))
+    many = layout.device_count > 1
+    who = f"{count_text(layout.device_count)} devices each hold" if many else "1 device holds"
+    shape = shape_text(layout.shape)
+    if layout.shard_count == 1:
+        same = "; fully replicated" if many else ""
+        return f"{who} all of {shape}: {all_bytes}{same}"
+    share = f"{who} {shape_text(layout.shard_shape)} of {shape}: {held} of {all_bytes}"
+    if layout.replication == 1:
+        return f"{share}; nothing is replicated"
+    axes = " and ".join(layout.replicated_axes)
+    return f"{share}; replicated {count_text(layout.replication)}× over {axes}"

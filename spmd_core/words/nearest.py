@@ -4,14 +4,11 @@ changes.
 
 import shlex
 from collections.abc import Iterator
-from typing import Any
 
 from spmd_core.base import bytes_text, count_text, mesh_text, seconds_text
 from spmd_core.experiment import PLAN_FIELDS, Plan
-from spmd_core.time import NearestFit, estimate_step, host_s, nearest_fit
-from spmd_core.words.costs import mfu_words
+from spmd_core.time import NearestFit
 from spmd_core.words.names import listed
-from spmd_core.words.predictions import fit_verb, held_words, parts
 
 _SAVED = {"input": "block inputs"}  # the words of a plan's field in a sentence
 
@@ -81,18 +78,6 @@ def arguments(plan: Plan, near: Plan) -> str:
     return " ".join(words)
 
 
-def predict_command(plan: Plan) -> str:
-    """The command that predicts a plan."""
-    given = _placed(plan) | {"--sequence": str(plan.sequence)}
-    sizes = dict(plan.sizes) | ({"layers": plan.layers} if plan.layers else {})
-    given |= {f"--{name.replace('_', '-')}": str(size) for name, size in sizes.items()}
-    words = [word for pair in given.items() for word in pair]
-    for name, row in PLAN_FIELDS.items():
-        if (value := getattr(plan, name)) != row.value or row.always:
-            words += row.arguments(value)
-    return shlex.join(["python", "-m", "spmd_core", "predict", *words])
-
-
 def _placed(plan: Plan) -> dict[str, str]:
     """The arguments of target, model, mesh and batch."""
     return {
@@ -103,54 +88,16 @@ def _placed(plan: Plan) -> dict[str, str]:
     }
 
 
-def nearest_json(plan: Plan) -> dict[str, Any]:
-    """`nearest` of the JSON form of an estimate that does not fit; None if no plan does."""
-    nearest = nearest_fit(plan)
-    if nearest is None:
-        return {"nearest": None}
-    memory, time = nearest.prediction.memory_bytes, nearest.prediction.predicted_s
-    return {
-        "nearest": {
-            "changes": list(changes(plan, nearest)),
-            "plan": nearest.plan.to_json(),
-            "peak_bytes": memory.peak,
-            "host_bytes": memory.host,
-            "step_s": time.estimate if time else None,
-        }
-    }
-
-
 # The instant estimate of a training step in one line, to compare several
 
-_WIDTH = {"float32": 4, "bfloat16": 2}
-_LARGE = 0.02  # of the step: a part that a line names
 
-
-def in_a_line(plan: Plan, *, offering: bool = True) -> str:
-    """Memory, step time, MFU and where the time goes; if it does not fit, the nearest plan that
-    does, unless that is offered elsewhere.
-    """
-    estimate = estimate_step(plan)
-    time = estimate.predicted_s
-    text = held_words(estimate, fit_verb(estimate.before_compiling, estimate.memory_bytes.capacity))
-    if not estimate.fits or time is None:
-        return f"{text}. {nearest_words(plan, nearest_fit(plan))}" if offering else f"{text}."
-    shares = [
-        f"{name} {share / time.estimate:.0%}"
-        for name, share in parts(estimate).items()
-        if share > _LARGE * time.estimate
-    ]
-    mfu = mfu_words(estimate.mfu, estimate.mfu_causal)
-    return f"{text}. {seconds_text(time.estimate)} a step at {mfu}: {', '.join(shares)}."
-
-
-def moments_words(plan: Plan) -> str:
-    """The transfers of a step if the optimizer's moments were in host memory, and their time."""
-    estimate = estimate_step(plan)
-    moments = sum(_WIDTH[dtype] for dtype in plan.moment_dtypes)
-    held = estimate.before_compiling["parts"]["parameters and optimizer"]
-    nbytes = held * moments / (moments + _WIDTH[plan.parameter_dtype])
-    return (
-        f"The moments are {bytes_text(nbytes)} per device. From host memory and back they "
-        f"would take {seconds_text(2 * host_s(plan.topology.chip, nbytes))} of every step."
-    )
+def predict_command(plan: Plan) -> str:
+    """The command that predicts a plan."""
+    given = _placed(plan) | {"--sequence": str(plan.sequence)}
+    sizes = dict(plan.sizes) | ({"layers": plan.layers} if plan.layers else {})
+    given |= {f"--{name.replace('_', '-')}": str(size) for name, size in sizes.items()}
+    words = [word for pair in given.items() for word in pair]
+    for name, row in PLAN_FIELDS.items():
+        if (value := getattr(plan, name)) != row.value or row.always:
+            words += row.arguments(value)
+    return shlex.join(["python", "-m", "spmd_core", "predict", *words])

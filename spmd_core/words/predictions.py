@@ -274,21 +274,6 @@ def share_words(name: str) -> str:
     return KERNELS.get(name) or KINDS.get(name, name)
 
 
-def part_kind(words: str) -> str:
-    """The kind, as a legend has it, of such a part.
-
-    >>> part_kind("exposed all-gather"), part_kind("matrix products"), part_kind("waiting for the host")
-    ('exposed', 'matmul', 'wait')
-    """
-    known = {shown: kind for kind, shown in KINDS.items()} | dict.fromkeys(
-        KERNELS.values(), "kernel"
-    )
-    if words in known:
-        return known[words]
-    communicates = words.startswith("exposed") or words == _WAITS["slices"]
-    return "exposed" if communicates else "wait"
-
-
 def bounds_words(prediction: Prediction) -> str:
     """The step with communication beside all other work, with none beside it, and as it was
     scheduled; "" where the bounds are not known."""
@@ -371,3 +356,18 @@ def off_words(error: float, digits: int = 0) -> str:
     if float(share.rstrip("%")) == 0:
         return "as measured"
     return f"{share} {'faster' if error < 0 else 'slower'} than measured"
+
+
+def part_kind(words: str) -> str:
+    """The kind, as a legend has it, of such a part.
+
+    >>> part_kind("exposed all-gather"), part_kind("matrix products"), part_kind("waiting for the host")
+    ('exposed', 'matmul', 'wait')
+    """
+    known = {shown: kind for kind, shown in KINDS.items()} | dict.fromkeys(
+        KERNELS.values(), "kernel"
+    )
+    if words in known:
+        return known[words]
+    communicates = words.startswith("exposed") or words == _WAITS["slices"]
+    return "exposed" if communicates else "wait"

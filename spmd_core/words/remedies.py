@@ -98,17 +98,6 @@ def removal_words(removal: Removal) -> str:
     return removal.reason if isinstance(removal, Nothing) else removal.sentence
 
 
-def removal_parts(removal: Removal) -> tuple[str, str]:
-    """That in two parts: the change with what it does, and what else was tried ("" if nothing)."""
-    change, _, others = removal_words(removal).partition(_ALSO)
-    return change, others and f"{_ALSO.lstrip('. ')}{others}"
-
-
-def why_words(each: Collective) -> str:
-    """Why a collective is there, and the compiler's warning; "" if unknown."""
-    return ". ".join(part.rstrip(".") for part in (each.reason, each.warning) if part)
-
-
 def what_words(each: CollectiveKind) -> str:
     """E.g. "all-reduce over `x`"."""
     kind = kind_words(each) if is_ring(each) else each.kind
@@ -253,37 +242,6 @@ GUESSED = (
 )
 
 
-TRIES = (
-    "Compiles up to 8 changes for each collective that keeps the device waiting for over 2 % of the "
-    "time, and 24 more where none removes it. Close ones are timed side by side."
-)
-NOTHING_WORTH = (
-    "No collective keeps the device waiting for more than 2 % of the predicted time: nothing was "
-    "tried."
-)
-
-
-def small_words(named: Sequence[str]) -> str:
-    """Why several collectives were not tried."""
-    return (
-        f"Not tried: {listed(list(named))}. Each keeps the device waiting for less than 2 % of the "
-        "predicted time."
-    )
-
-
-def out_of_time(seconds: float, took_s: float, left: int, of: int) -> str:
-    """Why not all collectives were tried.
-
-    >>> out_of_time(60.0, 310.0, 1, 2)
-    '1 of 2 collectives is left after 310 s: no change is begun after 60 s'
-    """
-    verb = "is" if left == 1 else "are"
-    return (
-        f"{left} of {of} collectives {verb} left after {seconds_text(took_s)}: no change is begun "
-        f"after {seconds_text(seconds)}"
-    )
-
-
 def doing_words(done: int, of: int, change: str) -> str:
     """The progress of trying changes."""
     if not of:
@@ -293,3 +251,9 @@ def doing_words(done: int, of: int, change: str) -> str:
         if change
         else f"{done} of {of} collectives tried"
     )
+
+
+def removal_parts(removal: Removal) -> tuple[str, str]:
+    """That in two parts: the change with what it does, and what else was tried ("" if nothing)."""
+    change, _, others = removal_words(removal).partition(_ALSO)
+    return change, others and f"{_ALSO.lstrip('. ')}{others}"

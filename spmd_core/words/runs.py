@@ -10,7 +10,6 @@ from spmd_core.experiment import STRATEGIES
 from spmd_core.program import kind_words
 from spmd_core.results import COMPILING, ArrayReport, Collective, Result, RunStatus, StrategyResult
 from spmd_core.words import bandwidth, facts, predictions, strategies
-from spmd_core.words.experiments import experiment_words
 from spmd_core.words.names import processes_words, title
 
 _PHASES = {
@@ -49,11 +48,6 @@ _WAITS = {
     "process": "a process that works the queue: open the dashboard",
     "next process": "the next process that works the queue",
 }
-ONLY_SEARCHED = "Only runs of searches are here: switch them on above."
-ONLY_EXAMPLES = (
-    "Nothing of your own has run here yet. These results came with the program, and answer for the "
-    "machine that they were measured on; your first run takes their place."
-)
 # seconds after which a start is slow, and how many characters of what its process wrote are shown
 SLOW_START_S, MOST_WRITTEN = 10.0, 160
 MOST_LISTED = 200  # runs of a list, unless more are requested
@@ -165,25 +159,6 @@ def _starting_words(status: RunStatus) -> str:
     return f"; its process writes: {lines[-1].strip()[:MOST_WRITTEN]}"
 
 
-def compile_words(status: RunStatus, last_s: float | None) -> tuple[float, str]:
-    """The progress of a compile from 0 to 1, and its label: its stage, and how long the last
-    compile of its kind took (`last_s`), if any.
-    """
-    known_stages = (*status.experiment.what.stages, "write")
-    place = known_stages.index(status.phase) if status.phase in known_stages else -1
-    share = (place + 1) / (len(known_stages) + 1)
-    doing = _PHASES.get(status.phase or "", "loading the compiler").removesuffix(" of")
-    words = (
-        f"Stage {place + 1} of {len(known_stages)}: {doing}."
-        if place >= 0
-        else "Loading the compiler."
-    )
-    if last_s is None:
-        return share, words
-    known = min(0.95, (status.elapsed_s or 0.0) / last_s) if last_s else 0.0
-    return max(share, known), f"{words} The last one of this kind took {seconds_text(last_s)}."
-
-
 def progress_words(status: RunStatus, left_s: float | None) -> str:
     """The progress in words: `process 2 of 5, round 3 of 20, about 40 s left`."""
     count = max(status.experiment.processes, status.process)
@@ -193,16 +168,6 @@ def progress_words(status: RunStatus, left_s: float | None) -> str:
         rough_s = max(_ROUGH_S, round(left_s / _ROUGH_S) * _ROUGH_S)
         parts.append(f"about {seconds_text(rough_s)} left")
     return ", ".join(parts)
-
-
-def behind_words(at_hand: RunStatus, longest_s: float) -> str:
-    """What a waiting run waits for: which run, its progress, since when, and for how long at most."""
-    since = f" for {seconds_text(at_hand.elapsed_s)}" if at_hand.elapsed_s is not None else ""
-    pauses = ", pauses not counted" if at_hand.lane == COMPILING else ""
-    return (
-        f"Behind {experiment_words(at_hand.experiment)}: {phase_words(at_hand)}, at work{since}. "
-        f"It is ended after {seconds_text(longest_s)} at the latest{pauses}."
-    )
 
 
 def kept_words(result: Result | None) -> str:
@@ -300,26 +265,6 @@ def peak_words(outcome: StrategyResult) -> str | None:
         return f"{bytes_text(outcome.prediction.memory_bytes.peak)} per device"
     peak = outcome.memory_bytes.peak if outcome.memory_bytes is not None else None
     return None if peak is None else f"{bytes_text(peak)} per device"
-
-
-def searched_words(count: int) -> str:
-    """The runs of searches, which History shows on demand. At most MOST_LISTED are counted."""
-    more = " or more" if count >= MOST_LISTED else ""
-    return f"Show {count_text(count)}{more} {'run' if count == 1 else 'runs'} of searches"
-
-
-def left_out_words(count: int) -> str:
-    """That the command line's table leaves out the runs of searches."""
-    what = "1 run of a search is" if count == 1 else f"{count_text(count)} runs of searches are"
-    return f"{what} left out: --searches lists them"
-
-
-def ticked_words(ticked: int, hidden: int) -> str | None:
-    """That some ticked runs are not in the table; None where all are."""
-    if not hidden:
-        return None
-    are = "is" if hidden == 1 else "are"
-    return f"{hidden} of {ticked} ticked runs {are} hidden by the filters above, and stay ticked."
 
 
 def collectives_words(outcome: StrategyResult) -> str:
@@ -438,3 +383,22 @@ def values_text(report: ArrayReport, most: int | None = None) -> str:
         return f"{shape} {report.dtype}: too large to keep, only its error was computed"
     shown = [value_text(value, report.dtype) for value in report.values[:most]]
     return " ".join(shown) + (" …" if len(shown) < len(report.values) else "")
+
+
+def compile_words(status: RunStatus, last_s: float | None) -> tuple[float, str]:
+    """The progress of a compile from 0 to 1, and its label: its stage, and how long the last
+    compile of its kind took (`last_s`), if any.
+    """
+    known_stages = (*status.experiment.what.stages, "write")
+    place = known_stages.index(status.phase) if status.phase in known_stages else -1
+    share = (place + 1) / (len(known_stages) + 1)
+    doing = _PHASES.get(status.phase or "", "loading the compiler").removesuffix(" of")
+    words = (
+        f"Stage {place + 1} of {len(known_stages)}: {doing}."
+        if place >= 0
+        else "Loading the compiler."
+    )
+    if last_s is None:
+        return share, words
+    known = min(0.95, (status.elapsed_s or 0.0) / last_s) if last_s else 0.0
+    return max(share, known), f"{words} The last one of this kind took {seconds_text(last_s)}."

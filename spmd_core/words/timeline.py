@@ -3,8 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from spmd_core.base import seconds_text
-from spmd_core.pictures import EXPOSED, LOOP, WAIT, Span, Timeline, TimelineScene, mix
+from spmd_core.pictures import EXPOSED, LOOP, WAIT, Span, TimelineScene
 
 _TRANSFORMS = ("jvp", "transpose")
 # Parts of a path that come from JAX's transformations, not from the program
@@ -64,23 +63,6 @@ def names_of(scene: TimelineScene) -> list[str]:
             after = names[user] if user is not None else None
             names[number] = f"{_what(span, '')} for {after}" if after else _what(span, "")
     return [name or _wait_name(span, names) for name, span in zip(names, scene.spans, strict=True)]
-
-
-def short_name(name: str) -> str:
-    """A name short enough for a bar.
-
-    >>> short_name("backward, layer, gate matmul"), short_name("waits for a copy")
-    ('gate matmul', 'waits')
-    """
-    if name.startswith("waits for"):
-        return "waits"
-    first, for_, whom = name.partition(" for ")
-    last = name.rsplit(", ", 1)[-1]
-    if for_:
-        return f"{first} for {whom.rsplit(', ', 1)[-1]}"
-    if last == "layers":
-        return name
-    return last
 
 
 def _wait_name(span: Span, names: Sequence[str | None]) -> str:
@@ -186,16 +168,6 @@ def _scopes(part: str) -> list[str]:
     return [part.replace("_", " ")]
 
 
-def scene_words(timeline: Timeline, number: int) -> str:
-    """The title of a scene: the step, or the loop's name and how often it runs."""
-    scene = timeline.scenes[number]
-    if scene.parent is None:
-        return "whole step" if timeline.predicted else "one step, as traced"
-    above = timeline.scenes[scene.parent]
-    at = next(at for at, span in enumerate(above.spans) if span.inside == number)
-    return f"{names_of(above)[at]} × {scene.times // above.times:,}"
-
-
 def row_words(row: str) -> str:
     """A row of the timeline.
 
@@ -216,38 +188,6 @@ def row_words(row: str) -> str:
     return ", ".join(([f"links along {', '.join(axes)}"] if axes else []) + other) or row
 
 
-def scene_alt(timeline: Timeline, number: int) -> str:
-    """A scene in a sentence, for screen readers: the longest operations."""
-    scene, names = timeline.scenes[number], names_of(timeline.scenes[number])
-    longest = sorted(range(len(names)), key=lambda at: -scene.spans[at].length_s)[:5]
-    listed = "; ".join(f"{names[at]} {seconds_text(scene.spans[at].length_s)}" for at in longest)
-    return (
-        f"Timeline of {scene_words(timeline, number)}, {seconds_text(scene.length_s)}, "
-        f"{len(names)} operations. The longest: {listed}."
-    )
-
-
-def scene_summary(timeline: Timeline, number: int) -> str:
-    """How long a scene takes, and what is too short to be drawn."""
-    scene = timeline.scenes[number]
-    passes = f", {scene.times:,} times in a step" if scene.times > 1 else ""
-    exposed = scene.exposed_s or mix(timeline, number).get(EXPOSED, 0.0)
-    waits = f", {seconds_text(exposed)} of it exposed communication" if exposed else ""
-    left = (
-        f" {scene.left_out:,} shorter operations, {seconds_text(scene.left_out_s)} together, "
-        "are left out."
-        if scene.left_out
-        else ""
-    )
-    if scene.parent is not None:
-        what = "One pass"
-    elif timeline.predicted:
-        what = "The whole step"
-    else:
-        what = "One step, as traced"
-    return f"{what}: {seconds_text(scene.length_s)}{passes}{waits}.{left}"
-
-
 ABOUT = (
     "The compiler's schedule, timed by the cost model. Links and copies have rows of their "
     "own: communication is hidden beside the chip's work, and exposed where the chip waits "
@@ -256,36 +196,3 @@ ABOUT = (
 STORED_BEFORE = (
     "This prediction was stored without its timeline: press Predict again to see every operation."
 )
-# Kinds of time of a traced step that a prediction does not have
-TRACED_KINDS = {
-    "memory": "other computation",
-    "wait": "waiting for other devices",
-    "hidden": "hidden collectives",
-    "exposed": "exposed collectives",
-}
-COMPONENT = {  # labels of the component itself
-    "title": "Timeline",
-    "path": "Where you are in the timeline",
-    "search": "Search operations",
-    "in": "Zoom in",
-    "out": "Zoom out",
-    "all": "All",
-    "here": "here",
-    "in_all": "in all",
-    "time": "Time",
-    "times": "Times in a step",
-    "total": "In all",
-    "passes": "Passes",
-    "hidden": "Hidden",
-    "exposed": "Exposed",
-    "bytes": "Bytes per device",
-    "rate": "Rate",
-    "source": "Source",
-    "waits_for": "Waits, and who waits:",
-    "needs": "Needs:",
-    "needed_by": "Needed by:",
-    "enter": "Enter the loop",
-    "keys": "Click an operation for its facts, a loop to enter it. Drag or ← → to move, wheel "
-    "or + − to zoom, Shift with ← → for the next operation, ↑ ↓ for another row, Enter "
-    "for a loop, Backspace to go back, / to search.",
-}

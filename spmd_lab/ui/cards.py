@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
 
 import streamlit as st
@@ -12,7 +13,6 @@ from spmd_core.recipes import RECIPES
 from spmd_core.results import RunSummary
 from spmd_core.words import (
     DOES_NOT_FIT,
-    STARTS,
     ago,
     answer_words,
     experiment_words,
@@ -20,7 +20,6 @@ from spmd_core.words import (
     shape_words,
     short_verdict,
     state_words,
-    stored_words,
 )
 from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.lab import find, kept, lab
@@ -35,6 +34,44 @@ _COLORS = {
     "cancelled": "gray",
     "interrupted": "orange",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A question to start with: the screen that answers it, what a click does, and how."""
+
+    screen: str
+    question: str
+    call: str
+    words: str
+
+
+STARTS = (
+    Start(
+        "layout",
+        "Who holds what?",
+        "See the shards",
+        "An array over a mesh, and which device holds which shard.",
+    ),
+    Start(
+        "compare",
+        "What is fastest, and why?",
+        "Compare strategies",
+        "One computation under several shardings, timed side by side.",
+    ),
+    Start(
+        "predict",
+        "Does my model fit?",
+        "Predict a training step",
+        "Memory, the time of a step and what binds it, without a TPU or GPU.",
+    ),
+    Start(
+        "programs",
+        "Your own program",
+        "Drop a step of your own",
+        "A step as `jax.export` writes it: what is replicated, sent and paid for on any mesh.",
+    ),
+)
 
 
 def starts(now: Mapping[str, Callable[[], None]]) -> None:
@@ -171,3 +208,8 @@ def shown_before(last: str | None) -> None:
         icon=":material/arrow_back:",
         query_params=query(status.experiment, status.run),
     )
+
+
+def stored_words(count: int) -> str:
+    """How many runs of the experiment in the fields are stored."""
+    return f"{count} stored {'run' if count == 1 else 'runs'} of this experiment."

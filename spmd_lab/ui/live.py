@@ -4,11 +4,10 @@ from contextlib import suppress
 
 import streamlit as st
 
-from spmd_core.base import RequestError
+from spmd_core.base import RequestError, seconds_text
 from spmd_core.experiment import CALIBRATION, Experiment, newest
-from spmd_core.results import Pace, RunStatus, behind, paced
+from spmd_core.results import COMPILING, Pace, RunStatus, behind, paced
 from spmd_core.words import (
-    behind_words,
     compile_words,
     experiment_words,
     kept_words,
@@ -327,3 +326,13 @@ def outcome(status: RunStatus, button: str) -> None:
     if status.stderr_tail:
         with st.expander("Last output of the worker process"):
             st.code(status.stderr_tail, language=None, wrap_lines=True)
+
+
+def behind_words(at_hand: RunStatus, longest_s: float) -> str:
+    """What a waiting run waits for: which run, its progress, since when, and for how long at most."""
+    since = f" for {seconds_text(at_hand.elapsed_s)}" if at_hand.elapsed_s is not None else ""
+    pauses = ", pauses not counted" if at_hand.lane == COMPILING else ""
+    return (
+        f"Behind {experiment_words(at_hand.experiment)}: {phase_words(at_hand)}, at work{since}. "
+        f"It is ended after {seconds_text(longest_s)} at the latest{pauses}."
+    )

@@ -12,19 +12,26 @@ from streamlit.delta_generator import DeltaGenerator
 from spmd_core.answers import Table
 from spmd_core.base import LabError, StorageError
 from spmd_core.experiment import Experiment, files
-from spmd_core.words import experiment_words, screen_title
+from spmd_core.machine import parse_target
+from spmd_core.words import experiment_words
 from spmd_lab.ui import links, state, style
 from spmd_lab.ui.entrance import door, version
 from spmd_lab.ui.lab import as_viewer, lab, may_act, take_examples
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.tables import escaped
 
+WHAT_THIS_IS = (
+    "Shard a JAX program over a mesh: see what each device holds, what communicates and why, and "
+    "how long it takes, here or on TPUs and GPUs that are not attached."
+)
+
+
 PAGES = {
     "overview": ("home.py", "Overview", ":material/home:"),
     "layout": ("pages/layout.py", "Layout", ":material/grid_view:"),
     "compare": ("pages/compare.py", "Compare", ":material/speed:"),
     "predict": ("pages/predict.py", "Predict", ":material/online_prediction:"),
-    "search": ("pages/search.py", screen_title("search"), ":material/travel_explore:"),
+    "search": ("pages/search.py", "Find a sharding", ":material/travel_explore:"),
     "collectives": ("pages/collectives.py", "Collectives", ":material/network_check:"),
     "recipes": ("pages/recipes.py", "Recipes", ":material/menu_book:"),
     "programs": ("pages/programs.py", "Programs", ":material/deployed_code:"),
@@ -233,3 +240,20 @@ def draw_table(
 ) -> None:
     """Draw a table without an index, on the page or at `place`."""
     (place or st).table(escaped(table), hide_index=True, border="horizontal")
+
+
+def screen_title(screen: str) -> str:
+    """Returns what a screen is called."""
+    return PAGES[screen][1]
+
+
+def not_placed_words(target: str, sentence: str) -> str:
+    """Why the array of the picture is not put on devices here; `sentence`: why those that are here
+    cannot hold it.
+    """
+    if parse_target(target).is_absent:
+        return (
+            f"{target} is not attached: this is where JAX places the shards there, and "
+            "nothing is placed here."
+        )
+    return f"It cannot be placed here: {sentence}"

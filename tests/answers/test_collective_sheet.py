@@ -1,7 +1,8 @@
 """The sheet of collectives, by value."""
 
 from bench.values import result, strategy
-from spmd_core.answers import collectives_table, program_lines
+from spmd_core.answers import collectives_table
+from spmd_core.answers.collective_sheet import program_lines
 from tests.answers import records, texts
 
 ALL_REDUCE = {

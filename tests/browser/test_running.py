@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 from playwright.sync_api import expect
 
 from bench.browser import PATIENCE_MS, answered, press_cancel, screen_text, settled, unfold, visit
-from spmd_core.words import STARTS
+from spmd_lab.ui.cards import STARTS
 
 LONG = {"samples": 1000, "min_seconds": 60}
 

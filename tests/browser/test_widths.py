@@ -3,7 +3,7 @@
 import pytest
 
 from bench.browser import PATIENCE_MS, visit
-from spmd_core.words import STARTS
+from spmd_lab.ui.cards import STARTS
 
 PRIMARY = {"light": "rgb(31, 95, 191)", "dark": "rgb(106, 165, 255)"}
 FOCUSED = "() => document.activeElement.dataset.testid"

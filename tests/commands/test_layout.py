@@ -2,7 +2,7 @@
 
 import json
 
-from spmd_core.words import devices_text
+from spmd_core.answers.drawn import devices_text
 from tests.commands.calls import told
 
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pyarrow as pa
 from streamlit.testing.v1 import AppTest
 
-from spmd_core.words import screen_title
+from spmd_lab.ui.shell import screen_title
 from tests.golden.values import Line, normal
 from tests.labs import ROOT
 

@@ -14,7 +14,7 @@ import pytest
 from spmd_core.__main__ import COMMANDS
 from spmd_core.experiment import parse_experiment_text
 from spmd_core.lab import Lab
-from spmd_core.words import screen_title
+from spmd_lab.ui.shell import screen_title
 from tests.commands.calls import told
 from tests.house import tables
 from tests.layers import FLOORS, ROOT, imports, source_files

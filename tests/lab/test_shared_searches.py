@@ -21,9 +21,10 @@ from spmd_core.reports import (
     searches_document,
     searches_json,
 )
+from spmd_core.reports.search_comparison import flat
 from spmd_core.results import CollectionItem
 from spmd_core.search import TOP, read_question
-from spmd_core.search.kept import MOST_CHARACTERS, KeptCandidate, KeptSearch, flat, read_kept
+from spmd_core.search.kept import MOST_CHARACTERS, KeptCandidate, KeptSearch, read_kept
 from spmd_core.search.link import decode
 from spmd_core.trials import Search, searches as running
 from spmd_core.words.search import answer_json

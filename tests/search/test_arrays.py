@@ -20,7 +20,8 @@ from spmd_core.search import (
 from spmd_core.search.spaces.array_space import canonical, meshes, shardings
 from spmd_core.time import ShardedFormula
 from spmd_core.time.closed_form.bound import received
-from spmd_core.words import compared, search as words
+from spmd_core.words import search as words
+from spmd_core.words.strategies import compared
 from tests.labs import experiment
 from tests.time.bandwidth.test_expected import machine
 

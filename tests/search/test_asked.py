@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from spmd_core.answers import search_lines as lines
 from spmd_core.base import RequestError, seconds_text
-from spmd_core.commands.search import lines
 from spmd_core.results import Estimate
 from spmd_core.search import (
     Answer,
@@ -17,11 +17,10 @@ from spmd_core.search import (
     read_array_question,
     read_prices,
     read_question,
-    scaled,
-    scales,
 )
 from spmd_core.search.link import decode, encode, question_of
 from spmd_core.search.models import candidates
+from spmd_core.trials.searching.behind import scaled, scales
 from spmd_core.trials.searching.outcomes import restored, to_stored, within
 from spmd_core.words import search as words
 

@@ -2,7 +2,8 @@
 
 from spmd_core.experiment import parse_plan
 from spmd_core.results import Collective
-from spmd_core.search import best_neighbors, models, neighbors, read_question
+from spmd_core.search import best_neighbors, models, read_question
+from spmd_core.search.neighborhood import neighbors
 from spmd_core.time import estimate_step
 from spmd_core.trials.remedies.plans import candidates
 

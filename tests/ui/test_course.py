@@ -11,8 +11,8 @@ from spmd_core.lab.store.store import Store
 from spmd_core.recipes import FEATURED, LEVELS, RECIPES, groups, of_level
 from spmd_core.recipes.recipe import program_spec
 from spmd_core.recipes.variations import VARIATIONS, variation_of
-from spmd_core.words import ONLY_EXAMPLES
 from spmd_lab.ui import course
+from spmd_lab.ui.history.listing import ONLY_EXAMPLES
 from tests.ui import opened
 from tests.ui.predictions import store
 

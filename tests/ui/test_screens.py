@@ -8,8 +8,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from spmd_core.experiment import link
-from spmd_core.words import STARTS, WHAT_THIS_IS, experiment_words, shape_words
-from spmd_lab.ui.shell import PAGES
+from spmd_core.words import experiment_words, shape_words
+from spmd_lab.ui.cards import STARTS
+from spmd_lab.ui.shell import PAGES, WHAT_THIS_IS
 from tests.labs import ROOT, experiment
 from tests.ui import opened as screen_opened
 from tests.ui.predictions import predicted, store

@@ -6,7 +6,8 @@ import pytest
 
 from spmd_core.experiment import parse_experiment
 from spmd_core.results import RunSummary
-from spmd_core.words import matches, operand_bytes, read_search, shape_words, when_words
+from spmd_core.words import matches, operand_bytes, read_search, shape_words
+from spmd_core.words.history.cells import when_words
 
 ROWS = parse_experiment(
     {

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from spmd_core.answers import (
     five_figures,
@@ -22,13 +22,13 @@ from spmd_core.time import estimate_step, nearest_fit, training_run
 from spmd_core.trials import remedy_lines
 from spmd_core.words import (
     arguments,
+    changes,
     convention_words,
     cost_of,
     cost_words,
     ignored_words,
     in_sentences,
     mfu_words,
-    nearest_json,
     nearest_words,
     parameters_words,
     parts,
@@ -214,3 +214,20 @@ def print_training(answer: TrainingAnswer, as_json: bool) -> None:
         lines += ["", *table([("", "", ""), *rows])[1:]]
         lines += _tables(best.step)[: len(parts(best.step)) + 2]
     print("\n".join([*lines, "", *sheet_lines(training_table(answer))]))
+
+
+def nearest_json(plan: Plan) -> dict[str, Any]:
+    """`nearest` of the JSON form of an estimate that does not fit; None if no plan does."""
+    nearest = nearest_fit(plan)
+    if nearest is None:
+        return {"nearest": None}
+    memory, time = nearest.prediction.memory_bytes, nearest.prediction.predicted_s
+    return {
+        "nearest": {
+            "changes": list(changes(plan, nearest)),
+            "plan": nearest.plan.to_json(),
+            "peak_bytes": memory.peak,
+            "host_bytes": memory.host,
+            "step_s": time.estimate if time else None,
+        }
+    }

@@ -13,12 +13,11 @@ from spmd_core.answers import (
 )
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.recipes import differences_of
-from spmd_core.results import Result, Shardings, Step, StrategyResult
+from spmd_core.results import SURE_PROCESSES, Result, Shardings, Step, StrategyResult
 from spmd_core.time import measured
 from spmd_core.trials import remedy_lines
 from spmd_core.words import (
     CONFIRM,
-    CONFIRM_PLAN,
     DEFINITIONS,
     confirmation,
     environment_words,
@@ -36,6 +35,9 @@ from spmd_core.words import (
     values_text,
     wrong_words,
 )
+
+CONFIRM_PLAN = f'"timing": {{"processes": {SURE_PROCESSES}}}'  # of a spec
+
 
 MAX_VALUES_SHOWN = 8
 

@@ -8,7 +8,6 @@ from spmd_core.base import bytes_text
 from spmd_core.results import Collective, CollectiveKind
 
 SMALL = 0.01  # rows that together take less than this share of the communication are merged
-SMALL_WORDS = "together under 1 % of the communication"
 # the number of a repeated layer in the path of an array: `blocks/3/up`, `block_3/up`
 _LAYER = re.compile(r"(?<=[/_])\d+(?=/)")
 RING = ("all-gather", "reduce-scatter")  # what a ring of permutes beside a matmul implements

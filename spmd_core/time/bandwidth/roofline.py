@@ -15,8 +15,6 @@ from spmd_core.time.model.calibration import Calibration
 from spmd_core.time.model.stored_results import times_where_run
 from spmd_core.time.model.time_model import TimeModel, interval
 
-TOO_HIGH = 1.05  # of a ceiling: more is a fault of the ceiling
-
 
 def with_roofline(result: Result, known: Result | None) -> Result:
     """The result with each timed strategy's roofs by a calibration of its target and mesh, and with

@@ -269,12 +269,6 @@ def data_sheet(chip: Chip) -> dict[str, float]:
     }
 
 
-def link_s(topology: Topology, way: str, nbytes: float) -> float:
-    """Seconds of bytes on a link at its nominal rate: between slices where `way` is `dcn`."""
-    chip = topology.chip
-    return nbytes / (chip.dcn_bandwidth if way == "dcn" else chip.link_bandwidth)
-
-
 def tokens_needed(plan: Plan) -> float:
     """Returns tokens per chip with which matmuls take as long as a gather of their weights over all
     chips: peak FLOP/s over the bytes per second of a chip's links, both ways of each torus axis, or
@@ -289,3 +283,9 @@ def tokens_needed(plan: Plan) -> float:
     if topology.slices > 1:
         rates.append(chip.dcn_bandwidth * math.prod(topology.shape))
     return chip.peak_flops / min(rates) * size.parameters / size.active_parameters
+
+
+def link_s(topology: Topology, way: str, nbytes: float) -> float:
+    """Seconds of bytes on a link at its nominal rate: between slices where `way` is `dcn`."""
+    chip = topology.chip
+    return nbytes / (chip.dcn_bandwidth if way == "dcn" else chip.link_bandwidth)

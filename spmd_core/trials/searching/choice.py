@@ -7,7 +7,8 @@ from dataclasses import replace
 from functools import cached_property
 
 from spmd_core.results import StoredFact
-from spmd_core.search import DRAWN, Answer, ArrayQuestion, Candidate, Question, rejudged, trust
+from spmd_core.search import Answer, ArrayQuestion, Candidate, Question
+from spmd_core.trials.searching.behind import DRAWN, rejudged, trust
 from spmd_core.trials.searching.outcomes import run_key
 
 # of models, of which one takes a minute, the best is known first, and then what it is compared with

@@ -19,10 +19,9 @@ from spmd_core.search import (
     Space,
     meshes,
     models,
-    scaled,
-    scales,
 )
 from spmd_core.time import Calibration, calibration_on
+from spmd_core.trials.searching.behind import scaled, scales
 from spmd_core.trials.searching.choice import CandidateChoice
 from spmd_core.trials.searching.outcomes import (
     answered,

@@ -9,7 +9,7 @@ from math import inf
 
 from pydantic import TypeAdapter, ValidationError
 
-from spmd_core.base import LabError, RequestError
+from spmd_core.base import LabError, RequestError, seconds_text
 from spmd_core.experiment import STRATEGIES, Experiment, Mesh, Row, study_of
 from spmd_core.lab import COMMAND_LINE, Asker, Batch, Lab, Remedies
 from spmd_core.results import Removal, Result, StrategyResult
@@ -29,7 +29,7 @@ from spmd_core.trials.remedies.judged import Tried, targets, untried
 from spmd_core.trials.remedies.side_by_side import SideBySide, timed_of
 from spmd_core.trials.searching.work import Work
 from spmd_core.trials.trying.trial import RemedyTrial
-from spmd_core.words import change_words, out_of_time
+from spmd_core.words import change_words
 
 PROCESSES = 3  # in which a program and its change are timed: enough for what is worth changing
 _FORM: TypeAdapter[dict[str, dict[int, Removal]]] = TypeAdapter(dict[str, dict[int, Removal]])
@@ -313,3 +313,16 @@ def from_stored(body: dict[str, object] | None) -> tuple[str, Answers] | None:
         return str(body.get("state")), _FORM.validate_python(body.get("answers", {}))
     except (ValidationError, RequestError):
         return None
+
+
+def out_of_time(seconds: float, took_s: float, left: int, of: int) -> str:
+    """Why not all collectives were tried.
+
+    >>> out_of_time(60.0, 310.0, 1, 2)
+    '1 of 2 collectives is left after 310 s: no change is begun after 60 s'
+    """
+    verb = "is" if left == 1 else "are"
+    return (
+        f"{left} of {of} collectives {verb} left after {seconds_text(took_s)}: no change is begun "
+        f"after {seconds_text(seconds)}"
+    )

@@ -26,8 +26,6 @@ CONFIRM = (
     f"{SURE_PROCESSES} processes"
 )
 
-CONFIRM_PLAN = f'"timing": {{"processes": {SURE_PROCESSES}}}'  # of a spec
-
 
 def confirmation(result: Result) -> Experiment | None:
     """The experiment with a timing plan of several processes, to confirm what one process measured;

@@ -182,23 +182,6 @@ def held_spec(held: Held) -> str:
     return "by the compiler" if held.leaf.is_kept else "not used"
 
 
-def program_json(program: Program, compiled: tuple[StepFinding, ...] = ()) -> dict[str, object]:
-    """A program as plain JSON values, with its findings in sentences; `compiled`: those of it
-    compiled."""
-    described = program.described
-    return {
-        "program": described.program,
-        "name": described.name,
-        "platforms": list(described.platforms),
-        "devices": described.devices,
-        "mesh": [list(axis) for axis in program.mesh],
-        "symbols": list(described.symbols),
-        "arguments": [array.model_dump(mode="json") for array in step_arrays(program.arguments())],
-        "outputs": [array.model_dump(mode="json") for array in step_arrays(program.outputs())],
-        "findings": [finding.model_dump() for finding in (*step_findings(program), *compiled)],
-    }
-
-
 def step_findings(program: Program) -> tuple[StepFinding, ...]:
     """The findings of a program, each with its sentence."""
     return tuple(

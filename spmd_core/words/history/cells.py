@@ -46,11 +46,6 @@ def operand_bytes(experiment: Experiment) -> int | None:
     return max(sizes, default=None)
 
 
-def stored_words(count: int) -> str:
-    """How many runs of the experiment in the fields are stored."""
-    return f"{count} stored {'run' if count == 1 else 'runs'} of this experiment."
-
-
 def answer_words(run: RunSummary) -> str:
     """The lowest median of a stored run, or estimate, and whose it is; empty where there is none."""
     if run.answer is None:
@@ -198,13 +193,6 @@ def labels_words(run: RunSummary) -> str:
         ("(example)" if is_example(run) else "(foreign)") if run.origin else "",
     ]
     return " ".join(part for part in parts if part)
-
-
-def origin_mark(run: RunSummary) -> str:
-    """Where a run is from, in a word or two; "" of this installation."""
-    if run.origin is None:
-        return ""
-    return EXAMPLE if is_example(run) else "imported from another installation"
 
 
 def origin_words(origin: Origin, experiment: Experiment, device: str) -> str:

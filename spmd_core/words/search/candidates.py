@@ -10,16 +10,15 @@ from spmd_core.search import (
     NOT_TRIED,
     Answer,
     Candidate,
-    Difference,
     Goal,
     Proof,
     Rule,
     StandardSharding,
-    compared,
     score,
 )
 from spmd_core.words.facts import fact_words
 from spmd_core.words.predictions import share_words
+from spmd_core.words.search.compared import Difference, compared
 from spmd_core.words.strategies import near_words, paired_words
 
 SECONDS_PER_HOUR = 3600.0

@@ -207,21 +207,6 @@ def point_size_words(point: SizePoint) -> str:
     return " ".join(f"{dim}={size}" for dim, size in point.experiment.dims)
 
 
-def sizes_offer(missing: Sequence[Experiment]) -> str:
-    """What computing these sizes would do: from where to where, under what, and that each stays."""
-    first, last = (SizePoint(missing[at]) for at in (0, -1))
-    spans = [
-        f"{point_size_words(point)} ({_operands(point)} of operands)" for point in (first, last)
-    ]
-    to = f" to {spans[1]}" if len(missing) > 1 else ""
-    verb = "Predicts" if missing[0].place.is_absent else "Measures"
-    runs = "one run" if len(missing) == 1 else f"{len(missing)} runs"
-    return (
-        f"From which size on does sharding win? {verb} {spans[0]}{to} under "
-        f"{titles(missing[0].strategies)}: {runs}, which stay in the history."
-    )
-
-
 def _operands(point: SizePoint) -> str:
     return bytes_text(
         point.experiment.what.operand_bytes(point.experiment.sizes, point.experiment.dtype)
@@ -275,3 +260,18 @@ def size_rows(points: Sequence[SizePoint]) -> list[tuple[str, ...]]:
         )
         for point in points
     ]
+
+
+def sizes_offer(missing: Sequence[Experiment]) -> str:
+    """What computing these sizes would do: from where to where, under what, and that each stays."""
+    first, last = (SizePoint(missing[at]) for at in (0, -1))
+    spans = [
+        f"{point_size_words(point)} ({_operands(point)} of operands)" for point in (first, last)
+    ]
+    to = f" to {spans[1]}" if len(missing) > 1 else ""
+    verb = "Predicts" if missing[0].place.is_absent else "Measures"
+    runs = "one run" if len(missing) == 1 else f"{len(missing)} runs"
+    return (
+        f"From which size on does sharding win? {verb} {spans[0]}{to} under "
+        f"{titles(missing[0].strategies)}: {runs}, which stay in the history."
+    )

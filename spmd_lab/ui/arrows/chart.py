@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from spmd_core.base import bytes_text, mesh_text
 from spmd_core.pictures import Arrow, ArrowScene, Node, Placed
-from spmd_core.words import way_words
+from spmd_lab.ui.arrows.words import way_words
 from spmd_lab.ui.charts.base import INK, Row, Spec, as_is, hover, layer, layered, quantity
 
 _HALF = 0.3  # of a square, in steps between nodes

@@ -10,9 +10,8 @@ from spmd_core.base import bytes_text, seconds_text
 from spmd_core.pictures import Placed, Traffic, groups_in_mesh, placed, scene, traffic
 from spmd_core.program import CollectiveRow, rows
 from spmd_core.results import Collective, Result
-from spmd_core.words import arrows as words
 from spmd_lab.ui import choices
-from spmd_lab.ui.arrows import chart
+from spmd_lab.ui.arrows import chart, words
 from spmd_lab.ui.lab import kept, lab
 from spmd_lab.ui.markdown import coded, plain
 from spmd_lab.ui.tables import sheet

@@ -20,8 +20,9 @@ from spmd_core.experiment import (
     spec_code,
 )
 from spmd_core.pictures import is_product
-from spmd_core.words import group_texts, index_texts, layouts as words, short_group_texts
+from spmd_lab.ui.charts import layout_words as words
 from spmd_lab.ui.charts.base import INK, Row, Spec, as_is, hover, layer, layered, quantity
+from spmd_lab.ui.charts.layout_words import group_texts, index_texts, short_group_texts
 from spmd_lab.ui.charts.shades import colors
 from spmd_lab.ui.markdown import plain
 

@@ -19,9 +19,6 @@ from spmd_core.time import (
     with_expected,
 )
 from spmd_core.words import (
-    CEILINGS,
-    KNEES,
-    NOT_CALIBRATED,
     axes_words,
     calibration_words,
     environment_words,
@@ -29,13 +26,18 @@ from spmd_core.words import (
     failures,
     headline_parts,
     kind_title,
-    plan_words,
-    sweep_time_words,
     sweep_words,
 )
 from spmd_lab.ui import cards, choices
 from spmd_lab.ui.charts import bandwidth as chart
 from spmd_lab.ui.collectives import moved
+from spmd_lab.ui.collectives.words import (
+    CEILINGS,
+    KNEES,
+    NOT_CALIBRATED,
+    plan_words,
+    sweep_time_words,
+)
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import labels

@@ -6,9 +6,10 @@ import numpy as np
 import streamlit as st
 
 from spmd_core.experiment import COLLECTIVES
-from spmd_core.words import COLLECTIVE_EFFECTS, devices_drawn, kind_title
+from spmd_core.words import kind_title
 from spmd_lab.ui.charts.base import INK, Row, Spec, as_is, layer, layered, quantity
 from spmd_lab.ui.charts.shades import colors
+from spmd_lab.ui.collectives.words import COLLECTIVE_EFFECTS, devices_drawn
 from spmd_lab.ui.markdown import code, plain
 
 MOST_DEVICES = 4  # in a picture: enough to see the pattern

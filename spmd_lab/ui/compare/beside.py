@@ -1,19 +1,47 @@
 """Predicted beside measured, over the runs that History lists: read only for who opens it."""
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from statistics import median
 
+import numpy as np
 import streamlit as st
 
-from spmd_core.base import UnreadableRun, count_text
-from spmd_core.results import RunSummary
-from spmd_core.time import Pair, calibration_of, pairs_of, with_roofline
-from spmd_core.words import beside_words, experiment_words
-from spmd_lab.ui.charts.beside import beside_chart
+from spmd_core.base import UnreadableRun, count_text, seconds_text
+from spmd_core.results import Result, RunSummary
+from spmd_core.time import calibration_of, with_roofline
+from spmd_core.words import experiment_words
+from spmd_lab.ui.charts.base import SECONDS, Row, Spec, hover, layer, layered, quantity, unit
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
 
+_HEIGHT_PX, _ROOM = 360, 1.25
+_BAND = 1.25  # the dotted lines: predicted that many times too long, or too short
+_LINE: Spec = {"type": "line", "clip": True, "strokeWidth": 1.5, "opacity": 0.6}
+_POINT: Spec = {"type": "point", "filled": True, "size": 55, "opacity": 0.75}
+
+
+FEWEST_RANKED = 5  # programs for which a rank correlation means something
+
+
 MOST = 100  # runs that are read, the newest first
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One timed program of a run; seconds."""
+
+    run: str
+    name: str
+    predicted_s: float
+    measured_s: float
+
+    @property
+    def error(self) -> float:
+        """By what share of the measured time the prediction is above it."""
+        return self.predicted_s / self.measured_s - 1
 
 
 def draw(runs: Sequence[RunSummary]) -> None:
@@ -51,3 +79,100 @@ def _pairs(run: str, calibrated: str | None) -> tuple[Pair, ...]:
         return ()
     predicted = result.by_variant(lambda each: with_roofline(each, known))
     return pairs_of(predicted, experiment_words(result.experiment))
+
+
+def beside_words(pairs: Sequence[Pair]) -> str:
+    """How well predictions of some runs match: median error, rank correlation, and number of runs."""
+    if not pairs:
+        return (
+            "No run here has both: calibrate a target on Collectives, and its runs have a "
+            "prediction beside what was measured."
+        )
+    text = (
+        f"{median_error(pairs):.0%} median error of {count_text(len(pairs))} timed "
+        f"{'program' if len(pairs) == 1 else 'programs'}"
+    )
+    if len(pairs) >= FEWEST_RANKED:
+        text += f"; rank correlation {spearman(pairs):.2f}"
+    worst = max(pairs, key=lambda each: abs(math.log(each.predicted_s / each.measured_s)))
+    return (
+        f"{text}. Furthest off: {worst.name}, predicted {seconds_text(worst.predicted_s)}, "
+        f"measured {seconds_text(worst.measured_s)}."
+    )
+
+
+def pairs_of(result: Result, title: str) -> tuple[Pair, ...]:
+    """The strategies of a result that have both; `title` is of its experiment."""
+    return tuple(
+        Pair(result.run, f"{title}, {strategy}", outcome.predicted_s.estimate, outcome.median_s)
+        for strategy, outcome in result.strategies.items()
+        if outcome.predicted_s and outcome.median_s and outcome.predicted_s.estimate > 0
+    )
+
+
+def median_error(pairs: Sequence[Pair]) -> float:
+    """The median of |predicted / measured - 1|."""
+    return median(abs(each.error) for each in pairs)
+
+
+def spearman(pairs: Sequence[Pair]) -> float:
+    """Rank correlation of predicted and measured; ties share their mean rank."""
+    left, right = (
+        _ranks(np.array(values))
+        for values in zip(*((each.predicted_s, each.measured_s) for each in pairs), strict=True)
+    )
+    if left.std() == 0 or right.std() == 0:
+        return 0.0
+    return float(np.corrcoef(left, right)[0, 1])
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return (last - (counts - 1) / 2)[inverse]
+
+
+def beside_chart(pairs: Sequence[Pair]) -> Spec:
+    """On the line where predicted is as measured; dotted, 25 % off."""
+    both = [seconds for each in pairs for seconds in (each.predicted_s, each.measured_s)]
+    size, name = unit(both, SECONDS)
+    ends = min(both) / size / _ROOM, max(both) / size * _ROOM
+    axes = {
+        channel: quantity(
+            field,
+            title=f"{field} ({name})",
+            scale={"type": "log", "domain": list(ends), "nice": False},
+            axis={"format": "~g", "tickCount": 5},
+        )
+        for channel, field in (("x", "measured"), ("y", "predicted"))
+    }
+    lines = [
+        layer(
+            [{"measured": end, "predicted": end * factor} for end in ends],
+            _LINE | {"strokeDash": dash},
+            **axes,
+        )
+        for factor, dash in ((1.0, [1, 0]), (_BAND, [3, 4]), (1 / _BAND, [3, 4]))
+    ]
+    tooltip = hover(
+        name="program",
+        measured_text="measured",
+        predicted_text="predicted",
+        error="error",
+        run="run",
+    )
+    points = layer([_point(each, size) for each in pairs], _POINT, **axes, tooltip=tooltip)
+    return layered([*lines, points], _HEIGHT_PX)
+
+
+def _point(pair: Pair, size: float) -> Row:
+    """A timed program, in units of `size` seconds."""
+    return {
+        "measured": pair.measured_s / size,
+        "predicted": pair.predicted_s / size,
+        "name": pair.name,
+        "run": pair.run,
+        "measured_text": seconds_text(pair.measured_s),
+        "predicted_text": seconds_text(pair.predicted_s),
+        "error": f"{pair.error:+.0%}",
+    }

@@ -1,5 +1,6 @@
 """The fields of the Compare screen, as the JSON form of an experiment."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
@@ -13,6 +14,7 @@ from spmd_core.experiment import (
     WORKLOADS,
     Field,
     Workload,
+    axes_of,
     get_workload,
     later_options,
     option_choices,
@@ -22,7 +24,7 @@ from spmd_core.experiment import (
 )
 from spmd_core.machine import parse_target
 from spmd_core.recipes import RECIPES
-from spmd_core.words import own_specs_words, workload_title
+from spmd_core.words import listed, workload_title
 from spmd_lab.ui import forms, inputs, mesh_fields, state
 from spmd_lab.ui.compare import changed, variants
 from spmd_lab.ui.markdown import code, plain
@@ -258,3 +260,21 @@ def _option(name: str, what: Workload) -> Any:
     option = option_choices(what)[name]
     now = state.draft(_SCREEN)["options"].get(name, option.default)
     return forms.draw_option(forms.keyed(_SCREEN), name, option, now)
+
+
+def own_specs_words(
+    arrays: Mapping[str, Sequence[str]], sharding: Mapping[str, Any], overrides: Mapping[str, Any]
+) -> str:
+    """Which dims an array's own spec shards otherwise than the table: `weights: in over x`; "" where
+    none does. `arrays`: the dims of each; the others as fields of an experiment's JSON form.
+    """
+    parts = []
+    for name, spec in overrides.items():
+        entries = zip(arrays.get(name, ()), spec, strict=False)
+        apart = [(dim, own) for dim, own in entries if axes_of(own) != axes_of(sharding.get(dim))]
+        words = [
+            f"{dim} over {listed(axes_of(own))}" if own else f"{dim} not sharded"
+            for dim, own in apart
+        ]
+        parts += [f"{name}: {', '.join(words)}"] if words else []
+    return "; ".join(parts)

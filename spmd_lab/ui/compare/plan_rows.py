@@ -19,8 +19,8 @@ from spmd_core.search import (
     read_chips,
     read_prices,
 )
-from spmd_core.words import grid_headline, grid_row, ranked_rows
 from spmd_lab.ui import links, state
+from spmd_lab.ui.compare.plan_words import grid_headline, grid_row, ranked_rows
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.predict import compiling, drafts
 from spmd_lab.ui.shell import refusal

@@ -7,17 +7,9 @@ import pandas as pd
 import streamlit as st
 from streamlit.elements.lib.column_types import ColumnConfig
 
-from spmd_core.base import bytes_text, seconds_text, shorten
+from spmd_core.base import bytes_text, count_text, seconds_text, shorten
 from spmd_core.results import RunSummary
-from spmd_core.words import (
-    ONLY_EXAMPLES,
-    ago,
-    answer_words,
-    experiment_words,
-    outcome_words,
-    searched_words,
-    ticked_words,
-)
+from spmd_core.words import MOST_LISTED, ago, answer_words, experiment_words, outcome_words
 from spmd_lab.ui import cards, exports, run_tables, shell, state, tables
 from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.compare import view
@@ -25,6 +17,13 @@ from spmd_lab.ui.lab import as_viewer, lab, room
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import archives, collections, labels, outcome, tour
 from spmd_lab.ui.tables import formatted
+
+ONLY_SEARCHED = "Only runs of searches are here: switch them on above."
+ONLY_EXAMPLES = (
+    "Nothing of your own has run here yet. These results came with the program, and answer for the "
+    "machine that they were measured on; your first run takes their place."
+)
+
 
 _MOST_UNREAD, _OLDEST = 20, 20  # that are named; that are offered at once
 _MOST_CARDS = 30
@@ -308,3 +307,17 @@ def _open(run: RunSummary) -> None:
             query_params=cards.query(run.experiment, run.run),
         )
     exports.buttons(run.run, run.experiment)
+
+
+def searched_words(count: int) -> str:
+    """The runs of searches, which History shows on demand. At most MOST_LISTED are counted."""
+    more = " or more" if count >= MOST_LISTED else ""
+    return f"Show {count_text(count)}{more} {'run' if count == 1 else 'runs'} of searches"
+
+
+def ticked_words(ticked: int, hidden: int) -> str | None:
+    """That some ticked runs are not in the table; None where all are."""
+    if not hidden:
+        return None
+    are = "is" if hidden == 1 else "are"
+    return f"{hidden} of {ticked} ticked runs {are} hidden by the filters above, and stay ticked."

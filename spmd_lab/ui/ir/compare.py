@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import streamlit as st
 
 from spmd_core.program import MOST_LINES, DiffRow, ProgramText, TextDifference
-from spmd_core.words import difference_words, title
+from spmd_core.words import title
 from spmd_lab.ui.ir import stored
 from spmd_lab.ui.ir.html import Line, listing, side_by_side
+from spmd_lab.ui.ir.words import difference_words
 from spmd_lab.ui.markdown import plain
 
 _ROWS = 400  # shown of a comparison

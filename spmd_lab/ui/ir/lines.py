@@ -6,10 +6,11 @@ from collections.abc import Sequence
 import streamlit as st
 
 from spmd_core.program import Op, ProgramText, made_from, program_lines, short, spans_of
-from spmd_core.words import TEXTS, collective_counts_words, count, ops_word
+from spmd_core.words import count
 from spmd_lab.ui import state
 from spmd_lab.ui.ir import stored
 from spmd_lab.ui.ir.html import Line, listing
+from spmd_lab.ui.ir.words import TEXTS, collective_counts_words, ops_word
 from spmd_lab.ui.markdown import plain
 
 _BY_OP, _BY_LINE = "From an op to its line", "From a line to its ops"

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import streamlit as st
 
 from spmd_core.program import Match, ProgramText, Section, find, spans_of
-from spmd_core.words import MEANINGS, TEXTS, count, section_words, text_words, title
+from spmd_core.words import count, title
 from spmd_lab.ui import choices
 from spmd_lab.ui.ir import compare, lines as program_lines, steps, stored
 from spmd_lab.ui.ir.html import STYLE, Line, listing
+from spmd_lab.ui.ir.words import MEANINGS, TEXTS, section_words, text_words
 from spmd_lab.ui.markdown import plain
 
 _READ, _COMPARE, _LINES = "Read", "Compare two", "Source lines"

@@ -8,7 +8,7 @@ from spmd_core.experiment import Experiment, Layout
 from spmd_core.machine import Gpu, get_topology
 from spmd_core.pictures import placed as placement
 from spmd_core.results import Environment
-from spmd_core.words import domains_title
+from spmd_lab.ui.arrows.words import domains_title
 from spmd_lab.ui.layout.cells import mesh_cells
 from spmd_lab.ui.layout.grid import MAX_CELLS, Grid, Ints, arrange
 from spmd_lab.ui.layout.marks import Columns

@@ -4,8 +4,8 @@ import streamlit as st
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import Layout, read_element
-from spmd_core.words import holders_text
 from spmd_lab.ui import choices
+from spmd_lab.ui.charts.layout_words import holders_text
 from spmd_lab.ui.markdown import plain
 
 

@@ -15,8 +15,9 @@ from spmd_core.time import (
     measured,
     time_model,
 )
-from spmd_core.words import layouts as words
+from spmd_core.words import layout_headline
 from spmd_lab.ui import choices
+from spmd_lab.ui.charts import layout_words as words
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.layout import picture
 from spmd_lab.ui.markdown import coded
@@ -81,7 +82,7 @@ def reshard_view(experiment: Experiment, placed: Layout) -> None:
         table(moves, of, words.step_why)
     sent = [move for move in moves if move.sends]
     st.caption(coded(f"{words.time_source(sent, of)} {words.NEEDED}".strip()))
-    st.markdown(coded(f"Then {words.layout_headline(new, experiment.dtype)}"))
+    st.markdown(coded(f"Then {layout_headline(new, experiment.dtype)}"))
     st.vega_lite_chart(
         picture.picture(new, experiment.dtype),
         key="picture:to",

@@ -9,19 +9,19 @@ import pyarrow as pa
 
 from spmd_core.base import count_text, mesh_text
 from spmd_core.experiment import Layout, shape_text
-from spmd_core.words import (
+from spmd_core.words import layout_headline
+from spmd_lab.ui.charts.base import Spec
+from spmd_lab.ui.charts.layout_words import (
     compact,
     dim_text,
     group_texts,
     hosts_text,
     index_texts,
-    layout_headline,
     not_to_scale,
     range_texts,
     sharing_text,
     short_group_texts,
 )
-from spmd_lab.ui.charts.base import Spec
 from spmd_lab.ui.layout.cells import array_cells, mesh_cells
 from spmd_lab.ui.layout.domains import Domains
 from spmd_lab.ui.layout.drawing import vega

@@ -19,9 +19,9 @@ from spmd_core.experiment import (
     spec_code,
 )
 from spmd_core.pictures import is_product, product, time_of
-from spmd_core.words import layouts as words
+from spmd_core.words import layout_headline
 from spmd_lab.ui import inputs, links, mesh_fields, shell, state
-from spmd_lab.ui.charts import together
+from spmd_lab.ui.charts import layout_words as words, together
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.layout import moves, paste, picture
 from spmd_lab.ui.markdown import coded, plain
@@ -170,7 +170,7 @@ def _picture(experiment: Experiment, array: Array) -> None:
     spec = spec_code(experiment.spec(array.name))
     st.markdown(
         f"**{plain(array.name)}** ({plain(dims)}) {coded(f'`{spec}`')}: "
-        f"{plain(words.layout_headline(held, dtype))}"
+        f"{plain(layout_headline(held, dtype))}"
     )
     st.vega_lite_chart(
         picture.picture(held, dtype), key=f"picture:{array.name}", alt=picture.alt_text(held, dtype)

@@ -17,14 +17,8 @@ from spmd_core.reports import (
     searches_compared,
     text_blocks,
 )
-from spmd_core.results import RUN, SEARCH, TEXT, Collection, CollectionItem
-from spmd_core.words import (
-    ago,
-    answer_words,
-    experiment_words,
-    origin_mark,
-    outcome_words,
-)
+from spmd_core.results import RUN, SEARCH, TEXT, Collection, CollectionItem, RunSummary
+from spmd_core.words import EXAMPLE, ago, answer_words, experiment_words, is_example, outcome_words
 from spmd_lab.ui import cards, exports, shell, state
 from spmd_lab.ui.entrance.short import COLLECTION
 from spmd_lab.ui.lab import as_viewer, lab, may_act
@@ -256,3 +250,10 @@ def _downloads(page: Collection, subjects: dict[str, Subject]) -> None:
         f"{page.id}.spmdlab",
         "With its runs, to import elsewhere.",
     )
+
+
+def origin_mark(run: RunSummary) -> str:
+    """Where a run is from, in a word or two; "" of this installation."""
+    if run.origin is None:
+        return ""
+    return EXAMPLE if is_example(run) else "imported from another installation"

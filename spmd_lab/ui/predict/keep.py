@@ -8,11 +8,12 @@ import streamlit as st
 from spmd_core.base import RequestError
 from spmd_core.results import Prediction, Result
 from spmd_core.time import baseline as baselines
-from spmd_core.words import gap_sentence, gap_table, predictions
+from spmd_core.words import predictions
 from spmd_lab.ui import exports, state
 from spmd_lab.ui.choices import LinkNumber
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.predict import question
+from spmd_lab.ui.predict.gap import gap_sentence, gap_table
 from spmd_lab.ui.shell import draw_table, refusal
 
 SCREEN = "predict"

@@ -15,7 +15,7 @@ from spmd_core.experiment import (
     get_workload,
     named_axes,
 )
-from spmd_core.words import experiment_words, sizes_words
+from spmd_core.words import experiment_words, parameters_words
 from spmd_lab.ui import forms, inputs, state
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.predict import config, drafts, question
@@ -164,3 +164,19 @@ def _workload_fields(screen: str, draft: Form, mesh: Mesh) -> Form:
         "options": options
         | forms.draw_fields(forms.keyed(screen), (PLAN_FIELDS["device_order"],), options),
     }
+
+
+def sizes_words(size: ModelSize) -> str:
+    """A model below its field: a scaled decoder also by its sizes, which its name does not tell.
+
+    >>> from spmd_core.experiment import get_model
+    >>> sizes_words(get_model("scaled:2")).partition(";")[0]
+    "A synthetic decoder, MaxText's base sizes × 2: 16 layers, width 2,048, mlp 14,336"
+    """
+    kind, _, scale = size.name.partition(":")
+    if kind not in ("scaled", "scaled-2023"):
+        return parameters_words(size)
+    return (
+        f"A synthetic decoder, MaxText's base sizes × {scale}: {size.layers} layers, width "
+        f"{size.embed:,}, mlp {size.mlp:,}; {parameters_words(size)}"
+    )

@@ -6,18 +6,16 @@ from typing import Any
 
 from spmd_core.base import seconds_text, sums_by_key
 from spmd_core.pictures import BESIDE, COPIES, LOOP, Span, Timeline, TimelineScene, mix
-from spmd_core.words import (
+from spmd_core.words import KINDS, names_of, row_words
+from spmd_lab.ui.charts import colors
+from spmd_lab.ui.timeline.spoken import (
     COMPONENT,
-    KINDS,
     TRACED_KINDS,
-    names_of,
-    row_words,
     scene_alt,
     scene_summary,
     scene_words,
     short_name,
 )
-from spmd_lab.ui.charts import colors
 
 Scene = dict[str, object]  # of the component's JSON, whose keys `timeline.js` reads
 _SMALL = ("copy", "host in", "host out")  # rows of copies are drawn low

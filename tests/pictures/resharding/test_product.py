@@ -9,7 +9,7 @@ from spmd_core.results import Point, StrategyResult
 from spmd_core.time import Calibration, time_model
 from spmd_core.time.cost.links import collective_s, route_of
 from spmd_core.time.model.duration import NOT_FILLED, Duration
-from spmd_core.words import layouts as words
+from spmd_lab.ui.charts import layout_words as words
 
 KIB = 1024
 

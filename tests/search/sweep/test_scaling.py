@@ -6,13 +6,14 @@ import pytest
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import experiment_of, parse_experiment, parse_plan
-from spmd_core.search import best_mesh, knee, parse_sweep, variants
+from spmd_core.search import best_mesh, parse_sweep, variants
 from spmd_core.search.factors import named_meshes
 from spmd_core.search.sweep.curves import curves, row_json
 from spmd_core.search.sweep.runs import estimated
 from spmd_core.time import estimate_step
 from spmd_core.words import sweep_headline, sweep_notes
 from spmd_core.words.predictions import share_words
+from spmd_core.words.sweep.scaling import knee
 
 LAYER = parse_experiment(
     {"workload": "layer", "target": "tpu:v5p:4x4x4", "mesh": {"x": 64}, "strategies": ["auto"]}

@@ -7,9 +7,16 @@ import pytest
 from bench.values import ENVIRONMENT
 from spmd_core.results import INEXPRESSIBLE, Estimate, Result
 from spmd_core.search import Answer, Space, models, read_array_question, read_question
-from spmd_core.search.behind import DRAWN, MARGIN, REASON, Trust, rejudged, trust
-from spmd_core.search.scaled import estimate_s
 from spmd_core.trials.searching import choice as choosing
+from spmd_core.trials.searching.behind import (
+    DRAWN,
+    MARGIN,
+    REASON,
+    Trust,
+    estimate_s,
+    rejudged,
+    trust,
+)
 from spmd_core.trials.searching.choice import CandidateChoice
 from spmd_core.trials.searching.outcomes import answered
 from spmd_core.words import search as words

@@ -8,9 +8,7 @@ import pytest
 from bench.values import result, strategy
 from spmd_core.experiment import layout
 from spmd_core.results import by_curve, labelled, steps_drawn, thinned
-from spmd_core.time import Pair
 from spmd_lab.ui.charts.base import layer, layered, quantity
-from spmd_lab.ui.charts.beside import beside_chart
 from spmd_lab.ui.charts.by_strategy import (
     live_chart,
     memory_chart,
@@ -19,6 +17,7 @@ from spmd_lab.ui.charts.by_strategy import (
 )
 from spmd_lab.ui.charts.curve import curve_alt, curve_chart
 from spmd_lab.ui.charts.times import times_chart
+from spmd_lab.ui.compare.beside import Pair, beside_chart
 from spmd_lab.ui.layout.picture import picture
 
 vl_convert = pytest.importorskip("vl_convert")

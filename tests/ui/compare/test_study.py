@@ -4,7 +4,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from bench.values import ENVIRONMENT, comparison, strategy
-from spmd_core.answers import program_lines, strategies_table
+from spmd_core.answers import strategies_table
+from spmd_core.answers.collective_sheet import program_lines
 from spmd_core.experiment import link, parse_experiment
 from spmd_core.results import Result
 from spmd_lab.ui.compare import view

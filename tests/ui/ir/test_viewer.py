@@ -13,6 +13,7 @@ from spmd_core.experiment import parse_experiment
 from spmd_core.lab import Lab
 from spmd_core.words import texts as words
 from spmd_lab.ui.ir.html import LONGEST, Line, listing, marked
+from spmd_lab.ui.ir.words import collective_counts_words
 
 pytestmark = pytest.mark.slow
 
@@ -194,6 +195,6 @@ def test_words_count():
     assert words.count(1, "match") == "1 match"
     assert [words.count(2, "match"), words.count(1200, "op")] == ["2 matches", "1,200 ops"]
     assert (
-        words.collective_counts_words({"all-gather-start": 2, "all-gather": 1, "all-reduce": 1})
+        collective_counts_words({"all-gather-start": 2, "all-gather": 1, "all-reduce": 1})
         == "3 all-gather, 1 all-reduce"
     )

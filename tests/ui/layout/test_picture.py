@@ -10,7 +10,8 @@ import vl_convert
 from bench.values import ENVIRONMENT
 from spmd_core.experiment import layout, layout_of, parse_experiment
 from spmd_core.results import Environment
-from spmd_core.words import compact, domains_words, group_texts, sharing_text, short_group_texts
+from spmd_lab.ui.arrows.words import domains_words
+from spmd_lab.ui.charts.layout_words import compact, group_texts, sharing_text, short_group_texts
 from spmd_lab.ui.charts.shades import colors
 from spmd_lab.ui.layout.domains import domains_of, hosts_of, with_hosts
 from spmd_lab.ui.layout.grid import CHARACTER

@@ -6,10 +6,7 @@ from spmd_core.base import bytes_text, seconds_text
 from spmd_core.machine import get_topology
 from spmd_core.results import Comparison, Estimate, compare_predicted
 from spmd_core.search import SweepRow
-from spmd_core.words.costs import money_text
-from spmd_core.words.names import listed
-from spmd_core.words.strategies import LISTED, slower_words
-from spmd_core.words.sweep.curves import row_cost
+from spmd_core.words import LISTED, listed, money_text, row_cost, slower_words
 
 NONE = "–"
 

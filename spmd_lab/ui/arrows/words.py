@@ -21,7 +21,7 @@ from spmd_core.pictures import (
 from spmd_core.program import CollectiveRow
 from spmd_core.results import Collective
 from spmd_core.time import link_s
-from spmd_core.words.names import listed
+from spmd_core.words import listed
 
 ALL = "All together"
 _GROUPS = 3  # of devices, that a label names

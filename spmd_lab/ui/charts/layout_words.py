@@ -1,6 +1,4 @@
-"""Devices, slices and mesh coordinates in words, for many shards at a time; and what has to move
-for a product of sharded arrays, or from spec to spec.
-"""
+"""Devices, slices and mesh coordinates in words, for many shards at a time; and what has to move for a product of sharded arrays, or from spec to spec."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,11 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spmd_core.base import bytes_text, count_text, number_text, seconds_text
-from spmd_core.experiment import Experiment, Layout, Spec, shape_text, spec_code
+from spmd_core.experiment import Experiment, Layout, Spec, spec_code
 from spmd_core.pictures import Move, Product
 from spmd_core.time import Duration, Unknown
-from spmd_core.words.names import listed
-from spmd_core.words.times import source_words
+from spmd_core.words import listed, source_words
 
 Ints = NDArray[np.int64]
 TimeOf = Callable[[Move], Duration | Unknown]
@@ -22,22 +19,6 @@ NEEDED = (
     "What this sharding needs, axis by axis. Compiled, it may go another way, for instance "
     "by replicating an array first."
 )
-
-
-def layout_headline(layout: Layout, dtype: str) -> str:
-    """The layout: `8 devices each hold 2 × 2 of 4 × 8: 16 B of 128 B; nothing is replicated`."""
-    held, all_bytes = bytes_text(layout.shard_bytes(dtype)), bytes_text(layout.array_bytes(dtype))
-    many = layout.device_count > 1
-    who = f"{count_text(layout.device_count)} devices each hold" if many else "1 device holds"
-    shape = shape_text(layout.shape)
-    if layout.shard_count == 1:
-        same = "; fully replicated" if many else ""
-        return f"{who} all of {shape}: {all_bytes}{same}"
-    share = f"{who} {shape_text(layout.shard_shape)} of {shape}: {held} of {all_bytes}"
-    if layout.replication == 1:
-        return f"{share}; nothing is replicated"
-    axes = " and ".join(layout.replicated_axes)
-    return f"{share}; replicated {count_text(layout.replication)}× over {axes}"
 
 
 def not_to_scale(rows: str, stretch: float) -> str:
@@ -104,20 +85,6 @@ def coordinate_texts(layout: Layout, devices: Ints, anywhere: tuple[str, ...] = 
         for axis, (name, _) in enumerate(layout.mesh)
     ]
     return [", ".join(row) for row in zip(*columns, strict=True)]
-
-
-def devices_text(devices: Sequence[int], limit: int = 14) -> str:
-    """Device numbers, ascending, as briefly as possible.
-
-    >>> devices_text([0, 1, 2, 3]), devices_text([0, 4]), devices_text(list(range(0, 64, 4)))
-    ('0-3', '0 4', '0 4 8 … (16)')
-    """
-    if len(devices) > 2 and devices[-1] - devices[0] == len(devices) - 1:
-        return f"{devices[0]}-{devices[-1]}"
-    text = " ".join(str(device) for device in devices)
-    if len(text) <= limit:
-        return text
-    return f"{' '.join(str(device) for device in devices[:3])} … ({len(devices)})"
 
 
 def sharing_text(layout: Layout) -> str | None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from spmd_core.experiment import Plan
-from spmd_core.search.candidate import Candidate
+from spmd_core.search import Candidate
 from spmd_core.time import estimate_step
 
 _TELLING = 0.005  # of the faster one's time: smaller differences are not worth a word

@@ -4,7 +4,6 @@
 releases of JAX. `bisect`: the release that made it, among eleven. Needs uv and about 4 GB.
 """
 
-import argparse
 import os
 import subprocess
 import sys
@@ -12,6 +11,8 @@ import tempfile
 import time
 import zipfile
 from pathlib import Path
+
+from bench.figures import Asked, Figures, measure
 
 LIBRARY = """
 import jax
@@ -83,33 +84,38 @@ def _versions(folder: Path, *words: str) -> str:
     return done.stdout
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--only", choices=["wheels", "jax", "bisect"])
-    only = parser.parse_args().only
-    held = {}
+def _wheels(folder: Path) -> bool:
+    files = [f"--requirements=with-{version}.txt" for version in SPECS]
+    text = _versions(folder, "model:of_library", *files)
+    return "new: all-gather over tensor" in text and "constrain" in text
+
+
+def _jax(folder: Path) -> bool:
+    text = _versions(folder, *OF_JAX, "--jax=0.8.0", "--jax=0.9.2")
+    return "axis types were Auto, Auto, now Explicit, Explicit" in text
+
+
+def _bisect(folder: Path) -> bool:
+    text = _versions(folder, *OF_JAX, "--bisect", "0.8.0", "0.10.2")
+    return text.startswith("jax 0.9.0 is the first of 11")
+
+
+OF_JAX = ("model:of_jax", "--requirements=requirements.txt")
+PARTS = {
+    "wheels": ("a regression between two wheels named, with its line", _wheels),
+    "jax": ("a change between two releases of JAX named", _jax),
+    "bisect": ("its release named among 11", _bisect),
+}
+
+
+def main(asked: Asked, figures: Figures) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         project(folder)
-        if only in (None, "wheels"):
-            files = [f"--requirements=with-{version}.txt" for version in SPECS]
-            text = _versions(folder, "model:of_library", *files)
-            held["a regression between two wheels is named, with its line"] = (
-                "new: all-gather over tensor" in text and "constrain" in text
-            )
-        given = ("model:of_jax", "--requirements=requirements.txt")
-        if only in (None, "jax"):
-            text = _versions(folder, *given, "--jax=0.8.0", "--jax=0.9.2")
-            held["a change between two releases of JAX is named"] = (
-                "axis types were Auto, Auto, now Explicit, Explicit" in text
-            )
-        if only in (None, "bisect"):
-            text = _versions(folder, *given, "--bisect", "0.8.0", "0.10.2")
-            held["its release is named among 11"] = text.startswith("jax 0.9.0 is the first of 11")
-    for words, is_so in held.items():
-        print(f"{'yes' if is_so else 'NO '}  {words}")
-    sys.exit(not all(held.values()))
+        for part, (what, is_named) in PARTS.items():
+            if asked.only in (None, part):
+                figures.add(what, int(is_named(folder)), least=1)
 
 
 if __name__ == "__main__":
-    main()
+    measure(main, __doc__, only={"choices": [*PARTS]})

@@ -1,78 +1,32 @@
 """The space of a model's training steps: topology, mesh, batch, policy; pruned or estimated."""
 
+import heapq
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 
-from spmd_core.base import RequestError, mesh_text, refuse
-from spmd_core.experiment import AXES, VARIABLE, Plan, arrays, parse_plan
-from spmd_core.machine import Topology
+from spmd_core.base import RequestError
+from spmd_core.experiment import Plan
 from spmd_core.results import StoredFact
-from spmd_core.search.candidate import Candidate, Reason, Rule, TrainingStep, over_limit
-from spmd_core.search.factors import named_meshes
-from spmd_core.search.policies import Policy, policies
-from spmd_core.search.question import BATCHES, ModelQuestion
+from spmd_core.search.candidate import Candidate, TrainingStep, over_limit
+from spmd_core.search.policies import GROUPS, Policy
+from spmd_core.search.question import Goal, ModelQuestion
+from spmd_core.search.spaces.model_points import (
+    Key,
+    Point,
+    check_slices,
+    key_of,
+    not_as_fixed,
+    points_of,
+)
 from spmd_core.search.standards import kind_of_mesh
 from spmd_core.time import MeshEstimates
 
-Mesh = tuple[tuple[str, int], ...]
-Key = tuple[object, ...]
 WIDE = 40_000  # candidates that are all estimated: seconds; of more, those of the best meshes
 WIDEST = 10_000_000  # a quick look at so many takes minutes: more are refused
-EACH = 2  # meshes and batches of each topology that are kept however they look
-BATCHES_TRIED = 3  # of each mesh, from the largest that fits
+SAVING = Policy("none"), Policy("full", tuple(chain(*GROUPS)))  # the fastest where all has room
+NEAR = 1.03  # others were up to 2.4% faster than these (four models on four targets)
 QUICK = 3  # policies of a quick look, beside the one that offloads everything: none, minimal, full
-
-
-@dataclass(frozen=True, slots=True)
-class _Point:
-    """Policies on one mesh of one topology with one batch; `number` is that of the first."""
-
-    question: ModelQuestion
-    topology: Topology
-    mesh: Mesh
-    per_device: float
-    policies: tuple[Policy, ...]
-    number: int
-
-    def plan(self, policy: Policy) -> Plan:
-        """The plan of a policy; RequestError where the sizes do not divide."""
-        given = dict(self.question.plan)
-        sizes = {name: given.pop(name) for name in VARIABLE if name in given}
-        return parse_plan(
-            {
-                **given,
-                "sizes": sizes,
-                "target": self.topology.target,
-                "model": self.question.model,
-                "mesh": self.mesh,
-                "sequence": self.question.sequence,
-                "batch_per_device": self.per_device,
-                **policy.fields,
-            }
-        )
-
-    def name(self, policy: Policy) -> str:
-        """Mesh, policy, batch and topology, which distinguish candidates."""
-        mesh = mesh_text(self.mesh, ",") or "1 device"
-        return f"{mesh} · {policy.words} · {self.per_device:g} per device · {self.topology.name}"
-
-    def pruned(self, reason: Reason, detail: Rule, equal: int | None = None) -> Iterator[Candidate]:
-        """All of them, for one reason."""
-        target = self.topology.target
-        for place, policy in enumerate(self.policies):
-            yield Candidate(
-                self.number + place,
-                self.name(policy),
-                target,
-                self.topology.chips,
-                "pruned",
-                reason,
-                detail,
-                equal=None if equal is None else equal + place,
-            )
 
 
 def space_size(question: ModelQuestion) -> int:
@@ -80,7 +34,7 @@ def space_size(question: ModelQuestion) -> int:
     WIDEST.
     """
     total = 0
-    for point in _points(question):
+    for point in points_of(question):
         total += len(point.policies)
         if total > WIDEST:
             break
@@ -91,64 +45,116 @@ def candidates(
     question: ModelQuestion, stop: Callable[[], bool] = lambda: False
 ) -> Iterator[Candidate]:
     """Every candidate, pruned or estimated, the standard shardings first, then in the order of the
-    enumeration; of a space beyond `WIDE` those of the most promising meshes and batches. Until `stop`, which is called before each
-    mesh.
+    enumeration; of a space beyond `WIDE` those that may be the best of their topology. Until
+    `stop`, which is called before each mesh.
     """
     seen: dict[Key, int] = {}
-    is_wide = space_size(question) > WIDE
-    points = _promising(question, stop) if is_wide else _points(question)
-    for point in sorted(points, key=lambda point: not kind_of_mesh(point.mesh)):
+    if space_size(question) > WIDE:
+        yield from _coarse_to_fine(question, stop, seen)
+        return
+    for point in sorted(points_of(question), key=lambda point: not kind_of_mesh(point.mesh)):
         if stop():
             return
         yield from _tried(point, seen)
 
 
-def _promising(question: ModelQuestion, stop: Callable[[], bool]) -> list[_Point]:
-    """The meshes and batches that are best in a quick look: of each topology its best `EACH` and of
-    each standard sharding the best, whether it fits or not, and of all together as many as make up
-    `WIDE` candidates; in the order of the enumeration.
+def _coarse_to_fine(
+    question: ModelQuestion, stop: Callable[[], bool], seen: dict[Key, int]
+) -> Iterator[Candidate]:
+    """The best of each standard sharding, whether it fits or not; then meshes and batches by the
+    time of their step where all is saved, until that is above the best of its topology by `NEAR`,
+    or `WIDE` candidates are reached.
     """
-    looked: list[tuple[float, _Point]] = []
-    standard: dict[tuple[str, str], tuple[float, _Point]] = {}
-    for _, of_mesh in groupby(_points(question), lambda point: (point.topology, point.mesh)):
-        if stop():
-            break
-        fitting = 0
-        for point in reversed(
-            list(of_mesh)
-        ):  # the largest batch first: it takes the least per token
-            score, kind = _quick_look(point), (point.topology.target, kind_of_mesh(point.mesh))
-            if score is None:  # the reason of a standard sharding only where no batch makes a plan
-                standard.setdefault(kind, (math.inf, point))
-                continue
-            if kind not in standard or score <= standard[kind][0]:
-                standard[kind] = score, point
-            if score < math.inf:
-                looked.append((score, point))
-                fitting += 1
-            if fitting == BATCHES_TRIED:
-                break
-    looked.sort(key=lambda pair: pair[0])
-    places: Counter[str] = Counter()
-    kept, rest = [point for (_, kind), (_, point) in standard.items() if kind], []
-    known = {point.number for point in kept}
-    for _, point in looked:
-        places[point.topology.target] += 1
+    best: dict[str, float] = {}
+    known: set[int] = set()
+    meshes = [
+        list(points)[::-1]  # the largest batch first: it takes the least per token
+        for _, points in groupby(points_of(question), lambda point: (point.topology, point.mesh))
+    ]
+    looked = 0
+    for point in chain(_standards(meshes), _by_bound(meshes, best, question.minimize, stop)):
+        looked += len(point.policies)
+        if stop() or looked > WIDE:
+            return
         if point.number not in known:
-            (kept if places[point.topology.target] <= EACH else rest).append(point)
-    room = WIDE // len(kept[0].policies) - len(kept) if kept else 0
-    return sorted((*kept, *rest[: max(0, room)]), key=lambda point: point.number)
+            known.add(point.number)
+            is_standard = kind_of_mesh(point.mesh) or question.minimize == "memory"
+            most = math.inf if is_standard else NEAR * best.get(point.topology.target, math.inf)
+            for each in _tried(point, seen, most):
+                if each.fits == "yes" and each.seconds:
+                    taken = each.seconds / each.tokens
+                    best[each.target] = min(taken, best.get(each.target, math.inf))
+                yield each
 
 
-def _quick_look(point: _Point) -> float | None:
+def _standards(meshes: list[list[Point]]) -> list[Point]:
+    """The best batch and mesh of each standard sharding of each topology in a quick look."""
+    found: dict[tuple[str, str], tuple[float, Point]] = {}
+    for point in chain(*(points for points in meshes if kind_of_mesh(points[0].mesh))):
+        key, score = (point.topology.target, kind_of_mesh(point.mesh)), _quick_look(point)
+        if score is None:  # the reason of a standard sharding only where no batch makes a plan
+            found.setdefault(key, (math.inf, point))
+        elif key not in found or score <= found[key][0]:
+            found[key] = score, point
+    return [point for _, point in found.values()]
+
+
+def _by_bound(
+    meshes: list[list[Point]], best: dict[str, float], goal: Goal, stop: Callable[[], bool]
+) -> Iterator[Point]:
+    """Meshes and batches that a device may hold, the least bound first, of each mesh from the
+    largest such batch on; `best`: seconds per token by topology, as far as they are known.
+    """
+    heap: list[tuple[float, int, list[Point]]] = []
+
+    def push(points: list[Point]) -> None:
+        for at, point in enumerate(points):
+            if (bound := _bound(point)) is not None:
+                heapq.heappush(heap, (bound, point.number, points[at:]))
+                return
+
+    for points in meshes:
+        if stop():
+            return
+        push(points)
+    while heap:
+        bound, _, points = heapq.heappop(heap)
+        target = points[0].topology.target
+        if goal != "memory" and bound > NEAR * best.get(target, math.inf):
+            continue
+        yield points[0]
+        push(points[1:])
+
+
+def _bound(point: Point) -> float | None:
+    """Seconds per token where all is saved and has room, which others hardly stay below; None where
+    the sizes make no plan, or a device holds none that saves little.
+    """
+    if not_as_fixed(point) is not None:
+        return None
+    try:
+        plan = point.plan(SAVING[0])
+        check_slices(point)
+    except RequestError:
+        return None
+    estimates, most = MeshEstimates(plan), point.question.limit(point.topology)
+    small = (point.policies[-1], point.policies[:QUICK][-1])
+    plans = (plan.model_copy(update=policy.fields) for policy in small)
+    if all(estimates.memory(each).fits(most) == "no" for each in plans):
+        return None
+    saving = (plan.model_copy(update=policy.fields) for policy in SAVING)
+    return min(estimates.time(each, 0).estimate for each in saving) / plan.tokens
+
+
+def _quick_look(point: Point) -> float | None:
     """Seconds per token of the best of a few policies; infinite where none of them fits, None where
     the sizes make no plan.
     """
-    if _not_as_fixed(point) is not None:
+    if not_as_fixed(point) is not None:
         return None
     try:
         first = point.plan(point.policies[0])
-        _check_slices(point)
+        check_slices(point)
     except RequestError:
         return None
     estimates = MeshEstimates(first)
@@ -162,35 +168,18 @@ def _quick_look(point: _Point) -> float | None:
     return best
 
 
-def _points(question: ModelQuestion) -> Iterator[_Point]:
-    number, size = 0, question.size
-    tried = policies(question.remat, question.offload, size.gated, size.post_norms)
-    names = tuple(name for name in AXES if name != "expert" or size.experts > 1)
-    for topology in question.topologies:
-        for mesh in named_meshes(topology.devices, names):
-            for share in _shares(question, topology):
-                yield _Point(question, topology, mesh or (("fsdp", 1),), share, tried, number)
-                number += len(tried)
-
-
-def _shares(question: ModelQuestion, topology: Topology) -> tuple[float, ...]:
-    """Sequences per device."""
-    if question.global_batch is not None:
-        return (question.global_batch / topology.devices,)
-    return BATCHES if question.batch_per_device is None else (question.batch_per_device,)
-
-
-def _tried(point: _Point, seen: dict[Key, int]) -> Iterator[Candidate]:
-    if (detail := _not_as_fixed(point)) is not None:
+def _tried(point: Point, seen: dict[Key, int], most: float = math.inf) -> Iterator[Candidate]:
+    """Its policies, but for those that take more than `most` per token with nothing offloaded."""
+    if (detail := not_as_fixed(point)) is not None:
         yield from point.pruned("excluded by what is fixed", detail)
         return
     try:
         first = point.plan(point.policies[0])
-        _check_slices(point)
+        check_slices(point)
     except RequestError as error:
         yield from point.pruned("does not divide", str(error))
         return
-    key = _key(first)
+    key = key_of(first)
     if (same := seen.setdefault(key, point.number)) != point.number:
         yield from point.pruned(
             "equal to another by renaming",
@@ -199,13 +188,18 @@ def _tried(point: _Point, seen: dict[Key, int]) -> Iterator[Candidate]:
         )
         return
     estimates = MeshEstimates(first)
-    for place, policy in enumerate(point.policies):
+    listed = list(enumerate(point.policies))
+    if most < math.inf:  # what computes least again first: what computes more may be left out
+        listed.sort(key=lambda each: -len((*each[1].save, *each[1].offload)))
+    for place, policy in listed:
         plan = first.model_copy(update=policy.fields)
+        if most < math.inf and estimates.is_above(plan, most * plan.tokens):
+            continue
         yield _estimated(point, point.number + place, TrainingStep(first, policy), plan, estimates)
 
 
 def _estimated(
-    point: _Point, number: int, step: TrainingStep, plan: Plan, estimates: MeshEstimates
+    point: Point, number: int, step: TrainingStep, plan: Plan, estimates: MeshEstimates
 ) -> Candidate:
     topology = point.topology
     memory = estimates.memory(plan)
@@ -230,37 +224,3 @@ def _estimated(
         step=step,
         bound_s=estimates.bound(plan) if time else None,
     )
-
-
-def _not_as_fixed(point: _Point) -> StoredFact | None:
-    """The rule that a mesh breaks of what is fixed; None where it keeps all."""
-    sizes = dict(point.mesh)
-    for name, size in point.question.fixed:
-        if sizes.get(name, 1) != size:
-            return StoredFact(
-                kind="not as fixed",
-                values={"axis": name, "size": sizes.get(name, 1), "fixed": size},
-            )
-    return None
-
-
-def _check_slices(point: _Point) -> None:
-    """RequestError where slices are not on the axis that passes least between them."""
-    slices = point.topology.slices
-    name, size = point.mesh[0]
-    if slices > 1 and (name not in ("data", "fsdp") or size % slices):
-        raise refuse(
-            f"{name}={size}", f"does not divide over {slices} slices", f"put data={slices} first"
-        )
-
-
-def _key(plan: Plan) -> Key:
-    """What a plan's program depends on but for the names of its mesh axes: two of equal keys shard
-    every array alike, over devices in the same order.
-    """
-    place = {name: number for number, (name, _) in enumerate(plan.mesh)}
-    specs = tuple(
-        (array.group, array.name, tuple(tuple(place[axis] for axis in axes) for axes in array.axes))
-        for array in arrays(plan)
-    )
-    return plan.target, tuple(size for _, size in plan.mesh), plan.batch_per_device, specs

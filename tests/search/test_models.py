@@ -393,6 +393,44 @@ def test_a_wide_space_is_searched_from_its_best_meshes_on(monkeypatch):
     assert min(each.seconds / each.tokens for each in sure(found)) <= 1.01 * best
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"chips": ["v5e:4"], "global_batch": None, "offload": False},
+        {"chips": ["v5e:8"], "global_batch": None, "offload": False, "remat": ["full"]},
+        {"model": "qwen3-30b-a3b", "chips": ["tpu7x:8"], "offload": False},
+        {"minimize": "memory", "chips": ["v5e:8"], "offload": False},
+    ],
+)
+def test_coarse_to_fine_finds_the_winner_of_all_with_fewer_looks(monkeypatch, changes):
+    asked = read_question(
+        {"model": "scaled:1", "chips": ["v5e:4"], "global_batch": 16, "remat": ["none", "full"]}
+        | changes
+    )
+    every = list(models.candidates(asked))
+    monkeypatch.setattr(models, "WIDE", models.space_size(asked) - 1)
+    found = list(models.candidates(asked))
+
+    def best(candidates):
+        first = {}
+        for each in sure(candidates):
+            cost = score(each, asked.minimize)
+            first[each.target] = min(cost, first.get(each.target, cost))
+        return first
+
+    assert best(found) == best(every) != {}
+    assert len({each.number for each in found}) == len(found) < len(every)
+
+
+def test_a_wide_space_answers_before_every_mesh_was_looked_at():
+    asked = read_question({"model": "deepseek-v3-671b", "chips": ["tpu7x:256"]})
+    found = []
+    for each in models.candidates(asked, lambda: bool(found)):
+        found.append(each)
+    assert len(found) > 100 and models.space_size(asked) > 2_000_000
+
+
 def sure(found):
     return [each for each in found if each.is_ranked and each.fits == "yes"]
 

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-_SIZES = (
-    "hidden_size",
+_SIZES = (  # without hidden_size: a file that leaves it out says too little of a model
     "intermediate_size",
     "num_hidden_layers",
     "num_attention_heads",
@@ -43,7 +42,7 @@ _LATENT = ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim"
 _FIRST = ("first_k_dense_replace", "n_routed_experts", "n_shared_experts")
 # as the configuration class of transformers has them, but for what MaxText has another default of
 _DEEPSEEK = Architecture(
-    _sizes(7168, 18432, 61, 128, 128, 129280)
+    _sizes(18432, 61, 128, 128, 129280)
     | dict(zip(_LATENT, (1536, 512, 128, 64, 128), strict=True))
     | dict(zip(_FIRST, (3, 256, 1), strict=True))
     | {"moe_intermediate_size": 2048, "num_experts_per_tok": 8, "n_group": 8, "topk_group": 4}
@@ -54,32 +53,30 @@ _DEEPSEEK = Architecture(
 )
 
 ARCHITECTURES: Mapping[str, Architecture] = {
-    "llama": Architecture(
-        _sizes(4096, 11008, 32, 32, None, 32000), reads=("attention_bias", "mlp_bias")
-    ),
+    "llama": Architecture(_sizes(11008, 32, 32, None, 32000), reads=("attention_bias", "mlp_bias")),
     "mistral": Architecture(
-        _sizes(4096, 14336, 32, 32, 8, 32000) | {"sliding_window": 4096}, window="all"
+        _sizes(14336, 32, 32, 8, 32000) | {"sliding_window": 4096}, window="all"
     ),
     "mixtral": Architecture(
-        _sizes(4096, 14336, 32, 32, 8, 32000) | {"num_local_experts": 8, "num_experts_per_tok": 2},
+        _sizes(14336, 32, 32, 8, 32000) | {"num_local_experts": 8, "num_experts_per_tok": 2},
         window="all",
         experts=("num_local_experts", "intermediate_size"),
         reads=_EXPERTS,
     ),
     "qwen2": Architecture(
-        _sizes(4096, 22016, 32, 32, 32, 151936) | {"sliding_window": 4096, "max_window_layers": 28},
+        _sizes(22016, 32, 32, 32, 151936) | {"sliding_window": 4096, "max_window_layers": 28},
         {"qkv_bias": True},
         "above",
     ),
     "qwen3": Architecture(
-        _sizes(4096, 22016, 32, 32, 32, 151936)
+        _sizes(22016, 32, 32, 32, 151936)
         | {"head_dim": 128, "sliding_window": 4096, "max_window_layers": 28},
         {"qk_norm": True},
         "above",
         reads=("attention_bias", "use_qk_norm"),
     ),
     "qwen3_moe": Architecture(
-        _sizes(2048, 6144, 24, 32, 4, 151936)
+        _sizes(6144, 24, 32, 4, 151936)
         | {"num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768}
         | {"sliding_window": 4096, "max_window_layers": 28},
         {"qk_norm": True},
@@ -88,10 +85,10 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         ("attention_bias", "use_qk_norm", *_EXPERTS),
     ),
     "gemma": Architecture(
-        _sizes(3072, 24576, 28, 16, 16, 256000) | _GEMMA_HEADS, reads=("attention_bias",)
+        _sizes(24576, 28, 16, 16, 256000) | _GEMMA_HEADS, reads=("attention_bias",)
     ),
     "gemma2": Architecture(
-        _sizes(2304, 9216, 26, 8, 4, 256000)
+        _sizes(9216, 26, 8, 4, 256000)
         | {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0}
         | {"sliding_window": 4096, **_GEMMA_HEADS},
         _POST_NORMS,
@@ -99,13 +96,13 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         reads=("attention_bias",),
     ),
     "gemma3": Architecture(
-        _sizes(2304, 9216, 26, 8, 4, 262208) | {"sliding_window": 4096, **_GEMMA_HEADS},
+        _sizes(9216, 26, 8, 4, 262208) | {"sliding_window": 4096, **_GEMMA_HEADS},
         _POST_NORMS | {"qk_norm": True},
         6,
         reads=("attention_bias",),
     ),
     "gpt_oss": Architecture(
-        _sizes(2880, 2880, 36, 64, 8, 201088)
+        _sizes(2880, 36, 64, 8, 201088)
         | {"head_dim": 64, "sliding_window": 128, "attention_bias": True}
         | {"num_local_experts": 128, "num_experts_per_tok": 4},
         _BIASES | {"activation": "clamped_silu", "sinks": True},
@@ -116,7 +113,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     ),
     "deepseek_v3": _DEEPSEEK,
     "kimi_k2": _DEEPSEEK,
-    "phi3": Architecture(_sizes(3072, 8192, 32, 32, None, 32064), window="all"),
+    "phi3": Architecture(_sizes(8192, 32, 32, None, 32064), window="all"),
 }
 
 # fields of transformers that change a model, and what they mean; refused where they are not read
@@ -137,8 +134,8 @@ NOT_MODELED: Mapping[str, str] = {
     "num_nextn_predict_layers": "the prediction of several tokens of another architecture",
     "mtp_num_hidden_layers": "the prediction of several tokens of another architecture",
     "linear_num_value_heads": "linear attention",
-    "mamba_d_state": "a state space model",
-    "ssm_state_size": "a state space model",
+    "mamba_d_state": "Mamba layers",
+    "ssm_state_size": "Mamba layers",
     "attention_chunk_size": "chunked attention",
     "cross_attention_layers": "cross attention",
     "is_encoder_decoder": "an encoder beside the decoder",
@@ -152,16 +149,24 @@ NOT_MODELED: Mapping[str, str] = {
     "use_bias": "biases under another name than attention_bias",
     "use_qk_norm": "norms of queries and keys that this architecture does not have",
 }
+# of them what says little of an architecture: many that are read have it
+COMMON = (
+    *(name for name, what in NOT_MODELED.items() if "biases" in what or "experts" in what),
+    "quantization_config",
+    "quantization",
+    "num_nextn_predict_layers",
+    "use_qk_norm",
+)
 # how the names of models begin that the decoder does not have, and what they have instead
 LACKING: Mapping[str, str] = {
-    **dict.fromkeys(("deepseekv32", "deepseekv4", "glm5"), "attention to chosen keys"),
+    **dict.fromkeys(("deepseekv32", "deepseekv4", "glm5", "glmmoedsa"), "attention to chosen keys"),
     **dict.fromkeys(("deepseekv2", "minicpm3"), "latent attention of another architecture"),
     **dict.fromkeys(("qwen35", "kimilinear"), "linear attention"),
     **dict.fromkeys(("gemma4", "mimov2"), "heads of other sizes in layers with a window"),
-    **dict.fromkeys(("mamba", "jamba", "falconh", "nemotronh"), "a state space model"),
+    **dict.fromkeys(("mamba", "jamba", "falconh", "nemotronh"), "Mamba layers"),
     **dict.fromkeys(("qwen3next", "minimax"), "linear attention"),
     **dict.fromkeys(("t5", "flant5", "bart", "whisper"), "an encoder beside the decoder"),
-    **dict.fromkeys(("glm45", "ernie45"), "layers with experts among layers without"),
+    **dict.fromkeys(("glm45", "glm4moe", "ernie45"), "layers with experts among layers without"),
     "llama4": "chunked attention",
     "gemma3n": "embeddings for each layer",
     "bert": "attention to later tokens",

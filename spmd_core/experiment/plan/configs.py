@@ -12,6 +12,8 @@ from spmd_core.base import refuse, shorten
 from spmd_core.experiment.json_text import load_json
 from spmd_core.experiment.plan.architectures import (
     ARCHITECTURES,
+    COMMON,
+    LACKING,
     MAXTEXT_BLOCKS,
     MAXTEXT_NAMES,
     MAXTEXT_USUAL,
@@ -147,21 +149,35 @@ def _of_transformers(values: Values) -> Config:
     reads = kind.reads if kind else ()
     if kind and _method(values) in kind.stored:  # as weights are stored, not trained
         reads += ("quantization_config",)
-    _refuse_what_is_not_modeled(values, NOT_MODELED, reads)
-    if named is None:
-        raise refuse("config without model_type", "is incomplete", "add for example 'llama'")
-    if kind is None:
+    if kind is None and named is not None:
+        lacks = _lacks(name, values)
         raise refuse(
             f"model_type {shorten(named)}",
-            "is not an architecture that is read",
+            f"has {lacks}, which is not modeled"
+            if lacks
+            else "is not an architecture that is read",
             f"use {_nearest(name)}, or sizes of its own",
         )
+    _refuse_what_is_not_modeled(values, NOT_MODELED, reads)
+    if kind is None:
+        raise refuse("config without model_type", "is incomplete", "add for example 'llama'")
     heads = fields.get("architectures") or ["ForCausalLM"]
     if not isinstance(heads, list) or not str(heads[0]).endswith(_HEADS_OF):
         raise refuse(
             f"architectures {shorten(heads)}", "has no table of outputs", "use a ForCausalLM"
         )
     return _config(name, kind, fields, values, {})
+
+
+def _lacks(name: str, values: Values) -> str:
+    """Returns what the decoder lacks of an architecture, by its name or its fields; "" if unknown."""
+    plain = re.sub(r"[^a-z0-9]", "", name.lower())
+    of_fields = (
+        what for each, what in NOT_MODELED.items() if each not in COMMON and values.get(each)
+    )
+    return next(
+        (what for start, what in LACKING.items() if plain.startswith(start)), next(of_fields, "")
+    )
 
 
 def _nearest(name: str) -> str:
@@ -180,9 +196,10 @@ def _of_maxtext(values: Values) -> Config:
     block = fields.get("decoder_block") or "llama2"
     name = MAXTEXT_BLOCKS.get(block) if isinstance(block, str) else None
     if name is None:
+        lacks = _lacks(str(block), {})
         raise refuse(
             f"decoder_block {shorten(block)}",
-            "is not one that is read",
+            f"has {lacks}, which is not modeled" if lacks else "is not one that is read",
             f"use one of {', '.join(MAXTEXT_BLOCKS)}",
         )
     kind, latent = ARCHITECTURES[name], "mla" if name == "deepseek_v3" else "global"

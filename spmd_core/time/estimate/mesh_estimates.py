@@ -21,6 +21,7 @@ class MeshEstimates:
     def __init__(self, plan: Plan):
         self._shapes, self._share = shapes_of(plan), parameter_share(plan)
         self._known: dict[frozenset[str], tuple[StepWork, list[StepTransfer], float]] = {}
+        self._slow: list[frozenset[str]] = []
 
     def memory(self, plan: Plan) -> MemoryEstimate:
         """The peak of a plan's step, bytes per device."""
@@ -30,6 +31,18 @@ class MeshEstimates:
         """Seconds of a plan's step, as `estimate_step` gives them."""
         work, moved, _ = self._parts(plan)
         return step_time(self._shapes, work, moved, offloaded, recomputed(plan))
+
+    def is_above(self, plan: Plan, most: float) -> bool:
+        """Returns True if a plan takes more than `most`, the same at each call, with nothing
+        offloaded, or computes again all that such a plan does.
+        """
+        again = recomputed(plan)
+        if any(each <= again for each in self._slow):
+            return True
+        is_slow = self.time(plan, 0).estimate > most
+        if is_slow and again:  # where nothing is, more is written: not the least
+            self._slow.append(again)
+        return is_slow
 
     def bound(self, plan: Plan) -> float:
         """Seconds that no program of a plan stays below."""

@@ -163,7 +163,7 @@ class Search(Work):
         question = self.question
         if isinstance(question, ModelQuestion):
             self.space, every = models.space_size(question), models.candidates
-            candidates = every(question, lambda: self.is_cancelled)
+            candidates = every(question, lambda: self.is_cancelled or time.monotonic() > deadline)
         else:
             known = self._calibrations(question)
             here = [each for each in question.targets if not parse_target(each).is_absent]

@@ -6,6 +6,7 @@ import pytest
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import MAX_CONFIG_BYTES, PRESETS, get_model, read_config
+from spmd_core.experiment.plan.architectures import ARCHITECTURES
 
 GEMMA_VISION = {"vision_config": {"hidden_size": 1152, "model_type": "siglip_vision_model"}}
 
@@ -484,8 +485,16 @@ SMALL = transformers("llama", 2, 256, 512, 2, 2, 512)
         (json.dumps(SMALL | {"hidden_act": "mish"}), "hidden_act='mish' is not an activation"),
         (
             json.dumps(SMALL | {"model_type": "minicpm3", "kv_lora_rank": 512}),
-            "is latent attention of another architecture",
+            "model_type 'minicpm3' has latent attention of another architecture",
         ),
+        (
+            json.dumps(SMALL | {"model_type": "nobody_s", "kv_lora_rank": 512}),
+            "model_type 'nobody_s' has latent attention of another architecture, which is not",
+        ),
+        (json.dumps(SMALL | {"model_type": "nobody_s", "mamba_d_state": 16}), "has Mamba layers"),
+        (json.dumps(SMALL | {"model_type": "nobody_s", "num_experts": 8}), "is not an architec"),
+        ("decoder_block: llama4", "decoder_block 'llama4' has chunked attention"),
+        ("decoder_block: deepseek", "config without base_emb_dim is incomplete: add"),
         (
             json.dumps(
                 DEEPSEEK
@@ -527,6 +536,29 @@ def test_what_cannot_be_a_model_is_refused_in_one_sentence(text, said):
     with pytest.raises(RequestError, match=said) as caught:
         read_config(text)
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize(
+    ("kind", "lacks"),
+    [
+        ("gemma4_text", "heads of other sizes in layers with a window"),
+        ("llama4_text", "chunked attention"),
+        ("nemotron_h", "Mamba layers"),
+        ("qwen3_5_moe_text", "linear attention"),
+        ("qwen3_next", "linear attention"),
+        ("deepseek_v32", "attention to chosen keys"),
+        ("glm_moe_dsa", "attention to chosen keys"),
+    ],
+)
+def test_an_architecture_with_experts_is_refused_by_what_lacks_beside_them(kind, lacks):
+    with pytest.raises(RequestError, match=f"model_type '{kind}' has {lacks}, which is not mod"):
+        read_config(json.dumps(SMALL | {"model_type": kind, "num_experts": 8}))
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_a_config_without_its_hidden_size_is_refused(kind):
+    with pytest.raises(RequestError, match="without hidden_size is incomplete: add 'hidden_size'"):
+        read_config(json.dumps({"model_type": kind}))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,118 @@
+"""The points of a model's space: topology, mesh and batch, each with all its policies."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from spmd_core.base import mesh_text, refuse
+from spmd_core.experiment import AXES, VARIABLE, Plan, arrays, parse_plan
+from spmd_core.machine import Topology
+from spmd_core.results import StoredFact
+from spmd_core.search.candidate import Candidate, Reason, Rule
+from spmd_core.search.factors import named_meshes
+from spmd_core.search.policies import Policy, policies
+from spmd_core.search.question import BATCHES, ModelQuestion
+
+Mesh = tuple[tuple[str, int], ...]
+Key = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Policies on one mesh of one topology with one batch; `number` is that of the first."""
+
+    question: ModelQuestion
+    topology: Topology
+    mesh: Mesh
+    per_device: float
+    policies: tuple[Policy, ...]
+    number: int
+
+    def plan(self, policy: Policy) -> Plan:
+        """The plan of a policy; RequestError where the sizes do not divide."""
+        given = dict(self.question.plan)
+        sizes = {name: given.pop(name) for name in VARIABLE if name in given}
+        return parse_plan(
+            {
+                **given,
+                "sizes": sizes,
+                "target": self.topology.target,
+                "model": self.question.model,
+                "mesh": self.mesh,
+                "sequence": self.question.sequence,
+                "batch_per_device": self.per_device,
+                **policy.fields,
+            }
+        )
+
+    def name(self, policy: Policy) -> str:
+        """Mesh, policy, batch and topology, which distinguish candidates."""
+        mesh = mesh_text(self.mesh, ",") or "1 device"
+        return f"{mesh} · {policy.words} · {self.per_device:g} per device · {self.topology.name}"
+
+    def pruned(self, reason: Reason, detail: Rule, equal: int | None = None) -> Iterator[Candidate]:
+        """All of them, for one reason."""
+        target = self.topology.target
+        for place, policy in enumerate(self.policies):
+            yield Candidate(
+                self.number + place,
+                self.name(policy),
+                target,
+                self.topology.chips,
+                "pruned",
+                reason,
+                detail,
+                equal=None if equal is None else equal + place,
+            )
+
+
+def points_of(question: ModelQuestion) -> Iterator[Point]:
+    """Every point, in the order of the enumeration."""
+    number, size = 0, question.size
+    tried = policies(question.remat, question.offload, size.gated, size.post_norms)
+    names = tuple(name for name in AXES if name != "expert" or size.experts > 1)
+    for topology in question.topologies:
+        for mesh in named_meshes(topology.devices, names):
+            for share in _shares(question, topology):
+                yield Point(question, topology, mesh or (("fsdp", 1),), share, tried, number)
+                number += len(tried)
+
+
+def _shares(question: ModelQuestion, topology: Topology) -> tuple[float, ...]:
+    """Sequences per device."""
+    if question.global_batch is not None:
+        return (question.global_batch / topology.devices,)
+    return BATCHES if question.batch_per_device is None else (question.batch_per_device,)
+
+
+def not_as_fixed(point: Point) -> StoredFact | None:
+    """The rule that a mesh breaks of what is fixed; None where it keeps all."""
+    sizes = dict(point.mesh)
+    for name, size in point.question.fixed:
+        if sizes.get(name, 1) != size:
+            return StoredFact(
+                kind="not as fixed",
+                values={"axis": name, "size": sizes.get(name, 1), "fixed": size},
+            )
+    return None
+
+
+def check_slices(point: Point) -> None:
+    """RequestError where slices are not on the axis that passes least between them."""
+    slices = point.topology.slices
+    name, size = point.mesh[0]
+    if slices > 1 and (name not in ("data", "fsdp") or size % slices):
+        raise refuse(
+            f"{name}={size}", f"does not divide over {slices} slices", f"put data={slices} first"
+        )
+
+
+def key_of(plan: Plan) -> Key:
+    """What a plan's program depends on but for the names of its mesh axes: two of equal keys shard
+    every array alike, over devices in the same order.
+    """
+    place = {name: number for number, (name, _) in enumerate(plan.mesh)}
+    specs = tuple(
+        (array.group, array.name, tuple(tuple(place[axis] for axis in axes) for axes in array.axes))
+        for array in arrays(plan)
+    )
+    return plan.target, tuple(size for _, size in plan.mesh), plan.batch_per_device, specs

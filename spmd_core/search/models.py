@@ -13,7 +13,7 @@ from spmd_core.search.policies import GROUPS, Policy
 from spmd_core.search.question import Goal, ModelQuestion
 from spmd_core.search.spaces.model_points import (
     Key,
-    Point,
+    MeshPoint,
     check_slices,
     key_of,
     not_as_fixed,
@@ -87,27 +87,27 @@ def _coarse_to_fine(
                 yield each
 
 
-def _standards(meshes: list[list[Point]]) -> list[Point]:
+def _standards(meshes: list[list[MeshPoint]]) -> list[MeshPoint]:
     """The best batch and mesh of each standard sharding of each topology in a quick look."""
-    found: dict[tuple[str, str], tuple[float, Point]] = {}
+    kinds: dict[tuple[str, str], tuple[float, MeshPoint]] = {}
     for point in chain(*(points for points in meshes if kind_of_mesh(points[0].mesh))):
         key, score = (point.topology.target, kind_of_mesh(point.mesh)), _quick_look(point)
         if score is None:  # the reason of a standard sharding only where no batch makes a plan
-            found.setdefault(key, (math.inf, point))
-        elif key not in found or score <= found[key][0]:
-            found[key] = score, point
-    return [point for _, point in found.values()]
+            kinds.setdefault(key, (math.inf, point))
+        elif key not in kinds or score <= kinds[key][0]:
+            kinds[key] = score, point
+    return [point for _, point in kinds.values()]
 
 
 def _by_bound(
-    meshes: list[list[Point]], best: dict[str, float], goal: Goal, stop: Callable[[], bool]
-) -> Iterator[Point]:
+    meshes: list[list[MeshPoint]], best: dict[str, float], goal: Goal, stop: Callable[[], bool]
+) -> Iterator[MeshPoint]:
     """Meshes and batches that a device may hold, the least bound first, of each mesh from the
     largest such batch on; `best`: seconds per token by topology, as far as they are known.
     """
-    heap: list[tuple[float, int, list[Point]]] = []
+    heap: list[tuple[float, int, list[MeshPoint]]] = []
 
-    def push(points: list[Point]) -> None:
+    def push(points: list[MeshPoint]) -> None:
         for at, point in enumerate(points):
             if (bound := _bound(point)) is not None:
                 heapq.heappush(heap, (bound, point.number, points[at:]))
@@ -126,7 +126,7 @@ def _by_bound(
         push(points[1:])
 
 
-def _bound(point: Point) -> float | None:
+def _bound(point: MeshPoint) -> float | None:
     """Seconds per token where all is saved and has room, which others hardly stay below; None where
     the sizes make no plan, or a device holds none that saves little.
     """
@@ -146,7 +146,7 @@ def _bound(point: Point) -> float | None:
     return min(estimates.time(each, 0).estimate for each in saving) / plan.tokens
 
 
-def _quick_look(point: Point) -> float | None:
+def _quick_look(point: MeshPoint) -> float | None:
     """Seconds per token of the best of a few policies; infinite where none of them fits, None where
     the sizes make no plan.
     """
@@ -168,7 +168,7 @@ def _quick_look(point: Point) -> float | None:
     return best
 
 
-def _tried(point: Point, seen: dict[Key, int], most: float = math.inf) -> Iterator[Candidate]:
+def _tried(point: MeshPoint, seen: dict[Key, int], most: float = math.inf) -> Iterator[Candidate]:
     """Its policies, but for those that take more than `most` per token with nothing offloaded."""
     if (detail := not_as_fixed(point)) is not None:
         yield from point.pruned("excluded by what is fixed", detail)
@@ -199,7 +199,7 @@ def _tried(point: Point, seen: dict[Key, int], most: float = math.inf) -> Iterat
 
 
 def _estimated(
-    point: Point, number: int, step: TrainingStep, plan: Plan, estimates: MeshEstimates
+    point: MeshPoint, number: int, step: TrainingStep, plan: Plan, estimates: MeshEstimates
 ) -> Candidate:
     topology = point.topology
     memory = estimates.memory(plan)

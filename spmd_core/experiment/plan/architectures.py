@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-_SIZES = (  # without hidden_size: a file that leaves it out says too little of a model
+_SIZES = (  # hidden_size is not one of them: a file has to give it
     "intermediate_size",
     "num_hidden_layers",
     "num_attention_heads",
@@ -149,7 +149,7 @@ NOT_MODELED: Mapping[str, str] = {
     "use_bias": "biases under another name than attention_bias",
     "use_qk_norm": "norms of queries and keys that this architecture does not have",
 }
-# of them what says little of an architecture: many that are read have it
+# of them those that many architectures have, also some that are read
 COMMON = (
     *(name for name, what in NOT_MODELED.items() if "biases" in what or "experts" in what),
     "quantization_config",

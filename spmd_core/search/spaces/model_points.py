@@ -17,7 +17,7 @@ Key = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class MeshPoint:
     """Policies on one mesh of one topology with one batch; `number` is that of the first."""
 
     question: ModelQuestion
@@ -65,7 +65,7 @@ class Point:
             )
 
 
-def points_of(question: ModelQuestion) -> Iterator[Point]:
+def points_of(question: ModelQuestion) -> Iterator[MeshPoint]:
     """Every point, in the order of the enumeration."""
     number, size = 0, question.size
     tried = policies(question.remat, question.offload, size.gated, size.post_norms)
@@ -73,7 +73,7 @@ def points_of(question: ModelQuestion) -> Iterator[Point]:
     for topology in question.topologies:
         for mesh in named_meshes(topology.devices, names):
             for share in _shares(question, topology):
-                yield Point(question, topology, mesh or (("fsdp", 1),), share, tried, number)
+                yield MeshPoint(question, topology, mesh or (("fsdp", 1),), share, tried, number)
                 number += len(tried)
 
 
@@ -84,7 +84,7 @@ def _shares(question: ModelQuestion, topology: Topology) -> tuple[float, ...]:
     return BATCHES if question.batch_per_device is None else (question.batch_per_device,)
 
 
-def not_as_fixed(point: Point) -> StoredFact | None:
+def not_as_fixed(point: MeshPoint) -> StoredFact | None:
     """The rule that a mesh breaks of what is fixed; None where it keeps all."""
     sizes = dict(point.mesh)
     for name, size in point.question.fixed:
@@ -96,7 +96,7 @@ def not_as_fixed(point: Point) -> StoredFact | None:
     return None
 
 
-def check_slices(point: Point) -> None:
+def check_slices(point: MeshPoint) -> None:
     """RequestError where slices are not on the axis that passes least between them."""
     slices = point.topology.slices
     name, size = point.mesh[0]

@@ -227,4 +227,5 @@ def recomputed(plan: Plan) -> frozenset[str]:
     # what weights an expert's rows, or a norm behind the mlp, needs the mlp's result again
     routed = ("mlp_down", "dispatch") if plan.size.experts > 1 else ()
     normed = ("mlp_down",) if plan.size.post_norms else ()
-    return frozenset({*PROJECTIONS, "attention", "joined", *routed, *normed} - kept)
+    joined = ("joined",) if plan.size.mtp_layers else ()
+    return frozenset({*PROJECTIONS, "attention", *joined, *routed, *normed} - kept)

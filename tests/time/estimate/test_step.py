@@ -119,6 +119,15 @@ def test_a_norm_behind_the_mlp_needs_its_result_again(model, again):
     assert "mlp_down" not in recomputed(plan.model_copy(update={"save": ("mlp_down",)}))
 
 
+@pytest.mark.parametrize("model", PRESETS)
+def test_a_step_that_saves_everything_computes_nothing_of_a_layer_again(model):
+    plan = Plan(
+        target="tpu:v5p:2x2x2", model=model, mesh={"fsdp": 8}, batch_per_device=1, save=NAMES
+    )
+    assert recomputed(plan) <= {"dispatch", "joined"}
+    assert not recomputed(plan) or plan.size.experts > 1 or plan.size.mtp_layers
+
+
 def test_slices_wait_for_the_slowest():
     def late(slices: int) -> float:
         return straggling(get_topology(f"tpu:v5e:2x2*{slices}"))

@@ -45,7 +45,8 @@ OURS = [
 # ten seconds, until it is ended, or packages from the network: tests of their own call them
 LONG = {"calibrate", "dashboard", "mcp", "versions"}
 # used as programs, or through another package
-TOOLS = {"ruff", "pyright", "pytest", "libtpu", "flatbuffers"}  # the last one jax imports
+# jax imports flatbuffers; mcp is an extra of the wheel alone
+TOOLS = {"ruff", "pyright", "pytest", "libtpu", "flatbuffers", "mcp"}
 MODULES = {
     "vl-convert-python": "vl_convert",
     "pytest-xdist": "xdist",

@@ -7,7 +7,7 @@ import faulthandler
 import os
 import time
 
-from spmd_core.base import RequestError
+from spmd_core.base import RequestError, imported
 from spmd_core.results import (
     PROPAGATE,
     READ_BYTES,
@@ -27,6 +27,7 @@ def main() -> None:
     parser.add_argument("--fd", type=int, required=True)
     channel = channel_to_parent(parser.parse_args().fd)
     faulthandler.enable()
+    imported()
     lines = Lines(PROPAGATE)
     while data := channel.recv(READ_BYTES):
         for command in lines.feed(data):

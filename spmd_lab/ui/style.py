@@ -169,8 +169,8 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 
 def draw() -> None:
     """Once on every screen."""
-    light, dark = (
-        st.get_option(f"theme.{each}.chartCategoricalColors") for each in ("light", "dark")
+    light, dark = (  # none without the configuration that comes with the app
+        st.get_option(f"theme.{each}.chartCategoricalColors") or () for each in ("light", "dark")
     )
     rows = zip(light, dark, strict=True)
     st.html(f"<script>{_STEPS}</script>", unsafe_allow_javascript=True)

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
+from spmd_core.base import parsed
+
 WATCH = "__spmd_watch__"  # the name under which a watched module calls the watch
 _UNWATCHED = frozenset(("super", "locals", "globals", "vars", "dir", "eval", "exec"))
 _BLANK = " \t\r\n\\)"
@@ -60,7 +62,7 @@ class EditedFile:
         """The syntax tree, whose calls, operators and subscripts go through the watch; their sites
         are numbered from `first`.
         """
-        tree = ast.parse(self.text)
+        tree = parsed(self.text)
         self.sites = {}
         _Watching(self, first).visit(tree)
         return ast.fix_missing_locations(tree)
@@ -88,7 +90,7 @@ class EditedFile:
     def names(self) -> dict[str, str]:
         """What the file calls `jax`, `jax.numpy` and `PartitionSpec`."""
         names: dict[str, str] = {}
-        for node in ast.parse(self.text).body:
+        for node in parsed(self.text).body:
             if isinstance(node, ast.Import):
                 for each in node.names:
                     names[each.name] = each.asname or each.name
@@ -117,7 +119,7 @@ class EditedFile:
             text = text[: edit.start] + edit.text + text[edit.end :]
             last = edit.start
         try:
-            ast.parse(text)
+            parsed(text)
         except SyntaxError as error:
             raise ValueError("the line would be no Python any more") from error
         self.put(text)
@@ -130,7 +132,7 @@ class EditedFile:
         """The text, with a line that imports jax where an edit needs it."""
         if self.text == self.original or self.names()["imported"]:
             return self.text
-        body = ast.parse(self.text).body
+        body = parsed(self.text).body
         first = next(each for each in body if not _is_head(each))
         start = self.offset(first.lineno, 0)
         return f"{self.text[:start]}import jax\n{self.text[start:]}"

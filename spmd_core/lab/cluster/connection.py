@@ -20,7 +20,7 @@ from spmd_core.base import WorkerError, shorten, unhindered, waited_s
 from spmd_core.lab.cluster import remote
 
 CONNECT_S = 1.5  # for a scheduler to answer
-VERSIONS_S = 15.0  # for a new worker, which may load SPMD Lab first
+VERSIONS_S = 45.0  # for a new worker, which may load SPMD Lab first
 JOIN_S, GONE_S = 1.5, 3.5  # workers may join so late; a cluster that was there may be away so long
 AGAIN_S = 0.3  # between two looks at a cluster that is not there
 T = TypeVar("T")

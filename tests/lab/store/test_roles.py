@@ -142,7 +142,7 @@ SHOWS = {
     "longest_s last_took_s oldest_finished wait history unread programs hardware devices "
     "devices_seen_at",
     Notebook: "labels origin",
-    Archives: "every export take_examples",
+    Archives: "every export page take_examples",
     Collections: "find listed",
     SharedSearches: "find has listed",
 }

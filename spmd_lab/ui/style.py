@@ -129,6 +129,13 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .five b {{ font-size: 1.55rem; font-weight: 650; line-height: 1.25; font-variant-numeric: tabular-nums; }}
 @media (max-width: 640px) {{
   .five b {{ font-size: 1.25rem; }}
+}}
+@media (max-width: 1270px) {{
+  .st-key-question [data-testid="stHorizontalBlock"] {{ flex-wrap: wrap; }}
+  .st-key-question [data-testid="stColumn"] {{ min-width: calc(33% - 1rem); flex: 1 1 calc(33% - 1rem); }}
+  .st-key-question [data-testid="stColumn"]:first-child {{ min-width: calc(60% - 1rem); }}
+}}
+@media (max-width: 900px) {{
   .st-key-question [data-testid="stColumn"] {{ min-width: calc(50% - 1rem); flex: 1 1 calc(50% - 1rem); }}
   .st-key-question [data-testid="stColumn"]:first-child {{ min-width: 100%; }}
 }}

@@ -94,7 +94,7 @@ def _known_by(
 def others(plan: Plan) -> None:
     """Draws the same question on other chips: the answer, a picture, a table, a button for each."""
     with st.container(key="other-chips"):
-        left, right = st.columns([3, 1], vertical_alignment="bottom")
+        left, right = st.columns([3, 2], vertical_alignment="bottom")
         with right:
             price.field()
         try:

@@ -48,11 +48,11 @@ def press_cancel(page: Page) -> None:
 
 
 def unfold(page: Page, *names: str) -> None:
-    """Open the folds of the sidebar whose labels begin so."""
+    """Open the folds of the sidebar whose labels have these words, an outer one before an inner."""
     for name in names:
-        fold = page.get_by_test_id("stSidebar").locator("details", has_text=name).first
-        if fold.get_attribute("open") is None:
-            fold.locator("summary").click()
+        label = page.get_by_test_id("stSidebar").locator("summary", has_text=name).first
+        if label.locator("..").get_attribute("open") is None:
+            label.click()
             settled(page)
 
 

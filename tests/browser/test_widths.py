@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.browser import PATIENCE_MS, visit
+from bench.browser import PATIENCE_MS, unfold, visit
 from spmd_lab.ui.cards import STARTS
 
 PRIMARY = {"light": "rgb(31, 95, 191)", "dark": "rgb(106, 165, 255)"}
@@ -21,8 +21,10 @@ IN_SIGHT = """() => {
     .map(field => field.getBoundingClientRect()).filter(box => box.width > 0);
   return boxes.length > 2 && boxes.every(box => box.left >= 0 && box.right <= window.innerWidth); }"""
 
-# fields of the sidebar that are narrower than their text, or than what they show where they are empty
-CUT = """() => [...document.querySelectorAll('[data-testid="stSidebar"] input:not([type="checkbox"])')]
+# fields of the sidebar or of the question that are narrower than their text, or than what they show
+# where they are empty
+CUT = """() => [...document.querySelectorAll(
+    ':is([data-testid="stSidebar"], .st-key-question) input:not([type="checkbox"])')]
   .filter(field => {
     const pen = document.createElement('canvas').getContext('2d'), style = getComputedStyle(field);
     pen.font = style.font;
@@ -61,16 +63,18 @@ def test_every_field_is_reached_at_390(server, page, screen):
     page.set_viewport_size({"width": 390, "height": 900})
     visit(page, f"{server.url}/{screen}")
     page.get_by_test_id("stExpandSidebarButton").click()
+    if screen == "predict":
+        unfold(page, "Change the plan")
     page.wait_for_function(IN_SIGHT, timeout=PATIENCE_MS)
     last = page.get_by_test_id("stSidebar").locator("input[aria-label]:visible").last
     last.scroll_into_view_if_needed()
     assert 0 <= last.bounding_box()["y"] < 900
 
 
-@pytest.mark.parametrize("width", [1000, 1400])
+@pytest.mark.parametrize("width", [800, 1000, 1280, 1400])
 def test_no_field_of_a_model_is_narrower_than_its_text(server, page, width):
     page.set_viewport_size({"width": width, "height": 900})
     visit(page, f"{server.url}/predict")
-    page.get_by_text("More of the model").click()
+    unfold(page, "Change the plan", "More of the model")
     page.get_by_test_id("stSidebar").get_by_label("vocab").first.wait_for(timeout=PATIENCE_MS)
     assert page.evaluate(CUT) == []

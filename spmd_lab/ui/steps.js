@@ -1,9 +1,11 @@
 // Back goes back: one step of the browser's history for each act of the viewer. Streamlit adds a step
 // whenever a script writes the address, also where it only completes what the viewer opened; such a
-// write replaces the step that it belongs to.
+// write replaces the step that it belongs to. A busy browser takes in the query of a screen before it
+// takes in its name: the name then replaces the step of the query.
 if (!window.spmdSteps) {
   window.spmdSteps = true;
   let acted = false;
+  let early = null; // the query of the last step, if the page of before took it
   const note = (event) => {
     acted ||= event.isTrusted;
   };
@@ -12,9 +14,12 @@ if (!window.spmdSteps) {
   }
   const push = window.history.pushState.bind(window.history);
   window.history.pushState = (state, title, address) => {
-    const isSamePage = new URL(address, document.location).pathname === document.location.pathname;
-    if (isSamePage && !acted) window.history.replaceState(state, title, address);
+    const { pathname, search } = new URL(address, document.location);
+    const isSamePage = pathname === document.location.pathname;
+    const isOneStep = isSamePage ? !acted : !acted && search === early;
+    if (isOneStep) window.history.replaceState(state, title, address);
     else push(state, title, address);
+    early = isSamePage && !isOneStep ? search : null;
     acted = false;
   };
 }

@@ -51,6 +51,7 @@ def test_a_result_is_the_answer_first_then_values_collectives_and_where_they_com
         r"is fastest in this process: [\d.,]+ [µm]s per call\. Next is .+, [\d.,]+× as long \([\d.,]+ to [\d.,]+\)|take the same time|Cannot tell |none of them is faster",
         headline,
     )
+    page.get_by_test_id("stMain").get_by_text("Paired ratio").first.wait_for()
     text = screen_text(page)
     assert text.index(headline) < text.index("Paired ratio")
     assert "says nothing of a TPU" in text and text.count("match") >= 4

@@ -2,7 +2,7 @@
 
 import re
 
-from bench.browser import answered, press_cancel, screen_text, visit
+from bench.browser import answered, press_cancel, visit
 
 TRAINING = {
     "workload": "train_step",
@@ -29,7 +29,7 @@ def test_the_loss_streams_while_it_falls_and_cancel_keeps_it(page, link):
     told = re.search(
         r"loss 24.6 before the first step, ([\d.]+) before the last, stopped after (\d+) of "
         r"10000 steps",
-        screen_text(page),
+        page.get_by_test_id("stPopoverBody").inner_text(),
     )
     assert told and float(told[1]) < 24.6 and 0 < int(told[2]) < 10_000
     for drawn in (chart, page.locator('[aria-label^="Time of a step by step"]')):

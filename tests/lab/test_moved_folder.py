@@ -46,6 +46,15 @@ def dashboard(data_folder):
     process.communicate()
 
 
+def copied(folder, copy):
+    """Copies a folder; fails, and leaves nothing, where the journal ends between list and copy."""
+    try:
+        return shutil.copytree(folder, copy)
+    except shutil.Error:
+        shutil.rmtree(copy)
+        return None
+
+
 @contextlib.contextmanager
 def queue_of(folder):
     """The queue's lock in a folder, as another process sees it."""
@@ -71,7 +80,7 @@ def test_the_queue_of_a_folder_that_was_moved_is_free_for_who_opens_it_there(
 
 def test_the_queue_of_a_copy_is_not_held_by_who_holds_that_of_the_folder(dashboard, data_folder):
     """The copy's database names that process, too, with a lock file that is not the copy's."""
-    copy = shutil.copytree(data_folder, data_folder.with_name("copy"))
+    copy = until(lambda: copied(data_folder, data_folder.with_name("copy")))
     with queue_of(copy) as there:
         assert there.holder() is None and there.acquire()
 

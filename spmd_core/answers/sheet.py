@@ -1,6 +1,6 @@
 """Sheets: the columns of a kind of row, each written once, for every renderer."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
@@ -44,10 +44,6 @@ class Table:
         """Returns True if a column has numbers and nothing but numbers and dashes."""
         cells = [cell for cell in self.column(name) if cell.text != NONE]
         return bool(cells) and all(cell.value is not None for cell in cells)
-
-    def by_column(self) -> dict[str, list[str]]:
-        """Returns the texts of each column, by its title."""
-        return {name: [cell.text for cell in self.column(name)] for name in self.columns}
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,16 +148,6 @@ class Sheet(Generic[Row]):
             tuple(column.title for column in kept),
             tuple(zip(*(cells[column] for column in kept), strict=True)),
         )
-
-
-def table_of(rows: Sequence[Mapping[str, Cell]]) -> Table:
-    """Returns a table of rows by column, without the columns that are empty everywhere."""
-    titles = dict.fromkeys(name for row in rows for name in row)
-
-    def column(name: str) -> Column[Mapping[str, Cell]]:
-        return Column(name, lambda row: row.get(name))
-
-    return Sheet(tuple(map(column, titles))).table(rows, "document")
 
 
 def chosen_columns(table: Table, names: Sequence[str]) -> Table:

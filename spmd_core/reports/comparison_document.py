@@ -4,7 +4,6 @@ import time
 from collections.abc import Mapping, Sequence
 
 from spmd_core.answers import (
-    EMPTY,
     NONE,
     STRATEGIES,
     Cell,
@@ -16,11 +15,12 @@ from spmd_core.answers import (
     peak_bytes,
     programs_table,
     programs_words,
+    seconds,
+    size,
     strategy_rows,
-    table_of,
     text,
 )
-from spmd_core.base import by_key
+from spmd_core.base import by_key, bytes_text
 from spmd_core.reports.comparison import Compared, Subject
 from spmd_core.reports.document import (
     Bar,
@@ -29,9 +29,7 @@ from spmd_core.reports.document import (
     Document,
     Heading,
     Paragraph,
-    bytes_cell,
     reported,
-    seconds_cell,
 )
 from spmd_core.results import Between, Collective, Result, StrategyResult
 from spmd_core.words import (
@@ -121,45 +119,63 @@ def _times(outcome: StrategyResult) -> tuple[float | None, float | None, float |
     return None, None, None, ""
 
 
-# of a run, which the rest of a document has
-_LONG = ("Experiment", "On", "Is", "Peak per device", "Communicated per device")
-
-
 def runs_table(compared: Compared, is_short: bool = False) -> Table:
     """A row for each run: what it is, when and where it ran, its time and how it compares;
     `is_short`: without what makes a table wider than a page.
     """
     answers = {each.run: each for each in compared.answers}
-    rows = [_run_row(each, answers, compared.baseline) for each in compared.subjects]
-    left_out = {*_LONG} if is_short else set()
-    return table_of(
-        [{name: cell for name, cell in row.items() if name not in left_out} for row in rows]
+    rows = [(each, _fastest(each), _against(each, answers, compared)) for each in compared.subjects]
+    return _RUNS.table(rows, "screen" if is_short else "document")
+
+
+_Run = tuple[Subject, StrategyResult | None, str]  # with how it compares
+
+
+def _fastest(each: Subject) -> StrategyResult | None:
+    return each.result.strategies[each.fastest] if each.result and each.fastest else None
+
+
+def _against(each: Subject, answers: Mapping[str, Between], compared: Compared) -> str:
+    is_baseline = each.run == compared.baseline.run
+    return "baseline" if is_baseline else against_words(answers.get(each.run))
+
+
+def _time(row: _Run) -> tuple[float | None, float | None, float | None, str]:
+    return _times(row[1]) if row[1] else (None, None, None, "")
+
+
+def _ended(row: _Run) -> str:
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(row[0].moment))
+    return f"{when}, {outcome_words(row[0].summary).lower()}"
+
+
+def _strategy_title(row: _Run) -> str | None:
+    result, fastest = row[0].result, row[0].fastest
+    return row_title(result, fastest) if result and fastest else None
+
+
+def _environment(row: _Run) -> str | None:
+    return environment_words(row[0].result.environment) if row[0].result else None
+
+
+_RUNS = Sheet[_Run](
+    (
+        text("", lambda row: row[0].letter),
+        text("Run", lambda row: row[0].run),
+        text("Name and tags", lambda row: labels_words(row[0].summary)),
+        text("Experiment", lambda row: experiment_words(row[0].summary.experiment), "document"),
+        text("Ended", _ended),
+        text("On", _environment, "document"),
+        text("Strategy", _strategy_title),
+        seconds("Time", lambda row: _time(row)[0]),
+        seconds("Low", lambda row: _time(row)[1]),
+        seconds("High", lambda row: _time(row)[2]),
+        text("Is", lambda row: _time(row)[3], "document"),
+        text("Against the baseline", lambda row: row[2]),
+        size("Peak per device", lambda row: peak_bytes(row[1]), "document"),
+        size("Communicated per device", lambda row: communicated(row[1]), "document"),
     )
-
-
-def _run_row(each: Subject, answers: Mapping[str, Between], baseline: Subject) -> dict[str, Cell]:
-    result, row = each.result, each.fastest
-    outcome = result.strategies[row] if result and row else None
-    middle, low, high, kind = _times(outcome) if outcome else (None, None, None, "")
-    pair = answers.get(each.run)
-    against = "baseline" if each.run == baseline.run else against_words(pair)
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(each.moment))
-    return {
-        "": Cell(each.letter),
-        "Run": Cell(each.run),
-        "Name and tags": Cell(labels_words(each.summary) or NONE),
-        "Experiment": Cell(experiment_words(each.summary.experiment)),
-        "Ended": Cell(f"{when}, {outcome_words(each.summary).lower()}"),
-        "On": Cell(environment_words(result.environment) if result else NONE),
-        "Strategy": Cell(row_title(result, row)) if result and row else EMPTY,
-        "Time": seconds_cell(middle),
-        "Low": seconds_cell(low),
-        "High": seconds_cell(high),
-        "Is": Cell(kind or NONE),
-        "Against the baseline": Cell(against),
-        "Peak per device": bytes_cell(peak_bytes(outcome)),
-        "Communicated per device": bytes_cell(communicated(outcome)),
-    }
+)
 
 
 def against_words(pair: Between | None) -> str:
@@ -273,7 +289,7 @@ def _totals(collectives: Sequence[Collective]) -> str:
     totals = [each.bytes_total for each in collectives]
     count = "unknown" if None in counts else sum(each or 0 for each in counts)
     size = None if None in totals else sum(each or 0 for each in totals)
-    return f"{count} × , {bytes_cell(size).text}".replace("× ,", "×,")
+    return f"{count} ×, {NONE if size is None else bytes_text(size)}"
 
 
 def comparison_json(compared: Compared) -> dict[str, object]:

@@ -9,8 +9,7 @@ import re
 import socket
 from dataclasses import dataclass, replace
 
-from spmd_core.answers import EMPTY, Cell, Table
-from spmd_core.base import bytes_text, seconds_text
+from spmd_core.answers import Table
 from spmd_core.results import safe_cell
 
 _PATH = re.compile(r"(?<![\w.)\]:/])(?:file://)?(?:~|/[\w.+@-]+)(?:/[\w.+@ -]*[\w.+@-])+")
@@ -93,16 +92,6 @@ def marked(text: str) -> list[tuple[str, str]]:
         elif part:
             parts.append(("", part))
     return parts
-
-
-def seconds_cell(seconds: float | None) -> Cell:
-    """A duration; a dash where there is none."""
-    return Cell(seconds_text(seconds), seconds) if seconds is not None else EMPTY
-
-
-def bytes_cell(count: int | None) -> Cell:
-    """A number of bytes; a dash where there is none."""
-    return Cell(bytes_text(count), count) if count is not None else EMPTY
 
 
 def json_of(table: Table) -> str:

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Mapping
 
-from spmd_core.answers import Cell, kept_ranking, table_of
+from spmd_core.answers import Sheet, kept_ranking, text
 from spmd_core.reports.comparison import Subject
 from spmd_core.reports.document import (
     Block,
@@ -17,8 +17,12 @@ from spmd_core.reports.document import (
     reported,
 )
 from spmd_core.reports.run_document import Texts, run_blocks, run_title
-from spmd_core.search import KeptSearch
+from spmd_core.search import KeptCandidate, KeptSearch
 from spmd_core.words import foreign_search_words
+
+_WHY = Sheet[KeptCandidate](
+    (text("Candidate", lambda row: row.name, "document"), text("Why", lambda row: row.why))
+)
 
 
 def search_document(
@@ -48,7 +52,7 @@ def search_blocks(kept: KeptSearch) -> list[Block]:
         blocks += [Paragraph(f"• {reported(each)}") for each in kept.standards]
     blocks += [Heading("What was looked at", 3)] * bool(kept.remarks)
     blocks += [Paragraph(reported(each)) for each in kept.remarks]
-    why = table_of([{"Candidate": Cell(each.name), "Why": Cell(each.why)} for each in kept.ranking])
+    why = _WHY.table(kept.ranking, "document")
     if why.rows:
         blocks.append(Folded("Why not each of the others", why))
     question = json.dumps(kept.question, indent=1, ensure_ascii=False)

@@ -83,7 +83,7 @@ MAY_IMPORT_JAX_ROOMS = (
     "spmd_core/engine/",
     "spmd_core/script/programs/",
     "spmd_core/worker/__main__.py",
-    "spmd_core/worker/propagating.py",
+    "spmd_core/worker/partitioning.py",
     # A step is traced where it is: the caller's process has JAX, and his devices. Nothing of ours
     # is imported there that another process does not need: JAX's rooms load in the call.
     "spmd_core/own/explaining.py",

@@ -58,12 +58,12 @@ from spmd_core.answers.training_sheet import (
     training_json,
     training_table,
 )
-from spmd_core.answers.what_if import PROPAGATED, WhatIf, agreement_words, what_if_table
+from spmd_core.answers.what_if import PARTITIONED, WhatIf, agreement_words, what_if_table
 
 __all__ = [
     "EMPTY",
     "NONE",
-    "PROPAGATED",
+    "PARTITIONED",
     "STRATEGIES",
     "Cell",
     "Figure",

@@ -43,7 +43,7 @@ from spmd_core.lab.store.rows import Unread
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.clients import Clients
 from spmd_core.lab.supervisor.following import Followed, answered, as_seen
-from spmd_core.lab.supervisor.propagation import Propagation
+from spmd_core.lab.supervisor.partitioning import Partitioning
 from spmd_core.lab.supervisor.queue_lock import QueueLock
 from spmd_core.lab.supervisor.supervisor import Supervisor, helping_lanes
 from spmd_core.lab.supervisor.unsaved import UnsavedRuns
@@ -94,7 +94,7 @@ class Lab:
         self._results: dict[str, Result] = {}
         self._known_kinds: dict[str, frozenset[str]] = {}  # of runs that were searched through
         self._hardware: tuple[float, Hardware] | None = None
-        self._propagation = Propagation(self.hardware)
+        self._partitioning = Partitioning(self.hardware)
         self._supervisor = self._new_supervisor()
 
     @classmethod
@@ -132,7 +132,7 @@ class Lab:
                 return
         atexit.unregister(self.close)
         self._supervisor.close()
-        self._propagation.close()
+        self._partitioning.close()
         self._queue_lock.close()
         self._clients.close()
         self._store.close()
@@ -405,12 +405,12 @@ class Lab:
         """Returns what a change of an exported program does to what it requests.
 
         Raises:
-          RequestError: a program is not held, or its shardings cannot be propagated alone.
-          WorkerError: the process that propagates them ended.
+          RequestError: a program is not held, or the compiler refuses it.
+          WorkerError: the process that partitions them ended.
         """
         check_program(self._settings, asker)
         check_may_act(self._settings, asker)
-        asked = (self._propagation.ask(each, each.strategies[0]) for each in (before, after))
+        asked = (self._partitioning.ask(each, each.strategies[0]) for each in (before, after))
         requested = tuple(each.collectives for each in asked)
         return WhatIf(before, after, (requested[0], requested[1]))
 

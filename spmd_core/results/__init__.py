@@ -176,10 +176,10 @@ from spmd_core.results.step import (
 from spmd_core.results.trace import NoTrace, Trace, TracedDevice, TracedOperation
 from spmd_core.results.verdicts import SURE_PROCESSES, Ratio, Settles, Verdict
 from spmd_core.results.what_if import (
-    PROPAGATE,
-    PROPAGATED,
-    PropagateCommand,
-    Propagated,
+    PARTITION,
+    PARTITIONED,
+    PartitionCommand,
+    Partitioned,
     Requested,
 )
 
@@ -195,9 +195,9 @@ __all__ = [
     "LARGEST",
     "LOST",
     "OUT_OF_MEMORY",
+    "PARTITION",
+    "PARTITIONED",
     "PROGRAM",
-    "PROPAGATE",
-    "PROPAGATED",
     "READ_BYTES",
     "RINGS",
     "ROUNDING",
@@ -267,6 +267,8 @@ __all__ = [
     "OriginStep",
     "Pace",
     "Part",
+    "PartitionCommand",
+    "Partitioned",
     "Phase",
     "Phases",
     "PingCommand",
@@ -278,8 +280,6 @@ __all__ = [
     "PredictedMemory",
     "Prediction",
     "Progress",
-    "PropagateCommand",
-    "Propagated",
     "Ratio",
     "Ready",
     "Reference",

@@ -1,4 +1,4 @@
-"""What a program requests by the propagation of its shardings alone: no compiler has seen it."""
+"""Returns collectives of a program that the compiler has partitioned and made no code of."""
 
 from typing import Annotated, Literal
 
@@ -11,30 +11,30 @@ from spmd_core.results.runs.events import Failed
 
 
 class Requested(Collective):
-    """A collective that propagation requests; `dim` is the dim of the array that it moves, None of a
-    sum.
+    """A collective of a partitioned program; `dim` is the dim of the array that it moves, None of a
+    sum and of one that carries several arrays.
     """
 
     dim: int | None = None
 
 
-class PropagateCommand(Frozen):
-    """Down: propagate the shardings of an experiment's program."""
+class PartitionCommand(Frozen):
+    """Down: partition the program of an experiment."""
 
-    command: Literal["propagate"] = "propagate"
+    command: Literal["partition"] = "partition"
     experiment: Experiment
     strategy: str
 
 
-class Propagated(Frozen):
+class Partitioned(Frozen):
     """Up: the collectives that the program requests, and the CPU seconds that it took."""
 
-    event: Literal["propagated"] = "propagated"
+    event: Literal["partitioned"] = "partitioned"
     collectives: tuple[Requested, ...]
     seconds: float
 
 
-PROPAGATE: TypeAdapter[PropagateCommand] = TypeAdapter(PropagateCommand)
-PROPAGATED: TypeAdapter[Propagated | Failed] = TypeAdapter(
-    Annotated[Propagated | Failed, Field(discriminator="event")]
+PARTITION: TypeAdapter[PartitionCommand] = TypeAdapter(PartitionCommand)
+PARTITIONED: TypeAdapter[Partitioned | Failed] = TypeAdapter(
+    Annotated[Partitioned | Failed, Field(discriminator="event")]
 )

@@ -5,7 +5,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from spmd_core.answers import PROPAGATED, agreement_words, sheet_lines, what_if_table
+from spmd_core.answers import PARTITIONED, agreement_words, sheet_lines, what_if_table
 from spmd_core.base import bytes_text, read_file, refuse, shorten
 from spmd_core.experiment import Experiment, as_exported, parse_mesh, programs, read_spec_words
 from spmd_core.lab import Lab
@@ -35,7 +35,7 @@ ARGUMENTS = {
 
 
 def main(arguments: Namespace) -> int:
-    """Take the program, propagate both shardings, and print what changes."""
+    """Take the program, partition it with both shardings, and print what changes."""
     path, lab = Path(arguments.file), Lab.open(serve=False)
     try:
         data = read_file(path, programs.MOST_BYTES + 1)
@@ -51,7 +51,7 @@ def main(arguments: Namespace) -> int:
     was, now = answer.argument_bytes
     print(answer.headline)
     print(f"Arguments take {bytes_text(was)} per device before, {bytes_text(now)} after.")
-    print(f"{PROPAGATED}. {agreement_words(before)}", end="\n\n")
+    print(f"{PARTITIONED}. {agreement_words(before)}", end="\n\n")
     print("\n".join(sheet_lines(what_if_table(answer.rows, "terminal"))))
     return 0
 

@@ -153,13 +153,6 @@ class Main:
             ]
         )
 
-    def leave_open(self) -> None:
-        """Take the specs of arguments and results away."""
-        for name in ("arg_attrs", "res_attrs"):
-            if name in self.main.attributes:
-                given = map(ir.DictAttr, ir.ArrayAttr(self.main.attributes[name]))
-                self.main.attributes[name] = ir.ArrayAttr.get(list(map(_without_spec, given)))
-
     def resize(self, shapes: Sequence[tuple[int, ...]]) -> None:
         """Give each argument its shape, where sizes are symbols."""
         with ir.Location.unknown():

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from spmd_core.answers import PROPAGATED, WhatIf, agreement_words, what_if_table
+from spmd_core.answers import PARTITIONED, WhatIf, agreement_words, what_if_table
 from spmd_core.base import LabError, bytes_text
 from spmd_core.experiment import Experiment, Program, read_spec_words
 from spmd_core.words import count
@@ -26,7 +26,7 @@ def draw(experiment: Experiment, program: Program) -> None:
             _constrain(experiment, program)
             return
         try:
-            with st.spinner("Propagating the shardings…"):
+            with st.spinner("Partitioning…"):
                 answer = as_viewer(lab().what_if, before, experiment)
         except LabError as error:
             shell.refusal(str(error))
@@ -40,7 +40,7 @@ def _answer(answer: WhatIf, experiment: Experiment) -> None:
     st.markdown(f"**What if?** {plain(answer.headline)}")
     held = bytes_text(was) if was == now else f"{bytes_text(was)} → {bytes_text(now)}"
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.badge(PROPAGATED, icon=":material/bolt:", color="orange")
+        st.badge(PARTITIONED, icon=":material/bolt:", color="orange")
         st.caption(f"Arguments {held} per device. {plain(agreement_words(experiment))}")
     table = what_if_table(answer.changed, "screen")
     if table.rows:

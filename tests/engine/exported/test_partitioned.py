@@ -1,4 +1,4 @@
-"""What a program requests by propagation alone, beside what is compiled of it."""
+"""The collectives of a program that is partitioned without code, beside those of its compile."""
 
 from collections import Counter
 
@@ -11,12 +11,10 @@ from bench.exported import abstract_mesh, written
 from bench.exported_steps import STEPS
 from bench.lost_batches import PLANTED, taken
 from spmd_core.base import RequestError
-from spmd_core.engine.exported.lower import complete
+from spmd_core.engine import codeless
 from spmd_core.engine.hlo import read_module
-from spmd_core.engine.lower import execute, structs
-from spmd_core.engine.propagated import passes, requested
+from spmd_core.engine.partitioned import lowered, partitioned
 from spmd_core.program import read_collectives
-from spmd_core.script import program_text
 
 pytestmark = pytest.mark.usefixtures("read_here")
 SIZES = {"data": 2, "tensor": 4}
@@ -32,15 +30,17 @@ def _experiment(step, **arguments):
 
 
 def _requested(experiment):
-    found = requested.propagated(experiment, "auto")
+    found = partitioned(experiment, "auto")
     return [(each.kind, each.axes, each.dim, each.bytes, each.count) for each in found]
 
 
 def _compiled(experiment):
-    names = complete(execute(program_text(experiment, "auto"), "f.py"), experiment)
-    compiled = names["program"].trace(*structs(experiment, names)).lower().compile()
-    found = read_collectives(read_module(compiled), experiment.mesh)
-    return Counter((each.asked or each.kind, each.axes, each.bytes, each.count) for each in found)
+    compiled = lowered(experiment, "auto").compile()
+    return read_collectives(read_module(compiled), experiment.mesh)
+
+
+def _facts(found):
+    return Counter((each.kind, each.asked, each.axes, each.bytes, each.count) for each in found)
 
 
 def test_a_contracted_dim_is_summed_and_a_sharded_weight_gathered():
@@ -50,9 +50,6 @@ def test_a_contracted_dim_is_summed_and_a_sharded_weight_gathered():
         ("all-gather", ("data",), 1, 8 * 16 * 4, 1),
         ("all-reduce", ("tensor",), None, 32 * 16 * 4, 1),
     ]
-    assert _compiled(experiment) == Counter(
-        [each[:2] + each[3:] for each in _requested(experiment)]
-    )
 
 
 def test_another_spec_is_answered_from_the_same_module():
@@ -85,7 +82,7 @@ def test_a_scan_counts_its_steps():
     experiment = _experiment(step, x=x, w=w)
     found = _requested(experiment)
     assert {each[4] for each in found} == {6}
-    assert {each[:2] for each in found} == {each[:2] for each in _compiled(experiment)}
+    assert _facts(partitioned(experiment, "auto")) == _facts(_compiled(experiment))
 
 
 def test_a_loop_of_unknown_length_has_no_count():
@@ -99,17 +96,15 @@ def test_a_loop_of_unknown_length_has_no_count():
 def test_collectives_of_a_shard_map_are_read_on_their_local_arrays():
     experiment = taken(STEPS["plain, shard_map"]())
     assert _requested(experiment) == [
-        ("all-gather", ("fsdp",), None, 64 * 64 * 4, 1),
-        ("reduce-scatter", ("fsdp",), None, 64 * 64 * 4, 1),
+        ("all-gather", ("fsdp",), 0, 64 * 64 * 4, 1),
+        ("reduce-scatter", ("fsdp",), 0, 64 * 64 * 4, 1),
         ("all-reduce", ("fsdp",), None, 4, 1),
     ]
 
 
 def test_a_constraint_on_a_line_changes_what_is_requested():
     experiment = taken(PLANTED["plain"].exported())
-    line = next(
-        each.source for each in requested.propagated(experiment, "auto") if each.source is not None
-    )
+    line = next(each.source for each in partitioned(experiment, "auto") if each.source is not None)
     constrained = experiment.vary(specs={f"@{line}": ["data", None, None]})
     assert _requested(constrained) != _requested(experiment)
 
@@ -119,10 +114,32 @@ def test_no_sharding_communicates_nothing():
     assert _requested(experiment) == []
 
 
-def test_passes_that_this_jaxlib_lacks_end_in_a_sentence(monkeypatch):
-    monkeypatch.setattr(passes, "_PASSES", "builtin.module(sdy-of-tomorrow)")
+@pytest.mark.parametrize("name", ["plain, shard_map", "plain, scan, adamw"])
+def test_a_step_has_the_collectives_of_its_compile(name):
+    experiment = taken(STEPS[name]())
+    assert _facts(partitioned(experiment, "auto")) == _facts(_compiled(experiment)) != Counter()
+
+
+def test_the_lowered_program_stays_as_it_is(tmp_path):
     x, w = _array((64, 32), "data", "tensor"), _array((32, 16), "tensor", None)
+    program = lowered(_experiment(lambda x, w: x @ w, x=x, w=w), "auto")
+    before = program.as_text()
+    text = codeless.optimized(program, tmp_path)
+    assert "all-reduce" in text
+    assert codeless._CALL in text
+    assert program.as_text() == before
+    assert codeless._CALL not in program.compile().as_text()
+
+
+def test_a_program_that_the_compiler_refuses_ends_in_a_sentence(monkeypatch):
+    x, w = _array((64, 32), "data", "tensor"), _array((32, 16), "tensor", None)
+    experiment = _experiment(lambda x, w: x @ w, x=x, w=w)
+
+    def refuse(given, folder, options=None):
+        raise jax.errors.JaxRuntimeError("INTERNAL: of\ntomorrow")
+
+    monkeypatch.setattr("spmd_core.engine.partitioned.optimized", refuse)
     with pytest.raises(
-        RequestError, match=r"without a compile fails \(.*sdy-of-tomorrow.*compile it"
+        RequestError, match=r"partitioning this program fails \(INTERNAL: of tomorrow"
     ):
-        _requested(_experiment(lambda x, w: x @ w, x=x, w=w))
+        _requested(experiment)

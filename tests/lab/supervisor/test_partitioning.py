@@ -1,4 +1,4 @@
-"""The process that propagates shardings: kept warm, bounded, and lost without harm."""
+"""The process that partitions programs: kept warm, bounded, and lost without harm."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ import pytest
 from bench.exported import MESH, sgd_step
 from spmd_core.base import WorkerError
 from spmd_core.experiment import parse_experiment, programs
-from spmd_core.lab.supervisor import propagation
+from spmd_core.lab.supervisor import partitioning
 from spmd_core.machine import read_hardware
 
 
@@ -21,7 +21,7 @@ def experiment():
 
 @pytest.fixture
 def asked():
-    held = propagation.Propagation(read_hardware)
+    held = partitioning.Partitioning(read_hardware)
     yield held
     held.close()
 
@@ -40,7 +40,7 @@ def test_a_process_answers_again_and_one_that_died_is_replaced(asked, experiment
 
 
 def test_a_process_that_takes_too_long_is_ended(asked, experiment, monkeypatch):
-    monkeypatch.setattr(propagation, "MOST_S", 0.01)
-    with pytest.raises(WorkerError, match=r"took more than 0.01 s: compile the program instead"):
+    monkeypatch.setattr(partitioning, "MOST_S", 0.01)
+    with pytest.raises(WorkerError, match=r"took more than 0.01 s: compile it instead"):
         asked.ask(experiment, "auto")
     assert not asked._warm

@@ -1,5 +1,5 @@
-"""The process that propagates shardings: it holds no device, and answers until its parent is gone:
-`python -m spmd_core.worker.propagating --fd N`.
+"""The process that partitions programs: it holds no device, and answers until its parent is gone:
+`python -m spmd_core.worker.partitioning --fd N`.
 """
 
 import argparse
@@ -9,13 +9,13 @@ import time
 
 from spmd_core.base import RequestError, imported
 from spmd_core.results import (
-    PROPAGATE,
+    PARTITION,
     READ_BYTES,
     Failed,
     Failure,
     Lines,
-    PropagateCommand,
-    Propagated,
+    PartitionCommand,
+    Partitioned,
     channel_to_parent,
     send,
 )
@@ -23,27 +23,27 @@ from spmd_core.results import (
 
 def main() -> None:
     """Answer each command."""
-    parser = argparse.ArgumentParser(prog="python -m spmd_core.worker.propagating")
+    parser = argparse.ArgumentParser(prog="python -m spmd_core.worker.partitioning")
     parser.add_argument("--fd", type=int, required=True)
     channel = channel_to_parent(parser.parse_args().fd)
     faulthandler.enable()
     imported()
-    lines = Lines(PROPAGATE)
+    lines = Lines(PARTITION)
     while data := channel.recv(READ_BYTES):
         for command in lines.feed(data):
             send(channel, _answer(command))
 
 
-def _answer(command: PropagateCommand) -> Propagated | Failed:
-    from spmd_core.engine.propagated import requested  # jax, once a question has come
+def _answer(command: PartitionCommand) -> Partitioned | Failed:
+    from spmd_core.engine import partitioned  # jax, once a question has come
 
     start = time.process_time()
     try:
-        collectives = requested.propagated(command.experiment, command.strategy)
+        collectives = partitioned.partitioned(command.experiment, command.strategy)
     except Exception as error:  # whatever JAX raises is the answer
         kind = "RequestError" if isinstance(error, RequestError) else type(error).__name__
         return Failed(error=Failure(kind=kind, message=" ".join(str(error).split())[:600] or kind))
-    return Propagated(collectives=collectives, seconds=time.process_time() - start)
+    return Partitioned(collectives=collectives, seconds=time.process_time() - start)
 
 
 if __name__ == "__main__":

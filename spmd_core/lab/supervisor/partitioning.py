@@ -1,4 +1,4 @@
-"""Answers what programs request by propagation alone: a process for each program, kept warm."""
+"""Partitions programs without making code of them: a process for each program, kept warm."""
 
 import os
 import queue
@@ -9,12 +9,12 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 
-from spmd_core.base import RequestError, WorkerError, descriptors, resident_bytes
+from spmd_core.base import LabError, RequestError, WorkerError, descriptors, resident_bytes
 from spmd_core.experiment import Experiment
 from spmd_core.lab.supervisor.environment import without_secrets, worker_environment
 from spmd_core.lab.supervisor.process import Child, ending_text
 from spmd_core.machine import Hardware
-from spmd_core.results import PROPAGATED, Failed, PropagateCommand, Propagated
+from spmd_core.results import PARTITIONED, Failed, PartitionCommand, Partitioned
 
 MOST_WARM = 2  # processes, about 250 MB each
 IDLE_S = 300.0
@@ -22,44 +22,48 @@ MOST_S = 120.0  # of the clock, for one answer
 MOST_BYTES = 4 * 2**30  # of memory that a process may hold
 MOST_KEPT = 64  # answers
 LOOK_S = 0.05
-_MODULE = "spmd_core.worker.propagating"
-Warm = Child[Propagated | Failed]
+_MODULE = "spmd_core.worker.partitioning"
+Warm = Child[Partitioned | Failed]
 
 
-class Propagation:
+class Partitioning:
     """Queries the processes from one thread, since on Linux a child dies with the thread that
     started it.
     """
 
     def __init__(self, hardware: Callable[[], Hardware]) -> None:
         self._hardware = hardware
-        self._asked: queue.Queue[tuple[Experiment, str, Future[Propagated]] | None] = queue.Queue()
+        self._asked: queue.Queue[tuple[Experiment, str, Future[Partitioned]] | None] = queue.Queue()
         self._warm: OrderedDict[object, tuple[Warm, float]] = OrderedDict()
-        self._known: OrderedDict[tuple[str, str], Propagated] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str], Future[Partitioned]] = OrderedDict()
         self._thread: threading.Thread | None = None
         self._guard = threading.Lock()
 
-    def ask(self, experiment: Experiment, strategy: str) -> Propagated:
+    def ask(self, experiment: Experiment, strategy: str) -> Partitioned:
         """Returns the collectives that a program requests.
 
         Raises:
-          RequestError: its shardings cannot be propagated without a compile.
+          RequestError: the compiler refuses it.
           WorkerError: the process that does it ended.
         """
         key = experiment.id, strategy
-        if (known := self._known.get(key)) is None:
-            with self._guard:
-                if self._thread is None:
-                    self._thread = threading.Thread(
-                        target=self._work, name="spmd-lab-propagation", daemon=True
-                    )
-                    self._thread.start()
-            answer: Future[Propagated] = Future()
-            self._asked.put((experiment, strategy, answer))
-            known = self._known[key] = answer.result()
+        with self._guard:
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._work, name="spmd-lab-partitioning", daemon=True
+                )
+                self._thread.start()
+            if (answer := self._known.get(key)) is None:
+                answer = self._known[key] = Future()
+                self._asked.put((experiment, strategy, answer))
             while len(self._known) > MOST_KEPT:
                 self._known.popitem(last=False)
-        return known
+        try:
+            return answer.result()
+        except LabError:
+            with self._guard:
+                self._known.pop(key, None)
+            raise
 
     def close(self) -> None:
         """End the processes."""
@@ -83,18 +87,17 @@ class Propagation:
             except Exception as error:  # the caller gets it
                 answer.set_exception(error)
 
-    def _answer(self, experiment: Experiment, strategy: str) -> Propagated:
+    def _answer(self, experiment: Experiment, strategy: str) -> Partitioned:
         key = _key(experiment)
         child, _ = self._warm.pop(key, (None, 0.0))
         if child is not None and child.is_gone():
             _end(child)
             child = None
         if child is None:
-            count = 1 if experiment.exported else experiment.device_count
             inherited = without_secrets(os.environ)
-            environ = worker_environment(f"cpu:{count}", self._hardware(), inherited)
-            child = Child(_MODULE, [], environ, PROPAGATED)
-        child.send(PropagateCommand(experiment=experiment, strategy=strategy))
+            environ = worker_environment(_target(experiment), self._hardware(), inherited)
+            child = Child(_MODULE, [], environ, PARTITIONED)
+        child.send(PartitionCommand(experiment=experiment, strategy=strategy))
         event = _received(child)
         self._warm[key] = child, time.monotonic()
         while len(self._warm) > MOST_WARM:
@@ -114,10 +117,16 @@ class Propagation:
 def _key(experiment: Experiment) -> object:
     """Experiments whose answers come from one process: a program handed in meets no other."""
     program = experiment.exported
-    return program.described.program if program else experiment.device_count
+    return program and program.described.program, _target(experiment)
 
 
-def _received(child: Warm) -> Propagated | Failed:
+def _target(experiment: Experiment) -> str:
+    """The devices that a process compiles for: of attached ones as many simulated."""
+    is_absent = experiment.place.is_absent
+    return experiment.target if is_absent else f"cpu:{experiment.device_count}"
+
+
+def _received(child: Warm) -> Partitioned | Failed:
     """The answer of a process, which is ended if it gives none."""
     until = time.monotonic() + MOST_S
     why = f"took more than {MOST_S:g} s"
@@ -132,7 +141,7 @@ def _received(child: Warm) -> Propagated | Failed:
     if child.is_broken:
         why = ending_text(child.reap())
     _end(child)
-    raise WorkerError(f"the process that propagates shardings {why}: compile the program instead")
+    raise WorkerError(f"the process that partitions the program {why}: compile it instead")
 
 
 def _end(child: Warm) -> None:

@@ -1,0 +1,71 @@
+"""Compiles a program as far as its buffers are placed, and makes no code of it.
+
+All passes of the compiler run. Then the compile fails, since a result of the program is a call for
+which no backend has code. Code takes most of a compile, and changes no collective.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jax
+from jax._src.interpreters import mlir
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
+
+_CALL = "spmd_lab.without_code"
+_TEXT = "*after_optimizations.txt"
+_API_VERSION = 2  # status returning: a backend looks for its code by its name alone
+
+
+def optimized(lowered: Any, folder: Path, options: Mapping[str, object] | None = None) -> str:
+    """Returns the text of a lowered program after all passes of the compiler.
+
+    Args:
+      lowered: the program, which stays as it is.
+      folder: where the compiler writes, an empty one.
+      options: of the compiler, which also write to `folder`.
+
+    Raises:
+      JaxRuntimeError: the compiler refuses the program.
+    """
+    given = {"xla_dump_hlo_as_text": True, **(options or {}), "xla_dump_to": str(folder)}
+    try:
+        with _without_code(lowered):
+            lowered.compile(compiler_options=given)
+    except jax.errors.JaxRuntimeError as error:
+        if _CALL not in str(error):
+            raise
+    (text,) = folder.glob(_TEXT)
+    return text.read_text()
+
+
+@contextmanager
+def _without_code(lowered: Any) -> Iterator[None]:
+    """The lowered program meanwhile has one more result: what a call gives that has no code."""
+    lowering: Any = lowered._lowering  # private: `tests/engine` watches it on both versions of JAX
+    own = lowering._hlo
+    with own.context, ir.Location.unknown():
+        lowering._hlo = ir.Module.parse(mlir.module_to_bytecode(own))
+        _append_call(ir.SymbolTable(lowering._hlo.operation)["main"])
+    try:
+        yield
+    finally:
+        lowering._hlo = own
+
+
+def _append_call(main: Any) -> None:
+    last = main.entry_block.operations[len(main.entry_block.operations) - 1]
+    scalar = ir.RankedTensorType.get([], ir.F32Type.get())
+    with ir.InsertionPoint(last):
+        version = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), _API_VERSION)
+        call: Any = stablehlo.custom_call([scalar], [], _CALL, api_version=version)
+        ir.Operation.create("func.return", operands=[*last.operation.operands, call])
+    last.operation.erase()
+    results = [*main.type.results, scalar]
+    main.attributes["function_type"] = ir.TypeAttr.get(
+        ir.FunctionType.get(list(main.type.inputs), results)
+    )
+    if "res_attrs" in main.attributes:
+        main.attributes["res_attrs"] = ir.ArrayAttr.get([*main.result_attrs, ir.DictAttr.get({})])

@@ -111,6 +111,12 @@ def parsed(source: str) -> ast.Module:
 
 
 @cache
+def nodes(source: str) -> tuple[ast.AST, ...]:
+    """The nodes of its syntax tree: a walk takes longer than what is looked for."""
+    return tuple(ast.walk(parsed(source)))
+
+
+@cache
 def imports(source: str, package: str = "") -> tuple[tuple[int, str], ...]:
     """Line and full name of every module that a source imports, inside functions and conditions
     too; `from a import b` gives a.b.
@@ -119,7 +125,7 @@ def imports(source: str, package: str = "") -> tuple[tuple[int, str], ...]:
 
 
 def _imports(source: str, package: str) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(parsed(source)):
+    for node in nodes(source):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name

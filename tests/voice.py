@@ -7,7 +7,7 @@ import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.layers import ROOT, parsed, source_files
+from tests.layers import ROOT, nodes, source_files
 
 # What docstrings, comments, names and docs/ may still say, each with the field's word.
 OLD_WORDS = {
@@ -55,7 +55,7 @@ def prose_of_document(path: Path) -> Iterator[tuple[int, str]]:
 
 def prose_of_python(source: str) -> Iterator[tuple[int, str]]:
     """Line and text of every docstring and comment of a source."""
-    for node in ast.walk(parsed(source)):
+    for node in nodes(source):
         if (
             isinstance(node, ast.Expr)
             and isinstance(node.value, ast.Constant)
@@ -69,7 +69,7 @@ def prose_of_python(source: str) -> Iterator[tuple[int, str]]:
 
 def names_of_python(source: str) -> Iterator[tuple[int, str]]:
     """Line and name of every definition, parameter and assigned name of a source."""
-    for node in ast.walk(parsed(source)):
+    for node in nodes(source):
         match node:
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
                 yield node.lineno, name

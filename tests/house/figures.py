@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.layers import ROOT, circles_of_siblings, imports, parsed, room_of, source_files
+from tests.layers import ROOT, circles_of_siblings, imports, nodes, room_of, source_files
 from tests.voice import old_voice, read_for_voice
 
 LONGEST = 40  # lines of a function
@@ -17,9 +17,7 @@ FACE = 60  # names of a wing that other wings import
 def statements(paths: Iterable[Path]) -> int:
     """How many statements files have: they do not depend on how a file is formatted."""
     return sum(
-        isinstance(node, ast.stmt)
-        for path in paths
-        for node in ast.walk(parsed(path.read_text("utf-8")))
+        isinstance(node, ast.stmt) for path in paths for node in nodes(path.read_text("utf-8"))
     )
 
 
@@ -64,30 +62,30 @@ def arrows() -> Counter[tuple[str, str]]:
     return counts
 
 
-def chained(tree: ast.AST) -> list[int]:
+def chained(tree: Iterable[ast.AST]) -> list[int]:
     """Lines of conditional expressions whose alternative is another: `a if b else c if d else e`."""
     return [
         node.lineno
-        for node in ast.walk(tree)
+        for node in tree
         if isinstance(node, ast.IfExp) and isinstance(node.orelse, ast.IfExp)
     ]
 
 
-def long_functions(tree: ast.AST) -> list[str]:
+def long_functions(tree: Iterable[ast.AST]) -> list[str]:
     """Functions of more than `LONGEST` lines, from their `def` to their last line."""
     return [
         node.name
-        for node in ast.walk(tree)
+        for node in tree
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (node.end_lineno or 0) - node.lineno + 1 > LONGEST
     ]
 
 
-def any_values(tree: ast.AST) -> list[int]:
+def any_values(tree: Iterable[ast.AST]) -> list[int]:
     """Lines of `dict[str, Any]`."""
     return [
         node.lineno
-        for node in ast.walk(tree)
+        for node in tree
         if isinstance(node, ast.Subscript) and ast.unparse(node) == "dict[str, Any]"
     ]
 
@@ -97,7 +95,7 @@ def in_program(count) -> list[str]:
     return [
         f"{path.relative_to(ROOT)}:{each}"
         for path in source_files()
-        for each in count(parsed(path.read_text("utf-8")))
+        for each in count(nodes(path.read_text("utf-8")))
     ]
 
 
@@ -105,15 +103,15 @@ def once() -> list[str]:
     """`file:name` of private functions of at most three statements that are called once."""
     found = []
     for path in source_files():
-        tree = parsed(path.read_text("utf-8"))
+        tree = nodes(path.read_text("utf-8"))
         named = Counter(
             getattr(node, "id", getattr(node, "attr", ""))
-            for node in ast.walk(tree)
+            for node in tree
             if isinstance(node, ast.Name | ast.Attribute)
         )
         found += [
             f"{path.relative_to(ROOT)}:{node.name}"
-            for node in ast.walk(tree)
+            for node in tree
             if isinstance(node, ast.FunctionDef)
             and node.name.startswith("_")
             and not node.name.endswith("__")

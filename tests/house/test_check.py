@@ -5,11 +5,12 @@ test depends on how fast the machine is.
 import ast
 import subprocess
 import sys
+from collections.abc import Iterable
 
 import pytest
 
 from tests import check
-from tests.layers import ROOT, parsed
+from tests.layers import ROOT, nodes
 
 CLOCKS = ("monotonic", "perf_counter", "process_time", "thread_time", "timeit", "time_ns")
 
@@ -56,11 +57,11 @@ def test_many_of_them_and_those_of_processes_fail_it(failing, tmp_path, folder, 
     assert not check.pass_alone((sys.executable, "-m", "pyright"))
 
 
-def of_a_clock(tree: ast.AST) -> list[int]:
+def of_a_clock(tree: Iterable[ast.AST]) -> list[int]:
     """Lines of assertions that read a clock, or what a test took of one."""
     return [
         node.lineno
-        for node in ast.walk(tree)
+        for node in tree
         if isinstance(node, ast.Assert)
         for each in ast.walk(node.test)
         if isinstance(each, ast.Call) and ast.unparse(each.func).rpartition(".")[2] in CLOCKS
@@ -71,7 +72,7 @@ def test_no_test_asserts_how_long_something_takes():
     found = [
         f"{path.relative_to(ROOT)}:{line}"
         for path in sorted((ROOT / "tests").rglob("*.py"))
-        for line in of_a_clock(parsed(path.read_text("utf-8")))
+        for line in of_a_clock(nodes(path.read_text("utf-8")))
     ]
     assert found == []
-    assert of_a_clock(ast.parse("assert time.monotonic() - begun < 5")) == [1]
+    assert of_a_clock(nodes("assert time.monotonic() - begun < 5")) == [1]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.layers import ROOT, parsed, source_files
+from tests.layers import ROOT, nodes, source_files
 
 pytestmark = pytest.mark.fast
 
@@ -26,7 +26,7 @@ def wing(path: Path) -> str:
 
 def classes(source: str) -> set[str]:
     """Names of the classes that a source defines."""
-    return {node.name for node in ast.walk(parsed(source)) if isinstance(node, ast.ClassDef)}
+    return {node.name for node in nodes(source) if isinstance(node, ast.ClassDef)}
 
 
 def in_two_wings(named: list[tuple[str, str]]) -> set[str]:

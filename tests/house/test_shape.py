@@ -1,10 +1,9 @@
 """The shape of the code: counts that may fall and never rise."""
 
-import ast
-
 import pytest
 
 from tests.house.figures import LONGEST, any_values, chained, in_program, long_functions
+from tests.layers import nodes
 
 pytestmark = pytest.mark.fast
 
@@ -22,6 +21,6 @@ def test_what_makes_code_hard_to_read_does_not_come_back(count, most):
 
 def test_the_counters_see_what_they_count():
     body = "\n".join(f"    x = {line}" for line in range(LONGEST))
-    tree = ast.parse(f"y = 1 if a else 2 if b else 3\ndef f(z: dict[str, Any]):\n{body}\n")
+    tree = nodes(f"y = 1 if a else 2 if b else 3\ndef f(z: dict[str, Any]):\n{body}\n")
     assert (chained(tree), long_functions(tree), any_values(tree)) == ([1], ["f"], [2])
-    assert chained(ast.parse("(1 if a else 2) if b else 3")) == []
+    assert chained(nodes("(1 if a else 2) if b else 3")) == []

@@ -18,7 +18,7 @@ from spmd_core.results import (
 from spmd_core.words import fact_words, in_sentences, in_words, next_step, run_headline
 from spmd_core.words.facts import _SENTENCES
 from spmd_core.words.texts import read_shardings
-from tests.layers import parsed, source_files
+from tests.layers import nodes, source_files
 from tests.words.advice.test_next import answered
 
 ALONE = {name: 0.0 for name in TracedDevice.model_fields if name != "device"}
@@ -110,7 +110,7 @@ def test_every_kind_of_fact_that_the_program_stores_has_its_sentence():
     calls = (
         node
         for path in source_files()
-        for node in ast.walk(parsed(path.read_text("utf-8")))
+        for node in nodes(path.read_text("utf-8"))
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "StoredFact"
     )
     kinds = [each.value for call in calls for each in call.keywords if each.arg == "kind"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.layers import ROOT, parsed, source_files
+from tests.layers import ROOT, nodes, source_files
 from tests.voice import old_voice, prose_of_document, read_for_voice, wing
 
 # Phrase -> what the field says. Patterns are of whole words, case aside.
@@ -45,17 +45,14 @@ _PATTERN = {re.compile(rf"\b({phrase})", re.I): better for phrase, better in BAN
 def strings(source: str) -> Iterator[tuple[int, str]]:
     """Line and text of every string literal of a source, but for docstrings; of an f-string its
     parts, with `…` for what is filled in."""
-    tree = parsed(source)
+    walked = nodes(source)
     skipped = {
-        id(part)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.JoinedStr)
-        for part in node.values
+        id(part) for node in walked if isinstance(node, ast.JoinedStr) for part in node.values
     }
-    for node in ast.walk(tree):
+    for node in walked:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             skipped.add(id(node.value))
-    for node in ast.walk(tree):
+    for node in walked:
         if isinstance(node, ast.JoinedStr):
             yield (
                 node.lineno,

@@ -336,7 +336,11 @@ def constrained() -> Case:
     return Case(
         step,
         (_params(), _x()),
-        (NOT_DONATED, "params/down", "as the program's with_sharding_constraint on line"),
+        (
+            NOT_DONATED,
+            "params/down",
+            "as the program's with_sharding_constraint at explained_steps.py",
+        ),
     )
 
 

@@ -1,6 +1,7 @@
 """The first screen of an explained step, as lines of text: what matters most comes first."""
 
-from collections.abc import Iterator, Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 
 from spmd_core.base import by_key, bytes_text, mesh_text, seconds_text
@@ -10,6 +11,7 @@ from spmd_core.results import StepArray, StepCollective, StepDescription
 from spmd_core.words import set_by_words
 
 MOST_ROWS = 12  # of collectives, and of paths
+WIDTH = 100  # columns of a sentence; a line of code is not wrapped
 _INDENT = "    "
 
 
@@ -21,7 +23,7 @@ def lines(step: StepDescription) -> list[str]:
         *_part("The compiler warns", step.warnings),
         *_collectives(step),
         *_part("Callbacks", step.callbacks),
-        *_part("Bytes a device", list(_held(step))),
+        *_held(step),
     ]
 
 
@@ -43,9 +45,28 @@ def _head(step: StepDescription) -> Iterator[str]:
 
 
 def _part(title: str, rows: Sequence[str]) -> list[str]:
-    more = [f"… and {len(rows) - MOST_ROWS} more"] if len(rows) > MOST_ROWS else []
-    listed = [f"  {row}" for row in (*rows[:MOST_ROWS], *more)]
-    return ["", title, *listed] if rows else []
+    listed = _wrapped(rows[:MOST_ROWS], "  ")
+    return ["", title, *listed, *_more(rows)] if rows else []
+
+
+def _more(rows: Sequence[object]) -> list[str]:
+    return [f"  … and {len(rows) - MOST_ROWS} more"] if len(rows) > MOST_ROWS else []
+
+
+def _wrapped(sentences: Iterable[str | None], indent: str) -> list[str]:
+    """Returns sentences, each once, in lines of a width; what follows its first line is indented."""
+    return [
+        line
+        for each in dict.fromkeys(filter(None, sentences))
+        for line in textwrap.wrap(
+            each.replace("`", ""),
+            WIDTH,
+            initial_indent=indent,
+            subsequent_indent=f"{indent}  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    ]
 
 
 def _collectives(step: StepDescription) -> Iterator[str]:
@@ -60,8 +81,7 @@ def _collectives(step: StepDescription) -> Iterator[str]:
     groups = groups_of(step.collectives)
     for group in groups[:MOST_ROWS]:
         yield from _group(group)
-    if len(groups) > MOST_ROWS:
-        yield f"  … and {len(groups) - MOST_ROWS} more"
+    yield from _more(groups)
 
 
 def groups_of(collectives: Sequence[StepCollective]) -> list[list[StepCollective]]:
@@ -91,20 +111,21 @@ def _group(group: Sequence[StepCollective]) -> Iterator[str]:
     place += [f"scope {first.scope}"] if first.scope else []
     if place:
         yield _INDENT + ", ".join(place)
-    for reason in dict.fromkeys(each.reason for each in group if each.reason):
-        yield f"{_INDENT}{reason.replace('`', '')}"
-    for words in dict.fromkeys(filter(None, map(set_by_words, group))):
-        yield f"{_INDENT}set by {words.replace('`', '')}"
-    for warning in dict.fromkeys(each.warning for each in group if each.warning):
-        yield f"{_INDENT}{warning}"
+    yield from _wrapped((each.reason for each in group), _INDENT)
+    yield from _wrapped(
+        (words and f"set by {words}" for words in map(set_by_words, group)), _INDENT
+    )
+    yield from _wrapped((each.warning for each in group), _INDENT)
 
 
 def _held(step: StepDescription) -> Iterator[str]:
     rows = rows_held(step.arguments)
     width = max((len(name) for name, *_ in rows), default=0)
-    for name, spec, held, count in rows:
+    yield from ("", "Bytes a device")[: 2 if rows else 0]
+    for name, spec, held, count in rows[:MOST_ROWS]:
         times = f" ({count} arrays)" if count > 1 else ""
-        yield f"{name:{width}}  {bytes_text(held):>9}  {spec}{times}"
+        yield f"  {name:{width}}  {bytes_text(held):>9}  {spec}{times}"
+    yield from _more(rows)
 
 
 def rows_held(arguments: Sequence[StepArray]) -> list[tuple[str, str, int, int]]:

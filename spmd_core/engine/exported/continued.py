@@ -14,6 +14,10 @@ _MOST = 4000  # values looked at for an output: updates are short, whatever the 
 _BACKWARD = "transpose("  # in the names that JAX gives the operations of a backward pass
 _LEAST = 0.5  # of an array that goes on: a gradient has less of its parameter, by weight decay
 _SCALED = ("stablehlo.multiply", "stablehlo.divide")
+_SUMS = ("stablehlo.add", "stablehlo.subtract")
+_SUMMED: Any = (
+    "summed"  # on the way: what is scaled beyond a sum is one of its terms, not all of it
+)
 # The operands whose values an operation keeps, changed or moved: their numbers, None for all
 _KEPT: dict[str, slice] = {
     **dict.fromkeys(
@@ -42,7 +46,10 @@ _KEPT: dict[str, slice] = {
     "stablehlo.clamp": slice(1, 2),
     "stablehlo.select": slice(1, 3),
 }
-_RESHAPED = ("stablehlo.broadcast_in_dim", "stablehlo.convert", "stablehlo.reshape")
+_RESHAPED = (
+    *("stablehlo.broadcast_in_dim", "stablehlo.convert", "stablehlo.reshape"),
+    *("sdy.reshard", "sdy.sharding_constraint"),
+)
 _PLACING = ("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement")
 
 _Calls = tuple[Any, ...]  # the calls that lead to a value, the outermost first
@@ -54,13 +61,14 @@ def continued(module: ir.Module, kept: Sequence[str]) -> list[dict[str, Continue
     Args:
         kept: the paths of the arguments that `main` has, its last ones.
     """
+    changed: Continued = "trained" if _is_trained(module.operation) else "changed"
     functions = ir.SymbolTable(module.operation)
     main: Any = functions["main"]
     block = main.entry_block
     first = len(block.arguments) - len(kept)  # that of the platform is before them
     return [
         {
-            kept[at - first]: how
+            kept[at - first]: changed if how == "changed" else how
             for at, how in _Backward(functions, block).of(value).items()
             if at >= first
         }
@@ -81,18 +89,17 @@ class _Backward:
         seen = set[object]()
         while waiting and len(seen) < _MOST:
             value, calls, how = waiting.pop()
-            if (value, calls, how == "scaled") in seen:
+            if (value, calls, how) in seen:
                 continue
-            seen.add((value, calls, how == "scaled"))
+            seen.add((value, calls, how))
             if isinstance(value.owner, ir.Block) and value.owner == self.block:
                 number = ir.BlockArgument(value).arg_number
                 if reached.get(number, "scaled") == "scaled":
-                    reached[number] = how
+                    reached[number] = "changed" if how == _SUMMED else how
                 continue
-            for before, through, is_scaled in self._before(value, calls):
-                waiting.append(
-                    (before, through, "scaled" if "scaled" in (is_scaled, how) else "changed")
-                )
+            is_sum = getattr(_made_by(value), "name", "") in _SUMS
+            for before, through, by in self._before(value, calls):
+                waiting.append((before, through, _further(how, by == "scaled", is_sum)))
         return reached
 
     def _before(self, value: Any, calls: _Calls) -> Iterator[tuple[Any, _Calls, str]]:
@@ -139,6 +146,22 @@ class _Backward:
             yield owner.operands[argument.arg_number], calls, ""
             if owner.name == "stablehlo.while":
                 yield _returned(owner.regions[1].blocks[0])[argument.arg_number], calls, ""
+
+
+def _further(how: Continued, is_scaled: bool, is_sum: bool) -> Continued:
+    if how == "scaled" or (is_scaled and how == _SUMMED):
+        return "scaled"
+    return _SUMMED if is_sum or how == _SUMMED else "changed"
+
+
+def _is_trained(op: ir.Operation) -> bool:
+    """Returns True if a program has a backward pass."""
+    return any(
+        _BACKWARD in _name(each) or _is_trained(each.operation)
+        for region in op.regions
+        for block in region.blocks
+        for each in block.operations
+    )
 
 
 def _factor(value: Any, is_divisor: bool) -> str | None:

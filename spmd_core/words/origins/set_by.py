@@ -2,7 +2,7 @@
 there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from spmd_core.experiment import spec_code
 from spmd_core.results import AxisOrigin, Collective, NoOrigin, Reshard, Step, StepCollective
@@ -50,17 +50,23 @@ def set_by_words(each: Collective | StepCollective) -> str:
     for axis in each.axes:
         own = [origin for origin in each.origin if origin.axis == axis]
         if own:
-            words = listed([axis_words(origin) for origin in own if not origin.also])
-            if others := [axis_words(origin) for origin in own if origin.also]:
-                words += f" (else by {listed(others)})"
+            words = _each(origin for origin in own if not origin.also)
+            if others := _each(origin for origin in own if origin.also):
+                words += f" (else by {others})"
         elif each.no_origin is not None:
             words = _NONE[each.no_origin]
         else:
             continue
         parts.append(f"{axis}: {words}" if len(each.axes) > 1 else words)
     if parts and each.against:
-        parts.append(f"moved for {listed([axis_words(origin) for origin in each.against])}")
+        parts.append(f"moved for {_each(each.against)}")
     return "; ".join([*parts, *filter(None, [change_words(each.origin, each.against)])])
+
+
+def _each(origins: Iterable[AxisOrigin]) -> str:
+    """Origins in words, each once."""
+    words = [*dict.fromkeys(map(axis_words, origins))]
+    return listed(words) if words else ""
 
 
 def change_words(origins: Sequence[AxisOrigin], against: Sequence[AxisOrigin]) -> str:

@@ -131,6 +131,23 @@ UPDATES = {
         by_optax(optax.adamw(1e-3), lambda params, state, updates, grads: (updates, state)),
         {"opt_state"},
     ),
+    "scaled as a whole": (by_hand(lambda p, g, rate: rate * (p - 0.1 * g)), {"params"}),
+    "scaled alone": (
+        on(lambda params, x: {"up": params["up"] * jnp.mean(x)}, params=PARAMS, x=X),
+        {"params"},
+    ),
+    "an array that is an argument itself": (
+        on(lambda w, x: w - jax.grad(lambda w: jnp.sum((x @ w) ** 2))(w), w=W, x=X),
+        {"w"},
+    ),
+    "parameters of another nesting": (
+        on(
+            lambda state, x: by_hand(lambda p, g, rate: p - rate * g)[0](state["params"], x, 0.1),
+            state={"params": PARAMS},
+            x=X,
+        ),
+        {"state"},
+    ),
     "scanned": (on(scanned, params=PARAMS, x=X), {"params"}),
     "skipped": (on(skipped, params=PARAMS, x=X), {"params"}),
     "accumulated": (on(accumulated, params=PARAMS, acc=PARAMS, x=X), {"acc"}),
@@ -195,6 +212,15 @@ RIGHT = {
         v=PARAMS,
         x=X,
     ),
+    "gradients of another nesting, with a given decay": on(
+        lambda state, x, decay: jax.tree.map(
+            lambda p, g: g + decay * p, state["params"], jax.grad(loss)(state["params"], x)
+        ),
+        state={"params": PARAMS},
+        x=X,
+        decay=SCALAR,
+    ),
+    "a residual": on(lambda x, w: x + jnp.tanh(x @ w), x=W, w=W),
     "metrics": on(
         lambda params, x: {"loss": loss(params, x), "norm": optax.tree.norm(params)},
         params=PARAMS,

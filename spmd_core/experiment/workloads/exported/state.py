@@ -29,8 +29,10 @@ _KEPT = frozenset(
 )
 _SHORT = frozenset(("m", "v", "mom", "s", "state"))
 _ALONE = _KEPT - {"mu", "nu", "ema", "trace", "model"}  # that mean it without a parameter too
-# How an output continues an argument: as it is, changed, or scaled by a number that is not known
-Continued = Literal["changed", "same", "scaled"]
+# How an output continues an argument: as it is, changed, changed in a program that has a backward
+# pass, or as a term that an unknown number scales
+Continued = Literal["changed", "trained", "same", "scaled"]
+_CHANGED = ("changed", "trained")
 Continues = Mapping[str, Continued]  # by the paths of arguments
 
 
@@ -60,9 +62,12 @@ def replaced(
     arguments: Iterable[Array], outputs: Iterable[Array], continued: Iterable[Continues] = ()
 ) -> Iterator[tuple[str | None, bool]]:
     """For each output the path of the argument that it replaces, and whether it continues it: the
-    one of the same path within its argument, sizes and dtype. Where several have it, one that the
-    output continues; of these, outputs take arguments in their order, parameters first.
+    one of the same path within its argument, sizes and dtype; without one, an argument that a
+    training step changes to it. Where several have it, one that the output continues; of these,
+    outputs take arguments in their order, parameters first.
     """
+    arguments = list(arguments)
+    kinds = {leaf.path: (leaf.sizes, leaf.dtype) for leaf in arguments}
     by_path = by_key(
         ((key, leaf.sizes, leaf.dtype), leaf.path)
         for leaf in arguments
@@ -72,7 +77,12 @@ def replaced(
     for leaf, ways in zip(outputs, chain(continued, repeat({})), strict=False):
         keys = ((key, leaf.sizes, leaf.dtype) for key in (leaf.path, _key(leaf.path)) if key)
         matches = next((by_path[key] for key in keys if key in by_path), [])
-        updates = [path for path in matches if ways.get(path) == "changed"] or [
+        matches = matches or [
+            path
+            for path, way in ways.items()
+            if way == "trained" and kinds[path] == (leaf.sizes, leaf.dtype)
+        ]
+        updates = [path for path in matches if ways.get(path) in _CHANGED] or [
             path for path in matches if ways.get(path) == "scaled" and role(path) == "kept"
         ]
         same = [path for path in matches if ways.get(path) == "same"]

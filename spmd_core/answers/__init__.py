@@ -28,6 +28,15 @@ from spmd_core.answers.measuring import (
 )
 from spmd_core.answers.program_sheet import ProgramRow, is_program, programs_table, programs_words
 from spmd_core.answers.search_lines import search_lines
+from spmd_core.answers.serving_sheet import (
+    PART_NAMES,
+    serving_figures,
+    serving_headline,
+    serving_json,
+    serving_loads_table,
+    serving_table,
+    why_not_served,
+)
 from spmd_core.answers.sheet import (
     EMPTY,
     NONE,
@@ -64,6 +73,7 @@ __all__ = [
     "EMPTY",
     "NONE",
     "PARTITIONED",
+    "PART_NAMES",
     "STRATEGIES",
     "Cell",
     "Figure",
@@ -104,6 +114,11 @@ __all__ = [
     "searches_sheet",
     "seconds",
     "series_table",
+    "serving_figures",
+    "serving_headline",
+    "serving_json",
+    "serving_loads_table",
+    "serving_table",
     "sheet_lines",
     "size",
     "step_collectives",
@@ -117,4 +132,5 @@ __all__ = [
     "training_table",
     "turned",
     "what_if_table",
+    "why_not_served",
 ]

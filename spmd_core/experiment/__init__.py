@@ -48,6 +48,13 @@ from spmd_core.experiment.plan.models import get_model
 from spmd_core.experiment.plan.plan import Plan
 from spmd_core.experiment.plan.presets import PRESETS
 from spmd_core.experiment.plan.reading import parse_mesh, parse_plan
+from spmd_core.experiment.plan.served import (
+    SERVED_AXES,
+    SERVED_DTYPES,
+    ServedPlan,
+    served_context,
+    served_dtype,
+)
 from spmd_core.experiment.plan.sharding import (
     RULES,
     ShardedArray,
@@ -169,6 +176,8 @@ __all__ = [
     "PRESETS",
     "PROGRAM_FILE",
     "RULES",
+    "SERVED_AXES",
+    "SERVED_DTYPES",
     "STRATEGIES",
     "STUDY_PROCESSES",
     "TIMING",
@@ -204,6 +213,7 @@ __all__ = [
     "Program",
     "ProgramLayout",
     "Row",
+    "ServedPlan",
     "Sharded",
     "ShardedArray",
     "Spec",
@@ -282,6 +292,8 @@ __all__ = [
     "resized",
     "rows_dim",
     "screen_of",
+    "served_context",
+    "served_dtype",
     "shape_text",
     "sharding",
     "shared_parts",

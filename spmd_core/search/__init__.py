@@ -24,6 +24,12 @@ from spmd_core.search.question import (
     read_question,
 )
 from spmd_core.search.ranking import SAME, Ranked, price_per_billion, score
+from spmd_core.search.serving import (
+    ServingAnswer,
+    ServingQuestion,
+    ServingRow,
+    serve,
+)
 from spmd_core.search.spaces.array_space import meshes
 from spmd_core.search.spaces.program_space import ProgramSpace, rules_text
 from spmd_core.search.standards import NOT_TRIED, StandardSharding
@@ -92,6 +98,9 @@ __all__ = [
     "Reason",
     "Rule",
     "Scaling",
+    "ServingAnswer",
+    "ServingQuestion",
+    "ServingRow",
     "SizePoint",
     "Space",
     "Stage",
@@ -137,6 +146,7 @@ __all__ = [
     "rules_text",
     "score",
     "seconds_taken",
+    "serve",
     "start",
     "to_compile",
     "too_large",

@@ -23,9 +23,8 @@ def read_chips(text: str, slices: str = "fewest") -> tuple[Topology, ...]:
     """
     words = _by_kind(text)
     match = _COUNT.fullmatch(words)
-    if words.partition(":")[0] in ("gpu", *GPUS) or (
-        match is None and (":" in words or "-" in words)
-    ):
+    of_gpus = words.partition(":")[0] in ("gpu", *GPUS) and ".." not in words
+    if of_gpus or (match is None and (":" in words or "-" in words)):
         return (get_topology(words),)
     generation, first, dots, last = match.groups() if match else (ANY, None, None, None)
     if generation not in (*CHIPS, ANY):

@@ -38,12 +38,16 @@ from spmd_core.time.model.stored_results import (
 )
 from spmd_core.time.model.time_model import TimeModel, data_sheet, link_s, time_model, tokens_needed
 from spmd_core.time.predicting import CompiledText, is_current, is_outdated, of_experiment
+from spmd_core.time.serving.held import Pool, check_dtypes, has_unit, pool_of, weight_bytes
+from spmd_core.time.serving.simulate import Lengths, Served, ServingLoad, simulate, steady_per_s
+from spmd_core.time.serving.step import PARTS, StepLoad, StepTime, step_time
 from spmd_core.time.training import TrainingCost, least_chip_days, training_run
 
 __all__ = [
     "ALONE",
     "KERNELS",
     "NOT_CALIBRATED",
+    "PARTS",
     "AxisSpan",
     "Calibration",
     "Case",
@@ -51,14 +55,20 @@ __all__ = [
     "Duration",
     "Fits",
     "Keep",
+    "Lengths",
     "MemoryEstimate",
     "MeshAxis",
     "MeshEstimates",
     "ModuleCosts",
     "NearestFit",
+    "Pool",
     "ProgramTime",
     "Segment",
+    "Served",
+    "ServingLoad",
     "ShardedFormula",
+    "StepLoad",
+    "StepTime",
     "TimeModel",
     "TrainingCost",
     "Unknown",
@@ -72,6 +82,7 @@ __all__ = [
     "calibration_on",
     "cases",
     "ceiling",
+    "check_dtypes",
     "closed_form_s",
     "cluster_of",
     "data_sheet",
@@ -80,6 +91,7 @@ __all__ = [
     "fits",
     "formula_of",
     "gap_parts",
+    "has_unit",
     "hops_between",
     "host_s",
     "is_current",
@@ -95,10 +107,14 @@ __all__ = [
     "on_topology",
     "operations_of",
     "operations_of_turn",
+    "pool_of",
     "predict",
     "program_time",
     "route",
+    "simulate",
+    "steady_per_s",
     "step_mfu",
+    "step_time",
     "time_model",
     "times_where_run",
     "tokens_needed",
@@ -106,6 +122,7 @@ __all__ = [
     "unexplained_s",
     "valid_positions",
     "versions",
+    "weight_bytes",
     "with_expected",
     "with_roofline",
 ]

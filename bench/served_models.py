@@ -1,0 +1,144 @@
+"""Published serving beside the estimate: nothing is compiled, and nothing executed.
+
+    python -m bench.served_models
+
+Sources: sglang-jax cddbf6f on v6e-4 (page 128, chunks of 2,048 tokens, the whole batch at once: its
+inter-token latency has no prompts beside it), its cookbook on TPU7x (384 requests over 128 places,
+prompts mixed with decodes: mean TPOT), tpu-recipes with vLLM on TPU7x (output tokens a second and
+chip). `capped`: the pool does not hold the batch. Whole batches stand beside `step_s`, the others
+beside the simulation. No constant was fitted to these rows; guesses were made beside them.
+"""
+
+import random
+import statistics
+import time
+from typing import NamedTuple
+
+from bench.figures import Asked, Figures, measure
+from spmd_core.base import RequestError
+from spmd_core.experiment import PRESETS, ServedPlan
+from spmd_core.search import ServingQuestion, serve
+from spmd_core.time import Lengths, ServingLoad, StepLoad, check_dtypes, simulate, step_time
+
+V6E, TPU7X = "tpu:v6e:2x2", "tpu:tpu7x:2x2x1"
+
+
+class Row(NamedTuple):
+    """A published row; `ms` is of a token, of "throughput" rows output tokens a second and chip."""
+
+    what: str
+    model: str
+    target: str
+    mesh: tuple[tuple[str, int], ...]
+    dtype: str
+    concurrency: int
+    lengths: tuple[int, int]
+    value: float
+    capped: bool = False
+
+
+_T4, _T8 = (("tensor", 4),), (("tensor", 8),)
+ROWS = (
+    Row("batch", "qwen3-8b", V6E, _T4, "bf16", 8, (1024, 1024), 5.99),
+    Row("batch", "qwen3-8b", V6E, _T4, "bf16", 64, (1024, 1024), 11.11),
+    Row("batch", "qwen3-8b", V6E, _T4, "bf16", 256, (1024, 1024), 30.00),
+    Row("batch", "qwen3-8b", V6E, _T4, "bf16", 8, (8192, 1024), 7.98),
+    Row("batch", "qwen3-32b", V6E, _T4, "bf16", 8, (1024, 1024), 18.29),
+    Row("batch", "qwen3-32b", V6E, _T4, "bf16", 32, (4096, 1024), 34.42, True),
+    Row("load", "llama-3.1-70b", TPU7X, _T8, "bf16", 128, (1024, 1024), 30.78),
+    Row("load", "qwen3-30b-a3b", TPU7X, (*_T8, ("expert", 8)), "bf16", 128, (1024, 1024), 18.91),
+    Row("throughput", "qwen3-32b", TPU7X, (("tensor", 2),), "fp8", 1280, (1024, 1024), 6557),
+)
+# milliseconds to the first token of a whole batch, output 1
+FIRST = (
+    ("qwen3-8b", 8, 1024, 117.55),
+    ("qwen3-8b", 64, 1024, 940.87),
+    ("qwen3-8b", 256, 1024, 3793.50),
+    ("qwen3-8b", 8, 8192, 1202.65),
+    ("qwen3-32b", 8, 1024, 356.59),
+    ("qwen3-32b", 32, 4096, 6364.04),
+)
+_TARGETS = ("tpu:v5e:2x4", "tpu:v6e:2x4", TPU7X, "gpu:h100:8", "gpu:b200:8")
+
+
+def published(figures: Figures) -> None:
+    """Rows beside the estimate: median, within 25 %, those that the pool caps."""
+    off, wrong = [], []
+    for row in ROWS:
+        plan = ServedPlan(
+            model=row.model, target=row.target, mesh=row.mesh,
+            weights_dtype=row.dtype, kv_dtype=row.dtype,
+        )  # fmt: skip
+        given, made = (Lengths(each, each) for each in row.lengths)
+        requests = {"batch": row.concurrency, "load": 384}.get(row.what)
+        served = simulate(plan, ServingLoad(given, made, row.concurrency, requests=requests))
+        assert served is not None
+        found = 1e3 * (served.step_s if row.what == "batch" else served.tpot_s)
+        if row.what == "throughput":
+            found = served.output_per_s / plan.topology.chips
+        error = found / row.value - 1
+        off.append(100 * abs(error))
+        wrong += [row] if (served.waiting > 0) != row.capped else []
+        name = f"{row.model} {row.concurrency} at once, {row.lengths[0]}/{row.lengths[1]}"
+        waits = f"   {served.waiting} wait" if served.waiting else ""
+        print(f"{name:42} {row.value:>8.2f} {found:>8.2f} {100 * error:+6.1f} %{waits}")
+    figures.add("published rows, median", statistics.median(off), "% off", most=10)
+    share = 100 * sum(each <= 25 for each in off) / len(off)
+    figures.add("published rows within 25 %", share, "%", least=85)
+    figures.add("rows whose cap by the pool is named wrongly", len(wrong), most=0)
+
+
+def first_tokens(figures: Figures) -> None:
+    """The last first token of a whole batch, which no goal is set for."""
+    off = []
+    for model, batch, length, value in FIRST:
+        plan = ServedPlan(model=model, target=V6E, mesh=_T4)
+        load = ServingLoad(Lengths(length, length), Lengths(1, 1), batch, requests=batch)
+        served = simulate(plan, load)
+        assert served is not None
+        off.append(100 * (1e3 * batch / served.output_per_s / value - 1))
+        print(f"{model} {batch} of {length:,}: first tokens {off[-1]:+.1f} %")
+    figures.add("first tokens, median", statistics.median(map(abs, off)), "% off")
+
+
+def bound(figures: Figures, count: int) -> None:
+    """Steps drawn at random that are faster than what they read at the peak."""
+    chance, faster, tried = random.Random(0), 0, 0
+    while tried < count:
+        tensor, data = chance.choice((1, 2, 4, 8)), chance.choice((1, 2, 4, 8))
+        plan = ServedPlan(
+            model=chance.choice(sorted(PRESETS)), target=chance.choice(_TARGETS),
+            mesh=(("data", data), ("tensor", tensor)),
+            weights_dtype=chance.choice(("bf16", "fp8", "int8")),
+        )  # fmt: skip
+        try:
+            plan.check()
+            check_dtypes(plan)
+        except RequestError:
+            continue
+        tried += 1
+        step = step_time(plan, StepLoad(chance.choice((1, 8, 64, 512)), chance.choice((64, 4096))))
+        faster += step.seconds < step.least or step.estimate.low < step.least
+    figures.add(f"of {count} steps faster than their reads at the peak", faster, most=0)
+
+
+def first_table(figures: Figures) -> None:
+    """CPU seconds of a question's first table."""
+    thousand = Lengths(1024, 1024)
+    question = ServingQuestion(
+        "qwen3-32b", ("v6e:..16",), ServingLoad(thousand, thousand, 64), 2.0, 0.04
+    )
+    begun = time.process_time()
+    serve(question)
+    figures.add("a question's first table", time.process_time() - begun, "s of CPU", most=3)
+
+
+def main(asked: Asked, figures: Figures) -> None:
+    published(figures)
+    first_tokens(figures)
+    bound(figures, asked.plans)
+    first_table(figures)
+
+
+if __name__ == "__main__":
+    measure(main, __doc__, plans=1000)

@@ -1,0 +1,279 @@
+"""The answer of serving: a headline, five figures of a row, sheets of rows and of loads, JSON."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from spmd_core.answers.sheet import Column, Sheet, Table, count, number, seconds, text
+from spmd_core.answers.training_sheet import Figure
+from spmd_core.base import bytes_text, count_text, mesh_text, number_text, seconds_text
+from spmd_core.search import ServingAnswer, ServingQuestion, ServingRow
+from spmd_core.time import Lengths, ServingLoad
+from spmd_core.words import chip_title, money_text
+
+PART_NAMES = {
+    "weights": "reading weights",
+    "cache": "reading cache",
+    "matmul": "matmuls",
+    "collectives": "collectives",
+    "dispatch": "dispatch",
+}
+_MOST_REASONS = 6
+_OF_SERVED = (
+    *("tpot_s", "tpot_low_s", "tpot_high_s", "ttft_s", "ttft_low_s", "ttft_high_s", "ttft_p99_s"),
+    *("step_s", "batch", "chunk", "waiting", "binds", "parts_s"),
+)
+
+
+def serving_headline(answer: ServingAnswer) -> str:
+    """Returns the answer in one sentence."""
+    question, best = answer.question, answer.best
+    if best is None:
+        return _not_kept(answer)
+    named = f"{best.chips:,} {chip_title(best.plan.topology.chip.generation)}, {_mesh(best)}"
+    assert best.served is not None
+    takes = f"{seconds_text(best.served.tpot_s)} a token"
+    if (cost := best.per_million()) is not None:
+        takes += f", {money_text(cost)} a million"
+    if not _limits(question):
+        each = "dollar" if question.price else "chip"
+        return f"Most tokens for a {each}: {named}: {takes}."
+    if best.even:
+        return f"About even: {named} may keep {_limits(question)}: {takes}."
+    least = "Cheapest" if question.price else "Fewest chips"
+    return f"{least} within {_limits(question)}: {named}: {takes}."
+
+
+def _not_kept(answer: ServingAnswer) -> str:
+    near = answer.nearest
+    if near is None or near.served is None:
+        fits = any(row.pool and row.pool.cache > 0 for row in answer.rows)
+        what = "one request of these lengths" if fits else "the weights of this model"
+        return f"Nothing here holds {what}: use more chips, or fewer bytes."
+    named = f"{near.chips:,} {chip_title(near.plan.topology.chip.generation)}, {_mesh(near)}"
+    takes = f"{seconds_text(near.served.tpot_s)} a token"
+    if near.served.waiting:
+        return f"No pool holds all requests: on {named} {near.served.waiting:,} wait, {takes}."
+    return f"Nothing keeps {_limits(answer.question)}: nearest is {named}: {takes}."
+
+
+def _limits(question: ServingQuestion) -> str:
+    limits = ((question.ttft_s, "first"), (question.tpot_s, "each"))
+    return ", ".join(f"{seconds_text(limit)} {what}" for limit, what in limits if limit)
+
+
+def _mesh(row: ServingRow) -> str:
+    """The mesh of a replica, and how many there are."""
+    times = f"{row.plan.replicas} × " if row.plan.replicas > 1 else ""
+    return times + mesh_text(row.plan.mesh, " ")
+
+
+def serving_figures(row: ServingRow) -> tuple[Figure, ...]:
+    """Returns chips, mesh, speed, throughput with its price, and what binds."""
+    served, plan = row.served, row.plan
+    assert served is not None
+    interval, dtypes = served.tpot, f"weights {plan.weights_dtype}, cache {plan.kv_dtype}"
+    span = f"{seconds_text(interval.low)} to {seconds_text(interval.high)}"
+    cost = row.per_million()
+    paid = f"{money_text(cost)} a million" if cost is not None else "no price given"
+    share = served.step.parts[served.step.binds] / served.step.seconds
+    return (
+        Figure("Chips", count_text(row.chips), plan.topology.name.removeprefix("gpu:")),
+        Figure("Mesh", _mesh(row), dtypes),
+        Figure("A token", seconds_text(served.tpot_s), span),
+        Figure("Tokens/s a chip", number_text(row.per_chip), paid),
+        Figure("Binds", PART_NAMES[served.step.binds], f"{share:.0%} of a decode step"),
+    )
+
+
+class _Marked(NamedTuple):
+    """A row with its mark: the best of an answer, or the nearest."""
+
+    mark: str
+    row: ServingRow
+
+
+_ROWS: Sheet[_Marked] = Sheet(
+    (
+        text("On", lambda each: each.row.plan.topology.name.removeprefix("gpu:")),
+        text("Mesh", lambda each: _mesh(each.row)),
+        text("", lambda each: each.mark),
+        text("Fate", lambda each: each.row.verdict),
+        seconds("A token", lambda each: each.row.served and each.row.served.tpot_s),
+        seconds("First token", lambda each: each.row.served and each.row.served.ttft_s),
+        seconds("p99", lambda each: each.row.served and each.row.served.ttft_p99_s),
+        number("Tokens/s a chip", lambda each: each.row.per_chip or None),
+        Column("$ a million", lambda each: each.row.per_million(), money_text),
+        count("Pool, tokens", lambda each: each.row.pool and each.row.pool.tokens),
+        count("Wait", lambda each: each.row.served and each.row.served.waiting),
+        text("Binds", lambda each: each.row.served and PART_NAMES[each.row.served.step.binds]),
+        text("Weights", lambda each: each.row.plan.weights_dtype),
+        text("Cache", lambda each: each.row.plan.kv_dtype),
+    )
+)
+
+
+def serving_table(answer: ServingAnswer, most: int) -> Table:
+    """Returns so many rows, the best first."""
+    lead, mark = answer.best or answer.nearest, "best" if answer.best else "nearest"
+    rows = [_Marked(mark if row is lead else "", row) for row in answer.rows]
+    return _ROWS.table(rows[:most], "screen")
+
+
+_Loaded = tuple[ServingLoad, ServingRow]
+
+
+def lengths_text(lengths: Lengths) -> str:
+    """Returns lengths as they are typed.
+
+    >>> lengths_text(Lengths(1024, 1024)), lengths_text(Lengths(512, 2048))
+    ('1024', '512..2048')
+    """
+    return f"{lengths.low}" if lengths.low == lengths.high else f"{lengths.low}..{lengths.high}"
+
+
+_LOADS: Sheet[_Loaded] = Sheet(
+    (
+        text(
+            "In, out", lambda each: f"{lengths_text(each[0].input)}, {lengths_text(each[0].output)}"
+        ),
+        count("At once", lambda each: each[0].concurrency),
+        text("Best sharding", lambda each: _mesh(each[1])),
+        seconds("A token", lambda each: each[1].served and each[1].served.tpot_s),
+        number("Tokens/s a chip", lambda each: each[1].per_chip or None),
+        count("Wait", lambda each: each[1].served and (each[1].served.waiting or None)),
+        text("Binds", lambda each: each[1].served and PART_NAMES[each[1].served.step.binds]),
+    )
+)
+
+
+def serving_loads_table(answer: ServingAnswer) -> Table:
+    """Returns the best sharding by lengths and requests at once, on the chips of the best row."""
+    return _LOADS.table(answer.by_load, "screen")
+
+
+def why_not_served(answer: ServingAnswer) -> tuple[str, ...]:
+    """Returns why other meshes on the chips of the best row are not it, a sentence each."""
+    lead = answer.best or answer.nearest
+    if lead is None or lead.served is None:
+        return ()
+    alike = (lead.plan.target, lead.plan.weights_dtype, lead.plan.kv_dtype)
+    others = [
+        row
+        for row in answer.rows
+        if row is not lead and (row.plan.target, row.plan.weights_dtype, row.plan.kv_dtype) == alike
+    ]
+    others.sort(key=lambda row: row.plan.repeats <= lead.plan.repeats)  # of each kind by rank
+    reasons = ((row, "; ".join(_reasons(lead, row))) for row in others)
+    return tuple(f"{_mesh(row)} {why}." for row, why in reasons if why)[:_MOST_REASONS]
+
+
+def _reasons(lead: ServingRow, row: ServingRow) -> Iterator[str]:
+    """What a row has worse than the best, as parts of a sentence."""
+    pool, best = row.pool, lead.pool
+    assert pool and best and lead.served
+    if row.served is None:
+        room = bytes_text(pool.weights + pool.cache)
+        what = f"weights take {bytes_text(pool.weights)} of the {room} for them and the cache"
+        yield f"{row.verdict}: {what}"
+        return
+    if row.plan.repeats > lead.plan.repeats:
+        heads = (
+            "the latent cache" if row.plan.size.kv_rank else f"{row.plan.size.kv_heads} key heads"
+        )
+        yield f"repeats {heads}: the pool holds {pool.tokens / best.tokens:.2g} times the tokens"
+    elif pool.tokens < 0.9 * best.tokens:
+        yield f"holds {pool.tokens / best.tokens:.0%} of the pool's tokens"
+    if row.served.waiting:
+        yield f"makes {row.served.waiting:,} requests wait"
+    if not row.keeps and not row.served.waiting:
+        yield row.verdict
+    less = 1 - row.per_chip / lead.per_chip
+    late = {n: each - lead.served.step.parts[n] for n, each in row.served.step.parts.items()}
+    if less >= 0.005:
+        most = PART_NAMES[max(late, key=lambda name: late[name])]
+        yield f"makes {less:.0%} fewer tokens, most by {most}"
+
+
+def serving_json(answer: ServingAnswer) -> dict[str, object]:
+    """Returns the answer for machines: seconds, dollars, tokens; None where not known."""
+    near = None if answer.best else answer.nearest
+    return {
+        "question": serving_question_json(answer.question),
+        "answer": serving_headline(answer),
+        "best": answer.best and _row_json(answer.best),
+        "nearest": near and _row_json(near),
+        "rows": [_row_json(row) for row in answer.rows],
+        "front": [_row_json(row) for row in answer.front],
+        "best_by_concurrency": [
+            {
+                "concurrency": load.concurrency,
+                "input": _length_json(load.input),
+                "output": _length_json(load.output),
+                "row": _row_json(row),
+            }
+            for load, row in answer.by_load
+        ],
+        "why_not": list(why_not_served(answer)),
+    }
+
+
+def _length_json(lengths: Lengths) -> object:
+    return lengths.low if lengths.low == lengths.high else [lengths.low, lengths.high]
+
+
+def serving_question_json(question: ServingQuestion) -> dict[str, object]:
+    """Returns the question for machines."""
+    load = question.load
+    return {
+        "model": question.model,
+        "chips": list(question.chips),
+        "input": _length_json(load.input),
+        "output": _length_json(load.output),
+        "concurrency": load.concurrency,
+        "rate": load.rate,
+        "requests": load.requests,
+        "chunk": load.chunk,
+        "accepted": load.accepted,
+        "seed": load.seed,
+        "ttft_s": question.ttft_s,
+        "tpot_s": question.tpot_s,
+        "weights_dtype": list(question.weights_dtypes),
+        "kv_dtype": list(question.kv_dtypes),
+        "price": dict(question.price),
+        "mesh": dict(question.mesh) if question.mesh else None,
+    }
+
+
+def _row_json(row: ServingRow) -> dict[str, object]:
+    plan, pool = row.plan, row.pool
+    return {
+        "target": plan.target,
+        "chips": row.chips,
+        "mesh": dict(plan.mesh),
+        "replicas": plan.replicas,
+        "weights_dtype": plan.weights_dtype,
+        "kv_dtype": plan.kv_dtype,
+        **_times_json(row),
+        "tokens_per_s_per_chip": row.per_chip if row.served else None,
+        "price_per_million_tokens": row.per_million(),
+        "price_per_million_input_tokens": row.per_million(prompts=True),
+        "kv_pool_tokens": pool and pool.tokens,
+        "weights_bytes": pool and int(pool.weights),
+        "cache_bytes": pool and int(max(0, pool.cache)),
+        "capacity_bytes": pool and pool.capacity,
+        "fate": row.verdict,
+        "fits": row.served is not None,
+    }
+
+
+def _times_json(row: ServingRow) -> dict[str, object]:
+    served = row.served
+    if served is None:
+        return dict[str, object]((name, None) for name in _OF_SERVED)
+    tpot, ttft = served.tpot, served.ttft
+    values = (
+        *(tpot.estimate, tpot.low, tpot.high, ttft.estimate, ttft.low, ttft.high),
+        *(served.ttft_p99_s, served.step_s, -(-served.running // row.plan.replicas), served.chunk),
+        *(served.waiting, served.step.binds, served.step.parts),
+    )
+    return dict(zip(_OF_SERVED, values, strict=True))

@@ -1,0 +1,134 @@
+"""How a model is served: its replicas on chips, the mesh of one, the dtypes of weights and cache."""
+
+import math
+from functools import cached_property
+
+from spmd_core.base import Frozen, mesh_text, refuse, shorten
+from spmd_core.experiment.plan.model_size import ModelSize
+from spmd_core.experiment.plan.models import get_model
+from spmd_core.machine import Topology, get_topology
+
+# attention's batch over `data`, heads over `tensor`; the mlp over both; experts over `expert` of both
+SERVED_AXES = ("data", "tensor", "expert")
+SERVED_DTYPES = {"bf16": "bf16", "fp8": "f8e4m3fn", "int8": "s8"}  # as HLO writes them
+_OTHER_NAMES = {"bfloat16": "bf16", "float8": "fp8", "float8_e4m3fn": "fp8", "f8": "fp8"}
+
+# tokens that a model sees at most, as its config.json has them (max_position_embeddings), by the
+# beginning of its name
+_CONTEXTS = {
+    "llama-2-": 4096,
+    "llama-3.1-": 131072,
+    "gemma-2-": 8192,
+    "gemma-3-": 131072,
+    "gpt-3-": 2048,
+    "mixtral-8x7b": 32768,
+    "mixtral-8x22b": 65536,
+    "mistral-7b": 32768,
+    "qwen3-": 40960,
+    "deepseek-v3": 163840,
+    "kimi-k2": 131072,
+    "gpt-oss-": 131072,
+}
+
+
+def served_context(model: str) -> int | None:
+    """Returns the tokens that a model sees at most; None where that is not known."""
+    name = get_model(model).name
+    return next((most for start, most in _CONTEXTS.items() if name.startswith(start)), None)
+
+
+def served_dtype(text: str) -> str:
+    """Returns the dtype of a word; RequestError for one that is not served in."""
+    word = _OTHER_NAMES.get(text.strip().lower(), text.strip().lower())
+    if word not in SERVED_DTYPES:
+        fix = f"use {', '.join(SERVED_DTYPES)}"
+        raise refuse(f"dtype {shorten(text)}", "is not one of weights and cache", fix)
+    return word
+
+
+class ServedPlan(Frozen):
+    """Equal replicas that fill a topology.
+
+    `data` times `tensor` are the devices of a replica, over all of which an mlp is sharded;
+    `expert` is the number of them that hold different experts; the rest shards each.
+    """
+
+    model: str
+    target: str
+    mesh: tuple[tuple[str, int], ...]
+    weights_dtype: str = "bf16"
+    kv_dtype: str = "bf16"
+
+    def __hash__(self) -> int:
+        return hash((self.model, self.target, self.mesh, self.weights_dtype, self.kv_dtype))
+
+    @cached_property
+    def size(self) -> ModelSize:
+        """The model."""
+        return get_model(self.model)
+
+    @cached_property
+    def topology(self) -> Topology:
+        """The chips of all replicas."""
+        return get_topology(self.target)
+
+    def along(self, axis: str) -> int:
+        """Returns the size of a mesh axis."""
+        return dict(self.mesh).get(axis, 1)
+
+    @property
+    def devices(self) -> int:
+        """Devices of a replica."""
+        return self.along("data") * self.along("tensor")
+
+    @property
+    def replicas(self) -> int:
+        """Copies of the model on the topology."""
+        return self.topology.devices // self.devices
+
+    @property
+    def key_heads(self) -> int:
+        """Key heads of a device: repeated where `tensor` is more than there are."""
+        return max(1, self.size.kv_heads // self.along("tensor"))
+
+    @property
+    def repeats(self) -> int:
+        """Devices of `tensor` that hold the same cache: all of them with latent attention."""
+        tensor = self.along("tensor")
+        return tensor if self.size.kv_rank else max(1, tensor // self.size.kv_heads)
+
+    def check(self) -> None:
+        """Raises RequestError where the sizes do not divide over the mesh."""
+        for name, length in self.mesh:
+            if name not in SERVED_AXES or length < 1:
+                rule = "is not one that a served model is sharded over"
+                raise refuse(f"{shorten(name)}={length}", rule, f"use {', '.join(SERVED_AXES)}")
+        if len(dict(self.mesh)) < len(self.mesh):
+            raise refuse(f"mesh {mesh_text(self.mesh)}", "has an axis twice", "give each once")
+        size, tensor, expert = self.size, self.along("tensor"), self.along("expert")
+        if self.topology.devices % self.devices:
+            rule = f"does not divide the {self.topology.devices} devices of {self.topology.name}"
+            raise refuse(
+                f"mesh {mesh_text(self.mesh)}", rule, "use sizes that multiply to a divisor"
+            )
+        inside = self.devices // expert if self.devices % expert == 0 else 0
+        for value, rule, fix in (
+            (size.heads % tensor, f"does not divide {size.heads} heads", size.heads),
+            (
+                not size.kv_rank and size.kv_heads % tensor and tensor % size.kv_heads,
+                f"neither divides {size.kv_heads} key heads nor repeats them",
+                size.kv_heads,
+            ),
+        ):
+            if value:
+                raise refuse(f"tensor={tensor}", rule, f"use {math.gcd(tensor, fix)}")
+        if size.experts % expert or not inside:
+            rule = f"does not divide {self.devices} devices and {size.experts} experts"
+            fix = f"use {math.gcd(expert, self.devices, size.experts)}"
+            raise refuse(f"expert={expert}", rule, fix)
+        for width in filter(None, (size.mlp % inside and size.mlp,)):
+            raise refuse(
+                f"{inside} shards of an mlp",
+                f"do not divide {width}",
+                f"use {math.gcd(inside, width)}",
+            )

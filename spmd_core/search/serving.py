@@ -1,0 +1,288 @@
+"""Which sharding serves a model: meshes, replicas and dtypes on chips, for a load and its limits."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from spmd_core.base import RequestError, refuse
+from spmd_core.experiment import ServedPlan, get_model, served_context
+from spmd_core.machine import Topology
+from spmd_core.search.chips import read_chips
+from spmd_core.search.question import check_prices
+from spmd_core.time import (
+    Lengths,
+    Pool,
+    Served,
+    ServingLoad,
+    check_dtypes,
+    pool_of,
+    simulate,
+    steady_per_s,
+)
+
+MOST_LENGTH = 2**20
+MOST_AT_ONCE = 65536
+_LARGEST = 64  # devices of a replica
+_AT_ONCE = (1, 4, 16, 64, 256)  # of the table by concurrency
+_LENGTHS = ((1024, 1024), (8192, 1024))  # of the same, beside those of the question
+_SECONDS_PER_HOUR = 3600.0
+KEEPS, EVEN, WAITS = "keeps", "about even", "requests wait"
+NO_ROOM, NO_REQUEST = "does not fit", "holds no request"
+
+
+@dataclass(frozen=True)
+class ServingQuestion:
+    """A model, chips, a load, and the limits that it has to keep.
+
+    Attributes:
+      model: its name.
+      chips: words of `read_chips`: v6e:..16, tpu7x:4, h100:8.
+      load: lengths, and requests at once or a second.
+      ttft_s: the most that a first token may take, on average; None: no limit.
+      tpot_s: the most that each further token may take, on average.
+      weights_dtypes: to try, and `kv_dtypes`.
+      price: dollars per chip-hour, by kind.
+      mesh: the one to look at; None to search.
+    """
+
+    model: str
+    chips: tuple[str, ...]
+    load: ServingLoad
+    ttft_s: float | None = None
+    tpot_s: float | None = None
+    weights_dtypes: tuple[str, ...] = ("bf16",)
+    kv_dtypes: tuple[str, ...] = ("bf16",)
+    price: tuple[tuple[str, float], ...] = ()
+    mesh: tuple[tuple[str, int], ...] | None = None
+
+    @cached_property
+    def topologies(self) -> tuple[Topology, ...]:
+        """Each once, the fewest chips first."""
+        listed = {each.target: each for text in self.chips for each in read_chips(text)}
+        return tuple(sorted(listed.values(), key=lambda each: (each.chips, each.target)))
+
+    def check(self) -> None:
+        """Raises RequestError where the question has no answer."""
+        load, most = self.load, served_context(self.model) or MOST_LENGTH
+        for name, value, largest in (
+            ("input", load.input.low, MOST_LENGTH),
+            ("output", load.output.low, MOST_LENGTH),
+            ("concurrency", load.concurrency, MOST_AT_ONCE),
+            ("chunk", load.chunk, MOST_LENGTH),
+            ("requests", load.requests or 1, MOST_AT_ONCE),
+        ):
+            if not 1 <= value <= largest:
+                raise refuse(f"{name}={value}", "is out of range", f"use 1 to {largest:,}")
+        if load.longest > most:
+            rule = f"are more than the {most:,} that {self.model} sees"
+            raise refuse(f"{load.longest:,} tokens of a request", rule, "use shorter lengths")
+        check_prices(self.price, tuple({each.chip.generation for each in self.topologies}))
+
+
+@dataclass(frozen=True, slots=True)
+class ServingRow:
+    """A plan, and what the load takes on it.
+
+    Attributes:
+      served: None where it does not fit.
+      verdict: how it meets the question.
+      keeps: True if all requests run at once within the limits.
+      even: True if a limit is inside of its interval, so that it may keep it or not.
+      pool: what its memory holds.
+      price: dollars per chip-hour.
+    """
+
+    plan: ServedPlan
+    verdict: str
+    keeps: bool = False
+    even: bool = False
+    served: Served | None = None
+    pool: Pool | None = None
+    price: float | None = None
+
+    @property
+    def chips(self) -> int:
+        """Chips of all replicas."""
+        return self.plan.topology.chips
+
+    @property
+    def per_chip(self) -> float:
+        """Output tokens a second and chip; 0 where it cannot serve."""
+        return self.served.output_per_s / self.chips if self.served else 0.0
+
+    @property
+    def per_hour(self) -> float | None:
+        """Dollars an hour; None without a price."""
+        return None if self.price is None else self.price * self.chips
+
+    def per_million(self, *, prompts: bool = False) -> float | None:
+        """Returns the dollars of all chips for a million output tokens, or for as many of prompts."""
+        if self.served is None or self.per_hour is None:
+            return None
+        rate = self.served.input_per_s if prompts else self.served.output_per_s
+        return self.per_hour / _SECONDS_PER_HOUR / rate * 1e6
+
+    @property
+    def speed(self) -> float:
+        """Tokens a second of one user; 0 where it cannot serve."""
+        return 1 / self.served.tpot_s if self.served else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServingAnswer:
+    """All rows, the best first, and the best sharding by concurrency and lengths on its chips."""
+
+    question: ServingQuestion
+    rows: tuple[ServingRow, ...]
+    by_load: tuple[tuple[ServingLoad, ServingRow], ...] = field(default=())
+
+    @property
+    def best(self) -> ServingRow | None:
+        """The least dollars an hour, or the fewest chips, that keep the limits; without limits, the
+        most tokens for each. None where nothing keeps them.
+        """
+        return self.rows[0] if self.rows and self.rows[0].keeps else None
+
+    @property
+    def nearest(self) -> ServingRow | None:
+        """The row that misses by least, where none keeps the limits; None where none can serve."""
+        serving = [row for row in self.rows if row.served]
+        return min(serving, key=lambda row: missed(self.question, row), default=None)
+
+    @property
+    def front(self) -> tuple[ServingRow, ...]:
+        """Rows than which none has both more tokens a chip and a faster user, the fastest first."""
+        kept: list[ServingRow] = []
+        for row in sorted(self.rows, key=lambda row: (-row.speed, -row.per_chip)):
+            if row.served and (not kept or row.per_chip > kept[-1].per_chip):
+                kept.append(row)
+        return tuple(kept)
+
+
+def missed(question: ServingQuestion, row: ServingRow) -> float:
+    """Returns how many times over its limits a row is, at most; above any where requests wait."""
+    served = row.served
+    assert served is not None
+    over = [
+        value / limit
+        for value, limit in ((served.ttft_s, question.ttft_s), (served.tpot_s, question.tpot_s))
+        if limit
+    ]
+    return max([*over, 1.0 + served.waiting])
+
+
+def serve(question: ServingQuestion) -> ServingAnswer:
+    """Returns how the load is served on each mesh.
+
+    Raises:
+      RequestError: the question has no answer: an unknown model or chip, a length of 0, a dtype
+        that a chip lacks, a mesh that no sizes divide over.
+    """
+    question.check()
+    rows = tuple(_looked(question, plan) for plan in _plans(question))
+    ranked = tuple(sorted(rows, key=lambda row: _order(question, row)))
+    answer = ServingAnswer(question, ranked)
+    lead = answer.best or answer.nearest
+    return answer if lead is None else replace(answer, by_load=tuple(_by_load(question, lead)))
+
+
+def _order(question: ServingQuestion, row: ServingRow) -> tuple[float, ...]:
+    """The best first: of limits the cheapest, else the most tokens for a dollar or a chip."""
+    if row.served is None:
+        return 2.0, float(row.chips), 0.0
+    spent = row.per_hour if question.price and row.per_hour else float(row.chips)
+    least = spent if question.ttft_s or question.tpot_s else 0.0
+    return float(not row.keeps), least, -row.served.output_per_s / spent
+
+
+def _plans(question: ServingQuestion) -> Iterator[ServedPlan]:
+    """Every plan whose sizes divide; RequestError where there is none."""
+    reason, several = "", False
+    for topology in question.topologies:
+        for mesh in _meshes(question, topology):
+            for weights in question.weights_dtypes:
+                for cache in question.kv_dtypes:
+                    plan = ServedPlan(
+                        model=question.model,
+                        target=topology.target,
+                        mesh=mesh,
+                        weights_dtype=weights,
+                        kv_dtype=cache,
+                    )
+                    try:
+                        check_dtypes(plan)
+                        plan.check()
+                    except RequestError as error:
+                        reason = reason or str(error)
+                        continue
+                    several = True
+                    yield plan
+    if not several:
+        raise RequestError(reason or "no mesh of these chips serves this model: use others")
+
+
+def _meshes(question: ServingQuestion, topology: Topology) -> Iterator[tuple[tuple[str, int], ...]]:
+    """The mesh of the question; else those of a replica that divides a slice."""
+    if question.mesh:
+        yield question.mesh
+        return
+    experts = get_model(question.model).experts
+    slice_devices = topology.devices // topology.slices
+    for devices in range(1, min(_LARGEST, slice_devices) + 1):
+        if slice_devices % devices or topology.devices // devices > question.load.concurrency:
+            continue
+        for tensor in range(1, devices + 1):
+            if devices % tensor:
+                continue
+            pairs = (("data", devices // tensor), ("tensor", tensor))
+            # a shard of an expert is narrower than a matrix unit
+            expert = math.gcd(experts, devices)
+            mesh = tuple(each for each in (*pairs, ("expert", expert)) if each[1] > 1)
+            yield mesh or (("tensor", 1),)
+
+
+def _looked(question: ServingQuestion, plan: ServedPlan) -> ServingRow:
+    price = dict(question.price).get(plan.topology.chip.generation)
+    pool = pool_of(plan, question.load.longest)
+    if pool.requests < 1:
+        verdict = NO_ROOM if pool.cache <= 0 else NO_REQUEST
+        return ServingRow(plan, verdict, pool=pool, price=price)
+    served = simulate(plan, question.load)
+    assert served is not None
+    limits = (
+        ("ttft", served.ttft, question.ttft_s),
+        ("tpot", served.tpot, question.tpot_s),
+    )
+    over = [name for name, each, limit in limits if limit and each.estimate > limit]
+    known = [(each, limit) for _, each, limit in limits if limit]
+    could = all(each.low <= limit for each, limit in known) and not served.waiting
+    even = could and any(limit <= each.high for each, limit in known)
+    missing = f"misses {over[0]}" if over else KEEPS
+    verdicts = ((even, EVEN), (served.waiting, WAITS), (True, missing))
+    verdict = next(each for holds, each in verdicts if holds)
+    return ServingRow(plan, verdict, not over and not served.waiting, even, served, pool, price)
+
+
+def _by_load(
+    question: ServingQuestion, lead: ServingRow
+) -> Iterator[tuple[ServingLoad, ServingRow]]:
+    """The best sharding on the chips and in the dtypes of a row, by requests at once and lengths."""
+    here = replace(
+        question,
+        chips=(lead.plan.topology.name,),
+        weights_dtypes=(lead.plan.weights_dtype,),
+        kv_dtypes=(lead.plan.kv_dtype,),
+    )
+    asked = question.load
+    lengths = dict.fromkeys(
+        [(asked.input, asked.output), *(tuple(Lengths(n, n) for n in each) for each in _LENGTHS)]
+    )
+    for given, made in lengths:
+        for at_once in sorted({*_AT_ONCE, asked.concurrency}):
+            load = replace(
+                asked, input=given, output=made, concurrency=at_once, rate=None, requests=None
+            )
+            plans = list(_plans(replace(here, load=load)))
+            best = max(plans, key=lambda plan: steady_per_s(plan, load))
+            yield load, _looked(replace(here, load=load), best)

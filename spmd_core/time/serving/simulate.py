@@ -1,0 +1,318 @@
+"""Continuous batching of a load on one replica: a small discrete-event simulation, seeded."""
+
+import heapq
+import math
+import random
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from spmd_core.experiment import ServedPlan
+from spmd_core.results import Estimate
+from spmd_core.time.serving.assumed import CHUNK
+from spmd_core.time.serving.held import Pool, pool_of
+from spmd_core.time.serving.step import StepLoad, StepTime, interval, step_time
+
+_WAVES = 3  # requests of each place of a fixed concurrency
+_MOST = 1536  # requests of a replica that are simulated
+_GRID = 1.25  # between numbers of requests whose steps are worked out; others are between
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """Tokens of a request: each number drawn evenly from a range, ends included."""
+
+    low: int
+    high: int
+
+    @property
+    def mean(self) -> float:
+        """The mean."""
+        return (self.low + self.high) / 2
+
+    def drawn(self, chance: random.Random) -> int:
+        """Returns one of them."""
+        return self.low if self.low == self.high else chance.randint(self.low, self.high)
+
+
+@dataclass(frozen=True, slots=True)
+class ServingLoad:
+    """Requests: so many at once, or so many a second that arrive by chance.
+
+    Attributes:
+      input: tokens of a prompt.
+      output: tokens that are made.
+      concurrency: requests at once; each that ends begins another.
+      rate: requests a second; None for a fixed concurrency, which is the most at once otherwise.
+      requests: in all; None for a few of each place.
+      chunk: tokens of prompts in a step.
+      accepted: tokens of a request that a step makes, with speculation; 1 without.
+      seed: of lengths and arrivals.
+    """
+
+    input: Lengths
+    output: Lengths
+    concurrency: int
+    rate: float | None = None
+    requests: int | None = None
+    chunk: int = CHUNK
+    accepted: float = 1.0
+    seed: int = 0
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest request."""
+        return self.input.high + self.output.high
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A load on all replicas.
+
+    Attributes:
+      tpot_s: (end - first token) / (output - 1), mean over requests.
+      ttft_s: from arrival to the first token, mean, and `ttft_p99_s`.
+      step_s: of one decode step with all requests that run at once, nothing beside it.
+      output_per_s: output tokens a second, of all replicas; `input_per_s` of prompts.
+      running: requests at once, of all replicas; `waiting` those that the pool has no room for.
+      step: the decode step by part; `prompt`, of one chunk of prompts alone.
+    """
+
+    tpot_s: float
+    ttft_s: float
+    ttft_p99_s: float
+    step_s: float
+    output_per_s: float
+    input_per_s: float
+    running: int
+    waiting: int
+    step: StepTime
+    prompt: StepTime
+    chunk: int
+    pool: Pool
+
+    @property
+    def tpot(self) -> Estimate:
+        """The mean with its interval."""
+        return interval(self.step.parts, self.tpot_s, min(self.step.least, self.tpot_s))
+
+    @property
+    def ttft(self) -> Estimate:
+        """The mean with its interval."""
+        return interval(self.prompt.parts, self.ttft_s, 0.0)
+
+
+class _StepTimes:
+    """Seconds of steps of a plan, worked out at a grid of requests and between."""
+
+    def __init__(self, plan: ServedPlan, load: ServingLoad, scale: tuple[float, float]) -> None:
+        self.plan, self.load, self.scale = plan, load, scale
+        self.known: dict[tuple[int, int], tuple[float, float]] = {}
+        self.before = load.input.mean / 2
+
+    @cached_property
+    def contexts(self) -> tuple[float, float]:
+        """Two contexts, between which a step's seconds are linear."""
+        return self.load.input.mean, self.load.input.mean + self.load.output.mean
+
+    def seconds(self, decoding: int, context: float, prompt: int = 0) -> float:
+        """Returns the seconds of a step with so many requests of that mean context."""
+        prompt = -(-prompt // 256) * 256
+        low, high = self._around(decoding)
+        share = (decoding - low) / (high - low) if high > low else 0.0
+        near, far = self.contexts
+        along = (context - near) / (far - near)
+        (a, b), (c, d) = self._ends(low, prompt), self._ends(high, prompt)
+        return (1 - share) * (a + (b - a) * along) + share * (c + (d - c) * along)
+
+    def chunk(self) -> StepTime:
+        """Returns a step of a chunk of prompts alone."""
+        prompts = max(1, round(self.load.chunk / self.load.input.mean))
+        load = StepLoad(prompt=self.load.chunk, before=self.before, prompts=prompts)
+        return step_time(self.plan, load).scaled(self.scale[1])
+
+    def _around(self, decoding: int) -> tuple[int, int]:
+        """The numbers of requests of the grid on either side; a step waits for its fullest shard."""
+        data = self.plan.along("data")
+        if decoding <= 4 * data:
+            return decoding, decoding
+        power = math.floor(math.log(decoding / data, _GRID))
+        low, high = (math.ceil(_GRID**each) * data for each in (power, power + 1))
+        return (low, max(low, high)) if low <= decoding else (decoding, decoding)
+
+    def _ends(self, decoding: int, prompt: int) -> tuple[float, float]:
+        key = decoding, prompt
+        if key not in self.known:
+            prompts = max(1, round(prompt / self.load.input.mean))
+            loads = (
+                StepLoad(decoding, context, prompt, self.before, prompts)
+                for context in self.contexts
+            )
+            times = self.scale[1 if prompt else 0]
+            near, far = (times * step_time(self.plan, each).seconds for each in loads)
+            self.known[key] = near, far
+        return self.known[key]
+
+
+@dataclass(slots=True)
+class _Request:
+    arrival: float
+    input: int
+    output: int
+    left: int  # of the prompt
+    first: float = 0.0
+    end: float = 0.0
+
+
+def simulate(
+    plan: ServedPlan, load: ServingLoad, scale: tuple[float, float] = (1.0, 1.0)
+) -> Served | None:
+    """Returns what a load takes on a plan; None where the pool holds no request.
+
+    `scale`: of a compiled step over its estimate, in decode and with a chunk of prompts.
+    """
+    pool = pool_of(plan, load.longest)
+    if pool.requests < 1:
+        return None
+    replicas = plan.replicas
+    asked = -(-load.concurrency // replicas)
+    places = min(asked, pool.requests)
+    steps = _StepTimes(plan, load, scale)
+    replica = _Replica(steps, places, _requests(load, asked, replicas))
+    replica.run(asked)
+    done, end = replica.done, replica.now
+    made = sum(each.output for each in done)
+    waits = sorted(each.first - each.arrival for each in done)
+    middle = load.input.mean + load.output.mean / 2
+    step = step_time(plan, StepLoad(places, middle)).scaled(scale[0])
+    tpots = [(each.end - each.first) / (each.output - 1) for each in done if each.output > 1]
+    used = min(1.0, load.concurrency / (asked * replicas)) if load.rate is None else 1.0
+    return Served(
+        tpot_s=sum(tpots) / len(tpots) if tpots else step.seconds / load.accepted,
+        ttft_s=sum(waits) / len(waits),
+        ttft_p99_s=waits[min(len(waits) - 1, int(0.99 * len(waits)))],
+        step_s=step.seconds / load.accepted,
+        output_per_s=made / end * replicas * used,
+        input_per_s=sum(each.input for each in done) / end * replicas * used,
+        running=min(places * replicas, load.concurrency),
+        waiting=max(0, load.concurrency - places * replicas),
+        step=step,
+        prompt=steps.chunk(),
+        chunk=load.chunk,
+        pool=pool,
+    )
+
+
+def _requests(load: ServingLoad, asked: int, replicas: int) -> Iterator[_Request]:
+    """The requests of a replica, in the order of their arrival; 0.0 for those that follow others."""
+    chance = random.Random(load.seed)
+    count = -(-load.requests // replicas) if load.requests else _WAVES * asked
+    now = 0.0
+    for _ in range(max(asked if load.rate is None else 1, min(count, _MOST))):
+        if load.rate is not None:
+            now += chance.expovariate(load.rate / replicas)
+        length = load.input.drawn(chance)
+        yield _Request(now, length, load.output.drawn(chance), length)
+
+
+class _Replica:
+    """Requests of one replica as they wait, have a place, decode, and end.
+
+    A step takes up to a chunk of the prompts that have a place, beside one token of each request
+    that decodes; between two events all decode steps are taken at once.
+    """
+
+    def __init__(self, steps: _StepTimes, places: int, requests: Iterator[_Request]) -> None:
+        self.steps, self.load, self.places = steps, steps.load, places
+        self.coming = deque(requests)
+        self.waiting, self.prompts = deque[_Request](), deque[_Request]()
+        self.decoding: list[tuple[float, int, _Request]] = []  # by the turn in which each ends
+        self.done: list[_Request] = []
+        self.now = self.turn = self.cached = 0.0
+
+    @property
+    def is_by_chance(self) -> bool:
+        """True if requests arrive at times of their own."""
+        return self.load.rate is not None
+
+    def run(self, asked: int) -> None:
+        """Serves all requests, at most so many of which have arrived and not ended."""
+        for _ in range(0 if self.is_by_chance else min(asked, len(self.coming))):
+            self.waiting.append(self.coming.popleft())
+        while self.coming or self.waiting or self.prompts or self.decoding:
+            self._arrive()
+            if self.prompts or self.decoding:
+                self._step()
+            else:
+                self.now = self.coming[0].arrival
+
+    def _arrive(self) -> None:
+        while self.is_by_chance and self.coming and self.coming[0].arrival <= self.now:
+            self.waiting.append(self.coming.popleft())
+        while self.waiting and len(self.prompts) + len(self.decoding) < self.places:
+            self.prompts.append(self.waiting.popleft())
+
+    def _step(self) -> None:
+        count, finished = len(self.decoding), list[_Request]()
+        context = self.cached / count if count else self.load.input.mean
+        if self.prompts:
+            taken, finished = _taken(self.prompts, self.load.chunk)
+            seconds, times = self.steps.seconds(count, context, taken), 1.0
+        else:
+            times = max(1.0, math.ceil(self.decoding[0][0] - self.turn))
+            seconds = self.steps.seconds(count, context + self.load.accepted * times / 2)
+            if self.is_by_chance and self.coming:
+                until = math.ceil((self.coming[0].arrival - self.now) / seconds)
+                times = min(times, max(1.0, until))
+        self.now += times * seconds
+        self.turn += times
+        self.cached += count * times * self.load.accepted
+        while self.decoding and self.decoding[0][0] <= self.turn:
+            each = heapq.heappop(self.decoding)[2]
+            self.cached -= each.input + each.output
+            self._end(each)
+        for each in finished:
+            self._begin(each)
+
+    def _begin(self, each: _Request) -> None:
+        """Its first token, which its prompt makes."""
+        each.first = self.now
+        if each.output == 1:
+            self._end(each)
+            return
+        self.cached += each.input + 1
+        last = self.turn + (each.output - 1) / self.load.accepted
+        heapq.heappush(self.decoding, (last, len(self.done) + len(self.decoding), each))
+
+    def _end(self, each: _Request) -> None:
+        each.end = self.now
+        self.done.append(each)
+        if not self.is_by_chance and self.coming:
+            self.coming[0].arrival = self.now
+            self.waiting.append(self.coming.popleft())
+
+
+def _taken(prompts: deque[_Request], chunk: int) -> tuple[int, list[_Request]]:
+    """Takes up to a chunk of the prompts, the first first; (tokens, those that are through)."""
+    taken, finished = 0, []
+    while prompts and taken < chunk:
+        part = min(chunk - taken, prompts[0].left)
+        prompts[0].left -= part
+        taken += part
+        if not prompts[0].left:
+            finished.append(prompts.popleft())
+    return taken, finished
+
+
+def steady_per_s(plan: ServedPlan, load: ServingLoad) -> float:
+    """Returns about the output tokens a second of all replicas, without a simulation: a step, and
+    each request's prompt once in its output; 0 where the pool holds no request.
+    """
+    places = min(-(-load.concurrency // plan.replicas), pool_of(plan, load.longest).requests)
+    if places < 1:
+        return 0.0
+    steps = _StepTimes(plan, load, (1.0, 1.0))
+    step = step_time(plan, StepLoad(places, load.input.mean + load.output.mean / 2))
+    prompts = steps.chunk().seconds * places * load.input.mean / load.chunk
+    return places * plan.replicas / (step.seconds + prompts / load.output.mean)

@@ -1,0 +1,249 @@
+"""How long one step of serving takes: so many requests decode, and a chunk of prompts beside them."""
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+
+from spmd_core.experiment import SERVED_DTYPES, ServedPlan
+from spmd_core.machine import Gpu
+from spmd_core.results import Estimate
+from spmd_core.time.cost.constants import MATMUL_OFF, MEMORY_HIGH, OPERATION_S, UNMODELLED
+from spmd_core.time.cost.flops import Matmul, matmul_s
+from spmd_core.time.cost.kernels import attention_cost
+from spmd_core.time.cost.links import collective_s, route_of
+from spmd_core.time.cost.rates import hbm_s, hbm_share
+from spmd_core.time.estimate.constants import (
+    GATHERED_STREAM_PASSES,
+    GPU_STREAM_PASSES,
+    HALF_BYTES,
+    LARGE_BYTES,
+    WITHOUT_COMPILING,
+)
+from spmd_core.time.gpu.constants import FLASH_FORWARD, KERNEL_S, LAUNCH_S
+from spmd_core.time.serving.assumed import (
+    BLOCK_ROWS,
+    CACHE_SHARE,
+    COLLECTIVE_S,
+    EXPERT_OPERATIONS,
+    FORWARD,
+    GPU_OPERATIONS,
+    KERNEL_BLOCK,
+    KERNEL_OFF,
+    LOGIT_PASSES,
+    OPERATIONS,
+    PAGE_S,
+    PREFILL_SHARE,
+    SEQUENCE_S,
+    STEP_S,
+    STREAM_S,
+    STREAM_SHARE,
+)
+from spmd_core.time.serving.held import WeightMatmul, cached_rows, page_of, products, row_bytes
+
+PARTS: tuple[str, ...] = ("weights", "cache", "matmul", "collectives", "dispatch")
+
+
+@dataclass(frozen=True, slots=True)
+class StepLoad:
+    """The tokens of one step of a replica.
+
+    Attributes:
+      decoding: requests that get one token each.
+      context: tokens that each of them has in the cache, on average.
+      prompt: tokens of prompts.
+      before: tokens that precede each of them, on average.
+      prompts: prompts that these are of.
+    """
+
+    decoding: int = 0
+    context: float = 0.0
+    prompt: int = 0
+    before: float = 0.0
+    prompts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """Seconds of a step by part, as `PARTS`, and the least that it could take."""
+
+    parts: dict[str, float]
+    least: float
+
+    @property
+    def seconds(self) -> float:
+        """All of it, one after the other."""
+        return sum(self.parts.values())
+
+    @property
+    def binds(self) -> str:
+        """The part that takes longest."""
+        return max(self.parts, key=lambda name: self.parts[name])
+
+    def scaled(self, times: float) -> "StepTime":
+        """Returns the same with all seconds times that."""
+        if times == 1:
+            return self
+        return StepTime({name: times * each for name, each in self.parts.items()}, self.least)
+
+    @property
+    def estimate(self) -> Estimate:
+        """The seconds with their interval."""
+        return interval(self.parts, self.seconds, self.least)
+
+
+def interval(parts: dict[str, float], seconds: float, least: float) -> Estimate:
+    """Returns an interval: what each part may be off by, as independent deviations."""
+    total = sum(parts.values()) or 1.0
+    shares = {name: seconds * each / total for name, each in parts.items()}
+    rest = (UNMODELLED * seconds, WITHOUT_COMPILING * seconds)
+    both = (KERNEL_OFF * shares["cache"], (MATMUL_OFF - 1) * shares["matmul"])
+    more = (MEMORY_HIGH - 1) * shares["weights"], *(0.3 * shares[n] for n in PARTS[3:])
+    down = (1 - STREAM_SHARE) * shares["weights"], *(0.3 * shares[n] for n in PARTS[3:])
+    low, high = (math.hypot(*rest, *both, *each) for each in (down, more))
+    return Estimate(low=max(least, seconds - low), estimate=seconds, high=seconds + high)
+
+
+def step_time(plan: ServedPlan, load: StepLoad) -> StepTime:
+    """Returns the seconds of a step on the device that has most to do."""
+    data = plan.along("data")
+    mine = -(-load.decoding // data)
+    prompt = load.prompt / min(data, max(1, load.prompts))
+    tokens = {
+        "attention": mine + prompt,
+        "mlp": float(load.decoding + load.prompt),
+        "logits": float(load.decoding + min(load.prompts, load.prompt)),
+    }
+    parts, touched = dict.fromkeys(PARTS, 0.0), 0.0
+    for each in products(plan):
+        weights, more, nbytes = _product_s(plan, each, tokens)
+        parts["weights"] += weights
+        parts["matmul"] += more
+        touched += nbytes
+    parts["cache"], read = _decode_s(plan, mine, load.context)
+    parts["matmul"] += _prompt_s(plan, prompt, load.before)
+    parts["collectives"] = _collectives_s(plan, tokens)
+    parts["dispatch"] = _dispatch_s(plan, tokens)
+    return StepTime(parts, (touched + read) / plan.topology.chip.device_hbm_bandwidth)
+
+
+def _product_s(
+    plan: ServedPlan, each: WeightMatmul, tokens: dict[str, float]
+) -> tuple[float, float, float]:
+    """(seconds of reading weights, of the matrix unit beyond these, bytes that are read)."""
+    chip, size, times, nbytes = plan.topology.chip, plan.size, each.times, each.nbytes
+    element = SERVED_DTYPES[each.dtype]
+    if each.rows != "expert":
+        rows = tokens[each.rows]
+    else:  # as many experts as tokens that choose at random are expected to visit
+        share = size.experts_per_token / size.experts
+        visited = 1 - (1 - share) ** tokens["mlp"]
+        times, nbytes = times * visited, nbytes * visited
+        rows = tokens["mlp"] * share / max(visited, 1e-9)
+        padded = (rows + BLOCK_ROWS / 2) * times
+        flops = round(2 * padded * each.inner * each.columns)
+    if not rows:
+        return 0.0, 0.0, 0.0
+    if each.rows == "expert":
+        # a layer's experts are one kernel
+        layers = size.layers - size.dense_layers
+        compute = matmul_s(Matmul(flops, element), chip)
+        return _rest(plan, nbytes, layers, compute)
+    sides = [max(1, round(side)) for side in (rows, each.inner, each.columns)]
+    one = Matmul(2 * math.prod(sides), element, 1, sides[0], sides[2])
+    return _rest(plan, nbytes, times, times * matmul_s(one, chip))
+
+
+def _rest(
+    plan: ServedPlan, nbytes: float, times: float, compute: float
+) -> tuple[float, float, float]:
+    chip = plan.topology.chip
+    share, begin = (chip.hbm_share, KERNEL_S) if isinstance(chip, Gpu) else (STREAM_SHARE, STREAM_S)
+    reading = nbytes / (chip.device_hbm_bandwidth * share) + times * begin
+    return reading, max(0.0, compute - reading), nbytes
+
+
+def _decode_s(plan: ServedPlan, mine: int, context: float) -> tuple[float, float]:
+    """(seconds of one token's attention of each request of a shard, bytes of cache that it must read)."""
+    if not mine:
+        return 0.0, 0.0
+    chip, size = plan.topology.chip, plan.size
+    rows = mine * cached_rows(plan, context)
+    reading = rows * row_bytes(plan) / chip.device_hbm_bandwidth
+    heads = size.heads / plan.along("tensor")
+    sides = size.kv_rank * 2 + size.rope_dim if size.kv_rank else size.head_dim + size.value_size
+    compute = 2 * rows * heads * sides / chip.device_flops
+    if chip.is_gpu:
+        each = size.layers * KERNEL_S
+        longest = max(reading / hbm_share(chip), compute / FLASH_FORWARD)
+    else:
+        pages = rows / page_of(plan)
+        each = mine * size.layers * SEQUENCE_S + pages * PAGE_S
+        longest = max(reading / CACHE_SHARE, compute / PREFILL_SHARE)
+    return each + longest, rows * row_bytes(plan, padded=False)
+
+
+def _prompt_s(plan: ServedPlan, tokens: float, before: float) -> float:
+    """Seconds of the attention of a shard's chunk of prompts."""
+    if not tokens:
+        return 0.0
+    chip, size = plan.topology.chip, plan.size
+    heads = size.heads / plan.along("tensor")
+    seen = sum(
+        count * min(before + 1, window or before + 1)
+        for window, count in Counter(size.layer_windows).items()
+    )
+    if chip.is_gpu:
+        flops = 2 * tokens * seen * heads * (size.head_dim + size.value_size)
+        return flops / (chip.device_flops * FLASH_FORWARD)
+    query = (1, heads * seen / (before + 1), round(tokens), size.head_dim)
+    blocks = (-(-round(tokens) // KERNEL_BLOCK), -(-round(before + 1) // KERNEL_BLOCK))
+    kept = (*blocks, math.prod(blocks))
+    return attention_cost("fwd", query, round(before + 1), kept, chip, size.value_size).seconds
+
+
+def _collectives_s(plan: ServedPlan, tokens: dict[str, float]) -> float:
+    """Sums behind attention and behind the mlp, and logits; beside `data` tokens are gathered before
+    the mlp, and scattered behind it."""
+    size, data, tensor = plan.size, plan.along("data"), plan.along("tensor")
+    width = 2.0 * size.embed
+    both = ("data", "tensor")
+    listed = [
+        ("all-reduce", ("tensor",), tensor, tokens["attention"] * width, size.layers),
+        ("all-gather", both, plan.devices, tokens["logits"] * size.vocab * 2.0, 1),
+    ]
+    if data > 1:
+        listed += [
+            ("all-gather", ("data",), data, tokens["mlp"] * width, size.layers),
+            ("reduce-scatter", both, plan.devices, tokens["mlp"] * width, size.layers),
+            ("all-gather", ("tensor",), tensor, tokens["attention"] * width, size.layers),
+        ]
+    else:
+        listed.append(("all-reduce", ("tensor",), tensor, tokens["mlp"] * width, size.layers))
+    return sum(
+        times * _collective_s(plan, kind, axes, nbytes)
+        for kind, axes, among, nbytes, times in listed
+        if among > 1 and nbytes
+    )
+
+
+def _collective_s(plan: ServedPlan, kind: str, axes: tuple[str, ...], nbytes: float) -> float:
+    sizes = (("replica", plan.replicas), *((name, plan.along(name)) for name in ("data", "tensor")))
+    mesh = tuple((name, length) for name, length in sizes if length > 1)
+    where = route_of(plan.topology, mesh, "topology", axes)
+    late = 0.0 if plan.topology.chip.is_gpu else COLLECTIVE_S * (1 + (kind == "all-reduce"))
+    return late + collective_s(plan.topology, kind, where, nbytes)
+
+
+def _dispatch_s(plan: ServedPlan, tokens: dict[str, float]) -> float:
+    """Small operations, passes over the residual stream and the logits, and the host."""
+    chip, size = plan.topology.chip, plan.size
+    stream = 2.0 * tokens["attention"] * size.embed
+    if chip.is_gpu:
+        least, passes, moved = GPU_OPERATIONS * LAUNCH_S, GPU_STREAM_PASSES, stream
+    else:
+        least, passes = OPERATIONS * OPERATION_S, GATHERED_STREAM_PASSES
+        moved = stream * min(1.0, stream / (stream + HALF_BYTES) * (1 + HALF_BYTES / LARGE_BYTES))
+    experts = EXPERT_OPERATIONS * least if size.experts > 1 else 0.0
+    layer = max(least, hbm_s(chip, FORWARD * passes * moved)) + experts
+    logits = hbm_s(chip, LOGIT_PASSES * 4.0 * tokens["logits"] * size.vocab)
+    return size.layers * layer + logits + STEP_S

@@ -1,0 +1,166 @@
+"""Which sharding serves: the best by limits, by price, by chips; what is about even; what is missed."""
+
+from dataclasses import replace
+
+import pytest
+
+from spmd_core.answers import (
+    serving_figures,
+    serving_headline,
+    serving_json,
+    serving_loads_table,
+    serving_table,
+    why_not_served,
+)
+from spmd_core.base import RequestError
+from spmd_core.search import ServingQuestion, serve
+from spmd_core.time import Lengths, ServingLoad
+
+THOUSAND = Lengths(1024, 1024)
+LOAD = ServingLoad(THOUSAND, THOUSAND, 64)
+ASKED = ServingQuestion("qwen3-32b", ("v6e:..16",), LOAD, 2.0, 0.04, price=(("v6e", 2.7),))
+
+
+@pytest.fixture(scope="module")
+def answer():
+    return serve(ASKED)
+
+
+def test_the_best_is_the_cheapest_that_keeps_the_limits(answer):
+    best = answer.best
+    keeping = [row for row in answer.rows if row.keeps]
+    assert best in keeping and best.chips == min(row.chips for row in keeping)
+    alike = [row for row in keeping if row.chips == best.chips]
+    assert best.per_chip == max(row.per_chip for row in alike)
+    for row in keeping:
+        assert row.served.tpot_s <= 0.04 and row.served.ttft_s <= 2 and not row.served.waiting
+    for row in answer.rows:
+        if row.served and not row.keeps:
+            over = row.served.tpot_s > 0.04 or row.served.ttft_s > 2 or row.served.waiting
+            assert over, row
+
+
+def test_prices_decide_between_kinds_and_chips_without_them():
+    question = ServingQuestion("qwen3-8b", ("v6e:..8", "h100:..8"), LOAD, None, 0.05)
+    fewest = serve(question).best
+    assert fewest.chips == 1
+    dear = serve(replace(question, price=(("v6e", 0.01), ("h100", 50.0)))).best
+    assert dear.plan.topology.chip.generation == "v6e"
+    other = serve(replace(question, price=(("v6e", 500.0), ("h100", 0.01)))).best
+    assert other.plan.topology.chip.generation == "h100"
+    assert other.per_million() == pytest.approx(
+        other.chips * 0.01 / 3600 / other.served.output_per_s * 1e6
+    )
+
+
+def test_a_limit_inside_of_the_interval_is_about_even(answer):
+    best = answer.best
+    near = serve(replace(ASKED, ttft_s=None, tpot_s=best.served.tpot_s * 1.01, chips=("v6e:4",)))
+    assert near.best and near.best.even and near.best.verdict == "about even"
+    assert serving_headline(near).startswith("About even: 4 v6e, tensor=4 may keep")
+    clear = serve(replace(ASKED, ttft_s=None, tpot_s=best.served.tpot_s * 3, chips=("v6e:4",)))
+    assert not clear.best.even and clear.best.verdict == "keeps"
+
+
+def test_limits_that_nothing_keeps_name_the_nearest():
+    missed = serve(replace(ASKED, tpot_s=0.001))
+    assert missed.best is None
+    serving = [row for row in missed.rows if row.served and not row.served.waiting]
+    assert missed.nearest.served.tpot_s == min(row.served.tpot_s for row in serving)
+    assert serving_headline(missed).startswith("Nothing keeps 2 s first, 1 ms each: nearest is")
+    assert serving_json(missed)["best"] is None and serving_json(missed)["nearest"]
+
+
+def test_what_no_pool_holds_is_said():
+    none = serve(replace(ASKED, chips=("v6e:1",)))
+    assert none.best is None and none.nearest is None and none.by_load == ()
+    assert serving_headline(none) == (
+        "Nothing here holds the weights of this model: use more chips, or fewer bytes."
+    )
+    long = replace(LOAD, input=Lengths(20000, 20000), output=Lengths(20000, 20000), concurrency=1)
+    full = replace(ASKED, model="qwen3-14b", chips=("v6e:1",), ttft_s=None, load=long)
+    assert serving_headline(serve(replace(full, kv_dtypes=("fp8",)))).startswith(
+        "Nothing here holds"
+    )
+
+
+def test_the_front_has_no_row_that_another_beats_twice(answer):
+    front = answer.front
+    assert answer.best in front
+    for row in answer.rows:
+        if row.served:
+            assert any(each.per_chip >= row.per_chip and each.speed >= row.speed for each in front)
+
+
+def test_the_best_by_load_changes_with_the_load():
+    question = ServingQuestion("qwen3-30b-a3b", ("tpu7x:4",), LOAD)
+    found = {
+        (load.input.low, load.concurrency): row.plan.mesh for load, row in serve(question).by_load
+    }
+    assert len(set(found.values())) > 1 and (1024, 64) in found and (8192, 256) in found
+
+
+def test_why_not_says_what_tensor_repeats():
+    question = ServingQuestion("qwen3-30b-a3b", ("tpu7x:4",), replace(LOAD, concurrency=256))
+    said = [each for each in why_not_served(serve(question)) if "repeats 4 key heads" in each]
+    assert said and all("the pool holds" in each for each in said)
+
+
+def test_sheets_have_the_numbers_of_their_rows(answer):
+    table = serving_table(answer, 99)
+    assert len(table.rows) == len(answer.rows)
+    for name, of in {
+        "A token": lambda row: row.served and row.served.tpot_s,
+        "First token": lambda row: row.served and row.served.ttft_s,
+        "Tokens/s a chip": lambda row: row.per_chip or None,
+        "Pool, tokens": lambda row: row.pool.tokens,
+        "Wait": lambda row: row.served and row.served.waiting,
+    }.items():
+        assert [cell.value for cell in table.column(name)] == [of(row) for row in answer.rows]
+    assert [cell.text for cell in table.column("")].count("best") == 1
+    assert len(serving_loads_table(answer).rows) == len(answer.by_load)
+    titles = [each.title for each in serving_figures(answer.best)]
+    assert titles == ["Chips", "Mesh", "A token", "Tokens/s a chip", "Binds"]
+
+
+def test_the_json_has_every_key_of_the_contract(answer):
+    found = serving_json(answer)
+    keys = {
+        *("target", "mesh", "replicas", "weights_dtype", "kv_dtype", "tpot_s", "ttft_s"),
+        *("tokens_per_s_per_chip", "price_per_million_tokens", "kv_pool_tokens", "waiting"),
+        *("binds", "fate", "fits", "tpot_low_s", "tpot_high_s", "ttft_p99_s"),
+    }
+    for row in (found["best"], *found["rows"]):
+        assert keys <= set(row)
+        assert row["fits"] is (row["tpot_s"] is not None)
+    by_load = found["best_by_concurrency"]
+    assert all(set(each) == {"concurrency", "input", "output", "row"} for each in by_load)
+    assert found["question"]["model"] == "qwen3-32b"
+    free = serving_json(serve(replace(ASKED, price=(), chips=("v6e:4",))))
+    assert free["best"]["price_per_million_tokens"] is None
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"load": replace(LOAD, input=Lengths(0, 0))}, "input=0 is out of range"),
+        ({"load": replace(LOAD, concurrency=0)}, "concurrency=0 is out of range"),
+        (
+            {"load": replace(LOAD, input=Lengths(40960, 40960))},
+            "more than the 40,960 that qwen3-32b",
+        ),
+        ({"weights_dtypes": ("fp8",), "chips": ("v5p:4",), "price": ()}, "fp8 is not for TPU v5p"),
+        ({"mesh": (("tensor", 3),)}, "does not divide"),
+        ({"model": "qwen4"}, "model 'qwen4'"),
+        ({"price": (("h100", 1.0),)}, "price h100=1 is of chips that are not asked for"),
+    ],
+)
+def test_a_question_without_an_answer_is_refused_in_a_sentence(given, words):
+    with pytest.raises(RequestError, match=words):
+        serve(replace(ASKED, **given))
+
+
+def test_every_headline_has_at_most_twenty_words(answer):
+    for given in ({}, {"price": ()}, {"ttft_s": None, "tpot_s": None}, {"tpot_s": 0.001},
+                  {"chips": ("v6e:1",)}, {"load": replace(LOAD, concurrency=4096)}):  # fmt: skip
+        assert len(serving_headline(serve(replace(ASKED, **given))).split()) <= 20

@@ -1,0 +1,96 @@
+"""A load on a plan: requests one after the other, at once, by chance, and beyond the pool."""
+
+import pytest
+
+from spmd_core.experiment import ServedPlan
+from spmd_core.time import (
+    Lengths,
+    ServingLoad,
+    StepLoad,
+    pool_of,
+    simulate,
+    steady_per_s,
+    step_time,
+)
+
+PLAN = ServedPlan(model="qwen3-8b", target="tpu:v6e:2x2", mesh=(("tensor", 4),))
+THOUSAND = Lengths(1024, 1024)
+
+
+def load(concurrency, input=THOUSAND, output=THOUSAND, **more):
+    return ServingLoad(input, output, concurrency, **more)
+
+
+def test_one_request_is_its_prompt_and_its_steps():
+    served = simulate(PLAN, load(1, requests=1))
+    prompt = step_time(PLAN, StepLoad(prompt=1024, before=512)).seconds
+    step = step_time(PLAN, StepLoad(1, 1536)).seconds
+    assert served.ttft_s == pytest.approx(prompt, rel=0.01)
+    assert served.tpot_s == pytest.approx(step, rel=0.01)
+    assert served.output_per_s == pytest.approx(1024 / (prompt + 1023 * step), rel=0.01)
+    assert (served.running, served.waiting) == (1, 0)
+
+
+def test_tokens_are_those_that_were_asked_for_however_they_arrive():
+    for each in (load(16), load(16, rate=2.0, requests=48)):
+        served = simulate(PLAN, each)
+        assert served.input_per_s == pytest.approx(served.output_per_s, rel=1e-9)
+        assert served.tpot_s >= served.step.least
+        assert served.ttft_p99_s >= served.ttft_s
+
+
+def test_a_mixed_load_is_the_same_for_the_same_seed_and_another_for_another():
+    def of(seed):
+        lengths = Lengths(256, 4096)
+        return simulate(PLAN, load(16, lengths, lengths, rate=4.0, requests=64, seed=seed))
+
+    assert of(1) == of(1)
+    assert of(1).ttft_s != of(2).ttft_s
+
+
+def test_requests_beyond_the_pool_wait_and_no_others():
+    pool = pool_of(PLAN, 2048)
+    assert simulate(PLAN, load(pool.requests)).waiting == 0
+    beyond = simulate(PLAN, load(pool.requests + 32))
+    assert beyond.waiting == 32 and beyond.running == pool.requests
+    assert beyond.ttft_p99_s > 1024 * beyond.step_s, "they begin once others have ended"
+
+
+def test_a_pool_without_room_for_one_serves_nothing():
+    small = ServedPlan(model="qwen3-32b", target="tpu:v6e:1x1", mesh=(("tensor", 1),))
+    assert simulate(small, load(1)) is None and steady_per_s(small, load(1)) == 0
+
+
+def test_slow_arrivals_are_served_alone_and_fast_ones_queue():
+    slow, fast = (simulate(PLAN, load(64, rate=rate, requests=32)) for rate in (0.01, 100.0))
+    alone = simulate(PLAN, load(1, requests=1))
+    assert slow.tpot_s == pytest.approx(alone.tpot_s, rel=0.02)
+    assert fast.tpot_s > 1.2 * slow.tpot_s and fast.output_per_s > slow.output_per_s
+
+
+def test_a_replica_has_its_share_of_the_requests():
+    halves = ServedPlan(model="qwen3-8b", target="tpu:v6e:2x4", mesh=(("tensor", 4),))
+    both, one = simulate(halves, load(64)), simulate(PLAN, load(32))
+    assert both.output_per_s == pytest.approx(2 * one.output_per_s, rel=0.02)
+    assert both.tpot_s == pytest.approx(one.tpot_s, rel=0.02)
+
+
+def test_a_compiled_step_takes_the_place_of_the_estimate():
+    estimated, compiled = (simulate(PLAN, load(16), scale) for scale in ((1.0, 1.0), (1.5, 1.5)))
+    assert compiled.tpot_s == pytest.approx(1.5 * estimated.tpot_s, rel=0.01)
+
+
+def test_speculation_makes_several_tokens_a_step():
+    plain, twice = (simulate(PLAN, load(16, accepted=each)) for each in (1.0, 2.0))
+    assert twice.tpot_s == pytest.approx(plain.tpot_s / 2, rel=0.05)
+
+
+def test_one_token_of_output_ends_with_its_prompt():
+    served = simulate(PLAN, load(8, output=Lengths(1, 1), requests=8))
+    assert served.ttft_s > 0 and served.output_per_s == pytest.approx(served.input_per_s / 1024)
+
+
+def test_the_quick_look_is_near_the_simulation():
+    for concurrency in (4, 64, 256):
+        served = simulate(PLAN, load(concurrency))
+        assert steady_per_s(PLAN, load(concurrency)) == pytest.approx(served.output_per_s, rel=0.05)

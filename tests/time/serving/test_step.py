@@ -1,0 +1,143 @@
+"""The time of a serving step: never below what it reads, and each part by what it is made of."""
+
+import random
+
+import pytest
+
+from spmd_core.base import RequestError
+from spmd_core.experiment import PRESETS, ServedPlan
+from spmd_core.machine import get_topology
+from spmd_core.time import StepLoad, check_dtypes, pool_of, step_time, weight_bytes
+
+TARGETS = (
+    "tpu:v5e:2x4",
+    "tpu:v6e:2x4",
+    "tpu:v5p:2x2x2",
+    "tpu:tpu7x:2x2x1",
+    "gpu:h100:8",
+    "gpu:b200:8",
+)
+DTYPES = ("bf16", "fp8", "int8")
+
+
+def plans(count, seed=0):
+    """Plans drawn at random that divide."""
+    chance = random.Random(seed)
+    while count:
+        target = chance.choice(TARGETS)
+        devices = chance.choice([n for n in (1, 2, 4, 8) if n <= get_topology(target).devices])
+        tensor = chance.choice([n for n in (1, 2, 4, 8) if devices % n == 0])
+        model = chance.choice(sorted(PRESETS))
+        expert = devices if PRESETS[model].experts % devices == 0 and chance.random() < 0.5 else 1
+        mesh = (("data", devices // tensor), ("tensor", tensor), ("expert", expert))
+        plan = ServedPlan(
+            model=model,
+            target=target,
+            mesh=mesh,
+            weights_dtype=chance.choice(DTYPES),
+            kv_dtype=chance.choice(DTYPES),
+        )
+        try:
+            plan.check()
+            check_dtypes(plan)
+        except RequestError:
+            continue
+        count -= 1
+        yield plan, chance
+
+
+def least_s(plan, batch, context):
+    """Seconds of reading, at the peak, one device's share of weights that are touched and of cache."""
+    size, devices = plan.size, plan.devices
+    width = 2 if plan.weights_dtype == "bf16" else 1
+    experts, layers = size.experts, size.layers - size.dense_layers
+    visited = experts * (1 - (1 - size.experts_per_token / experts) ** batch)
+    matrices = 3 if size.gated else 2
+    mlps = layers * (visited * size.mlp + size.shared_mlp) + size.dense_layers * size.dense_mlp
+    heads = size.heads * (size.head_dim + size.value_size)
+    projections = size.embed * heads * size.layers / (2 if size.kv_rank else 1)
+    read = width * (matrices * size.embed * mlps / devices)
+    if not size.kv_rank:
+        read += width * projections / plan.along("tensor")
+    row = size.kv_rank + size.rope_dim or size.kv_heads * (size.head_dim + size.value_size)
+    kept = sum(min(context, window or context) for window in size.layer_windows)
+    among = plan.along("data") * (1 if size.kv_rank else plan.along("tensor"))
+    read += batch / among * kept * row * (2 if plan.kv_dtype == "bf16" else 1)
+    return read / plan.topology.chip.device_hbm_bandwidth
+
+
+def test_no_step_is_faster_than_reading_what_it_touches():
+    for plan, chance in plans(300):
+        batch, context = chance.choice((1, 4, 64, 512)), chance.choice((128, 1536, 30000))
+        step = step_time(plan, StepLoad(batch, context))
+        least = least_s(plan, batch, context)
+        assert step.seconds > step.least >= 0.999 * least, plan
+        assert step.estimate.low >= step.least, plan
+
+
+def test_weights_are_those_of_the_model_once():
+    for name in ("qwen3-8b", "qwen3-32b", "qwen3-30b-a3b", "llama-3.1-70b", "mixtral-8x7b"):
+        plan = ServedPlan(model=name, target="tpu:v6e:2x2", mesh=(("tensor", 4),))
+        whole = 2 * PRESETS[name].parameters
+        assert 4 * weight_bytes(plan) == pytest.approx(whole, rel=0.002), name
+
+
+def test_tensor_above_the_key_heads_repeats_the_cache():
+    pools = {
+        tensor: pool_of(
+            ServedPlan(model="qwen3-30b-a3b", target="tpu:tpu7x:2x2x1", mesh=(("tensor", tensor),)),
+            2048,
+        )
+        for tensor in (4, 8)
+    }
+    per_byte = {tensor: pool.tokens / (8 * pool.cache) for tensor, pool in pools.items()}
+    assert per_byte[4] / 2 == pytest.approx(per_byte[8], rel=0.01)
+
+
+def test_a_latent_cache_is_on_each_device_of_tensor():
+    latent = {
+        mesh: pool_of(
+            ServedPlan(model="deepseek-v3-671b", target="tpu:tpu7x:2x4x4", mesh=mesh), 4096
+        )
+        for mesh in ((("tensor", 64), ("expert", 64)), (("data", 64), ("expert", 64)))
+    }
+    over_tensor, over_data = (pool.tokens / pool.cache for pool in latent.values())
+    assert over_data == pytest.approx(64 * over_tensor, rel=0.001)
+
+
+def test_a_window_bounds_the_cache():
+    plan = ServedPlan(model="gpt-oss-20b", target="tpu:v6e:2x2", mesh=(("tensor", 4),))
+    short, long = (
+        step_time(plan, StepLoad(64, context)).parts["cache"] for context in (4096, 8192)
+    )
+    assert 1.2 < long / short < 2, "every other layer has a window of 128"
+
+
+@pytest.mark.parametrize(
+    ("mesh", "words"),
+    [
+        ((("tensor", 3),), "does not divide the 8 devices"),
+        ((("fsdp", 8),), "is not one that a served model is sharded over"),
+        ((("tensor", 8), ("expert", 3)), "does not divide 8 devices and 128 experts"),
+        ((("tensor", 4), ("tensor", 2)), "has an axis twice"),
+    ],
+)
+def test_a_mesh_that_does_not_divide_is_refused(mesh, words):
+    plan = ServedPlan(model="qwen3-30b-a3b", target="tpu:v6e:2x4", mesh=mesh)
+    with pytest.raises(RequestError, match=words):
+        plan.check()
+
+
+@pytest.mark.parametrize(
+    ("target", "dtype", "fits"),
+    [("v5p:2x2x2", "fp8", False), ("v6e:2x2", "fp8", True), ("tpu7x:2x2x1", "int8", False)],
+)
+def test_a_dtype_that_a_chip_lacks_is_refused(target, dtype, fits):
+    plan = ServedPlan(
+        model="qwen3-8b", target=f"tpu:{target}", mesh=(("tensor", 4),), weights_dtype=dtype
+    )
+    if fits:
+        check_dtypes(plan)
+        return
+    with pytest.raises(RequestError, match=f"weights in {dtype} is not for TPU"):
+        check_dtypes(plan)

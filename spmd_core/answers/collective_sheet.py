@@ -1,6 +1,6 @@
 """The sheet of collectives: one folding of those that are alike, for every renderer."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -130,14 +130,24 @@ class _Alike:
     places: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
 
-def collectives_table(result: Result, place: Place = "screen") -> Table:
+def collectives_table(
+    result: Result, place: Place = "screen", programs: Mapping[str, str] | None = None
+) -> Table:
     """Returns the communication of each compiled program, for a renderer. Strategies that
     communicate alike for the same reason share a row.
+
+    Args:
+      result: the strategies, with their collectives.
+      place: the renderer.
+      programs: the stored text of each strategy's program, whose lines are quoted; None for a
+        result that is not stored. Today's text of a stored one may have other lines.
     """
     gathered: dict[object, _Alike] = {}
 
     @cache  # each collective of a program looks for its line
     def lines_of(name: str) -> tuple[str, ...]:
+        if programs is not None:
+            return tuple(programs.get(name, "").splitlines())
         row = result.row(name)
         return program_lines(row.experiment, row.strategy)
 

@@ -48,6 +48,7 @@ from spmd_core.lab.supervisor.queue_lock import QueueLock
 from spmd_core.lab.supervisor.supervisor import Supervisor, helping_lanes
 from spmd_core.lab.supervisor.unsaved import UnsavedRuns
 from spmd_core.machine import Hardware, parse_target, read_hardware
+from spmd_core.reports import Subject
 from spmd_core.results import (
     ACTIVE,
     COMPILING,
@@ -233,6 +234,15 @@ class Lab:
     def text(self, run: str, strategy: str, name: str) -> str | None:
         """One text that a strategy left, such as its timeline; None where it left none."""
         return self._unsaved.texts(run, strategy).get(name) or self._store.text(run, strategy, name)
+
+    def program_texts(self, result: Result) -> dict[str, str]:
+        """The text of each strategy's program as it ran; "" where none is stored."""
+        return {name: self.text(result.run, name, "program") or "" for name in result.strategies}
+
+    def subject(self, stored: RunSummary) -> Subject:
+        """What a report says a run is: its result, and the programs as they ran."""
+        result = self.result(stored.run)
+        return Subject(stored, result, self.program_texts(result) if result else None)
 
     def allow(self, asker: Asker, action: str, *subjects: str) -> None:
         """Let somebody do something, and keep who it was; RequestError where they may only look."""

@@ -2,7 +2,7 @@
 compare with those of a baseline.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spmd_core.answers import ProgramRow, is_program
@@ -17,10 +17,13 @@ HERE = "this machine"  # where a run was measured that is not foreign
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A run of a comparison: its letter, what is stored of it, and its result if it left one."""
+    """A run of a comparison: its letter, what is stored of it, its result if it left one, and the
+    programs of its strategies as they ran.
+    """
 
     summary: RunSummary
     result: Result | None
+    programs: Mapping[str, str] | None = None
     letter: str = ""
 
     @property

@@ -124,7 +124,7 @@ def archive_of(runs: Sequence[str]) -> bytes:
 def _subject(run: str) -> Subject:
     if not (stored := lab().history(runs=[run], limit=1)):
         raise _gone(run)
-    return Subject(stored[0], lab().result(run))
+    return lab().subject(stored[0])
 
 
 def _result(run: str) -> Result:

@@ -83,4 +83,4 @@ def subjects(lab: Lab, runs: Sequence[str]) -> list[Subject]:
 def subjects_of(lab: Lab, runs: Sequence[str]) -> dict[str, Subject]:
     """Those of the runs that are stored, with what is stored of them, by id."""
     listed = lab.history(runs=runs, limit=len(runs)) if runs else ()
-    return {each.run: Subject(each, lab.result(each.run)) for each in listed}
+    return {each.run: lab.subject(each) for each in listed}

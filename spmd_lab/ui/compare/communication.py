@@ -15,6 +15,7 @@ from spmd_lab.ui.arrows import view as arrows
 from spmd_lab.ui.compare import selected, trace
 from spmd_lab.ui.compare.view import View
 from spmd_lab.ui.ir import viewer
+from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import coded, plain
 from spmd_lab.ui.shell import draw_table
 
@@ -65,7 +66,8 @@ def draw(view: View) -> None:
 
 def _account(result: Result, name: str, row: CollectiveRow) -> None:
     """The one account of a collective: its size, its reason, its line, and where to go from it."""
-    table = collectives_table(of_rows(result, [name]))
+    programs = {name: lab().text(result.run, name, "program") or ""}
+    table = collectives_table(of_rows(result, [name]), programs=programs)
     at = next((at for at, each in enumerate(table.rows) if _is(table, each, row)), None)
     if at is None:
         return

@@ -71,7 +71,7 @@ def view(run: str) -> View | None:
         result,
         tuple(times),
         strategies_table(result, "study" if of_study else "screen"),
-        collectives_table(result),
+        collectives_table(result, programs=lab().program_texts(result)),
         by_strategy.phases_chart(result),
         phases_table(result),
         by_strategy.memory_chart(result),

@@ -61,7 +61,7 @@ def draw(runs: Sequence[RunSummary]) -> None:
     in experiments and communication.
     """
     st.subheader("Side by side", anchor=False)
-    subjects = [Subject(run, lab().result(run.run)) for run in runs]
+    subjects = [lab().subject(run) for run in runs]
     compared = compare_runs(subjects, _baseline(subjects))
     for sentence in verdict_sentences(compared):
         st.markdown(f"**{plain(sentence)}**")

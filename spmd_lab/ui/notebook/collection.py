@@ -40,7 +40,7 @@ def draw(page: Collection) -> None:
     imported = "Imported from another installation. " * bool(page.origin)
     st.caption(plain(f"{imported}Changed {ago(page.updated_at)}{by}."))
     subjects = {
-        each.run: Subject(each, lab().result(each.run))
+        each.run: lab().subject(each)
         for each in (lab().history(runs=page.runs) if page.runs else ())
     }
     editing = False

@@ -216,7 +216,8 @@ def test_a_study_of_training_plans_shows_its_answer_its_collectives_and_no_empty
             "strategies": {f"{each.name}/auto": found for each in study.variants},
         }
     )
-    store(data_folder, result)
+    ran = {"program": "\n".join(lines)}
+    store(data_folder, result, {f"{each.name}/auto": ran for each in study.variants})
     screen.query_params["run"] = result.run
     screen.query_params["tab"] = "Why"
     screen.run()

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import optax
 from flax import linen as nn, nnx
 from flax.training.train_state import TrainState
+from jax.sharding import NamedSharding, PartitionSpec as P
 from optax import contrib
 
 from bench.exported import written
@@ -91,13 +92,28 @@ class Normed(nn.Module):
 
 
 class Residual(nn.Module):
-    """Convolutions with group norms, and the mean of all places."""
+    """Convolutions with group norms, and the mean of all places. Not `is_kept`, the gradient of the
+    second loses the batch: of 64 images, collectives take 48 MiB in place of 9, temporaries 60 MiB
+    in place of 18.
+    """
+
+    is_kept: bool = True
 
     @nn.compact
     def __call__(self, x: Any) -> Any:  # noqa: D102
-        x = nn.Conv(256, (3, 3))(x)
-        x = x + nn.Conv(256, (3, 3))(nn.swish(nn.GroupNorm(32)(x)))
-        return nn.Dense(512)(x.mean((1, 2)))
+        x = self.rows(nn.Conv(256, (3, 3))(x))
+        x = x + self.rows(nn.Conv(256, (3, 3))(self.rows(nn.swish(nn.GroupNorm(32)(x)))))
+        return nn.Dense(512)(self.rows(self.rows(x).mean((1, 2))))
+
+    def rows(self, x: Any) -> Any:
+        """The value, sharded by its rows."""
+        rows = NamedSharding(steps.MESH, P("fsdp", *[None] * (x.ndim - 1)))
+        return jax.lax.with_sharding_constraint(x, rows) if self.is_kept else x
+
+
+def convolutions(is_kept: bool = True) -> bytes:
+    """A step of adam's on images."""
+    return steps._linen(Residual(is_kept), steps._x(16, 16, 16, 64), ADAM)
 
 
 class Cell(eqx.Module):
@@ -262,7 +278,7 @@ PARTS = optax.partition({"slow": optax.sgd(0.1), "fast": ADAM}, {"up": "slow", "
 FRESH: dict[str, Callable[[], bytes]] = {
     "linen, GRU": lambda: steps._linen(Recurrent(), TOKENS, ADAM),
     "linen, tied table, scan, remat": tied,
-    "linen, convolutions": lambda: steps._linen(Residual(), steps._x(16, 16, 16, 64), ADAM),
+    "linen, convolutions": convolutions,
     "linen, statistics and dropout": statistics,
     "flax.training": train_state,
     "optax, every fourth": lambda: trained(FEW),

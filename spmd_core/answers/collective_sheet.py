@@ -134,22 +134,17 @@ def collectives_table(
     result: Result, place: Place = "screen", programs: Mapping[str, str] | None = None
 ) -> Table:
     """Returns the communication of each compiled program, for a renderer. Strategies that
-    communicate alike for the same reason share a row.
-
-    Args:
-      result: the strategies, with their collectives.
-      place: the renderer.
-      programs: the stored text of each strategy's program, whose lines are quoted; None for a
-        result that is not stored. Today's text of a stored one may have other lines.
+    communicate alike for the same reason share a row. Lines are quoted of `programs`, the stored
+    text of each strategy (today's may have other lines), or, of what is not stored, of today's.
     """
     gathered: dict[object, _Alike] = {}
 
     @cache  # each collective of a program looks for its line
     def lines_of(name: str) -> tuple[str, ...]:
-        if programs is not None:
-            return tuple(programs.get(name, "").splitlines())
         row = result.row(name)
-        return program_lines(row.experiment, row.strategy)
+        if programs is None:
+            return program_lines(row.experiment, row.strategy)
+        return tuple(programs.get(name, "").splitlines())
 
     for name, outcome in result.ordered:
         if outcome.collectives is None:

@@ -240,7 +240,7 @@ class Lab:
         return {name: self.text(result.run, name, "program") or "" for name in result.strategies}
 
     def subject(self, stored: RunSummary) -> Subject:
-        """What a report says a run is: its result, and the programs as they ran."""
+        """Returns a stored run for a report: its result, and the programs as they ran."""
         result = self.result(stored.run)
         return Subject(stored, result, self.program_texts(result) if result else None)
 

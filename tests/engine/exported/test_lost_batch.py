@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.fresh_findings import convolutions
 from bench.lost_batches import PLANTED, judged, judged_experiment, taken
 from spmd_core.base import RequestError
 from spmd_core.results import Collective
@@ -39,6 +40,12 @@ def test_what_loses_the_batch_is_named_with_the_line_that_keeps_it(line):
 
 def test_a_batch_that_is_kept_is_no_finding():
     assert judged(PLAIN.exported(is_constrained=True))[1] is None
+
+
+def test_convolutions_lose_the_batch_in_their_gradients_unless_it_is_kept():
+    _, lost = judged(convolutions(is_kept=False))
+    assert lost is not None and lost.axes == ("fsdp",) and lost.share > 0.2
+    assert judged(convolutions())[1] is None
 
 
 @pytest.mark.parametrize(

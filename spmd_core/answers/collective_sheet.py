@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 
 from spmd_core.answers.sheet import Cell, Column, Place, Sheet, Table, seconds, size, text
 from spmd_core.base import Inexpressible, count_text
@@ -138,14 +138,8 @@ def collectives_table(
     text of each strategy (today's may have other lines), or, of what is not stored, of today's.
     """
     gathered: dict[object, _Alike] = {}
-
-    @cache  # each collective of a program looks for its line
-    def lines_of(name: str) -> tuple[str, ...]:
-        row = result.row(name)
-        if programs is None:
-            return program_lines(row.experiment, row.strategy)
-        return tuple(programs.get(name, "").splitlines())
-
+    # each collective of a program looks for its line
+    lines_of = cache(partial(_lines, result, programs))
     for name, outcome in result.ordered:
         if outcome.collectives is None:
             continue
@@ -174,6 +168,13 @@ def collectives_table(
         ],
         place,
     )
+
+
+def _lines(result: Result, programs: Mapping[str, str] | None, name: str) -> tuple[str, ...]:
+    if programs is not None:
+        return tuple(programs.get(name, "").splitlines())
+    row = result.row(name)
+    return program_lines(row.experiment, row.strategy)
 
 
 def _place(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from spmd_core.machine.host_memory import HOST_SHARE, Capacity, own_host_bytes
+from spmd_core.machine.host_memory import HOST_SHARE, VARIABLE, Capacity, own_host_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +27,7 @@ class Chip:
     host_bandwidth: float  # per chip, to host memory, each way
     host_bytes: int  # memory of one host machine
     host_type: str  # the machine type that has so much
+    host_source: str  # who says so
     host_chips: int = 4  # chips of a host
     clock_hz: float
     matrix_unit: int = 128  # rows and columns of one matrix unit
@@ -72,10 +73,19 @@ class Chip:
         return self.hbm_bytes // self.devices_per_chip
 
     @property
+    def host(self) -> tuple[str, int]:
+        """The machine type of a host, and its bytes of memory; the variable that sets them, else.
+
+        RequestError where `SPMD_LAB_HOST_GIB` cannot be read.
+        """
+        own = own_host_bytes().get(self.generation)
+        return (VARIABLE, int(own)) if own else (self.host_type, self.host_bytes)
+
+    @property
     def capacity(self) -> Capacity:
         """Bytes of one JAX device, and its even share of the host's memory.
 
         RequestError where `SPMD_LAB_HOST_GIB` cannot be read.
         """
-        host = HOST_SHARE * own_host_bytes().get(self.generation, self.host_bytes)
+        host = HOST_SHARE * self.host[1]
         return Capacity(self.device_hbm_bytes, int(host / self.host_chips / self.devices_per_chip))

@@ -4,13 +4,14 @@ source, and the GPUs.
 
 from spmd_core.machine.chip import Chip
 from spmd_core.machine.gpus import GPUS
+from spmd_core.machine.host_memory import DESCRIBED, LISTED
 
 GIB = 2**30
 
 # Sources, by short name:
 BOOK = '"How to Scale Your Model", chapter 2 (jax-ml/scaling-book, tpus.md)'
 
-DOCS = "cloud.google.com/tpu/docs, the page of the generation"  # host memory by machine type, too
+DOCS = "cloud.google.com/tpu/docs, the page of the generation"
 
 CACM = (
     'Jouppi et al., "A domain-specific supercomputer for training deep neural networks", CACM '
@@ -42,6 +43,7 @@ TPUS: dict[str, Chip] = {
             host_bandwidth=15e9,
             host_bytes=334 * GIB,
             host_type="a v2-8 TPU VM",
+            host_source=DESCRIBED,
             clock_hz=0.70e9,
             torus_dims=2,
             max_shape=(16, 16),
@@ -65,7 +67,8 @@ TPUS: dict[str, Chip] = {
             dcn_bandwidth=3.125e9,
             host_bandwidth=15e9,
             host_bytes=340 * GIB,
-            host_type="a v3-8 TPU VM",
+            host_type="ct3-hightpu-4t",
+            host_source=LISTED,
             clock_hz=0.94e9,
             torus_dims=2,
             max_shape=(32, 32),
@@ -90,6 +93,7 @@ TPUS: dict[str, Chip] = {
             host_bandwidth=15e9,
             host_bytes=407 * GIB,
             host_type="ct4p-hightpu-4t",
+            host_source=LISTED,
             clock_hz=1.05e9,
             torus_dims=3,
             max_shape=(16, 16, 16),
@@ -114,6 +118,7 @@ TPUS: dict[str, Chip] = {
             host_bandwidth=15e9,
             host_bytes=192 * GIB,
             host_type="ct5lp-hightpu-4t",
+            host_source=LISTED,
             clock_hz=1.5e9,
             torus_dims=2,
             max_shape=(16, 16),
@@ -136,6 +141,7 @@ TPUS: dict[str, Chip] = {
             host_bandwidth=15e9,
             host_bytes=448 * GIB,
             host_type="ct5p-hightpu-4t",
+            host_source=LISTED,
             clock_hz=1.75e9,
             torus_dims=3,
             max_shape=(16, 20, 28),
@@ -159,6 +165,7 @@ TPUS: dict[str, Chip] = {
             host_bandwidth=32e9,
             host_bytes=720 * GIB,
             host_type="ct6e-standard-4t",
+            host_source=LISTED,
             clock_hz=1.75e9,
             matrix_unit=256,
             torus_dims=2,
@@ -182,6 +189,7 @@ TPUS: dict[str, Chip] = {
             host_bandwidth=32e9,
             host_bytes=960 * GIB,
             host_type="tpu7x-standard-4t",
+            host_source=DESCRIBED,
             clock_hz=2.2e9,
             matrix_unit=256,
             torus_dims=3,

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from spmd_core.machine.chip import Chip
+from spmd_core.machine.host_memory import DESCRIBED, LISTED
 
 # of a GPU's memory that a process takes with XLA_PYTHON_CLIENT_MEM_FRACTION=0.9, as published runs
 # set it: the rest is for the CUDA context and NCCL. JAX takes USUAL_SHARE of it by default
@@ -11,12 +12,11 @@ GPU_SHARE, USUAL_SHARE = 0.9, 0.75
 
 MIB, GIB = 2**20, 2**30
 SHEET = "NVIDIA's data sheet of the product (dense, SXM)"
-MACHINES = "cloud.google.com/compute/docs, accelerator-optimized machines"
 SMI = "nvidia-smi's total memory of the product"
 # stas00/ml-engineering: compute/accelerator, network/README.md; jax-ml/scaling-book: gpus.md
 ENGINEERING = "stas00/ml-engineering, compute/accelerator"
 _RINGS = "the best of nccl-tests: stas00/ml-engineering, network/benchmarks; jax-ml/scaling-book, gpus.md"
-_EACH = f"peaks, HBM bandwidth, NVLink: {SHEET}; capacity: {SMI}; host memory: {MACHINES}; matmuls and HBM reached: {ENGINEERING}; NVLink reached: {_RINGS}"
+_EACH = f"peaks, HBM bandwidth, NVLink: {SHEET}; capacity: {SMI}; matmuls and HBM reached: {ENGINEERING}; NVLink reached: {_RINGS}"
 _SMALL = ((1,), (2,), (4,), (8,))  # GPUs of a host that are built or rented together
 
 
@@ -77,6 +77,7 @@ def _hopper(
         host_bandwidth=64e9,
         host_bytes=host_gib * GIB,
         host_type=host_type,
+        host_source=LISTED,
         clock_hz=1.83e9,
         max_shape=(8,),
         sms=132,
@@ -133,6 +134,7 @@ GPUS: dict[str, Gpu] = {
             host_bandwidth=32e9,
             host_bytes=1360 * GIB,
             host_type="a2-ultragpu-8g",
+            host_source=LISTED,
             clock_hz=1.41e9,
             max_shape=(8,),
             sms=108,
@@ -171,6 +173,7 @@ GPUS: dict[str, Gpu] = {
             host_bandwidth=64e9,
             host_bytes=3968 * GIB,
             host_type="a4-highgpu-8g",
+            host_source=DESCRIBED,
             clock_hz=1.85e9,
             switch_share=0.56,
             sources="HBM as of H100; network: 400 Gbit/s for each GPU; host: PCIe 5",
@@ -193,6 +196,7 @@ GPUS: dict[str, Gpu] = {
             host_chips=4,
             host_bytes=884 * GIB,
             host_type="a4x-highgpu-4g",
+            host_source=DESCRIBED,
         ),
         # Add a GPU above this line.
     )

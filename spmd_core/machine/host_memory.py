@@ -7,6 +7,9 @@ from functools import lru_cache
 from spmd_core.base import refuse, shorten
 
 VARIABLE = "SPMD_LAB_HOST_GIB"
+# Compute Engine's list of machine types, as kept by Cyclenerd/google-cloud-pricing-cost-calculator
+LISTED = "gcloud compute machine-types list (tools/machinetypes.csv of Cyclenerd's calculator)"
+DESCRIBED = "cloud.google.com, the page of the machine type; not in the list of machine types read"
 # of a host's memory that arrays may take: the rest is for the operating system, the process and its
 # input pipeline; a guess above 0.88, which MaxText's step of 128B parameters on v5e offloads
 HOST_SHARE = 0.9

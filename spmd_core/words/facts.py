@@ -46,6 +46,8 @@ _SENTENCES = {
     "up overlapping to save it",
     "gpu memory": "a process takes {share:.0%} of a GPU's {memory_bytes} here, as with "
     "XLA_PYTHON_CLIENT_MEM_FRACTION={share:g}; JAX's default of {usual:g} {holds} this step",
+    "host memory": "a host has the {memory_bytes} of {machine}; "
+    "SPMD_LAB_HOST_GIB={generation}=2048 sets what yours has",
     "synchronous": "the compiler left {kinds} synchronous: {exposed_s} of the step wait for it",
     "became another": "requested and compiled collectives differ: {asked} became {kind}",
     "gathered wide": "{share:.0%} of the bytes of gathered weights are not {asked}, as the plan asks: "

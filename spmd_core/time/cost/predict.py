@@ -21,7 +21,7 @@ from spmd_core.time.cost.interval import bounds, interval
 from spmd_core.time.cost.kernels import KERNELS
 from spmd_core.time.cost.links import straggling
 from spmd_core.time.cost.module_costs import ModuleCosts
-from spmd_core.time.cost.rates import taken_share
+from spmd_core.time.cost.rates import taken_memory
 from spmd_core.time.cost.schedule import Walker
 
 MAX_BUFFERS = 12
@@ -63,7 +63,7 @@ def predict(
     listed = priced(collectives, walk.tally, costs)
     held = memory_bytes(memory, cluster)
     chip = cluster.topology.chip
-    facts = (*_facts(walk, literal_s, held, listed), *taken_share(chip, held.peak))
+    facts = (*_facts(walk, literal_s, held, listed), *taken_memory(chip, held.peak, held.host))
     prediction = _prediction(costs, walk, listed, held, useful)
     prediction = prediction.model_copy(update={"facts": facts})
     return prediction if prediction.fits else prediction.without_time

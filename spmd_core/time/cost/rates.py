@@ -17,9 +17,15 @@ def hbm_s(chip: Chip, nbytes: float) -> float:
     return nbytes / (chip.device_hbm_bandwidth * hbm_share(chip))
 
 
-def taken_share(chip: Chip, peak: int | None) -> Iterator[StoredFact]:
-    """Yields which share of a GPU's memory a process is taken to have; nothing of a TPU."""
+def taken_memory(chip: Chip, peak: int | None, host: int | None) -> Iterator[StoredFact]:
+    """Yields which share of a GPU's memory a process is taken to have, and, where a step holds
+    bytes in host memory, whose that is.
+    """
     if chip.is_gpu:
         holds = "holds" if (peak or 0) <= USUAL_SHARE * chip.hbm_bytes else "does not hold"
         values = {"share": GPU_SHARE, "memory_bytes": chip.hbm_bytes, "usual": USUAL_SHARE}
         yield StoredFact(kind="gpu memory", values={**values, "holds": holds})
+    if host:
+        machine, nbytes = chip.host
+        values = {"machine": machine, "memory_bytes": nbytes, "generation": chip.generation}
+        yield StoredFact(kind="host memory", values=values)

@@ -28,7 +28,7 @@ from spmd_core.time.cost.constants import (
     UNMODELLED,
 )
 from spmd_core.time.cost.links import host_s, straggling
-from spmd_core.time.cost.rates import hbm_share, taken_share
+from spmd_core.time.cost.rates import hbm_share, taken_memory
 from spmd_core.time.estimate.as_one import as_one, in_turn
 from spmd_core.time.estimate.constants import (
     ENDS,
@@ -101,7 +101,7 @@ def estimate_step(plan: Plan) -> Prediction:
 def _facts(
     shapes: Shapes, memory: MemoryEstimate, again: Collection[str], attention: float
 ) -> tuple[StoredFact, ...]:
-    facts = [StoredFact(kind="not compiled"), *taken_share(shapes.chip, memory.peak)]
+    facts = [StoredFact(kind="not compiled"), *taken_memory(shapes.chip, memory.peak, memory.host)]
     if attention > MOSTLY and not shapes.chip.is_gpu:
         facts.append(StoredFact(kind="mostly attention", values={"share": attention}))
     if shapes.has_rings:

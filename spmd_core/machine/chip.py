@@ -27,7 +27,7 @@ class Chip:
     host_bandwidth: float  # per chip, to host memory, each way
     host_bytes: int  # memory of one host machine
     host_type: str  # the machine type that has so much
-    host_source: str  # who says so
+    host_source: str  # of its memory
     host_chips: int = 4  # chips of a host
     clock_hz: float
     matrix_unit: int = 128  # rows and columns of one matrix unit

@@ -58,6 +58,7 @@ SLOW = {
     "instant_estimate",
     "intermediate_shardings",
     "kills",
+    "long_context",
     "many_clients",
     "many_runs",
     "moved_folders",

@@ -76,6 +76,7 @@ MAPPED: list[Mapped] = [
     ),
     ("mlp", {}, {"batch": 8, "in": 6, "hidden": 10, "out": 4}, {"batch": ALL_DEVICES}, ()),
     ("attention", {}, SMALL | {"batch": 8}, {"batch": ALL_DEVICES}, ()),
+    ("attention", {"mask": "full"}, SMALL | {"batch": 8}, {"batch": ALL_DEVICES}, ()),
     (
         "attention",
         {"in_axes": "1, 1, 1"},
@@ -126,7 +127,8 @@ SHARDED: list[Sharded] = [
     ("normalize", {"over": "both"}, {"rows": 8, "cols": 8}, {"rows": "x", "cols": "y"}),
     ("mlp", {}, {"batch": 4, "in": 8, "hidden": 16, "out": 4}, {"batch": "x", "hidden": "y"}),
     ("mlp", {}, {"batch": 4, "in": 8, "hidden": 16, "out": 4}, {"in": "x", "out": "y"}),
-    ("attention", {}, ATTENTION, {"heads": "y", "kv_heads": "y", "batch": "x"}),
+    ("attention", {"mask": "causal"}, ATTENTION, {"heads": "y", "kv_heads": "y", "batch": "x"}),
+    ("attention", {"mask": "full"}, ATTENTION, {"sequence": "x", "heads": "y", "kv_heads": "y"}),
     ("attention", {}, ATTENTION, {"heads": ALL_DEVICES}),
     ("attention", {}, ATTENTION, {"heads": ALL_DEVICES, "kv_heads": ["x"]}),
     ("attention", {}, ATTENTION, {"heads": "x", "kv_heads": "y"}),

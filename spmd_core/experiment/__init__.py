@@ -48,6 +48,7 @@ from spmd_core.experiment.plan.models import get_model
 from spmd_core.experiment.plan.plan import Plan
 from spmd_core.experiment.plan.presets import PRESETS
 from spmd_core.experiment.plan.reading import parse_mesh, parse_plan
+from spmd_core.experiment.plan.schedules import SCHEDULES, Schedule, StagePiece, check_schedule
 from spmd_core.experiment.plan.served import (
     SERVED_AXES,
     SERVED_DTYPES,
@@ -136,9 +137,7 @@ from spmd_core.experiment.workloads.small_programs import (
     with_mesh,
     with_sizes,
 )
-from spmd_core.experiment.workloads.strategies import (
-    STRATEGIES,
-)
+from spmd_core.experiment.workloads.strategies import SEQUENCE_STRATEGIES, STRATEGIES
 from spmd_core.experiment.workloads.workload import (
     DTYPE_BYTES,
     FLOATS,
@@ -176,6 +175,8 @@ __all__ = [
     "PRESETS",
     "PROGRAM_FILE",
     "RULES",
+    "SCHEDULES",
+    "SEQUENCE_STRATEGIES",
     "SERVED_AXES",
     "SERVED_DTYPES",
     "STRATEGIES",
@@ -213,10 +214,12 @@ __all__ = [
     "Program",
     "ProgramLayout",
     "Row",
+    "Schedule",
     "ServedPlan",
     "Sharded",
     "ShardedArray",
     "Spec",
+    "StagePiece",
     "Switch",
     "Timing",
     "Variant",
@@ -235,6 +238,7 @@ __all__ = [
     "check_fits_target",
     "check_flags",
     "check_present",
+    "check_schedule",
     "check_traces",
     "chosen_axes",
     "chosen_kinds",

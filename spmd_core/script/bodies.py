@@ -3,9 +3,10 @@ and how the strategy imposes the sharding on it.
 """
 
 import math
+from functools import partial
 
 from spmd_core.base import Inexpressible
-from spmd_core.experiment import STRATEGIES, Array, Experiment, Spec
+from spmd_core.experiment import SEQUENCE_STRATEGIES, STRATEGIES, Array, Experiment, Spec
 from spmd_core.script.imports import spaced
 from spmd_core.script.maps import map_lines
 from spmd_core.script.parts import mesh_lines, move_lines, named, names, placed_lines, spec_text
@@ -191,10 +192,10 @@ def _explicit(experiment: Experiment) -> list[str]:
     ]
 
 
-def _shard_map(experiment: Experiment) -> list[str]:
-    what, table = experiment.what, _table_specs(experiment, "shard_map")
+def _shard_map(experiment: Experiment, strategy: str = "shard_map") -> list[str]:
+    what, table = experiment.what, _table_specs(experiment, strategy)
     _check_halo(experiment)
-    lines, function = computation_lines(experiment, "shard_map")
+    lines, function = computation_lines(experiment, strategy)
 
     def moves(name: str, given: Spec, wanted: Spec) -> list[str]:
         return move_lines(name, given, wanted, experiment.shape(name), experiment.axis_sizes)
@@ -261,6 +262,32 @@ def _check_halo(experiment: Experiment) -> None:
         )
 
 
+def _along_sequence(experiment: Experiment, strategy: str) -> list[str]:
+    """Attention under shard_map; Inexpressible where it cannot be computed so along the sequence."""
+    sizes, table = experiment.sizes, dict(experiment.sharding)
+    parts, over_heads = (
+        math.prod(experiment.axis_sizes[axis] for axis in table.get(dim, ()))
+        for dim in ("sequence", "heads")
+    )
+    length, heads = sizes["sequence"], sizes["heads"] // over_heads
+    rule = fix = ""
+    if parts == 1:
+        rule, fix = "sequence is on every device whole", "use a mesh axis to shard sequence"
+    elif strategy == "ulysses" and heads % parts:
+        rule = f"heads={heads} of a device do not divide over the {parts} shards of sequence"
+        fix = (
+            f"use heads={-(-heads // parts) * parts * over_heads}, or ring, which has no such rule"
+        )
+    elif strategy == "zigzag" and experiment.option("mask") != "causal":
+        rule, fix = "without a causal mask all devices have equal work", "use ring"
+    elif strategy == "zigzag" and length % (2 * parts):
+        rule = f"sequence={length} is no multiple of {2 * parts}, two parts for each of its shards"
+        fix = f"use sequence={-(-length // (2 * parts)) * 2 * parts}"
+    if rule:
+        raise Inexpressible(f"{strategy} cannot express this sharding: {rule}; {fix}")
+    return _shard_map(experiment, strategy)
+
+
 def _place(experiment: Experiment) -> list[str]:
     return [
         "",
@@ -282,6 +309,7 @@ _BODIES = {
     "constrained": _constrained,
     "explicit": _explicit,
     "shard_map": _shard_map,
+    **{name: partial(_along_sequence, strategy=name) for name in SEQUENCE_STRATEGIES},
     "place": _place,
     # Add a strategy's name above this line.
 }

@@ -8,12 +8,17 @@ from functools import cache
 from importlib import resources
 
 from spmd_core.base import parsed
-from spmd_core.experiment import Array, Axes, Experiment, Spec, Workload, files
+from spmd_core.experiment import SEQUENCE_STRATEGIES, Array, Axes, Experiment, Spec, Workload, files
 from spmd_core.script.parts import named
 
 # Suffix of a strategy's function after the workload's name, "" if not listed. A file without such a
 # function uses the plain one.
-_FUNCTION = {"shard_map": "_shards", "explicit": "_explicit", "one": "_one"}
+_FUNCTION = {
+    "shard_map": "_shards",
+    "explicit": "_explicit",
+    "one": "_one",
+    **{name: f"_{name}" for name in SEQUENCE_STRATEGIES},
+}
 
 
 # imported at the head of every program

@@ -37,6 +37,7 @@ from spmd_core.time.model.stored_results import (
     with_expected,
 )
 from spmd_core.time.model.time_model import TimeModel, data_sheet, link_s, time_model, tokens_needed
+from spmd_core.time.pipeline import PieceRun, SimulatedPipeline, simulate_pipeline
 from spmd_core.time.predicting import CompiledText, is_current, is_outdated, of_experiment
 from spmd_core.time.serving.held import Pool, check_dtypes, has_unit, pool_of, weight_bytes
 from spmd_core.time.serving.simulate import Lengths, Served, ServingLoad, simulate, steady_per_s
@@ -61,12 +62,14 @@ __all__ = [
     "MeshEstimates",
     "ModuleCosts",
     "NearestFit",
+    "PieceRun",
     "Pool",
     "ProgramTime",
     "Segment",
     "Served",
     "ServingLoad",
     "ShardedFormula",
+    "SimulatedPipeline",
     "StepLoad",
     "StepTime",
     "TimeModel",
@@ -112,6 +115,7 @@ __all__ = [
     "program_time",
     "route",
     "simulate",
+    "simulate_pipeline",
     "steady_per_s",
     "step_mfu",
     "step_time",

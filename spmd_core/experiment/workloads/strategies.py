@@ -19,6 +19,7 @@ class Strategy:
     is_sharding: bool = False  # it imposes the sharding of the experiment on the function as it is
     is_map: bool = False  # it maps a function of one row over a dim
     is_single_device: bool = False  # it uses no mesh
+    of_sequence: bool = False  # attention along a sharded sequence, and no other workload
     # who writes the collectives: the text of the program, or the compiler
     collectives: Literal["program", "compiler"] | None = None
 
@@ -78,6 +79,35 @@ STRATEGIES: dict[str, Strategy] = {
             title="shard_map",
             meaning="one program per shard, with the collectives written by hand",
             is_sharding=True,
+            collectives="program",
+        ),
+        Strategy(
+            name="ring",
+            title="Ring",
+            meaning="attention under shard_map: keys and values pass around the devices of a "
+            "sequence, a shard at a time",
+            is_sharding=True,
+            of_sequence=True,
+            collectives="program",
+        ),
+        Strategy(
+            name="zigzag",
+            title="Ring, balanced",
+            meaning="a ring whose devices hold an early and a late part of the sequence each, so "
+            "that a causal mask leaves all of them equal work",
+            caution="queries, keys, values and results are moved to and from that order within "
+            "the program; a training run stores tokens in it",
+            is_sharding=True,
+            of_sequence=True,
+            collectives="program",
+        ),
+        Strategy(
+            name="ulysses",
+            title="Ulysses",
+            meaning="attention under shard_map: an all-to-all exchanges shards of the sequence for "
+            "shards of the heads, and another back",
+            is_sharding=True,
+            of_sequence=True,
             collectives="program",
         ),
         Strategy(
@@ -141,7 +171,10 @@ STRATEGIES: dict[str, Strategy] = {
     )
 }
 
-SHARDING_STRATEGIES = tuple(name for name, row in STRATEGIES.items() if row.is_sharding)
+SHARDING_STRATEGIES = tuple(
+    name for name, row in STRATEGIES.items() if row.is_sharding and not row.of_sequence
+)
+SEQUENCE_STRATEGIES = tuple(name for name, row in STRATEGIES.items() if row.of_sequence)
 MAP_STRATEGIES = tuple(name for name, row in STRATEGIES.items() if row.is_map)
 ALL_STRATEGIES = SHARDING_STRATEGIES + MAP_STRATEGIES
 WITH_MAP = ("single", "auto", "shard_map", "pmap(vmap)")  # of each kind one, to begin with

@@ -1,6 +1,9 @@
 """Parts of a transformer as workloads: causal attention, and one block."""
 
-from spmd_core.experiment.workloads.strategies import ALL_STRATEGIES
+from dataclasses import replace
+
+from spmd_core.experiment.fields import Choice
+from spmd_core.experiment.workloads.strategies import ALL_STRATEGIES, SEQUENCE_STRATEGIES
 from spmd_core.experiment.workloads.workload import FLOATS, Array, Dims, Divides, Program, Workload
 
 # unsharded along embed: the table's entry for it shards the weights
@@ -36,7 +39,7 @@ def _block_flops(sizes: Dims) -> int:
     ) + _attention_flops(sizes)
 
 
-ATTENTION = Workload(
+_CAUSAL = Workload(
     name="attention",
     title="Attention",
     formula="out = causal softmax(query · key / sqrt(head_dim)) @ value",
@@ -47,14 +50,28 @@ ATTENTION = Workload(
     results=(Array("out", _HEADS),),
     flops=_attention_flops,
     dtypes=FLOATS,
-    strategies=ALL_STRATEGIES,
+    strategies=(*ALL_STRATEGIES, *SEQUENCE_STRATEGIES),
     contracted=("sequence", "head_dim"),
     uses_precision=True,
     program=Program(between=_BETWEEN, passes=((("query", "key"), (_SCORES,)), (("value",), ()))),
     draws=("normal", "ones"),
     sampled=("sequence",),
     sharded_dim="heads",
+    options={
+        "mask": Choice(
+            ("causal", "full"),
+            label="Mask",
+            help="of queries and keys: up to a query's own position, or all",
+            later=True,
+        )
+    },
 )
+_FULL = replace(
+    _CAUSAL,
+    formula="out = softmax(query · key / sqrt(head_dim)) @ value",
+    program=replace(_CAUSAL.program, constants={"CAUSAL": False}),
+)
+ATTENTION = replace(_CAUSAL, variants={"full": _FULL})
 
 _WEIGHTS = {
     "query": ("embed", "heads", "head_dim"),

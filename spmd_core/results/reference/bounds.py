@@ -61,6 +61,7 @@ class Arithmetic:
     ] = ()
     axes: tuple[int, ...] = ()  # positions, in the first operand, of the dims that are summed over
     rate: float = 0.0  # of a step of gradient descent
+    causal: bool = True  # of attention: a query's keys are those up to its own position
 
     @property
     def eps(self) -> float:

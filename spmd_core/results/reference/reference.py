@@ -122,6 +122,7 @@ def arithmetic(experiment: Experiment, platform: str, strategy: str = "single") 
         coarse,
         axes=tuple(at for at, dim in enumerate(present) if dim in what.contracted),
         rate=what.program.constants.get("LEARNING_RATE", 0.0),
+        causal=bool(what.program.constants.get("CAUSAL", True)),
     )
     return (
         replace(how, parts=_parts(experiment))

@@ -50,7 +50,7 @@ def attended(query: Bounded, key: Bounded, value: Bounded, how: Arithmetic, rows
     """
     batch, _, heads, head_dim = query.value.shape
     places = np.arange(key.value.shape[1])
-    seen = (places if rows is None else rows)[:, None] >= places
+    seen = ((places if rows is None else rows)[:, None] >= places) | (not how.causal)
     out, spread = np.empty_like(query.value), np.empty_like(query.value)
     for sequence in range(batch):
         for head in range(heads):

@@ -5,7 +5,8 @@ rules of their sizes.
 import numpy as np
 import pytest
 
-from spmd_core.base import RequestError
+from bench import long_context
+from spmd_core.base import Inexpressible, RequestError
 from spmd_core.experiment import parse_experiment
 from spmd_core.experiment.nearest import nearest
 from spmd_core.results.reference.reference import SAMPLED_ROWS
@@ -99,6 +100,60 @@ def test_attention_speaks_only_where_the_sequence_or_a_head_is_cut(lab, sharding
 def test_key_heads_that_are_cut_otherwise_than_query_heads_are_gathered_by_hand(lab):
     collectives, _ = said(lab, experiment("attention", ATTENTION, {"heads": "y", "kv_heads": "x"}))
     assert collectives["shard_map"] == [("all-gather", ("x",), 2 * 16 * 4 * 4 * FLOAT, 1)] * 2
+
+
+@pytest.mark.parametrize("case", long_context.CASES[2:6], ids=str)
+def test_kinds_of_attention_along_the_sequence_are_right_and_move_what_their_formula_has(lab, case):
+    assert list(long_context.differing(lab, case)) == []
+
+
+@pytest.mark.parametrize(
+    ("strategy", "dims", "sharding", "mask", "words"),
+    [
+        (
+            "ulysses",
+            {"heads": 12, "kv_heads": 4},
+            {"sequence": ["x", "y"]},
+            "causal",
+            "heads=12 of a device do not divide over the 8 shards of sequence; use heads=16, or "
+            "ring, which has no such rule",
+        ),
+        (
+            "ring",
+            {},
+            {"heads": "y"},
+            "causal",
+            "sequence is on every device whole; use a mesh axis to shard sequence",
+        ),
+        (
+            "zigzag",
+            {},
+            {"sequence": "y"},
+            "full",
+            "without a causal mask all devices have equal work; use ring",
+        ),
+        (
+            "zigzag",
+            {"sequence": 24},
+            {"sequence": ["x", "y"]},
+            "causal",
+            "sequence=24 is no multiple of 16, two parts for each of its shards; use sequence=32",
+        ),
+    ],
+)
+def test_attention_that_cannot_be_computed_so_is_refused(strategy, dims, sharding, mask, words):
+    chosen = experiment(
+        "attention", ATTENTION | dims, sharding, strategies=[strategy], options={"mask": mask}
+    )
+    with pytest.raises(Inexpressible) as refused:
+        program_text(chosen, strategy)
+    assert str(refused.value) == f"{strategy} cannot express this sharding: {words}"
+
+
+def test_a_causal_mask_is_the_default_and_experiments_of_before_keep_their_id():
+    causal = experiment("attention", ATTENTION, options={"mask": "causal"})
+    assert causal == experiment("attention", ATTENTION) and "mask" not in dict(causal.options)
+    assert experiment("attention", ATTENTION, options={"mask": "full"}).id != causal.id
 
 
 STREAM = 2 * 16 * 8 * FLOAT

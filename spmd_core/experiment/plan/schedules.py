@@ -1,0 +1,164 @@
+"""Schedules of a pipeline: the order in which each stage works, what it holds, and its bubble in
+closed form.
+
+A microbatch takes a stage F seconds forward, B backward for its inputs and W for its weights.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from spmd_core.base import refuse
+
+
+class StagePiece(NamedTuple):
+    """One microbatch through one chunk of a stage's layers: "F", "B" (with W where a schedule does
+    not set it apart) or "W".
+    """
+
+    kind: str
+    microbatch: int
+    chunk: int = 0
+
+
+Order = Iterator[StagePiece]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """A schedule as data: the order of a stage's pieces, and its bubble in closed form for equal
+    stages and free hops.
+
+    `order` takes stages, microbatches, chunks of a stage and the stage; `bubble` takes F, B and W
+    of a stage, and the chunks: seconds for each stage but one.
+    """
+
+    name: str
+    title: str
+    meaning: str
+    order: Callable[[int, int, int, int], Order]
+    bubble: Callable[[float, float, float, int], float]
+    in_chunks: bool = False  # a stage holds several runs of layers, apart from one another
+    apart: bool = False  # gradients of weights wait until a stage would idle
+    source: str
+
+    def bubble_s(self, stages: int, seconds: tuple[float, float, float], chunks: int = 1) -> float:
+        """Seconds that a stage idles in a step, where all stages are equal and hops free."""
+        return (stages - 1) * self.bubble(*seconds, chunks)
+
+    def held(self, stages: int, microbatches: int, chunks: int, stage: int) -> float:
+        """The most microbatches whose activations a stage holds at once, all its layers as one."""
+        last, now, most = "W" if self.apart else "B", 0, 0
+        for piece in self.order(stages, microbatches, chunks, stage):
+            now += (piece.kind == "F") - (piece.kind == last)
+            most = max(most, now)
+        return most / chunks
+
+
+def _all_forward_first(stages: int, microbatches: int, chunks: int, stage: int) -> Order:
+    """GPipe and, of several chunks, MaxText's circular pipeline: all of a chunk, then the next."""
+    pieces = [(number, chunk) for chunk in range(chunks) for number in range(microbatches)]
+    yield from (StagePiece("F", *each) for each in pieces)
+    yield from (StagePiece("B", *each) for each in reversed(pieces))
+
+
+def _one_by_one(stages: int, microbatches: int, chunks: int, stage: int) -> Order:
+    """1F1B, and of several chunks Megatron's interleaved schedule."""
+    total, turn = microbatches * chunks, stages * chunks
+    following = (stages - 1 - stage) * (2 if chunks > 1 else 1)
+    first = min(total, following + (chunks - 1) * stages)
+
+    def piece(kind: str, number: int) -> StagePiece:
+        microbatch = number // turn * stages + number % stages if chunks > 1 else number
+        chunk = number % turn // stages if chunks > 1 else 0
+        return StagePiece(kind, microbatch, chunk if kind == "F" else chunks - 1 - chunk)
+
+    yield from (piece("F", number) for number in range(first))
+    for number in range(total - first):
+        yield piece("F", first + number)
+        yield piece("B", number)
+    yield from (piece("B", number) for number in range(total - first, total))
+
+
+def _weights_later(stages: int, microbatches: int, chunks: int, stage: int) -> Order:
+    """ZB-H1: as 1F1B, with gradients of weights `stage` microbatches after those of inputs, so that
+    a stage holds no more than the first of 1F1B does.
+    """
+    first = min(stages - stage, microbatches)
+    yield from (StagePiece("F", number) for number in range(first))
+    for number in range(microbatches):
+        yield StagePiece("B", number)
+        if number >= stage:
+            yield StagePiece("W", number - stage)
+        if first + number < microbatches:
+            yield StagePiece("F", first + number)
+    yield from (
+        StagePiece("W", number) for number in range(max(0, microbatches - stage), microbatches)
+    )
+
+
+SCHEDULES = {
+    each.name: each
+    for each in (
+        Schedule(
+            name="1f1b",
+            title="1F1B",
+            meaning="a stage alternates forward and backward, and holds as many microbatches as "
+            "stages follow",
+            order=_one_by_one,
+            bubble=lambda f, b, w, chunks: f + b + w,
+            source="Narayanan et al. 2021, arXiv:2104.04473",
+        ),
+        Schedule(
+            name="gpipe",
+            title="GPipe",
+            meaning="all microbatches forward, then all backward",
+            order=_all_forward_first,
+            bubble=lambda f, b, w, chunks: f + b + w,
+            source="Huang et al. 2019, arXiv:1811.06965",
+        ),
+        Schedule(
+            name="interleaved",
+            title="Interleaved 1F1B",
+            meaning="1F1B over several runs of layers in each stage: more hops, and a smaller "
+            "bubble",
+            order=_one_by_one,
+            bubble=lambda f, b, w, chunks: (f + b + w) / chunks,
+            in_chunks=True,
+            source="Narayanan et al. 2021, arXiv:2104.04473",
+        ),
+        Schedule(
+            name="zb-h1",
+            title="Zero bubble (ZB-H1)",
+            meaning="1F1B whose gradients of weights fill what would idle; they take no longer "
+            "than a forward pass",
+            order=_weights_later,
+            bubble=lambda f, b, w, chunks: f + b - w,
+            apart=True,
+            source="Qi et al. 2023, arXiv:2401.10241",
+        ),
+        Schedule(
+            name="circular",
+            title="Circular",
+            meaning="MaxText's: all microbatches go around the stages once for each run of layers",
+            order=_all_forward_first,
+            bubble=lambda f, b, w, chunks: (f + b + w) / chunks,
+            in_chunks=True,
+            source="AI-Hypercomputer/maxtext, layers/pipeline.py",
+        ),
+    )
+}
+
+
+def check_schedule(schedule: Schedule, stages: int, microbatches: int, chunks: int) -> None:
+    """RequestError where a schedule has no such pipeline."""
+    if chunks > 1 and not schedule.in_chunks:
+        rule = f"means nothing to {schedule.name}, whose stages are one run of layers each"
+        raise refuse(f"repeats={chunks}", rule, "use interleaved or circular")
+    if chunks > 1 and schedule.name == "interleaved" and microbatches % stages:
+        near = -(-microbatches // stages) * stages
+        rule = f"does not divide over stage={stages}, as interleaved needs"
+        raise refuse(f"microbatches={microbatches}", rule, f"use {near}")
+    if schedule.name == "circular" and microbatches < stages:
+        rule = f"is fewer than stage={stages}, and a circular pipeline would wait for itself"
+        raise refuse(f"microbatches={microbatches}", rule, f"use {stages} or more")

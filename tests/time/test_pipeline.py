@@ -1,0 +1,66 @@
+"""Pipelines: what a schedule's stages do when, against closed forms, the longest path and a step by
+hand.
+"""
+
+import pytest
+
+from bench.pipelines import differing
+from spmd_core.base import RequestError
+from spmd_core.experiment import SCHEDULES, StagePiece, check_schedule
+from spmd_core.time import simulate_pipeline
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_drawn_pipelines_take_and_hold_what_their_formulas_have(name):
+    assert differing(SCHEDULES[name], seed=1) == {"closed form": 0, "longest path": 0, "held": 0}
+
+
+def test_two_stages_by_hand():
+    """F 1, B 2 and W 1 of both stages, a hop of half a second: the second stage begins at 1.5, its
+    first backward ends at 5.5, that of the first stage begins at 6.
+    """
+    found = simulate_pipeline(SCHEDULES["1f1b"], 2, [(1.0, 2.0, 1.0)] * 2, (0.5, 9.0))
+    assert [tuple(run) for run in found.runs if run.stage == 1] == [
+        (1, StagePiece("F", 0), 1.5, 2.5),
+        (1, StagePiece("B", 0), 2.5, 5.5),
+        (1, StagePiece("F", 1), 5.5, 6.5),
+        (1, StagePiece("B", 1), 6.5, 9.5),
+    ]
+    assert found.seconds == 13.0 and found.idle == (5.0, 5.0)
+    assert found.bubble == pytest.approx(5 / 13)
+
+
+def test_a_circular_pipeline_idles_the_share_that_maxtext_states():
+    stages, repeats, microbatches = 4, 3, 8
+    found = simulate_pipeline(
+        SCHEDULES["circular"], microbatches, [(1.0, 1.5, 0.5)] * stages, chunks=repeats
+    )
+    share = (stages - 1) / (repeats * microbatches + stages - 1)
+    assert found.bubble == pytest.approx(share)
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers", "words"),
+    [
+        (
+            "gpipe",
+            (4, 8, 2),
+            "repeats=2 means nothing to gpipe, whose stages are one run of layers each: use "
+            "interleaved or circular",
+        ),
+        (
+            "interleaved",
+            (4, 6, 2),
+            "microbatches=6 does not divide over stage=4, as interleaved needs: use 8",
+        ),
+        (
+            "circular",
+            (4, 3, 2),
+            "microbatches=3 is fewer than stage=4, and a circular pipeline would wait for itself: "
+            "use 4 or more",
+        ),
+    ],
+)
+def test_a_pipeline_that_a_schedule_does_not_have_is_refused(name, numbers, words):
+    with pytest.raises(RequestError, match=f"^{words}$"):
+        check_schedule(SCHEDULES[name], *numbers)

@@ -79,7 +79,10 @@ def slower(fast: Timed, share: float) -> Timed:
 def measured(chosen: Experiment, seed: int, *programs: Timed) -> dict[str, list[Any]]:
     """Rounds of programs that take turns, by the same steps as a run."""
     trials = [Trial(timed.name, program=timed, correct=True) for timed in programs]
-    sampler = Sampler(chosen.vary(seed=seed), trials, lambda event: None, lambda: False)
+    whole = {"min_seconds": 1.001 * chosen.timing.min_seconds}  # chosen: no look ends it
+    sampler = Sampler(
+        chosen.vary(seed=seed, timing=whole), trials, lambda event: None, lambda: False
+    )
     sampler.warm_up()
     sampler.measure_again()
     rounds = {timed.name: [list(turns) for turns in timed.rounds] for timed in programs}

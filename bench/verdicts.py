@@ -20,14 +20,15 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bench.figures import Asked, Figures, measure
-from spmd_core.experiment import MARGIN, STUDY_PROCESSES
-from spmd_core.results.stats import compare
+from spmd_core.experiment import MARGIN, STUDY_PROCESSES, Timing
+from spmd_core.results.stats import compare, is_settled, rounds_to_settle
 from spmd_core.results.verdicts import (
     CONFIDENCE,
     MOST_PROCESSES,
@@ -44,6 +45,14 @@ ERRORS = (0.002, 0.01, 0.02)  # of a process: quiet to loaded
 DRAWN = 2000  # pairs for each place, kind of place and error
 Process = dict[str, Any]  # the rounds of both programs
 Judged = Counter[tuple[float, str]]  # (apart by, verdict)
+
+
+@dataclass(slots=True)
+class Taken:
+    """Rounds of the processes that verdicts are by, without looks that end them and with."""
+
+    before: int = 0
+    with_looks: int = 0
 
 
 def recorded(folder: Path, count: int, seconds: float) -> list[dict[str, Any]]:
@@ -67,19 +76,37 @@ def recorded(folder: Path, count: int, seconds: float) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
 
 
-def judged(processes: list[Process]) -> str:
+def judged(processes: list[Process], taken: Taken | None = None) -> str:
     """The verdict on two programs, by as many processes as a study would take; `wrong` where the
-    one that was slowed is called faster.
+    one that was slowed is called faster. With `taken` the rounds of each end at its looks; it counts
+    them with and without.
     """
     count = min(STUDY_PROCESSES, len(processes))
+    whole = processes
+    if taken is not None:
+        processes = [ended(each, at == 0) for at, each in enumerate(processes)]
     while True:
-        found = compare(processes[0], ROUNDS, processes[1:count])
+        found = compare(processes[0], ROUNDS, processes[1:count], has_looks=taken is not None)
         assert found is not None
         (ratio,) = found.ratios
         is_open = [ratio.interval] if ratio.verdict == "cannot tell" else []
         if count >= len(processes) or not wants_more(is_open, count, MARGIN):
+            if taken is not None:
+                taken.before += sum(len(each["first"]) for each in whole[:count])
+                taken.with_looks += sum(len(each["first"]) for each in processes[:count])
             return "wrong" if ratio.differs and found.fastest == "slower" else ratio.verdict
         count += 1
+
+
+def ended(process: Process, is_first: bool) -> Process:
+    """The rounds of a process up to the look that ends them: the first by its verdicts, others by
+    their own error.
+    """
+    for count in Timing().looks:
+        known = {name: rounds[:count] for name, rounds in process.items()}
+        if is_settled(known) if is_first else rounds_to_settle(known, count) == 0:
+            return known
+    return process
 
 
 def placed() -> float:
@@ -117,7 +144,7 @@ def _by_logs(known: list[tuple[float, float]]) -> bool:
         count += 1
 
 
-def loaded(every: list[dict[str, Any]], most: int) -> Judged:
+def loaded(every: list[dict[str, Any]], most: int, taken: Taken | None = None) -> Judged:
     """Verdicts on pairs of the recorded processes, each of a drawn group of them."""
     cells: dict[tuple[float, int, int], list[Process]] = {}
     for each in every:
@@ -129,11 +156,11 @@ def loaded(every: list[dict[str, Any]], most: int) -> Judged:
         keys = sorted(key for key in cells if key[0] in shares)
         for number in range(pairs):
             key = keys[number % len(keys)]
-            counts[key[0], judged(draw.sample(cells[key], most))] += 1
+            counts[key[0], judged(draw.sample(cells[key], most), taken)] += 1
     return counts
 
 
-def quiet(most: int) -> Judged:
+def quiet(most: int, taken: Taken | None = None) -> Judged:
     """The same of drawn rounds."""
     generator, counts = np.random.default_rng(0), Counter()
 
@@ -145,7 +172,7 @@ def quiet(most: int) -> Judged:
 
     for number in range(EQUAL + APART):
         share = 0.0 if number < EQUAL else SHARES[number % len(SHARES)]
-        counts[share, judged([process(share) for _ in range(most)])] += 1
+        counts[share, judged([process(share) for _ in range(most)], taken)] += 1
     return counts
 
 
@@ -165,10 +192,31 @@ def add(figures: Figures, name: str, counts: Judged, most_open: float, note: str
     figures.add(f"{name}: cannot tell", unsure / total, most=most_open, note=note)
 
 
+def looked(figures: Figures, name: str, judge: Callable[[Taken | None], Judged]) -> None:
+    """Add how many rounds looks save, and how many equal pairs are called faster with them and
+    without.
+    """
+    taken = Taken()
+    with_looks, whole = judge(taken), judge(None)
+    false, before = (
+        (each[0.0, "faster"] + each[0.0, "wrong"]) / EQUAL for each in (with_looks, whole)
+    )
+    figures.add(f"{name}: rounds saved by looks", 1 - taken.with_looks / taken.before, least=1 / 3)
+    figures.add(f"{name}: faster, where equal, with looks", false, most=max(before, 0.01))
+    unsure = [
+        sum(count for (_, said), count in each.items() if said == "cannot tell")
+        for each in (with_looks, whole)
+    ]
+    note = f"{unsure[0]} of {with_looks.total()} cannot be told, {unsure[1]} without looks"
+    figures.add(f"{name}: faster, where equal, without looks", before, note=note)
+
+
 def main(options: Asked, figures: Figures) -> None:
     with tempfile.TemporaryDirectory() as own:
         every = recorded(options.folder or Path(own), options.processes, options.seconds)
     add(figures, "quiet", quiet(MOST_PROCESSES), 0.1, "drawn")
+    looked(figures, "quiet", lambda taken: quiet(MOST_PROCESSES, taken))
+    looked(figures, "quiet, in one process", lambda taken: quiet(1, taken))
     pairs = len(PLACES) * len(ERRORS) * 4 * DRAWN
     figures.add("placed: faster, where equal, at worst", placed(), most=0.01, note=f"{pairs} drawn")
     if len(every) < MOST_PROCESSES:
@@ -177,6 +225,8 @@ def main(options: Asked, figures: Figures) -> None:
     load = float(np.median([each["load"] for each in every]))
     note = f"{len(every)} processes, load {load:.0f} on {os.cpu_count()} cores"
     add(figures, "loaded", loaded(every, MOST_PROCESSES), 0.4, note)
+    looked(figures, "loaded", lambda taken: loaded(every, MOST_PROCESSES, taken))
+    looked(figures, "loaded, in one process", lambda taken: loaded(every, 1, taken))
     alone = loaded(every, 1)
     wrong = (alone[0.0, "faster"] + alone[0.0, "wrong"]) / EQUAL
     figures.add("loaded, in one process: faster, where equal", wrong)

@@ -2,6 +2,7 @@
 
 from spmd_core.experiment import link
 from spmd_core.experiment.experiment import (
+    LOOKS_AFTER,
     MARGIN,
     MAX_TEXT_BYTES,
     STUDY_PROCESSES,
@@ -162,6 +163,7 @@ __all__ = [
     "DEFAULT_SPEC",
     "DTYPE_BYTES",
     "FLOATS",
+    "LOOKS_AFTER",
     "MARGIN",
     "MAX_CONFIG_BYTES",
     "MAX_MESH_AXES",

@@ -11,16 +11,17 @@ CONFIRMED_BELOW = 1.5  # what surely takes so many times as long is not measured
 
 
 def next_process(result: Result) -> tuple[str, ...]:
-    """The rows that a further process is to measure: the fastest, the next one, and all that may be
-    near, among all rows and among those by which variants are ranked; none where it was measured in
-    enough processes.
+    """The rows that a further process is to measure: the fastest and all that may be near, among all
+    rows and among those by which variants are ranked; where a number of processes was chosen also
+    the next one. None where it was measured in enough processes.
     """
     answers = [answer for answer in _answers(result) if answer.ratios]
     if result.partial or not answers or not _is_wanted(result, answers):
         return ()
     if measured := tuple(name for name, each in result.strategies.items() if each.again_s):
         return measured
-    return tuple(dict.fromkeys(name for answer in answers for name in _near(answer)))
+    is_chosen = bool(result.experiment.timing.processes)
+    return tuple(dict.fromkeys(name for each in answers for name in _near(each, is_chosen)))
 
 
 def _answers(result: Result) -> list[Comparison]:
@@ -31,13 +32,13 @@ def _answers(result: Result) -> list[Comparison]:
     return [answer for answer in (result.comparison, alone) if answer is not None]
 
 
-def _near(answer: Comparison) -> tuple[str, ...]:
+def _near(answer: Comparison, with_next: bool) -> tuple[str, ...]:
     near = [
         each.strategy
         for each in answer.ratios
-        if each.interval[0] < CONFIRMED_BELOW or each == answer.ratios[0]
+        if each.interval[0] < CONFIRMED_BELOW or (with_next and each == answer.ratios[0])
     ]
-    return (answer.fastest, *near)
+    return (answer.fastest, *near) if near else ()
 
 
 def _is_wanted(result: Result, answers: Sequence[Comparison]) -> bool:

@@ -26,7 +26,7 @@ def compare_rows(result: Result, names: Iterable[str]) -> Comparison | None:
     ]
     timing = result.experiment.timing
     rounds = {name: outcome.turns_s for name, outcome in rows.items()}
-    return compare(rounds, timing.samples, again, timing.margin)
+    return compare(rounds, timing.samples, again, timing.margin, bool(result.looks))
 
 
 def best_rows(result: Result) -> tuple[str, ...]:

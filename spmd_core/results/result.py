@@ -276,6 +276,7 @@ class Result(Frozen):
     comparison: Comparison | None = None
     next: Next | None = None  # what to try next, for those who read: not stored
     partial: bool = False  # cancelled or crashed before it was done
+    looks: tuple[int, ...] = ()  # rounds after which verdicts were looked at before the last one
     notes: tuple[str, ...] = ()  # for those who read: not stored, but by older versions
     # of a study, where some rows are measured and others predicted: how the predicted ones compare
     predicted: Comparison | None = None
@@ -287,13 +288,19 @@ class Result(Frozen):
 
     @model_serializer(mode="wrap")
     def _write(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without what only studies over several targets have, where there is none."""
+        """Without what only some runs have, where there is none."""
         data = fields(self)
         return {
             name: value
             for name, value in data.items()
-            if value or name not in ("predicted", "environments", "hosts")
+            if value or name not in ("predicted", "environments", "hosts", "looks")
         }
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it ended before the planned rounds, since every verdict was settled."""
+        taken = max((len(each.samples_s) for each in self.strategies.values()), default=0)
+        return not self.partial and self.looks[-1:] == (taken,)
 
     @property
     def order(self) -> tuple[str, ...]:

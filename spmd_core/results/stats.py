@@ -11,6 +11,7 @@ from spmd_core.experiment import MARGIN
 from spmd_core.results.result import Comparison
 from spmd_core.results.verdicts import (
     CONFIDENCE,
+    LOOKS,
     PLACEMENT,
     Ratio,
     Settles,
@@ -143,6 +144,13 @@ def _normal_quantile(probability: float) -> float:
     return float(ndtri(probability))
 
 
+def is_settled(rounds: Measured, margin: float = MARGIN) -> bool:
+    """Whether every verdict is known at a look before the last round; not of one strategy alone."""
+    compared = compare(rounds, None, (), margin, has_looks=True)
+    ratios = compared.ratios if compared else ()
+    return bool(ratios) and all(each.verdict != "cannot tell" for each in ratios)
+
+
 def two_best(rounds: Mapping[str, Rounds]) -> tuple[str, str] | None:
     """The two strategies with the smallest medians; None if there are fewer."""
     if len(rounds) < 2:
@@ -224,9 +232,11 @@ def compare(
     planned: int | None = None,
     again: Sequence[Measured] = (),
     margin: float = MARGIN,
+    has_looks: bool = False,
 ) -> Comparison | None:
     """Which strategy is fastest, and how the others compare by the rounds that they share; None
-    without a strategy. `again`: what further processes measured of some of them.
+    without a strategy. `again`: what further processes measured of some of them. `has_looks`:
+    verdicts before the last round might have ended the measuring, so each has a share of the error.
 
     One statistic makes the order, the median that a reader sees first: of the `planned` rounds,
     since only the two best are measured longer. A strategy is called slower only if the rounds that
@@ -243,7 +253,7 @@ def compare(
             median_of_processes([measured[name][:planned], *further[name]]),
         ),
     )
-    ratios = ratios_to(order, measured, again, margin)
+    ratios = ratios_to(order, measured, again, margin, has_looks)
     tied = tuple(ratio.strategy for ratio in ratios if not ratio.differs)
     return Comparison(fastest=order[0], ratios=tuple(ratios), tied=tied)
 
@@ -272,6 +282,7 @@ def ratios_to(
     measured: Measured,
     again: Sequence[Measured] = (),
     margin: float = MARGIN,
+    has_looks: bool = False,
 ) -> list[Ratio]:
     """Every other strategy against the first, in this order, by the rounds that they share."""
     every = [measured, *again]
@@ -285,12 +296,15 @@ def ratios_to(
             ],
             len(order),
             margin,
+            has_looks,
         )
         for name in order[1:]
     ]
 
 
-def _ratio(name: str, logs: Sequence[np.ndarray], count: int, margin: float) -> Ratio:
+def _ratio(
+    name: str, logs: Sequence[np.ndarray], count: int, margin: float, has_looks: bool
+) -> Ratio:
     """The verdict on a strategy by the log ratios of each process' rounds; `count` are compared.
 
     In one process the interval is that of its rounds, wider on both sides by what placement may
@@ -299,6 +313,7 @@ def _ratio(name: str, logs: Sequence[np.ndarray], count: int, margin: float) -> 
     """
     alpha = corrected(count)
     if len(logs) == 1:
+        alpha /= LOOKS if has_looks else 1
         center, low, high, _ = signed_rank_interval(logs[0], alpha)
         low, high = low - luck(count), high + luck(count)
     else:

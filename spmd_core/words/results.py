@@ -135,7 +135,9 @@ def _of_samples(outcome: StrategyResult, experiment: Experiment, median_s: float
     is_bare = experiment.what.is_bare_array
     if outcome.floor_s and not is_bare and median_s < DISPATCH_FACTOR * outcome.floor_s:
         yield DISPATCH_BOUND
-    if count < plan.samples:
+    if count in plan.looks:  # enough: every verdict was settled
+        pass
+    elif count < plan.samples:
         yield f"stopped after {count} of {plan.samples} samples"
     elif count < USUAL_SAMPLES:
         yield f"{count} sample{'' if count == 1 else 's'}, fewer than the usual {USUAL_SAMPLES}"

@@ -462,7 +462,9 @@ def evidence_words(result: Result) -> str | None:
     counts = sorted(each.rounds or 0 for each in ratios if each.processes == processes)
     few = f"{counts[0]} to " if counts[0] != counts[-1] else ""
     most = max(ratios, key=lambda each: (each.processes, each.rounds or 0))
-    return f"ratios with 99 % intervals, {few}{rounds_words(most)}"
+    planned = result.experiment.timing.samples
+    early = f", of {planned} planned: every verdict was settled" if result.is_settled else ""
+    return f"ratios with 99 % intervals, {few}{rounds_words(most)}{early}"
 
 
 def rounds_words(ratio: Ratio) -> str:

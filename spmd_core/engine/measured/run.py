@@ -228,8 +228,12 @@ def _of_trials(
             for row, trial in zip(_rows(experiment), trials, strict=True)
         },
         comparison=stats.compare(
-            rankable_rounds(trials), experiment.timing.samples, margin=experiment.timing.margin
+            rankable_rounds(trials),
+            experiment.timing.samples,
+            margin=experiment.timing.margin,
+            has_looks=bool(sampler.looks),
         ),
+        looks=sampler.looks,
     )
     # that of a single device runs on one host alone
     most = max((len(each.hosts) for _, each in result.ordered), default=0)

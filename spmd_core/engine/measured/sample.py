@@ -25,6 +25,8 @@ class Sampler:
     cancelled: Callable[[], bool]
     process: int = 1  # each shuffles otherwise
     stopped: bool = False
+    looks: tuple[int, ...] = ()  # rounds after which it looked at the verdicts
+    _done: int = 0
     _reported_at: float = float("-inf")
 
     def warm_up(self) -> None:
@@ -46,25 +48,34 @@ class Sampler:
         )
 
     def measure(self) -> None:
-        """The planned rounds, all strategies in each."""
+        """The planned rounds, all strategies in each; fewer where a look at them finds enough."""
         if self._stop():
             return
-        planned = self.experiment.timing.samples
         self.emit(Phase(phase="sample" if self.process == 1 else "repeat"))
-        self._rounds(self.trials, planned, before=0, of=planned)
+        every = [timed for trial in self.trials for timed in trial.timed]
+        for until in self.experiment.timing.looks:
+            self._until(every, until)
+            self.looks += (until,)
+            if self.stopped or agreed(self._has_enough()):
+                return
+        self._until(every, self.experiment.timing.samples)
 
     def remeasure(self) -> None:
         """Further rounds of the two best of those with right values; in a study of all near
         the fastest whose verdict is open, since many are compared and few rounds settle few pairs.
         """
+        planned = self.experiment.timing.samples
+        if self.looks[-1:] == (self._done,):
+            if agreed(self._has_enough()) or self._stop():
+                return  # else what was fastest has wrong values
+            self._until([timed for trial in self.trials for timed in trial.timed], planned)
         further = agreed(self._further())
         if further is None or self._stop():
             return
         names, count = further
-        planned = self.experiment.timing.samples
-        best = [trial for trial in self.trials if trial.key in names]
         self.emit(Phase(phase="sample"))
-        self._rounds(best, count, before=planned, of=planned + count)
+        best = [trial.program for trial in self.trials if trial.key in names and trial.program]
+        self._until(best, planned + count)
 
     def measure_again(self) -> None:
         """The planned rounds in a further process, and more of them on a busy machine: until the
@@ -73,14 +84,26 @@ class Sampler:
         self.measure()
         count = agreed(0 if self.stopped else self._to_settle())
         if count and not self._stop():
-            planned = self.experiment.timing.samples
-            self._rounds(self.trials, count, before=planned, of=planned + count)
+            programs = [trial.program for trial in self.trials if trial.program]
+            self._until(programs, self._done + count)
+
+    def _has_enough(self) -> bool:
+        """Whether no further round is needed: in the first process since every verdict is settled,
+        in another since its own error is below what placement makes.
+        """
+        if self.process > 1:
+            return self._to_settle() == 0
+        right = [
+            trial for trial in self.trials if trial.correct is not False
+        ]  # None: not checked yet
+        rounds = {each.key: each.program.rounds for each in right if each.program}
+        return stats.is_settled(rounds, self.experiment.timing.margin)
 
     def _to_settle(self) -> int:
         """How many more rounds a further process measures, in the seconds that they may take."""
         timed = [trial for trial in self.trials if trial.program and trial.program.rounds]
         rounds = {trial.key: trial.program.rounds for trial in timed if trial.program}
-        count = stats.rounds_to_settle(rounds, self.experiment.timing.samples)
+        count = stats.rounds_to_settle(rounds, self._done)
         allowed_s = MORE_ROUNDS_S * len(timed) / 2
         return min(count, int(allowed_s / sum(map(_seconds_of_round, timed)))) if count else 0
 
@@ -104,33 +127,31 @@ class Sampler:
             count = planned
         return names, count
 
-    def _rounds(self, trials: Sequence[Trial], count: int, *, before: int, of: int) -> None:
+    def _until(self, programs: Sequence[timing.Timed], of: int) -> None:
+        """Time programs in turns until `of` rounds are done in all."""
+        before, planned = self._done, self.experiment.timing.samples
+
         def after_round(done: int) -> None:
-            if done == count or monotonic() - self._reported_at >= PROGRESS_INTERVAL_S:
+            self._done = before + done
+            if self._done == of or monotonic() - self._reported_at >= PROGRESS_INTERVAL_S:
                 self._reported_at = monotonic()
                 medians = {
                     trial.key: stats.median_s(trial.program.rounds)
                     for trial in self.trials
                     if trial.program and trial.program.rounds
                 }
-                self.emit(Progress(done=before + done, of=of, medians_s=medians))
+                self.emit(Progress(done=self._done, of=max(of, planned), medians_s=medians))
 
-        programs = [
-            timed
-            for trial in trials
-            for timed in trial.timed
-            if not before or timed is trial.program
-        ]
         with timing.quiet():
             done = timing.sample_rounds(
                 programs,
-                count,
+                of - before,
                 seed=self.experiment.seed + before + SEEDS * (self.process - 1),
                 cancelled=self.cancelled,
                 after_round=after_round,
             )
-        self.stopped = self.stopped or done < count
-        for trial in trials:
+        self.stopped = self.stopped or done < of - before
+        for trial in self.trials:
             for timed in trial.timed:
                 if timed.error is not None and trial.failure is None:
                     trial.fail(timed.error)

@@ -16,8 +16,8 @@ from spmd_lab.ui.predict import (
     prediction,
     question,
     run_answer,
-    study,
     sweep,
+    variant,
 )
 
 share = shell.open_page("predict")
@@ -76,7 +76,7 @@ elif status and result:
     prediction.headline(result, ago(status.finished_at or status.submitted_at))
     labels.draw(status.run)
     chosen = prediction.choose(result)
-    study.add_variant(experiment)
+    variant.draw(experiment)
     if chosen is not None:
         prediction.numbers(result, chosen)
         next_step.draw(result)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
-from spmd_core.base import bytes_text, seconds_text
-from spmd_core.experiment import Experiment
+from spmd_core.base import RequestError, bytes_text, seconds_text
+from spmd_core.experiment import Experiment, study_of
 from spmd_core.results import Prediction, Result, RunSummary, between
 from spmd_core.words import (
     ago,
@@ -21,7 +21,7 @@ from spmd_core.words import (
 from spmd_lab.ui import cards, price, run_tables, state
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
-from spmd_lab.ui.predict import charts, study
+from spmd_lab.ui.predict import charts
 from spmd_lab.ui.predict.tables import NONE, nowrap, percent
 from spmd_lab.ui.shell import draw_table
 
@@ -92,7 +92,7 @@ def _beside(result: Result, name: str, other: Result, other_name: str) -> None:
     assert here is not None and there is not None
     st.markdown(f"**{plain(answer(result, name, other, other_name))}**")
     _headings(result, name, other, other_name)
-    study.both(result.experiment, other.experiment)
+    study(result.experiment, other.experiment, "beside")
     pair = {"A: this one": here, "B": there}
     timed = {label: each for label, each in pair.items() if each.predicted_s is not None}
     if timed:
@@ -139,6 +139,21 @@ def _headings(result: Result, name: str, other: Result, other_name: str) -> None
         icon=":material/open_in_new:",
         query_params=cards.query(other.experiment, other.run),
     )
+
+
+def study(one: Experiment, other: Experiment, key: str) -> None:
+    """A button that makes a study of two experiments; none where they cannot be compared."""
+    try:
+        both = study_of([(None, one), (None, other)])
+    except RequestError:
+        return
+    words = "Both as a study on Compare"
+    if not st.button(words, icon=":material/speed:", key=f"{key}:both", type="tertiary"):
+        return
+    state.replace("compare", both)
+    state.set_run("compare", None)
+    state.set_notice("compare", None)
+    st.switch_page("pages/compare.py")
 
 
 def numbers_table(

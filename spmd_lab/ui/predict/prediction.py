@@ -34,9 +34,9 @@ from spmd_lab.ui.predict import (
     keep,
     nearest,
     run_answer,
-    study,
     tables,
     torus,
+    variant,
 )
 from spmd_lab.ui.shell import draw_table, failure
 from spmd_lab.ui.timeline import stored, view as timeline_view
@@ -95,7 +95,7 @@ def before(experiment: Experiment) -> None:
             st.caption(plain(words.chip_words(topology)))
     if experiment.plan:
         run_answer.others(experiment.plan)
-    study.add_variant(experiment)
+    variant.draw(experiment)
     if experiment.plan is None:
         _mesh(experiment)
         return

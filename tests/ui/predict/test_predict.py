@@ -14,11 +14,13 @@ import pytest
 from spmd_core.experiment import DEFAULT_SPEC, link, parse_experiment
 from spmd_core.lab import Lab
 from spmd_core.machine import absent
+from spmd_core.results import Estimate
 from spmd_core.search import TrainingQuestion, train
 from spmd_core.time import estimate_step, training_run
 from spmd_core.words import cost_of, money_text
 from spmd_lab.ui import state
-from tests.ui import errors, opened as screen_opened
+from spmd_lab.ui.predict import variant
+from tests.ui import errors, opened as screen_opened, said
 from tests.ui.predictions import MODEL, TOO_LARGE, predicted, prediction, store
 
 SMALL = parse_experiment(DEFAULT_SPEC)
@@ -68,7 +70,7 @@ def test_before_compiling_the_sizes_say_whether_it_fits(opened):
     assert errors(screen) == ""
     assert "2.1 GiB of 15.8 GiB per device: should fit." in headings(screen)
     # an estimate is enough for a row of a study
-    assert [each for each in screen.button if each.key == "predict:variant"]
+    assert [each for each in screen.button if each.key == "predict:variant:add"]
     assert field(screen, "button", "Predict").disabled is False
     assert Lab.open().active() == ()  # nothing is compiled by opening the screen
 
@@ -531,3 +533,48 @@ def test_the_plan_of_another_chip_is_one_press_away(data_folder):
 
 def state_default():
     return state.first("predict").to_json()
+
+
+def press(screen, label):
+    return field(screen, "button", label).click().run()
+
+
+def test_a_variant_is_added_and_compared_without_leaving_predict(opened):
+    screen = press(opened(experiment=link.encode(MODEL)), "Add a variant")
+    assert "Change a field" in said(screen)
+    field(screen, "number_input", "Sequences per device").set_value(3).run()
+    shown = said(screen)
+    assert "Both estimated from their sizes." in shown
+    # of another batch no step's time is compared
+    assert re.search(r"A [\d,]+ tokens per second and chip, B [\d,]+ tokens", shown)
+    assert field(screen, "button", "Both as a study on Compare")
+    press(screen, "Back to A")
+    assert field(screen, "number_input", "Sequences per device").value == 6
+    assert "Both estimated" not in said(screen)
+    press(screen, "Remove A")
+    assert field(screen, "button", "Add a variant")
+
+
+def timed(low, estimate, high, rate=None):
+    return prediction().model_copy(
+        update={
+            "predicted_s": Estimate(low=low, estimate=estimate, high=high),
+            "tokens_per_s_per_chip": rate,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "are_alike", "words"),
+    [
+        (timed(1, 2, 3), timed(4, 5, 6), True, "A is faster: A 2 s a step, B 5 s a step."),
+        (timed(4, 5, 6), timed(1, 2, 3), True, "B is faster: B 2 s a step, A 5 s a step."),
+        (timed(1, 2, 3), timed(2, 3, 4), True, "About even, as their intervals overlap: A 2 s"),
+        # twice the tokens in less than twice the time
+        (timed(9, 10, 11, 100), timed(14, 15, 16, 133), False, "B is faster: B 133 tokens"),
+        (TOO_LARGE, timed(1, 2, 3), True, "A does not fit."),
+        (TOO_LARGE, TOO_LARGE, True, "A and B do not fit."),
+    ],
+)
+def test_of_two_predictions_one_is_faster_where_their_intervals_part(a, b, are_alike, words):
+    assert variant.sentence(a, b, are_alike).startswith(words)

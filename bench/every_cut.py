@@ -162,6 +162,12 @@ SHARDED: list[Sharded] = [
     ("transfer", {"direction": "host_to_device"}, {"bytes": 64}, {"bytes": ALL_DEVICES}),
     ("transfer", {"direction": "device_to_host"}, {"bytes": 64}, {"bytes": "y"}),
     ("transfer", {"direction": "resident"}, {"bytes": 64}, {}),
+    (
+        "pipeline",
+        {},
+        {"microbatches": 6, "rows": 4, "repeats": 2, "stages": 8, "embed": 8},
+        {"stages": "y", "rows": "x"},
+    ),
     # Add a case that shards above this line.
 ]
 

@@ -26,7 +26,7 @@ Moved = Counter[tuple[str, tuple[str, ...], int]]  # kind, axes, bytes of one ex
 # dims, sharding, mask, dtype
 CASES: list[tuple[dict[str, int], dict[str, Any], str, str]] = [
     ({}, {"sequence": ALL_DEVICES}, "causal", "float32"),
-    ({}, {"sequence": ["y", "x"]}, "full", "float32"),
+    ({}, {"sequence": ALL_DEVICES}, "full", "float32"),
     ({"kv_heads": 4}, {"sequence": ALL_DEVICES}, "causal", "bfloat16"),
     ({"kv_heads": 1}, {"sequence": ALL_DEVICES}, "causal", "float32"),
     ({"kv_heads": 2}, {"sequence": "y", "batch": "x"}, "full", "bfloat16"),

@@ -1,19 +1,34 @@
 """Pipelines by 50 drawn settings of each schedule: the simulated step against the closed form of
 equal stages and against the longest path of unequal ones; the most that a stage holds, against its
-formula and against what the simulated pieces show.
+formula and against what the simulated pieces show. And the circular pipeline as a program on 8
+devices: values against one device, bytes against the closed form, kinds that v5e is requested.
 
     python -m bench.pipelines
 """
 
+import math
 import random
+import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from functools import cache
 from itertools import accumulate
+from pathlib import Path
+from typing import Any
 
 from bench.figures import Asked, Figures, measure
-from spmd_core.experiment import SCHEDULES, Schedule, StagePiece
+from spmd_core.experiment import SCHEDULES, Schedule, StagePiece, parse_experiment
+from spmd_core.lab import Lab
 from spmd_core.time import SimulatedPipeline, simulate_pipeline
 
+LAYERS = {"microbatches": 8, "rows": 8, "repeats": 2, "stages": 8, "embed": 64}
+Case = tuple[dict[str, int], dict[str, Any]]
+CASES: tuple[Case, ...] = (
+    (LAYERS, {"stages": ["x", "y"]}),
+    (LAYERS | {"repeats": 3}, {"stages": "y", "rows": "x"}),
+    (LAYERS | {"microbatches": 12, "stages": 16}, {"stages": ["x", "y"]}),
+    (LAYERS | {"microbatches": 3, "repeats": 4}, {"stages": "y"}),
+)
 DRAWS = 50  # of each schedule; every other one of unequal stages with hops
 NEAR = 1e-9
 Draw = tuple[Schedule, int, list[tuple[float, float, float]], list[float], int]
@@ -111,7 +126,56 @@ def differing(schedule: Schedule, seed: int) -> Counter[str]:
     return wrong
 
 
+def off(lab: Lab, case: Case, **more: Any) -> Iterator[str]:
+    """What is not as it should be of the circular pipeline as a program, a sentence each."""
+    dims, sharding = case
+    chosen = parse_experiment(
+        {
+            "target": "cpu:8",
+            "mesh": {"x": 2, "y": 4},
+            "workload": "pipeline",
+            "dims": dims,
+            "sharding": sharding,
+            "strategies": ["shard_map"],
+            "timing": {"samples": 1, "min_seconds": 0.0},
+        }
+        | more
+    )
+    run = lab.submit(chosen)
+    lab.wait(run)
+    result = lab.result(run)
+    assert result is not None, run
+    outcome, sizes = result.strategies["shard_map"], chosen.sizes
+    prediction, absent = outcome.prediction, chosen.place.is_absent
+    if (outcome.status, outcome.correct) != ("ok", None if absent else True):
+        yield f"{outcome.status}, right {outcome.correct} {outcome.error or ''}"
+        return
+    count, over_rows = (
+        math.prod(chosen.axis_sizes[axis] for axis in dict(chosen.sharding).get(dim, ()))
+        for dim in ("stages", "rows")
+    )
+    turns = sizes["repeats"] * max(sizes["microbatches"], count) + count - 1
+    each = sizes["rows"] // over_rows * sizes["embed"] * 4
+    expected = {
+        ("collective-permute", each, turns),
+        ("all-reduce", sizes["microbatches"] * each, 1),
+    }
+    listed = outcome.collectives or (prediction.collectives if prediction else ()) or ()
+    if absent:
+        if {each.asked or each.kind for each in listed} != {kind for kind, *_ in expected}:
+            yield f"on {chosen.target}: {listed}"
+    elif (found := {(each.kind, each.bytes, each.count) for each in listed}) != expected:
+        yield f"{found} instead of {expected}"
+
+
 def main(_: Asked, figures: Figures) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        lab = Lab.open(Path(folder))
+        for target in ("cpu:8", "tpu:v5e:2x4"):
+            found = [(case, each) for case in CASES for each in off(lab, case, target=target)]
+            print(*found, sep="\n")
+            figures.add(f"circular on {target}: off", len(found), f"of {len(CASES)} cases", most=0)
+        lab.close()
     for name, schedule in SCHEDULES.items():
         for what, count in differing(schedule, seed=0).items():
             figures.add(f"{name}: off the {what}", count, f"of {DRAWS} draws", most=0)

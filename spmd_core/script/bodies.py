@@ -3,6 +3,7 @@ and how the strategy imposes the sharding on it.
 """
 
 import math
+import re
 from functools import partial
 
 from spmd_core.base import Inexpressible
@@ -11,6 +12,8 @@ from spmd_core.script.imports import spaced
 from spmd_core.script.maps import map_lines
 from spmd_core.script.parts import mesh_lines, move_lines, named, names, placed_lines, spec_text
 from spmd_core.script.source import computation_lines, table_spec
+
+_PERMUTED = re.compile(r"ppermute\(\s*\w+,\s*(\w+)_AXES")
 
 
 def body_text(experiment: Experiment, strategy: str) -> str:
@@ -194,8 +197,7 @@ def _explicit(experiment: Experiment) -> list[str]:
 
 def _shard_map(experiment: Experiment, strategy: str = "shard_map") -> list[str]:
     what, table = experiment.what, _table_specs(experiment, strategy)
-    _check_halo(experiment)
-    lines, function = computation_lines(experiment, strategy)
+    lines, function = _of_a_shard(experiment, strategy)
 
     def moves(name: str, given: Spec, wanted: Spec) -> list[str]:
         return move_lines(name, given, wanted, experiment.shape(name), experiment.axis_sizes)
@@ -245,6 +247,22 @@ def _wanted(experiment: Experiment, array: Array) -> Spec:
             array.present(experiment.sizes), experiment.table_spec(array.name), strict=True
         )
     )
+
+
+def _of_a_shard(experiment: Experiment, strategy: str) -> tuple[list[str], str]:
+    """The computation of a shard; Inexpressible where it cannot reach its neighbors."""
+    _check_halo(experiment)
+    lines, function = computation_lines(experiment, strategy)
+    sent = {name.lower() for name in _PERMUTED.findall("\n".join(lines))}
+    for dim, axes in experiment.sharding:
+        ordered = sorted(axes, key=[*experiment.axis_sizes].index)
+        if dim in sent and ordered != [*axes]:
+            raise Inexpressible(
+                f"{strategy} cannot express this sharding: jax.lax.ppermute numbers devices in the "
+                f"order of the mesh, and {dim} is sharded over {' and '.join(axes)}; "
+                f"use {' and '.join(ordered)}"
+            )
+    return lines, function
 
 
 def _check_halo(experiment: Experiment) -> None:

@@ -217,6 +217,12 @@ def _mlp_flops(sizes: Dims) -> int:
     return sizes["batch"] * (hidden + sizes["out"] * (2 * sizes["hidden"] + 1))
 
 
+def _pipeline_flops(sizes: Dims) -> int:
+    """A product for each layer; tanh and the sum."""
+    rows = sizes["microbatches"] * sizes["rows"] * sizes["repeats"] * sizes["stages"]
+    return rows * sizes["embed"] * (2 * sizes["embed"] + 2)
+
+
 _ACTIVATION = Array("activation", ("batch", "hidden"))
 MLP = Workload(
     name="mlp",
@@ -276,6 +282,30 @@ def _transfer() -> Workload:
 TRANSFER = _transfer()
 
 
+_LAYERS = ("repeats", "stages", "embed", "embed")
+PIPELINE = Workload(
+    name="pipeline",
+    title="Layers in a pipeline",
+    formula="y = x + tanh(x @ weights), layer by layer: those of all stages, `repeats` times",
+    dims=("microbatches", "rows", "repeats", "stages", "embed"),
+    defaults={"microbatches": 16, "rows": 32, "repeats": 2, "stages": 8, "embed": 64},
+    operands=(
+        Array("x", ("microbatches", "rows", "embed"), unsharded=("embed",)),
+        Array("weights", _LAYERS, unsharded=("repeats", "embed")),
+    ),
+    results=(Array("y", ("microbatches", "rows", "embed"), unsharded=("embed",)),),
+    flops=_pipeline_flops,
+    dtypes=FLOATS,
+    uses_precision=True,
+    program=Program(
+        between=(Array("gathered", _LAYERS, unsharded=("repeats", "stages", "embed")),),
+        derived=(("weights", "initialized", ("weights",)),),
+    ),
+    draws=("normal",),
+    sharded_dim="stages",
+)
+
+
 # Add a workload above this line.
 
 # In the order in which they are offered.
@@ -290,5 +320,6 @@ ROWS = (
     CONVOLVE,
     NORMALIZE,
     MLP,
+    PIPELINE,
     # Add a workload's name above this line.
 )

@@ -150,6 +150,22 @@ def test_attention_that_cannot_be_computed_so_is_refused(strategy, dims, shardin
     assert str(refused.value) == f"{strategy} cannot express this sharding: {words}"
 
 
+def test_devices_that_ppermute_would_number_otherwise_are_refused():
+    """JAX 0.10.2 numbers them in the order of the mesh without a word, and 0.12 raises."""
+    chosen = experiment("attention", ATTENTION, {"sequence": ["y", "x"], "batch": []})
+    for strategy in ("shard_map", "ulysses"):
+        assert program_text(chosen, strategy)
+    words = (
+        "ring cannot express this sharding: jax.lax.ppermute numbers devices in the order of the "
+        "mesh, and sequence is sharded over y and x; use x and y"
+    )
+    with pytest.raises(Inexpressible, match=f"^{words}$"):
+        program_text(chosen, "ring")
+    sizes = {"rows": 3, "length": 64, "width": 3}
+    with pytest.raises(Inexpressible, match=r"length is sharded over y and x; use x and y$"):
+        program_text(experiment("convolve", sizes, {"length": ["y", "x"]}), "shard_map")
+
+
 def test_a_causal_mask_is_the_default_and_experiments_of_before_keep_their_id():
     causal = experiment("attention", ATTENTION, options={"mask": "causal"})
     assert causal == experiment("attention", ATTENTION) and "mask" not in dict(causal.options)

@@ -5,6 +5,7 @@ says why not.
 import numpy as np
 import pytest
 
+from bench import pipelines
 from bench.every_cut import ALL_DEVICES, MAPPED, MAPS, MESH, OVER_THE_MESH, SHARDED, outcomes, wrong
 from spmd_core.experiment import WORKLOADS, Choice, parse_experiment
 from spmd_core.experiment.workloads.strategies import MAP_STRATEGIES
@@ -56,6 +57,11 @@ def test_a_cut_is_within_reach_of_the_strategies_that_shard(lab, case):
     for outcome in found.values():
         for result, report in outcome.outputs.items():
             assert report.spec is not None, result
+
+
+@pytest.mark.parametrize("case", pipelines.CASES[1::2], ids=str)
+def test_a_circular_pipeline_is_as_right_as_one_device_and_moves_what_its_formula_has(lab, case):
+    assert list(pipelines.off(lab, case)) == []
 
 
 def test_what_the_compiler_partitions_wrongly_is_called_wrong_and_not_ranked(lab):

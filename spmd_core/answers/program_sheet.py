@@ -61,7 +61,7 @@ class ProgramRow:
     def flops(self) -> int | None:
         """FLOPs of its matrix products, over all devices: 2 per multiply-add."""
         if program := self.experiment.exported:
-            return program.described.flops
+            return program.described.flops_of(program.sizes)
         operations = self.outcome and self.outcome.operations
         if not operations:
             return None

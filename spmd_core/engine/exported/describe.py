@@ -3,6 +3,7 @@
 """
 
 import dataclasses
+import itertools
 import math
 import os
 import re
@@ -23,6 +24,7 @@ from spmd_core.engine.exported.by_hand import fixed_axes
 from spmd_core.engine.exported.flops import flops_of
 from spmd_core.engine.exported.leaves import leaves, paths
 from spmd_core.engine.exported.module import (
+    Main,
     module_of,
     own_files,
     parsed,
@@ -40,6 +42,8 @@ _TEXTS = {  # of other files: what they begin with
     b"\ndef ": "Python source",
 }
 MOST_LEAVES = 20_000
+MOST_SYMBOLS, MOST_RESIZED = 2, 2**20  # symbols, and characters of a module, that are resized
+SIZES, CHECKED = (64, 128, 256), 512  # of each symbol: FLOPs are at most quadratic in one
 _VERSION = re.compile(rb"StableHLO_v(\d{1,4}\.\d{1,4}\.\d{1,4})")
 _NEWER = re.compile(r"version|newer", re.IGNORECASE)
 
@@ -123,6 +127,7 @@ def describe(exported: export.Exported, is_own: bool = False) -> tuple[Described
         mesh = mesh_of(module, exported.nr_devices)
         manual = _manual_axes(module, mesh)
         flops = flops_of(module, exported.platforms)
+        unsized = printed(module)
         arguments, outputs = leaves(exported, module, mesh)  # changes the module
         described = Described(
             program="",
@@ -140,7 +145,31 @@ def describe(exported: export.Exported, is_own: bool = False) -> tuple[Described
             arguments=arguments,
             outputs=outputs,
         )
-        return described, kept
+        return described.model_copy(update={"flops_at": _flops_at(described, unsized)}), kept
+
+
+def _flops_at(described: Described, text: str) -> tuple[tuple[tuple[int, ...], int], ...]:
+    """The FLOPs at a grid of sizes of the symbols, from which those of others follow; () where
+    they do not, or where counting them would take long.
+    """
+    symbols, platforms = described.symbols, described.platforms
+    if not 0 < len(symbols) <= MOST_SYMBOLS or len(text) > MOST_RESIZED:
+        return ()
+    best = next((each for each in platforms if each != "cpu"), platforms[0])
+    counted = []
+    for point in (*itertools.product(SIZES, repeat=len(symbols)), (CHECKED,) * len(symbols)):
+        sizes = dict(zip(symbols, point, strict=True))
+        module = parsed(text)
+        main = Main(module)
+        try:
+            main.choose_platform(platforms, best)
+            main.resize(described.kept_shapes(sizes))
+            counted.append((point, flops_of(mlir.refine_polymorphic_shapes(module))))
+        except (RequestError, ValueError, ir.MLIRError):  # the symbols exclude such sizes
+            return ()
+    *grid, (_, expected) = counted
+    fitted = described.model_copy(update={"flops_at": tuple(grid)})
+    return fitted.flops_at if fitted.flops_of(sizes) == expected else ()
 
 
 def _module_of(exported: export.Exported) -> ir.Module:

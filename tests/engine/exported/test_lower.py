@@ -23,6 +23,7 @@ from spmd_core.engine.lower import execute, structs
 from spmd_core.experiment import parse_experiment, programs
 from spmd_core.program import Reasons, read_collectives
 from spmd_core.script import program_text
+from spmd_core.words import experiment_size_words
 from tests.layers import ROOT
 
 pytestmark = pytest.mark.usefixtures("read_here")
@@ -33,6 +34,7 @@ from spmd_core.engine.exported.lower import complete
 from spmd_core.engine.lower import execute
 from spmd_core.experiment import parse_experiment
 from spmd_core.script import program_text
+from spmd_core.words import experiment_size_words
 
 fields = {"workload": "program_file", "mesh": {"x": 8}, "target": "cpu:8", "program": "%s"}
 experiment = parse_experiment(fields)
@@ -203,6 +205,31 @@ def test_symbols_are_given_their_sizes():
     experiment, _, found = compiled(data, mesh={"x": 8}, dims={"b": 4})
     assert experiment.shape("x") == (32, 16) and experiment.id
     assert "f32[4,4]" in found.as_text()
+
+
+@pytest.mark.parametrize(
+    ("symbols", "step", "shapes", "flops"),
+    [
+        ("b", lambda x: x @ jnp.ones((16, 4)), ("8*b", 16), lambda b: 2 * 8 * b * 16 * 4),
+        ("b, s", lambda x: jnp.einsum("bqd,bkd->bqk", x, x), ("b", "s", 16), lambda b, s: 2 * b * s * s * 16),
+        ("b", lambda x: jnp.tanh(x), ("b", 4), lambda b: 0),
+        # beyond a polynomial of the second degree, and too many symbols: no count
+        ("b", lambda x: jnp.einsum("ij,kl->ijkl", x, x) @ x.T, ("b", "b"), None),
+        ("b, c, d", lambda x: jnp.einsum("ijk,ljk->il", x, x), ("b", "c", "d"), None),
+    ],
+)  # fmt: skip
+def test_flops_of_symbolic_sizes_follow_from_the_sizes(symbols, step, shapes, flops):
+    named = dict(zip(symbols.split(", "), export.symbolic_shape(symbols), strict=True))
+    sizes = [eval(str(each), {}, named) for each in shapes]  # of the table above
+    data = written(step, {"x": jax.ShapeDtypeStruct(sizes, jnp.float32)})
+    described = programs.take(data)
+    for number in (5, 40):
+        given = {name: number + at for at, name in enumerate(described.symbols)}
+        assert described.flops_of(given) == (flops and flops(**given))
+    fields = {"workload": "program_file", "program": described.program, "mesh": {"x": 1}}
+    experiment = parse_experiment(fields | {"dims": given})
+    assert experiment.what.flops(experiment.sizes) == (flops(**given) if flops else 0)
+    assert ("FLOPs not counted" in experiment_size_words(experiment)) == (flops is None)
 
 
 @pytest.mark.this_python

@@ -2,10 +2,13 @@
 
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
+from fractions import Fraction
 from functools import cached_property
+from math import prod
 
 from spmd_core.base import Frozen, by_key
 from spmd_core.experiment.types import Axes, Mesh, Spec
+from spmd_core.experiment.workloads.exported.sizes import size_of
 from spmd_core.experiment.workloads.exported.state import (
     Continues,
     is_frozen,
@@ -75,7 +78,30 @@ class Described(Frozen):
     viewer: str = ""  # who handed it in, of a dashboard
     address: str = ""  # and from which network address, without a login
     flops: int = 0  # of its matrix products and convolutions, over all devices
+    # the same at several sizes of its symbols, that of each first: of a polynomial
+    flops_at: tuple[tuple[tuple[int, ...], int], ...] = ()
     files: tuple[str, ...] = ()  # its author's source files, by the last two parts of their paths
+
+    def flops_of(self, sizes: Mapping[str, int]) -> int | None:
+        """Returns the FLOPs with these sizes of its symbols; None where they are not counted."""
+        if not self.symbols:
+            return self.flops
+        if not self.flops_at:
+            return None
+        total = Fraction(0)
+        for point, count in self.flops_at:
+            part = Fraction(count)
+            for at, size in enumerate(point):
+                others = {each[at] for each, _ in self.flops_at} - {size}
+                now = sizes[self.symbols[at]]
+                part *= prod(Fraction(now - other, size - other) for other in others)
+            total += part
+        return max(0, round(total))
+
+    def kept_shapes(self, sizes: Mapping[str, int]) -> list[tuple[int, ...]]:
+        """Returns the shapes of the arguments that it uses, with these sizes of its symbols."""
+        kept = (leaf for leaf in self.arguments if leaf.is_kept)
+        return [tuple(size_of(each, sizes) for each in leaf.sizes) for leaf in kept]
 
     @property
     def listed(self) -> Listed:

@@ -43,7 +43,7 @@ def workload_of(described: Described) -> Workload:
         defaults=dict.fromkeys(described.symbols, SYMBOL_SIZE),
         operands=operands,
         results=tuple(_array(leaf) for leaf in described.outputs),
-        flops=lambda sizes: described.flops,
+        flops=lambda sizes: described.flops_of(sizes) or 0,
         dtypes=(max(FLOATS, key=floats.count),),
         strategies=(STRATEGY,),
         default_strategies=(STRATEGY,),

@@ -159,16 +159,7 @@ class Model:
         return jnp.einsum("bhqk,bhkd->bhqd", shares.astype(value.dtype), value)
 
     def attention(self, x, weights, positions, segments, window):
-        c = self.config
-        if c.kv_rank:
-            query, key, value = self.latent(x, weights, positions)
-        else:
-            query, key, value = self.query_key_value(x, weights)
-            if c.qk_norm:
-                query = rms_norm(query, weights["query_norm"])
-                key = rms_norm(key, weights["key_norm"])
-            if not c.positions:
-                query, key = rotate(query, positions), rotate(key, positions)
+        query, key, value = self.heads(x, weights, positions)
         named = {}
         for name, array in (("query", query), ("key", key), ("value", value)):
             named[name] = checkpoint_name(
@@ -194,8 +185,21 @@ class Model:
             out = self.times("bshd,hde->bse", mixed, weights, "out")
             return checkpoint_name(self.biased(out, weights, "out"), "out")
 
-    def latent(self, x, weights, positions):
-        """Heads of queries, keys and values by narrow projections; the part of a key with positions is one for all heads."""
+    def heads(self, x, weights, positions):
+        """Queries, keys and values [batch, length, heads, head_dim], with their norms and positions."""
+        c = self.config
+        if c.kv_rank:
+            return self.latent(x, weights, positions)
+        query, key, value = self.query_key_value(x, weights)
+        if c.qk_norm:
+            query = rms_norm(query, weights["query_norm"])
+            key = rms_norm(key, weights["key_norm"])
+        if not c.positions:
+            query, key = rotate(query, positions), rotate(key, positions)
+        return query, key, value
+
+    def narrow(self, x, weights, positions):
+        """Heads of queries, the latent of keys and values, and the part of a key with positions, which is one for all heads."""
         c, nope = self.config, self.config.head_dim - self.config.rope_dim
         narrow = x
         with jax.named_scope("query"):
@@ -209,13 +213,18 @@ class Model:
                 self.times("bse,er->bsr", x, weights, "kv_down"), [c.kv_rank], axis=-1
             )
             latent = rms_norm(latent, weights["kv_rank_norm"])
-            both = self.times("bse,ehd->bshd", latent, weights, "kv_up")
-        key, value = jnp.split(both, [nope], axis=-1)
-        shared = jnp.broadcast_to(
-            rotate(shared[:, :, None], positions), (*key.shape[:3], c.rope_dim)
-        )
         turned = rotate(query[..., nope:], positions)
         query = jnp.concatenate([query[..., :nope], turned], axis=-1)
+        return query, latent, rotate(shared[:, :, None], positions)
+
+    def latent(self, x, weights, positions):
+        """Heads of queries, keys and values by narrow projections."""
+        c = self.config
+        query, latent, shared = self.narrow(x, weights, positions)
+        with jax.named_scope("key"):
+            both = self.times("bse,ehd->bshd", latent, weights, "kv_up")
+        key, value = jnp.split(both, [c.head_dim - c.rope_dim], axis=-1)
+        shared = jnp.broadcast_to(shared, (*key.shape[:3], c.rope_dim))
         return query, jnp.concatenate([key, shared], axis=-1), value
 
     def query_key_value(self, x, weights):

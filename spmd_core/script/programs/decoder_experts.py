@@ -10,7 +10,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.experimental.pallas.ops.tpu.megablox import gmm
 
 from spmd_core.script.programs.decoder_parts import mlp_hidden
-from spmd_core.script.programs.decoder_precision import scaled_grouped
+from spmd_core.script.programs.decoder_precision import scaled_grouped, stored_grouped
 
 GROUP_SIDE = 1024  # of a block of the kernel, columns and what is summed over
 
@@ -56,7 +56,9 @@ def grouped_mlp(rows, owner, weights, activation, block, how=None, gather=None):
     sizes = jnp.bincount(owner, length=experts).astype(jnp.int32)
 
     def by(x, name):
-        if how is None:
+        if f"{name}_scale" in weights:
+            y = stored_grouped(x, weights[name], weights[f"{name}_scale"], sizes)
+        elif how is None:
             y = grouped_matmul(x, weights[name], sizes, block)
         else:
             multiply = functools.partial(grouped_matmul, block=block)

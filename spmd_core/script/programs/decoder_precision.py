@@ -15,8 +15,13 @@ def quantized(x, dtype, static):
         return x, jnp.float32(1)
     most = FIXED if static else jnp.max(jnp.abs(x)).astype(jnp.float32) + 1e-30
     scale = jnp.float32(most / LIMITS[dtype])
+    return reduced(x, scale, dtype), scale
+
+
+def reduced(x, scale, dtype):
+    """x over a scale, in a dtype of 8 bits."""
     scaled = jnp.clip(x.astype(jnp.float32) / scale, -LIMITS[dtype], LIMITS[dtype])
-    return (jnp.round(scaled) if dtype == "int8" else scaled).astype(dtype), scale
+    return (jnp.round(scaled) if dtype == "int8" else scaled).astype(dtype)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
@@ -70,6 +75,12 @@ def _ragged(rows, weights, sizes, contracted):
     numbers = jax.lax.RaggedDotDimensionNumbers((((1,), (contracted,)), ((), ())), [0], [0])
     wide = jnp.int32 if rows.dtype == jnp.int8 else jnp.float32
     return jax.lax.ragged_dot_general(rows, weights, sizes, numbers, preferred_element_type=wide)
+
+
+def stored_grouped(rows, weights, scales, sizes):
+    """Rows in groups by matrices that are stored in 8 bits; `scales`: of the matrices, and of the rows."""
+    y = _ragged(reduced(rows, scales[1], str(weights.dtype)), weights, sizes, 1)
+    return (y * (scales[0] * scales[1])).astype(rows.dtype)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1, 2))

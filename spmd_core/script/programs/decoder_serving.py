@@ -1,0 +1,358 @@
+"""One serving step of a decoder: new tokens of each request beside a cache of the earlier ones, and the next token of each; one token is a decode step, more are a chunk of prefill."""
+
+import functools
+import math
+from dataclasses import dataclass, replace
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from spmd_core.script.programs.decoder import Model
+from spmd_core.script.programs.decoder_config import (
+    Decoder,
+    layer_dims,
+    parameter_dims,
+    spec,
+    weight_dims,
+)
+from spmd_core.script.programs.decoder_experts import dropless
+from spmd_core.script.programs.decoder_parts import rms_norm
+from spmd_core.script.programs.decoder_precision import LIMITS, reduced
+
+EVERY = ("tensor", "data", "expert")
+# Attention has the requests of `data` and `expert` apart and its heads over `tensor`; what follows
+# it takes the tokens of all of them, and has its weights over all axes.
+SERVE_RULES = {
+    "batch": ("data", "expert"),
+    "act_heads": ("tensor",),
+    "heads": ("tensor",),
+    "kv_heads": ("tensor",),
+    "act_mlp": EVERY,
+    "mlp": EVERY,
+    "vocab": EVERY,
+    "act_vocab": EVERY,
+    "experts": ("expert",),
+}
+TILE = 32  # slots that a tile of memory has in 8 bits: those of a window are a multiple
+
+
+@dataclass(frozen=True)
+class Cache:
+    """Sizes of a cache: requests, tokens of each, their dtype; `window` layers keep no more than theirs."""
+
+    requests: int
+    slots: int
+    dtype: str = "bfloat16"
+
+    def dims(self, c: Decoder) -> dict:
+        """Part of the parameters -> the arrays of each layer of its block, [layer, request, head, slot, head_dim]."""
+        scanned, rest = divmod(c.layers - c.dense_layers, len(c.windows))
+        parts = {"dense": (c.windows[:1], c.dense_layers), "blocks": (c.windows, scanned)}
+        parts["tail"] = (c.windows[:rest], 1)
+        return {
+            name: [self.layer_dims(c, layers, window) for window in windows]
+            for name, (windows, layers) in parts.items()
+            if layers and windows
+        }
+
+    def layer_dims(self, c: Decoder, layers: int, window: int | None) -> dict:
+        """Keys and values of the layers of one window; of latent attention the latents, which all heads share."""
+        slots = self.slots if window is None else min(self.slots, -(-window // TILE) * TILE)
+        first = (("layers", layers), ("batch", self.requests))
+        if c.kv_rank:
+            width = ("head_dim", c.kv_rank + c.rope_dim)
+            return {"key": (*first, ("latent", 1), ("slots", slots), width)}
+        kept = (*first, ("kv_heads", c.kv_heads), ("slots", slots))
+        value = ("head_dim", c.value_dim or c.head_dim)
+        return {"key": (*kept, ("head_dim", c.head_dim)), "value": (*kept, value)}
+
+
+@dataclass
+class Held:
+    """The cache of a block while one of its layers is traced, and how many tokens of each request are new."""
+
+    arrays: dict
+    layer: jax.Array
+    counts: jax.Array
+
+
+def in_slots(last, slots):
+    """The position whose token is in each slot [request, slot], negative for none, where `last` is the newest of a request."""
+    return last[:, None] - (last[:, None] - jnp.arange(slots)) % slots
+
+
+def attended(query, new, arrays, layer, positions, counts, sinks, window, total, cap, value_dim):
+    """(mixed values, the arrays with the new ones in them) of one device: query [request, length, head, head_dim] sees the cache and the new keys, up to its position and within its window."""
+    slots, length = arrays["key"].shape[3], query.shape[1]
+    place = jnp.arange(length)
+    kept = (place < counts[:, None]) & (place >= counts[:, None] - slots)
+    slot = jnp.where(kept, positions % slots, slots)  # past the end: dropped
+    rows = jnp.arange(len(query))[:, None]
+    written = {
+        name: arrays[name]
+        .at[layer, rows, :, slot]
+        .set(each.astype(arrays[name].dtype), mode="drop")
+        for name, each in new.items()
+    }
+    newest = positions[:, 0] + counts - 1
+    if slots < total and length > 1:  # the new ones take the place of some that are still seen
+        seen = {
+            name: jnp.concatenate(
+                [arrays[name][layer], jnp.swapaxes(each, 1, 2).astype(arrays[name].dtype)], axis=2
+            )
+            for name, each in new.items()
+        }
+        own = jnp.where(place < counts[:, None], positions, -1)
+        keys_at = jnp.concatenate([in_slots(positions[:, 0] - 1, slots), own], axis=1)
+    else:
+        seen = {name: each[layer] for name, each in written.items()}
+        keys_at = in_slots(newest, slots)
+    keys = seen["key"].astype(query.dtype)
+    values = seen["value"].astype(query.dtype) if "value" in seen else keys[..., :value_dim]
+    grouped = query.reshape(*query.shape[:2], keys.shape[1], -1, query.shape[-1])
+    scores = jnp.einsum("bskgd,bktd->bkgst", grouped, keys, preferred_element_type=jnp.float32)
+    if cap:
+        scores = jnp.tanh(scores / cap) * cap
+    back = positions[:, :, None] - keys_at[:, None]
+    visible = (back >= 0) & (keys_at >= 0)[:, None]
+    if window is not None:
+        visible &= back < window
+    scores = jnp.where(visible[:, None, None], scores, -1e30)
+    if sinks is not None:
+        none = sinks.reshape(1, keys.shape[1], -1, 1, 1).astype(scores.dtype)
+        scores = jnp.concatenate([scores, jnp.broadcast_to(none, (*scores.shape[:-1], 1))], axis=-1)
+    shares = jax.nn.softmax(scores, axis=-1)[..., : keys.shape[2]].astype(query.dtype)
+    mixed = jnp.einsum("bkgst,bktd->bskgd", shares, values)
+    return mixed.reshape(*query.shape[:3], -1), written
+
+
+class Stored(Model):
+    """A decoder whose matrices have their dtype in memory: 8 bits with a scale of their own and one of what they multiply."""
+
+    def times(self, equation, x, weights, name):
+        weight, scales = weights[name], weights.get(f"{name}_scale")
+        if scales is None:
+            return jnp.einsum(equation, x, weight.astype(x.dtype))
+        wide = jnp.int32 if weight.dtype == jnp.int8 else jnp.float32
+        few = reduced(x, scales[1], str(weight.dtype))
+        y = jnp.einsum(equation, few, weight, preferred_element_type=wide)
+        return (y * (scales[0] * scales[1])).astype(x.dtype)
+
+
+class Serving(Stored):
+    """A decoder that serves: `cache` says how large its cache is; `rules` shard attention, and those of `wide` what follows it."""
+
+    def __init__(self, config: Decoder, mesh: Mesh, cache: Cache, expert_parallel: bool = False):
+        rules = SERVE_RULES | ({"experts": EVERY} if expert_parallel else {})
+        kernel = mesh.devices.flat[0].platform == "tpu"
+        super().__init__(config, mesh, rules, kernel)
+        self.cache = cache
+        self.wide = Stored(config, mesh, rules | {"batch": ()}, kernel)
+
+    def attention(self, x, weights, positions, segments, window):
+        """As of the model without a cache, where `segments` is the layer's: `Held`."""
+        c, nope = self.config, self.config.head_dim - self.config.rope_dim
+        if c.kv_rank:
+            # a query is multiplied by what makes keys of a latent: no key is made
+            query, latent, shared = self.narrow(x, weights, positions)
+            up_key, up_value = jnp.split(weights["kv_up"].astype(x.dtype), [nope], axis=-1)
+            turned = query[..., nope:]
+            query = jnp.einsum("bshd,rhd->bshr", query[..., :nope], up_key)
+            query = jnp.concatenate([query, turned], axis=-1)
+            new = {"key": jnp.concatenate([latent[:, :, None], shared], axis=-1)}
+            mixed = self.attend(query, new, weights, positions, segments, window)
+            mixed = jnp.einsum("bshr,rhd->bshd", mixed, up_value)
+        else:
+            query, key, value = self.heads(x, weights, positions)
+            new = {"key": key, "value": value}
+            mixed = self.attend(query, new, weights, positions, segments, window)
+        with jax.named_scope("out"):
+            return self.biased(self.times("bshd,hde->bse", mixed, weights, "out"), weights, "out")
+
+    @jax.named_scope("attention")
+    def attend(self, query, new, weights, positions, held, window):
+        """Attention over the cache, which takes the new keys and values in: on each device its requests and heads."""
+        c, mesh, sinks = self.config, self.mesh, weights.get("sinks")
+        of = functools.partial(spec, rules=self.rules, mesh=mesh)
+        batch, heads = ("batch", self.cache.requests), ("act_heads", c.heads)
+        head = ("kv_heads", 1 if c.kv_rank else c.kv_heads)
+        kept = of((("layers", 1), batch, head))
+        fed = {name: P(kept[1], None, kept[2]) for name in new}
+        shard = functools.partial(
+            attended,
+            window=window,
+            total=self.cache.slots,
+            cap=c.attention_cap,
+            value_dim=c.kv_rank,
+        )
+        mixed, held.arrays = jax.shard_map(
+            shard,
+            mesh=mesh,
+            in_specs=(
+                of((batch, ("length", 1), heads)),
+                fed,
+                dict.fromkeys(held.arrays, kept),
+                P(),
+                P(kept[1]),
+                P(kept[1]),
+                None if sinks is None else of((heads,)),
+            ),
+            out_specs=(of((batch, ("length", 1), heads)), dict.fromkeys(held.arrays, kept)),
+            check_vma=False,
+        )(query, new, held.arrays, held.layer, positions, held.counts, sinks)
+        return mixed
+
+    def all_tokens(self, x):
+        """The tokens of all requests on each device."""
+        return self.wide.cut(x, "batch", "length", "act_embed")
+
+    def dense_mlp(self, x, weights):
+        """As of the model, over all axes."""
+        return self.wide.dense_mlp(self.all_tokens(x), weights)
+
+    def shared_mlp(self, x, weights):
+        """As of the model, over all axes."""
+        return self.wide.shared_mlp(self.all_tokens(x), weights)
+
+    @jax.named_scope("experts")
+    def dropless_mlp(self, x, weights):
+        """Each token to its best experts: every device has all tokens, and adds what its experts or its part of them make."""
+        c, mesh = self.config, self.mesh
+        x = self.all_tokens(x)
+        chosen, shares = self.wide.router(x, weights)
+        dims = layer_dims(c)
+        matrices = {name: spec(dims[name], self.rules, mesh) for name in ("gate", "up", "down")}
+        by, inside = (_axes(matrices["down"][dim]) for dim in (0, 1))
+        specs = matrices | {
+            f"{name}_bias": P(*entries[:1], *entries[2:]) for name, entries in matrices.items()
+        }
+        specs |= {f"{name}_scale": P() for name in matrices}
+        parts = {name: weights[name] for name in specs if name in weights}
+        if "down_bias" in parts:  # added by each device that has a part of the expert
+            parts["down_bias"] = parts["down_bias"] / math.prod(mesh.shape[axis] for axis in inside)
+
+        def shard(x, chosen, shares, parts):
+            local = len(parts["down"])
+            own = chosen - (jax.lax.axis_index(by) * local if by else 0)
+            own = jnp.where((own >= 0) & (own < local), own, local)  # of no expert here
+            block = c.group_rows if self.kernel else 0
+            sums = (*by, *inside) or None
+            given = (local, 1, 1.0, c.activation, block, sums, None, None)
+            return dropless(x, own, shares, parts, *given)
+
+        return jax.shard_map(
+            shard,
+            mesh=mesh,
+            in_specs=(P(), P(), P(), {name: specs[name] for name in parts}),
+            out_specs=P(),
+            check_vma=False,
+        )(x, chosen, shares, parts)
+
+    @jax.named_scope("embedding")
+    def embedded(self, parameters, tokens):
+        """Rows of the embedding, by a gather: few of them are needed."""
+        return self.cut(parameters["embedding"][tokens], "batch", "length", "act_embed")
+
+    def stream(self, parameters, cache, tokens, positions, counts):
+        """(hidden states [request, length, embed], the cache with the new tokens in it)."""
+        c, kept = self.config, {}
+        x = self.embedded(parameters, tokens)
+        if c.positions:
+            x = x + parameters["position_embedding"][positions]
+
+        @jax.named_scope("layer")
+        def block(carry, item):
+            (x, arrays), (weights, layer) = carry, item
+            held = [Held(each, layer, counts) for each in arrays]
+            for part, each, window in zip(weights, held, c.windows, strict=False):
+                x = self.layer(x, part, positions, each, window)
+            return (x, [each.arrays for each in held]), None
+
+        with jax.named_scope("layers"):
+            for name in ("dense", "blocks"):
+                if name in cache:
+                    layers = jnp.arange(len(cache[name][0]["key"]))
+                    items = (parameters[name], layers)
+                    (x, kept[name]), _ = jax.lax.scan(block, (x, cache[name]), items)
+            if "tail" in cache:
+                item = (parameters["tail"], jnp.int32(0))
+                (x, kept["tail"]), _ = block((x, cache["tail"]), item)
+        return x, kept
+
+    def last_logits(self, parameters, cache, tokens, lengths, counts):
+        """(logits [request, vocab] in float32 after the last new token of each request, the cache). tokens: [request, length], of which `counts` count; `lengths` are in the cache."""
+        positions = lengths[:, None] + jnp.arange(tokens.shape[1])
+        x, cache = self.stream(parameters, cache, tokens, positions, counts)
+        x = jnp.take_along_axis(x, (counts - 1)[:, None, None], axis=1)
+        x = self.all_tokens(rms_norm(x, parameters["final_norm"]))
+        table = parameters["embedding"].T if self.config.tied else parameters["logits"]
+        with jax.named_scope("logits"):
+            logits = jnp.einsum("bse,ev->bsv", x, table, preferred_element_type=jnp.float32)
+            logits = self.wide.cut(logits, "batch", "length", "act_vocab")[:, 0]
+        cap = self.config.logits_cap
+        return (logits if cap is None else jnp.tanh(logits / cap) * cap), cache
+
+    def step(self, parameters, cache, tokens, lengths, counts):
+        """(the next token of each request, the cache)."""
+        logits, cache = self.last_logits(parameters, cache, tokens, lengths, counts)
+        return jnp.argmax(logits, axis=-1).astype(jnp.int32), cache
+
+
+def _axes(entry):
+    """The mesh axes of an entry of a PartitionSpec."""
+    return (entry,) if isinstance(entry, str) else tuple(entry or ())
+
+
+def serving_dims(c: Decoder) -> dict:
+    """The tree of parameters: each leaf (dims, dtype); layers' matrices in the dtype of the configuration, with two scales each where it has 8 bits."""
+    tree = parameter_dims(c)
+
+    def layer(dims, dense):
+        small = weight_dims(c, dense).keys() - {"router", "kv_up"}
+        leaves = {
+            name: (each, c.parameter_dtype if name in small else "bfloat16")
+            for name, each in dims.items()
+        }
+        if c.parameter_dtype not in LIMITS:
+            return leaves
+        stacked = [each for each in next(iter(dims.values())) if each[0] == "layers"]
+        return leaves | {f"{name}_scale": ((*stacked, ("scales", 2)), "float32") for name in small}
+
+    return {
+        name: [layer(each, name == "dense") for each in part]
+        if isinstance(part, list)
+        else (part, "bfloat16")
+        for name, part in tree.items()
+    }
+
+
+def serving_arguments(model: Serving, length: int):
+    """(parameters, cache, tokens, lengths, counts) as jax.ShapeDtypeStruct with shardings: nothing is allocated."""
+
+    def leaf(dims, dtype):
+        place = NamedSharding(model.mesh, spec(dims, model.rules, model.mesh))
+        return jax.ShapeDtypeStruct(tuple(size for _, size in dims), dtype, sharding=place)
+
+    def is_leaf(x):
+        return isinstance(x, tuple)
+
+    c, batch = model.config, ("batch", model.cache.requests)
+    parameters = jax.tree.map(lambda each: leaf(*each), serving_dims(c), is_leaf=is_leaf)
+    cache = jax.tree.map(
+        lambda dims: leaf(dims, model.cache.dtype), model.cache.dims(c), is_leaf=is_leaf
+    )
+    each = leaf((batch,), jnp.int32)
+    return parameters, cache, leaf((batch, ("length", length)), jnp.int32), each, each
+
+
+def lower_serving_step(
+    config: Decoder, mesh: Mesh, cache: Cache, length: int, expert_parallel: bool = False
+):
+    """The step lowered for a mesh, the cache donated; call `.compile()` to see the compiler's program."""
+    model = Serving(replace(config, dropless=config.experts > 1), mesh, cache, expert_parallel)
+    arguments = serving_arguments(model, length)
+    places = jax.tree.map(lambda leaf: leaf.sharding, arguments[1])
+    step = jax.jit(model.step, donate_argnums=1, out_shardings=(arguments[3].sharding, places))
+    return step.lower(*arguments)

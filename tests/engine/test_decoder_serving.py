@@ -1,0 +1,188 @@
+"""Decoders that serve: what prefill and decode steps generate beside a cache, against the forward pass of all tokens without one."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import AxisType
+
+from spmd_core.script.programs.decoder_config import Decoder
+from spmd_core.script.programs.decoder_precision import LIMITS
+from spmd_core.script.programs.decoder_serving import Cache, Serving, Stored, serving_dims
+
+pytestmark = pytest.mark.this_python
+
+SIZES = {"layers": 3, "embed": 64, "heads": 8, "kv_heads": 4, "head_dim": 16, "mlp": 128}
+EXPERTS = {"experts": 8, "experts_per_token": 2}
+OF_EXPERTS = [f"{name}{end}" for name in ("gate", "up", "down") for end in ("", "_bias")]
+LATENT = {"kv_heads": 8, "head_dim": 24, "rope_dim": 8, "value_dim": 16, "kv_rank": 32}
+VARIANTS: dict[str, dict[str, Any]] = {
+    "dense": {"qk_norm": True},
+    "biases": {
+        "qkv_bias": True,
+        "mlp_bias": True,
+        "attention_cap": 5.0,
+        "tied": True,
+        "logits_cap": 9.0,
+    },
+    "windows": {"layers": 5, "windows": (16, None), "post_norms": True, "activation": "gelu"},
+    "latent": LATENT | {"q_rank": 48},
+    "experts": EXPERTS | {"shared_mlp": 32, "dense_layers": 1, "dense_mlp": 96},
+    "gpt_oss": EXPERTS
+    | {"windows": (16, None), "mlp_bias": True, "router_bias": True, "sinks": True}
+    | {"activation": "clamped_silu", "out_bias": True},
+    "deepseek": EXPERTS
+    | LATENT
+    | {
+        "dense_layers": 1,
+        "dense_mlp": 96,
+        "routing": "sigmoid",
+        "score_bias": True,
+        "routed_scale": 2.5,
+    },
+}
+MESHES = ({"tensor": 4, "data": 2}, {"data": 4, "tensor": 2}, {"tensor": 2, "expert": 2, "data": 2})
+SLOTS, CHUNK, NEW, VOCAB = 64, 24, 9, 128
+PROMPTS = (33, 7, 24, 40, 1, 12, 19, 30)  # tokens of each request
+
+
+def config_of(variant, **more) -> Decoder:
+    given = SIZES | {"vocab": VOCAB} | VARIANTS[variant] | more
+    return Decoder(**given, dropless="experts" in given)
+
+
+def mesh_of(axes):
+    kinds = (AxisType.Auto,) * len(axes)
+    return jax.make_mesh(tuple(axes.values()), tuple(axes), axis_types=kinds)
+
+
+class Uncached(Stored):
+    """The decoder without a cache, whose keys and values are rounded as a cache of `kept` would."""
+
+    kept = jnp.dtype("bfloat16")
+
+    def embedded(self, parameters, tokens):
+        return parameters["embedding"][tokens]
+
+    def rounded(self, *arrays):
+        return [each.astype(self.kept).astype(each.dtype) for each in arrays]
+
+    def heads(self, x, weights, positions):
+        query, key, value = super().heads(x, weights, positions)
+        return (query, key, value) if self.config.kv_rank else (query, *self.rounded(key, value))
+
+    def narrow(self, x, weights, positions):
+        query, latent, shared = super().narrow(x, weights, positions)
+        return query, *self.rounded(latent, shared)
+
+    def dropless_mlp(self, x, weights):
+        """Every expert on every token, as one mlp after the other."""
+        chosen, shares = self.router(x, weights)
+        total = jnp.zeros_like(x)
+        for expert in range(self.config.experts):
+            own = {name: each[expert] for name, each in weights.items() if name in OF_EXPERTS}
+            own |= {name: each for name, each in weights.items() if name.endswith("_scale")}
+            share = jnp.where(chosen == expert, shares, 0).sum(-1, keepdims=True)
+            total += self.dense_mlp(x, own) * share
+        return total
+
+
+def drawn(config, wide):
+    """Parameters as they are stored, so large that no part of a model vanishes beside others; `wide`: the dtype of those that have 16 bits."""
+    numbers = np.random.default_rng(0)
+
+    def leaf(entry):
+        (*_, (last, _)), dtype = dims, _ = entry
+        shape = tuple(size for _, size in dims)
+        if last == "scales":  # of a weight and of what it multiplies
+            return jnp.broadcast_to(jnp.float32([0.004, 0.05]), shape)
+        many = 60 if dtype in LIMITS else 0.25
+        drawn = jnp.asarray(numbers.normal(size=shape) * many)
+        return drawn.astype(wide if dtype == "bfloat16" else dtype)
+
+    return jax.tree.map(leaf, serving_dims(config), is_leaf=lambda x: isinstance(x, tuple))
+
+
+def generated(model, parameters, prompts):
+    """(tokens, logits before each of the later ones) of each request, by chunks of prefill and steps of decode."""
+    run = jax.jit(model.last_logits, donate_argnums=1)
+    cache = jax.tree.map(
+        lambda dims: jnp.zeros([size for _, size in dims], model.cache.dtype),
+        model.cache.dims(model.config),
+        is_leaf=lambda x: isinstance(x, tuple),
+    )
+    lengths = np.zeros(len(prompts), np.int32)
+    logits = np.zeros((len(prompts), VOCAB))
+    left = [list(each) for each in prompts]
+    while any(left):
+        counts = np.array([min(CHUNK, len(each)) for each in left], np.int32)
+        tokens = np.zeros((len(prompts), CHUNK), np.int32)
+        for row, each in enumerate(left):
+            tokens[row, : counts[row]] = each[:CHUNK]
+        after, cache = run(parameters, cache, tokens, lengths, counts)
+        logits[counts > 0] = np.asarray(after)[counts > 0]
+        lengths, left = lengths + counts, [each[CHUNK:] for each in left]
+    texts, seen = [list(each) for each in prompts], []
+    for _ in range(NEW):
+        seen.append(logits)
+        new = logits.argmax(-1).astype(np.int32)
+        for text, token in zip(texts, new, strict=True):
+            text.append(int(token))
+        after, cache = run(parameters, cache, new[:, None], lengths, np.ones_like(lengths))
+        logits, lengths = np.asarray(after), lengths + 1
+    return texts, np.stack(seen, axis=1)
+
+
+def uncached(config, parameters, texts, kept):
+    """Logits of the forward pass over each text, at the places from which the later tokens follow."""
+    mesh = jax.make_mesh((1,), ("data",), axis_types=(AxisType.Auto,), devices=jax.devices()[:1])
+    model = Uncached(config, mesh, kernel=False)
+    model.kept = kept
+    tokens = np.zeros((len(texts), SLOTS), np.int32)
+    for row, text in enumerate(texts):
+        tokens[row, : len(text)] = text
+    places = np.broadcast_to(np.arange(SLOTS, dtype=np.int32), tokens.shape)
+    logits = np.asarray(jax.jit(model.logits)(parameters, tokens, places, np.ones_like(tokens)))
+    return np.stack(
+        [logits[row, len(text) - NEW - 1 : len(text) - 1] for row, text in enumerate(texts)]
+    )
+
+
+def prompts():
+    numbers = np.random.default_rng(1)
+    return [numbers.integers(0, VOCAB, length).tolist() for length in PROMPTS]
+
+
+def compared(variant, axes, wide="float32", kept="float32", **more):
+    """(logits of the steps, those of the forward pass): [request, token, vocab]."""
+    config = config_of(variant, **more)
+    parameters = drawn(config, wide)
+    is_spread = "expert" not in axes
+    model = Serving(config, mesh_of(axes), Cache(len(PROMPTS), SLOTS, kept), is_spread)
+    texts, logits = generated(model, parameters, prompts())
+    return logits, uncached(config, parameters, texts, jnp.dtype(kept))
+
+
+@pytest.mark.parametrize("axes", MESHES, ids=str)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_cached_steps_generate_what_the_forward_pass_without_a_cache_does(variant, axes):
+    logits, wanted = compared(variant, axes)
+    assert np.abs(logits - wanted).max() <= 1e-4 * wanted.std()
+    assert (logits.argmax(-1) == wanted.argmax(-1)).all()
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "int8"])
+@pytest.mark.parametrize("variant", ["dense", "deepseek"])
+def test_weights_and_caches_of_8_bits_serve_what_a_forward_pass_with_them_makes(variant, dtype):
+    logits, wanted = compared(variant, MESHES[0], kept="float8_e4m3fn", parameter_dtype=dtype)
+    # a value beside the middle of two of 8 bits is rounded to either: few are, and by one step
+    assert np.median(np.abs(logits - wanted)) <= 1e-3 * wanted.std()
+    assert np.abs(logits - wanted).max() <= 0.25 * wanted.std()
+
+
+def test_a_window_bounds_the_slots_of_its_layers():
+    config = config_of("windows")
+    (near, far), (tail,) = (Cache(2, SLOTS).dims(config)[name] for name in ("blocks", "tail"))
+    assert [dict(each["key"])["slots"] for each in (near, far, tail)] == [32, SLOTS, 32]

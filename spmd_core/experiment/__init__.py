@@ -67,7 +67,13 @@ from spmd_core.experiment.plan.sharding import (
     plan_notes,
     undivided_axes,
 )
-from spmd_core.experiment.plans import check_flags, compiler_flags, experiment_of, own_flags
+from spmd_core.experiment.plans import (
+    check_flags,
+    compiler_flags,
+    experiment_of,
+    own_flags,
+    step_experiment,
+)
 from spmd_core.experiment.reading import TIMING
 from spmd_core.experiment.resized import axes_left, on_topology, resized
 from spmd_core.experiment.rules import (
@@ -132,6 +138,7 @@ from spmd_core.experiment.workloads.own import files
 from spmd_core.experiment.workloads.own.declare import workload
 from spmd_core.experiment.workloads.own.files import check_present, newer, version_words
 from spmd_core.experiment.workloads.own.steps import DeclaredStep, declared_steps, take_declared
+from spmd_core.experiment.workloads.serving import STEP, ServedStep
 from spmd_core.experiment.workloads.small_programs import (
     merged_imports,
     program_sizes,
@@ -181,6 +188,7 @@ __all__ = [
     "SEQUENCE_STRATEGIES",
     "SERVED_AXES",
     "SERVED_DTYPES",
+    "STEP",
     "STRATEGIES",
     "STUDY_PROCESSES",
     "TIMING",
@@ -218,6 +226,7 @@ __all__ = [
     "Row",
     "Schedule",
     "ServedPlan",
+    "ServedStep",
     "Sharded",
     "ShardedArray",
     "Spec",
@@ -306,6 +315,7 @@ __all__ = [
     "shrink",
     "source_of",
     "spec_code",
+    "step_experiment",
     "study_of",
     "take_declared",
     "undivided_axes",

@@ -25,6 +25,7 @@ from spmd_core.experiment.types import Axes, Fields, MemoryKind, Mesh, Spec, axe
 from spmd_core.experiment.workloads.catalog import Workload, get_workload
 from spmd_core.experiment.workloads.exported import programs
 from spmd_core.experiment.workloads.exported.held import Program
+from spmd_core.experiment.workloads.serving import ServedStep
 from spmd_core.experiment.workloads.strategies import STRATEGIES
 from spmd_core.machine import Target, default_target, parse_target
 
@@ -165,6 +166,11 @@ class Experiment(Frozen):
         return self.what.read_plan(dict(self)) if self.what.read_plan else None
 
     @cached_property
+    def served(self) -> ServedStep | None:
+        """Its step of serving; None of any other workload."""
+        return self.what.read_served(dict(self)) if self.what.read_served else None
+
+    @cached_property
     def exported(self) -> Program | None:
         """The exported program of this workload, on its mesh; None of any other workload."""
         if not self.program:
@@ -242,8 +248,9 @@ class Experiment(Frozen):
 
     @property
     def tokens(self) -> int:
-        """What one execution works through: tokens of a training step; 1 of anything else."""
-        return self.plan.tokens if self.plan else 1
+        """What one execution works through: tokens of a step of a model; 1 of anything else."""
+        step = self.plan or self.served
+        return step.tokens if step else 1
 
     def table_spec(self, array: str) -> Spec:
         """The spec of an operand or result by the table alone, overrides left aside."""

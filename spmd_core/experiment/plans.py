@@ -4,7 +4,9 @@ from spmd_core.base import RequestError
 from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.experiment.plan.flags import link_refusal
 from spmd_core.experiment.plan.plan import Plan
+from spmd_core.experiment.plan.served import ServedPlan
 from spmd_core.experiment.workloads.decoder import NAME, fields_of_plan
+from spmd_core.experiment.workloads.serving import STEP, ServedStep, fields_of_step
 
 
 def experiment_of(plan: Plan) -> Experiment:
@@ -12,6 +14,28 @@ def experiment_of(plan: Plan) -> Experiment:
     return parse_experiment(
         {"workload": NAME, "mesh": plan.mesh, "strategies": ["auto"], **fields_of_plan(plan)}
     )
+
+
+def step_experiment(plan: ServedPlan, requests: int, slots: int, chunk: int = 1) -> Experiment:
+    """Returns the experiment that compiles one step of a served model: `Lab.submit` it.
+
+    The step is a program of all replicas: each request has `chunk` new tokens (1: a decode step,
+    more: a chunk of prefill) beside a contiguous cache, which is donated. Of its result,
+    `strategies["auto"]` has `prediction`: `predicted_s`, `fits`, `memory_bytes` of a device
+    (`argument` is weights and cache, `peak` has temporaries too), `shares_s`, `binds`,
+    `collectives`. A plan that is refused has an `error`.
+
+    Args:
+      plan: model, target, mesh, dtypes.
+      requests: sequences of all replicas; a multiple of replicas times `data`.
+      slots: tokens of each request for which the cache has room.
+      chunk: new tokens of each request, at most `slots`.
+
+    Raises:
+      RequestError: where these make no program.
+    """
+    step = ServedStep(plan=plan, requests=requests, slots=slots, chunk=chunk)
+    return parse_experiment({"workload": STEP, "strategies": ["auto"], **fields_of_step(step)})
 
 
 def compiler_flags(experiment: Experiment) -> dict[str, str]:

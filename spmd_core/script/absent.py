@@ -6,8 +6,7 @@ from spmd_core.base import Inexpressible
 from spmd_core.experiment import STRATEGIES, Experiment, check_compiles, compiler_flags
 from spmd_core.machine import ENVIRONMENT, description, get_topology
 from spmd_core.script.bodies import body_text
-from spmd_core.script.decoder import decoder_text
-from spmd_core.script.program import header
+from spmd_core.script.program import header, program_text
 
 _REPORT = '''
 # %% compiling
@@ -39,8 +38,8 @@ def absent_cells(experiment: Experiment) -> list[str]:
     report = (
         "# %% imports\nimport re\nfrom collections import Counter\nfrom time import perf_counter\n"
     )
-    if experiment.plan:
-        program = _on_absent(decoder_text(experiment.plan)).rstrip()
+    if experiment.plan or experiment.served:
+        program = _on_absent(program_text(experiment, "auto")).rstrip()
         return [
             _devices(experiment),
             report + _REPORT,

@@ -3,51 +3,78 @@ configuration and mesh.
 """
 
 import ast
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import cache
 from importlib import resources
 from typing import Any
 
 from spmd_core.base import parsed
-from spmd_core.experiment import Plan, group_rows, merged_imports
+from spmd_core.experiment import Plan, ServedStep, group_rows, merged_imports
+from spmd_core.machine import Topology
 from spmd_core.script.imports import spaced
 from spmd_core.script.parts import placed_devices
 
-_FILES = (
+_SHARED = (
     "decoder_parts",
     "decoder_precision",
     "decoder_experts",
     "decoder_flash",
     "decoder_config",
     "decoder",
-    "decoder_step",
 )  # in order of their imports
+
+
+_TRAINED, _SERVED = (*_SHARED, "decoder_step"), (*_SHARED, "decoder_serving")
+_DTYPES = {"bf16": "bfloat16", "fp8": "float8_e4m3fn", "int8": "int8"}
 
 
 def decoder_text(plan: Plan) -> str:
     """A module that defines `mesh` and `lower()`, which gives the step lowered for it."""
-    arguments = ", ".join(f"{name}={value!r}" for name, value in configuration(plan).items())
-    lines = [
-        *_imports(_is_plain(plan)),
-        "",
-        *_body(),
-        "",
-        "",
-        f"CONFIG = Decoder({arguments})",
-        *mesh_lines(plan),
-        "",
-        "",
-        "def lower():",
+    is_plain = plan.device_order == "plain" or plan.topology.chip.is_gpu
+    lower = [
         f'    """The step over {plan.batch} sequences of {plan.sequence} tokens, lowered."""',
         f"    return lower_train_step(CONFIG, mesh, {plan.batch}, {plan.sequence})",
     ]
+    return _text(
+        _TRAINED, configuration(plan), mesh_lines(plan.mesh, plan.topology, is_plain), lower
+    )
+
+
+def serving_text(step: ServedStep) -> str:
+    """The same of a step of serving."""
+    plan, chunk = step.plan, step.chunk
+    each = "one new token" if chunk == 1 else f"{chunk} new tokens"
+    cache = f"Cache({step.requests}, {step.slots}, {_DTYPES[plan.kv_dtype]!r})"
+    lower = [
+        f'    """The step over {step.requests} requests, {each} of each, lowered."""',
+        f"    return lower_serving_step(CONFIG, mesh, {cache}, {chunk}, {step.spread})",
+    ]
+    mesh = mesh_lines(step.mesh, plan.topology, plan.topology.chip.is_gpu)
+    return _text(_SERVED, served_configuration(step), mesh, lower)
+
+
+def _text(
+    files: tuple[str, ...], config: Mapping[str, object], mesh: list[str], lower: list[str]
+) -> str:
+    arguments = ", ".join(f"{name}={value!r}" for name, value in config.items())
+    is_plain = "np.array" in mesh[0]
+    lines = [
+        *_imports(files, is_plain),
+        "",
+        *_body(files),
+        "",
+        "",
+        f"CONFIG = Decoder({arguments})",
+    ]
+    lines += [*mesh, "", "", "def lower():", *lower]
     return "\n".join(spaced(lines)) + "\n"
 
 
 def configuration(plan: Plan) -> dict[str, object]:
     """Arguments of the decoder's configuration that differ from their defaults."""
-    size, fields = plan.size, _fields()
-    given = {name: getattr(plan, name) for name in fields if hasattr(plan, name)}
+    size = plan.size
+    given = {name: getattr(plan, name) for name in _fields() if hasattr(plan, name)}
     given |= asdict(size) | {
         "windows": size.layer_windows[: len(size.windows)],
         "group_rows": group_rows(plan) if plan.dropless else 512,
@@ -55,20 +82,38 @@ def configuration(plan: Plan) -> dict[str, object]:
         "gpu": plan.topology.chip.is_gpu,
         **plan.precision._asdict(),
     }
+    return _without_defaults(given)
+
+
+def served_configuration(step: ServedStep) -> dict[str, object]:
+    """The same of a step of serving: a block of the experts' kernel has the rows of about two experts."""
+    plan, size = step.plan, step.plan.size
+    rows = step.tokens // plan.replicas * size.experts_per_token
+    given = asdict(size) | {
+        "windows": size.layer_windows[: len(size.windows)],
+        "kv_heads": step.kv_heads,
+        "mtp_layers": 0,
+        "dropless": size.experts > 1,
+        "group_rows": min(512, max(128, rows // (2 * size.experts) // 128 * 128)),
+        "gpu": plan.topology.chip.is_gpu,
+        "parameter_dtype": _DTYPES[plan.weights_dtype],
+    }
+    return _without_defaults(given)
+
+
+def _without_defaults(given: Mapping[str, object]) -> dict[str, object]:
     return {
         name: given[name]
-        for name, default in fields.items()
+        for name, default in _fields().items()
         if name in given and (default is None or given[name] != default[0])
     }
 
 
-def mesh_lines(plan: Plan) -> list[str]:
-    """The lines that make `mesh` over all devices of the topology, slices outermost."""
-    sizes, names = tuple(size for _, size in plan.mesh), tuple(name for name, _ in plan.mesh)
+def mesh_lines(mesh: tuple[tuple[str, int], ...], topology: Topology, is_plain: bool) -> list[str]:
+    """The lines that make `mesh` over all devices of the topology, slices outermost; plain: in the order in which they are listed, as GPUs always are."""
+    sizes, names = tuple(size for _, size in mesh), tuple(name for name, _ in mesh)
     placed = (
-        f"np.array(jax.devices()).reshape({sizes})"
-        if _is_plain(plan)
-        else placed_devices(sizes, plan.topology)
+        f"np.array(jax.devices()).reshape({sizes})" if is_plain else placed_devices(sizes, topology)
     )
     return [
         f"placed_devices = {placed}",
@@ -76,16 +121,11 @@ def mesh_lines(plan: Plan) -> list[str]:
     ]
 
 
-def _is_plain(plan: Plan) -> bool:
-    """Whether a mesh takes its devices as they are listed, as GPUs always are."""
-    return plan.device_order == "plain" or plan.topology.chip.is_gpu
-
-
 @cache
-def _sources() -> tuple[str, ...]:
+def _sources(files: tuple[str, ...] = _SHARED) -> tuple[str, ...]:
     return tuple(
         (resources.files("spmd_core.script.programs") / f"{name}.py").read_text("utf-8")
-        for name in _FILES
+        for name in files
     )
 
 
@@ -94,7 +134,7 @@ def _fields() -> dict[str, tuple[Any] | None]:
     """Fields of the configuration, each with its default; None where it has none."""
     classes = [
         node
-        for node in parsed(_sources()[_FILES.index("decoder_config")]).body
+        for node in parsed(_sources()[_SHARED.index("decoder_config")]).body
         if isinstance(node, ast.ClassDef) and node.name == "Decoder"
     ]
     return {
@@ -107,22 +147,22 @@ def _fields() -> dict[str, tuple[Any] | None]:
 
 
 @cache
-def _imports(is_plain: bool) -> list[str]:
+def _imports(files: tuple[str, ...], is_plain: bool) -> list[str]:
     """Import lines of all files and of the mesh, each once, without imports between these files."""
     extra = f"{'import numpy as np' if is_plain else 'from jax.experimental import mesh_utils'}\nfrom jax.sharding import AxisType"
     return merged_imports(
         node
-        for source in (*_sources(), extra)
+        for source in (*_sources(files), extra)
         for node in parsed(source).body
         if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("spmd_core")
     )
 
 
 @cache
-def _body() -> list[str]:
+def _body(files: tuple[str, ...]) -> list[str]:
     """The text after the imports of each file."""
     lines: list[str] = []
-    for source in _sources():
+    for source in _sources(files):
         last = max(
             node.end_lineno or 0
             for node in parsed(source).body

@@ -15,7 +15,7 @@ from spmd_core.experiment import (
     with_sizes,
 )
 from spmd_core.script.bodies import body_text, sharded_operands
-from spmd_core.script.decoder import decoder_text
+from spmd_core.script.decoder import decoder_text, serving_text
 from spmd_core.script.imports import spaced
 from spmd_core.script.parts import mesh_lines
 from spmd_core.script.source import select_source, source_of
@@ -25,12 +25,14 @@ def program_text(experiment: Experiment, strategy: str) -> str:
     """A module that defines `make_operands()`, `placed` (operand -> sharding, None: unsharded) and
     `program`.
 
-    Of a registered small program: a module that defines `mesh` and `program`; of a plan: `mesh` and
-    `lower`.
+    Of a registered small program: a module that defines `mesh` and `program`; of a model's step:
+    `mesh` and `lower`.
     Raises Inexpressible where the strategy cannot express the experiment's sharding.
     """
     if experiment.plan:
         return decoder_text(experiment.plan)
+    if experiment.served:
+        return serving_text(experiment.served)
     if strategy == "as_written":
         return written_text(experiment)
     if experiment.exported:

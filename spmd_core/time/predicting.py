@@ -133,6 +133,8 @@ def of_experiment(
             update={"compile": dict(answer.facts)}
         )
     useful = Useful(int(experiment.what.flops(experiment.sizes)))
+    if served := experiment.served:
+        useful, topology = Useful(served.flops, served.tokens), sustained(topology)
     prediction = predict(
         answer.text,
         Cluster(topology, answer.devices),

@@ -43,7 +43,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "routed_scale": 2.5,
     },
 }
-MESHES = ({"tensor": 4, "data": 2}, {"data": 4, "tensor": 2}, {"tensor": 2, "expert": 2, "data": 2})
+# axes, and those that whole experts are spread over
+MESHES = (
+    ({"tensor": 4, "data": 2}, ("data", "tensor")),
+    ({"data": 4, "tensor": 2}, ("tensor",)),
+    ({"replica": 2, "data": 2, "tensor": 2}, ()),
+)
 SLOTS, CHUNK, NEW, VOCAB = 64, 24, 9, 128
 PROMPTS = (33, 7, 24, 40, 1, 12, 19, 30)  # tokens of each request
 
@@ -155,20 +160,19 @@ def prompts():
     return [numbers.integers(0, VOCAB, length).tolist() for length in PROMPTS]
 
 
-def compared(variant, axes, wide="float32", kept="float32", **more):
+def compared(variant, axes, spread, wide="float32", kept="float32", **more):
     """(logits of the steps, those of the forward pass): [request, token, vocab]."""
     config = config_of(variant, **more)
     parameters = drawn(config, wide)
-    is_spread = "expert" not in axes
-    model = Serving(config, mesh_of(axes), Cache(len(PROMPTS), SLOTS, kept), is_spread)
+    model = Serving(config, mesh_of(axes), Cache(len(PROMPTS), SLOTS, kept), spread)
     texts, logits = generated(model, parameters, prompts())
     return logits, uncached(config, parameters, texts, jnp.dtype(kept))
 
 
-@pytest.mark.parametrize("axes", MESHES, ids=str)
+@pytest.mark.parametrize(("axes", "spread"), MESHES, ids=str)
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_cached_steps_generate_what_the_forward_pass_without_a_cache_does(variant, axes):
-    logits, wanted = compared(variant, axes)
+def test_cached_steps_generate_what_the_forward_pass_without_a_cache_does(variant, axes, spread):
+    logits, wanted = compared(variant, axes, spread)
     assert np.abs(logits - wanted).max() <= 1e-4 * wanted.std()
     assert (logits.argmax(-1) == wanted.argmax(-1)).all()
 
@@ -176,7 +180,7 @@ def test_cached_steps_generate_what_the_forward_pass_without_a_cache_does(varian
 @pytest.mark.parametrize("dtype", ["float8_e4m3fn", "int8"])
 @pytest.mark.parametrize("variant", ["dense", "deepseek"])
 def test_weights_and_caches_of_8_bits_serve_what_a_forward_pass_with_them_makes(variant, dtype):
-    logits, wanted = compared(variant, MESHES[0], kept="float8_e4m3fn", parameter_dtype=dtype)
+    logits, wanted = compared(variant, *MESHES[0], kept="float8_e4m3fn", parameter_dtype=dtype)
     # a value beside the middle of two of 8 bits is rounded to either: few are, and by one step
     assert np.median(np.abs(logits - wanted)) <= 1e-3 * wanted.std()
     assert np.abs(logits - wanted).max() <= 0.25 * wanted.std()

@@ -14,7 +14,7 @@ from spmd_core.base import Inexpressible, refuse
 from spmd_core.engine.absent.topology import devices_of
 from spmd_core.engine.exported.lower import complete, quoted_files
 from spmd_core.engine.lower import Steps, execute, structs
-from spmd_core.experiment import NAME, STRATEGIES, Experiment, experiment_of
+from spmd_core.experiment import STRATEGIES, Experiment, experiment_of
 from spmd_core.machine import get_topology
 from spmd_core.program import file_name
 from spmd_core.script import program_text
@@ -23,7 +23,7 @@ from spmd_core.script import program_text
 @dataclass(frozen=True, slots=True)
 class Ahead:
     """A program lowered for absent devices: `mesh` has them in the order of the program's
-    positions; `file` is what source lines quote. A training step (`is_step`) is large: it is
+    positions; `file` is what source lines quote. A model's step (`is_step`) is large: it is
     compiled until it is scheduled, and its text has no source lines.
     """
 
@@ -38,10 +38,11 @@ def lower_experiment(experiment: Experiment, strategy: str, steps: Steps) -> Ahe
     """The program of one strategy, traced and lowered. Inexpressible where it cannot be compiled
     ahead of time; RequestError where the
     mesh is larger than the topology."""
-    if plan := experiment.plan:
-        fitting = plan.with_fitting_blocks
-        text = program_text(experiment_of(fitting), strategy)
-        file = file_name(NAME, strategy)
+    if experiment.plan or experiment.served:
+        plan = experiment.plan
+        fitting = experiment_of(plan.with_fitting_blocks) if plan else experiment
+        text = program_text(fitting, strategy)
+        file = file_name(experiment.workload, strategy)
         with _standing_for(devices_of(get_topology(experiment.target))):
             names = execute(text, file)
         lowered = steps("lower", names["lower"])

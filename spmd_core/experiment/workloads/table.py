@@ -3,6 +3,7 @@
 from spmd_core.experiment.workloads import arrays
 from spmd_core.experiment.workloads.decoder import DECODER
 from spmd_core.experiment.workloads.machine import CALIBRATION, COLLECTIVES_SWEEP
+from spmd_core.experiment.workloads.serving import SERVING_STEP
 from spmd_core.experiment.workloads.small_programs import SMALL_PROGRAM
 from spmd_core.experiment.workloads.training import TRAIN_STEP
 from spmd_core.experiment.workloads.transformer import ATTENTION, TRANSFORMER_BLOCK
@@ -18,6 +19,7 @@ WORKLOADS: dict[str, Workload] = {
         arrays.TRANSFER,
         SMALL_PROGRAM,
         DECODER,
+        SERVING_STEP,
         COLLECTIVES_SWEEP,
         CALIBRATION,
     )

@@ -92,7 +92,7 @@ class Training:
     curve: str | None = None
 
 
-Kind = Literal["computation", "array", "transfer", "program", "plan", "machine", "sweep"]
+Kind = Literal["computation", "array", "transfer", "program", "plan", "serving", "machine", "sweep"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +129,8 @@ class Workload:
     # Of a training step whose program follows from a plan: fields of an experiment -> the plan;
     # RequestError where they describe none.
     read_plan: Callable[[Mapping[str, Any]], Plan] | None = field(default=None, repr=False)
+    # the same of a step of serving
+    read_served: Callable[[Mapping[str, Any]], Any] | None = field(default=None, repr=False)
     named_axes: tuple[str, ...] = ()  # names of mesh axes, from which its sharding follows
     per_device: tuple[str, ...] = ()  # dims that grow with the mesh; a study's variants may differ
     same_options: tuple[str, ...] = ()  # options that a study's variants have in common
@@ -188,7 +190,7 @@ class Workload:
     @property
     def compile_only(self) -> bool:
         """Whether none of it runs: it needs a compile-only topology."""
-        return self.kind == "plan"
+        return self.kind in ("plan", "serving")
 
     @property
     def is_predicted(self) -> bool:

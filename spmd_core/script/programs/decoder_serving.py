@@ -2,7 +2,7 @@
 
 import functools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -21,11 +21,11 @@ from spmd_core.script.programs.decoder_experts import dropless
 from spmd_core.script.programs.decoder_parts import rms_norm
 from spmd_core.script.programs.decoder_precision import LIMITS, reduced
 
-EVERY = ("tensor", "data", "expert")
-# Attention has the requests of `data` and `expert` apart and its heads over `tensor`; what follows
-# it takes the tokens of all of them, and has its weights over all axes.
+EVERY = ("tensor", "data")
+# Attention has the requests of `data` apart, and its heads over `tensor`; what follows it takes the
+# tokens of a whole replica, and has its weights over both axes.
 SERVE_RULES = {
-    "batch": ("data", "expert"),
+    "batch": ("replica", "data"),
     "act_heads": ("tensor",),
     "heads": ("tensor",),
     "kv_heads": ("tensor",),
@@ -33,8 +33,8 @@ SERVE_RULES = {
     "mlp": EVERY,
     "vocab": EVERY,
     "act_vocab": EVERY,
-    "experts": ("expert",),
 }
+STEPS = {"float8_e4m3fn": 1.0, "int8": 0.0625}  # between values of a cache of 8 bits, known before
 TILE = 32  # slots that a tile of memory has in 8 bits: those of a window are a multiple
 
 
@@ -83,6 +83,17 @@ def in_slots(last, slots):
     return last[:, None] - (last[:, None] - jnp.arange(slots)) % slots
 
 
+def narrow(x, dtype):
+    """x as a cache of that dtype keeps it."""
+    return reduced(x, STEPS[dtype], dtype) if dtype in STEPS else x.astype(dtype)
+
+
+def widened(kept, dtype):
+    """What was kept, in a dtype of 16 bits or more."""
+    step = STEPS.get(str(kept.dtype), 1)
+    return kept.astype(dtype) if step == 1 else kept.astype(dtype) * step
+
+
 def attended(query, new, arrays, layer, positions, counts, sinks, window, total, cap, value_dim):
     """(mixed values, the arrays with the new ones in them) of one device: query [request, length, head, head_dim] sees the cache and the new keys, up to its position and within its window."""
     slots, length = arrays["key"].shape[3], query.shape[1]
@@ -90,18 +101,16 @@ def attended(query, new, arrays, layer, positions, counts, sinks, window, total,
     kept = (place < counts[:, None]) & (place >= counts[:, None] - slots)
     slot = jnp.where(kept, positions % slots, slots)  # past the end: dropped
     rows = jnp.arange(len(query))[:, None]
+    dtype = str(arrays["key"].dtype)
+    new = {name: narrow(each, dtype) for name, each in new.items()}
     written = {
-        name: arrays[name]
-        .at[layer, rows, :, slot]
-        .set(each.astype(arrays[name].dtype), mode="drop")
+        name: arrays[name].at[layer, rows, :, slot].set(each, mode="drop")
         for name, each in new.items()
     }
     newest = positions[:, 0] + counts - 1
     if slots < total and length > 1:  # the new ones take the place of some that are still seen
         seen = {
-            name: jnp.concatenate(
-                [arrays[name][layer], jnp.swapaxes(each, 1, 2).astype(arrays[name].dtype)], axis=2
-            )
+            name: jnp.concatenate([arrays[name][layer], jnp.swapaxes(each, 1, 2)], axis=2)
             for name, each in new.items()
         }
         own = jnp.where(place < counts[:, None], positions, -1)
@@ -109,8 +118,8 @@ def attended(query, new, arrays, layer, positions, counts, sinks, window, total,
     else:
         seen = {name: each[layer] for name, each in written.items()}
         keys_at = in_slots(newest, slots)
-    keys = seen["key"].astype(query.dtype)
-    values = seen["value"].astype(query.dtype) if "value" in seen else keys[..., :value_dim]
+    keys = widened(seen["key"], query.dtype)
+    values = widened(seen["value"], query.dtype) if "value" in seen else keys[..., :value_dim]
     grouped = query.reshape(*query.shape[:2], keys.shape[1], -1, query.shape[-1])
     scores = jnp.einsum("bskgd,bktd->bkgst", grouped, keys, preferred_element_type=jnp.float32)
     if cap:
@@ -142,14 +151,18 @@ class Stored(Model):
 
 
 class Serving(Stored):
-    """A decoder that serves: `cache` says how large its cache is; `rules` shard attention, and those of `wide` what follows it."""
+    """A decoder that serves.
 
-    def __init__(self, config: Decoder, mesh: Mesh, cache: Cache, expert_parallel: bool = False):
-        rules = SERVE_RULES | ({"experts": EVERY} if expert_parallel else {})
+    `cache` says how large its cache is, `spread` over which mesh axes whole experts are; their
+    rules shard attention, and those of `wide` what follows it.
+    """
+
+    def __init__(self, config: Decoder, mesh: Mesh, cache: Cache, spread: tuple[str, ...] = ()):
+        rules = SERVE_RULES | {"experts": spread}
         kernel = mesh.devices.flat[0].platform == "tpu"
         super().__init__(config, mesh, rules, kernel)
         self.cache = cache
-        self.wide = Stored(config, mesh, rules | {"batch": ()}, kernel)
+        self.wide = Stored(config, mesh, rules | {"batch": ("replica",)}, kernel)
 
     def attention(self, x, weights, positions, segments, window):
         """As of the model without a cache, where `segments` is the layer's: `Held`."""
@@ -224,6 +237,7 @@ class Serving(Stored):
         chosen, shares = self.wide.router(x, weights)
         dims = layer_dims(c)
         matrices = {name: spec(dims[name], self.rules, mesh) for name in ("gate", "up", "down")}
+        tokens = spec((("batch", len(x)),), self.wide.rules, mesh)
         by, inside = (_axes(matrices["down"][dim]) for dim in (0, 1))
         specs = matrices | {
             f"{name}_bias": P(*entries[:1], *entries[2:]) for name, entries in matrices.items()
@@ -245,8 +259,8 @@ class Serving(Stored):
         return jax.shard_map(
             shard,
             mesh=mesh,
-            in_specs=(P(), P(), P(), {name: specs[name] for name in parts}),
-            out_specs=P(),
+            in_specs=(tokens, tokens, tokens, {name: specs[name] for name in parts}),
+            out_specs=tokens,
             check_vma=False,
         )(x, chosen, shares, parts)
 
@@ -348,10 +362,10 @@ def serving_arguments(model: Serving, length: int):
 
 
 def lower_serving_step(
-    config: Decoder, mesh: Mesh, cache: Cache, length: int, expert_parallel: bool = False
+    config: Decoder, mesh: Mesh, cache: Cache, length: int, spread: tuple[str, ...] = ()
 ):
     """The step lowered for a mesh, the cache donated; call `.compile()` to see the compiler's program."""
-    model = Serving(replace(config, dropless=config.experts > 1), mesh, cache, expert_parallel)
+    model = Serving(config, mesh, cache, spread)
     arguments = serving_arguments(model, length)
     places = jax.tree.map(lambda leaf: leaf.sharding, arguments[1])
     step = jax.jit(model.step, donate_argnums=1, out_shardings=(arguments[3].sharding, places))

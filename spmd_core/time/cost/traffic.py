@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from spmd_core.program import HBM, HOST_MEMORY_SPACE, Computation, Instruction, Module, Shape
 
+# opcode -> the operand that it writes into its first operand, which stays where it is
+IN_PLACE = {"dynamic-update-slice": 1, "scatter": 2}
 MOVES = ("copy", "transpose")  # bytes to another place, where they stand alone
 # inside a fusion: what is read through them is what their reader reads
 RELABELS = ("bitcast", "reshape", *MOVES)
@@ -27,9 +29,9 @@ def moved_bytes(module: Module, instruction: Instruction, computation: Computati
     if instruction.opcode in ("dynamic-slice", "slice"):
         in_hbm = bool(operands) and operands[0].shape.memory_space == HBM
         return (instruction.shape.padded_bytes if in_hbm else 0) + hbm_bytes(instruction.shape)
-    if instruction.opcode == "dynamic-update-slice":
-        update = operands[1].shape
-        return read[1] + (update.padded_bytes if instruction.shape.memory_space == HBM else 0)
+    if update_at := IN_PLACE.get(instruction.opcode):
+        update = operands[update_at].shape
+        return read[update_at] + (update.padded_bytes if instruction.shape.memory_space == HBM else 0)
     if instruction.opcode in (
         "copy-start",
         "slice-start",
@@ -134,7 +136,7 @@ def _read_bytes(
             seen.add(user.name)
             if user.opcode in ("dynamic-slice", "slice"):
                 total += user.shape.padded_bytes
-            elif user.opcode == "dynamic-update-slice" and user.operands[0] == here.name:
+            elif user.opcode in IN_PLACE and user.operands[0] == here.name:
                 continue
             elif _only_relabels(module, user):
                 queue.append(user)
@@ -170,8 +172,8 @@ def _written_bytes(module: Module, callee: Computation, part: Instruction) -> in
     """Bytes written for one result: the update where it is an in-place update."""
     here, inside = part, callee
     for _ in range(16):
-        if here.opcode == "dynamic-update-slice":
-            return inside.by_name[here.operands[1]].shape.padded_bytes
+        if update := IN_PLACE.get(here.opcode):
+            return inside.by_name[here.operands[update]].shape.padded_bytes
         if (
             here.opcode == "fusion"
             and (inner := module.callee(here))

@@ -43,6 +43,18 @@ MODULE = parse_module("""HloModule m
   ROOT %r = bf16[4096,4096]{1,0} dot(%p, %q), lhs_contracting_dims={1}, rhs_contracting_dims={0}
 }
 
+%replace (was: f32[], now: f32[]) -> f32[] {
+  %was = f32[] parameter(0)
+  ROOT %now = f32[] parameter(1)
+}
+
+%put (old: f32[64,1024], which: s32[1,1], new: f32[1,1024]) -> f32[64,1024] {
+  %old = f32[64,1024]{1,0} parameter(0)
+  %which = s32[1,1]{1,0} parameter(1)
+  %new = f32[1,1024]{1,0} parameter(2)
+  ROOT %row = f32[64,1024]{1,0} scatter(%old, %which, %new), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=%replace
+}
+
 ENTRY %main (x: f32[64,1024], y: f32[1,1024], at: s32[], a: bf16[4096,4096], b: bf16[4096,4096]) -> f32[64,1024] {
   %x = f32[64,1024]{1,0} parameter(0)
   %y = f32[1,1024]{1,0} parameter(1)
@@ -54,6 +66,9 @@ ENTRY %main (x: f32[64,1024], y: f32[1,1024], at: s32[], a: bf16[4096,4096], b: 
   %near = f32[64,1024]{1,0:S(1)} copy(%x)
   %sum = f32[64,1024]{1,0} add(%x, %near), backend_config={"estimated_cycles":"90000"}
   %written = f32[64,1024]{1,0} fusion(%x, %y, %at), kind=kLoop, calls=%update
+  %which = s32[1,1]{1,0:S(1)} bitcast(%at)
+  %scattered = f32[64,1024]{1,0} fusion(%x, %which, %y), kind=kCustom, calls=%put
+  %rows = f32[64,1024]{1,0} scatter(%x, %which, %y), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=%replace
   %slow = bf16[4096,4096]{1,0} fusion(%a, %b), kind=kOutput, calls=%times, backend_config={"estimated_cycles":"9900000"}
   %quick = bf16[4096,4096]{1,0} fusion(%a, %b), kind=kOutput, calls=%times, backend_config={"estimated_cycles":"1100000"}
   %away = (f32[64,1024]{1,0:S(5)}, f32[64,1024]{1,0}, u32[]{:S(2)}) copy-start(%x)
@@ -77,6 +92,8 @@ def at(name):
         ("near", WHOLE),
         ("sum", 2 * WHOLE),
         ("written", 2 * ROW + 4),
+        ("scattered", 2 * ROW),
+        ("rows", 2 * ROW),
         ("slow", 3 * 4096 * 4096 * 2),
         ("away", WHOLE),
     ],

@@ -41,6 +41,14 @@ SPECS = [
         "strategies": ["single", "auto", "shard_map", "vmap"],
     },
     DEFAULT_SPEC | {"target": "tpu:v5e:2x2", "mesh": {"fsdp": 2, "tensor": 2}, "dims": SMALL},
+    {
+        "workload": "serving_step",
+        "target": "tpu:v5e:2x2",
+        "mesh": {"data": 2, "tensor": 2},
+        "dims": {"requests": 4, "slots": 256},
+        "options": {"model": "scaled:1"},
+        "strategies": ["auto"],
+    },
 ]
 COLLECTIVE = re.compile(
     r" (all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute|collective-broadcast)(?:-start)?\("

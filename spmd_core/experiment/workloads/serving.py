@@ -14,7 +14,7 @@ from spmd_core.machine import parse_target
 
 STEP = "serving_step"
 _DTYPES = tuple(SERVED_DTYPES)
-# mesh axes that whole experts are spread over, by the number of devices that they are spread over
+# mesh axes along which devices may hold different experts
 SPREADS = ((), ("tensor",), ("data",), ("data", "tensor"))
 
 
@@ -45,7 +45,7 @@ class ServedStep(Frozen):
 
     @property
     def spread(self) -> tuple[str, ...]:
-        """Mesh axes that whole experts are spread over; RequestError where they would need a part of one."""
+        """Mesh axes along which devices hold different experts; RequestError for a part of an axis."""
         sizes, expert = dict(self.mesh), self.plan.along("expert")
         counts = {axes: math.prod(sizes[axis] for axis in axes) for axes in SPREADS}
         for axes, count in counts.items():

@@ -78,11 +78,6 @@ class Held:
     counts: jax.Array
 
 
-def in_slots(last, slots):
-    """The position whose token is in each slot [request, slot], negative for none, where `last` is the newest of a request."""
-    return last[:, None] - (last[:, None] - jnp.arange(slots)) % slots
-
-
 def narrow(x, dtype):
     """x as a cache of that dtype keeps it."""
     return reduced(x, STEPS[dtype], dtype) if dtype in STEPS else x.astype(dtype)
@@ -94,30 +89,37 @@ def widened(kept, dtype):
     return kept.astype(dtype) if step == 1 else kept.astype(dtype) * step
 
 
-def attended(query, new, arrays, layer, positions, counts, sinks, window, total, cap, value_dim):
-    """(mixed values, the arrays with the new ones in them) of one device: query [request, length, head, head_dim] sees the cache and the new keys, up to its position and within its window."""
-    slots, length = arrays["key"].shape[3], query.shape[1]
+def taken_in(new, arrays, layer, positions, counts, total):
+    """(the arrays with the new keys and values in them, those of the layer that may be seen, the position of each) of one device; the first `counts` of the new ones count."""
+    slots, length, dtype = arrays["key"].shape[3], positions.shape[1], str(arrays["key"].dtype)
+    new = {name: narrow(each, dtype) for name, each in new.items()}
     place = jnp.arange(length)
     kept = (place < counts[:, None]) & (place >= counts[:, None] - slots)
     slot = jnp.where(kept, positions % slots, slots)  # past the end: dropped
-    rows = jnp.arange(len(query))[:, None]
-    dtype = str(arrays["key"].dtype)
-    new = {name: narrow(each, dtype) for name, each in new.items()}
+    rows = jnp.arange(len(positions))[:, None]
     written = {
         name: arrays[name].at[layer, rows, :, slot].set(each, mode="drop")
         for name, each in new.items()
     }
-    newest = positions[:, 0] + counts - 1
-    if slots < total and length > 1:  # the new ones take the place of some that are still seen
-        seen = {
-            name: jnp.concatenate([arrays[name][layer], jnp.swapaxes(each, 1, 2)], axis=2)
-            for name, each in new.items()
-        }
-        own = jnp.where(place < counts[:, None], positions, -1)
-        keys_at = jnp.concatenate([in_slots(positions[:, 0] - 1, slots), own], axis=1)
-    else:
-        seen = {name: each[layer] for name, each in written.items()}
-        keys_at = in_slots(newest, slots)
+    if slots == total or length == 1:
+        newest = positions[:, 0] + counts - 1
+        return written, {name: each[layer] for name, each in written.items()}, at(newest, slots)
+    seen = {  # the new ones take the place of some that are still seen
+        name: jnp.concatenate([arrays[name][layer], jnp.swapaxes(each, 1, 2)], axis=2)
+        for name, each in new.items()
+    }
+    own = jnp.where(place < counts[:, None], positions, -1)
+    return written, seen, jnp.concatenate([at(positions[:, 0] - 1, slots), own], axis=1)
+
+
+def at(newest, slots):
+    """The position whose token is in each slot [request, slot], negative for none; `newest`: of each request."""
+    return newest[:, None] - (newest[:, None] - jnp.arange(slots)) % slots
+
+
+def attended(query, new, arrays, layer, positions, counts, sinks, window, total, cap, value_dim):
+    """(mixed values, the arrays with the new ones in them) of one device: query [request, length, head, head_dim] sees the cache and the new keys, up to its position and within its window."""
+    written, seen, keys_at = taken_in(new, arrays, layer, positions, counts, total)
     keys = widened(seen["key"], query.dtype)
     values = widened(seen["value"], query.dtype) if "value" in seen else keys[..., :value_dim]
     grouped = query.reshape(*query.shape[:2], keys.shape[1], -1, query.shape[-1])

@@ -31,7 +31,9 @@ def moved_bytes(module: Module, instruction: Instruction, computation: Computati
         return (instruction.shape.padded_bytes if in_hbm else 0) + hbm_bytes(instruction.shape)
     if update_at := IN_PLACE.get(instruction.opcode):
         update = operands[update_at].shape
-        return read[update_at] + (update.padded_bytes if instruction.shape.memory_space == HBM else 0)
+        return read[update_at] + (
+            update.padded_bytes if instruction.shape.memory_space == HBM else 0
+        )
     if instruction.opcode in (
         "copy-start",
         "slice-start",

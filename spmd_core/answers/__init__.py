@@ -13,7 +13,7 @@ from spmd_core.answers.collective_sheet import (
     step_collectives,
 )
 from spmd_core.answers.columns import sheet_lines, table
-from spmd_core.answers.drawn import layout_lines
+from spmd_core.answers.drawn import devices_text, layout_lines
 from spmd_core.answers.machine_sheets import ceilings_table, fits_table, points_table
 from spmd_core.answers.measuring import (
     errors_table,
@@ -91,6 +91,7 @@ __all__ = [
     "collectives_table",
     "communicated",
     "days_text",
+    "devices_text",
     "errors_table",
     "every_table",
     "fits_table",

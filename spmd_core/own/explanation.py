@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import PrivateAttr
 
+from spmd_core.own.cell import cell_of, page_of
 from spmd_core.own.changed.changes import between
 from spmd_core.own.described import describe
 from spmd_core.own.first_screen import lines
@@ -61,11 +62,11 @@ class Explanation(StepDescription):
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return svg_of(lines(self))
+        return cell_of(self)
 
     def save(self, path: str | Path) -> Path:
-        """Write the picture (`.html`, `.svg`), the values (`.json`), the program for Programs
-        (`.jaxexport`), else the text to a file.
+        """Write the pictures (`.html`), the text as a picture (`.svg`), the values (`.json`), the
+        program for Programs (`.jaxexport`), else the text to a file.
 
         Returns:
             The path.
@@ -74,10 +75,13 @@ class Explanation(StepDescription):
         if path.suffix == ".jaxexport":
             path.write_bytes(self._more.export())
             return path
-        picture = svg_of(lines(self))
-        page = f'<!doctype html><meta charset="utf-8"><title>SPMD Lab</title>{picture}\n'
-        texts = {".html": page, ".svg": picture, ".json": json.dumps(self.json(), indent=1)}
-        path.write_text(texts.get(path.suffix, f"{self}\n"), encoding="utf-8")
+        ways = {
+            ".html": page_of,
+            ".svg": lambda step: svg_of(lines(step)),
+            ".json": lambda step: json.dumps(step.json(), indent=1),
+        }
+        text = ways.get(path.suffix, lambda step: f"{step}\n")(self)
+        path.write_text(text, encoding="utf-8")
         return path
 
     def diff(self, other: StepDescription) -> tuple[str, ...]:

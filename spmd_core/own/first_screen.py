@@ -17,9 +17,13 @@ _INDENT = "    "
 
 def lines(step: StepDescription) -> list[str]:
     """Returns the lines of a step's first screen."""
+    accidents = [f"{each.kind}: {each.sentence}" for each in step.findings]
+    return [*head_lines(step), *_part("Accidents", accidents), *detail_lines(step)]
+
+
+def detail_lines(step: StepDescription) -> list[str]:
+    """Returns what comes after the answer and its accidents."""
     return [
-        *_head(step),
-        *_part("Accidents", [f"{each.kind}: {each.sentence}" for each in step.findings]),
         *_part("The compiler warns", step.warnings),
         *_collectives(step),
         *_part("Callbacks", step.callbacks),
@@ -27,7 +31,8 @@ def lines(step: StepDescription) -> list[str]:
     ]
 
 
-def _head(step: StepDescription) -> Iterator[str]:
+def head_lines(step: StepDescription) -> Iterator[str]:
+    """Returns the answer: where the step is compiled, whether it fits, how long it takes."""
     devices = prod(size for _, size in step.mesh)
     mesh = f"mesh {mesh_text(step.mesh)}" if step.mesh else "one device"
     types = set(step.axis_types) - {"Auto"}

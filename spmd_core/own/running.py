@@ -14,6 +14,7 @@ from spmd_core.experiment import (
 )
 from spmd_core.lab import Lab, Searches
 from spmd_core.machine import parse_target
+from spmd_core.own import drawings
 from spmd_core.own.lab_answer import LabAnswer
 from spmd_core.reports import table_text
 from spmd_core.results import Result, result_json
@@ -39,6 +40,7 @@ def layout(
     Raises:
         RequestError: the spec does not fit the shape or the mesh.
     """
+    spec = tuple(spec)
     dims = [list(dim) if isinstance(dim, tuple) else dim for dim in spec]
     experiment = parse_experiment(
         {
@@ -50,7 +52,9 @@ def layout(
         }
     )
     lines = layout_lines(experiment, "array", _WIDTH)
-    return LabAnswer.of(layout_of(experiment, "array"), lines, layout_json(experiment, "array"))
+    picture = drawings.layout("array", shape, spec, mesh)
+    value, data = layout_of(experiment, "array"), layout_json(experiment, "array")
+    return LabAnswer.of(value, lines, data, picture)
 
 
 def run(spec: Spec, target: str | None = None) -> LabAnswer:

@@ -11,6 +11,7 @@ from spmd_core.pictures.arrows.traffic import (
     groups_in_mesh,
     traffic,
 )
+from spmd_core.pictures.rectangles import Place, rectangles
 from spmd_core.pictures.resharding.moves import Move, missing_bytes, reshard, time_of
 from spmd_core.pictures.resharding.product import Product, is_product, product
 from spmd_core.pictures.timeline import text
@@ -51,6 +52,7 @@ __all__ = [
     "Groups",
     "Move",
     "Node",
+    "Place",
     "Placed",
     "Product",
     "ProgramFacts",
@@ -69,6 +71,7 @@ __all__ = [
     "of_recorded",
     "placed",
     "product",
+    "rectangles",
     "reshard",
     "scene",
     "text",

@@ -164,6 +164,7 @@ from spmd_core.results.stats import (
     summarize,
 )
 from spmd_core.results.step import (
+    ArraySpec,
     CompiledStep,
     NamedValue,
     Place,
@@ -216,6 +217,7 @@ __all__ = [
     "Accident",
     "Arithmetic",
     "ArrayReport",
+    "ArraySpec",
     "AxisOrigin",
     "Between",
     "Binds",

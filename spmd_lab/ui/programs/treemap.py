@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from spmd_core.base import by_key, bytes_text, count_text
 from spmd_core.experiment import Held, patterns, shape_text
+from spmd_core.pictures import Place, rectangles
 from spmd_core.words import held_spec
 from spmd_lab.ui.charts.base import Row, Spec, hover, quantity
 
@@ -23,7 +24,7 @@ class Tile:
 
     path: str
     arrays: tuple[Held, ...]
-    place: tuple[float, float, float, float] = (0.0, 0.0, 1.0, 1.0)
+    place: Place = (0.0, 0.0, 1.0, 1.0)
 
     @property
     def weight(self) -> int:
@@ -67,25 +68,10 @@ def _grouped(arrays: Sequence[Held]) -> list[Tile]:
     return [*most[: MOST - 1], *([Tile("the smaller arrays", tuple(rest))] if rest else [])]
 
 
-def _placed(listed: Sequence[Tile], place: tuple[float, float, float, float]) -> Iterator[Tile]:
-    """Rectangles in proportion to their weights: halves of nearly equal weight, split across the
-    longer side, until one is left.
-    """
-    if len(listed) <= 1:
-        yield from (Tile(tile.path, tile.arrays, place) for tile in listed)
-        return
-    total, first, count = sum(tile.weight for tile in listed), 0, 0
-    while count < len(listed) - 1 and (first + listed[count].weight / 2 <= total / 2 or not count):
-        first += listed[count].weight
-        count += 1
-    x, y, width, height = place
-    share = first / total
-    if width >= height * HEIGHT / 1000:  # the picture is about 1000 pixels wide
-        parts = (x, y, width * share, height), (x + width * share, y, width * (1 - share), height)
-    else:
-        parts = (x, y, width, height * share), (x, y + height * share, width, height * (1 - share))
-    yield from _placed(listed[:count], parts[0])
-    yield from _placed(listed[count:], parts[1])
+def _placed(listed: Sequence[Tile], place: Place) -> Iterator[Tile]:
+    """Tiles in proportion to their weights; the picture is about 1000 pixels wide."""
+    places = rectangles([tile.weight for tile in listed], place, HEIGHT / 1000)
+    return (Tile(tile.path, tile.arrays, at) for tile, at in zip(listed, places, strict=True))
 
 
 def how(tile: Tile) -> str:

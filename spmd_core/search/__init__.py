@@ -26,10 +26,10 @@ from spmd_core.search.question import (
 from spmd_core.search.ranking import SAME, Ranked, price_per_billion, score
 from spmd_core.search.serving import (
     ServingAnswer,
-    ServingQuestion,
     ServingRow,
     serve,
 )
+from spmd_core.search.serving_question import SERVING_FORM, ServingQuestion, read_serving
 from spmd_core.search.spaces.array_space import meshes
 from spmd_core.search.spaces.program_space import ProgramSpace, rules_text
 from spmd_core.search.standards import NOT_TRIED, StandardSharding
@@ -77,6 +77,7 @@ __all__ = [
     "NOT_TRIED",
     "REMATS",
     "SAME",
+    "SERVING_FORM",
     "TOKENS_OF_A_STEP",
     "TOP",
     "VARIABLES",
@@ -142,6 +143,7 @@ __all__ = [
     "read_kept",
     "read_prices",
     "read_question",
+    "read_serving",
     "row_json",
     "rules_text",
     "score",

@@ -3,13 +3,11 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
-from spmd_core.base import RequestError, refuse
-from spmd_core.experiment import ServedPlan, get_model, served_context
+from spmd_core.base import RequestError
+from spmd_core.experiment import ServedPlan, get_model
 from spmd_core.machine import Topology
-from spmd_core.search.chips import read_chips
-from spmd_core.search.question import check_prices
+from spmd_core.search.serving_question import ServingQuestion
 from spmd_core.time import (
     Lengths,
     Pool,
@@ -21,63 +19,12 @@ from spmd_core.time import (
     steady_per_s,
 )
 
-MOST_LENGTH = 2**20
-MOST_AT_ONCE = 65536
 _LARGEST = 64  # devices of a replica
 _AT_ONCE = (1, 4, 16, 64, 256)  # of the table by concurrency
 _LENGTHS = ((1024, 1024), (8192, 1024))  # of the same, beside those of the question
 _SECONDS_PER_HOUR = 3600.0
 KEEPS, EVEN, WAITS = "keeps", "about even", "requests wait"
 NO_ROOM, NO_REQUEST = "does not fit", "holds no request"
-
-
-@dataclass(frozen=True)
-class ServingQuestion:
-    """A model, chips, a load, and the limits that it has to keep.
-
-    Attributes:
-      model: its name.
-      chips: words of `read_chips`: v6e:..16, tpu7x:4, h100:8.
-      load: lengths, and requests at once or a second.
-      ttft_s: the most that a first token may take, on average; None: no limit.
-      tpot_s: the most that each further token may take, on average.
-      weights_dtypes: to try, and `kv_dtypes`.
-      price: dollars per chip-hour, by kind.
-      mesh: the one to look at; None to search.
-    """
-
-    model: str
-    chips: tuple[str, ...]
-    load: ServingLoad
-    ttft_s: float | None = None
-    tpot_s: float | None = None
-    weights_dtypes: tuple[str, ...] = ("bf16",)
-    kv_dtypes: tuple[str, ...] = ("bf16",)
-    price: tuple[tuple[str, float], ...] = ()
-    mesh: tuple[tuple[str, int], ...] | None = None
-
-    @cached_property
-    def topologies(self) -> tuple[Topology, ...]:
-        """Each once, the fewest chips first."""
-        listed = {each.target: each for text in self.chips for each in read_chips(text)}
-        return tuple(sorted(listed.values(), key=lambda each: (each.chips, each.target)))
-
-    def check(self) -> None:
-        """Raises RequestError where the question has no answer."""
-        load, most = self.load, served_context(self.model) or MOST_LENGTH
-        for name, value, largest in (
-            ("input", load.input.low, MOST_LENGTH),
-            ("output", load.output.low, MOST_LENGTH),
-            ("concurrency", load.concurrency, MOST_AT_ONCE),
-            ("chunk", load.chunk, MOST_LENGTH),
-            ("requests", load.requests or 1, MOST_AT_ONCE),
-        ):
-            if not 1 <= value <= largest:
-                raise refuse(f"{name}={value}", "is out of range", f"use 1 to {largest:,}")
-        if load.longest > most:
-            rule = f"are more than the {most:,} that {self.model} sees"
-            raise refuse(f"{load.longest:,} tokens of a request", rule, "use shorter lengths")
-        check_prices(self.price, tuple({each.chip.generation for each in self.topologies}))
 
 
 @dataclass(frozen=True, slots=True)

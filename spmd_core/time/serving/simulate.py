@@ -12,11 +12,11 @@ from spmd_core.experiment import ServedPlan
 from spmd_core.results import Estimate
 from spmd_core.time.serving.assumed import CHUNK
 from spmd_core.time.serving.held import Pool, pool_of
-from spmd_core.time.serving.step import StepLoad, StepTime, interval, step_time
+from spmd_core.time.serving.step import StepLoad, StepTime, cache_s, interval, step_time
 
 _WAVES = 3  # requests of each place of a fixed concurrency
-_MOST = 1536  # requests of a replica that are simulated
-_GRID = 1.25  # between numbers of requests whose steps are worked out; others are between
+_MOST = 768  # requests of a replica that are simulated
+_GRID = 1.5  # between numbers of requests whose steps are worked out; others are between
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +118,14 @@ class _StepTimes:
 
     def seconds(self, decoding: int, context: float, prompt: int = 0) -> float:
         """Returns the seconds of a step with so many requests of that mean context."""
-        prompt = -(-prompt // 256) * 256
-        low, high = self._around(decoding)
-        share = (decoding - low) / (high - low) if high > low else 0.0
         near, far = self.contexts
         along = (context - near) / (far - near)
-        (a, b), (c, d) = self._ends(low, prompt), self._ends(high, prompt)
-        return (1 - share) * (a + (b - a) * along) + share * (c + (d - c) * along)
+        total = 0.0
+        for requests, share in self._around(decoding):
+            for tokens, part in _levels(prompt):
+                start, more = self._ends(requests, tokens)
+                total += share * part * (start + more * along)
+        return total
 
     def chunk(self) -> StepTime:
         """Returns a step of a chunk of prompts alone."""
@@ -132,27 +133,42 @@ class _StepTimes:
         load = StepLoad(prompt=self.load.chunk, before=self.before, prompts=prompts)
         return step_time(self.plan, load).scaled(self.scale[1])
 
-    def _around(self, decoding: int) -> tuple[int, int]:
-        """The numbers of requests of the grid on either side; a step waits for its fullest shard."""
+    def _around(self, decoding: int) -> tuple[tuple[int, float], ...]:
+        """Numbers of requests of the grid on either side, with their shares; a step waits for its
+        fullest shard.
+        """
         data = self.plan.along("data")
         if decoding <= 4 * data:
-            return decoding, decoding
+            return ((decoding, 1.0),)
         power = math.floor(math.log(decoding / data, _GRID))
         low, high = (math.ceil(_GRID**each) * data for each in (power, power + 1))
-        return (low, max(low, high)) if low <= decoding else (decoding, decoding)
+        share = (decoding - low) / (high - low)
+        return ((low, 1 - share), (high, share)) if 0 <= share <= 1 else ((decoding, 1.0),)
 
     def _ends(self, decoding: int, prompt: int) -> tuple[float, float]:
+        """(seconds at the first context, what the last takes longer)."""
         key = decoding, prompt
         if key not in self.known:
+            near, far = self.contexts
             prompts = max(1, round(prompt / self.load.input.mean))
-            loads = (
-                StepLoad(decoding, context, prompt, self.before, prompts)
-                for context in self.contexts
-            )
+            step = step_time(self.plan, StepLoad(decoding, near, prompt, self.before, prompts))
+            more = cache_s(self.plan, decoding, far) - step.parts["cache"]
             times = self.scale[1 if prompt else 0]
-            near, far = (times * step_time(self.plan, each).seconds for each in loads)
-            self.known[key] = near, far
+            self.known[key] = times * step.seconds, times * more
         return self.known[key]
+
+
+def _levels(prompt: int) -> tuple[tuple[int, float], ...]:
+    """Powers of two on either side of so many tokens, with their shares.
+
+    >>> _levels(1024), _levels(1536)
+    (((1024, 1.0),), ((1024, 0.5), (2048, 0.5)))
+    """
+    low = 1 << max(0, prompt.bit_length() - 1)
+    if prompt in (0, low):
+        return ((prompt, 1.0),)
+    share = prompt / low - 1
+    return ((low, 1 - share), (2 * low, share))
 
 
 @dataclass(slots=True)

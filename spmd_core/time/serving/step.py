@@ -126,6 +126,11 @@ def step_time(plan: ServedPlan, load: StepLoad) -> StepTime:
     return StepTime(parts, (touched + read) / plan.topology.chip.device_hbm_bandwidth)
 
 
+def cache_s(plan: ServedPlan, decoding: int, context: float) -> float:
+    """Returns the seconds of a decode step's attention, the part that grows with the context."""
+    return _decode_s(plan, -(-decoding // plan.along("data")), context)[0]
+
+
 def _product_s(
     plan: ServedPlan, each: WeightMatmul, tokens: dict[str, float]
 ) -> tuple[float, float, float]:

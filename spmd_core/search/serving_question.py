@@ -1,0 +1,162 @@
+"""The question of serving: a model, chips, a load and its limits, read from texts."""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from spmd_core.base import refuse, shorten
+from spmd_core.experiment import parse_mesh, served_context, served_dtype
+from spmd_core.machine import Topology
+from spmd_core.search.chips import generations, read_chips
+from spmd_core.search.question import check_prices, read_prices
+from spmd_core.time import Lengths, ServingLoad
+
+MOST_LENGTH = 2**20
+MOST_AT_ONCE = 65536
+_DURATION = re.compile(r"([0-9.]{1,12})\s*(us|ms|s|)")
+_UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "": 1.0}
+_LENGTHS = re.compile(r"([0-9]{1,9})(?:\.\.([0-9]{1,9}))?")
+# the texts of a question: those of the command line, of a screen, and of a link
+SERVING_FORM: Mapping[str, str] = {
+    "model": "",
+    "chips": "",
+    "input": "1024",
+    "output": "1024",
+    "concurrency": "64",
+    "rate": "",
+    "requests": "",
+    "ttft": "",
+    "tpot": "",
+    "weights_dtype": "bf16",
+    "kv_dtype": "bf16",
+    "price": "",
+    "mesh": "",
+    "chunk": "2048",
+    "accepted": "1",
+    "seed": "0",
+}
+
+
+@dataclass(frozen=True)
+class ServingQuestion:
+    """A model, chips, a load, and the limits that it has to keep.
+
+    Attributes:
+      model: its name.
+      chips: words of `read_chips`: v6e:..16, tpu7x:4, h100:8.
+      load: lengths, and requests at once or a second.
+      ttft_s: the most that a first token may take, on average; None: no limit.
+      tpot_s: the most that each further token may take, on average.
+      weights_dtypes: to try, and `kv_dtypes`.
+      price: dollars per chip-hour, by kind.
+      mesh: the one to look at; None to search.
+    """
+
+    model: str
+    chips: tuple[str, ...]
+    load: ServingLoad
+    ttft_s: float | None = None
+    tpot_s: float | None = None
+    weights_dtypes: tuple[str, ...] = ("bf16",)
+    kv_dtypes: tuple[str, ...] = ("bf16",)
+    price: tuple[tuple[str, float], ...] = ()
+    mesh: tuple[tuple[str, int], ...] | None = None
+
+    @cached_property
+    def topologies(self) -> tuple[Topology, ...]:
+        """Each once, the fewest chips first."""
+        listed = {each.target: each for text in self.chips for each in read_chips(text)}
+        return tuple(sorted(listed.values(), key=lambda each: (each.chips, each.target)))
+
+    def check(self) -> None:
+        """Raises RequestError where the question has no answer."""
+        load, most = self.load, served_context(self.model) or MOST_LENGTH
+        for name, value, largest in (
+            ("input", load.input.low, MOST_LENGTH),
+            ("output", load.output.low, MOST_LENGTH),
+            ("concurrency", load.concurrency, MOST_AT_ONCE),
+            ("chunk", load.chunk, MOST_LENGTH),
+            ("requests", load.requests or 1, MOST_AT_ONCE),
+        ):
+            if not 1 <= value <= largest:
+                raise refuse(f"{name}={value}", "is out of range", f"use 1 to {largest:,}")
+        if load.longest > most:
+            rule = f"are more than the {most:,} that {self.model} sees"
+            raise refuse(f"{load.longest:,} tokens of a request", rule, "use shorter lengths")
+        check_prices(self.price, tuple({each.chip.generation for each in self.topologies}))
+
+
+def read_serving(form: Mapping[str, Any]) -> ServingQuestion:
+    """Returns the question of texts by the names of `SERVING_FORM`; what is missing or empty has its
+    default.
+
+    Raises:
+      RequestError: a text cannot be read, or there is no model, or there are no chips.
+    """
+    given = {name: str(form.get(name) or usual).strip() for name, usual in SERVING_FORM.items()}
+    for name in ("model", "chips"):
+        if not given[name]:
+            raise refuse(f"serve without {name}", "is incomplete", "name a model, and chips")
+    chips = tuple(part.strip() for part in given["chips"].split(",") if part.strip())
+    load = ServingLoad(
+        read_lengths(given["input"]),
+        read_lengths(given["output"]),
+        int(_number("concurrency", given["concurrency"], 1)),
+        _number("rate", given["rate"], 1e-6) if given["rate"] else None,
+        int(_number("requests", given["requests"], 1)) if given["requests"] else None,
+        int(_number("chunk", given["chunk"], 1)),
+        _number("accepted", given["accepted"], 1),
+        int(_number("seed", given["seed"], 0)),
+    )
+    weights, cache = (
+        tuple(dict.fromkeys(map(served_dtype, given[name].split(","))))
+        for name in ("weights_dtype", "kv_dtype")
+    )
+    return ServingQuestion(
+        given["model"],
+        chips,
+        load,
+        read_duration(given["ttft"]) if given["ttft"] else None,
+        read_duration(given["tpot"]) if given["tpot"] else None,
+        weights,
+        cache,
+        read_prices(given["price"], generations(chips)) if given["price"] else (),
+        parse_mesh(given["mesh"]) if given["mesh"] else None,
+    )
+
+
+def _number(name: str, text: str, least: float) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not least <= value <= MOST_LENGTH:
+        rule = "is out of range" if value == value else "is no number"
+        raise refuse(f"{name}={shorten(text)}", rule, f"use {max(1, least):g} to {MOST_LENGTH:,}")
+    return value
+
+
+def read_duration(text: str) -> float:
+    """Returns the seconds of `40ms` or `2s`; RequestError where it is no duration above 0."""
+    match = _DURATION.fullmatch(text.strip().lower())
+    try:
+        value = float(match[1]) * _UNITS[match[2]] if match else math.nan
+    except ValueError:
+        value = math.nan
+    if not value > 0:
+        raise refuse(f"duration {shorten(text)}", "is not above 0", "write for example 40ms or 2s")
+    return value
+
+
+def read_lengths(text: str) -> Lengths:
+    """Returns the lengths of `1024`, or of `512..2048`; RequestError for anything else."""
+    match = _LENGTHS.fullmatch(text.strip())
+    low = int(match[1]) if match else 0
+    high = int(match[2]) if match and match[2] else low
+    if not 0 < low <= high:
+        rule = "is no number of tokens above 0"
+        raise refuse(f"length {shorten(text)}", rule, "write for example 1024 or 512..2048")
+    return Lengths(low, high)

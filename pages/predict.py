@@ -16,6 +16,7 @@ from spmd_lab.ui.predict import (
     prediction,
     question,
     run_answer,
+    serving,
     sweep,
     variant,
 )
@@ -24,6 +25,9 @@ share = shell.open_page("predict")
 keep.MEASURED.from_query()
 question.from_query()
 price.from_query()
+if sweep.serves():
+    serving.show(share)
+    st.stop()
 head = st.container(horizontal=True, vertical_alignment="center")
 asked = st.container(key="question")
 with st.sidebar:

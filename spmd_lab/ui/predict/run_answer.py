@@ -1,6 +1,6 @@
 """The answer to the question of a training run: five figures, where the time goes, other chips."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from html import escape
 
 import streamlit as st
@@ -42,7 +42,7 @@ def card(plan: Plan, estimate: Prediction, compiled: Prediction | None = None) -
     figures = list(five_figures(plan, shown, run, each))
     if missed := _missed(run.days.estimate, run.money):
         figures[2] = figures[2]._replace(more=f"{figures[2].more}, {missed}")
-    _draw(figures)
+    draw_figures(figures)
     st.vega_lite_chart(
         charts.shares_chart({"time": shown}),
         alt="Where the estimate goes: "
@@ -64,7 +64,8 @@ def _missed(days: float, money: float | None) -> str:
     return "" if money is None or money <= value else f"over {money_text(value)}"
 
 
-def _draw(figures: list[Figure]) -> None:
+def draw_figures(figures: Iterable[Figure]) -> None:
+    """Draws large figures, side by side."""
     cells = "".join(
         f'<div><span>{escape(each.title)}</span><b class="figure">{escape(each.value)}</b>'
         f"<small>{escape(each.more)}</small></div>"

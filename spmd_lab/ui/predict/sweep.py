@@ -12,6 +12,7 @@ from spmd_core.experiment import Experiment
 from spmd_core.search import (
     BEST,
     FIRST,
+    SERVING_FORM,
     VARIABLES,
     Meshes,
     Scaling,
@@ -74,7 +75,8 @@ def show(experiment: Experiment) -> None:
         st.markdown("\n".join(f"- {plain(as_sentence(line.rstrip('.')))}" for line in more if line))
 
 
-_VIEWS = {"step": "One prediction", "sweep": "Sweep"}
+_SERVING = "serving"
+_VIEWS = {"step": "One prediction", "sweep": "Sweep", _SERVING: "Serving"}
 
 
 def is_open() -> bool:
@@ -88,10 +90,16 @@ def is_open() -> bool:
     )
 
 
+def serves() -> bool:
+    """Returns True if the screen shows how a model is served: the query has `show=serving`."""
+    return st.query_params.get(choices.SHOWN) == _SERVING
+
+
 def choose() -> None:
-    """A switch between one prediction and a sweep."""
+    """A switch between one prediction, a sweep, and serving."""
     key = "predict:shown"
-    st.session_state[key] = "sweep" if is_open() else "step"
+    shown = "sweep" if is_open() else "step"
+    st.session_state[key] = _SERVING if serves() else shown
     st.segmented_control(
         "What is shown",
         list(_VIEWS),
@@ -106,13 +114,15 @@ def choose() -> None:
 
 
 def _turn(key: str) -> None:
-    """Write the chosen view to the address bar; a sweep belongs to its own view only."""
-    for name in ("sweep", *_OF_SCALING, choices.SHOWN):
+    """Write the chosen view to the address bar; a sweep, and a question of serving, belong to their
+    own view only.
+    """
+    for name in {"sweep", *_OF_SCALING, choices.SHOWN, *SERVING_FORM} - {price.PRICE}:
         st.query_params.pop(name, None)
     if st.query_params.get(choices.TAB) == "Sweep":
         del st.query_params[choices.TAB]
-    if st.session_state[key] == "sweep":
-        st.query_params[choices.SHOWN] = "sweep"
+    if st.session_state[key] != "step":
+        st.query_params[choices.SHOWN] = st.session_state[key]
 
 
 # Fields

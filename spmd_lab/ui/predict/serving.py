@@ -1,0 +1,178 @@
+"""Predict's mode for serving: the question in five fields, its answer, a picture, tables."""
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from spmd_core.answers import (
+    serving_figures,
+    serving_headline,
+    serving_loads_table,
+    serving_table,
+    why_not_served,
+)
+from spmd_core.base import RequestError, number_text, seconds_text
+from spmd_core.experiment import PRESETS, SERVED_DTYPES
+from spmd_core.search import SERVING_FORM, ServingAnswer, ServingQuestion, read_serving, serve
+from spmd_lab.ui import links, price, state
+from spmd_lab.ui.charts.base import TOP, Row, Spec, category, hover, layer, layered, quantity
+from spmd_lab.ui.markdown import as_sentence, plain
+from spmd_lab.ui.predict import run_answer, sweep
+from spmd_lab.ui.shell import draw_table, refusal, screen_title
+
+SCREEN = "predict"
+_FIRST = dict(SERVING_FORM) | {"model": "qwen3-32b", "chips": "v6e:..16"}
+_LONGEST = 200  # characters of a field in a link
+_ROWS = 12
+_BEST, _FRONT, _OTHERS = "best", "front", "others"
+_POINT = {"type": "point", "filled": True, "size": 70}
+# names of the form, one or two with a comma between them -> label, help
+_FIELDS = {
+    ("chips",): (
+        "Chips",
+        "So many, or up to: tpu7x:4, v6e:..16, h100:8. Commas for several kinds.",
+    ),
+    ("input", "output"): ("Tokens in, out", "Of each request: 1024, 1024. Or ranges: 512..2048."),
+    ("concurrency",): ("At once", "Requests: each that ends begins another."),
+    ("tpot",): ("Each within", "Each token after the first, on average: 40ms. Empty: no limit."),
+    ("ttft",): ("First token within", "On average: 2s. Empty: no limit."),
+    ("rate",): ("Requests a second", "They arrive by chance. Empty: as many at once as above."),
+    ("mesh",): ("Mesh of a replica", "data=4,tensor=2. Empty: searched."),
+}
+_IN_SIGHT = 4
+
+
+def show(share: DeltaGenerator) -> None:
+    """Draws the mode: the question at the top, then the answer."""
+    st.title(plain(screen_title(SCREEN)))
+    sweep.choose()
+    with st.container(key="question"):
+        form = _question()
+    with st.sidebar:
+        for names in list(_FIELDS)[_IN_SIGHT:]:
+            form |= _text(names)
+        for name, label in (("weights_dtype", "Weights"), ("kv_dtype", "Cache")):
+            form[name] = _choice(name, label, tuple(SERVED_DTYPES))
+        price.field()
+    try:
+        question = read_serving(form | {"price": st.query_params.get(price.PRICE, "")})
+        answer = _answered(question)
+    except RequestError as error:
+        refusal(as_sentence(str(error)))
+        links.share_box(share, SCREEN)
+        return
+    _draw(answer)
+    links.share_box(share, SCREEN)
+
+
+@lru_cache(maxsize=32)
+def _answered(question: ServingQuestion) -> ServingAnswer:
+    return serve(question)
+
+
+def _question() -> dict[str, str]:
+    """The fields in sight: model, chips, lengths, requests at once, a limit."""
+    columns = st.columns([4, 3, 3, 2, 2], vertical_alignment="bottom")
+    with columns[0]:
+        form = {"model": _choice("model", "Model", tuple(PRESETS))}
+    for column, names in zip(columns[1:], _FIELDS, strict=False):
+        with column:
+            form |= _text(names)
+    return form
+
+
+def _text(names: tuple[str, ...]) -> dict[str, str]:
+    """Texts of one field, by their names; the last is the same as the one before where it is left out."""
+    label, words = _FIELDS[names]
+    text = st.text_input(label, key=_seeded(names), max_chars=_LONGEST, help=words)
+    parts = [part.strip() for part in text.split(",", len(names) - 1)] if len(names) > 1 else [text]
+    parts += parts[-1:] * (len(names) - len(parts))
+    return {name: _kept(name, part) for name, part in zip(names, parts, strict=True)}
+
+
+def _choice(name: str, label: str, options: tuple[str, ...]) -> str:
+    key = _seeded((name,))
+    if st.session_state[key] not in options:  # of a link: a model's own name, or several dtypes
+        options = (*options, st.session_state[key])
+    return _kept(name, st.selectbox(label, options, key=key))
+
+
+def _seeded(names: tuple[str, ...]) -> str:
+    """The key of a field, which has the texts of a link that was just opened, or else its own."""
+    key = state.key(SCREEN, f"serve.{names[0]}")
+    before = {name: state.aside(SCREEN, f"serve.{name}") for name in names}
+    linked = {name: st.query_params.get(name, "")[:_LONGEST] for name in names}
+    texts = [linked[name] or before[name] or _FIRST[name] for name in names]
+    if any(text and text != before[name] for name, text in linked.items()):
+        st.session_state[key] = ", ".join(texts)
+    return state.seed(key, ", ".join(texts))
+
+
+def _kept(name: str, text: str) -> str:
+    """Writes a field to the address bar, where it does not have its first text."""
+    state.set_aside(SCREEN, f"serve.{name}", text)
+    if text and text != _FIRST[name]:
+        if st.query_params.get(name) != text:
+            st.query_params[name] = text
+    elif name in st.query_params:
+        del st.query_params[name]
+    return text
+
+
+def _draw(answer: ServingAnswer) -> None:
+    with st.container(border=True, key="served"):
+        st.subheader(plain(serving_headline(answer)), anchor=False)
+        lead = answer.best or answer.nearest
+        if lead:
+            run_answer.draw_figures(serving_figures(lead))
+            st.vega_lite_chart(_front_chart(answer), key="serving-front", alt=_front_words(answer))
+    if answer.by_load:
+        st.subheader("Best sharding by load, on these chips", anchor=False)
+        draw_table(serving_loads_table(answer))
+    st.subheader("Each mesh", anchor=False)
+    draw_table(serving_table(answer, _ROWS))
+    if reasons := why_not_served(answer):
+        with st.expander("Why not another", key="serving-why"):
+            st.markdown("\n".join(f"- {plain(each)}" for each in reasons))
+
+
+def _points(answer: ServingAnswer) -> Iterator[Row]:
+    front, lead = answer.front, answer.best or answer.nearest
+    for row in answer.rows:
+        if row.served is None:
+            continue
+        kind = _FRONT if row in front else _OTHERS
+        yield {
+            "speed": row.speed,
+            "rate": row.per_chip,
+            "kind": _BEST if row is lead else kind,
+            "name": f"{row.plan.topology.name}, {', '.join(f'{a}={n}' for a, n in row.plan.mesh)}",
+            "takes": f"{seconds_text(row.served.tpot_s)} a token",
+            "makes": f"{number_text(row.per_chip)} tokens/s a chip",
+        }
+
+
+def _front_chart(answer: ServingAnswer) -> Spec:
+    """Tokens a second of a chip against those of a user; those that no mesh beats in both, joined."""
+    rows = list(_points(answer))
+    kinds = [kind for kind in (_BEST, _FRONT, _OTHERS) if any(row["kind"] == kind for row in rows)]
+    x = quantity("speed", title="tokens/s of a user", scale={"zero": False})
+    y = quantity("rate", title="tokens/s a chip", scale={"zero": False})
+    color = category("kind", kinds, legend=TOP)
+    tips = hover(name="mesh", takes="takes", makes="makes")
+    front = [row for row in rows if row["kind"] != _OTHERS]
+    best = [row for row in rows if row["kind"] == _BEST]
+    looks = {"x": x, "y": y, "color": color, "tooltip": tips}
+    layers = [
+        layer(front, {"type": "line", "opacity": 0.4}, x=x, y=y),
+        layer(rows, _POINT, **looks),
+        layer(best, _POINT | {"size": 180}, **looks),
+    ]
+    return layered(layers, 260)
+
+
+def _front_words(answer: ServingAnswer) -> str:
+    shown = (row for row in _points(answer) if row["kind"] != _OTHERS)
+    return "; ".join(f"{row['name']}: {row['takes']}, {row['makes']}" for row in shown)

@@ -1,0 +1,79 @@
+"""Predict's mode for serving without a browser: the same answer as the command, and its links."""
+
+import pytest
+
+from spmd_core.answers import serving_headline, serving_table
+from spmd_core.search import read_serving, serve
+from tests.ui import errors, opened
+
+LINK = {"show": "serving", "model": "qwen3-8b", "chips": "v6e:..4", "tpot": "30ms"}
+
+
+def answer(**form):
+    return serve(read_serving({"model": "qwen3-32b", "chips": "v6e:..16"} | form))
+
+
+def plain(text):
+    return text.replace("\\", "")
+
+
+def headline(screen):
+    return plain(screen.subheader[0].value)
+
+
+def field(screen, label):
+    return next(each for each in (*screen.text_input, *screen.selectbox) if each.label == label)
+
+
+def test_a_link_answers_as_the_command_does(data_folder):
+    screen = opened("predict", **LINK)
+    asked = {name: text for name, text in LINK.items() if name != "show"}
+    assert headline(screen) == serving_headline(answer(**asked)) and errors(screen) == ""
+    tables = [each.value for each in screen.table]
+    best = serving_table(answer(**asked), 12).rows[0]
+    assert [plain(str(cell)) for cell in tables[1].iloc[0]][:2] == [cell.text for cell in best[:2]]
+
+
+def test_first_the_question_of_a_model_that_people_know(data_folder):
+    screen = opened("predict", show="serving")
+    assert field(screen, "Model").value == "qwen3-32b"
+    assert headline(screen) == serving_headline(answer())
+
+
+def test_fields_change_the_answer_and_the_link(data_folder):
+    screen = opened("predict", show="serving")
+    field(screen, "At once").set_value("8").run(timeout=60)
+    field(screen, "Tokens in, out").set_value("2048, 256").run(timeout=60)
+    changed = answer(concurrency="8", input="2048", output="256")
+    assert headline(screen) == serving_headline(changed)
+    query = {
+        name: str(screen.query_params[name]).strip("[]'")
+        for name in ("concurrency", "input", "output")
+    }
+    assert query == {"concurrency": "8", "input": "2048", "output": "256"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("chips", "<b>x</b>", "chips"),
+        ("input", "0", "is no number of tokens above 0"),
+        ("tpot", "soon", "is not above 0"),
+        ("mesh", "tensor=7", "does not divide"),
+        ("weights_dtype", "fp4", "is not one of weights and cache"),
+        ("model", "x" * 500, "does not exist"),
+    ],
+)
+def test_a_bad_field_of_a_link_is_one_sentence_above_fields_that_work(
+    name, text, words, data_folder
+):
+    screen = opened("predict", **(LINK | {name: text}))
+    assert words in errors(screen) and len(screen.error) == 1
+    assert field(screen, "Chips") and not screen.table
+
+
+def test_another_view_leaves_no_question_of_serving_in_the_address(data_folder):
+    screen = opened("predict", **LINK)
+    (views,) = [each for each in screen.get("button_group") if each.key == "predict:shown"]
+    views.set_value("step").run(timeout=60)
+    assert not set(LINK) & set(screen.query_params)

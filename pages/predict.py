@@ -16,17 +16,17 @@ from spmd_lab.ui.predict import (
     prediction,
     question,
     run_answer,
-    serving,
     sweep,
     variant,
 )
+from spmd_lab.ui.serving import served
 
 share = shell.open_page("predict")
 keep.MEASURED.from_query()
 question.from_query()
 price.from_query()
 if sweep.serves():
-    serving.show(share)
+    served.show(share)
     st.stop()
 head = st.container(horizontal=True, vertical_alignment="center")
 asked = st.container(key="question")

@@ -70,6 +70,7 @@ UI_FLOORS = (
     ("live", "remedies", "notebook"),
     ("layout",),
     ("predict",),
+    ("serving",),
     ("compare", "collectives"),
     ("search",),
     ("programs",),

@@ -1,0 +1,1 @@
+"""How a model is served: the view of Predict that answers it."""

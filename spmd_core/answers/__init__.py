@@ -59,6 +59,7 @@ from spmd_core.answers.strategies import (
     strategy_rows,
 )
 from spmd_core.answers.training_sheet import (
+    ABOUT_EVEN,
     Figure,
     days_text,
     five_figures,
@@ -70,6 +71,7 @@ from spmd_core.answers.training_sheet import (
 from spmd_core.answers.what_if import PARTITIONED, WhatIf, agreement_words, what_if_table
 
 __all__ = [
+    "ABOUT_EVEN",
     "EMPTY",
     "NONE",
     "PARTITIONED",

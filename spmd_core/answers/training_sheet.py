@@ -1,6 +1,6 @@
 """The answer of a training run: a headline, five figures of a plan, a sheet of chips, JSON."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from spmd_core.answers.sheet import NONE, Column, Sheet, Table, count, number, size, text
@@ -12,7 +12,7 @@ from spmd_core.time import TrainingCost
 from spmd_core.words import bound_words, chip_title, money_text
 
 _BEST = {"chips": "fewest", "days": "fastest", "dollars": "cheapest"}
-_MISSES = "misses"
+_MISSES, ABOUT_EVEN = "misses", "about even"
 
 
 class Figure(NamedTuple):
@@ -72,14 +72,34 @@ def training_headline(answer: TrainingAnswer) -> str:
     name = chip_title(best.kind)
     takes = days_text(best.run.days.estimate)
     chips = best.plan.topology.chips
+    others = _listed([chip_title(row.kind) for row in answer.even if row is not best])
     if question.budget and not question.days:
-        return f"{money_text(question.budget)} pays for {chips:,} {name}: {takes}, the fastest."
+        first = f"about even with {others}" if others else "the fastest"
+        return f"{money_text(question.budget)} pays for {chips:,} {name}: {takes}, {first}."
+    if question.days is None and others:
+        last = answer.even[-1].run
+        ends = takes, days_text(last.days.estimate) if last else takes
+        alike = ends[0].partition(" ")[2] == ends[1].partition(" ")[2]
+        span = f"{ends[0].partition(' ')[0] if alike else ends[0]} to {ends[1]}"
+        kinds = _listed([chip_title(row.kind) for row in answer.even])
+        return f"Of {chips:,} chips each, {kinds} are about even: {span}."
     if question.days is None:
         return f"Of {chips:,} chips each, {name} is fastest: {takes}."
     if answer.by == "dollars":
+        first, within = "About cheapest" if others else "Cheapest", days_text(question.days)
+        beside = f", about even with {others}" if others else ""
         money = money_text(best.run.money)
-        return f"Cheapest within {days_text(question.days)}: {chips:,} {name}, {takes}, {money}."
+        return f"{first} within {within}: {chips:,} {name}, {takes}, {money}{beside}."
     return f"Fewest within {days_text(question.days)}: {chips:,} {name}, {takes}."
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names in a sentence.
+
+    >>> _listed(["7x", "B200", "H100"]), _listed([])
+    ('7x, B200 and H100', '')
+    """
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def _not_met(answer: TrainingAnswer) -> str:
@@ -96,6 +116,8 @@ def _not_met(answer: TrainingAnswer) -> str:
 
 
 def _mark(answer: TrainingAnswer, row: TrainingRow) -> str:
+    if row in answer.even:
+        return ABOUT_EVEN
     if row is answer.best:
         return _BEST[answer.by]
     return "" if row.meets or row.run is None else _MISSES
@@ -116,7 +138,7 @@ def _mesh(row: _Marked) -> str | None:
 _SHEET: Sheet[_Marked] = Sheet(
     (
         text("On", lambda row: chip_title(row.row.kind)),
-        text("", lambda row: row.mark),
+        text("Verdict", lambda row: row.mark),
         count("Chips", lambda row: row.row.plan.topology.chips if row.row.plan else None),
         number("Days", lambda row: row.row.run.days.estimate if row.row.run else None),
         Column("$ a chip-hour", lambda row: row.row.price, money_text),
@@ -152,6 +174,7 @@ def training_json(answer: TrainingAnswer) -> dict[str, object]:
         "budget": question.budget,
         "best": answer.best.kind if answer.best else None,
         "best_by": answer.by,
+        "about_even": [row.kind for row in answer.even],
         "rows": [_row_json(row) for row in answer.rows],
     }
 

@@ -44,7 +44,7 @@ from spmd_core.experiment.plan.fields import NAMES, PLAN_FIELDS
 from spmd_core.experiment.plan.flags import OPTIONAL_FLAGS, WITHOUT_RINGS, link_refusal
 from spmd_core.experiment.plan.meshes import AXES, DATA_AXES
 from spmd_core.experiment.plan.model_rules import VARIABLE
-from spmd_core.experiment.plan.model_size import ModelSize
+from spmd_core.experiment.plan.model_size import Kind, ModelSize
 from spmd_core.experiment.plan.models import get_model
 from spmd_core.experiment.plan.plan import Plan
 from spmd_core.experiment.plan.presets import PRESETS
@@ -63,6 +63,7 @@ from spmd_core.experiment.plan.sharding import (
     arrays,
     batch_shards,
     group_rows,
+    layer_weights,
     parameter_share,
     plan_notes,
     undivided_axes,
@@ -210,6 +211,7 @@ __all__ = [
     "Finding",
     "Held",
     "Integer",
+    "Kind",
     "Layout",
     "Leaf",
     "Listed",
@@ -271,6 +273,7 @@ __all__ = [
     "item_bytes",
     "ladder",
     "later_options",
+    "layer_weights",
     "layout",
     "layout_json",
     "layout_of",

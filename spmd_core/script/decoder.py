@@ -10,7 +10,7 @@ from importlib import resources
 from typing import Any
 
 from spmd_core.base import parsed
-from spmd_core.experiment import Plan, ServedStep, group_rows, merged_imports
+from spmd_core.experiment import ModelSize, Plan, ServedStep, group_rows, merged_imports
 from spmd_core.machine import Topology
 from spmd_core.script.imports import spaced
 from spmd_core.script.parts import placed_devices
@@ -20,6 +20,7 @@ _SHARED = (
     "decoder_precision",
     "decoder_experts",
     "decoder_flash",
+    "decoder_state",
     "decoder_config",
     "decoder",
 )  # in order of their imports
@@ -73,10 +74,8 @@ def _text(
 
 def configuration(plan: Plan) -> dict[str, object]:
     """Arguments of the decoder's configuration that differ from their defaults."""
-    size = plan.size
     given = {name: getattr(plan, name) for name in _fields() if hasattr(plan, name)}
-    given |= asdict(size) | {
-        "windows": size.layer_windows[: len(size.windows)],
+    given |= sizes_of(plan.size) | {
         "group_rows": group_rows(plan) if plan.dropless else 512,
         "attention_blocks": plan.kernel_blocks,
         "gpu": plan.topology.chip.is_gpu,
@@ -89,8 +88,7 @@ def served_configuration(step: ServedStep) -> dict[str, object]:
     """The same of a step of serving: a block of the experts' kernel has the rows of about two experts."""
     plan, size = step.plan, step.plan.size
     rows = step.tokens // plan.replicas * size.experts_per_token
-    given = asdict(size) | {
-        "windows": size.layer_windows[: len(size.windows)],
+    given = sizes_of(size) | {
         "kv_heads": step.kv_heads,
         "mtp_layers": 0,
         "dropless": size.experts > 1,
@@ -107,6 +105,35 @@ def _without_defaults(given: Mapping[str, object]) -> dict[str, object]:
         for name, default in _fields().items()
         if name in given and (default is None or given[name] != default[0])
     }
+
+
+def sizes_of(size: ModelSize) -> dict[str, object]:
+    """Sizes and choices: those of most layers, and of the others by stages in so far as they differ."""
+    usual = _of_layer(max(size.layer_counts, key=lambda each: each[1])[0])
+    stages = () if len({*size.kinds}) == 1 else _stages(size, usual)
+    return usual | {"layers": size.layers, "mtp_layers": size.mtp_layers, "stages": stages}
+
+
+def _of_layer(layer: ModelSize) -> dict[str, object]:
+    """The fields of a layer's configuration."""
+    own = asdict(layer)
+    kind = {"mixer": layer.mixers[0], "window": layer.windows[0]}
+    kind |= {"has_mlp": layer.mlps[0] != "none", "shared_kv": layer.full_shared_kv}
+    return {name: value for name, value in (own | kind).items() if name in _fields()}
+
+
+def _stages(size: ModelSize, usual: Mapping[str, object]) -> tuple[tuple[object, int], ...]:
+    """The stages of a configuration: each layer by what differs."""
+    return tuple(
+        (
+            tuple(
+                {name: value for name, value in own.items() if value != usual[name]}
+                for own in (_of_layer(size.layer(kind)) for kind in block)
+            ),
+            times,
+        )
+        for block, times in size.stages
+    )
 
 
 def mesh_lines(mesh: tuple[tuple[str, int], ...], topology: Topology, is_plain: bool) -> list[str]:

@@ -1,5 +1,9 @@
 """The answer of a training run in words, by value."""
 
+from dataclasses import replace
+
+import pytest
+
 from spmd_core.answers import (
     five_figures,
     tokens_text,
@@ -8,7 +12,8 @@ from spmd_core.answers import (
     training_table,
 )
 from spmd_core.base import number_text
-from spmd_core.search import TrainingQuestion, train
+from spmd_core.results import Estimate
+from spmd_core.search import TrainingAnswer, TrainingQuestion, train
 
 FORM = {"model": "llama-3.1-8b", "sequence": 8192}
 KINDS = ("v5e", "v5p")
@@ -31,8 +36,9 @@ def test_the_sheet_has_each_number_of_its_row():
         "Memory": lambda row: row.step.memory_bytes.peak,
     }.items():
         assert [cell.value for cell in table.column(name)] == [of(row) for row in answer.rows]
-    marks = [cell.text for cell in table.column("")]
+    marks = [cell.text for cell in table.column("Verdict")]
     assert marks[answer.rows.index(answer.best)] == "cheapest" and marks.count("cheapest") == 1
+    assert answer.even == () and training_json(answer)["about_even"] == []
 
 
 def test_the_headline_names_the_best_or_what_is_missed():
@@ -47,6 +53,30 @@ def test_the_headline_names_the_best_or_what_is_missed():
     assert training_headline(asked(chips=256)).startswith("Of 256 chips each, v5p is fastest")
     for given in ({"days": 30}, {"chips": 256}, {"days": 0.01}, {"budget": 1e6, "price": PRICE}):
         assert len(training_headline(asked(**given)).split()) <= 20
+
+
+@pytest.mark.parametrize("given", [{"chips": 256}, {"days": 30, "price": PRICE}])
+def test_kinds_whose_intervals_meet_are_about_even(given):
+    """The same two rows, once with intervals that meet and once with such that do not."""
+    answer = asked(**given)
+    best, other = sorted((row for row in answer.rows), key=lambda row: row is not answer.best)
+    money = answer.by == "dollars"
+    per_day = [(row.run.money / row.run.days.estimate if money else 1.0) for row in (best, other)]
+    least = best.run.days.estimate * per_day[0] * 1.05
+    own = other.run.days.estimate
+    days = Estimate(low=least / per_day[1], estimate=own, high=1e9)
+    near = replace(other, run=other.run.model_copy(update={"days": days}))
+    days = best.run.days.model_copy(update={"high": best.run.days.estimate * 1.1})
+    first = replace(best, run=best.run.model_copy(update={"days": days}))
+    meeting = TrainingAnswer(answer.question, (near, first))
+    assert {row.kind for row in meeting.even} == {best.kind, other.kind}
+    assert "about even" in training_headline(meeting)
+    assert len(training_headline(meeting).split()) <= 20
+    assert [cell.text for cell in training_table(meeting).column("Verdict")] == ["about even"] * 2
+    assert set(training_json(meeting)["about_even"]) == {best.kind, other.kind}
+    days = days.model_copy(update={"high": best.run.days.estimate * 1.04})
+    apart = replace(best, run=best.run.model_copy(update={"days": days}))
+    assert TrainingAnswer(answer.question, (near, apart)).even == ()
 
 
 def test_five_figures_of_a_plan():

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType
 
+from spmd_core.experiment.plan.models import own_model
+from spmd_core.script.decoder import sizes_of
 from spmd_core.script.programs.decoder_config import Decoder
 from spmd_core.script.programs.decoder_precision import LIMITS
 from spmd_core.script.programs.decoder_serving import Cache, Serving, Stored, serving_dims
@@ -54,8 +56,9 @@ PROMPTS = (33, 7, 24, 40, 1, 12, 19, 30)  # tokens of each request
 
 
 def config_of(variant, **more) -> Decoder:
-    given = SIZES | {"vocab": VOCAB} | VARIANTS[variant] | more
-    return Decoder(**given, dropless="experts" in given)
+    given = SIZES | {"vocab": VOCAB} | VARIANTS[variant]
+    sizes = sizes_of(own_model(variant, given | {"logits_float32": True}))
+    return Decoder(**sizes | more, dropless="experts" in given)
 
 
 def mesh_of(axes):
@@ -82,9 +85,9 @@ class Uncached(Stored):
         query, latent, shared = super().narrow(x, weights, positions)
         return query, *self.rounded(latent, shared)
 
-    def dropless_mlp(self, x, weights):
+    def dropless_mlp(self, x, weights, scored):
         """Every expert on every token, as one mlp after the other."""
-        chosen, shares = self.router(x, weights)
+        chosen, shares = self.router(scored, weights)
         total = jnp.zeros_like(x)
         for expert in range(self.config.experts):
             own = {name: each[expert] for name, each in weights.items() if name in OF_EXPERTS}
@@ -188,5 +191,5 @@ def test_weights_and_caches_of_8_bits_serve_what_a_forward_pass_with_them_makes(
 
 def test_a_window_bounds_the_slots_of_its_layers():
     config = config_of("windows")
-    (near, far), (tail,) = (Cache(2, SLOTS).dims(config)[name] for name in ("blocks", "tail"))
+    (near, far), (tail,) = Cache(2, SLOTS).dims(config)
     assert [dict(each["key"])["slots"] for each in (near, far, tail)] == [32, SLOTS, 32]

@@ -180,7 +180,8 @@ def test_a_configuration_says_only_what_is_not_the_default():
     ).plan
     said = configuration(plan)
     assert (
-        said["windows"] == (4096, None)
+        said["window"] == 4096
+        and said["stages"] == ((({}, {"window": None}), 21),)
         and said["remat"] == "minimal"
         and said["save"] == ("out",)
         and said["tied"] is True

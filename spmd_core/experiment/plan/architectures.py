@@ -21,9 +21,10 @@ def _sizes(*values: int | None) -> dict[str, object]:
 class Architecture:
     """`usual`: values of fields that a file leaves out, as in the configuration classes of
     transformers 4.57; `traits`: fields of a ModelSize; `window`: the layers that have one: "all",
-    those "above" max_window_layers, or all but every so-many-th; `experts`: the fields of their
-    number and width; `reads`: fields that would be refused of another architecture; `stored`: the
-    methods by which its published weights are quantized, which training does not see.
+    those "above" max_window_layers, or all but every so-many-th; "other": none of these; `experts`:
+    the fields of their number and width; `reads`: fields that would be refused of another
+    architecture; `stored`: the methods by which its published weights are quantized, which training
+    does not see; `parts`: readers of its layers (`config_layers.READERS`).
     """
 
     usual: Mapping[str, Any]
@@ -32,6 +33,8 @@ class Architecture:
     experts: tuple[str, str] | None = None
     reads: tuple[str, ...] = ()
     stored: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
+    window_field: str = "sliding_window"
 
 
 _EXPERTS = ("num_local_experts", "num_experts", "num_experts_per_tok")
@@ -48,9 +51,40 @@ _DEEPSEEK = Architecture(
     | {"moe_intermediate_size": 2048, "num_experts_per_tok": 8, "n_group": 8, "topk_group": 4}
     | {"routed_scaling_factor": 2.5, "scoring_func": "sigmoid", "topk_method": "noaux_tc"},
     experts=("n_routed_experts", "moe_intermediate_size"),
+    parts=("latent", "dense first", "shared", "chosen"),
     reads=(*_LATENT, *_FIRST, "num_nextn_predict_layers", "num_experts", *_EXPERTS),
     stored=("fp8",),
 )
+_GATED_DELTA = {
+    "head_dim": 256,
+    "full_attention_interval": 4,
+    "linear_conv_kernel_dim": 4,
+    "linear_key_head_dim": 128,
+    "linear_value_head_dim": 128,
+    "linear_num_key_heads": 16,
+    "linear_num_value_heads": 32,
+}
+_SHARED_SIGMOID = {"scoring_func": "sigmoid", "topk_method": "noaux_tc"}
+_DELTA_READS = (
+    *("linear_num_value_heads", "attention_bias", "use_qk_norm", "mtp_num_hidden_layers"),
+    *("n_shared_experts", "shared_expert_intermediate_size", *_EXPERTS),
+)
+
+
+def _delta_experts(experts: int, chosen: int) -> Architecture:
+    """An architecture of Qwen3-Next's kind."""
+    return Architecture(
+        _sizes(5120, 48, 16, 2, 151936)
+        | _GATED_DELTA
+        | {"moe_intermediate_size": 512, "num_experts": experts, "num_experts_per_tok": chosen},
+        {"qk_norm": True, "shared_gate": True},
+        "other",
+        experts=("num_experts", "moe_intermediate_size"),
+        parts=("delta", "shared", "chosen"),
+        reads=_DELTA_READS,
+        stored=("fp8",),
+    )
+
 
 ARCHITECTURES: Mapping[str, Architecture] = {
     "llama": Architecture(_sizes(11008, 32, 32, None, 32000), reads=("attention_bias", "mlp_bias")),
@@ -113,6 +147,88 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     ),
     "deepseek_v3": _DEEPSEEK,
     "kimi_k2": _DEEPSEEK,
+    "qwen3_next": _delta_experts(512, 10),
+    "qwen3_5_moe": _delta_experts(256, 8),
+    "qwen3_5": Architecture(
+        _sizes(12288, 32, 16, 4, 248320) | _GATED_DELTA,
+        {"qk_norm": True},
+        "other",
+        parts=("delta",),
+        reads=("linear_num_value_heads", "attention_bias", "mtp_num_hidden_layers"),
+    ),
+    "glm4_moe": Architecture(
+        _sizes(10944, 46, 96, 8, 151552)
+        | dict(zip(_FIRST, (1, 128, 1), strict=True))
+        | {"moe_intermediate_size": 1408, "num_experts_per_tok": 8, "head_dim": 128}
+        | {"n_group": 1, "topk_group": 1, "routed_scaling_factor": 1.0, **_SHARED_SIGMOID},
+        {"out_bias": False},
+        experts=("n_routed_experts", "moe_intermediate_size"),
+        parts=("qk norm", "dense first", "shared", "chosen"),
+        reads=("attention_bias", "use_qk_norm", "num_nextn_predict_layers", *_FIRST, *_EXPERTS),
+        stored=("fp8",),
+    ),
+    "gemma4": Architecture(
+        _sizes(9216, 30, 8, 4, 262144)
+        | {"sliding_window": 512, "num_experts_per_tok": None, "global_head_dim": 512}
+        | {"tie_word_embeddings": True, "head_dim": 256, "hidden_activation": "gelu"}
+        | {"final_logit_softcapping": 30.0},
+        _POST_NORMS | {"qk_norm": True, "value_norm": True},
+        6,
+        experts=("num_experts", "moe_intermediate_size"),
+        parts=("two heads",),
+        reads=("attention_bias", "n_shared_experts", *_EXPERTS),
+    ),
+    "llama4": Architecture(
+        _sizes(8192, 48, 40, 8, 202048)
+        | {"num_local_experts": 16, "num_experts_per_tok": 1, "head_dim": 128}
+        | {"attention_chunk_size": 8192, "intermediate_size_mlp": 16384, "use_qk_norm": True},
+        {"chunked": True, "routing": "sigmoid"},
+        4,
+        window_field="attention_chunk_size",
+        experts=("num_local_experts", "intermediate_size"),
+        parts=("interleaved",),
+        reads=(
+            *("attention_bias", "attention_chunk_size", "use_qk_norm", "n_shared_experts"),
+            *("interleave_moe_layer_step", *_EXPERTS),
+        ),
+    ),
+    "nemotron_h": Architecture(
+        {
+            "head_dim": 128,
+            "use_conv_bias": True,
+            "mlp_hidden_act": "relu2",
+            "mamba_num_heads": 128,
+            "mamba_head_dim": 64,
+            "n_groups": 8,
+            "ssm_state_size": 128,
+            "conv_kernel": 4,
+            "chunk_size": 128,
+            **_SHARED_SIGMOID,
+        },
+        {},
+        "other",
+        experts=("n_routed_experts", "moe_intermediate_size"),
+        parts=("mamba", "shared", "chosen"),
+        reads=("ssm_state_size", "n_shared_experts", "n_routed_experts", *_EXPERTS),
+    ),
+    "mimo_v2_flash": Architecture(
+        _SHARED_SIGMOID,
+        {},
+        "other",
+        experts=("n_routed_experts", "moe_intermediate_size"),
+        parts=("by pattern", "dense first", "shared", "chosen"),
+        reads=(
+            *("hybrid_layer_pattern", "attention_chunk_size", "moe_layer_freq"),
+            *("n_shared_experts", "n_routed_experts", *_EXPERTS),
+        ),
+        stored=("fp8",),
+    ),
+    "olmo3": Architecture(
+        _sizes(11008, 32, 32, None, 50304) | {"sliding_window": 4096},
+        {"pre_norms": False, **_POST_NORMS, "qk_norm": True, "qk_norms": "all"},
+        4,
+        reads=("attention_bias", "use_qk_norm"),
+    ),
     "phi3": Architecture(_sizes(8192, 32, 32, None, 32064), window="all"),
 }
 
@@ -148,6 +264,10 @@ NOT_MODELED: Mapping[str, str] = {
     "qkv_bias": "biases under another name than attention_bias",
     "use_bias": "biases under another name than attention_bias",
     "use_qk_norm": "norms of queries and keys that this architecture does not have",
+    "use_double_wide_mlp": "a wider mlp in layers that share keys",
+    "mamba_proj_bias": "biases of a mixer's projections",
+    "moe_latent_size": "experts of a narrower stream",
+    "linear_attn_config": "a delta rule with a decay for each channel",
 }
 # of them those that many architectures have, also some that are read
 COMMON = (
@@ -161,13 +281,11 @@ COMMON = (
 LACKING: Mapping[str, str] = {
     **dict.fromkeys(("deepseekv32", "deepseekv4", "glm5", "glmmoedsa"), "attention to chosen keys"),
     **dict.fromkeys(("deepseekv2", "minicpm3"), "latent attention of another architecture"),
-    **dict.fromkeys(("qwen35", "kimilinear"), "linear attention"),
-    **dict.fromkeys(("gemma4", "mimov2"), "heads of other sizes in layers with a window"),
-    **dict.fromkeys(("mamba", "jamba", "falconh", "nemotronh"), "Mamba layers"),
-    **dict.fromkeys(("qwen3next", "minimax"), "linear attention"),
+    "kimilinear": "a delta rule with a decay for each channel",
+    **dict.fromkeys(("mamba", "jamba", "falconh"), "Mamba layers of another architecture"),
+    "minimax": "linear attention of another architecture",
     **dict.fromkeys(("t5", "flant5", "bart", "whisper"), "an encoder beside the decoder"),
-    **dict.fromkeys(("glm45", "glm4moe", "ernie45"), "layers with experts among layers without"),
-    "llama4": "chunked attention",
+    "ernie45": "layers with experts among layers without",
     "gemma3n": "embeddings for each layer",
     "bert": "attention to later tokens",
 }
@@ -185,7 +303,11 @@ MAXTEXT_BLOCKS: Mapping[str, str] = {
     **{
         name: name
         for name in ARCHITECTURES
-        if name not in ("llama", "phi3", "deepseek_v3", "kimi_k2")
+        if name
+        not in (
+            *("llama", "phi3", "deepseek_v3", "kimi_k2", "glm4_moe", "qwen3_5", "qwen3_5_moe"),
+            *("nemotron_h", "mimo_v2_flash"),
+        )
     },
 }
 MAXTEXT_NAMES: Mapping[str, str] = {
@@ -208,6 +330,16 @@ MAXTEXT_NAMES: Mapping[str, str] = {
     "hidden_act": "mlp_activations",
     "hidden_activation": "mlp_activations",
     "sliding_window": "sliding_window_size",
+    "attention_chunk_size": "chunk_attn_window_size",
+    "full_attention_interval": "inhomogeneous_layer_cycle_interval",
+    "linear_num_value_heads": "gdn_num_value_heads",
+    "linear_num_key_heads": "gdn_num_key_heads",
+    "linear_key_head_dim": "gdn_key_head_dim",
+    "linear_value_head_dim": "gdn_value_head_dim",
+    "linear_conv_kernel_dim": "gdn_conv_kernel_dim",
+    "chunk_size": "gdn_chunk_size",
+    "num_global_key_value_heads": "global_num_kv_heads",
+    "attention_k_eq_v": "share_kv_projections",
     "attn_logit_softcapping": "attn_logits_soft_cap",
     "final_logit_softcapping": "final_logits_soft_cap",
 }
@@ -230,5 +362,6 @@ MAXTEXT_USUAL: Mapping[str, Any] = {
     "topk_group": 1,
     "scoring_func": "",
     "topk_method": False,
+    "chunk_size": 64,
     "routed_scaling_factor": 1.0,
 }

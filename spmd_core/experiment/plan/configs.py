@@ -22,20 +22,13 @@ from spmd_core.experiment.plan.architectures import (
     ONE,
     Architecture,
 )
-from spmd_core.experiment.plan.model_rules import MAX_LAYERS, MOST
+from spmd_core.experiment.plan.config_fields import Fields, Values
+from spmd_core.experiment.plan.config_layers import READERS, activation, windows
+from spmd_core.experiment.plan.model_rules import MAX_LAYERS
 from spmd_core.experiment.plan.model_size import ModelSize
 from spmd_core.experiment.plan.models import own_model
 
-Values = Mapping[str, Any]  # of fields, by name
 MAX_CONFIG_BYTES = 256 * 1024
-_ACTIVATIONS = {
-    "silu": "silu",
-    "swish": "silu",
-    "gelu": "gelu",
-    "gelu_new": "gelu",
-    "gelu_pytorch_tanh": "gelu",
-    "relu": "relu",
-}
 _LINE = re.compile(r"([A-Za-z_]\w{0,63}):(?:[ \t]+(.*))?")
 _HEADS_OF = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")  # have a table of outputs
 
@@ -47,65 +40,6 @@ class Config:
     size: ModelSize
     architecture: str
     ignored: tuple[str, ...] = ()
-
-
-class _Fields:
-    """Fields of a file by their names in transformers, and which were read."""
-
-    def __init__(self, values: Values, names: Mapping[str, str]):
-        self._values, self._names = values, names
-        self.usual: Values = {}
-        self.read: set[str] = set()
-
-    @property
-    def labels(self) -> Values:
-        """The file's own names and values."""
-        return self._values
-
-    def label(self, name: str) -> str:
-        """The file's own name of a field."""
-        return self._names.get(name, name)
-
-    def get(self, name: str) -> Any:
-        """The value of a field, or what the architecture has where the file leaves it out."""
-        self.read.add(label := self.label(name))
-        return self._values.get(label, self.usual.get(name))
-
-    def size(
-        self, name: str, otherwise: int | None = None, most: int = MOST, least: int = 1
-    ) -> int:
-        """A size; RequestError where it is none, or left out without another to take."""
-        given = self.get(name)
-        value = otherwise if given is None else given
-        if value is None:
-            raise refuse(
-                f"config without {self.label(name)}", "is incomplete", f"add {self.label(name)!r}"
-            )
-        if type(value) is not int or not least <= value <= most:
-            raise refuse(
-                f"{self.label(name)}={shorten(value)}",
-                "is not a size",
-                f"use a whole number from {least} to {most:,}",
-            )
-        return value
-
-    def flag(self, name: str) -> bool:
-        """A choice of two, off where it is left out."""
-        value = self.get(name)
-        if value not in (None, True, False):
-            raise refuse(
-                f"{self.label(name)}={shorten(value)}", "is neither on nor off", "use true or false"
-            )
-        return bool(value)
-
-    def cap(self, name: str) -> float | None:
-        """What scores are capped at, None for no cap."""
-        value = self.get(name) or None
-        if value is not None and (type(value) not in (int, float) or not 0 < value <= MOST):
-            raise refuse(
-                f"{self.label(name)}={shorten(value)}", "is no cap", "use a number above 0, or null"
-            )
-        return None if value is None else float(value)
 
 
 def read_config(data: str | bytes) -> Config:
@@ -142,7 +76,7 @@ _READ = {"model_type", "architectures", "tie_word_embeddings"}
 
 
 def _of_transformers(values: Values) -> Config:
-    fields = _Fields(values, {})
+    fields = Fields(values, {})
     named = fields.get("model_type")
     name = str(named).removesuffix("_text")
     kind = ARCHITECTURES.get(name)
@@ -192,7 +126,7 @@ def _method(values: Values) -> Any:
 
 
 def _of_maxtext(values: Values) -> Config:
-    fields = _Fields(values, MAXTEXT_NAMES)
+    fields = Fields(values, MAXTEXT_NAMES)
     block = fields.get("decoder_block") or "llama2"
     name = MAXTEXT_BLOCKS.get(block) if isinstance(block, str) else None
     if name is None:
@@ -218,12 +152,12 @@ def _of_maxtext(values: Values) -> Config:
 def _config(
     name: str,
     kind: Architecture,
-    fields: _Fields,
+    fields: Fields,
     fields_of: Values,
     usual: Values,
 ) -> Config:
     fields.usual = {**kind.usual, **usual}
-    for each in ONE:
+    for each in (name for name in ONE if name not in kind.reads):
         if (value := fields.get(each)) not in (None, 1):
             raise refuse(
                 f"{fields.label(each)}={shorten(value)}", "is not modeled", "use 1, or sizes"
@@ -238,6 +172,8 @@ def _refuse_what_is_not_modeled(
     """RequestError for the first field that would make another model than is built here."""
     for name, what in words.items():
         value = values.get(name)
+        if value == "vision":  # of images, which are no part of the decoder
+            continue
         if value and name not in reads:
             raise refuse(
                 f"{name}={shorten(value, 40)}",
@@ -246,7 +182,7 @@ def _refuse_what_is_not_modeled(
             )
 
 
-def _given(kind: Architecture, fields: _Fields, of_maxtext: bool) -> Values:
+def _given(kind: Architecture, fields: Fields, of_maxtext: bool) -> Values:
     """The fields of a ModelSize."""
     embed, heads = fields.size("hidden_size"), fields.size("num_attention_heads")
     layers = fields.size("num_hidden_layers", most=MAX_LAYERS)
@@ -254,8 +190,10 @@ def _given(kind: Architecture, fields: _Fields, of_maxtext: bool) -> Values:
         layers *= 2  # a layer of MaxText's is a local one and a global one
     experts, width = kind.experts or (None, "intermediate_size")
     more = {}
+    if experts and "two heads" in kind.parts and not fields.get(experts):
+        experts, width = None, "intermediate_size"  # of its family those without experts
     if experts:
-        chosen = fields.get("experts_per_token")
+        chosen = fields.get("experts_per_token") or fields.get("top_k_experts")
         more["experts"] = fields.size(experts)
         more["experts_per_token"] = fields.size("num_experts_per_tok", chosen)
     bias = fields.flag("attention_bias") if "attention_bias" in kind.reads or of_maxtext else False
@@ -269,112 +207,20 @@ def _given(kind: Architecture, fields: _Fields, of_maxtext: bool) -> Values:
             "mlp": fields.size(width),
             "vocab": fields.size("vocab_size"),
             "tied": fields.flag("tie_word_embeddings"),
-            "windows": _windows(kind, fields, layers),
+            "windows": windows(kind, fields, layers),
             "attention_cap": fields.cap("attn_logit_softcapping"),
             "logits_cap": fields.cap("final_logit_softcapping"),
             "logits_float32": False,
             "qkv_bias": bias,
             "out_bias": bias,
             "mlp_bias": "mlp_bias" in kind.reads and fields.flag("mlp_bias"),
-            **_activation(fields),
+            **activation(fields),
             **more,
         }
         | ({"qk_norm": True} if of_maxtext and fields.flag("use_qk_norm") else {})
-        | dict(_latent(fields) if "kv_lora_rank" in kind.reads else {})
+        | dict(each for name in kind.parts for each in READERS[name](fields, layers).items())
         | dict(kind.traits)
     )
-
-
-def _latent(fields: _Fields) -> Values:
-    """Latent attention, layers without experts, and how experts are chosen, of DeepSeek-V3's kind."""
-    nope, rope = (fields.size(f"qk_{name}_head_dim") for name in ("nope", "rope"))
-    scores, method = fields.get("scoring_func") or "softmax", fields.get("topk_method")
-    for name, value, known in (
-        ("scoring_func", scores, ("softmax", "sigmoid")),
-        ("topk_method", method, ("noaux_tc", "greedy", True, False, None)),
-    ):
-        if value not in known:
-            fix = f"use {' or '.join(each for each in known if isinstance(each, str))}"
-            label = f"{fields.label(name)}={shorten(value)}"
-            raise refuse(label, "is no way to choose experts that is read", fix)
-    dense = fields.size("first_k_dense_replace", 0, MAX_LAYERS, least=0)
-    fields.read.add("head_dim")
-    later = fields.get("num_nextn_predict_layers") if "mtp_num_layers" in fields.labels else 0
-    return {
-        "head_dim": nope + rope,
-        "kv_heads": fields.size("num_attention_heads"),
-        "rope_dim": rope,
-        "value_dim": fields.size("v_head_dim"),
-        "q_rank": fields.size("q_lora_rank", 0, least=0),
-        "kv_rank": fields.size("kv_lora_rank"),
-        "dense_layers": dense,
-        "dense_mlp": fields.size("intermediate_size") if dense else 0,
-        "shared_mlp": fields.size("n_shared_experts", 0, least=0)
-        * fields.size("moe_intermediate_size"),
-        "routing": scores,
-        "score_bias": method in ("noaux_tc", True),
-        "expert_groups": fields.size("n_group", 1),
-        "groups_per_token": fields.size("topk_group", 1),
-        "routed_scale": fields.cap("routed_scaling_factor") or 1.0,
-        "mtp_layers": later or 0,
-    }
-
-
-def _activation(fields: _Fields) -> Values:
-    """Activation and gate. MaxText lists both; transformers has two names for the first."""
-    names = [fields.get("hidden_activation"), fields.get("hidden_act")]
-    named = next((each for each in names if each is not None), "silu")
-    gated = not isinstance(named, list) or len(named) > 1
-    first = named[0] if isinstance(named, list) and named else named
-    if first == "sigmoid" and gated:  # times its argument
-        first = "silu"
-    if not isinstance(first, str) or first not in _ACTIVATIONS:
-        raise refuse(
-            f"{fields.label('hidden_act')}={shorten(named)}",
-            "is not an activation that is read",
-            f"use {', '.join(_ACTIVATIONS)}",
-        )
-    return {"activation": _ACTIVATIONS[first], "gated": gated}
-
-
-def _windows(kind: Architecture, fields: _Fields, layers: int) -> tuple[int | None, ...]:
-    """The windows of one block: as few layers as repeat."""
-    types, rule = fields.get("layer_types"), kind.window
-    period = fields.get("sliding_window_pattern") or fields.get("_sliding_window_pattern")
-    if types is not None:
-        known = ("sliding_attention", "full_attention")
-        if not isinstance(types, list) or len(types) != layers or set(map(str, types)) - {*known}:
-            raise refuse(
-                f"layer_types={shorten(types, 40)}",
-                f"does not name one of {' and '.join(known)} for each of {layers} layers",
-                "write both as transformers does",
-            )
-        local = [each == known[0] for each in types]
-    elif rule == "above":  # layers below this number attend to all
-        first = (
-            fields.size("max_window_layers", layers)
-            if fields.flag("use_sliding_window")
-            else layers
-        )
-        local = [layer >= first for layer in range(layers)]
-    elif isinstance(rule, int):
-        every = rule if period is None else fields.size("sliding_window_pattern", period)
-        local = [(layer + 1) % every != 0 for layer in range(layers)]
-    else:
-        local = [rule == "all"] * layers
-    if rule == "above" and not fields.flag("use_sliding_window") and types is None:
-        fields.get("sliding_window")
-        return (None,)
-    window = None
-    if any(local) and (rule != "all" or fields.get("sliding_window") is not None):
-        window = fields.size("sliding_window")
-    all_windows = tuple(window if each else None for each in local)
-    repeated = next(
-        count
-        for count in range(1, layers + 1)
-        if all(each == all_windows[place % count] for place, each in enumerate(all_windows))
-    )
-    return all_windows[:repeated]
 
 
 def _lines(text: str) -> Values:

@@ -6,7 +6,7 @@ from typing import Any
 
 from spmd_core.base import refuse, shorten
 
-ACTIVATIONS = ("relu", "gelu", "silu")
+ACTIVATIONS = ("relu", "gelu", "silu", "relu2")
 MOST = 2**40  # of a size: far above any model, and small enough to count with
 MAX_LAYERS = 1024
 LANES = 128  # of a vector register: the attention kernel's arrays are tiled by these
@@ -14,7 +14,9 @@ _KNOWN = {
     "activation": (*ACTIVATIONS, "clamped_silu"),
     "norm": ("rms", "layer"),
     "routing": ("softmax", "sigmoid"),
+    "qk_norms": ("head", "all", "plain"),
 }
+_KINDS = {"mixers": ("attention", "delta", "mamba", "none"), "mlps": ("mlp", "dense", "none")}
 VARIABLE = (
     "layers",
     "embed",
@@ -65,9 +67,34 @@ def _inconsistent(size: Any) -> Iterator[tuple[set[str], str, str, str]]:
             f"does not fit the attention kernel's lanes of {LANES}",
             f"use {max(1, round(size.head_dim / LANES)) * LANES}",
         )
+    yield from _inconsistent_layers(size)
     yield from _inconsistent_latent(size)
     yield from _inconsistent_experts(size)
     yield from _inconsistent_groups(size)
+
+
+def _inconsistent_layers(size: Any) -> Iterator[tuple[set[str], str, str, str]]:
+    """The same of the kinds of layers."""
+    for name, known in _KINDS.items():
+        for word in (each for each in getattr(size, name) if each not in known):
+            yield {name}, f"{name}={shorten(word)}", "is not one", f"use {', '.join(known)}"
+    if (full := size.full_kv_heads) and size.heads % full:
+        fix = f"use {math.gcd(size.heads, full)}"
+        rule = f"does not divide heads={size.heads}"
+        yield {"full_kv_heads", "heads"}, f"full_kv_heads={full}", rule, fix
+    if not {"delta", "mamba"} & {*size.mixers}:
+        return
+    names = {"mixers", "state_heads", "state_groups", "state_dim", "state_value", "conv", "chunk"}
+    for name in sorted(names - {"mixers"}):
+        if getattr(size, name) < 1:
+            yield names, f"{name}={getattr(size, name)}", "is no size of a state", "use at least 1"
+    heads, groups = max(1, size.state_heads), max(1, size.state_groups)
+    if heads % groups:
+        fix = f"use {math.gcd(heads, groups)}"
+        yield names, f"state_groups={groups}", f"does not divide state_heads={heads}", fix
+    if 128 % max(1, size.chunk):
+        rule = "does not divide sequences, which are a multiple of 128"
+        yield names, f"chunk={size.chunk}", rule, f"use {math.gcd(128, size.chunk)}"
 
 
 def _inconsistent_experts(size: Any) -> Iterator[tuple[set[str], str, str, str]]:
@@ -82,13 +109,6 @@ def _inconsistent_experts(size: Any) -> Iterator[tuple[set[str], str, str, str]]
         if value := getattr(size, name):
             rule = "is beside experts, and this model has none"
             yield {"experts", name}, f"{name}={value}", rule, "leave it out, or use more experts"
-    if size.experts > 1 and not size.gated:
-        yield (
-            {"experts", "gated"},
-            f"experts={size.experts}",
-            "have a gate in this program",
-            "leave gated out, or use experts=1",
-        )
     dense = f"dense_layers={size.dense_layers}"
     if size.dense_layers >= size.layers:
         rule = f"leaves none of {size.layers} layers with experts"

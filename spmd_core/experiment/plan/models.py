@@ -13,7 +13,7 @@ from spmd_core.experiment.plan.model_rules import MAX_LAYERS, check
 from spmd_core.experiment.plan.model_size import ModelSize
 from spmd_core.experiment.plan.presets import PRESETS
 
-_OWN = re.compile(r"([a-z][a-z0-9_]{0,31})\(([a-z0-9_=.,*+]{1,700})\)")
+_OWN = re.compile(r"([a-z][a-z0-9_]{0,31})\(([a-z0-9_=.,*+]{1,1500})\)")
 _OF_A_NAME = {
     each.name: each.default for each in fields(ModelSize) if each.name not in ("name", "source")
 }
@@ -82,10 +82,12 @@ def _part(name: str, value: Any) -> str:
     """One field of a name: `tied`, `embed=4096` or `windows=1024*5+0`, where 0 is all of the past."""
     if value is True:
         return name
-    if name != "windows":
+    if not isinstance(value, tuple):
         return f"{name}={value:d}" if isinstance(value, bool) else f"{name}={value}"
-    runs = [(window or 0, len(list(group))) for window, group in groupby(value)]
-    return f"windows={'+'.join(f'{window}*{count}' if count > 1 else f'{window}' for window, count in runs)}"
+    runs = [(each or 0, len(list(group))) for each, group in groupby(value)]
+    return (
+        f"{name}={'+'.join(f'{each}*{count}' if count > 1 else f'{each}' for each, count in runs)}"
+    )
 
 
 def _read_own(architecture: str, text: str) -> ModelSize:
@@ -122,9 +124,8 @@ def _value(usual: Any, text: str) -> Any:
         runs = [each.partition("*") for each in text.split("+")]
         if sum(int(count or 1) for _, _, count in runs) > MAX_LAYERS:
             raise ValueError
-        return tuple(
-            int(window) or None for window, _, count in runs for _ in range(int(count or 1))
-        )
+        read = str if isinstance(usual[0], str) else lambda each: int(each) or None
+        return tuple(read(each) for each, _, count in runs for _ in range(int(count or 1)))
     return float(text) if usual is None or isinstance(usual, float) else int(text)
 
 

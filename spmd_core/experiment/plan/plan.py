@@ -166,6 +166,10 @@ class Plan(PlanFields):
         if self.topology.chip.is_gpu and self.size.sinks:
             what = f"attention of {self.size.title}, with sinks,"
             raise refuse(what, "is a kernel for TPUs", "choose a TPU topology, or leave it out")
+        chunks = [each for each in self.size.windows if each and each < self.sequence]
+        if self.topology.chip.is_gpu and self.size.chunked and chunks:
+            what = f"sequence={self.sequence} of {self.size.title}, beyond chunks of {chunks[0]},"
+            raise refuse(what, "needs a kernel for TPUs", f"use sequence={chunks[0]}")
 
     def _check_batch_and_mesh(self, model: ModelSize) -> None:
         axes = self.axis_sizes

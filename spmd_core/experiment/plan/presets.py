@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from spmd_core.experiment.plan.hybrid_presets import HYBRID
 from spmd_core.experiment.plan.model_size import ModelSize
 
 _LLAMA_2 = "arXiv:2307.09288 table 1, and the released configurations"
@@ -249,5 +250,6 @@ PRESETS: dict[str, ModelSize] = {
         ),
         _gpt_oss("20b", 24, 32),
         _gpt_oss("120b", 36, 128),
+        *HYBRID,
     )
 }

@@ -106,6 +106,9 @@ class ServedPlan(Frozen):
         if len(dict(self.mesh)) < len(self.mesh):
             raise refuse(f"mesh {mesh_text(self.mesh)}", "has an axis twice", "give each once")
         size, tensor, expert = self.size, self.along("tensor"), self.along("expert")
+        if more := size.beyond_windows:
+            rule = f"has {more}, whose serving is not timed"
+            raise refuse(f"model {size.title}", rule, "use a model whose layers are alike")
         if self.topology.devices % self.devices:
             rule = f"does not divide the {self.topology.devices} devices of {self.topology.name}"
             raise refuse(

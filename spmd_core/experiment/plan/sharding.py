@@ -45,6 +45,14 @@ class ShardedArray:
     axes: tuple[tuple[str, ...], ...]
     times: int = 1  # arrays of these dims: one for each layer that has it
 
+    @property
+    def weight(self) -> str:
+        """Its name in the program: without the kind of its layers."""
+        return next(
+            (self.name.removeprefix(each) for each in KINDS if self.name.startswith(each)),
+            self.name,
+        )
+
     def held(self, mesh: Mapping[str, int]) -> tuple[int, ...]:
         """Shape of one device's shard."""
         return tuple(
@@ -90,24 +98,21 @@ def group_rows(plan: Plan) -> int:
 def arrays(plan: Plan) -> tuple[ShardedArray, ...]:
     """The main arrays under a plan's mesh; axes of size 1 shard nothing and are left out."""
     mesh = {name: length for name, length in plan.mesh if length > 1}
-    dims = {"activations": _activations(plan), "parameters": parameters(plan)}
+    listed = [("activations", name, dims, 1) for name, dims in _activations(plan).items()]
+    listed += [("parameters", name, *each) for name, each in parameters(plan).items()]
     return tuple(
-        ShardedArray(group, name, shape, spec(shape, mesh), times(plan.size, name))
-        for group, shapes in dims.items()
-        for name, shape in shapes.items()
+        ShardedArray(group, name, dims, spec(dims, mesh), times)
+        for group, name, dims, times in listed
     )
 
 
-def times(size: ModelSize, name: str) -> int:
-    """Layers that have a parameter of that name; 1 of what is beside the layers."""
-    if name in ("embedding", "logits", "final_norm"):
-        return 1
-    if name.startswith("dense_"):
-        return size.dense_layers
-    if name == "joined":
-        return size.mtp_layers
-    of_experts = name in ("up", "gate", "down", "router") or name.startswith("shared_")
-    return size.expert_layers if of_experts else size.all_layers
+def layer_weights(plan: Plan, layer: ModelSize) -> tuple[ShardedArray, ...]:
+    """The matrices of one layer."""
+    mesh = {name: length for name, length in plan.mesh if length > 1}
+    return tuple(
+        ShardedArray("parameters", name, dims, spec(dims, mesh))
+        for name, dims in _of_layer(plan, layer).items()
+    )
 
 
 def by_dim(plan: Plan) -> dict[str, dict[str, tuple[tuple[str, ...], ...]]]:
@@ -224,59 +229,112 @@ def _activations(plan: Plan) -> dict[str, Dims]:
     return activations | {"logits": (*rows, ("act_vocab", size.vocab))}
 
 
-def parameters(plan: Plan) -> dict[str, Dims]:
-    """Parameters by their names in the program, without the dim of layers that those of a block
-    begin with.
+# how names of weights begin of which a layer of another kind has one of other dims: an mlp beside
+# experts, heads without a window, mixers with a state
+KINDS = ("dense_", "full_", "state_")
+
+
+def parameters(plan: Plan) -> dict[str, tuple[Dims, int]]:
+    """Parameters by their names in the program, with how many layers have them: dims without that of
+    layers, with which those of a block begin.
     """
-    size = plan.size
-    embed, vocab, mlp = ("embed", size.embed), ("vocab", size.vocab), ("mlp", size.mlp)
-    norm: Dims = (("norm", size.embed),)
-    experts: Dims = (("experts", size.experts),) if size.experts > 1 else ()
-    parameters: dict[str, Dims] = {"embedding": (vocab, embed)}
+    size, listed = plan.size, dict[str, tuple[Dims, int]]()
+    embed, vocab = ("embed", size.embed), ("vocab", size.vocab)
+    listed["embedding"] = (vocab, embed), 1
     if not size.tied:
-        parameters["logits"] = (embed, vocab)
-    parameters |= _of_attention(plan)
-    if plan.fsdp_on_experts:
-        experts = (("fsdp_experts", size.experts),)
-    parameters |= _of_mlp(plan, "", experts, mlp)
-    if size.dense_layers:
-        parameters |= _of_mlp(plan, "dense_", (), ("mlp", size.dense_mlp))
-    if size.shared_mlp:
-        shared = ("mlp", size.shared_mlp)
-        parameters |= dict.fromkeys(("shared_gate", "shared_up"), (embed, shared))
-        parameters["shared_down"] = (shared, embed)
+        listed["logits"] = (embed, vocab), 1
+    usual: dict[str, Dims] = {}
+    of_kinds = sorted(size.layer_counts, key=lambda each: _oddness(size, each[0]))
+    for layer, count in of_kinds:
+        norms = _norms(layer)
+        for name, dims in {**_of_layer(plan, layer), **norms}.items():
+            if usual.setdefault(name, dims) != dims:
+                name = f"{_kind(layer, name)}{name}"
+            listed[name] = dims, count + listed.get(name, (dims, 0))[1]
     if size.mtp_layers:
-        parameters["joined"] = (("joined", 2), embed, ("joined_embed", size.embed))
-    return parameters | {"attention_norm": norm, "mlp_norm": norm, "final_norm": norm}
+        joined: Dims = (("joined", 2), embed, ("joined_embed", size.embed))
+        listed["joined"] = joined, size.mtp_layers
+    return listed | {"final_norm": ((("norm", size.embed),), 1)}
 
 
-def _of_attention(plan: Plan) -> dict[str, Dims]:
-    size = plan.size
-    embed, of_heads = ("embed", size.embed), ("heads", size.heads)
-    head_dim, value = ("head_dim", size.head_dim), ("head_dim", size.value_size)
-    out = {"out": (of_heads, value, embed)}
-    if size.kv_rank:
-        both = ("head_dim", size.nope_dim + size.value_size)
+def _oddness(size: ModelSize, layer: ModelSize) -> tuple[bool, bool, bool]:
+    """Layers whose weights have names of their own come last."""
+    is_full = any(size.windows) and layer.windows[0] is None
+    return layer.mixers[0] != "attention", layer.experts != size.experts, is_full
+
+
+def _kind(layer: ModelSize, name: str) -> str:
+    """How a layer's own weight of that name begins."""
+    if name in ("up", "gate", "down"):
+        return KINDS[0]
+    return KINDS[1] if layer.mixers[0] == "attention" else KINDS[2]
+
+
+def _norms(layer: ModelSize) -> dict[str, Dims]:
+    parts = [("attention", layer.mixers[0] != "none"), ("mlp", layer.mlps[0] != "none")]
+    listed = [name for name, has in parts if has and layer.pre_norms]
+    return {f"{name}_norm": (("norm", layer.embed),) for name in listed}
+
+
+def _of_layer(plan: Plan, layer: ModelSize) -> dict[str, Dims]:
+    """The matrices of a layer."""
+    mixer, embed = layer.mixers[0], ("embed", layer.embed)
+    weights = {}
+    if mixer == "attention":
+        weights = _of_attention(plan, layer)
+    elif mixer != "none":
+        weights = _of_state(layer)
+    if layer.mlps[0] == "none":
+        return weights
+    experts: Dims = (("experts", layer.experts),) if layer.experts > 1 else ()
+    if experts and plan.fsdp_on_experts:
+        experts = (("fsdp_experts", layer.experts),)
+    weights |= _of_mlp(plan, layer, experts)
+    if layer.shared_mlp:
+        shared = ("mlp", layer.shared_mlp)
+        names = ("shared_gate", "shared_up") if layer.gated else ("shared_up",)
+        weights |= dict.fromkeys(names, (embed, shared)) | {"shared_down": (shared, embed)}
+    return weights
+
+
+def _of_state(layer: ModelSize) -> dict[str, Dims]:
+    """The matrices of a mixer with a state."""
+    embed, heads = ("embed", layer.embed), ("heads", layer.state_heads)
+    keys: Dims = (embed, ("kv_heads", layer.state_groups), ("head_dim", layer.state_dim))
+    values: Dims = (embed, heads, ("head_dim", layer.state_value))
+    steps: Dims = (embed, ("steps", 2 if layer.mixers[0] == "delta" else 1), heads)
+    weights = dict.fromkeys(("query", "key"), keys) | dict.fromkeys(("value", "mixed_gate"), values)
+    return weights | {"steps": steps, "out": (heads, values[2], embed)}
+
+
+def _of_attention(plan: Plan, layer: ModelSize) -> dict[str, Dims]:
+    embed, of_heads = ("embed", layer.embed), ("heads", layer.heads)
+    head_dim, value = ("head_dim", layer.head_dim), ("head_dim", layer.value_size)
+    out: dict[str, Dims] = {"out": (of_heads, value, embed)}
+    if layer.out_gate:
+        out["out_gate"] = (embed, of_heads, value)
+    if layer.kv_rank:
+        both = ("head_dim", layer.nope_dim + layer.value_size)
         weights: dict[str, Dims] = {
-            "kv_down": (embed, ("kv_rank", size.kv_rank + size.rope_dim)),
-            "kv_up": (("rank", size.kv_rank), of_heads, both),
+            "kv_down": (embed, ("kv_rank", layer.kv_rank + layer.rope_dim)),
+            "kv_up": (("rank", layer.kv_rank), of_heads, both),
         }
-        if size.q_rank:
-            weights["query_down"] = (embed, ("q_rank", size.q_rank))
-        first = ("rank", size.q_rank) if size.q_rank else embed
+        if layer.q_rank:
+            weights["query_down"] = (embed, ("q_rank", layer.q_rank))
+        first = ("rank", layer.q_rank) if layer.q_rank else embed
         return weights | {"query": (first, of_heads, head_dim)} | out
     if plan.fused_qkv:
         return {"qkv": (embed, ("qkv", 3), of_heads, head_dim)} | out
-    kv = ("kv_heads", size.kv_heads)
-    query = {"query": (embed, of_heads, head_dim)}
-    return query | {"key": (embed, kv, head_dim), "value": (embed, kv, value)} | out
+    kv = ("kv_heads", layer.kv_heads)
+    values: dict[str, Dims] = {} if layer.full_shared_kv else {"value": (embed, kv, value)}
+    query: dict[str, Dims] = {"query": (embed, of_heads, head_dim), "key": (embed, kv, head_dim)}
+    return query | values | out
 
 
-def _of_mlp(plan: Plan, prefix: str, experts: Dims, mlp: tuple[str, int]) -> dict[str, Dims]:
+def _of_mlp(plan: Plan, layer: ModelSize, experts: Dims) -> dict[str, Dims]:
     """The matrices of an mlp, or of experts."""
-    by_experts = bool(experts) and plan.fsdp_on_experts
-    embed = ("unsharded_embed" if by_experts else "embed", plan.size.embed)
+    by_experts, mlp = bool(experts) and plan.fsdp_on_experts, ("mlp", layer.mlp)
+    embed = ("unsharded_embed" if by_experts else "embed", layer.embed)
     up: Dims = (*experts, embed, *((("gate_up", 2),) if plan.fused_mlp else ()), mlp)
-    gate = {"gate": up} if plan.size.gated and not plan.fused_mlp else {}
-    of_mlp = gate | {"up": up, "down": (*experts, mlp, embed)}
-    return {f"{prefix}{name}": dims for name, dims in of_mlp.items()}
+    gate = {"gate": up} if layer.gated and not plan.fused_mlp else {}
+    return gate | {"up": up, "down": (*experts, mlp, embed)}

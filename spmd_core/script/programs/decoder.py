@@ -1,5 +1,6 @@
 """A decoder-only transformer and its loss: scanned blocks, rematerialization by name, flash attention by a Pallas kernel."""
 
+import copy
 import functools
 import math
 from collections.abc import Callable, Mapping
@@ -23,6 +24,7 @@ from spmd_core.script.programs.decoder_config import (
 from spmd_core.script.programs.decoder_experts import dropless, gathered_axes
 from spmd_core.script.programs.decoder_flash import flash_call
 from spmd_core.script.programs.decoder_parts import (
+    all_heads_norm,
     cross_entropy,
     layer_norm,
     mlp_hidden,
@@ -30,12 +32,22 @@ from spmd_core.script.programs.decoder_parts import (
     rotate,
 )
 from spmd_core.script.programs.decoder_precision import scaled_einsum
+from spmd_core.script.programs.decoder_state import convolved, delta_rule, state_space
 
 LATER_SHARE = 0.1  # of the loss of later tokens: mtp_loss_scaling_factor of MaxText
 
 
-def splash_kernel(c: Decoder, heads: int, length: int, window: int | None):
-    """The splash kernel of a shard: causal, within `window` keys where there is one."""
+def splash_mask(c: Decoder, length: int):
+    """The pairs of a query and a key that a layer's attention keeps."""
+    if c.window is None or c.window >= length:
+        return masks.CausalMask((length, length))
+    if c.chunked:
+        return masks.ChunkedCausalMask((length, length), c.window)
+    return masks.LocalMask((length, length), (c.window - 1, 0), 0)
+
+
+def splash_kernel(c: Decoder, heads: int, length: int):
+    """The splash kernel of a shard: causal, within the layer's window where there is one."""
     queries, keys, part = (min(block, length) for block in c.attention_blocks)
     dq: dict[str, Any] = (
         {} if c.fused_attention_backward else {"block_q_dq": queries, "block_kv_dq": keys}
@@ -50,13 +62,8 @@ def splash_kernel(c: Decoder, heads: int, length: int, window: int | None):
         use_fused_bwd_kernel=c.fused_attention_backward,
         **dq,
     )
-    mask = (
-        masks.CausalMask((length, length))
-        if window is None or window >= length
-        else masks.LocalMask((length, length), (window - 1, 0), 0)
-    )
     return splash.make_splash_mha(
-        mask=masks.MultiHeadMask([mask] * heads),
+        mask=masks.MultiHeadMask([splash_mask(c, length)] * heads),
         head_shards=1,
         q_seq_shards=1,
         block_sizes=sizes,
@@ -77,6 +84,12 @@ class Model:
     ):
         self.config, self.mesh, self.rules, self.kernel = config, mesh, rules, kernel
 
+    def of(self, config: Decoder):
+        """The same for a layer of its own configuration."""
+        one = copy.copy(self)
+        one.config = config
+        return one
+
     def cut(self, x, *dims):
         """Constrain an activation by the names of its dims."""
         return jax.lax.with_sharding_constraint(
@@ -92,7 +105,7 @@ class Model:
         if c.matmul_dtype == "bfloat16":
             return jnp.einsum(equation, x, weight.astype(x.dtype))
         if c.gathered_dtype == "bfloat16":
-            weight = self.gathered(weight.astype(x.dtype), name, "router" not in weights)
+            weight = self.gathered(weight.astype(x.dtype), name)
         return scaled_einsum(equation, self.how, x, weight)
 
     @property
@@ -101,13 +114,13 @@ class Model:
         c = self.config
         return c.matmul_dtype, c.backward_dtype, c.static_scales, c.static_scales and c.gpu
 
-    def gathered(self, weight, name, dense):
+    def gathered(self, weight, name):
         """A weight as a matmul needs it: sharded over `tensor`, and its experts over `expert`."""
         kept = {"mlp": "act_mlp", **{dim: dim for dim in ("heads", "kv_heads", "experts")}}
-        dims = layer_dims(self.config, dense)[name]
+        dims = layer_dims(self.config)[name]
         return self.cut(weight, *(kept.get(dim, "whole") for dim, _ in dims))
 
-    def flash(self, query, key, value, segments, window, sinks=None):
+    def flash(self, query, key, value, segments, sinks=None):
         """Causal attention over [batch, heads, length, head_dim] by the splash kernel, one call per shard. sinks: a score for each head, or None."""
         c = self.config
         names = ("batch", "act_heads", "whole", "head_dim")
@@ -124,8 +137,8 @@ class Model:
 
         def shard(query, key, value, segments, *sinks):
             if c.gpu:
-                return flash_call(query, key, value, window or 0)
-            attend = splash_kernel(c, query.shape[1], query.shape[2], window)
+                return flash_call(query, key, value, c.window or 0)
+            attend = splash_kernel(c, query.shape[1], query.shape[2])
             if sinks:
                 attend = functools.partial(attend, sinks=sinks[0])
             return jax.vmap(attend)(
@@ -140,17 +153,19 @@ class Model:
             check_vma=False,
         )(query, key, value, segments, *([] if sinks is None else [sinks]))
 
-    def plain_attention(self, query, key, value, segments, window, sinks=None):
+    def plain_attention(self, query, key, value, segments, sinks=None):
         """The same by matmuls and a softmax, for devices without the kernel."""
-        groups = query.shape[1] // key.shape[1]
+        c, groups = self.config, query.shape[1] // key.shape[1]
         key, value = jnp.repeat(key, groups, axis=1), jnp.repeat(value, groups, axis=1)
         scores = jnp.einsum("bhqd,bhkd->bhqk", query, key).astype(jnp.float32)
-        if cap := self.config.attention_cap:
+        if cap := c.attention_cap:
             scores = jnp.tanh(scores / cap) * cap
-        back = jnp.arange(scores.shape[-2])[:, None] - jnp.arange(scores.shape[-1])
+        queries, keys = (jnp.arange(size) for size in scores.shape[-2:])
+        back = queries[:, None] - keys
         seen = (back >= 0) & (segments[:, None, :, None] == segments[:, None, None, :])
-        if window is not None:
-            seen &= back < window
+        if c.window is not None:
+            own = queries[:, None] // c.window == keys // c.window
+            seen &= own if c.chunked else back < c.window
         scores = jnp.where(seen, scores, -1e30)
         if sinks is not None:
             none = jnp.broadcast_to(sinks[:, None, None], (*scores.shape[:-1], 1))
@@ -158,7 +173,7 @@ class Model:
         shares = jax.nn.softmax(scores, axis=-1)[..., : key.shape[-2]]
         return jnp.einsum("bhqk,bhkd->bhqd", shares.astype(value.dtype), value)
 
-    def attention(self, x, weights, positions, segments, window):
+    def attention(self, x, weights, positions, segments):
         query, key, value = self.heads(x, weights, positions)
         named = {}
         for name, array in (("query", query), ("key", key), ("value", value)):
@@ -166,21 +181,25 @@ class Model:
                 self.cut(array, "batch", "length", "act_heads", "head_dim"), name
             ).swapaxes(1, 2)
         attend: Callable[..., jax.Array] = self.flash if self.kernel else self.plain_attention  # pyright: ignore[reportAssignmentType]
+        window = self.config.window
         # the scope names the window: no table of the backward kernel shows it
         with jax.named_scope(f"attention within {window}" if window else "attention"):
             mixed = jnp.swapaxes(
                 attend(
-                    named["query"],
-                    named["key"],
-                    named["value"],
-                    segments,
-                    window,
-                    weights.get("sinks"),
+                    named["query"], named["key"], named["value"], segments, weights.get("sinks")
                 ),
                 1,
                 2,
             )
         mixed = self.cut(mixed, "batch", "length", "act_heads", "head_dim")
+        if "out_gate" in weights:
+            with jax.named_scope("gate"):
+                gate = self.times("bse,ehd->bshd", x, weights, "out_gate")
+                mixed = mixed * jax.nn.sigmoid(gate)
+        return self.projected_out(mixed, weights)
+
+    def projected_out(self, mixed, weights):
+        """Mixed values [batch, length, head, dim] back to the stream."""
         with jax.named_scope("out"):
             out = self.times("bshd,hde->bse", mixed, weights, "out")
             return checkpoint_name(self.biased(out, weights, "out"), "out")
@@ -191,12 +210,52 @@ class Model:
         if c.kv_rank:
             return self.latent(x, weights, positions)
         query, key, value = self.query_key_value(x, weights)
+        if c.value_norm:
+            value = rms_norm(value)
         if c.qk_norm:
-            query = rms_norm(query, weights["query_norm"])
-            key = rms_norm(key, weights["key_norm"])
+            norm = all_heads_norm if c.qk_norms == "all" else rms_norm
+            query = norm(query, weights.get("query_norm"))
+            key = norm(key, weights.get("key_norm"))
         if not c.positions:
             query, key = rotate(query, positions), rotate(key, positions)
         return query, key, value
+
+    def state_mixer(self, x, weights, positions, segments):
+        """A mixer with a state for each head: queries, keys and values by projections and short convolutions, of full sequences."""
+        del positions, segments
+        c, arrays = self.config, {}
+        for name in ("query", "key", "value"):
+            with jax.named_scope(name):
+                array = checkpoint_name(self.times("bse,ehd->bshd", x, weights, name), name)
+                array = self.cut(array, "batch", "whole", "act_heads", "head_dim")
+                bias = weights.get(f"{name}_conv_bias")
+                arrays[name] = convolved(array, weights[f"{name}_conv"], bias)
+        repeats = c.state_heads // c.state_groups
+        query, key = (jnp.repeat(arrays[name], repeats, axis=2) for name in ("query", "key"))
+        value = arrays["value"]
+        with jax.named_scope("steps"):
+            steps = self.times("bse,eqh->qbsh", x, weights, "steps").astype(jnp.float32)
+            width = jax.nn.softplus(steps[-1] + weights["step_bias"].astype(jnp.float32))
+            decay = -jnp.exp(weights["decay"].astype(jnp.float32)) * width
+        query, key, value = (
+            self.cut(each, "batch", "whole", "act_heads", "head_dim")
+            for each in (query, key, value)
+        )
+        if c.mixer == "delta":
+            mixed = delta_rule(query, key, value, decay, jax.nn.sigmoid(steps[0]), c.chunk)
+        else:
+            scaled = value * width[..., None].astype(value.dtype)
+            mixed = state_space(query, key, scaled, decay, c.chunk)
+            mixed = mixed + value * weights["skip"][:, None].astype(value.dtype)
+        with jax.named_scope("gate"):
+            gate = jax.nn.silu(self.times("bse,ehd->bshd", x, weights, "mixed_gate"))
+        mixed = self.cut(mixed, "batch", "length", "act_heads", "head_dim")
+        if c.mixer == "delta":
+            mixed = rms_norm(mixed, weights["state_norm"]) * gate
+        else:  # a norm of each group's heads
+            grouped = (mixed * gate).reshape(*mixed.shape[:2], c.state_groups, -1)
+            mixed = rms_norm(grouped).reshape(mixed.shape) * weights["state_norm"].astype(x.dtype)
+        return self.projected_out(mixed, weights)
 
     def narrow(self, x, weights, positions):
         """Heads of queries, the latent of keys and values, and the part of a key with positions, which is one for all heads."""
@@ -228,7 +287,7 @@ class Model:
         return query, jnp.concatenate([key, shared], axis=-1), value
 
     def query_key_value(self, x, weights):
-        """Heads of queries, keys and values, by one matmul or by three."""
+        """Heads of queries, keys and values, by one matmul or by three; or values are keys."""
         if self.config.fused_qkv:
             with jax.named_scope("qkv"):
                 both = self.times("bse,eqhd->bsqhd", x, weights, "qkv")
@@ -237,6 +296,8 @@ class Model:
             query = self.projected(x, weights, "query")
         with jax.named_scope("key"):
             key = self.projected(x, weights, "key")
+        if self.config.shared_kv:
+            return query, key, key
         with jax.named_scope("value"):
             return query, key, self.projected(x, weights, "value")
 
@@ -280,11 +341,11 @@ class Model:
             return checkpoint_name(down, "mlp_down")
 
     @jax.named_scope("experts")
-    def expert_mlp(self, x, weights):
+    def expert_mlp(self, x, weights, scored):
         """Each token to its best experts, each expert up to its capacity per sequence; the rest is dropped."""
         c = self.config
         capacity = math.ceil(x.shape[1] * c.experts_per_token / c.experts * c.capacity_factor)
-        chosen, shares = self.router(x, weights)
+        chosen, shares = self.router(scored, weights)
         picked = jax.nn.one_hot(
             chosen, c.experts, dtype=jnp.int32
         )  # [batch, length, choice, expert]
@@ -294,9 +355,11 @@ class Model:
         dispatch = slot.sum(2)
         combine = (slot * shares[..., None, None]).sum(2)
         rows = self.exchanged(jnp.einsum("bse,bsxc->xbce", x, dispatch), "batch", "experts")
+        gate = None
         with jax.named_scope("gate"):
-            gate = self.times("xbce,xem->xbcm", rows, weights, "gate")
-            gate = checkpoint_name(self.biased(gate, weights, "gate"), "mlp_gate")
+            if c.gated:
+                gate = self.times("xbce,xem->xbcm", rows, weights, "gate")
+                gate = checkpoint_name(self.biased(gate, weights, "gate"), "mlp_gate")
         with jax.named_scope("up"):
             up = self.times("xbce,xem->xbcm", rows, weights, "up")
             up = checkpoint_name(self.biased(up, weights, "up"), "mlp_up")
@@ -309,6 +372,8 @@ class Model:
     def router(self, x, weights):
         """(chosen experts, their shares) of each token: [batch, length, choice]."""
         c = self.config
+        if c.split_norms:
+            x = rms_norm(x, weights["router_scale"]) * c.embed**-0.5
         routes = self.biased(x @ weights["router"].astype(x.dtype), weights, "router")
         wide = routes.astype(jnp.float32)
         scores = jax.nn.sigmoid(wide) if c.routing == "sigmoid" else jax.nn.softmax(wide, axis=-1)
@@ -317,6 +382,8 @@ class Model:
         if ranked is not scores:
             best = jnp.take_along_axis(scores, chosen, axis=-1)
         shares = best / best.sum(-1, keepdims=True)
+        if c.split_norms:
+            shares = shares * weights["expert_scale"].astype(shares.dtype)[chosen]
         return chosen, (shares if c.routed_scale == 1 else shares * c.routed_scale).astype(x.dtype)
 
     def ranked(self, scores, weights):
@@ -341,7 +408,7 @@ class Model:
         return rows
 
     @jax.named_scope("experts")
-    def dropless_mlp(self, x, weights):
+    def dropless_mlp(self, x, weights, scored):
         """Each token to its best experts, and none dropped while no device gets more rows of another than `imbalance` allows."""
         c, mesh = self.config, self.mesh
         tensor, peers = (mesh.shape.get(axis, 1) for axis in ("tensor", "expert"))
@@ -371,7 +438,7 @@ class Model:
             how=None if c.matmul_dtype == "bfloat16" else self.how,
             gather={name: gathered_axes(each, expert) for name, each in stored.items()},
         )
-        chosen, shares = self.router(x, weights)
+        chosen, shares = self.router(scored, weights)
         return jax.shard_map(
             shard,
             mesh=mesh,
@@ -384,46 +451,63 @@ class Model:
         """Specs of the experts' weights that are gathered in 8 bits, as they are stored: by name."""
         c = self.config
         names = ("gate", "up", "down") if c.gathered_dtype != "bfloat16" else ()
-        return {name: spec(layer_dims(c)[name], self.rules, self.mesh) for name in names}
+        dims = {name: each for name, each in layer_dims(c).items() if name in names}
+        return {name: spec(each, self.rules, self.mesh) for name, each in dims.items()}
 
     @jax.named_scope("shared experts")
     def shared_mlp(self, x, weights):
         """The experts that every token visits, as one mlp."""
-        gate, up = (
-            self.times("bse,em->bsm", x, weights, f"shared_{name}") for name in ("gate", "up")
-        )
-        hidden = mlp_hidden(gate, up, self.config.activation)
-        hidden = self.cut(hidden, "batch", "length", "act_mlp")
-        return self.times("bsm,me->bse", hidden, weights, "shared_down")
+        c, gate = self.config, None
+        if c.gated:
+            gate = self.times("bse,em->bsm", x, weights, "shared_gate")
+        up = self.times("bse,em->bsm", x, weights, "shared_up")
+        hidden = self.cut(mlp_hidden(gate, up, c.activation), "batch", "length", "act_mlp")
+        added = self.times("bsm,me->bse", hidden, weights, "shared_down")
+        if "shared_share" in weights:
+            added = added * jax.nn.sigmoid(x @ weights["shared_share"].astype(x.dtype))
+        return added
 
     def normalize(self, x, weights, name):
-        if self.config.norm == "layer":
+        c = self.config
+        if not c.pre_norms:
+            return x
+        if c.norm == "layer":
             return layer_norm(x, weights[name], weights[f"{name}_bias"])
         return rms_norm(x, weights[name])
 
-    def layer(self, x, weights, positions, segments, window):
-        def stream(y):
-            return self.cut(y, "batch", "length", "act_embed")
+    def stream(self, y):
+        """The stream, or what is added to it, as it passes between the parts of a layer."""
+        return self.cut(y, "batch", "length", "act_embed")
 
-        mixed = self.attention(
-            stream(self.normalize(x, weights, "attention_norm")),
-            weights,
-            positions,
-            segments,
-            window,
-        )
-        if self.config.post_norms:
-            mixed = rms_norm(mixed, weights["attention_post_norm"])
-        x = x + stream(mixed)
-        experts = self.dropless_mlp if self.config.dropless else self.expert_mlp
-        mlp = experts if "router" in weights else self.dense_mlp
-        normal = stream(self.normalize(x, weights, "mlp_norm"))
-        added = mlp(normal, weights)
-        if "shared_up" in weights:
-            added = added + self.shared_mlp(normal, weights)
-        if self.config.post_norms:
+    def layer(self, x, weights, positions, segments):
+        """A layer of this model's configuration: what mixes tokens, then what each passes alone."""
+        c, mixers = self.config, {"attention": self.attention}
+        if c.mixer != "none":
+            mix = mixers.get(c.mixer, self.state_mixer)
+            normal = self.stream(self.normalize(x, weights, "attention_norm"))
+            mixed = mix(normal, weights, positions, segments)
+            if c.post_norms:
+                mixed = rms_norm(mixed, weights["attention_post_norm"])
+            x = x + self.stream(mixed)
+        if not c.has_mlp:
+            return x
+        added = self.feed_forward(x, weights)
+        if c.post_norms:
             added = rms_norm(added, weights["mlp_post_norm"])
-        return stream(x + stream(added))
+        return self.stream(x + self.stream(added))
+
+    def feed_forward(self, x, weights):
+        """The mlp of a stream, or its experts and those that every token visits."""
+        c, normal = self.config, self.stream(self.normalize(x, weights, "mlp_norm"))
+        if "router" not in weights:
+            return self.dense_mlp(normal, weights)
+        experts = self.dropless_mlp if c.dropless else self.expert_mlp
+        if c.split_norms:
+            own = self.stream(rms_norm(x, weights["experts_norm"]))
+            added = rms_norm(experts(own, weights, x), weights["experts_post_norm"])
+            return added + rms_norm(self.shared_mlp(normal, weights), weights["shared_post_norm"])
+        added = experts(normal, weights, normal)
+        return added + self.shared_mlp(normal, weights) if "shared_up" in weights else added
 
     def policy(self):
         """The arrays saved for the backward pass: by name, and with `minimal` every projection that is not offloaded by name."""
@@ -462,20 +546,25 @@ class Model:
             rows = (positions[..., None] == jnp.arange(c.positions)).astype(jnp.bfloat16)
             x = x + rows @ parameters["position_embedding"].astype(jnp.bfloat16)
 
+        for (layers, times), weights in zip(c.blocks, parameters["stages"], strict=True):
+            block = self.block(layers, positions, segments)
+            if c.remat != "none":  # one that is not repeated could be merged with its own copy
+                block = jax.checkpoint(block, prevent_cse=times == 1, policy=self.policy())
+            with jax.named_scope("layers"):
+                x = jax.lax.scan(block, x, weights)[0]
+        return x
+
+    def block(self, layers, positions, segments):
+        """The layers of one step of a scan."""
+
         @jax.named_scope("layer")
         def block(x, weights):
-            x = checkpoint_name(self.cut(x, "batch", "length", "act_embed"), "input")
-            for part, window in zip(weights, c.windows, strict=False):
-                x = self.layer(x, part, positions, segments, window)
+            x = checkpoint_name(self.stream(x), "input")
+            for layer, part in zip(layers, weights, strict=True):
+                x = self.of(layer).layer(x, part, positions, segments)
             return x, None
 
-        if c.remat != "none":
-            block = jax.checkpoint(block, prevent_cse=False, policy=self.policy())
-        with jax.named_scope("layers"):
-            if "dense" in parameters:
-                x = jax.lax.scan(block, x, parameters["dense"])[0]
-            x = jax.lax.scan(block, x, parameters["blocks"])[0]
-            return block(x, parameters["tail"])[0] if "tail" in parameters else x
+        return block
 
     def logits(self, parameters, tokens, positions, segments):
         """Logits [batch, length, vocab] in float32."""
@@ -514,7 +603,8 @@ class Model:
             both = jnp.stack([rms_norm(x, head["stream_norm"]), token], axis=2)
             x = jnp.einsum("bsje,jef->bsf", both, head["joined"].astype(x.dtype))
             x = checkpoint_name(self.cut(x, "batch", "length", "act_embed"), "input")
-            return self.layer(x, head, batch["positions"], batch["segments"], c.windows[0])
+            last = self.of(c.blocks[-1][0][-1])
+            return last.layer(x, head, batch["positions"], batch["segments"])
 
         if c.remat != "none":
             block = jax.checkpoint(block, policy=self.policy())

@@ -66,8 +66,10 @@ def grouped_mlp(rows, owner, weights, activation, block, how=None, gather=None):
         bias = weights.get(f"{name}_bias")
         return y if bias is None else y + bias[jnp.minimum(owner, experts - 1)]
 
+    gate = None
     with jax.named_scope("gate"):
-        gate = checkpoint_name(by(rows, "gate"), "mlp_gate")
+        if "gate" in weights:
+            gate = checkpoint_name(by(rows, "gate"), "mlp_gate")
     with jax.named_scope("up"):
         up = checkpoint_name(by(rows, "up"), "mlp_up")
     with jax.named_scope("down"):

@@ -7,12 +7,18 @@ import jax.numpy as jnp
 
 
 @jax.named_scope("norm")
-def rms_norm(x, scale):
+def rms_norm(x, scale=None):
     wide = x.astype(jnp.float32)
     normal = (wide * jax.lax.rsqrt(jnp.mean(wide * wide, axis=-1, keepdims=True) + 1e-5)).astype(
         x.dtype
     )
-    return normal * scale.astype(x.dtype)
+    return normal if scale is None else normal * scale.astype(x.dtype)
+
+
+def all_heads_norm(x, scale):
+    """The norm of all heads [batch, length, head, dim] as one."""
+    flat = x.reshape(*x.shape[:2], -1)
+    return rms_norm(flat, scale.reshape(-1)).reshape(x.shape)
 
 
 @jax.named_scope("norm")
@@ -28,6 +34,9 @@ def mlp_hidden(gate, up, activation):
     if activation == "clamped_silu":  # as gpt-oss has it
         gate, up = jnp.minimum(gate, 7.0), jnp.clip(up, -7.0, 7.0)
         return gate * jax.nn.sigmoid(1.702 * gate) * (up + 1)
+    if activation == "relu2":
+        activated = jnp.square(jax.nn.relu(up if gate is None else gate))
+        return activated if gate is None else activated * up
     act = getattr(jax.nn, activation)
     return act(up) if gate is None else act(gate) * up
 

@@ -46,20 +46,13 @@ class Cache:
     slots: int
     dtype: str = "bfloat16"
 
-    def dims(self, c: Decoder) -> dict:
-        """Part of the parameters -> the arrays of each layer of its block, [layer, request, head, slot, head_dim]."""
-        scanned, rest = divmod(c.layers - c.dense_layers, len(c.windows))
-        parts = {"dense": (c.windows[:1], c.dense_layers), "blocks": (c.windows, scanned)}
-        parts["tail"] = (c.windows[:rest], 1)
-        return {
-            name: [self.layer_dims(c, layers, window) for window in windows]
-            for name, (windows, layers) in parts.items()
-            if layers and windows
-        }
+    def dims(self, c: Decoder) -> list:
+        """The arrays of each layer of each stage, [layer, request, head, slot, head_dim]."""
+        return [[self.layer_dims(layer, times) for layer in block] for block, times in c.blocks]
 
-    def layer_dims(self, c: Decoder, layers: int, window: int | None) -> dict:
-        """Keys and values of the layers of one window; of latent attention the latents, which all heads share."""
-        slots = self.slots if window is None else min(self.slots, -(-window // TILE) * TILE)
+    def layer_dims(self, c: Decoder, layers: int) -> dict:
+        """Keys and values of so many layers alike; of latent attention the latents, which all heads share."""
+        slots = self.slots if c.window is None else min(self.slots, -(-c.window // TILE) * TILE)
         first = (("layers", layers), ("batch", self.requests))
         if c.kv_rank:
             width = ("head_dim", c.kv_rank + c.rope_dim)
@@ -166,7 +159,13 @@ class Serving(Stored):
         self.cache = cache
         self.wide = Stored(config, mesh, rules | {"batch": ("replica",)}, kernel)
 
-    def attention(self, x, weights, positions, segments, window):
+    def of(self, config: Decoder):
+        """The same for a layer of its own configuration."""
+        one = super().of(config)
+        one.wide = self.wide.of(config)
+        return one
+
+    def attention(self, x, weights, positions, segments):
         """As of the model without a cache, where `segments` is the layer's: `Held`."""
         c, nope = self.config, self.config.head_dim - self.config.rope_dim
         if c.kv_rank:
@@ -177,17 +176,17 @@ class Serving(Stored):
             query = jnp.einsum("bshd,rhd->bshr", query[..., :nope], up_key)
             query = jnp.concatenate([query, turned], axis=-1)
             new = {"key": jnp.concatenate([latent[:, :, None], shared], axis=-1)}
-            mixed = self.attend(query, new, weights, positions, segments, window)
+            mixed = self.attend(query, new, weights, positions, segments)
             mixed = jnp.einsum("bshr,rhd->bshd", mixed, up_value)
         else:
             query, key, value = self.heads(x, weights, positions)
             new = {"key": key, "value": value}
-            mixed = self.attend(query, new, weights, positions, segments, window)
+            mixed = self.attend(query, new, weights, positions, segments)
         with jax.named_scope("out"):
             return self.biased(self.times("bshd,hde->bse", mixed, weights, "out"), weights, "out")
 
     @jax.named_scope("attention")
-    def attend(self, query, new, weights, positions, held, window):
+    def attend(self, query, new, weights, positions, held):
         """Attention over the cache, which takes the new keys and values in: on each device its requests and heads."""
         c, mesh, sinks = self.config, self.mesh, weights.get("sinks")
         of = functools.partial(spec, rules=self.rules, mesh=mesh)
@@ -197,7 +196,7 @@ class Serving(Stored):
         fed = {name: P(kept[1], None, kept[2]) for name in new}
         shard = functools.partial(
             attended,
-            window=window,
+            window=c.window,
             total=self.cache.slots,
             cap=c.attention_cap,
             value_dim=c.kv_rank,
@@ -232,11 +231,11 @@ class Serving(Stored):
         return self.wide.shared_mlp(self.all_tokens(x), weights)
 
     @jax.named_scope("experts")
-    def dropless_mlp(self, x, weights):
+    def dropless_mlp(self, x, weights, scored):
         """Each token to its best experts: every device has all tokens, and adds what its experts or its part of them make."""
         c, mesh = self.config, self.mesh
+        chosen, shares = self.wide.router(self.all_tokens(scored), weights)
         x = self.all_tokens(x)
-        chosen, shares = self.wide.router(x, weights)
         dims = layer_dims(c)
         matrices = {name: spec(dims[name], self.rules, mesh) for name in ("gate", "up", "down")}
         tokens = spec((("batch", len(x)),), self.wide.rules, mesh)
@@ -271,36 +270,34 @@ class Serving(Stored):
         """Rows of the embedding, by a gather: few of them are needed."""
         return self.cut(parameters["embedding"][tokens], "batch", "length", "act_embed")
 
-    def stream(self, parameters, cache, tokens, positions, counts):
+    def hidden_states(self, parameters, cache, tokens, positions, counts):
         """(hidden states [request, length, embed], the cache with the new tokens in it)."""
-        c, kept = self.config, {}
+        c, kept = self.config, []
         x = self.embedded(parameters, tokens)
         if c.positions:
             x = x + parameters["position_embedding"][positions]
-
-        @jax.named_scope("layer")
-        def block(carry, item):
-            (x, arrays), (weights, layer) = carry, item
-            held = [Held(each, layer, counts) for each in arrays]
-            for part, each, window in zip(weights, held, c.windows, strict=False):
-                x = self.layer(x, part, positions, each, window)
-            return (x, [each.arrays for each in held]), None
-
-        with jax.named_scope("layers"):
-            for name in ("dense", "blocks"):
-                if name in cache:
-                    layers = jnp.arange(len(cache[name][0]["key"]))
-                    items = (parameters[name], layers)
-                    (x, kept[name]), _ = jax.lax.scan(block, (x, cache[name]), items)
-            if "tail" in cache:
-                item = (parameters["tail"], jnp.int32(0))
-                (x, kept["tail"]), _ = block((x, cache["tail"]), item)
+        for (layers, times), weights, arrays in zip(
+            c.blocks, parameters["stages"], cache, strict=True
+        ):
+            step = functools.partial(self.cached_block, layers, positions, counts)
+            with jax.named_scope("layers"):
+                (x, arrays), _ = jax.lax.scan(step, (x, arrays), (weights, jnp.arange(times)))
+            kept.append(arrays)
         return x, kept
+
+    @jax.named_scope("layer")
+    def cached_block(self, layers, positions, counts, carry, item):
+        """One step of a scan over the layers of a stage: ((stream, cache), nothing)."""
+        (x, arrays), (weights, place) = carry, item
+        held = [Held(each, place, counts) for each in arrays]
+        for layer, part, each in zip(layers, weights, held, strict=True):
+            x = self.of(layer).layer(x, part, positions, each)
+        return (x, [each.arrays for each in held]), None
 
     def last_logits(self, parameters, cache, tokens, lengths, counts):
         """(logits [request, vocab] in float32 after the last new token of each request, the cache). tokens: [request, length], of which `counts` count; `lengths` are in the cache."""
         positions = lengths[:, None] + jnp.arange(tokens.shape[1])
-        x, cache = self.stream(parameters, cache, tokens, positions, counts)
+        x, cache = self.hidden_states(parameters, cache, tokens, positions, counts)
         x = jnp.take_along_axis(x, (counts - 1)[:, None, None], axis=1)
         x = self.all_tokens(rms_norm(x, parameters["final_norm"]))
         table = parameters["embedding"].T if self.config.tied else parameters["logits"]
@@ -325,23 +322,23 @@ def serving_dims(c: Decoder) -> dict:
     """The tree of parameters: each leaf (dims, dtype); layers' matrices in the dtype of the configuration, with two scales each where it has 8 bits."""
     tree = parameter_dims(c)
 
-    def layer(dims, dense):
-        small = weight_dims(c, dense).keys() - {"router", "kv_up"}
-        leaves = {
+    def leaves(layer, dims):
+        small = weight_dims(layer).keys() - {"router", "kv_up"}
+        kept = {
             name: (each, c.parameter_dtype if name in small else "bfloat16")
             for name, each in dims.items()
         }
         if c.parameter_dtype not in LIMITS:
-            return leaves
+            return kept
         stacked = [each for each in next(iter(dims.values())) if each[0] == "layers"]
-        return leaves | {f"{name}_scale": ((*stacked, ("scales", 2)), "float32") for name in small}
+        return kept | {f"{name}_scale": ((*stacked, ("scales", 2)), "float32") for name in small}
 
-    return {
-        name: [layer(each, name == "dense") for each in part]
-        if isinstance(part, list)
-        else (part, "bfloat16")
-        for name, part in tree.items()
-    }
+    stages = [
+        [leaves(layer, dims) for layer, dims in zip(block, part, strict=True)]
+        for (block, _), part in zip(c.blocks, tree["stages"], strict=True)
+    ]
+    others = {name: (part, "bfloat16") for name, part in tree.items() if name != "stages"}
+    return others | {"stages": stages}
 
 
 def serving_arguments(model: Serving, length: int):

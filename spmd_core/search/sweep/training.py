@@ -114,6 +114,20 @@ class TrainingAnswer:
         return min(meeting, key=lambda row: [measure(row, by) for by in both], default=None)
 
     @cached_property
+    def even(self) -> tuple[TrainingRow, ...]:
+        """Rows about even with the best, the best first: their intervals of days, or of dollars, meet
+        its own. Chips are counted: none is even by them.
+        """
+        if self.best is None or self.by == "chips":
+            return ()
+        most = _span(self.best, self.by)[1]
+        meeting = sorted(
+            (row for row in self.rows if row.meets), key=lambda row: measure(row, self.by)
+        )
+        rows = tuple(row for row in meeting if _span(row, self.by)[0] <= most)
+        return rows if len(rows) > 1 else ()
+
+    @cached_property
     def front(self) -> tuple[str, ...]:
         """Kinds than which none is both faster and cheaper, the fastest first; none without prices."""
         priced = [row for row in self.rows if row.run and row.run.money is not None]
@@ -130,6 +144,13 @@ def measure(row: TrainingRow, by: str) -> float:
     if by == "days":
         return row.run.days.estimate
     return (row.run.money or 0.0) if by == "dollars" else float(row.plan.topology.chips)
+
+
+def _span(row: TrainingRow, by: str) -> tuple[float, float]:
+    """The interval of a row's days or dollars."""
+    assert row.run
+    days, each = row.run.days, measure(row, by) / row.run.days.estimate
+    return days.low * each, days.high * each
 
 
 def train(question: TrainingQuestion) -> TrainingAnswer:

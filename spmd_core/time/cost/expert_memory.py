@@ -18,12 +18,13 @@ _MATRICES = ("gate", "up", "down")
 
 @dataclass(frozen=True, slots=True)
 class Experts:
-    """Bytes on a device: what a block's experts hold, what more of them may be there, what tiles
-    leave empty of all layers' gradients, and what a layer keeps that is not rematerialized, beside
-    what has a name.
+    """Bytes on a device: what a layer's experts hold, the part that waits while another layer of the
+    block is at work, what more of them may be there, what tiles leave empty of all layers'
+    gradients, and what a layer keeps that is not rematerialized, beside what has a name.
     """
 
     block: float
+    waits: float
     more: float
     empty: float
     kept: float
@@ -34,7 +35,6 @@ def expert_memory(plan: Plan, rows: float, wide: float) -> Experts:
     those of the mlp.
     """
     size, mesh = plan.size, plan.axis_sizes
-    others = len(size.windows) - 1  # of a scanned block: what they computed again waits
     experts = size.experts // mesh.get("expert", 1)
     sides = (size.embed, size.mlp // mesh.get("tensor", 1))
     matrix = 2.0 * max(_filled((experts, *order)) for order in (sides, sides[::-1]))
@@ -43,13 +43,14 @@ def expert_memory(plan: Plan, rows: float, wide: float) -> Experts:
         routes /= mesh.get("sequence", 1)
         waits = 2 * routes + rows + 3 * wide + 3 * matrix
         own = 3 * routes + 2 * rows + 3 * wide + 4 * matrix
-        return Experts(others * waits + own, routes + matrix, 0.0, 2 * routes + rows)
+        return Experts(own, waits, routes + matrix, 0.0, 2 * routes + rows)
     # biases are gathered for rows
     waits = 2 * rows + (5 if size.mlp_bias else 3) * wide + 3 * matrix
     own = 3 * rows + 3 * wide + max(3 * rows, 4 * matrix)
     shards = [each.held(mesh) for each in arrays(plan) if each.name in _MATRICES]
     empty = sum(_filled(shape) - math.prod(shape) for shape in shards)
-    return Experts(others * waits + own, matrix, 4.0 * size.expert_layers * empty, rows)
+    layers = sum(count for each, count in size.layer_counts if each.experts > 1)
+    return Experts(own, waits, matrix, 4.0 * layers * empty, rows)
 
 
 def _filled(shape: tuple[int, ...]) -> int:

@@ -251,3 +251,16 @@ def window_width(window: int | None, high: int, wide: int, columns: int) -> int:
 def kept_pairs(rows: int, columns: int, width: int) -> int:
     """Pairs of blocks on and below the diagonal, at most `width` of them for a block of queries."""
     return sum(min(columns, width, -(-((row + 1) * columns) // rows)) for row in range(rows))
+
+
+def chunk_pairs(rows: int, columns: int, chunk: int, high: int, wide: int) -> int:
+    """Pairs of blocks, `high` queries by `wide` keys, on and below the diagonal and within a chunk.
+
+    >>> chunk_pairs(4, 4, 2, 1, 1), chunk_pairs(4, 4, 4, 1, 1)
+    (6, 10)
+    """
+    kept = 0
+    for row in range(rows):
+        first = row * high // chunk * chunk // wide
+        kept += min(columns, -(-(row + 1) * high // wide)) - first
+    return kept

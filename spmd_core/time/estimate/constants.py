@@ -16,6 +16,9 @@ WEIGHT_PASSES = 2.0  # of a layer's weights gathered
 # XLA compiled for 8 H100: of the stream, of each projection of the mlp, of queries and twice of
 # keys, of what the forward pass saves
 GPU_STREAM_PASSES, GPU_WIDE_PASSES, GPU_HEAD_PASSES, GPU_SAVED_PASSES = 30.0, 3.0, 14.0, 3.0
+# passes over what a state's chunks keep, forward and backward, and operations of one step of their
+# scan, of which each takes its least time
+STATE_PASSES, STATE_OPERATIONS = (2.0, 4.0), 12
 # of the rows that a token sends to its experts, each way of sorting them, with the way to other
 # devices and back or without; counted in the program
 SENT_PASSES, SORTED_PASSES = 16.0, 8.0

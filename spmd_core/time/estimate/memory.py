@@ -8,10 +8,11 @@ in the working sets were read off the buffers of compiled steps.
 """
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
-from spmd_core.experiment import Plan, batch_shards, parameter_share
+from spmd_core.experiment import Kind, ModelSize, Plan, batch_shards, parameter_share
 from spmd_core.machine import Capacity
 from spmd_core.time.cost.constants import NEARLY_FULL, RING
 from spmd_core.time.cost.expert_memory import Experts, expert_memory
@@ -26,7 +27,7 @@ LANES = 128  # the attention kernel leaves its row sums once per lane; they are 
 OFF, OFF_OFFLOADED, OFF_SEQUENCE = 0.08, 0.11, 0.16
 OFF_EXPERTS = 0.12  # compared with few plans
 # arrays that JAX keeps for the gradient of an activation and of the matmul behind it
-_OF_ACTIVATION = {"silu": 4.0, "clamped_silu": 4.0, "gelu": 6.0, "relu": 1.5}
+_OF_ACTIVATION = {"silu": 4.0, "clamped_silu": 4.0, "gelu": 6.0, "relu": 1.5, "relu2": 2.5}
 
 
 Fits = Literal["yes", "likely", "unlikely", "no"]
@@ -74,7 +75,8 @@ class MemoryEstimate:
 @dataclass(frozen=True, slots=True)
 class Arrays:
     """Bytes of one layer's arrays on a device: residual stream, one projection of the mlp, queries,
-    keys, values, attention's output, row sums, gathered mlp weights.
+    keys, values, attention's output, row sums, gathered mlp weights, and what a mixer with a state
+    makes of all chunks.
     """
 
     stream: float
@@ -85,14 +87,17 @@ class Arrays:
     mixed: float
     sums: float
     weights: float
+    state: float = 0.0
 
 
 def estimate_memory(plan: Plan, share: float | None = None) -> MemoryEstimate:
     """The peak of a plan's step. `share` of the weights is on one device: worked out where it is
     not given.
     """
-    arrays = layer_arrays(plan)
-    stored, host = kept_bytes(plan, arrays)
+    size = plan.size
+    usual = max(size.layer_counts, key=lambda each: each[1])[0]
+    arrays = layer_arrays(plan, usual)
+    stored, host = kept_bytes(plan)
     parameters = plan.size.stored_parameters * (parameter_share(plan) if share is None else share)
     parts = {
         "parameters and optimizer": parameters
@@ -100,9 +105,10 @@ def estimate_memory(plan: Plan, share: float | None = None) -> MemoryEstimate:
         "bfloat16 copies": 2 * parameters if plan.parameter_dtype == "float32" else 0.0,
         "kept by the forward pass": stored,
     }
-    experts = _experts(plan, arrays)
+    with_experts = next((each for each, _ in size.layer_counts if each.experts > 1), usual)
+    experts = _experts(plan, with_experts, layer_arrays(plan, with_experts))
     gradients = parameters * _BYTES[plan.parameter_dtype] + (experts.empty if experts else 0.0)
-    worst, spare, may_turn = _worst_moment(plan, arrays, gradients, experts)
+    worst, spare, may_turn = _worst_moment(plan, usual, arrays, gradients, bool(experts))
     parts |= worst
     if plan.size.mtp_layers:  # kept for their gradients
         kept = _rows(plan) * plan.size.vocab * 4 * plan.size.mtp_layers
@@ -119,27 +125,29 @@ def estimate_memory(plan: Plan, share: float | None = None) -> MemoryEstimate:
     )
 
 
-def _experts(plan: Plan, a: Arrays) -> Experts | None:
-    """What experts hold; None for a model without."""
-    if plan.size.experts == 1:
+def _experts(plan: Plan, layer: ModelSize, a: Arrays) -> Experts | None:
+    """What a layer's experts hold; None for one without."""
+    if layer.experts == 1 or not a.wide:
         return None
     times = plan.axis_sizes.get("tensor", 1) * plan.visits * plan.expert_repeats
     return expert_memory(plan, a.stream * times, a.wide)
 
 
 def _worst_moment(
-    plan: Plan, arrays: Arrays, gradients: float, experts: Experts | None
+    plan: Plan, usual: ModelSize, arrays: Arrays, gradients: float, has_experts: bool
 ) -> tuple[dict[str, float], float, float]:
     """What is live beside the state and what is kept at the worst moment, by name; the bytes of it
     that the compiler can do without; and the most that it may copy to another layout.
     """
-    block, spare = _block(plan, arrays, experts)
+    block, spare = _block(plan)
     # their gradient is multiplied after the loop over experts, while there is room
-    late = _rows(plan) * plan.size.vocab * 2 if experts else 0.0
+    late = _rows(plan) * plan.size.vocab * 2 if has_experts else 0.0
     logits, of_logits = _logits(plan, arrays)
-    heads, gate, may_turn = _turned(plan, arrays)
+    heads, gate, may_turn = _turned(plan, usual, arrays)
     # a loop that offloads has one block's backward pass outside of it, beside that of the logits
-    first = block - _later(plan, arrays) if plan.offload and _gathered_by(plan) <= RING else 0.0
+    first = 0.0
+    if plan.offload and _gathered_by(plan) <= RING:
+        first = block - _later(plan, usual, arrays)
     turned = heads
     if plan.topology.slices > 1:
         both = _rows(plan) * plan.size.vocab * (4 if plan.size.logits_float32 else 2)
@@ -157,7 +165,7 @@ def _worst_moment(
     else:
         parts = {"logits and output table": logits, "one block's backward pass": first}
         spare = of_logits + first
-    if (fetched := _fetched(plan, arrays)) and plan.topology.slices == 1:
+    if (fetched := _fetched(plan, usual, arrays)) and plan.topology.slices == 1:
         own = block - _gathered_streams(plan, arrays)
         if gradients + own + fetched > sum(parts.values()):
             parts = {"gradients": gradients, "one block's backward pass": own, _FETCHED: fetched}
@@ -193,46 +201,66 @@ def _rows(plan: Plan) -> float:
     return plan.tokens / shards
 
 
-def layer_arrays(plan: Plan) -> Arrays:
+def layer_arrays(plan: Plan, layer: ModelSize) -> Arrays:
     """Bytes of one layer's arrays on a device, as the plan shards them."""
-    model, axes, rows = plan.size, plan.axis_sizes, _rows(plan)
-    tensor = axes.get("tensor", 1)
-    weights = (
-        (3 if model.gated else 2)
-        * model.embed
-        * (model.mlp * model.experts / axes.get("expert", 1) + model.shared_mlp)
-        * 2
-        / tensor
-    )
-    keys = rows * tensor * model.kv_heads * 2 / min(tensor, model.kv_heads)
+    axes, rows = plan.axis_sizes, _rows(plan)
+    tensor, visits = axes.get("tensor", 1), 1.0
+    weights = wide = 0.0
+    if layer.mlps[0] != "none":
+        if layer.experts > 1:
+            visits = plan.visits * plan.expert_repeats
+        apart = axes.get("expert", 1) if layer.experts > 1 else 1
+        matrices = 3 if layer.gated else 2
+        all_mlps = layer.mlp * layer.experts / apart + layer.shared_mlp
+        weights = matrices * layer.embed * all_mlps * 2 / tensor
+        wide = rows * (layer.mlp * visits + layer.shared_mlp) * 2
+    mixer = layer.mixers[0]
+    if mixer == "none":
+        return Arrays(rows * layer.embed * 2, wide, 0.0, 0.0, 0.0, 0.0, 0.0, weights)
+    if mixer != "attention":
+        keys, values = 2 * rows * layer.state_keys, 2 * rows * layer.state_values
+        state = rows * layer.state_heads * _of_state(layer)
+        return Arrays(rows * layer.embed * 2, wide, keys, keys, values, values, 0.0, weights, state)
+    keys = rows * tensor * layer.kv_heads * 2 / min(tensor, layer.kv_heads)
     return Arrays(
-        rows * model.embed * 2,
-        rows * (model.mlp * plan.visits * plan.expert_repeats + model.shared_mlp) * 2,
-        rows * model.heads * model.head_dim * 2,
-        keys * model.head_dim,
-        keys * model.value_size,
-        rows * model.heads * model.value_size * 2,
-        rows * model.heads * LANES * 4,
+        rows * layer.embed * 2,
+        wide,
+        rows * layer.heads * layer.head_dim * 2,
+        keys * layer.head_dim,
+        keys * layer.value_size,
+        rows * layer.heads * layer.value_size * 2,
+        rows * layer.heads * LANES * 4,
         weights,
     )
 
 
-def _named(plan: Plan, a: Arrays) -> dict[str, float]:
+def _of_state(layer: ModelSize) -> float:
+    """Bytes for each head and place that a mixer's chunks keep: the states between them in float32,
+    pairs of places (their decay in float32; of a delta rule also its own matrix), and queries, keys
+    and values of all heads.
+    """
+    key, value, chunk = layer.state_dim, layer.state_value, layer.chunk
+    pairs = chunk * (10 if layer.mixers[0] == "delta" else 6)
+    solved = 4 * (key + value) if layer.mixers[0] == "delta" else 0
+    return 4 * key * value / chunk + pairs + 2 * (2 * key + value) + solved
+
+
+def _named(plan: Plan, layer: ModelSize, a: Arrays) -> dict[str, float]:
     """Bytes of what a layer may keep, by its name. The output of `mlp_down` is not kept, since the
     next block's input holds it, but where its rows are weighted, or a norm follows.
     """
-    weighted = plan.visits * plan.expert_repeats if plan.size.experts > 1 else 0.0
+    weighted = plan.visits * plan.expert_repeats if layer.experts > 1 else 0.0
     full = plan.axis_sizes.get("tensor", 1) if plan.dropless else 1  # added up after it
     return {
         "input": a.stream,
         "query": a.query,
         "key": a.key,
         "value": a.value,
-        "out": a.stream,
+        "out": a.stream if layer.mixers[0] != "none" else 0.0,
         "mlp_up": a.wide,
-        "mlp_gate": a.wide if plan.size.gated else 0.0,
-        "mlp_down": a.stream * (weighted or plan.size.post_norms) * full,
-        "attention": a.mixed + a.sums / LANES,
+        "mlp_gate": a.wide if layer.gated else 0.0,
+        "mlp_down": a.stream * (weighted or layer.post_norms) * full if a.wide else 0.0,
+        "attention": a.mixed + a.sums / LANES if layer.mixers[0] == "attention" else 0.0,
     }
 
 
@@ -242,54 +270,76 @@ def _saved_names(plan: Plan) -> set[str]:
     return {"input", *plan.save, *(projections if plan.remat == "minimal" else ())}
 
 
-def kept_bytes(plan: Plan, arrays: Arrays) -> tuple[float, float]:
+def kept_bytes(plan: Plan) -> tuple[float, float]:
     """(bytes kept on the device, bytes offloaded) by the forward pass of all layers."""
-    size, named = plan.size, _named(plan, arrays)
-    layers = size.all_layers
-    if plan.remat == "none":
-        experts = _experts(plan, arrays)
-        kept = _residuals(plan, arrays) + named["mlp_down"]
-        return layers * (kept + (experts.kept if experts else 0.0)), 0.0
-    names = _saved_names(plan)
-    # a scanned block of several layers: once
-    times = {name: -(-layers // len(size.windows)) if name == "input" else layers for name in named}
-    if size.dense_layers:
-        first = _rows(plan) * size.dense_mlp * 2 / arrays.wide
-        times |= dict.fromkeys(
-            ("mlp_up", "mlp_gate"), size.expert_layers + first * size.dense_layers
-        )
-        times["mlp_down"] = size.expert_layers
-    return sum(times[name] * named[name] for name in names - set(plan.offload)), sum(
-        times[name] * named[name] for name in plan.offload
-    )
+    size, names = plan.size, _saved_names(plan) - {*plan.offload}
+    kept = moved = 0.0
+    for layer, count in size.layer_counts:
+        arrays = layer_arrays(plan, layer)
+        named = _named(plan, layer, arrays)
+        if plan.remat == "none":
+            experts = _experts(plan, layer, arrays)
+            own = _residuals(layer, arrays) + named["mlp_down"] + (experts.kept if experts else 0.0)
+            kept += count * own
+        else:
+            # a scanned block of several layers has one input
+            named["input"] *= _blocks(size) / size.all_layers
+            kept += count * sum(named[name] for name in names)
+        moved += count * sum(named[name] for name in plan.offload)
+    return kept, moved
 
 
-def _residuals(plan: Plan, a: Arrays) -> float:
+def _blocks(size: ModelSize) -> int:
+    """Blocks that are scanned, and heads of later tokens."""
+    return sum(times for _, times in size.stages) + size.mtp_layers
+
+
+def _residuals(layer: ModelSize, a: Arrays) -> float:
     """What JAX keeps of a layer for its gradients, where nothing is computed again: of each norm
     its input in float32 and two results, queries, what attention makes of them twice, keys, values,
     and the mlp's.
     """
-    size = plan.size
-    norms = 4 * (4 if size.post_norms else 2) * a.stream
-    norms += 4 * (a.query + a.key) * size.qk_norm
-    wide = _OF_ACTIVATION[size.activation] + 2 * size.gated
-    return norms + a.query + 2 * a.mixed + a.key + a.value + a.sums / LANES + wide * a.wide
+    norms = 4 * (4 if layer.post_norms and layer.pre_norms else 2) * a.stream
+    norms += 4 * (a.query + a.key) * layer.qk_norm
+    wide = _OF_ACTIVATION[layer.activation] + 2 * layer.gated
+    mixed = a.query + 2 * a.mixed + a.key + a.value + a.sums / LANES + a.state
+    return norms + mixed + wide * a.wide
 
 
-def _block(plan: Plan, a: Arrays, experts: Experts | None) -> tuple[float, float]:
-    """(working set of one block's backward pass, the part that the compiler can do without)."""
+def _block(plan: Plan) -> tuple[float, float]:
+    """(working set of one block's backward pass, the part that the compiler can do without): of the
+    largest layer, and of the others what they computed again, which waits.
+    """
+    blocks = (_of_block(plan, kinds) for kinds, _ in plan.size.stages)
+    return max(blocks, key=lambda each: each[0])
+
+
+def _of_block(plan: Plan, kinds: Collection[Kind]) -> tuple[float, float]:
+    layers = [_of_layer(plan, plan.size.layer(kind)) for kind in kinds]
+    own = max(range(len(layers)), key=lambda place: layers[place][0])
+    waits = sum(each[2] for place, each in enumerate(layers) if place != own)
+    return layers[own][0] + waits, layers[own][1]
+
+
+def _of_layer(plan: Plan, layer: ModelSize) -> tuple[float, float, float]:
+    """(working set of a layer's backward pass, what the compiler can do without, what waits where it
+    is not at work)."""
+    a = layer_arrays(plan, layer)
     tensor = plan.axis_sizes.get("tensor", 1)
     narrow = 1.0 if plan.precision.gathered_dtype == "bfloat16" else 0.5
-    mlp = (4 if plan.size.gated else 3) * a.wide + (1 + narrow) * a.weights
+    experts = _experts(plan, layer, a)
+    mlp = (4 if layer.gated else 3) * a.wide + (1 + narrow) * a.weights
     block = experts.block if experts else mlp
-    block += _attention(plan, a)
+    block += _attention(plan, layer, a)
     block += _gathered_streams(plan, a)
-    if tensor > plan.size.kv_heads:  # keys and values are sums over `tensor`, of all heads
-        block += 4 * a.key * plan.size.kv_heads
-    named = _named(plan, a)
+    is_attention = layer.mixers[0] == "attention"
+    if is_attention and tensor > layer.kv_heads:  # keys and values are sums over `tensor`
+        block += 4 * a.key * layer.kv_heads
+    named = _named(plan, layer, a)
     # those at work are counted; one set is on its way to or from the host unless memory is short
     offloaded = sum(named[name] for name in plan.offload)
-    return block + offloaded, offloaded + 4 * a.stream + (a.wide if plan.size.experts == 1 else 0.0)
+    spare = offloaded + 4 * a.stream + (a.wide if layer.experts == 1 else 0.0)
+    return block + offloaded, spare, (experts.waits if experts else 0.0) + a.state
 
 
 def _gathered_streams(plan: Plan, a: Arrays) -> float:
@@ -298,7 +348,7 @@ def _gathered_streams(plan: Plan, a: Arrays) -> float:
     return 0.0 if tensor == 1 else (2 if tensor > plan.size.kv_heads else 4) * a.stream * tensor
 
 
-def _fetched(plan: Plan, a: Arrays) -> float:
+def _fetched(plan: Plan, usual: ModelSize, a: Arrays) -> float:
     """Bytes of an offloaded array that an all-to-all moves to other devices: it comes before the
     slice of a layer, so that all layers come from the host, and are copied, at once.
     """
@@ -307,7 +357,7 @@ def _fetched(plan: Plan, a: Arrays) -> float:
         moved |= _HEADS
     if axes.get("expert", 1) > 1 and not plan.dropless:
         moved.add("mlp_down")
-    named = _named(plan, a)
+    named = _named(plan, usual, a)
     return (
         2
         * plan.size.all_layers
@@ -315,23 +365,25 @@ def _fetched(plan: Plan, a: Arrays) -> float:
     )
 
 
-def _attention(plan: Plan, a: Arrays) -> float:
-    """What a block's backward pass holds of attention."""
+def _attention(plan: Plan, layer: ModelSize, a: Arrays) -> float:
+    """What a block's backward pass holds of attention, or of a state."""
     held = a.query + a.mixed + a.key + a.value + a.sums + 4 * a.stream
+    if layer.mixers[0] != "attention":
+        return held + 2 * a.state
     # one kernel for all gradients leaves that of the queries once per block of keys
     blocks = plan.sequence // plan.kernel_blocks[1] if plan.fused_attention_backward else 0
     return held + a.query * blocks
 
 
-def _later(plan: Plan, a: Arrays) -> float:
+def _later(plan: Plan, usual: ModelSize, a: Arrays) -> float:
     """What the backward pass of a block holds after the gradient of the logits is gone: gathered
     weights, and attention, unless its heads change places with the sequence.
     """
     is_sequence = plan.axis_sizes.get("sequence", 1) > 1
-    return 2 * a.weights + (0.0 if is_sequence else _attention(plan, a))
+    return 2 * a.weights + (0.0 if is_sequence else _attention(plan, usual, a))
 
 
-def _turned(plan: Plan, a: Arrays) -> tuple[float, float, float]:
+def _turned(plan: Plan, usual: ModelSize, a: Arrays) -> tuple[float, float, float]:
     """Bytes of the arrays kept by all layers that a program which offloads some copies to another
     layout: heads, the gate, and the most that it may copy.
 
@@ -344,7 +396,7 @@ def _turned(plan: Plan, a: Arrays) -> tuple[float, float, float]:
     """
     if not plan.offload:
         return 0.0, 0.0, 0.0
-    axes, named, layers = plan.axis_sizes, _named(plan, a), plan.size.all_layers
+    axes, named, layers = plan.axis_sizes, _named(plan, usual, a), plan.size.all_layers
     on_device = _saved_names(plan) - set(plan.offload)
     is_sequence = axes.get("sequence", 1) > 1
     changing = is_sequence and "attention" in plan.offload

@@ -1,10 +1,18 @@
 """Sizes of a plan's arrays on one device, worked out once per estimate."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
-from spmd_core.experiment import DATA_AXES, ModelSize, Plan, ShardedArray, arrays, batch_shards
+from spmd_core.experiment import (
+    DATA_AXES,
+    ModelSize,
+    Plan,
+    ShardedArray,
+    arrays,
+    batch_shards,
+    layer_weights,
+)
 from spmd_core.machine import Chip, Topology
 from spmd_core.time.cost.constants import RING
 from spmd_core.time.estimate.constants import HALF_BYTES, LARGE_BYTES, RING_STEPS
@@ -23,12 +31,21 @@ NOT_OF_A_LAYER = ("embedding", "logits", "final_norm")
 
 @dataclass(frozen=True)
 class Shapes:
-    """A plan with what follows from it; `topology`, `size` and `mesh` are read once."""
+    """A plan with what follows from it, or one of its layers; `topology`, `size` and `mesh` are read
+    once.
+    """
 
     plan: Plan
     topology: Topology
     size: ModelSize
     mesh: dict[str, int]
+    is_layer: bool = False
+
+    @cached_property
+    def layers(self) -> tuple[tuple["Shapes", int], ...]:
+        """Each kind of layer, with how many there are."""
+        counts = self.size.layer_counts
+        return tuple((replace(self, size=layer, is_layer=True), count) for layer, count in counts)
 
     @property
     def chip(self) -> Chip:
@@ -37,12 +54,22 @@ class Shapes:
 
     @cached_property
     def arrays(self) -> Arrays:
-        """Bytes of one layer's arrays on a device."""
-        return layer_arrays(self.plan)
+        """Bytes of one layer's arrays on a device; on average over a plan's."""
+        if self.is_layer:
+            return layer_arrays(self.plan, self.size)
+        total = self.size.all_layers
+        return Arrays(
+            *(
+                sum(getattr(each.arrays, part.name) * count / total for each, count in self.layers)
+                for part in fields(Arrays)
+            )
+        )
 
     @cached_property
     def weights(self) -> tuple[ShardedArray, ...]:
         """Parameters that are matrices, with the axes that shard them."""
+        if self.is_layer:
+            return layer_weights(self.plan, self.size)
         return tuple(
             each
             for each in arrays(self.plan)
@@ -52,6 +79,11 @@ class Shapes:
     def along(self, *names: str) -> int:
         """Devices along these mesh axes together."""
         return math.prod(self.mesh.get(name, 1) for name in names)
+
+    @property
+    def parts(self) -> int:
+        """Parts of a layer, each of which adds to the stream."""
+        return (self.size.mixers[0] != "none") + (self.size.mlps[0] != "none")
 
     @property
     def tensor(self) -> int:
@@ -101,6 +133,17 @@ class Shapes:
             return self.projected_heads
         keys = self.shards_of("kv_heads") if not self.plan.fused_qkv else self.shards_of("heads")
         return self.size.kv_heads / keys
+
+    @property
+    def state_values(self) -> float:
+        """Elements of a mixer's values that a device projects to."""
+        return self.size.state_values / self.shards_of("heads")
+
+    @property
+    def state_heads(self) -> float:
+        """Heads of a device's state, which sees full sequences."""
+        both = self.along("tensor", "sequence")
+        return self.size.state_heads / (both if self.size.state_heads % both == 0 else self.tensor)
 
     @property
     def attention_heads(self) -> float:
@@ -228,4 +271,8 @@ def recomputed(plan: Plan) -> frozenset[str]:
     routed = ("mlp_down", "dispatch") if plan.size.experts > 1 else ()
     normed = ("mlp_down",) if plan.size.post_norms else ()
     joined = ("joined",) if plan.size.mtp_layers else ()
-    return frozenset({*PROJECTIONS, "attention", *joined, *routed, *normed} - kept)
+    # a policy by names keeps no projection without one
+    by_name = plan.remat != "minimal" or plan.save or plan.offload or plan.dropless
+    has_gate = plan.size.out_gate or plan.size.state_heads
+    gates = ("mixed_gate",) if by_name and has_gate else ()
+    return frozenset({*PROJECTIONS, "attention", *gates, *joined, *routed, *normed} - kept)

@@ -44,7 +44,7 @@ from spmd_core.time.estimate.constants import (
 from spmd_core.time.estimate.memory import MemoryEstimate, estimate_memory
 from spmd_core.time.estimate.shapes import Shapes, recomputed, shapes_of
 from spmd_core.time.estimate.transfers import StepTransfer, transfers
-from spmd_core.time.estimate.work import StepWork, layer_matmuls, step_work, table_s
+from spmd_core.time.estimate.work import StepWork, all_matmuls, mean_matmuls, step_work, table_s
 from spmd_core.time.gpu.constants import CHANNELS, COMBINED
 
 
@@ -120,8 +120,10 @@ def step_mfu(plan: Plan, seconds: float) -> float:
 
 def step_parts(shapes: Shapes, again: Collection[str]) -> tuple[StepWork, list[StepTransfer]]:
     """The work of a step and its transfers, where the backward pass computes these names again."""
-    matmuls = {**dict(layer_matmuls(shapes)), "logits": table_s(shapes)}
-    moved, work = transfers(shapes, matmuls, again), step_work(shapes, again)
+    of_layers = all_matmuls(shapes)
+    matmuls = {**mean_matmuls(shapes, of_layers), "logits": table_s(shapes)}
+    moved = transfers(shapes, matmuls, [each for each, _ in of_layers], again)
+    work = step_work(shapes, again, of_layers)
     if not shapes.chip.is_gpu:
         return work, moved
     attention = sum(matmuls.get(name, 0.0) for name in ("query", "key", "value", "out"))

@@ -1,7 +1,8 @@
 """What a step's devices send to one another: weights, gradients, activations, and slices."""
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spmd_core.experiment import DATA_AXES, Plan, ShardedArray
@@ -36,7 +37,13 @@ _MATMULS = {
     "query_down": "query",
     "kv_down": "key",
     "kv_up": "key",
+    "out_gate": "mixed_gate",
+    "mixed_gate": "mixed_gate",
+    "steps": "mixed_gate",
 }
+# matmuls of the stream gathered over `tensor`, and those whose results are summed over it
+_INPUTS, _HEADS = ("mlp_up", "mlp_gate", "mlp"), ("query", "key", "value", "heads")
+_OUTPUTS, _AS = ("out", "mlp_down"), {"mlp": "mlp_up"}
 GRADIENT = "transpose("  # in the name of an operation that makes gradients, as JAX writes it
 
 
@@ -84,24 +91,36 @@ class StepTransfer:
 
 
 def transfers(
-    shapes: Shapes, matmuls: Mapping[str, float], recomputed: Collection[str]
+    shapes: Shapes,
+    matmuls: Mapping[str, float],
+    of_layers: Sequence[Mapping[str, float]],
+    recomputed: Collection[str],
 ) -> list[StepTransfer]:
-    """All collectives of a step that take time. `matmuls`: seconds of a layer's, forward;
-    `recomputed`: names of what the backward pass computes again.
+    """All collectives of a step that take time. `matmuls`: seconds of a layer's, forward, on average;
+    `of_layers`: of each kind of layer; `recomputed`: names of what the backward pass computes again.
     """
-    listed = [
-        *_of_weights(shapes, matmuls, recomputed),
-        *(
-            _of_tensor_on_gpus(shapes, recomputed)
-            if shapes.chip.is_gpu
-            else _of_tensor(shapes, matmuls, recomputed)
-        ),
-        *_of_activations(shapes, recomputed),
-        *_of_replicas(shapes),
-    ]
+    of_kinds = list[StepTransfer]()
+    for (layer, count), own in zip(shapes.layers, of_layers, strict=True):
+        if shapes.chip.is_gpu:
+            of_kinds += _of_tensor_on_gpus(layer, count, recomputed)
+        else:
+            of_kinds += _of_tensor(layer, count, own, recomputed)
+        of_kinds += _of_activations(layer, count, recomputed)
+    if len(of_layers) > 1:
+        of_kinds = _merged(of_kinds)
+    weights = _of_weights(shapes, matmuls, recomputed)
+    listed = [*weights, *of_kinds, *_of_replicas(shapes)]
     return [
         each for each in listed if each.where.spans or each.where.cores > 1 or each.where.slices > 1
     ]
+
+
+def _merged(listed: list[StepTransfer]) -> list[StepTransfer]:
+    """Transfers that differ by their count alone, of several kinds of layers, as one."""
+    counts = Counter[StepTransfer]()
+    for each in listed:
+        counts[replace(each, count=0)] += each.count
+    return [replace(each, count=count) for each, count in counts.items()]
 
 
 def _where(shapes: Shapes, axes: tuple[str, ...]) -> Route:
@@ -169,7 +188,7 @@ def _of_weight(
     narrow = nbytes * (1.0 if once else _gathered_share(shapes))
     plain = _transfer(shapes, gather, axes, narrow, 2 * times, beside, asked, name=name)
     yield replace(plain, count=1, beside="", alone=TABLE_ALONE) if is_table else plain
-    is_exposed = is_table or not held or (held == "by weight" and array.name in ("down", "out"))
+    is_exposed = is_table or not held or (held == "by weight" and array.weight in ("down", "out"))
     if shapes.plan.dropless and array.name in ("gate", "up", "down"):
         reduce, is_exposed = "all-reduce", array.name != "down"
     yield _transfer(
@@ -202,7 +221,7 @@ def _by_rings(
     A gather that two matmuls share is no ring (XLA's `check_users_sharding`): of what the backward
     pass computes again, and of the table of logits.
     """
-    once, name = array.name in NOT_OF_A_LAYER, _MATMULS.get(array.name, "logits")
+    once, name = array.name in NOT_OF_A_LAYER, _MATMULS.get(array.weight, "logits")
     nbytes = shapes.unsharded_bytes(array) * (1.0 if once else _gathered_share(shapes))
     held, matmul_s = ring_of(shapes, nbytes), matmuls[name]
     part_s, added_s = matmul_s / held.steps, sum(parts_s(shapes, name, matmul_s)) / 2
@@ -259,30 +278,31 @@ def _as_compiled(shapes: Shapes, axes: tuple[str, ...]) -> tuple[str, str, str, 
 
 
 def _of_tensor(
-    shapes: Shapes, matmuls: Mapping[str, float], recomputed: Collection[str]
+    shapes: Shapes, layers: int, matmuls: Mapping[str, float], recomputed: Collection[str]
 ) -> Iterator[StepTransfer]:
-    """The stream gathered over `tensor` before matmuls, and reduce-scattered after them."""
+    """The stream gathered over `tensor` before matmuls, and reduce-scattered after them, in so many
+    layers of a kind.
+    """
     if shapes.tensor < 2:
         return
-    layers, nbytes = shapes.size.all_layers, shapes.arrays.stream * shapes.tensor
+    nbytes = shapes.arrays.stream * shapes.tensor
     gather = _transfer(shapes, "all-gather", ("tensor",), nbytes, 0, "", name="activations")
     ring = all(span.wraps for span in gather.where.spans)
     matmuls = _fused(shapes, matmuls)
-    inputs = [name for name in ("mlp_up", "mlp_gate", "mlp") if name in matmuls]
-    heads = [name for name in ("query", "key", "value", "heads") if name in matmuls]
-    again = [
-        name for name in ("out", *inputs) if (name if name != "mlp" else "mlp_up") in recomputed
-    ]
+    inputs, heads, outputs = (
+        [name for name in names if name in matmuls] for names in (_INPUTS, _HEADS, _OUTPUTS)
+    )
+    added = [name for name in outputs if name == "out"]
+    again = [name for name in (*added, *inputs) if _AS.get(name, name) in recomputed]
     is_line = not any(span.wraps for span in gather.where.spans)
     if is_line and shapes.tensor < shapes.topology.devices:
         yield from _of_line(gather, matmuls, heads[:1] + inputs[:1], recomputed, layers)
         return
-    backward = [*heads, *inputs]
-    sums, apart = ["out", "mlp_down"] if not ring else [], ("all-gather", "reduce-scatter")
-    paired = ["out", "mlp_down", *inputs, *backward, "mlp_down", "out", *again]
+    sums, apart = outputs if not ring else [], ("all-gather", "reduce-scatter")
+    paired = [*outputs, *inputs, *heads, *inputs, *outputs, *again]
     yield replace(
         gather,
-        count=(2 + bool(again)) * layers,
+        count=(len(outputs) + bool(again)) * layers,
         alone=LONE_GATHER if ring else LINE_GATHER,
         name="activations of several matmuls",
     )
@@ -311,16 +331,19 @@ def _of_line(
     `mlp_down`, their matmuls hide what they can.
     """
     again = ("query" in recomputed) + ("mlp_up" in recomputed)
+    outputs = [name for name in ("out", "mlp_down") if name in matmuls]
     yield replace(
         gather,
-        count=(2 + again) * layers,
+        count=(len(outputs) + again) * layers,
         alone=LINE_GATHER,
         name="activations of several matmuls",
     )
-    for name in ("out", "mlp_down"):
+    for name in outputs:
         shown = max(0.0, 1 - 2 * matmuls[name] / gather.seconds)
         yield replace(gather, count=layers, alone=shown, name=f"activations of {name}")
-    counts = {"out": 1 + ("out" in recomputed), "mlp_down": 1} | dict.fromkeys(first, 1)
+    counts = dict.fromkeys((*outputs, *first), 1)
+    if "out" in counts:
+        counts["out"] += "out" in recomputed
     for name, count in counts.items():
         op_name = GRADIENT if name in first else ""
         yield replace(
@@ -332,18 +355,20 @@ def _of_line(
         )
 
 
-def _of_tensor_on_gpus(shapes: Shapes, recomputed: Collection[str]) -> Iterator[StepTransfer]:
+def _of_tensor_on_gpus(
+    shapes: Shapes, layers: int, recomputed: Collection[str]
+) -> Iterator[StepTransfer]:
     """The same on GPUs, where nothing runs beside them: before and after the matmuls of attention
     and of the mlp, forward and backward; what gradients of weights need is gathered beside work.
     """
     if shapes.tensor < 2:
         return
-    layers, nbytes = shapes.size.all_layers, shapes.arrays.stream * shapes.tensor
+    nbytes, parts = shapes.arrays.stream * shapes.tensor, shapes.parts
     again = bool({"query", "mlp_up"} & set(recomputed))
     for kind, count, beside, name in (
-        ("all-gather", 4 + 2 * again, "", "activations"),
-        ("reduce-scatter", 4 + ("out" in recomputed), "", "sums of activations"),
-        ("all-gather", 2, "layers", "activations of gradients"),
+        ("all-gather", (2 + again) * parts, "", "activations"),
+        ("reduce-scatter", 2 * parts + ("out" in recomputed), "", "sums of activations"),
+        ("all-gather", parts, "layers", "activations of gradients"),
     ):
         yield _transfer(shapes, kind, ("tensor",), nbytes, count * layers, beside, name=name)
 
@@ -355,22 +380,24 @@ def _fused(shapes: Shapes, matmuls: Mapping[str, float]) -> dict[str, float]:
         (shapes.plan.fused_qkv, "heads", ("query", "key", "value")),
         (shapes.plan.fused_mlp, "mlp", ("mlp_up", "mlp_gate")),
     ):
-        if fused:
-            merged[name] = sum(merged.pop(part) for part in parts)
+        if fused and parts[0] in merged:
+            merged[name] = sum(merged.pop(part, 0.0) for part in parts)
     return merged
 
 
-def _of_activations(shapes: Shapes, recomputed: Collection[str]) -> Iterator[StepTransfer]:
-    """What passes between devices that share the rows of a batch."""
-    layers, arrays = shapes.size.all_layers, shapes.arrays
+def _of_activations(
+    shapes: Shapes, layers: int, recomputed: Collection[str]
+) -> Iterator[StepTransfer]:
+    """What passes between devices that share the rows of a batch, in so many layers of a kind."""
+    arrays = shapes.arrays
     again = bool({"query", "mlp_up", "out"} & set(recomputed))
-    if shapes.along("sequence") > 1:
+    if shapes.along("sequence") > 1 and shapes.size.mixers[0] != "none":
         passes = 2 + ("query" in recomputed)
         each = arrays.query + arrays.mixed + arrays.key + arrays.value
         yield _transfer(
             shapes, "all-to-all", ("sequence",), each, passes * layers, "", name="heads for tokens"
         )
-    if (repeats := shapes.plan.expert_repeats) > 1:
+    if (repeats := shapes.plan.expert_repeats) > 1 and shapes.size.experts > 1:
         slots = arrays.stream * shapes.tensor * shapes.plan.visits * repeats
         count, name = (3 if again else 2) * layers, "slots of experts"
         yield _transfer(shapes, "all-reduce", ("sequence",), slots, count, "", name=name)

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from spmd_core.experiment import group_rows
@@ -12,6 +12,7 @@ from spmd_core.time.cost.flops import Matmul, matmul_s
 from spmd_core.time.cost.kernels import (
     GROUP_SIDE,
     attention_cost,
+    chunk_pairs,
     grouped_cost,
     kept_pairs,
     window_width,
@@ -30,6 +31,8 @@ from spmd_core.time.estimate.constants import (
     SENT_PASSES,
     SMALL_OPERATIONS,
     SORTED_PASSES,
+    STATE_OPERATIONS,
+    STATE_PASSES,
     STREAM_PASSES,
     UNSAVED_WIDE,
     WEIGHT_PASSES,
@@ -103,37 +106,73 @@ def product_s(
     return max(matmul_s(product, chip), streaming)
 
 
-def step_work(shapes: Shapes, recomputed: Collection[str]) -> StepWork:
+# name -> seconds of each matmul of a layer's forward pass, and of as large ones of its backward pass
+Matmuls = tuple[Mapping[str, float], Mapping[str, float]]
+
+
+def all_matmuls(shapes: Shapes) -> list[Matmuls]:
+    """The matmuls of each kind of layer, in the order of `shapes.layers`."""
+    listed = []
+    for layer, _ in shapes.layers:
+        forward = dict(layer_matmuls(layer))
+        alike = shapes.element("forward") == shapes.element("backward") == "bf16"
+        listed.append((forward, forward if alike else dict(layer_matmuls(layer, "backward"))))
+    return listed
+
+
+def mean_matmuls(shapes: Shapes, matmuls: Sequence[Matmuls]) -> dict[str, float]:
+    """Name -> seconds of a matmul of the forward pass, on average over the layers that have it."""
+    totals, counts = Counter[str](), Counter[str]()
+    for (_, count), (forward, _) in zip(shapes.layers, matmuls, strict=True):
+        for name, seconds in forward.items():
+            totals[name] += count * seconds  # pyright: ignore[reportArgumentType]
+            counts[name] += count
+    return {name: totals[name] / counts[name] for name in totals}
+
+
+def step_work(shapes: Shapes, recomputed: Collection[str], matmuls: Sequence[Matmuls]) -> StepWork:
     """The work of a plan's step on one device; `recomputed`: names of what the backward pass
     computes again.
     """
-    layers = shapes.size.all_layers
+    forward = again = backward = DeviceSeconds()
+    for (layer, count), of_layer in zip(shapes.layers, matmuls, strict=True):
+        passes = _of_layer(layer, recomputed, *of_layer)
+        forward, again, backward = (
+            total.plus(own, count)
+            for total, own in zip((forward, again, backward), passes, strict=True)
+        )
+    if heads := shapes.size.mtp_layers:  # what joins the stream to the embedding of a later token
+        embed = shapes.size.embed
+        joined = DeviceSeconds(product_s(shapes.matmul_rows, 2 * embed, embed, shapes.chip))
+        forward, backward = forward.plus(joined, heads), backward.plus(joined, 2 * heads)
+        again = again.plus(joined, heads * ("joined" in recomputed))
+    return StepWork(forward, again, backward, _tables(shapes), _update(shapes))
+
+
+def _of_layer(
+    shapes: Shapes,
+    recomputed: Collection[str],
+    matmuls: Mapping[str, float],
+    of_gradients: Mapping[str, float],
+) -> tuple[DeviceSeconds, DeviceSeconds, DeviceSeconds]:
+    """The forward pass of a layer, what its backward pass computes again, and that."""
     chip = shapes.chip
-    forward_s = dict(layer_matmuls(shapes))
     routed = hbm_s(chip, _routed_bytes(shapes))
-    again = sum(seconds for name, seconds in forward_s.items() if name in recomputed)
+    again = sum(seconds for name, seconds in matmuls.items() if name in recomputed)
     forward, backward = _kernels(shapes, "forward"), _kernels(shapes, "backward")
     kernel_again = forward if "attention" in recomputed else DeviceSeconds()
     moved = hbm_s(chip, _layer_bytes(shapes, recomputed))
     moved += 0.0 if chip.is_gpu else SMALL_OPERATIONS * OPERATION_S
-    matmul, back = sum(forward_s.values()), sum(dict(layer_matmuls(shapes, "backward")).values())
-    scaled, late = scaled_s(shapes), ring_memory_s(shapes, forward_s, recomputed)
+    matmul, back = sum(matmuls.values()), sum(of_gradients.values())
+    scaled, late = scaled_s(shapes), ring_memory_s(shapes, matmuls, recomputed)
     routed_again = routed * ("mlp_up" in recomputed) + scaled[0] * again / matmul
-    return StepWork(
-        DeviceSeconds().plus(
-            DeviceSeconds(matmul, memory=moved * 0.3 + late[0] + routed + scaled[0]).plus(forward),
-            layers,
-        ),
-        DeviceSeconds().plus(DeviceSeconds(again, memory=routed_again).plus(kernel_again), layers),
-        DeviceSeconds().plus(
-            DeviceSeconds(
-                2 * back + shapes.extra_backward * forward_s.get("dispatch", 0.0),
-                memory=moved * 0.7 + late[1] + _parts_s(shapes) + routed + scaled[1],
-            ).plus(backward),
-            layers,
-        ),
-        _tables(shapes),
-        _update(shapes),
+    return (
+        DeviceSeconds(matmul, memory=moved * 0.3 + late[0] + routed + scaled[0]).plus(forward),
+        DeviceSeconds(again, memory=routed_again).plus(kernel_again),
+        DeviceSeconds(
+            2 * back + shapes.extra_backward * matmuls.get("dispatch", 0.0),
+            memory=moved * 0.7 + late[1] + _parts_s(shapes) + routed + scaled[1],
+        ).plus(backward),
     )
 
 
@@ -142,19 +181,21 @@ def layer_matmuls(shapes: Shapes, way: str = "forward") -> Iterator[tuple[str, f
     backward pass, whose operands may have another type.
     """
     size, chip, rows = shapes.size, shapes.chip, shapes.matmul_rows
-    element = shapes.element(way)
-    heads, keys = shapes.projected_heads, shapes.projected_keys
-    first = size.q_rank or size.embed
-    narrow = product_s(rows, size.embed, size.q_rank, chip, element)
-    yield "query", narrow + product_s(rows, first, heads * size.head_dim, chip, element)
-    if size.kv_rank:
-        narrow = product_s(rows, size.embed, size.kv_rank + size.rope_dim, chip, element)
-        wide = heads * (size.nope_dim + size.value_size)
-        yield "key", narrow + product_s(rows, size.kv_rank, wide, chip, element)
-    else:
-        yield "key", product_s(rows, size.embed, keys * size.head_dim, chip, element)
-        yield "value", product_s(rows, size.embed, keys * size.value_size, chip, element)
-    yield "out", product_s(rows, heads * size.value_size, size.embed, chip, element)
+    element, mixer = shapes.element(way), size.mixers[0]
+    if mixer == "attention":
+        yield from _of_attention(shapes, element)
+    elif mixer != "none":
+        keys, values = size.state_keys / shapes.shards_of("kv_heads"), shapes.state_values
+        for name, inner, columns in (
+            ("query", size.embed, keys),
+            ("key", size.embed, keys),
+            ("value", size.embed, values),
+            ("mixed_gate", size.embed, values),
+            ("out", values, size.embed),
+        ):
+            yield name, product_s(rows, inner, columns, chip, element)
+    if size.mlps[0] == "none":
+        return
     up, down = _of_mlp(shapes, way)
     yield "mlp_up", up
     if size.gated:
@@ -163,31 +204,40 @@ def layer_matmuls(shapes: Shapes, way: str = "forward") -> Iterator[tuple[str, f
     if size.experts > 1 and not shapes.plan.dropless:
         # rows to their experts and back, as matmuls with one-hot routes
         slots = shapes.experts_here * shapes.expert_rows / max(1.0, rows / shapes.length)
-        dispatched = 2 * product_s(rows, slots, size.embed, chip)
-        yield "dispatch", dispatched * size.expert_layers / size.all_layers
-    if size.mtp_layers:
-        joined = product_s(rows, 2 * size.embed, size.embed, chip)
-        yield "joined", joined * size.mtp_layers / size.all_layers
+        yield "dispatch", 2 * product_s(rows, slots, size.embed, chip)
+
+
+def _of_attention(shapes: Shapes, element: str) -> Iterator[tuple[str, float]]:
+    size, chip, rows = shapes.size, shapes.chip, shapes.matmul_rows
+    heads, keys = shapes.projected_heads, shapes.projected_keys
+    first = size.q_rank or size.embed
+    narrow = product_s(rows, size.embed, size.q_rank, chip, element)
+    yield "query", narrow + product_s(rows, first, heads * size.head_dim, chip, element)
+    if size.out_gate:
+        yield "mixed_gate", product_s(rows, size.embed, heads * size.value_size, chip, element)
+    if size.kv_rank:
+        narrow = product_s(rows, size.embed, size.kv_rank + size.rope_dim, chip, element)
+        wide = heads * (size.nope_dim + size.value_size)
+        yield "key", narrow + product_s(rows, size.kv_rank, wide, chip, element)
+    else:
+        yield "key", product_s(rows, size.embed, keys * size.head_dim, chip, element)
+        if not size.full_shared_kv:
+            yield "value", product_s(rows, size.embed, keys * size.value_size, chip, element)
+    yield "out", product_s(rows, heads * size.value_size, size.embed, chip, element)
 
 
 def _of_mlp(shapes: Shapes, way: str) -> tuple[float, float]:
-    """Seconds of a matmul into and out of the mlp, on average over layers with experts and the
-    first, without.
-    """
+    """Seconds of a matmul into and out of a layer's mlp, or its experts and the shared ones."""
     size, chip, rows, width = shapes.size, shapes.chip, shapes.matmul_rows, shapes.mlp_here
-    element = shapes.element(way)
-    shared, dense = (each / max(1, shapes.tensor) for each in (size.shared_mlp, size.dense_mlp))
-    experts, first = size.expert_layers / size.all_layers, size.dense_layers / size.all_layers
-    ups, downs = (
-        experts
-        * (_of_experts(shapes, way, *of_expert) + product_s(rows, *of_shared, chip, element))
-        + first * product_s(rows, *of_dense, chip, element)
-        for of_expert, of_shared, of_dense in (
-            ((size.embed, width), (size.embed, shared), (size.embed, dense)),
-            ((width, size.embed), (shared, size.embed), (dense, size.embed)),
+    element, shared = shapes.element(way), size.shared_mlp / max(1, shapes.tensor)
+    up, down = (
+        _of_experts(shapes, way, *of_expert) + product_s(rows, *of_shared, chip, element)
+        for of_expert, of_shared in (
+            ((size.embed, width), (size.embed, shared)),
+            ((width, size.embed), (shared, size.embed)),
         )
     )
-    return ups, downs
+    return up, down
 
 
 def _of_experts(shapes: Shapes, way: str, inner: float, columns: float) -> float:
@@ -196,7 +246,7 @@ def _of_experts(shapes: Shapes, way: str, inner: float, columns: float) -> float
     """
     element = shapes.element(way)
     count, each = shapes.experts_here, shapes.expert_rows
-    if not shapes.plan.dropless:
+    if not shapes.plan.dropless or shapes.size.experts == 1:
         return count * product_s(each, inner, columns, shapes.chip, element)
     rows, block = max(1, round(count * each)), group_rows(shapes.plan)
     sides = (max(1, round(inner)), max(1, round(columns)))
@@ -226,10 +276,17 @@ def _parts_s(shapes: Shapes) -> float:
 
 
 def _kernels(shapes: Shapes, way: str) -> DeviceSeconds:
-    """Attention of one layer, on average over the windows of a scanned block."""
-    if isinstance(shapes.chip, Gpu):
-        return _flash(shapes, shapes.chip, way)
-    plan, size = shapes.plan, shapes.size
+    """What mixes the tokens of a layer: attention by a kernel, or a state by chunks."""
+    plan, size, chip = shapes.plan, shapes.size, shapes.chip
+    if size.mixers[0] == "none":
+        return DeviceSeconds()
+    if size.mixers[0] != "attention":
+        return _state(shapes, way)
+    window = size.windows[0]
+    if isinstance(chip, Gpu):
+        heads, side = shapes.sequences * shapes.attention_heads, size.head_dim + size.value_size
+        seconds = flash_s(chip, way, heads, plan.sequence, side / 2, window)
+        return DeviceSeconds(kernel=seconds, fastest=seconds)
     queries, keys, _ = plan.kernel_blocks
     names = (
         ("fwd",)
@@ -238,29 +295,40 @@ def _kernels(shapes: Shapes, way: str) -> DeviceSeconds:
         if plan.fused_attention_backward
         else ("dq", "dkv")
     )
-    seconds = fastest = 0.0
-    for window, layers in Counter(size.layer_windows).items():
-        rows, columns = plan.sequence // queries, plan.sequence // keys
-        width = window_width(window, queries, keys, columns)
-        blocks = (rows, columns, kept_pairs(rows, columns, width))
-        query = (shapes.sequences, shapes.attention_heads, plan.sequence, size.head_dim)
-        for name in names:
-            value = size.value_size
-            cost = attention_cost(name, query, plan.sequence, blocks, shapes.chip, value)
-            seconds += cost.seconds * layers / size.layers
-            fastest += cost.fastest * layers / size.layers
-    return DeviceSeconds(kernel=seconds, fastest=fastest)
-
-
-def _flash(shapes: Shapes, gpu: Gpu, way: str) -> DeviceSeconds:
-    """Attention of one layer by a fused kernel of a GPU."""
-    size, heads = shapes.size, shapes.sequences * shapes.attention_heads
-    side = (size.head_dim + size.value_size) / 2
-    seconds = sum(
-        flash_s(gpu, way, heads, shapes.plan.sequence, side, window) * layers
-        for window, layers in Counter(size.layer_windows).items()
+    rows, columns = plan.sequence // queries, plan.sequence // keys
+    if size.chunked and window:
+        kept = chunk_pairs(rows, columns, window, queries, keys)
+    else:
+        kept = kept_pairs(rows, columns, window_width(window, queries, keys, columns))
+    query = (shapes.sequences, shapes.attention_heads, plan.sequence, size.head_dim)
+    costs = [
+        attention_cost(name, query, plan.sequence, (rows, columns, kept), chip, size.value_size)
+        for name in names
+    ]
+    return DeviceSeconds(
+        kernel=sum(each.seconds for each in costs), fastest=sum(each.fastest for each in costs)
     )
-    return DeviceSeconds(kernel=seconds / size.layers, fastest=seconds / size.layers)
+
+
+def _state(shapes: Shapes, way: str) -> DeviceSeconds:
+    """A state's chunks: products of a chunk's pairs and of the state, twice as many for gradients;
+    what passes between them; and the steps of the scan, one after the other.
+    """
+    size, chip, places = shapes.size, shapes.chip, shapes.plan.sequence
+    key, value, chunk = size.state_dim, size.state_value, min(size.chunk, places)
+    count = shapes.sequences * shapes.state_heads * places / chunk
+    sides = [(chunk, key, chunk), (chunk, key, value), (key, chunk, value), (chunk, chunk, value)]
+    if size.mixers[0] == "delta":  # of keys with one another, and of what they correct
+        sides += [(chunk, key, chunk), (chunk, key, value), (chunk, chunk, key + value)]
+    matmul = sum(
+        matmul_s(Matmul(2 * rows * inner * columns, "bf16", 1, rows, columns), chip)
+        for rows, inner, columns in sides
+    )
+    times, passes = (1, STATE_PASSES[0]) if way == "forward" else (2, STATE_PASSES[1])
+    steps = places / chunk * STATE_OPERATIONS * OPERATION_S
+    return DeviceSeconds(
+        times * count * matmul, memory=hbm_s(chip, passes * shapes.arrays.state) + times * steps
+    )
 
 
 def _layer_bytes(shapes: Shapes, recomputed: Collection[str]) -> float:
@@ -285,18 +353,18 @@ def _layer_bytes_of_gpus(shapes: Shapes) -> float:
     and heads change places around the kernel.
     """
     arrays, matrices = shapes.arrays, 3 if shapes.size.gated else 2
-    stored, _ = kept_bytes(shapes.plan, arrays)
+    stored, _ = kept_bytes(shapes.plan)
     return (
         GPU_STREAM_PASSES * arrays.stream
         + GPU_WIDE_PASSES * matrices * arrays.wide
         + GPU_HEAD_PASSES * (arrays.query + arrays.key + arrays.value)
-        + GPU_SAVED_PASSES * stored / shapes.size.all_layers
+        + GPU_SAVED_PASSES * stored / shapes.plan.size.all_layers
     )
 
 
 def _routed_bytes(shapes: Shapes) -> float:
     """HBM bytes of sorting one layer's rows for dropless experts and back, one way."""
-    if not shapes.plan.dropless:
+    if not shapes.plan.dropless or shapes.size.experts == 1:
         return 0.0
     passes = SENT_PASSES if shapes.along("expert") > 1 else SORTED_PASSES
     return passes * shapes.arrays.stream * shapes.tensor * shapes.plan.visits

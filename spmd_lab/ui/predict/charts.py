@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from spmd_core.answers import ABOUT_EVEN
 from spmd_core.base import bytes_text, number_text, seconds_text
 from spmd_core.results import Estimate, PredictedMemory, Prediction
 from spmd_core.search import TrainingAnswer
@@ -174,7 +175,7 @@ def _lighter(color: str, share: float) -> str:
 
 _CHIPS_HEIGHT = 34
 _BEST, _FRONT_DOT, _OTHER = "best", "on the front", "others"
-_MARKS = {_BEST: "#3b76c4", _FRONT_DOT: "#5aa6a0", _OTHER: "#a9b4c2"}
+_MARKS = {_BEST: "#3b76c4", ABOUT_EVEN: "#3b76c4", _FRONT_DOT: "#5aa6a0", _OTHER: "#a9b4c2"}
 
 
 def training_chart(answer: TrainingAnswer) -> Spec:
@@ -198,7 +199,7 @@ def training_chart(answer: TrainingAnswer) -> Spec:
             {"type": "bar", "height": 16, "cornerRadiusEnd": 3},
             x=days,
             y=y,
-            color=color,
+            color=color | {"legend": None},  # the labels name the best
             tooltip=tips,
         ),
         layer(rows, text, x=days, y=y, text={"field": "label"}),
@@ -215,14 +216,19 @@ def _chips_rows(answer: TrainingAnswer) -> Iterator[Row]:
         if each.run is None or each.plan is None:
             continue
         mark = _FRONT_DOT if each.kind in answer.front else _OTHER
+        if each is answer.best:
+            mark = _BEST
+        if each in answer.even:
+            mark = ABOUT_EVEN
         name, chips = chip_title(each.kind), f"{each.plan.topology.chips:,}"
         yield {
             "row": name,
             "days": each.run.days.estimate,
             "dollars": each.run.money,
-            "mark": _BEST if each is answer.best else mark,
+            "mark": mark,
             "name": f"{chips} {name}",
-            "label": f"{number_text(each.run.days.estimate)} days on {chips} chips",
+            "label": f"{number_text(each.run.days.estimate)} days on {chips} chips"
+            + (f", {mark}" if mark in (_BEST, ABOUT_EVEN) else ""),
             "money": money_text(each.run.money),
         }
 

@@ -103,10 +103,6 @@ def test_v6e_takes_the_blocks_of_the_published_runs():
             {"sizes": {"head_dim": 200}},
             "head_dim=200 does not fit the attention kernel's lanes of 128: use 256",
         ),
-        (
-            {"model": "mixtral-8x7b", "gated": False},
-            "experts=8 have a gate in this program",
-        ),
         ({"sizes": {"embed": 0}}, "embed=0 is not a size: use at least 1"),
         (
             {"sizes": {"mlp": 10**12}},

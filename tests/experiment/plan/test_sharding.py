@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from spmd_core.experiment import parse_plan
+from spmd_core.experiment.plan.hybrid_presets import HYBRID
 from spmd_core.experiment.plan.sharding import (
+    KINDS,
     RULES,
     arrays,
     by_dim,
@@ -52,6 +54,15 @@ PLANS = [
         "batch_per_device": 1,
         "mtp_layers": 1,
     },
+    *(
+        {
+            "target": "tpu:v5p:4x4x4",
+            "model": size.name,
+            "mesh": {"fsdp": 16, "tensor": 4},
+            "batch_per_device": 1,
+        }
+        for size in HYBRID
+    ),
     {
         "target": "tpu:v5e:4x4",
         "model": "gpt-3-175b",
@@ -72,18 +83,23 @@ def test_the_table_is_the_program_s():
 @pytest.mark.parametrize("given", PLANS, ids=lambda given: given["model"])
 def test_parameters_are_cut_as_the_program_cuts_them(given):
     plan = parse_plan(given)
-    tree = parameter_dims(Decoder(**configuration(plan)))
+    config = Decoder(**configuration(plan))
+    tree = parameter_dims(config)
     mesh: Any = SimpleNamespace(shape=dict(plan.mesh))
-    lists = ("blocks", "dense", "mtp", "tail")
-    leaves = {name: dims for name, dims in tree.items() if name not in lists}
-    leaves |= {name: dims[1:] for name, dims in tree["blocks"][0].items()}
-    for part in tree.get("dense", []):
-        leaves |= {f"dense_{name}": dims[1:] for name, dims in part.items()}
-    leaves |= {"joined": part["joined"] for part in tree.get("mtp", [])[:1]}  # noqa: B035
+    leaves = {name: [dims] for name, dims in tree.items() if name not in ("stages", "mtp")}
+    for stage, (_, times) in zip(tree["stages"], config.blocks, strict=True):
+        for part in stage:
+            for name, dims in part.items():
+                leaves.setdefault(name, []).extend([dims[1:]] * times)
+    for part in tree.get("mtp", []):
+        for name, dims in part.items():
+            leaves.setdefault(name, []).append(dims)
     ours = parameters(plan)
     assert {"embedding", "out", "down", "final_norm"} <= ours.keys()
-    for name, dims in ours.items():
-        assert leaves[name] == dims, name
+    for name, (dims, times) in ours.items():
+        weight = next((name.removeprefix(kind) for kind in KINDS if name.startswith(kind)), name)
+        found = leaves["final_norm"][:1] if name == "final_norm" else leaves[weight]
+        assert found.count(dims) == times, name
         assert spec(dims, dict(plan.mesh)) == tuple(
             axes_of(entry) for entry in program_spec(dims, TRAIN_RULES, mesh)
         ), name

@@ -124,7 +124,7 @@ def test_a_step_that_saves_everything_computes_nothing_of_a_layer_again(model):
     plan = Plan(
         target="tpu:v5p:2x2x2", model=model, mesh={"fsdp": 8}, batch_per_device=1, save=NAMES
     )
-    assert recomputed(plan) <= {"dispatch", "joined"}
+    assert recomputed(plan) <= {"dispatch", "joined", "mixed_gate"}  # which have no name
     assert not recomputed(plan) or plan.size.experts > 1 or plan.size.mtp_layers
 
 

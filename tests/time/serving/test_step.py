@@ -6,6 +6,7 @@ import pytest
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import PRESETS, ServedPlan
+from spmd_core.experiment.plan.hybrid_presets import HYBRID
 from spmd_core.machine import get_topology
 from spmd_core.time import StepLoad, check_dtypes, pool_of, step_time, weight_bytes
 
@@ -141,3 +142,13 @@ def test_a_dtype_that_a_chip_lacks_is_refused(target, dtype, fits):
         return
     with pytest.raises(RequestError, match=f"weights in {dtype} is not for TPU"):
         check_dtypes(plan)
+
+
+@pytest.mark.parametrize("size", HYBRID, ids=lambda size: size.name)
+def test_layers_of_several_kinds_are_refused_by_name(size):
+    plan = ServedPlan(model=size.name, target="tpu:v6e:2x4", mesh=(("data", 4), ("tensor", 2)))
+    if size.beyond_windows:
+        with pytest.raises(RequestError, match=f"has {size.beyond_windows}, whose serving is not"):
+            plan.check()
+    else:
+        plan.check()

@@ -1,0 +1,68 @@
+"""Fields of a model's file by their names in transformers, and which were read."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from spmd_core.base import refuse, shorten
+from spmd_core.experiment.plan.model_rules import MOST
+
+Values = Mapping[str, Any]  # of fields, by name
+
+
+class Fields:
+    """Fields of a file by their names in transformers, and which were read."""
+
+    def __init__(self, values: Values, names: Mapping[str, str]):
+        self._values, self._names = values, names
+        self.usual: Values = {}
+        self.read: set[str] = set()
+
+    @property
+    def labels(self) -> Values:
+        """The file's own names and values."""
+        return self._values
+
+    def label(self, name: str) -> str:
+        """The file's own name of a field."""
+        return self._names.get(name, name)
+
+    def get(self, name: str) -> Any:
+        """The value of a field, or what the architecture has where the file leaves it out."""
+        self.read.add(label := self.label(name))
+        return self._values.get(label, self.usual.get(name))
+
+    def size(
+        self, name: str, otherwise: int | None = None, most: int = MOST, least: int = 1
+    ) -> int:
+        """A size; RequestError where it is none, or left out without another to take."""
+        given = self.get(name)
+        value = otherwise if given is None else given
+        if value is None:
+            raise refuse(
+                f"config without {self.label(name)}", "is incomplete", f"add {self.label(name)!r}"
+            )
+        if type(value) is not int or not least <= value <= most:
+            raise refuse(
+                f"{self.label(name)}={shorten(value)}",
+                "is not a size",
+                f"use a whole number from {least} to {most:,}",
+            )
+        return value
+
+    def flag(self, name: str) -> bool:
+        """A choice of two, off where it is left out."""
+        value = self.get(name)
+        if value not in (None, True, False):
+            raise refuse(
+                f"{self.label(name)}={shorten(value)}", "is neither on nor off", "use true or false"
+            )
+        return bool(value)
+
+    def cap(self, name: str) -> float | None:
+        """What scores are capped at, None for no cap."""
+        value = self.get(name) or None
+        if value is not None and (type(value) not in (int, float) or not 0 < value <= MOST):
+            raise refuse(
+                f"{self.label(name)}={shorten(value)}", "is no cap", "use a number above 0, or null"
+            )
+        return None if value is None else float(value)

@@ -1,0 +1,321 @@
+"""The layers that a model's file describes: windows, mixers with a state, experts and how they are
+chosen, latent attention.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from spmd_core.base import refuse, shorten
+from spmd_core.experiment.plan.architectures import Architecture
+from spmd_core.experiment.plan.config_fields import Fields, Values
+from spmd_core.experiment.plan.model_rules import MAX_LAYERS
+
+T = TypeVar("T")
+_ACTIVATIONS = {
+    "silu": "silu",
+    "swish": "silu",
+    "gelu": "gelu",
+    "gelu_new": "gelu",
+    "gelu_pytorch_tanh": "gelu",
+    "relu": "relu",
+    "relu2": "relu2",
+}
+_PERIODS = (
+    "sliding_window_pattern",
+    "_sliding_window_pattern",
+    "no_rope_layer_interval",
+    "nope_layer_interval",
+)
+_CHUNKS = ("attention_chunk_size",)
+
+
+def activation(fields: Fields, *own: str) -> dict[str, object]:
+    """Activation and gate. MaxText lists both; transformers has two names for the first."""
+    names = [fields.get(name) for name in (*own, "hidden_activation", "hidden_act")]
+    named = next((each for each in names if each is not None), "silu")
+    gated = not isinstance(named, list) or len(named) > 1
+    first = named[0] if isinstance(named, list) and named else named
+    if first == "sigmoid" and gated:  # times its argument
+        first = "silu"
+    if not isinstance(first, str) or first not in _ACTIVATIONS:
+        raise refuse(
+            f"{fields.label(own[0] if own else 'hidden_act')}={shorten(named)}",
+            "is not an activation that is read",
+            f"use {', '.join(_ACTIVATIONS)}",
+        )
+    return {"activation": _ACTIVATIONS[first], "gated": gated}
+
+
+def windows(kind: Architecture, fields: Fields, layers: int) -> tuple[int | None, ...]:
+    """The windows of one block: as few layers as repeat."""
+    types, rule = fields.get("layer_types"), kind.window
+    if rule == "other":  # read with the kinds of layers
+        return (None,)
+    period = next((each for name in _PERIODS if (each := fields.get(name))), None)
+    if types is not None:
+        local_type = "chunked_attention" if kind.window_field in _CHUNKS else "sliding_attention"
+        known = (local_type, "full_attention")
+        if not isinstance(types, list) or len(types) != layers or set(map(str, types)) - {*known}:
+            raise refuse(
+                f"layer_types={shorten(types, 40)}",
+                f"does not name one of {' and '.join(known)} for each of {layers} layers",
+                "write both as transformers does",
+            )
+        local = [each == known[0] for each in types]
+    elif rule == "above":  # layers below this number attend to all
+        first = (
+            fields.size("max_window_layers", layers)
+            if fields.flag("use_sliding_window")
+            else layers
+        )
+        local = [layer >= first for layer in range(layers)]
+    elif isinstance(rule, int):
+        every = rule if period is None else period
+        if type(every) is not int or not 1 < every <= layers:
+            label = f"sliding_window_pattern={shorten(period)}"
+            raise refuse(label, "is no number of layers", f"use {rule}")
+        local = [(layer + 1) % every != 0 for layer in range(layers)]
+    else:
+        local = [rule == "all"] * layers
+    if rule == "above" and not fields.flag("use_sliding_window") and types is None:
+        fields.get("sliding_window")
+        return (None,)
+    window = None
+    if any(local) and (rule != "all" or fields.get(kind.window_field) is not None):
+        window = fields.size(kind.window_field)
+    return repeated([window if each else None for each in local])
+
+
+def repeated(values: Sequence[T]) -> tuple[T, ...]:
+    """As few of the values as repeat."""
+    count = next(
+        count
+        for count in range(1, len(values) + 1)
+        if all(each == values[place % count] for place, each in enumerate(values))
+    )
+    return tuple(values[:count])
+
+
+def _chosen(fields: Fields, layers: int) -> Values:
+    """How experts are chosen: by scores, with a bias, within groups."""
+    del layers
+    scores, method = fields.get("scoring_func") or "softmax", fields.get("topk_method")
+    for name, value, known in (
+        ("scoring_func", scores, ("softmax", "sigmoid")),
+        ("topk_method", method, ("noaux_tc", "greedy", True, False, None)),
+    ):
+        if value not in known:
+            fix = f"use {' or '.join(each for each in known if isinstance(each, str))}"
+            label = f"{fields.label(name)}={shorten(value)}"
+            raise refuse(label, "is no way to choose experts that is read", fix)
+    later = fields.get("num_nextn_predict_layers") if "mtp_num_layers" in fields.labels else 0
+    fields.get("mtp_num_hidden_layers")
+    return {
+        "routing": scores,
+        "score_bias": method in ("noaux_tc", True),
+        "expert_groups": fields.size("n_group", 1),
+        "groups_per_token": fields.size("topk_group", 1),
+        "routed_scale": fields.cap("routed_scaling_factor") or 1.0,
+        "mtp_layers": later or 0,
+    }
+
+
+def _shared(fields: Fields, layers: int) -> Values:
+    """The width of the experts that every token visits."""
+    del layers
+    width = next(
+        (fields.size(name) for name in _SHARED_WIDTHS if fields.get(name) is not None), None
+    )
+    count = fields.size("n_shared_experts", 0 if width is None else 1, least=0)
+    if width is None and count:
+        width = fields.size("moe_intermediate_size")
+    return {"shared_mlp": count * (width or 0)}
+
+
+_SHARED_WIDTHS = ("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size")
+
+
+def _dense_first(fields: Fields, layers: int) -> Values:
+    """The first layers, whose mlp has no experts; or those that a list names."""
+    given = fields.get("moe_layer_freq")
+    if isinstance(given, list):
+        if len(given) != layers or set(map(str, given)) - {"0", "1"}:
+            rule = f"does not say 0 or 1 for each of {layers} layers"
+            raise refuse(f"moe_layer_freq={shorten(given, 40)}", rule, "write it as published")
+        dense = given.index(1) if 1 in given else layers
+        if 0 in given[dense:]:
+            rule = "has layers without experts among layers with"
+            raise refuse(f"moe_layer_freq={shorten(given, 40)}", rule, "use sizes of its own")
+    else:
+        dense = fields.size("first_k_dense_replace", 0, MAX_LAYERS, least=0)
+    return {
+        "dense_layers": dense,
+        "dense_mlp": fields.size("intermediate_size") if dense else 0,
+    }
+
+
+def _qk_norm(fields: Fields, layers: int) -> Values:
+    del layers
+    return {"qk_norm": fields.flag("use_qk_norm")}
+
+
+def _latent(fields: Fields, layers: int) -> Values:
+    """Latent attention, of DeepSeek-V3's kind."""
+    del layers
+    nope, rope = (fields.size(f"qk_{name}_head_dim") for name in ("nope", "rope"))
+    fields.read.add("head_dim")
+    return {
+        "head_dim": nope + rope,
+        "kv_heads": fields.size("num_attention_heads"),
+        "rope_dim": rope,
+        "value_dim": fields.size("v_head_dim"),
+        "q_rank": fields.size("q_lora_rank", 0, least=0),
+        "kv_rank": fields.size("kv_lora_rank"),
+    }
+
+
+def _delta(fields: Fields, layers: int) -> Values:
+    """Gated delta rules in all but every so-many-th layer, whose attention has a gate."""
+    types = fields.get("layer_types")
+    known = ("linear_attention", "full_attention")
+    if types is None:
+        every = fields.size("full_attention_interval", most=MAX_LAYERS)
+        types = [known[(layer + 1) % every == 0] for layer in range(layers)]
+    if not isinstance(types, list) or len(types) != layers or set(map(str, types)) - {*known}:
+        rule = f"does not name one of {' and '.join(known)} for each of {layers} layers"
+        raise refuse(f"layer_types={shorten(types, 40)}", rule, "write both as transformers does")
+    fields.read |= {"full_attention_interval", "attn_output_gate"}
+    if fields.get("attn_output_gate") is False:
+        rule = "is attention without a gate in this architecture, which is not modeled"
+        raise refuse("attn_output_gate=False", rule, "use true, or sizes of its own")
+    return {
+        "mixers": repeated(["delta" if each == known[0] else "attention" for each in types]),
+        "state_heads": fields.size("linear_num_value_heads"),
+        "state_groups": fields.size("linear_num_key_heads"),
+        "state_dim": fields.size("linear_key_head_dim"),
+        "state_value": fields.size("linear_value_head_dim"),
+        "conv": fields.size("linear_conv_kernel_dim", most=64),
+        "chunk": fields.size("chunk_size", 64),
+        "out_gate": True,
+    }
+
+
+_MAMBA = {
+    "M": ("mamba", "none"),
+    "*": ("attention", "none"),
+    "E": ("none", "mlp"),
+    "-": ("none", "dense"),
+}
+
+
+def _mamba(fields: Fields, layers: int) -> Values:
+    """Layers of one part each: Mamba-2, attention, experts or an mlp."""
+    pattern = fields.get("hybrid_override_pattern")
+    if not isinstance(pattern, str) or len(pattern) != layers or set(pattern) - {*_MAMBA}:
+        rule = f"does not name one of {' '.join(_MAMBA)} for each of {layers} layers"
+        raise refuse(f"hybrid_override_pattern={shorten(pattern, 60)}", rule, "write all of them")
+    if not fields.flag("use_conv_bias"):
+        rule = "is a convolution without a bias, which is not modeled"
+        raise refuse("use_conv_bias=False", rule, "use true, or sizes of its own")
+    kinds = [_MAMBA[each] for each in pattern]
+    dense = {"dense_mlp": fields.size("intermediate_size")} if "-" in pattern else {}
+    return dense | {
+        "mixers": repeated([mixer for mixer, _ in kinds]),
+        "mlps": repeated([mlp for _, mlp in kinds]),
+        "state_heads": fields.size("mamba_num_heads"),
+        "state_groups": fields.size("n_groups"),
+        "state_dim": fields.size("ssm_state_size"),
+        "state_value": fields.size("mamba_head_dim"),
+        "conv": fields.size("conv_kernel", most=64),
+        "chunk": fields.size("chunk_size", 128),
+        **activation(fields, "mlp_hidden_act"),
+        "gated": False,
+    }
+
+
+def _two_heads(fields: Fields, layers: int) -> Values:
+    """Heads of other sizes in layers without a window, as Gemma 4 has them, and an mlp beside the
+    experts.
+    """
+    del layers
+    shared_kv = fields.flag("attention_k_eq_v")
+    own = {
+        "full_head_dim": fields.size("global_head_dim", 0, least=0),
+        "full_kv_heads": fields.size("num_global_key_value_heads", 0, least=0) * shared_kv,
+        "full_shared_kv": shared_kv,
+    }
+    fields.read.add("enable_moe_block")
+    if not fields.get("num_experts"):
+        return own
+    if (count := fields.size("n_shared_experts", 1)) != 1:
+        label = f"{fields.label('n_shared_experts')}={count}"
+        raise refuse(label, "is not the one mlp beside the experts of this architecture", "use 1")
+    return own | {"shared_mlp": fields.size("intermediate_size"), "split_norms": True}
+
+
+def _by_pattern(fields: Fields, layers: int) -> Values:
+    """Windows where `hybrid_layer_pattern` has 1, with key heads of their own."""
+    pattern = fields.get("hybrid_layer_pattern")
+    if not isinstance(pattern, list) or len(pattern) != layers or {*map(str, pattern)} - {"0", "1"}:
+        rule = f"does not say 0 or 1 for each of {layers} layers"
+        raise refuse(f"hybrid_layer_pattern={shorten(pattern, 40)}", rule, "write all of them")
+    for name in ("num_attention_heads", "v_head_dim"):
+        if (own := fields.get(f"swa_{name}")) not in (None, fields.get(name)):
+            fix = f"use {shorten(fields.get(name))}"
+            raise refuse(f"swa_{name}={shorten(own)}", f"is not {name}", fix)
+    window, full = fields.size("sliding_window"), fields.size("num_key_value_heads")
+    head_dim = fields.size("head_dim")
+    own = fields.size("swa_head_dim", head_dim)
+    local, sinks = fields.flag("add_swa_attention_sink_bias"), "add_full_attention_sink_bias"
+    fields.read |= {"attention_chunk_size", "sliding_window_size"}
+    return {
+        "windows": repeated([window if each == 1 else None for each in pattern]),
+        "head_dim": own,
+        "full_head_dim": head_dim if head_dim != own else 0,
+        "kv_heads": fields.size("swa_num_key_value_heads", full),
+        "full_kv_heads": full,
+        "value_dim": fields.size("v_head_dim", head_dim),
+        "sinks": local or fields.flag(sinks),
+        "full_sinks": fields.flag(sinks),
+    }
+
+
+def _interleaved(fields: Fields, layers: int) -> Values:
+    """Experts in every so-many-th layer, one of which all tokens visit, and norms of queries and keys
+    without scales, as Llama 4 has them.
+    """
+    step, width = fields.size("interleave_moe_layer_step", 1), fields.size("intermediate_size")
+    own = fields.get("moe_intermediate_size")  # MaxText has both widths the other way around
+    dense = fields.size("intermediate_size_mlp", width) if own is None else width
+    experts = width if own is None else fields.size("moe_intermediate_size")
+    rotated = fields.get("no_rope_layers")  # 1: with positions, and chunks
+    own_windows = {}
+    if rotated:
+        if not isinstance(rotated, list) or len(rotated) != layers:
+            rule = f"does not say 0 or 1 for each of {layers} layers"
+            raise refuse(f"no_rope_layers={shorten(rotated, 40)}", rule, "write all of them")
+        chunk = fields.size("attention_chunk_size")
+        own_windows["windows"] = repeated([chunk if each else None for each in rotated])
+    return own_windows | {
+        "mlp": experts,
+        "dense_mlp": dense if step > 1 else 0,
+        "mlps": ("dense",) * (step - 1) + ("mlp",),
+        "shared_mlp": fields.size("n_shared_experts", 1, least=0) * experts,
+        "qk_norm": fields.flag("use_qk_norm"),
+        "qk_norms": "plain" if fields.flag("use_qk_norm") else "head",
+    }
+
+
+Reader = Callable[[Fields, int], Values]
+READERS: Mapping[str, Reader] = {
+    "chosen": _chosen,
+    "shared": _shared,
+    "dense first": _dense_first,
+    "qk norm": _qk_norm,
+    "latent": _latent,
+    "delta": _delta,
+    "mamba": _mamba,
+    "two heads": _two_heads,
+    "by pattern": _by_pattern,
+    "interleaved": _interleaved,
+}

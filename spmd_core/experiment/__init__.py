@@ -42,7 +42,7 @@ from spmd_core.experiment.plan import sharding
 from spmd_core.experiment.plan.configs import MAX_CONFIG_BYTES, Config, read_config
 from spmd_core.experiment.plan.fields import NAMES, PLAN_FIELDS
 from spmd_core.experiment.plan.flags import OPTIONAL_FLAGS, WITHOUT_RINGS, link_refusal
-from spmd_core.experiment.plan.meshes import AXES, DATA_AXES
+from spmd_core.experiment.plan.meshes import AXES, DATA_AXES, MESH_AXES, STAGE
 from spmd_core.experiment.plan.model_rules import VARIABLE
 from spmd_core.experiment.plan.model_size import Kind, ModelSize
 from spmd_core.experiment.plan.models import get_model
@@ -178,6 +178,7 @@ __all__ = [
     "MAX_NAME",
     "MAX_TEXT_BYTES",
     "MAX_VARIANTS",
+    "MESH_AXES",
     "NAME",
     "NAMES",
     "OPTIONAL_FLAGS",
@@ -189,6 +190,7 @@ __all__ = [
     "SEQUENCE_STRATEGIES",
     "SERVED_AXES",
     "SERVED_DTYPES",
+    "STAGE",
     "STEP",
     "STRATEGIES",
     "STUDY_PROCESSES",

@@ -12,7 +12,7 @@ from spmd_core.base import RequestError, mesh_text, shorten
 from spmd_core.experiment import reading
 from spmd_core.experiment.nearest_fields import Form, Parse, Report, accepted, kept, sentence
 from spmd_core.experiment.plan.fields import MAX_SEQUENCE
-from spmd_core.experiment.plan.meshes import AXES, DATA_AXES
+from spmd_core.experiment.plan.meshes import DATA_AXES, MESH_AXES
 from spmd_core.experiment.plan.model_size import ModelSize
 from spmd_core.experiment.plan.models import get_model
 from spmd_core.experiment.plan.presets import PRESETS
@@ -94,7 +94,7 @@ def _mesh(
     """A mesh of axes that a decoder is sharded over, which fills the topology."""
     mesh = {}
     for axis, size in wanted.items():
-        if axis in AXES:
+        if axis in MESH_AXES:
             mesh[axis] = size
         else:
             report(f"A decoder is not sharded over a mesh axis {shorten(axis)}: left out.")

@@ -32,6 +32,8 @@ _DTYPES = {"bf16": "bfloat16", "fp8": "float8_e4m3fn", "int8": "int8"}
 
 def decoder_text(plan: Plan) -> str:
     """A module that defines `mesh` and `lower()`, which gives the step lowered for it."""
+    if plan.stages > 1:
+        return "# A pipeline is estimated from its plan: no program of it is written or compiled.\n"
     is_plain = plan.device_order == "plain" or plan.topology.chip.is_gpu
     lower = [
         f'    """The step over {plan.batch} sequences of {plan.sequence} tokens, lowered."""',

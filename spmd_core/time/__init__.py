@@ -19,10 +19,11 @@ from spmd_core.time.cost.module_costs import ModuleCosts
 from spmd_core.time.cost.predict import Keep, Useful, predict
 from spmd_core.time.cost.version import versions
 from spmd_core.time.estimate.gap import gap_parts, unexplained_s
-from spmd_core.time.estimate.memory import Fits, MemoryEstimate, estimate_memory
+from spmd_core.time.estimate.in_parts import estimate_memory, estimate_step, pipeline_of
+from spmd_core.time.estimate.memory import Fits, MemoryEstimate
 from spmd_core.time.estimate.mesh_estimates import MeshEstimates
 from spmd_core.time.estimate.nearest_fit import NearestFit, larger, nearest_fit
-from spmd_core.time.estimate.step import estimate_step, step_mfu
+from spmd_core.time.estimate.step import step_mfu
 from spmd_core.time.model.calibration import ALONE, Calibration
 from spmd_core.time.model.duration import NOT_CALIBRATED, Duration, Unknown
 from spmd_core.time.model.stored_results import (
@@ -110,6 +111,7 @@ __all__ = [
     "on_topology",
     "operations_of",
     "operations_of_turn",
+    "pipeline_of",
     "pool_of",
     "predict",
     "program_time",

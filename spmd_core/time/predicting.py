@@ -15,8 +15,7 @@ from spmd_core.time.cost.comm import Cluster
 from spmd_core.time.cost.gathers import wide_gathers
 from spmd_core.time.cost.predict import Keep, Useful, predict
 from spmd_core.time.cost.version import versions
-from spmd_core.time.estimate.memory import estimate_memory
-from spmd_core.time.estimate.step import estimate_step
+from spmd_core.time.estimate.in_parts import estimate_memory, estimate_step
 from spmd_core.time.gpu.matmuls import sustained
 
 _SIZE = re.compile(r"([0-9.]+)([KMGT]?)")

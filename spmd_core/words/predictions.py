@@ -21,6 +21,7 @@ _BOUND = {
     "interconnect": "interconnect-bound",
     "host": "bound by transfers to the host",
     "data centre network": "DCN-bound",
+    "pipeline": "bound by the pipeline's bubble",
 }
 # The resources that shares of a step are of.
 _OF_WORK = {
@@ -34,6 +35,7 @@ _OF_WAITS = {
     "wait: host": "host",
     "wait: send": "data centre network",
     "wait: slices": "data centre network",
+    "wait: stages": "pipeline",
 }
 # Kinds of time in a schedule, in the order of a legend.
 KINDS = {
@@ -60,6 +62,7 @@ _WAITS = {
     "host": "waiting for the host",
     "send": "exposed transfer between slices",
     "slices": "waiting for stragglers",
+    "stages": "waiting for other stages",
 }
 
 

@@ -55,6 +55,9 @@ def plan_with(name, value):
         "backward_dtype": narrow,
         "scales": narrow,
         "gathered_dtype": narrow | {"scales": "static"},
+        "microbatches": {"batch_per_device": 8192},
+        "schedule": {"mesh": {"stage": 4, "fsdp": 4}},
+        "repeats": {"mesh": {"stage": 2, "fsdp": 8}, "schedule": "circular", "layers": 256},
     }.get(name, {})
     return parse_plan(base | more | {name: value})
 

@@ -59,7 +59,7 @@ from spmd_core.results import (
     estimates,
 )
 from spmd_core.script import program_text
-from spmd_core.time import CompiledText, of_experiment, on_topology, versions
+from spmd_core.time import CompiledText, estimate_step, of_experiment, on_topology, versions
 
 # a worker that once needed this much is renewed: a compiler gives little of it back
 LARGE_BYTES = 2 * 2**30
@@ -128,11 +128,12 @@ def _outcomes(
     for row in experiment.rows:
         if row.experiment.place.is_absent:
             with dump_folder() as folder:
-                outcomes[row.key] = (
-                    StrategyResult(status="cancelled")
-                    if cancelled()
-                    else _predict(row, experiment, emit, folder, clock)
-                )
+                if cancelled():
+                    outcomes[row.key] = StrategyResult(status="cancelled")
+                elif (plan := row.experiment.plan) and plan.stages > 1:
+                    outcomes[row.key] = _outcome(estimate_step(plan), Phases(), ())
+                else:
+                    outcomes[row.key] = _predict(row, experiment, emit, folder, clock)
     return outcomes
 
 
@@ -197,12 +198,18 @@ def _predict(
         )
     finally:
         emit(Texts(strategy=row.key, texts={name: text for name, text in texts.items() if text}))
+    return _outcome(prediction, Phases(**steps.seconds), warnings, **dict(judged))
+
+
+def _outcome(
+    prediction: Prediction, phases: Phases, warnings: tuple[Any, ...], **judged: Any
+) -> StrategyResult:
     return StrategyResult(
         status="ok",
-        phases_s=Phases(**steps.seconds),
+        phases_s=phases,
         predicted_s=prediction.predicted_s,
         prediction=prediction,
-        **dict(judged),
+        **judged,
         memory_bytes=_memory(prediction),
         collectives=prediction.collectives if prediction.fits else None,
         warnings=warnings,

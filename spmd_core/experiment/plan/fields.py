@@ -15,8 +15,10 @@ from spmd_core.base import AsObject, Frozen, PairsOf, refuse
 from spmd_core.experiment.fields import Choice, Integer, Number, Switch, Words, fields_of
 from spmd_core.experiment.plan.blocks import Blocks, BlocksField
 from spmd_core.experiment.plan.flags import flag_refusal
+from spmd_core.experiment.plan.meshes import STAGE
 from spmd_core.experiment.plan.model_size import ModelSize
 from spmd_core.experiment.plan.models import get_model
+from spmd_core.experiment.plan.schedules import SCHEDULES
 from spmd_core.machine import get_topology
 
 NAMES = ("input", "query", "key", "value", "out", "mlp_up", "mlp_gate", "mlp_down", "attention")
@@ -105,6 +107,16 @@ def _check_fsdp_on_experts(plan: Any) -> None:
         rule = f"does not divide experts={experts} of {plan.size.title}"
         near = math.gcd(experts, among)
         raise refuse(f"fsdp={among} with fsdp_on_experts", rule, f"use fsdp={near}")
+
+
+def _check_pipelined(plan: Any) -> None:
+    if plan.stages == 1:
+        rule = "mean nothing on a mesh without the axis stage"
+        raise refuse("schedule and repeats", rule, "use stage=2 or more, or leave them out")
+
+
+def _usual_parts(given: Mapping[str, Any]) -> int | None:
+    return None if STAGE in dict(given["mesh"]) else 1
 
 
 def _usual_backward(given: Mapping[str, Any]) -> str:
@@ -358,6 +370,44 @@ class PlanFields(Frozen):
             rule=_check_gathered,
         ),
     ] = None
+    microbatches: Annotated[
+        int | None,
+        Integer(
+            low=1,
+            high=4096,
+            placeholder="one, or up to four a stage",
+            line="{} microbatches",
+            label="Microbatches",
+            help="parts of a batch, one after the other: gradients are added up, or they pass the "
+            "stages of a pipeline",
+            metavar="N",
+            usual=_usual_parts,
+        ),
+    ] = None
+    schedule: Annotated[
+        Literal["1f1b", "gpipe", "interleaved", "zb-h1", "circular"],
+        Choice(
+            label="Pipeline schedule",
+            help="the order in which a stage works on microbatches",
+            metavar="SCHEDULE",
+            titles={name: each.title for name, each in SCHEDULES.items()},
+            line="{} schedule",
+            rule=_check_pipelined,
+        ),
+    ] = "1f1b"
+    repeats: Annotated[
+        int,
+        Integer(
+            1,
+            1,
+            64,
+            label="Runs of layers in each stage",
+            help="interleaved and circular pipelines: how often a microbatch passes each stage",
+            metavar="N",
+            line="{} runs of layers a stage",
+            rule=_check_pipelined,
+        ),
+    ] = 1
     # Add a plan option above this line.
 
 

@@ -6,6 +6,8 @@ from spmd_core.base import refuse, shorten
 from spmd_core.machine import Topology
 
 AXES = ("data", "fsdp", "fsdp_transpose", "expert", "sequence", "tensor")
+STAGE = "stage"  # of a pipeline: layers are divided along it
+MESH_AXES = (*AXES, STAGE)
 DATA_AXES = ("data", "fsdp", "fsdp_transpose")  # those that shard the batch
 
 
@@ -13,11 +15,11 @@ def check_mesh(mesh: tuple[tuple[str, int], ...], topology: Topology) -> None:
     """RequestError if a mesh has other axes, or does not fill the topology."""
     names, devices = [name for name, _ in mesh], math.prod(size for _, size in mesh)
     for name in names:
-        if name not in AXES:
+        if name not in MESH_AXES:
             raise refuse(
                 f"mesh axis {shorten(name)}",
                 "is not one that a decoder is sharded over",
-                f"use {', '.join(AXES)}",
+                f"use {', '.join(MESH_AXES)}",
             )
         if names.count(name) > 1:
             raise refuse(f"mesh axis {name!r}", "appears twice in the mesh", "give it once")

@@ -29,10 +29,11 @@ from spmd_core.experiment.plan.flags import (
     RING_FLAG,
     WITHOUT_RINGS,
 )
-from spmd_core.experiment.plan.meshes import DATA_AXES, check_mesh
+from spmd_core.experiment.plan.meshes import DATA_AXES, STAGE, check_mesh
 from spmd_core.experiment.plan.model_rules import VARIABLE
 from spmd_core.experiment.plan.model_size import ModelSize
 from spmd_core.experiment.plan.models import get_model
+from spmd_core.experiment.plan.schedules import SCHEDULES, check_schedule
 from spmd_core.machine import Topology, get_topology
 
 
@@ -154,7 +155,27 @@ class Plan(PlanFields):
         self._check_weights(self.topology, self.size)
         check_blocks(self.kernel_blocks, self.sequence)
         self._check_rows()
+        self._check_parts(self.size)
         return self
+
+    def _check_parts(self, model: ModelSize) -> None:
+        """RequestError where the batch or the layers have no such parts."""
+        each, parts, stages = self._sequences, self.parts, self.stages
+        if each % parts:
+            near = max(part for part in range(1, parts) if each % part == 0)
+            rule = f"does not divide the {each} sequences of each shard of the batch"
+            raise refuse(f"microbatches={parts}", rule, f"use {near}")
+        if stages == 1:
+            return
+        runs = stages * self.repeats
+        if runs > model.layers:
+            most = model.layers // self.repeats
+            rule = f"makes {runs} runs of the {model.layers} layers of {model.title}"
+            raise refuse(f"stage={stages}", rule, f"use stage={max(1, most)} or fewer")
+        if model.dense_layers or model.mtp_layers:
+            rule = f"needs layers that are all alike, and {model.title} has others"
+            raise refuse(f"stage={stages}", rule, "use stage=1")
+        check_schedule(SCHEDULES[self.schedule], stages, parts, self.repeats)
 
     def _check_rows(self) -> None:
         """RequestError for a row of the table that means nothing beside the others."""
@@ -235,6 +256,29 @@ class Plan(PlanFields):
     def devices(self) -> int:
         """Devices of the mesh."""
         return math.prod(size for _, size in self.mesh)
+
+    @property
+    def stages(self) -> int:
+        """Stages of a pipeline; 1 for none."""
+        return self.axis_sizes.get(STAGE, 1)
+
+    @property
+    def parts(self) -> int:
+        """Microbatches: as given, else up to four for each stage of a pipeline."""
+        if self.microbatches is not None or self.stages == 1:
+            return self.microbatches or 1
+        each, most = self._sequences, 4 * self.stages
+        return max(part for part in range(1, most + 1) if each % part == 0)
+
+    @property
+    def is_in_parts(self) -> bool:
+        """Whether a step is more than one pass over one batch by all devices."""
+        return self.stages > 1 or self.parts > 1
+
+    @property
+    def _sequences(self) -> int:
+        """Sequences of each shard of the batch."""
+        return self.batch // math.prod(self.axis_sizes.get(name, 1) for name in DATA_AXES)
 
     @property
     def batch(self) -> int:

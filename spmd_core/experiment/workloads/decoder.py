@@ -8,7 +8,7 @@ from typing import Any
 from spmd_core.base import refuse
 from spmd_core.experiment.fields import Text
 from spmd_core.experiment.plan.fields import PLAN_FIELDS
-from spmd_core.experiment.plan.meshes import AXES
+from spmd_core.experiment.plan.meshes import MESH_AXES
 from spmd_core.experiment.plan.model_rules import VARIABLE
 from spmd_core.experiment.plan.plan import Plan
 from spmd_core.experiment.plan.reading import parse_plan
@@ -97,7 +97,7 @@ DECODER = Workload(
     strategies=("auto",),
     default_strategies=("auto",),
     read_plan=plan_of_fields,
-    named_axes=AXES,
+    named_axes=MESH_AXES,
     per_device=("batch",),
     same_options=("model",),
     unit="step",

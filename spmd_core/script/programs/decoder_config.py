@@ -109,6 +109,7 @@ class Decoder:
     backward_dtype: str = "bfloat16"
     gathered_dtype: str = "bfloat16"
     static_scales: bool = False
+    microbatches: int | None = None  # of a batch: their gradients are added up
     fsdp_on_experts: bool = False  # weights of experts are sharded over fsdp by their experts
 
     @property

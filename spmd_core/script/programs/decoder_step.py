@@ -20,11 +20,31 @@ def global_norm(tree):
     )
 
 
+def value_and_gradients(model: Model, parameters, batch):
+    """Loss and gradients of a batch: of its microbatches one after the other, added up. A microbatch has rows of every device."""
+    count = model.config.microbatches or 1
+    if count == 1:
+        return jax.value_and_grad(model.loss)(parameters, batch)
+
+    def add(total, part):
+        return jax.tree.map(jnp.add, total, jax.value_and_grad(model.loss)(parameters, part)), None
+
+    parts = {
+        name: model.cut(
+            jnp.moveaxis(rows.reshape(-1, count, rows.shape[1]), 1, 0), "parts", "batch", "length"
+        )
+        for name, rows in batch.items()
+    }
+    nothing = jnp.zeros(()), jax.tree.map(jnp.zeros_like, parameters)
+    total, _ = jax.lax.scan(add, nothing, parts)
+    return jax.tree.map(lambda each: each / count, total)
+
+
 def make_train_step(model: Model):
     """The step: (state, batch) -> (state, metrics); state has parameters, mean, square and step."""
 
     def train_step(state, batch):
-        loss, gradients = jax.value_and_grad(model.loss)(state["parameters"], batch)
+        loss, gradients = value_and_gradients(model, state["parameters"], batch)
         norm = global_norm(gradients)
         gradients = jax.tree.map(
             lambda g: jnp.where(norm < CLIP, g, (g / norm.astype(g.dtype)) * CLIP), gradients

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from spmd_core.experiment import Plan, parameter_share
 from spmd_core.results import Estimate
 from spmd_core.time.cost.constants import MATMUL_SHARE
-from spmd_core.time.estimate.memory import MemoryEstimate, estimate_memory
+from spmd_core.time.estimate.in_parts import estimate_memory, estimate_step
+from spmd_core.time.estimate.memory import MemoryEstimate
 from spmd_core.time.estimate.shapes import Shapes, recomputed, shapes_of
 from spmd_core.time.estimate.step import step_parts, step_time
 from spmd_core.time.estimate.transfers import StepTransfer
@@ -29,6 +30,10 @@ class MeshEstimates:
 
     def time(self, plan: Plan, offloaded: int) -> Estimate:
         """Seconds of a plan's step, as `estimate_step` gives them."""
+        if plan.is_in_parts:
+            time = estimate_step(plan).predicted_s
+            assert time is not None
+            return time
         work, moved, _ = self._parts(plan)
         return step_time(self._shapes, work, moved, offloaded, recomputed(plan))
 
@@ -46,6 +51,9 @@ class MeshEstimates:
 
     def bound(self, plan: Plan) -> float:
         """Seconds that no program of a plan stays below."""
+        if plan.is_in_parts:  # a stage's transfers repeat as its microbatches do
+            topology = plan.topology
+            return plan.flops / (topology.chips * topology.chip.peak_flops)
         return self._parts(plan)[2]
 
     def _parts(self, plan: Plan) -> tuple[StepWork, list[StepTransfer], float]:

@@ -30,8 +30,7 @@ from spmd_core.experiment import (
 )
 from spmd_core.machine import Topology, legal_shapes
 from spmd_core.results import Prediction
-from spmd_core.time.estimate.memory import estimate_memory
-from spmd_core.time.estimate.step import estimate_step
+from spmd_core.time.estimate.in_parts import estimate_memory, estimate_step
 
 MOST_SLICES = 64  # of the largest shape that are looked at
 _SPLITS = {"tensor": (4, 8), "sequence": (2, 4, 8, 16, 32, 64)}  # devices to a layer, a sequence

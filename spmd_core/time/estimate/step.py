@@ -169,6 +169,11 @@ def _above(shapes: Shapes, offloaded: int, again: Collection[str]) -> tuple[floa
     return 0.0, ""
 
 
+def exposed_s(shapes: Shapes, work: StepWork, moved: list[StepTransfer], offloaded: int) -> float:
+    """Seconds of the step that wait for transfers and for the host."""
+    return _exposed(shapes, work, moved, offloaded).seconds
+
+
 def _exposed(shapes: Shapes, work: StepWork, moved: list[StepTransfer], offloaded: int) -> _Exposed:
     """What waits: all that nothing hides, and what is left of the rest beside the work it may hide
     under.

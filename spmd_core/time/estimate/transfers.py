@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from spmd_core.experiment import DATA_AXES, Plan, ShardedArray
+from spmd_core.experiment import DATA_AXES, STAGE, Plan, ShardedArray
 from spmd_core.time.cost.constants import DCN_LATENCY_S, RING
 from spmd_core.time.cost.links import (
     EXPECTED,
@@ -442,16 +442,18 @@ def _of_replicas(shapes: Shapes) -> Iterator[StepTransfer]:
             op_name=GRADIENT,
             name="gradient of replicas",
         )
-    if topology.slices > 1 and not gpus:
-        yield _between_slices(shapes, nbytes)
+    # stages of a pipeline, which are apart first, have parameters of their own
+    slices = topology.slices // math.gcd(topology.slices, shapes.along(STAGE))
+    if slices > 1 and not gpus:
+        yield _between_slices(shapes, nbytes, slices)
 
 
-def _between_slices(shapes: Shapes, nbytes: float) -> StepTransfer:
+def _between_slices(shapes: Shapes, nbytes: float, slices: int) -> StepTransfer:
     """The sum of gradients over DCN, in four parts for each layer."""
     topology = shapes.topology
     between = tuple(name for name, _ in shapes.plan.mesh if _where(shapes, (name,)).slices > 1)
     each, count = nbytes / shapes.size.all_layers / 4, 4 * shapes.size.all_layers
-    share = 2 * (1 - 1 / topology.slices) * each
+    share = 2 * (1 - 1 / slices) * each
     seconds = DCN_LATENCY_S + share / dcn_bandwidth(topology)
     return StepTransfer(
         "send",
@@ -460,7 +462,7 @@ def _between_slices(shapes: Shapes, nbytes: float) -> StepTransfer:
         count,
         seconds,
         share / dcn_bandwidth(topology, NOMINAL),
-        Route((), topology.slices),
+        Route((), slices),
         "layers",
         "all-reduce",
         GRADIENT,

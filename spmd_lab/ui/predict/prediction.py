@@ -39,7 +39,7 @@ from spmd_lab.ui.predict import (
     variant,
 )
 from spmd_lab.ui.shell import draw_table, failure
-from spmd_lab.ui.timeline import stored, view as timeline_view
+from spmd_lab.ui.timeline import stages, stored, view as timeline_view
 
 _DOUBTS = ("may take longer", "mostly attention")  # facts of an estimate that are shown in front
 
@@ -364,7 +364,10 @@ def _time(result: Result, name: str, prediction: Prediction) -> None:
     if bounds := words.bounds_words(prediction):
         st.caption(plain(bounds))
     st.subheader("Timeline", anchor=False)
-    _timeline(result, name)
+    if (plan := result.row(name).experiment.plan) and plan.stages > 1:
+        stages.show(plan)
+    else:
+        _timeline(result, name)
     st.subheader("Collectives", anchor=False)
     _collectives(result, name, prediction)
 

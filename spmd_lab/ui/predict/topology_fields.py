@@ -8,7 +8,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.base import RequestError, count_text, mesh_text
-from spmd_core.experiment import AXES, named_axes
+from spmd_core.experiment import MESH_AXES, named_axes
 from spmd_core.machine import (
     CHIPS,
     Topology,
@@ -181,7 +181,7 @@ def _model_mesh(screen: str, draft: Form) -> Mesh:
         help="Slices outermost. What each axis shards is under *Sharding*.",
     ) or len(old)
     mesh = axis_fields.axis_rows(
-        screen, old, count, ("fsdp", "tensor", "data", *AXES), ("axis", "size"), _chosen_name
+        screen, old, count, ("fsdp", "tensor", "data", *MESH_AXES), ("axis", "size"), _chosen_name
     )
     return [[name, size or 0] for name, size in mesh]
 
@@ -189,5 +189,5 @@ def _model_mesh(screen: str, draft: Form) -> Mesh:
 def _chosen_name(
     place: DeltaGenerator, label: str, key: str, name: str, visible: axis_fields.Visible
 ) -> str:
-    names = list(AXES) if name in AXES else [name, *AXES]
+    names = list(MESH_AXES) if name in MESH_AXES else [name, *MESH_AXES]
     return place.selectbox(label, names, key=key, label_visibility=visible)

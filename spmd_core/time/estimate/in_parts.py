@@ -1,0 +1,264 @@
+"""A step whose batch comes in parts: microbatches whose gradients are added up, or that pass the
+stages of a pipeline; in the form of a step that is one pass.
+
+Each stage is estimated as a plan of its layers and one microbatch. The first has the embedding, the
+last the logits. Weights are gathered, and gradients added over shards of the batch, for each
+microbatch; the optimizer follows the last one.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from spmd_core.experiment import SCHEDULES, STAGE, Plan
+from spmd_core.machine import get_topology, mesh_places
+from spmd_core.results import Collective, Prediction
+from spmd_core.time.cost.links import NOMINAL, Paths, paths, permute_s, straggling
+from spmd_core.time.estimate.memory import MemoryEstimate, estimate_memory as memory_of_a_pass
+from spmd_core.time.estimate.shapes import recomputed, shapes_of
+from spmd_core.time.estimate.step import (
+    estimate_step as step_of_a_pass,
+    exposed_s,
+    step_mfu,
+    step_parts,
+)
+from spmd_core.time.pipeline import SimulatedPipeline, simulate_pipeline
+
+WAITS = "wait: stages"  # among a step's shares: what a stage idles
+_WIDTHS = {"float32": 4, "bfloat16": 2}
+
+
+class _Stage(NamedTuple):
+    """A microbatch of a stage: F, B and W in seconds, the update, memory with the microbatches that
+    it holds, and the plan of one.
+    """
+
+    seconds: tuple[float, float, float]
+    update: float
+    memory: MemoryEstimate
+    plan: Plan
+
+
+class _Microbatch(NamedTuple):
+    """A microbatch as a plan; F, B and W of its layers, its tables and the update in seconds."""
+
+    plan: Plan
+    seconds: tuple[float, float, float]
+    tables: float
+    update: float
+
+
+def estimate_step(plan: Plan) -> Prediction:
+    """What compiling a plan would predict of its step, about."""
+    return _of_parts(plan) if plan.is_in_parts else step_of_a_pass(plan)
+
+
+def estimate_memory(plan: Plan, share: float | None = None) -> MemoryEstimate:
+    """The peak of a plan's step: of a pipeline that of the stage with the most."""
+    if not plan.is_in_parts:
+        return memory_of_a_pass(plan, share)
+    return _largest(_stages(plan))
+
+
+def _largest(stages: Sequence[_Stage]) -> MemoryEstimate:
+    return max((each.memory for each in stages), key=lambda memory: memory.peak)
+
+
+def pipeline_of(plan: Plan) -> SimulatedPipeline:
+    """When each stage of a plan works on each microbatch; without its update."""
+    return _simulated(plan, _stages(plan))
+
+
+def _simulated(plan: Plan, stages: Sequence[_Stage]) -> SimulatedPipeline:
+    hop = _hop_s(plan) if plan.stages > 1 else 0.0
+    return simulate_pipeline(
+        SCHEDULES[plan.schedule],
+        plan.parts,
+        [each.seconds for each in stages],
+        (hop,) * plan.stages,
+        plan.repeats,
+    )
+
+
+def _of_parts(plan: Plan) -> Prediction:
+    stages = _stages(plan)
+    slowest = max(stages, key=lambda each: sum(each.seconds))
+    update = max(each.update for each in stages)
+    seconds = (_simulated(plan, stages).seconds + update) * (1 + straggling(plan.topology))
+    memory, capacity = _largest(stages), plan.topology.chip.capacity
+    one = step_of_a_pass(slowest.plan)
+    shares = {name: plan.parts * each for name, each in one.shares_s.items()}
+    shares["memory"] = shares.get("memory", 0.0) - (plan.parts - 1) * slowest.update
+    shares[WAITS] = max(0.0, seconds - sum(shares.values()))
+    held = {"peak": memory.peak, "host": memory.host}
+    held["missing"] = max(0, memory.peak - capacity.device)
+    update_of_one = {
+        "fits": memory.is_held(capacity),
+        "memory_bytes": one.memory_bytes.model_copy(update=held),
+        "shares_s": shares,
+        "collectives": (*_repeated(plan, one), *_hops(plan)),
+        "before_compiling": memory.known(capacity),
+    }
+    return one.model_copy(update=update_of_one | _times(plan, one, seconds))
+
+
+def _times(plan: Plan, one: Prediction, seconds: float) -> dict[str, object]:
+    """What follows from the seconds of a step, and from the prediction of one microbatch."""
+    time, bounds, chips = one.predicted_s, one.bounds_s, plan.topology.chips
+    assert time is not None and bounds is not None
+    times, mfu = seconds / time.estimate, step_mfu(plan, seconds)
+    span = {"low": time.low * times, "estimate": seconds, "high": time.high * times}
+    alone = min(seconds, bounds.overlapped * plan.parts)
+    in_turn = max(seconds, bounds.sequential * times)
+    return {
+        "predicted_s": time.model_copy(update=span),
+        "bounds_s": bounds.model_copy(update={"overlapped": alone, "sequential": in_turn}),
+        "mfu": mfu,
+        "mfu_causal": mfu * plan.causal_share,
+        "tflops_per_chip": plan.flops / (chips * seconds) / 1e12,
+        "tokens_per_s_per_chip": plan.tokens / (chips * seconds),
+        "chip_seconds": chips * seconds,
+    }
+
+
+def _repeated(plan: Plan, one: Prediction) -> Iterator[Collective]:
+    """The collectives of one microbatch, for all of them."""
+    for each in one.collectives:
+        yield each.model_copy(
+            update={
+                name: value * plan.parts
+                for name in ("count", "bytes_total", "seconds_total", "exposed_total_s")
+                if (value := getattr(each, name)) is not None
+            }
+        )
+
+
+def _hops(plan: Plan) -> Iterator[Collective]:
+    """What stages pass to one another: a microbatch forward, and its gradient back."""
+    if plan.stages == 1:
+        return
+    count, nbytes, ways = 2 * plan.parts * plan.repeats, int(_passed(plan)), _ways(plan)
+    seconds, exposed = _hop_s(plan), 0.0
+    yield Collective(
+        kind="collective-permute",
+        axes=(STAGE,),
+        bytes=nbytes,
+        count=count,
+        bytes_total=nbytes * count,
+        name="pass a microbatch on",
+        reason=f"a microbatch passes from stage to stage along {STAGE}, and its gradient back",
+        asynchronous=True,
+        seconds=seconds,
+        exposed_s=exposed,
+        bound_s=permute_s(plan.topology, ways, nbytes, NOMINAL),
+        seconds_total=seconds * count,
+        exposed_total_s=exposed,
+        route=", ".join(ways.used),
+    )
+
+
+def _stages(plan: Plan) -> tuple[_Stage, ...]:
+    """Every stage of a plan, from the first; layers that are left over are one more of the first
+    stages each.
+    """
+    count, layers, schedule = plan.stages, plan.size.layers, SCHEDULES[plan.schedule]
+    of_last = _microbatch(plan, layers // count, True)
+    known = {(layers // count, True): of_last}
+    # of five matmuls with a table two are the embedding's; on GPUs its rows are gathered
+    logits = 1.0 if plan.topology.chip.is_gpu else 3 / 5
+    stages = []
+    for stage in range(count):
+        is_first, is_last = stage == 0, stage == count - 1
+        key = (layers // count + (stage < layers % count), is_last)
+        if key not in known:
+            known[key] = _microbatch(plan, *key)
+        one, seconds, _, update = known[key]
+        tables = of_last.tables * (logits * is_last + (1 - logits) * is_first) / 3
+        held = schedule.held(count, plan.parts, plan.repeats, stage) if count > 1 else 1.0
+        forward, backward, weights = (each + tables for each in seconds)
+        memory = _held(plan, one, held, is_first)
+        stages.append(_Stage((forward, backward, weights), update, memory, one))
+    return tuple(stages)
+
+
+def _one(plan: Plan, layers: int, has_logits: bool) -> Plan:
+    """One microbatch of a stage as a plan; without logits a vocabulary of one token."""
+    update: dict[str, object] = {
+        "batch_per_device": plan.batch_per_device / plan.parts,
+        "microbatches": 1,
+        "layers": layers,
+    }
+    if plan.stages > 1:
+        update |= {"tied": True}
+        if not has_logits:
+            update["sizes"] = (*(each for each in plan.sizes if each[0] != "vocab"), ("vocab", 1))
+    return plan.model_copy(update=update)
+
+
+def _microbatch(plan: Plan, layers: int, has_logits: bool) -> _Microbatch:
+    one = _one(plan, layers, has_logits)
+    shapes, again = shapes_of(one), recomputed(one)
+    work, moved = step_parts(shapes, again)
+    waits = exposed_s(shapes, work, moved, memory_of_a_pass(one).host)
+    passes = work.forward.seconds + work.recomputed.seconds + work.backward.seconds
+    forward = work.forward.seconds * (1 + waits / passes)
+    weights = work.backward.matmul / 2
+    seconds = (forward, passes + waits - forward - weights, weights)
+    return _Microbatch(one, seconds, work.tables.seconds, work.update.seconds)
+
+
+def _held(plan: Plan, one: Plan, held: float, is_first: bool) -> MemoryEstimate:
+    """The peak of a stage: of one microbatch, with what others have kept, the gradients that are
+    added up, and of a pipeline's first stage the embedding.
+    """
+    memory = memory_of_a_pass(one)
+    kept, state = (memory.parts[name] for name in ("kept by the forward pass", _STATE))
+    own = _WIDTHS[plan.parameter_dtype]
+    each = own + sum(_WIDTHS[dtype] for dtype in plan.moment_dtypes)
+    more = {"other microbatches": (held - 1) * kept}
+    if plan.parts > 1:
+        more["gradients that are added up"] = own * state / each
+    if plan.stages > 1 and is_first:
+        table = memory_of_a_pass(_one(plan, one.size.layers, True)).parts[_STATE] - state
+        more["embedding"] = table * (1 + (2 + own) / each)
+    extra = int(sum(more.values()))
+    return replace(
+        memory,
+        peak=memory.peak + extra,
+        low=memory.low + extra,
+        high=memory.high + extra,
+        host=int(memory.host * held),
+        parts=memory.parts | {name: int(value) for name, value in more.items()},
+    )
+
+
+_STATE = "parameters and optimizer"
+
+
+def _passed(plan: Plan) -> float:
+    """Bytes of a microbatch's stream on a device."""
+    return shapes_of(_one(plan, 1, False)).arrays.stream
+
+
+def _hop_s(plan: Plan) -> float:
+    return permute_s(plan.topology, _ways(plan), _passed(plan))
+
+
+def _ways(plan: Plan) -> Paths:
+    return _along(plan.target, plan.mesh, plan.device_order)
+
+
+@lru_cache(maxsize=256)
+def _along(target: str, mesh: tuple[tuple[str, int], ...], order: str) -> Paths:
+    """The ways from every device to the one of the next stage."""
+    topology, sizes = get_topology(target), [size for _, size in mesh]
+    places = [
+        tuple(map(int, place)) for place in mesh_places(topology, sizes, order).reshape(-1, 5)
+    ]
+    numbers = np.arange(len(places)).reshape(sizes)
+    following = np.roll(numbers, -1, [name for name, _ in mesh].index(STAGE))
+    pairs = list(zip(numbers.ravel().tolist(), following.ravel().tolist(), strict=True))
+    return paths(topology, pairs, places)

@@ -1,0 +1,109 @@
+"""Steps in parts: microbatches that are added up, and pipelines, against a pass over the batch."""
+
+import pytest
+
+from spmd_core.base import RequestError
+from spmd_core.experiment import SCHEDULES, parse_plan
+from spmd_core.time import estimate_memory, estimate_step, pipeline_of
+
+BASE = {
+    "target": "tpu:v5p:4x4x4",
+    "model": "llama-3.1-70b",
+    "batch_per_device": 2,
+    "sequence": 8192,
+    "mesh": {"fsdp": 64},
+}
+PIPELINE = {"mesh": {"stage": 4, "fsdp": 16}}
+
+
+def plan(**changes):
+    return parse_plan(BASE | changes)
+
+
+def seconds(found):
+    return estimate_step(found).predicted_s.estimate
+
+
+def test_gradients_that_are_added_up_take_as_long_and_hold_less_of_the_batch():
+    whole, halves = plan(), plan(microbatches=2)
+    assert seconds(whole) <= seconds(halves) < 1.03 * seconds(whole)
+    kept = "kept by the forward pass"
+    one, two = (estimate_memory(each).parts for each in (whole, halves))
+    assert two[kept] == pytest.approx(one[kept] / 2)
+    assert two["gradients that are added up"] == pytest.approx(one["parameters and optimizer"] / 3)
+    gathers = [
+        sum(each.count for each in estimate_step(found).collectives if each.kind == "all-gather")
+        for found in (whole, halves)
+    ]
+    assert gathers[1] == 2 * gathers[0]
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_a_pipeline_takes_its_slowest_stage_and_less_than_the_bubble_of_that(name):
+    found = plan(**PIPELINE, schedule=name, microbatches=8)
+    simulated = pipeline_of(found)
+    busy = [simulated.seconds - idle for idle in simulated.idle]
+    slowest = max(busy)
+    # of four equal stages as slow as the slowest, hops and all
+    bubble = SCHEDULES["1f1b"].bubble_s(4, (slowest / 8, 0.0, 0.0))
+    assert slowest < simulated.seconds < 1.01 * (slowest + bubble)
+    step = estimate_step(found)
+    assert step.predicted_s.estimate > simulated.seconds
+    assert sum(step.shares_s.values()) == pytest.approx(step.predicted_s.estimate)
+    (hop,) = [each for each in step.collectives if each.axes == ("stage",)]
+    assert (hop.kind, hop.count) == ("collective-permute", 16)
+    assert hop.bytes == 8192 * 8192 * 2  # one sequence of a microbatch, embed in bfloat16
+
+
+def test_gpipe_holds_every_microbatch_and_1f1b_one_for_each_stage():
+    peaks = {
+        name: estimate_memory(plan(**PIPELINE, schedule=name, microbatches=8)).parts
+        for name in ("gpipe", "1f1b")
+    }
+    kept, others = (
+        [peaks[name][part] for name in ("gpipe", "1f1b")]
+        for part in ("kept by the forward pass", "other microbatches")
+    )
+    assert others == pytest.approx([7 * kept[0], 3 * kept[1]])
+
+
+def test_the_hop_between_slices_goes_over_dcn():
+    found = plan(target="tpu:v5p:4x4x4*2", mesh={"stage": 2, "fsdp": 64})
+    (hop,) = [each for each in estimate_step(found).collectives if each.axes == ("stage",)]
+    near = plan(mesh={"stage": 2, "fsdp": 32})
+    (over_ici,) = [each for each in estimate_step(near).collectives if each.axes == ("stage",)]
+    assert hop.route == "dcn" and over_ici.route.startswith("ici ")
+    assert hop.seconds > over_ici.seconds
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"mesh": {"stage": 64}, "layers": 32},
+            "stage=64 makes 64 runs of the 32 layers of llama-3.1-70b: use stage=32 or fewer",
+        ),
+        (
+            PIPELINE | {"microbatches": 5},
+            "microbatches=5 does not divide the 8 sequences of each shard of the batch: use 4",
+        ),
+        (
+            PIPELINE | {"schedule": "circular", "microbatches": 2},
+            "microbatches=2 is fewer than stage=4, and a circular pipeline would wait for itself: "
+            "use 4 or more",
+        ),
+        (
+            {"schedule": "gpipe"},
+            "schedule and repeats mean nothing on a mesh without the axis stage: use stage=2 or "
+            "more, or leave them out",
+        ),
+        (
+            PIPELINE | {"model": "deepseek-v3-671b", "sequence": 4096},
+            "stage=4 needs layers that are all alike, and deepseek-v3-671b has others: use stage=1",
+        ),
+    ],
+)
+def test_parts_that_there_are_not_are_refused(changes, words):
+    with pytest.raises(RequestError) as refused:
+        plan(**changes)
+    assert str(refused.value) == words

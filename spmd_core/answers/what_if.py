@@ -17,7 +17,7 @@ from spmd_core.words import count
 PARTITIONED = "Partitioned, not compiled"
 # of `bench.what_if`, programs x shardings: how many, with the kinds and axes of the compiled program,
 # and with its bytes within 2 %; by the kind of a target
-_AGREE = {"cpu": ("CPU", 30, 30, 30)}
+_AGREE = {"cpu": ("CPU", 30, 30, 30), "tpu": ("TPU v5e", 24, 24, 24)}
 
 
 def agreement_words(experiment: Experiment) -> str:

@@ -53,7 +53,7 @@ KINDS = {
 MEMORY_ACCOUNTS = {
     "scheduled": "What the compiler's assignment of buffers reserves in HBM.",
     "final": "What JAX's memory_analysis() of the finished program reports. Of large programs it has "
-    "more temporaries than the assignment of buffers that a training step is judged by.",
+    "more temporaries than the assignment of buffers that programs without kernels are judged by.",
 }
 _SHOULD = "should fit"
 _PARTS = {"kept by the forward pass": "saved activations"}  # keys are those of the JSON form

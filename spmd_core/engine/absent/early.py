@@ -1,28 +1,28 @@
 """Compiles a program until the compiler has scheduled it and placed its buffers.
 
-What follows is code generation, which takes most of a compile and which no prediction needs. A
-compile cannot be stopped: it goes on in a thread until its process is ended.
+What follows is code generation, which takes most of a compile and which no prediction needs.
 """
 
-import os
 import re
 import threading
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jax
 
+from spmd_core.engine.codeless import own_buffers
+from spmd_core.engine.lower import compile_with
 from spmd_core.engine.shardings import PASSES
 from spmd_core.machine import size_bytes
 
-COMPILE = "compile"  # name of the thread that compiles
+Until = Callable[[Any], AbstractContextManager[None]]
 LOOK_S = 0.1  # how often the folder is looked at
 MOST_BYTES = 2**30  # of a folder: a larger one is emptied, and the compile goes on to its end
 # files that the compiler writes one after the other; of passes only those that mark a stage
-_PASSES = f"tpu-spmd-partitioning|latency-hiding-scheduler|{PASSES}"
+STAGES = f"tpu-spmd-partitioning|latency-hiding-scheduler|{PASSES}"
 _STAGES = (
     ("code", "*.after_optimizations.txt"),
     ("schedule", "*latency-hiding-scheduler*"),
@@ -49,24 +49,31 @@ class Scheduled:
 
 
 class _Compile(threading.Thread):
-    """A compile that goes on in a thread of its own, until its end or that of the process."""
+    """A compile in a thread of its own."""
 
-    def __init__(self, lowered: Any, folder: Path, flags: Mapping[str, object]):
-        super().__init__(name=COMPILE, daemon=True)
+    def __init__(
+        self,
+        lowered: Any,
+        folder: Path,
+        flags: Mapping[str, object],
+        until: AbstractContextManager[None],
+    ):
+        super().__init__(name="compile", daemon=True)
         self.compiled: Any = None
         self.error: BaseException | None = None
-        self._lowered, self._folder, self._flags = lowered, folder, flags
+        self._lowered, self._folder, self._flags, self._until = lowered, folder, flags, until
 
     def run(self) -> None:
         """Compile; what is raised is kept for who waits."""
         options = {
             "xla_dump_to": str(self._folder),
             "xla_dump_hlo_as_text": True,
-            "xla_dump_hlo_pass_re": _PASSES,
+            "xla_dump_hlo_pass_re": STAGES,
             **self._flags,
         }
         try:
-            self.compiled = self._lowered.compile(compiler_options=options)
+            with self._until:
+                self.compiled = compile_with(self._lowered, options)
         except BaseException as error:  # whatever it is, the caller of the compile gets it
             self.error = error
 
@@ -76,14 +83,16 @@ def compile_early(
     folder: Path,
     report: Callable[[str], None],
     flags: Mapping[str, object] | None = None,
+    until: Until = nullcontext,
 ) -> Any:
-    """`Scheduled` as soon as the compiler has written that to `folder`, where the compile then goes
-    on; else the compiled program. What the compiler raises is raised.
+    """`Scheduled` where the compile ends `until` then; else the compiled program. What the compiler
+    raises is raised.
 
     `report` gets the stage: partition, optimize, schedule, code. `flags` are the compiler's,
-    beside those that it was loaded with.
+    beside those that it was loaded with. `until` gives the context of the compile.
     """
-    compiling, stage, is_bounded = _Compile(lowered, folder, flags or {}), "", True
+    compiling = _Compile(lowered, folder, flags or {}, until(lowered))
+    stage, is_bounded = "", True
     compiling.start()
     while compiling.is_alive():
         compiling.join(LOOK_S)
@@ -94,11 +103,12 @@ def compile_early(
         elif (now := stage_of(folder)) != stage:
             stage = now
             report(stage)
-        if is_bounded and compiling.is_alive() and (early := scheduled(folder)):
-            _give_way()
-            return early
     if compiling.error is not None:
         raise compiling.error
+    if (
+        compiling.compiled is None
+    ):  # without code: what the folder holds, or, where that was too much,
+        return scheduled(folder) or lowered.compile(compiler_options=dict(flags or {}))
     return compiling.compiled
 
 
@@ -108,6 +118,7 @@ def compile_known(
     report: Callable[[str], None],
     flags: Mapping[str, object],
     optional: Collection[str],
+    until: Until = nullcontext,
 ) -> tuple[Any, tuple[str, ...]]:
     """As `compile_early`, without those of the `optional` flags that this version of the compiler
     does not have; they are named in sentences.
@@ -116,7 +127,7 @@ def compile_known(
     while True:
         known = {name: value for name, value in flags.items() if name not in unknown}
         try:
-            return compile_early(lowered, folder, report, known), tuple(unknown.values())
+            return compile_early(lowered, folder, report, known, until), tuple(unknown.values())
         except jax.errors.JaxRuntimeError as error:
             name = match[1] if (match := _UNKNOWN.search(str(error))) else ""
             if name not in known or name not in optional:
@@ -134,7 +145,8 @@ def scheduled(folder: Path) -> Scheduled | None:
     texts, buffers = sorted(folder.glob(_TEXT)), sorted(folder.glob(_BUFFERS))
     if not texts or not buffers or not any(folder.glob(_LAST)):
         return None
-    return Scheduled(texts[-1].read_text(), memory_account(buffers[-1].read_text()))
+    text = texts[-1].read_text()
+    return Scheduled(text, memory_account(own_buffers(text, buffers[-1].read_text())))
 
 
 def memory_account(text: str) -> dict[str, int]:
@@ -160,15 +172,6 @@ def memory_account(text: str) -> dict[str, int]:
         account["argument"] + account["output"] - account["alias"] + account["temp"]
     )
     return account
-
-
-def _give_way() -> None:
-    """Let this process's own threads go before those of the compile that nobody waits for."""
-    own = {thread.native_id for thread in threading.enumerate() if thread.name != COMPILE}
-    with suppress(OSError):  # not Linux, or a thread that ends just now
-        for task in os.listdir("/proc/self/task"):
-            if int(task) not in own:
-                os.setpriority(os.PRIO_PROCESS, int(task), 19)
 
 
 def _empty(folder: Path) -> None:

@@ -3,9 +3,8 @@ made of it; executes nothing.
 """
 
 import resource
-import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -14,12 +13,13 @@ from typing import Any
 import jax
 
 from spmd_core.base import LabError
-from spmd_core.engine.absent.early import COMPILE, Scheduled, compile_known
+from spmd_core.engine.absent.early import STAGES, Scheduled, compile_known
 from spmd_core.engine.absent.lower import Ahead, lower_experiment
 from spmd_core.engine.absent.topology import compiled_program, explain, scheduled_program
 from spmd_core.engine.absent.topology_devices import describe
+from spmd_core.engine.codeless import without_code
 from spmd_core.engine.hlo import read_module
-from spmd_core.engine.lower import Steps, compile_with, forget_now_and_then
+from spmd_core.engine.lower import RECORD, Steps, compile_with, forget_now_and_then
 from spmd_core.engine.shardings import (
     blamed,
     compiler_options,
@@ -63,6 +63,7 @@ from spmd_core.time import CompiledText, estimate_step, of_experiment, on_topolo
 
 # a worker that once needed this much is renewed: a compiler gives little of it back
 LARGE_BYTES = 2 * 2**30
+_KERNEL = "tpu_custom_call"
 
 Emit = Callable[[Event], None]
 
@@ -93,9 +94,7 @@ def predict_experiment(
     )
     if experiment.variants:
         result = result.model_copy(update={"comparison": compare_predicted(estimates(result))})
-    # a compile that was not waited for goes on until its process ends
-    is_busy = any(thread.name == COMPILE for thread in threading.enumerate())
-    return Finished(result=result, renew_worker=is_busy or _peak_bytes() > LARGE_BYTES)
+    return Finished(result=result, renew_worker=_peak_bytes() > LARGE_BYTES)
 
 
 def with_predicted(finished: Finished, emit: Emit, cancelled: Callable[[], bool]) -> Finished:
@@ -303,11 +302,16 @@ def _compiled(
     gpu_options: dict[str, object],
 ) -> tuple[Any, tuple[str, ...]]:
     """What the compiler makes of a program, and sentences on flags that it does not have."""
-    if ahead.is_step:
-        optional = OPTIONAL_FLAGS if gpu_options else ()
-        return compile_known(ahead.lowered, folder, steps.phase, flags | gpu_options, optional)
-    options = compiler_options(folder) | gpu_options
-    return steps("compile", lambda: compile_with(ahead.lowered, options)), ()
+    if gpu_options and not ahead.is_step:
+        options = compiler_options(folder) | gpu_options
+        return steps("compile", lambda: compile_with(ahead.lowered, options)), ()
+    given, optional = flags | gpu_options, OPTIONAL_FLAGS if gpu_options else ()
+    has_code = bool(gpu_options)
+    if not ahead.is_step:
+        given = {"xla_dump_hlo_pass_re": STAGES + RECORD}
+        has_code = _KERNEL in ahead.lowered.as_text()  # refused, if at all, with the code
+    until = nullcontext if has_code else without_code
+    return compile_known(ahead.lowered, folder, steps.phase, given, optional, until)
 
 
 def _collectives(

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spmd_core.base import by_key, bytes_text, seconds_text
-from spmd_core.experiment import VALUE, Axes, Experiment, Plan, axes_of
+from spmd_core.experiment import VALUE, Axes, Experiment, Plan, axes_of, spec_code
 from spmd_core.program import is_ring, kind_words
 from spmd_core.results import (
     Change,
@@ -18,7 +18,6 @@ from spmd_core.results import (
     TriedChange,
     Verdict,
 )
-from spmd_core.script import spec_text
 from spmd_core.time import NearestFit, estimate_step
 from spmd_core.words.names import listed, title
 from spmd_core.words.nearest import changes as changes_of_plan
@@ -55,9 +54,10 @@ def change_words(base: Experiment, changes: Sequence[Change]) -> str:
 
 
 def value_words(name: str, spec: Sequence[Any]) -> str:
-    """The value of a source line, and the spec that it is constrained to."""
-    held = spec_text(tuple(map(axes_of, spec)))
-    return f"the value of {name.removeprefix(VALUE)} to {held}"
+    """The value of a source line, and the line of code that constrains it."""
+    held = spec_code(tuple(map(axes_of, spec)))
+    line = f"x = jax.lax.with_sharding_constraint(x, {held})"
+    return f"the value of {name.removeprefix(VALUE)} by `{line}`"
 
 
 def _changed(plan: Plan, changes: Sequence[Change]) -> NearestFit:

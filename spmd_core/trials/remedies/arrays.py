@@ -3,7 +3,7 @@ operand or a result, of memory, of the strategy.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from spmd_core.base import Inexpressible, RequestError
@@ -15,12 +15,13 @@ from spmd_core.experiment import (
     Spec,
     axes_json,
 )
-from spmd_core.results import Change, Collective, LostBatch
+from spmd_core.results import Change, Collective, LostBatch, LostValue, Step
 from spmd_core.script import program_text
 from spmd_core.time import TimeModel, closed_form_s, formula_of, least_s, time_model
-from spmd_core.trials.remedies.candidate import MOST, MOST_MORE, SUMS, RemedyCandidate
+from spmd_core.trials.remedies.candidate import MOST, MOST_MORE, MOST_VALUES, SUMS, RemedyCandidate
 
 BEST_PLACES = 2  # dims that are tried in place of one before other changes are
+_BACKWARD = "transpose("  # in the names of a backward pass, which quotes lines of the forward one
 # Changes, and the fields of the JSON form that they replace
 Move = tuple[tuple[Change, ...], dict[str, object]]
 
@@ -33,19 +34,28 @@ def candidates(
     cores: int = 1,
     below_s: float = math.inf,
     lost: LostBatch | None = None,
+    steps: Sequence[Step] = (),
 ) -> list[RemedyCandidate]:
     """Changes to try for one collective of a strategy: the MOST that are nearest to what causes it,
     then MOST_MORE others whose lower bound is below `below_s`, both the cheapest first by a closed
     form; without those that the rules refuse or the strategy cannot express. `times`: what is known
-    of the target; `lost`: where an exported program loses its batch, which is tried before all.
+    of the target; `lost`: where an exported program loses its batch, which is tried before all;
+    `steps` of an exported program, whose value at the collective's line is constrained.
     """
     base = experiment.vary(strategies=[strategy])
     kept: list[RemedyCandidate] = []
     seen: dict[str, None] = {}
     formula = formula_of(base, times or time_model(base), cores)
-    kept_batch = list(_kept_batch(base, lost))
-    moves = _moves(base, strategy, frozenset(collective.axes))
-    for changes, fields in (*kept_batch, *moves):
+    places = lost.places if lost else ()
+    axes = frozenset(collective.axes)
+    moves = [
+        *_constrained(
+            base, [*((each,) for each in places), *([places] if len(places) > 1 else [])]
+        ),
+        *_moves(base, strategy, axes),
+        *_constrained(base, [(each,) for each in _values(base, collective, steps)]),
+    ]
+    for changes, fields in moves:
         try:
             varied = base.vary(**fields)
             (name,) = varied.strategies
@@ -56,9 +66,12 @@ def candidates(
             continue
         seen[varied.id] = None
         kept.append(RemedyCandidate(varied, name, changes, closed_form_s(formula, varied, name)))
-    constrained = [each for each in kept if each.changes[0].field == "specs"]
-    near = [each for each in _nearest(experiment, collective, kept) if each not in constrained]
+    lines = {f"{VALUE}{each.source}" for each in places}
+    values = [each for each in kept if each.changes[0].field == "specs"]
+    constrained = [each for each in values if each.changes[0].name in lines]
+    near = [each for each in _nearest(experiment, collective, kept) if each not in values]
     first = [*constrained, *sorted(near, key=lambda each: each.seconds)][:MOST]
+    first += [each for each in values if each not in constrained][:MOST_VALUES]
     rest = [
         each
         for each in sorted(kept, key=lambda each: each.seconds)
@@ -67,16 +80,38 @@ def candidates(
     return first + rest[:MOST_MORE]
 
 
-def _kept_batch(base: Experiment, lost: LostBatch | None) -> Iterator[Move]:
-    """The values that lose the batch constrained to keep it: each alone, and all together."""
+def _constrained(base: Experiment, groups: Iterable[Sequence[LostValue]]) -> Iterator[Move]:
+    """The values of source lines constrained to their specs, those of a group together."""
     given = {name: _spec(spec) for name, spec in base.specs}
-    every = [
-        Change(field="specs", name=f"{VALUE}{place.source}", after=_spec(place.spec))
-        for place in (lost.places if lost else ())
-    ]
-    together = [tuple(every)] if len(every) > 1 else []
-    for changes in [*((each,) for each in every), *together]:
+    for group in groups:
+        changes = tuple(
+            Change(field="specs", name=f"{VALUE}{each.source}", after=_spec(each.spec))
+            for each in group
+        )
         yield changes, {"specs": given | {each.name: each.after for each in changes}}
+
+
+def _values(base: Experiment, collective: Collective, steps: Sequence[Step]) -> Iterator[LostValue]:
+    """The value of a collective's line with other specs: replicated over its axes, or any one dim
+    sharded over them. Of several arrays of a rank the last, as a constraint means it.
+    """
+    sizes, axes = dict(base.mesh), tuple(name for name, _ in base.mesh if name in collective.axes)
+    parts = math.prod(sizes[axis] for axis in axes)
+    of_line = [
+        each
+        for each in steps
+        if each.source and each.source == collective.source and _BACKWARD not in each.op
+    ]
+    for value in {
+        len(each.shape): each for each in of_line if each.spec and not each.manual
+    }.values():
+        spec = value.spec or ()
+        left = tuple(tuple(axis for axis in entry if axis not in axes) for entry in spec)
+        for other in (left, *_sharded(left, axes)):
+            held = [math.prod(sizes[axis] for axis in entry) for entry in other]
+            divides = all(size % by == 0 for size, by in zip(value.shape, held, strict=True))
+            if other != spec and parts > 1 and divides:
+                yield LostValue(source=value.source, spec=other)
 
 
 def _nearest(

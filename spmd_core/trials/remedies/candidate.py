@@ -7,6 +7,9 @@ from spmd_core.experiment import Experiment
 from spmd_core.results import Change, Collective
 
 MOST = 8  # that are compiled for one collective, the cheapest by estimate first
+MOST_VALUES = (
+    6  # then, of an exported program, of constraints on the value of the collective's line
+)
 MOST_MORE = 24  # and of the rest, where none of those removes it
 SUMS = ("all-reduce", "reduce-scatter")
 # of the program's time: what a collective is worth at least for anything to be tried

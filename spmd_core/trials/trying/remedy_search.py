@@ -4,6 +4,7 @@ any moment.
 
 import contextlib
 import time
+from collections.abc import Sequence
 from itertools import takewhile
 from math import inf
 
@@ -12,7 +13,8 @@ from pydantic import TypeAdapter, ValidationError
 from spmd_core.base import LabError, RequestError, seconds_text
 from spmd_core.experiment import STRATEGIES, Experiment, Mesh, Row, study_of
 from spmd_core.lab import COMMAND_LINE, Asker, Batch, Lab, Remedies
-from spmd_core.results import Removal, Result, StrategyResult
+from spmd_core.program import NAME as SHARDINGS
+from spmd_core.results import Removal, Result, Shardings, Step, StrategyResult
 from spmd_core.time import (
     NOT_CALIBRATED,
     ProgramTime,
@@ -224,7 +226,12 @@ class RemedySearch(Work):
             cores,
             base.total_s if base else inf,
             outcome.lost_batch,
+            self._steps(row) if row.experiment.exported else (),
         )
+
+    def _steps(self, row: Row) -> Sequence[Step]:
+        text = self._lab.texts(self.result.run, row.key).get(SHARDINGS)
+        return Shardings.model_validate_json(text).steps if text else ()
 
     def _tried(self, candidate: RemedyCandidate, by_operations: bool) -> Tried:
         """The candidate, compiled, at the time that is expected of it in the way in which that of

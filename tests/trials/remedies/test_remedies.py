@@ -2,7 +2,8 @@
 
 import pytest
 
-from spmd_core.experiment import DEFAULT_SPEC, parse_experiment
+from bench.exported import MESH as EXPORTED_MESH, sgd_step
+from spmd_core.experiment import DEFAULT_SPEC, parse_experiment, programs
 from spmd_core.results import (
     Change,
     Collective,
@@ -13,6 +14,7 @@ from spmd_core.results import (
     Prediction,
     Ratio,
     Remedy,
+    Step,
     StrategyResult,
 )
 from spmd_core.time import NearestFit, ProgramTime, estimate_step
@@ -441,3 +443,24 @@ def test_the_doubtful_one_is_timed_after_the_nearest_and_ends_the_trial_where_it
     trial.time(doubtful_one, timed("b", differs=True))
     assert trial.is_over and trial.wants_timed is None
     assert trial.answer.measured_s == Predicted(before=5e-3, after=4e-3)
+
+
+def test_the_value_of_the_line_is_constrained_over_the_axes_of_the_collective():
+    spec = {"workload": "program_file", "program": programs.take(sgd_step()).program}
+    base = parse_experiment(spec | {"mesh": EXPORTED_MESH, "target": "cpu:8"})
+    place = {"source": "exported.py:3", "dtype": "f32", "operation": "dot"}
+    steps = [
+        Step(op="jit(f)/tanh", shape=(8, 64), spec=((), ("tensor",)), **place),
+        Step(op="jit(f)/dot_general", shape=(8, 6), spec=(("fsdp",), ("tensor",)), **place),
+        Step(op="jit(f)/transpose(jvp())/dot", shape=(64, 6), spec=((), ()), **place),
+    ]
+    gather = collective(kind="all-gather", axes=("tensor",), source="exported.py:3")
+    found = arrays.candidates(base, "auto", gather, steps=steps)
+    words = [change_words(base, each.changes) for each in found if each.changes[0].field == "specs"]
+    assert words == [
+        f"constrain the value of exported.py:3 by `x = jax.lax.with_sharding_constraint(x, {held})`"
+        for held in ("P('fsdp', None)", "P(('fsdp', 'tensor'), None)")
+    ]
+    elsewhere = collective(kind="all-gather", axes=("tensor",), source="exported.py:4")
+    other = arrays.candidates(base, "auto", elsewhere, steps=steps)
+    assert all(each.changes[0].field != "specs" for each in other)

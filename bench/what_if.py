@@ -27,7 +27,9 @@ from bench.figures import Asked, Figures, measure
 from bench.lost_batches import PLANTED, taken
 from bench.reasons import drawn
 from spmd_core.base import LabError
+from spmd_core.engine.absent.lower import lower_experiment
 from spmd_core.engine.hlo import read_module
+from spmd_core.engine.lower import Steps
 from spmd_core.engine.partitioned import lowered, partitioned
 from spmd_core.experiment import Experiment
 from spmd_core.program import read_collectives
@@ -81,6 +83,12 @@ def _specs(experiment: Experiment, chance: random.Random) -> dict[str, list[str 
     return specs
 
 
+def _lowered(experiment: Experiment) -> Any:
+    if experiment.place.is_absent:
+        return lower_experiment(experiment, "auto", Steps(lambda phase: None)).lowered
+    return lowered(experiment, "auto")
+
+
 def _kinds(collectives: Sequence[Collective]) -> Kinds:
     """Kind as requested, and axes."""
     return {(each.asked or each.kind, tuple(sorted(each.axes))) for each in collectives}
@@ -102,7 +110,7 @@ def main(asked: Asked, figures: Figures) -> None:
     ):
         start = time.process_time()
         try:
-            made = lowered(experiment, "auto").compile()
+            made = _lowered(experiment).compile()
             compiles += time.process_time() - start
             compiled = read_collectives(read_module(made), experiment.mesh)
         except Exception as error:  # XLA's refusal is no answer to compare with
@@ -111,7 +119,7 @@ def main(asked: Asked, figures: Figures) -> None:
         counts["programs"] += 1
         start = time.process_time()
         try:
-            ours: Sequence[Collective] = partitioned(experiment, "auto")
+            ours: Sequence[Collective] = partitioned(experiment, "auto").collectives
         except LabError as error:
             print(f"{name}: {error}", file=sys.stderr)
             continue

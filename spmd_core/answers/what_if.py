@@ -8,10 +8,10 @@ from typing import Any
 
 from spmd_core.answers.collective_sheet import COLLECTIVES, CommunicationRow
 from spmd_core.answers.sheet import EVERYWHERE, Place, Sheet, Table, text
-from spmd_core.base import bytes_text
+from spmd_core.base import bytes_text, seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.program import CollectiveRow
-from spmd_core.results import Requested
+from spmd_core.results import Partitioned, Requested
 from spmd_core.words import count
 
 PARTITIONED = "Partitioned, not compiled"
@@ -63,20 +63,21 @@ class WhatIf:
     Attributes:
       before: the experiment that is compared with.
       after: the changed one.
-      requested: the collectives of each.
+      programs: both, partitioned.
     """
 
     before: Experiment
     after: Experiment
-    requested: tuple[tuple[Requested, ...], tuple[Requested, ...]]
+    programs: tuple[Partitioned, Partitioned]
 
     @cached_property
     def rows(self) -> tuple[Changed, ...]:
         """Collectives that are alike in kind, axes, dim, bytes and place: what changes first, then
         the most bytes.
         """
-        alike = [_alike(each) for each in self.requested]
-        firsts = {_key(each): each for each in (*self.requested[1], *self.requested[0])}
+        before, after = (each.collectives for each in self.programs)
+        alike = [_alike(each) for each in (before, after)]
+        firsts = {_key(each): each for each in (*after, *before)}
         rows = [Changed(firsts[key], *(each.get(key, 0) for each in alike)) for key in firsts]
         return tuple(sorted(rows, key=_order))
 
@@ -104,9 +105,23 @@ class WhatIf:
     def total_bytes(self) -> tuple[int, int]:
         """Bytes per device and step of all collectives; a loop of unknown count counts once."""
         before, after = (
-            sum(each.bytes * each.times for each in requested) for requested in self.requested
+            sum(each.bytes * each.times for each in program.collectives)
+            for program in self.programs
         )
         return before, after
+
+    @property
+    def figures(self) -> tuple[tuple[str, str], ...]:
+        """Names and texts, before and after: the step's estimated time, and bytes on a device."""
+        was, now = self.programs
+        peak = was.peak_bytes, now.peak_bytes
+        rows: list[tuple[str, str]] = []
+        if was.predicted_s and now.predicted_s:
+            ends = (seconds_text(each.estimate) for each in (was.predicted_s, now.predicted_s))
+            rows.append(("Estimated step", _both(*ends)))
+        if peak[0] and peak[1]:
+            rows.append(("Peak memory per device", _both(*map(bytes_text, (peak[0], peak[1])))))
+        return (*rows, ("Arguments per device", _both(*map(bytes_text, self.argument_bytes))))
 
     @property
     def headline(self) -> str:
@@ -128,6 +143,14 @@ class WhatIf:
             "argument_bytes_per_device": dict(
                 zip(("before", "after"), self.argument_bytes, strict=True)
             ),
+            "peak_bytes_per_device": {
+                name: each.peak_bytes
+                for name, each in zip(("before", "after"), self.programs, strict=True)
+            },
+            "estimated_s": {
+                name: each.predicted_s and each.predicted_s.model_dump()
+                for name, each in zip(("before", "after"), self.programs, strict=True)
+            },
             "bytes_total": dict(zip(("before", "after"), self.total_bytes, strict=True)),
             "collectives": [
                 {
@@ -143,6 +166,10 @@ class WhatIf:
                 for each in self.rows
             ],
         }
+
+
+def _both(was: str, now: str) -> str:
+    return was if was == now else f"{was} → {now}"
 
 
 def _key(each: Requested) -> tuple[object, ...]:
@@ -182,7 +209,7 @@ def _row(each: Changed) -> CommunicationRow:
 
 def _times(each: Changed) -> str:
     words = ["unknown" if number is None else str(number) for number in (each.before, each.after)]
-    return words[0] if words[0] == words[1] else f"{words[0]} → {words[1]}"
+    return _both(*words)
 
 
 _COLUMNS = {

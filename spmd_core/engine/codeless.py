@@ -5,9 +5,8 @@ which no backend has code. Code takes most of a compile, and changes no collecti
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -16,26 +15,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 _CALL = "spmd_lab.without_code"
-_TEXT = "*after_optimizations.txt"
 _API_VERSION = 2  # status returning: a backend looks for its code by its name alone
-
-
-def optimized(lowered: Any, folder: Path, options: Mapping[str, object] | None = None) -> str:
-    """Returns the text of a lowered program after all passes of the compiler.
-
-    Args:
-      lowered: the program, which stays as it is.
-      folder: where the compiler writes, an empty one.
-      options: of the compiler, which also write to `folder`.
-
-    Raises:
-      JaxRuntimeError: the compiler refuses the program.
-    """
-    given = {"xla_dump_hlo_as_text": True, **(options or {}), "xla_dump_to": str(folder)}
-    with without_code(lowered):
-        lowered.compile(compiler_options=given)
-    (text,) = folder.glob(_TEXT)
-    return text.read_text()
 
 
 @contextmanager

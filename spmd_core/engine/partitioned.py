@@ -1,36 +1,45 @@
-"""Returns the collectives of a program as the compiler partitions it, without a compile of its code."""
+"""Returns what the compiler makes of a program's shardings, without a compile of its code."""
 
 from typing import Any
 
 import jax
 
 from spmd_core.base import refuse
-from spmd_core.engine.absent.lower import lower_experiment
-from spmd_core.engine.codeless import optimized
+from spmd_core.engine.absent.early import memory_account
+from spmd_core.engine.absent.run import predict_experiment
+from spmd_core.engine.absent.topology_devices import describe
+from spmd_core.engine.codeless import own_buffers, without_code
 from spmd_core.engine.exported.lower import complete, quoted_files
-from spmd_core.engine.lower import Steps, execute, structs
+from spmd_core.engine.lower import execute, structs
 from spmd_core.experiment import STRATEGIES, Experiment
-from spmd_core.machine import GPU_OPTIONS, dump_folder
+from spmd_core.machine import dump_folder
 from spmd_core.program import Module, Reasons, file_name, parse_module, read_collectives
-from spmd_core.results import Requested
+from spmd_core.results import Collective, Event, Partitioned, Requested, Texts
 from spmd_core.script import program_text
 
+_TEXT, _BUFFERS = "*after_optimizations.txt", "*after_optimizations-buffer-assignment.txt"
 
-def partitioned(experiment: Experiment, strategy: str) -> tuple[Requested, ...]:
-    """Returns the collectives of the program of a strategy.
+
+def partitioned(experiment: Experiment, strategy: str) -> Partitioned:
+    """Returns the collectives of the program of a strategy, its memory, and for an absent target the
+    estimate of its time. For attached devices simulated ones stand in.
 
     Raises:
       RequestError: the compiler refuses it.
     """
     if STRATEGIES[strategy].is_map:
         raise refuse(f"strategy {strategy}", "is not partitioned by the compiler", "use auto")
-    options = GPU_OPTIONS if experiment.place.is_absent and experiment.place.is_gpu else None
+    if experiment.place.is_absent:
+        return _predicted(experiment, strategy)
     with dump_folder() as folder:
+        options = {"xla_dump_to": str(folder), "xla_dump_hlo_as_text": True}
         try:
-            text = optimized(lowered(experiment, strategy), folder, options)
+            program = lowered(experiment, strategy)
+            with without_code(program):
+                program.compile(compiler_options=options)
         except jax.errors.JaxRuntimeError as error:
-            why = " ".join(str(error).split())[:300]
-            raise refuse("partitioning this program", f"fails ({why})", "change a spec") from error
+            raise _refused(str(error)) from error
+        text, buffers = (next(folder.glob(name)).read_text() for name in (_TEXT, _BUFFERS))
     module = parse_module(text)
     collectives = read_collectives(
         module,
@@ -38,18 +47,46 @@ def partitioned(experiment: Experiment, strategy: str) -> tuple[Requested, ...]:
         file=quoted_files(experiment, strategy),
         reasons=Reasons(experiment, strategy, module),
     )
-    return tuple(Requested(**dict(each), dim=_dim(module, each.name)) for each in collectives)
+    peak = memory_account(own_buffers(text, buffers))["peak_memory"]
+    return Partitioned(collectives=_with_dims(collectives, module), peak_bytes=peak)
 
 
 def lowered(experiment: Experiment, strategy: str) -> Any:
-    """Returns the program of a strategy, lowered for its target; for attached devices, simulated ones
-    stand in.
-    """
-    if experiment.place.is_absent:
-        return lower_experiment(experiment, strategy, Steps(lambda phase: None)).lowered
+    """Returns the program of a strategy, lowered for simulated devices."""
     text = program_text(experiment, strategy)
     names = complete(execute(text, file_name(experiment.workload, strategy)), experiment)
     return names["program"].trace(*structs(experiment, names)).lower()
+
+
+def _predicted(experiment: Experiment, strategy: str) -> Partitioned:
+    texts: dict[str, str] = {}
+
+    def keep(event: Event) -> None:
+        if isinstance(event, Texts):
+            texts.update(event.texts)
+
+    given = experiment.vary(strategies=[strategy])
+    finished = predict_experiment(given, "", describe(given.target), keep, lambda: False)
+    (outcome,) = finished.result.strategies.values()
+    if outcome.error is not None:
+        raise _refused(outcome.error.message)
+    prediction, module = outcome.prediction, parse_module(texts["hlo"])
+    assert prediction is not None
+    return Partitioned(
+        collectives=_with_dims(prediction.collectives, module),
+        peak_bytes=prediction.memory_bytes.peak,
+        predicted_s=prediction.predicted_s,
+    )
+
+
+def _refused(why: str) -> Exception:
+    return refuse(
+        "partitioning this program", f"fails ({' '.join(why.split())[:300]})", "change a spec"
+    )
+
+
+def _with_dims(collectives: tuple[Collective, ...], module: Module) -> tuple[Requested, ...]:
+    return tuple(Requested(**dict(each), dim=_dim(module, each.name)) for each in collectives)
 
 
 def _dim(module: Module, name: str | None) -> int | None:

@@ -420,9 +420,8 @@ class Lab:
         """
         check_program(self._settings, asker)
         check_may_act(self._settings, asker)
-        asked = (self._partitioning.ask(each, each.strategies[0]) for each in (before, after))
-        requested = tuple(each.collectives for each in asked)
-        return WhatIf(before, after, (requested[0], requested[1]))
+        was, now = (self._partitioning.ask(each, each.strategies[0]) for each in (before, after))
+        return WhatIf(before, after, (was, now))
 
     # Devices ------------------------------------------------------------------------------------
 

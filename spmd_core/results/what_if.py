@@ -7,6 +7,7 @@ from pydantic import Field, TypeAdapter
 from spmd_core.base import Frozen
 from spmd_core.experiment import Experiment
 from spmd_core.results.collective import Collective
+from spmd_core.results.prediction import Estimate
 from spmd_core.results.runs.events import Failed
 
 
@@ -27,11 +28,15 @@ class PartitionCommand(Frozen):
 
 
 class Partitioned(Frozen):
-    """Up: the collectives that the program requests, and the CPU seconds that it took."""
+    """Up: the collectives of the program, its peak memory on a device, the estimate of its time on an
+    absent target, and the CPU seconds that this took.
+    """
 
     event: Literal["partitioned"] = "partitioned"
     collectives: tuple[Requested, ...]
-    seconds: float
+    peak_bytes: int | None = None
+    predicted_s: Estimate | None = None
+    seconds: float = 0.0
 
 
 PARTITION: TypeAdapter[PartitionCommand] = TypeAdapter(PartitionCommand)

@@ -39,11 +39,11 @@ def _answer(command: PartitionCommand) -> Partitioned | Failed:
 
     start = time.process_time()
     try:
-        collectives = partitioned.partitioned(command.experiment, command.strategy)
+        answer = partitioned.partitioned(command.experiment, command.strategy)
     except Exception as error:  # whatever JAX raises is the answer
         kind = "RequestError" if isinstance(error, RequestError) else type(error).__name__
         return Failed(error=Failure(kind=kind, message=" ".join(str(error).split())[:600] or kind))
-    return Partitioned(collectives=collectives, seconds=time.process_time() - start)
+    return answer.model_copy(update={"seconds": time.process_time() - start})
 
 
 if __name__ == "__main__":

@@ -3,19 +3,20 @@
 from bench.exported import MESH, sgd_step
 from spmd_core.answers import WhatIf, what_if_table
 from spmd_core.experiment import parse_experiment, programs
-from spmd_core.results import Requested
+from spmd_core.results import Estimate, Partitioned, Requested
 
 
-def _asked(kind, axis, size, count=1, dim=0):
+def _asked(kind, axis, size, count: int | None = 1, dim=0):
     reason, places = f"dim {dim} of f32[8]", {"dim": dim, "source": "model.py:3"}
     return Requested(kind=kind, axes=(axis,), bytes=size, count=count, reason=reason, **places)
 
 
-def _answer(before, after):
+def _answer(before, after, **after_more):
     given = {"workload": "program_file", "program": programs.take(sgd_step()).program}
     experiment = parse_experiment(given | {"mesh": MESH, "target": "cpu:8"})
     other = experiment.vary(specs={"params/embed/kernel": [None, None]})
-    return WhatIf(experiment, other, (tuple(before), tuple(after)))
+    was, now = Partitioned(collectives=before), Partitioned(collectives=after, **after_more)
+    return WhatIf(experiment, other, (was, now))
 
 
 def test_what_changes_is_first_and_named():
@@ -52,3 +53,23 @@ def test_a_loop_of_unknown_count_stays_unknown():
 def test_arguments_take_what_their_specs_leave_on_a_device():
     was, now = _answer([], []).argument_bytes
     assert was < now
+
+
+def test_figures_have_time_and_memory_where_both_are_known():
+    names = [name for name, _ in _answer([], [], peak_bytes=2**20).figures]
+    assert names == ["Arguments per device"]
+    answer = _answer([], [])
+    was, now = (
+        Partitioned(
+            collectives=(),
+            peak_bytes=size,
+            predicted_s=Estimate(low=0.9 * time, estimate=time, high=1.1 * time),
+        )
+        for size, time in ((2**20, 4e-3), (2**21, 2e-3))
+    )
+    changed = WhatIf(answer.before, answer.after, (was, now))
+    assert changed.figures[:2] == (
+        ("Estimated step", "4 ms → 2 ms"),
+        ("Peak memory per device", "1.0 MiB → 2.0 MiB"),
+    )
+    assert changed.json()["estimated_s"]["after"]["estimate"] == 2e-3

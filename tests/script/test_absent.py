@@ -91,10 +91,11 @@ def test_a_script_compiles_the_module_that_was_priced(lab, spec, tmp_path):
             continue
         memory = found.prediction.memory_bytes
         assert int(said[f"{strategy}: argument_size"]) == memory.argument
-        # an answer from the schedule counts arguments and temporaries; the code comes later
+        # an answer from the schedule counts the assignment of buffers, which for small programs has
+        # tables of tuples besides
         is_final = found.prediction.program != "scheduled"
         peak = int(said[f"{strategy}: peak_memory"])
-        assert peak == memory.peak if is_final else peak >= memory.peak
+        assert peak == memory.peak if is_final else peak + 2**16 >= memory.peak
         kinds = Counter(COLLECTIVE.findall(lab.texts(run, strategy)["hlo"]))
         assert re.findall(rf"^{strategy}: ([a-z-]+) x (\d+)$", done.stdout, re.MULTILINE) == [
             (kind, str(n)) for kind, n in sorted(kinds.items())

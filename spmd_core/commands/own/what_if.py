@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from spmd_core.answers import PARTITIONED, agreement_words, sheet_lines, what_if_table
-from spmd_core.base import bytes_text, read_file, refuse, shorten
+from spmd_core.base import read_file, refuse, shorten
 from spmd_core.experiment import Experiment, as_exported, parse_mesh, programs, read_spec_words
 from spmd_core.lab import Lab
 
@@ -48,9 +48,8 @@ def main(arguments: Namespace) -> int:
     if arguments.json:
         print(json.dumps(answer.json()))
         return 0
-    was, now = answer.argument_bytes
     print(answer.headline)
-    print(f"Arguments take {bytes_text(was)} per device before, {bytes_text(now)} after.")
+    print("\n".join(f"{name}: {text}" for name, text in answer.figures))
     print(f"{PARTITIONED}. {agreement_words(before)}", end="\n\n")
     print("\n".join(sheet_lines(what_if_table(answer.rows, "terminal"))))
     return 0

@@ -3,7 +3,7 @@ operand or a result, of memory, of the strategy.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from spmd_core.base import Inexpressible, RequestError
@@ -43,18 +43,46 @@ def candidates(
     `steps` of an exported program, whose value at the collective's line is constrained.
     """
     base = experiment.vary(strategies=[strategy])
-    kept: list[RemedyCandidate] = []
-    seen: dict[str, None] = {}
     formula = formula_of(base, times or time_model(base), cores)
     places = lost.places if lost else ()
-    axes = frozenset(collective.axes)
-    moves = [
-        *_constrained(
-            base, [*((each,) for each in places), *([places] if len(places) > 1 else [])]
-        ),
-        *_moves(base, strategy, axes),
+    batch = [*((each,) for each in places), *([places] if len(places) > 1 else [])]
+    moves = (
+        *_constrained(base, batch),
+        *_moves(base, strategy, frozenset(collective.axes)),
         *_constrained(base, [(each,) for each in _values(base, collective, steps)]),
+    )
+    kept = [
+        RemedyCandidate(varied, name, changes, closed_form_s(formula, varied, name))
+        for varied, name, changes in _expressible(base, moves)
     ]
+    first = _first(experiment, collective, kept, {f"{VALUE}{each.source}" for each in places})
+    rest = [
+        each
+        for each in sorted(kept, key=lambda each: each.seconds)
+        if each not in first and least_s(formula, each.experiment, each.strategy) < below_s
+    ]
+    return first + rest[:MOST_MORE]
+
+
+def _first(
+    experiment: Experiment,
+    collective: Collective,
+    kept: list[RemedyCandidate],
+    of_batch: Collection[str],
+) -> list[RemedyCandidate]:
+    """The constraints that keep the batch, the nearest changes, then constraints of other values."""
+    values = [each for each in kept if each.changes[0].field == "specs"]
+    constrained = [each for each in values if each.changes[0].name in of_batch]
+    near = [each for each in _nearest(experiment, collective, kept) if each not in values]
+    first = [*constrained, *sorted(near, key=lambda each: each.seconds)][:MOST]
+    return first + [each for each in values if each not in constrained][:MOST_VALUES]
+
+
+def _expressible(
+    base: Experiment, moves: Iterable[Move]
+) -> Iterator[tuple[Experiment, str, tuple[Change, ...]]]:
+    """Each changed experiment once, with its strategy, where the rules allow it."""
+    seen = {base.id}
     for changes, fields in moves:
         try:
             varied = base.vary(**fields)
@@ -62,22 +90,9 @@ def candidates(
             program_text(varied, name)
         except (RequestError, Inexpressible):
             continue
-        if varied.id in seen or varied.id == base.id:
-            continue
-        seen[varied.id] = None
-        kept.append(RemedyCandidate(varied, name, changes, closed_form_s(formula, varied, name)))
-    lines = {f"{VALUE}{each.source}" for each in places}
-    values = [each for each in kept if each.changes[0].field == "specs"]
-    constrained = [each for each in values if each.changes[0].name in lines]
-    near = [each for each in _nearest(experiment, collective, kept) if each not in values]
-    first = [*constrained, *sorted(near, key=lambda each: each.seconds)][:MOST]
-    first += [each for each in values if each not in constrained][:MOST_VALUES]
-    rest = [
-        each
-        for each in sorted(kept, key=lambda each: each.seconds)
-        if each not in first and least_s(formula, each.experiment, each.strategy) < below_s
-    ]
-    return first + rest[:MOST_MORE]
+        if varied.id not in seen:
+            seen.add(varied.id)
+            yield varied, name, changes
 
 
 def _constrained(base: Experiment, groups: Iterable[Sequence[LostValue]]) -> Iterator[Move]:

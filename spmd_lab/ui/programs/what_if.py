@@ -3,7 +3,7 @@
 import streamlit as st
 
 from spmd_core.answers import PARTITIONED, WhatIf, agreement_words, what_if_table
-from spmd_core.base import LabError, bytes_text
+from spmd_core.base import LabError
 from spmd_core.experiment import Experiment, Program, read_spec_words
 from spmd_core.words import count
 from spmd_lab.ui import shell, state
@@ -36,12 +36,12 @@ def draw(experiment: Experiment, program: Program) -> None:
 
 
 def _answer(answer: WhatIf, experiment: Experiment) -> None:
-    was, now = answer.argument_bytes
     st.markdown(f"**What if?** {plain(answer.headline)}")
-    held = bytes_text(was) if was == now else f"{bytes_text(was)} → {bytes_text(now)}"
+    for column, (name, figure) in zip(st.columns(3), answer.figures, strict=False):
+        column.metric(plain(name), plain(figure))
     with st.container(horizontal=True, vertical_alignment="center"):
         st.badge(PARTITIONED, icon=":material/bolt:", color="orange")
-        st.caption(f"Arguments {held} per device. {plain(agreement_words(experiment))}")
+        st.caption(plain(agreement_words(experiment)))
     table = what_if_table(answer.changed, "screen")
     if table.rows:
         st.dataframe(sortable(table), hide_index=True, key="what_if_changes")

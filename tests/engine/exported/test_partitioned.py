@@ -11,8 +11,9 @@ from bench.exported import abstract_mesh, written
 from bench.exported_steps import STEPS
 from bench.lost_batches import PLANTED, taken
 from spmd_core.base import RequestError
-from spmd_core.engine import codeless
+from spmd_core.engine import codeless, partitioned as partition
 from spmd_core.engine.hlo import read_module
+from spmd_core.engine.lower import memory_account
 from spmd_core.engine.partitioned import lowered, partitioned
 from spmd_core.program import read_collectives
 
@@ -30,7 +31,7 @@ def _experiment(step, **arguments):
 
 
 def _requested(experiment):
-    found = partitioned(experiment, "auto")
+    found = partitioned(experiment, "auto").collectives
     return [(each.kind, each.axes, each.dim, each.bytes, each.count) for each in found]
 
 
@@ -82,7 +83,7 @@ def test_a_scan_counts_its_steps():
     experiment = _experiment(step, x=x, w=w)
     found = _requested(experiment)
     assert {each[4] for each in found} == {6}
-    assert _facts(partitioned(experiment, "auto")) == _facts(_compiled(experiment))
+    assert _facts(partitioned(experiment, "auto").collectives) == _facts(_compiled(experiment))
 
 
 def test_a_loop_of_unknown_length_has_no_count():
@@ -104,7 +105,11 @@ def test_collectives_of_a_shard_map_are_read_on_their_local_arrays():
 
 def test_a_constraint_on_a_line_changes_what_is_requested():
     experiment = taken(PLANTED["plain"].exported())
-    line = next(each.source for each in partitioned(experiment, "auto") if each.source is not None)
+    line = next(
+        each.source
+        for each in partitioned(experiment, "auto").collectives
+        if each.source is not None
+    )
     constrained = experiment.vary(specs={f"@{line}": ["data", None, None]})
     assert _requested(constrained) != _requested(experiment)
 
@@ -117,29 +122,49 @@ def test_no_sharding_communicates_nothing():
 @pytest.mark.parametrize("name", ["plain, shard_map", "plain, scan, adamw"])
 def test_a_step_has_the_collectives_of_its_compile(name):
     experiment = taken(STEPS[name]())
-    assert _facts(partitioned(experiment, "auto")) == _facts(_compiled(experiment)) != Counter()
+    assert (
+        _facts(partitioned(experiment, "auto").collectives)
+        == _facts(_compiled(experiment))
+        != Counter()
+    )
 
 
-def test_the_lowered_program_stays_as_it_is(tmp_path):
+def test_the_lowered_program_stays_as_it_is():
     x, w = _array((64, 32), "data", "tensor"), _array((32, 16), "tensor", None)
     program = lowered(_experiment(lambda x, w: x @ w, x=x, w=w), "auto")
-    before = program.as_text()
-    text = codeless.optimized(program, tmp_path)
-    assert "all-reduce" in text
-    assert codeless._CALL in text
+    before, compiled = program.as_text(), None
+    with codeless.without_code(program):
+        compiled = program.compile()
+    assert compiled is None
     assert program.as_text() == before
     assert codeless._CALL not in program.compile().as_text()
+
+
+def test_other_errors_of_the_compiler_are_raised():
+    x, w = _array((64, 32), "data", "tensor"), _array((32, 16), "tensor", None)
+    program = lowered(_experiment(lambda x, w: x @ w, x=x, w=w), "auto")
+    with (
+        pytest.raises(jax.errors.JaxRuntimeError, match="of tomorrow"),
+        codeless.without_code(program),
+    ):
+        raise jax.errors.JaxRuntimeError("of tomorrow")
+
+
+def test_memory_is_that_of_the_compile_without_the_result_that_ends_it():
+    experiment = taken(STEPS["plain, scan, adamw"]())
+    memory = memory_account(lowered(experiment, "auto").compile())
+    held = memory["argument"] + memory["temp"] + memory["output"] - memory["alias"]
+    assert partitioned(experiment, "auto").peak_bytes == pytest.approx(held, rel=0.02)
 
 
 def test_a_program_that_the_compiler_refuses_ends_in_a_sentence(monkeypatch):
     x, w = _array((64, 32), "data", "tensor"), _array((32, 16), "tensor", None)
     experiment = _experiment(lambda x, w: x @ w, x=x, w=w)
 
-    def refuse(given, folder, options=None):
+    def refuse(given, strategy):
         raise jax.errors.JaxRuntimeError("INTERNAL: of\ntomorrow")
 
-    monkeypatch.setattr("spmd_core.engine.partitioned.optimized", refuse)
-    with pytest.raises(
-        RequestError, match=r"partitioning this program fails \(INTERNAL: of tomorrow"
-    ):
+    monkeypatch.setattr(partition, "lowered", refuse)
+    words = r"partitioning this program fails \(INTERNAL: of tomorrow"
+    with pytest.raises(RequestError, match=words):
         _requested(experiment)

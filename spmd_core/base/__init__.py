@@ -30,6 +30,7 @@ from spmd_core.base.keyed import by_key, sums_by_key
 from spmd_core.base.login import is_confirmed
 from spmd_core.base.packages import package_version
 from spmd_core.base.parsing import parsed
+from spmd_core.base.plugins import plugins
 from spmd_core.base.settings import (
     Settings,
     default_data_folder,
@@ -94,6 +95,7 @@ __all__ = [
     "package_version",
     "parsed",
     "plain_streams",
+    "plugins",
     "read_file",
     "read_settings",
     "refuse",

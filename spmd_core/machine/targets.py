@@ -5,9 +5,11 @@ devices, or absent TPUs or GPUs.
 import os
 import re
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint
 from typing import Literal, NoReturn
 
-from spmd_core.base import refuse, shorten
+from spmd_core.base import plugins, refuse, shorten
 from spmd_core.machine.chips import CHIPS
 from spmd_core.machine.hardware import device_files
 from spmd_core.machine.topology import absent_target, legal_shapes, topology_of_chips
@@ -26,6 +28,7 @@ _ALIAS = re.compile(r"(?:(tpu|gpu):)?([a-z0-9]{2,12}):([0-9x]{1,24})(\*[0-9]{1,4
 _GOOGLES = re.compile(r"(?:tpu:)?(v2|v3|v4|v5p|v5litepod|v6e)-([0-9]{1,6})")
 _SHORT = {"7x": "tpu7x"}
 _OF_CORES = ("v2", "v3", "v4", "v5p")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,40}")
 _KIND = re.compile(r"(tpu|gpu):([a-z0-9]{2,12})")
 _GPU = re.compile(r"gpu:(?P<kind>[a-z0-9]{2,12}):(?P<shape>[0-9]{1,5}(x[0-9]{1,5}){0,3})")
 
@@ -95,6 +98,8 @@ def written_out(text: str) -> str:
     Raises:
       RequestError: no topology has so many chips, or the name is Google's, which counts cores.
     """
+    if _NAME.fullmatch(text) and text not in ("local", "cluster"):
+        text = added_targets()[0].get(text.lower(), text)
     if match := _GOOGLES.fullmatch(text.lower()):
         _refuse_googles(match[1], int(match[2]))
     match = _ALIAS.fullmatch(text.lower())
@@ -110,6 +115,22 @@ def written_out(text: str) -> str:
         shape = (largest, int(size) // largest) if is_multiple else (int(size), 1)
         return absent_target(kind, shape[:1], shape[1], "gpu")
     return topology_of_chips(kind, int(size)).target + slices
+
+
+@cache
+def added_targets() -> tuple[dict[str, str], tuple[str, ...]]:
+    """Returns the targets that installed packages name, such as `our-pod` for `tpu:v5p:4x4x8`, and the
+    problems of those that are left out.
+    """
+
+    def read(each: EntryPoint) -> str:
+        text = each.load()
+        target = parse_target(text) if isinstance(text, str) and is_known(text) else None
+        if target is None or target.generation not in CHIPS:
+            raise refuse(shorten(text), "is no topology", 'use a text such as "tpu:v5p:4x4x8"')
+        return target.text
+
+    return plugins("target", read)
 
 
 def _refuse_googles(name: str, count: int) -> NoReturn:
@@ -159,7 +180,7 @@ def parse_target(text: str) -> Target:
         )
     raise refuse(
         f"target {shorten(text)}",
-        "is not a place to run",
+        "; ".join(("is not a place to run", *added_targets()[1])),
         "use local, cpu:8, cluster:local:2 or a topology such as tpu:v5e:4x4 or gpu:h100:8",
     )
 

@@ -13,7 +13,7 @@ import pytest
 from jax.sharding import AxisType
 
 from spmd_core.experiment import PRESETS, parse_plan
-from spmd_core.experiment.plan.models import own_model
+from spmd_core.experiment.plan.own_models import own_model
 from spmd_core.script.decoder import configuration
 from spmd_core.script.programs import decoder, decoder_config, decoder_experts
 from spmd_core.script.programs.decoder_step import make_train_step, parameter_count

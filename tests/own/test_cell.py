@@ -24,7 +24,7 @@ def pictures(step):
     """The title of each picture, and its texts."""
     found = re.findall(r"<figcaption[^>]*>(.*?)</figcaption>(<svg.*?</svg>)", cell_of(step))
     return {
-        title: [each.text for each in ElementTree.fromstring(svg).iter() if each.tag.endswith("text")]
+        title: [each.text or "" for each in ElementTree.fromstring(svg).iter() if each.tag.endswith("text")]
         for title, svg in found
     }  # fmt: skip
 

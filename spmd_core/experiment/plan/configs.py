@@ -26,7 +26,7 @@ from spmd_core.experiment.plan.config_fields import Fields, Values
 from spmd_core.experiment.plan.config_layers import READERS, activation, windows
 from spmd_core.experiment.plan.model_rules import MAX_LAYERS
 from spmd_core.experiment.plan.model_size import ModelSize
-from spmd_core.experiment.plan.models import own_model
+from spmd_core.experiment.plan.own_models import own_model
 
 MAX_CONFIG_BYTES = 256 * 1024
 _LINE = re.compile(r"([A-Za-z_]\w{0,63}):(?:[ \t]+(.*))?")

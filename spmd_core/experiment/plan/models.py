@@ -1,23 +1,17 @@
 """A decoder by its name: a preset, a scaled decoder, or the sizes that a config gives."""
 
 import difflib
+import json
 import re
-from collections.abc import Mapping
-from dataclasses import MISSING, fields, replace
-from itertools import groupby
-from typing import Any
+from functools import cache
 
-from spmd_core.base import refuse, shorten
+from spmd_core.base import plugins, refuse, shorten
 from spmd_core.experiment.plan.architectures import LACKING
-from spmd_core.experiment.plan.model_rules import MAX_LAYERS, check
+from spmd_core.experiment.plan.configs import read_config
 from spmd_core.experiment.plan.model_size import ModelSize
+from spmd_core.experiment.plan.own_models import OWN, read_own
 from spmd_core.experiment.plan.presets import PRESETS
 
-_OWN = re.compile(r"([a-z][a-z0-9_]{0,31})\(([a-z0-9_=.,*+]{1,1500})\)")
-_OF_A_NAME = {
-    each.name: each.default for each in fields(ModelSize) if each.name not in ("name", "source")
-}
-_CONFIG_SOURCE = "the model's own config"
 _PLAIN = re.compile(r"[^a-z0-9]")
 _SIZE = re.compile(r"-[0-9x]+b.*")
 _ALIKE = 0.7  # of the letters: a name that is less alike is of another model
@@ -58,77 +52,6 @@ def scaled(scale: int, of_2023: bool = False) -> ModelSize:
     return ModelSize(f"{name}:{scale}", 16 << rounds, *sizes, **others)
 
 
-def own_model(architecture: str, given: Mapping[str, Any]) -> ModelSize:
-    """The decoder of these fields, named by all of them that are not at their default, or the
-    preset that has just these. RequestError where they make no decoder.
-    """
-    size = ModelSize(name=architecture, source=_CONFIG_SOURCE, **given)
-    check(size, {*given, "experts", "experts_per_token"})
-    for preset in PRESETS.values():
-        if replace(size, name=preset.name) == preset:
-            return preset
-    parts = [
-        _part(name, getattr(size, name))
-        for name, usual in _OF_A_NAME.items()
-        if getattr(size, name) != usual
-    ]
-    name = f"{architecture}({','.join(parts)})"
-    if not _OWN.fullmatch(name):
-        raise refuse(f"model {shorten(name)}", "is too long for a name", "use windows that repeat")
-    return replace(size, name=name)
-
-
-def _part(name: str, value: Any) -> str:
-    """One field of a name: `tied`, `embed=4096` or `windows=1024*5+0`, where 0 is all of the past."""
-    if value is True:
-        return name
-    if not isinstance(value, tuple):
-        return f"{name}={value:d}" if isinstance(value, bool) else f"{name}={value}"
-    runs = [(each or 0, len(list(group))) for each, group in groupby(value)]
-    return (
-        f"{name}={'+'.join(f'{each}*{count}' if count > 1 else f'{each}' for each, count in runs)}"
-    )
-
-
-def _read_own(architecture: str, text: str) -> ModelSize:
-    """The decoder of a name as `own_model` writes it."""
-    given = {}
-    for part in text.split(","):
-        name, _, value = part.partition("=")
-        if name not in _OF_A_NAME or name in given:
-            rule = "is given twice" if name in given else "is not one of a decoder's"
-            raise refuse(
-                f"{shorten(name)} of model {architecture}", rule, f"use {', '.join(_OF_A_NAME)}"
-            )
-        try:
-            given[name] = _value(_OF_A_NAME[name], value)
-        except ValueError:
-            raise refuse(
-                f"{name}={shorten(value)} of model {architecture}",
-                "cannot be read",
-                "give a number",
-            ) from None
-    for name, usual in _OF_A_NAME.items():
-        if usual is MISSING and name not in given:
-            raise refuse(f"model {architecture} without {name}", "is incomplete", f"add {name}")
-    return own_model(architecture, given)
-
-
-def _value(usual: Any, text: str) -> Any:
-    """The value of a field of a name, of the type of its default."""
-    if isinstance(usual, bool):
-        return bool(int(text or 1))
-    if isinstance(usual, str):
-        return text
-    if isinstance(usual, tuple):
-        runs = [each.partition("*") for each in text.split("+")]
-        if sum(int(count or 1) for _, _, count in runs) > MAX_LAYERS:
-            raise ValueError
-        read = str if isinstance(usual[0], str) else lambda each: int(each) or None
-        return tuple(read(each) for each, _, count in runs for _ in range(int(count or 1)))
-    return float(text) if usual is None or isinstance(usual, float) else int(text)
-
-
 def get_model(name: str) -> ModelSize:
     """The preset, the scaled decoder or the config's of that name; RequestError where there is
     none.
@@ -138,8 +61,11 @@ def get_model(name: str) -> ModelSize:
         return scaled(int(match[2]), of_2023=match[1] is not None)
     if text in PRESETS:
         return PRESETS[text]
-    if match := _OWN.fullmatch(text):
-        return _read_own(match[1], match[2])
+    if match := OWN.fullmatch(text):
+        return read_own(match[1], match[2])
+    added, problems = added_models()
+    if text in added:
+        return added[text]
     plain = _PLAIN.sub("", text.rpartition("/")[2])[:64]
     if lacks := next((lacks for start, lacks in LACKING.items() if plain.startswith(start)), ""):
         rule, fix = (
@@ -149,9 +75,18 @@ def get_model(name: str) -> ModelSize:
     else:
         spelled = {_PLAIN.sub("", preset): preset for preset in PRESETS}
         near = [spelled[each] for each in difflib.get_close_matches(plain, spelled, 1, _ALIKE)]
-        rule, fix = "does not exist", f"use {near[0] if near else ', '.join(families())}"
+        rule = "; ".join(("does not exist", *problems))
+        fix = f"use {near[0] if near else ', '.join(families())}"
         fix += ", the model's config, or scaled:16 with sizes of its own"
     raise refuse(f"model {shorten(name)}", rule, fix)
+
+
+@cache
+def added_models() -> tuple[dict[str, ModelSize], tuple[str, ...]]:
+    """Returns models of installed packages, each in the form of a config.json, and the problems of
+    those that are left out.
+    """
+    return plugins("model", lambda each: read_config(json.dumps(each.load())).size)
 
 
 def families() -> tuple[str, ...]:

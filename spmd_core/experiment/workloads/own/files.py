@@ -9,11 +9,23 @@ import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import EntryPoint
+from importlib.util import find_spec
 from pathlib import Path
 
-from spmd_core.base import RequestError, default_data_folder, held_folder, own_path, refuse
+from spmd_core.base import (
+    RequestError,
+    default_data_folder,
+    held_folder,
+    own_path,
+    plugins,
+    refuse,
+)
+from spmd_core.experiment.plan.models import added_models
 from spmd_core.experiment.workloads.own.description import Description, describe
 from spmd_core.experiment.workloads.workload import Workload
+from spmd_core.machine import added_targets
 
 VARIABLE = "SPMD_LAB_WORKLOADS"
 HASH_DIGITS = 16
@@ -40,12 +52,31 @@ _kept: dict[str, tuple[str, dict[str, Workload]]] = {}  # hash -> text and workl
 
 
 def paths() -> tuple[Path, ...]:
-    """The files named in the environment of this process."""
-    return tuple(
+    """The files named in the environment of this process, and those of installed packages."""
+    named = (
         own_path(VARIABLE, part).absolute()
         for part in os.environ.get(VARIABLE, "").split(os.pathsep)
         if part
     )
+    return (*named, *_of_packages()[0].values())
+
+
+@cache
+def _of_packages() -> tuple[dict[str, Path], tuple[str, ...]]:
+    """The files of the modules that packages name; no code of theirs runs for this."""
+
+    def read(each: EntryPoint) -> Path:
+        top, *inner = each.module.split(".")
+        spec = find_spec(top)
+        folders = list(spec.submodule_search_locations or ()) if spec else []
+        files = [Path(folder, *inner).with_suffix(".py") for folder in folders if inner]
+        files += [Path(spec.origin)] if spec and spec.origin and not inner else []
+        for file in files:
+            if file.is_file():
+                return file.absolute()
+        raise refuse(f"module {each.module}", "has no file", "install the package again")
+
+    return plugins("workload", read)
 
 
 def fingerprint() -> str:
@@ -75,6 +106,7 @@ def problems(wait_s: float | None = None) -> tuple[str, ...]:
     """
     files = _files(wait_s)
     sentences = [loaded.problem for loaded in files if loaded.problem]
+    sentences += [*_of_packages()[1], *added_models()[1], *added_targets()[1]]
     names = [name for loaded in files for name in loaded.workloads]
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     sentences += [

@@ -47,7 +47,7 @@ from spmd_core.time import baseline, is_current
 from spmd_core.trials import with_stored_answers
 from spmd_core.words import experiment_words, names_of, row_words
 
-__all__ = ["ARGUMENTS", "main"]
+__all__ = ["ARGUMENTS", "compiled", "main"]
 
 _ONE_BY_ONE = "ask it of the points that matter, one by one"
 _NOT_OF_BASELINE = {
@@ -265,7 +265,7 @@ def _predicted(experiment: Experiment, arguments: Namespace) -> "PredictAnswer":
     where an option requests that.
     """
     lab = Lab.open(serve=False)
-    answer = _compiled(lab, experiment, arguments.timeout, arguments.fresh)
+    answer = compiled(lab, experiment, arguments.timeout, arguments.fresh)
     if not arguments.remedies or answer.interrupted:
         return answer
     result, interrupted = with_tried(lab, answer.result)
@@ -275,7 +275,7 @@ def _predicted(experiment: Experiment, arguments: Namespace) -> "PredictAnswer":
     return replace(answer, prediction=prediction, result=result, interrupted=interrupted)
 
 
-def _compiled(lab: Lab, experiment: Experiment, timeout_s: float, fresh: bool) -> "PredictAnswer":
+def compiled(lab: Lab, experiment: Experiment, timeout_s: float, fresh: bool) -> "PredictAnswer":
     """A stored prediction by the same versions, unless it is to be `fresh`; else a new run's.
 
     WorkerError, in the compiler's words, where there is none.
@@ -369,7 +369,7 @@ def _compare(arguments: Namespace) -> int:
             plan.to_json()
             | {"compiler_flags": [*plan.compiler_flags, *arguments.compiler_flags.split()]}
         )
-    prediction = _compiled(
+    prediction = compiled(
         Lab.open(serve=False), experiment_of(plan), arguments.timeout, fresh=True
     ).prediction
     changes = baseline.changes(before, baseline.baseline_of(plan, prediction))

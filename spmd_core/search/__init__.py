@@ -25,9 +25,12 @@ from spmd_core.search.question import (
 )
 from spmd_core.search.ranking import SAME, Ranked, price_per_billion, score
 from spmd_core.search.serving import (
+    CompiledStep,
     ServingAnswer,
     ServingRow,
     serve,
+    step_load,
+    with_compiled,
 )
 from spmd_core.search.serving_question import SERVING_FORM, ServingQuestion, read_serving
 from spmd_core.search.spaces.array_space import meshes
@@ -86,6 +89,7 @@ __all__ = [
     "ArrayQuestion",
     "Asked",
     "Candidate",
+    "CompiledStep",
     "Goal",
     "KeptCandidate",
     "KeptSearch",
@@ -150,9 +154,11 @@ __all__ = [
     "seconds_taken",
     "serve",
     "start",
+    "step_load",
     "to_compile",
     "too_large",
     "train",
     "unknown_target",
     "variants",
+    "with_compiled",
 ]

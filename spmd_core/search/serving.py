@@ -1,7 +1,7 @@
 """Which sharding serves a model: meshes, replicas and dtypes on chips, for a load and its limits."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from spmd_core.base import RequestError
@@ -13,6 +13,7 @@ from spmd_core.time import (
     Pool,
     Served,
     ServingLoad,
+    StepLoad,
     check_dtypes,
     pool_of,
     simulate,
@@ -28,6 +29,22 @@ NO_ROOM, NO_REQUEST = "does not fit", "holds no request"
 
 
 @dataclass(frozen=True, slots=True)
+class CompiledStep:
+    """A decode step as it was compiled, with a contiguous cache of full sequences in plain XLA.
+
+    Attributes:
+      seconds: of the step; `estimate` is that of the same step here.
+      peak: bytes of a device.
+      fits: False where a device does not hold it.
+    """
+
+    seconds: float
+    estimate: float
+    peak: int | None
+    fits: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ServingRow:
     """A plan, and what the load takes on it.
 
@@ -38,6 +55,7 @@ class ServingRow:
       even: True if a limit is inside of its interval, so that it may keep it or not.
       pool: what its memory holds.
       price: dollars per chip-hour.
+      compiled: of its decode step; its seconds then take the place of the estimate's.
     """
 
     plan: ServedPlan
@@ -47,6 +65,7 @@ class ServingRow:
     served: Served | None = None
     pool: Pool | None = None
     price: float | None = None
+    compiled: CompiledStep | None = None
 
     @property
     def chips(self) -> int:
@@ -189,13 +208,39 @@ def _meshes(question: ServingQuestion, topology: Topology) -> Iterator[tuple[tup
             yield mesh or (("tensor", 1),)
 
 
-def _looked(question: ServingQuestion, plan: ServedPlan) -> ServingRow:
+def step_load(question: ServingQuestion, row: ServingRow) -> StepLoad:
+    """Returns the decode step that is compiled of a row: as many requests of each shard as run at
+    once, with as many tokens as each has at its end.
+    """
+    assert row.served
+    shards = row.plan.replicas * row.plan.along("data")
+    each = max(1, row.served.running // shards)
+    return StepLoad(each * row.plan.along("data"), question.load.longest)
+
+
+def with_compiled(
+    answer: ServingAnswer, compiled: Mapping[ServedPlan, CompiledStep]
+) -> ServingAnswer:
+    """Returns the answer with compiled steps in the place of estimates, ranked again."""
+    question = answer.question
+    rows = [
+        _looked(question, row.plan, compiled[row.plan]) if row.plan in compiled else row
+        for row in answer.rows
+    ]
+    ranked = tuple(sorted(rows, key=lambda row: _order(question, row)))
+    return replace(answer, rows=ranked)
+
+
+def _looked(
+    question: ServingQuestion, plan: ServedPlan, step: CompiledStep | None = None
+) -> ServingRow:
     price = dict(question.price).get(plan.topology.chip.generation)
     pool = pool_of(plan, question.load.longest)
-    if pool.requests < 1:
-        verdict = NO_ROOM if pool.cache <= 0 else NO_REQUEST
-        return ServingRow(plan, verdict, pool=pool, price=price)
-    served = simulate(plan, question.load)
+    if pool.requests < 1 or (step and not step.fits):
+        verdict = NO_REQUEST if pool.cache > 0 and not step else NO_ROOM
+        return ServingRow(plan, verdict, pool=pool, price=price, compiled=step)
+    scale = step.seconds / step.estimate if step else 1.0
+    served = simulate(plan, question.load, (scale, 1.0))
     assert served is not None
     limits = (
         ("ttft", served.ttft, question.ttft_s),
@@ -208,7 +253,9 @@ def _looked(question: ServingQuestion, plan: ServedPlan) -> ServingRow:
     missing = f"misses {over[0]}" if over else KEEPS
     verdicts = ((even, EVEN), (served.waiting, WAITS), (True, missing))
     verdict = next(each for holds, each in verdicts if holds)
-    return ServingRow(plan, verdict, not over and not served.waiting, even, served, pool, price)
+    return ServingRow(
+        plan, verdict, not over and not served.waiting, even, served, pool, price, step
+    )
 
 
 def _by_load(

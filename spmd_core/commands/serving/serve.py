@@ -14,10 +14,22 @@ from spmd_core.answers import (
     table,
     why_not_served,
 )
+from spmd_core.base import Settings
 from spmd_core.commands.config import CONFIG, config_from
+from spmd_core.commands.predict import compiled
 from spmd_core.commands.predict_arguments import MODELS
-from spmd_core.experiment import SERVED_AXES, SERVED_DTYPES
-from spmd_core.search import SERVING_FORM, ServingAnswer, read_serving, serve
+from spmd_core.experiment import SERVED_AXES, SERVED_DTYPES, ServedPlan, step_experiment
+from spmd_core.lab import Lab
+from spmd_core.search import (
+    SERVING_FORM,
+    CompiledStep,
+    ServingAnswer,
+    read_serving,
+    serve,
+    step_load,
+    with_compiled,
+)
+from spmd_core.time import step_time
 
 _BAR, _ROWS = 40, 12
 
@@ -28,6 +40,8 @@ def main(arguments: Namespace) -> int:
     if arguments.config:
         form["model"] = config_from(arguments.config, arguments.model).size.name
     answer = serve(read_serving(form))
+    if arguments.compile:
+        answer = _with_compiled(answer, arguments.compile, arguments.timeout)
     print(json.dumps(serving_json(answer)) if arguments.json else "\n".join(_lines(answer)))
     return 0 if answer.best else 1
 
@@ -60,11 +74,44 @@ def _help(flag: str, text: str) -> str:
     return f"{text} (default {usual})" if usual else text
 
 
+_COMPILING = {
+    "--compile": {
+        "metavar": "N",
+        "type": int,
+        "help": "compile the decode step of the best N rows",
+    },
+    "--timeout": {
+        "metavar": "SECONDS",
+        "type": float,
+        "default": Settings().predict_timeout_s,
+        "help": f"of each compile (default {Settings().predict_timeout_s:g})",
+    },
+}
 ARGUMENTS = {
     "--model": {"metavar": "NAME", "help": MODELS},
     **CONFIG,
     **{flag: {"metavar": each, "help": _help(flag, text)} for flag, (each, text) in _HELP.items()},
+    **_COMPILING,
 }
+
+
+def _with_compiled(answer: ServingAnswer, count: int, timeout_s: float) -> ServingAnswer:
+    """The answer with the decode steps of its first rows compiled."""
+    lab, compiled_steps = Lab.open(serve=False), dict[ServedPlan, CompiledStep]()
+    for row in [row for row in answer.rows if row.served][:count]:
+        load = step_load(answer.question, row)
+        requests = load.decoding * row.plan.replicas
+        experiment = step_experiment(row.plan, requests, int(load.context))
+        prediction = compiled(lab, experiment, timeout_s, fresh=False).prediction
+        step = step_time(row.plan, load).seconds
+        takes = prediction.predicted_s
+        compiled_steps[row.plan] = CompiledStep(
+            takes.estimate if takes else step,
+            step,
+            prediction.memory_bytes.peak,
+            bool(prediction.fits),
+        )
+    return with_compiled(answer, compiled_steps)
 
 
 def _lines(answer: ServingAnswer) -> list[str]:

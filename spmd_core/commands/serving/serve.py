@@ -63,7 +63,7 @@ _HELP = {
     "--kv-dtype": ("fp8", f"of the cache, of {_LISTED}; commas try several"),
     "--price": ("v6e=2.7", "dollars per chip-hour, by kind"),
     "--mesh": ("data=4,tensor=2", f"of a replica, in place of a search: {', '.join(SERVED_AXES)}"),
-    "--chunk": ("N", "tokens of prompts in a step"),
+    "--chunk": ("N", "tokens of prompts in a step, on each shard of data"),
     "--accepted": ("A", "tokens of a request that a step makes, with speculation"),
     "--seed": ("N", "of lengths and arrivals"),
 }

@@ -87,11 +87,6 @@ class ServedPlan(Frozen):
         return self.topology.devices // self.devices
 
     @property
-    def key_heads(self) -> int:
-        """Key heads of a device: repeated where `tensor` is more than there are."""
-        return max(1, self.size.kv_heads // self.along("tensor"))
-
-    @property
     def repeats(self) -> int:
         """Devices of `tensor` that hold the same cache: all of them with latent attention."""
         tensor = self.along("tensor")
@@ -106,9 +101,6 @@ class ServedPlan(Frozen):
         if len(dict(self.mesh)) < len(self.mesh):
             raise refuse(f"mesh {mesh_text(self.mesh)}", "has an axis twice", "give each once")
         size, tensor, expert = self.size, self.along("tensor"), self.along("expert")
-        if more := size.beyond_windows:
-            rule = f"has {more}, whose serving is not timed"
-            raise refuse(f"model {size.title}", rule, "use a model whose layers are alike")
         if self.topology.devices % self.devices:
             rule = f"does not divide the {self.topology.devices} devices of {self.topology.name}"
             raise refuse(
@@ -117,6 +109,11 @@ class ServedPlan(Frozen):
         inside = self.devices // expert if self.devices % expert == 0 else 0
         for value, rule, fix in (
             (size.heads % tensor, f"does not divide {size.heads} heads", size.heads),
+            (
+                size.state_heads % tensor,
+                f"does not divide {size.state_heads} states",
+                size.state_heads,
+            ),
             (
                 not size.kv_rank and size.kv_heads % tensor and tensor % size.kv_heads,
                 f"neither divides {size.kv_heads} key heads nor repeats them",

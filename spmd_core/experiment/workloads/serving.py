@@ -87,6 +87,9 @@ def step_of_fields(fields: Mapping[str, Any]) -> ServedStep:
         kv_dtype=options.get("kv_dtype", _DTYPES[0]),
     )
     plan.check()
+    if more := plan.size.beyond_windows:
+        rule = f"has {more}, which this program of a step does not"
+        raise refuse(f"model {plan.size.title}", rule, "use a model whose layers are alike")
     if mesh.get("replica", 1) != plan.replicas:
         rule = f"is not what data and tensor leave of {plan.topology.name}"
         raise refuse(f"replica={mesh.get('replica', 1)}", rule, f"use {plan.replicas}")

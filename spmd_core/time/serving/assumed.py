@@ -8,6 +8,9 @@ POOL_SHARE = 0.8
 PAGE = 128  # tokens of a page on TPUs, sglang-jax and tpu-inference
 GPU_PAGE = 16  # vLLM's default block
 LANES = 128  # keys and values of a token are padded to so many elements on TPUs
+STATE_BYTES = (
+    4  # of an element of a mixer's state: float32, as `mamba_ssm_dtype` of Qwen3.5's config
+)
 # of a TPU's nominal rate, weights of one matmul, and its first bytes: tpu-recipes' curve of TPU7x
 # reaches 6,421 of 7,380 GB/s, and 2 MiB take 0.76 us, of which those rates explain 0.33
 STREAM_SHARE, STREAM_S = 0.87, 4e-7
@@ -34,3 +37,6 @@ STEP_S = 3e-4  # the host's part of a step that an asynchronous scheduler does n
 BLOCK_ROWS = 128  # of a grouped matmul: each expert's rows fill half a block more; a guess
 CHUNK = 2048  # tokens of prompts in a step, sglang-jax's benchmarks
 KERNEL_OFF = 0.25  # attention over its estimate, either way: what the guesses above may be off by
+# FLOPs of a prompt's token for each element of a state, MaxText's count of a gated delta rule in the
+# forward pass, and the share of the peak that its scan by chunks reaches; a guess
+STATE_FLOPS, STATE_SHARE = 8, 0.2

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from spmd_core.base import refuse
-from spmd_core.experiment import SERVED_DTYPES, ServedPlan
+from spmd_core.experiment import SERVED_DTYPES, ModelSize, ServedPlan
 from spmd_core.machine import Chip, Gpu
 from spmd_core.time.cost.flops import narrow_cycles
-from spmd_core.time.serving.assumed import GPU_PAGE, LANES, PAGE, POOL_SHARE
+from spmd_core.time.serving.assumed import GPU_PAGE, LANES, PAGE, POOL_SHARE, STATE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,43 +49,70 @@ def has_unit(chip: Chip, dtype: str) -> bool:
     return narrow_cycles(chip, SERVED_DTYPES[dtype]) <= 1
 
 
+@lru_cache(maxsize=256)
+def layers_of(size: ModelSize) -> tuple[tuple[ModelSize, int], ...]:
+    """Returns a model of one layer of each kind, and how many of them there are."""
+    return tuple(Counter(map(size.layer, size.kinds)).items())
+
+
 @lru_cache(maxsize=1024)
 def products(plan: ServedPlan) -> tuple[WeightMatmul, ...]:
     """Returns the matmuls of a step on one device: projections, mlp or experts, table of outputs."""
-    size, dtype, expert = plan.size, plan.weights_dtype, plan.along("expert")
-    inside, matrices = plan.devices // expert, 2 if size.gated else 1
-    listed = [WeightMatmul("attention", *each, size.layers, dtype) for each in _attention(plan)]
-    experts, dense = size.layers - size.dense_layers, size.dense_layers
-    if size.experts > 1:
-        count, width = experts * size.experts / expert, size.mlp / inside
-        listed += [
-            WeightMatmul("expert", size.embed, matrices * width, count, dtype),
-            WeightMatmul("expert", width, size.embed, count, dtype),
-            WeightMatmul("attention", size.embed, size.experts, experts, "bf16"),
-        ]
-    wide = ((size.shared_mlp, experts), (size.dense_mlp, dense))
-    for width, layers in wide if size.experts > 1 else ((size.mlp, size.layers),):
-        width /= plan.devices
-        listed += [
-            WeightMatmul("mlp", size.embed, matrices * width, layers, dtype),
-            WeightMatmul("mlp", width, size.embed, layers, dtype),
-        ]
+    size, dtype = plan.size, plan.weights_dtype
+    listed = [
+        WeightMatmul("attention", *each, count, dtype)
+        for layer, count in layers_of(size)
+        for each in _mixing(plan, layer)
+    ]
+    for layer, count in layers_of(size):
+        if layer.mlps[0] != "none":
+            listed += _mlp(plan, layer, count)
     listed.append(WeightMatmul("logits", size.embed, size.vocab / plan.devices, 1, "bf16"))
-    return tuple(each for each in listed if each.inner and each.columns and each.times)
+    return tuple(each for each in listed if each.inner and each.columns)
 
 
-def _attention(plan: ServedPlan) -> Iterator[tuple[float, float]]:
+def _mlp(plan: ServedPlan, layer: ModelSize, count: int) -> Iterator[WeightMatmul]:
+    """Experts with their router and the shared one, or an mlp."""
+    matrices, embed, dtype = 2 if layer.gated else 1, layer.embed, plan.weights_dtype
+    width = layer.mlp
+    if layer.experts > 1:
+        expert = plan.along("expert")
+        times, inside = count * layer.experts / expert, layer.mlp * expert / plan.devices
+        yield WeightMatmul("expert", embed, matrices * inside, times, dtype)
+        yield WeightMatmul("expert", inside, embed, times, dtype)
+        yield WeightMatmul("attention", embed, layer.experts, count, "bf16")
+        width = layer.shared_mlp
+    yield WeightMatmul("mlp", embed, matrices * width / plan.devices, count, dtype)
+    yield WeightMatmul("mlp", width / plan.devices, embed, count, dtype)
+
+
+def _mixing(plan: ServedPlan, layer: ModelSize) -> Iterator[tuple[float, float]]:
     """(inner, columns) of one layer's projections; latent ones absorbed, head by head."""
-    size = plan.size
-    heads = size.heads / plan.along("tensor")
-    out = heads * size.value_size, size.embed
-    if not size.kv_rank:
-        wide = heads * size.head_dim + plan.key_heads * (size.head_dim + size.value_size)
-        yield from ((size.embed, wide), out)
+    tensor, mixer = plan.along("tensor"), layer.mixers[0]
+    if mixer == "none":
         return
-    yield size.embed, size.q_rank + size.kv_rank + size.rope_dim
-    yield size.q_rank or size.embed, heads * size.head_dim
-    yield from ((size.nope_dim, heads * size.kv_rank), (size.kv_rank, heads * size.value_size), out)
+    if mixer != "attention":
+        values, steps = layer.state_values, (1 + (mixer == "delta")) * layer.state_heads
+        yield layer.embed, (2 * layer.state_keys + 2 * values + steps) / tensor
+        yield values / tensor, layer.embed
+        return
+    heads = layer.heads / tensor
+    gate, out = layer.out_gate * heads * layer.value_size, (heads * layer.value_size, layer.embed)
+    if not layer.kv_rank:
+        sides = layer.head_dim + (0 if layer.full_shared_kv else layer.value_size)
+        yield layer.embed, heads * layer.head_dim + gate + key_heads(plan, layer) * sides
+        yield out
+        return
+    yield layer.embed, layer.q_rank + layer.kv_rank + layer.rope_dim + gate
+    yield layer.q_rank or layer.embed, heads * layer.head_dim
+    yield layer.nope_dim, heads * layer.kv_rank
+    yield layer.kv_rank, heads * layer.value_size
+    yield out
+
+
+def key_heads(plan: ServedPlan, layer: ModelSize) -> int:
+    """Returns the key heads of a device: repeated where `tensor` is more than there are."""
+    return max(1, layer.kv_heads // plan.along("tensor"))
 
 
 def weight_bytes(plan: ServedPlan) -> float:
@@ -95,19 +122,44 @@ def weight_bytes(plan: ServedPlan) -> float:
     return sum(each.nbytes for each in products(plan)) + tables
 
 
-def row_bytes(plan: ServedPlan, *, padded: bool = True) -> float:
-    """Returns the bytes of a token's cache in one layer of one device."""
-    size = plan.size
-    one = size.kv_rank + size.rope_dim or size.head_dim + size.value_size
-    if padded and not plan.topology.chip.is_gpu:
-        one = -(-one // LANES) * LANES
-    return one * (1 if size.kv_rank else plan.key_heads) * (2 if plan.kv_dtype == "bf16" else 1)
+@dataclass(frozen=True, slots=True)
+class Cached:
+    """What the layers of one kind keep of a sequence on a device.
+
+    Attributes:
+      layer: of one layer.
+      count: layers.
+      row: bytes of a token; 0 of layers that keep a state alone. `padded` to the lanes of a TPU.
+      state: bytes, however long the sequence is.
+    """
+
+    layer: ModelSize
+    count: int
+    row: float
+    padded: float
+    state: float
+
+    def tokens(self, length: float) -> float:
+        """Returns the tokens that a layer keeps of so many: at most its window."""
+        return min(length, self.layer.windows[0] or length) if self.row else 0.0
 
 
-def cached_rows(plan: ServedPlan, tokens: float) -> float:
-    """Returns the tokens that all layers keep of a sequence: no more than each one's window."""
-    windows = Counter(plan.size.layer_windows)
-    return sum(count * min(tokens, window or tokens) for window, count in windows.items())
+@lru_cache(maxsize=1024)
+def cached(plan: ServedPlan) -> tuple[Cached, ...]:
+    """Returns what the layers of each kind keep."""
+    width, tensor = 2 if plan.kv_dtype == "bf16" else 1, plan.along("tensor")
+    lanes = 1 if plan.topology.chip.is_gpu else LANES
+    kept = []
+    for layer, count in layers_of(plan.size):
+        row = padded = state = 0.0
+        if layer.mixers[0] == "attention":
+            one = layer.kv_rank + layer.rope_dim or layer.head_dim + layer.value_size
+            times = width * (1 if layer.kv_rank else key_heads(plan, layer))
+            row, padded = one * times, -(-one // lanes) * lanes * times
+        elif layer.mixers[0] != "none":
+            state = STATE_BYTES * layer.state_values * layer.state_dim / tensor
+        kept.append(Cached(layer, count, row, padded, state))
+    return tuple(kept)
 
 
 def page_of(plan: ServedPlan) -> int:
@@ -141,7 +193,7 @@ def pool_of(plan: ServedPlan, length: int) -> Pool:
     cache = chip.device_hbm_bytes * (1 if chip.is_gpu else POOL_SHARE) - weights
     page = page_of(plan)
     paged = math.ceil(length / page) * page
-    each = row_bytes(plan) * cached_rows(plan, paged)
+    each = sum(k.count * (k.padded * k.tokens(paged) + k.state) for k in cached(plan))
     shard = max(0.0, cache) / each
     data, replicas = plan.along("data"), plan.replicas
     return Pool(

@@ -46,7 +46,7 @@ class ServingLoad:
       concurrency: requests at once; each that ends begins another.
       rate: requests a second; None for a fixed concurrency, which is the most at once otherwise.
       requests: in all; None for a few of each place.
-      chunk: tokens of prompts in a step.
+      chunk: tokens of prompts in a step, on each shard of `data`.
       accepted: tokens of a request that a step makes, with speculation; 1 without.
       seed: of lengths and arrivals.
     """
@@ -108,7 +108,7 @@ class _StepTimes:
 
     def __init__(self, plan: ServedPlan, load: ServingLoad, scale: tuple[float, float]) -> None:
         self.plan, self.load, self.scale = plan, load, scale
-        self.known: dict[tuple[int, int], tuple[float, float]] = {}
+        self.known: dict[tuple[int, int, int], tuple[float, float]] = {}
         self.before = load.input.mean / 2
 
     @cached_property
@@ -116,21 +116,28 @@ class _StepTimes:
         """Two contexts, between which a step's seconds are linear."""
         return self.load.input.mean, self.load.input.mean + self.load.output.mean
 
-    def seconds(self, decoding: int, context: float, prompt: int = 0) -> float:
-        """Returns the seconds of a step with so many requests of that mean context."""
+    def seconds(self, decoding: int, context: float, prompt: int = 0, prompts: int = 1) -> float:
+        """Returns the seconds of a step with so many requests of that mean context, and tokens of so
+        many prompts, which the shards of `data` take one by one.
+        """
+        prompts = self.shards(prompts) if prompt else 0
         near, far = self.contexts
         along = (context - near) / (far - near)
         total = 0.0
         for requests, share in self._around(decoding):
             for tokens, part in _levels(prompt):
-                start, more = self._ends(requests, tokens)
+                start, more = self._ends(requests, tokens, prompts)
                 total += share * part * (start + more * along)
         return total
 
-    def chunk(self) -> StepTime:
-        """Returns a step of a chunk of prompts alone."""
-        prompts = max(1, round(self.load.chunk / self.load.input.mean))
-        load = StepLoad(prompt=self.load.chunk, before=self.before, prompts=prompts)
+    def shards(self, prompts: int) -> int:
+        """Returns the shards of `data` that so many prompts are on."""
+        return min(prompts, self.plan.along("data"))
+
+    def chunk(self, places: int) -> StepTime:
+        """Returns a step of a chunk of prompts alone on each shard, as far as there are places."""
+        prompts = self.shards(places)
+        load = StepLoad(prompt=prompts * self.load.chunk, before=self.before, prompts=prompts)
         return step_time(self.plan, load).scaled(self.scale[1])
 
     def _around(self, decoding: int) -> tuple[tuple[int, float], ...]:
@@ -145,12 +152,11 @@ class _StepTimes:
         share = (decoding - low) / (high - low)
         return ((low, 1 - share), (high, share)) if 0 <= share <= 1 else ((decoding, 1.0),)
 
-    def _ends(self, decoding: int, prompt: int) -> tuple[float, float]:
+    def _ends(self, decoding: int, prompt: int, prompts: int) -> tuple[float, float]:
         """(seconds at the first context, what the last takes longer)."""
-        key = decoding, prompt
+        key = decoding, prompt, prompts
         if key not in self.known:
             near, far = self.contexts
-            prompts = max(1, round(prompt / self.load.input.mean))
             step = step_time(self.plan, StepLoad(decoding, near, prompt, self.before, prompts))
             more = cache_s(self.plan, decoding, far) - step.parts["cache"]
             times = self.scale[1 if prompt else 0]
@@ -214,7 +220,7 @@ def simulate(
         running=min(places * replicas, load.concurrency),
         waiting=max(0, load.concurrency - places * replicas),
         step=step,
-        prompt=steps.chunk(),
+        prompt=steps.chunk(places),
         chunk=load.chunk,
         pool=pool,
     )
@@ -273,8 +279,10 @@ class _Replica:
         count, finished = len(self.decoding), list[_Request]()
         context = self.cached / count if count else self.load.input.mean
         if self.prompts:
-            taken, finished = _taken(self.prompts, self.load.chunk)
-            seconds, times = self.steps.seconds(count, context, taken), 1.0
+            prompts = len(self.prompts)
+            most = self.load.chunk * self.steps.shards(prompts)
+            taken, finished = _taken(self.prompts, self.load.chunk, most)
+            seconds, times = self.steps.seconds(count, context, taken, prompts), 1.0
         else:
             times = max(1.0, math.ceil(self.decoding[0][0] - self.turn))
             seconds = self.steps.seconds(count, context + self.load.accepted * times / 2)
@@ -309,15 +317,20 @@ class _Replica:
             self.waiting.append(self.coming.popleft())
 
 
-def _taken(prompts: deque[_Request], chunk: int) -> tuple[int, list[_Request]]:
-    """Takes up to a chunk of the prompts, the first first; (tokens, those that are through)."""
-    taken, finished = 0, []
-    while prompts and taken < chunk:
-        part = min(chunk - taken, prompts[0].left)
-        prompts[0].left -= part
+def _taken(prompts: deque[_Request], chunk: int, most: int) -> tuple[int, list[_Request]]:
+    """Takes up to a chunk of each prompt, and `most` of all, the first first; (tokens, those that
+    are through).
+    """
+    taken, finished = 0, list[_Request]()
+    for each in list(prompts):
+        part = min(chunk, most - taken, each.left)
+        each.left -= part
         taken += part
-        if not prompts[0].left:
-            finished.append(prompts.popleft())
+        if not each.left:
+            prompts.remove(each)
+            finished.append(each)
+        if taken == most:
+            break
     return taken, finished
 
 
@@ -330,5 +343,6 @@ def steady_per_s(plan: ServedPlan, load: ServingLoad) -> float:
         return 0.0
     steps = _StepTimes(plan, load, (1.0, 1.0))
     step = step_time(plan, StepLoad(places, load.input.mean + load.output.mean / 2))
-    prompts = steps.chunk().seconds * places * load.input.mean / load.chunk
+    chunks = places * load.input.mean / load.chunk / steps.shards(places)
+    prompts = steps.chunk(places).seconds * chunks
     return places * plan.replicas / (step.seconds + prompts / load.output.mean)

@@ -1,10 +1,9 @@
 """How long one step of serving takes: so many requests decode, and a chunk of prompts beside them."""
 
 import math
-from collections import Counter
 from dataclasses import dataclass
 
-from spmd_core.experiment import SERVED_DTYPES, ServedPlan
+from spmd_core.experiment import SERVED_DTYPES, ModelSize, ServedPlan
 from spmd_core.machine import Gpu
 from spmd_core.results import Estimate
 from spmd_core.time.cost.constants import MATMUL_OFF, MEMORY_HIGH, OPERATION_S, UNMODELLED
@@ -34,11 +33,13 @@ from spmd_core.time.serving.assumed import (
     PAGE_S,
     PREFILL_SHARE,
     SEQUENCE_S,
+    STATE_FLOPS,
+    STATE_SHARE,
     STEP_S,
     STREAM_S,
     STREAM_SHARE,
 )
-from spmd_core.time.serving.held import WeightMatmul, cached_rows, page_of, products, row_bytes
+from spmd_core.time.serving.held import WeightMatmul, cached, layers_of, page_of, products
 
 PARTS: tuple[str, ...] = ("weights", "cache", "matmul", "collectives", "dispatch")
 
@@ -150,7 +151,7 @@ def _product_s(
         return 0.0, 0.0, 0.0
     if each.rows == "expert":
         # a layer's experts are one kernel
-        layers = size.layers - size.dense_layers
+        layers = sum(count for layer, count in layers_of(size) if layer.experts > 1)
         compute = matmul_s(Matmul(flops, element), chip)
         return _rest(plan, nbytes, layers, compute)
     sides = [max(1, round(side)) for side in (rows, each.inner, each.columns)]
@@ -171,64 +172,83 @@ def _decode_s(plan: ServedPlan, mine: int, context: float) -> tuple[float, float
     """(seconds of one token's attention of each request of a shard, bytes of cache that it must read)."""
     if not mine:
         return 0.0, 0.0
-    chip, size = plan.topology.chip, plan.size
-    rows = mine * cached_rows(plan, context)
-    reading = rows * row_bytes(plan) / chip.device_hbm_bandwidth
-    heads = size.heads / plan.along("tensor")
-    sides = size.kv_rank * 2 + size.rope_dim if size.kv_rank else size.head_dim + size.value_size
-    compute = 2 * rows * heads * sides / chip.device_flops
-    if chip.is_gpu:
-        each = size.layers * KERNEL_S
-        longest = max(reading / hbm_share(chip), compute / FLASH_FORWARD)
-    else:
-        pages = rows / page_of(plan)
-        each = mine * size.layers * SEQUENCE_S + pages * PAGE_S
-        longest = max(reading / CACHE_SHARE, compute / PREFILL_SHARE)
-    return each + longest, rows * row_bytes(plan, padded=False)
+    chip, seconds, least = plan.topology.chip, 0.0, 0.0
+    shares = (hbm_share(chip), FLASH_FORWARD) if chip.is_gpu else (CACHE_SHARE, PREFILL_SHARE)
+    for each in cached(plan):
+        layer, rows = each.layer, mine * each.count * each.tokens(context)
+        reading = rows * each.padded / chip.device_hbm_bandwidth / shares[0]
+        sides = layer.head_dim + layer.value_size
+        sides = 2 * layer.kv_rank + layer.rope_dim if layer.kv_rank else sides
+        heads = layer.heads / plan.along("tensor")
+        compute = 2 * rows * heads * sides / chip.device_flops / shares[1]
+        begins = each.count * KERNEL_S if chip.is_gpu else mine * each.count * SEQUENCE_S
+        begins += 0.0 if chip.is_gpu else rows / page_of(plan) * PAGE_S
+        states = mine * each.count * each.state
+        seconds += max(reading, compute) + (begins if each.row else 0.0)
+        seconds += hbm_s(chip, 2 * states)  # read and written
+        least += rows * each.row + states
+    return seconds, least
 
 
 def _prompt_s(plan: ServedPlan, tokens: float, before: float) -> float:
-    """Seconds of the attention of a shard's chunk of prompts."""
+    """Seconds of the attention, and of states, of a shard's chunk of prompts."""
     if not tokens:
         return 0.0
-    chip, size = plan.topology.chip, plan.size
-    heads = size.heads / plan.along("tensor")
-    seen = sum(
-        count * min(before + 1, window or before + 1)
-        for window, count in Counter(size.layer_windows).items()
-    )
+    chip, tensor, seconds = plan.topology.chip, plan.along("tensor"), 0.0
+    for each in cached(plan):
+        layer, seen = each.layer, min(before + 1, each.layer.windows[0] or before + 1)
+        if each.state:
+            flops = STATE_FLOPS * tokens * layer.state_values * layer.state_dim / tensor
+            seconds += each.count * flops / (chip.device_flops * STATE_SHARE)
+        elif each.row:
+            seconds += each.count * _attention_s(plan, layer, tokens, seen)
+    return seconds
+
+
+def _attention_s(plan: ServedPlan, layer: ModelSize, tokens: float, seen: float) -> float:
+    """Seconds of one layer's attention of so many tokens to so many before each."""
+    chip, heads = plan.topology.chip, layer.heads / plan.along("tensor")
     if chip.is_gpu:
-        flops = 2 * tokens * seen * heads * (size.head_dim + size.value_size)
+        flops = 2 * tokens * seen * heads * (layer.head_dim + layer.value_size)
         return flops / (chip.device_flops * FLASH_FORWARD)
-    query = (1, heads * seen / (before + 1), round(tokens), size.head_dim)
-    blocks = (-(-round(tokens) // KERNEL_BLOCK), -(-round(before + 1) // KERNEL_BLOCK))
+    sides = round(tokens), max(1, round(seen))
+    blocks = (-(-sides[0] // KERNEL_BLOCK), -(-sides[1] // KERNEL_BLOCK))
     kept = (*blocks, math.prod(blocks))
-    return attention_cost("fwd", query, round(before + 1), kept, chip, size.value_size).seconds
+    query = (1, heads, sides[0], layer.head_dim)
+    return attention_cost("fwd", query, sides[1], kept, chip, layer.value_size).seconds
 
 
 def _collectives_s(plan: ServedPlan, tokens: dict[str, float]) -> float:
     """Sums behind attention and behind the mlp, and logits; beside `data` tokens are gathered before
     the mlp, and scattered behind it."""
     size, data, tensor = plan.size, plan.along("data"), plan.along("tensor")
+    mixers, mlps = _counts(plan)
     width = 2.0 * size.embed
     both = ("data", "tensor")
     listed = [
-        ("all-reduce", ("tensor",), tensor, tokens["attention"] * width, size.layers),
+        ("all-reduce", ("tensor",), tensor, tokens["attention"] * width, mixers),
         ("all-gather", both, plan.devices, tokens["logits"] * size.vocab * 2.0, 1),
     ]
     if data > 1:
         listed += [
-            ("all-gather", ("data",), data, tokens["mlp"] * width, size.layers),
-            ("reduce-scatter", both, plan.devices, tokens["mlp"] * width, size.layers),
-            ("all-gather", ("tensor",), tensor, tokens["attention"] * width, size.layers),
+            ("all-gather", ("data",), data, tokens["mlp"] * width, mlps),
+            ("reduce-scatter", both, plan.devices, tokens["mlp"] * width, mlps),
+            ("all-gather", ("tensor",), tensor, tokens["attention"] * width, mlps),
         ]
     else:
-        listed.append(("all-reduce", ("tensor",), tensor, tokens["mlp"] * width, size.layers))
+        listed.append(("all-reduce", ("tensor",), tensor, tokens["mlp"] * width, mlps))
     return sum(
         times * _collective_s(plan, kind, axes, nbytes)
         for kind, axes, among, nbytes, times in listed
         if among > 1 and nbytes
     )
+
+
+def _counts(plan: ServedPlan) -> tuple[int, int]:
+    """Layers with a mixer, and layers with an mlp: a sum behind each."""
+    layers = layers_of(plan.size)
+    mixers = sum(count for layer, count in layers if layer.mixers[0] != "none")
+    return mixers, sum(count for layer, count in layers if layer.mlps[0] != "none")
 
 
 def _collective_s(plan: ServedPlan, kind: str, axes: tuple[str, ...], nbytes: float) -> float:
@@ -248,7 +268,7 @@ def _dispatch_s(plan: ServedPlan, tokens: dict[str, float]) -> float:
     else:
         least, passes = OPERATIONS * OPERATION_S, GATHERED_STREAM_PASSES
         moved = stream * min(1.0, stream / (stream + HALF_BYTES) * (1 + HALF_BYTES / LARGE_BYTES))
-    experts = EXPERT_OPERATIONS * least if size.experts > 1 else 0.0
-    layer = max(least, hbm_s(chip, FORWARD * passes * moved)) + experts
+    layer = max(least, hbm_s(chip, FORWARD * passes * moved))
+    routed = sum(count for each, count in layers_of(size) if each.experts > 1)
     logits = hbm_s(chip, LOGIT_PASSES * 4.0 * tokens["logits"] * size.vocab)
-    return size.layers * layer + logits + STEP_S
+    return size.layers * layer + routed * EXPERT_OPERATIONS * least + logits + STEP_S

@@ -25,7 +25,7 @@ from spmd_core.search.question import (
 )
 from spmd_core.search.ranking import SAME, Ranked, price_per_billion, score
 from spmd_core.search.serving import (
-    CompiledStep,
+    CompiledDecode,
     ServingAnswer,
     ServingRow,
     serve,
@@ -89,7 +89,7 @@ __all__ = [
     "ArrayQuestion",
     "Asked",
     "Candidate",
-    "CompiledStep",
+    "CompiledDecode",
     "Goal",
     "KeptCandidate",
     "KeptSearch",

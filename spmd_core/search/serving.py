@@ -29,7 +29,7 @@ NO_ROOM, NO_REQUEST = "does not fit", "holds no request"
 
 
 @dataclass(frozen=True, slots=True)
-class CompiledStep:
+class CompiledDecode:
     """A decode step as it was compiled, with a contiguous cache of full sequences in plain XLA.
 
     Attributes:
@@ -65,7 +65,7 @@ class ServingRow:
     served: Served | None = None
     pool: Pool | None = None
     price: float | None = None
-    compiled: CompiledStep | None = None
+    compiled: CompiledDecode | None = None
 
     @property
     def chips(self) -> int:
@@ -219,7 +219,7 @@ def step_load(question: ServingQuestion, row: ServingRow) -> StepLoad:
 
 
 def with_compiled(
-    answer: ServingAnswer, compiled: Mapping[ServedPlan, CompiledStep]
+    answer: ServingAnswer, compiled: Mapping[ServedPlan, CompiledDecode]
 ) -> ServingAnswer:
     """Returns the answer with compiled steps in the place of estimates, ranked again."""
     question = answer.question
@@ -232,7 +232,7 @@ def with_compiled(
 
 
 def _looked(
-    question: ServingQuestion, plan: ServedPlan, step: CompiledStep | None = None
+    question: ServingQuestion, plan: ServedPlan, step: CompiledDecode | None = None
 ) -> ServingRow:
     price = dict(question.price).get(plan.topology.chip.generation)
     pool = pool_of(plan, question.load.longest)

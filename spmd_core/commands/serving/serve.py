@@ -22,7 +22,7 @@ from spmd_core.experiment import SERVED_AXES, SERVED_DTYPES, ServedPlan, step_ex
 from spmd_core.lab import Lab
 from spmd_core.search import (
     SERVING_FORM,
-    CompiledStep,
+    CompiledDecode,
     ServingAnswer,
     read_serving,
     serve,
@@ -97,7 +97,7 @@ ARGUMENTS = {
 
 def _with_compiled(answer: ServingAnswer, count: int, timeout_s: float) -> ServingAnswer:
     """The answer with the decode steps of its first rows compiled."""
-    lab, compiled_steps = Lab.open(serve=False), dict[ServedPlan, CompiledStep]()
+    lab, compiled_steps = Lab.open(serve=False), dict[ServedPlan, CompiledDecode]()
     for row in [row for row in answer.rows if row.served][:count]:
         load = step_load(answer.question, row)
         requests = load.decoding * row.plan.replicas
@@ -105,7 +105,7 @@ def _with_compiled(answer: ServingAnswer, count: int, timeout_s: float) -> Servi
         prediction = compiled(lab, experiment, timeout_s, fresh=False).prediction
         step = step_time(row.plan, load).seconds
         takes = prediction.predicted_s
-        compiled_steps[row.plan] = CompiledStep(
+        compiled_steps[row.plan] = CompiledDecode(
             takes.estimate if takes else step,
             step,
             prediction.memory_bytes.peak,

@@ -194,7 +194,7 @@ def roles(page: Page, server: Server, provider: Provider) -> Iterator[tuple[str,
         page.goto(f"{server.url}/notebook")
         begin.or_(only_look).first.wait_for()
         yield f"{user} is a {'runner' if may_run else 'viewer'}", begin.is_visible() == may_run
-    page.get_by_label("New collection").fill("Ours")
+    page.get_by_label("New page").fill("Ours")
     begin.click()
     page.get_by_text("Edit", exact=True).wait_for()
     lab = Lab.open(server.folder / "data", serve=False)

@@ -9,7 +9,8 @@ share = shell.open_page("notebook")
 shown = collections.opened()
 if shown is None:
     st.title("Notebook")
-    collections.listed()
+    if not collections.listed():
+        collection.example()
 else:
     collection.draw(shown)
 links.share_box(share, "notebook")

@@ -77,6 +77,10 @@ class Variant(Frozen):
     experiment: "Experiment"
 
 
+# the places of a palette of eight that strategies have everywhere; baselines have the last
+_PALETTE = ("auto", "shard_map", "constrained", "explicit", "vmap", "pmap", "jit(vmap)", "single")
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One program of a run: a strategy, of a variant where there are several."""
@@ -245,6 +249,14 @@ class Experiment(Frozen):
     def processes(self) -> int:
         """In how many processes the best of its rows are timed."""
         return self.timing.processes or (STUDY_PROCESSES if self.variants else 1)
+
+    def palette_place(self, row: str) -> int:
+        """Returns the place of a row's color in a palette: by its strategy, in a study by its place
+        there. It is the same on every screen, live and in reports.
+        """
+        if self.variants:
+            return [each.key for each in self.rows].index(row)
+        return [*dict.fromkeys((*_PALETTE, *STRATEGIES))].index(row)
 
     @property
     def tokens(self) -> int:

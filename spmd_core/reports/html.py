@@ -20,10 +20,10 @@ _STEPS = (1, 2, 5, 10)
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _STYLE = """
 :root{color-scheme:light dark;--ink:#1c2430;--soft:#596575;--line:#d9dfe7;--back:#fff;--panel:#f3f5f8;
---c0:#1f5fbf;--c1:#d9730d;--c2:#178a76;--c3:#b0338c;--c4:#6f55c9;--c5:#8a6d00;--c6:#c2382e;--c7:#4b5a6b}
+--c0:#1f5fbf;--c1:#d57109;--c2:#178a76;--c3:#b1348d;--c4:#7f6ce9;--c5:#665000;--c6:#c2372f;--c7:#485563}
 @media (prefers-color-scheme:dark){:root{--ink:#e4e9f0;--soft:#a3b1c2;--line:#323c49;--back:#12161c;
---panel:#1c232c;--c0:#6aa5ff;--c1:#f2a65a;--c2:#4fc4ae;--c3:#e58ac8;--c4:#ab97f0;--c5:#d9bd4a;
---c6:#f0857c;--c7:#a3b1c2}}
+--panel:#1c232c;--c0:#6aa5ff;--c1:#ecab66;--c2:#54c3aa;--c3:#e487c5;--c4:#c7b3fe;--c5:#dabe4a;
+--c6:#f0847b;--c7:#bdd3e2}}
 *{box-sizing:border-box}
 body{margin:0 auto;padding:2rem 1.2rem 4rem;max-width:64rem;background:var(--back);color:var(--ink);
 font:15px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;overflow-wrap:anywhere}

@@ -194,22 +194,13 @@ def times_chart(result: Result) -> Chart | None:
     """Median or estimate of each row with its interval, and every sample as a tick."""
     bars = []
     for name, outcome in result.ordered:
+        label, color = row_title(result, name), result.experiment.palette_place(name)
         if outcome.median_s is not None:
             low, high = outcome.ci95_s or (None, None)
-            bars.append(
-                Bar(row_title(result, name), outcome.median_s, low, high, outcome.samples_s)
-            )
+            bars.append(Bar(label, outcome.median_s, low, high, outcome.samples_s, color))
         elif time := outcome.predicted_s:
-            bars.append(
-                Bar(
-                    f"{row_title(result, name)}, predicted",
-                    time.estimate,
-                    time.low,
-                    time.high,
-                    (),
-                    1,
-                )
-            )
+            label += ", predicted"
+            bars.append(Bar(label, time.estimate, time.low, time.high, (), color))
     many = len(bars) > _MOST_BARS
     what = f"Time of the {_MOST_BARS} fastest rows" if many else "Time per call or step"
     return Chart(f"{what}, with its interval", tuple(bars[:_MOST_BARS])) if bars else None

@@ -180,7 +180,10 @@ def test_a_stop_of_the_tour_has_one_next_and_no_recipe_beside_it(data_folder, mo
     onward = [label for label in labels(shown) if label.startswith("Next: ")]
     assert onward == [f"Next: {stops[at + 1].title}"]
     # the notebook can begin with a page of them
-    opened("notebook").button(key="collection:example").click().run()
+    page = opened("notebook")
+    assert "Which sharding, and why?" in [each.value for each in page.header]
+    assert all(stop.title in read(page) for stop in stops)
+    page.button(key="collection:example").click().run()
     (made,) = Lab.open().collections.listed()
     assert set(made.runs) == {run for stop in stops for run in stop.runs}
     assert sum(each.kind == "text" for each in made.items) == len(stops)

@@ -20,28 +20,13 @@ KINDS = {  # in the order of a legend
 }
 
 
-# one position of the theme's palette for each strategy, on every screen; baselines are slate
-_STRATEGIES = (
-    "auto",
-    "shard_map",
-    "constrained",
-    "explicit",
-    "vmap",
-    "pmap",
-    "jit(vmap)",
-    "single",
-)
 COUNT = 8  # colors of the theme's palette
 
 
 def order(experiment: Experiment) -> list[str]:
-    """Returns titles of rows in the order of the theme's colors: a row has its color by its
-    strategy, and in a study by its place there, wherever it is drawn.
-    """
-    if experiment.variants:
-        return [title(row.key) for row in experiment.rows]
-    others = [name for name in STRATEGIES if name not in _STRATEGIES]
-    return [title(name) for name in (*_STRATEGIES, *others)]
+    """Returns titles of rows in the order of the theme's colors."""
+    rows = [row.key for row in experiment.rows] if experiment.variants else STRATEGIES
+    return [title(row) for row in sorted(rows, key=experiment.palette_place)]
 
 
 def domain(experiment: Experiment, labels: Mapping[str, str]) -> list[str]:

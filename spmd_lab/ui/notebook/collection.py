@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from spmd_core.answers import strategies_table
 from spmd_core.reports import (
     Heading,
     Paragraph,
@@ -18,12 +17,20 @@ from spmd_core.reports import (
     text_blocks,
 )
 from spmd_core.results import RUN, SEARCH, TEXT, Collection, CollectionItem, RunSummary
-from spmd_core.words import EXAMPLE, ago, answer_words, experiment_words, is_example, outcome_words
+from spmd_core.words import (
+    EXAMPLE,
+    ago,
+    answer_words,
+    experiment_words,
+    is_example,
+    outcome_words,
+)
 from spmd_lab.ui import cards, exports, shell, state
+from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.entrance.short import COLLECTION
 from spmd_lab.ui.lab import as_viewer, lab, may_act
 from spmd_lab.ui.markdown import plain
-from spmd_lab.ui.notebook import labels, outcome
+from spmd_lab.ui.notebook import collections, labels, outcome
 from spmd_lab.ui.notebook.collections import link_of
 from spmd_lab.ui.notebook.search_card import card, side_by_side_of
 
@@ -54,7 +61,10 @@ def draw(page: Collection) -> None:
     st.caption("The link to send to your team:")
     st.code(link_of(page.id), language=None)
     for at, item in enumerate(page.items):
-        _part(item, subjects)
+        if editing and item.kind == TEXT:
+            _rewriting(page, item)
+        else:
+            _part(item, subjects)
         if editing:
             _tools(page, at)
     if (compared := searches_compared(page)) is not None:
@@ -107,6 +117,7 @@ def _run(subject: Subject) -> None:
     """A run as a card: its name, its answer, its times, and the link that opens it."""
     summary, result = subject.summary, subject.result
     with st.container(border=True, key=f"part-{summary.run}"):
+        st.html(glimpse.html(summary.experiment))
         st.page_link(
             cards.page_of(summary.experiment),
             label=f"**{plain(run_title(subject))}**",
@@ -123,19 +134,33 @@ def _run(subject: Subject) -> None:
             origin_mark(summary),
         ]
         st.caption(plain(", ".join(part for part in facts if part)))
-        if result and (table := strategies_table(result, "screen")).rows:
-            shell.draw_table(table)
+        if result:
+            outcome.times(result)
         if summary.labels.note:
             st.markdown(labels.note_markdown(summary.labels.note))
+
+
+def example() -> None:
+    """The page that the notebook begins with: one of the results that came with the program."""
+    page = collections.example()
+    if page is None:
+        return
+    with st.container(horizontal=True, vertical_alignment="center", key="example-page"):
+        st.header(plain(page.title), width="stretch", anchor=False)
+        st.badge("Example", color="violet")
+        if may_act() and st.button(
+            "Make it mine", key="collection:example", icon=":material/edit_note:", type="tertiary"
+        ):
+            collections.take_example()
+    subjects = {each.run: lab().subject(each) for each in lab().history(runs=page.runs)}
+    for item in page.items:
+        _part(item, subjects)
 
 
 def _tools(page: Collection, at: int) -> None:
     """What moves, edits and removes a part."""
     item, change = page.items[at], lab().collections
     with st.container(horizontal=True, horizontal_alignment="right", key=f"tools-{item.id}"):
-        if item.kind == TEXT:
-            with st.popover("Edit the text", icon=":material/edit:"):
-                _rewriting(page, item)
         for label, icon, by, possible in (
             ("Up", "arrow_upward", -1, at > 0),
             ("Down", "arrow_downward", 1, at + 1 < len(page.items)),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from spmd_core.base import RequestError
-from spmd_core.results import COLLECTION_ID, Collection
+from spmd_core.results import COLLECTION_ID, RUN, TEXT, Collection, CollectionItem
 from spmd_core.search import KeptSearch
 from spmd_core.words import ago
 from spmd_lab.ui import links, shell, state
@@ -15,10 +15,7 @@ from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import tour
 
 _NEW = ""  # of the choice of a collection: one that is begun for it
-_WHAT = (
-    "A collection is a page that a team reads: runs, studies, predictions and searches in order, "
-    "with text between them, under one link."
-)
+_WHAT = "A page is results and text in order, under one link."
 
 
 def opened() -> Collection | None:
@@ -43,9 +40,10 @@ def opened() -> Collection | None:
     return None
 
 
-def listed() -> None:
-    """Every collection, the one changed last first; and a field that begins a new one."""
-    st.caption(_WHAT)
+def listed() -> bool:
+    """Every collection, the one changed last first, and a field that begins a new one; whether there
+    is any.
+    """
     pages = lab().collections.listed()
     for each in pages:
         with st.container(horizontal=True, vertical_alignment="center", key=f"line-{each.id}"):
@@ -56,20 +54,36 @@ def listed() -> None:
                 query_params={COLLECTION: each.id},
             )
             st.caption(plain(_facts(each)))
-    if not pages:
-        st.info("No collection yet: begin one here, or tick runs on History and add them to one.")
-    stops = tour.stored()
-    if not pages and stops and may_act():
-        label = "Make an example: results that came with the program"
-        if st.button(label, key="collection:example", icon=":material/article:"):
-            _begin("An example: what came with the program", stops=stops)
     if may_act():
-        with st.form("collection:new", border=False):  # pressed twice it has its title still
+        form = st.form("collection:new", border=False)  # pressed twice it has its title still
+        with form, st.container(horizontal=True, vertical_alignment="bottom"):
             title = st.text_input(
-                "New collection", max_chars=120, placeholder="Sharding of block 3, week 47"
+                "New page", max_chars=120, placeholder="Sharding of block 3, week 47"
             )
-            if st.form_submit_button("Begin a collection", icon=":material/add:", type="primary"):
+            if st.form_submit_button("Begin a page", icon=":material/add:", type="primary"):
                 _begin(title)
+    st.caption(_WHAT)
+    return bool(pages)
+
+
+def example() -> Collection | None:
+    """Returns a page of the results that came with the program; None where they are not here."""
+    parts = [
+        part
+        for stop in tour.stored()
+        for part in ((TEXT, _section(stop)), *((RUN, run) for run in stop.runs))
+    ]
+    items = (CollectionItem(str(at), *part) for at, part in enumerate(dict.fromkeys(parts)))
+    return Collection("", "Which sharding, and why?", tuple(items)) if parts else None
+
+
+def take_example() -> None:
+    """Store a copy of the example page, which its reader may edit, and open it."""
+    _begin("An example: what came with the program", stops=tour.stored())
+
+
+def _section(stop: Stop) -> str:
+    return f"## {stop.title}\n{stop.look}"
 
 
 def _begin(
@@ -86,7 +100,7 @@ def _begin(
         made.append(new)
         _put(new.id, runs, searches)
         for stop in stops:
-            as_viewer(lab().collections.add_text, new.id, f"# {stop.title}")
+            as_viewer(lab().collections.add_text, new.id, _section(stop))
             _put(new.id, stop.runs)
 
     if shell.done(make):

@@ -2,11 +2,14 @@
 
 import streamlit as st
 
+from spmd_core.answers import strategies_table
 from spmd_core.recipes import differences_of
 from spmd_core.results import Result, RunSummary
-from spmd_core.words import outcome_words, runs as words, studies, title
+from spmd_core.words import outcome_words, row_title, runs as words, studies, title
+from spmd_lab.ui.charts.times import times_alt, times_chart
 from spmd_lab.ui.markdown import plain
-from spmd_lab.ui.shell import failure, refusal, reported
+from spmd_lab.ui.predict.charts import shares_chart
+from spmd_lab.ui.shell import draw_table, failure, refusal, reported
 
 
 def draw(run: RunSummary, result: Result | None) -> None:
@@ -17,6 +20,23 @@ def draw(run: RunSummary, result: Result | None) -> None:
         failed(result)
     elif run.error:
         reported(run.error.message)
+
+
+def times(result: Result) -> None:
+    """The chart of a run's times, or of where a predicted step's time goes, above its numbers."""
+    predicted = {
+        row_title(result, name): each.prediction
+        for name, each in result.ordered
+        if each.prediction and each.predicted_s
+    }
+    if spec := times_chart(result):
+        st.vega_lite_chart(spec, key=f"times:{result.run}", alt=times_alt(result))
+    elif predicted:
+        words = "Seconds of a step by what they go to, by strategy."
+        st.vega_lite_chart(shares_chart(predicted), key=f"shares:{result.run}", alt=words)
+    if (table := strategies_table(result, "screen")).rows:
+        with st.expander("Its numbers"):
+            draw_table(table)
 
 
 def failed(result: Result) -> None:

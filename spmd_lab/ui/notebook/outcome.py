@@ -6,9 +6,9 @@ from spmd_core.answers import strategies_table
 from spmd_core.recipes import differences_of
 from spmd_core.results import Result, RunSummary
 from spmd_core.words import outcome_words, row_title, runs as words, studies, title
+from spmd_lab.ui.charts.shares import shares_chart
 from spmd_lab.ui.charts.times import times_alt, times_chart
 from spmd_lab.ui.markdown import plain
-from spmd_lab.ui.predict.charts import shares_chart
 from spmd_lab.ui.shell import draw_table, failure, refusal, reported
 
 

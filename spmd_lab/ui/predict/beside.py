@@ -19,9 +19,9 @@ from spmd_core.words import (
     title,
 )
 from spmd_lab.ui import cards, price, run_tables, state
+from spmd_lab.ui.charts import shares
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
-from spmd_lab.ui.predict import charts
 from spmd_lab.ui.predict.tables import NONE, nowrap, percent
 from spmd_lab.ui.shell import draw_table
 
@@ -97,7 +97,7 @@ def _beside(result: Result, name: str, other: Result, other_name: str) -> None:
     timed = {label: each for label, each in pair.items() if each.predicted_s is not None}
     if timed:
         st.vega_lite_chart(
-            charts.shares_chart(timed),
+            shares.shares_chart(timed),
             key="beside-shares",
             alt="; ".join(
                 f"{label}: {seconds_text(sum(each.shares_s.values()))}"

@@ -1,14 +1,12 @@
 """Predictions to charts: the interval, where the time goes, memory against the capacity."""
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from spmd_core.answers import ABOUT_EVEN
 from spmd_core.base import bytes_text, number_text, seconds_text
-from spmd_core.results import Estimate, PredictedMemory, Prediction
+from spmd_core.results import Estimate, PredictedMemory
 from spmd_core.search import TrainingAnswer
-from spmd_core.words import chip_title, money_text, part_kind, parts
-from spmd_lab.ui.charts import colors
+from spmd_core.words import chip_title, money_text
 from spmd_lab.ui.charts.base import (
     BYTES,
     INK,
@@ -24,17 +22,13 @@ from spmd_lab.ui.charts.base import (
     rows_axis,
     unit,
 )
+from spmd_lab.ui.charts.shares import row_axis
 
 _FITS = {"fits": "#3b76c4", "more than there is": "#c9485b"}
 _LIMIT = {"type": "rule", "strokeDash": [5, 4], "strokeWidth": 2}
 _INTERVAL = {"type": "bar", "height": 18, "opacity": 0.35, "cornerRadius": 4, "color": "#3b76c4"}
 _ESTIMATE = {"type": "tick", "thickness": 4, "height": 26, "color": "#5b93e0"}
 _ABOVE = {"type": "text", "dy": -22, **INK}
-_SHARES_LEGEND = TOP | {
-    "columns": {"expr": "width < 380 ? 2 : 3"},
-    "labelLimit": 260,
-    "symbolStrokeWidth": 0,
-}
 
 
 def interval_chart(rows: Mapping[str, Estimate], measured_s: float | None = None) -> Spec:
@@ -60,7 +54,7 @@ def interval_chart(rows: Mapping[str, Estimate], measured_s: float | None = None
         field: _axis_to(1.12 * top, f"predicted time ({name})", field)
         for field in ("low", "at", "high", "measured")
     }
-    y = _row_axis(rows)
+    y = row_axis(rows)
     tips = {"y": y, "tooltip": hover(row="what", label="estimate", span="between")}
     layers = [
         layer(values, _INTERVAL, x=x["low"], x2={"field": "high"}, **tips),
@@ -80,97 +74,10 @@ def _axis_to(top: float, title: str, field: str) -> Spec:
     return quantity(field, title=title, scale={"domain": [0, top], "nice": False})
 
 
-def _row_axis(rows: Iterable[str]) -> Spec:
-    """The y axis of these rows; of a single one, no axis."""
-    labels = list(rows)
-    return (
-        rows_axis(labels) if len(labels) > 1 else {"field": "row", "type": "nominal", "axis": None}
-    )
-
-
 def _beside(side: str) -> Spec:
     """Text on this side of a bar's end."""
     place = {"align": "right", "dx": -6} if side == "left" else {"align": "left", "dx": 6}
     return {"type": "text", "opacity": 0.8, **place, **INK}
-
-
-def shares_chart(rows: Mapping[str, Prediction]) -> Spec:
-    """The estimate of each row as a bar of its parts, by the names that the terminal has too; each
-    part with its share in the bar where there is room.
-    """
-    sums = {row: sum(prediction.shares_s.values()) for row, prediction in rows.items()}
-    size, name = unit(list(sums.values()), SECONDS)
-    shades = _shades(part for prediction in rows.values() for part in parts(prediction))
-    values = [
-        each
-        for row, prediction in rows.items()
-        for each in _parts_of(row, parts(prediction), shades, size)
-    ]
-    scale = {"domain": [0, max([*sums.values(), 0.0]) / size or 1.0], "nice": False}
-    axis = (
-        {"title": f"estimate ({name})", "axis": {"grid": False}}
-        if len(rows) > 1
-        else {"axis": None}
-    )
-    x = {at: quantity(at, scale=scale, **axis) for at in ("x", "middle")}
-    color = category("part", list(shades), legend=_SHARES_LEGEND, colors=list(shades.values()))
-    bars = layer(
-        values,
-        {"type": "bar", "height": 26},
-        x=x["x"],
-        x2={"field": "x2"},
-        y=_row_axis(rows),
-        color=color,
-        tooltip=hover(part="part", time="time", share="share"),
-    )
-    inside = {"type": "text", "color": "#ffffff", "fontWeight": 600}
-    labels = layer(values, inside, x=x["middle"], y=_row_axis(rows), text={"field": "label"})
-    return layered([bars, labels], {"step": 46})
-
-
-def _parts_of(
-    row: str, seconds: Mapping[str, float], order: Iterable[str], size: float
-) -> Iterator[Row]:
-    """The parts of a row, end to end, in units of `size` seconds."""
-    end, total = 0.0, sum(seconds.values()) or 1.0
-    for part in (name for name in order if name in seconds):
-        time = seconds[part]
-        begin, end = end, end + time / size
-        yield {
-            "row": row,
-            "part": part,
-            "x": begin,
-            "x2": end,
-            "middle": (begin + end) / 2,
-            "time": seconds_text(time),
-            "share": f"{time / total:.1%}",
-            "label": f"{time / total:.0%}" if time > 0.05 * total else "",
-        }
-
-
-def _shades(names: Iterable[str]) -> dict[str, str]:
-    """Part -> its color, in the order of a legend: that of its kind, lighter for each further part
-    of one kind.
-    """
-    ordered = list(colors.KINDS)
-    listed = sorted(dict.fromkeys(names), key=lambda part: ordered.index(part_kind(part)))
-    seen: Counter[str] = Counter()
-    shades = {}
-    for part in listed:
-        kind = part_kind(part)
-        shades[part] = _lighter(colors.KINDS[kind], min(0.6, 0.3 * seen[kind]))
-        seen[kind] += 1
-    return shades
-
-
-def _lighter(color: str, share: float) -> str:
-    """A color mixed with white.
-
-    >>> _lighter("#000000", 0.5), _lighter("#d9730d", 0.0)
-    ('#808080', '#d9730d')
-    """
-    values = (int(color[at : at + 2], 16) for at in (1, 3, 5))
-    return "#" + "".join(f"{round(value + share * (255 - value)):02x}" for value in values)
 
 
 _CHIPS_HEIGHT = 34
@@ -269,7 +176,7 @@ def memory_chart(rows: Mapping[str, PredictedMemory]) -> Spec:
     top = 1.15 * max(limits[-1], *(row.peak or 0 for row in rows.values())) / size
     title = f"peak memory per device ({name})"
     x, limit = _axis_to(top, title, "x"), _axis_to(top, title, "limit")
-    y = _row_axis(rows)
+    y = row_axis(rows)
     bar = {"type": "bar", "height": 20, "cornerRadiusEnd": 3}
     text = {"type": "text", "align": "left", "dx": 6, **INK}
     color = category("fits", list(_FITS), colors=list(_FITS.values()))

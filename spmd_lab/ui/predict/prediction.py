@@ -24,6 +24,7 @@ from spmd_core.words import (
 )
 from spmd_lab.ui import choices, price, state
 from spmd_lab.ui.arrows import view as arrows
+from spmd_lab.ui.charts import shares
 from spmd_lab.ui.ir import viewer
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import as_sentence, plain
@@ -378,7 +379,7 @@ def _shares(prediction: Prediction) -> None:
         f"{part} {seconds_text(share)}" for part, share in words.parts(prediction).items()
     )
     st.vega_lite_chart(
-        charts.shares_chart({"time": prediction}),
+        shares.shares_chart({"time": prediction}),
         alt=f"Where the estimate goes: {alt}",
         key="shares",
     )

@@ -20,6 +20,7 @@ from spmd_core.search import TrainingAnswer
 from spmd_core.time import training_run
 from spmd_core.words import bound_words, chip_title, model_words, money_text, parts, predictions
 from spmd_lab.ui import price
+from spmd_lab.ui.charts import shares
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.predict import charts, question, topology_fields
 from spmd_lab.ui.shell import draw_table
@@ -44,7 +45,7 @@ def card(plan: Plan, estimate: Prediction, compiled: Prediction | None = None) -
         figures[2] = figures[2]._replace(more=f"{figures[2].more}, {missed}")
     draw_figures(figures)
     st.vega_lite_chart(
-        charts.shares_chart({"time": shown}),
+        shares.shares_chart({"time": shown}),
         alt="Where the estimate goes: "
         + "; ".join(f"{part} {seconds_text(share)}" for part, share in parts(shown).items()),
         key="shares",

@@ -8,6 +8,7 @@ from spmd_core.results import Estimate
 from spmd_core.search import TrainingQuestion, train
 from spmd_core.words import parts
 from spmd_core.words.predictions import share_words
+from spmd_lab.ui.charts import shares
 from spmd_lab.ui.predict import charts, torus_chart
 from tests.ui.predictions import TOO_LARGE, prediction
 
@@ -16,8 +17,8 @@ TIME = FOUND.predicted_s or Estimate(low=0, estimate=0, high=0)
 CHARTS = {
     "interval": lambda: charts.interval_chart({"time": TIME}, 0.02),
     "strategies": lambda: charts.interval_chart({"Automatic": TIME, "shard_map": TIME}),
-    "shares": lambda: charts.shares_chart({"time": FOUND}),
-    "shares of two": lambda: charts.shares_chart({"A": FOUND, "B": FOUND}),
+    "shares": lambda: shares.shares_chart({"time": FOUND}),
+    "shares of two": lambda: shares.shares_chart({"A": FOUND, "B": FOUND}),
     "memory": lambda: charts.memory_chart({"peak": FOUND.memory_bytes}),
     "too much memory": lambda: charts.memory_chart({"peak": TOO_LARGE.memory_bytes}),
     "torus": lambda: torus("v5e:16x16", [("fsdp", 16), ("tensor", 16)], "fsdp"),
@@ -101,7 +102,7 @@ def test_a_training_answer_is_bars_without_prices_and_a_front_with_them():
 
 
 def test_each_part_of_the_time_is_named_as_in_the_terminal():
-    (bars, _) = charts.shares_chart({"time": FOUND})["layer"]
+    (bars, _) = shares.shares_chart({"time": FOUND})["layer"]
     rows = bars["data"]["values"]
     assert {row["part"] for row in rows} == {*parts(FOUND)}
     assert {*bars["encoding"]["color"]["scale"]["domain"]} == {*parts(FOUND)}

@@ -1,0 +1,127 @@
+"""Where the time of predicted steps goes, as bars of their parts."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from spmd_core.base import seconds_text
+from spmd_core.results import Prediction
+from spmd_core.words import part_kind, parts
+from spmd_lab.ui.charts import colors
+from spmd_lab.ui.charts.base import (
+    SECONDS,
+    TOP,
+    Row,
+    Spec,
+    as_is,
+    category,
+    hover,
+    layer,
+    layered,
+    quantity,
+    rows_axis,
+    unit,
+)
+
+_SHARES_LEGEND = TOP | {
+    "columns": {"expr": "width < 380 ? 2 : 3"},
+    "labelLimit": 260,
+    "symbolStrokeWidth": 0,
+}
+
+
+def row_axis(rows: Iterable[str]) -> Spec:
+    """The y axis of these rows; of a single one, no axis."""
+    labels = list(rows)
+    return (
+        rows_axis(labels) if len(labels) > 1 else {"field": "row", "type": "nominal", "axis": None}
+    )
+
+
+def shares_chart(rows: Mapping[str, Prediction]) -> Spec:
+    """The estimate of each row as a bar of its parts, by the names that the terminal has too; each
+    part with its share in the bar where there is room.
+    """
+    sums = {row: sum(prediction.shares_s.values()) for row, prediction in rows.items()}
+    size, name = unit(list(sums.values()), SECONDS)
+    shades = _shades(part for prediction in rows.values() for part in parts(prediction))
+    values = [
+        each
+        for row, prediction in rows.items()
+        for each in _parts_of(row, parts(prediction), shades, size)
+    ]
+    scale = {"domain": [0, max([*sums.values(), 0.0]) / size or 1.0], "nice": False}
+    axis = (
+        {"title": f"estimate ({name})", "axis": {"grid": False}}
+        if len(rows) > 1
+        else {"axis": None}
+    )
+    x = {at: quantity(at, scale=scale, **axis) for at in ("x", "middle")}
+    color = category("part", list(shades), legend=_SHARES_LEGEND, colors=list(shades.values()))
+    bars = layer(
+        values,
+        {"type": "bar", "height": 26},
+        x=x["x"],
+        x2={"field": "x2"},
+        y=row_axis(rows),
+        color=color,
+        tooltip=hover(part="part", time="time", share="share"),
+    )
+    inside = {"x": x["middle"], "y": row_axis(rows), "text": {"field": "label"}}
+    labels = layer(values, {"type": "text", "fontWeight": 600}, color=as_is("ink"), **inside)
+    return layered([bars, labels], {"step": 46})
+
+
+def _parts_of(
+    row: str, seconds: Mapping[str, float], order: Mapping[str, str], size: float
+) -> Iterator[Row]:
+    """The parts of a row, end to end, in units of `size` seconds."""
+    end, total = 0.0, sum(seconds.values()) or 1.0
+    for part in (name for name in order if name in seconds):
+        time = seconds[part]
+        begin, end = end, end + time / size
+        yield {
+            "row": row,
+            "part": part,
+            "x": begin,
+            "x2": end,
+            "middle": (begin + end) / 2,
+            "time": seconds_text(time),
+            "share": f"{time / total:.1%}",
+            "label": f"{time / total:.0%}" if time > 0.05 * total else "",
+            "ink": _ink(order[part]),
+        }
+
+
+def _shades(names: Iterable[str]) -> dict[str, str]:
+    """Part -> its color, in the order of a legend: that of its kind, lighter for each further part
+    of one kind.
+    """
+    ordered = list(colors.KINDS)
+    listed = sorted(dict.fromkeys(names), key=lambda part: ordered.index(part_kind(part)))
+    seen: Counter[str] = Counter()
+    shades = {}
+    for part in listed:
+        kind = part_kind(part)
+        shades[part] = _lighter(colors.KINDS[kind], min(0.6, 0.3 * seen[kind]))
+        seen[kind] += 1
+    return shades
+
+
+def _lighter(color: str, share: float) -> str:
+    """A color mixed with white.
+
+    >>> _lighter("#000000", 0.5), _lighter("#d9730d", 0.0)
+    ('#808080', '#d9730d')
+    """
+    values = (int(color[at : at + 2], 16) for at in (1, 3, 5))
+    return "#" + "".join(f"{round(value + share * (255 - value)):02x}" for value in values)
+
+
+def _ink(color: str) -> str:
+    """The color of text on a color: what has the higher contrast.
+
+    >>> _ink("#3b76c4"), _ink("#5aa6a0")
+    ('#ffffff', '#10161d')
+    """
+    red, green, blue = ((int(color[at : at + 2], 16) / 255) ** 2.2 for at in (1, 3, 5))
+    return "#ffffff" if 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.21 else "#10161d"

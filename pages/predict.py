@@ -5,7 +5,7 @@ answer first.
 import streamlit as st
 
 from spmd_core.machine import compiler_refusal
-from spmd_core.words import ago
+from spmd_core.words import ago, experiment_words
 from spmd_lab.ui import course, exports, links, live, next_step, price, remedies, shell, state
 from spmd_lab.ui.lab import find, lab
 from spmd_lab.ui.markdown import as_sentence, plain
@@ -31,8 +31,11 @@ if sweep.serves():
 head = st.container(horizontal=True, vertical_alignment="center")
 asked = st.container(key="question")
 with st.sidebar:
+    summary = st.empty()
     fields = plan_inputs.predict_fields(asked)
 experiment, refusal = state.edit("predict", fields)
+if experiment.plan:
+    summary.caption(plain(experiment_words(experiment)))
 run = live.joined("predict", experiment)
 can_look = run is None and refusal is None and state.notice("predict") is None
 if can_look and (run := lab().latest(experiment)) is not None:  # below a bad link: of what?

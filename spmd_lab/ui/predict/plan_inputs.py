@@ -15,7 +15,7 @@ from spmd_core.experiment import (
     get_workload,
     named_axes,
 )
-from spmd_core.words import experiment_words, parameters_words
+from spmd_core.words import parameters_words
 from spmd_lab.ui import forms, inputs, state
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.predict import config, drafts, question
@@ -38,7 +38,6 @@ def predict_fields(top: DeltaGenerator) -> Form:
     if is_model := named_axes(draft["workload"]):
         with top:
             model = question.fields(_MODELS, _model_words)
-        st.caption(plain(experiment_words(state.experiment(SCREEN))))
     with st.expander("Change the plan", icon=":material/tune:", expanded=not is_model):
         name = inputs.choice_input(
             SCREEN,

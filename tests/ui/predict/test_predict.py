@@ -555,6 +555,14 @@ def test_a_variant_is_added_and_compared_without_leaving_predict(opened):
     assert field(screen, "button", "Add a variant")
 
 
+def test_the_summary_beside_the_fields_is_of_the_fields_as_they_are(opened):
+    screen = opened(experiment=link.encode(MODEL))
+    field(screen, "number_input", "Sequences per device").set_value(3).run()
+    assert any("3 × 2,048 tokens" in each.value for each in screen.sidebar.caption)
+    press(screen, "v5p")
+    assert any("v5p" in each.value for each in screen.sidebar.caption)
+
+
 def timed(low, estimate, high, rate=None):
     return prediction().model_copy(
         update={

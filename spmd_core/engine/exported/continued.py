@@ -215,7 +215,10 @@ def _is_placing(op: Any) -> bool:
 
 def _name(op: Any) -> str:
     """The name that JAX gave an operation: its location's, of which `callsite` is the rest."""
-    return getattr(op.location, "name_str", "")
+    location = op.location
+    # before JAX 0.10.1 each location has a `name_str`, which ends the process where it is no name
+    is_name = getattr(location, "is_a_name", lambda: True)()
+    return getattr(location, "name_str", "") if is_name else ""
 
 
 def _returned(block: Any) -> list[Any]:

@@ -2,13 +2,15 @@
 it: gradients, updates, metrics, what is returned as it came.
 """
 
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import optax
 import pytest
 
 from bench.exported import written
-from spmd_core.engine.exported import describe
+from spmd_core.engine.exported import continued, describe
 from spmd_core.experiment import Program, findings
 
 pytestmark = pytest.mark.this_python
@@ -263,3 +265,17 @@ def test_what_an_output_continues_is_to_be_donated(name):
 @pytest.mark.parametrize("name", RIGHT)
 def test_what_stays_in_use_is_not(name):
     assert not_donated(RIGHT[name]) == set()
+
+
+def test_the_name_of_a_location_without_one_is_not_read():
+    """Before JAX 0.10.1 that ends the process; `python -m bench.versions` explains a step there."""
+
+    class Unnamed:
+        def is_a_name(self):
+            return False
+
+        @property
+        def name_str(self):
+            raise AssertionError
+
+    assert continued._name(SimpleNamespace(location=Unnamed())) == ""

@@ -15,7 +15,7 @@ SAME_PROGRAM = "same program"  # `row`, the first whose compiled program is the 
 RINGS = "may become rings"  # an estimate's: the compiler may split matmuls among few devices
 
 
-_NOT_OF_AXES = ("copy", "host", "send", "slices")  # what else a step waits for
+_NOT_OF_AXES = ("copy", "host", "send", "slices", "stages")  # what else a step waits for
 
 
 def _is_exposed(share: str) -> bool:

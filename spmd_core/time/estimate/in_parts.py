@@ -15,7 +15,7 @@ import numpy as np
 
 from spmd_core.experiment import SCHEDULES, STAGE, Plan
 from spmd_core.machine import get_topology, mesh_places
-from spmd_core.results import Collective, Prediction
+from spmd_core.results import Collective, Prediction, StoredFact
 from spmd_core.time.cost.links import NOMINAL, Paths, paths, permute_s, straggling
 from spmd_core.time.estimate.memory import MemoryEstimate, estimate_memory as memory_of_a_pass
 from spmd_core.time.estimate.shapes import recomputed, shapes_of
@@ -87,7 +87,8 @@ def _of_parts(plan: Plan) -> Prediction:
     stages = _stages(plan)
     slowest = max(stages, key=lambda each: sum(each.seconds))
     update = max(each.update for each in stages)
-    seconds = (_simulated(plan, stages).seconds + update) * (1 + straggling(plan.topology))
+    simulated = _simulated(plan, stages)
+    seconds = (simulated.seconds + update) * (1 + straggling(plan.topology))
     memory, capacity = _largest(stages), plan.topology.chip.capacity
     one = step_of_a_pass(slowest.plan)
     shares = {name: plan.parts * each for name, each in one.shares_s.items()}
@@ -95,7 +96,14 @@ def _of_parts(plan: Plan) -> Prediction:
     shares[WAITS] = max(0.0, seconds - sum(shares.values()))
     held = {"peak": memory.peak, "host": memory.host}
     held["missing"] = max(0, memory.peak - capacity.device)
+    facts = one.facts or ()
+    if plan.stages > 1:
+        title, parts = SCHEDULES[plan.schedule].title, plan.parts
+        values = {"title": title, "parts": parts, "share": simulated.bubble}
+        named = (each for each in facts if each.kind != "not compiled")
+        facts = (StoredFact(kind="pipeline", values=values), *named)
     update_of_one = {
+        "facts": facts,
         "fits": memory.is_held(capacity),
         "memory_bytes": one.memory_bytes.model_copy(update=held),
         "shares_s": shares,

@@ -109,12 +109,6 @@ def _check_fsdp_on_experts(plan: Any) -> None:
         raise refuse(f"fsdp={among} with fsdp_on_experts", rule, f"use fsdp={near}")
 
 
-def _check_pipelined(plan: Any) -> None:
-    if plan.stages == 1:
-        rule = "mean nothing on a mesh without the axis stage"
-        raise refuse("schedule and repeats", rule, "use stage=2 or more, or leave them out")
-
-
 def _usual_parts(given: Mapping[str, Any]) -> int | None:
     return None if STAGE in dict(given["mesh"]) else 1
 
@@ -388,11 +382,10 @@ class PlanFields(Frozen):
         Literal["1f1b", "gpipe", "interleaved", "zb-h1", "circular"],
         Choice(
             label="Pipeline schedule",
-            help="the order in which a stage works on microbatches",
+            help="of a mesh with the axis stage: the order in which stages work on microbatches",
             metavar="SCHEDULE",
             titles={name: each.title for name, each in SCHEDULES.items()},
             line="{} schedule",
-            rule=_check_pipelined,
         ),
     ] = "1f1b"
     repeats: Annotated[
@@ -405,7 +398,6 @@ class PlanFields(Frozen):
             help="interleaved and circular pipelines: how often a microbatch passes each stage",
             metavar="N",
             line="{} runs of layers a stage",
-            rule=_check_pipelined,
         ),
     ] = 1
     # Add a plan option above this line.

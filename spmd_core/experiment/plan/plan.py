@@ -97,6 +97,16 @@ class Plan(PlanFields):
             "sizes": [pair for pair in pairs if pair[0] != "layers"],
         }
 
+    @model_validator(mode="before")
+    @classmethod
+    def _read_stages(cls, data: Any) -> Any:
+        """Drops the schedule of a pipeline on a mesh without stages: a plan keeps it while its mesh
+        is varied.
+        """
+        if not isinstance(data, Mapping) or STAGE in dict(_pairs(data.get("mesh"))):
+            return data
+        return {name: each for name, each in data.items() if name not in ("schedule", "repeats")}
+
     @field_validator("batch_per_device")
     @classmethod
     def _share(cls, share: float, info: ValidationInfo) -> float:

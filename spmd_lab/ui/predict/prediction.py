@@ -165,13 +165,15 @@ def headline(result: Result, when: str) -> None:
         if plan and is_timed:
             run_answer.card(plan, estimate_step(plan), predictions[0])
         _memory_headline(words.answer(result), fits, large=not is_timed)
+        is_compiled = not predictions or predictions[0].compiled
+        how = "compiled" if is_compiled else "estimated"
         st.caption(
             plain(
-                f"compiled for {result.experiment.target.removeprefix('tpu:')} by XLA, nothing was executed · "
+                f"{how} for {result.experiment.target.removeprefix('tpu:')}{' by XLA' * is_compiled}, nothing was executed · "
                 f"JAX {environment.jax} · finished {when} · run {result.run}"
             )
         )
-        if plan and predictions:
+        if plan and predictions and is_compiled:
             changed = words.compiled_words(estimate_step(plan), predictions[0])
             st.markdown(f":small[{plain(changed)}]")
         # an example came as it is, and is of no version here

@@ -109,6 +109,12 @@ def _check_fsdp_on_experts(plan: Any) -> None:
         raise refuse(f"fsdp={among} with fsdp_on_experts", rule, f"use fsdp={near}")
 
 
+def _check_optimizer(plan: Any) -> None:
+    if plan.second_moment_dtype:
+        rule = f"means nothing to {plan.optimizer}, which has one moment"
+        raise refuse("second_moment_dtype", rule, "leave it out")
+
+
 def _usual_parts(given: Mapping[str, Any]) -> int | None:
     return None if STAGE in dict(given["mesh"]) else 1
 
@@ -400,6 +406,17 @@ class PlanFields(Frozen):
             line="{} runs of layers a stage",
         ),
     ] = 1
+    optimizer: Annotated[
+        Literal["adamw", "momentum", "lion"],
+        Choice(
+            label="Optimizer",
+            help="AdamW has two moments, SGD with momentum and Lion have one",
+            metavar="OPTIMIZER",
+            titles={"adamw": "AdamW", "momentum": "SGD with momentum", "lion": "Lion"},
+            line="{} optimizer",
+            rule=_check_optimizer,
+        ),
+    ] = "adamw"
     # Add a plan option above this line.
 
 

@@ -362,9 +362,10 @@ class Plan(PlanFields):
         return self.axis_sizes.get("sequence", 1) if repeated else 1
 
     @property
-    def moment_dtypes(self) -> tuple[str, str]:
-        """Dtypes of the optimizer's first and second moment."""
-        return self.state_dtype, self.second_moment_dtype or self.state_dtype
+    def moment_dtypes(self) -> tuple[str, ...]:
+        """Dtypes of the optimizer's moments, as many as it has."""
+        both = self.state_dtype, self.second_moment_dtype or self.state_dtype
+        return both if self.optimizer == "adamw" else both[:1]
 
     @property
     def precision(self) -> Precision:

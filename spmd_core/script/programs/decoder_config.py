@@ -103,7 +103,8 @@ class Decoder:
     fused_attention_backward: bool = False
     gpu: bool = False  # attention by one call, embedding rows by a gather
     parameter_dtype: str = "float32"
-    moment_dtypes: tuple[str, str] = ("float32", "float32")
+    optimizer: str = "adamw"
+    moment_dtypes: tuple[str, ...] = ("float32", "float32")
     # of the operands of a layer's matmuls, forward and backward, and of weights that are gathered
     matmul_dtype: str = "bfloat16"
     backward_dtype: str = "bfloat16"

@@ -1,4 +1,4 @@
-"""One training step of a decoder: gradients, clipping by global norm, AdamW with decay and bias correction."""
+"""One training step of a decoder: gradients, clipping by global norm, and the optimizer's update."""
 
 import math
 
@@ -11,6 +11,36 @@ from spmd_core.script.programs.decoder import Model
 from spmd_core.script.programs.decoder_config import TRAIN_RULES, Decoder, parameter_dims, spec
 
 RATE, DECAY, FIRST, SECOND, EPSILON, CLIP = 3e-5, 0.1, 0.9, 0.95, 1e-8, 1.0
+LION_SECOND = 0.99
+
+
+def adamw(g, p, step, mean, square):
+    """AdamW with bias correction (Loshchilov and Hutter, arXiv:1711.05101)."""
+    mean = FIRST * mean + (1 - FIRST) * g
+    square = SECOND * square + (1 - SECOND) * g * g
+    corrected = mean / (1 - FIRST**step)
+    scale = jnp.sqrt(square / (1 - SECOND**step)) + EPSILON
+    return corrected / scale + DECAY * p, (mean, square)
+
+
+def momentum(g, p, step, mean):
+    """SGD with momentum, as optax.sgd has it."""
+    mean = FIRST * mean + g
+    return mean, (mean,)
+
+
+def lion(g, p, step, mean):
+    """Lion (Chen et al., arXiv:2302.06675): the sign of an average that the gradient is ahead of."""
+    change = jnp.sign(FIRST * mean + (1 - FIRST) * g) + DECAY * p
+    return change, (LION_SECOND * mean + (1 - LION_SECOND) * g,)
+
+
+# name -> (what it changes a parameter by and its new moments, all in float32; names of the moments)
+OPTIMIZERS = {
+    "adamw": (adamw, ("mean", "square")),
+    "momentum": (momentum, ("mean",)),
+    "lion": (lion, ("mean",)),
+}
 
 
 @jax.named_scope("global norm")
@@ -41,7 +71,8 @@ def value_and_gradients(model: Model, parameters, batch):
 
 
 def make_train_step(model: Model):
-    """The step: (state, batch) -> (state, metrics); state has parameters, mean, square and step."""
+    """The step: (state, batch) -> (state, metrics); state has parameters, moments by their names, and step."""
+    rule, moments = OPTIMIZERS[model.config.optimizer]
 
     def train_step(state, batch):
         loss, gradients = value_and_gradients(model, state["parameters"], batch)
@@ -52,26 +83,29 @@ def make_train_step(model: Model):
         step = state["step"] + 1
 
         @jax.named_scope("optimizer")
-        def adam(p, g, mean, square):
-            g = g.astype(jnp.float32)
-            mean_new = FIRST * mean.astype(jnp.float32) + (1 - FIRST) * g
-            square_new = SECOND * square.astype(jnp.float32) + (1 - SECOND) * g * g
-            corrected = mean_new / (1 - FIRST**step)
-            scale = jnp.sqrt(square_new / (1 - SECOND**step)) + EPSILON
+        def update(p, g, *held):
             wide = p.astype(jnp.float32)
-            return (
-                (wide - RATE * (corrected / scale + DECAY * wide)).astype(p.dtype),
-                mean_new.astype(mean.dtype),
-                square_new.astype(square.dtype),
-            )
+            now = (each.astype(jnp.float32) for each in held)
+            change, new = rule(g.astype(jnp.float32), wide, step, *now)
+            kept = (each.astype(old.dtype) for each, old in zip(new, held, strict=True))
+            return (wide - RATE * change).astype(p.dtype), *kept
 
-        updated = jax.tree.map(adam, state["parameters"], gradients, state["mean"], state["square"])
-        parameters, mean, square = (
-            jax.tree.map(lambda leaf, i=i: leaf[i], updated, is_leaf=lambda x: isinstance(x, tuple))
-            for i in range(3)
+        names = ("parameters", *moments)
+        updated = jax.tree.map(
+            update, state["parameters"], gradients, *(state[name] for name in moments)
         )
-        metrics = {"loss": loss, "gradient_norm": norm, "parameter_norm": global_norm(parameters)}
-        return {"parameters": parameters, "mean": mean, "square": square, "step": step}, metrics
+        new_state = {
+            name: jax.tree.map(
+                lambda leaf, i=i: leaf[i], updated, is_leaf=lambda x: isinstance(x, tuple)
+            )
+            for i, name in enumerate(names)
+        }
+        metrics = {
+            "loss": loss,
+            "gradient_norm": norm,
+            "parameter_norm": global_norm(new_state["parameters"]),
+        }
+        return new_state | {"step": step}, metrics
 
     return train_step
 
@@ -91,14 +125,14 @@ def abstract_arguments(config: Decoder, mesh: Mesh, batch: int, length: int, rul
 
     dims = parameter_dims(config)
     parameters = jax.tree.map(lambda d: leaf(d, config.parameter_dtype), dims, is_leaf=is_leaf)
-    mean, square = (
-        jax.tree.map(lambda d, dtype=dtype: leaf(d, dtype), dims, is_leaf=is_leaf)
-        for dtype in config.moment_dtypes
-    )
+    moments = {
+        name: jax.tree.map(lambda d, dtype=dtype: leaf(d, dtype), dims, is_leaf=is_leaf)
+        for name, dtype in zip(OPTIMIZERS[config.optimizer][1], config.moment_dtypes, strict=True)
+    }
     step = jax.ShapeDtypeStruct((), jnp.int32, sharding=NamedSharding(mesh, P()))
     rows = leaf((("batch", batch), ("length", length)), jnp.int32)
     tokens = dict.fromkeys(("tokens", "targets", "positions", "segments"), rows)
-    return {"parameters": parameters, "mean": mean, "square": square, "step": step}, tokens
+    return {"parameters": parameters, **moments, "step": step}, tokens
 
 
 def parameter_count(config: Decoder) -> int:

@@ -393,7 +393,7 @@ def _tables(shapes: Shapes) -> DeviceSeconds:
 
 
 def _update(shapes: Shapes) -> DeviceSeconds:
-    """AdamW and the two global norms, by what is read and written of a device's parameters."""
+    """The optimizer and the two global norms, by what is read and written of a device's parameters."""
     widths = {"float32": 4, "bfloat16": 2}
     own = widths[shapes.plan.parameter_dtype]
     moments = sum(widths[dtype] for dtype in shapes.plan.moment_dtypes)

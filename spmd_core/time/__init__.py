@@ -40,7 +40,14 @@ from spmd_core.time.model.stored_results import (
 from spmd_core.time.model.time_model import TimeModel, data_sheet, link_s, time_model, tokens_needed
 from spmd_core.time.pipeline import PieceRun, SimulatedPipeline, simulate_pipeline
 from spmd_core.time.predicting import CompiledText, is_current, is_outdated, of_experiment
-from spmd_core.time.serving.held import Pool, check_dtypes, has_unit, pool_of, weight_bytes
+from spmd_core.time.serving.held import (
+    Pool,
+    cache_bytes,
+    check_dtypes,
+    has_unit,
+    pool_of,
+    weight_bytes,
+)
 from spmd_core.time.serving.simulate import Lengths, Served, ServingLoad, simulate, steady_per_s
 from spmd_core.time.serving.step import PARTS, StepLoad, StepTime, step_time
 from spmd_core.time.training import TrainingCost, least_chip_days, training_run
@@ -81,6 +88,7 @@ __all__ = [
     "baseline",
     "bound_s",
     "busy_facts",
+    "cache_bytes",
     "calibration",
     "calibration_of",
     "calibration_on",

@@ -50,10 +50,14 @@ def gathered_axes(stored, expert):
     return None
 
 
-def grouped_mlp(rows, owner, weights, activation, block, how=None, gather=None):
-    """The mlp of each row's expert; `owner` [row] is sorted, and a row whose owner is no expert gives zeros."""
-    experts = len(weights["down"]) * _shards(gather)
+def grouped_mlp(rows, owner, weights, activation, block, how=None, gather=None, stack=None):
+    """The mlp of each row's expert; `owner` [row] is sorted, and a row whose owner is no expert gives zeros. `stack`: (layer, layers) where the matrices are those of the experts of all layers."""
+    layer, layers = stack or (0, 1)
+    experts = len(weights["down"]) // layers * _shards(gather)
     sizes = jnp.bincount(owner, length=experts).astype(jnp.int32)
+    if stack:  # no rows for the other layers: a slice of the matrices would be a copy of them
+        none = jnp.zeros(experts * layers, jnp.int32)
+        sizes = jax.lax.dynamic_update_slice(none, sizes, (layer * experts,))
 
     def by(x, name):
         if f"{name}_scale" in weights:
@@ -105,7 +109,19 @@ def _shards(gather):
 
 
 def dropless(
-    x, chosen, shares, weights, experts, peers, imbalance, activation, block, sums, how, gather
+    x,
+    chosen,
+    shares,
+    weights,
+    experts,
+    peers,
+    imbalance,
+    activation,
+    block,
+    sums,
+    how,
+    gather,
+    stack=None,
 ):
     """The experts' part of one device: each token of x [batch, length, embed] by its chosen experts, added up by their shares [batch, length, choice], and over the axis `sums`."""
     own = chosen.reshape(-1)
@@ -113,7 +129,13 @@ def dropless(
     back = jnp.argsort(order)
     rows = jnp.repeat(x.reshape(-1, x.shape[-1]), chosen.shape[-1], axis=0)
     mlp = functools.partial(
-        grouped_mlp, weights=weights, activation=activation, block=block, how=how, gather=gather
+        grouped_mlp,
+        weights=weights,
+        activation=activation,
+        block=block,
+        how=how,
+        gather=gather,
+        stack=stack,
     )
     if peers > 1:
         slots = -(-math.ceil(len(own) * imbalance / peers) // 128) * 128

@@ -35,6 +35,8 @@ SERVE_RULES = {
     "act_vocab": EVERY,
 }
 STEPS = {"float8_e4m3fn": 1.0, "int8": 0.0625}  # between values of a cache of 8 bits, known before
+OF_EXPERTS = ("gate", "up", "down")
+LANES = 128  # the kernel of experts has blocks of so many columns
 TILE = 32  # slots that a tile of memory has in 8 bits: those of a window are a multiple
 
 
@@ -89,11 +91,10 @@ def taken_in(new, arrays, layer, positions, counts, total):
     place = jnp.arange(length)
     kept = (place < counts[:, None]) & (place >= counts[:, None] - slots)
     slot = jnp.where(kept, positions % slots, slots)  # past the end: dropped
-    rows = jnp.arange(len(positions))[:, None]
-    written = {
-        name: arrays[name].at[layer, rows, :, slot].set(each, mode="drop")
-        for name, each in new.items()
-    }
+    # a window of one head's row: with more heads in it the compiler would keep another layout
+    rows, heads = (jnp.arange(size) for size in arrays["key"].shape[1:3])
+    to = (layer, rows[:, None, None], heads, slot[:, :, None])
+    written = {name: arrays[name].at[to].set(each, mode="drop") for name, each in new.items()}
     if slots == total or length == 1:
         newest = positions[:, 0] + counts - 1
         return written, {name: each[layer] for name, each in written.items()}, at(newest, slots)
@@ -232,30 +233,38 @@ class Serving(Stored):
 
     @jax.named_scope("experts")
     def dropless_mlp(self, x, weights, scored):
-        """Each token to its best experts: every device has all tokens, and adds what its experts or its part of them make."""
+        """Each token to its best experts: every device has all tokens, and adds what its experts or its part of them make. The experts' matrices are those of all layers alike, of which this is `layer`."""
         c, mesh = self.config, self.mesh
         chosen, shares = self.wide.router(self.all_tokens(scored), weights)
         x = self.all_tokens(x)
-        dims = layer_dims(c)
-        matrices = {name: spec(dims[name], self.rules, mesh) for name in ("gate", "up", "down")}
         tokens = spec((("batch", len(x)),), self.wide.rules, mesh)
-        by, inside = (_axes(matrices["down"][dim]) for dim in (0, 1))
-        specs = matrices | {
-            f"{name}_bias": P(*entries[:1], *entries[2:]) for name, entries in matrices.items()
-        }
-        specs |= {f"{name}_scale": P() for name in matrices}
+        dims = layer_dims(c)
+        each = {name: spec(dims[name], self.rules, mesh) for name in OF_EXPERTS if name in dims}
+        by, inside = (_axes(each["down"][dim]) for dim in (0, 1))
+        specs = {name: P(None, *entries) for name, entries in each.items()}
+        specs |= {f"{name}_bias": P(*at[:1], *at[2:]) for name, at in each.items()}
+        specs |= {f"{name}_scale": P() for name in each} | {"layer": P()}
         parts = {name: weights[name] for name in specs if name in weights}
         if "down_bias" in parts:  # added by each device that has a part of the expert
             parts["down_bias"] = parts["down_bias"] / math.prod(mesh.shape[axis] for axis in inside)
 
         def shard(x, chosen, shares, parts):
-            local = len(parts["down"])
+            layer, (layers, local) = parts.pop("layer"), parts["down"].shape[:2]
+            lanes = all(side % LANES == 0 for name in each for side in parts[name].shape[2:])
+            has_kernel = self.kernel and lanes and c.parameter_dtype not in LIMITS
+            for name in each:
+                stack = parts[name]
+                parts[name] = stack.reshape(-1, *stack.shape[2:]) if has_kernel else stack[layer]
             own = chosen - (jax.lax.axis_index(by) * local if by else 0)
             own = jnp.where((own >= 0) & (own < local), own, local)  # of no expert here
-            block = c.group_rows if self.kernel else 0
             sums = (*by, *inside) or None
-            given = (local, 1, 1.0, c.activation, block, sums, None, None)
-            return dropless(x, own, shares, parts, *given)
+            given = (local, 1, 1.0, c.activation, c.group_rows * has_kernel, sums, None, None)
+            stack = (layer, layers) if has_kernel else None
+            # the scope names about how many experts have rows, and how many: no shape shows it
+            share, tokens = c.experts_per_token / c.experts, math.prod(x.shape[:2])
+            visited = max(1, round(local * (1 - (1 - share) ** tokens)))
+            with jax.named_scope(f"{visited} experts, {round(tokens * share * local)} rows"):
+                return dropless(x, own, shares, parts, *given, stack=stack)
 
         return jax.shard_map(
             shard,
@@ -276,22 +285,31 @@ class Serving(Stored):
         x = self.embedded(parameters, tokens)
         if c.positions:
             x = x + parameters["position_embedding"][positions]
-        for (layers, times), weights, arrays in zip(
+        for (layers, times), parts, arrays in zip(
             c.blocks, parameters["stages"], cache, strict=True
         ):
-            step = functools.partial(self.cached_block, layers, positions, counts)
+            whole = [
+                {name: part[name] for name in OF_EXPERTS if {"router", name} <= part.keys()}
+                for part in parts
+            ]
+            scanned = [
+                {name: each for name, each in part.items() if name not in stacks}
+                for part, stacks in zip(parts, whole, strict=True)
+            ]
+            step = functools.partial(self.cached_block, layers, whole, positions, counts)
             with jax.named_scope("layers"):
-                (x, arrays), _ = jax.lax.scan(step, (x, arrays), (weights, jnp.arange(times)))
+                (x, arrays), _ = jax.lax.scan(step, (x, arrays), (scanned, jnp.arange(times)))
             kept.append(arrays)
         return x, kept
 
     @jax.named_scope("layer")
-    def cached_block(self, layers, positions, counts, carry, item):
-        """One step of a scan over the layers of a stage: ((stream, cache), nothing)."""
+    def cached_block(self, layers, whole, positions, counts, carry, item):
+        """One step of a scan over the layers of a stage: ((stream, cache), nothing). `whole`: what is not sliced by layer."""
         (x, arrays), (weights, place) = carry, item
         held = [Held(each, place, counts) for each in arrays]
-        for layer, part, each in zip(layers, weights, held, strict=True):
-            x = self.of(layer).layer(x, part, positions, each)
+        for layer, part, stacks, each in zip(layers, weights, whole, held, strict=True):
+            weights = part | stacks | {"layer": place}
+            x = self.of(layer).layer(x, weights, positions, each)
         return (x, [each.arrays for each in held]), None
 
     def last_logits(self, parameters, cache, tokens, lengths, counts):

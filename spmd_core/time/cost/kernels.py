@@ -3,7 +3,7 @@ others by what they move.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spmd_core.machine import Chip
 from spmd_core.program import Instruction
@@ -50,11 +50,14 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class KernelCost:
-    """Seconds, FLOPs really done (blocks that are masked out do none), and seconds without stalls."""
+    """Seconds, FLOPs really done (blocks that are masked out do none), and seconds without stalls;
+    `nbytes` of HBM where they are not those of all operands.
+    """
 
     seconds: float
     flops: int
     fastest: float
+    nbytes: int | None = None
 
 
 # kinds of kernels -> what they are called
@@ -67,6 +70,7 @@ GROUP_SIDE = 1024  # of a block of a grouped matmul, columns and what is summed 
 # how the compiler writes the blocks of its own, and how a Pallas kernel is named
 _TILING = re.compile(r'ragged_dot_tiling="(\d+),(\d+),(\d+)"')
 _WINDOW = re.compile(r"attention within (\d+)/")  # how the decoder names its scope
+_VISITED = re.compile(r"/(\d+) experts, (\d+) rows/")  # the same, of a serving step's groups
 _GROUPED = re.compile(r"ragged-dot-|t?gmm(\.|$|_)")
 
 
@@ -127,6 +131,25 @@ def _grouped(
     return grouped_cost(rows, inner, columns, groups, (high, wide), chip)
 
 
+def _served(instruction: Instruction, operands: list[Instruction], chip: Chip) -> KernelCost | None:
+    """As `_grouped` of a serving step, whose scope names the experts that its rows visit: no others
+    are read.
+    """
+    visited = _VISITED.search(instruction.op_name or "")
+    stacks = [o.shape for o in operands if len(o.shape.dims) == 3]
+    if not visited or not stacks or not _GROUPED.match(instruction.name):
+        return None
+    (groups, inner, columns), element = stacks[0].dims, stacks[0].element
+    count, rows = int(visited[1]), int(visited[2])
+    slots = instruction.shape.dims[0]
+    written = _TILING.search(str(instruction.attributes))
+    high = int(written[1]) if written else _block_rows(operands, slots, groups)
+    wide = max(int(written[2]), int(written[3])) if written else GROUP_SIDE
+    cost = grouped_cost(rows, inner, columns, count, (high, wide), chip, element)
+    others = rows * (inner + columns) * 2
+    return replace(cost, nbytes=stacks[0].padded_bytes * count // groups + others)
+
+
 def _block_rows(operands: list[Instruction], rows: int, groups: int) -> int:
     """Rows of a block, by the kernel's list of the groups that its blocks are of: as many as there
     are blocks, and one more for every group but the first.
@@ -138,7 +161,7 @@ def _block_rows(operands: list[Instruction], rows: int, groups: int) -> int:
 
 def kernel_cost(instruction: Instruction, operands: list[Instruction], chip: Chip) -> KernelCost:
     """The cost of a Pallas kernel; nothing where it is not one that is known here."""
-    if grouped := _grouped(instruction, operands, chip):
+    if grouped := _served(instruction, operands, chip) or _grouped(instruction, operands, chip):
         return grouped
     matching = [
         o.shape.dims

@@ -224,6 +224,7 @@ def kernel(instruction: Instruction, computation: Computation, chip: Chip) -> Op
     if instruction.attributes.get("custom_call_target") != '"tpu_custom_call"':
         return OperationCost(0.0, "none")
     cost = kernel_cost(instruction, operands, chip)
+    nbytes = nbytes if cost.nbytes is None else cost.nbytes
     streaming = hbm_s(chip, nbytes)
     bound = "compute" if cost.seconds >= streaming else "memory"
     seconds = max(cost.seconds, streaming)

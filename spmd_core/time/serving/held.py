@@ -162,6 +162,11 @@ def cached(plan: ServedPlan) -> tuple[Cached, ...]:
     return tuple(kept)
 
 
+def cache_bytes(plan: ServedPlan, tokens: float) -> float:
+    """Returns the bytes of a sequence's cache on one device."""
+    return sum(k.count * (k.padded * k.tokens(tokens) + k.state) for k in cached(plan))
+
+
 def page_of(plan: ServedPlan) -> int:
     """Returns the tokens of a page."""
     return GPU_PAGE if plan.topology.chip.is_gpu else PAGE
@@ -193,8 +198,7 @@ def pool_of(plan: ServedPlan, length: int) -> Pool:
     cache = chip.device_hbm_bytes * (1 if chip.is_gpu else POOL_SHARE) - weights
     page = page_of(plan)
     paged = math.ceil(length / page) * page
-    each = sum(k.count * (k.padded * k.tokens(paged) + k.state) for k in cached(plan))
-    shard = max(0.0, cache) / each
+    shard = max(0.0, cache) / cache_bytes(plan, paged)
     data, replicas = plan.along("data"), plan.replicas
     return Pool(
         weights,

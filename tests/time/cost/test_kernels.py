@@ -98,7 +98,7 @@ GROUPED = {
 }
 
 
-def grouped(name, chip="v5e"):
+def grouped(name, chip="v5e", scope=None):
     result, left, right, attributes = GROUPED[name]
     call = parse_instruction(
         f"%{name} = {result} custom-call(%n, %starts, %groups, %rows, %first, %x, %w), "
@@ -109,7 +109,7 @@ def grouped(name, chip="v5e"):
         parse_instruction(f"%p{number} = {shape} parameter({number})")
         for number, shape in enumerate(shapes)
     ]
-    return kernel_cost(call, operands, CHIPS[chip])
+    return kernel_cost(replace(call, op_name=scope), operands, CHIPS[chip])
 
 
 @pytest.mark.parametrize("name", GROUPED)
@@ -119,6 +119,16 @@ def test_a_grouped_matmul_multiplies_shared_blocks_for_each_expert(name):
     done = cost.flops * 47 / 32  # blocks, and one more for each expert but the first
     assert done / CHIPS["v5e"].device_flops <= cost.fastest < cost.seconds
     assert cost.seconds < 3 * done / CHIPS["v5e"].device_flops
+
+
+def test_a_serving_step_reads_the_matrices_that_its_rows_visit():
+    """Its stacks are those of all layers, and its scope names the experts of one."""
+    scope = "jit(step)/layers/while/body/experts/shard_map/4 experts, 1024 rows/gate/jit(gmm)"
+    whole, visited = grouped("gmm.2"), grouped("gmm.2", scope=scope)
+    assert whole.nbytes is None
+    assert visited.nbytes == 2 * (4 * 2048 * 768 + 1024 * (2048 + 768))
+    assert visited.flops == 2 * 1024 * 2048 * 768
+    assert visited.seconds == pytest.approx(whole.seconds * (4 + 3) / (32 + 15), rel=0.1)
 
 
 @pytest.mark.parametrize(

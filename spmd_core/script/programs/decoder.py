@@ -192,11 +192,15 @@ class Model:
                 2,
             )
         mixed = self.cut(mixed, "batch", "length", "act_heads", "head_dim")
-        if "out_gate" in weights:
-            with jax.named_scope("gate"):
-                gate = self.times("bse,ehd->bshd", x, weights, "out_gate")
-                mixed = mixed * jax.nn.sigmoid(gate)
-        return self.projected_out(mixed, weights)
+        return self.projected_out(self.gated(mixed, x, weights), weights)
+
+    def gated(self, mixed, x, weights):
+        """Mixed values times the gate of each, where the model has one."""
+        if "out_gate" not in weights:
+            return mixed
+        with jax.named_scope("gate"):
+            gate = self.times("bse,ehd->bshd", x, weights, "out_gate")
+            return mixed * jax.nn.sigmoid(gate)
 
     def projected_out(self, mixed, weights):
         """Mixed values [batch, length, head, dim] back to the stream."""

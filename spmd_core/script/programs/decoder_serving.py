@@ -111,7 +111,9 @@ def at(newest, slots):
     return newest[:, None] - (newest[:, None] - jnp.arange(slots)) % slots
 
 
-def attended(query, new, arrays, layer, positions, counts, sinks, window, total, cap, value_dim):
+def attended(
+    query, new, arrays, layer, positions, counts, sinks, window, chunked, total, cap, value_dim
+):
     """(mixed values, the arrays with the new ones in them) of one device: query [request, length, head, head_dim] sees the cache and the new keys, up to its position and within its window."""
     written, seen, keys_at = taken_in(new, arrays, layer, positions, counts, total)
     keys = widened(seen["key"], query.dtype)
@@ -123,7 +125,8 @@ def attended(query, new, arrays, layer, positions, counts, sinks, window, total,
     back = positions[:, :, None] - keys_at[:, None]
     visible = (back >= 0) & (keys_at >= 0)[:, None]
     if window is not None:
-        visible &= back < window
+        own = positions[:, :, None] // window == keys_at[:, None] // window
+        visible &= own if chunked else back < window
     scores = jnp.where(visible[:, None, None], scores, -1e30)
     if sinks is not None:
         none = sinks.reshape(1, keys.shape[1], -1, 1, 1).astype(scores.dtype)
@@ -183,8 +186,7 @@ class Serving(Stored):
             query, key, value = self.heads(x, weights, positions)
             new = {"key": key, "value": value}
             mixed = self.attend(query, new, weights, positions, segments)
-        with jax.named_scope("out"):
-            return self.biased(self.times("bshd,hde->bse", mixed, weights, "out"), weights, "out")
+        return self.projected_out(self.gated(mixed, x, weights), weights)
 
     @jax.named_scope("attention")
     def attend(self, query, new, weights, positions, held):
@@ -198,6 +200,7 @@ class Serving(Stored):
         shard = functools.partial(
             attended,
             window=c.window,
+            chunked=c.chunked,
             total=self.cache.slots,
             cap=c.attention_cap,
             value_dim=c.kv_rank,
@@ -248,31 +251,33 @@ class Serving(Stored):
         if "down_bias" in parts:  # added by each device that has a part of the expert
             parts["down_bias"] = parts["down_bias"] / math.prod(mesh.shape[axis] for axis in inside)
 
-        def shard(x, chosen, shares, parts):
-            layer, (layers, local) = parts.pop("layer"), parts["down"].shape[:2]
-            lanes = all(side % LANES == 0 for name in each for side in parts[name].shape[2:])
-            has_kernel = self.kernel and lanes and c.parameter_dtype not in LIMITS
-            for name in each:
-                stack = parts[name]
-                parts[name] = stack.reshape(-1, *stack.shape[2:]) if has_kernel else stack[layer]
-            own = chosen - (jax.lax.axis_index(by) * local if by else 0)
-            own = jnp.where((own >= 0) & (own < local), own, local)  # of no expert here
-            sums = (*by, *inside) or None
-            given = (local, 1, 1.0, c.activation, c.group_rows * has_kernel, sums, None, None)
-            stack = (layer, layers) if has_kernel else None
-            # the scope names about how many experts have rows, and how many: no shape shows it
-            share, tokens = c.experts_per_token / c.experts, math.prod(x.shape[:2])
-            visited = max(1, round(local * (1 - (1 - share) ** tokens)))
-            with jax.named_scope(f"{visited} experts, {round(tokens * share * local)} rows"):
-                return dropless(x, own, shares, parts, *given, stack=stack)
-
         return jax.shard_map(
-            shard,
+            functools.partial(self.own_experts, by, inside),
             mesh=mesh,
             in_specs=(tokens, tokens, tokens, {name: specs[name] for name in parts}),
             out_specs=tokens,
             check_vma=False,
         )(x, chosen, shares, parts)
+
+    def own_experts(self, by, inside, x, chosen, shares, parts):
+        """The same on one device, whose experts are those of its place along the axes `by`, each sharded along those `inside`."""
+        c, layer, (layers, local) = self.config, parts.pop("layer"), parts["down"].shape[:2]
+        stacks = {name: parts[name] for name in OF_EXPERTS if name in parts}
+        lanes = all(side % LANES == 0 for each in stacks.values() for side in each.shape[2:])
+        has_kernel = self.kernel and lanes and c.parameter_dtype not in LIMITS
+        parts |= {
+            name: each.reshape(-1, *each.shape[2:]) if has_kernel else each[layer]
+            for name, each in stacks.items()
+        }
+        own = chosen - (jax.lax.axis_index(by) * local if by else 0)
+        own = jnp.where((own >= 0) & (own < local), own, local)  # of no expert here
+        given = (local, 1, 1.0, c.activation, c.group_rows * has_kernel, (*by, *inside) or None)
+        stack = (layer, layers) if has_kernel else None
+        # the scope names about how many experts have rows, and how many: no shape shows it
+        share, tokens = c.experts_per_token / c.experts, math.prod(x.shape[:2])
+        visited = max(1, round(local * (1 - (1 - share) ** tokens)))
+        with jax.named_scope(f"{visited} experts, {round(tokens * share * local)} rows"):
+            return dropless(x, own, shares, parts, *given, None, None, stack)
 
     @jax.named_scope("embedding")
     def embedded(self, parameters, tokens):

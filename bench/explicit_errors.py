@@ -13,7 +13,7 @@ from pathlib import Path
 from bench.explicit_snippets import HEAD, SNIPPETS
 from bench.figures import Asked, Figures, measure, of_part
 from spmd_core.base import LabError
-from spmd_core.own import explicit_report
+from spmd_core.own import explicit
 
 LEAST = 27
 
@@ -39,7 +39,7 @@ def _answer(name: str) -> tuple[str, int]:
         Path(folder, "snippet.py").write_text(HEAD + SNIPPETS[name])
         os.chdir(folder)
         try:
-            report = explicit_report("snippet.py")
+            report = explicit("snippet.py")
         except LabError as error:
             return str(error)[:300], 0
         finally:

@@ -55,8 +55,7 @@ elif pressed:
     live.ask("programs", experiment)
 status = live.follow("programs", experiment, run, at_work)
 result.wrong(program, result.compiled_of(status, experiment))
-if not refusal and not misfit:
-    what_if.draw(experiment, program)
+changes = st.container()
 if status:
     result.after(status)
 result.arrays(program)
@@ -68,3 +67,6 @@ with st.expander("Another program"):
 door.guide(is_open=False)
 links.write_query("programs", experiment, run)
 links.share_box(share, "programs", experiment, run)
+if not refusal and not misfit:
+    with changes:  # last: the rest does not wait for its seconds
+        what_if.draw(experiment, program)

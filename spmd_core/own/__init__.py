@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from spmd_core.own.expected.spmd import Spmd, goldens_of
     from spmd_core.own.explaining import Explainer, explain
     from spmd_core.own.explanation import Explanation, schema
-    from spmd_core.own.explicit import (
-        cost_words,
-        explicit_headline,
-        explicit_lines,
-        explicit_report,
-        write_explicit,
-    )
     from spmd_core.own.lab_answer import LabAnswer
     from spmd_core.own.running import layout, open_lab, predict, run, search
+    from spmd_core.own.sharding_errors import (
+        cost_words,
+        explicit,
+        explicit_headline,
+        explicit_lines,
+        write_explicit,
+    )
 
 _MODULES = {
     "Expectation": "expected.expectation",
@@ -35,11 +35,11 @@ _MODULES = {
     "Explainer": "explaining",
     "Explanation": "explanation",
     "explain": "explaining",
-    "cost_words": "explicit",
-    "explicit_headline": "explicit",
-    "explicit_lines": "explicit",
-    "explicit_report": "explicit",
-    "write_explicit": "explicit",
+    "cost_words": "sharding_errors",
+    "explicit_headline": "sharding_errors",
+    "explicit_lines": "sharding_errors",
+    "explicit": "sharding_errors",
+    "write_explicit": "sharding_errors",
     "open_lab": "running",
     "predict": "running",
     "run": "running",
@@ -56,9 +56,9 @@ __all__ = [
     "cost_words",
     "expect",
     "explain",
+    "explicit",
     "explicit_headline",
     "explicit_lines",
-    "explicit_report",
     "goldens_of",
     "layout",
     "open_lab",

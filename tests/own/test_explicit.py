@@ -3,8 +3,9 @@ from pathlib import Path
 
 import pytest
 
+import spmd_lab
 from spmd_core.base import RequestError
-from spmd_core.own import explicit_lines, explicit_report, write_explicit
+from spmd_core.own import explicit, explicit_lines, write_explicit
 
 pytestmark = [pytest.mark.newer]
 _HEAD = """import jax
@@ -23,7 +24,7 @@ def folder(tmp_path, monkeypatch):
 
 def test_every_error_of_a_step_is_listed_and_mended_and_the_file_is_written(folder):
     path = Path(shutil.copy(STEP, folder / "model.py"))
-    report = explicit_report("model.py")
+    report = explicit("model.py")
     assert [(each.line, each.fixes[0].how) for each in report.errors] == [
         ('emb = jax.lax.with_sharding_constraint(params["emb"], P(None, "tensor"))', "reshard"),
         ("x = emb[tokens]", "out_sharding"),
@@ -39,7 +40,7 @@ def test_every_error_of_a_step_is_listed_and_mended_and_the_file_is_written(fold
     assert "4 sharding type errors; the patch traces: equal results" in explicit_lines(report)[0]
     assert path.read_text() == STEP.read_text()
     write_explicit(report)
-    again = explicit_report("model:step")
+    again = explicit("model:step")
     assert (again.errors, again.patch, again.traces, again.wrong) == ((), "", True, 0)
 
 
@@ -52,7 +53,7 @@ def step():
 
 def test_a_fix_has_its_bytes_and_an_auto_mesh_is_made_explicit(folder):
     (folder / "one.py").write_text(_HEAD.replace("'x',)", "'x',), axis_types=TYPES") + _ONE)
-    report = explicit_report("one.py")
+    report = explicit("one.py")
     chosen, same, other = report.errors[0].fixes
     # the sum of 8 x 32 of float32; or x, which is gathered first
     assert (chosen.how, chosen.bytes, chosen.in_auto) == ("out_sharding", 8 * 32 * 4, True)
@@ -65,7 +66,7 @@ def test_a_fix_has_its_bytes_and_an_auto_mesh_is_made_explicit(folder):
 
 def test_without_a_sharded_dim_there_is_no_error_and_a_note(folder):
     (folder / "one.py").write_text(_HEAD + _ONE.replace('None, "x"', "").replace('"x")', ")"))
-    report = explicit_report("one.py")
+    report = explicit("one.py")
     assert (report.errors, report.traces, report.patch) == ((), True, "")
     assert "no spec of an argument names an axis: every type is replicated" in report.notes
 
@@ -82,17 +83,21 @@ def test_without_a_sharded_dim_there_is_no_error_and_a_note(folder):
 def test_bad_input_is_refused_in_a_sentence(folder, text, sentence):
     (folder / "bad.py").write_text(_HEAD + text)
     with pytest.raises(RequestError, match=sentence):
-        explicit_report("bad.py")
+        explicit("bad.py")
 
 
 @pytest.mark.this_python  # a newer JAX communicates otherwise
 def test_the_example_of_the_page_is_what_it_prints():
     page = (STEP.parents[2] / "docs/explicit.md").read_text("utf-8")
     quoted = page.split("```\n```\n")[1].split("```")[0]
-    lines = explicit_lines(explicit_report("docs.example_step:step"))
+    lines = explicit_lines(explicit("docs.example_step:step"))
     assert [line for line in quoted.splitlines() if line not in "\n".join(lines)] == []
 
 
 def test_a_target_of_chips_is_refused(folder):
     with pytest.raises(RequestError, match="is not of simulated devices: use one such as cpu:8"):
-        explicit_report("model.py", "tpu:v5e:2x4")
+        explicit("model.py", "tpu:v5e:2x4")
+
+
+def test_the_function_is_public():
+    assert spmd_lab.explicit is explicit and "explicit" in dir(spmd_lab)

@@ -3,7 +3,7 @@
 import json
 from argparse import Namespace
 
-from spmd_core.own import explicit_lines, explicit_report, write_explicit
+from spmd_core.own import explicit, explicit_lines, write_explicit
 
 ARGUMENTS = {
     "step": {
@@ -17,7 +17,7 @@ ARGUMENTS = {
 
 def main(arguments: Namespace) -> int:
     """Print the errors and the patch; 1 where the patched step does not trace, or is not equal."""
-    report = explicit_report(arguments.step, arguments.target)
+    report = explicit(arguments.step, arguments.target)
     if arguments.write:
         write_explicit(report)
     value = report.model_dump(mode="json", exclude={"texts"})

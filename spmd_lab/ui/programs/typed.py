@@ -3,7 +3,7 @@
 import streamlit as st
 
 from spmd_core.experiment import files
-from spmd_core.own import cost_words, explicit_headline, explicit_report
+from spmd_core.own import cost_words, explicit, explicit_headline
 from spmd_core.results import ExplicitError, ExplicitReport
 from spmd_lab.ui import shell, state
 from spmd_lab.ui.lab import as_viewer, lab
@@ -30,7 +30,7 @@ def draw(screen: str) -> None:
 def _list(screen: str, path: str, kept: dict[str, ExplicitReport]) -> None:
     as_viewer(lab().check_may_run_declared)
     state.set_aside(screen, _KEPT, kept)
-    kept[path] = explicit_report(path)
+    kept[path] = explicit(path)
 
 
 def _report(report: ExplicitReport) -> None:

@@ -13,7 +13,7 @@ from spmd_core.results import ExplicitError, ExplicitFix, ExplicitReport
 _MODULE = "spmd_core.engine.explicit.converted"
 
 
-def explicit_report(name: str, target: str = "cpu:8") -> ExplicitReport:
+def explicit(name: str, target: str = "cpu:8") -> ExplicitReport:
     """Finds every sharding type error that a step has under Explicit axes.
 
     Args:

@@ -514,13 +514,14 @@ def test_rows_past_the_imbalance_are_zeros():
     assert np.any(dropped != 0, axis=-1).mean() == 0.5
 
 
-def test_the_grouped_matmul_s_kernel_is_ragged_dot(monkeypatch):
+@pytest.mark.parametrize("columns", [128, 192])  # in full lanes, or not
+def test_the_grouped_matmul_s_kernel_is_ragged_dot(monkeypatch, columns):
     make = functools.partial(decoder_experts.gmm, interpret=True)
     monkeypatch.setattr(decoder_experts, "gmm", make)
     numbers = np.random.default_rng(0)
     rows, weights = (
         jnp.asarray(numbers.normal(size=shape), jnp.float32)
-        for shape in ((256, 256), (3, 256, 128))
+        for shape in ((256, 256), (3, 256, columns))
     )
     sizes = jnp.array([100, 0, 156], jnp.int32)
 

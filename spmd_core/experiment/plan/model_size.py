@@ -90,6 +90,10 @@ class ModelSize:
     routed_scale: float = 1.0  # of what the chosen experts add
     mtp_layers: int = 0  # heads that predict later tokens, each with one layer
 
+    def __hash__(self) -> int:  # of few fields: requested many times for each estimate
+        kinds = (self.windows, self.mixers, self.mlps)
+        return hash((self.name, self.layers, self.heads, self.mlp, self.vocab, *kinds))
+
     def varied(self, **changes: Any) -> "ModelSize":
         """A copy with other sizes or choices; RequestError if they make no valid decoder."""
         for name in changes:

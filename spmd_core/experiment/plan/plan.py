@@ -248,8 +248,13 @@ class Plan(PlanFields):
     @property
     def size(self) -> ModelSize:
         """The model with the plan's own sizes."""
-        own = ((to, getattr(self, name)) for name, to in OF_MODEL.items())
-        choices = tuple((to, value) for to, value in own if value is not None)
+        choices = tuple(
+            [
+                (to, value)
+                for name, to in OF_MODEL.items()
+                if (value := getattr(self, name)) is not None
+            ]
+        )
         return _sized(self.model, self.sizes, self.layers, choices)
 
     @property
@@ -310,7 +315,7 @@ class Plan(PlanFields):
         """Why the attention kernel cannot be compiled with its blocks; None if the sizes do not
         rule it out.
         """
-        return too_large(self.kernel_blocks, self.size.head_dim, self._kernel_kib)
+        return too_large(self.kernel_blocks, self._head_dim, self._kernel_kib)
 
     @property
     def with_fitting_blocks(self) -> "Plan":
@@ -318,8 +323,13 @@ class Plan(PlanFields):
         limit_kib = self._kernel_kib
         if self.kernel_refusal is None or limit_kib is None:
             return self
-        smaller = smaller_blocks(self.kernel_blocks, self.size.head_dim, limit_kib * 1024)
+        smaller = smaller_blocks(self.kernel_blocks, self._head_dim, limit_kib * 1024)
         return self.model_copy(update={"attention_blocks": smaller})
+
+    @property
+    def _head_dim(self) -> int:
+        """The widest head of any layer."""
+        return max(layer.head_dim for layer, _ in self.size.layer_counts)
 
     @property
     def _kernel_kib(self) -> int | None:

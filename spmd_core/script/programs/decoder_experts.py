@@ -12,6 +12,7 @@ from jax.experimental.pallas.ops.tpu.megablox import gmm
 from spmd_core.script.programs.decoder_parts import mlp_hidden
 from spmd_core.script.programs.decoder_precision import scaled_grouped, stored_grouped
 
+LANES = 128  # of a vector register
 GROUP_SIDE = 1024  # of a block of the kernel, columns and what is summed over
 
 
@@ -37,7 +38,8 @@ def grouped_matmul(rows, weights, sizes, block):
     """Rows [row, in], sorted by expert, by the weights [expert, in, out] of their own; what is past the last expert's is undefined. `block`: rows of the kernel's, 0 for devices without it."""
     if not block:
         return jax.lax.ragged_dot(rows, weights, sizes)
-    side = min(GROUP_SIDE, *weights.shape[1:])
+    # in full lanes, as both passes tile either dim by it
+    side = min(GROUP_SIDE, -(-min(weights.shape[1:]) // LANES) * LANES)
     return gmm(rows, weights, sizes, rows.dtype, (math.gcd(block, len(rows)), side, side))
 
 

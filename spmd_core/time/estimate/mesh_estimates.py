@@ -11,7 +11,7 @@ from spmd_core.time.cost.constants import MATMUL_SHARE
 from spmd_core.time.estimate.in_parts import estimate_memory, estimate_step
 from spmd_core.time.estimate.memory import MemoryEstimate
 from spmd_core.time.estimate.shapes import Shapes, recomputed, shapes_of
-from spmd_core.time.estimate.step import step_parts, step_time
+from spmd_core.time.estimate.step import Common, common_parts, step_parts, step_time
 from spmd_core.time.estimate.transfers import StepTransfer
 from spmd_core.time.estimate.work import StepWork
 
@@ -21,6 +21,7 @@ class MeshEstimates:
 
     def __init__(self, plan: Plan):
         self._shapes, self._share = shapes_of(plan), parameter_share(plan)
+        self._common: Common | None = None
         self._known: dict[frozenset[str], tuple[StepWork, list[StepTransfer], float]] = {}
         self._slow: list[frozenset[str]] = []
 
@@ -59,7 +60,8 @@ class MeshEstimates:
     def _parts(self, plan: Plan) -> tuple[StepWork, list[StepTransfer], float]:
         again = recomputed(plan)
         if again not in self._known:
-            parts = step_parts(self._shapes, again)
+            self._common = self._common or common_parts(self._shapes)
+            parts = step_parts(self._shapes, again, self._common)
             self._known[again] = (*parts, step_bound(self._shapes, *parts))
         return self._known[again]
 

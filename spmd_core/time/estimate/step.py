@@ -2,8 +2,9 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from spmd_core.experiment import Plan
 from spmd_core.machine import Gpu
@@ -43,8 +44,19 @@ from spmd_core.time.estimate.constants import (
 )
 from spmd_core.time.estimate.memory import MemoryEstimate, estimate_memory
 from spmd_core.time.estimate.shapes import Shapes, recomputed, shapes_of
-from spmd_core.time.estimate.transfers import StepTransfer, transfers
-from spmd_core.time.estimate.work import StepWork, all_matmuls, mean_matmuls, step_work, table_s
+from spmd_core.time.estimate.transfers import (
+    StepTransfer,
+    activation_transfers,
+    weight_transfers,
+)
+from spmd_core.time.estimate.work import (
+    Matmuls,
+    StepWork,
+    all_matmuls,
+    mean_matmuls,
+    step_work,
+    table_s,
+)
 from spmd_core.time.gpu.constants import CHANNELS, COMBINED
 
 
@@ -118,11 +130,36 @@ def step_mfu(plan: Plan, seconds: float) -> float:
     return plan.flops / (topology.chips * topology.chip.peak_flops * seconds)
 
 
-def step_parts(shapes: Shapes, again: Collection[str]) -> tuple[StepWork, list[StepTransfer]]:
-    """The work of a step and its transfers, where the backward pass computes these names again."""
+class Common(NamedTuple):
+    """Parts of the estimates of plans that differ only in what they compute again: matmuls of a layer
+    on average and of each kind, and transfers of weights, None where these differ too.
+    """
+
+    matmuls: Mapping[str, float]
+    of_layers: list[Matmuls]
+    weights: list[StepTransfer] | None
+
+
+def common_parts(shapes: Shapes) -> Common:
+    """Returns the parts that plans of these shapes have in common."""
     of_layers = all_matmuls(shapes)
     matmuls = {**mean_matmuls(shapes, of_layers), "logits": table_s(shapes)}
-    moved = transfers(shapes, matmuls, [each for each, _ in of_layers], again)
+    in_rings = shapes.ring > 1 and shapes.size.experts == 1
+    weights = None if in_rings else weight_transfers(shapes, matmuls, ())
+    return Common(matmuls, of_layers, weights)
+
+
+def step_parts(
+    shapes: Shapes, again: Collection[str], common: Common | None = None
+) -> tuple[StepWork, list[StepTransfer]]:
+    """The work of a step and its transfers, where the backward pass computes these names again;
+    `common`: worked out before.
+    """
+    matmuls, of_layers, weights = common or common_parts(shapes)
+    if weights is None:
+        weights = weight_transfers(shapes, matmuls, again)
+    forward = [each for each, _ in of_layers]
+    moved = [*weights, *activation_transfers(shapes, forward, again)]
     work = step_work(shapes, again, of_layers)
     if not shapes.chip.is_gpu:
         return work, moved

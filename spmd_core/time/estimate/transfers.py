@@ -1,7 +1,6 @@
 """What a step's devices send to one another: weights, gradients, activations, and slices."""
 
 import math
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -90,26 +89,31 @@ class StepTransfer:
         """The line that causes it: no program is written."""
 
 
-def transfers(
-    shapes: Shapes,
-    matmuls: Mapping[str, float],
-    of_layers: Sequence[Mapping[str, float]],
-    recomputed: Collection[str],
+def weight_transfers(
+    shapes: Shapes, matmuls: Mapping[str, float], recomputed: Collection[str]
 ) -> list[StepTransfer]:
-    """All collectives of a step that take time. `matmuls`: seconds of a layer's, forward, on average;
-    `of_layers`: of each kind of layer; `recomputed`: names of what the backward pass computes again.
+    """Collectives of weights and of their gradients that take time. `matmuls`: seconds of a layer's,
+    forward, on average; `recomputed`: names of what the backward pass computes again, which matter
+    where weights pass in rings.
     """
-    of_kinds = list[StepTransfer]()
+    return _that_move([*_of_weights(shapes, matmuls, recomputed), *_of_replicas(shapes)])
+
+
+def activation_transfers(
+    shapes: Shapes, of_layers: Sequence[Mapping[str, float]], recomputed: Collection[str]
+) -> list[StepTransfer]:
+    """Collectives of activations that take time. `of_layers`: the matmuls of each kind of layer."""
+    listed = list[StepTransfer]()
     for (layer, count), own in zip(shapes.layers, of_layers, strict=True):
         if shapes.chip.is_gpu:
-            of_kinds += _of_tensor_on_gpus(layer, count, recomputed)
+            listed += _of_tensor_on_gpus(layer, count, recomputed)
         else:
-            of_kinds += _of_tensor(layer, count, own, recomputed)
-        of_kinds += _of_activations(layer, count, recomputed)
-    if len(of_layers) > 1:
-        of_kinds = _merged(of_kinds)
-    weights = _of_weights(shapes, matmuls, recomputed)
-    listed = [*weights, *of_kinds, *_of_replicas(shapes)]
+            listed += _of_tensor(layer, count, own, recomputed)
+        listed += _of_activations(layer, count, recomputed)
+    return _that_move(_merged(listed) if len(of_layers) > 1 else listed)
+
+
+def _that_move(listed: Sequence[StepTransfer]) -> list[StepTransfer]:
     return [
         each for each in listed if each.where.spans or each.where.cores > 1 or each.where.slices > 1
     ]
@@ -117,10 +121,12 @@ def transfers(
 
 def _merged(listed: list[StepTransfer]) -> list[StepTransfer]:
     """Transfers that differ by their count alone, of several kinds of layers, as one."""
-    counts = Counter[StepTransfer]()
+    merged = dict[tuple[object, ...], StepTransfer]()
     for each in listed:
-        counts[replace(each, count=0)] += each.count
-    return [replace(each, count=count) for each, count in counts.items()]
+        key = (each.kind, each.axes, each.name, each.op_name, each.nbytes, each.alone)
+        known = merged.get(key)
+        merged[key] = replace(known, count=known.count + each.count) if known else each
+    return list(merged.values())
 
 
 def _where(shapes: Shapes, axes: tuple[str, ...]) -> Route:

@@ -1,6 +1,7 @@
 """Remedies for a collective, in words: the change, what it removes, and its cost."""
 
 from collections.abc import Mapping, Sequence
+from math import ceil, inf
 from typing import Any
 
 from spmd_core.base import by_key, bytes_text, seconds_text
@@ -242,15 +243,18 @@ GUESSED = (
 )
 
 
-def doing_words(done: int, of: int, change: str) -> str:
-    """The progress of trying changes."""
+def doing_words(done: int, of: int, change: str, left_s: float = inf) -> str:
+    """The progress of trying changes, with the seconds in which one may still begin.
+
+    >>> doing_words(0, 2, "compiling: out over x", 41.2)
+    'collective 1 of 2, compiling: out over x, begins none after 42 s more'
+    """
     if not of:
         return "looking for collectives that are worth it"
-    return (
-        f"collective {min(done + 1, of)} of {of}, {change}"
-        if change
-        else f"{done} of {of} collectives tried"
-    )
+    if not change:
+        return f"{done} of {of} collectives tried"
+    limit = "" if left_s == inf else f", begins none after {ceil(left_s)} s more"
+    return f"collective {min(done + 1, of)} of {of}, {change}{limit}"
 
 
 def removal_parts(removal: Removal) -> tuple[str, str]:

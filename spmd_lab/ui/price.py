@@ -55,7 +55,7 @@ def field() -> None:
         "Price per chip-hour ($)",
         key=state.seed(key, state.aside(_EVERYWHERE, PRICE) or ""),
         max_chars=_LONGEST,
-        placeholder="4.20, or v5p=4.20, h100=3",
+        placeholder="4.20 or v5p=4.20",
         help="Turns chip-hours into dollars. It stays with the link.",
     )
     try:

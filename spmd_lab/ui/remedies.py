@@ -102,7 +102,7 @@ def _watch(run: str, names: tuple[str, ...]) -> None:
         return  # which it never comes to
     with st.container(border=True, key="trying"):
         with st.container(horizontal=True, vertical_alignment="center"):
-            words = doing_words(trial.done, trial.of, trial.doing)
+            words = doing_words(trial.done, trial.of, trial.doing, trial.left_s)
             st.markdown(coded(as_sentence(words)), width="stretch")
             if st.button("Cancel", key="remedies:cancel", icon=":material/stop_circle:"):
                 if sentence := attempt(end, "remedies"):
@@ -110,6 +110,9 @@ def _watch(run: str, names: tuple[str, ...]) -> None:
                 else:
                     trial.cancel()
         st.progress(trial.done / trial.of if trial.of else 0.0)
+        if first := trial.first:
+            st.caption("The first change that helps: compiled, not yet measured.")
+            _answers(with_remedies(trial.result, first), names)
     _answers(with_remedies(trial.result, trial.answers), names)
 
 

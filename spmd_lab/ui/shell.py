@@ -21,8 +21,8 @@ from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.tables import escaped
 
 WHAT_THIS_IS = (
-    "Shard a JAX program over a mesh: see what each device holds, what communicates and why, and "
-    "how long it takes, here or on TPUs and GPUs that are not attached."
+    "Shard a JAX program: what each device holds, what communicates, how long it takes, here or on "
+    "chips you do not have."
 )
 
 

@@ -14,7 +14,7 @@ from spmd_core.base import LabError, RequestError, seconds_text
 from spmd_core.experiment import STRATEGIES, Experiment, Mesh, Row, study_of
 from spmd_core.lab import COMMAND_LINE, Asker, Batch, Lab, Remedies
 from spmd_core.program import NAME as SHARDINGS
-from spmd_core.results import Removal, Result, Shardings, Step, StrategyResult
+from spmd_core.results import Remedy, Removal, Result, Shardings, Step, StrategyResult
 from spmd_core.time import (
     NOT_CALIBRATED,
     ProgramTime,
@@ -60,6 +60,7 @@ class RemedySearch(Work):
         self.done, self.of, self.doing = 0, 0, ""  # collectives judged, of how many; what compiles
         self._lab, self._store = lab, store
         self._unpredicted = False  # what communicates, and takes nobody knows how long
+        self._first: dict[str, dict[int, Removal]] = {}
         # as of a search, so that they are out of the way on History
         batch = f"search remedies {result.run}"
         self._until = inf
@@ -76,6 +77,13 @@ class RemedySearch(Work):
     def answers(self) -> Answers:
         """What is known now."""
         return {name: dict(answers) for name, answers in list(self._answers.items())}
+
+    @property
+    def first(self) -> Answers:
+        """The first change that helps, compiled, until its collective has its answer."""
+        known = self._answers
+        is_over = any(self._first[name].keys() & known.get(name, {}).keys() for name in self._first)
+        return {} if is_over else self._first
 
     def run(self) -> Answers:
         """Try the collectives that are worth it, strategy by strategy, the longest first."""
@@ -113,6 +121,11 @@ class RemedySearch(Work):
                 self._runs.close()
             self.doing, self.state = "", state
         return self.answers
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until it begins nothing more; infinite where it has no limit, and before it runs."""
+        return max(0.0, self._until - time.monotonic())
 
     @property
     def _is_ended(self) -> bool:
@@ -181,6 +194,8 @@ class RemedySearch(Work):
                     return False
                 self._compile_here(trial.row, candidate)
             trial.judge(self._tried(candidate, trial.base.operations is not None))
+            if not self._first and isinstance(helped := trial.answer, Remedy):
+                self._first = {trial.row.key: dict.fromkeys(trial.target.numbers, helped)}
             if not self._is_ended and (doubtful := trial.wants_timed) is not None:
                 trial.time(doubtful, self._timed(trial.row, doubtful))
         if self.is_cancelled or not trial.is_over or trial.wants_timed is not None:

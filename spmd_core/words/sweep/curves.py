@@ -175,6 +175,8 @@ def _binding(sweep: Sweep, timed: Sequence[SweepRow]) -> list[str]:
         exposed = f"exposed communication, mostly {worst.exposed_most}s, takes at most {worst.exposed_share:.0%} of the step, at {where}"
     after = f"; {exposed}." if exposed else "."
     bound = bounds[turned or 0]
+    if turned is None and not any(row.numbers.shares_s for row in timed):
+        return [f"{exposed[0].upper()}{exposed[1:]}."] if exposed else []
     if turned is None:
         return [f"{bound[0].upper()}{bound[1:]} throughout{after}"]
     return [f"From {point_title(sweep, timed[turned].point)} on: {bound}{after}"]

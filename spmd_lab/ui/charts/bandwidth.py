@@ -1,6 +1,7 @@
 """A sweep of collectives as a chart: bandwidth or time over bytes, both logarithmic."""
 
 from collections.abc import Iterable, Sequence
+from typing import cast
 
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.experiment import TRANSFERS
@@ -53,10 +54,17 @@ def sweep_chart(points: Sequence[Point], beside: Sequence[Point], quantity: str)
 
 
 def _labels(rows: Iterable[Row]) -> list[Row]:
-    """The name of each line, at its largest size."""
-    ends = {(row["kind"], row["line"]): row for row in rows}
+    """The name of each line at its largest size, above the line's last third."""
+    lines: dict[tuple[object, object], list[Row]] = {}
+    for row in rows:
+        lines.setdefault((row["kind"], row["line"]), []).append(row)
     return [
-        {**row, "label": f"{row['kind']}, {row['line']} {row['shown']}"} for row in ends.values()
+        {
+            **line[-1],
+            "y": max(cast(float, row["y"]) for row in line[-(len(line) // 3 + 1) :]),
+            "label": f"{line[-1]['kind']}, {line[-1]['line']} {line[-1]['shown']}",
+        }
+        for line in lines.values()
     ]
 
 

@@ -10,7 +10,7 @@ from spmd_lab.ui.lab import Stop, find, lab, tour
 from spmd_lab.ui.markdown import plain
 
 _ICON = ":material/tour:"
-_FIRST = "New here? **Five clicks over real results**, which came with the program. Nothing runs."
+_FIRST = "New here? **Five clicks over real results.** Nothing runs."
 
 
 def offer() -> None:

@@ -40,9 +40,18 @@ def compiled(lab, **changes):
     return lab.result(run)
 
 
-def test_a_candidate_that_ends_the_compiler_costs_itself_alone(lab):
+def test_a_candidate_that_ends_the_compiler_costs_itself_alone(lab, monkeypatch):
     result = compiled(lab)
     search = RemedySearch(lab, store(lab), result)
+    seen = []
+    monkeypatch.setattr(
+        RemedySearch,
+        "_keep",
+        lambda search, state, keep=RemedySearch._keep: (
+            seen.append((state, dict(search._first), search.first)),
+            keep(search, state),
+        ),
+    )
     fatal, *_ = arrays.candidates(result.experiment, "auto", SUM_OVER_X)
     assert "cols" in dict(fatal.experiment.sharding), "the first one"
     search.run()
@@ -56,6 +65,9 @@ def test_a_candidate_that_ends_the_compiler_costs_itself_alone(lab):
     )
     assert known(lab, result.run) == ("done", search.answers), "as stored"
     assert not removal_words(search.answers["auto"][0]), "facts alone"
+    # the first that helped was known before the search was over, and then gave way to the answer
+    assert seen[0][0] == "running" and isinstance(seen[0][1]["auto"][0], Remedy)
+    assert search.first == {}
     assert lab.history() == () and lab.latest(result.experiment) is None
 
 

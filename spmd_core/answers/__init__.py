@@ -34,7 +34,10 @@ from spmd_core.answers.serving_sheet import (
     serving_headline,
     serving_json,
     serving_loads_table,
+    serving_question_json,
     serving_table,
+    splits_json,
+    splits_table,
     why_not_served,
 )
 from spmd_core.answers.sheet import (
@@ -121,9 +124,12 @@ __all__ = [
     "serving_headline",
     "serving_json",
     "serving_loads_table",
+    "serving_question_json",
     "serving_table",
     "sheet_lines",
     "size",
+    "splits_json",
+    "splits_table",
     "step_collectives",
     "strategies_table",
     "strategy_rows",

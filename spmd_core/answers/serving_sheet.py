@@ -1,12 +1,12 @@
 """The answer of serving: a headline, five figures of a row, sheets of rows and of loads, JSON."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from spmd_core.answers.sheet import Column, Sheet, Table, count, number, seconds, text
+from spmd_core.answers.sheet import Column, Sheet, Table, count, number, seconds, size, text
 from spmd_core.answers.training_sheet import Figure
 from spmd_core.base import bytes_text, count_text, mesh_text, number_text, seconds_text
-from spmd_core.search import ServingAnswer, ServingQuestion, ServingRow
+from spmd_core.search import ServingAnswer, ServingQuestion, ServingRow, Split
 from spmd_core.time import Lengths, ServingLoad
 from spmd_core.words import chip_title, money_text
 
@@ -150,6 +150,47 @@ _LOADS: Sheet[_Loaded] = Sheet(
 def serving_loads_table(answer: ServingAnswer) -> Table:
     """Returns the best sharding by lengths and requests at once, on the chips of the best row."""
     return _LOADS.table(answer.by_load, "screen")
+
+
+_SPLITS: Sheet[Split] = Sheet(
+    (
+        text("Prompts on", lambda each: each.prefill.topology.name.removeprefix("gpu:")),
+        text("Mesh", lambda each: mesh_text(each.prefill.mesh, " ")),
+        Column("Idle", lambda each: each.prefill_idle, "{:.0%}".format),
+        text("Decode on", lambda each: each.decode.topology.name.removeprefix("gpu:")),
+        text("Its mesh", lambda each: mesh_text(each.decode.mesh, " ")),
+        Column("Its idle", lambda each: each.decode_idle, "{:.0%}".format),
+        seconds("A token", lambda each: each.tpot_s),
+        seconds("First token", lambda each: each.ttft_s),
+        number("Tokens/s a chip", lambda each: each.tokens_per_s_per_chip),
+        size("Cache passed", lambda each: int(each.passed_bytes)),
+        seconds("In", lambda each: each.passed_s),
+    )
+)
+
+
+def splits_table(splits: Sequence[Split]) -> Table:
+    """Returns a row for each split of the chips, prefill apart from decode."""
+    return _SPLITS.table(splits, "screen")
+
+
+def splits_json(splits: Sequence[Split]) -> list[dict[str, object]]:
+    """Returns the splits for machines: seconds, bytes, shares."""
+    return [
+        {
+            "prefill": {"target": each.prefill.target, "mesh": dict(each.prefill.mesh)},
+            "decode": {"target": each.decode.target, "mesh": dict(each.decode.mesh)},
+            "tpot_s": each.tpot_s,
+            "ttft_s": each.ttft_s,
+            "requests_per_s": each.requests_per_s,
+            "tokens_per_s_per_chip": each.tokens_per_s_per_chip,
+            "passed_bytes": int(each.passed_bytes),
+            "passed_s": each.passed_s,
+            "prefill_idle": each.prefill_idle,
+            "decode_idle": each.decode_idle,
+        }
+        for each in splits
+    ]
 
 
 def why_not_served(answer: ServingAnswer) -> tuple[str, ...]:

@@ -32,6 +32,7 @@ from spmd_core.search.serving import (
     step_load,
     with_compiled,
 )
+from spmd_core.search.serving_apart import Split, splits
 from spmd_core.search.serving_question import SERVING_FORM, ServingQuestion, read_serving
 from spmd_core.search.spaces.array_space import meshes
 from spmd_core.search.spaces.program_space import ProgramSpace, rules_text
@@ -108,6 +109,7 @@ __all__ = [
     "ServingRow",
     "SizePoint",
     "Space",
+    "Split",
     "Stage",
     "StandardSharding",
     "Sweep",
@@ -153,6 +155,7 @@ __all__ = [
     "score",
     "seconds_taken",
     "serve",
+    "splits",
     "start",
     "step_load",
     "to_compile",

@@ -146,7 +146,7 @@ def serve(question: ServingQuestion) -> ServingAnswer:
         that a chip lacks, a mesh that no sizes divide over.
     """
     question.check()
-    rows = tuple(_looked(question, plan) for plan in _plans(question))
+    rows = tuple(_looked(question, plan) for plan in plans_of(question))
     ranked = tuple(sorted(rows, key=lambda row: _order(question, row)))
     answer = ServingAnswer(question, ranked)
     lead = answer.best or answer.nearest
@@ -162,7 +162,7 @@ def _order(question: ServingQuestion, row: ServingRow) -> tuple[float, ...]:
     return float(not row.keeps), least, -row.served.output_per_s / spent
 
 
-def _plans(question: ServingQuestion) -> Iterator[ServedPlan]:
+def plans_of(question: ServingQuestion) -> Iterator[ServedPlan]:
     """Every plan whose sizes divide; RequestError where there is none."""
     reason, several = "", False
     for topology in question.topologies:
@@ -277,6 +277,6 @@ def _by_load(
             load = replace(
                 asked, input=given, output=made, concurrency=at_once, rate=None, requests=None
             )
-            plans = list(_plans(replace(here, load=load)))
+            plans = list(plans_of(replace(here, load=load)))
             best = max(plans, key=lambda plan: steady_per_s(plan, load))
             yield load, _looked(replace(here, load=load), best)

@@ -13,7 +13,7 @@ from spmd_core.time.cost.attached import cluster_of
 from spmd_core.time.cost.clocks import Segment, Walk
 from spmd_core.time.cost.flops import valid_positions
 from spmd_core.time.cost.kernels import KERNELS
-from spmd_core.time.cost.links import AxisSpan, hops_between, host_s, route
+from spmd_core.time.cost.links import AxisSpan, dcn_bandwidth, hops_between, host_s, route
 from spmd_core.time.cost.mesh_axes import MeshAxis, mesh_axes
 from spmd_core.time.cost.module_costs import ModuleCosts
 from spmd_core.time.cost.predict import Keep, Useful, predict
@@ -44,11 +44,18 @@ from spmd_core.time.serving.held import (
     Pool,
     cache_bytes,
     check_dtypes,
-    has_unit,
+    passed_bytes,
     pool_of,
     weight_bytes,
 )
-from spmd_core.time.serving.simulate import Lengths, Served, ServingLoad, simulate, steady_per_s
+from spmd_core.time.serving.simulate import (
+    Lengths,
+    Served,
+    ServingLoad,
+    prompt_time,
+    simulate,
+    steady_per_s,
+)
 from spmd_core.time.serving.step import PARTS, StepLoad, StepTime, step_time
 from spmd_core.time.training import TrainingCost, least_chip_days, training_run
 
@@ -98,12 +105,12 @@ __all__ = [
     "closed_form_s",
     "cluster_of",
     "data_sheet",
+    "dcn_bandwidth",
     "estimate_memory",
     "estimate_step",
     "fits",
     "formula_of",
     "gap_parts",
-    "has_unit",
     "hops_between",
     "host_s",
     "is_current",
@@ -119,10 +126,12 @@ __all__ = [
     "on_topology",
     "operations_of",
     "operations_of_turn",
+    "passed_bytes",
     "pipeline_of",
     "pool_of",
     "predict",
     "program_time",
+    "prompt_time",
     "route",
     "simulate",
     "simulate_pipeline",

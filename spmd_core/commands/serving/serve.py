@@ -9,8 +9,11 @@ from spmd_core.answers import (
     serving_headline,
     serving_json,
     serving_loads_table,
+    serving_question_json,
     serving_table,
     sheet_lines,
+    splits_json,
+    splits_table,
     table,
     why_not_served,
 )
@@ -24,8 +27,10 @@ from spmd_core.search import (
     SERVING_FORM,
     CompiledDecode,
     ServingAnswer,
+    ServingQuestion,
     read_serving,
     serve,
+    splits,
     step_load,
     with_compiled,
 )
@@ -39,7 +44,10 @@ def main(arguments: Namespace) -> int:
     form = dict(vars(arguments))
     if arguments.config:
         form["model"] = config_from(arguments.config, arguments.model).size.name
-    answer = serve(read_serving(form))
+    question = read_serving(form)
+    if arguments.apart:
+        return _apart(question, arguments.json)
+    answer = serve(question)
     if arguments.compile:
         answer = _with_compiled(answer, arguments.compile, arguments.timeout)
     print(json.dumps(serving_json(answer)) if arguments.json else "\n".join(_lines(answer)))
@@ -75,6 +83,7 @@ def _help(flag: str, text: str) -> str:
 
 
 _COMPILING = {
+    "--apart": {"action": "store_true", "help": "prefill and decode on meshes of their own"},
     "--compile": {
         "metavar": "N",
         "type": int,
@@ -93,6 +102,20 @@ ARGUMENTS = {
     **{flag: {"metavar": each, "help": _help(flag, text)} for flag, (each, text) in _HELP.items()},
     **_COMPILING,
 }
+
+
+def _apart(question: ServingQuestion, as_json: bool) -> int:
+    """Print the splits of the chips, prefill apart from decode: 1 where there is none."""
+    question.check()
+    listed = splits(question)
+    if as_json:
+        asked = serving_question_json(question)
+        print(json.dumps({"question": asked, "apart": splits_json(listed)}))
+    elif listed:
+        print("\n".join(sheet_lines(splits_table(listed[:_ROWS]))))
+    else:
+        print("No split of these chips holds the model on both sides: name more chips.")
+    return 0 if listed else 1
 
 
 def _with_compiled(answer: ServingAnswer, count: int, timeout_s: float) -> ServingAnswer:

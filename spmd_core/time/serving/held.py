@@ -207,3 +207,11 @@ def pool_of(plan: ServedPlan, length: int) -> Pool:
         int(shard) * data,
         int(shard * paged * data) * replicas,
     )
+
+
+def passed_bytes(plan: ServedPlan, length: float) -> float:
+    """Returns the bytes of one request's cache in all: what passes from prefill to decode."""
+    tensor = plan.along("tensor")
+    kept = cached(plan)
+    rows = sum(each.count * each.row * each.tokens(length) for each in kept)
+    return rows * tensor / plan.repeats + sum(each.count * each.state * tensor for each in kept)

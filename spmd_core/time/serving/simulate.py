@@ -103,6 +103,12 @@ class Served:
         return interval(self.prompt.parts, self.ttft_s, 0.0)
 
 
+def prompt_time(plan: ServedPlan, load: ServingLoad, shards: int) -> StepTime:
+    """Returns a step of a chunk of prompts alone on each of so many shards."""
+    before = load.input.mean / 2
+    return step_time(plan, StepLoad(prompt=shards * load.chunk, before=before, prompts=shards))
+
+
 class _StepTimes:
     """Seconds of steps of a plan, worked out at a grid of requests and between."""
 
@@ -136,9 +142,7 @@ class _StepTimes:
 
     def chunk(self, places: int) -> StepTime:
         """Returns a step of a chunk of prompts alone on each shard, as far as there are places."""
-        prompts = self.shards(places)
-        load = StepLoad(prompt=prompts * self.load.chunk, before=self.before, prompts=prompts)
-        return step_time(self.plan, load).scaled(self.scale[1])
+        return prompt_time(self.plan, self.load, self.shards(places)).scaled(self.scale[1])
 
     def _around(self, decoding: int) -> tuple[tuple[int, float], ...]:
         """Numbers of requests of the grid on either side, with their shares; a step waits for its

@@ -1,0 +1,124 @@
+"""Prefill apart from decode: two meshes, the cache that passes between them, the best split of chips."""
+
+from dataclasses import dataclass
+
+from spmd_core.experiment import ServedPlan
+from spmd_core.search.serving import plans_of
+from spmd_core.search.serving_question import ServingQuestion
+from spmd_core.time import (
+    StepLoad,
+    dcn_bandwidth,
+    passed_bytes,
+    pool_of,
+    prompt_time,
+    step_time,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """So many chips for prompts, and the others for decode, of one kind.
+
+    Attributes:
+      prefill: the plan of the prompts' chips.
+      decode: the plan of the others.
+      requests_per_s: that both sides keep up with.
+      tokens_per_s_per_chip: output tokens, of all chips.
+      tpot_s: a decode step, which no prompt delays.
+      ttft_s: of a prompt alone, and its cache's way to the other side.
+      passed_bytes: of one request's cache.
+      passed_s: of these, over the network of the side that has less of it.
+      prefill_idle: the share of its time that a side waits for the other, and `decode_idle`.
+    """
+
+    prefill: ServedPlan
+    decode: ServedPlan
+    requests_per_s: float
+    tokens_per_s_per_chip: float
+    tpot_s: float
+    ttft_s: float
+    passed_bytes: float
+    passed_s: float
+    prefill_idle: float
+    decode_idle: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """The best plan of some chips for one side: requests a second, and seconds of one."""
+
+    plan: ServedPlan
+    rate: float
+    seconds: float
+
+
+def splits(question: ServingQuestion) -> tuple[Split, ...]:
+    """Returns the best plan of each split of the chips of one kind, most tokens a chip first; those
+    within the limits before others.
+
+    Raises:
+      RequestError: no sizes divide over any mesh of these chips.
+    """
+    first, second = dict[str, _Side](), dict[str, _Side]()
+    for plan in plans_of(question):
+        for kept, side in ((first, _prefill(question, plan)), (second, _decode(question, plan))):
+            if side and side.rate > (kept[plan.target].rate if plan.target in kept else 0.0):
+                kept[plan.target] = side
+    most = max((each.chips for each in question.topologies), default=0)
+    pairs = [
+        _split(question, one, other)
+        for one in first.values()
+        for other in second.values()
+        if one.plan.topology.chip is other.plan.topology.chip
+        and one.plan.topology.chips + other.plan.topology.chips <= most
+    ]
+    return tuple(
+        sorted(pairs, key=lambda each: (_misses(question, each), -each.tokens_per_s_per_chip))
+    )
+
+
+def _misses(question: ServingQuestion, split: Split) -> bool:
+    limits = ((split.ttft_s, question.ttft_s), (split.tpot_s, question.tpot_s))
+    return any(limit and value > limit for value, limit in limits)
+
+
+def _prefill(question: ServingQuestion, plan: ServedPlan) -> _Side | None:
+    load = question.load
+    if pool_of(plan, load.input.high).requests < 1:
+        return None
+    seconds = prompt_time(plan, load, plan.along("data")).seconds * load.input.mean / load.chunk
+    return _Side(plan, plan.replicas * plan.along("data") / seconds, seconds)
+
+
+def _decode(question: ServingQuestion, plan: ServedPlan) -> _Side | None:
+    load = question.load
+    places = min(-(-load.concurrency // plan.replicas), pool_of(plan, load.longest).requests)
+    if places < 1:
+        return None
+    context = load.input.mean + load.output.mean / 2
+    step = step_time(plan, StepLoad(places, context)).seconds / load.accepted
+    if question.tpot_s and step > question.tpot_s:
+        return None
+    return _Side(plan, places * plan.replicas / step / load.output.mean, step)
+
+
+def _split(question: ServingQuestion, first: _Side, second: _Side) -> Split:
+    load, rate = question.load, min(first.rate, second.rate)
+    chips = first.plan.topology.chips + second.plan.topology.chips
+    nbytes = passed_bytes(first.plan, load.input.mean)
+    way = min(
+        dcn_bandwidth(each.plan.topology) * each.plan.topology.chips / each.plan.replicas
+        for each in (first, second)
+    )
+    return Split(
+        first.plan,
+        second.plan,
+        rate,
+        rate * load.output.mean / chips,
+        second.seconds,
+        first.seconds + nbytes / way,
+        nbytes,
+        nbytes / way,
+        1 - rate / first.rate,
+        1 - rate / second.rate,
+    )

@@ -1,3 +1,4 @@
+import re
 import shutil
 from pathlib import Path
 
@@ -86,12 +87,14 @@ def test_bad_input_is_refused_in_a_sentence(folder, text, sentence):
         explicit("bad.py")
 
 
-@pytest.mark.this_python  # a newer JAX communicates otherwise
 def test_the_example_of_the_page_is_what_it_prints():
     page = (STEP.parents[2] / "docs/explicit.md").read_text("utf-8")
-    quoted = page.split("```\n```\n")[1].split("```")[0]
-    lines = explicit_lines(explicit("docs.example_step:step"))
-    assert [line for line in quoted.splitlines() if line not in "\n".join(lines)] == []
+    *quoted, moved = page.split("```\n```\n")[1].split("```")[0].splitlines()
+    printed = "\n".join(explicit_lines(explicit("docs.example_step:step")))
+    assert [line for line in quoted if line not in printed] == []
+    # releases of JAX communicate otherwise: the page quotes two of them
+    others = re.findall(r"`([^`]* a device and step[^`]*)`", page)
+    assert any(line.strip() in printed for line in (moved, *others))
 
 
 def test_a_target_of_chips_is_refused(folder):

@@ -9,6 +9,7 @@ import pytest
 from bench import versions as bench_versions
 from spmd_core.__main__ import main
 from spmd_core.base import RequestError
+from spmd_core.commands.own import versions
 from spmd_core.own.versions import environments, side_by_side
 from spmd_core.own.versions.environments import CORE, JaxEnvironment
 from spmd_core.own.versions.side_by_side import Seen, changes_between, first_changed
@@ -159,6 +160,9 @@ def test_a_step_that_fails_in_one_release_is_a_change():
         "changed: it fails: TypeError: no dots",
     )
     assert changes_between(failing, failing).changed == ()
+    assert list(versions._changed(failing, failing, ())) == [
+        "From 2 to 2: both failed, and cannot be compared"
+    ]
     with pytest.raises(
         RequestError, match="nothing changed from a to a: there is nothing to bisect"
     ):

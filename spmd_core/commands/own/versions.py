@@ -155,5 +155,7 @@ def _row(name: str, step: StepDescription | None) -> tuple[str, ...]:
 
 def _changed(before: Seen, after: Seen, lines: Sequence[str]) -> Iterator[str]:
     count = f"{len(lines)} change{'s' * (len(lines) > 1)}" if lines else "nothing changed"
+    if before.error and after.error:
+        count = "both failed, and cannot be compared"
     yield f"From {before.name} to {after.name}: {count}"
     yield from (f"  {line}" for line in lines)

@@ -13,8 +13,8 @@ from spmd_core.answers import (
     why_not_served,
 )
 from spmd_core.base import RequestError
-from spmd_core.search import ServingQuestion, serve
-from spmd_core.time import Lengths, ServingLoad
+from spmd_core.search import CompiledDecode, ServingQuestion, serve, step_load, with_compiled
+from spmd_core.time import Lengths, ServingLoad, step_time
 
 THOUSAND = Lengths(1024, 1024)
 LOAD = ServingLoad(THOUSAND, THOUSAND, 64)
@@ -164,3 +164,21 @@ def test_every_headline_has_at_most_twenty_words(answer):
     for given in ({}, {"price": ()}, {"ttft_s": None, "tpot_s": None}, {"tpot_s": 0.001},
                   {"chips": ("v6e:1",)}, {"load": replace(LOAD, concurrency=4096)}):  # fmt: skip
         assert len(serving_headline(serve(replace(ASKED, **given))).split()) <= 20
+
+
+def test_a_compiled_step_takes_the_place_of_the_estimate_and_may_not_fit(answer):
+    first, second = (row for row in answer.rows[:2])
+    load = step_load(ASKED, first)
+    assert load.decoding == first.served.running // first.plan.replicas and load.context == 2048
+    estimate = step_time(first.plan, load).seconds
+    slow = {first.plan: CompiledDecode(3 * estimate, estimate, 10**9, True)}
+    slower = with_compiled(answer, slow)
+    row = next(row for row in slower.rows if row.plan == first.plan)
+    assert row.served.tpot_s > 2 * first.served.tpot_s and row.compiled.seconds == 3 * estimate
+    assert slower.best.plan == second.plan, "the first misses its limit now"
+    full = with_compiled(answer, {first.plan: CompiledDecode(estimate, estimate, 10**12, False)})
+    row = next(row for row in full.rows if row.plan == first.plan)
+    assert (row.verdict, row.served) == ("does not fit", None) and full.best.plan == second.plan
+    fast = with_compiled(answer, {first.plan: CompiledDecode(1e-9, estimate, 10**9, True)})
+    row = next(row for row in fast.rows if row.plan == first.plan)
+    assert row.served.step_s >= row.served.step.least > 1e-4

@@ -41,7 +41,9 @@ def test_a_latent_cache_passes_once_however_wide_tensor_is():
 
 def test_more_prompts_move_chips_to_their_side():
     def share(length):
-        first = splits(read_serving(FORM | {"model": "qwen3-8b", "input": length, "output": "1024"}))[0]
+        first = splits(
+            read_serving(FORM | {"model": "qwen3-8b", "input": length, "output": "1024"})
+        )[0]
         here, there = first.prefill.topology.chips, first.decode.topology.chips
         return here / (here + there)
 

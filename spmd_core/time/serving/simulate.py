@@ -164,7 +164,7 @@ class _StepTimes:
             step = step_time(self.plan, StepLoad(decoding, near, prompt, self.before, prompts))
             more = cache_s(self.plan, decoding, far) - step.parts["cache"]
             times = self.scale[1 if prompt else 0]
-            self.known[key] = times * step.seconds, times * more
+            self.known[key] = step.scaled(times).seconds, times * more
         return self.known[key]
 
 

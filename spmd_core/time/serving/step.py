@@ -81,9 +81,8 @@ class StepTime:
         return max(self.parts, key=lambda name: self.parts[name])
 
     def scaled(self, times: float) -> "StepTime":
-        """Returns the same with all seconds times that."""
-        if times == 1:
-            return self
+        """Returns the same with all seconds times that, together no less than the least."""
+        times = max(times, self.least / self.seconds)
         return StepTime({name: times * each for name, each in self.parts.items()}, self.least)
 
     @property

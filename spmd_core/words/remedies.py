@@ -55,10 +55,12 @@ def change_words(base: Experiment, changes: Sequence[Change]) -> str:
 
 
 def value_words(name: str, spec: Sequence[Any]) -> str:
-    """The value of a source line, and the line of code that constrains it."""
+    """The value of a source line, and the line of code that constrains it: under `grad` that line
+    constrains the cotangent, too, so the program is about the same.
+    """
     held = spec_code(tuple(map(axes_of, spec)))
     line = f"x = jax.lax.with_sharding_constraint(x, {held})"
-    return f"the value of {name.removeprefix(VALUE)} by `{line}`"
+    return f"the value of {name.removeprefix(VALUE)}, about as `{line}` does"
 
 
 def _changed(plan: Plan, changes: Sequence[Change]) -> NearestFit:

@@ -458,7 +458,7 @@ def test_the_value_of_the_line_is_constrained_over_the_axes_of_the_collective():
     found = arrays.candidates(base, "auto", gather, steps=steps)
     words = [change_words(base, each.changes) for each in found if each.changes[0].field == "specs"]
     assert words == [
-        f"constrain the value of exported.py:3 by `x = jax.lax.with_sharding_constraint(x, {held})`"
+        f"constrain the value of exported.py:3, about as `x = jax.lax.with_sharding_constraint(x, {held})` does"
         for held in ("P('fsdp', None)", "P(('fsdp', 'tensor'), None)")
     ]
     elsewhere = collective(kind="all-gather", axes=("tensor",), source="exported.py:4")

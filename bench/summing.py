@@ -226,6 +226,11 @@ def lost(result: np.ndarray) -> np.ndarray:
     return (result.astype(np.float64) * 7 / 8).astype(result.dtype)
 
 
+def half(result: np.ndarray) -> np.ndarray:
+    """Half of every sum is lost."""
+    return (result.astype(np.float64) / 2).astype(result.dtype)
+
+
 def zeros(result: np.ndarray) -> np.ndarray:
     """Nothing was computed."""
     return np.zeros_like(result)
@@ -242,7 +247,7 @@ def doubled(result: np.ndarray) -> np.ndarray:
     return (result.astype(np.float64) * 2).astype(result.dtype)
 
 
-FAULTS = (zeros, doubled, lost, exchanged)
+FAULTS = (zeros, doubled, lost, half, exchanged)
 
 
 def judged(name: str, dtype: Any, devices: int) -> tuple[dict[str, Reference], list[np.ndarray]]:

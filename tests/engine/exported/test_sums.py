@@ -87,6 +87,22 @@ def test_a_sum_that_stops_growing_is_imprecise_and_zeros_are_wrong():
         assert judge(scaled(by)).wrong == found.compared
 
 
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
+def test_of_sums_that_are_split_over_devices_a_lost_eighth_is_found(dtype):
+    """64 terms, which one device adds up nearly right; 8 a device."""
+    arguments = lambda mesh: {  # noqa: E731
+        "values": array(mesh, (2048, 16), dtype, "x"),
+        "groups": array(mesh, (2048,), jnp.int32, "x"),
+    }
+    apart = jnp.arange(2048)
+    step = lambda values, groups: jax.ops.segment_sum(values, (groups + apart) % 32, 32)  # noqa: E731
+    _, of = judged(step, arguments, 8)
+    assert of(np.array).correct
+    for kept in (0.5, 0.875):
+        lost = of(lambda each, kept=kept: (each.astype(np.float64) * kept).astype(each.dtype))
+        assert lost.wrong > lost.compared / 3
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_a_running_sum_is_right_whichever_way_it_is_added_up(axis):
     """XLA adds in a tree on one device, and term by term where the axis is sharded."""

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.this_python
 SIZES = {"layers": 3, "embed": 64, "heads": 8, "kv_heads": 4, "head_dim": 16, "mlp": 128}
 EXPERTS = {"experts": 8, "experts_per_token": 2}
 OF_EXPERTS = [f"{name}{end}" for name in ("gate", "up", "down") for end in ("", "_bias")]
+STATES = {"state_heads": 8, "state_groups": 4, "state_dim": 16, "state_value": 8, "chunk": 16}
 LATENT = {"kv_heads": 8, "head_dim": 24, "rope_dim": 8, "value_dim": 16, "kv_rank": 32}
 VARIANTS: dict[str, dict[str, Any]] = {
     "dense": {"qk_norm": True},
@@ -44,6 +45,17 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "score_bias": True,
         "routed_scale": 2.5,
     },
+    # layers with a state; one with a gate of each head, and one of the experts that all visit
+    "qwen3_next": EXPERTS
+    | STATES
+    | {"layers": 4, "mixers": ("delta", "attention"), "qk_norm": True, "out_gate": True}
+    | {"shared_mlp": 32, "shared_gate": True},
+    "nemotron_h": EXPERTS
+    | STATES
+    | {"layers": 5, "mixers": ("mamba", "none", "mamba", "attention", "none")}
+    | {"mlps": ("none", "mlp", "none", "none", "mlp"), "gated": False, "activation": "relu2"}
+    | {"shared_mlp": 32, "routing": "sigmoid", "score_bias": True},
+    "chunked": {"windows": (16, None), "chunked": True},
 }
 # axes, and those that whole experts are spread over
 MESHES = (
@@ -117,8 +129,8 @@ def generated(model, parameters, prompts):
     """(tokens, logits before each of the later ones) of each request, by chunks of prefill and steps of decode."""
     run = jax.jit(model.last_logits, donate_argnums=1)
     cache = jax.tree.map(
-        lambda dims: jnp.zeros([size for _, size in dims], model.cache.dtype),
-        model.cache.dims(model.config),
+        lambda each: jnp.zeros([size for _, size in each[0]], each[1]),
+        model.cache.leaves(model.config),
         is_leaf=lambda x: isinstance(x, tuple),
     )
     lengths = np.zeros(len(prompts), np.int32)
@@ -191,5 +203,5 @@ def test_weights_and_caches_of_8_bits_serve_what_a_forward_pass_with_them_makes(
 
 def test_a_window_bounds_the_slots_of_its_layers():
     config = config_of("windows")
-    (near, far), (tail,) = Cache(2, SLOTS).dims(config)
-    assert [dict(each["key"])["slots"] for each in (near, far, tail)] == [32, SLOTS, 32]
+    (near, far), (tail,) = Cache(2, SLOTS).leaves(config)
+    assert [dict(each["key"][0])["slots"] for each in (near, far, tail)] == [32, SLOTS, 32]

@@ -98,9 +98,6 @@ def step_of_fields(fields: Mapping[str, Any]) -> ServedStep:
     if step.requests % shards:
         rule, fix = f"do not divide over {shards} shards", max(1, step.requests // shards) * shards
         raise refuse(f"requests={step.requests}", rule, f"use {fix}")
-    if states := {*plan.size.mixers} - {"attention", "none"}:
-        rule = "has a state that no program of a serving step keeps yet"
-        raise refuse(f"{' and '.join(sorted(states))} of {plan.model}", rule, "use another model")
     if step.chunk > step.slots:
         rule = "is more than the cache has room for"
         raise refuse(f"chunk={step.chunk}", rule, f"use at most slots={step.slots}")

@@ -226,31 +226,25 @@ class Model:
 
     def state_mixer(self, x, weights, positions, segments):
         """A mixer with a state for each head: queries, keys and values by projections and short convolutions, of full sequences."""
-        del positions, segments
+        del positions
         c, arrays = self.config, {}
         for name in ("query", "key", "value"):
             with jax.named_scope(name):
                 array = checkpoint_name(self.times("bse,ehd->bshd", x, weights, name), name)
                 array = self.cut(array, "batch", "whole", "act_heads", "head_dim")
-                bias = weights.get(f"{name}_conv_bias")
-                arrays[name] = convolved(array, weights[f"{name}_conv"], bias)
+                arrays[name] = self.convolved(array, weights, name, segments)
         repeats = c.state_heads // c.state_groups
         query, key = (jnp.repeat(arrays[name], repeats, axis=2) for name in ("query", "key"))
         value = arrays["value"]
         with jax.named_scope("steps"):
             steps = self.times("bse,eqh->qbsh", x, weights, "steps").astype(jnp.float32)
             width = jax.nn.softplus(steps[-1] + weights["step_bias"].astype(jnp.float32))
-            decay = -jnp.exp(weights["decay"].astype(jnp.float32)) * width
+            rate = jax.nn.sigmoid(steps[0])
         query, key, value = (
             self.cut(each, "batch", "whole", "act_heads", "head_dim")
             for each in (query, key, value)
         )
-        if c.mixer == "delta":
-            mixed = delta_rule(query, key, value, decay, jax.nn.sigmoid(steps[0]), c.chunk)
-        else:
-            scaled = value * width[..., None].astype(value.dtype)
-            mixed = state_space(query, key, scaled, decay, c.chunk)
-            mixed = mixed + value * weights["skip"][:, None].astype(value.dtype)
+        mixed = self.through_state(query, key, value, width, rate, weights, segments)
         with jax.named_scope("gate"):
             gate = jax.nn.silu(self.times("bse,ehd->bshd", x, weights, "mixed_gate"))
         mixed = self.cut(mixed, "batch", "length", "act_heads", "head_dim")
@@ -260,6 +254,26 @@ class Model:
             grouped = (mixed * gate).reshape(*mixed.shape[:2], c.state_groups, -1)
             mixed = rms_norm(grouped).reshape(mixed.shape) * weights["state_norm"].astype(x.dtype)
         return self.projected_out(mixed, weights)
+
+    def convolved(self, x, weights, name, segments, before=None):
+        """Queries, keys or values after their convolution."""
+        del segments
+        return convolved(x, weights[f"{name}_conv"], weights.get(f"{name}_conv_bias"), before)
+
+    def through_state(self, query, key, value, width, rate, weights, segments):
+        """Values that queries read from the states of full sequences."""
+        del segments
+        return self.states(query, key, value, width, rate, weights)[0]
+
+    def states(self, query, key, value, width, rate, weights, state=None):
+        """(values, the state after them) by steps of a width, which correct it by a rate."""
+        c, decay = self.config, -jnp.exp(weights["decay"].astype(jnp.float32)) * width
+        chunk = math.gcd(c.chunk, value.shape[1])
+        if c.mixer == "delta":
+            return delta_rule(query, key, value, decay, rate, chunk, state)
+        scaled = value * width[..., None].astype(value.dtype)
+        mixed, state = state_space(query, key, scaled, decay, chunk, state)
+        return mixed + value * weights["skip"][:, None].astype(value.dtype), state
 
     def narrow(self, x, weights, positions):
         """Heads of queries, the latent of keys and values, and the part of a key with positions, which is one for all heads."""

@@ -48,20 +48,36 @@ class Cache:
     slots: int
     dtype: str = "bfloat16"
 
-    def dims(self, c: Decoder) -> list:
-        """The arrays of each layer of each stage, [layer, request, head, slot, head_dim]."""
-        return [[self.layer_dims(layer, times) for layer in block] for block, times in c.blocks]
+    def leaves(self, c: Decoder) -> list:
+        """What each layer of each stage keeps: name -> (dims, dtype)."""
+        return [[self.of_layer(layer, times) for layer in block] for block, times in c.blocks]
 
-    def layer_dims(self, c: Decoder, layers: int) -> dict:
-        """Keys and values of so many layers alike; of latent attention the latents, which all heads share."""
-        slots = self.slots if c.window is None else min(self.slots, -(-c.window // TILE) * TILE)
+    def of_layer(self, c: Decoder, layers: int) -> dict:
+        """Keys and values of so many layers alike, [layer, request, head, slot, head_dim]; of latent attention the latents, which all heads share; of a mixer with a state that, and what its convolutions still see."""
         first = (("layers", layers), ("batch", self.requests))
+        if c.mixer == "none":
+            return {}
+        if c.mixer != "attention":
+            return self.of_state(c, first)
+        slots = self.slots if c.window is None else min(self.slots, -(-c.window // TILE) * TILE)
         if c.kv_rank:
             width = ("head_dim", c.kv_rank + c.rope_dim)
-            return {"key": (*first, ("latent", 1), ("slots", slots), width)}
+            return {"key": ((*first, ("latent", 1), ("slots", slots), width), self.dtype)}
         kept = (*first, ("kv_heads", c.kv_heads), ("slots", slots))
-        value = ("head_dim", c.value_dim or c.head_dim)
-        return {"key": (*kept, ("head_dim", c.head_dim)), "value": (*kept, value)}
+        sizes = {"key": c.head_dim, "value": c.value_dim or c.head_dim}
+        return {name: ((*kept, ("head_dim", size)), self.dtype) for name, size in sizes.items()}
+
+    def of_state(self, c: Decoder, first: tuple) -> dict:
+        """The same of a mixer with a state."""
+        heads, values = ("heads", c.state_heads), ("head_dim", c.state_value)
+        groups = (("kv_heads", c.state_groups), ("head_dim", c.state_dim))
+        taps = (*first, ("taps", c.conv - 1))
+        dtype = "bfloat16" if self.dtype in LIMITS else self.dtype
+        return {
+            "state": ((*first, heads, ("state", c.state_dim), values), "float32"),
+            **dict.fromkeys(("query", "key"), ((*taps, *groups), dtype)),
+            "value": ((*taps, heads, values), dtype),
+        }
 
 
 @dataclass
@@ -71,6 +87,13 @@ class Held:
     arrays: dict
     layer: jax.Array
     counts: jax.Array
+
+    def swapped(self, name, new):
+        """What the layer kept by that name, in whose place there is something new."""
+        before = self.arrays[name][self.layer]
+        kept = self.arrays[name].at[self.layer].set(new(before).astype(before.dtype))
+        self.arrays = self.arrays | {name: kept}
+        return before
 
 
 def narrow(x, dtype):
@@ -222,6 +245,26 @@ class Serving(Stored):
         )(query, new, held.arrays, held.layer, positions, held.counts, sinks)
         return mixed
 
+    def convolved(self, x, weights, name, segments):
+        """As of the model, behind what the layer has kept of earlier tokens."""
+        last = segments.counts[:, None] + jnp.arange(self.config.conv - 1)
+
+        def new(before):
+            both = jnp.concatenate([before.astype(x.dtype), x], axis=1)
+            return jnp.take_along_axis(both, last[:, :, None, None], axis=1)
+
+        before = segments.swapped(name, new)
+        return super().convolved(x, weights, name, segments, before)
+
+    def through_state(self, query, key, value, width, rate, weights, segments):
+        """As of the model, on from the state that the layer has kept; tokens that do not count leave it as it is."""
+        counted = (jnp.arange(value.shape[1]) < segments.counts[:, None])[..., None]
+        width, rate = (jnp.where(counted, each, 0) for each in (width, rate))
+        before = segments.arrays["state"][segments.layer]
+        mixed, state = self.states(query, key, value, width, rate, weights, before)
+        segments.swapped("state", lambda _: state)
+        return mixed
+
     def all_tokens(self, x):
         """The tokens of all requests on each device."""
         return self.wide.cut(x, "batch", "length", "act_embed")
@@ -346,7 +389,8 @@ def serving_dims(c: Decoder) -> dict:
     tree = parameter_dims(c)
 
     def leaves(layer, dims):
-        small = weight_dims(layer).keys() - {"router", "kv_up"}
+        few = {"router", "kv_up", "shared_share", "steps"}
+        small = {name for name in weight_dims(layer) if name not in few and "_conv" not in name}
         kept = {
             name: (each, c.parameter_dtype if name in small else "bfloat16")
             for name, each in dims.items()
@@ -376,9 +420,7 @@ def serving_arguments(model: Serving, length: int):
 
     c, batch = model.config, ("batch", model.cache.requests)
     parameters = jax.tree.map(lambda each: leaf(*each), serving_dims(c), is_leaf=is_leaf)
-    cache = jax.tree.map(
-        lambda dims: leaf(dims, model.cache.dtype), model.cache.dims(c), is_leaf=is_leaf
-    )
+    cache = jax.tree.map(lambda each: leaf(*each), model.cache.leaves(c), is_leaf=is_leaf)
     each = leaf((batch,), jnp.int32)
     return parameters, cache, leaf((batch, ("length", length)), jnp.int32), each, each
 

@@ -7,10 +7,13 @@ import jax.numpy as jnp
 
 
 @jax.named_scope("convolution")
-def convolved(x, taps, bias=None):
-    """silu of the causal convolution of each channel of x [batch, length, head, dim] with its taps [tap, head, dim]."""
+def convolved(x, taps, bias=None, before=None):
+    """silu of the causal convolution of each channel of x [batch, length, head, dim] with its taps [tap, head, dim]; `before`: what precedes x, zeros where it is None."""
     count, length = len(taps), x.shape[1]
-    padded = jnp.pad(x, ((0, 0), (count - 1, 0), (0, 0), (0, 0)))
+    if before is None:
+        padded = jnp.pad(x, ((0, 0), (count - 1, 0), (0, 0), (0, 0)))
+    else:
+        padded = jnp.concatenate([before.astype(x.dtype), x], axis=1)
     y = sum(padded[:, i : i + length] * taps[i].astype(x.dtype) for i in range(count))
     return jax.nn.silu(y if bias is None else y + bias.astype(x.dtype))
 
@@ -45,9 +48,9 @@ _times = functools.partial(jnp.einsum, preferred_element_type=jnp.float32)
 
 
 @jax.named_scope("delta rule")
-def delta_rule(query, key, value, decay, rate, chunk):
-    """Values [batch, length, head, dim] read from a state that each key [batch, length, head, dim] corrects by `rate`, after `decay`, its logarithm, both [batch, length, head]. The chunked form of arXiv:2412.06464, section 3.3."""
-    dtype, chunk = value.dtype, min(chunk, value.shape[1])
+def delta_rule(query, key, value, decay, rate, chunk, state=None):
+    """(values [batch, length, head, dim], the state after them) read from a state that each key [batch, length, head, dim] corrects by `rate`, after `decay`, its logarithm, both [batch, length, head]. The chunked form of arXiv:2412.06464, section 3.3."""
+    dtype = value.dtype
     query, key = unit(query) * query.shape[-1] ** -0.5, unit(key)
     rate = rate[..., None].astype(dtype)
     written, keys = value * rate, key * rate
@@ -75,13 +78,13 @@ def delta_rule(query, key, value, decay, rate, chunk):
         y = y + _times("bhij,bhje->bhie", mixed, corrected)
         return state * jnp.exp(total[..., -1, None, None]) + added, y.astype(dtype)
 
-    return _scanned(step, (q, k, new, read, mixed, total), k.shape[-1], v.shape[-1])
+    return _scanned(step, (q, k, new, read, mixed, total), k.shape[-1], v.shape[-1], state)
 
 
 @jax.named_scope("state space")
-def state_space(query, key, value, decay, chunk):
-    """Values [batch, length, head, dim] read by queries from a state to which each key adds its value, after `decay`, its logarithm [batch, length, head]. The chunked form of arXiv:2405.21060, section 6."""
-    dtype, chunk = value.dtype, min(chunk, value.shape[1])
+def state_space(query, key, value, decay, chunk, state=None):
+    """(values [batch, length, head, dim], the state after them) read by queries from a state to which each key adds its value, after `decay`, its logarithm [batch, length, head]. The chunked form of arXiv:2405.21060, section 6."""
+    dtype = value.dtype
     q, k, v, d = (in_chunks(each, chunk) for each in (query, key, value, decay))
     total, left = spread(d)
     mixed = (_times("nbhid,nbhjd->nbhij", q, k) * left).astype(dtype)
@@ -95,11 +98,13 @@ def state_space(query, key, value, decay, chunk):
         y = y + _times("bhij,bhje->bhie", mixed, v)
         return state * jnp.exp(total[..., -1, None, None]) + added, y.astype(dtype)
 
-    return _scanned(step, (q, k, v, mixed, total), k.shape[-1], v.shape[-1])
+    return _scanned(step, (q, k, v, mixed, total), k.shape[-1], v.shape[-1], state)
 
 
-def _scanned(step, parts, keys, values):
-    """All chunks in turn, the state in float32."""
+def _scanned(step, parts, keys, values, state):
+    """All chunks in turn, the state in float32: zeros where there is none before."""
     batch, heads = parts[0].shape[1:3]
-    state = jnp.zeros((batch, heads, keys, values), jnp.float32)
-    return out_of_chunks(jax.lax.scan(step, state, parts)[1])
+    if state is None:
+        state = jnp.zeros((batch, heads, keys, values), jnp.float32)
+    state, y = jax.lax.scan(step, state, parts)
+    return out_of_chunks(y), state

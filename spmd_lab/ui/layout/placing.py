@@ -2,12 +2,15 @@
 the picture shows, and how long it took.
 """
 
+from contextlib import suppress
+
 import streamlit as st
 
-from spmd_core.base import bytes_text, count_text, seconds_text
-from spmd_core.experiment import Experiment, Layout
+from spmd_core.base import RequestError, bytes_text, count_text, seconds_text
+from spmd_core.experiment import Experiment, Layout, parse_experiment
 from spmd_core.results import Result, RunStatus, StrategyResult, difference
 from spmd_core.words import ago, environment_words
+from spmd_lab.ui import cards
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import code, plain
 from spmd_lab.ui.notebook import labels
@@ -30,6 +33,31 @@ def numbers(placed: Layout, experiment: Experiment) -> None:
         f"{plain(dtype)} in {code(experiment.memory_kind('array'))} memory. The array, counted "
         f"once, is {bytes_text(placed.array_bytes(dtype))}."
     )
+
+    if experiment.memory_kind("array") != "device" and (copy := streamed(experiment, placed)):
+        st.page_link(
+            cards.page_of(copy),
+            label="Stream it: time the copy from host to device",
+            icon=":material/arrow_forward:",
+            query_params=cards.query(copy),
+        )
+
+
+def streamed(experiment: Experiment, placed: Layout) -> Experiment | None:
+    """Returns the copy of an array from host to device memory, sharded over the same axes; None
+    where its bytes do not divide.
+    """
+    with suppress(RequestError):
+        return parse_experiment(
+            {
+                "workload": "transfer",
+                "target": experiment.target,
+                "mesh": dict(experiment.mesh),
+                "dims": {"bytes": placed.array_bytes(experiment.dtype)},
+                "sharding": {"bytes": [axis for axes in experiment.spec("array") for axis in axes]},
+            }
+        )
+    return None
 
 
 def outcome(expected: Layout, status: RunStatus) -> None:

@@ -3,9 +3,9 @@
 import pytest
 
 from spmd_core.base import RequestError
-from spmd_core.experiment import link, parse_experiment, read_pasted
+from spmd_core.experiment import layout_of, link, parse_experiment, read_pasted
 from spmd_lab.ui.charts import together
-from spmd_lab.ui.layout import paste, product
+from spmd_lab.ui.layout import paste, placing, product
 from tests.ui import opened
 
 STEP = parse_experiment(
@@ -135,3 +135,23 @@ def test_the_switch_turns_the_screen_over_and_back(data_folder):
 def test_arrays_of_any_number_are_drawn_side_by_side(count):
     arrays = together.drawn(STEP)[:count]
     assert len(together.chart(STEP, arrays)["layer"]) > 0
+
+
+def test_an_array_in_host_memory_offers_its_copy():
+    spec = {
+        "workload": "array",
+        "target": "cpu:8",
+        "mesh": {"x": 2, "y": 4},
+        "dims": {"d0": 8, "d1": 16},
+        "sharding": {"d0": "x", "d1": "y"},
+    }
+    in_host = parse_experiment(spec | {"memory": {"array": "pinned_host"}})
+    copied = placing.streamed(in_host, layout_of(in_host))
+    assert copied is not None and copied.workload == "transfer"
+    assert (dict(copied.dims), copied.spec("x")) == ({"bytes": 8 * 16 * 4}, (("x", "y"),))
+
+    def offers(experiment):
+        screen = opened("layout", experiment=link.encode(experiment))
+        return [each for each in screen.get("page_link") if "Stream it" in each.proto.label]
+
+    assert offers(in_host) and not offers(parse_experiment(spec))

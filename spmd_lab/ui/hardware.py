@@ -99,9 +99,14 @@ def draw(
 ) -> None:
     """The machine in a line, with who holds its devices; facts and each device in a fold."""
     st.markdown(f"**{plain(headline(hardware, environment, target))}**")
-    for remark in remarks(hardware, environment, target, worker_pid):
+    lines = remarks(hardware, environment, target, worker_pid)
+    is_simulated = environment is not None and environment.simulated  # as the headline says
+    shown = remarks(hardware, None, target, worker_pid) if is_simulated else lines
+    for remark in shown:
         st.caption(plain(remark))
     with st.expander("Devices and host"):
+        for remark in lines[len(shown) :]:
+            st.caption(plain(remark))
         with st.container(horizontal=True, gap="medium"):
             for label, value in facts(hardware, environment):
                 st.markdown(f":small[:gray[{plain(label)}]]  \n{plain(value)}", width="content")
@@ -187,7 +192,7 @@ def tested_headline(checks: list[Check]) -> str:
 
 def draw_self_test() -> None:
     """A button, and the lines of the last test of this visit."""
-    with st.expander("Self-test: versions, devices, memory kinds, a collective, a trace"):
+    with st.expander("Self-test of versions, devices and a collective"):
         if st.button("Test this machine", icon=":material/stethoscope:", key="self_test_button"):
             try:
                 st.session_state["self_test"] = _tested()

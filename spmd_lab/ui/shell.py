@@ -21,8 +21,8 @@ from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.tables import escaped
 
 WHAT_THIS_IS = (
-    "Shard a JAX program: what each device holds, what communicates, how long it takes, here or on "
-    "chips you do not have."
+    "Shard a JAX program: what each device holds, sends and waits for, here or on chips you do not "
+    "have."
 )
 
 

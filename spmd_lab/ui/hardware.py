@@ -100,7 +100,7 @@ def draw(
     """The machine in a line, with who holds its devices; facts and each device in a fold."""
     st.markdown(f"**{plain(headline(hardware, environment, target))}**")
     lines = remarks(hardware, environment, target, worker_pid)
-    is_simulated = environment is not None and environment.simulated  # as the headline says
+    is_simulated = environment is not None and environment.simulated  # named by the headline
     shown = remarks(hardware, None, target, worker_pid) if is_simulated else lines
     for remark in shown:
         st.caption(plain(remark))
@@ -192,7 +192,7 @@ def tested_headline(checks: list[Check]) -> str:
 
 def draw_self_test() -> None:
     """A button, and the lines of the last test of this visit."""
-    with st.expander("Self-test of versions, devices and a collective"):
+    with st.expander("Self-test"):
         if st.button("Test this machine", icon=":material/stethoscope:", key="self_test_button"):
             try:
                 st.session_state["self_test"] = _tested()

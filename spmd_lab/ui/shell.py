@@ -20,10 +20,7 @@ from spmd_lab.ui.lab import as_viewer, lab, may_act, take_examples
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.tables import escaped
 
-WHAT_THIS_IS = (
-    "Shard a JAX program: what each device holds, sends and waits for, here or on chips you do not "
-    "have."
-)
+WHAT_THIS_IS = "See what each device holds, sends and waits for, here or on chips you do not have."
 
 
 PAGES = {

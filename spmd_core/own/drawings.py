@@ -44,8 +44,8 @@ def held(arguments: Sequence[StepArray]) -> str:
         return ""
     if len(rows) > _TILES:
         rest = rows[_TILES - 1 :]
-        total, count = (sum(row[at] for row in rest) for at in (2, 3))
-        rows = [*rows[: _TILES - 1], ("the smaller arrays", "", total, int(count))]
+        total, count = sum(row[2] for row in rest), sum(row[3] for row in rest)
+        rows = [*rows[: _TILES - 1], ("the smaller arrays", "", total, count)]
     height = 0.62 * WIDTH
     fills = {spec: _fill(at, spec) for at, spec in enumerate(dict.fromkeys(row[1] for row in rows))}
     parts = []

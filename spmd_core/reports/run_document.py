@@ -84,7 +84,7 @@ def run_blocks(subject: Subject, texts: Texts) -> list[Block]:
         ]
     if result is None:
         return [*blocks, Paragraph("The run left no result."), *_made_of(subject)]
-    for part in (_times(result), _communication(subject), _remarks(result)):
+    for part in (_times(result), _communication(result, subject.programs), _remarks(result)):
         blocks += part
     for strategy, named in texts.items():
         blocks += [
@@ -150,8 +150,8 @@ def _times(result: Result) -> list[Block]:
     return blocks
 
 
-def _communication(subject: Subject) -> list[Block]:
-    table = reported_table(collectives_table(subject.result, programs=subject.programs))
+def _communication(result: Result, programs: Mapping[str, str] | None) -> list[Block]:
+    table = reported_table(collectives_table(result, programs=programs))
     return [Heading("Collectives", 3), table] if table.rows else []
 
 

@@ -266,9 +266,9 @@ class Expectation:
             raise refuse("matches_golden()", "is of a test", fix)
         path, compared = self.goldens.compared(self.on(on), name, on, compare)
         if compared.changed:
-            raise ExpectationError(
-                _lines(f"{path} has another step, or {UPDATE}", compared.changed)
-            )
+            count = len(compared.changed)
+            head = f"{count} change{'s' * (count > 1)} since {path}; to accept, {UPDATE}"
+            raise ExpectationError(_lines(head, compared.changed))
         return self
 
 

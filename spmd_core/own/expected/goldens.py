@@ -50,6 +50,7 @@ class Goldens:
         Raises:
             RequestError: there is no golden, or it cannot be compared with this step.
         """
+        __tracebackhide__ = True  # of pytest: the sentence of a refusal is enough
         path = self.folder / f"{file_name(self.test, name, on or '')}.toml"
         shown = relative(str(path.absolute()))
         if self.is_updating:

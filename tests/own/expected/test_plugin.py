@@ -87,6 +87,10 @@ def test_goldens_are_written_compared_and_reviewed(project):
     printed = run(project, "-k", "devices")
     assert "params/up lost its axis \"tensor\" (was P('fsdp', 'tensor')" in printed
     assert "1 failed" in printed
+    # docs/ci.md quotes it
+    assert (
+        "changes since spmd_goldens/test_model.test_devices.toml; to accept, run `pytest" in printed
+    )
 
 
 def test_a_process_that_dies_fails_its_test_alone(project):

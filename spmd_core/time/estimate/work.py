@@ -320,9 +320,11 @@ def _state(shapes: Shapes, way: str) -> DeviceSeconds:
     sides = [(chunk, key, chunk), (chunk, key, value), (key, chunk, value), (chunk, chunk, value)]
     if size.mixers[0] == "delta":  # of keys with one another, and of what they correct
         sides += [(chunk, key, chunk), (chunk, key, value), (chunk, chunk, key + value)]
+    # a GPU shares the tiles of all among its multiprocessors, a TPU multiplies one after the other
+    at_once = max(1, round(count)) if chip.is_gpu else 1
     matmul = sum(
-        matmul_s(Matmul(2 * rows * inner * columns, "bf16", 1, rows, columns), chip)
-        for rows, inner, columns in sides
+        matmul_s(Matmul(2 * at_once * r * inner * c, "bf16", 1, at_once * r, c), chip) / at_once
+        for r, inner, c in sides
     )
     times, passes = (1, STATE_PASSES[0]) if way == "forward" else (2, STATE_PASSES[1])
     steps = places / chunk * STATE_OPERATIONS * OPERATION_S

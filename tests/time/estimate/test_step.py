@@ -346,3 +346,33 @@ def test_weights_gathered_in_8_bits_are_half_the_bytes():
     narrow, wide = gathered(), gathered(gathered_dtype="bfloat16")
     assert narrow["gather up"] == wide["gather up"] / 2
     assert narrow["gather embedding"] == wide["gather embedding"]
+
+
+def seconds_at(model, sequence):
+    given = {"target": "tpu:v5p:4x4x4", "model": model, "mesh": {"fsdp": 64}}
+    batch = 32768 // sequence
+    return estimate_step(
+        parse_plan(given | {"sequence": sequence, "batch_per_device": batch, "dropless": True})
+    ).predicted_s.estimate
+
+
+@pytest.mark.parametrize(
+    ("model", "without", "share"),
+    [  # the first has attention in 6 of 52 layers, the second chunks of 8,192 in three of four
+        ("nemotron-3-nano-30b-a3b", "qwen3-30b-a3b", 0.5),
+        ("llama-4-scout-17b-16e", "mixtral-8x7b", 0.85),
+    ],
+)
+def test_a_state_and_chunks_cost_a_token_little_more_at_any_length(model, without, share):
+    grown, usual = (seconds_at(each, 32768) / seconds_at(each, 2048) for each in (model, without))
+    assert 0.95 < grown < 1 + share * (usual - 1), (grown, usual)
+
+
+def test_heads_of_other_sizes_are_paid_where_they_are():
+    """Layers with fewer key heads gather less, and compute less."""
+    given = {"target": "tpu:v5p:4x4x4", "model": "gemma-4-31b", "mesh": {"fsdp": 64}}
+    plan = parse_plan(given | {"batch_per_device": 1, "sequence": 4096})
+    gathered = {each.name: each.bytes for each in estimate_step(plan).collectives}
+    assert gathered["gather full_query"] == 2 * gathered["gather query"]
+    assert gathered["gather full_key"] * 2 == gathered["gather key"]
+    assert "gather full_value" not in gathered

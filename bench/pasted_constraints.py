@@ -31,7 +31,7 @@ from spmd_core.engine.partitioned import partitioned
 from spmd_core.experiment import Experiment
 
 MESH = abstract_mesh({"data": 2, "tensor": 4})
-SOURCE = """def loss(w, x):
+SOURCE: str = """def loss(w, x):
     a = x @ w["up"]
     b = jnp.tanh(a)
     c = b @ w["down"]

@@ -105,7 +105,7 @@ def test_a_spec_of_a_group_makes_another_experiment(screen):
     assert not [each for each in screen.markdown if "params/embed is replicated" in each.value]
     effect = next(each.value for each in screen.markdown if each.value.startswith("**What if?**"))
     assert "Adds " in effect and "MiB per step and device" in effect
-    assert any("Arguments 140.0 MiB → " in each.value for each in screen.caption)
+    assert any(each.value.startswith("140.0 MiB → ") for each in screen.metric)
     changes = next(each.value for each in screen.dataframe if "Change" in each.value)
     assert set(changes["Change"]) >= {"appears", "vanishes"}
 

@@ -97,7 +97,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 }}
 .token:is(.keyword, .boolean, .important) {{ color: light-dark(#8b1a6b, #f0a6d8) !important; }}
 .token:is(.string, .char, .attr-value) {{ color: light-dark(#0b5c2b, #8fe0ad) !important; }}
-.token:is(.function, .class-name, .builtin, .number) {{ color: light-dark(#1f4f9f, #9cc4ff) !important; }}
+.token:is(.function, .class-name, .builtin, .number, .parameter) {{ color: light-dark(#1f4f9f, #9cc4ff) !important; }}
 .token:is(.comment, .punctuation, .operator) {{ color: light-dark(#4f5b6b, #a9b5c4) !important; }}
 @media (min-width: 641px) {{ .st-key-run-cards {{ display: none; }} }}
 @media (max-width: 640px) {{

@@ -12,6 +12,7 @@ from bench.exported import written
 from bench.lost_batches import PLANTED
 from spmd_core.experiment import Held, Leaf, Program, as_exported, link, programs
 from spmd_core.lab import Lab
+from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.programs import door, treemap
 from tests.layers import ROOT
 
@@ -105,7 +106,7 @@ def test_a_spec_of_a_group_makes_another_experiment(screen):
     assert not [each for each in screen.markdown if "params/embed is replicated" in each.value]
     effect = next(each.value for each in screen.markdown if each.value.startswith("**What if?**"))
     assert "Adds " in effect and "MiB per step and device" in effect
-    assert any(each.value.startswith("140.0 MiB → ") for each in screen.metric)
+    assert any(plain("140.0 MiB → ") in each.value for each in screen.metric)
     changes = next(each.value for each in screen.dataframe if "Change" in each.value)
     assert set(changes["Change"]) >= {"appears", "vanishes"}
 

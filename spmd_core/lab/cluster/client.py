@@ -16,7 +16,15 @@ from pydantic import BaseModel, ValidationError
 
 from spmd_core.base import shorten, unhindered
 from spmd_core.lab.cluster import remote
-from spmd_core.lab.cluster.connection import AGAIN_S, Away, Connection, Unfit, quietly, words
+from spmd_core.lab.cluster.connection import (
+    AGAIN_S,
+    Away,
+    Connection,
+    Unfit,
+    answered,
+    quietly,
+    words,
+)
 from spmd_core.lab.cluster.messages import Doing, Ended, Lost, Reach, Submit
 
 AHEAD = 2  # tasks for each worker, so that none waits for the next
@@ -126,7 +134,7 @@ class DaskClient(Connection):
             error = await future.exception()
             how, ended = failed_words(error), None
             if error is None:
-                ended = Ended(run=run, compiled=inflated(await future))
+                ended = Ended(run=run, compiled=inflated(await answered(future)))
         except asyncio.CancelledError:
             await quietly(future.cancel())
             raise

@@ -265,6 +265,18 @@ async def within(limit_s: float, work: Awaitable[T]) -> T:
         task.cancel()
 
 
+async def answered(future: Any) -> Any:
+    """The result of a task, requested alone: `await future` requests results together that are ready
+    together, and where one of them cannot be read, each fails.
+    """
+    gather = future.client.scheduler.gather
+    while (reply := await gather(keys=[future.key]))["status"] != "OK":
+        if future.status in ("error", "cancelled"):
+            return await future  # raises why
+        await asyncio.sleep(AGAIN_S)  # its worker is busy, or about to be seen as ended
+    return reply["data"][future.key]
+
+
 async def quietly(ending: Any) -> None:
     """Await what may fail, or take too long, since nothing depends on it any more."""
     with suppress(Exception):

@@ -21,6 +21,7 @@ from spmd_core.lab.cluster.connection import (
     AGAIN_S,
     Away,
     Connection,
+    answered,
     has_lost_scheduler,
     quietly,
     within,
@@ -201,7 +202,7 @@ class Hosts(Connection):
         try:
             error = await future.exception()
             if error is None:
-                ended = json.loads(await future)
+                ended = json.loads(await answered(future))
                 how, tail = str(ended["how"])[:1000], str(ended["tail"])[:20_000]
                 kind = ended.get("kind")
             else:

@@ -12,6 +12,7 @@ from bench.cluster_liars import LIES, VERSIONS, mislead
 from spmd_core.base import read_settings
 from spmd_core.lab import Asker, Batch, Lab, Searches
 from spmd_core.lab.cluster import client, connection, remote
+from spmd_core.lab.cluster.messages import Ended, Lost, Reach, Submit
 from spmd_core.results import Remedy
 from spmd_core.search import Asked, look, parse_sweep, read_array_question, start, variants
 from spmd_core.trials import RemedySearch, Search, store as tried
@@ -107,6 +108,45 @@ def test_a_worker_that_cannot_be_read_is_named_and_left_out_and_its_candidates_g
     assert [each.stage for each in found.answer.found] == ["measured"] * 3
     (note,) = [each for each in found.answer.notes if each.kind == "workers left out"]
     assert liar in fact_words(note) and right not in fact_words(note)
+
+
+def test_a_worker_that_ends_beside_one_that_cannot_be_read_is_not_blamed(cluster):
+    """Dask's client asks for results together that end together, and gets all of them or none."""
+    address = cluster.ready(2)
+    right, liar = cluster.addresses()
+    mislead(address, liar, "unpicklable")
+    events, ended = [], asyncio.Queue()
+
+    class Together(client.DaskClient):
+        is_time = asyncio.Event()
+
+        async def _follow(self, run, future):
+            await future.exception()
+            ended.put_nowait(run)
+            await self.is_time.wait()
+            await super()._follow(run, future)
+
+    async def steps():
+        found = Together(address, (), events.append)
+        while found._known != {right, liar}:
+            await found._workers()
+        for run in "ab":
+            found.submit(Submit(run=run, spec="{}", timeout_s=PATIENCE_S))
+        following, placed = [*found._tasks.values()], {w: run for run, w in found._placed.items()}
+        for _ in placed:
+            await ended.get()
+        found.is_time.set()
+        await asyncio.wait(following)
+        await found._drop()
+        return placed
+
+    placed = asyncio.run(steps())
+    cluster.ready(0)
+    (answer,) = [each for each in events if isinstance(each, Ended)]
+    assert answer.run == placed[right] and '"RequestError"' in answer.compiled
+    assert Lost(run=placed[liar]) in events and Lost(run=placed[right]) not in events
+    told = "".join(each.left_out for each in events if isinstance(each, Reach))
+    assert liar in told and right not in told
 
 
 def test_a_worker_that_is_silent_when_asked_delays_nobody(monkeypatch):

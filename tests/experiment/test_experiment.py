@@ -137,8 +137,9 @@ def test_ids_do_not_change_between_versions():
 def test_every_workload_has_defaults():
     for workload in WORKLOADS.values():
         if workload.name != "program":
+            axis = "data" if workload.name == "serving_step" else "fsdp"
             where = (
-                {"target": "tpu:v5e:2x4", "mesh": {"fsdp": 8}}
+                {"target": "tpu:v5e:2x4", "mesh": {axis: 8}}
                 if workload.compile_only
                 else {"mesh": {"x": 8}}
             )

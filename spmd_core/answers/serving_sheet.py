@@ -50,7 +50,11 @@ def _not_kept(answer: ServingAnswer) -> str:
         what = "one request of these lengths" if fits else "the weights of this model"
         return f"Nothing here holds {what}: use more chips, or fewer bytes."
     named = f"{near.chips:,} {chip_title(near.plan.topology.chip.generation)}, {_mesh(near)}"
-    takes = f"{seconds_text(near.served.tpot_s)} a token"
+    takes, rate = f"{seconds_text(near.served.tpot_s)} a token", answer.question.load.rate
+    if near.even:
+        return f"About even: {named} may keep {_limits(answer.question)}: {takes}."
+    if near.served.waiting and rate:
+        return f"Nothing keeps up with {rate:g} requests a second: nearest is {named}, {takes}."
     if near.served.waiting:
         return f"No pool holds all requests: on {named} {near.served.waiting:,} wait, {takes}."
     return f"Nothing keeps {_limits(answer.question)}: nearest is {named}: {takes}."
@@ -138,7 +142,7 @@ _LOADS: Sheet[_Loaded] = Sheet(
             "In, out", lambda each: f"{lengths_text(each[0].input)}, {lengths_text(each[0].output)}"
         ),
         count("At once", lambda each: each[0].concurrency),
-        text("Best sharding", lambda each: _mesh(each[1])),
+        text("Best sharding", lambda each: _mesh(each[1]) if each[1].served else each[1].verdict),
         seconds("A token", lambda each: each[1].served and each[1].served.tpot_s),
         number("Tokens/s a chip", lambda each: each[1].per_chip or None),
         count("Wait", lambda each: each[1].served and (each[1].served.waiting or None)),

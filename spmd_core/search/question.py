@@ -212,12 +212,12 @@ def check_prices(price: Prices, wanted: Sequence[str]) -> None:
             )
 
 
-def require_prices(price: Prices, wanted: Sequence[str]) -> None:
-    """RequestError where a `wanted` generation has none."""
+def require_prices(price: Prices, wanted: Sequence[str], what: str = "minimize=price") -> None:
+    """RequestError where a `wanted` generation has none, which `what` needs."""
     for name in wanted:
         if name not in dict(price):
             raise refuse(
-                "minimize=price",
+                what,
                 f"needs one for {name}",
                 f"add the price, for example {name}=4.2 per chip and hour",
             )

@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from spmd_core.base import RequestError
-from spmd_core.experiment import ServedPlan, get_model
+from spmd_core.base import RequestError, refuse
+from spmd_core.experiment import ServedPlan, get_model, served_context
 from spmd_core.machine import Topology
 from spmd_core.search.serving_question import ServingQuestion
 from spmd_core.time import (
@@ -23,6 +23,8 @@ from spmd_core.time import (
 _LARGEST = 64  # devices of a replica
 _AT_ONCE = (1, 4, 16, 64, 256)  # of the table by concurrency
 _LENGTHS = ((1024, 1024), (8192, 1024))  # of the same, beside those of the question
+# requests that are simulated at most, about 8 us each, and as many as the steps of a plan take
+_MOST_WORK, _PER_PLAN = 2_500_000, 1000
 _SECONDS_PER_HOUR = 3600.0
 KEEPS, EVEN, WAITS = "keeps", "about even", "requests wait"
 NO_ROOM, NO_REQUEST = "does not fit", "holds no request"
@@ -143,14 +145,23 @@ def serve(question: ServingQuestion) -> ServingAnswer:
 
     Raises:
       RequestError: the question has no answer: an unknown model or chip, a length of 0, a dtype
-        that a chip lacks, a mesh that no sizes divide over.
+        that a chip lacks, a mesh that no sizes divide over, more than is simulated in half a minute.
     """
     question.check()
-    rows = tuple(_looked(question, plan) for plan in plans_of(question))
+    plans = tuple(plans_of(question))
+    _check_work(question, plans)
+    rows = tuple(_looked(question, plan) for plan in plans)
     ranked = tuple(sorted(rows, key=lambda row: _order(question, row)))
     answer = ServingAnswer(question, ranked)
     lead = answer.best or answer.nearest
     return answer if lead is None else replace(answer, by_load=tuple(_by_load(question, lead)))
+
+
+def _check_work(question: ServingQuestion, plans: tuple[ServedPlan, ...]) -> None:
+    at_once = question.load.concurrency
+    if sum(_PER_PLAN + at_once // plan.replicas for plan in plans) > _MOST_WORK:
+        what = f"{len(plans):,} plans for {at_once:,} requests at once"
+        raise refuse(what, "are too many to simulate", "name fewer chips, dtypes or requests")
 
 
 def _order(question: ServingQuestion, row: ServingRow) -> tuple[float, ...]:
@@ -193,10 +204,12 @@ def _meshes(question: ServingQuestion, topology: Topology) -> Iterator[tuple[tup
     if question.mesh:
         yield question.mesh
         return
-    experts = get_model(question.model).experts
-    slice_devices = topology.devices // topology.slices
-    for devices in range(1, min(_LARGEST, slice_devices) + 1):
-        if slice_devices % devices or topology.devices // devices > question.load.concurrency:
+    experts, within = get_model(question.model).experts, topology.devices // topology.slices
+    sizes = [size for size in range(1, min(_LARGEST, within) + 1) if within % size == 0]
+    # as many replicas as requests at most, or as few as there can be
+    most = max(question.load.concurrency, topology.devices // sizes[-1])
+    for devices in sizes:
+        if topology.devices // devices > most:
             continue
         for tensor in range(1, devices + 1):
             if devices % tensor:
@@ -268,10 +281,9 @@ def _by_load(
         weights_dtypes=(lead.plan.weights_dtype,),
         kv_dtypes=(lead.plan.kv_dtype,),
     )
-    asked = question.load
-    lengths = dict.fromkeys(
-        [(asked.input, asked.output), *(tuple(Lengths(n, n) for n in each) for each in _LENGTHS)]
-    )
+    asked, sees = question.load, served_context(question.model) or math.inf
+    usual = (tuple(Lengths(n, n) for n in each) for each in _LENGTHS if sum(each) <= sees)
+    lengths = dict.fromkeys([(asked.input, asked.output), *usual])
     for given, made in lengths:
         for at_once in sorted({*_AT_ONCE, asked.concurrency}):
             load = replace(

@@ -11,7 +11,7 @@ from spmd_core.base import refuse, shorten
 from spmd_core.experiment import parse_mesh, served_context, served_dtype
 from spmd_core.machine import Topology
 from spmd_core.search.chips import generations, read_chips
-from spmd_core.search.question import check_prices, read_prices
+from spmd_core.search.question import check_prices, read_prices, require_prices
 from spmd_core.time import Lengths, ServingLoad
 
 MOST_LENGTH = 2**20
@@ -79,6 +79,7 @@ class ServingQuestion:
             ("output", load.output.low, MOST_LENGTH),
             ("concurrency", load.concurrency, MOST_AT_ONCE),
             ("chunk", load.chunk, MOST_LENGTH),
+            ("accepted", load.accepted, load.output.high),
             ("requests", load.requests or 1, MOST_AT_ONCE),
         ):
             if not 1 <= value <= largest:
@@ -86,7 +87,10 @@ class ServingQuestion:
         if load.longest > most:
             rule = f"are more than the {most:,} that {self.model} sees"
             raise refuse(f"{load.longest:,} tokens of a request", rule, "use shorter lengths")
-        check_prices(self.price, tuple({each.chip.generation for each in self.topologies}))
+        kinds = sorted({each.chip.generation for each in self.topologies})
+        check_prices(self.price, kinds)
+        if self.price:
+            require_prices(self.price, kinds, f"price {', '.join(dict(self.price))}")
 
 
 def read_serving(form: Mapping[str, Any]) -> ServingQuestion:
@@ -100,16 +104,16 @@ def read_serving(form: Mapping[str, Any]) -> ServingQuestion:
     for name in ("model", "chips"):
         if not given[name]:
             raise refuse(f"serve without {name}", "is incomplete", "name a model, and chips")
-    chips = tuple(part.strip() for part in given["chips"].split(",") if part.strip())
+    chips = tuple(dict.fromkeys(filter(None, map(str.strip, given["chips"].split(",")))))
     load = ServingLoad(
         read_lengths(given["input"]),
         read_lengths(given["output"]),
-        int(_number("concurrency", given["concurrency"], 1)),
+        _count("concurrency", given["concurrency"], 1, MOST_AT_ONCE),
         _number("rate", given["rate"], 1e-6) if given["rate"] else None,
-        int(_number("requests", given["requests"], 1)) if given["requests"] else None,
-        int(_number("chunk", given["chunk"], 1)),
+        _count("requests", given["requests"], 1, MOST_AT_ONCE) if given["requests"] else None,
+        _count("chunk", given["chunk"], 1),
         _number("accepted", given["accepted"], 1),
-        int(_number("seed", given["seed"], 0)),
+        _count("seed", given["seed"], 0),
     )
     weights, cache = (
         tuple(dict.fromkeys(map(served_dtype, given[name].split(","))))
@@ -128,14 +132,21 @@ def read_serving(form: Mapping[str, Any]) -> ServingQuestion:
     )
 
 
-def _number(name: str, text: str, least: float) -> float:
+def _count(name: str, text: str, least: int, most: int = MOST_LENGTH) -> int:
+    value = _number(name, text, least, most)
+    if value % 1:
+        raise refuse(f"{name}={shorten(text)}", "is no whole number", f"use {int(value)}")
+    return int(value)
+
+
+def _number(name: str, text: str, least: float, most: int = MOST_LENGTH) -> float:
     try:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not least <= value <= MOST_LENGTH:
+    if not least <= value <= most:
         rule = "is out of range" if value == value else "is no number"
-        raise refuse(f"{name}={shorten(text)}", rule, f"use {max(1, least):g} to {MOST_LENGTH:,}")
+        raise refuse(f"{name}={shorten(text)}", rule, f"use {least:g} to {most:,}")
     return value
 
 

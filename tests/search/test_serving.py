@@ -71,6 +71,42 @@ def test_limits_that_nothing_keeps_name_the_nearest():
     assert serving_json(missed)["best"] is None and serving_json(missed)["nearest"]
 
 
+def test_a_limit_that_the_nearest_may_keep_is_about_even(answer):
+    question = replace(
+        ASKED, ttft_s=None, tpot_s=answer.best.served.tpot_s * 0.99, chips=("v6e:4",)
+    )
+    near = serve(question)
+    assert near.best is None and near.nearest.even
+    assert serving_headline(near).startswith("About even: 4 v6e, tensor=4 may keep")
+
+
+def test_more_devices_than_a_replica_takes_have_an_answer():
+    for chips in ("v6e:128", "tpu7x:64"):
+        found = serve(ServingQuestion("qwen3-8b", (chips,), replace(LOAD, concurrency=16)))
+        assert found.best and {load.concurrency for load, _ in found.by_load} >= {1, 16, 256}
+
+
+def test_a_rate_is_kept_up_with_or_said_not_to_be():
+    question = ServingQuestion("qwen3-8b", ("v6e:..8",), replace(LOAD, rate=4.0), tpot_s=0.04)
+    kept = serve(question)
+    assert kept.best.served.output_per_s == 4.0 * 1024 and kept.best.served.waiting == 0
+    beyond = serve(replace(question, load=replace(LOAD, rate=100.0)))
+    assert beyond.best is None and all(row.served.waiting for row in beyond.rows if row.served)
+    assert serving_headline(beyond).startswith("Nothing keeps up with 100 requests a second")
+
+
+def test_the_table_by_load_has_no_lengths_beyond_the_model_and_no_mesh_without_room():
+    question = ServingQuestion("llama-2-7b", ("v6e:4",), LOAD)
+    assert {load.longest for load, _ in serve(question).by_load} == {2048}
+    question = ServingQuestion("gemma-3-27b", ("v5e:4",), LOAD)
+    short = replace(question, load=ServingLoad(Lengths(16, 16), Lengths(16, 16), 1))
+    answer = serve(short)
+    named = serving_loads_table(answer).column("Best sharding")
+    assert {row.served is None for _, row in answer.by_load} == {True, False}
+    for (_, row), cell in zip(answer.by_load, named, strict=True):
+        assert ("=" in cell.text) is (row.served is not None)
+
+
 def test_what_no_pool_holds_is_said():
     none = serve(replace(ASKED, chips=("v6e:1",)))
     assert none.best is None and none.nearest is None and none.by_load == ()
@@ -153,6 +189,15 @@ def test_the_json_has_every_key_of_the_contract(answer):
         ({"mesh": (("tensor", 3),)}, "does not divide"),
         ({"model": "qwen4"}, "model 'qwen4'"),
         ({"price": (("h100", 1.0),)}, "price h100=1 is of chips that are not asked for"),
+        ({"chips": ("v6e:4", "v5p:4")}, "price v6e needs one for v5p: add the price"),
+        (
+            {"load": replace(LOAD, accepted=5000.0)},
+            "accepted=5000.0 is out of range: use 1 to 1,024",
+        ),
+        (
+            {"load": replace(LOAD, concurrency=65536), "chips": ("any:..256",), "price": ()},
+            "plans for 65,536 requests at once are too many to simulate",
+        ),
     ],
 )
 def test_a_question_without_an_answer_is_refused_in_a_sentence(given, words):

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 
 from spmd_core.experiment import ServedPlan
 from spmd_core.results import Estimate
@@ -75,7 +76,8 @@ class Served:
       ttft_s: from arrival to the first token, mean, and `ttft_p99_s`.
       step_s: of one decode step with all requests that run at once, nothing beside it.
       output_per_s: output tokens a second, of all replicas; `input_per_s` of prompts.
-      running: requests at once, of all replicas; `waiting` those that the pool has no room for.
+      running: requests at once, of all replicas; `waiting` those that the pool has no room for, or
+        with a rate, by how many each second falls behind.
       step: the decode step by part; `prompt`, of one chunk of prompts alone.
     """
 
@@ -188,6 +190,7 @@ class _Request:
     output: int
     left: int  # of the prompt
     first: float = 0.0
+    began: float = 0.0  # the turn before its first decode step
     end: float = 0.0
 
 
@@ -207,27 +210,39 @@ def simulate(
     steps = _StepTimes(plan, load, scale)
     replica = _Replica(steps, places, _requests(load, asked, replicas))
     replica.run(asked)
-    done, end = replica.done, replica.now
-    made = sum(each.output for each in done)
+    done = replica.done
+    kept = _kept_per_s(plan, load, scale, replica)
+    waiting = load.concurrency - places * replicas
+    if load.rate is not None:
+        waiting = math.ceil(load.rate - kept)
     waits = sorted(each.first - each.arrival for each in done)
     middle = load.input.mean + load.output.mean / 2
     step = step_time(plan, StepLoad(places, middle)).scaled(scale[0])
     tpots = [(each.end - each.first) / (each.output - 1) for each in done if each.output > 1]
-    used = min(1.0, load.concurrency / (asked * replicas)) if load.rate is None else 1.0
     return Served(
         tpot_s=sum(tpots) / len(tpots) if tpots else step.seconds / load.accepted,
         ttft_s=sum(waits) / len(waits),
         ttft_p99_s=waits[min(len(waits) - 1, int(0.99 * len(waits)))],
         step_s=step.seconds / load.accepted,
-        output_per_s=made / end * replicas * used,
-        input_per_s=sum(each.input for each in done) / end * replicas * used,
+        output_per_s=kept * sum(each.output for each in done) / len(done),
+        input_per_s=kept * sum(each.input for each in done) / len(done),
         running=min(places * replicas, load.concurrency),
-        waiting=max(0, load.concurrency - places * replicas),
+        waiting=max(0, waiting),
         step=step,
         prompt=steps.chunk(places),
         chunk=load.chunk,
         pool=pool,
     )
+
+
+def _kept_per_s(
+    plan: ServedPlan, load: ServingLoad, scale: tuple[float, float], replica: "_Replica"
+) -> float:
+    """Requests a second of all replicas: those that ended, or of a rate as many as a step allows."""
+    if load.rate is not None:
+        return min(load.rate, steady_per_s(plan, load, scale) / load.output.mean)
+    asked = -(-load.concurrency // plan.replicas)  # of each, some of which have one less
+    return len(replica.done) / replica.now * load.concurrency / asked
 
 
 def _requests(load: ServingLoad, asked: int, replicas: int) -> Iterator[_Request]:
@@ -283,25 +298,43 @@ class _Replica:
         count, finished = len(self.decoding), list[_Request]()
         context = self.cached / count if count else self.load.input.mean
         if self.prompts:
-            prompts = len(self.prompts)
-            most = self.load.chunk * self.steps.shards(prompts)
-            taken, finished = _taken(self.prompts, self.load.chunk, most)
-            seconds, times = self.steps.seconds(count, context, taken, prompts), 1.0
+            prompts, times = len(self.prompts), self._chunks(context)
+            chunk = self.load.chunk * times
+            taken, finished = _taken(self.prompts, chunk, chunk * self.steps.shards(prompts))
+            context += self.load.accepted * (times - 1) / 2
+            seconds = self.steps.seconds(count, context, taken // times, prompts)
         else:
             times = max(1.0, math.ceil(self.decoding[0][0] - self.turn))
             seconds = self.steps.seconds(count, context + self.load.accepted * times / 2)
-            if self.is_by_chance and self.coming:
-                until = math.ceil((self.coming[0].arrival - self.now) / seconds)
-                times = min(times, max(1.0, until))
+            times = self._before_arrival(times, seconds)
         self.now += times * seconds
         self.turn += times
         self.cached += count * times * self.load.accepted
         while self.decoding and self.decoding[0][0] <= self.turn:
             each = heapq.heappop(self.decoding)[2]
-            self.cached -= each.input + each.output
+            self.cached -= each.input + 1 + (self.turn - each.began) * self.load.accepted
             self._end(each)
         for each in finished:
             self._begin(each)
+
+    def _chunks(self, context: float) -> int:
+        """Steps of full chunks until a prompt is through, a request ends, or one begins beside."""
+        prompts, chunk, count = len(self.prompts), self.load.chunk, len(self.decoding)
+        shards = self.steps.shards(prompts)
+        times = min(each.left for each in islice(self.prompts, shards)) // chunk
+        if self.decoding:
+            times = min(times, math.ceil(self.decoding[0][0] - self.turn))
+        if times > 1 and self.steps.shards(prompts + 1) > shards:
+            seconds = self.steps.seconds(count, context, chunk * shards, prompts)
+            times = self._before_arrival(times, seconds)
+        return max(1, int(times))
+
+    def _before_arrival(self, times: float, seconds: float) -> float:
+        """So many steps, or as many as end at or after the next arrival."""
+        if not (self.is_by_chance and self.coming):
+            return times
+        until = math.ceil((self.coming[0].arrival - self.now) / seconds)
+        return min(times, max(1.0, until))
 
     def _begin(self, each: _Request) -> None:
         """Its first token, which its prompt makes."""
@@ -310,6 +343,7 @@ class _Replica:
             self._end(each)
             return
         self.cached += each.input + 1
+        each.began = self.turn
         last = self.turn + (each.output - 1) / self.load.accepted
         heapq.heappush(self.decoding, (last, len(self.done) + len(self.decoding), each))
 
@@ -325,28 +359,29 @@ def _taken(prompts: deque[_Request], chunk: int, most: int) -> tuple[int, list[_
     """Takes up to a chunk of each prompt, and `most` of all, the first first; (tokens, those that
     are through).
     """
-    taken, finished = 0, list[_Request]()
-    for each in list(prompts):
+    taken, finished, rest = 0, list[_Request](), list[_Request]()
+    while prompts and taken < most:
+        each = prompts.popleft()
         part = min(chunk, most - taken, each.left)
         each.left -= part
         taken += part
-        if not each.left:
-            prompts.remove(each)
-            finished.append(each)
-        if taken == most:
-            break
+        (rest if each.left else finished).append(each)
+    prompts.extendleft(reversed(rest))
     return taken, finished
 
 
-def steady_per_s(plan: ServedPlan, load: ServingLoad) -> float:
+def steady_per_s(
+    plan: ServedPlan, load: ServingLoad, scale: tuple[float, float] = (1.0, 1.0)
+) -> float:
     """Returns about the output tokens a second of all replicas, without a simulation: a step, and
     each request's prompt once in its output; 0 where the pool holds no request.
     """
     places = min(-(-load.concurrency // plan.replicas), pool_of(plan, load.longest).requests)
     if places < 1:
         return 0.0
-    steps = _StepTimes(plan, load, (1.0, 1.0))
-    step = step_time(plan, StepLoad(places, load.input.mean + load.output.mean / 2))
+    steps = _StepTimes(plan, load, scale)
+    middle = load.input.mean + load.output.mean / 2
+    step = step_time(plan, StepLoad(places, middle)).scaled(scale[0])
     chunks = places * load.input.mean / load.chunk / steps.shards(places)
     prompts = steps.chunk(places).seconds * chunks
-    return places * plan.replicas / (step.seconds + prompts / load.output.mean)
+    return places * plan.replicas / (step.seconds / load.accepted + prompts / load.output.mean)

@@ -31,6 +31,13 @@ def test_one_request_is_its_prompt_and_its_steps():
     assert (served.running, served.waiting) == (1, 0)
 
 
+def test_many_small_chunks_are_taken_at_once():
+    long = Lengths(32768, 32768)
+    served = simulate(PLAN, load(1, long, Lengths(2, 2), requests=1, chunk=1))
+    step = step_time(PLAN, StepLoad(prompt=1, before=16384)).seconds
+    assert served.ttft_s == pytest.approx(32768 * step, rel=0.01)
+
+
 def test_tokens_are_those_that_were_asked_for_however_they_arrive():
     for each in (load(16), load(16, rate=2.0, requests=48)):
         served = simulate(PLAN, each)
@@ -83,6 +90,8 @@ def test_a_compiled_step_takes_the_place_of_the_estimate():
 def test_speculation_makes_several_tokens_a_step():
     plain, twice = (simulate(PLAN, load(16, accepted=each)) for each in (1.0, 2.0))
     assert twice.tpot_s == pytest.approx(plain.tpot_s / 2, rel=0.05)
+    quick = steady_per_s(PLAN, load(16, accepted=2.0))
+    assert quick == pytest.approx(twice.output_per_s, rel=0.05)
 
 
 def test_one_token_of_output_ends_with_its_prompt():

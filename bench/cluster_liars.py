@@ -38,12 +38,15 @@ QUESTION = {
 class Unpicklable:
     """A value that cannot be read where it arrives."""
 
+    def __init__(self, error: type[Exception] = ValueError):
+        self._error = error
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return _refused, ()
+        return _refused, (self._error,)
 
 
-def _refused() -> None:
-    raise ValueError("a worker of another version")
+def _refused(error: type[Exception]) -> None:
+    raise error("a worker of another version")
 
 
 def _raise() -> None:
@@ -63,6 +66,7 @@ LIES = {
     "another state": lambda: _packed('{"state": "running"}'),
     "an error": _raise,
     "unpicklable": Unpicklable,
+    "as a broken connection": lambda: Unpicklable(EOFError),
 }
 VERSIONS = {"versions": '{"jax": "0.1"}', "dies when asked": None}  # of a worker: what it answers
 HARMS = (*LIES, *VERSIONS, "dies", "hangs")

@@ -8,6 +8,7 @@ import secrets
 import ssl
 from collections.abc import Awaitable, Mapping
 from contextlib import suppress
+from functools import partial
 from importlib.metadata import version
 from socket import gaierror
 from typing import Any, NamedTuple, TypeVar
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import distributed
 from distributed.client import FutureCancelledError
 from distributed.comm.core import FatalCommClosedError
+from distributed.utils_comm import retry
 
 from spmd_core.base import WorkerError, shorten, unhindered, waited_s
 from spmd_core.lab.cluster import remote
@@ -267,10 +269,11 @@ async def within(limit_s: float, work: Awaitable[T]) -> T:
 
 async def answered(future: Any) -> Any:
     """The result of a task, requested alone: `await future` requests results together that are ready
-    together, and where one of them cannot be read, each fails.
+    together, and where one of them cannot be read, each fails. A connection that breaks is tried
+    again: the worker is not its cause.
     """
-    gather = future.client.scheduler.gather
-    while (reply := await gather(keys=[future.key]))["status"] != "OK":
+    request = partial(future.client.scheduler.gather, keys=[future.key])
+    while (reply := await retry(request, 2, AGAIN_S, AGAIN_S))["status"] != "OK":
         if future.status in ("error", "cancelled"):
             return await future  # raises why
         await asyncio.sleep(AGAIN_S)  # its worker is busy, or about to be seen as ended

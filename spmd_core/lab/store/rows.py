@@ -122,14 +122,15 @@ def status_of(row: sqlite3.Row) -> RunStatus:
 
 
 def _progress(row: sqlite3.Row) -> Mapping[str, Any]:
-    """Fields of the progress of a run; none where they cannot be read: the run goes on."""
-    if row["state"] not in ACTIVE:
-        return {}
+    """Fields of the progress of a run, of one that is over the workers left out; none where they
+    cannot be read: the run goes on.
+    """
     try:
         noted = _Progress.model_validate_json(row["progress"] or "{}")
     except ValidationError:
         return {}
-    return {name: getattr(noted, name) for name in _Progress.model_fields}
+    names = _Progress.model_fields if row["state"] in ACTIVE else ("left_out",)
+    return {name: getattr(noted, name) for name in names}
 
 
 def summary_of(row: sqlite3.Row) -> RunSummary:

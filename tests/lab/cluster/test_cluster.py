@@ -4,9 +4,12 @@ compiled here, also where a worker is killed, and where the scheduler goes and c
 
 import asyncio
 import threading
+import zlib
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+from distributed.comm.core import CommClosedError
 
 from bench.cluster_liars import LIES, VERSIONS, mislead
 from spmd_core.base import read_settings
@@ -147,6 +150,28 @@ def test_a_worker_that_ends_beside_one_that_cannot_be_read_is_not_blamed(cluster
     assert Lost(run=placed[liar]) in events and Lost(run=placed[right]) not in events
     told = "".join(each.left_out for each in events if isinstance(each, Reach))
     assert liar in told and right not in told
+
+
+def test_a_connection_that_breaks_under_a_result_is_blamed_on_no_worker():
+    breaks = [CommClosedError, ConnectionResetError]
+
+    class Scheduler:
+        async def gather(self, keys):
+            if breaks:
+                raise breaks.pop()
+            return {"status": "OK", "data": {key: zlib.compress(b"{}") for key in keys}}
+
+    class Finished:
+        client, key, status = SimpleNamespace(scheduler=Scheduler()), "a-1", "finished"
+
+        async def exception(self):
+            return None
+
+    events, worker = [], "tcp://127.0.0.1:2"
+    found = client.DaskClient("tcp://127.0.0.1:1", (), events.append)
+    found._known, found._placed = {worker}, {"a": worker}
+    asyncio.run(found._follow("a", Finished()))
+    assert events == [Ended(run="a", compiled="{}")] and not breaks and not found._left_out
 
 
 def test_a_worker_that_is_silent_when_asked_delays_nobody(monkeypatch):

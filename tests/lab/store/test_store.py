@@ -128,7 +128,7 @@ def test_a_cancelled_run_cannot_be_started_and_a_started_one_not_taken_out_of_th
     assert not store.cancel_queued("b")
 
 
-def test_progress_is_kept_for_followers_and_gone_at_the_end(store):
+def test_progress_is_kept_for_followers_and_gone_at_the_end_but_for_who_was_left_out(store):
     submit_and_start(store)
     started = store.status("a")
     store.note(
@@ -144,6 +144,7 @@ def test_progress_is_kept_for_followers_and_gone_at_the_end(store):
             medians_s={"auto": 1e-3},
             series={"loss": (1.0, 0.5)},
             worker_pid=12,
+            left_out="a worker failed",
         )
     )
     status = store.status("a")
@@ -163,8 +164,9 @@ def test_progress_is_kept_for_followers_and_gone_at_the_end(store):
         stderr_tail="last words",
     )
     status = store.status("a")
-    assert (status.phase, status.error.message, status.stderr_tail) == (
+    assert (status.phase, status.left_out, status.error.message, status.stderr_tail) == (
         None,
+        "a worker failed",
         "it died",
         "last words",
     )

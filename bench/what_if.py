@@ -103,7 +103,7 @@ def _bytes(collectives: Sequence[Collective]) -> int:
 
 
 def main(asked: Asked, figures: Figures) -> None:
-    """Compile each program, and propagate it."""
+    """Compile each program, and partition it."""
     counts, seconds, compiles = Counter[str](), 0.0, 0.0
     for name, experiment in islice(
         programs(random.Random(asked.seed), asked.target), asked.programs

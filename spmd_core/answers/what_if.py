@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import inf
 from typing import Any
 
 from spmd_core.answers.collective_sheet import COLLECTIVES, CommunicationRow
@@ -24,7 +25,7 @@ def agreement_words(experiment: Experiment) -> str:
     """Returns how far to trust it on an experiment's target, as measured."""
     target = experiment.place
     if target.kind not in _AGREE:
-        return f"At most these: not compared with compiles for {target.text}."
+        return f"Not compared with compiles for {target.text}."
     name, number, sets, sizes = _AGREE[target.kind]
     return (
         f"Of {number} programs compiled for {name}, {sets / number:.0%} had these kinds and axes, "
@@ -49,11 +50,12 @@ class Changed:
     @property
     def change(self) -> str:
         """Returns what happens to them: appears, vanishes, stays, more or fewer."""
-        if self.before == self.after:
+        was, now = (inf if each is None else each for each in (self.before, self.after))
+        if was == now:
             return "stays"
-        if not self.before or not self.after:
-            return "vanishes" if self.before else "appears"
-        return "more" if self.after > self.before else "fewer"
+        if not was or not now:
+            return "vanishes" if was else "appears"
+        return "more" if now > was else "fewer"
 
 
 @dataclass(frozen=True)

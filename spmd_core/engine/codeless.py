@@ -24,8 +24,9 @@ def without_code(lowered: Any) -> Iterator[None]:
     lowering: Any = lowered._lowering  # private: `tests/engine` watches it on both versions of JAX
     own = lowering._hlo
     with own.context, ir.Location.unknown():
-        lowering._hlo = ir.Module.parse(mlir.module_to_bytecode(own))
-        _append_call(ir.SymbolTable(lowering._hlo.operation)["main"])
+        changed = ir.Module.parse(mlir.module_to_bytecode(own))
+        _append_call(ir.SymbolTable(changed.operation)["main"])
+    lowering._hlo = changed
     try:
         yield
     except jax.errors.JaxRuntimeError as error:

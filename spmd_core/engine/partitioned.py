@@ -70,8 +70,11 @@ def _predicted(experiment: Experiment, strategy: str) -> Partitioned:
     (outcome,) = finished.result.strategies.values()
     if outcome.error is not None:
         raise _refused(outcome.error.message)
-    prediction, module = outcome.prediction, parse_module(texts["hlo"])
+    prediction = outcome.prediction
     assert prediction is not None
+    if "hlo" not in texts:  # memory ran out
+        raise _refused(" ".join(str(each.values.get("words")) for each in prediction.facts or ()))
+    module = parse_module(texts["hlo"])
     return Partitioned(
         collectives=_with_dims(prediction.collectives, module),
         peak_bytes=prediction.memory_bytes.peak,

@@ -73,11 +73,14 @@ def _fill(at: int, spec: str) -> str:
 
 
 def layout(name: str, shape: Sequence[int], spec: ArraySpec, mesh: Mapping[str, int]) -> str:
-    """Returns the devices of each shard of an array, by its last two dims."""
+    """Returns the devices of each shard of an array, by the last two dims that are sharded."""
     axes = [
-        ((dim,) if isinstance(dim, str) else dim or ()) for dim in (*spec, *[None] * len(shape))
+        (dim,) if isinstance(dim, str) else tuple(dim or ())
+        for dim in (*spec, *[None] * len(shape))
     ]
-    dims = [(), *axes[: len(shape)]][-2:] if shape else [(), ()]
+    dims = [(), (), *axes[: len(shape)]]
+    while len(dims) > 2:
+        dims.pop(dims.index(()) if () in dims else 0)
     counts = [prod(mesh[axis] for axis in dim) for dim in dims]
     rows, columns = min(counts[0], _ROWS), min(counts[1], _COLUMNS)
     numbers = np.arange(prod(mesh.values())).reshape(tuple(mesh.values()))
@@ -167,8 +170,9 @@ def times(step: StepDescription) -> str:
     """Returns the time of a step with what it waits for, where a target is priced; else the bytes that
     each line moves.
     """
-    groups = groups_of(step.collectives or ())[:_BARS]
-    predicted = step.predicted_s
+    every = groups_of(step.collectives or ())
+    groups, predicted = every[:_BARS], step.predicted_s
+    waited = sum(each.exposed_s or 0.0 for group in every for each in group)
     waits = [sum(each.exposed_s or 0.0 for each in group) for group in groups]
     moved = [sum(each.bytes_total or each.bytes for each in group) for group in groups]
     if not groups and predicted is None:
@@ -177,21 +181,22 @@ def times(step: StepDescription) -> str:
     words = seconds_text if predicted and any(waits) else lambda value: bytes_text(int(value))
     parts, y = list[str](), 0.0
     if predicted is not None:
-        share = min(1.0, sum(waits) / predicted.estimate)
+        share = min(1.0, waited / predicted.estimate)
         computes = WIDTH * (1 - share)
         parts += [_rectangle((0, 0, computes, 22), _FILLS[0], "computes")]
         parts += [_rectangle((computes, 0, WIDTH - computes, 22), _WAITS, "waits")]
-        shares = f"computes {seconds_text(predicted.estimate - sum(waits))}, waits {seconds_text(sum(waits))}"  # fmt: skip
+        computed = max(0.0, predicted.estimate - waited)
+        shares = f"computes {seconds_text(computed)}, waits {seconds_text(waited)}"
         parts.append(_text(0, 36, shares, WIDTH))
         y = 44.0
     for group, value in zip(groups, values, strict=True):
         first = group[0]
         label = f"{first.kind} over {', '.join(first.axes) or 'no axis'}"
-        file, _, line = (first.source or "no line").rpartition("/")
+        line = (first.source or "no line").rpartition("/")[2]
         length = (WIDTH - 80) * value / (max(values) or 1)
         parts += [
             _text(0, y + 11, label, WIDTH),
-            _text(0, y + 24, line, WIDTH, f"{file}/{line}"),
+            _text(0, y + 24, line, WIDTH, first.source or ""),
             _rectangle((0, y + 29, max(1.0, length), 8), _WAITS, label),
             _text(length + 5, y + 37, words(value), 80),
         ]

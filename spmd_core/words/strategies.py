@@ -463,7 +463,8 @@ def evidence_words(result: Result) -> str | None:
     few = f"{counts[0]} to " if counts[0] != counts[-1] else ""
     most = max(ratios, key=lambda each: (each.processes, each.rounds or 0))
     planned = result.experiment.timing.samples
-    early = f", of {planned} planned: every verdict was settled" if result.is_settled else ""
+    is_early = result.is_settled and processes == 1
+    early = f", of {planned} planned: every verdict was settled" if is_early else ""
     return f"ratios with 99 % intervals, {few}{rounds_words(most)}{early}"
 
 

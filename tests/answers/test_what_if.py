@@ -48,6 +48,10 @@ def test_a_loop_of_unknown_count_stays_unknown():
     assert [each.change for each in _answer([loop], [loop]).rows] == ["stays"]
     assert [each.change for each in _answer([], [loop]).rows] == ["appears"]
     assert _answer([], [loop]).json()["collectives"][0]["after"] is None
+    assert [each.change for each in _answer([loop], []).rows] == ["vanishes"]
+    known = _asked("all-gather", "fsdp", 2**20, 3)
+    assert [each.change for each in _answer([loop], [known]).rows] == ["fewer"]
+    assert [each.change for each in _answer([known], [loop]).rows] == ["more"]
 
 
 def test_arguments_take_what_their_specs_leave_on_a_device():

@@ -1,5 +1,6 @@
 """An answer in a notebook cell: pictures of the step's own facts, and nothing that runs or loads."""
 
+import math
 import re
 from xml.etree import ElementTree
 
@@ -60,3 +61,20 @@ def test_a_layouts_shards_are_where_the_layout_has_them(spec):
     drawn = re.findall(r"<title>devices ([^<]*)</title>", answer._repr_html_())
     listed = re.findall(r"│ *([0-9 -]+?) *(?=│)", str(answer)) or drawn
     assert len(drawn) in (1, 4, 8) and drawn == listed
+
+
+@pytest.mark.parametrize("spec", [("x",), ("x", None, "y"), (("x", "y"),), (None, "y")])
+def test_a_layout_of_many_dims_shows_those_that_are_sharded(spec):
+    answer = spmd_lab.layout((8, 16, 4, 3), spec, {"x": 2, "y": 4})
+    drawn = re.findall(r"<title>devices ([^<]*)</title>", answer._repr_html_())
+    shards = {"x": 2, "y": 4}
+    names = [name for dim in spec if dim for name in ((dim,) if isinstance(dim, str) else dim)]
+    assert len(set(drawn)) == len(drawn) == math.prod(shards[name] for name in names)
+
+
+def test_waits_of_lines_that_have_no_bar_are_counted():
+    moved = tuple(
+        gather(f"line {at}", source=f"model.py:{at}", exposed_s=0.001) for at in range(10)
+    )
+    drawn = pictures(PRICED.model_copy(update={"collectives": moved}))["A step: 30 ms"]
+    assert drawn[0] == "computes 20 ms, waits 10 ms"

@@ -108,7 +108,7 @@ def compile_early(
     if (
         compiling.compiled is None
     ):  # without code: what the folder holds, or, where that was too much,
-        return scheduled(folder) or lowered.compile(compiler_options=dict(flags or {}))
+        return scheduled(folder) or compile_with(lowered, dict(flags or {}))
     return compiling.compiled
 
 

@@ -91,12 +91,12 @@ class Sampler:
         """Whether no further round is needed: in the first process since every verdict is settled,
         in another since its own error is below what placement makes.
         """
-        if self.process > 1:
-            return self._to_settle() == 0
         right = [
             trial for trial in self.trials if trial.correct is not False
         ]  # None: not checked yet
         rounds = {each.key: each.program.rounds for each in right if each.program}
+        if self.process > 1:
+            return stats.rounds_to_settle(rounds, self._done) == 0
         return stats.is_settled(rounds, self.experiment.timing.margin)
 
     def _to_settle(self) -> int:

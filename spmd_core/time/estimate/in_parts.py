@@ -93,11 +93,11 @@ def _of_parts(plan: Plan) -> Prediction:
     one = step_of_a_pass(slowest.plan)
     shares = {name: plan.parts * each for name, each in one.shares_s.items()}
     shares["memory"] = shares.get("memory", 0.0) - (plan.parts - 1) * slowest.update
-    shares[WAITS] = max(0.0, seconds - sum(shares.values()))
     held = {"peak": memory.peak, "host": memory.host}
     held["missing"] = max(0, memory.peak - capacity.device)
     facts = one.facts or ()
     if plan.stages > 1:
+        shares[WAITS] = max(0.0, seconds - sum(shares.values()))
         title, parts = SCHEDULES[plan.schedule].title, plan.parts
         values = {"title": title, "parts": parts, "share": simulated.bubble}
         named = (each for each in facts if each.kind != "not compiled")

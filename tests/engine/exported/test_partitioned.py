@@ -1,6 +1,7 @@
 """The collectives of a program that is partitioned without code, beside those of its compile."""
 
 from collections import Counter
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +17,7 @@ from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import memory_account
 from spmd_core.engine.partitioned import lowered, partitioned
 from spmd_core.program import read_collectives
+from spmd_core.results import PredictedMemory, Prediction, StoredFact, StrategyResult
 
 pytestmark = pytest.mark.usefixtures("read_here")
 SIZES = {"data": 2, "tensor": 4}
@@ -168,3 +170,32 @@ def test_a_program_that_the_compiler_refuses_ends_in_a_sentence(monkeypatch):
     words = r"partitioning this program fails \(INTERNAL: of tomorrow"
     with pytest.raises(RequestError, match=words):
         _requested(experiment)
+
+
+def test_a_program_that_does_not_fit_ends_in_the_words_of_the_compiler(monkeypatch):
+    x, w = _array((64, 32), "data", "tensor"), _array((32, 16), "tensor", None)
+    experiment = _experiment(lambda x, w: x @ w, x=x, w=w).vary(target="tpu:v5e:2x4")
+    fact = StoredFact(kind="compiler", values={"words": "RESOURCE_EXHAUSTED: Used 64G of 16G hbm"})
+    memory = PredictedMemory(peak=64 * 2**30, capacity=16 * 2**30, missing=48 * 2**30)
+    refused = Prediction(fits=False, memory_bytes=memory, facts=(fact,))
+    outcome = StrategyResult(status="ok", prediction=refused)
+    finished = SimpleNamespace(result=SimpleNamespace(strategies={"auto": outcome}))
+    monkeypatch.setattr(partition, "describe", lambda target: None)
+    monkeypatch.setattr(partition, "predict_experiment", lambda *given: finished)
+    with pytest.raises(RequestError, match="fails \\(RESOURCE_EXHAUSTED: Used 64G of 16G hbm"):
+        partitioned(experiment, "auto")
+
+
+def test_a_program_that_no_result_can_be_added_to_stays_as_it_is(monkeypatch):
+    x, w = _array((64, 32), "data", "tensor"), _array((32, 16), "tensor", None)
+    program = lowered(_experiment(lambda x, w: x @ w, x=x, w=w), "auto")
+    before = program.as_text()
+
+    def fail(main):
+        main.entry_block.operations[0].erase()
+        raise ValueError("of tomorrow")
+
+    monkeypatch.setattr(codeless, "_append_call", fail)
+    with pytest.raises(ValueError, match="of tomorrow"), codeless.without_code(program):
+        pass
+    assert program.as_text() == before

@@ -23,7 +23,7 @@ def sampled(monkeypatch):
     turns, from a seed.
     """
 
-    def sample(factor, noise, process=1, wrong=(), **changes):
+    def sample(factor, noise, process=1, wrong=(), base_s=2e-3, **changes):
         now, draw = [0.0], np.random.default_rng(0)
         monkeypatch.setattr(timing, "perf_counter", lambda: now[0])
 
@@ -35,7 +35,7 @@ def sampled(monkeypatch):
             return call
 
         monkeypatch.setattr(timing, "waiter", lambda result: lambda result: result)
-        seconds = {"single": 2e-3, "auto": 2e-3 * factor}
+        seconds = {"single": base_s, "auto": base_s * factor}
         trials = [Trial(name, program=Timed(name, program(s), ())) for name, s in seconds.items()]
         events = []
         experiment = parse_experiment(LAYER | changes)
@@ -83,6 +83,10 @@ def test_a_further_process_ends_by_its_own_error(sampled):
     assert counts[0] == 10 and counts[1] > 20
 
 
+def test_a_further_process_of_slow_programs_takes_the_planned_rounds(sampled):
+    assert len(sampled(1.0, 0.3, process=2, base_s=4.0)[1]["single"]) == 20
+
+
 def test_the_result_says_why_it_ended():
     turns = tuple((1e-3 * (1 + at % 2 / 100),) for at in range(10))
     rounds = {"single": turns, "auto": tuple((3 * each,) for (each,) in turns)}
@@ -111,4 +115,7 @@ def test_the_result_says_why_it_ended():
         "ratios with 99 % intervals, 10 rounds, of 20 planned: every verdict was settled"
     )
     assert evidence_words(cancelled) == "ratios with 99 % intervals, 10 rounds"
+    again = tuple(each.model_copy(update={"processes": 3}) for each in ended.comparison.ratios)
+    further = ended.comparison.model_copy(update={"ratios": again})
+    assert "settled" not in evidence_words(ended.model_copy(update={"comparison": further}))
     assert "looks" not in cancelled.model_dump() and ended.model_dump()["looks"] == (10,)

@@ -36,6 +36,7 @@ def test_gradients_that_are_added_up_take_as_long_and_hold_less_of_the_batch():
         for found in (whole, halves)
     ]
     assert gathers[1] == 2 * gathers[0]
+    assert "wait: stages" not in estimate_step(halves).shares_s
 
 
 @pytest.mark.parametrize("name", SCHEDULES)

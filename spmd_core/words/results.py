@@ -78,7 +78,7 @@ def _strategy(result: Result, name: str) -> StrategyResult:
     outcome, experiment = result.strategies[name], result.row(name).experiment
     update: dict[str, object] = {"trace": traces.in_words(result, name)}
     if outcome.facts is not None:
-        update["notes"] = tuple(_notes(outcome, experiment))
+        update["notes"] = tuple(_notes(outcome, experiment, result.is_settled))
     if outcome.prediction is not None:
         predicted = _predicted(outcome.prediction, experiment)
         if outcome.facts is None:  # predicted alone
@@ -88,7 +88,7 @@ def _strategy(result: Result, name: str) -> StrategyResult:
     return outcome.model_copy(update=update)
 
 
-def _notes(outcome: StrategyResult, experiment: Experiment) -> Iterator[str]:
+def _notes(outcome: StrategyResult, experiment: Experiment, is_settled: bool) -> Iterator[str]:
     yield from map(fact_words, outcome.facts or ())
     yield from (each.sentence for each in compiled_findings(outcome))
     if outcome.wrong:
@@ -99,7 +99,7 @@ def _notes(outcome: StrategyResult, experiment: Experiment) -> Iterator[str]:
     yield from _of_hosts(outcome)
     yield from _of_training(outcome, experiment)
     if outcome.median_s is not None and outcome.samples_s:
-        yield from _of_samples(outcome, experiment, outcome.median_s)
+        yield from _of_samples(outcome, experiment, outcome.median_s, is_settled)
 
 
 def _of_hosts(outcome: StrategyResult) -> Iterator[str]:
@@ -130,12 +130,14 @@ def _of_training(outcome: StrategyResult, experiment: Experiment) -> Iterator[st
         )
 
 
-def _of_samples(outcome: StrategyResult, experiment: Experiment, median_s: float) -> Iterator[str]:
+def _of_samples(
+    outcome: StrategyResult, experiment: Experiment, median_s: float, is_settled: bool
+) -> Iterator[str]:
     count, plan = len(outcome.samples_s), experiment.timing
     is_bare = experiment.what.is_bare_array
     if outcome.floor_s and not is_bare and median_s < DISPATCH_FACTOR * outcome.floor_s:
         yield DISPATCH_BOUND
-    if count in plan.looks:  # enough: every verdict was settled
+    if is_settled:  # enough
         pass
     elif count < plan.samples:
         yield f"stopped after {count} of {plan.samples} samples"

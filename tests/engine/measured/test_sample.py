@@ -11,7 +11,7 @@ from spmd_core.engine.trial import Trial
 from spmd_core.experiment import LOOKS_AFTER, parse_experiment
 from spmd_core.results import Result, StrategyResult
 from spmd_core.results.stats import compare
-from spmd_core.words import evidence_words
+from spmd_core.words import evidence_words, in_words
 
 pytestmark = pytest.mark.this_python
 LAYER = {"target": "cpu:8", "workload": "layer", "mesh": {"x": 8}, "strategies": ["single", "auto"]}
@@ -103,6 +103,7 @@ def test_the_result_says_why_it_ended():
                     turns_s=of,
                     median_s=of[0][0],
                     correct=True,
+                    facts=(),
                 )
                 for name, of in rounds.items()
             },
@@ -118,4 +119,7 @@ def test_the_result_says_why_it_ended():
     again = tuple(each.model_copy(update={"processes": 3}) for each in ended.comparison.ratios)
     further = ended.comparison.model_copy(update={"ratios": again})
     assert "settled" not in evidence_words(ended.model_copy(update={"comparison": further}))
+    said = "stopped after 10 of 20 samples"
+    notes = [in_words(each).strategies["auto"].notes for each in (ended, cancelled)]
+    assert said not in notes[0] and said in notes[1]
     assert "looks" not in cancelled.model_dump() and ended.model_dump()["looks"] == (10,)

@@ -7,7 +7,7 @@ from spmd_core.answers.sheet import Column, Sheet, Table, count, number, seconds
 from spmd_core.answers.training_sheet import Figure
 from spmd_core.base import bytes_text, count_text, mesh_text, number_text, seconds_text
 from spmd_core.search import ServingAnswer, ServingQuestion, ServingRow, Split
-from spmd_core.time import Lengths, ServingLoad
+from spmd_core.time import Lengths, ServingLoad, has_unit
 from spmd_core.words import chip_title, money_text
 
 PART_NAMES = {
@@ -210,7 +210,24 @@ def why_not_served(answer: ServingAnswer) -> tuple[str, ...]:
     ]
     others.sort(key=lambda row: row.plan.repeats <= lead.plan.repeats)  # of each kind by rank
     reasons = ((row, "; ".join(_reasons(lead, row))) for row in others)
-    return tuple(f"{_mesh(row)} {why}." for row, why in reasons if why)[:_MOST_REASONS]
+    named = [f"{_mesh(row)} {why}." for row, why in reasons if why]
+    return tuple([*_left_out(answer), *named][:_MOST_REASONS])
+
+
+def _left_out(answer: ServingAnswer) -> Iterator[str]:
+    """A sentence for each kind of chips that no row is on."""
+    question = answer.question
+    tried = {row.plan.topology.chip.generation for row in answer.rows}
+    for chip in dict.fromkeys(each.chip for each in question.topologies):
+        if chip.generation in tried:
+            continue
+        lacks = [
+            each
+            for each in dict.fromkeys((*question.weights_dtypes, *question.kv_dtypes))
+            if not has_unit(chip, each)
+        ]
+        why = f"it has no unit for {', '.join(lacks)}" if lacks else "no mesh of it divides"
+        yield f"{chip.title} is left out: {why}."
 
 
 def _reasons(lead: ServingRow, row: ServingRow) -> Iterator[str]:

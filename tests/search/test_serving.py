@@ -142,6 +142,12 @@ def test_why_not_says_what_tensor_repeats():
     assert said and all("the pool holds" in each for each in said)
 
 
+def test_why_not_names_the_kinds_of_chips_that_lack_a_dtype():
+    question = ServingQuestion("qwen3-8b", ("v5e:8", "h100:8"), LOAD, weights_dtypes=("fp8",))
+    said = why_not_served(serve(question))
+    assert said[0] == "TPU v5e is left out: it has no unit for fp8."
+
+
 def test_sheets_have_the_numbers_of_their_rows(answer):
     table = serving_table(answer, 99)
     assert len(table.rows) == len(answer.rows)

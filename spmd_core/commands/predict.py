@@ -29,6 +29,7 @@ from spmd_core.commands.spec import read_one
 from spmd_core.commands.waiting import interrupt, run_to_end
 from spmd_core.experiment import (
     PLAN_FIELDS,
+    STAGE,
     VARIABLE,
     Config,
     Experiment,
@@ -120,6 +121,12 @@ def _meaningless(
         ),
         (not arguments.sweep, "no --sweep", scaling, "add --sweep chips=8,64,512"),
         (arguments.sweep, "--sweep", given & {"trace", "remedies", "tokens"}, _ONE_BY_ONE),
+        (
+            not arguments.sweep and STAGE not in (arguments.mesh or ""),
+            "a mesh without stage",
+            given & {"schedule", "repeats"},
+            f"name it in --mesh, for example {STAGE}=4,fsdp=4",
+        ),
         (not given & {"keep", "trace"}, "no --keep or --trace", given & {"force"}, "leave it out"),
     )
 

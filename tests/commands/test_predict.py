@@ -146,6 +146,11 @@ def test_a_bad_request_is_one_sentence(spec, words, said):
     [
         (("--strategy", "shard_map"), "--strategy with a model means nothing"),
         (("--estimate", "--keep", "kept.json"), "--keep with --estimate means nothing"),
+        (
+            ("--schedule", "gpipe"),
+            "--schedule with a mesh without stage means nothing: name it in --mesh",
+        ),
+        (("--repeats", "2"), "--repeats with a mesh without stage means nothing"),
         (("--estimate", "--remedies"), "--remedies with --estimate means nothing"),
         (
             ("--keep", "no/such/folder/kept.json"),

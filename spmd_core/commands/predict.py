@@ -121,12 +121,6 @@ def _meaningless(
         ),
         (not arguments.sweep, "no --sweep", scaling, "add --sweep chips=8,64,512"),
         (arguments.sweep, "--sweep", given & {"trace", "remedies", "tokens"}, _ONE_BY_ONE),
-        (
-            not arguments.sweep and STAGE not in (arguments.mesh or ""),
-            "a mesh without stage",
-            given & {"schedule", "repeats"},
-            f"name it in --mesh, for example {STAGE}=4,fsdp=4",
-        ),
         (not given & {"keep", "trace"}, "no --keep or --trace", given & {"force"}, "leave it out"),
     )
 
@@ -134,7 +128,9 @@ def _meaningless(
 def _beside_chips(
     arguments: Namespace, given: set[str]
 ) -> tuple[tuple[object, str, set[str], str], ...]:
-    """What means nothing beside a deadline, a budget or a number of chips, and without them."""
+    """What means nothing beside a deadline, a budget or a number of chips, without them, and on a
+    mesh without stages.
+    """
     none = {*_NOT_OF_BASELINE, "mesh", "batch_per_device"} - {"target"}
     asks = _asks_for_chips(arguments)
     rule = "the mesh and the batch of each device are searched"
@@ -142,6 +138,12 @@ def _beside_chips(
     return (
         (asks, "--deadline, --budget or --chips", given & none, rule),
         (not asks, without, given & {"global_batch"}, "use --batch-per-device"),
+        (
+            not (arguments.spec or arguments.sweep) and STAGE not in (arguments.mesh or ""),
+            "a mesh without stage",
+            given & {"schedule", "repeats"},
+            f"name it in --mesh, for example {STAGE}=4,fsdp=4",
+        ),
     )
 
 

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from spmd_core.base import refuse
 
+_MOST_PIECES = 2**16
+
 
 class StagePiece(NamedTuple):
     """One microbatch through one chunk of a stage's layers: "F", "B" (with W where a schedule does
@@ -155,6 +157,10 @@ def check_schedule(schedule: Schedule, stages: int, microbatches: int, chunks: i
     if chunks > 1 and not schedule.in_chunks:
         rule = f"means nothing to {schedule.name}, whose stages are one run of layers each"
         raise refuse(f"repeats={chunks}", rule, "use interleaved or circular")
+    if stages * microbatches * chunks > _MOST_PIECES:
+        most = max(1, _MOST_PIECES // (stages * chunks))
+        rule = f"makes more than the {_MOST_PIECES:,} forward passes of stages that are simulated"
+        raise refuse(f"microbatches={microbatches}", rule, f"use {most} or fewer")
     if chunks > 1 and schedule.name == "interleaved" and microbatches % stages:
         near = -(-microbatches // stages) * stages
         rule = f"does not divide over stage={stages}, as interleaved needs"

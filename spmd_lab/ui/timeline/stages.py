@@ -24,6 +24,7 @@ _KINDS = {
     "B": ("backward", "#5aa6a0"),
     "W": ("gradients of weights", "#7a5cc7"),
 }
+_MOST_DRAWN = 10_000  # bars of a few pixels are no picture, and a browser takes long for more
 _IDLE = ("idle", "#a9b4c2")
 
 
@@ -32,7 +33,8 @@ def show(plan: Plan) -> None:
     schedule, simulated = SCHEDULES[plan.schedule], pipeline_of(plan)
     share = f"stages idle {simulated.bubble:.0%} of their time."
     words = f"{schedule.title} with {plan.parts} microbatches: {share}"
-    st.vega_lite_chart(_chart(simulated), alt=words, key="stages")
+    if len(simulated.runs) <= _MOST_DRAWN:
+        st.vega_lite_chart(_chart(simulated), alt=words, key="stages")
     st.caption(plain(words))
 
 

@@ -45,9 +45,10 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """The best plan of some chips for one side: requests a second, and seconds of one."""
+    """The best plan of some chips for one side: within its limit, requests a second, seconds of one."""
 
     plan: ServedPlan
+    keeps: bool
     rate: float
     seconds: float
 
@@ -62,7 +63,8 @@ def splits(question: ServingQuestion) -> tuple[Split, ...]:
     first, second = dict[str, _Side](), dict[str, _Side]()
     for plan in plans_of(question):
         for kept, side in ((first, _prefill(question, plan)), (second, _decode(question, plan))):
-            if side and side.rate > (kept[plan.target].rate if plan.target in kept else 0.0):
+            best = kept.get(plan.target)
+            if side and (best is None or (side.keeps, side.rate) > (best.keeps, best.rate)):
                 kept[plan.target] = side
     most = max((each.chips for each in question.topologies), default=0)
     pairs = [
@@ -87,7 +89,8 @@ def _prefill(question: ServingQuestion, plan: ServedPlan) -> _Side | None:
     if pool_of(plan, load.input.high).requests < 1:
         return None
     seconds = prompt_time(plan, load, plan.along("data")).seconds * load.input.mean / load.chunk
-    return _Side(plan, plan.replicas * plan.along("data") / seconds, seconds)
+    keeps = not question.ttft_s or seconds <= question.ttft_s
+    return _Side(plan, keeps, plan.replicas * plan.along("data") / seconds, seconds)
 
 
 def _decode(question: ServingQuestion, plan: ServedPlan) -> _Side | None:
@@ -99,7 +102,7 @@ def _decode(question: ServingQuestion, plan: ServedPlan) -> _Side | None:
     step = step_time(plan, StepLoad(places, context)).seconds / load.accepted
     if question.tpot_s and step > question.tpot_s:
         return None
-    return _Side(plan, places * plan.replicas / step / load.output.mean, step)
+    return _Side(plan, True, places * plan.replicas / step / load.output.mean, step)
 
 
 def _split(question: ServingQuestion, first: _Side, second: _Side) -> Split:

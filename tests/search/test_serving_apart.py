@@ -64,3 +64,9 @@ def test_the_command_prints_it(capsys):
     assert "Cache passed" in capsys.readouterr().out
     assert main(["serve", "--model=qwen3-32b", "--chips=v6e:1", "--apart"]) == 1
     assert "No split" in capsys.readouterr().out
+
+
+def test_prompts_are_on_a_mesh_within_their_limit_where_one_is():
+    slow = min(each.ttft_s for each in splits(read_serving(FORM)))
+    form = FORM | {"ttft": f"{0.8 * slow * 1e3:.3f}ms"}
+    assert min(each.ttft_s for each in splits(read_serving(form))) < slow

@@ -163,7 +163,7 @@ def experiment_size_words(experiment: Experiment) -> str:
     # none is known of users' own functions
     counted = f", {scaled_text(flops, 'FLOP')}" if flops else ""
     if (program := experiment.exported) and program.described.flops_of(program.sizes) is None:
-        counted = ", FLOPs not counted: they follow from no polynomial of its symbols"
+        counted = ", FLOPs not counted at these sizes of its symbols"
     return f"operands {bytes_text(operands)}, results {bytes_text(results)}{counted}"
 
 

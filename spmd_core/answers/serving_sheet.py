@@ -234,6 +234,9 @@ def _reasons(lead: ServingRow, row: ServingRow) -> Iterator[str]:
     """What a row has worse than the best, as parts of a sentence."""
     pool, best = row.pool, lead.pool
     assert pool and best and lead.served
+    if row.compiled and not row.compiled.fits:
+        yield f"{row.verdict}: its compiled decode step takes {bytes_text(row.compiled.peak or 0)}"
+        return
     if row.served is None:
         room = bytes_text(pool.weights + pool.cache)
         what = f"weights take {bytes_text(pool.weights)} of the {room} for them and the cache"

@@ -128,8 +128,8 @@ class ServingAnswer:
         return tuple(kept)
 
 
-def missed(question: ServingQuestion, row: ServingRow) -> float:
-    """Returns how many times over its limits a row is, at most; above any where requests wait."""
+def missed(question: ServingQuestion, row: ServingRow) -> tuple[int, float]:
+    """Returns how many requests wait, and how many times over its limits a row is, at most."""
     served = row.served
     assert served is not None
     over = [
@@ -137,7 +137,7 @@ def missed(question: ServingQuestion, row: ServingRow) -> float:
         for value, limit in ((served.ttft_s, question.ttft_s), (served.tpot_s, question.tpot_s))
         if limit
     ]
-    return max([*over, 1.0 + served.waiting])
+    return served.waiting, max([*over, 1.0])
 
 
 def serve(question: ServingQuestion) -> ServingAnswer:

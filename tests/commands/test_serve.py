@@ -54,6 +54,7 @@ def test_limits_that_nothing_keeps_exit_with_1(capsys):
         (["--concurrency", "1.5"], "concurrency='1.5' is no whole number: use 1"),
         (["--concurrency", "70000"], "is out of range: use 1 to 65,536"),
         (["--seed", "-1"], "seed='-1' is out of range: use 0 to"),
+        (["--compile", "-1"], "--compile -1 is no number of rows: use 1 or more"),
         (["--rate", "0"], "rate='0' is out of range"),
         (["--chips", "v6e:3"], "is no number of chips"),
         (["--price", "h100=2"], "price h100=2 is of chips that are not asked for"),

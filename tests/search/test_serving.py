@@ -107,6 +107,12 @@ def test_the_table_by_load_has_no_lengths_beyond_the_model_and_no_mesh_without_r
         assert ("=" in cell.text) is (row.served is not None)
 
 
+def test_the_nearest_lets_no_request_wait_that_need_not():
+    few = serve(replace(ASKED, tpot_s=1e-6, load=replace(LOAD, concurrency=256)))
+    waiting = {row.served.waiting for row in few.rows if row.served}
+    assert len(waiting) > 1 and few.nearest.served.waiting == min(waiting)
+
+
 def test_what_no_pool_holds_is_said():
     none = serve(replace(ASKED, chips=("v6e:1",)))
     assert none.best is None and none.nearest is None and none.by_load == ()
@@ -140,6 +146,14 @@ def test_why_not_says_what_tensor_repeats():
     question = ServingQuestion("qwen3-30b-a3b", ("tpu7x:4",), replace(LOAD, concurrency=256))
     said = [each for each in why_not_served(serve(question)) if "repeats 4 key heads" in each]
     assert said and all("the pool holds" in each for each in said)
+
+
+def test_why_not_tells_a_compiled_step_that_does_not_fit_from_weights_that_do_not():
+    found = serve(ServingQuestion("qwen3-8b", ("v6e:4",), LOAD))
+    first = found.rows[0].plan
+    full = with_compiled(found, {first: CompiledDecode(0.01, 0.01, 40 * 2**30, False)})
+    (said,) = [each for each in why_not_served(full) if "does not fit" in each]
+    assert said.endswith("does not fit: its compiled decode step takes 40.0 GiB.")
 
 
 def test_why_not_names_the_kinds_of_chips_that_lack_a_dtype():

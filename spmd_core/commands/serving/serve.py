@@ -17,7 +17,7 @@ from spmd_core.answers import (
     table,
     why_not_served,
 )
-from spmd_core.base import Settings
+from spmd_core.base import RequestError, Settings, refuse
 from spmd_core.commands.config import CONFIG, config_from
 from spmd_core.commands.predict import compiled
 from spmd_core.commands.predict_arguments import MODELS
@@ -48,7 +48,7 @@ def main(arguments: Namespace) -> int:
     if arguments.apart:
         return _apart(question, arguments.json)
     answer = serve(question)
-    if arguments.compile:
+    if arguments.compile is not None:
         answer = _with_compiled(answer, arguments.compile, arguments.timeout)
     print(json.dumps(serving_json(answer)) if arguments.json else "\n".join(_lines(answer)))
     return 0 if answer.best else 1
@@ -120,11 +120,18 @@ def _apart(question: ServingQuestion, as_json: bool) -> int:
 
 def _with_compiled(answer: ServingAnswer, count: int, timeout_s: float) -> ServingAnswer:
     """The answer with the decode steps of its first rows compiled."""
+    if count < 1:
+        raise refuse(f"--compile {count}", "is no number of rows", "use 1 or more")
     lab, compiled_steps = Lab.open(serve=False), dict[ServedPlan, CompiledDecode]()
-    for row in [row for row in answer.rows if row.served][:count]:
+    rows, refused = [row for row in answer.rows if row.served][:count], list[RequestError]()
+    for row in rows:
         load = step_load(answer.question, row)
         requests = load.decoding * row.plan.replicas
-        experiment = step_experiment(row.plan, requests, int(load.context))
+        try:
+            experiment = step_experiment(row.plan, requests, int(load.context))
+        except RequestError as error:  # no program of a step has such a mesh, or such layers
+            refused.append(error)
+            continue
         prediction = compiled(lab, experiment, timeout_s, fresh=False).prediction
         step = step_time(row.plan, load).seconds
         takes = prediction.predicted_s
@@ -134,6 +141,8 @@ def _with_compiled(answer: ServingAnswer, count: int, timeout_s: float) -> Servi
             prediction.memory_bytes.peak,
             bool(prediction.fits),
         )
+    if refused and not compiled_steps:
+        raise refused[0]
     return with_compiled(answer, compiled_steps)
 
 

@@ -179,9 +179,12 @@ class Plan(PlanFields):
             return
         runs = stages * self.repeats
         if runs > model.layers:
-            most = model.layers // self.repeats
+            name, most = "stage", model.layers // self.repeats
+            if most < 2 and self.repeats > 1:  # no pipeline has so many runs in a stage
+                name, most = "repeats", model.layers // stages
             rule = f"makes {runs} runs of the {model.layers} layers of {model.title}"
-            raise refuse(f"stage={stages}", rule, f"use stage={max(1, most)} or fewer")
+            given = stages if name == "stage" else self.repeats
+            raise refuse(f"{name}={given}", rule, f"use {name}={max(1, most)} or fewer")
         if model.dense_layers or model.mtp_layers:
             rule = f"needs layers that are all alike, and {model.title} has others"
             raise refuse(f"stage={stages}", rule, "use stage=1")

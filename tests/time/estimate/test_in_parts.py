@@ -89,6 +89,10 @@ def test_the_hop_between_slices_goes_over_dcn():
             "stage=64 makes 64 runs of the 32 layers of llama-3.1-70b: use stage=32 or fewer",
         ),
         (
+            PIPELINE | {"schedule": "circular", "repeats": 64},
+            "repeats=64 makes 256 runs of the 80 layers of llama-3.1-70b: use repeats=20 or fewer",
+        ),
+        (
             PIPELINE | {"microbatches": 5},
             "microbatches=5 does not divide the 8 sequences of each shard of the batch: use 4",
         ),

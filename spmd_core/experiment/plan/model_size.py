@@ -148,6 +148,14 @@ class ModelSize:
         """(kinds of a block's layers, how often it is scanned) in turn."""
         return _stages(self.kinds)
 
+    def divides(self, stages: int) -> bool:
+        """Returns True if the layers of each stage of a pipeline are of all kinds, as often as of the
+        others: patterns of mixers and of what follows end with it, and it has each kind of window.
+        """
+        each = self.layers // stages
+        patterns = self.mixers, self.mlps
+        return each >= len(self.windows) and not any(each % len(kinds) for kinds in patterns)
+
     def layer(self, kind: Kind) -> "ModelSize":
         """A model of one layer of that kind alone."""
         return _layer(self, kind)

@@ -188,6 +188,10 @@ class Plan(PlanFields):
         if model.dense_layers or model.mtp_layers:
             rule = f"needs layers that are all alike, and {model.title} has others"
             raise refuse(f"stage={stages}", rule, "use stage=1")
+        alike = [count for count in range(2, stages + 1) if model.divides(count)]
+        if stages not in alike:
+            rule = f"cuts {model.title} into stages of other kinds of layers"
+            raise refuse(f"stage={stages}", rule, f"use stage={max(alike, default=1)}")
         check_schedule(SCHEDULES[self.schedule], stages, parts, self.repeats)
 
     def _check_rows(self) -> None:

@@ -102,6 +102,10 @@ def test_the_hop_between_slices_goes_over_dcn():
             "use 4 or more",
         ),
         (
+            {"model": "qwen3-next-80b-a3b", "mesh": {"stage": 16, "fsdp": 4}},
+            "stage=16 cuts qwen3-next-80b-a3b into stages of other kinds of layers: use stage=12",
+        ),
+        (
             PIPELINE | {"model": "deepseek-v3-671b", "sequence": 4096},
             "stage=4 needs layers that are all alike, and deepseek-v3-671b has others: use stage=1",
         ),

@@ -1,5 +1,5 @@
-"""What the time of serving assumes beyond the cost model, each with its source. Guesses were made
-beside the eleven rows that `bench/served_models.py` has, none by a fit to them.
+"""Assumptions of the time of serving beyond the cost model, each with its source. The guesses were
+chosen beside the nine rows of `bench/served_models.py`, which therefore do not test them.
 """
 
 # of HBM that weights and cache may take: sglang-jax runs its benchmarks with 0.8

@@ -82,6 +82,7 @@ SPECS: tuple[Spec, ...] = (
     ),
     ("transfer", {"direction": "resident"}, {"bytes": 4096}, {"bytes": XY}),
     ("array", {}, {"d0": 16, "d1": 32}, {"d0": "x", "d1": "y"}),
+    ("pipeline", {}, {"microbatches": 16, "rows": 4, "stages": 8, "embed": 16}, {"stages": XY}),
 )
 SUM_NEAR_0: Spec = ("contraction", {}, {"rows": 64, "cols": 64}, {"rows": XY})
 

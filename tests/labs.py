@@ -1,10 +1,12 @@
 """Labs to test with: opened on a folder, closed at the end, and the processes around them."""
 
+import asyncio
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -69,6 +71,14 @@ def until(condition: Callable[[], Any], timeout_s: float = PATIENCE_S) -> Any:
             pytest.fail("it did not happen in time")
         time.sleep(0.003)
     return value
+
+
+def run_coroutine(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """What a coroutine returns, on a thread of its own: a browser of this process keeps a loop on
+    the main one.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coroutine).result()
 
 
 def is_running(pid: int) -> bool:

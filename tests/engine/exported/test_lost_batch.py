@@ -34,7 +34,9 @@ def test_what_loses_the_batch_is_named_with_the_line_that_keeps_it(line):
     assert words.endswith(f"; constrain {fix}")
     reduced = Collective(kind="all-reduce", axes=("data",), bytes=1, count=1)
     first = candidates(experiment, "auto", reduced, lost=lost)[0]
-    assert change_words(experiment, first.changes) == f"constrain {fix}"
+    pasted = "x = jax.lax.with_sharding_constraint(x, P('data', None, None))"
+    changed = f"constrain the value of lost_batches.py:{line}, about as `{pasted}` does"
+    assert change_words(experiment, first.changes) == changed
     assert judged_experiment(first.experiment).lost_batch is None
 
 

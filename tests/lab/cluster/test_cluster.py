@@ -20,7 +20,7 @@ from spmd_core.results import Remedy
 from spmd_core.search import Asked, look, parse_sweep, read_array_question, start, variants
 from spmd_core.trials import RemedySearch, Search, store as tried
 from spmd_core.words import fact_words
-from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, until
+from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, run_coroutine, until
 from tests.standin import sitecustomize as standin
 
 SPEC = {
@@ -143,7 +143,7 @@ def test_a_worker_that_ends_beside_one_that_cannot_be_read_is_not_blamed(cluster
         await found._drop()
         return placed
 
-    placed = asyncio.run(steps())
+    placed = run_coroutine(steps())
     cluster.ready(0)
     (answer,) = [each for each in events if isinstance(each, Ended)]
     assert answer.run == placed[right] and '"RequestError"' in answer.compiled
@@ -170,7 +170,7 @@ def test_a_connection_that_breaks_under_a_result_is_blamed_on_no_worker():
     events, worker = [], "tcp://127.0.0.1:2"
     found = client.DaskClient("tcp://127.0.0.1:1", (), events.append)
     found._known, found._placed = {worker}, {"a": worker}
-    asyncio.run(found._follow("a", Finished()))
+    run_coroutine(found._follow("a", Finished()))
     assert events == [Ended(run="a", compiled="{}")] and not breaks and not found._left_out
 
 
@@ -203,7 +203,7 @@ def test_a_worker_that_is_silent_when_asked_delays_nobody(monkeypatch):
         assert found._known == everybody and not found._reach(0).left_out
 
     monkeypatch.setattr(connection, "AGAIN_S", 0.1)
-    asyncio.run(steps())
+    run_coroutine(steps())
 
 
 def test_a_run_that_several_workers_fail_at_is_lost_and_names_them(cluster, open_lab):

@@ -140,7 +140,7 @@ def test_roles_are_read_from_the_environment():
 SHOWS = {
     Lab: "open close status active result facts latest succeeded texts every_text text actions room "
     "longest_s last_took_s oldest_finished wait history unread programs hardware devices "
-    "devices_seen_at",
+    "devices_seen_at program_texts subject",
     Notebook: "labels origin",
     Archives: "every export page take_examples",
     Collections: "find listed",

@@ -90,6 +90,11 @@ def test_a_rate_is_kept_up_with_or_said_not_to_be():
     question = ServingQuestion("qwen3-8b", ("v6e:..8",), replace(LOAD, rate=4.0), tpot_s=0.04)
     kept = serve(question)
     assert kept.best.served.output_per_s == 4.0 * 1024 and kept.best.served.waiting == 0
+    alike = [row for row in kept.rows if row.keeps and row.chips == kept.best.chips]
+    assert len(alike) > 1 and kept.best.served.tpot_s == min(row.served.tpot_s for row in alike)
+    drawn = replace(LOAD, rate=1.0, input=Lengths(256, 4096), output=Lengths(256, 4096))
+    rows = serve(replace(question, load=drawn, tpot_s=None, chips=("v6e:8",))).rows
+    assert {row.served.output_per_s for row in rows} == {2176.0}
     beyond = serve(replace(question, load=replace(LOAD, rate=100.0)))
     assert beyond.best is None and all(row.served.waiting for row in beyond.rows if row.served)
     assert serving_headline(beyond).startswith("Nothing keeps up with 100 requests a second")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
+from operator import attrgetter
 
 from spmd_core.experiment import ServedPlan
 from spmd_core.results import Estimate
@@ -211,7 +212,7 @@ def simulate(
     replica = _Replica(steps, places, _requests(load, asked, replicas))
     replica.run(asked)
     done = replica.done
-    kept = _kept_per_s(plan, load, scale, replica)
+    kept, input, output = _kept_per_s(plan, load, scale, replica)
     waiting = load.concurrency - places * replicas
     if load.rate is not None:
         waiting = math.ceil(load.rate - kept)
@@ -224,8 +225,8 @@ def simulate(
         ttft_s=sum(waits) / len(waits),
         ttft_p99_s=waits[min(len(waits) - 1, int(0.99 * len(waits)))],
         step_s=step.seconds / load.accepted,
-        output_per_s=kept * sum(each.output for each in done) / len(done),
-        input_per_s=kept * sum(each.input for each in done) / len(done),
+        output_per_s=kept * output,
+        input_per_s=kept * input,
         running=min(places * replicas, load.concurrency),
         waiting=max(0, waiting),
         step=step,
@@ -237,12 +238,17 @@ def simulate(
 
 def _kept_per_s(
     plan: ServedPlan, load: ServingLoad, scale: tuple[float, float], replica: "_Replica"
-) -> float:
-    """Requests a second of all replicas: those that ended, or of a rate as many as a step allows."""
+) -> tuple[float, float, float]:
+    """Requests a second of all replicas, and their mean lengths: those that ended, or of a rate as
+    many as a step allows, whatever was drawn.
+    """
     if load.rate is not None:
-        return min(load.rate, steady_per_s(plan, load, scale) / load.output.mean)
+        kept = min(load.rate, steady_per_s(plan, load, scale) / load.output.mean)
+        return kept, load.input.mean, load.output.mean
     asked = -(-load.concurrency // plan.replicas)  # of each, some of which have one less
-    return len(replica.done) / replica.now * load.concurrency / asked
+    done, count = replica.done, len(replica.done)
+    input, output = (sum(map(attrgetter(name), done)) / count for name in ("input", "output"))
+    return count / replica.now * load.concurrency / asked, input, output
 
 
 def _requests(load: ServingLoad, asked: int, replicas: int) -> Iterator[_Request]:

@@ -80,7 +80,7 @@ def test_what_uv_refuses_is_told_in_its_words(project, capsys):
     )
     printed = capsys.readouterr().out
     assert "jax 1 failed: uv pip: error: No solution cause: missing was not there" in printed
-    assert "From jax 1 to jax 2: nothing changed" in printed
+    assert "From jax 1 to jax 2: both failed, and cannot be compared" in printed
 
 
 @pytest.mark.parametrize(

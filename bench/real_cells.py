@@ -85,7 +85,9 @@ SHAPES: dict[str, Shape] = {
         for way in ("host_to_device", "device_to_host", "resident")
     },
     "scaled_softmax": Shape({}, {}, ("rows", "cols"), "rows"),
-    "pipeline": Shape({}, {"microbatches": 24, "repeats": 1, "stages": 8}, ("rows", "embed"), "rows"),
+    "pipeline": Shape(
+        {}, {"microbatches": 24, "repeats": 1, "stages": 8}, ("rows", "embed"), "rows"
+    ),
 }
 
 

@@ -154,7 +154,7 @@ def verdict(run: str) -> str | None:
         facts = lab().facts(run)
     if facts is None or facts.comparison is None or not facts.comparison.ratios:
         return None
-    return short_verdict(facts.comparison)
+    return short_verdict(facts.comparison, facts.medians_s)
 
 
 def _short_words(experiment: Experiment) -> str:

@@ -27,6 +27,7 @@ from spmd_core.words.strategies import (
     paired_words,
     predicted,
     same_programs,
+    short_verdict,
 )
 from spmd_lab.ui.charts.times import times_alt
 from tests.answers import texts
@@ -239,8 +240,8 @@ def test_what_cannot_be_told_of_another_program_is_asked_beside_those_of_one():
 
 
 def test_one_order_by_the_medians():
-    """Where paired ratios would order the slower ones otherwise, sentence, table and chart keep to
-    the medians, which is what a reader compares."""
+    """Where paired ratios would order the slower ones otherwise, sentence, badge, table and chart
+    keep to the medians, which is what a reader compares."""
     medians = {"shard_map": 316e-6, "auto": 347e-6, "single": 5.6e-6}
     found = measured_result(
         {name: strategy(median) for name, median in medians.items()},
@@ -248,6 +249,7 @@ def test_one_order_by_the_medians():
     )
     assert found.order == ("single", "shard_map", "auto")
     assert "Next is shard_map: 316 µs, paired ratio 62.9×" in measured(found)
+    assert short_verdict(found.comparison, found.medians_s) == "Single device, 62.9×"
     table = strategies_table(found, "screen")
     assert texts(table, "Strategy") == ["Single device", "shard_map", "Automatic"]
     assert [cell.split("×")[0] for cell in texts(table, "Paired ratio")] == [

@@ -12,7 +12,9 @@ from spmd_core.time import TrainingCost
 from spmd_core.words import bound_words, chip_title, money_text
 
 _BEST = {"chips": "fewest", "days": "fastest", "dollars": "cheapest"}
-_MISSES, ABOUT_EVEN = "misses", "about even"
+_MISSES, ABOUT_EVEN, _CANNOT_TELL = "misses", "about even", "cannot tell"
+# Estimates further apart than this are not alike, though intervals that meet leave their order open
+_MOST_ALIKE = 1.25
 
 
 class Figure(NamedTuple):
@@ -73,8 +75,10 @@ def training_headline(answer: TrainingAnswer) -> str:
     takes = days_text(best.run.days.estimate)
     chips = best.plan.topology.chips
     others = _listed([chip_title(row.kind) for row in answer.even if row is not best])
+    is_alike = even_mark(answer) == ABOUT_EVEN
+    beside = f"about even with {others}" if is_alike else f"cannot tell from {others}"
     if question.budget and not question.days:
-        first = f"about even with {others}" if others else "the fastest"
+        first = beside if others else "the fastest"
         return f"{money_text(question.budget)} pays for {chips:,} {name}: {takes}, {first}."
     if question.days is None and others:
         last = answer.even[-1].run
@@ -82,14 +86,16 @@ def training_headline(answer: TrainingAnswer) -> str:
         alike = ends[0].partition(" ")[2] == ends[1].partition(" ")[2]
         span = f"{ends[0].partition(' ')[0] if alike else ends[0]} to {ends[1]}"
         kinds = _listed([chip_title(row.kind) for row in answer.even])
+        if not is_alike:
+            return f"Of {chips:,} chips each, cannot tell which of {kinds} is fastest: {span}."
         return f"Of {chips:,} chips each, {kinds} are about even: {span}."
     if question.days is None:
         return f"Of {chips:,} chips each, {name} is fastest: {takes}."
     if answer.by == "dollars":
         first, within = "About cheapest" if others else "Cheapest", days_text(question.days)
-        beside = f", about even with {others}" if others else ""
         money = money_text(best.run.money)
-        return f"{first} within {within}: {chips:,} {name}, {takes}, {money}{beside}."
+        more = f", {beside}" if others else ""
+        return f"{first} within {within}: {chips:,} {name}, {takes}, {money}{more}."
     return f"Fewest within {days_text(question.days)}: {chips:,} {name}, {takes}."
 
 
@@ -115,9 +121,20 @@ def _not_met(answer: TrainingAnswer) -> str:
     return f"Nothing keeps {wanted}: the fastest is {chips:,} {chip_title(nearest.kind)}, {takes}{paid}."
 
 
+def even_mark(answer: TrainingAnswer) -> str:
+    """Returns the verdict of rows whose intervals meet that of the best.
+
+    `about even`, or `cannot tell` where their estimates are far apart.
+    """
+    runs = [row.run for row in answer.even if row.run]
+    paid = answer.by == "dollars"
+    values = [run.money or 0.0 if paid else run.days.estimate for run in runs]
+    return _CANNOT_TELL if values and values[-1] > _MOST_ALIKE * values[0] else ABOUT_EVEN
+
+
 def _mark(answer: TrainingAnswer, row: TrainingRow) -> str:
     if row in answer.even:
-        return ABOUT_EVEN
+        return even_mark(answer)
     if row is answer.best:
         return _BEST[answer.by]
     return "" if row.meets or row.run is None else _MISSES
@@ -145,7 +162,12 @@ _SHEET: Sheet[_Marked] = Sheet(
         Column("Dollars", lambda row: row.row.run and row.row.run.money, money_text, is_kept=True),
         text("Mesh", _mesh),
         text("Remat", lambda row: row.row.plan.remat if row.row.run and row.row.plan else None),
-        text("Binds", lambda row: bound_words(row.row.step.shares_s) if row.row.step else None),
+        text(
+            "Binds",
+            lambda row: (
+                bound_words(row.row.step.shares_s) if row.row.step and row.row.run else None
+            ),
+        ),
         Column(
             "Causal MFU",
             lambda row: row.row.step.mfu_causal if row.row.step and row.row.run else None,

@@ -63,8 +63,9 @@ _SENTENCES = {
     "compiler": "{words}",
     "not compiled": "estimated from the plan's sizes, nothing was compiled: predict without --estimate "
     "compiles it",
-    "pipeline": "{title} with {parts} microbatches: stages idle {share:.0%} of their time. A pipeline "
-    "is estimated from its stages: no program of it is compiled",
+    "pipeline": "{title} with {parts} microbatches: stages idle {share:.0%} of their time on average. "
+    "The shares of the step are those of the slowest stage. A pipeline is estimated from its stages: no "
+    "program of it is compiled",
     "mostly attention": "attention is {share:.0%} of the step, estimated for JAX's splash kernel: with "
     "Tokamax's, and an estimate of each row's maximum, a published step of 131,072 tokens took a quarter "
     "less than this estimate",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from spmd_core.answers import ABOUT_EVEN
+from spmd_core.answers import ABOUT_EVEN, even_mark
 from spmd_core.base import bytes_text, number_text, seconds_text
 from spmd_core.results import Estimate, PredictedMemory
 from spmd_core.search import TrainingAnswer
@@ -113,12 +113,14 @@ def training_chart(answer: TrainingAnswer) -> Spec:
     ]
     if wanted and rows:
         layers.append(layer([{"days": wanted, "words": "deadline"}], _LIMIT | INK, x=days))
-    top = 1.35 * max([wanted or 0.0, *(each.run.days.estimate for each in answer.rows if each.run)])
+    # labels of the longest bar need the rest, on a phone too
+    top = 1.6 * max([wanted or 0.0, *(each.run.days.estimate for each in answer.rows if each.run)])
     days["scale"] = {"domain": [0, top], "nice": False}
     return layered(layers, {"step": _CHIPS_HEIGHT})
 
 
 def _chips_rows(answer: TrainingAnswer) -> Iterator[Row]:
+    differ = len({each.plan.topology.chips for each in answer.rows if each.run and each.plan}) > 1
     for each in answer.rows:
         if each.run is None or each.plan is None:
             continue
@@ -128,14 +130,16 @@ def _chips_rows(answer: TrainingAnswer) -> Iterator[Row]:
         if each in answer.even:
             mark = ABOUT_EVEN
         name, chips = chip_title(each.kind), f"{each.plan.topology.chips:,}"
+        words = [f"{number_text(each.run.days.estimate)} days"]
+        words[0] += f" on {chips} chips" if differ else ""
+        words += {_BEST: [mark], ABOUT_EVEN: [even_mark(answer)]}.get(mark, [])
         yield {
             "row": name,
             "days": each.run.days.estimate,
             "dollars": each.run.money,
             "mark": mark,
             "name": f"{chips} {name}",
-            "label": f"{number_text(each.run.days.estimate)} days on {chips} chips"
-            + (f", {mark}" if mark in (_BEST, ABOUT_EVEN) else ""),
+            "label": ", ".join(words),
             "money": money_text(each.run.money),
         }
 

@@ -31,7 +31,7 @@ _IDLE = ("idle", "#a9b4c2")
 def show(plan: Plan) -> None:
     """Draw the schedule of a plan with stages, with the share that they idle."""
     schedule, simulated = SCHEDULES[plan.schedule], pipeline_of(plan)
-    share = f"stages idle {simulated.bubble:.0%} of their time."
+    share = f"stages idle {simulated.bubble:.0%} of their time on average."
     words = f"{schedule.title} with {plan.parts} microbatches: {share}"
     if len(simulated.runs) <= _MOST_DRAWN:
         st.vega_lite_chart(_chart(simulated), alt=words, key="stages")

@@ -12,7 +12,7 @@ from bench.figures import Asked, Figures, measure
 from spmd_core.experiment import parse_experiment
 from spmd_core.lab import Lab, examples
 from spmd_core.recipes import get_recipe
-from spmd_core.results import EXAMPLES
+from spmd_core.runs import EXAMPLES
 
 MOST_KIB = 512
 

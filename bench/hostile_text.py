@@ -21,15 +21,8 @@ from bench.server import CHROMIUM, Server
 from bench.values import ENVIRONMENT, comparison, strategy
 from spmd_core.experiment import encode, parse_experiment
 from spmd_core.lab.store.store import Store
-from spmd_core.results import (
-    Collection,
-    CollectionItem,
-    Failure,
-    Result,
-    checked_name,
-    checked_note,
-    checked_title,
-)
+from spmd_core.results import Failure, Result
+from spmd_core.runs import Collection, CollectionItem, checked_name, checked_note, checked_title
 
 TEXTS = (
     "Expired. Log in at https://evil.example/login",

@@ -20,7 +20,7 @@ from bench.figures import Asked, Figures, measure
 from spmd_core.base import Settings, seconds_text
 from spmd_core.experiment import parse_experiment
 from spmd_core.lab import Lab
-from spmd_core.results import RunStatus
+from spmd_core.runs import RunStatus
 
 ROOT = Path(__file__).resolve().parents[1]
 STANDIN = ROOT / "tests" / "standin"

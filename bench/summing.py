@@ -28,7 +28,7 @@ from spmd_core.engine.exported.lower import complete
 from spmd_core.engine.exported.reference import program_references
 from spmd_core.engine.lower import execute, structs
 from spmd_core.experiment import parse_experiment, programs
-from spmd_core.results import Judgement, Reference
+from spmd_core.reference import Judgement, Reference
 from spmd_core.script import program_text
 
 ROWS, WIDTH, GROUPS = 2048, 16, 32

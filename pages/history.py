@@ -3,7 +3,7 @@
 import streamlit as st
 
 from spmd_core.experiment import PROGRAM_FILE, workload_names
-from spmd_core.results import STATES
+from spmd_core.runs import STATES
 from spmd_core.words import read_search, state_words, workload_title
 from spmd_lab.ui import links, live, shell
 from spmd_lab.ui.compare import beside

@@ -28,6 +28,8 @@ FLOORS = (
     ("machine",),
     ("experiment",),
     ("results",),
+    ("reference",),
+    ("runs",),
     ("program",),
     ("script",),
     ("time",),

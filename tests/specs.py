@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from spmd_core.experiment import WORKLOADS, Choice, Experiment, Workload, decoder, parse_experiment
-from spmd_core.results import Arithmetic, Reference, references
+from spmd_core.reference import Arithmetic, Reference, references
 
 # It keeps the compiler busy for half a minute at the least: what is cancelled, paused or limited
 # in mid-compile.

@@ -11,9 +11,9 @@ from spmd_core.results import (
     PredictedMemory,
     Prediction,
     Result,
-    RunStatus,
     StrategyResult,
 )
+from spmd_core.runs import RunStatus
 
 GIB = 2**30
 

@@ -12,7 +12,7 @@ from spmd_core.answers.sheet import EVERYWHERE, Place, Sheet, Table, text
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.program import CollectiveRow
-from spmd_core.results import Partitioned, Requested
+from spmd_core.runs import Partitioned, Requested
 from spmd_core.words import count
 
 PARTITIONED = "Partitioned, not compiled"

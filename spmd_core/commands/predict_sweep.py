@@ -12,7 +12,7 @@ from spmd_core.base import CLEAR, bytes_text, number_text, refuse, seconds_text
 from spmd_core.commands.waiting import wait
 from spmd_core.experiment import Experiment
 from spmd_core.lab import Batch, Lab
-from spmd_core.results import RunStatus
+from spmd_core.runs import RunStatus
 from spmd_core.search import (
     VARIABLES,
     Asked,

@@ -19,7 +19,8 @@ from spmd_core.experiment import Experiment
 from spmd_core.lab import Batch, Lab
 from spmd_core.pictures import TRACED, from_text, traces_text
 from spmd_core.program import NAME as SHARDINGS
-from spmd_core.results import Result, RunStatus, result_json
+from spmd_core.results import Result, result_json
+from spmd_core.runs import RunStatus
 from spmd_core.search import SizePoint, at_sizes, begins, point_of, read_count
 from spmd_core.time import calibration, with_roofline
 from spmd_core.trials import with_stored_answers

@@ -10,7 +10,7 @@ from typing import NoReturn
 from spmd_core.base import CLEAR, seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.lab import Lab
-from spmd_core.results import RunStatus
+from spmd_core.runs import RunStatus
 from spmd_core.words import phase_words
 
 LOOK_S = 0.2  # between two looks at whether a signal came, or a run is paused

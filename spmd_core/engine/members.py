@@ -18,7 +18,8 @@ from jax._src.distributed import global_state
 from jax.experimental import multihost_utils
 
 from spmd_core.base import Alone
-from spmd_core.results import Failure, HostTime, Reference
+from spmd_core.reference import Reference
+from spmd_core.results import Failure, HostTime
 
 # Longer than any run may take: a member that is gone ends the others otherwise
 WAIT_MS = 24 * 3600 * 1000

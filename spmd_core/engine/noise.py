@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from spmd_core.results import EPS, ROUNDING, TINY, Arithmetic
+from spmd_core.reference import EPS, ROUNDING, TINY, Arithmetic
 
 DRAWN = 2**17  # numbers that are drawn for a run
 LEAST = 1e-300  # divided by in place of 0

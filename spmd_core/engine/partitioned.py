@@ -14,7 +14,8 @@ from spmd_core.engine.lower import execute, structs
 from spmd_core.experiment import STRATEGIES, Experiment
 from spmd_core.machine import dump_folder
 from spmd_core.program import Module, Reasons, file_name, parse_module, read_collectives
-from spmd_core.results import Collective, Event, Partitioned, Requested, Texts
+from spmd_core.results import Collective
+from spmd_core.runs import Event, Partitioned, Requested, Texts
 from spmd_core.script import program_text
 
 _TEXT, _BUFFERS = "*after_optimizations.txt", "*after_optimizations-buffer-assignment.txt"

@@ -29,16 +29,8 @@ from spmd_core.program import (
     with_origins,
     without_record,
 )
-from spmd_core.results import (
-    Collective,
-    Event,
-    Judged,
-    NoOrigin,
-    NoShardings,
-    Phase,
-    Shardings,
-    Texts,
-)
+from spmd_core.results import Collective, Judged, NoOrigin, NoShardings, Shardings
+from spmd_core.runs import Event, Phase, Texts
 
 # The passes that propagate: Shardy's, and XLA's own where Shardy is off
 PASSES = "shardy-xla|sharding-propagation"

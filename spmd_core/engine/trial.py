@@ -15,12 +15,12 @@ from spmd_core.engine.members import Shards
 from spmd_core.engine.timing import Timed
 from spmd_core.experiment import Row
 from spmd_core.program import with_specs
+from spmd_core.reference import Error
 from spmd_core.results import (
     INEXPRESSIBLE,
     OUT_OF_MEMORY,
     ArrayReport,
     Collective,
-    Error,
     Failure,
     HostTime,
     Imprecise,

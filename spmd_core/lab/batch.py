@@ -11,7 +11,8 @@ from spmd_core.base import WorkerError
 from spmd_core.experiment import Experiment
 from spmd_core.lab.lab import Lab
 from spmd_core.lab.store.limits import COMMAND_LINE, Asker
-from spmd_core.results import LOST, Result, RunStatus
+from spmd_core.results import LOST, Result
+from spmd_core.runs import RunStatus
 
 FEW = 8  # at work, for each of which so many one run waits, so that whatever is free has a next one
 LOOK_S = 0.2

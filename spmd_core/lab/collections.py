@@ -1,24 +1,13 @@
 """The gate of collections: who may make, change and delete them, and what one may hold."""
 
+import secrets
 import time
 from collections.abc import Callable
 
 from spmd_core.base import Settings, bytes_text, refuse, shorten
 from spmd_core.lab.store.asker import COMMAND_LINE, Asker, check_may_act, check_owner
 from spmd_core.lab.store.store import Store
-from spmd_core.results import (
-    RUN,
-    TEXT,
-    Collection,
-    checked_title,
-    moved,
-    new_collection_id,
-    new_item,
-    retitled,
-    rewritten,
-    with_items,
-    without_item,
-)
+from spmd_core.runs import RUN, TEXT, Collection, CollectionItem, checked_title
 from spmd_core.search import KeptSearch
 
 MOST = 500  # collections of a data folder, beyond which a viewer makes no more
@@ -47,7 +36,8 @@ class Collections:
             return made
         self._check_room(asker)
         now, by = time.time(), asker.who if asker.is_logged_in else ""
-        new = Collection(new_collection_id(), checked_title(title), (), by, now, now)
+        id = f"c-{time.strftime('%Y%m%d')}-{secrets.token_hex(4)}"
+        new = Collection(id, checked_title(title), (), by, now, now)
         check_may_act(self._settings, asker)
         self._store.add_collection(new, asker.owner, asker.viewer)
         self._allow(asker, "create collection", new.id)
@@ -66,8 +56,8 @@ class Collections:
         self, collection: str, text: str, asker: Asker = COMMAND_LINE, at: int | None = None
     ) -> Collection:
         """Add a text, before the part at `at`, else at the end."""
-        item = new_item(TEXT, text)
-        return self._change(collection, asker, lambda of: with_items(of, [item], at))
+        item = CollectionItem.new(TEXT, text)
+        return self._change(collection, asker, lambda of: of.with_items([item], at))
 
     def add_runs(self, collection: str, *runs: str, asker: Asker = COMMAND_LINE) -> Collection:
         """Add stored runs at the end; those that it has stay where they are."""
@@ -77,7 +67,7 @@ class Collections:
 
         def added(of: Collection) -> Collection:
             new = [run for run in dict.fromkeys(runs) if run not in of.runs]
-            return with_items(of, [new_item(RUN, run) for run in new])
+            return of.with_items([CollectionItem.new(RUN, run) for run in new])
 
         return self._change(collection, asker, added)
 
@@ -85,8 +75,8 @@ class Collections:
         self, collection: str, search: KeptSearch, asker: Asker = COMMAND_LINE
     ) -> Collection:
         """Add a search at the end, with its question and its answer as they are now."""
-        item = new_item("search", search.id, search.model_dump_json())
-        return self._change(collection, asker, lambda of: with_items(of, [item]))
+        item = CollectionItem.new("search", search.id, search.model_dump_json())
+        return self._change(collection, asker, lambda of: of.with_items([item]))
 
     def rewrite(
         self,
@@ -97,22 +87,22 @@ class Collections:
         was: str | None = None,
     ) -> Collection:
         """Change a text, which was `was` when its editor saw it."""
-        return self._change(collection, asker, lambda of: rewritten(of, item, text, was))
+        return self._change(collection, asker, lambda of: of.rewritten(item, text, was))
 
     def move(self, collection: str, item: str, by: int, asker: Asker = COMMAND_LINE) -> Collection:
         """Move a part so many places down, or up where `by` is negative."""
-        return self._change(collection, asker, lambda of: moved(of, item, by))
+        return self._change(collection, asker, lambda of: of.moved(item, by))
 
     def remove(self, collection: str, item: str, asker: Asker = COMMAND_LINE) -> Collection:
         """Remove a part; a run stays stored."""
-        return self._change(collection, asker, lambda of: without_item(of, item))
+        return self._change(collection, asker, lambda of: of.without_item(item))
 
     def rename(
         self, collection: str, title: str, asker: Asker = COMMAND_LINE, was: str | None = None
     ) -> Collection:
         """Give a collection another title; only its owner and admins may."""
         self._check_owner(collection, asker)
-        return self._change(collection, asker, lambda of: retitled(of, title, was))
+        return self._change(collection, asker, lambda of: of.retitled(title, was))
 
     def delete(self, collection: str, asker: Asker = COMMAND_LINE) -> None:
         """Delete a collection, not its runs; only its owner and admins may."""

@@ -49,13 +49,12 @@ from spmd_core.lab.supervisor.supervisor import Supervisor, helping_lanes
 from spmd_core.lab.supervisor.unsaved import UnsavedRuns
 from spmd_core.machine import Hardware, parse_target, read_hardware
 from spmd_core.reports import Subject
-from spmd_core.results import (
+from spmd_core.results import Environment, Result
+from spmd_core.runs import (
     ACTIVE,
     COMPILING,
     TERMINAL,
     TIMING,
-    Environment,
-    Result,
     RunStatus,
     RunSummary,
     check_runs_here,

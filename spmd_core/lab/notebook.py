@@ -5,7 +5,7 @@ from collections.abc import Callable
 from spmd_core.base import Settings
 from spmd_core.lab.store.asker import COMMAND_LINE, Asker, check_may_act, check_may_change
 from spmd_core.lab.store.store import Store
-from spmd_core.results import Labels, Origin, checked_name, checked_note, checked_tags
+from spmd_core.runs import Labels, Origin, checked_name, checked_note, checked_tags
 
 _CHECKED = {"name": checked_name, "note": checked_note, "tags": checked_tags, "is_pinned": bool}
 

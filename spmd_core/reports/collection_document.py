@@ -15,7 +15,7 @@ from spmd_core.reports.search_comparison import (
     searches_document,
 )
 from spmd_core.reports.search_document import search_blocks
-from spmd_core.results import RUN, SEARCH, TEXT, Collection, CollectionItem
+from spmd_core.runs import RUN, SEARCH, TEXT, Collection, CollectionItem
 from spmd_core.search import KeptSearch, read_kept
 
 _HEADING = re.compile(r"(#{1,4})\s+(.*)")

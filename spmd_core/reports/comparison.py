@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from spmd_core.answers import ProgramRow, is_program
 from spmd_core.base import refuse
-from spmd_core.results import Between, Result, RunSummary, apart, between, fastest_row
+from spmd_core.results import Between, Result, apart, between, fastest_row
+from spmd_core.runs import RunSummary
 from spmd_core.words import difference_rows
 
 FEWEST, MOST = 2, 8

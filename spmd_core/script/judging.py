@@ -7,7 +7,7 @@ from importlib import resources
 
 from spmd_core.base import parsed
 from spmd_core.experiment import Experiment
-from spmd_core.results import arithmetic, has_formula, sampled_rows
+from spmd_core.reference import arithmetic, has_formula, sampled_rows
 from spmd_core.script.source import computation_lines, select_source
 
 # the function that returns the reference values of every result and their bounds, given how a
@@ -74,15 +74,15 @@ def judging_cell(experiment: Experiment, strategies: list[str], platform: str) -
 
 def _texts(experiment: Experiment) -> list[str]:
     """The sources that the cell includes; the last defines `right`."""
-    texts = [_text("spmd_core.results.reference", name) for name in ("bounds.py", "judging.py")]
+    texts = [_text("spmd_core.reference", name) for name in ("bounds.py", "judging.py")]
     what, bounds = experiment.what, "\n".join(texts)
     if experiment.what.is_bare_array:
         return [bounds, _ARRAY]
     if has_formula(what):
-        formulas = _text("spmd_core.results.reference", "formulas.py")
+        formulas = _text("spmd_core.reference", "formulas.py")
         return [
             bounds,
-            _text("spmd_core.results.reference", "steps.py"),
+            _text("spmd_core.reference", "steps.py"),
             formulas,
             _FORMULA.format(formula=formula_name(formulas, what.program.function or what.name)),
         ]

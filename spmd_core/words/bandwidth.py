@@ -5,7 +5,8 @@ from itertools import takewhile
 
 from spmd_core.base import by_key, bytes_text, scaled_text, seconds_text
 from spmd_core.experiment import TRANSFERS
-from spmd_core.results import Ceiling, Fit, Point, Result, Roofline, RunStatus, StrategyResult
+from spmd_core.results import Ceiling, Fit, Point, Result, Roofline, StrategyResult
+from spmd_core.runs import RunStatus
 from spmd_core.words.names import listed
 
 TOO_HIGH = 1.05  # of a ceiling: more is a fault of the ceiling

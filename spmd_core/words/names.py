@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from spmd_core.base import bytes_text, mesh_text, shorten
 from spmd_core.experiment import PROGRAM_FILE, STRATEGIES, WORKLOADS
 from spmd_core.machine import GPUS, parse_target, sheet_bytes
-from spmd_core.results import Environment, Result, RunSummary
+from spmd_core.results import Environment, Result
+from spmd_core.runs import RunSummary
 
 DOES_NOT_FIT = "Does not fit"
 

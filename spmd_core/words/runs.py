@@ -8,7 +8,8 @@ import numpy as np
 from spmd_core.base import by_key, bytes_text, count_text, seconds_text, value_text
 from spmd_core.experiment import STRATEGIES
 from spmd_core.program import kind_words
-from spmd_core.results import COMPILING, ArrayReport, Collective, Result, RunStatus, StrategyResult
+from spmd_core.results import ArrayReport, Collective, Result, StrategyResult
+from spmd_core.runs import COMPILING, RunStatus
 from spmd_core.words import bandwidth, facts, predictions, strategies
 from spmd_core.words.names import processes_words, title
 

@@ -17,14 +17,14 @@ from typing import NoReturn
 
 from spmd_core.base import Alone, LabError, WorkerError, descriptors, imported, member_words
 from spmd_core.machine import parse_target
-from spmd_core.results import (
+from spmd_core.results import Failure
+from spmd_core.runs import (
     COMMANDS,
     READ_BYTES,
     CancelCommand,
     Command,
     Event,
     Failed,
-    Failure,
     Lines,
     Phase,
     PingCommand,

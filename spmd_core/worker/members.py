@@ -19,17 +19,8 @@ from typing import NoReturn
 
 from spmd_core.base import Watched, WorkerError, descriptors, member_words, shorten
 from spmd_core.machine import parse_target
-from spmd_core.results import (
-    EVENTS,
-    READ_BYTES,
-    Command,
-    Event,
-    Failed,
-    Failure,
-    Lines,
-    PingCommand,
-    encode,
-)
+from spmd_core.results import Failure
+from spmd_core.runs import EVENTS, READ_BYTES, Command, Event, Failed, Lines, PingCommand, encode
 
 PING_S = 1.0
 _LONGEST_PATH = 100  # bytes, of the 108 that a path of a socket may have

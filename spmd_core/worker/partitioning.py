@@ -8,11 +8,11 @@ import os
 import time
 
 from spmd_core.base import RequestError, imported
-from spmd_core.results import (
+from spmd_core.results import Failure
+from spmd_core.runs import (
     PARTITION,
     READ_BYTES,
     Failed,
-    Failure,
     Lines,
     PartitionCommand,
     Partitioned,

@@ -10,7 +10,7 @@ import streamlit as st
 from spmd_core.base import RequestError, UnreadableRun
 from spmd_core.experiment import Experiment, link
 from spmd_core.recipes import RECIPES
-from spmd_core.results import RunSummary
+from spmd_core.runs import RunSummary
 from spmd_core.words import (
     DOES_NOT_FIT,
     ago,

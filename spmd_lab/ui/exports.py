@@ -18,7 +18,8 @@ from spmd_core.reports import (
     report_document,
     search_document,
 )
-from spmd_core.results import Result, RunSummary, csv_text, json_text
+from spmd_core.results import Result, csv_text, json_text
+from spmd_core.runs import RunSummary
 from spmd_core.script import script_text, why_no_script
 from spmd_core.search import KeptSearch
 from spmd_core.trials import with_stored_answers

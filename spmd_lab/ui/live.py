@@ -6,7 +6,7 @@ import streamlit as st
 
 from spmd_core.base import RequestError, seconds_text
 from spmd_core.experiment import CALIBRATION, Experiment, newest
-from spmd_core.results import COMPILING, Pace, RunStatus, behind, paced
+from spmd_core.runs import COMPILING, Pace, RunStatus, behind, paced
 from spmd_core.words import (
     compile_words,
     experiment_words,

@@ -3,7 +3,8 @@
 from bench.exported import MESH, sgd_step
 from spmd_core.answers import WhatIf, what_if_table
 from spmd_core.experiment import parse_experiment, programs
-from spmd_core.results import Estimate, Partitioned, Requested
+from spmd_core.results import Estimate
+from spmd_core.runs import Partitioned, Requested
 
 
 def _asked(kind, axis, size, count: int | None = 1, dim=0):

@@ -83,7 +83,7 @@ NAMED = {
         "each.route, reason",
     ),
     "derived operands in host memory": _named(
-        "spmd_core/results/runs/memory.py",
+        "spmd_core/runs/memory.py",
         "sum(counts) if what.program.derived",
         "max(counts, default=0) if what.program.derived",
     ),

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from spmd_core.base import Inexpressible
 from spmd_core.experiment import WORKLOADS, Experiment, parse_experiment
 from spmd_core.experiment.workloads.strategies import MAP_STRATEGIES, SHARDING_STRATEGIES
-from spmd_core.results import arithmetic, references
+from spmd_core.reference import arithmetic, references
 from spmd_core.script import program_text
 from spmd_core.script.bodies import body_text
 from spmd_core.script.imports import spaced

@@ -49,7 +49,7 @@ def describe(target, expected_device_count=None):
 
 
 def run_experiment(experiment, run_id, environment, emit, cancelled):
-    from spmd_core.results.runs.events import Phase, Texts
+    from spmd_core.runs.events import Phase, Texts
 
     if log := os.environ.get("STANDIN_LOG"):
         with open(log, "a") as file:
@@ -153,14 +153,14 @@ def _took_one(folder):
 
 
 def _progress(emit, done):
-    from spmd_core.results.runs.events import Progress
+    from spmd_core.runs.events import Progress
 
     emit(Progress(done=done, of=LONG, medians_s={"single": 0.001}))
 
 
 def _finished(experiment, run_id, environment, partial=False, notes=(), renew=False):
     from spmd_core.results.result import Result, StrategyResult
-    from spmd_core.results.runs.events import Finished
+    from spmd_core.runs.events import Finished
 
     outcomes = {}
     for row in experiment.rows:

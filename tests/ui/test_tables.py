@@ -4,7 +4,7 @@ import pytest
 
 from bench.values import result, strategy
 from spmd_core.answers import NONE, samples_table
-from spmd_core.results import RunSummary
+from spmd_core.runs import RunSummary
 from spmd_core.words import runs
 from spmd_lab.ui import hardware, run_tables, tables
 

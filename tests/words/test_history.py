@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from spmd_core.experiment import parse_experiment
-from spmd_core.results import RunSummary
+from spmd_core.runs import RunSummary
 from spmd_core.words import matches, operand_bytes, read_search, shape_words
 from spmd_core.words.history.cells import when_words
 

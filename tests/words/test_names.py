@@ -3,7 +3,8 @@
 import pytest
 
 from spmd_core.experiment import parse_experiment
-from spmd_core.results import Imprecise, RunSummary, StrategyResult
+from spmd_core.results import Imprecise, StrategyResult
+from spmd_core.runs import RunSummary
 from spmd_core.words import outcome_words, verdict_words, wrong_words
 from spmd_core.words.facts import imprecise_words
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from spmd_core.experiment import parse_experiment
-from spmd_core.results import Pace, RunStatus, paced
+from spmd_core.runs import Pace, RunStatus, paced
 from spmd_core.words import progress_words
 
 ONE = {"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}}

@@ -7,7 +7,8 @@ import pytest
 from bench.values import comparison, result, strategy
 from spmd_core.answers import measuring_table, samples_table
 from spmd_core.experiment import DEFAULT_SPEC, parse_experiment
-from spmd_core.results import EXAMPLES, Fit, Origin, Point, RunStatus
+from spmd_core.results import Fit, Point
+from spmd_core.runs import EXAMPLES, Origin, RunStatus
 from spmd_core.words import ago, environment_words, evidence_words, experiment_words, origin_words
 from spmd_core.words.bandwidth import bandwidths, off_line_words
 from spmd_core.words.runs import (

@@ -8,7 +8,7 @@ from spmd_core.base import refuse, shorten, visible
 from spmd_core.commands.notebook.named import run_named, subjects_of, text_of
 from spmd_core.lab import Lab
 from spmd_core.reports import collection_document, plain_text
-from spmd_core.results import Collection
+from spmd_core.runs import Collection
 from spmd_core.words import ago
 
 _USAGE = {

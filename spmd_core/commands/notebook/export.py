@@ -8,7 +8,7 @@ from spmd_core.base import refuse
 from spmd_core.commands.notebook.named import RUN_HELP, run_named, searches_named
 from spmd_core.commands.output import FORCE, check_output, write_output
 from spmd_core.lab import Lab
-from spmd_core.results import COLLECTION_ID
+from spmd_core.runs import COLLECTION_ID
 
 ARGUMENTS = {
     "runs": {

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from spmd_core.base import refuse
 from spmd_core.lab import Lab
 from spmd_core.reports import Subject
-from spmd_core.results import Labels
+from spmd_core.runs import Labels
 from spmd_core.search import KeptSearch
 from spmd_core.trials import searches
 

@@ -24,7 +24,7 @@ from spmd_core.reports import (
     search_document,
     searches_document,
 )
-from spmd_core.results import COLLECTION_ID
+from spmd_core.runs import COLLECTION_ID
 
 FORMATS = {"md": markdown_text, "html": html_text}
 

@@ -46,18 +46,15 @@ from spmd_core.results import (
     PROGRAM,
     Collective,
     Environment,
-    Event,
-    Finished,
     MemoryBytes,
-    Phase,
     Phases,
     Prediction,
     Result,
     StrategyResult,
-    Texts,
     compare_predicted,
     estimates,
 )
+from spmd_core.runs import Event, Finished, Phase, Texts
 from spmd_core.script import program_text
 from spmd_core.time import CompiledText, estimate_step, of_experiment, on_topology, versions
 

@@ -17,18 +17,8 @@ from spmd_core.engine.trial import failure_of
 from spmd_core.experiment import COLLECTIVES, FLOATS, TRANSFERS, Experiment, parse_experiment
 from spmd_core.machine import BY_DEVICE_KIND, CHIPS
 from spmd_core.program import file_name
-from spmd_core.results import (
-    Ceiling,
-    Event,
-    MoveCost,
-    Operation,
-    Phase,
-    Point,
-    Progress,
-    StoredFact,
-    StrategyResult,
-    Texts,
-)
+from spmd_core.results import Ceiling, MoveCost, Operation, Point, StoredFact, StrategyResult
+from spmd_core.runs import Event, Phase, Progress, Texts
 from spmd_core.script import program_text
 from spmd_core.time import ALONE, busy_facts, cases, ceiling, data_sheet, fits
 

@@ -14,17 +14,8 @@ from spmd_core.engine.members import agreed, alike, gathered
 from spmd_core.engine.trial import failure_of
 from spmd_core.experiment import TRANSFERS, Experiment
 from spmd_core.program import file_name
-from spmd_core.results import (
-    Event,
-    Operation,
-    Phase,
-    Point,
-    Points,
-    StoredFact,
-    StrategyResult,
-    Texts,
-    summarize,
-)
+from spmd_core.results import Operation, Point, StoredFact, StrategyResult, summarize
+from spmd_core.runs import Event, Phase, Points, Texts
 from spmd_core.script import program_text
 from spmd_core.time import Case, cases, fits, operations_of_turn
 

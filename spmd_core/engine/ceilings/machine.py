@@ -6,7 +6,8 @@ from spmd_core.engine import devices
 from spmd_core.engine.ceilings.calibration import run_calibration
 from spmd_core.engine.ceilings.collective_sweep import STRATEGY, run_collectives
 from spmd_core.experiment import Experiment
-from spmd_core.results import Environment, Event, Finished, Result
+from spmd_core.results import Environment, Result
+from spmd_core.runs import Event, Finished
 
 _RUNS = {"collectives": run_collectives, "calibrate": run_calibration}
 

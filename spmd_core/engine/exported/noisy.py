@@ -22,7 +22,7 @@ from spmd_core.engine.exported.summed import (
     widen,
 )
 from spmd_core.engine.noise import LEAST, rounding
-from spmd_core.results import EPS, ROUNDING
+from spmd_core.reference import EPS, ROUNDING
 
 MOST_OPERATIONS = 5_000
 _DTYPES = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}

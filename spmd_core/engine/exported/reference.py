@@ -21,7 +21,7 @@ from spmd_core.engine.exported.lower import lowered_with, meshed
 from spmd_core.engine.exported.noisy import Levels, add_noise
 from spmd_core.engine.room import check_room
 from spmd_core.experiment import Program
-from spmd_core.results import (
+from spmd_core.reference import (
     EPS,
     Arithmetic,
     Bounded,

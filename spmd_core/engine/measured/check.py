@@ -17,17 +17,13 @@ from spmd_core.engine.members import Shards, gathered
 from spmd_core.engine.operands import Operands
 from spmd_core.engine.trial import Trial, failure_of
 from spmd_core.experiment import Experiment, Program
-from spmd_core.results import (
+from spmd_core.reference import (
     Arithmetic,
     Bounded,
     Error,
-    Imprecise,
     Judgement,
     Reference,
     Sequential,
-    StoredFact,
-    Wrong,
-    WrongElement,
     arithmetic,
     beyond_fact,
     bound,
@@ -38,6 +34,7 @@ from spmd_core.results import (
     resolved,
     uniform,
 )
+from spmd_core.results import Imprecise, StoredFact, Wrong, WrongElement
 from spmd_core.script import computation_lines
 
 _IMPORTS = "import jax\nimport jax.numpy as jnp\nimport numpy as np\n"

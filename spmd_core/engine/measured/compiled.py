@@ -15,7 +15,8 @@ from spmd_core.engine.trial import Trial, device_order
 from spmd_core.experiment import STRATEGIES, Experiment
 from spmd_core.machine import dump_folder
 from spmd_core.program import file_name
-from spmd_core.results import Environment, Event, Finished, Phase, Result
+from spmd_core.results import Environment, Result
+from spmd_core.runs import Event, Finished, Phase
 from spmd_core.script import program_text
 
 

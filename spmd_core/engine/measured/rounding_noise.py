@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from spmd_core.engine.noise import Noise, Signs, Sums, drawn_noise
-from spmd_core.results import LARGEST
+from spmd_core.reference import LARGEST
 
 Values = list[Any]
 RUNS = ((2**20, 16), (math.inf, 8))  # (elements up to, runs with noise): fewer where they take long

@@ -34,16 +34,12 @@ from spmd_core.results import (
     OUT_OF_MEMORY,
     SAME_PROGRAM,
     Environment,
-    Event,
-    Finished,
-    Measured,
-    Phase,
     Result,
     StoredFact,
     StrategyResult,
-    Texts,
     stats,
 )
+from spmd_core.runs import Event, Finished, Measured, Phase, Texts
 from spmd_core.script import mesh_lines
 
 Emit = Callable[[Event], None]

@@ -8,7 +8,8 @@ from spmd_core.engine import timing
 from spmd_core.engine.members import agreed, alike
 from spmd_core.engine.trial import Trial
 from spmd_core.experiment import Experiment
-from spmd_core.results import Event, Phase, Progress, stats
+from spmd_core.results import stats
+from spmd_core.runs import Event, Phase, Progress
 
 PROGRESS_INTERVAL_S = 0.1
 SEEDS = 10_000  # of the shuffles of a process: more than it has rounds

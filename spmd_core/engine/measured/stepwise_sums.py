@@ -9,7 +9,7 @@ import numpy as np
 
 from spmd_core.engine.measured.rounding_noise import Values, noisy, rows_of_noise
 from spmd_core.engine.noise import Noise
-from spmd_core.results import Bounded, Sequential, sequential
+from spmd_core.reference import Bounded, Sequential, sequential
 
 
 def added_up(

@@ -28,7 +28,8 @@ from spmd_core.pictures import (
     to_text,
 )
 from spmd_core.program import HloError, Module
-from spmd_core.results import Event as RunEvent, NoTrace, Phase, Texts, Trace
+from spmd_core.results import NoTrace, Trace
+from spmd_core.runs import Event as RunEvent, Phase, Texts
 
 CALLS, LONG_S = 3, 2.0  # of calls that take longer, one is traced
 MOST_EVENTS = 300_000  # read of one trace, about 3 s

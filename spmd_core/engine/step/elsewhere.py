@@ -32,7 +32,8 @@ from spmd_core.engine.step.here import compiling, facts_of
 from spmd_core.engine.step.step_collectives import step_collectives
 from spmd_core.experiment import PROGRAM_FILE, Experiment, parse_experiment, programs
 from spmd_core.program import parse_module
-from spmd_core.results import CompiledStep, Event, Texts
+from spmd_core.results import CompiledStep
+from spmd_core.runs import Event, Texts
 from spmd_core.script import program_text
 
 REQUEST, FILE = "request.json", "step.jaxexport"

@@ -24,7 +24,7 @@ from spmd_core.lab.store.archived import Incoming
 from spmd_core.lab.store.asker import COMMAND_LINE, Asker, check_may_act
 from spmd_core.lab.store.rows import columns_at_end, result_body
 from spmd_core.lab.store.store import Store
-from spmd_core.results import COLLECTION_ID, EXAMPLES, Collection, lane_of_target
+from spmd_core.runs import COLLECTION_ID, EXAMPLES, Collection, lane_of_target
 from spmd_core.search import KeptSearch
 
 T = TypeVar("T")

@@ -10,22 +10,17 @@ from pydantic import ValidationError
 
 from spmd_core.base import Frozen, refuse, shorten
 from spmd_core.experiment import Experiment, load_json, parse_experiment
-from spmd_core.results import (
+from spmd_core.results import Failure, Result, csv_text, json_text
+from spmd_core.runs import (
     COLLECTION_ID,
     Collection,
     CollectionItem,
-    Failure,
     Labels,
     Origin,
-    Result,
-    checked_item,
     checked_name,
     checked_note,
     checked_tags,
     checked_title,
-    csv_text,
-    json_text,
-    with_items,
 )
 from spmd_core.search import KeptSearch, read_kept
 from spmd_core.words import experiment_words, in_words, run_headline
@@ -156,7 +151,7 @@ def read_collection(collection: str, data: bytes, installation: str) -> Collecti
         fix = "import it with the version that exported it"
         raise refuse(f"collection {shorten(collection)}", rule, fix) from error
     moments = (read.created_at, read.updated_at)
-    items = tuple(checked_item(CollectionItem(**each.model_dump())) for each in read.items)
+    items = tuple(CollectionItem(**each.model_dump()).checked() for each in read.items)
     if (
         read.collection != collection
         or not COLLECTION_ID.fullmatch(collection)
@@ -168,7 +163,7 @@ def read_collection(collection: str, data: bytes, installation: str) -> Collecti
         raise refuse(f"collection {shorten(collection)}", rule, "export it again")
     origin = Origin(read.origin or installation, time.time())
     empty = Collection(collection, checked_title(read.title), (), read.owner_name, *moments, origin)
-    return with_items(empty, items)
+    return empty.with_items(items)
 
 
 def read_search(search: str, data: bytes, installation: str) -> KeptSearch:

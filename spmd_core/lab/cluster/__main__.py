@@ -18,7 +18,7 @@ from spmd_core.base import imported
 from spmd_core.lab.cluster import hosts
 from spmd_core.lab.cluster.client import DaskClient
 from spmd_core.lab.cluster.messages import ALIVE_S, COMMANDS, Alive, Command, Refuse, Submit
-from spmd_core.results import READ_BYTES, Lines, channel_to_parent, encode
+from spmd_core.runs import READ_BYTES, Lines, channel_to_parent, encode
 
 MOST_MEMORY = 4 * 2**30  # bytes of address space: a length that a stranger sends is not to be met
 

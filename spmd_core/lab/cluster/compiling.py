@@ -23,7 +23,8 @@ from spmd_core.lab.supervisor.compile_gate import CompileGate
 from spmd_core.lab.supervisor.lane import CompilingLane
 from spmd_core.lab.supervisor.unsaved import UnsavedRuns
 from spmd_core.machine import read_hardware
-from spmd_core.results import TERMINAL, Environment, Failure, Result, RunStatus, check_runs_here
+from spmd_core.results import Environment, Failure, Result
+from spmd_core.runs import TERMINAL, RunStatus, check_runs_here
 
 _LOOK_S = 0.2
 

@@ -28,15 +28,8 @@ from spmd_core.lab.cluster.connection import (
     words,
 )
 from spmd_core.lab.cluster.messages import PassedOn
-from spmd_core.results import (
-    READ_BYTES,
-    Failed,
-    Failure,
-    Lines,
-    Pong,
-    Started,
-    encode,
-)
+from spmd_core.results import Failure
+from spmd_core.runs import READ_BYTES, Failed, Lines, Pong, Started, encode
 
 SILENT_S = 8.0  # a host, or a scheduler, that sends nothing for so long is gone
 ANSWER_S, JOINED_S = 10.0, 60.0  # for a scheduler, and for workers, that have just started

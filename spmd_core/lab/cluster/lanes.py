@@ -35,7 +35,8 @@ from spmd_core.lab.supervisor.lane import Lane
 from spmd_core.lab.supervisor.process import Child, ending_text
 from spmd_core.lab.supervisor.runner import ENDS
 from spmd_core.lab.supervisor.unsaved import UnsavedRuns, say
-from spmd_core.results import COMPILING, LOST, Failure
+from spmd_core.results import LOST, Failure
+from spmd_core.runs import COMPILING
 
 START_S = 30.0  # to load Dask, on a busy machine
 SILENT_S = 2.5  # once it has loaded Dask, it sends something every ALIVE_S

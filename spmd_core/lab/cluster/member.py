@@ -21,7 +21,7 @@ from spmd_core.lab.supervisor.environment import worker_environment
 from spmd_core.lab.supervisor.exit_message import SILENT
 from spmd_core.lab.supervisor.process import Worker, ending_text
 from spmd_core.machine import read_hardware
-from spmd_core.results import PingCommand, Pong, encode
+from spmd_core.runs import PingCommand, Pong, encode
 
 BEAT_S = 1.0  # between two signs of life
 WANTED_S = 8.0  # a scheduler that does not answer for so long is gone, or frozen

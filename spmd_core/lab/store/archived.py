@@ -16,7 +16,7 @@ from spmd_core.lab.store.kept_searches import KeptSearches, insert_kept
 from spmd_core.lab.store.labels import write_labels
 from spmd_core.lab.store.queue import insert_run
 from spmd_core.lab.store.rows import LABELS, WITH_LABELS, labels_of, origin_of
-from spmd_core.results import TERMINAL, Collection, Labels, Origin
+from spmd_core.runs import TERMINAL, Collection, Labels, Origin
 from spmd_core.search import KeptSearch
 
 _OVER = f"state IN {TERMINAL!r}"

@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from spmd_core.base import refuse, shorten
 from spmd_core.lab.store.labels import LabelsOfRuns
 from spmd_core.lab.store.rows import origin_of
-from spmd_core.results import Collection, CollectionItem
+from spmd_core.runs import Collection, CollectionItem
 
 _FIELDS = "id, title, items, owner_name, created_at, updated_at, origin"
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from spmd_core.base import RequestError, refuse, shorten
 from spmd_core.lab.store.actions import Actions
 from spmd_core.lab.store.rows import LABELS, WITH_LABELS, labels_of, origin_of
-from spmd_core.results import Labels, Origin
+from spmd_core.runs import Labels, Origin
 
 _OF_RUN = f"SELECT {LABELS} FROM runs {WITH_LABELS} WHERE runs.id = ?"
 

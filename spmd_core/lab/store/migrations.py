@@ -12,7 +12,7 @@ from collections.abc import Callable
 from spmd_core.base import RequestError
 from spmd_core.experiment import parse_experiment_text
 from spmd_core.lab.store.rows import origin_of
-from spmd_core.results import lane_of_target
+from spmd_core.runs import lane_of_target
 
 Step = str | Callable[[sqlite3.Connection], None]  # SQL, or what changes rows as SQL cannot
 

@@ -9,7 +9,8 @@ from typing import Any, Literal
 from spmd_core.experiment import Experiment
 from spmd_core.lab.store import rows as read
 from spmd_core.lab.store.database import Database
-from spmd_core.results import ACTIVE, Failure, RunStatus, lane_of_target
+from spmd_core.results import Failure
+from spmd_core.runs import ACTIVE, RunStatus, lane_of_target
 
 IN_ACTIVE = f"state IN {ACTIVE!r}"
 IN_PROGRESS = f"state IN {ACTIVE[1:]!r}"  # they have left the queue

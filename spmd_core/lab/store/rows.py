@@ -12,19 +12,8 @@ from pydantic import ConfigDict, ValidationError
 
 from spmd_core.base import Frozen, RequestError, UnreadableRun, shorten
 from spmd_core.experiment import Experiment, parse_experiment_text
-from spmd_core.results import (
-    ACTIVE,
-    EXAMPLES,
-    STATES,
-    Environment,
-    Failure,
-    Labels,
-    Origin,
-    Result,
-    RunStatus,
-    RunSummary,
-    fastest_row,
-)
+from spmd_core.results import Environment, Failure, Result, fastest_row
+from spmd_core.runs import ACTIVE, EXAMPLES, STATES, Labels, Origin, RunStatus, RunSummary
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ from spmd_core.lab.store import rows as read
 from spmd_core.lab.store.archived import ArchivedRuns
 from spmd_core.lab.store.queue import IN_ACTIVE, IN_PROGRESS, STATUS
 from spmd_core.lab.store.rows import LABELS, WITH_LABELS, Request, Unread
-from spmd_core.results import TERMINAL, Environment, Failure, Result, RunStatus, RunSummary
+from spmd_core.results import Environment, Failure, Result
+from spmd_core.runs import TERMINAL, RunStatus, RunSummary
 
 T = TypeVar("T")
 _SUMMARIES_KEPT = 20_000  # about 20 MB

@@ -10,24 +10,26 @@ from spmd_core.machine import parse_target
 from spmd_core.results import (
     OUT_OF_MEMORY,
     Environment,
+    Failure,
+    NoTrace,
+    Result,
+    StrategyResult,
+    Trace,
+    next_process,
+    with_process,
+)
+from spmd_core.runs import (
     Event,
     Failed,
-    Failure,
     Finished,
     Measured,
-    NoTrace,
     Phase,
     Points,
     Progress,
     Ready,
-    Result,
     RunCommand,
     RunStatus,
-    StrategyResult,
     Texts,
-    Trace,
-    next_process,
-    with_process,
 )
 from spmd_core.time import fits
 

@@ -9,7 +9,8 @@ from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.clients import Clients
 from spmd_core.lab.supervisor.queue_lock import QueueLock
 from spmd_core.lab.supervisor.supervisor import Supervisor
-from spmd_core.results import Environment, RunStatus, behind
+from spmd_core.results import Environment
+from spmd_core.runs import RunStatus, behind
 
 POLL_S = 0.2
 

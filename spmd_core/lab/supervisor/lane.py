@@ -21,16 +21,8 @@ from spmd_core.lab.supervisor.compile_gate import CompileGate
 from spmd_core.lab.supervisor.process import Worker, ending_text
 from spmd_core.lab.supervisor.runner import Runner
 from spmd_core.lab.supervisor.unsaved import UnsavedRuns
-from spmd_core.results import (
-    COMPILING,
-    TIMING,
-    Failed,
-    Failure,
-    Ready,
-    RunStatus,
-    Started,
-    lane_of_target,
-)
+from spmd_core.results import Failure
+from spmd_core.runs import COMPILING, TIMING, Failed, Ready, RunStatus, Started, lane_of_target
 
 WORKER_DESCRIPTORS = 10  # which this process takes to start a worker, and to follow it
 

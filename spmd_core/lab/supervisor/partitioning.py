@@ -14,7 +14,7 @@ from spmd_core.experiment import Experiment
 from spmd_core.lab.supervisor.environment import without_secrets, worker_environment
 from spmd_core.lab.supervisor.process import Child, ending_text
 from spmd_core.machine import Hardware
-from spmd_core.results import PARTITIONED, Failed, PartitionCommand, Partitioned
+from spmd_core.runs import PARTITIONED, Failed, PartitionCommand, Partitioned
 
 MOST_WARM = 2  # processes, about 250 MB each
 IDLE_S = 300.0

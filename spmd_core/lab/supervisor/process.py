@@ -19,10 +19,10 @@ from pydantic import BaseModel, TypeAdapter
 from spmd_core.base import Watched, WorkerError, descriptors
 from spmd_core.lab.supervisor.exit_message import failing_line
 from spmd_core.machine import dumps as dump_folder
-from spmd_core.results import (
+from spmd_core.results import Environment
+from spmd_core.runs import (
     EVENTS,
     READ_BYTES,
-    Environment,
     Event,
     Lines,
     PingCommand,

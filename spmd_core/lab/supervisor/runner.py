@@ -17,15 +17,8 @@ from spmd_core.lab.supervisor.process import Worker, ending_text
 from spmd_core.lab.supervisor.unsaved import Ended, UnsavedRuns, say
 from spmd_core.lab.supervisor.wakeup import Wakeup
 from spmd_core.machine import read_hardware, spare_bytes
-from spmd_core.results import (
-    CancelCommand,
-    Failed,
-    Failure,
-    Ready,
-    RunStatus,
-    Started,
-    check_memory,
-)
+from spmd_core.results import Failure
+from spmd_core.runs import CancelCommand, Failed, Ready, RunStatus, Started, check_memory
 
 ENDS = {"cancel": "cancelled", "interrupt": "interrupted"}  # by the kind of a request
 

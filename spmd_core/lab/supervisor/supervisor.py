@@ -14,7 +14,7 @@ from spmd_core.lab.supervisor.queue_lock import QueueLock
 from spmd_core.lab.supervisor.unsaved import UnsavedRuns
 from spmd_core.lab.supervisor.wakeup import Wakeup
 from spmd_core.machine import Hardware, read_hardware
-from spmd_core.results import COMPILING, TIMING, RunStatus
+from spmd_core.runs import COMPILING, TIMING, RunStatus
 
 COMPILER_BYTES = 3 * 2**30  # of memory for each: what compiling a large model takes
 MOST_COMPILERS = 8

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from spmd_core.base import StorageError
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.active import RunEnd
-from spmd_core.results import Failure, Result, RunStatus
+from spmd_core.results import Failure, Result
+from spmd_core.runs import RunStatus
 
 KIND = "NotWritten"  # of the failure that such a run shows
 

@@ -11,7 +11,8 @@ from typing import Protocol
 
 from spmd_core.base import LabError
 from spmd_core.experiment import Experiment, Plan, undivided_axes
-from spmd_core.results import Result, RunStatus
+from spmd_core.results import Result
+from spmd_core.runs import RunStatus
 from spmd_core.search.sweep.curves import (
     ESTIMATED,
     Numbers,

@@ -2,7 +2,8 @@
 
 from spmd_core.experiment import Experiment
 from spmd_core.lab import Batch
-from spmd_core.results import SPREAD_WARNING, Result, RunStatus
+from spmd_core.results import SPREAD_WARNING, Result
+from spmd_core.runs import RunStatus
 
 
 class Runs(Batch):

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from spmd_core.base import bytes_text, count_text, seconds_text, visible
 from spmd_core.experiment import Experiment
-from spmd_core.results import EXAMPLES, Origin, RunSummary
+from spmd_core.runs import EXAMPLES, Origin, RunSummary
 from spmd_core.words.experiments import experiment_words, model_words, sharding_words
 from spmd_core.words.names import mesh_words, outcome_words, title, workload_title
 

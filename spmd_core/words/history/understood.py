@@ -7,7 +7,7 @@ from datetime import timedelta
 from time import time
 
 from spmd_core.experiment import TRANSFERS
-from spmd_core.results import RunSummary
+from spmd_core.runs import RunSummary
 from spmd_core.words.history.cells import fits, plain_text, row_text, terms, when_words
 from spmd_core.words.names import listed
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from spmd_core.base import bytes_text, count_text, seconds_text
-from spmd_core.results import RunStatus
+from spmd_core.runs import RunStatus
 from spmd_core.time import Case, cases
 from spmd_core.words import axes_words, kind_title, listed
 

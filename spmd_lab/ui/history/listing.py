@@ -8,7 +8,7 @@ import streamlit as st
 from streamlit.elements.lib.column_types import ColumnConfig
 
 from spmd_core.base import bytes_text, count_text, seconds_text, shorten
-from spmd_core.results import RunSummary
+from spmd_core.runs import RunSummary
 from spmd_core.words import MOST_LISTED, ago, answer_words, experiment_words, outcome_words
 from spmd_lab.ui import cards, exports, run_tables, shell, state, tables
 from spmd_lab.ui.charts import glimpse

@@ -28,7 +28,7 @@ from spmd_core.reports import (
     table_markdown,
     verdict_sentences,
 )
-from spmd_core.results import RunSummary
+from spmd_core.runs import RunSummary
 from spmd_core.words import ago, basis_words, experiment_words, outcome_words
 from spmd_lab.ui import cards, choices, exports, price, run_tables
 from spmd_lab.ui.charts import by_strategy

@@ -8,7 +8,8 @@ import streamlit as st
 
 from spmd_core.base import RequestError, bytes_text, count_text, seconds_text
 from spmd_core.experiment import Experiment, Layout, parse_experiment
-from spmd_core.results import Result, RunStatus, StrategyResult, difference
+from spmd_core.results import Result, StrategyResult, difference
+from spmd_core.runs import RunStatus
 from spmd_core.words import ago, environment_words
 from spmd_lab.ui import cards
 from spmd_lab.ui.lab import lab

@@ -16,7 +16,7 @@ from spmd_core.reports import (
     searches_compared,
     text_blocks,
 )
-from spmd_core.results import RUN, SEARCH, TEXT, Collection, CollectionItem, RunSummary
+from spmd_core.runs import RUN, SEARCH, TEXT, Collection, CollectionItem, RunSummary
 from spmd_core.words import (
     EXAMPLE,
     ago,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from spmd_core.base import RequestError
-from spmd_core.results import COLLECTION_ID, RUN, TEXT, Collection, CollectionItem
+from spmd_core.runs import COLLECTION_ID, RUN, TEXT, Collection, CollectionItem
 from spmd_core.search import KeptSearch
 from spmd_core.words import ago
 from spmd_lab.ui import links, shell, state

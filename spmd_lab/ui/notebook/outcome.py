@@ -4,7 +4,8 @@ import streamlit as st
 
 from spmd_core.answers import strategies_table
 from spmd_core.recipes import differences_of
-from spmd_core.results import Result, RunSummary
+from spmd_core.results import Result
+from spmd_core.runs import RunSummary
 from spmd_core.words import outcome_words, row_title, runs as words, studies, title
 from spmd_lab.ui.charts.shares import shares_chart
 from spmd_lab.ui.charts.times import times_alt, times_chart

@@ -8,7 +8,8 @@ import streamlit as st
 
 from spmd_core.base import RequestError, bytes_text, seconds_text
 from spmd_core.experiment import Experiment, study_of
-from spmd_core.results import Prediction, Result, RunSummary, between
+from spmd_core.results import Prediction, Result, between
+from spmd_core.runs import RunSummary
 from spmd_core.words import (
     ago,
     between_words,

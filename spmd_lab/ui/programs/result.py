@@ -16,7 +16,8 @@ from spmd_core.experiment import (
     parse_experiment,
     shape_text,
 )
-from spmd_core.results import RunStatus, StepFinding, StrategyResult
+from spmd_core.results import StepFinding, StrategyResult
+from spmd_core.runs import RunStatus
 from spmd_core.script import spec_text
 from spmd_core.words import (
     ago,

@@ -15,7 +15,8 @@ from spmd_core.engine.absent.topology import explain
 from spmd_core.experiment import DEFAULT_SPEC, parse_experiment
 from spmd_core.pictures import text as timeline
 from spmd_core.program import NAME as SHARDINGS
-from spmd_core.results import TIMING, Shardings
+from spmd_core.results import Shardings
+from spmd_core.runs import TIMING
 from spmd_core.time import is_current, versions
 from spmd_core.words import in_words, run_headline
 from spmd_core.words.strategies import same_programs

@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from spmd_core.results import TINY
-from spmd_core.results.reference.bounds import FACTOR
+from spmd_core.reference import TINY
+from spmd_core.reference.bounds import FACTOR
 from tests.engine.exported.test_sums import array, judged
 from tests.engine.measured.test_rounding_noise import spread_of
 

@@ -10,7 +10,7 @@ from bench.real_cells import SHAPES, Cell, declare_own, experiment_of, pairwise
 from bench.real_sizes import fault
 from spmd_core.engine.measured.run import run_experiment
 from spmd_core.experiment import WORKLOADS
-from spmd_core.results import sampled_rows
+from spmd_core.reference import sampled_rows
 
 STRATEGIES = ("shard_map", "constrained", "explicit", "auto", "single")
 # every shape once, under one of the strategies that shard, odd and with a leading one in turns

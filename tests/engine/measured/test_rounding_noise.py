@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from spmd_core.engine.measured.rounding_noise import Noise, spread
-from spmd_core.results.reference.bounds import EPS, FACTOR, Arithmetic
+from spmd_core.reference.bounds import EPS, FACTOR, Arithmetic
 
 pytestmark = pytest.mark.this_python
 

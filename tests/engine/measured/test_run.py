@@ -14,7 +14,7 @@ import pytest
 from spmd_core.engine import lower, room
 from spmd_core.engine.measured import prepare, run as engine_run, sample
 from spmd_core.program.communication.warned import REPLICATES
-from spmd_core.results import EVENTS, Finished
+from spmd_core.runs import EVENTS, Finished
 from spmd_core.script import program_text
 
 ALL = ["single", "auto", "constrained", "explicit", "shard_map"]

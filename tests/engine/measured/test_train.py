@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from spmd_core.experiment.workloads.strategies import MAP_STRATEGIES, SHARDING_STRATEGIES
-from spmd_core.results import Progress
 from spmd_core.results.curves import MAX_POINTS, thinned
+from spmd_core.runs import Progress
 
 STEP = {
     "workload": "train_step",

@@ -9,7 +9,7 @@ from bench import long_context
 from spmd_core.base import Inexpressible, RequestError
 from spmd_core.experiment import parse_experiment
 from spmd_core.experiment.nearest import nearest
-from spmd_core.results.reference.reference import SAMPLED_ROWS
+from spmd_core.reference.reference import SAMPLED_ROWS
 from spmd_core.script import program_text
 from tests.labs import HASTY, PATIENCE_S, lab_of_module
 from tests.specs import reference
@@ -299,10 +299,10 @@ def test_of_a_large_one_some_places_are_computed_as_they_are_in_the_whole(
 ):
     chosen = experiment(workload, dims)
     operands = drawn(chosen)
-    monkeypatch.setattr("spmd_core.results.reference.reference.FULL_FLOPS", 10**6)
+    monkeypatch.setattr("spmd_core.reference.reference.FULL_FLOPS", 10**6)
     some = reference(chosen, operands)
     assert some.rows is not None and some.values.shape[1] == len(some.rows) == SAMPLED_ROWS
-    monkeypatch.setattr("spmd_core.results.reference.reference.FULL_FLOPS", 10**12)
+    monkeypatch.setattr("spmd_core.reference.reference.FULL_FLOPS", 10**12)
     every = reference(chosen, operands)
     assert every.rows is None
     assert some.values == pytest.approx(some.picked(every.values), rel=1e-11, abs=1e-13)

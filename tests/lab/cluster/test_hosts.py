@@ -13,7 +13,7 @@ from spmd_core.base import RequestError, read_settings
 from spmd_core.experiment import parse_experiment
 from spmd_core.lab import Lab
 from spmd_core.machine import parse_target
-from spmd_core.results import Finished
+from spmd_core.runs import Finished
 from tests.lab.cluster.conftest import Cluster
 from tests.labs import HASTY, PATIENCE_S, PATIENT, ROOT, experiment, is_running, until
 from tests.standin import sitecustomize as standin
@@ -229,7 +229,7 @@ def test_names_and_addresses_are_read():
 
 def test_the_result_of_another_run_is_not_taken(data_folder):
     from spmd_core.lab.supervisor.active import ActiveRun
-    from spmd_core.results.runs.states import RunStatus
+    from spmd_core.runs.states import RunStatus
 
     asked = RunStatus("a", "queued", on_hosts(), 0.0)
     run = ActiveRun(asked, HASTY, 0.0)

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from spmd_core.lab.cluster.member import Member
-from spmd_core.results import EVENTS, PingCommand
+from spmd_core.runs import EVENTS, PingCommand
 from tests.labs import STANDIN
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from spmd_core.lab.store.store import Store
-from spmd_core.results import COMPILING, behind
+from spmd_core.runs import COMPILING, behind
 from tests.labs import experiment
 
 ABSENT = {"target": "tpu:v5e:2x2", "mesh": {"x": 4}}

@@ -17,16 +17,8 @@ from spmd_core.lab.store.archived import Incoming
 from spmd_core.lab.store.database import FILE_NAME
 from spmd_core.lab.store.migrations import MIGRATIONS, list_by_moment
 from spmd_core.lab.store.store import Store
-from spmd_core.results import (
-    TIMING,
-    Comparison,
-    Environment,
-    Failure,
-    Labels,
-    Result,
-    RunStatus,
-    StrategyResult,
-)
+from spmd_core.results import Comparison, Environment, Failure, Result, StrategyResult
+from spmd_core.runs import TIMING, Labels, RunStatus
 from tests.labs import ROOT, experiment
 from tests.results.test_study import RESULT, STUDY
 

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from spmd_core.lab.supervisor.process import Worker, ending_text
-from spmd_core.results import CancelCommand, Finished, Progress, Ready, RunCommand
+from spmd_core.runs import CancelCommand, Finished, Progress, Ready, RunCommand
 from tests.labs import PATIENCE_S, STANDIN, experiment, is_running, is_stopped, until
 from tests.standin import sitecustomize as standin
 

@@ -13,7 +13,7 @@ from spmd_core.lab.supervisor.environment import without_secrets, worker_environ
 from spmd_core.lab.supervisor.folder_lock import FILE_NAME, FolderLock
 from spmd_core.lab.supervisor.queue_lock import QueueLock
 from spmd_core.machine import Hardware
-from spmd_core.results import (
+from spmd_core.runs import (
     COMMANDS,
     EVENTS,
     CancelCommand,
@@ -22,9 +22,9 @@ from spmd_core.results import (
     Progress,
     RunCommand,
     encode,
+    protocol,
     send,
 )
-from spmd_core.results.runs import protocol
 from tests.labs import ROOT, experiment
 
 NOTHING = Hardware(None, None, (), (), cores=2, memory_bytes=None, available_bytes=None)

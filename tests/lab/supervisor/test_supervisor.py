@@ -11,7 +11,7 @@ import pytest
 
 from spmd_core.base import RequestError, WorkerError
 from spmd_core.lab.supervisor.active import ActiveRun
-from spmd_core.results import TIMING, Phase
+from spmd_core.runs import TIMING, Phase
 from tests.labs import PATIENCE_S, experiment, is_running, until
 from tests.standin import sitecustomize as standin
 

@@ -6,9 +6,7 @@ from pydantic import Field, TypeAdapter
 
 from spmd_core.base import Frozen
 from spmd_core.experiment import Experiment
-from spmd_core.results.environment import Environment
-from spmd_core.results.machine import Point
-from spmd_core.results.result import Failure, Result
+from spmd_core.results import Environment, Failure, Point, Result
 
 
 class RunCommand(Frozen):

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 
 from spmd_core.experiment import Experiment
 from spmd_core.machine import parse_target
-from spmd_core.results.machine import Point
-from spmd_core.results.result import Failure
-from spmd_core.results.runs.labels import NO_LABELS, Labels, Origin
+from spmd_core.results import Failure, Point
+from spmd_core.runs.labels import NO_LABELS, Labels, Origin
 
 ACTIVE = ("queued", "starting", "running")
 TERMINAL = ("succeeded", "failed", "cancelled", "timed_out", "crashed", "interrupted")

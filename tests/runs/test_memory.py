@@ -8,7 +8,7 @@ from spmd_core.base import RequestError
 from spmd_core.experiment import parse_experiment
 from spmd_core.machine import Hardware
 from spmd_core.results import Device, Environment
-from spmd_core.results.runs.memory import check_memory, check_runs_here, memory_need
+from spmd_core.runs.memory import check_memory, check_runs_here, memory_need
 
 MACHINE = Hardware(None, None, (), (), cores=2, memory_bytes=16 * 2**30, available_bytes=8 * 2**30)
 TPU = Hardware(

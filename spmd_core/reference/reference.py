@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spmd_core.experiment import STRATEGIES, Experiment, element_count
-from spmd_core.results.reference.bounds import EPS, Arithmetic, bound
-from spmd_core.results.reference.formulas import FORMULAS
-from spmd_core.results.reference.judging import Judgement, Sequential, judge
-from spmd_core.results.result import StoredFact
+from spmd_core.reference.bounds import EPS, Arithmetic, bound
+from spmd_core.reference.formulas import FORMULAS
+from spmd_core.reference.judging import Judgement, Sequential, judge
+from spmd_core.results import StoredFact
 
 FULL_FLOPS = 2_000_000_000  # above this, only SAMPLED_ROWS rows are computed
 FULL_ELEMENTS = (

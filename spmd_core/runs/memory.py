@@ -22,8 +22,8 @@ from spmd_core.experiment import (
     read_plan,
 )
 from spmd_core.machine import Hardware, get_topology
-from spmd_core.results.environment import Environment
-from spmd_core.results.reference.reference import FULL_FLOPS
+from spmd_core.reference import FULL_FLOPS
+from spmd_core.results import Environment
 
 CALIBRATION_BYTES = 256 * 2**20  # what a device holds of a calibration, at most
 DRAW_BYTES = 8  # operands are drawn, and the reference is computed, in float64

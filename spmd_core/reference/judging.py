@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spmd_core.results.reference.bounds import LARGEST, Arithmetic, Bounded, bound
+from spmd_core.reference.bounds import LARGEST, Arithmetic, Bounded, bound
 
 
 @dataclass(frozen=True, slots=True)

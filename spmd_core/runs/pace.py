@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from spmd_core.results.runs.states import RunStatus
+from spmd_core.runs.states import RunStatus
 
 
 @dataclass(frozen=True, slots=True)

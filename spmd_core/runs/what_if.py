@@ -6,9 +6,8 @@ from pydantic import Field, TypeAdapter
 
 from spmd_core.base import Frozen
 from spmd_core.experiment import Experiment
-from spmd_core.results.collective import Collective
-from spmd_core.results.prediction import Estimate
-from spmd_core.results.runs.events import Failed
+from spmd_core.results import Collective, Estimate
+from spmd_core.runs.events import Failed
 
 
 class Requested(Collective):

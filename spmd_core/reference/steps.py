@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from spmd_core.results.reference.bounds import (
+from spmd_core.reference.bounds import (
     EPS,
     FACTOR,
     FUNCTION,

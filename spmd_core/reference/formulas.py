@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from spmd_core.experiment import Workload
-from spmd_core.results.reference.bounds import (
+from spmd_core.reference.bounds import (
     FACTOR,
     LARGEST,
     Arithmetic,
@@ -22,7 +22,7 @@ from spmd_core.results.reference.bounds import (
     times,
     total,
 )
-from spmd_core.results.reference.steps import (
+from spmd_core.reference.steps import (
     Rows,
     attended,
     dense,

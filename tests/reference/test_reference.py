@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from spmd_core.experiment import WORKLOADS, parse_experiment
-from spmd_core.results import Bounded, resolved
-from spmd_core.results.reference.reference import (
+from spmd_core.reference import Bounded, resolved
+from spmd_core.reference.reference import (
     SAMPLED_ROWS,
     Error,
     Reference,
@@ -158,7 +158,7 @@ def test_the_sampled_rows_have_the_values_and_bounds_of_the_full_reference(
     }
     full = reference(chosen, operands)
     for name, limit in (("FULL_FLOPS", 0), ("FULL_ELEMENTS", 0), ("SAMPLED_ROWS", 4)):
-        monkeypatch.setattr(f"spmd_core.results.reference.reference.{name}", limit)
+        monkeypatch.setattr(f"spmd_core.reference.reference.{name}", limit)
     found = reference(chosen, operands)
     assert full.rows is None and found.rows is not None and len(found.rows) == 4
     assert found.values == pytest.approx(np.take(full.values, found.rows, found.axis))

@@ -1,1 +1,0 @@
-"""The reference: correct values, in NumPy."""

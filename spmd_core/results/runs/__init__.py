@@ -1,1 +1,0 @@
-"""A run's states, its events, and the memory it needs."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import signal
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -72,6 +74,12 @@ async def lifespan(app: object) -> AsyncIterator[None]:
     if config := getattr(server, "config", None):  # uvicorn.Server.handle_exit
         config.timeout_graceful_shutdown = END_S
         config.ws_max_size = MOST_RECEIVED_BYTES
+    if sys.version_info >= (3, 11):  # noqa: UP036 - the screens report that Python is too old
+        # imports of the first screen, while a browser loads it
+        imported = threading.Thread(
+            target=importlib.import_module, args=("spmd_lab.ui.cards",), daemon=True
+        )
+        imported.start()
     yield
 
 

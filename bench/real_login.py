@@ -150,7 +150,7 @@ def log_in(page: Page, server: Server) -> bool:
     answer = page.goto(f"{server.url}/history")
     if answer is None or answer.status == 401:
         return False
-    page.get_by_role("heading", name="History", exact=True).wait_for()
+    page.get_by_role("heading", name="What ran").wait_for()
     return True
 
 
@@ -158,7 +158,7 @@ def is_asked(page: Page, server: Server) -> bool:
     """Whether a login is asked for, and no screen shown."""
     page.goto(f"{server.url}/history")
     page.get_by_role("button", name="Log in").wait_for()
-    return not page.get_by_role("heading", name="History", exact=True).is_visible()
+    return not page.get_by_role("heading", name="What ran").is_visible()
 
 
 def steps(page: Page, server: Server, provider: Provider) -> Iterator[tuple[str, bool]]:

@@ -26,7 +26,7 @@ misfit = None if refusal else links.misfit(experiment)
 
 at_work = live.is_at_work(run)
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
-    st.title("Compare", width="content")
+    st.title(shell.QUESTIONS["compare"], width="content")
     formula = code(experiment.what.formula) if experiment.dims else ""
     st.caption(f"{plain(experiment.what.title)} {formula}", width="stretch")
     variants.offer(experiment)

@@ -13,7 +13,7 @@ from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import archives, tour
 
 share = shell.open_page("history")
-st.title("History")
+st.title(shell.QUESTIONS["history"])
 opening.follow()
 tour.guide(*history.asked())
 # a stop of the tour shows its comparison first; else what a tick opens is below the rows

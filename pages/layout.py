@@ -46,7 +46,7 @@ misfit = None if refusal else links.misfit(experiment)
 
 at_work = live.is_at_work(run)
 with st.container(horizontal=True, vertical_alignment="center"):
-    st.title("Layout", width="stretch", anchor=False)
+    st.title(shell.QUESTIONS["layout"], width="stretch", anchor=False)
     pressed = st.button(
         "Place it on devices",
         type="primary",

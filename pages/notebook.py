@@ -8,7 +8,7 @@ from spmd_lab.ui.notebook import collection, collections
 share = shell.open_page("notebook")
 shown = collections.opened()
 if shown is None:
-    st.title("Notebook")
+    st.title(shell.QUESTIONS["notebook"])
     if not collections.listed():
         collection.example()
 else:

@@ -13,7 +13,7 @@ share = shell.open_page("recipes")
 done = lab().succeeded()
 count = sum(recipe.experiment.id in done for recipe in RECIPES.values())
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
-    st.title("Recipes", width="content")
+    st.title(shell.QUESTIONS["recipes"], width="content")
     st.caption(f"{len(RECIPES)} questions, {count} done here. Nothing runs before you press Run.")
 tour.listed()
 words = st.text_input(

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 
 import streamlit as st
 
@@ -25,7 +24,6 @@ from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.lab import find, kept, lab
 from spmd_lab.ui.markdown import coded, plain
 
-_PICTURED = "layer"  # the recipe whose picture a screen without recipes has
 _COLORS = {
     "succeeded": "green",
     "queued": "blue",
@@ -38,10 +36,12 @@ _COLORS = {
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A question to start with: the screen that answers it, what a click does, and how."""
+    """The screen that answers a question to start with, what a click does, and how; `pictured`:
+    the recipe whose picture it has.
+    """
 
     screen: str
-    question: str
+    pictured: str
     call: str
     words: str
 
@@ -49,40 +49,40 @@ class Start:
 STARTS = (
     Start(
         "layout",
-        "Who holds what?",
+        "layout_2x4",
         "See the shards",
         "An array over a mesh, and which device holds which shard.",
     ),
     Start(
         "compare",
-        "What is fastest, and why?",
+        "why_all_gather",
         "Compare strategies",
         "One computation under several shardings, timed side by side.",
     ),
     Start(
         "predict",
-        "Does my model fit?",
+        "fits_70b",
         "Predict a training step",
         "Memory, the time of a step and what binds it, without a TPU or GPU.",
     ),
     Start(
         "programs",
-        "Your own program",
+        "network_gradient",
         "Drop a step of your own",
         "A step as `jax.export` writes it: what is replicated, sent and paid for on any mesh.",
     ),
 )
 
 
-def starts(now: Mapping[str, Callable[[], None]]) -> None:
-    """Where to start: a card for each question. `now` draws, by screen,
-    what a card shows of the present state.
+def starts(questions: Mapping[str, str], now: Mapping[str, Callable[[], None]]) -> None:
+    """Draw a card for each screen to start with, with its question. `now` draws, by screen, what a
+    card shows of the present state.
     """
     with st.container(key="starts"):
         for column, start in zip(st.columns(len(STARTS)), STARTS, strict=True):
             with column.container(border=True, height="stretch"):
-                st.html(glimpse.html(_shown(start.screen)))
-                st.markdown(f"#### {plain(start.question)}")
+                st.html(glimpse.html(RECIPES[start.pictured].experiment))
+                st.markdown(f"#### {plain(questions[start.screen])}")
                 if start.screen in now:
                     now[start.screen]()
                 st.page_link(
@@ -92,15 +92,6 @@ def starts(now: Mapping[str, Callable[[], None]]) -> None:
                     icon_position="right",
                     help=coded(start.words),
                 )
-
-
-@lru_cache
-def _shown(screen: str) -> Experiment:
-    """Returns the experiment whose picture a screen has: the first recipe there."""
-    return next(
-        (recipe.experiment for recipe in RECIPES.values() if recipe.screen == screen),
-        RECIPES[_PICTURED].experiment,
-    )
 
 
 def query(experiment: Experiment, run: str | None = None) -> dict[str, str]:

@@ -96,27 +96,30 @@ def remarks(
 
 def draw(
     hardware: Hardware, environment: Environment | None, target: str, worker_pid: int | None
-) -> None:
-    """The machine in a line, with who holds its devices; facts and each device in a fold."""
+) -> int:
+    """Draw the machine in a line, with who holds its devices; returns how many remarks it has."""
     st.markdown(f"**{plain(headline(hardware, environment, target))}**")
-    lines = remarks(hardware, environment, target, worker_pid)
-    is_simulated = environment is not None and environment.simulated  # named by the headline
-    shown = remarks(hardware, None, target, worker_pid) if is_simulated else lines
+    shown = remarks(hardware, None, target, worker_pid)
     for remark in shown:
         st.caption(plain(remark))
-    with st.expander("Devices and host"):
-        for remark in lines[len(shown) :]:
-            st.caption(plain(remark))
-        with st.container(horizontal=True, gap="medium"):
-            for label, value in facts(hardware, environment):
-                st.markdown(f":small[:gray[{plain(label)}]]  \n{plain(value)}", width="content")
-        if environment is not None:
-            st.dataframe(
-                sheet(devices_table(environment)),
-                hide_index=True,
-                alt="The devices of this machine with ids, coordinates and memory",
-            )
-            st.caption(plain(versions_words(environment)))
+    return len(shown)
+
+
+def draw_details(
+    hardware: Hardware, environment: Environment | None, target: str, shown: int
+) -> None:
+    """Draw facts about the machine, its devices, and the remarks but the first `shown`."""
+    with st.container(horizontal=True, gap="medium"):
+        for label, value in facts(hardware, environment):
+            st.markdown(f":small[:gray[{plain(label)}]]  \n{plain(value)}", width="content")
+    if environment is not None:
+        more = remarks(hardware, environment, target, None)[shown:]
+        st.caption(plain(" ".join((*more, versions_words(environment)))))
+        st.dataframe(
+            sheet(devices_table(environment)),
+            hide_index=True,
+            alt="The devices of this machine with ids, coordinates and memory",
+        )
 
 
 def draw_cluster(target: str, ask: Callable[[str], None]) -> None:
@@ -192,17 +195,16 @@ def tested_headline(checks: list[Check]) -> str:
 
 def draw_self_test() -> None:
     """A button, and the lines of the last test of this visit."""
-    with st.expander("Self-test"):
-        if st.button("Test this machine", icon=":material/stethoscope:", key="self_test_button"):
-            try:
-                st.session_state["self_test"] = _tested()
-            except RequestError as error:
-                st.error(plain(str(error)))
-        checks: list[Check] = st.session_state.get("self_test", [])
-        if checks:
-            _show_tested(checks)
-        else:
-            st.caption("Takes about 20 seconds. On the command line: `python -m spmd_core doctor`.")
+    if st.button("Test this machine", icon=":material/stethoscope:", key="self_test_button"):
+        try:
+            st.session_state["self_test"] = _tested()
+        except RequestError as error:
+            st.error(plain(str(error)))
+    checks: list[Check] = st.session_state.get("self_test", [])
+    if checks:
+        _show_tested(checks)
+    else:
+        st.caption("Takes about 20 seconds. On the command line: `python -m spmd_core doctor`.")
 
 
 def _tested() -> list[Check]:

@@ -238,9 +238,6 @@ def _queue(seen: Seen) -> None:
     if now[1] != seen[1] or [run for run, _ in now[0]] != [run for run, _ in seen[0]]:
         st.rerun()
     active = lab().active()
-    if not active:
-        st.caption(plain(f"Nothing is running or waiting. {room().stored_words}"))
-        return
     for status in active[:MOST_LISTED]:
         with st.container(horizontal=True, vertical_alignment="center", border=True):
             done = f", round {status.done} of {status.of}" if status.of else ""
@@ -254,6 +251,8 @@ def _queue(seen: Seen) -> None:
 
     if len(active) > MOST_LISTED:
         st.caption(f"And {len(active) - MOST_LISTED} more wait behind these.")
+    if not active:
+        return
     taken = room()
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption(plain(taken.words), width="stretch")

@@ -36,6 +36,19 @@ PAGES = {
     "notebook": ("pages/notebook.py", "Notebook", ":material/import_contacts:"),
     "history": ("pages/history.py", "History", ":material/history:"),
 }
+# screen -> the question that it answers, which is its title
+QUESTIONS = {
+    "overview": "What do you want to know?",
+    "layout": "Who holds what?",
+    "compare": "What is fastest, and why?",
+    "predict": "Does it fit, and how long is a step?",
+    "search": "Which sharding is best?",
+    "collectives": "How fast are the links?",
+    "recipes": "Where do I begin?",
+    "programs": "What is wrong with my step, and where?",
+    "notebook": "What did we learn?",
+    "history": "What ran, and what came out?",
+}
 # group of the menu -> its screens; those of no group are in _YOURS
 _GROUPS = {
     "Explore": ("layout", "compare", "collectives"),

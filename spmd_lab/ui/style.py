@@ -19,6 +19,7 @@ _CSS = """<style>
 .figure small {{ font-size: 1rem; font-weight: 400; color: var(--quiet); }}
 img.picture {{ width: 100%; max-height: 15rem; }}
 img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-position: left; display: block; }}
+:is(.st-key-starts, [class*="st-key-gallery"]) img.glimpse {{ height: 5rem; max-width: 100%; }}
 [class*="st-key-gallery"] [data-testid="stPageLink-NavLink"], .st-key-starts [data-testid="stPageLink-NavLink"] {{ padding-left: 0; }}
 .st-key-next [data-testid="stPageLink-NavLink"] {{ background: none; padding-left: 0; }}
 .st-key-next [data-testid="stPageLink-NavLink"] p {{ font-weight: 400; }}
@@ -58,6 +59,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 }}
 @media (max-width: 640px) {{
   .st-key-menu {{ row-gap: 0.2rem; }}
+  .st-key-machine > :first-child {{ min-width: 100%; }}
   .st-key-menu [data-testid="stPageLink-NavLink"] {{ padding: 0.3rem; }}
   .st-key-menu > :has(> [class*="st-key-menu-"]) {{ width: 100% !important; }}
   [class*="st-key-menu-"] {{ flex-direction: row !important; align-items: center; width: 100%; }}

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 from spmd_core.experiment import link
 from spmd_core.words import experiment_words, shape_words
 from spmd_lab.ui.cards import STARTS
-from spmd_lab.ui.shell import PAGES, WHAT_THIS_IS
+from spmd_lab.ui.shell import PAGES, QUESTIONS, WHAT_THIS_IS
 from tests.labs import ROOT, experiment
 from tests.ui import opened as screen_opened
 from tests.ui.predictions import predicted, store
@@ -36,7 +36,7 @@ def test_overview_says_what_this_is_and_has_a_card_for_each_start(opened):
     said = texts(opened.page())
     assert WHAT_THIS_IS in said
     heads = [text.removeprefix("#### ") for text in said if text.startswith("####")]
-    assert heads == [start.question for start in STARTS]
+    assert heads == [QUESTIONS[start.screen] for start in STARTS]
     assert [start.screen for start in STARTS] == ["layout", "compare", "predict", "programs"]
     assert {start.call for start in STARTS} <= {text.strip("*") for text in said}
 

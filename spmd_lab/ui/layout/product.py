@@ -122,7 +122,7 @@ def screen(share: Any) -> None:
     """All of the screen but its choice: fields, the answer, the steps, the pictures."""
     with st.sidebar:
         experiment, refusal = state.edit(SCREEN, fields())
-    st.title("Layout", anchor=False)
+    st.title(shell.QUESTIONS["layout"], anchor=False)
     st.caption(plain(f"{experiment.what.title}: {experiment.what.formula}"))
     if refusal:
         shell.refusal(refusal)

@@ -51,8 +51,6 @@ def _not_kept(answer: ServingAnswer) -> str:
         return f"Nothing here holds {what}: use more chips, or fewer bytes."
     named = f"{near.chips:,} {chip_title(near.plan.topology.chip.generation)}, {_mesh(near)}"
     takes, rate = f"{seconds_text(near.served.tpot_s)} a token", answer.question.load.rate
-    if near.even:
-        return f"About even: {named} may keep {_limits(answer.question)}: {takes}."
     if near.served.waiting and rate:
         return f"Nothing keeps up with {rate:g} requests a second: nearest is {named}, {takes}."
     if near.served.waiting:

@@ -54,7 +54,6 @@ from spmd_core.experiment.plan.served import (
     SERVED_AXES,
     SERVED_DTYPES,
     ServedPlan,
-    served_context,
     served_dtype,
 )
 from spmd_core.experiment.plan.sharding import (
@@ -312,7 +311,6 @@ __all__ = [
     "resized",
     "rows_dim",
     "screen_of",
-    "served_context",
     "served_dtype",
     "shape_text",
     "sharding",

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from spmd_core.base import RequestError, refuse
-from spmd_core.experiment import ServedPlan, get_model, served_context
+from spmd_core.experiment import ServedPlan, get_model
 from spmd_core.machine import Topology
 from spmd_core.search.serving_question import ServingQuestion
 from spmd_core.time import (
@@ -20,7 +20,7 @@ from spmd_core.time import (
     steady_per_s,
 )
 
-_LARGEST = 64  # devices of a replica
+_LARGEST = 128  # devices of a replica
 _AT_ONCE = (1, 4, 16, 64, 256)  # of the table by concurrency
 _LENGTHS = ((1024, 1024), (8192, 1024))  # of the same, beside those of the question
 # requests that are simulated at most, about 8 us each, and as many as the steps of a plan take
@@ -107,14 +107,15 @@ class ServingAnswer:
 
     @property
     def best(self) -> ServingRow | None:
-        """The least dollars an hour, or the fewest chips, that keep the limits; without limits, the
-        most tokens for each. None where nothing keeps them.
+        """The least dollars an hour, or the fewest chips, that keep the limits, else that may; without
+        limits, the most tokens for each. None where nothing may keep them.
         """
-        return self.rows[0] if self.rows and self.rows[0].keeps else None
+        first = self.rows[0] if self.rows else None
+        return first if first and (first.keeps or first.even) else None
 
     @property
     def nearest(self) -> ServingRow | None:
-        """The row that misses by least, where none keeps the limits; None where none can serve."""
+        """The row that misses by least, where none may keep the limits; None where none can serve."""
         serving = [row for row in self.rows if row.served]
         return min(serving, key=lambda row: missed(self.question, row), default=None)
 
@@ -169,10 +170,11 @@ def _order(question: ServingQuestion, row: ServingRow) -> tuple[float, ...]:
     that make as many, as at a rate, the fastest.
     """
     if row.served is None:
-        return 2.0, float(row.chips), 0.0, 0.0
+        return 3.0, float(row.chips), 0.0, 0.0
     spent = row.per_hour if question.price and row.per_hour else float(row.chips)
     least = spent if question.ttft_s or question.tpot_s else 0.0
-    return float(not row.keeps), least, -row.served.output_per_s / spent, row.served.tpot_s
+    kept = 0.0 if row.keeps else 2.0 - row.even
+    return kept, least, -row.served.output_per_s / spent, row.served.tpot_s
 
 
 def plans_of(question: ServingQuestion) -> Iterator[ServedPlan]:
@@ -283,7 +285,7 @@ def _by_load(
         weights_dtypes=(lead.plan.weights_dtype,),
         kv_dtypes=(lead.plan.kv_dtype,),
     )
-    asked, sees = question.load, served_context(question.model) or math.inf
+    asked, sees = question.load, get_model(question.model).context or math.inf
     usual = (tuple(Lengths(n, n) for n in each) for each in _LENGTHS if sum(each) <= sees)
     lengths = dict.fromkeys([(asked.input, asked.output), *usual])
     for given, made in lengths:

@@ -60,18 +60,20 @@ def splits(question: ServingQuestion) -> tuple[Split, ...]:
     Raises:
       RequestError: no sizes divide over any mesh of these chips.
     """
-    first, second = dict[str, _Side](), dict[str, _Side]()
+    first, second = dict[tuple[str, str], _Side](), dict[tuple[str, str], _Side]()
     for plan in plans_of(question):
         for kept, side in ((first, _prefill(question, plan)), (second, _decode(question, plan))):
-            best = kept.get(plan.target)
+            key = plan.target, plan.kv_dtype  # the cache that passes has one
+            best = kept.get(key)
             if side and (best is None or (side.keeps, side.rate) > (best.keeps, best.rate)):
-                kept[plan.target] = side
+                kept[key] = side
     most = max((each.chips for each in question.topologies), default=0)
     pairs = [
         _split(question, one, other)
         for one in first.values()
         for other in second.values()
         if one.plan.topology.chip is other.plan.topology.chip
+        and one.plan.kv_dtype == other.plan.kv_dtype
         and one.plan.topology.chips + other.plan.topology.chips <= most
     ]
     return tuple(
@@ -98,8 +100,7 @@ def _decode(question: ServingQuestion, plan: ServedPlan) -> _Side | None:
     places = min(-(-load.concurrency // plan.replicas), pool_of(plan, load.longest).requests)
     if places < 1:
         return None
-    context = load.input.mean + load.output.mean / 2
-    step = step_time(plan, StepLoad(places, context)).seconds / load.accepted
+    step = step_time(plan, StepLoad(places, load.context)).seconds / load.accepted
     if question.tpot_s and step > question.tpot_s:
         return None
     return _Side(plan, True, places * plan.replicas / step / load.output.mean, step)

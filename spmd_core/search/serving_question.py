@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from spmd_core.base import refuse, shorten
-from spmd_core.experiment import parse_mesh, served_context, served_dtype
+from spmd_core.experiment import get_model, parse_mesh, served_dtype
 from spmd_core.machine import Topology
 from spmd_core.search.chips import generations, read_chips
 from spmd_core.search.question import check_prices, read_prices, require_prices
@@ -73,7 +73,8 @@ class ServingQuestion:
 
     def check(self) -> None:
         """Raises RequestError where the question has no answer."""
-        load, most = self.load, served_context(self.model) or MOST_LENGTH
+        load, model = self.load, get_model(self.model)
+        most = model.context or MOST_LENGTH
         for name, value, largest in (
             ("input", load.input.low, MOST_LENGTH),
             ("output", load.output.low, MOST_LENGTH),
@@ -85,7 +86,7 @@ class ServingQuestion:
             if not 1 <= value <= largest:
                 raise refuse(f"{name}={value}", "is out of range", f"use 1 to {largest:,}")
         if load.longest > most:
-            rule = f"are more than the {most:,} that {self.model} sees"
+            rule = f"are more than the {most:,} that {model.title} sees"
             raise refuse(f"{load.longest:,} tokens of a request", rule, "use shorter lengths")
         kinds = sorted({each.chip.generation for each in self.topologies})
         check_prices(self.price, kinds)

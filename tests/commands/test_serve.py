@@ -40,6 +40,16 @@ def test_limits_that_nothing_keeps_exit_with_1(capsys):
     assert capsys.readouterr().out.startswith("Nothing keeps 1 µs each: nearest is")
 
 
+def test_a_limit_that_the_best_may_keep_exits_with_0(capsys):
+    assert main([*ASKED, "--mesh", "tensor=4", "--json"]) == 0
+    only = json.loads(capsys.readouterr().out)["best"]
+    limit = f"{(only['tpot_s'] + only['tpot_low_s']) / 2 * 1e3:.3f}ms"
+    assert main([*ASKED, "--mesh", "tensor=4", "--tpot", limit, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["best"]["fate"] == "about even" and found["nearest"] is None
+    assert found["answer"].startswith("About even: ")
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

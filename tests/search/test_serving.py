@@ -71,12 +71,12 @@ def test_limits_that_nothing_keeps_name_the_nearest():
     assert serving_json(missed)["best"] is None and serving_json(missed)["nearest"]
 
 
-def test_a_limit_that_the_nearest_may_keep_is_about_even(answer):
+def test_a_limit_that_no_row_keeps_but_one_may_is_about_even(answer):
     question = replace(
         ASKED, ttft_s=None, tpot_s=answer.best.served.tpot_s * 0.99, chips=("v6e:4",)
     )
     near = serve(question)
-    assert near.best is None and near.nearest.even
+    assert near.best.even and near.best.verdict == "about even"
     assert serving_headline(near).startswith("About even: 4 v6e, tensor=4 may keep")
 
 

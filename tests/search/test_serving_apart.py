@@ -39,6 +39,12 @@ def test_a_latent_cache_passes_once_however_wide_tensor_is():
     assert {each.passed_bytes for each in splits(read_serving(form))} == {61 * 576 * 2 * 4096}
 
 
+def test_both_sides_have_one_dtype_of_cache():
+    found = splits(read_serving(FORM | {"chips": "v6e:..16", "kv_dtype": "bf16,fp8"}))
+    assert all(each.prefill.kv_dtype == each.decode.kv_dtype for each in found)
+    assert {each.decode.kv_dtype for each in found} == {"bf16", "fp8"}
+
+
 def test_more_prompts_move_chips_to_their_side():
     def share(length):
         first = splits(

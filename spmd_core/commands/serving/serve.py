@@ -40,7 +40,7 @@ _BAR, _ROWS = 40, 12
 
 
 def main(arguments: Namespace) -> int:
-    """Print the answer: 0 where a row keeps the limits, else 1."""
+    """Print the answer: 0 where a row keeps the limits or may, else 1."""
     form = dict(vars(arguments))
     if arguments.config:
         form["model"] = config_from(arguments.config, arguments.model).size.name

@@ -66,3 +66,20 @@ class Fields:
                 f"{self.label(name)}={shorten(value)}", "is no cap", "use a number above 0, or null"
             )
         return None if value is None else float(value)
+
+
+def context(fields: Fields) -> int:
+    """Returns the most tokens that the model sees; 0 if the file leaves that out.
+
+    As vLLM derives it (`_get_and_verify_max_len`): `max_position_embeddings`, with dynamic scaling
+    times the factor; with YaRN the factor times the length that it begins from.
+    """
+    seen = fields.size("max_position_embeddings", 0, least=0)
+    scaling = fields.get("rope_parameters") or fields.get("rope_scaling")
+    if not isinstance(scaling, Mapping):
+        return seen
+    kind, factor = scaling.get("rope_type", scaling.get("type")), scaling.get("factor", 1)
+    if kind not in ("yarn", "dynamic") or type(factor) not in (int, float) or not factor > 0:
+        return seen
+    before = scaling.get("original_max_position_embeddings") if kind == "yarn" else None
+    return min(MOST, round((before if type(before) is int and before > 0 else seen) * factor))

@@ -22,7 +22,7 @@ from spmd_core.experiment.plan.architectures import (
     ONE,
     Architecture,
 )
-from spmd_core.experiment.plan.config_fields import Fields, Values
+from spmd_core.experiment.plan.config_fields import Fields, Values, context
 from spmd_core.experiment.plan.config_layers import READERS, activation, windows
 from spmd_core.experiment.plan.model_rules import MAX_LAYERS
 from spmd_core.experiment.plan.model_size import ModelSize
@@ -214,6 +214,7 @@ def _given(kind: Architecture, fields: Fields, of_maxtext: bool) -> Values:
             "qkv_bias": bias,
             "out_bias": bias,
             "mlp_bias": "mlp_bias" in kind.reads and fields.flag("mlp_bias"),
+            "context": context(fields),
             **activation(fields),
             **more,
         }

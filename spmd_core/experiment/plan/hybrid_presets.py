@@ -34,6 +34,7 @@ def _qwen_delta(
         state_groups=16,
         state_dim=128,
         state_value=128,
+        context=262144,
     )
 
 
@@ -62,6 +63,7 @@ def _gemma_4(
         full_head_dim=512,
         full_kv_heads=full,
         full_shared_kv=True,
+        context=262144,
         **more,
     )
 
@@ -105,6 +107,7 @@ HYBRID = (
         qk_norm=True,
         qk_norms="plain",
         routing="sigmoid",
+        context=10485760,
     ),
     ModelSize(
         "mimo-v2-flash",
@@ -128,6 +131,7 @@ HYBRID = (
         dense_mlp=16384,
         routing="sigmoid",
         score_bias=True,
+        context=262144,
     ),
     ModelSize(
         "nemotron-3-nano-30b-a3b",
@@ -155,6 +159,7 @@ HYBRID = (
         routing="sigmoid",
         score_bias=True,
         routed_scale=2.5,
+        context=262144,
     ),
     ModelSize(
         "olmo-3-32b",
@@ -172,5 +177,6 @@ HYBRID = (
         logits_float32=False,
         qk_norm=True,
         qk_norms="all",
+        context=65536,
     ),
 )

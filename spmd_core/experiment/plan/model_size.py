@@ -89,6 +89,7 @@ class ModelSize:
     score_bias: bool = False  # of the experts' scores, which only chooses among them
     routed_scale: float = 1.0  # of what the chosen experts add
     mtp_layers: int = 0  # heads that predict later tokens, each with one layer
+    context: int = field(default=0, compare=False)  # tokens that it sees at most; 0: not known
 
     def __hash__(self) -> int:  # of few fields: requested many times for each estimate
         kinds = (self.windows, self.mixers, self.mlps)

@@ -20,12 +20,12 @@ _CONFIG_SOURCE = "the model's own config"
 
 def own_model(architecture: str, given: Mapping[str, Any]) -> ModelSize:
     """The decoder of these fields, named by all of them that are not at their default, or the
-    preset that has just these. RequestError where they make no decoder.
+    preset that has just these, `context` unless it is given among them. RequestError where they make no decoder.
     """
     size = ModelSize(name=architecture, source=_CONFIG_SOURCE, **given)
     check(size, {*given, "experts", "experts_per_token"})
     for preset in PRESETS.values():
-        if replace(size, name=preset.name) == preset:
+        if replace(size, name=preset.name) == preset and size.context in (0, preset.context):
             return preset
     parts = [
         _part(name, getattr(size, name))

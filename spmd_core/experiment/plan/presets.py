@@ -29,6 +29,7 @@ def _qwen_3(
         _QWEN_3.format(name),
         qk_norm=True,
         logits_float32=False,
+        context=40960,
         **more,
     )
 
@@ -53,6 +54,7 @@ def _gemma_3(
         windows=(1024,) * 5 + (None,),
         qk_norm=True,
         logits_float32=False,
+        context=131072,
     )
 
 
@@ -78,6 +80,7 @@ def _gpt_oss(name: str, layers: int, experts: int) -> ModelSize:
         router_bias=True,
         sinks=True,
         logits_float32=False,
+        context=131072,
     )
 
 
@@ -115,17 +118,47 @@ _EXPERTS_8_OF_128 = {"experts": 128, "experts_per_token": 8}
 PRESETS: dict[str, ModelSize] = {
     size.name: size
     for size in (
-        ModelSize("llama-2-7b", 32, 4096, 32, 32, 128, 11008, 32000, _LLAMA_2),
-        ModelSize("llama-2-13b", 40, 5120, 40, 40, 128, 13824, 32000, _LLAMA_2),
-        ModelSize("llama-2-70b", 80, 8192, 64, 8, 128, 28672, 32000, _LLAMA_2),
+        ModelSize("llama-2-7b", 32, 4096, 32, 32, 128, 11008, 32000, _LLAMA_2, context=4096),
+        ModelSize("llama-2-13b", 40, 5120, 40, 40, 128, 13824, 32000, _LLAMA_2, context=4096),
+        ModelSize("llama-2-70b", 80, 8192, 64, 8, 128, 28672, 32000, _LLAMA_2, context=4096),
         ModelSize(
-            "llama-3.1-8b", 32, 4096, 32, 8, 128, 14336, 128256, _LLAMA_3, logits_float32=False
+            "llama-3.1-8b",
+            32,
+            4096,
+            32,
+            8,
+            128,
+            14336,
+            128256,
+            _LLAMA_3,
+            logits_float32=False,
+            context=131072,
         ),
         ModelSize(
-            "llama-3.1-70b", 80, 8192, 64, 8, 128, 28672, 128256, _LLAMA_3, logits_float32=False
+            "llama-3.1-70b",
+            80,
+            8192,
+            64,
+            8,
+            128,
+            28672,
+            128256,
+            _LLAMA_3,
+            logits_float32=False,
+            context=131072,
         ),
         ModelSize(
-            "llama-3.1-405b", 126, 16384, 128, 8, 128, 53248, 128256, _LLAMA_3, logits_float32=False
+            "llama-3.1-405b",
+            126,
+            16384,
+            128,
+            8,
+            128,
+            53248,
+            128256,
+            _LLAMA_3,
+            logits_float32=False,
+            context=131072,
         ),
         ModelSize(
             "gemma-2-9b",
@@ -141,6 +174,7 @@ PRESETS: dict[str, ModelSize] = {
             post_norms=True,
             tied=True,
             windows=(4096, None),
+            context=8192,
             attention_cap=50.0,
             logits_cap=30.0,
             logits_float32=False,
@@ -159,6 +193,7 @@ PRESETS: dict[str, ModelSize] = {
             post_norms=True,
             tied=True,
             windows=(4096, None),
+            context=8192,
             attention_cap=50.0,
             logits_cap=30.0,
             logits_float32=False,
@@ -177,6 +212,7 @@ PRESETS: dict[str, ModelSize] = {
             activation="gelu",
             norm="layer",
             positions=2048,
+            context=2048,
             tied=True,
         ),
         ModelSize(
@@ -189,6 +225,7 @@ PRESETS: dict[str, ModelSize] = {
             14336,
             32000,
             "arXiv:2401.04088 table 1",
+            context=32768,
             logits_float32=False,
             experts=8,
             experts_per_token=2,
@@ -203,6 +240,7 @@ PRESETS: dict[str, ModelSize] = {
             16384,
             32000,
             "the config.json of mistralai/Mixtral-8x22B-v0.1",
+            context=65536,
             logits_float32=False,
             experts=8,
             experts_per_token=2,
@@ -217,6 +255,7 @@ PRESETS: dict[str, ModelSize] = {
             14336,
             32000,
             "arXiv:2310.06825 table 1",
+            context=32768,
             logits_float32=False,
             windows=(4096,),
         ),
@@ -238,6 +277,7 @@ PRESETS: dict[str, ModelSize] = {
             expert_groups=8,
             groups_per_token=4,
             routed_scale=2.5,
+            context=163840,
         ),
         _deepseek_3(
             "kimi-k2-1t",
@@ -247,6 +287,7 @@ PRESETS: dict[str, ModelSize] = {
             384,
             dense_layers=1,
             routed_scale=2.827,
+            context=131072,
         ),
         _gpt_oss("20b", 24, 32),
         _gpt_oss("120b", 36, 128),

@@ -13,29 +13,6 @@ SERVED_AXES = ("data", "tensor", "expert")
 SERVED_DTYPES = {"bf16": "bf16", "fp8": "f8e4m3fn", "int8": "s8"}  # as HLO writes them
 _OTHER_NAMES = {"bfloat16": "bf16", "float8": "fp8", "float8_e4m3fn": "fp8", "f8": "fp8"}
 
-# tokens that a model sees at most, as its config.json has them (max_position_embeddings), by the
-# beginning of its name
-_CONTEXTS = {
-    "llama-2-": 4096,
-    "llama-3.1-": 131072,
-    "gemma-2-": 8192,
-    "gemma-3-": 131072,
-    "gpt-3-": 2048,
-    "mixtral-8x7b": 32768,
-    "mixtral-8x22b": 65536,
-    "mistral-7b": 32768,
-    "qwen3-": 40960,
-    "deepseek-v3": 163840,
-    "kimi-k2": 131072,
-    "gpt-oss-": 131072,
-}
-
-
-def served_context(model: str) -> int | None:
-    """Returns the tokens that a model sees at most; None where that is not known."""
-    name = get_model(model).name
-    return next((most for start, most in _CONTEXTS.items() if name.startswith(start)), None)
-
 
 def served_dtype(text: str) -> str:
     """Returns the dtype of a word; RequestError for one that is not served in."""

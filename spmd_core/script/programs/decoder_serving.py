@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+from jax.experimental.layout import Format, Layout
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -428,9 +429,15 @@ def serving_arguments(model: Serving, length: int):
 def lower_serving_step(
     config: Decoder, mesh: Mesh, cache: Cache, length: int, spread: tuple[str, ...] = ()
 ):
-    """The step lowered for a mesh, the cache donated; call `.compile()` to see the compiler's program."""
+    """The step lowered for a mesh, the cache donated; call `.compile()` to see the compiler's program, which chooses how weights and cache lie in memory: in the usual layout it would copy them at each step."""
     model = Serving(config, mesh, cache, spread)
     arguments = serving_arguments(model, length)
-    places = jax.tree.map(lambda leaf: leaf.sharding, arguments[1])
-    step = jax.jit(model.step, donate_argnums=1, out_shardings=(arguments[3].sharding, places))
+    places = jax.tree.map(lambda leaf: leaf.sharding, arguments)
+    free = jax.tree.map(lambda place: Format(Layout.AUTO, place), places[:2])
+    step = jax.jit(
+        model.step,
+        donate_argnums=1,
+        in_shardings=(*free, *places[2:]),
+        out_shardings=(places[3], free[1]),
+    )
     return step.lower(*arguments)

@@ -1,5 +1,5 @@
-"""HBM bytes that an instruction moves: slices as slices, in-place updates as updates, what is in
-VMEM not at all.
+"""HBM bytes that an instruction moves: slices and gathered rows as such, in-place updates as
+updates, what is in VMEM not at all.
 """
 
 from collections.abc import Mapping
@@ -29,6 +29,10 @@ def moved_bytes(module: Module, instruction: Instruction, computation: Computati
     if instruction.opcode in ("dynamic-slice", "slice"):
         in_hbm = bool(operands) and operands[0].shape.memory_space == HBM
         return (instruction.shape.padded_bytes if in_hbm else 0) + hbm_bytes(instruction.shape)
+    if instruction.opcode == "gather":  # of its rows alone
+        return sum(read[1:]) + 2 * hbm_bytes(instruction.shape)
+    if instruction.opcode == "async-start":  # has its operand among its results
+        return sum(hbm_bytes(shape) for shape in instruction.arrays)
     if update_at := IN_PLACE.get(instruction.opcode):
         update = operands[update_at].shape
         return read[update_at] + (
@@ -136,7 +140,9 @@ def _read_bytes(
             if user.name in seen:
                 continue
             seen.add(user.name)
-            if user.opcode in ("dynamic-slice", "slice"):
+            if user.opcode in ("dynamic-slice", "slice") or (
+                user.opcode == "gather" and user.operands[0] == here.name
+            ):
                 total += user.shape.padded_bytes
             elif user.opcode in IN_PLACE and user.operands[0] == here.name:
                 continue

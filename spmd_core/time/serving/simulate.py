@@ -5,10 +5,11 @@ import math
 import random
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from operator import attrgetter
+from statistics import fmean
 
 from spmd_core.experiment import ServedPlan
 from spmd_core.results import Estimate
@@ -67,14 +68,20 @@ class ServingLoad:
         """Tokens of the longest request."""
         return self.input.high + self.output.high
 
+    @property
+    def context(self) -> float:
+        """Tokens in the cache of a request that decodes, on average."""
+        return self.input.mean + self.output.mean / 2
+
 
 @dataclass(frozen=True, slots=True)
 class Served:
     """A load on all replicas.
 
     Attributes:
-      tpot_s: (end - first token) / (output - 1), mean over requests.
-      ttft_s: from arrival to the first token, mean, and `ttft_p99_s`.
+      tpot: (end - first token) / (output - 1), mean over requests.
+      ttft: from arrival to the first token, mean, and `ttft_p99_s`. At a rate the intervals are
+        those of steps at either end of theirs, with other arrivals.
       step_s: of one decode step with all requests that run at once, nothing beside it.
       output_per_s: output tokens a second, of all replicas; `input_per_s` of prompts.
       running: requests at once, of all replicas; `waiting` those that the pool has no room for, or
@@ -82,8 +89,8 @@ class Served:
       step: the decode step by part; `prompt`, of one chunk of prompts alone.
     """
 
-    tpot_s: float
-    ttft_s: float
+    tpot: Estimate
+    ttft: Estimate
     ttft_p99_s: float
     step_s: float
     output_per_s: float
@@ -96,14 +103,14 @@ class Served:
     pool: Pool
 
     @property
-    def tpot(self) -> Estimate:
-        """The mean with its interval."""
-        return interval(self.step.parts, self.tpot_s, min(self.step.least, self.tpot_s))
+    def tpot_s(self) -> float:
+        """The mean."""
+        return self.tpot.estimate
 
     @property
-    def ttft(self) -> Estimate:
-        """The mean with its interval."""
-        return interval(self.prompt.parts, self.ttft_s, 0.0)
+    def ttft_s(self) -> float:
+        """The mean."""
+        return self.ttft.estimate
 
 
 def prompt_time(plan: ServedPlan, load: ServingLoad, shards: int) -> StepTime:
@@ -196,44 +203,62 @@ class _Request:
 
 
 def simulate(
-    plan: ServedPlan, load: ServingLoad, scale: tuple[float, float] = (1.0, 1.0)
+    plan: ServedPlan,
+    load: ServingLoad,
+    scale: tuple[float, float] = (1.0, 1.0),
+    is_end: bool = False,
 ) -> Served | None:
     """Returns what a load takes on a plan; None where the pool holds no request.
 
-    `scale`: of a compiled step over its estimate, in decode and with a chunk of prompts.
+    `scale`: of a compiled step over its estimate, in decode and with a chunk of prompts. `is_end`: of an
+    interval at a rate, which needs none of its own.
     """
     pool = pool_of(plan, load.longest)
     if pool.requests < 1:
         return None
-    replicas = plan.replicas
-    asked = -(-load.concurrency // replicas)
+    replicas, asked = plan.replicas, -(-load.concurrency // plan.replicas)
     places = min(asked, pool.requests)
     steps = _StepTimes(plan, load, scale)
     replica = _Replica(steps, places, _requests(load, asked, replicas))
-    replica.run(asked)
-    done = replica.done
+    done = replica.run(asked)
     kept, input, output = _kept_per_s(plan, load, scale, replica)
-    waiting = load.concurrency - places * replicas
-    if load.rate is not None:
-        waiting = math.ceil(load.rate - kept)
+    lacking = load.concurrency - places * replicas if load.rate is None else load.rate - kept
     waits = sorted(each.first - each.arrival for each in done)
-    middle = load.input.mean + load.output.mean / 2
-    step = step_time(plan, StepLoad(places, middle)).scaled(scale[0])
+    step = step_time(plan, StepLoad(places, load.context)).scaled(scale[0])
     tpots = [(each.end - each.first) / (each.output - 1) for each in done if each.output > 1]
-    return Served(
-        tpot_s=sum(tpots) / len(tpots) if tpots else step.seconds / load.accepted,
-        ttft_s=sum(waits) / len(waits),
+    tpot, prompt = fmean(tpots or [step.seconds / load.accepted]), steps.chunk(places)
+    served = Served(
+        tpot=interval(step.parts, tpot, min(step.least, tpot)),
+        ttft=interval(prompt.parts, fmean(waits), 0.0),
         ttft_p99_s=waits[min(len(waits) - 1, int(0.99 * len(waits)))],
         step_s=step.seconds / load.accepted,
         output_per_s=kept * output,
         input_per_s=kept * input,
         running=min(places * replicas, load.concurrency),
-        waiting=max(0, waiting),
+        waiting=max(0, math.ceil(lacking)),
         step=step,
-        prompt=steps.chunk(places),
+        prompt=prompt,
         chunk=load.chunk,
         pool=pool,
     )
+    return served if load.rate is None or is_end else _with_arrivals(served, plan, load, scale)
+
+
+def _with_arrivals(
+    served: Served, plan: ServedPlan, load: ServingLoad, scale: tuple[float, float]
+) -> Served:
+    """The same with intervals of two further simulations: steps as fast, and as slow, as theirs."""
+    step = served.step.estimate
+    ends = []
+    for place, end in enumerate((step.low, step.high), 1):
+        times = end / step.estimate
+        other = replace(load, seed=load.seed + place)
+        ends.append(simulate(plan, other, (scale[0] * times, scale[1] * times), True))
+    named = {}
+    for name in ("tpot", "ttft"):
+        values = [getattr(each, name).estimate for each in (served, *ends)]
+        named[name] = Estimate(low=min(values), estimate=values[0], high=max(values))
+    return replace(served, **named)
 
 
 def _kept_per_s(
@@ -283,8 +308,8 @@ class _Replica:
         """True if requests arrive at times of their own."""
         return self.load.rate is not None
 
-    def run(self, asked: int) -> None:
-        """Serves all requests, at most so many of which have arrived and not ended."""
+    def run(self, asked: int) -> list[_Request]:
+        """Serves all requests, at most so many of which have arrived and not ended; returns them."""
         for _ in range(0 if self.is_by_chance else min(asked, len(self.coming))):
             self.waiting.append(self.coming.popleft())
         while self.coming or self.waiting or self.prompts or self.decoding:
@@ -293,6 +318,7 @@ class _Replica:
                 self._step()
             else:
                 self.now = self.coming[0].arrival
+        return self.done
 
     def _arrive(self) -> None:
         while self.is_by_chance and self.coming and self.coming[0].arrival <= self.now:
@@ -386,8 +412,7 @@ def steady_per_s(
     if places < 1:
         return 0.0
     steps = _StepTimes(plan, load, scale)
-    middle = load.input.mean + load.output.mean / 2
-    step = step_time(plan, StepLoad(places, middle)).scaled(scale[0])
+    step = step_time(plan, StepLoad(places, load.context)).scaled(scale[0])
     chunks = places * load.input.mean / load.chunk / steps.shards(places)
     prompts = steps.chunk(places).seconds * chunks
     return places * plan.replicas / (step.seconds / load.accepted + prompts / load.output.mean)

@@ -40,6 +40,10 @@ _FIELDS = {
     ("ttft",): ("First token within", "On average: 2s. Empty: no limit."),
     ("rate",): ("Requests a second", "They arrive by chance. Empty: as many at once as above."),
     ("mesh",): ("Mesh of a replica", "data=4,tensor=2. Empty: searched."),
+    ("chunk",): ("Chunk of prompts", "Tokens in a step, on each shard of data."),
+    ("accepted",): ("Tokens accepted", "Of a request in a step, with speculation; 1 without."),
+    ("requests",): ("Requests in all", "Empty: 3 of each place."),
+    ("seed",): ("Seed", "Of lengths and arrivals."),
 }
 _IN_SIGHT = 4
 

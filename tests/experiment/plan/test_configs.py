@@ -580,3 +580,22 @@ def test_a_name_that_no_config_gives_is_refused(name):
 def test_an_unknown_name_offers_the_nearest():
     with pytest.raises(RequestError, match="use qwen3-8b, the model's config, or scaled:16 with"):
         get_model("Qwen3-9B")
+
+
+@pytest.mark.parametrize(
+    ("more", "sees"),
+    [
+        ({}, 40960),
+        ({"max_position_embeddings": 262144}, 262144),
+        ({"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}}, 131072),
+        ({"rope_scaling": {"type": "yarn", "factor": 2}}, 81920),
+        ({"rope_parameters": {"rope_type": "dynamic", "factor": 2.0}}, 81920),
+        ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, 40960),
+        ({"rope_scaling": {"rope_type": "yarn", "factor": "x"}}, 40960),
+    ],
+)  # fmt: skip
+def test_a_config_says_how_many_tokens_its_model_sees(more, sees):
+    values = transformers("qwen3", 64, 5120, 25600, 64, 8, 151936, head_dim=128, **QWEN)
+    size = read_config(json.dumps(values | {"max_position_embeddings": 40960} | more)).size
+    assert size.context == sees and (size.name == "qwen3-32b") == (sees == 40960)
+    assert get_model(size.name).context == sees

@@ -55,6 +55,17 @@ MODULE = parse_module("""HloModule m
   ROOT %row = f32[64,1024]{1,0} scatter(%old, %which, %new), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=%replace
 }
 
+%other_tiles (from: f32[64,1024]) -> f32[64,1024] {
+  %from = f32[64,1024]{1,0} parameter(0)
+  ROOT %to = f32[64,1024]{1,0} call(%from), to_apply=%times
+}
+
+%take (table: f32[64,1024], of: s32[1,1]) -> f32[1,1024] {
+  %table = f32[64,1024]{1,0} parameter(0)
+  %of = s32[1,1]{1,0} parameter(1)
+  ROOT %taken = f32[1,1024]{1,0} gather(%table, %of), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,1024}
+}
+
 ENTRY %main (x: f32[64,1024], y: f32[1,1024], at: s32[], a: bf16[4096,4096], b: bf16[4096,4096]) -> f32[64,1024] {
   %x = f32[64,1024]{1,0} parameter(0)
   %y = f32[1,1024]{1,0} parameter(1)
@@ -68,6 +79,9 @@ ENTRY %main (x: f32[64,1024], y: f32[1,1024], at: s32[], a: bf16[4096,4096], b: 
   %written = f32[64,1024]{1,0} fusion(%x, %y, %at), kind=kLoop, calls=%update
   %which = s32[1,1]{1,0:S(1)} bitcast(%at)
   %scattered = f32[64,1024]{1,0} fusion(%x, %which, %y), kind=kCustom, calls=%put
+  %looked_up = f32[1,1024]{1,0} fusion(%x, %which), kind=kCustom, calls=%take
+  %gathered = f32[1,1024]{1,0} gather(%x, %which), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,1024}
+  %tiled = ((f32[64,1024]{1,0}), f32[64,1024]{1,0}, u32[]{:S(8)}) async-start(%x), async_execution_thread="sparsecore", calls=%other_tiles
   %rows = f32[64,1024]{1,0} scatter(%x, %which, %y), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=%replace
   %slow = bf16[4096,4096]{1,0} fusion(%a, %b), kind=kOutput, calls=%times, backend_config={"estimated_cycles":"9900000"}
   %quick = bf16[4096,4096]{1,0} fusion(%a, %b), kind=kOutput, calls=%times, backend_config={"estimated_cycles":"1100000"}
@@ -94,6 +108,9 @@ def at(name):
         ("written", 2 * ROW + 4),
         ("scattered", 2 * ROW),
         ("rows", 2 * ROW),
+        ("looked_up", 2 * ROW),
+        ("gathered", 2 * ROW),
+        ("tiled", 2 * WHOLE),
         ("slow", 3 * 4096 * 4096 * 2),
         ("away", WHOLE),
     ],

@@ -75,6 +75,16 @@ def test_slow_arrivals_are_served_alone_and_fast_ones_queue():
     assert fast.tpot_s > 1.2 * slow.tpot_s and fast.output_per_s > slow.output_per_s
 
 
+def test_the_interval_at_a_rate_has_queues_of_slower_steps_in_it():
+    busy, idle = (simulate(PLAN, load(64, rate=rate, requests=256)) for rate in (12.0, 0.1))
+
+    def width(found):
+        return (found.high - found.low) / found.estimate
+
+    assert width(busy.ttft) > 1.5 * width(idle.ttft)
+    assert all(each.low <= each.estimate <= each.high for each in (busy.ttft, busy.tpot))
+
+
 def test_a_replica_has_its_share_of_the_requests():
     halves = ServedPlan(model="qwen3-8b", target="tpu:v6e:2x4", mesh=(("tensor", 4),))
     both, one = simulate(halves, load(64)), simulate(PLAN, load(32))

@@ -5,6 +5,7 @@ would communicate, and what would be better.
 import streamlit as st
 
 from spmd_core.experiment import programs
+from spmd_core.words import program_headline
 from spmd_lab.ui import links, live, shell, state
 from spmd_lab.ui.markdown import code, plain
 from spmd_lab.ui.programs import better, door, fields, result, typed, what_if
@@ -13,19 +14,22 @@ share = shell.open_page("programs")
 experiment = state.experiment("programs")
 program = experiment.exported
 if program is None:
-    st.title("Programs", anchor=False)
-    st.subheader("What is wrong with your own jitted step, and where?", anchor=False)
-    st.markdown("Drop a file that `jax.export` wrote. Nothing in it runs when it is taken.")
-    door.drop()
-    door.example()
-    door.declared()
-    typed.draw("programs")
-    door.guide(is_open=True)
+    st.title(shell.QUESTIONS["programs"], anchor=False)
+    left, right = st.columns([2, 3], gap="large")
+    with left:
+        door.drop()
+        door.guide(is_open=True)
+        door.declared()
+        typed.draw("programs")
+    with right, st.container(border=True, key="example"):
+        result.example(door.described_example())
+        door.example()
     door.held("")
     links.share_box(share, "programs")
     st.stop()
 
 with st.sidebar:
+    st.caption("Change a size or a spec: what that adds and removes is shown at once.")
     changed = fields.program_fields(program)
 experiment, refusal = state.edit("programs", changed)
 program = experiment.exported or program
@@ -42,7 +46,8 @@ with st.container(horizontal=True, vertical_alignment="center"):
         key="run_program",
         disabled=bool(refusal or misfit) or at_work,
     )
-st.caption(f"{code(program.described.function)} on {plain(experiment.target)}")
+held = f"{plain(program_headline(program))}."
+st.caption(f"{code(program.described.function)} for {plain(experiment.target)}. {held}")
 sha256 = program.described.program
 if missing := shell.attempt(lambda: programs.check_held(sha256)):
     shell.refusal(missing)
@@ -54,19 +59,20 @@ elif misfit:
 elif pressed:
     live.ask("programs", experiment)
 status = live.follow("programs", experiment, run, at_work)
-result.wrong(program, result.compiled_of(status, experiment))
 changes = st.container()
+result.wrong(program, result.compiled_of(status, experiment))
 if status:
     result.after(status)
+result.picture_of(program)
+constrained = st.container()
 result.arrays(program)
 if not refusal and not misfit:
     better.draw(experiment)
 with st.expander("Another program"):
     door.drop()
     door.held(program.described.program)
-door.guide(is_open=False)
+    door.guide()
 links.write_query("programs", experiment, run)
 links.share_box(share, "programs", experiment, run)
-if not refusal and not misfit:
-    with changes:  # last: the rest does not wait for its seconds
-        what_if.draw(experiment, program)
+if not refusal and not misfit:  # last: the rest does not wait for its seconds
+    what_if.draw(experiment, program, changes, constrained)

@@ -12,10 +12,13 @@ import jax.numpy as jnp
 from jax import export
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec as P
 
+from spmd_core.experiment import programs
+
 FILE = Path(__file__).parent.parent / "spmd_core/recipes/example.jaxexport"
 MESH = AbstractMesh((4, 2), ("fsdp", "tensor"))
 VOCABULARY, EMBED, HIDDEN, LAYERS = 32_000, 512, 2048, 6
 DONATED = "params"
+NAME = "Example: a step of two-layer blocks"
 
 
 def parameters() -> dict:
@@ -79,4 +82,7 @@ def _path(path: tuple) -> str:
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1] if len(sys.argv) > 1 else FILE).write_bytes(exported())
+    file = Path(sys.argv[1] if len(sys.argv) > 1 else FILE)
+    file.write_bytes(exported())
+    described = programs.take(file.read_bytes(), NAME)
+    file.with_suffix(".json").write_text(described.model_dump_json(exclude_defaults=True))

@@ -152,6 +152,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
     padding-top: 0 !important;
   }}
 }}
+.st-key-findings td:first-child {{ color: light-dark(#b3293c, #ff8a97); font-weight: 600; }}
 .st-key-rows td:first-child, .st-key-stale td:first-child {{ min-width: 8rem; }}
 .st-key-collectives td:first-child, .st-key-collectives td:last-child {{
   min-width: 6.5rem; overflow-wrap: anywhere;

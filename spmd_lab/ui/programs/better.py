@@ -24,11 +24,8 @@ def draw(experiment: Experiment) -> None:
         if search is None:
             st.caption(
                 plain(
-                    f"Every size of the mesh axes on {experiment.device_count} devices, with the "
-                    "specs of the "
-                    "file, data, fsdp and tensor, and each group of parameters sharded otherwise: "
-                    "compiled, the "
-                    f"most promising first, for {BUDGET_S:g} seconds."
+                    f"Compiles sizes of the mesh axes on {experiment.device_count} devices, and "
+                    f"other specs of each group, for {BUDGET_S:g} seconds: the most promising first."
                 )
             )
         label = "Search on" if search else "Search meshes and specs"

@@ -1,5 +1,6 @@
 """How a program comes in: dropped as a file, or chosen among those that are held."""
 
+from functools import lru_cache
 from pathlib import Path
 
 import streamlit as st
@@ -13,9 +14,8 @@ from spmd_lab.ui.markdown import coded, option, plain
 SCREEN = "programs"
 _LINE = "spmd_lab.explain(step)(params, opt_state, batch).open()"
 _COMMAND = "spmd-lab explain package.module:function --open"
-EXAMPLE = (
-    Path(__file__).parents[3] / "spmd_core/recipes/example.jaxexport"
-)  # tests/example_program.py writes it
+# tests/example_program.py writes it, and beside it its description, which needs no parser
+EXAMPLE = Path(__file__).parents[3] / "spmd_core/recipes/example.jaxexport"
 
 
 def open_program(described: Described) -> None:
@@ -31,7 +31,7 @@ def drop() -> None:
     """The field to drop a file into; the program that it holds opens at once."""
     generation = state.aside(SCREEN, "dropped") or 0
     file = st.file_uploader(
-        f"A file that `jax.export` wrote, up to {bytes_text(programs.MOST_BYTES)}",
+        "Drop a file that `jax.export` wrote",
         key=state.key(SCREEN, f"file.{generation}"),
         help="The file is data: nothing in it runs when it is taken. It is kept in the data folder.",
     )
@@ -52,15 +52,23 @@ def drop() -> None:
     st.rerun()
 
 
+@lru_cache
+def described_example() -> Described:
+    """Returns the description of the program that came with the lab."""
+    return Described.model_validate_json(EXAMPLE.with_suffix(".json").read_bytes())
+
+
 def example() -> None:
     """A button that takes the program that came with the lab."""
-    pressed = st.button("Try an example", icon=":material/play_lesson:", key="example_program")
+    pressed = st.button(
+        "Try an example", type="primary", icon=":material/play_lesson:", key="example_program"
+    )
     if pressed and shell.done(_take_example):
         st.rerun()
 
 
 def _take_example() -> None:
-    name = "Example: a step of two-layer blocks"
+    name = described_example().name
     open_program(as_viewer(lab().take_program, EXAMPLE.read_bytes(), name))
 
 
@@ -87,17 +95,14 @@ def _take_declared() -> None:
         open_program(taken[0])
 
 
-def guide(is_open: bool) -> None:
+def guide(is_open: bool = False) -> None:
     """The line that takes a step from its author's code."""
     with st.expander("From your code: one line where your step is jitted", is_open):
         st.markdown(
-            "Abstract arguments are enough, and nothing runs. It prints the link of the step:"
+            "Abstract arguments are enough, and nothing runs. It prints the link of the step. "
+            'On another machine, `.save("step.jaxexport")` writes the file to drop here.'
         )
         st.code(f"import spmd_lab\n{_LINE}", language="python")
-        st.markdown(
-            'On another machine, `.save("step.jaxexport")` in the place of `.open()` writes the '
-            "file to drop here. From a shell:"
-        )
         st.code(_COMMAND, language="bash")
 
 

@@ -9,6 +9,7 @@ import streamlit as st
 
 from spmd_core.base import bytes_text, count_text
 from spmd_core.experiment import (
+    Described,
     Experiment,
     Held,
     Program,
@@ -24,16 +25,16 @@ from spmd_core.words import (
     compiled_findings,
     grouped_findings,
     held_spec,
-    program_headline,
 )
 from spmd_lab.ui import remedies
 from spmd_lab.ui.compare import comparison, questions, view as views
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.layout import picture
-from spmd_lab.ui.markdown import as_sentence, code, plain
+from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.notebook import labels
 from spmd_lab.ui.predict import prediction
 from spmd_lab.ui.programs import treemap
+from spmd_lab.ui.shell import draw_table
 from spmd_lab.ui.tables import sheet
 
 SHOWN_FINDINGS = 8
@@ -53,20 +54,16 @@ _TITLES = {
 
 
 def wrong(program: Program, compiled: StrategyResult | None = None) -> None:
-    """What is wrong with a program, where, and what to do, the largest first; `compiled`: the
-    program's own result.
+    """Draws what is wrong with a program, and where its bytes are: a sentence, a picture, a table
+    with the fixes, the largest first; `compiled`: the program's own result.
     """
-    listed = sorted(
-        [*(compiled_findings(compiled) if compiled else ()), *grouped_findings(program)],
-        key=lambda each: -each.bytes_per_device,
-    )
+    listed = _listed(program, compiled)
     st.subheader(plain(_headline(listed)), anchor=False)
     if listed:
-        with st.container(border=True, key="findings"):
-            for each in listed[:SHOWN_FINDINGS]:
-                _finding(each)
-            if (more := len(listed) - SHOWN_FINDINGS) > 0:
-                st.caption(f"{more} more, which `program FILE` lists.")
+        with st.container(key="findings"):
+            draw_table(_findings(listed[:SHOWN_FINDINGS]))
+        if (more := len(listed) - SHOWN_FINDINGS) > 0:
+            st.caption(f"{more} more, which `program FILE` lists.")
     if not program.described.mesh and not any(map(any, program.array_specs().values())):
         st.info(
             "Every device holds all of it, since the file has no shardings. Choose mesh and specs "
@@ -80,6 +77,11 @@ def wrong(program: Program, compiled: StrategyResult | None = None) -> None:
         )
 
 
+def _listed(program: Program, compiled: StrategyResult | None = None) -> list[StepFinding]:
+    found = [*(compiled_findings(compiled) if compiled else ()), *grouped_findings(program)]
+    return sorted(found, key=lambda each: -each.bytes_per_device)
+
+
 def _headline(listed: Sequence[StepFinding]) -> str:
     """How many things are wrong, and the largest."""
     if not listed:
@@ -90,38 +92,49 @@ def _headline(listed: Sequence[StepFinding]) -> str:
     return f"{things} wrong, first: {_TITLES[first.kind].lower()} {first.path}{held}."
 
 
-def _finding(each: StepFinding) -> None:
-    """A finding: its kind, its path or source line, its sentence with the fix."""
-    left, right = st.columns([1, 4], gap="small")
-    left.badge(plain(_TITLES[each.kind]), color="red" if each.bytes_per_device else "orange")
-    rest = each.sentence.removeprefix(f"{each.path} ")
-    is_of_array = each.path and rest != each.sentence  # else its source line is in the sentence
-    text = f"{code(each.path)} {plain(rest)}." if is_of_array else plain(as_sentence(each.sentence))
-    right.markdown(text)
+def _findings(listed: Sequence[StepFinding]) -> dict[str, list[str]]:
+    """The findings as a table: kind, path or source line, bytes, and the sentence with the fix."""
+    return {
+        "Wrong": [_TITLES[each.kind] for each in listed],
+        "Where": [f"`{each.path}`" if each.path else "–" for each in listed],
+        "A device": [
+            bytes_text(each.bytes_per_device) if each.bytes_per_device else "–" for each in listed
+        ],
+        "Why, and the fix": [
+            as_sentence(each.sentence.removeprefix(f"{each.path} ")) for each in listed
+        ],
+    }
+
+
+def example(described: Described) -> None:
+    """Draws what the screen makes of a program that nobody has opened yet."""
+    program = Program(described, described.mesh)
+    placed = treemap.tiles(program.arguments())
+    st.markdown(f"**An example.** {plain(_headline(_listed(program)))}")
+    st.vega_lite_chart(treemap.chart(placed), alt=treemap.alt(placed), key="example-picture")
+
+
+def picture_of(program: Program) -> None:
+    """Draws where the bytes of a device are, and who holds the array that is clicked."""
+    arguments = program.arguments()
+    if not (placed := treemap.tiles(arguments)):
+        return
+    event = st.vega_lite_chart(
+        treemap.chart(placed),
+        alt=treemap.alt(placed),
+        key="treemap",
+        on_select="rerun",
+        selection_mode=["picked"],
+        width="stretch",
+    )
+    _picked(program, arguments, event)
 
 
 def arrays(program: Program) -> None:
-    """The picture of the arguments, who holds one of them, and the tables."""
-    st.markdown(f"**{plain(program_headline(program))}**")
-    arguments, outputs = program.arguments(), program.outputs()
-    placed = treemap.tiles(arguments)
-    if placed:
-        st.caption("Arguments by bytes per device. Click one for who holds what.")
-        event = st.vega_lite_chart(
-            treemap.chart(placed),
-            alt=treemap.alt(placed),
-            key="treemap",
-            on_select="rerun",
-            selection_mode=["picked"],
-            width="stretch",
-        )
-        _picked(program, arguments, event)
-    for title, arrays, is_open in (("Arguments", arguments, False), ("Outputs", outputs, False)):
+    """Draws the tables of the arguments and outputs, folded."""
+    for title, arrays in (("Arguments", program.arguments()), ("Outputs", program.outputs())):
         with st.expander(
-            f"{title}: {count_text(len(arrays))}",
-            is_open,
-            key=f"program-{title}",
-            on_change="rerun",
+            f"{title}: {count_text(len(arrays))}", key=f"program-{title}", on_change="rerun"
         ) as box:
             if box.open:
                 st.dataframe(sheet(table(arrays)), hide_index=True)

@@ -9,7 +9,7 @@ from spmd_core.pictures import Place, rectangles
 from spmd_core.words import held_spec
 from spmd_lab.ui.charts.base import Row, Spec, hover, quantity
 
-MOST = 500  # rectangles: above it, arrays of the same path in several layers are one
+MOST = 500  # rectangles: beyond them the smallest are one
 HEIGHT = 340
 REPLICATED, BY_COMPILER = "replicated", "by the compiler"
 _COLORS = ("#3b76c4", "#5aa6a0", "#7a5cc7", "#8d8a5e", "#c07a2c", "#4f8a5b", "#a3598f", "#6c7686")
@@ -42,11 +42,19 @@ def weight(held: Held) -> int:
 
 
 def tiles(arrays: Sequence[Held]) -> tuple[Tile, ...]:
-    """The arrays as rectangles, those of one argument side by side."""
-    by_path = [Tile(each.leaf.path, (each,)) for each in arrays if weight(each)]
-    listed = by_path if len(by_path) <= MOST else _grouped(arrays)
-    tiles = sorted(listed, key=lambda tile: -tile.weight)
-    roots = by_key((tile.path.partition("/")[0], tile) for tile in tiles)
+    """The arrays as rectangles, those of one argument side by side; arrays of several layers that
+    are sharded alike are one.
+    """
+    by_path = patterns(each.leaf for each in arrays)
+    alike = by_key(((by_path[each.leaf.path], _how(each)), each) for each in arrays if weight(each))
+    groups = [
+        Tile(pattern if len(listed) > 1 else listed[0].leaf.path, tuple(listed))
+        for (pattern, _), listed in alike.items()
+    ]
+    listed = sorted(groups, key=lambda tile: -tile.weight)
+    if rest := [each for tile in listed[MOST - 1 :] for each in tile.arrays]:
+        listed = [*listed[: MOST - 1], Tile("the smaller arrays", tuple(rest))]
+    roots = by_key((tile.path.partition("/")[0], tile) for tile in listed)
     by_root = [
         Tile(root, tuple(each for tile in inner for each in tile.arrays))
         for root, inner in roots.items()
@@ -55,17 +63,6 @@ def tiles(arrays: Sequence[Held]) -> tuple[Tile, ...]:
     for root in _placed(sorted(by_root, key=lambda tile: -tile.weight), (0.0, 0.0, 1.0, 1.0)):
         placed += _placed(roots[root.path], root.place)
     return tuple(placed)
-
-
-def _grouped(arrays: Sequence[Held]) -> list[Tile]:
-    by_path = patterns(each.leaf for each in arrays)
-    groups = by_key((by_path[each.leaf.path], each) for each in arrays if weight(each))
-    most = sorted(
-        (Tile(group, tuple(listed)) for group, listed in groups.items()),
-        key=lambda tile: -tile.weight,
-    )
-    rest = [each for tile in most[MOST - 1 :] for each in tile.arrays]
-    return [*most[: MOST - 1], *([Tile("the smaller arrays", tuple(rest))] if rest else [])]
 
 
 def _placed(listed: Sequence[Tile], place: Place) -> Iterator[Tile]:

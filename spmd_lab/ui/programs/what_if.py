@@ -1,6 +1,7 @@
 """The effect of changed fields on what a program requests, before it is compiled."""
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.answers import PARTITIONED, WhatIf, agreement_words, what_if_table
 from spmd_core.base import LabError
@@ -14,24 +15,24 @@ from spmd_lab.ui.tables import sortable
 SCREEN = "programs"
 
 
-def draw(experiment: Experiment, program: Program) -> None:
-    """The collectives that appear and vanish against the file as it was exported."""
+def draw(
+    experiment: Experiment, program: Program, top: DeltaGenerator, below: DeltaGenerator
+) -> None:
+    """Draws at `top` the collectives that appear and vanish against the file as it was exported,
+    and `below` the fields that constrain a value.
+    """
     given = {"specs": {}, "mesh": dict(program.described.mesh or program.mesh)}
     before = experiment.vary(**given)
-    with st.container(border=True, key="what_if"):
-        if before == experiment:
-            st.markdown(
-                "**What if?** Change a spec or the size of an axis beside, or constrain a line."
-            )
-            _constrain(experiment, program)
-            return
-        try:
-            with st.spinner("Partitioning…"):
-                answer = as_viewer(lab().what_if, before, experiment)
-        except LabError as error:
-            shell.refusal(str(error))
-            return
-        _answer(answer, experiment)
+    if before != experiment:
+        with top.container(border=True, key="what_if"):
+            try:
+                with st.spinner("Partitioning…"):
+                    answer = as_viewer(lab().what_if, before, experiment)
+            except LabError as error:
+                shell.refusal(str(error))
+                return
+            _answer(answer, experiment)
+    with below:
         _constrain(experiment, program)
 
 

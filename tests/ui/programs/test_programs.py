@@ -27,6 +27,12 @@ def headline(screen):
     return " ".join(each.value.replace("\\", "") for each in screen.subheader)
 
 
+def findings(screen):
+    """The rows of the table of what is wrong."""
+    table = next(each.value for each in screen.table if "Where" in each.value)
+    return [" ".join(row).replace("\\", "") for row in table.values.tolist()]
+
+
 def button(screen, label):
     return next(each for each in screen.button if each.label == label)
 
@@ -37,18 +43,15 @@ def test_the_example_opens_with_its_findings_and_its_fields(screen):
     button(screen, "Try an example").click().run()
     assert not screen.exception
     assert "3 things are wrong, first: replicated params/embed" in headline(screen)
-    listed = " ".join(each.value for each in screen.markdown)
-    for words in (
-        "embed` is replicated on 8 devices: 125.0 MiB a device with its optimizer state",
-        "Not donated",
-        "layers/3/up` has",
-    ):
-        assert words in listed.replace("\\", "")
+    found = findings(screen)
+    assert found[0].startswith("Replicated `params/embed` 125.0 MiB Is replicated on 8 devices")
+    assert [each.split(" `")[0] for each in found] == ["Replicated", "Not donated", "Rule"]
+    assert found[2].startswith("Rule `params/layers/3/up` 4.0 MiB Has P(None,")
     assert [each.label for each in screen.number_input] == ["Mesh axis fsdp", "Mesh axis tensor"]
     screen.number_input[0].set_value(8).run()
     assert "on each of 8 devices: mesh fsdp=8, tensor=2" not in screen.error  # refused or shown
     screen.number_input[1].set_value(1).run()
-    assert any("mesh fsdp=8, tensor=1" in each.value for each in screen.markdown)
+    assert any("mesh fsdp=8, tensor=1" in each.value.replace("\\", "") for each in screen.caption)
 
 
 def test_what_is_known_of_the_compiled_program_is_a_finding_too(data_folder):
@@ -61,8 +64,8 @@ def test_what_is_known_of_the_compiled_program_is_a_finding_too(data_folder):
     test.query_params["run"] = run
     test.switch_page("pages/programs.py").run()
     assert not test.exception and status.state == "succeeded"
-    lost = next(each for each in test.markdown if "batch is lost" in each.value.lower())
-    assert "constrain the value of lost_batches.py:" in lost.value.replace("\\", "")
+    lost = next(each for each in findings(test) if "batch is lost" in each.lower())
+    assert "constrain the value of lost_batches.py:" in lost
 
 
 def test_a_parser_is_ready_where_programs_are_taken(screen, monkeypatch):
@@ -84,7 +87,7 @@ def test_a_program_without_shardings_opens_on_a_mesh_to_choose(screen):
     button(screen, "Open").click().run()
     assert not screen.exception
     (held_words,) = (
-        each.value.replace("\\", "") for each in screen.markdown if "arguments take" in each.value
+        each.value.replace("\\", "") for each in screen.caption if "arguments take" in each.value
     )
     assert "on each of 8 devices: mesh x=8, the file has no shardings" in held_words
     assert "Every device holds all of it" in screen.info[0].value
@@ -103,7 +106,7 @@ def test_a_spec_of_a_group_makes_another_experiment(screen):
     experiment = link.decode(screen.query_params["experiment"])
     assert experiment.to_json()["specs"] == {"params/embed": ["fsdp", None]}
     assert any("params/embed" in each.value and "fsdp" in each.value for each in screen.caption)
-    assert not [each for each in screen.markdown if "params/embed is replicated" in each.value]
+    assert not [each for each in findings(screen) if each.startswith("Replicated `params/embed")]
     effect = next(each.value for each in screen.markdown if each.value.startswith("**What if?**"))
     assert "Adds " in effect and "MiB per step and device" in effect
     assert any(plain("140.0 MiB → ") in each.value for each in screen.metric)
@@ -125,6 +128,19 @@ def test_a_link_to_a_program_that_is_not_held_asks_for_its_file(data_folder):
 def held(path, size, axes=()):
     leaf = Leaf(path=path, sizes=(str(size),), dtype="float32")
     return Held(leaf, (size,), (axes,), 4 * size, 4 * size, 1)
+
+
+def test_the_description_beside_the_example_is_of_its_file(data_folder):
+    example = door.described_example()
+    assert programs.take(door.EXAMPLE.read_bytes(), example.name) == example
+
+
+def test_arrays_of_several_layers_that_are_sharded_alike_are_one_rectangle():
+    arrays = [held(f"layers/{n}/up", 8, ("x",) if n == 3 else ()) for n in range(6)]
+    assert {tile.path: len(tile.arrays) for tile in treemap.tiles(arrays)} == {
+        "layers/*/up": 5,
+        "layers/3/up": 1,
+    }
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 480, 5000])

@@ -12,7 +12,6 @@ from spmd_core.answers.collective_sheet import (
     collectives_table,
     step_collectives,
 )
-from spmd_core.answers.columns import sheet_lines, table
 from spmd_core.answers.drawn import devices_text, layout_lines
 from spmd_core.answers.machine_sheets import ceilings_table, fits_table, points_table
 from spmd_core.answers.measuring import (
@@ -40,19 +39,6 @@ from spmd_core.answers.serving_sheet import (
     splits_table,
     why_not_served,
 )
-from spmd_core.answers.sheet import (
-    EMPTY,
-    NONE,
-    Cell,
-    Place,
-    Sheet,
-    Table,
-    chosen_columns,
-    seconds,
-    size,
-    text,
-    turned,
-)
 from spmd_core.answers.strategies import (
     STRATEGIES,
     StrategyRow,
@@ -76,24 +62,17 @@ from spmd_core.answers.what_if import PARTITIONED, WhatIf, agreement_words, what
 
 __all__ = [
     "ABOUT_EVEN",
-    "EMPTY",
-    "NONE",
     "PARTITIONED",
     "PART_NAMES",
     "STRATEGIES",
-    "Cell",
     "Figure",
-    "Place",
     "ProgramRow",
     "SearchRow",
-    "Sheet",
     "StrategyRow",
-    "Table",
     "WhatIf",
     "agreement_words",
     "best_table",
     "ceilings_table",
-    "chosen_columns",
     "collectives_table",
     "communicated",
     "days_text",
@@ -120,7 +99,6 @@ __all__ = [
     "samples_table",
     "search_lines",
     "searches_sheet",
-    "seconds",
     "series_table",
     "serving_figures",
     "serving_headline",
@@ -128,20 +106,15 @@ __all__ = [
     "serving_loads_table",
     "serving_question_json",
     "serving_table",
-    "sheet_lines",
-    "size",
     "splits_json",
     "splits_table",
     "step_collectives",
     "strategies_table",
     "strategy_rows",
-    "table",
-    "text",
     "tokens_text",
     "training_headline",
     "training_json",
     "training_table",
-    "turned",
     "what_if_table",
     "why_not_served",
 ]

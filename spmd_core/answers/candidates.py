@@ -5,17 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from spmd_core.answers.sheet import (
-    Cell,
-    Column,
-    Place,
-    Sheet,
-    Table,
-    count,
-    number,
-    size,
-    text,
-)
 from spmd_core.base import number_text, seconds_text
 from spmd_core.search import (
     Answer,
@@ -26,6 +15,7 @@ from spmd_core.search import (
     Ranked,
     price_per_billion,
 )
+from spmd_core.sheets import Cell, Column, Place, Sheet, Table, count, number, size, text
 from spmd_core.words import money_text, search as words, share_text
 
 _BILLION = 1e9  # tokens, for which steps of different batches are compared

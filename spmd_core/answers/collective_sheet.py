@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
 
-from spmd_core.answers.sheet import Cell, Column, Place, Sheet, Table, seconds, size, text
 from spmd_core.base import Inexpressible, count_text
 from spmd_core.experiment import Experiment
 from spmd_core.program import CollectiveRow, file_name, rows, without_layers
 from spmd_core.results import Collective, Prediction, Result
 from spmd_core.script import program_text
+from spmd_core.sheets import Cell, Column, Place, Sheet, Table, seconds, size, text
 from spmd_core.words import predictions, row_title, set_by_words, whose
 
 SMALL_WORDS = "together under 1 % of the communication"

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Sequence
 
-from spmd_core.answers.sheet import Cell, Column, Sheet, Table, seconds, size, text
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.results import Ceiling, Fit, Point
+from spmd_core.sheets import Cell, Column, Sheet, Table, seconds, size, text
 from spmd_core.words import (
     NO_LIMIT,
     axes_words,

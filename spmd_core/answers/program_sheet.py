@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
-from spmd_core.answers.sheet import Sheet, Table, count, number, size, text
 from spmd_core.answers.strategies import communicated, peak_bytes
 from spmd_core.base import bytes_text, count_text, number_text
 from spmd_core.experiment import Experiment, version_words
 from spmd_core.results import StrategyResult
+from spmd_core.sheets import Sheet, Table, count, number, size, text
 
 
 @dataclass(frozen=True)

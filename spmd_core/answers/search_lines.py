@@ -1,8 +1,8 @@
 """The answer of a search as lines of text: the winner first; why; the ranking; what was pruned."""
 
 from spmd_core.answers.candidates import best_table, ranking_table
-from spmd_core.answers.columns import sheet_lines
 from spmd_core.search import Answer
+from spmd_core.sheets import sheet_lines
 from spmd_core.words import fact_words, search as words
 
 

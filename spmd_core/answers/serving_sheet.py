@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from spmd_core.answers.sheet import Column, Sheet, Table, count, number, seconds, size, text
 from spmd_core.answers.training_sheet import Figure
 from spmd_core.base import bytes_text, count_text, mesh_text, number_text, seconds_text
 from spmd_core.search import ServingAnswer, ServingQuestion, ServingRow, Split
+from spmd_core.sheets import Column, Sheet, Table, count, number, seconds, size, text
 from spmd_core.time import Lengths, ServingLoad, has_unit
 from spmd_core.words import chip_title, money_text
 

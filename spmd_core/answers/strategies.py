@@ -3,20 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from spmd_core.answers.sheet import (
-    Cell,
-    Column,
-    Place,
-    Sheet,
-    Table,
-    between,
-    number,
-    seconds,
-    size,
-    text,
-)
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.results import MemoryBytes, PredictedMemory, Result, StrategyResult
+from spmd_core.sheets import Cell, Column, Place, Sheet, Table, between, number, seconds, size, text
 from spmd_core.words import (
     StepCost,
     bound_words,

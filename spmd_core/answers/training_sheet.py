@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from spmd_core.answers.sheet import NONE, Column, Sheet, Table, count, number, size, text
 from spmd_core.base import count_text, number_text
 from spmd_core.experiment import Plan
 from spmd_core.results import Prediction
-from spmd_core.search import TrainingAnswer, TrainingRow
+from spmd_core.sheets import NONE, Column, Sheet, Table, count, number, size, text
+from spmd_core.sweeps import TrainingAnswer, TrainingRow
 from spmd_core.time import TrainingCost
 from spmd_core.words import bound_words, chip_title, money_text
 

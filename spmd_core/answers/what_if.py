@@ -8,11 +8,11 @@ from math import inf
 from typing import Any
 
 from spmd_core.answers.collective_sheet import COLLECTIVES, CommunicationRow
-from spmd_core.answers.sheet import EVERYWHERE, Place, Sheet, Table, text
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.program import CollectiveRow
 from spmd_core.runs import Partitioned, Requested
+from spmd_core.sheets import EVERYWHERE, Place, Sheet, Table, text
 from spmd_core.words import count
 
 PARTITIONED = "Partitioned, not compiled"

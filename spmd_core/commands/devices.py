@@ -2,12 +2,12 @@
 
 from argparse import Namespace
 
-from spmd_core.answers import table
 from spmd_core.base import RequestError, bytes_text
 from spmd_core.commands.spec import HELP, read_spec
 from spmd_core.lab import Lab
 from spmd_core.machine import default_target, parse_target
 from spmd_core.results import Environment
+from spmd_core.sheets import table
 from spmd_core.words import environment_notes, environment_words, pool_words
 
 TIMEOUT_S = 120.0  # a TPU takes its time to be there

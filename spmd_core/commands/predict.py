@@ -43,7 +43,7 @@ from spmd_core.lab import Lab
 from spmd_core.machine import get_topology, kind_of
 from spmd_core.pictures import text as timeline, trace_text
 from spmd_core.results import INEXPRESSIBLE, Result
-from spmd_core.search import BEST, KINDS, TrainingQuestion, best_mesh, train
+from spmd_core.sweeps import BEST, KINDS, TrainingQuestion, best_mesh, train
 from spmd_core.time import baseline, is_current
 from spmd_core.trials import with_stored_answers
 from spmd_core.words import experiment_words, names_of, row_words

@@ -7,13 +7,13 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
-from spmd_core.answers import table
 from spmd_core.base import CLEAR, bytes_text, number_text, refuse, seconds_text
 from spmd_core.commands.waiting import wait
 from spmd_core.experiment import Experiment
 from spmd_core.lab import Batch, Lab
 from spmd_core.runs import RunStatus
-from spmd_core.search import (
+from spmd_core.sheets import table
+from spmd_core.sweeps import (
     VARIABLES,
     Asked,
     Sweep,

@@ -8,13 +8,13 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
-from spmd_core.answers import table
 from spmd_core.base import bytes_text, mesh_text, read_file, refuse, shorten
 from spmd_core.commands.run import ended_words
 from spmd_core.commands.waiting import interrupt, run_to_end
 from spmd_core.experiment import Described, Held, Program, parse_experiment, programs, shape_text
 from spmd_core.lab import Lab
 from spmd_core.results import StepFinding, StrategyResult
+from spmd_core.sheets import table
 from spmd_core.words import (
     compiled_findings,
     grouped_findings,

@@ -8,7 +8,6 @@ import signal
 import sys
 from argparse import Namespace
 
-from spmd_core.answers import table
 from spmd_core.base import StorageError, refuse
 from spmd_core.commands.output import FORCE, check_output, write_output
 from spmd_core.commands.printed.report import report, shardings_report
@@ -21,7 +20,8 @@ from spmd_core.pictures import TRACED, from_text, traces_text
 from spmd_core.program import NAME as SHARDINGS
 from spmd_core.results import Result, result_json
 from spmd_core.runs import RunStatus
-from spmd_core.search import SizePoint, at_sizes, begins, point_of, read_count
+from spmd_core.sheets import table
+from spmd_core.sweeps import SizePoint, at_sizes, begins, point_of, read_count
 from spmd_core.time import calibration, with_roofline
 from spmd_core.trials import with_stored_answers
 from spmd_core.words import (

@@ -2,7 +2,6 @@
 Markdown, HTML or CSV.
 """
 
-from spmd_core.answers import Table, chosen_columns, turned
 from spmd_core.reports.collection_document import (
     collection_document,
     search_of,
@@ -32,6 +31,7 @@ from spmd_core.reports.search_comparison import (
     searches_table,
 )
 from spmd_core.reports.search_document import search_document
+from spmd_core.sheets import Table, chosen_columns, turned
 
 __all__ = [
     "FEWEST",

@@ -4,21 +4,13 @@ import time
 from collections.abc import Mapping, Sequence
 
 from spmd_core.answers import (
-    NONE,
     STRATEGIES,
-    Cell,
-    Place,
-    Sheet,
     StrategyRow,
-    Table,
     communicated,
     peak_bytes,
     programs_table,
     programs_words,
-    seconds,
-    size,
     strategy_rows,
-    text,
 )
 from spmd_core.base import by_key, bytes_text
 from spmd_core.reports.comparison import Compared, Subject
@@ -32,6 +24,7 @@ from spmd_core.reports.document import (
     reported,
 )
 from spmd_core.results import Between, Collective, Result, StrategyResult
+from spmd_core.sheets import NONE, Cell, Place, Sheet, Table, seconds, size, text
 from spmd_core.words import (
     basis_words,
     between_words,

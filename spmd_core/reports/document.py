@@ -9,8 +9,8 @@ import re
 import socket
 from dataclasses import dataclass, replace
 
-from spmd_core.answers import Table
 from spmd_core.results import safe_cell
+from spmd_core.sheets import Table
 
 _PATH = re.compile(r"(?<![\w.)\]:/])(?:file://)?(?:~|/[\w.+@-]+)(?:/[\w.+@ -]*[\w.+@-])+")
 _WINDOWS_PATH = re.compile(r"\b[A-Za-z]:\\(?:[\w.+ -]+\\)*[\w.+-]+")

@@ -4,9 +4,9 @@ import math
 import re
 from html import escape
 
-from spmd_core.answers import Cell, Table
 from spmd_core.base import seconds_text, visible
 from spmd_core.reports.document import Block, Chart, Document, Folded, Heading, Paragraph, marked
+from spmd_core.sheets import Cell, Table
 
 _WIDTH, _LEFT, _RIGHT = 860, 4, 150  # of the picture, of its edge, of the numbers
 _ROW, _TOP, _AXIS = 56, 4, 36  # a label above each bar, which a narrow window writes larger

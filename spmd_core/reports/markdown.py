@@ -2,9 +2,9 @@
 
 import re
 
-from spmd_core.answers import Table
 from spmd_core.base import visible
 from spmd_core.reports.document import Block, Chart, Document, Folded, Heading, Paragraph, marked
+from spmd_core.sheets import Table
 
 BEGIN = "<!-- SPMD Lab report -->"
 _SPECIAL = re.compile(

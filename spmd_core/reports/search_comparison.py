@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from spmd_core.answers import NONE, Cell, SearchRow, Table, searches_sheet, turned
+from spmd_core.answers import SearchRow, searches_sheet
 from spmd_core.reports.comparison import HERE, NAMES, check_compared
 from spmd_core.reports.comparison_document import against_words
 from spmd_core.reports.document import Block, Document, Heading, Paragraph
 from spmd_core.reports.search_document import search_blocks
 from spmd_core.results import Between, Estimate, between_estimates
 from spmd_core.search import KeptCandidate, KeptSearch
+from spmd_core.sheets import NONE, Cell, Table, turned
 from spmd_core.words import basis_words, between_words
 
 

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Mapping
 
-from spmd_core.answers import Sheet, kept_ranking, text
+from spmd_core.answers import kept_ranking
 from spmd_core.reports.comparison import Subject
 from spmd_core.reports.document import (
     Block,
@@ -18,6 +18,7 @@ from spmd_core.reports.document import (
 )
 from spmd_core.reports.run_document import Texts, run_blocks, run_title
 from spmd_core.search import KeptCandidate, KeptSearch
+from spmd_core.sheets import Sheet, text
 from spmd_core.words import foreign_search_words
 
 _WHY = Sheet[KeptCandidate](

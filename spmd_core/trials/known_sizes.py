@@ -6,7 +6,7 @@ from spmd_core.base import RequestError
 from spmd_core.experiment import Experiment
 from spmd_core.lab import Lab
 from spmd_core.results import Result
-from spmd_core.search import SizePoint, at_sizes, begins, point_of
+from spmd_core.sweeps import SizePoint, at_sizes, begins, point_of
 from spmd_core.words import ONE_DEVICE_WINS, size_headline
 
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from spmd_core.answers import NONE
 from spmd_core.experiment import Experiment
 from spmd_core.runs import RunSummary
+from spmd_core.sheets import NONE
 from spmd_core.words import (
     difference_rows,
     fastest_words,

@@ -9,10 +9,10 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from spmd_core.answers import Table
 from spmd_core.base import LabError, StorageError
 from spmd_core.experiment import Experiment, files
 from spmd_core.machine import parse_target
+from spmd_core.sheets import Table
 from spmd_core.words import experiment_words
 from spmd_lab.ui import links, state, style
 from spmd_lab.ui.entrance import door, version

@@ -10,8 +10,8 @@ import streamlit as st
 from pandas.io.formats.style import Styler
 from streamlit.elements.lib.column_types import ColumnConfig
 
-from spmd_core.answers import NONE, Table
 from spmd_core.results import Result, safe_cell
+from spmd_core.sheets import NONE, Table
 from spmd_lab.ui.markdown import coded
 
 _UNIT = re.compile(r"(?<=\d) (?=(?:[KMGT]i)?B\b|[mµn]?s\b)")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from spmd_core.answers import Cell, Sheet, Table, columns as printed, text
-from spmd_core.answers.sheet import between, seconds, size
+from spmd_core.sheets import Cell, Sheet, Table, columns as printed, text
+from spmd_core.sheets.sheet import between, seconds, size
 
 SHEET = Sheet(
     (

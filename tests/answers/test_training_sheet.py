@@ -13,7 +13,7 @@ from spmd_core.answers import (
 )
 from spmd_core.base import number_text
 from spmd_core.results import Estimate
-from spmd_core.search import TrainingAnswer, TrainingQuestion, train
+from spmd_core.sweeps import TrainingAnswer, TrainingQuestion, train
 
 FORM = {"model": "llama-3.1-8b", "sequence": 8192}
 KINDS = ("v5e", "v5p")

@@ -3,9 +3,9 @@
 from playwright.sync_api import expect
 
 from bench.browser import visit
-from spmd_core.answers import Cell
 from spmd_core.reports import Document, Table, html_text
 from spmd_core.reports.document import Bar, Chart
+from spmd_core.sheets import Cell
 
 OPACITY = "element => { let least = 1; for (let at = element; at; at = at.parentElement) least = Math.min(least, getComputedStyle(at).opacity); return least; }"
 

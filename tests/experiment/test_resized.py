@@ -15,7 +15,7 @@ from spmd_core.machine import (
     parse_target,
     topology_of_chips,
 )
-from spmd_core.search import parse_sweep, variants
+from spmd_core.sweeps import parse_sweep, variants
 
 # one of the rule's three callers is the screen: not where Streamlit is not, beside the newer JAX
 pytest.importorskip("streamlit")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from spmd_core.experiment import STRATEGIES, WORKLOADS
-from spmd_core.search import VARIABLES
+from spmd_core.sweeps import VARIABLES
 
 ROOT = Path(__file__).resolve().parents[2]
 

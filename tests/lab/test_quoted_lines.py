@@ -5,10 +5,10 @@ is made today may have others.
 import pytest
 
 from bench.values import result, strategy
-from spmd_core.answers import Table
 from spmd_core.lab import Lab
 from spmd_core.reports import report_document
 from spmd_core.script import program_text
+from spmd_core.sheets import Table
 from spmd_lab.ui.compare import view
 from tests.ui.predictions import store
 

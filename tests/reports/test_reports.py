@@ -9,7 +9,7 @@ import pytest
 
 from bench.hostile_links import hold_example
 from bench.values import result, strategy
-from spmd_core.answers import Table, chosen_columns, collectives_table
+from spmd_core.answers import collectives_table
 from spmd_core.base import RequestError
 from spmd_core.experiment import parse_experiment, programs
 from spmd_core.lab import Lab
@@ -29,6 +29,7 @@ from spmd_core.reports.document import csv_of, json_of, reported
 from spmd_core.reports.search_document import search_blocks
 from spmd_core.results import Failure
 from spmd_core.search import KeptCandidate, KeptSearch
+from spmd_core.sheets import Table, chosen_columns
 from tests.commands.calls import told
 from tests.labs import ROOT
 from tests.ui.predictions import predicted, store

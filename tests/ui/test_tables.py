@@ -3,8 +3,9 @@ from dataclasses import replace
 import pytest
 
 from bench.values import result, strategy
-from spmd_core.answers import NONE, samples_table
+from spmd_core.answers import samples_table
 from spmd_core.runs import RunSummary
+from spmd_core.sheets import NONE
 from spmd_core.words import runs
 from spmd_lab.ui import hardware, run_tables, tables
 

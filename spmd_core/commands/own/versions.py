@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from spmd_core.answers import table
 from spmd_core.base import bytes_text, refuse, seconds_text
 from spmd_core.machine import parse_target
 from spmd_core.own.versions import (
@@ -18,6 +17,7 @@ from spmd_core.own.versions import (
     side_by_side,
 )
 from spmd_core.results import StepDescription
+from spmd_core.sheets import table
 
 ARGUMENTS = {
     "function": {

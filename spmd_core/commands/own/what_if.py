@@ -5,10 +5,11 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from spmd_core.answers import PARTITIONED, agreement_words, sheet_lines, what_if_table
+from spmd_core.answers import PARTITIONED, agreement_words, what_if_table
 from spmd_core.base import read_file, refuse, shorten
 from spmd_core.experiment import Experiment, as_exported, parse_mesh, programs, read_spec_words
 from spmd_core.lab import Lab
+from spmd_core.sheets import sheet_lines
 
 ARGUMENTS = {
     "file": {"metavar": "FILE", "help": "what `Exported.serialize()` returned"},

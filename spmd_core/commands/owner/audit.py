@@ -4,9 +4,9 @@ import json
 import time
 from argparse import Namespace
 
-from spmd_core.answers import table
 from spmd_core.base import refuse, shorten, visible
 from spmd_core.lab import Lab
+from spmd_core.sheets import table
 
 _NAMES = {"submit": "run"}  # of actions, as people call them
 _MOST = 10_000

@@ -5,8 +5,8 @@ import time
 from argparse import Namespace
 from dataclasses import asdict
 
-from spmd_core.answers import table
 from spmd_core.lab import Lab
+from spmd_core.sheets import table
 
 _LISTED = 200
 

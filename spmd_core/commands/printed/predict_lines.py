@@ -7,9 +7,7 @@ from typing import Any, cast
 
 from spmd_core.answers import (
     five_figures,
-    sheet_lines,
     step_collectives,
-    table,
     training_headline,
     training_json,
     training_table,
@@ -17,7 +15,8 @@ from spmd_core.answers import (
 from spmd_core.base import WorkerError, bytes_text, number_text, seconds_text
 from spmd_core.experiment import Plan
 from spmd_core.results import Prediction, Result
-from spmd_core.search import TrainingAnswer
+from spmd_core.sheets import sheet_lines, table
+from spmd_core.sweeps import TrainingAnswer
 from spmd_core.time import estimate_step, nearest_fit, training_run
 from spmd_core.trials import remedy_lines
 from spmd_core.words import (

@@ -3,17 +3,11 @@ needs to know."""
 
 from collections.abc import Iterator
 
-from spmd_core.answers import (
-    ceilings_table,
-    collectives_table,
-    points_table,
-    sheet_lines,
-    strategies_table,
-    table,
-)
+from spmd_core.answers import ceilings_table, collectives_table, points_table, strategies_table
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.recipes import differences_of
 from spmd_core.results import SURE_PROCESSES, Result, Shardings, Step, StrategyResult
+from spmd_core.sheets import sheet_lines, table
 from spmd_core.time import measured
 from spmd_core.trials import remedy_lines
 from spmd_core.words import (

@@ -11,10 +11,8 @@ from spmd_core.answers import (
     serving_loads_table,
     serving_question_json,
     serving_table,
-    sheet_lines,
     splits_json,
     splits_table,
-    table,
     why_not_served,
 )
 from spmd_core.base import RequestError, Settings, refuse
@@ -34,6 +32,7 @@ from spmd_core.search import (
     step_load,
     with_compiled,
 )
+from spmd_core.sheets import sheet_lines, table
 from spmd_core.time import step_time
 
 _BAR, _ROWS = 40, 12

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from spmd_core.base import count_text, number_text
 from spmd_core.experiment import Plan, arrays
-from spmd_core.search import Sweep, SweepRow
+from spmd_core.sweeps import Sweep, SweepRow
 from spmd_core.time import tokens_needed
 from spmd_core.words.predictions import share_words
 

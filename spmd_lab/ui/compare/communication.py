@@ -4,11 +4,12 @@ program, and when it happened on the devices.
 
 import streamlit as st
 
-from spmd_core.answers import EMPTY, NONE, Table, collectives_table
+from spmd_core.answers import collectives_table
 from spmd_core.base import bytes_text, count_text
 from spmd_core.pictures import is_product
 from spmd_core.program import CollectiveRow, file_name
 from spmd_core.results import Result, of_rows
+from spmd_core.sheets import EMPTY, NONE, Table
 from spmd_core.words import title
 from spmd_lab.ui import cards, choices
 from spmd_lab.ui.arrows import view as arrows

@@ -10,15 +10,8 @@ import streamlit as st
 from spmd_core.base import RequestError
 from spmd_core.experiment import MAX_VARIANTS, Experiment
 from spmd_core.machine import get_topology
-from spmd_core.search import (
-    SweepRow,
-    curves,
-    estimated,
-    members,
-    price_example,
-    read_chips,
-    read_prices,
-)
+from spmd_core.search import price_example, read_chips, read_prices
+from spmd_core.sweeps import SweepRow, curves, estimated, members
 from spmd_lab.ui import links, state
 from spmd_lab.ui.compare.plan_words import grid_headline, grid_row, ranked_rows
 from spmd_lab.ui.markdown import plain

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.machine import get_topology
 from spmd_core.results import Comparison, Estimate, compare_predicted
-from spmd_core.search import SweepRow
+from spmd_core.sweeps import SweepRow
 from spmd_core.words import LISTED, listed, money_text, row_cost, slower_words
 
 NONE = "–"

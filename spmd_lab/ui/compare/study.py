@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from spmd_core.answers import NONE, strategies_table
+from spmd_core.answers import strategies_table
 from spmd_core.experiment import Experiment, Plan, Variant
+from spmd_core.sheets import NONE
 from spmd_core.words import (
     listed,
     mesh_words,

@@ -5,7 +5,6 @@ at last.
 from dataclasses import dataclass
 
 from spmd_core.answers import (
-    Table,
     collectives_table,
     errors_table,
     memory_table,
@@ -13,6 +12,7 @@ from spmd_core.answers import (
     strategies_table,
 )
 from spmd_core.results import Result
+from spmd_core.sheets import Table
 from spmd_core.time import calibration, with_roofline
 from spmd_lab.ui.charts import by_strategy
 from spmd_lab.ui.charts.base import Spec

@@ -9,7 +9,7 @@ from functools import partial
 
 import streamlit as st
 
-from spmd_core.search import (
+from spmd_core.sweeps import (
     Asked,
     Outcome,
     SweepPoint,

@@ -16,7 +16,7 @@ from spmd_core.answers import (
 from spmd_core.base import RequestError, bytes_text, number_text, seconds_text
 from spmd_core.experiment import Plan, experiment_of
 from spmd_core.results import Prediction
-from spmd_core.search import TrainingAnswer
+from spmd_core.sweeps import TrainingAnswer
 from spmd_core.time import training_run
 from spmd_core.words import bound_words, chip_title, model_words, money_text, parts, predictions
 from spmd_lab.ui import price

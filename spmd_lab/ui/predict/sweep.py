@@ -9,10 +9,10 @@ import streamlit as st
 
 from spmd_core.base import RequestError, bytes_text, mesh_text, seconds_text
 from spmd_core.experiment import Experiment
-from spmd_core.search import (
+from spmd_core.search import SERVING_FORM
+from spmd_core.sweeps import (
     BEST,
     FIRST,
-    SERVING_FORM,
     VARIABLES,
     Meshes,
     Scaling,

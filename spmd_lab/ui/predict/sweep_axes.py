@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from spmd_core.search import Sweep, SweepRow
+from spmd_core.sweeps import Sweep, SweepRow
 from spmd_core.words import axis_title
 from spmd_lab.ui.charts.base import CONFIG, Row, Spec, category, hover, layer, layered, quantity
 

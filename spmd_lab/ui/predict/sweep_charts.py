@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from spmd_core.base import bytes_text, seconds_text, sums_by_key
-from spmd_core.search import Sweep, SweepRow
+from spmd_core.sweeps import Sweep, SweepRow
 from spmd_core.words import axis_title, knee, mfu_title, predictions
 from spmd_lab.ui.charts.base import BYTES, SECONDS, TOP, Row, Spec, category, layer, unit
 from spmd_lab.ui.predict.sweep_axes import (

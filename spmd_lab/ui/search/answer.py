@@ -5,19 +5,12 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from spmd_core.answers import Table, best_table, every_table, ranking_table
+from spmd_core.answers import best_table, every_table, ranking_table
 from spmd_core.base import bytes_text, count_text, seconds_text
 from spmd_core.script import script_text
-from spmd_core.search import (
-    SAME,
-    Answer,
-    AnyQuestion,
-    Candidate,
-    Ranked,
-    axis_rules,
-    first_look,
-    rules_text,
-)
+from spmd_core.search import SAME, Answer, AnyQuestion, Candidate, Ranked, axis_rules, rules_text
+from spmd_core.sheets import Table
+from spmd_core.sweeps import first_look
 from spmd_core.trials import Search
 from spmd_core.words import fact_words, predict_command, search as words
 from spmd_lab.ui import cards, exports, state

@@ -17,7 +17,8 @@ from spmd_core.lab import Asker, Batch, Lab, Searches
 from spmd_core.lab.cluster import client, connection, remote
 from spmd_core.lab.cluster.messages import Ended, Lost, Reach, Submit
 from spmd_core.results import Remedy
-from spmd_core.search import Asked, look, parse_sweep, read_array_question, start, variants
+from spmd_core.search import read_array_question
+from spmd_core.sweeps import Asked, look, parse_sweep, start, variants
 from spmd_core.trials import RemedySearch, Search, store as tried
 from spmd_core.words import fact_words
 from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, run_coroutine, until

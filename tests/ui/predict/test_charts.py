@@ -5,7 +5,7 @@ import pytest
 
 from spmd_core.machine import get_topology
 from spmd_core.results import Estimate
-from spmd_core.search import TrainingQuestion, train
+from spmd_core.sweeps import TrainingQuestion, train
 from spmd_core.words import parts
 from spmd_core.words.predictions import share_words
 from spmd_lab.ui.charts import shares

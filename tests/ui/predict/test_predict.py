@@ -15,7 +15,7 @@ from spmd_core.experiment import DEFAULT_SPEC, link, parse_experiment
 from spmd_core.lab import Lab
 from spmd_core.machine import absent
 from spmd_core.results import Estimate
-from spmd_core.search import TrainingQuestion, train
+from spmd_core.sweeps import TrainingQuestion, train
 from spmd_core.time import estimate_step, training_run
 from spmd_core.words import cost_of, money_text
 from spmd_lab.ui import state

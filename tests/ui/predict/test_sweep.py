@@ -10,8 +10,8 @@ from streamlit.testing.v1 import AppTest
 
 from spmd_core.experiment import DEFAULT_SPEC, parse_experiment
 from spmd_core.results import Failure
-from spmd_core.search import parse_sweep, variants
-from spmd_core.search.sweep.curves import Numbers, Outcome, curves, outcome_of
+from spmd_core.sweeps import parse_sweep, variants
+from spmd_core.sweeps.curves import Numbers, Outcome, curves, outcome_of
 from spmd_lab.ui.predict.sweep_charts import chart_alt, charts_of
 from tests.standin_lab import GIB, StandInLab, found
 

@@ -13,15 +13,8 @@ from spmd_core.base import LabError
 from spmd_core.experiment import Experiment, Plan, undivided_axes
 from spmd_core.results import Result
 from spmd_core.runs import RunStatus
-from spmd_core.search.sweep.curves import (
-    ESTIMATED,
-    Numbers,
-    Outcome,
-    failure,
-    numbers_of,
-    outcome_of,
-)
-from spmd_core.search.sweep.sweep import SweepPoint
+from spmd_core.sweeps.curves import ESTIMATED, Numbers, Outcome, failure, numbers_of, outcome_of
+from spmd_core.sweeps.sweep import SweepPoint
 from spmd_core.time import estimate_step, is_outdated
 
 # each a few numbers: a sweep that is looked at every second would else read full results again

@@ -8,7 +8,7 @@ from functools import lru_cache
 from spmd_core.base import RequestError, refuse
 from spmd_core.experiment import Mesh, Plan, parse_plan
 from spmd_core.machine import Topology, get_topology
-from spmd_core.search.factors import named_meshes
+from spmd_core.search import named_meshes
 from spmd_core.time import MeshEstimates
 
 BEST = "best"  # in place of a mesh

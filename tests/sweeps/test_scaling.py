@@ -6,10 +6,10 @@ import pytest
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import experiment_of, parse_experiment, parse_plan
-from spmd_core.search import best_mesh, parse_sweep, variants
 from spmd_core.search.factors import named_meshes
-from spmd_core.search.sweep.curves import curves, row_json
-from spmd_core.search.sweep.runs import estimated
+from spmd_core.sweeps import best_mesh, parse_sweep, variants
+from spmd_core.sweeps.curves import curves, row_json
+from spmd_core.sweeps.runs import estimated
 from spmd_core.time import estimate_step
 from spmd_core.words import sweep_headline, sweep_notes
 from spmd_core.words.predictions import share_words

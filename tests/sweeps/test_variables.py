@@ -11,9 +11,9 @@ from spmd_core import __main__ as command_line
 from spmd_core.base import RequestError
 from spmd_core.experiment import DEFAULT_SPEC, parse_experiment
 from spmd_core.results import Estimate, PredictedMemory, Prediction, StrategyResult
-from spmd_core.search import parse_sweep, variants
-from spmd_core.search.sweep.curves import csv_text, curves, outcome_of
-from spmd_core.search.sweep.variables import FIRST, VARIABLES, Variable, read_number
+from spmd_core.sweeps import parse_sweep, variants
+from spmd_core.sweeps.curves import csv_text, curves, outcome_of
+from spmd_core.sweeps.variables import FIRST, VARIABLES, Variable, read_number
 from spmd_core.words import sweep_headline
 from spmd_lab.ui.predict.sweep_charts import charts_of
 from tests.house import tables
@@ -156,7 +156,7 @@ def test_one_row_adds_a_variable_to_the_screen(depth, tmp_path, monkeypatch):
 
     def script():
         from spmd_lab.ui.predict import sweep as view
-        from tests.search.sweep.test_variables import MODEL
+        from tests.sweeps.test_variables import MODEL
 
         view.show(MODEL)
 
@@ -176,7 +176,7 @@ def test_the_screen_offers_what_there_is_to_vary(tmp_path, monkeypatch):
 
     def script():
         from spmd_lab.ui.predict import sweep as view
-        from tests.search.sweep.test_variables import LAYER
+        from tests.sweeps.test_variables import LAYER
 
         view.show(LAYER)
 

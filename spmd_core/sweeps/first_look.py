@@ -5,13 +5,17 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 from spmd_core.base import RequestError
-from spmd_core.search import link
-from spmd_core.search.answer import Answer
-from spmd_core.search.array_search import Space
-from spmd_core.search.candidate import Candidate
-from spmd_core.search.link import AnyQuestion
-from spmd_core.search.models import WIDE, candidates, space_size
-from spmd_core.search.question import ModelQuestion
+from spmd_core.search import (
+    WIDE,
+    Answer,
+    AnyQuestion,
+    Candidate,
+    ModelQuestion,
+    Space,
+    candidates,
+    link,
+    space_size,
+)
 
 MOST_LOOKED = 400  # candidates of a target: half a second of estimates
 _MOST_TARGETS = 4  # the largest of each kind of chip

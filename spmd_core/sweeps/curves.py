@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from spmd_core.base import mesh_text, sums_by_key
 from spmd_core.results import Prediction, StrategyResult, safe_cell
-from spmd_core.search.sweep.sweep import SweepPoint
+from spmd_core.sweeps.sweep import SweepPoint
 
 State = Literal[
     "refused",

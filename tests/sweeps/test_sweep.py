@@ -18,8 +18,8 @@ from spmd_core.results import (
     Prediction,
     StrategyResult,
 )
-from spmd_core.search import VARIABLES, Sweep, SweepPoint, compile_seconds, parse_sweep, variants
-from spmd_core.search.sweep.curves import (
+from spmd_core.sweeps import VARIABLES, Sweep, SweepPoint, compile_seconds, parse_sweep, variants
+from spmd_core.sweeps.curves import (
     Numbers,
     Outcome,
     csv_text,

@@ -2,8 +2,9 @@
 
 import pytest
 
-from spmd_core.search import first_look, models, read_array_question, read_question
-from spmd_core.search.sweep.first_look import MOST_LOOKED
+from spmd_core.search import models, read_array_question, read_question
+from spmd_core.sweeps import first_look
+from spmd_core.sweeps.first_look import MOST_LOOKED
 
 SMALL = {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "remat": ["full"]}
 ARRAYS = {

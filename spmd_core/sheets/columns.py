@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
-from spmd_core.answers.sheet import Table
+from spmd_core.sheets.sheet import Table
 
 _GAP = "  "
 

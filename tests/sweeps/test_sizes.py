@@ -7,7 +7,7 @@ from spmd_core.base import RequestError
 from spmd_core.commands.run import sizes_json
 from spmd_core.experiment import parse_experiment
 from spmd_core.results import Estimate, Result
-from spmd_core.search.sweep.sizes import LARGEST_SIMULATED, at_sizes, begins, point_of, read_count
+from spmd_core.sweeps.sizes import LARGEST_SIMULATED, at_sizes, begins, point_of, read_count
 from spmd_core.words import size_headline, size_rows
 
 LAYER = parse_experiment(

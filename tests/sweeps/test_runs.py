@@ -11,7 +11,7 @@ from spmd_core import __main__ as command_line
 from spmd_core.commands import predict_sweep
 from spmd_core.experiment import DEFAULT_SPEC, parse_experiment
 from spmd_core.results import Failure, StrategyResult
-from spmd_core.search import (
+from spmd_core.sweeps import (
     Asked,
     SweepPoint,
     cancel,

@@ -6,8 +6,8 @@ import pytest
 
 from spmd_core.base import RequestError
 from spmd_core.machine import topology_of_chips
-from spmd_core.search import TOKENS_OF_A_STEP, TrainingQuestion, best_mesh, train
 from spmd_core.search.question import REMATS
+from spmd_core.sweeps import TOKENS_OF_A_STEP, TrainingQuestion, best_mesh, train
 from spmd_core.time import estimate_step, least_chip_days, training_run
 
 FORM = {"model": "llama-3.1-8b", "sequence": 8192}

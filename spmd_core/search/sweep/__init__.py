@@ -1,1 +1,0 @@
-"""One variable of an experiment, varied."""

@@ -1,0 +1,67 @@
+"""Sweeps: one question over a range of a variable, its points and its curves."""
+
+from spmd_core.sweeps.best_mesh import BEST, best_mesh
+from spmd_core.sweeps.curves import Outcome, SweepRow, csv_text, curves, row_json
+from spmd_core.sweeps.first_look import first_look
+from spmd_core.sweeps.runs import Asked, cancel, estimated, look, seconds_taken, start, to_compile
+from spmd_core.sweeps.sizes import SizePoint, at_sizes, begins, point_of, read_count
+from spmd_core.sweeps.sweep import (
+    Meshes,
+    Sweep,
+    SweepPoint,
+    compile_seconds,
+    members,
+    parse_sweep,
+    variants,
+)
+from spmd_core.sweeps.training import (
+    KINDS,
+    MOST_CHIPS,
+    TOKENS_OF_A_STEP,
+    TrainingAnswer,
+    TrainingQuestion,
+    TrainingRow,
+    train,
+)
+from spmd_core.sweeps.variables import FIRST, VARIABLES, Scaling, Variable
+
+__all__ = [
+    "BEST",
+    "FIRST",
+    "KINDS",
+    "MOST_CHIPS",
+    "TOKENS_OF_A_STEP",
+    "VARIABLES",
+    "Asked",
+    "Meshes",
+    "Outcome",
+    "Scaling",
+    "SizePoint",
+    "Sweep",
+    "SweepPoint",
+    "SweepRow",
+    "TrainingAnswer",
+    "TrainingQuestion",
+    "TrainingRow",
+    "Variable",
+    "at_sizes",
+    "begins",
+    "best_mesh",
+    "cancel",
+    "compile_seconds",
+    "csv_text",
+    "curves",
+    "estimated",
+    "first_look",
+    "look",
+    "members",
+    "parse_sweep",
+    "point_of",
+    "read_count",
+    "row_json",
+    "seconds_taken",
+    "start",
+    "to_compile",
+    "train",
+    "variants",
+]

@@ -71,14 +71,15 @@ class Phase(Frozen):
 
 
 class Progress(Frozen):
-    """Up, at most ten a second: rounds done, and the provisional median of each strategy in
-    seconds.
+    """Up, at most ten a second: rounds done, and the provisional median of each strategy with its
+    95 % interval in seconds.
     """
 
     event: Literal["progress"] = "progress"
     done: int
     of: int
     medians_s: dict[str, float] = {}
+    intervals_s: dict[str, tuple[float, float]] = {}
     series: dict[str, tuple[float, ...]] = {}  # live curves, for example a training loss
 
 

@@ -44,6 +44,7 @@ class RunStatus:
     done: int = 0
     of: int = 0
     medians_s: Mapping[str, float] = field(default_factory=dict)
+    intervals_s: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     series: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     points: tuple[Point, ...] = ()  # of a sweep of collectives, those measured so far
     error: Failure | None = None

@@ -190,7 +190,7 @@ def _medians(status: RunStatus) -> None:
     with st.container(key="live-medians"):
         st.caption(plain(by_strategy.medians_alt(medians)))
         st.vega_lite_chart(
-            by_strategy.live_chart(medians, status.experiment),
+            by_strategy.live_chart(medians, status.experiment, status.intervals_s),
             alt=by_strategy.medians_alt(medians),
             key="live-chart",
         )

@@ -23,6 +23,9 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 [class*="st-key-gallery"] [data-testid="stPageLink-NavLink"], .st-key-starts [data-testid="stPageLink-NavLink"] {{ padding-left: 0; }}
 .st-key-next [data-testid="stPageLink-NavLink"] {{ background: none; padding-left: 0; }}
 .st-key-next [data-testid="stPageLink-NavLink"] p {{ font-weight: 400; }}
+.variants {{ display: flex; flex-wrap: wrap; gap: 1rem 2.5rem; }}
+.variants figure {{ margin: 0; }}
+.variants figcaption {{ font-size: 0.85rem; padding-top: 0.4rem; }}
 .st-key-head h1 {{ padding: 0; }}
 .st-key-head [data-testid="stCaptionContainer"] p {{ padding-left: 0.5rem; }}
 .st-key-answer {{ background: var(--tint); border-radius: 0.8rem; padding: 1.6rem; border-color: transparent; }}

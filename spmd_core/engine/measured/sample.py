@@ -136,12 +136,21 @@ class Sampler:
             self._done = before + done
             if self._done == of or monotonic() - self._reported_at >= PROGRESS_INTERVAL_S:
                 self._reported_at = monotonic()
-                medians = {
-                    trial.key: stats.median_s(trial.program.rounds)
+                rounds = {
+                    trial.key: trial.program.rounds
                     for trial in self.trials
                     if trial.program and trial.program.rounds
                 }
-                self.emit(Progress(done=self._done, of=max(of, planned), medians_s=medians))
+                self.emit(
+                    Progress(
+                        done=self._done,
+                        of=max(of, planned),
+                        medians_s={key: stats.median_s(each) for key, each in rounds.items()},
+                        intervals_s={
+                            key: stats.rank_interval(each) for key, each in rounds.items()
+                        },
+                    )
+                )
 
         with timing.quiet():
             done = timing.sample_rounds(

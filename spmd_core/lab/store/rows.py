@@ -58,6 +58,7 @@ class _Progress(Frozen):
     done: int = 0
     of: int = 0
     medians_s: dict[str, float] = {}
+    intervals_s: dict[str, tuple[float, float]] = {}
     series: dict[str, tuple[float, ...]] = {}
     waiting_for: str | None = None
     paused_for: str | None = None

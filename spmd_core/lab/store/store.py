@@ -62,6 +62,7 @@ class Store(ArchivedRuns):
             "done": status.done,
             "of": status.of,
             "medians_s": dict(status.medians_s),
+            "intervals_s": dict(status.intervals_s),
             "series": dict(status.series),
             "waiting_for": status.waiting_for,
             "paused_for": status.paused_for,

@@ -106,6 +106,7 @@ class ActiveRun:
                     done=event.done,
                     of=event.of,
                     medians_s=dict(event.medians_s),
+                    intervals_s=dict(event.intervals_s),
                     series=dict(event.series),
                 )
             case Points():

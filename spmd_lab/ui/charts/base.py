@@ -26,6 +26,8 @@ LABELS: Spec = {
     "domain": False,
     "labelExpr": "split(datum.label, ' · ')",
 }
+INTERVAL: Spec = {"type": "rule", "strokeWidth": 5, "strokeCap": "round"}
+MARKER: Spec = {"type": "point", "filled": True, "size": 110, "opacity": 1}
 TOP: Spec = {"orient": "top", "title": None}  # a legend above the chart
 
 

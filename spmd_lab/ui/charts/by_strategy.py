@@ -1,6 +1,6 @@
 """Charts of results: provisional medians, phases, memory, and runs side by side."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from spmd_core.base import bytes_text, seconds_text, sums_by_key
 from spmd_core.experiment import Experiment
@@ -10,11 +10,14 @@ from spmd_lab.ui.charts import colors
 from spmd_lab.ui.charts.base import (
     BYTES,
     INK,
+    INTERVAL,
+    MARKER,
     SECONDS,
     TOP,
     Row,
     Spec,
     Units,
+    as_is,
     category,
     hover,
     layer,
@@ -30,34 +33,48 @@ _MEMORY = {"argument": "Arguments", "output": "Results", "temp": "Temporaries"}
 _TWO_LINES_PX = 36  # of a row whose label is a variant's name above its strategy's
 
 
-def live_chart(medians_s: dict[str, float], experiment: Experiment) -> Spec:
-    """Provisional medians, one bar for each row that has one, in the color that its result has."""
+def live_chart(
+    medians_s: Mapping[str, float],
+    experiment: Experiment,
+    intervals_s: Mapping[str, tuple[float, float]] | None = None,
+) -> Spec:
+    """Returns provisional medians with their intervals, a bar for each row that has one, in the
+    color and with the marker that its result has.
+    """
     strategies = [row.key for row in experiment.rows]
     size, name = unit(list(medians_s.values()), SECONDS)
+    within = intervals_s or {}
     rows = [
         {
             "row": title(strategy),
-            "x": medians_s[strategy] / size,
-            "time": seconds_text(medians_s[strategy]),
+            "x": median / size,
+            "low": within.get(strategy, (median,))[0] / size,
+            "high": within.get(strategy, (median,))[-1] / size,
+            "time": seconds_text(median),
+            "shape": colors.shape(experiment, strategy),
         }
         for strategy in strategies
-        if strategy in medians_s
+        if (median := medians_s.get(strategy)) is not None
     ]
     order = [title(strategy) for strategy in strategies]
     x = quantity("x", title=f"time per call ({name})", scale={"zero": True}, axis={"tickCount": 6})
     y = rows_axis(order)
-    bar = {"type": "bar", "height": {"band": 0.55}, "opacity": 0.55, "cornerRadiusEnd": 3}
-    text = {"type": "text", "align": "left", "dx": 5, **INK}
+    color = category("row", colors.order(experiment))
+    bar = {"type": "bar", "height": {"band": 0.5}, "opacity": 0.22, "cornerRadiusEnd": 3}
+    interval = {"x": x | {"field": "low"}, "x2": {"field": "high"}, "y": y, "color": color}
+    text = {"type": "text", "dy": -17, "fontWeight": 600, **INK}
     return layered(
         [
-            layer(rows, bar, x=x, y=y, color=category("row", colors.order(experiment))),
+            layer(rows, bar, x=x, y=y, color=color),
+            layer(rows, INTERVAL, **interval),
+            layer(rows, MARKER, x=x, y=y, color=color, shape=as_is("shape")),
             layer(rows, text, x=x, y=y, text={"field": "time"}),
         ],
-        {"step": 34},
+        {"step": 50},
     )
 
 
-def medians_alt(medians_s: dict[str, float]) -> str:
+def medians_alt(medians_s: Mapping[str, float]) -> str:
     """The chart of provisional medians in words."""
     return "Provisional median time per call: " + ", ".join(
         f"{title(name)} {seconds_text(median)}" for name, median in medians_s.items()

@@ -20,7 +20,19 @@ KINDS = {  # in the order of a legend
 }
 
 
-COUNT = 8  # colors of the theme's palette
+COUNT = (
+    8  # colors of the theme's palette, each with a marker: a glyph, and Vega's name of its shape
+)
+MARKERS = (
+    ("●", "circle"),
+    ("■", "square"),
+    ("▲", "triangle-up"),
+    ("◆", "diamond"),
+    ("✚", "cross"),
+    ("▼", "triangle-down"),
+    ("▶", "triangle-right"),
+    ("◀", "triangle-left"),
+)
 
 
 def order(experiment: Experiment) -> list[str]:
@@ -39,8 +51,22 @@ def domain(experiment: Experiment, labels: Mapping[str, str]) -> list[str]:
     return names
 
 
+def place(experiment: Experiment, name: str) -> int:
+    """Returns the place of a row's color and marker in the palette."""
+    names = order(experiment)
+    return names.index(title(name)) % COUNT if title(name) in names else 0
+
+
 def css(experiment: Experiment, name: str) -> str:
     """Returns the color of a row as CSS, for both themes."""
-    names = order(experiment)
-    at = names.index(title(name)) if title(name) in names else 0
-    return f"var(--row-{at % COUNT})"
+    return f"var(--row-{place(experiment, name)})"
+
+
+def shape(experiment: Experiment, name: str) -> str:
+    """Returns the marker of a row by its name in Vega."""
+    return MARKERS[place(experiment, name)][1]
+
+
+def named(experiment: Experiment, name: str) -> str:
+    """Returns the title of a row after its marker: `■ shard_map`."""
+    return f"{MARKERS[place(experiment, name)][0]} {title(name)}"

@@ -9,10 +9,13 @@ from spmd_core.words import row_title, title
 from spmd_lab.ui.charts import colors
 from spmd_lab.ui.charts.base import (
     INK,
+    INTERVAL,
     LABELS,
+    MARKER,
     SECONDS,
     Row,
     Spec,
+    as_is,
     category,
     hover,
     layer,
@@ -33,7 +36,6 @@ _TRIANGLE = {
     "size": 60,
     "opacity": 0.9,
 }
-_INTERVAL = {"type": "rule", "strokeWidth": 5, "strokeCap": "round"}
 _NUMBER = {"type": "text", "dy": -21, "align": "center", "fontWeight": 600, **INK}
 _MEDIAN_HOVER = hover(row="strategy", time="median", interval="95 % interval")
 _SAMPLE_HOVER = hover(row="strategy", time="time", round="round", kind="is")
@@ -46,7 +48,8 @@ class _Row:
     """
 
     label: str
-    title: str  # of its strategy or study row, which has one color everywhere
+    title: str  # of its strategy or study row, which has one color and marker everywhere
+    shape: str
     samples: tuple[float, ...]
     outliers: frozenset[int]
     median: float
@@ -87,7 +90,8 @@ def times_chart(result: Result) -> Spec | None:
         *bars,
         layer(inside, _TICK, **of_sample),
         layer(beyond, _TRIANGLE, **of_sample),
-        layer(medians, _INTERVAL, **interval, **of_median),
+        layer(medians, INTERVAL, **interval, **of_median),
+        layer(medians, MARKER, x=x, shape=as_is("shape"), **of_median),
         layer(medians, _NUMBER, x=x, y=y, text={"field": "time"}),
     ]
     return layered(layers, {"step": _ROW_PX})
@@ -107,20 +111,20 @@ def _rows(result: Result) -> list[_Row]:
 def _rows_of(result: Result, name: str) -> list[_Row]:
     """The timed rows of a strategy; `constrained` has two where it is run alone, as its table."""
     strategy, called = result.strategies[name], row_title(result, name)
-    rows = []
+    shape, rows = colors.shape(result.experiment, name), []
     if strategy.samples_s and (median := strategy.median_s) is not None:
         label = called + (" ✗ wrong values" if strategy.correct is False else "")
         interval = strategy.ci95_s or (median, median)
         further = (each for turns in strategy.again_s for turn in turns for each in turn)
         samples = (*strategy.samples_s, *further)
         rows.append(
-            _Row(label, title(name), samples, frozenset(strategy.outliers), median, interval)
+            _Row(label, title(name), shape, samples, frozenset(strategy.outliers), median, interval)
         )
     again = None if result.experiment.variants else strategy.from_unsharded
     if again is not None and again.samples_s and (median := again.median_s) is not None:
         label = f"{called}, from unsharded"
         rows.append(
-            _Row(label, title(name), again.samples_s, frozenset(), median, (median, median))
+            _Row(label, title(name), shape, again.samples_s, frozenset(), median, (median, median))
         )
     return rows
 
@@ -161,6 +165,7 @@ def _median_row(row: _Row, size: float) -> Row:
         "low": low / size,
         "high": high / size,
         "time": seconds_text(row.median),
+        "shape": row.shape,
         "interval": f"{seconds_text(low)} to {seconds_text(high)}",
     }
 

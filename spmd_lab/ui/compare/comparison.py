@@ -26,7 +26,7 @@ from spmd_core.words import (
     title,
 )
 from spmd_lab.ui import cards, next_step
-from spmd_lab.ui.charts import together
+from spmd_lab.ui.charts import colors, together
 from spmd_lab.ui.compare import small_program, study, verdict
 from spmd_lab.ui.compare.view import View
 from spmd_lab.ui.markdown import coded, plain
@@ -154,10 +154,10 @@ def _meanings(experiment: Experiment) -> None:
     """What each strategy does."""
     for name in experiment.strategies:
         strategy = STRATEGIES[name]
-        beware = (
-            f"  \n:small[:gray[Beware: {plain(strategy.caution)}.]]" if strategy.caution else ""
+        st.markdown(
+            f"**{plain(colors.named(experiment, name))}**: {plain(strategy.meaning)}.",
+            help=f"Beware: {plain(strategy.caution)}." if strategy.caution else None,
         )
-        st.markdown(f"**{plain(strategy.title)}**: {plain(strategy.meaning)}.{beware}")
 
 
 def before(experiment: Experiment, can_run: bool = True) -> None:

@@ -10,12 +10,13 @@ MARK = "▸ "  # before its row in a table
 
 def of(result: Result) -> tuple[str, CollectiveRow | None]:
     """Returns the strategy that is looked at and its selected collectives, by default the longest
-    of the best row that communicates; ("", None) where none does.
+    of the best row that communicates, of a study of the best row; ("", None) without any.
     """
-    names = communicating(result)
-    if not names:
+    names, asked = communicating(result), choices.now(choices.STRATEGY)
+    if not names or (
+        result.experiment.variants and asked not in names and names[0] != result.order[0]
+    ):
         return "", None
-    asked = choices.now(choices.STRATEGY)
     name = asked if asked in names else names[0]
     listed = rows(result.strategies[name].collectives or ())
     number = choices.now(choices.ARROWS)

@@ -1,16 +1,19 @@
 """A study on Compare before it is run: its variants, and the last answer while fields are edited."""
 
 from collections.abc import Sequence
+from html import escape
 
 import pandas as pd
 import streamlit as st
 
 from spmd_core.answers import strategies_table
 from spmd_core.experiment import Experiment, Plan, Variant
+from spmd_core.results import Result
 from spmd_core.sheets import NONE
 from spmd_core.words import (
     listed,
     mesh_words,
+    row_title,
     runs as words,
     sharding_words,
     studies,
@@ -18,6 +21,7 @@ from spmd_core.words import (
     titles,
 )
 from spmd_lab.ui import cards, choices, run_tables, state
+from spmd_lab.ui.charts import colors, glimpse
 from spmd_lab.ui.compare import view as views
 from spmd_lab.ui.lab import find
 from spmd_lab.ui.markdown import plain
@@ -40,7 +44,25 @@ def before(experiment: Experiment, is_stored: bool) -> None:
             f"Nothing has been computed yet. Press Run to {verb} these variants side by side.",
             icon=":material/play_circle:",
         )
+    pictures(experiment)
     draw_table(_members(experiment.members))
+
+
+def pictures(experiment: Experiment) -> None:
+    """Draw who holds what in each variant, small, by the markers of its rows."""
+    marked: dict[str, str] = {}
+    for row in experiment.rows:
+        marker = colors.MARKERS[colors.place(experiment, row.key)][0]
+        color = colors.css(experiment, row.key)
+        marked[row.variant] = (
+            f'{marked.get(row.variant, "")}<b style="color: {color}">{marker}</b> '
+        )
+    figures = (
+        f"<figure>{glimpse.html(each.experiment)}"
+        f"<figcaption>{marked[each.name]}{escape(each.name)}</figcaption></figure>"
+        for each in experiment.variants
+    )
+    st.html(f'<div class="variants">{"".join(figures)}</div>')
 
 
 def ranked(view: views.View) -> None:
@@ -54,7 +76,22 @@ def ranked(view: views.View) -> None:
             alone = studies.of_strategy(view.result, chosen)
             st.markdown(f"**{plain(words.headline_parts(alone)[0])}**")
             table = strategies_table(alone, "study")
+    st.html(_marked(view.result, [row[0].text for row in table.rows]))
     draw_table(table)
+
+
+def _marked(result: Result, labels: Sequence[str]) -> str:
+    """Returns CSS that puts before each row of the table, by its label, its color and marker."""
+    titles = {row_title(result, name): name for name in result.order}
+    rules = (
+        f".st-key-rows tr:nth-child({at}) td:first-child p::before "
+        f'{{ content: "{colors.MARKERS[colors.place(result.experiment, name)][0]}"; '
+        f"color: {colors.css(result.experiment, name)}; padding-right: 0.5em; }}"
+        for at, label in enumerate(labels, 1)
+        for full, name in titles.items()
+        if label.startswith(full) or full.startswith(f"{label} ·")
+    )
+    return f"<style>{''.join(rules)}</style>"
 
 
 def _ranked_by(name: str) -> str:

@@ -29,10 +29,10 @@ def figure(result: Result) -> None:
     seconds = result.medians_s.get(best) or result.only_predicted_s.get(best)
     is_open = answer is not None and unsettled_words(answer) is not None
     if seconds is not None and not is_open:
-        name, color = escape(row_title(result, best)), colors.css(result.experiment, best)
+        marker = colors.MARKERS[colors.place(result.experiment, best)][0]
         st.html(
-            f'<div class="figure" style="color: {color}">{seconds_text(seconds)} '
-            f"<small>{name}</small></div>"
+            f'<div class="figure" style="color: {colors.css(result.experiment, best)}">'
+            f"{seconds_text(seconds)} <small>{marker} {escape(row_title(result, best))}</small></div>"
         )
     with st.container(horizontal=True, gap="small"):
         for words, color in _badges(result):
@@ -40,10 +40,14 @@ def figure(result: Result) -> None:
 
 
 def picture(result: Result) -> None:
-    """Draw who holds what, with the selected collective between product and result."""
+    """Draw who holds what in the row that is named below, with the selected collective between
+    product and result.
+    """
     name, row = selected.of(result)
-    own = result.row(name or result.order[0]).experiment
-    st.html(glimpse.html(own, row, large=True))
+    name = name or result.order[0]
+    st.html(glimpse.html(result.row(name).experiment, row, large=True))
+    if len(result.order) > 1:
+        st.caption(plain(colors.named(result.experiment, name)))
 
 
 def _badges(result: Result) -> Iterator[tuple[str, Literal["green", "orange", "violet"]]]:

@@ -27,6 +27,10 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .variants figure {{ margin: 0; }}
 .variants figcaption {{ font-size: 0.85rem; padding-top: 0.4rem; }}
 .st-key-head h1 {{ padding: 0; }}
+@media (min-width: 1101px) {{
+  .st-key-head {{ flex-wrap: nowrap; }}
+  .st-key-head > [data-testid="stElementContainer"]:has([data-testid="stCaptionContainer"]) {{ flex: 1 1 0; min-width: 0; }}
+}}
 .st-key-head [data-testid="stCaptionContainer"] p {{ padding-left: 0.5rem; }}
 .st-key-answer {{ background: var(--tint); border-radius: 0.8rem; padding: 1.6rem; border-color: transparent; }}
 .st-key-answer h3 {{ font-size: 1.13rem; font-weight: 600; line-height: 1.4; padding: 0 0 0.5rem; }}

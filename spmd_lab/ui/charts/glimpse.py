@@ -25,13 +25,15 @@ _STACK = 3  # partial sums that are drawn, one behind another
 _GAP = 0.05  # of the width, between arrays
 _FONT = 0.034  # of the width
 _LETTER = 0.56  # of the size of a font: a letter's width
+_BELOW = 4.5  # letters' heights between devices and host memory
 _AIR = 1.6  # letters' heights around the words of a collective
 _INK, _LINE = "light-dark(#1c2430,#e4e9f0)", "light-dark(#ffffff,#12161c)"
 
 
 def svg(experiment: Experiment, kind: str = "", size: str = "", has_names: bool = False) -> str:
     """Returns the picture as SVG: operands, partial sums where a collective adds them, the
-    collective with its size, and the result; of what has no arrays to draw, its mesh.
+    collective with its size, and the result; arrays in host memory below, each with the copy
+    between host and device; of what has no arrays to draw, its mesh.
 
     Args:
       experiment: the computation; of a study, its first variant.
@@ -55,10 +57,18 @@ def _drawn(experiment: Experiment, kind: str, size: str, has_names: bool) -> str
     adds, at = kind.startswith(REDUCE), results[0].left * wide if results else inf
     gone = font * (_LETTER * max(len(kind), len(size)) + 2 * _AIR)  # the arrow's length
     shift = gone + (results[0].width * wide if adds else -_GAP * wide) if results else 0.0
-    parts, foot = [], tall + 1.3 * font
+    parts, foot, copied = [], tall + 1.3 * font, tall + _BELOW * font
+    hosted = [box for box in boxes if one.memory_kind(box.array.name) != "device"]
     for box in boxes:
         left = box.left * wide + (shift if box.left * wide >= at else 0.0)
-        parts.append(_box(one, box, wide, tall, left))
+        blocks = _box(one, box, wide, tall, left)
+        if box in hosted:
+            parts.append(f'<g opacity="0.3">{blocks}</g>')
+            blocks = f'<g transform="translate(0 {copied:.0f})">{blocks}</g>'
+            ends = (tall + box.height) / 2, copied + (tall - box.height) / 2
+            is_result = box.array in one.what.results
+            parts.append(_copy(left + box.width * wide / 2, *ends, font, is_result))
+        parts.append(blocks)
         parts.append(_text(left, foot, font, box.array.name) if has_names else "")
     if results:
         start = at - _GAP * wide
@@ -68,7 +78,10 @@ def _drawn(experiment: Experiment, kind: str, size: str, has_names: bool) -> str
             start = at + results[0].width * wide
         parts += _arrow(start, at + shift, tall, font, kind, size)
     across = (boxes[-1].left + boxes[-1].width) * wide + shift
-    return _drawing(across, tall + (1.8 * font if has_names else 0), parts)
+    if hosted and has_names:
+        parts.append(_text(0.0, copied - 0.6 * font, font, "host memory"))
+    below = copied if hosted else 1.8 * font if has_names else 0
+    return _drawing(across, tall + below, parts)
 
 
 def _close(boxes: list[Box]) -> list[Box]:
@@ -146,6 +159,18 @@ def _arrow(left: float, right: float, tall: float, font: float, kind: str, size:
         _text((start + end) / 2, middle - 0.7 * font, font, kind, "middle"),
         _text((start + end) / 2, middle + 1.4 * font, font, size, "middle"),
     ]
+
+
+def _copy(at: float, device: float, host: float, font: float, is_result: bool) -> str:
+    """The copy between an array in host memory and its shards on the devices, as an arrow."""
+    start, end = (device, host) if is_result else (host, device)
+    head = 0.5 * font if is_result else -0.5 * font
+    path = f"M{at:.1f} {start + head:.1f}V{end - head:.1f}m{-abs(head):.1f} {-head:.1f}"
+    return (
+        f'<path d="{path}l{abs(head):.1f} {head:.1f}l{abs(head):.1f} {-head:.1f}" fill="none" '
+        f'stroke="#d9730d" stroke-width="{0.16 * font:.1f}"/>'
+        + _text(at + 0.8 * font, (start + end) / 2 + 0.4 * font, font, "copy")
+    )
 
 
 def _mesh(experiment: Experiment) -> str:

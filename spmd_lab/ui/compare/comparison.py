@@ -26,7 +26,7 @@ from spmd_core.words import (
     title,
 )
 from spmd_lab.ui import cards, next_step
-from spmd_lab.ui.charts import colors, together
+from spmd_lab.ui.charts import colors, glimpse, together
 from spmd_lab.ui.compare import small_program, study, verdict
 from spmd_lab.ui.compare.view import View
 from spmd_lab.ui.markdown import coded, plain
@@ -188,7 +188,10 @@ def before(experiment: Experiment, can_run: bool = True) -> None:
     else:
         picture = beside = st.container()
     with picture:
-        together.show(experiment)
+        if dict(experiment.memory):
+            st.html(glimpse.html(experiment, large=True))
+        else:
+            together.show(experiment)
     with beside:
         _meanings(experiment)
     with st.expander("The programs that will run", key="preview", on_change="rerun") as preview:

@@ -12,6 +12,7 @@ from spmd_core.results import Result, StrategyResult, difference
 from spmd_core.runs import RunStatus
 from spmd_core.words import ago, environment_words
 from spmd_lab.ui import cards
+from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import code, plain
 from spmd_lab.ui.notebook import labels
@@ -21,10 +22,15 @@ from spmd_lab.ui.tables import sheet
 
 def numbers(placed: Layout, experiment: Experiment) -> None:
     """Bytes of the array on each device and on all, and how often each shard is held."""
-    dtype = experiment.dtype
+    dtype, on_host = experiment.dtype, experiment.memory_kind("array") != "device"
+    if on_host:
+        st.html(glimpse.html(experiment, large=True))
     with st.container(horizontal=True):
-        st.metric("On each device", bytes_text(placed.shard_bytes(dtype)))
-        st.metric("On all devices", bytes_text(placed.held_bytes(dtype)))
+        of_each = "On the host, for each device" if on_host else "On each device"
+        st.metric(of_each, bytes_text(placed.shard_bytes(dtype)))
+        st.metric(
+            "For all devices" if on_host else "On all devices", bytes_text(placed.held_bytes(dtype))
+        )
         st.metric(
             "Replication",
             f"{count_text(placed.replication)}×",
@@ -35,7 +41,7 @@ def numbers(placed: Layout, experiment: Experiment) -> None:
         f"once, is {bytes_text(placed.array_bytes(dtype))}."
     )
 
-    if experiment.memory_kind("array") != "device" and (copy := streamed(experiment, placed)):
+    if on_host and (copy := streamed(experiment, placed)):
         st.page_link(
             cards.page_of(copy),
             label="Stream it: time the copy from host to device",

@@ -67,3 +67,14 @@ def test_every_recipe_has_a_picture(name):
 def test_names_of_others_are_text():
     drawn = glimpse.svg(parse_experiment(LAYER), "all-reduce over <script>", "1 B")
     assert "<script>" not in drawn and "all-reduce over <script>" in texts(drawn)
+
+
+def test_host_memory_is_apart_with_the_copy_as_an_arrow():
+    here = parse_experiment(LAYER)
+    hosted = parse_experiment({**here.to_json(), "memory": {"weights": "pinned_host"}})
+    drawn = glimpse.svg(hosted, has_names=True)
+    assert set(texts(drawn)) - set(texts(glimpse.svg(here, has_names=True))) == {
+        "host memory",
+        "copy",
+    }
+    assert rectangles(drawn) > rectangles(glimpse.svg(here, has_names=True))

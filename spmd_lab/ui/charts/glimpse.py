@@ -63,11 +63,10 @@ def _drawn(experiment: Experiment, kind: str, size: str, has_names: bool) -> str
         left = box.left * wide + (shift if box.left * wide >= at else 0.0)
         blocks = _box(one, box, wide, tall, left)
         if box in hosted:
-            parts.append(f'<g opacity="0.3">{blocks}</g>')
-            blocks = f'<g transform="translate(0 {copied:.0f})">{blocks}</g>'
+            middle = left + box.width * wide / 2
             ends = (tall + box.height) / 2, copied + (tall - box.height) / 2
-            is_result = box.array in one.what.results
-            parts.append(_copy(left + box.width * wide / 2, *ends, font, is_result))
+            parts.append(_copy(middle, *ends, font, box.array in one.what.results))
+            blocks = f'<g opacity="0.3">{blocks}</g><g transform="translate(0 {copied:.0f})">{blocks}</g>'
         parts.append(blocks)
         parts.append(_text(left, foot, font, box.array.name) if has_names else "")
     if results:
@@ -78,9 +77,10 @@ def _drawn(experiment: Experiment, kind: str, size: str, has_names: bool) -> str
             start = at + results[0].width * wide
         parts += _arrow(start, at + shift, tall, font, kind, size)
     across = (boxes[-1].left + boxes[-1].width) * wide + shift
-    if hosted and has_names:
+    below = 1.8 * font if has_names else 0.0
+    if hosted:
+        below = copied
         parts.append(_text(0.0, copied - 0.6 * font, font, "host memory"))
-    below = copied if hosted else 1.8 * font if has_names else 0
     return _drawing(across, tall + below, parts)
 
 

@@ -167,10 +167,7 @@ def before(experiment: Experiment, can_run: bool = True) -> None:
     is_stored = cards.stored(experiment) or not can_run  # then there is nothing to press
     if experiment.what.is_small_program:
         if not is_stored:
-            st.info(
-                "Nothing has been computed yet. Press Run to run this program on the devices.",
-                icon=":material/play_circle:",
-            )
+            study.nothing_yet("run this program on the devices")
         st.code(
             program.program_text(experiment, "as_written"), language="python", line_numbers=True
         )
@@ -179,10 +176,7 @@ def before(experiment: Experiment, can_run: bool = True) -> None:
         study.before(experiment, is_stored)
         return
     if not is_stored:
-        st.info(
-            "Nothing has been computed yet. Press Run to time these strategies side by side.",
-            icon=":material/play_circle:",
-        )
+        study.nothing_yet("time these strategies side by side")
     if together.is_narrow(together.drawn(experiment)):
         picture, beside = st.container(key="picture-and-numbers").columns(2, gap="medium")
     else:

@@ -40,12 +40,14 @@ def before(experiment: Experiment, is_stored: bool) -> None:
     else:
         verb = "measure"
     if not is_stored:
-        st.info(
-            f"Nothing has been computed yet. Press Run to {verb} these variants side by side.",
-            icon=":material/play_circle:",
-        )
+        nothing_yet(f"{verb} these variants side by side")
     pictures(experiment)
     draw_table(_members(experiment.members))
+
+
+def nothing_yet(does: str) -> None:
+    """Draw that there is no answer yet, and what Run does."""
+    st.info(f"Nothing has been computed yet. Press Run to {does}.", icon=":material/play_circle:")
 
 
 def pictures(experiment: Experiment) -> None:

@@ -19,7 +19,7 @@ misfit = None if refusal else links.misfit(experiment)
 
 at_work = live.is_at_work(run)
 with head:
-    st.title("Collectives", width="stretch", anchor=False)
+    st.title(shell.QUESTIONS["collectives"], width="stretch", anchor=False)
     downloads = st.container(width="content")
     pressed = st.button(
         inputs.press_words(experiment),

@@ -1,5 +1,6 @@
 """A sweep of collectives as a chart: bandwidth or time over bytes, both logarithmic."""
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import cast
 
@@ -14,54 +15,74 @@ from spmd_lab.ui.charts.base import TOP, Row, Spec, category, hover, layer, laye
 BUS, ALGORITHM, TIME = QUANTITIES = ("Bus bandwidth", "Algorithm bandwidth", "Time")
 _TITLES = {BUS: "bus bandwidth (GB/s)", ALGORITHM: "algorithm bandwidth (GB/s)", TIME: "time (µs)"}
 _UNITS = {BUS: 1e9, ALGORITHM: 1e9, TIME: 1e-6}
-MEASURED, PREDICTED, BESIDE = "measured", "predicted", "the other run"
-_HEIGHT_PX = 380
+MEASURED, PREDICTED = "measured", "predicted"
+_HEIGHT_PX = 340
 
 
-def sweep_chart(points: Sequence[Point], beside: Sequence[Point], quantity: str) -> Spec:
-    """A line for each kind: measured with points, predicted dashed, another run dotted; a tick
-    where latency and bandwidth take equally long.
+def sweep_chart(
+    points: Sequence[Point], beside: Sequence[Point], quantity: str, other: str = ""
+) -> Spec:
+    """Returns a line for each kind: measured with points, predicted dashed, those of the `other` one
+    dotted; a tick where latency and bandwidth take equally long.
     """
     rows = [
         *_rows(points, MEASURED, quantity),
         *_rows(points, PREDICTED, quantity),
-        *_rows(beside, BESIDE, quantity),
+        *_rows(beside, other, quantity),
     ]
-    measured = [row for row in rows if row["line"] != PREDICTED]
+    measured, knees = [row for row in rows if row["line"] != PREDICTED], _knees(points)
     dashes = {
-        name: dash for name, dash in _DASHES.items() if any(row["line"] == name for row in rows)
+        name: dash
+        for name, dash in (_DASHES | {other: [2, 2]}).items()
+        if any(row["line"] == name for row in rows)
     }
-    legend = TOP if len(dashes) > 1 else None
+    kinds = list(dict.fromkeys(row["kind"] for row in rows))
+    legend = TOP if len(dashes) > 1 and len(kinds) > _NAMED else None
     dash = category("line", list(dashes), legend=legend, colors=list(dashes.values()))
     x = base.quantity("bytes", title="bytes", scale=_BYTES_SCALE, axis=_BYTES_AXIS)
-    y_axis = {"format": ".3~g", "tickCount": 6}
+    y_axis = {"format": ".3~g"} | _decades([cast(float, row["y"]) for row in rows])
     y = base.quantity("y", title=_TITLES[quantity], scale={"type": "log"}, axis=y_axis)
-    kinds = list(dict.fromkeys(row["kind"] for row in rows))
     named = TOP | {"columns": 2, "symbolStrokeWidth": 3}
     color = category("kind", kinds, legend=named if len(kinds) > _NAMED else None)
     layers = [
         layer(rows, _LINE, x=x, y=y, color=color, strokeDash=dash),
         layer(measured or rows, _POINT, x=x, y=y, color=color, tooltip=_HOVER),
-    ]
-    labels = _labels(rows) if len(kinds) <= _NAMED else []
-    knees = _knees(points)
-    layers += [
-        layer(labels, _END, x=x, y=y, color=color, text={"field": "label"}),
         layer(knees, _KNEE, x=x, color=color, tooltip=_KNEE_HOVER),
-        layer(knees if labels else [], _KNEE_LABEL, x=x, color=color, text={"field": "label"}),
     ]
+    if len(kinds) <= _NAMED:
+        layers += _names(rows, bool(measured), x=x, y=y, color=color)
+        layers.append(layer(knees, _KNEE_LABEL, x=x, color=color, text={"field": "label"}))
     return layered(layers, _HEIGHT_PX)
 
 
-def _labels(rows: Iterable[Row]) -> list[Row]:
-    """The name of each line at its largest size, above the line's last third."""
+def _decades(values: Sequence[float]) -> Spec:
+    """The ticks of an axis over many decades: one for each."""
+    if not values or max(values) < 100 * min(values):
+        return {"tickCount": 6}
+    first, last = (math.floor(math.log10(each)) for each in (min(values), max(values)))
+    return {"values": [10.0**power for power in range(first, last + 2)]}
+
+
+def _names(rows: Sequence[Row], are_measured: bool, **channels: Spec) -> list[Spec]:
+    """The name of each line at its end, below what is predicted of measured points."""
+    under = PREDICTED if are_measured else ""
+    labels = _labels(rows, under)
+    places = (({}, [row for row in labels if row["line"] != under]),)
+    places += (({"dy": 16}, [row for row in labels if row["line"] == under]),)
+    return [layer(at, _END | place, **channels, text={"field": "label"}) for place, at in places]
+
+
+def _labels(rows: Iterable[Row], under: str) -> list[Row]:
+    """The name of each line at its largest size: above its last third, or below that of `under`."""
     lines: dict[tuple[object, object], list[Row]] = {}
     for row in rows:
         lines.setdefault((row["kind"], row["line"]), []).append(row)
     return [
         {
             **line[-1],
-            "y": max(cast(float, row["y"]) for row in line[-(len(line) // 3 + 1) :]),
+            "y": (min if line[-1]["line"] == under else max)(
+                cast(float, row["y"]) for row in line[-(len(line) // 3 + 1) :]
+            ),
             "label": f"{line[-1]['kind']}, {line[-1]['line']} {line[-1]['shown']}",
         }
         for line in lines.values()
@@ -83,14 +104,14 @@ _END = {"type": "text", "align": "right", "dy": -12, "fontWeight": 600}
 _KNEE_LABEL = {"type": "text", "align": "left", "dx": 5, "y": {"expr": "height - 12"}}
 _HOVER = hover(kind="collective", line="is", size="bytes", time="time", bus="bus bandwidth")
 _KNEE_HOVER = hover(kind="knee of", size="at")
-_DASHES = {MEASURED: [1, 0], PREDICTED: [6, 4], BESIDE: [2, 2]}
+_DASHES = {MEASURED: [1, 0], PREDICTED: [6, 4]}
 
 
 def _rows(points: Iterable[Point], line: str, quantity: str) -> list[Row]:
     rows = []
     for point in points:
         seconds = point.predicted_s if line == PREDICTED else point.time_s
-        if line == BESIDE:
+        if line not in _DASHES:
             seconds = seconds or point.predicted_s
         if not seconds:
             continue

@@ -13,6 +13,7 @@ Units = tuple[tuple[float, str], ...]
 SECONDS: Units = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 BYTES: Units = ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "bytes"))
 CONFIG: Spec = {
+    "background": "transparent",  # a card has a color of its own
     "view": {"stroke": None},
     "padding": {"top": 4, "left": 2, "right": 8, "bottom": 2},
     "axis": {"grid": True, "titleFontWeight": 500, "titlePadding": 8, "tickCount": 7},

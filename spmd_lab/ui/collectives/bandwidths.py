@@ -9,11 +9,10 @@ from spmd_core.base import RequestError
 from spmd_core.experiment import Experiment, link
 from spmd_core.machine import nearest_of_chips
 from spmd_core.results import Point, Result
+from spmd_core.runs import RunStatus
 from spmd_core.time import (
-    Case,
     calibration,
     calibration_of,
-    cases,
     measured,
     on_topology,
     with_expected,
@@ -31,13 +30,7 @@ from spmd_core.words import (
 from spmd_lab.ui import cards, choices
 from spmd_lab.ui.charts import bandwidth as chart
 from spmd_lab.ui.collectives import moved
-from spmd_lab.ui.collectives.words import (
-    CEILINGS,
-    KNEES,
-    NOT_CALIBRATED,
-    plan_words,
-    sweep_time_words,
-)
+from spmd_lab.ui.collectives.words import CEILINGS, NOT_CALIBRATED, plan_words
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import labels
@@ -45,65 +38,80 @@ from spmd_lab.ui.shell import draw_table, refusal
 from spmd_lab.ui.tables import sortable
 
 MOST_OTHERS = 20  # stored sweeps that are offered to be held beside
-_NOTHING, _ALL = "nothing", "all"
+_NOTHING, _ALL, _TPUS = "nothing", "all", "tpus"
 
 
 def draw(result: Result, when: str) -> None:
     """A finished run: its headline first."""
     is_own = lab().notebook.origin(result.run) is None  # a calibration is of one machine
-    known = calibration(result.experiment, lab().latest, lab().result) if is_own else None
+    experiment = result.experiment
+    known = calibration(experiment, lab().latest, lab().result) if is_own else None
     result = with_expected(result, known)
     sweep = measured(result)
-    with st.container(key="answer"):
-        _headline(*headline_parts(result))
+    notes = dict.fromkeys((*sweep.notes, *result.notes))
+    _answer(*headline_parts(result), *notes, points=sweep.points)
     for sentence in failures(result):
         refusal(sentence)
     if sweep.ceilings:
         draw_table(ceilings_table(sweep.ceilings))
     elif sweep.points:
-        _sweep(result.experiment, sweep.points, result.run)
-    st.caption(
-        plain(f"{environment_words(result.environment)} · finished {when} · run {result.run}")
-    )
+        _sweep(experiment, sweep.points, result.run)
+    if is_own and experiment.what.has_formula and not (known or experiment.place.is_absent):
+        _offer_calibration(experiment)
     labels.draw(result.run)
     if sweep.fits:
         with st.expander("Latency and bandwidth, fitted", expanded=bool(sweep.ceilings)):
             st.dataframe(sortable(fits_table(sweep.fits)), hide_index=True)
-    if (
-        is_own
-        and result.experiment.what.has_formula
-        and known is None
-        and not result.experiment.place.is_absent
-    ):
-        _offer_calibration(result.experiment)
-    notes = dict.fromkeys((*sweep.notes, *result.notes))
-    if notes:
-        st.caption(plain("; ".join(notes)))
+    st.caption(
+        plain(f"{environment_words(result.environment)} · finished {when} · run {result.run}")
+    )
 
 
-def _headline(answer: str, more: str) -> None:
-    st.subheader(plain(answer), anchor=False)
-    if more:
-        st.markdown(plain(more))
+def _answer(answer: str, more: str, *notes: str, points: Sequence[Point] = ()) -> None:
+    """The card: the answer, what limits it, and the picture of the collective that is shown."""
+    with st.container(key="answer"):
+        left, right = st.columns([3, 2], vertical_alignment="center")
+        left.subheader(plain(answer), anchor=False)
+        if more:
+            left.markdown(plain(more))
+        if notes:
+            left.caption(plain("; ".join(notes)))
+        kinds = list(dict.fromkeys(point.kind for point in points))
+        if kinds:
+            chosen = choices.now(choices.KIND)
+            with right:
+                moved.show(
+                    chosen if chosen in kinds else kinds[0],
+                    max(point.devices for point in points),
+                )
 
 
 def before(experiment: Experiment) -> None:
-    """What is known before anything is measured: stored runs, and the ceilings of the last
-    calibration.
-    """
+    """Draws the answer on TPUs that are not here, and the last calibration."""
     cards.stored(experiment)
     if not experiment.what.has_formula:
         st.markdown(plain(CEILINGS))
         return
     if experiment.place.is_absent:
         points = on_topology(experiment)
-        _headline(*sweep_words(points))
+        _answer(*sweep_words(points), points=points)
         _sweep(experiment, points, None)
         return
-    measured_soon = cases(experiment)
-    st.subheader(plain(plan_words(measured_soon)), anchor=False)
-    _how_long(experiment, measured_soon)
-    _on_tpus(experiment)
+    target, points = _on_tpus(experiment)
+    pressed = plan_words(experiment, *_last(experiment))
+    if points:
+        peak = sweep_words(points)[0].removeprefix("Predicted: ")
+        _answer(f"On {target}, predicted: {peak}", pressed, points=points)
+        kind = choices.now(choices.KIND)
+        shown = [point for point in points if kind == point.kind] or points
+        st.vega_lite_chart(
+            chart.sweep_chart(shown, [], chart.BUS),
+            key="sweep-on-tpus",
+            alt=chart.sweep_alt(shown, chart.BUS),
+            width="stretch",
+        )
+    else:
+        st.subheader(plain(pressed), anchor=False)
     known = calibration(experiment, lab().latest, lab().result)
     if known is not None:
         st.markdown(plain(calibration_words(measured(known).ceilings)))
@@ -116,40 +124,32 @@ def before(experiment: Experiment) -> None:
     else:
         _offer_calibration(experiment)
     _offer_example(experiment)
-    kinds = tuple(dict.fromkeys(each.kind for each in measured_soon))
-    moved.show(kinds, max(each.devices for each in measured_soon))
 
 
-def _on_tpus(experiment: Experiment) -> None:
-    """The same collectives on as many TPU chips that are not here: predicted at once."""
+def _on_tpus(experiment: Experiment, over: str | None = None) -> tuple[str, list[Point]]:
+    """As many TPU chips that are not here, and what is predicted of the same collectives there: over
+    these axes, or over most of them.
+    """
     target = nearest_of_chips("v5e", experiment.device_count).target
+    name = target.removeprefix("tpu:")
     try:
         tpus, _ = link.nearest(experiment.to_json(), None, target)
         points = on_topology(tpus)
     except RequestError:
-        return
-    group = max((point.axes for point in points), key=len, default=())
-    shown = [point for point in points if point.axes == group]
-    if not shown:
-        return
-    name = target.removeprefix("tpu:")
-    st.markdown(f"**On {plain(name)}, not here: predicted {plain(_over('+'.join(group)))}**")
-    st.vega_lite_chart(
-        chart.sweep_chart(shown, [], chart.BUS),
-        key="sweep-on-tpus",
-        alt=chart.sweep_alt(shown, chart.BUS),
-        width="stretch",
-    )
+        return name, []
+    most = max((point.axes for point in points), key=len, default=())
+    group = "+".join(most) if over is None else over
+    return name, [point for point in points if "+".join(point.axes) == group]
 
 
-def _how_long(experiment: Experiment, asked: Sequence[Case]) -> None:
-    """How long measuring will take, by the newest sweep that is stored."""
+def _last(experiment: Experiment) -> tuple[RunStatus | None, bool]:
+    """The newest sweep that is stored, and whether it came with the program."""
     stored = lab().history(
         workload=experiment.workload, state="succeeded", limit=1, source="examples"
     )
-    if stored:
-        before, is_example = lab().status(stored[0].run), stored[0].origin is not None
-        st.markdown(plain(sweep_time_words(asked, before, is_example)))
+    if not stored:
+        return None, False
+    return lab().status(stored[0].run), stored[0].origin is not None
 
 
 def _offer_example(experiment: Experiment) -> None:
@@ -175,26 +175,25 @@ def _offer_calibration(experiment: Experiment) -> None:
 
 
 def _sweep(experiment: Experiment, points: tuple[Point, ...], run: str | None) -> None:
-    """The chart of one group of axes, and the table of all points."""
+    """The chart of one group of axes, what is beside it, and the table of all points."""
     groups = list(dict.fromkeys("+".join(point.axes) for point in points))
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        over = choices.one_of("Over", groups, choices.TAB, _over)
-        kinds = list(dict.fromkeys(point.kind for point in points))
-        several = [*kinds, _ALL] if len(kinds) > 1 else kinds
-        kind = choices.one_of("Collective", several, choices.KIND, kind_title)
+    kinds = list(dict.fromkeys(point.kind for point in points))
+    several = [*kinds, _ALL] if len(kinds) > 1 else kinds
+    kind = choices.one_of("Collective", several, choices.KIND, kind_title)
+    left, right = st.columns([3, 2], vertical_alignment="bottom")
+    with left.container(horizontal=True):
         quantity = choices.one_of("Show", chart.QUANTITIES, choices.VIEW)
-        other = _other(experiment, run)
-    shown = [
-        point for point in points if "+".join(point.axes) == over and kind in (point.kind, _ALL)
-    ]
-    beside = [point for point in _of_other(other, over) if kind in (point.kind, _ALL)]
+        over = choices.one_of("Over", groups, choices.TAB, _over) if groups[1:] else groups[0]
+    with right:
+        other, others = _beside(experiment, run, over)
+    wanted = (kind,) if kind != _ALL else tuple(kinds)
+    shown = [each for each in points if "+".join(each.axes) == over and each.kind in wanted]
     st.vega_lite_chart(
-        chart.sweep_chart(shown, beside, quantity),
+        chart.sweep_chart(shown, [each for each in others if each.kind in wanted], quantity, other),
         key="sweep-chart",
         alt=chart.sweep_alt(shown, quantity),
         width="stretch",
     )
-    st.caption(KNEES)
     with st.expander(
         f"All {len(points)} points as a table", key="points", on_change="rerun"
     ) as numbers:
@@ -206,8 +205,10 @@ def _over(group: str) -> str:
     return f"over {axes_words(group.split('+') if group else ())}"
 
 
-def _other(experiment: Experiment, run: str | None) -> str | None:
-    """Another stored sweep to hold beside this one: its run."""
+def _beside(experiment: Experiment, run: str | None, over: str) -> tuple[str, list[Point]]:
+    """What is held beside a sweep: as many TPU chips, predicted, where it ran here; another stored
+    sweep; or nothing. Its name and its points.
+    """
     stored = {
         each.run: experiment_words(each.experiment)
         for each in lab().history(
@@ -215,21 +216,13 @@ def _other(experiment: Experiment, run: str | None) -> str | None:
         )
         if each.run != run
     }
-    if not stored:
-        return None
-    chosen = st.selectbox(
-        "Beside",
-        [_NOTHING, *stored],
-        key="sweep-beside",
-        format_func=lambda run: stored.get(run) or _NOTHING,
-    )
-    return None if chosen == _NOTHING else chosen
-
-
-def _of_other(run: str | None, over: str) -> list[Point]:
-    result = lab().result(run) if run else None
-    return (
-        [point for point in measured(result).points if "+".join(point.axes) == over]
-        if result
-        else []
-    )
+    tpus, predicted = ("", []) if experiment.place.is_absent else _on_tpus(experiment, over)
+    named = ({_TPUS: f"{tpus}, predicted"} if predicted else {}) | {_NOTHING: _NOTHING} | stored
+    if len(named) == 1:
+        return "", []
+    chosen = st.selectbox("Beside", list(named), key="sweep-beside", format_func=named.__getitem__)
+    if chosen == _TPUS:
+        return tpus, predicted
+    result = lab().result(chosen) if chosen in stored else None
+    listed = measured(result).points if result else ()
+    return "the other run", [point for point in listed if "+".join(point.axes) == over]

@@ -60,17 +60,18 @@ def _change(name: str) -> None:
 
 
 def fields(what: str) -> Form:
-    """Draw the fields; their values."""
+    """Draw the fields, all but target and collectives folded; their values."""
     draft = state.draft(SCREEN)
-    chosen: Form = {
-        "workload": what,
-        "target": _target(draft),
-        "mesh": mesh_fields.mesh_input(SCREEN),
-    }
     options = {name: value for name, value in draft["options"].items() if name == "device_order"}
-    if what == COLLECTIVES_SWEEP.name:
-        options |= _sweep_options(draft["options"])
-        chosen["dtype"] = inputs.dtype_input(SCREEN, get_workload(what))
+    chosen: Form = {"workload": what, "target": _target(draft)}
+    is_sweep = what == COLLECTIVES_SWEEP.name
+    if is_sweep:
+        options |= _kinds(draft["options"])
+    with st.expander("Mesh and sizes" if is_sweep else "Mesh", icon=":material/tune:"):
+        chosen["mesh"] = mesh_fields.mesh_input(SCREEN)
+        if is_sweep:
+            options |= _sizes(draft["options"])
+            chosen["dtype"] = inputs.dtype_input(SCREEN, get_workload(what))
     return draft | chosen | {"options": options}
 
 
@@ -92,8 +93,8 @@ def _target(draft: Form) -> str:
     return st.rerun()
 
 
-def _sweep_options(now: Form) -> Form:
-    """Kinds, axes, sizes and how many of them."""
+def _kinds(now: Form) -> Form:
+    """The collectives to time."""
     kinds = st.pills(
         "Collectives",
         list(TRANSFERS),
@@ -101,6 +102,11 @@ def _sweep_options(now: Form) -> Form:
         format_func=lambda kind: plain(TRANSFERS[kind].title),
         key=state.seed(state.key(SCREEN, "kinds"), list(chosen_kinds(now))),
     )
+    return {"kinds": ALL if set(kinds) == set(COLLECTIVES) else ",".join(kinds)}
+
+
+def _sizes(now: Form) -> Form:
+    """Axes, sizes and how many of them."""
     rows = COLLECTIVES_SWEEP.options
     drawn = forms.draw_fields(forms.keyed(SCREEN), (rows["axes"], rows["points"]), now)
     left, right = st.columns(2, gap="small")
@@ -108,12 +114,7 @@ def _sweep_options(now: Form) -> Form:
         smallest = _size_input("smallest", now)
     with right:
         largest = _size_input("largest", now)
-    usual = tuple(kinds) == COLLECTIVES or set(kinds) == set(COLLECTIVES)
-    return {
-        "kinds": ALL if usual else ",".join(kinds),
-        "smallest": smallest,
-        "largest": largest,
-    } | drawn
+    return {"smallest": smallest, "largest": largest} | drawn
 
 
 def _size_input(name: str, now: Form) -> int:

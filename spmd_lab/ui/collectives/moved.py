@@ -13,7 +13,7 @@ from spmd_lab.ui.collectives.words import COLLECTIVE_EFFECTS, devices_drawn
 from spmd_lab.ui.markdown import code, plain
 
 MOST_DEVICES = 4  # in a picture: enough to see the pattern
-_WIDTH, _STEP = 164, 24  # pixels of a picture, and of one device in it
+_WIDTH, _STEP = 150, 24  # pixels of a picture, and of one device in it
 _SUM, _SUM_COLOR = "Σ", "#d5d8de"
 _BLOCK = {"type": "rect", "stroke": "#ffffff", "strokeWidth": 1, "cornerRadius": 2}
 _LABEL = {"type": "text", "color": "#15181d", "fontSize": 11}
@@ -89,16 +89,13 @@ def _blocks(blocks: Sequence[Held], devices: int, left: float) -> Iterator[Row]:
         }
 
 
-def show(kinds: Sequence[str], devices: int) -> None:
-    """A picture of each of these collectives among the devices of one axis, side by side."""
+def show(kind: str, devices: int) -> None:
+    """Draws one collective among the devices of an axis: its function, its picture, what it does."""
     drawn = min(devices, MOST_DEVICES)
-    with st.container(horizontal=True, gap="small", key="moved"):
-        for kind in kinds:
-            if kind not in COLLECTIVES or drawn < 2:
-                continue
-            function, effect = COLLECTIVE_EFFECTS[kind]
-            with st.container(width=_WIDTH, gap="small", key=f"moved:{kind}"):
-                st.markdown(f"**{plain(kind_title(kind))}**  \n{code(function)}")
-                st.vega_lite_chart(chart(kind, drawn), key=f"moved:chart:{kind}", alt=effect)
-                st.caption(plain(effect))
-    st.caption(plain(devices_drawn(drawn, devices)))
+    if kind not in COLLECTIVES or drawn < 2:
+        return
+    function, effect = COLLECTIVE_EFFECTS[kind]
+    with st.container(width=2 * _WIDTH, gap="small", key="moved"):
+        st.markdown(f"**{plain(kind_title(kind))}** {code(function)}")
+        st.vega_lite_chart(chart(kind, drawn), key="moved:chart", alt=effect)
+        st.caption(plain(effect), help=plain(devices_drawn(drawn, devices)))

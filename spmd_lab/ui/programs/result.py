@@ -78,8 +78,8 @@ def wrong(program: Program, compiled: StrategyResult | None = None) -> None:
 
 
 def _listed(program: Program, compiled: StrategyResult | None = None) -> list[StepFinding]:
-    found = [*(compiled_findings(compiled) if compiled else ()), *grouped_findings(program)]
-    return sorted(found, key=lambda each: -each.bytes_per_device)
+    every = [*(compiled_findings(compiled) if compiled else ()), *grouped_findings(program)]
+    return sorted(every, key=lambda each: -each.bytes_per_device)
 
 
 def _headline(listed: Sequence[StepFinding]) -> str:

@@ -1,4 +1,6 @@
 from bench.values import result, strategy
+from spmd_core.results import Point
+from spmd_lab.ui.charts import bandwidth
 from spmd_lab.ui.charts.by_strategy import (
     live_chart,
     memory_chart,
@@ -147,3 +149,31 @@ def test_one_slow_call_that_no_rule_flags_leaves_the_others_their_room():
     wide = strategy(10e-6, ci95_s=(9e-6, 14e-6), samples_s=samples, outliers=[])
     domain = times_chart(result({"auto": wide}))["layer"][0]["encoding"]["x"]["scale"]["domain"]
     assert 14 < domain[1] < 20  # the interval is in sight
+
+
+def test_a_sweep_names_each_line_at_its_end_that_of_another_run_too():
+    sizes = (1024, 2**20, 2**24)
+    points = [
+        Point(
+            kind="all-reduce",
+            axes=("x",),
+            devices=8,
+            dtype="float32",
+            bytes=n,
+            time_s=n / 1e9,
+            predicted_s=n / 2e9,
+        )
+        for n in sizes
+    ]
+    spec = bandwidth.sweep_chart(points, points, bandwidth.BUS, "v5e:2x4")
+    labels = [
+        row["label"]
+        for layer in spec["layer"]
+        for row in layer["data"]["values"]
+        if layer["mark"]["type"] == "text" and row.get("line")
+    ]
+    assert sorted(each.split(", ")[1].split()[0] for each in labels) == [
+        "measured",
+        "predicted",
+        "v5e:2x4",
+    ]

@@ -252,37 +252,54 @@ def collectives_table(compared: Compared) -> Table:
     """Collectives of the fastest row of each run that not all runs have alike: count and bytes."""
     listed = [_collectives(each) for each in compared.subjects]
     kinds = list(dict.fromkeys(kind for each in listed for kind in each or ()))
-    rows = [
-        (kind, [NONE if each is None else each.get(kind, "none") for each in listed])
+    rows = {
+        kind: [NONE if each is None else _totals(each.get(kind, ())) for each in listed]
         for kind in kinds
-    ]
+    }
+    shown = {kind: texts for kind, texts in rows.items() if len(set(texts)) > 1}
+    letters = list(compared.letters.values())
+    columns, at = ["", *letters], letters.index(compared.baseline.letter)
+    if len(listed) == 2 and None not in listed:
+        columns.append(f"{letters[1 - at]} sends")
+        sent = {kind: [_sent((each or {}).get(kind, ())) for each in listed] for kind in shown}
+        shown = {
+            kind: [*texts, _more(sent[kind][at], sent[kind][1 - at])]
+            for kind, texts in shown.items()
+        }
     return Table(
-        ("", *(each.letter for each in compared.subjects)),
-        tuple(
-            (Cell(kind), *(Cell(text) for text in texts))
-            for kind, texts in rows
-            if len(set(texts)) > 1
-        ),
+        tuple(columns),
+        tuple((Cell(kind), *(Cell(text) for text in texts)) for kind, texts in shown.items()),
     )
 
 
-def _collectives(subject: Subject) -> dict[str, str] | None:
-    """Words by kind and axes; None where the program is not known."""
+def _more(before: int | None, after: int | None) -> str:
+    """Returns how many bytes more or fewer than the baseline a run sends."""
+    if before is None or after is None:
+        return NONE
+    return f"{bytes_text(abs(after - before))} {'more' if after > before else 'less'}"
+
+
+def _collectives(subject: Subject) -> dict[str, list[Collective]] | None:
+    """Collectives by kind and axes; None where the program is not known."""
     if subject.result is None or subject.fastest is None:
         return None
     collectives = subject.result.strategies[subject.fastest].collectives
     if collectives is None:
         return None
-    groups = by_key((collective_words(each), each) for each in collectives)
-    return {kind: _totals(several) for kind, several in groups.items()}
+    return by_key((collective_words(each), each) for each in collectives)
 
 
 def _totals(collectives: Sequence[Collective]) -> str:
-    counts = [each.count for each in collectives]
-    totals = [each.bytes_total for each in collectives]
+    if not collectives:
+        return "none"
+    counts, size = [each.count for each in collectives], _sent(collectives)
     count = "unknown" if None in counts else sum(each or 0 for each in counts)
-    size = None if None in totals else sum(each or 0 for each in totals)
     return f"{count} ×, {NONE if size is None else bytes_text(size)}"
+
+
+def _sent(collectives: Sequence[Collective]) -> int | None:
+    totals = [each.bytes_total for each in collectives]
+    return None if None in totals else sum(each or 0 for each in totals)
 
 
 def comparison_json(compared: Compared) -> dict[str, object]:

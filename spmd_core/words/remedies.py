@@ -155,10 +155,10 @@ def _removed_words(remedy: Remedy, each: Collective) -> str:
 
 
 def _memory_change(nbytes: int) -> str:
-    """E.g. "+4.0 MiB per device"."""
+    """E.g. "+4.0 MiB of peak per device"."""
     if nbytes == 0:
         return "the same memory"
-    return f"{'+' if nbytes > 0 else '-'}{bytes_text(abs(nbytes))} per device"
+    return f"{'+' if nbytes > 0 else '-'}{bytes_text(abs(nbytes))} of peak per device"
 
 
 SMALL = "not tried: it keeps the device waiting for less than 2 % of the predicted time"
@@ -249,13 +249,13 @@ def doing_words(done: int, of: int, change: str, left_s: float = inf) -> str:
     """The progress of trying changes, with the seconds in which one may still begin.
 
     >>> doing_words(0, 2, "compiling: out over x", 41.2)
-    'collective 1 of 2, compiling: out over x, begins none after 42 s more'
+    'collective 1 of 2, compiling: out over x, 42 s left to begin others'
     """
     if not of:
         return "looking for collectives that are worth it"
     if not change:
         return f"{done} of {of} collectives tried"
-    limit = "" if left_s == inf else f", begins none after {ceil(left_s)} s more"
+    limit = "" if left_s == inf else f", {ceil(left_s)} s left to begin others"
     return f"collective {min(done + 1, of)} of {of}, {change}{limit}"
 
 

@@ -14,6 +14,7 @@ from spmd_core.words import (
     DOES_NOT_FIT,
     ago,
     answer_words,
+    bound_words,
     experiment_words,
     outcome_words,
     shape_words,
@@ -139,13 +140,20 @@ def run_row(summary: RunSummary) -> None:
 
 @kept(1_000)
 def verdict(run: str) -> str | None:
-    """Returns how the rows of a stored run compare, in a few words; None where nothing does."""
+    """Returns how the rows of a stored run compare, of one prediction whether it fits and what binds
+    it, in a few words; None where nothing does.
+    """
     facts = None
     with suppress(UnreadableRun):
         facts = lab().facts(run)
-    if facts is None or facts.comparison is None or not facts.comparison.ratios:
+    if facts is None:
         return None
-    return short_verdict(facts.comparison, facts.medians_s)
+    if facts.comparison is not None and facts.comparison.ratios:
+        return short_verdict(facts.comparison, facts.medians_s)
+    (first, *others) = [each.prediction for each in facts.strategies.values()] or [None]
+    if first is None or others or not first.fits:
+        return None
+    return f"Fits, {bound_words(first.shares_by_axis)}" if first.binds else "Fits"
 
 
 def _short_words(experiment: Experiment) -> str:

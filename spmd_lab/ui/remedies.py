@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from spmd_core.experiment import STRATEGIES, Experiment
+from spmd_core.base import seconds_text
+from spmd_core.experiment import STRATEGIES, Experiment, spec_code
 from spmd_core.results import Collective, Nothing, Removal, Result
 from spmd_core.trials import beside, is_guessed, remedy_searches as running, with_remedies
 from spmd_core.words import (
@@ -142,11 +143,37 @@ def _answers(result: Result, names: Sequence[str]) -> None:
         if others:
             st.caption(coded(others))
         if removal.experiment is not None:
+            st.caption(plain(beside_words(result, whose[0], removal.experiment)))
             _as_variant(result, removal.experiment)
     if small:
         st.caption(coded(small_words(small)))
     if groups and is_guessed(result):
         st.caption(coded(as_sentence(GUESSED)))
+
+
+def beside_words(result: Result, name: str, changed: Experiment) -> str:
+    """Returns the measured times of the original and of one device, to set a change beside; and
+    which arrays it shards differently.
+    """
+    row = result.row(name)
+    called = {name: "as it was"} | {
+        each: "one device"
+        for each in result.order
+        if STRATEGIES[result.row(each).strategy].is_single_device
+        and result.row(each).variant in (row.variant, "")
+    }
+    times = [
+        f"{what} {seconds_text(median)}"
+        for each, what in called.items()
+        if (median := result.medians_s.get(each))
+    ]
+    differs = [
+        f"{array.name} is {spec_code(changed.spec(array.name))}, was {spec_code(row.experiment.spec(array.name))}"
+        for array in changed.what.arrays
+        if not changed.plan and changed.spec(array.name) != row.experiment.spec(array.name)
+    ]
+    parts = [f"Measured beside it: {', '.join(times)}" if times else "", *differs]
+    return "".join(f"{each}. " for each in parts if each).strip()
 
 
 def _as_variant(result: Result, changed: Experiment) -> None:

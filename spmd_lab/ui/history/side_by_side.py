@@ -60,11 +60,14 @@ def draw(runs: Sequence[RunSummary]) -> None:
     """How the runs compare; then each as a card or row, named A to H, their times, and what differs
     in experiments and communication.
     """
-    st.subheader("Side by side", anchor=False)
     subjects = [lab().subject(run) for run in runs]
+    answer = st.container(key="compared")
     compared = compare_runs(subjects, _baseline(subjects))
-    for sentence in verdict_sentences(compared):
-        st.markdown(f"**{plain(sentence)}**")
+    with answer:
+        first, *others = verdict_sentences(compared)
+        st.subheader(plain(first), anchor=False)
+        for sentence in others:
+            st.markdown(plain(sentence))
     if basis := basis_words(compared.answers):
         st.caption(plain(basis))
     _times(compared)

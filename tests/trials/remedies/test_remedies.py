@@ -233,7 +233,7 @@ def test_the_best_that_removes_it_is_said_with_both_sides():
     found = answer(LAYER, BASE, COSTS, TARGET, [less, gone, Tried(first)])
     assert isinstance(found, Remedy)
     assert sentence(found) == (
-        f"{named(second)}: no all-reduce over `x`; +4.0 MiB per device; predicted 4 ms -> 1 ms"
+        f"{named(second)}: no all-reduce over `x`; +4.0 MiB of peak per device; predicted 4 ms -> 1 ms"
     )
     assert found.memory_bytes == 4 * 2**20 and found.experiment.strategies == ("auto", "single")
     alone = answer(LAYER, BASE, COSTS, TARGET, [less])

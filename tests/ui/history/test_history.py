@@ -34,7 +34,7 @@ def test_a_search_keeps_what_is_ticked(opened):
     screen = opened(MEASURED, FIRST, search="decoder")
     assert len(screen.dataframe[0].value) == 2  # the predictions
     assert "1 of 2 ticked runs is hidden by the filters above" in said(screen)
-    assert "Side by side" in said(screen)
+    assert "Baseline" in [each.label for each in screen.selectbox]
     ticked = screen.query_params["runs"]
     ticked = ticked if isinstance(ticked, str) else ticked[0]
     assert set(ticked.split(",")) == {MEASURED, FIRST}

@@ -7,6 +7,7 @@ from spmd_core.lab import Lab, Remedies
 from spmd_core.results import Nothing, Predicted, Remedy
 from spmd_core.trials import remedy_searches as running
 from spmd_core.trials.trying.remedy_search import to_stored
+from spmd_lab.ui.remedies import beside_words
 from tests.labs import STANDIN, experiment, until
 from tests.standin import sitecustomize as standin
 from tests.ui import opened
@@ -82,3 +83,11 @@ def test_answers_are_there_when_the_run_is_opened_again(data_folder):
     ]
     assert sum("Leave `in` replicated" in label for label in links(screen)) == 1
     assert any("guesses" in each.value for each in screen.caption)
+
+
+def test_a_change_stands_beside_one_device_and_names_what_else_it_shards():
+    base = experiment(workload="contraction", dims={"rows": 64, "cols": 64}, sharding={"rows": "x"})
+    found = result({"auto": strategy(3e-3), "single": strategy(1e-3)}, experiment=base)
+    words = beside_words(found, "auto", base.vary(sharding={"cols": "x"}))
+    assert words.startswith("Measured beside it: as it was 3 ms, one device 1 ms. ")
+    assert "y is P('x'), was P(None)." in words

@@ -11,6 +11,7 @@ from spmd_core.commands.output import FORCE
 from spmd_core.commands.remedies import HELP as REMEDIES
 from spmd_core.commands.spec import HELP
 from spmd_core.experiment import (
+    LENGTH_HELP,
     PLAN_FIELDS,
     PRESETS,
     VARIABLE,
@@ -181,7 +182,7 @@ _PLAN = {
     "--mesh": {
         "metavar": "fsdp=16,tensor=4",
         "help": "mesh axes and their sizes, slices outermost; best: of up to two axes, by the "
-        "estimate",
+        f"estimate; {LENGTH_HELP}",
     },
     "--batch-per-device": {"type": float, "metavar": "N", "help": "sequences per device and step"},
     "--sequence": {"type": int, "metavar": "N", "help": "tokens of a sequence (default 2048)"},

@@ -42,7 +42,17 @@ from spmd_core.experiment.plan import sharding
 from spmd_core.experiment.plan.configs import MAX_CONFIG_BYTES, Config, read_config
 from spmd_core.experiment.plan.fields import NAMES, PLAN_FIELDS
 from spmd_core.experiment.plan.flags import OPTIONAL_FLAGS, WITHOUT_RINGS, link_refusal
-from spmd_core.experiment.plan.meshes import AXES, DATA_AXES, MESH_AXES, STAGE
+from spmd_core.experiment.plan.meshes import (
+    AXES,
+    CONTEXT,
+    DATA_AXES,
+    GATHERED_AXES,
+    LENGTH_AXES,
+    LENGTH_HELP,
+    LONG_SEQUENCE,
+    MESH_AXES,
+    STAGE,
+)
 from spmd_core.experiment.plan.model_rules import VARIABLE
 from spmd_core.experiment.plan.model_size import Kind, ModelSize
 from spmd_core.experiment.plan.models import get_model
@@ -166,10 +176,15 @@ __all__ = [
     "CALIBRATION",
     "COLLECTIVES",
     "COLLECTIVES_SWEEP",
+    "CONTEXT",
     "DATA_AXES",
     "DEFAULT_SPEC",
     "DTYPE_BYTES",
     "FLOATS",
+    "GATHERED_AXES",
+    "LENGTH_AXES",
+    "LENGTH_HELP",
+    "LONG_SEQUENCE",
     "LOOKS_AFTER",
     "MARGIN",
     "MAX_CONFIG_BYTES",

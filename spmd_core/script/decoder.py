@@ -22,6 +22,7 @@ _SHARED = (
     "decoder_flash",
     "decoder_state",
     "decoder_config",
+    "decoder_context",
     "decoder",
 )  # in order of their imports
 

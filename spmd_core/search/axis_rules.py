@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 
-from spmd_core.experiment import RULES, Plan
+from spmd_core.experiment import CONTEXT, RULES, Plan
 
 # MaxText's names of our logical dims (`logical_axis_rules` of its base.yml in 2025). Rules that are
 # given take the place of all of its own: what has no rule would be replicated
 _LOGICAL = {
     "batch": ("activation_batch", "activation_batch_no_exp", "activation_embed_and_logits_batch"),
     "length": ("activation_length", "activation_length_no_exp", "activation_norm_length"),
+    "context_length": ("activation_q_length",),
     "act_embed": ("activation_embed",),
     "act_heads": ("activation_heads", "activation_kv_heads"),
     "act_mlp": ("activation_mlp",),
@@ -59,6 +60,10 @@ def maxtext(plan: Plan) -> str:
         f"max_target_length: {plan.sequence}",
     ]
     lines += [f"{name}: {size}" for name, size in parallelism(plan).items()]
+    if CONTEXT in plan.axis_sizes:
+        lines.append(f"context_parallel_strategy: {plan.context_attention.replace('-', '_')}")
+        lines.append(f"context_parallel_load_balance: {str(plan.is_balanced).lower()}")
+    lines += [f"num_vocab_tiling: {plan.logit_parts}"] * (plan.logit_parts > 1)
     lines += _remat(plan)
     lines.append("logical_axis_rules: [")
     lines += [

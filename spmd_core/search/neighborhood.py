@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from spmd_core.base import RequestError
-from spmd_core.experiment import AXES, NAMES, Plan, parse_plan
+from spmd_core.experiment import AXES, CONTEXT, LONG_SEQUENCE, NAMES, Plan, parse_plan
 from spmd_core.search.policies import policies
 from spmd_core.time import MeshEstimates
 
@@ -64,7 +64,9 @@ def _changes(plan: Plan) -> Iterator[dict[str, Any]]:
 def _meshes(plan: Plan) -> Iterator[Mesh]:
     """Meshes in which a factor of one axis moves to another; slices stay on the first axis."""
     sizes, slices = dict(plan.mesh), plan.topology.slices
-    names = [name for name in AXES if name != "expert" or plan.size.experts > 1]
+    idle = {"expert"} if plan.size.experts == 1 else set[str]()
+    idle |= {CONTEXT} if plan.sequence < LONG_SEQUENCE else set()
+    names = [name for name in AXES if name not in idle]
     for source, size in sizes.items():
         for factor in _factors(size):
             for other in names:

@@ -9,7 +9,15 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StrictInt, ValidationError, field_validator, model_validator
 
 from spmd_core.base import AsObject, Frozen, PairsOf, RequestError, refuse, shorten
-from spmd_core.experiment import AXES, PLAN_FIELDS, VARIABLE, ModelSize, get_model
+from spmd_core.experiment import (
+    AXES,
+    CONTEXT,
+    LONG_SEQUENCE,
+    PLAN_FIELDS,
+    VARIABLE,
+    ModelSize,
+    get_model,
+)
 from spmd_core.machine import CHIPS, Capacity, Topology
 from spmd_core.search.chips import check_slices, read_chips
 
@@ -69,6 +77,16 @@ class ModelQuestion(Question):
     slices: str = "fewest"
     memory_bytes: StrictInt | None = Field(None, ge=1, le=MOST_GIB * 2**30)
     plan: Annotated[tuple[tuple[str, Any], ...], PairsOf, AsObject] = ()
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Mesh axes that are tried: `expert` where the model has some, `context` of long sequences or
+        where it is fixed.
+        """
+        given = {name for name, _ in self.fixed}
+        without = {"expert"} if self.size.experts == 1 else set[str]()
+        without |= {CONTEXT} if self.sequence < LONG_SEQUENCE and CONTEXT not in given else set()
+        return tuple(name for name in AXES if name not in without)
 
     def limit(self, topology: Topology) -> Capacity:
         """Bytes that a device may hold, and that it may hold in host memory."""

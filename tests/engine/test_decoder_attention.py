@@ -10,7 +10,7 @@ from jax.sharding import AxisType
 
 from spmd_core.experiment import parse_plan
 from spmd_core.script.decoder import configuration
-from spmd_core.script.programs import decoder, decoder_config
+from spmd_core.script.programs import decoder, decoder_config, decoder_context
 
 pytestmark = pytest.mark.this_python
 
@@ -30,9 +30,9 @@ def test_every_query_meets_its_own_keys_however_many_parts_the_heads_make(mesh, 
         }
     )
     monkeypatch.setattr(
-        decoder.splash,
+        decoder_context.splash,
         "make_splash_mha",
-        functools.partial(decoder.splash.make_splash_mha, interpret=True),
+        functools.partial(decoder_context.splash.make_splash_mha, interpret=True),
     )
     devices = jax.make_mesh(
         tuple(mesh.values()), tuple(mesh), axis_types=(AxisType.Auto,) * len(mesh)

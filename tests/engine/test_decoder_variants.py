@@ -15,7 +15,12 @@ from jax.sharding import AxisType
 from spmd_core.experiment import PRESETS, parse_plan
 from spmd_core.experiment.plan.own_models import own_model
 from spmd_core.script.decoder import configuration
-from spmd_core.script.programs import decoder, decoder_config, decoder_experts
+from spmd_core.script.programs import (
+    decoder,
+    decoder_config,
+    decoder_context,
+    decoder_experts,
+)
 from spmd_core.script.programs.decoder_step import make_train_step, parameter_count
 
 pytestmark = pytest.mark.this_python
@@ -565,8 +570,8 @@ def test_the_definition_without_one_of_its_parts_is_another(variant, without):
 
 def test_the_kernel_has_sinks_and_windows_too(monkeypatch):
     size, model = model_of("gpt_oss", (("tensor", 4),), kernel=True)
-    make = functools.partial(decoder.splash.make_splash_mha, interpret=True)
-    monkeypatch.setattr(decoder.splash, "make_splash_mha", make)
+    make = functools.partial(decoder_context.splash.make_splash_mha, interpret=True)
+    monkeypatch.setattr(decoder_context.splash, "make_splash_mha", make)
     numbers = np.random.default_rng(0)
     query, key, value = (
         jnp.asarray(numbers.normal(size=(1, heads, LENGTH, 128)) / 8, jnp.float32)

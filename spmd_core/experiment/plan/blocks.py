@@ -44,28 +44,35 @@ def read_blocks(given: Any) -> int | Blocks | None:
     return queries if queries == keys == part else (queries, keys, part)
 
 
-def kernel_blocks(requested: int | Blocks | None, generation: str, sequence: int) -> Blocks:
-    """The requested blocks, else those of the published runs adjusted to divide the sequence."""
+def kernel_blocks(
+    requested: int | Blocks | None, generation: str, attended: tuple[int, int]
+) -> Blocks:
+    """The requested blocks, else those of the published runs adjusted to divide what is attended:
+    queries and keys.
+    """
     if requested is None:
-        blocks = DEFAULT_BLOCKS.get(generation, OTHER_BLOCKS)
-        queries, keys, part = (math.gcd(block, sequence) for block in blocks)
+        queries, keys, part = DEFAULT_BLOCKS.get(generation, OTHER_BLOCKS)
+        queries, keys = math.gcd(queries, attended[0]), math.gcd(keys, attended[1])
         return queries, keys, math.gcd(keys, part)
     queries, keys, part = (
         (requested, requested, requested) if isinstance(requested, int) else requested
     )
-    keys = min(keys, sequence)
-    return min(queries, sequence), keys, min(part, keys)
+    keys = min(keys, attended[1])
+    return min(queries, attended[0]), keys, min(part, keys)
 
 
-def check_blocks(blocks: Blocks, sequence: int) -> None:
-    """RequestError if the kernel cannot split a sequence into these blocks."""
+def check_blocks(blocks: Blocks, attended: tuple[int, int], sequence: int) -> None:
+    """RequestError if the kernel cannot split queries and keys into these blocks."""
     queries, keys, part = blocks
-    for block in (queries, keys):
-        if sequence % block:
+    for block, length in zip((queries, keys), attended, strict=True):
+        if length % block:
+            what = f"sequence={sequence}"
+            if length != sequence:
+                what = f"the {length} tokens that a device attends from or to at once"
             raise refuse(
                 f"attention_blocks={block}",
-                f"does not divide sequence={sequence}",
-                f"use {math.gcd(block, sequence)}",
+                f"does not divide {what}",
+                f"use {math.gcd(block, length)}",
             )
     text = f"attention_blocks={queries},{keys},{part}"
     if keys % part:

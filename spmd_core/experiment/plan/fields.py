@@ -15,7 +15,7 @@ from spmd_core.base import AsObject, Frozen, PairsOf, refuse
 from spmd_core.experiment.fields import Choice, Integer, Number, Switch, Words, fields_of
 from spmd_core.experiment.plan.blocks import Blocks, BlocksField
 from spmd_core.experiment.plan.flags import flag_refusal
-from spmd_core.experiment.plan.meshes import STAGE
+from spmd_core.experiment.plan.meshes import CONTEXT, LENGTH_AXES, STAGE
 from spmd_core.experiment.plan.model_size import ModelSize
 from spmd_core.experiment.plan.models import get_model
 from spmd_core.experiment.plan.schedules import SCHEDULES
@@ -98,7 +98,7 @@ def _check_fsdp_on_experts(plan: Any) -> None:
     if not plan.dropless:
         rule = "is of experts that drop no token"
         raise refuse("fsdp_on_experts", rule, "use dropless, or leave it out")
-    for axis in ("expert", "tensor", "sequence"):
+    for axis in ("expert", "tensor", *LENGTH_AXES):
         if axes.get(axis, 1) > 1:
             rule = f"is not beside {axis}={axes[axis]}"
             raise refuse("fsdp_on_experts", rule, f"use {axis}=1, or leave it out")
@@ -113,6 +113,32 @@ def _check_optimizer(plan: Any) -> None:
     if plan.second_moment_dtype:
         rule = f"means nothing to {plan.optimizer}, which has one moment"
         raise refuse("second_moment_dtype", rule, "leave it out")
+
+
+def _check_logit_parts(plan: Any) -> None:
+    rows, parts = plan.sequence // plan.length_shards, plan.logit_parts
+    if rows % parts:
+        rule = f"does not divide the {rows} tokens of a sequence on a device"
+        raise refuse(f"logit_parts={parts}", rule, f"use {math.gcd(rows, parts)}")
+
+
+def _check_context(plan: Any) -> None:
+    """RequestError where a model's attention does not go around a ring."""
+    if plan.context_attention == "ring" and (any(plan.size.windows) or plan.size.sinks):
+        rule = f"has neither windows nor sinks, which {plan.size.title} has"
+        raise refuse("context_attention=ring", rule, "use all-gather")
+    both = math.prod(plan.axis_sizes.get(axis, 1) for axis in ("tensor", "sequence"))
+    heads, among = plan.size.heads, plan.axis_sizes[CONTEXT]
+    if plan.context_attention == "ulysses" and heads % (both * among):
+        rule = f"does not divide the {heads // both} heads of a device of {plan.size.title}"
+        near = math.gcd(heads // both, among)
+        raise refuse(f"{CONTEXT}={among} of ulysses", rule, f"use {CONTEXT}={near}, or ring")
+
+
+def _check_order(plan: Any) -> None:
+    if plan.context_attention != "all-gather":
+        rule = f"means nothing to {plan.context_attention}"
+        raise refuse(f"context_order={plan.context_order}", rule, "leave it out")
 
 
 def _usual_parts(given: Mapping[str, Any]) -> int | None:
@@ -417,6 +443,47 @@ class PlanFields(Frozen):
             rule=_check_optimizer,
         ),
     ] = "adamw"
+    context_attention: Annotated[
+        Literal["all-gather", "ring", "ulysses"],
+        Choice(
+            label="Attention over context",
+            help="of a mesh with the axis context: keys and values are gathered, pass around a "
+            "ring, or heads are exchanged for tokens",
+            metavar="KIND",
+            titles={
+                "all-gather": "all-gather of keys and values",
+                "ring": "ring of keys and values",
+                "ulysses": "all-to-all over heads (Ulysses)",
+            },
+            line="{} over context",
+            rule=_check_context,
+        ),
+    ] = "all-gather"
+    context_order: Annotated[
+        Literal["balanced", "contiguous"],
+        Choice(
+            label="Order of tokens over context",
+            help="balanced: a device has an early part of each sequence and the late one that "
+            "mirrors it, so that all attend to as many keys",
+            metavar="ORDER",
+            line="{} order over context",
+            rule=_check_order,
+        ),
+    ] = "balanced"
+    logit_parts: Annotated[
+        int,
+        Integer(
+            1,
+            1,
+            64,
+            label="Parts of the logits",
+            help="of each sequence, one after the other: its logits are not all in memory, and are "
+            "computed again for their gradients",
+            metavar="N",
+            line="logits in {} parts",
+            rule=_check_logit_parts,
+        ),
+    ] = 1
     # Add a plan option above this line.
 
 

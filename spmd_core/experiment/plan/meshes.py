@@ -5,10 +5,20 @@ import math
 from spmd_core.base import refuse, shorten
 from spmd_core.machine import Topology
 
-AXES = ("data", "fsdp", "fsdp_transpose", "expert", "sequence", "tensor")
+CONTEXT = "context"  # of a sequence, also inside attention
+AXES = ("data", "fsdp", "fsdp_transpose", "expert", "sequence", CONTEXT, "tensor")
 STAGE = "stage"  # of a pipeline: layers are divided along it
 MESH_AXES = (*AXES, STAGE)
 DATA_AXES = ("data", "fsdp", "fsdp_transpose")  # those that shard the batch
+LONG_SEQUENCE = 32768  # tokens from which on a search tries `context`
+LENGTH_HELP = (
+    "sequence divides tokens between the blocks, and heads in attention; context divides tokens "
+    "in attention too"
+)
+LENGTH_AXES = ("sequence", CONTEXT)  # a sequence
+GATHERED_AXES = ("fsdp", "fsdp_transpose", *LENGTH_AXES)  # weights that are gathered again
+# fields of a plan that mean nothing on a mesh without an axis
+OF_AXES = {STAGE: ("schedule", "repeats"), CONTEXT: ("context_attention", "context_order")}
 
 
 def check_mesh(mesh: tuple[tuple[str, int], ...], topology: Topology) -> None:

@@ -29,7 +29,14 @@ from spmd_core.experiment.plan.flags import (
     RING_FLAG,
     WITHOUT_RINGS,
 )
-from spmd_core.experiment.plan.meshes import DATA_AXES, STAGE, check_mesh
+from spmd_core.experiment.plan.meshes import (
+    CONTEXT,
+    DATA_AXES,
+    LENGTH_AXES,
+    OF_AXES,
+    STAGE,
+    check_mesh,
+)
 from spmd_core.experiment.plan.model_rules import VARIABLE
 from spmd_core.experiment.plan.model_size import ModelSize
 from spmd_core.experiment.plan.models import get_model
@@ -99,13 +106,15 @@ class Plan(PlanFields):
 
     @model_validator(mode="before")
     @classmethod
-    def _read_stages(cls, data: Any) -> Any:
-        """Drops the schedule of a pipeline on a mesh without stages: a plan keeps it while its mesh
-        is varied.
+    def _read_axes(cls, data: Any) -> Any:
+        """Drops what means nothing on a mesh without its axis: a plan keeps it while its mesh is
+        varied.
         """
-        if not isinstance(data, Mapping) or STAGE in dict(_pairs(data.get("mesh"))):
+        if not isinstance(data, Mapping):
             return data
-        return {name: each for name, each in data.items() if name not in ("schedule", "repeats")}
+        mesh = dict(_pairs(data.get("mesh")))
+        idle = {name for axis, names in OF_AXES.items() if axis not in mesh for name in names}
+        return {name: each for name, each in data.items() if name not in idle}
 
     @field_validator("batch_per_device")
     @classmethod
@@ -163,7 +172,8 @@ class Plan(PlanFields):
         check_mesh(self.mesh, self.topology)
         self._check_batch_and_mesh(self.size)
         self._check_weights(self.topology, self.size)
-        check_blocks(self.kernel_blocks, self.sequence)
+        self._check_context(self.size)
+        check_blocks(self.kernel_blocks, self.attended, self.sequence)
         self._check_rows()
         self._check_parts(self.size)
         return self
@@ -220,12 +230,15 @@ class Plan(PlanFields):
                 f"makes {batch:g} sequences, which do not divide over {rows} shards",
                 f"use {better:g}",
             )
-        unit = 128 * axes.get("sequence", 1)
+        among = [f"{axis}={axes[axis]}" for axis in LENGTH_AXES if axis in axes]
+        halves = CONTEXT in axes and self.is_balanced
+        unit = 128 * self.length_shards * (1 + halves)
         if self.sequence % unit:
             below = self.sequence // unit * unit
+            over = f"{' by '.join(among) or 'sequence=1'}{', in two parts each' * halves}"
             raise refuse(
                 f"sequence={self.sequence}",
-                f"does not divide into blocks of 128 over sequence={axes.get('sequence', 1)}",
+                f"does not divide into blocks of 128 over {over}",
                 f"use {' or '.join(str(each) for each in (below, below + unit) if each)}",
             )
         tensor = axes.get("tensor", 1)
@@ -236,6 +249,20 @@ class Plan(PlanFields):
                     f"does not divide {what}={size} of {model.title}",
                     f"use {math.gcd(size, tensor)}",
                 )
+
+    def _check_context(self, model: ModelSize) -> None:
+        """RequestError for a sequence over `context` that a model or a chip cannot have."""
+        if (among := self.axis_sizes.get(CONTEXT, 1)) == 1:
+            return
+        if states := set(model.mixers) - {"attention", "none"}:
+            rule = f"shards attention, and {model.title} has layers with a state ({min(states)})"
+            raise refuse(f"{CONTEXT}={among}", rule, f"use {CONTEXT}=1, or sequence")
+        if model.mtp_layers and self.is_balanced:
+            rule = "in the balanced order has no next token beside each, for heads of later tokens"
+            raise refuse(f"{CONTEXT}={among}", rule, "use context_order=contiguous")
+        if self.topology.chip.is_gpu and self.context_attention != "ulysses":
+            what = f"context_attention={self.context_attention}"
+            raise refuse(what, "is a kernel for TPUs", "use ulysses, or a TPU topology")
 
     def _check_weights(self, topology: Topology, model: ModelSize) -> None:
         """RequestError if one weight, which a matmul needs gathered over all axes except `tensor`,
@@ -313,9 +340,38 @@ class Plan(PlanFields):
         return self.batch * self.sequence
 
     @property
+    def length_shards(self) -> int:
+        """Devices among which a sequence is divided between the blocks."""
+        return math.prod(self.axis_sizes.get(axis, 1) for axis in LENGTH_AXES)
+
+    @property
+    def context_shards(self) -> int:
+        """Devices among which a sequence is divided inside attention."""
+        exchanged = self.context_attention == "ulysses"
+        return 1 if exchanged else self.axis_sizes.get(CONTEXT, 1)
+
+    @property
+    def exchanged_axes(self) -> tuple[str, ...]:
+        """Axes along which attention has heads in place of tokens."""
+        inside = () if self.context_attention == "ulysses" else (CONTEXT,)
+        given = [axis for axis, size in self.mesh if axis in LENGTH_AXES and size > 1]
+        return tuple(axis for axis in given if axis not in inside)
+
+    @property
+    def is_balanced(self) -> bool:
+        """Whether a device has two parts of each sequence, an early and a late one."""
+        return self.context_shards > 1 and self.context_order == "balanced"
+
+    @property
+    def attended(self) -> tuple[int, int]:
+        """Queries and keys of one call of attention, or of a part of it."""
+        here = self.sequence // (self.context_shards * (1 + self.is_balanced))
+        return here, here if self.context_attention == "ring" else self.sequence
+
+    @property
     def kernel_blocks(self) -> Blocks:
         """Blocks of the attention kernel: queries, keys, keys per matmul."""
-        return kernel_blocks(self.attention_blocks, self.topology.chip.generation, self.sequence)
+        return kernel_blocks(self.attention_blocks, self.topology.chip.generation, self.attended)
 
     @property
     def kernel_refusal(self) -> str | None:
@@ -373,10 +429,10 @@ class Plan(PlanFields):
     @property
     def expert_repeats(self) -> int:
         """How many devices do the same work of experts: with a capacity, slots are of complete
-        sequences, so that those along `sequence` have all of them.
+        sequences, so that those among which one is divided have all of them.
         """
         repeated = self.size.experts > 1 and not self.dropless
-        return self.axis_sizes.get("sequence", 1) if repeated else 1
+        return self.length_shards if repeated else 1
 
     @property
     def moment_dtypes(self) -> tuple[str, ...]:

@@ -15,12 +15,14 @@ Dims = tuple[tuple[str, int], ...]
 RULES: Mapping[str, tuple[str, ...]] = {
     "batch": ("data", "fsdp", "fsdp_transpose", "expert"),
     "expert_batch": ("data", "fsdp", "fsdp_transpose"),
-    "length": ("sequence",),
+    "length": ("sequence", "context"),
+    "context_length": ("context",),
     "act_embed": ("tensor",),
     "act_heads": ("tensor", "sequence"),
+    "context_heads": ("tensor", "sequence", "context"),
     "act_mlp": ("tensor",),
     "act_vocab": ("tensor", "sequence"),
-    "embed": ("fsdp", "fsdp_transpose", "sequence", "expert"),
+    "embed": ("fsdp", "fsdp_transpose", "sequence", "context", "expert"),
     "mlp": ("fsdp_transpose", "tensor"),
     "heads": ("tensor",),
     "kv_heads": ("tensor",),
@@ -28,7 +30,14 @@ RULES: Mapping[str, tuple[str, ...]] = {
     "norm": ("tensor",),
     "experts": ("expert",),
     "fsdp_experts": ("fsdp", "fsdp_transpose"),
-    "rank": ("fsdp", "fsdp_transpose", "sequence", "expert"),
+    "rank": ("fsdp", "fsdp_transpose", "sequence", "context", "expert"),
+}
+
+# how attention goes over `context` -> dims of heads, of queries and of keys there
+CONTEXT_DIMS = {
+    "all-gather": ("act_heads", "context_length", "whole"),
+    "ring": ("act_heads", "context_length", "context_length"),
+    "ulysses": ("context_heads", "whole", "whole"),
 }
 
 
@@ -89,7 +98,7 @@ def group_rows(plan: Plan) -> int:
     """Rows of a block of the grouped matmul: a power of two, of which an expert has at least two
     when all have as many rows, since one that two experts share is multiplied twice.
     """
-    rows = plan.tokens // (batch_shards(plan) * plan.axis_sizes.get("sequence", 1))
+    rows = plan.tokens // (batch_shards(plan) * plan.length_shards)
     size = plan.size
     each = max(1, rows * size.experts_per_token // (2 * size.experts))
     return min(512, max(128, 1 << (each.bit_length() - 1)))
@@ -178,9 +187,11 @@ WORDS = {
     "batch": "batch",
     "length": "sequence",
     "whole": "sequence",
+    "context_length": "sequence",
     "act_embed": "embed",
     "embed": "embed",
     "act_heads": "heads",
+    "context_heads": "heads",
     "heads": "heads",
     "kv_heads": "key and value heads",
     "act_mlp": "mlp",
@@ -196,33 +207,18 @@ WORDS = {
 def _activations(plan: Plan) -> dict[str, Dims]:
     size = plan.size
     rows: Dims = (("batch", plan.batch), ("length", plan.sequence))
-    full_sequence = ("whole", plan.sequence)  # attention reads the full sequence
-    # with fewer key heads than shards, key heads are repeated, one for each query head
-    alike = (
-        len(
-            {
-                spec((("act_heads", heads),), plan.axis_sizes)
-                for heads in (size.heads, size.kv_heads)
-            }
-        )
-        == 1
-    )
-    keys = size.kv_heads if alike else size.heads
+    heads, of_queries, of_keys = CONTEXT_DIMS[plan.context_attention]
+    queries, keys = ((heads, each) for each in (size.heads, size.kv_heads))
+    over, own = (spec((each,), plan.axis_sizes) for each in (queries, keys))
+    if over != own:  # fewer key heads than shards: each has those of its queries
+        shards = math.prod(plan.axis_sizes[axis] for axis in over[0])
+        keys = (heads, math.lcm(size.kv_heads, shards))
+    head_dim = ("head_dim", size.head_dim)
     activations: dict[str, Dims] = {
         "tokens": rows,
         "between the blocks": (*rows, ("act_embed", size.embed)),
-        "query, in attention": (
-            rows[0],
-            ("act_heads", size.heads),
-            full_sequence,
-            ("head_dim", size.head_dim),
-        ),
-        "key and value, in attention": (
-            rows[0],
-            ("act_heads", keys),
-            full_sequence,
-            ("head_dim", size.head_dim),
-        ),
+        "query, in attention": (rows[0], queries, (of_queries, plan.sequence), head_dim),
+        "key and value, in attention": (rows[0], keys, (of_keys, plan.sequence), head_dim),
     }
     if size.experts == 1:
         activations["inside the mlp"] = (*rows, ("act_mlp", size.mlp))

@@ -9,8 +9,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
-from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel as splash
-from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_mask as masks
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -18,11 +16,18 @@ from spmd_core.script.programs.decoder_config import (
     PROJECTIONS,
     TRAIN_RULES,
     Decoder,
+    axes_of,
     layer_dims,
     spec,
 )
+from spmd_core.script.programs.decoder_context import (
+    CONTEXT_DIMS,
+    attend_shard,
+    splash_kernel,
+    splash_mask,
+    token_order,
+)
 from spmd_core.script.programs.decoder_experts import dropless, gathered_axes
-from spmd_core.script.programs.decoder_flash import flash_call
 from spmd_core.script.programs.decoder_parts import (
     all_heads_norm,
     cross_entropy,
@@ -35,41 +40,6 @@ from spmd_core.script.programs.decoder_precision import scaled_einsum
 from spmd_core.script.programs.decoder_state import convolved, delta_rule, state_space
 
 LATER_SHARE = 0.1  # of the loss of later tokens: mtp_loss_scaling_factor of MaxText
-
-
-def splash_mask(c: Decoder, length: int):
-    """The pairs of a query and a key that a layer's attention keeps."""
-    if c.window is None or c.window >= length:
-        return masks.CausalMask((length, length))
-    if c.chunked:
-        return masks.ChunkedCausalMask((length, length), c.window)
-    return masks.LocalMask((length, length), (c.window - 1, 0), 0)
-
-
-def splash_kernel(c: Decoder, heads: int, length: int):
-    """The splash kernel of a shard: causal, within the layer's window where there is one."""
-    queries, keys, part = (min(block, length) for block in c.attention_blocks)
-    dq: dict[str, Any] = (
-        {} if c.fused_attention_backward else {"block_q_dq": queries, "block_kv_dq": keys}
-    )
-    sizes = splash.BlockSizes(
-        block_q=queries,
-        block_kv=keys,
-        block_kv_compute=part,
-        block_q_dkv=queries,
-        block_kv_dkv=keys,
-        block_kv_dkv_compute=part,
-        use_fused_bwd_kernel=c.fused_attention_backward,
-        **dq,
-    )
-    return splash.make_splash_mha(
-        mask=masks.MultiHeadMask([splash_mask(c, length)] * heads),
-        head_shards=1,
-        q_seq_shards=1,
-        block_sizes=sizes,
-        attn_logits_soft_cap=c.attention_cap,
-        residual_checkpoint_name="attention",
-    )
 
 
 class Model:
@@ -122,36 +92,39 @@ class Model:
 
     def flash(self, query, key, value, segments, sinks=None):
         """Causal attention over [batch, heads, length, head_dim] by the splash kernel, one call per shard. sinks: a score for each head, or None."""
-        c = self.config
-        names = ("batch", "act_heads", "whole", "head_dim")
-        heads = spec(tuple(zip(names, query.shape, strict=True)), self.rules, self.mesh)
-        if spec(tuple(zip(names, key.shape, strict=True)), self.rules, self.mesh) != heads:
-            # fewer key heads than shards: each query head gets its own, or a device would lack
-            # those of its queries
-            key, value = (
-                jnp.repeat(each, query.shape[1] // key.shape[1], axis=1) for each in (key, value)
-            )
-        rows = spec(
-            (("batch", segments.shape[0]), ("whole", segments.shape[1])), self.rules, self.mesh
-        )
+        c, devices = self.config, self.mesh.shape.get("context", 1)
+        heads, *places = CONTEXT_DIMS[c.context_attention]
 
-        def shard(query, key, value, segments, *sinks):
-            if c.gpu:
-                return flash_call(query, key, value, c.window or 0)
-            attend = splash_kernel(c, query.shape[1], query.shape[2])
-            if sinks:
-                attend = functools.partial(attend, sinks=sinks[0])
-            return jax.vmap(attend)(
-                query, key, value, segment_ids=splash.SegmentIds(segments, segments)
-            )
+        def specs(x, place):
+            names = ("batch", heads, place, "head_dim")
+            return spec(tuple(zip(names, x.shape, strict=True)), self.rules, self.mesh)
 
+        of_queries, of_keys = specs(query, places[0]), specs(key, places[1])
+        shards = math.prod(self.mesh.shape[axis] for axis in axes_of(of_queries[1]))
+        if of_keys[1] != of_queries[1]:
+            # fewer key heads than shards: each has those of its queries
+            times = math.lcm(key.shape[1], shards) // key.shape[1]
+            key, value = (jnp.repeat(each, times, axis=1) for each in (key, value))
+            of_keys = P(of_queries[0], of_queries[1], of_keys[2])
+        rows = [P(each[0], each[2]) for each in (of_queries, of_keys)]
+        kernel = of_kernel = None
+        if devices > 1 and c.context_attention == "all-gather":  # queries differ by device
+            mask = splash_mask(c, query.shape[2])
+            mask.q_sequence = token_order(c, query.shape[2], devices)
+            kernel = splash_kernel(c, query.shape[1] // shards, mask, devices)
+            place = NamedSharding(self.mesh, P(None, "context"))
+            of_kernel = kernel.manual_sharding_spec(place)
+        shard = functools.partial(attend_shard, c, devices)
         return jax.shard_map(
             shard,
             mesh=self.mesh,
-            in_specs=(heads, heads, heads, rows, *([] if sinks is None else [P(heads[1])])),
-            out_specs=heads,
+            in_specs=(
+                *(of_kernel, of_queries, of_keys, of_keys, *rows),
+                *([] if sinks is None else [P(of_queries[1])]),
+            ),
+            out_specs=of_queries,
             check_vma=False,
-        )(query, key, value, segments, *([] if sinks is None else [sinks]))
+        )(kernel, query, key, value, segments, segments, *([] if sinks is None else [sinks]))
 
     def plain_attention(self, query, key, value, segments, sinks=None):
         """The same by matmuls and a softmax, for devices without the kernel."""
@@ -160,7 +133,8 @@ class Model:
         scores = jnp.einsum("bhqd,bhkd->bhqk", query, key).astype(jnp.float32)
         if cap := c.attention_cap:
             scores = jnp.tanh(scores / cap) * cap
-        queries, keys = (jnp.arange(size) for size in scores.shape[-2:])
+        order = token_order(c, scores.shape[-1], self.mesh.shape.get("context", 1))
+        queries = keys = jnp.asarray(order)
         back = queries[:, None] - keys
         seen = (back >= 0) & (segments[:, None, :, None] == segments[:, None, None, :])
         if c.window is not None:
@@ -181,9 +155,12 @@ class Model:
                 self.cut(array, "batch", "length", "act_heads", "head_dim"), name
             ).swapaxes(1, 2)
         attend: Callable[..., jax.Array] = self.flash if self.kernel else self.plain_attention  # pyright: ignore[reportAssignmentType]
-        window = self.config.window
-        # the scope names the window: no table of the backward kernel shows it
-        with jax.named_scope(f"attention within {window}" if window else "attention"):
+        c, devices = self.config, self.mesh.shape.get("context", 1)
+        # the scope names the window, and who has the most keys: no table of a kernel shows it
+        scope = f"attention within {c.window}" if c.window else "attention"
+        if devices > 1 and c.context_order == "contiguous":
+            scope = f"{scope}/last of {devices}"
+        with jax.named_scope(scope):
             mixed = jnp.swapaxes(
                 attend(
                     named["query"], named["key"], named["value"], segments, weights.get("sinks")
@@ -603,8 +580,8 @@ class Model:
     def loss(self, parameters, batch):
         """Mean cross entropy over the tokens of a batch of tokens, targets, positions and segments, each [batch, length]; with heads of later tokens a share of theirs."""
         x = self.hidden(parameters, batch["tokens"], batch["positions"], batch["segments"])
-        logits = self.table(parameters, rms_norm(x, parameters["final_norm"]))
-        loss = self.entropy(logits, batch["targets"], batch["segments"])
+        last = rms_norm(x, parameters["final_norm"])
+        loss = self.entropy(parameters, last, batch["targets"], batch["segments"])
         for head in parameters.get("mtp", ()):
             x, later = self.later(parameters, head, x, batch)
             loss = loss + later * LATER_SHARE / self.config.mtp_layers
@@ -627,13 +604,34 @@ class Model:
         if c.remat != "none":
             block = jax.checkpoint(block, policy=self.policy())
         x = block(x, head)
-        logits = self.table(parameters, rms_norm(x, head["final_norm"]))
-        return x, self.entropy(logits, jnp.roll(targets, -1, axis=1), batch["segments"])
+        last, wanted = rms_norm(x, head["final_norm"]), jnp.roll(targets, -1, axis=1)
+        return x, self.entropy(parameters, last, wanted, batch["segments"])
 
-    def entropy(self, logits, targets, segments):
-        """Mean cross entropy of logits, over the tokens of a segment."""
+    def entropy(self, parameters, x, targets, segments):
+        """Mean cross entropy of a normalized stream over the tokens of a segment: of its parts one after the other, whose logits are computed again for their gradients."""
+        count = self.config.logit_parts
+        axes = axes_of(spec((("length", x.shape[1]),), self.rules, self.mesh)[0])
+        shards = math.prod(self.mesh.shape[axis] for axis in axes)
+
+        def split(rows, *names):
+            apart = rows.reshape(rows.shape[0], shards, count, -1, *rows.shape[2:])
+            apart = jnp.moveaxis(apart, 2, 0).reshape(count, rows.shape[0], -1, *rows.shape[2:])
+            return self.cut(apart, "parts", "batch", "length", *names)
+
+        def add(total, part):
+            return total + self.part_entropy(parameters, *part), None
+
+        if count == 1:
+            total = self.part_entropy(parameters, x, targets, segments)
+        else:
+            parts = split(x, "act_embed"), split(targets), split(segments)
+            total, _ = jax.lax.scan(jax.checkpoint(add), jnp.zeros(()), parts)
+        return total / (jnp.sum(segments != 0) + 1e-8)
+
+    def part_entropy(self, parameters, x, targets, segments):
+        """Cross entropy over the tokens of a segment, added up."""
+        logits = self.table(parameters, x)
         one_hot = jax.nn.one_hot(targets, self.config.vocab, dtype=jnp.float32)
         with jax.named_scope("loss"):
             entropy = self.cut(cross_entropy(logits, one_hot), "batch", "length")
-        counted = segments != 0
-        return jnp.sum(entropy * counted) / (jnp.sum(counted) + 1e-8)
+        return jnp.sum(entropy * (segments != 0))

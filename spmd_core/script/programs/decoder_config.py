@@ -12,12 +12,14 @@ from jax.sharding import PartitionSpec as P
 TRAIN_RULES = {
     "batch": ("data", "fsdp", "fsdp_transpose", "expert"),
     "expert_batch": ("data", "fsdp", "fsdp_transpose"),  # where experts have the axis
-    "length": ("sequence",),
+    "length": ("sequence", "context"),
+    "context_length": ("context",),  # of queries, or keys, in attention
     "act_embed": ("tensor",),
     "act_heads": ("tensor", "sequence"),
+    "context_heads": ("tensor", "sequence", "context"),
     "act_mlp": ("tensor",),
     "act_vocab": ("tensor", "sequence"),
-    "embed": ("fsdp", "fsdp_transpose", "sequence", "expert"),
+    "embed": ("fsdp", "fsdp_transpose", "sequence", "context", "expert"),
     "mlp": ("fsdp_transpose", "tensor"),
     "heads": ("tensor",),
     "kv_heads": ("tensor",),
@@ -25,7 +27,7 @@ TRAIN_RULES = {
     "norm": ("tensor",),
     "experts": ("expert",),
     "fsdp_experts": ("fsdp", "fsdp_transpose"),
-    "rank": ("fsdp", "fsdp_transpose", "sequence", "expert"),
+    "rank": ("fsdp", "fsdp_transpose", "sequence", "context", "expert"),
 }
 
 
@@ -111,6 +113,9 @@ class Decoder:
     gathered_dtype: str = "bfloat16"
     static_scales: bool = False
     microbatches: int | None = None  # of a batch: their gradients are added up
+    logit_parts: int = 1  # of the logits, one after the other
+    context_attention: str = "all-gather"  # of keys and values over `context`; or ring, ulysses
+    context_order: str = "balanced"  # of tokens over `context`; or contiguous
     fsdp_on_experts: bool = False  # weights of experts are sharded over fsdp by their experts
 
     @property
@@ -296,6 +301,11 @@ def parameter_dims(c: Decoder) -> dict:
 
 def _stacked(block: dict, layers: int) -> dict:
     return {name: (("layers", layers), *dims) for name, dims in block.items()}
+
+
+def axes_of(entry) -> tuple[str, ...]:
+    """The mesh axes of an entry of a PartitionSpec."""
+    return (entry,) if isinstance(entry, str) else tuple(entry or ())
 
 
 def spec(dims: tuple[tuple[str, int], ...], rules: Mapping[str, tuple[str, ...]], mesh: Mesh) -> P:

@@ -13,6 +13,7 @@ from jax.sharding import PartitionSpec as P
 from spmd_core.script.programs.decoder import Model
 from spmd_core.script.programs.decoder_config import (
     Decoder,
+    axes_of,
     layer_dims,
     parameter_dims,
     spec,
@@ -287,7 +288,7 @@ class Serving(Stored):
         tokens = spec((("batch", len(x)),), self.wide.rules, mesh)
         dims = layer_dims(c)
         each = {name: spec(dims[name], self.rules, mesh) for name in OF_EXPERTS if name in dims}
-        by, inside = (_axes(each["down"][dim]) for dim in (0, 1))
+        by, inside = (axes_of(each["down"][dim]) for dim in (0, 1))
         specs = {name: P(None, *entries) for name, entries in each.items()}
         specs |= {f"{name}_bias": P(*at[:1], *at[2:]) for name, at in each.items()}
         specs |= {f"{name}_scale": P() for name in each} | {"layer": P()}
@@ -378,11 +379,6 @@ class Serving(Stored):
         """(the next token of each request, the cache)."""
         logits, cache = self.last_logits(parameters, cache, tokens, lengths, counts)
         return jnp.argmax(logits, axis=-1).astype(jnp.int32), cache
-
-
-def _axes(entry):
-    """The mesh axes of an entry of a PartitionSpec."""
-    return (entry,) if isinstance(entry, str) else tuple(entry or ())
 
 
 def serving_dims(c: Decoder) -> dict:

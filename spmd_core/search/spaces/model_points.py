@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from spmd_core.base import mesh_text, refuse
-from spmd_core.experiment import AXES, VARIABLE, Plan, arrays, parse_plan
+from spmd_core.experiment import VARIABLE, Plan, arrays, parse_plan
 from spmd_core.machine import Topology
 from spmd_core.results import StoredFact
 from spmd_core.search.candidate import Candidate, Reason, Rule
@@ -69,9 +69,8 @@ def points_of(question: ModelQuestion) -> Iterator[MeshPoint]:
     """Every point, in the order of the enumeration."""
     number, size = 0, question.size
     tried = policies(question.remat, question.offload, size.gated, size.post_norms)
-    names = tuple(name for name in AXES if name != "expert" or size.experts > 1)
     for topology in question.topologies:
-        for mesh in named_meshes(topology.devices, names):
+        for mesh in named_meshes(topology.devices, question.axes):
             for share in _shares(question, topology):
                 yield MeshPoint(question, topology, mesh or (("fsdp", 1),), share, tried, number)
                 number += len(tried)

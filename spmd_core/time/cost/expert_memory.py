@@ -40,7 +40,7 @@ def expert_memory(plan: Plan, rows: float, wide: float) -> Experts:
     matrix = 2.0 * max(_filled((experts, *order)) for order in (sides, sides[::-1]))
     if not plan.dropless:
         routes = rows / size.embed * plan.sequence  # to all slots of a sequence, from its tokens
-        routes /= mesh.get("sequence", 1)
+        routes /= plan.length_shards
         waits = 2 * routes + rows + 3 * wide + 3 * matrix
         own = 3 * routes + 2 * rows + 3 * wide + 4 * matrix
         return Experts(own, waits, routes + matrix, 0.0, 2 * routes + rows)

@@ -70,6 +70,8 @@ GROUP_SIDE = 1024  # of a block of a grouped matmul, columns and what is summed 
 # how the compiler writes the blocks of its own, and how a Pallas kernel is named
 _TILING = re.compile(r'ragged_dot_tiling="(\d+),(\d+),(\d+)"')
 _WINDOW = re.compile(r"attention within (\d+)/")  # how the decoder names its scope
+_EVERY = re.compile(r"every pair/")  # the same, of a ring's calls over keys of other devices
+_LAST = re.compile(r"last of (\d+)/")  # and of keys gathered for queries in their own order
 _VISITED = re.compile(r"/(\d+) experts, (\d+) rows/")  # the same, of a serving step's groups
 _GROUPED = re.compile(r"ragged-dot-|t?gmm(\.|$|_)")
 
@@ -185,7 +187,7 @@ def attention_cost(
     kind: str,
     query: tuple[float, float, int, int],
     keys: int,
-    blocks: tuple[int, int, int],
+    blocks: tuple[int, int, float],
     chip: Chip,
     value_dim: int = 0,
 ) -> KernelCost:
@@ -237,7 +239,7 @@ def _attention_kind(instruction: Instruction, query_dims: int) -> str | None:
     return "dq" if "_dq" in instruction.name else "fwd"
 
 
-def _blocks(instruction: Instruction, queries: int, keys: int, kind: str) -> tuple[int, int, int]:
+def _blocks(instruction: Instruction, queries: int, keys: int, kind: str) -> tuple[int, int, float]:
     """(blocks of queries, blocks of keys, pairs of them that are computed).
 
     A causal mask leaves the pairs on and below the diagonal. A sliding window leaves fewer; the
@@ -257,13 +259,16 @@ def _blocks(instruction: Instruction, queries: int, keys: int, kind: str) -> tup
     table = re.search(
         r"s8\[\d+,(\d+),(\d+)\]", instruction.attributes.get("operand_layout_constraints") or ""
     )
-    named = _WINDOW.search(instruction.op_name or "")
+    if _EVERY.search(instruction.op_name or ""):
+        return rows, columns, rows * columns
+    named, last = (each.search(instruction.op_name or "") for each in (_WINDOW, _LAST))
     if kind == "fused" and named:
         width = window_width(int(named[1]), queries // rows, keys // columns, columns)
         return rows, columns, kept_pairs(rows, columns, width)
     sides = (int(table[1]), int(table[2])) if table else (rows, columns)
     width = columns if sorted(sides) == sorted((rows, columns)) else min(sides)
-    return rows, columns, kept_pairs(rows, columns, width)
+    kept = kept_pairs(rows, columns, width)
+    return rows, columns, kept * (2 - 1 / int(last[1])) if last and width == columns else kept
 
 
 def window_width(window: int | None, high: int, wide: int, columns: int) -> int:

@@ -298,6 +298,21 @@ def _through_switches(
     return Paths(busiest(near), longest, tuple(used), bool(far), busiest(far), bool(moved))
 
 
+@lru_cache(maxsize=256)
+def paths_along(
+    topology: Topology, mesh: tuple[tuple[str, int], ...], order: str, axis: str
+) -> Paths:
+    """The ways from every device to the next one along a mesh axis."""
+    sizes = [size for _, size in mesh]
+    places = [
+        tuple(map(int, place)) for place in mesh_places(topology, sizes, order).reshape(-1, 5)
+    ]
+    numbers = np.arange(len(places)).reshape(sizes)
+    following = np.roll(numbers, -1, [name for name, _ in mesh].index(axis))
+    pairs = list(zip(numbers.ravel().tolist(), following.ravel().tolist(), strict=True))
+    return paths(topology, pairs, places)
+
+
 def permute_s(topology: Topology, ways: Paths, nbytes: float, rates: LinkRates = EXPECTED) -> float:
     """Seconds of a collective-permute whose messages have `nbytes`: the busiest link's, or the
     network's between slices; 0 where each device keeps its own.

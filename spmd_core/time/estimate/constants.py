@@ -16,6 +16,12 @@ WEIGHT_PASSES = 2.0  # of a layer's weights gathered
 # XLA compiled for 8 H100: of the stream, of each projection of the mlp, of queries and twice of
 # keys, of what the forward pass saves
 GPU_STREAM_PASSES, GPU_WIDE_PASSES, GPU_HEAD_PASSES, GPU_SAVED_PASSES = 30.0, 3.0, 14.0, 3.0
+# bytes for each element of queries that a call of a ring's kernel leaves in bfloat16, and that are
+# added to sums in float32; of the program
+RING_BYTES = 10.0
+# of gathered keys and values, read and written in the order of positions: forward, again, and as
+# gradients; of the program
+ORDER_PASSES = 6.0
 # passes over what a state's chunks keep, forward and backward, and operations of one step of their
 # scan, of which each takes its least time
 STATE_PASSES, STATE_OPERATIONS = (2.0, 4.0), 12

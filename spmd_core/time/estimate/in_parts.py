@@ -8,15 +8,11 @@ microbatch; the optimizer follows the last one.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import NamedTuple
 
-import numpy as np
-
 from spmd_core.experiment import SCHEDULES, STAGE, Plan
-from spmd_core.machine import get_topology, mesh_places
 from spmd_core.results import Collective, Prediction, StoredFact
-from spmd_core.time.cost.links import NOMINAL, Paths, paths, permute_s, straggling
+from spmd_core.time.cost.links import NOMINAL, Paths, paths_along, permute_s, straggling
 from spmd_core.time.estimate.memory import MemoryEstimate, estimate_memory as memory_of_a_pass
 from spmd_core.time.estimate.shapes import recomputed, shapes_of
 from spmd_core.time.estimate.step import (
@@ -256,17 +252,4 @@ def _hop_s(plan: Plan) -> float:
 
 
 def _ways(plan: Plan) -> Paths:
-    return _along(plan.target, plan.mesh, plan.device_order)
-
-
-@lru_cache(maxsize=256)
-def _along(target: str, mesh: tuple[tuple[str, int], ...], order: str) -> Paths:
-    """The ways from every device to the one of the next stage."""
-    topology, sizes = get_topology(target), [size for _, size in mesh]
-    places = [
-        tuple(map(int, place)) for place in mesh_places(topology, sizes, order).reshape(-1, 5)
-    ]
-    numbers = np.arange(len(places)).reshape(sizes)
-    following = np.roll(numbers, -1, [name for name, _ in mesh].index(STAGE))
-    pairs = list(zip(numbers.ravel().tolist(), following.ravel().tolist(), strict=True))
-    return paths(topology, pairs, places)
+    return paths_along(plan.topology, plan.mesh, plan.device_order, STAGE)

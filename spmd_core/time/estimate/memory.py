@@ -12,7 +12,14 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
-from spmd_core.experiment import Kind, ModelSize, Plan, batch_shards, parameter_share
+from spmd_core.experiment import (
+    GATHERED_AXES,
+    Kind,
+    ModelSize,
+    Plan,
+    batch_shards,
+    parameter_share,
+)
 from spmd_core.machine import Capacity
 from spmd_core.time.cost.constants import NEARLY_FULL, RING
 from spmd_core.time.cost.expert_memory import Experts, expert_memory
@@ -112,7 +119,7 @@ def estimate_memory(plan: Plan, share: float | None = None) -> MemoryEstimate:
     parts |= worst
     if plan.size.mtp_layers:  # kept for their gradients
         kept = _rows(plan) * plan.size.vocab * 4 * plan.size.mtp_layers
-        parts["logits of later tokens"] = kept
+        parts["logits of later tokens"] = kept * (plan.logit_parts == 1)
     unsure = experts.more if experts else 0.0
     turned, off = parts.get(_TURNED, 0.0), _off(plan)
     peak = _squeezed(plan, sum(parts.values()), spare)
@@ -141,7 +148,7 @@ def _worst_moment(
     """
     block, spare = _block(plan)
     # their gradient is multiplied after the loop over experts, while there is room
-    late = _rows(plan) * plan.size.vocab * 2 if has_experts else 0.0
+    late = _logit_rows(plan) * plan.size.vocab * 2 if has_experts else 0.0
     logits, of_logits = _logits(plan, arrays)
     heads, gate, may_turn = _turned(plan, usual, arrays)
     # a loop that offloads has one block's backward pass outside of it, beside that of the logits
@@ -150,7 +157,7 @@ def _worst_moment(
         first = block - _later(plan, usual, arrays)
     turned = heads
     if plan.topology.slices > 1:
-        both = _rows(plan) * plan.size.vocab * (4 if plan.size.logits_float32 else 2)
+        both = _logit_rows(plan) * plan.size.vocab * (4 if plan.size.logits_float32 else 2)
         parts = {"gradients": gradients, "one block's backward pass": block, "logits": both}
         spare += both  # or after it
     elif gate and gradients + gate > (logits + first) / 2:
@@ -182,7 +189,7 @@ def _off(plan: Plan) -> float:
 
 def _more(plan: Plan) -> float:
     """By how much the peak may be above its estimate."""
-    is_sequence = bool(plan.offload) and plan.axis_sizes.get("sequence", 1) > 1
+    is_sequence = bool(plan.offload and plan.exchanged_axes)
     return max(OFF_SEQUENCE if is_sequence else 0.0, _off(plan))
 
 
@@ -195,10 +202,14 @@ def _squeezed(plan: Plan, peak: float, spare: float) -> float:
 
 
 def _rows(plan: Plan) -> float:
-    """Tokens of a device's rows, sharded over `tensor` and `sequence` as its activations are."""
-    axes = plan.axis_sizes
-    shards = batch_shards(plan) * axes.get("tensor", 1) * axes.get("sequence", 1)
+    """Tokens of a device's rows, sharded over `tensor` and the length as its activations are."""
+    shards = batch_shards(plan) * plan.axis_sizes.get("tensor", 1) * plan.length_shards
     return plan.tokens / shards
+
+
+def _logit_rows(plan: Plan) -> float:
+    """The same of those whose logits are there at once."""
+    return _rows(plan) / plan.logit_parts
 
 
 def layer_arrays(plan: Plan, layer: ModelSize) -> Arrays:
@@ -353,8 +364,10 @@ def _fetched(plan: Plan, usual: ModelSize, a: Arrays) -> float:
     slice of a layer, so that all layers come from the host, and are copied, at once.
     """
     axes, moved = plan.axis_sizes, set[str]()
-    if axes.get("sequence", 1) > 1:
+    if plan.exchanged_axes:
         moved |= _HEADS
+    elif plan.context_shards > 1:
+        moved |= {"key", "value"}
     if axes.get("expert", 1) > 1 and not plan.dropless:
         moved.add("mlp_down")
     named = _named(plan, usual, a)
@@ -371,16 +384,21 @@ def _attention(plan: Plan, layer: ModelSize, a: Arrays) -> float:
     if layer.mixers[0] != "attention":
         return held + 2 * a.state
     # one kernel for all gradients leaves that of the queries once per block of keys
-    blocks = plan.sequence // plan.kernel_blocks[1] if plan.fused_attention_backward else 0
-    return held + a.query * blocks
+    queries, keys = plan.attended
+    blocks = keys // plan.kernel_blocks[1] if plan.fused_attention_backward else 0
+    both, among = a.key + a.value, plan.context_shards
+    if among > 1 and plan.context_attention == "ring":
+        # sums in float32, and what comes beside what is there
+        return held + a.query * (2 + blocks * queries * among / plan.sequence) + 5 * both
+    # gathered, and their gradients
+    return held + a.query * blocks + 2 * among * both * (among > 1)
 
 
 def _later(plan: Plan, usual: ModelSize, a: Arrays) -> float:
     """What the backward pass of a block holds after the gradient of the logits is gone: gathered
     weights, and attention, unless its heads change places with the sequence.
     """
-    is_sequence = plan.axis_sizes.get("sequence", 1) > 1
-    return 2 * a.weights + (0.0 if is_sequence else _attention(plan, usual, a))
+    return 2 * a.weights + (0.0 if plan.exchanged_axes else _attention(plan, usual, a))
 
 
 def _turned(plan: Plan, usual: ModelSize, a: Arrays) -> tuple[float, float, float]:
@@ -396,9 +414,9 @@ def _turned(plan: Plan, usual: ModelSize, a: Arrays) -> tuple[float, float, floa
     """
     if not plan.offload:
         return 0.0, 0.0, 0.0
-    axes, named, layers = plan.axis_sizes, _named(plan, usual, a), plan.size.all_layers
+    named, layers = _named(plan, usual, a), plan.size.all_layers
     on_device = _saved_names(plan) - set(plan.offload)
-    is_sequence = axes.get("sequence", 1) > 1
+    is_sequence = bool(plan.exchanged_axes)
     changing = is_sequence and "attention" in plan.offload
     changing &= on_device | set(plan.offload) >= _HEADS
     heads = sum(named[name] for name in _HEADS & on_device) if changing else 0.0
@@ -416,7 +434,7 @@ def _turned(plan: Plan, usual: ModelSize, a: Arrays) -> tuple[float, float, floa
 def _gathered_by(plan: Plan) -> int:
     """Devices over which weights are gathered."""
     axes = plan.axis_sizes
-    return math.prod(axes.get(name, 1) for name in ("fsdp", "fsdp_transpose", "sequence"))
+    return math.prod(axes.get(name, 1) for name in GATHERED_AXES)
 
 
 def _logits(plan: Plan, a: Arrays) -> tuple[float, float]:
@@ -429,7 +447,7 @@ def _logits(plan: Plan, a: Arrays) -> tuple[float, float]:
     beside it offloads. Else they are beside the logits, with the table and the last block's output.
     """
     model, tensor = plan.size, plan.axis_sizes.get("tensor", 1)
-    each = _rows(plan) * model.vocab * 2
+    each = _logit_rows(plan) * model.vocab * 2
     table = model.embed * model.vocab * 2 / tensor
     if model.logits_float32:
         return 3 * each + 2 * table, 0.0

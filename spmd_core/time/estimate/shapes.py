@@ -6,6 +6,7 @@ from functools import cached_property
 
 from spmd_core.experiment import (
     DATA_AXES,
+    GATHERED_AXES,
     ModelSize,
     Plan,
     ShardedArray,
@@ -104,7 +105,7 @@ class Shapes:
     @property
     def length(self) -> float:
         """Tokens of a sequence that a device's matmuls see."""
-        return self.plan.sequence / self.along("sequence")
+        return self.plan.sequence / self.plan.length_shards
 
     @property
     def matmul_rows(self) -> float:
@@ -147,8 +148,9 @@ class Shapes:
 
     @property
     def attention_heads(self) -> float:
-        """Heads of a device's attention, which sees full sequences."""
-        both = self.along("tensor", "sequence")
+        """Heads of a device's attention."""
+        exchanged = ("context",) * (self.plan.context_attention == "ulysses")
+        both = self.along("tensor", "sequence", *exchanged)
         return self.size.heads / (both if self.size.heads % both == 0 else self.tensor)
 
     @property
@@ -191,7 +193,7 @@ class Shapes:
         and none where a weight is replicated over any axis: along `data`, or between slices.
         """
         among = self.topology.devices
-        alone = self.along("fsdp", "fsdp_transpose", "sequence") == among
+        alone = self.along(*GATHERED_AXES) == among
         alone = alone and self.topology.slices == 1
         # of 4 devices the first and the last permute have nothing beside them: the compiler makes
         # such a ring on 2D topologies, where matmuls take half as long as their gathers at least

@@ -197,8 +197,8 @@ def _above(shapes: Shapes, offloaded: int, again: Collection[str]) -> tuple[floa
     if shapes.chip.is_gpu:  # what is known of them was compiled for TPUs
         return 0.0, ""
     apart = shapes.along("data") % shapes.topology.slices == 0
-    if shapes.along("sequence") > 1 and not {"query", "key", "value"} <= set(again):
-        return HEADS_ABOVE, "keep query, key or value beside sequence"
+    if shapes.plan.exchanged_axes and not {"query", "key", "value"} <= set(again):
+        return HEADS_ABOVE, f"keep query, key or value beside {shapes.plan.exchanged_axes[0]}"
     if offloaded and not apart:
         return SLICES_ABOVE, "offload over slices"
     if shapes.tensor >= WIDE_TENSOR:

@@ -4,7 +4,14 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from spmd_core.experiment import DATA_AXES, STAGE, Plan, ShardedArray
+from spmd_core.experiment import (
+    CONTEXT,
+    DATA_AXES,
+    LENGTH_AXES,
+    STAGE,
+    Plan,
+    ShardedArray,
+)
 from spmd_core.time.cost.constants import DCN_LATENCY_S, RING
 from spmd_core.time.cost.links import (
     EXPECTED,
@@ -12,6 +19,8 @@ from spmd_core.time.cost.links import (
     Route,
     collective_s,
     dcn_bandwidth,
+    paths_along,
+    permute_s,
     route_of,
 )
 from spmd_core.time.estimate.constants import (
@@ -22,6 +31,7 @@ from spmd_core.time.estimate.constants import (
 )
 from spmd_core.time.estimate.rings import BACKWARD, FORWARD, parts_s, ring_of
 from spmd_core.time.estimate.shapes import NOT_OF_A_LAYER, Shapes
+from spmd_core.time.estimate.work import mixing
 
 SPARSE_CORES = ("v5p", "tpu7x")  # generations whose flags leave collectives to these
 # weight -> the matmul of a layer that needs it
@@ -105,6 +115,8 @@ def activation_transfers(
     """Collectives of activations that take time. `of_layers`: the matmuls of each kind of layer."""
     listed = list[StepTransfer]()
     for (layer, count), own in zip(shapes.layers, of_layers, strict=True):
+        if shapes.plan.context_shards > 1 and layer.size.mixers[0] == "attention":
+            listed += _of_context(layer, count, recomputed)
         if shapes.chip.is_gpu:
             listed += _of_tensor_on_gpus(layer, count, recomputed)
         else:
@@ -395,18 +407,20 @@ def _of_activations(
     shapes: Shapes, layers: int, recomputed: Collection[str]
 ) -> Iterator[StepTransfer]:
     """What passes between devices that share the rows of a batch, in so many layers of a kind."""
-    arrays = shapes.arrays
+    arrays, plan, size = shapes.arrays, shapes.plan, shapes.size
     again = bool({"query", "mlp_up", "out"} & set(recomputed))
-    if shapes.along("sequence") > 1 and shapes.size.mixers[0] != "none":
-        passes = 2 + ("query" in recomputed)
-        each = arrays.query + arrays.mixed + arrays.key + arrays.value
+    if (inside := plan.exchanged_axes) and size.mixers[0] != "none":
+        passes, shards = 2 + ("query" in recomputed), shapes.tensor * shapes.along(*inside)
+        keys = math.lcm(size.kv_heads, shards) / math.lcm(size.kv_heads, shapes.tensor)
+        each = arrays.query + arrays.mixed + keys * (arrays.key + arrays.value)
         yield _transfer(
-            shapes, "all-to-all", ("sequence",), each, passes * layers, "", name="heads for tokens"
+            shapes, "all-to-all", inside, each, passes * layers, "", name="heads for tokens"
         )
-    if (repeats := shapes.plan.expert_repeats) > 1 and shapes.size.experts > 1:
-        slots = arrays.stream * shapes.tensor * shapes.plan.visits * repeats
+    if (repeats := plan.expert_repeats) > 1 and size.experts > 1:
+        slots = arrays.stream * shapes.tensor * plan.visits * repeats
         count, name = (3 if again else 2) * layers, "slots of experts"
-        yield _transfer(shapes, "all-reduce", ("sequence",), slots, count, "", name=name)
+        apart = tuple(axis for axis, length in plan.mesh if axis in LENGTH_AXES and length > 1)
+        yield _transfer(shapes, "all-reduce", apart, slots, count, "", name=name)
     if shapes.peers > 1 and shapes.size.experts > 1:
         slots = arrays.stream * shapes.tensor * shapes.plan.visits
         forth = (4 if again else 2) + 2  # there and back: forward, again, backward
@@ -421,6 +435,44 @@ def _of_activations(
             (3 if again else 2) * layers,
             "",
             name="rows of experts",
+        )
+
+
+def _of_context(shapes: Shapes, layers: int, recomputed: Collection[str]) -> Iterator[StepTransfer]:
+    """Keys and values of a sequence over `context`, in so many layers of a kind, and their
+    gradients: gathered, and summed in shards; or around a ring beside the kernel's calls, these in
+    float32.
+    """
+    plan, among = shapes.plan, shapes.along(CONTEXT)
+    each = shapes.arrays.key + shapes.arrays.value
+    gather = _transfer(shapes, "all-gather", (CONTEXT,), among * each, 2 * layers, "")
+    gather = replace(gather, name="keys and values")
+    summed = "gradient of keys and values"
+    if plan.context_attention == "all-gather":
+        yield gather
+        yield replace(gather, kind="reduce-scatter", count=layers, op_name=GRADIENT, name=summed)
+        return
+    ways = paths_along(shapes.topology, plan.mesh, plan.device_order, CONTEXT)
+    again = "attention" in recomputed
+    works = [mixing(shapes, way).seconds / among for way in ("forward", "backward")]
+    for name, nbytes, count, work, op_name in (
+        (gather.name, each, among * (1 + again), works[0], ""),
+        (f"{gather.name}, backward", each, among, works[1] / 3, ""),
+        (summed, 2 * each, among, works[1] * 2 / 3, GRADIENT),
+    ):
+        seconds, bound = (
+            permute_s(shapes.topology, ways, nbytes, rates) for rates in (EXPECTED, NOMINAL)
+        )
+        yield replace(
+            gather,
+            kind="collective-permute",
+            nbytes=nbytes,
+            count=count * layers,
+            seconds=seconds,
+            bound_s=bound,
+            op_name=op_name,
+            name=name,
+            alone=max(0.0, 1 - work / seconds),
         )
 
 

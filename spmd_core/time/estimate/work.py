@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from spmd_core.experiment import group_rows
+from spmd_core.experiment import GATHERED_AXES, group_rows
 from spmd_core.machine import Chip, Gpu
 from spmd_core.time.cost.constants import OPERATION_S, RING
 from spmd_core.time.cost.flops import Matmul, matmul_s
@@ -27,7 +27,9 @@ from spmd_core.time.estimate.constants import (
     GPU_WIDE_PASSES,
     HEAD_PASSES,
     LOGIT_PASSES,
+    ORDER_PASSES,
     PART_PASSES,
+    RING_BYTES,
     SENT_PASSES,
     SMALL_OPERATIONS,
     SORTED_PASSES,
@@ -159,7 +161,7 @@ def _of_layer(
     chip = shapes.chip
     routed = hbm_s(chip, _routed_bytes(shapes))
     again = sum(seconds for name, seconds in matmuls.items() if name in recomputed)
-    forward, backward = _kernels(shapes, "forward"), _kernels(shapes, "backward")
+    forward, backward = mixing(shapes, "forward"), mixing(shapes, "backward")
     kernel_again = forward if "attention" in recomputed else DeviceSeconds()
     moved = hbm_s(chip, _layer_bytes(shapes, recomputed))
     moved += 0.0 if chip.is_gpu else SMALL_OPERATIONS * OPERATION_S
@@ -262,7 +264,7 @@ def _parts_s(shapes: Shapes) -> float:
     """Seconds that HBM takes longer than the matrix unit, where the matmuls of a layer's inputs are
     split over `tensor` and among up to 16 other devices, and each part passes over the wide side.
     """
-    parts = shapes.along("fsdp", "fsdp_transpose", "sequence")
+    parts = shapes.along(*GATHERED_AXES)
     apart = shapes.plan.makes_rings and shapes.tensor > 1 and shapes.chip.generation != "tpu7x"
     if not 2 <= parts <= RING or not apart or shapes.size.experts > 1:
         return 0.0
@@ -275,38 +277,47 @@ def _parts_s(shapes: Shapes) -> float:
     return late
 
 
-def _kernels(shapes: Shapes, way: str) -> DeviceSeconds:
+def mixing(shapes: Shapes, way: str) -> DeviceSeconds:
     """What mixes the tokens of a layer: attention by a kernel, or a state by chunks."""
     plan, size, chip = shapes.plan, shapes.size, shapes.chip
     if size.mixers[0] == "none":
         return DeviceSeconds()
     if size.mixers[0] != "attention":
         return _state(shapes, way)
-    window = size.windows[0]
     if isinstance(chip, Gpu):
         heads, side = shapes.sequences * shapes.attention_heads, size.head_dim + size.value_size
-        seconds = flash_s(chip, way, heads, plan.sequence, side / 2, window)
+        seconds = flash_s(chip, way, heads, plan.sequence, side / 2, size.windows[0])
         return DeviceSeconds(kernel=seconds, fastest=seconds)
+    return _splash(shapes, way)
+
+
+def _splash(shapes: Shapes, way: str) -> DeviceSeconds:
+    """A layer's attention by the kernel, over what a device attends from and to."""
+    plan, size, chip, window = shapes.plan, shapes.size, shapes.chip, shapes.size.windows[0]
     queries, keys, _ = plan.kernel_blocks
-    names = (
-        ("fwd",)
-        if way == "forward"
-        else ("fused",)
-        if plan.fused_attention_backward
-        else ("dq", "dkv")
-    )
+    gradients = ("fused",) if plan.fused_attention_backward else ("dq", "dkv")
     rows, columns = plan.sequence // queries, plan.sequence // keys
     if size.chunked and window:
         kept = chunk_pairs(rows, columns, window, queries, keys)
     else:
         kept = kept_pairs(rows, columns, window_width(window, queries, keys, columns))
-    query = (shapes.sequences, shapes.attention_heads, plan.sequence, size.head_dim)
+    among, calls, length, columns_here = plan.context_shards, 1, plan.sequence, columns
+    if in_ring := plan.context_attention == "ring" and among > 1:
+        # two calls for each device's keys, and one more for its own, of half a shard each
+        calls, length, columns_here = 2 * among + 1, length // (2 * among), columns // (2 * among)
+    # the last device of a contiguous order has 2 - 1 / n of an even share of the pairs
+    share = 1.0 if plan.is_balanced or window else 2 - 1 / among
+    here = length if in_ring else length // among
+    blocks = (here // queries, columns_here, kept * share / among / calls)
+    query = (shapes.sequences, shapes.attention_heads, here, size.head_dim)
     costs = [
-        attention_cost(name, query, plan.sequence, (rows, columns, kept), chip, size.value_size)
-        for name in names
+        attention_cost(name, query, length, blocks, chip, size.value_size)
+        for name in (("fwd",) if way == "forward" else gradients)
     ]
     return DeviceSeconds(
-        kernel=sum(each.seconds for each in costs), fastest=sum(each.fastest for each in costs)
+        kernel=calls * sum(each.seconds for each in costs),
+        memory=hbm_s(chip, RING_BYTES * calls * math.prod(query)) if in_ring else 0.0,
+        fastest=calls * sum(each.fastest for each in costs),
     )
 
 
@@ -338,10 +349,14 @@ def _layer_bytes(shapes: Shapes, recomputed: Collection[str]) -> float:
     if shapes.chip.is_gpu:
         return _layer_bytes_of_gpus(shapes)
     arrays, tensor, passed = shapes.arrays, shapes.tensor, shapes.passed_bytes
+    turned = 0.0
+    if shapes.plan.is_balanced and shapes.plan.context_attention == "all-gather":
+        turned = ORDER_PASSES * shapes.along("context") * (arrays.key + arrays.value)
     unsharded = GATHERED_STREAM_PASSES * passed(arrays.stream * tensor) if tensor > 1 else 0.0
     unsaved = UNSAVED_WIDE * passed(arrays.wide) if not recomputed else 0.0
     return (
         STREAM_PASSES * passed(arrays.stream)
+        + turned
         + unsharded
         + unsaved
         + WIDE_PASSES * passed(arrays.wide)
@@ -384,9 +399,10 @@ def _tables(shapes: Shapes) -> DeviceSeconds:
     """
     size, chip = shapes.size, shapes.chip
     one = table_s(shapes)
-    matmuls = 5.0
+    again = float(shapes.plan.logit_parts > 1)
+    matmuls = 5.0 + again
     if chip.is_gpu:
-        matmuls = 3 / TF32 if size.logits_float32 else 3.0
+        matmuls = (3 + again) / (TF32 if size.logits_float32 else 1.0)
     passes = GPU_LOGIT_PASSES if chip.is_gpu else LOGIT_PASSES
     vocab = size.vocab / shapes.shards_of("vocab")
     nbytes = passes * shapes.matmul_rows * vocab * 4

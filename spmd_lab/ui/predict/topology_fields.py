@@ -8,7 +8,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.base import RequestError, count_text, mesh_text
-from spmd_core.experiment import MESH_AXES, named_axes
+from spmd_core.experiment import LENGTH_HELP, MESH_AXES, named_axes
 from spmd_core.machine import (
     CHIPS,
     Topology,
@@ -178,7 +178,7 @@ def _model_mesh(screen: str, draft: Form) -> Mesh:
         range(1, max(4, len(old)) + 1),
         key=state.seed(state.key(screen, "mesh.count"), len(old)),
         required=True,
-        help="Slices outermost. What each axis shards is under *Sharding*.",
+        help=f"Slices outermost. What each axis shards is under *Sharding*: {LENGTH_HELP}.",
     ) or len(old)
     mesh = axis_fields.axis_rows(
         screen, old, count, ("fsdp", "tensor", "data", *MESH_AXES), ("axis", "size"), _chosen_name

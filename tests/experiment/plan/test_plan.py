@@ -55,6 +55,48 @@ def test_v6e_takes_the_blocks_of_the_published_runs():
             "sequence=2001 does not divide into blocks of 128 over sequence=1: use 1920 or 2048",
         ),
         (
+            {"mesh": {"fsdp": 8, "context": 2}, "sequence": 2304},
+            "sequence=2304 does not divide into blocks of 128 over context=2, in two parts each: "
+            "use 2048 or 2560",
+        ),
+        (
+            {"mesh": {"context": 16}, "context_attention": "ulysses", "sizes": {"heads": 24}},
+            "context=16 of ulysses does not divide the 24 heads of a device of scaled:1: use "
+            "context=8, or ring",
+        ),
+        (
+            {
+                "mesh": {"context": 16},
+                "sequence": 4096,
+                "model": "gpt-oss-20b",
+                "context_attention": "ring",
+            },
+            "context_attention=ring has neither windows nor sinks, which gpt-oss-20b has: use "
+            "all-gather",
+        ),
+        (
+            {
+                "mesh": {"context": 16},
+                "sequence": 4096,
+                "context_attention": "ring",
+                "context_order": "contiguous",
+            },
+            "context_order=contiguous means nothing to ring: leave it out",
+        ),
+        (
+            {"mesh": {"context": 16}, "sequence": 4096, "model": "qwen3-next-80b-a3b"},
+            "context=16 shards attention, and qwen3-next-80b-a3b has layers with a state (delta): "
+            "use context=1, or sequence",
+        ),
+        (
+            {"mesh": {"context": 8}, "target": "gpu:h100:8", "sequence": 4096},
+            "context_attention=all-gather is a kernel for TPUs: use ulysses, or a TPU topology",
+        ),
+        (
+            {"logit_parts": 7},
+            "logit_parts=7 does not divide the 2048 tokens of a sequence on a device: use 1",
+        ),
+        (
             {"mesh": {"fsdp": 8, "sequence": 2}, "sequence": 128},
             "sequence=128 does not divide into blocks of 128 over sequence=2: use 256",
         ),

@@ -8,6 +8,7 @@ import pytest
 from spmd_core.experiment import parse_plan
 from spmd_core.experiment.plan.hybrid_presets import HYBRID
 from spmd_core.experiment.plan.sharding import (
+    CONTEXT_DIMS,
     KINDS,
     RULES,
     arrays,
@@ -18,6 +19,7 @@ from spmd_core.experiment.plan.sharding import (
     undivided_axes,
 )
 from spmd_core.script.decoder import configuration
+from spmd_core.script.programs import decoder_context
 from spmd_core.script.programs.decoder_config import (
     TRAIN_RULES,
     Decoder,
@@ -78,6 +80,7 @@ def axes_of(entry):
 
 def test_the_table_is_the_program_s():
     assert dict(RULES) == TRAIN_RULES
+    assert CONTEXT_DIMS == decoder_context.CONTEXT_DIMS
 
 
 @pytest.mark.parametrize("given", PLANS, ids=lambda given: given["model"])

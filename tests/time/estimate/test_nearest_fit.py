@@ -62,7 +62,7 @@ CASES = {
     "fewer sequences": (V5P | {"batch_per_device": 64}, "--batch-per-device 6"),
     "each sequence over devices": (
         V5E | {"sequence": 131072},
-        "--mesh fsdp=16,sequence=16 --batch-per-device 0.1875",
+        "--mesh fsdp=32,sequence=8 --batch-per-device 0.125",
     ),
     "more chips": (
         {

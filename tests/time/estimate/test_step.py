@@ -10,7 +10,7 @@ from spmd_core.experiment import NAMES, PRESETS, Plan, parse_plan
 from spmd_core.machine import TPUS, get_topology
 from spmd_core.program import is_ring
 from spmd_core.results import Prediction
-from spmd_core.time import estimate_step
+from spmd_core.time import estimate_memory, estimate_step
 from spmd_core.time.cost.links import straggling
 from spmd_core.time.estimate.shapes import recomputed
 from spmd_core.words import in_sentences
@@ -376,3 +376,69 @@ def test_heads_of_other_sizes_are_paid_where_they_are():
     assert gathered["gather full_query"] == 2 * gathered["gather query"]
     assert gathered["gather full_key"] * 2 == gathered["gather key"]
     assert "gather full_value" not in gathered
+
+
+LONG = {
+    "target": "tpu:tpu7x:4x8x8",
+    "model": "llama-3.1-70b",
+    "mesh": {"fsdp": 64, "context": 8},
+    "batch_per_device": 0.125,
+    "sequence": 131072,
+}
+
+
+def long_plan(**more):
+    return parse_plan(LONG | {"attention_backward": "split"} | more)
+
+
+def moved(plan, name):
+    """Bytes that a device takes in by the transfers of that name, in a step."""
+    return sum(
+        each.bytes_total or 0
+        for each in estimate_step(plan).collectives
+        if (each.name or "").startswith(name)
+    )
+
+
+def test_keys_and_values_over_context_move_as_the_closed_form_has_them():
+    both = 2 * 2 * 8 * 128 * 131072  # of a sequence, in bfloat16
+    layers = 80
+    gathered = moved(long_plan(), "keys and values")
+    assert gathered == 2 * layers * both  # forward and backward
+    assert moved(long_plan(), "gradient of keys and values") == layers * both
+    ring = long_plan(context_attention="ring")
+    # a shard passes eight times: forward, again for its sums, backward
+    assert moved(ring, "keys and values") == 3 * layers * both
+    assert moved(ring, "gradient of keys and values") == 2 * layers * both  # in float32
+    kept = long_plan(context_attention="ring", save=("attention",))
+    assert moved(kept, "keys and values") == 2 * layers * both
+    exchanged = long_plan(context_attention="ulysses")
+    query = 2 * 64 * 128 * 131072 // 8
+    assert moved(exchanged, "heads for tokens") == 3 * layers * (2 * query + both // 8)
+
+
+def test_fewer_key_heads_than_shards_are_repeated_with_their_bytes():
+    wide = long_plan(mesh={"fsdp": 32, "context": 16}, batch_per_device=1 / 16)
+    wide = wide.model_copy(update={"context_attention": "ulysses"})
+    query, keys = (2 * heads * 128 * 131072 // 16 for heads in (64, 2 * 16))
+    assert moved(wide, "heads for tokens") == 3 * 80 * (2 * query + keys)
+
+
+def test_a_contiguous_order_waits_for_who_has_the_most_keys():
+    shares = [
+        estimate_step(long_plan(context_order=order)).shares_s["kernel"]
+        for order in ("balanced", "contiguous")
+    ]
+    assert shares[1] / shares[0] == pytest.approx(
+        2 - 1 / 8, rel=0.06
+    )  # steps of the grid are alike
+
+
+def test_logits_in_parts_take_a_part_of_their_memory_and_one_more_matmul():
+    given = {"model": "llama-3.1-8b", "mesh": {"fsdp": 512}, "batch_per_device": 1}
+    whole, parts = (long_plan(**given, logit_parts=count) for count in (1, 16))
+    held = [estimate_memory(each).peak for each in (whole, parts)]
+    assert held[0] - held[1] > 1e10  # then a block is the largest
+    work = [estimate_step(each).shares_s["matmul"] for each in (whole, parts)]
+    flops = 2 * 131072 * 4096 * 128256
+    assert 0.7 < flops / (work[1] - work[0]) / whole.topology.chip.device_flops < 1

@@ -21,7 +21,7 @@ from spmd_core.base import RequestError, bytes_text, read_settings
 from spmd_core.experiment import NAMES, Plan, experiment_of, parse_plan
 from spmd_core.lab import Lab
 from spmd_core.machine import get_topology
-from spmd_core.search.factors import named_meshes
+from spmd_core.search.chips import named_meshes
 from spmd_core.search.policies import policies
 from spmd_core.time import Fits, estimate_memory
 

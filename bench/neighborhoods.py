@@ -16,7 +16,7 @@ from spmd_core.base import RequestError
 from spmd_core.experiment import Plan, parse_plan
 from spmd_core.machine import get_topology
 from spmd_core.search import best_neighbors, models, read_question
-from spmd_core.search.factors import named_meshes
+from spmd_core.search.chips import named_meshes
 from spmd_core.time import estimate_step
 from spmd_core.trials.remedies.plans import candidates
 from spmd_core.words.advice.next import next_plan

@@ -14,7 +14,7 @@ from spmd_core.experiment import NAMES, Plan, parse_plan
 from spmd_core.machine import get_topology
 from spmd_core.recipes.recipe import in_a_line
 from spmd_core.search import models, read_question
-from spmd_core.search.factors import named_meshes
+from spmd_core.search.chips import named_meshes
 from spmd_core.time import estimate_step
 
 PLANS = 120

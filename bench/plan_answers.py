@@ -12,7 +12,7 @@ from spmd_core.base import RequestError
 from spmd_core.experiment import PRESETS, Plan, parse_plan
 from spmd_core.recipes.recipe import in_a_line
 from spmd_core.results import Prediction
-from spmd_core.search.factors import named_meshes
+from spmd_core.search.chips import named_meshes
 from spmd_core.sweeps import best_mesh
 from spmd_core.time import estimate_step
 from spmd_core.words import predictions

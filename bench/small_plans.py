@@ -24,7 +24,7 @@ from spmd_core.base import RequestError, read_settings
 from spmd_core.experiment import Plan, parse_plan
 from spmd_core.lab import Lab
 from spmd_core.machine import get_topology
-from spmd_core.search.factors import named_meshes
+from spmd_core.search.chips import named_meshes
 from spmd_core.time import estimate_memory, estimate_step
 
 STORED = Path(__file__).parent / "small_plans.jsonl"

@@ -78,10 +78,12 @@ from spmd_core.experiment.plan.sharding import (
     undivided_axes,
 )
 from spmd_core.experiment.plans import (
+    as_exported,
     check_flags,
     compiler_flags,
     experiment_of,
     own_flags,
+    read_spec_words,
     step_experiment,
 )
 from spmd_core.experiment.reading import TIMING
@@ -93,7 +95,6 @@ from spmd_core.experiment.rules import (
     check_traces,
 )
 from spmd_core.experiment.sharded import Sharded, rows_dim
-from spmd_core.experiment.taken import as_exported, read_spec_words
 from spmd_core.experiment.types import Axes, Mesh, Spec, axes_json, axes_of, padded
 from spmd_core.experiment.variants import (
     MAX_NAME,
@@ -132,8 +133,8 @@ from spmd_core.experiment.workloads.exported.held import (
     grouped,
     moving,
 )
-from spmd_core.experiment.workloads.exported.program_layout import ProgramLayout
 from spmd_core.experiment.workloads.exported.state import Continued
+from spmd_core.experiment.workloads.exported.workload import ProgramLayout
 from spmd_core.experiment.workloads.machine import (
     ALL,
     CALIBRATION,

@@ -1,4 +1,4 @@
-"""The experiment of a plan, and the flags that the compiler is given for it."""
+"""The experiment of a plan, with its compiler flags, and the experiment of an exported program."""
 
 from spmd_core.base import RequestError
 from spmd_core.experiment.experiment import Experiment, parse_experiment
@@ -6,7 +6,10 @@ from spmd_core.experiment.plan.flags import link_refusal
 from spmd_core.experiment.plan.plan import Plan
 from spmd_core.experiment.plan.served import ServedPlan
 from spmd_core.experiment.workloads.decoder import NAME, fields_of_plan
+from spmd_core.experiment.workloads.exported import programs
+from spmd_core.experiment.workloads.exported.description import Described
 from spmd_core.experiment.workloads.serving import STEP, ServedStep, fields_of_step
+from spmd_core.machine import nearest_of_chips
 
 
 def experiment_of(plan: Plan) -> Experiment:
@@ -68,3 +71,42 @@ def check_flags(experiment: Experiment) -> None:
 
 def _flags(experiment: Experiment) -> dict[str, str]:
     return experiment.plan.flags if experiment.plan else {}
+
+
+_MOST_SIMULATED = 256
+_NO_MESH = (("x", 8),)  # of a program whose file names none: any fits it
+
+
+def as_exported(described: Described, target: str | None = None) -> Experiment:
+    """Returns a program on its own mesh: on a target, or on as many v5e chips, simulated devices or
+    GPUs, the first that it was exported for.
+
+    Raises:
+      RequestError: the file names no mesh that the target has.
+    """
+    spec = {
+        "workload": "program_file",
+        "program": described.program,
+        "mesh": described.mesh or _NO_MESH,
+    }
+    return parse_experiment(spec | {"target": target or _target(described)})
+
+
+def _target(described: Described) -> str:
+    devices = described.devices if described.mesh else _NO_MESH[0][1]
+    if "tpu" in described.platforms:
+        return nearest_of_chips("v5e", devices).target
+    if "cpu" in described.platforms and devices <= _MOST_SIMULATED:
+        return f"cpu:{devices}"
+    chip = "h100" if set(programs.GPUS) & set(described.platforms) else "v5e"
+    return nearest_of_chips(chip, devices).target
+
+
+def read_spec_words(text: str) -> list[list[str] | None]:
+    """Returns the JSON form of a spec in words: axes of one dim are joined by +.
+
+    >>> read_spec_words("data+x, None")
+    [['data', 'x'], None]
+    """
+    entries = [each.strip() for each in text.split(",")] if text.strip() else []
+    return [None if each in ("None", "") else each.split("+") for each in entries]

@@ -17,7 +17,6 @@ from spmd_core.machine.gpus import GPU_SHARE, GPUS, USUAL_SHARE, Gpu
 from spmd_core.machine.hardware import Hardware, read_hardware
 from spmd_core.machine.host_memory import Capacity
 from spmd_core.machine.mesh_order import device_ids, listed, mesh_places
-from spmd_core.machine.of_chips import nearest_of_chips, nearest_topology
 from spmd_core.machine.own_memory import spare_bytes
 from spmd_core.machine.targets import (
     USUAL_DEVICES,
@@ -28,7 +27,12 @@ from spmd_core.machine.targets import (
     kind_of,
     parse_target,
 )
-from spmd_core.machine.topologies import Coordinates, get_topology
+from spmd_core.machine.topologies import (
+    Coordinates,
+    get_topology,
+    nearest_of_chips,
+    nearest_topology,
+)
 from spmd_core.machine.topology import (
     Topology,
     absent_target,

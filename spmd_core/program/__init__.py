@@ -11,8 +11,7 @@ from spmd_core.program.communication.rows import (
     rows,
     without_layers,
 )
-from spmd_core.program.communication.specs import with_specs
-from spmd_core.program.communication.warned import with_warnings
+from spmd_core.program.communication.specs import with_specs, with_warnings
 from spmd_core.program.hlo.collective_ops import (
     BETWEEN_SLICES,
     Site,
@@ -25,8 +24,7 @@ from spmd_core.program.hlo.collective_ops import (
     start_of,
     transfer_of,
 )
-from spmd_core.program.hlo.fingerprint import fingerprint
-from spmd_core.program.hlo.lines import source_frame
+from spmd_core.program.hlo.lines import fingerprint, source_frame
 from spmd_core.program.hlo.module import (
     HBM,
     HOST_MEMORY_SPACE,

@@ -12,18 +12,23 @@ from spmd_core.runs.collection import (
 from spmd_core.runs.events import (
     COMMANDS,
     EVENTS,
+    PARTITION,
+    PARTITIONED,
     CancelCommand,
     Command,
     Event,
     Failed,
     Finished,
     Measured,
+    PartitionCommand,
+    Partitioned,
     Phase,
     PingCommand,
     Points,
     Pong,
     Progress,
     Ready,
+    Requested,
     RestedCommand,
     RunCommand,
     Started,
@@ -44,7 +49,6 @@ from spmd_core.runs.states import (
     behind,
     lane_of_target,
 )
-from spmd_core.runs.what_if import PARTITION, PARTITIONED, PartitionCommand, Partitioned, Requested
 
 __all__ = [
     "ACTIVE",

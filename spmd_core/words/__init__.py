@@ -48,7 +48,6 @@ from spmd_core.words.experiments import (
     sharding_words,
 )
 from spmd_core.words.facts import DISPATCH_BOUND, fact_words, in_sentences, wrong_words
-from spmd_core.words.history.between import basis_words, between_words, factor_words
 from spmd_core.words.history.cells import (
     EXAMPLE,
     answer_words,
@@ -63,7 +62,12 @@ from spmd_core.words.history.cells import (
     shape_words,
     when_words,
 )
-from spmd_core.words.history.differences import difference_rows
+from spmd_core.words.history.differences import (
+    basis_words,
+    between_words,
+    difference_rows,
+    factor_words,
+)
 from spmd_core.words.history.understood import matches, read_search
 from spmd_core.words.names import (
     DOES_NOT_FIT,

@@ -11,7 +11,7 @@ from spmd_core.experiment import AXES, parse_plan
 from spmd_core.results import Estimate
 from spmd_core.search import Answer, Candidate, models, read_question
 from spmd_core.search.axis_rules import flax, maxtext, parallelism
-from spmd_core.search.factors import factorizations, named_meshes
+from spmd_core.search.chips import factorizations, named_meshes
 from spmd_core.search.models import candidates, space_size
 from spmd_core.search.policies import policies
 from spmd_core.search.ranking import SAME, front, ranking, score

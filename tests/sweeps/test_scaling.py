@@ -6,7 +6,7 @@ import pytest
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import experiment_of, parse_experiment, parse_plan
-from spmd_core.search.factors import named_meshes
+from spmd_core.search.chips import named_meshes
 from spmd_core.sweeps import best_mesh, parse_sweep, variants
 from spmd_core.sweeps.curves import curves, row_json
 from spmd_core.sweeps.runs import estimated

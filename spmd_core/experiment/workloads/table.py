@@ -5,8 +5,7 @@ from spmd_core.experiment.workloads.decoder import DECODER
 from spmd_core.experiment.workloads.machine import CALIBRATION, COLLECTIVES_SWEEP
 from spmd_core.experiment.workloads.serving import SERVING_STEP
 from spmd_core.experiment.workloads.small_programs import SMALL_PROGRAM
-from spmd_core.experiment.workloads.training import TRAIN_STEP
-from spmd_core.experiment.workloads.transformer import ATTENTION, TRANSFORMER_BLOCK
+from spmd_core.experiment.workloads.transformer import ATTENTION, TRAIN_STEP, TRANSFORMER_BLOCK
 from spmd_core.experiment.workloads.workload import Workload
 
 WORKLOADS: dict[str, Workload] = {

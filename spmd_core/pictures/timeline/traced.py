@@ -8,8 +8,18 @@ from statistics import fmean
 from spmd_core.base import by_key
 from spmd_core.pictures.timeline.facts import COPY, ProgramFacts
 from spmd_core.pictures.timeline.recorded import HOST, Event, Recorded
-from spmd_core.pictures.timeline.stretches import Stretch, covered_s, joined, outside
-from spmd_core.pictures.timeline.values import AT_WORK, BESIDE, WAIT, Span, Timeline, TimelineScene
+from spmd_core.pictures.timeline.values import (
+    AT_WORK,
+    BESIDE,
+    WAIT,
+    Span,
+    Stretch,
+    Timeline,
+    TimelineScene,
+    covered_s,
+    joined,
+    outside,
+)
 from spmd_core.results import Trace, TracedDevice, TracedOperation
 
 MOST_SPANS = 3000  # drawn: the longest are kept

@@ -15,7 +15,7 @@ from spmd_core.experiment import (
     rows_dim,
 )
 from spmd_core.search.array_question import ArrayQuestion, program_meshes
-from spmd_core.search.factors import MAX_AXES, factorizations
+from spmd_core.search.chips import MAX_AXES, factorizations
 
 NAMES = ("x", "y", "z")
 Dims = Mapping[str, int]

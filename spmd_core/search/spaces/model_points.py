@@ -8,7 +8,7 @@ from spmd_core.experiment import VARIABLE, Plan, arrays, parse_plan
 from spmd_core.machine import Topology
 from spmd_core.results import StoredFact
 from spmd_core.search.candidate import Candidate, Reason, Rule
-from spmd_core.search.factors import named_meshes
+from spmd_core.search.chips import named_meshes
 from spmd_core.search.policies import Policy, policies
 from spmd_core.search.question import BATCHES, ModelQuestion
 

@@ -8,10 +8,10 @@ from spmd_core.machine import Chip, Gpu
 from spmd_core.program import HOST_MEMORY_SPACE, Computation, Instruction, kind_of, rendezvous
 from spmd_core.time.cost.clocks import Busy, ReadyAt, Segment, State, cause_of, latest
 from spmd_core.time.cost.comm import Communication
+from spmd_core.time.cost.constants import hbm_s
 from spmd_core.time.cost.kernels import kernel_kind
 from spmd_core.time.cost.links import NCCL, host_s
 from spmd_core.time.cost.ops import OperationCost
-from spmd_core.time.cost.rates import hbm_s
 from spmd_core.time.cost.traffic import async_copy_bytes
 from spmd_core.time.gpu.constants import CHANNELS
 

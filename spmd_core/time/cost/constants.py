@@ -2,6 +2,11 @@
 source.
 """
 
+from collections.abc import Iterator
+
+from spmd_core.machine import GPU_SHARE, USUAL_SHARE, Chip, Gpu
+from spmd_core.results import StoredFact
+
 # of nominal: earlier editions of "How to Scale Your Model" give 4.5e10 and 9e10 B/s for links of
 # 5e10 and 1e11
 LINK_EFFICIENCY = 0.9
@@ -63,3 +68,27 @@ OVERLAP_HIGH = 0.12  # slower: this share of what the walk hides is not hidden; 
 UNMODELLED = 0.09
 # devices up to which weights or their gradients pass in a ring beside parts of a matmul; read off
 RING = 16
+
+
+def hbm_share(chip: Chip) -> float:
+    """The share of nominal HBM bandwidth that streaming reaches."""
+    return chip.hbm_share if isinstance(chip, Gpu) else HBM_EFFICIENCY
+
+
+def hbm_s(chip: Chip, nbytes: float) -> float:
+    """Seconds of one device's bytes to and from HBM, as streams."""
+    return nbytes / (chip.device_hbm_bandwidth * hbm_share(chip))
+
+
+def taken_memory(chip: Chip, peak: int | None, host: int | None) -> Iterator[StoredFact]:
+    """Yields which share of a GPU's memory a process is taken to have, and, where a step holds
+    bytes in host memory, whose that is.
+    """
+    if chip.is_gpu:
+        holds = "holds" if (peak or 0) <= USUAL_SHARE * chip.hbm_bytes else "does not hold"
+        values = {"share": GPU_SHARE, "memory_bytes": chip.hbm_bytes, "usual": USUAL_SHARE}
+        yield StoredFact(kind="gpu memory", values={**values, "holds": holds})
+    if host:
+        machine, nbytes = chip.host
+        values = {"machine": machine, "memory_bytes": nbytes, "generation": chip.generation}
+        yield StoredFact(kind="host memory", values=values)

@@ -11,9 +11,9 @@ from spmd_core.time.cost.constants import (
     KERNEL_SLACK,
     KERNEL_STALLS,
     KERNEL_STEP_S,
+    hbm_s,
 )
 from spmd_core.time.cost.flops import Matmul, matmul_s
-from spmd_core.time.cost.rates import hbm_s
 
 VECTOR_ELEMENTS = 1024  # of a vector register: 8 x 128
 # vector operations in one bundle; source: the bundles that libtpu writes with

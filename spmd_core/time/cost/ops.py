@@ -12,14 +12,13 @@ from spmd_core.time.cost.constants import (
     MATMUL_OFF,
     MEMORY_HIGH,
     OPERATION_S,
+    hbm_s,
 )
 from spmd_core.time.cost.flops import Matmul, matmul, matmul_s, matmuls_in
 from spmd_core.time.cost.kernels import VECTOR_ELEMENTS, VECTOR_SLOTS, kernel_cost
-from spmd_core.time.cost.rates import hbm_s
 from spmd_core.time.cost.traffic import moved_bytes
-from spmd_core.time.gpu.calls import call_cost
 from spmd_core.time.gpu.constants import LAUNCH_S
-from spmd_core.time.gpu.matmuls import peak_of
+from spmd_core.time.gpu.matmuls import call_cost, peak_of
 
 NOTHING = {
     "parameter",

@@ -16,12 +16,10 @@ from spmd_core.results import (
 )
 from spmd_core.time.cost.clocks import Tally, Walk
 from spmd_core.time.cost.comm import Cluster, Communication
-from spmd_core.time.cost.constants import NEARLY_FULL
-from spmd_core.time.cost.interval import bounds, interval
+from spmd_core.time.cost.constants import NEARLY_FULL, taken_memory
 from spmd_core.time.cost.kernels import KERNELS
 from spmd_core.time.cost.links import straggling
-from spmd_core.time.cost.module_costs import ModuleCosts
-from spmd_core.time.cost.rates import taken_memory
+from spmd_core.time.cost.module_costs import ModuleCosts, bounds, interval
 from spmd_core.time.cost.schedule import Walker
 
 MAX_BUFFERS = 12

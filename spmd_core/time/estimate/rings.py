@@ -8,8 +8,8 @@ many where two shards arrive at once, from both sides.
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from spmd_core.time.cost.constants import hbm_s
 from spmd_core.time.cost.links import EXPECTED
-from spmd_core.time.cost.rates import hbm_s
 from spmd_core.time.estimate.constants import (
     ADDED_PASSES,
     CHAINED,

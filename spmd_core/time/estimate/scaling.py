@@ -1,7 +1,7 @@
 """Passes that turn the operands of matmuls into 8 bits, and the sums that their scales need."""
 
+from spmd_core.time.cost.constants import hbm_s
 from spmd_core.time.cost.links import collective_s, route_of
-from spmd_core.time.cost.rates import hbm_s
 from spmd_core.time.estimate.shapes import Shapes
 
 # bytes moved over an array's bytes in bfloat16: two bytes are read and one written; by the largest

@@ -27,9 +27,10 @@ from spmd_core.time.cost.constants import (
     OVERLAP_HIGH,
     OVERLAP_LOW,
     UNMODELLED,
+    hbm_share,
+    taken_memory,
 )
 from spmd_core.time.cost.links import host_s, straggling
-from spmd_core.time.cost.rates import hbm_share, taken_memory
 from spmd_core.time.estimate.as_one import as_one, in_turn
 from spmd_core.time.estimate.constants import (
     ENDS,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from spmd_core.experiment import GATHERED_AXES, group_rows
 from spmd_core.machine import Chip, Gpu
-from spmd_core.time.cost.constants import OPERATION_S, RING
+from spmd_core.time.cost.constants import OPERATION_S, RING, hbm_s
 from spmd_core.time.cost.flops import Matmul, matmul_s
 from spmd_core.time.cost.kernels import (
     GROUP_SIDE,
@@ -17,7 +17,6 @@ from spmd_core.time.cost.kernels import (
     kept_pairs,
     window_width,
 )
-from spmd_core.time.cost.rates import hbm_s
 from spmd_core.time.estimate.constants import (
     GATHERED_STREAM_PASSES,
     GPU_HEAD_PASSES,

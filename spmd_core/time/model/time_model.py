@@ -12,7 +12,7 @@ from spmd_core.base import RequestError
 from spmd_core.experiment import TRANSFERS, Axes, Experiment, Mesh, Plan
 from spmd_core.machine import Chip, Gpu, Topology, get_topology, mesh_places
 from spmd_core.results import Collective, Estimate, Operation
-from spmd_core.time.cost.constants import MATMUL_SHARE, MEMORY_HIGH
+from spmd_core.time.cost.constants import MATMUL_SHARE, MEMORY_HIGH, hbm_share
 from spmd_core.time.cost.links import (
     EXPECTED,
     NOMINAL,
@@ -23,7 +23,6 @@ from spmd_core.time.cost.links import (
     permute_s,
     route_of,
 )
-from spmd_core.time.cost.rates import hbm_share
 from spmd_core.time.model.calibration import Calibration, Case, Rates
 from spmd_core.time.model.duration import (
     NOT_CALIBRATED,

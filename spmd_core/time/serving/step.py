@@ -6,11 +6,17 @@ from dataclasses import dataclass
 from spmd_core.experiment import SERVED_DTYPES, ModelSize, ServedPlan
 from spmd_core.machine import Gpu
 from spmd_core.results import Estimate
-from spmd_core.time.cost.constants import MATMUL_OFF, MEMORY_HIGH, OPERATION_S, UNMODELLED
+from spmd_core.time.cost.constants import (
+    MATMUL_OFF,
+    MEMORY_HIGH,
+    OPERATION_S,
+    UNMODELLED,
+    hbm_s,
+    hbm_share,
+)
 from spmd_core.time.cost.flops import Matmul, matmul_s
 from spmd_core.time.cost.kernels import attention_cost
 from spmd_core.time.cost.links import collective_s, route_of
-from spmd_core.time.cost.rates import hbm_s, hbm_share
 from spmd_core.time.estimate.constants import (
     GATHERED_STREAM_PASSES,
     GPU_STREAM_PASSES,

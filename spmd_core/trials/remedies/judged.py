@@ -16,8 +16,7 @@ from spmd_core.results import (
     TriedChange,
 )
 from spmd_core.time import ProgramTime
-from spmd_core.trials.remedies.candidate import WORTH, AlikeCollectives, RemedyCandidate
-from spmd_core.trials.remedies.side_by_side import SideBySide
+from spmd_core.trials.remedies.candidate import WORTH, AlikeCollectives, RemedyCandidate, SideBySide
 
 LESS = 0.9  # of its time: a collective that stays counts as less from here down
 

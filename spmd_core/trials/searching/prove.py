@@ -6,11 +6,42 @@ from itertools import groupby
 
 from spmd_core.base import LabError
 from spmd_core.experiment import Experiment, study_of
-from spmd_core.lab import Lab
-from spmd_core.results import SURE_PROCESSES, Comparison, Result, StrategyResult
+from spmd_core.lab import Batch, Lab
+from spmd_core.results import SPREAD_WARNING, SURE_PROCESSES, Comparison, Result, StrategyResult
+from spmd_core.runs import RunStatus
 from spmd_core.search import Answer, Candidate, Proof
 from spmd_core.trials.searching.outcomes import answered, experiment_of, run_key
-from spmd_core.trials.searching.runs import Runs
+
+
+class Runs(Batch):
+    """A batch whose timed runs are repeated where something else ran on the machine."""
+
+    disturbed: int = 0  # how many were measured again
+
+    def steady(self, experiment: Experiment) -> tuple[RunStatus | None, Result | None]:
+        """The same as `run`, a second time where the times spread as on a busy machine: the
+        steadier of both.
+        """
+        first = self.run(experiment)
+        if first[1] is None or spread(first[1]) <= SPREAD_WARNING or self.is_over:
+            return first
+        self.disturbed += 1
+        second = self.run(experiment)
+        steadier = second[1] is not None and spread(second[1]) < spread(first[1])
+        return second if steadier else first
+
+
+def spread(result: Result) -> float:
+    """The middle half of the samples over their median, of the strategy where it is largest."""
+    return max(
+        (
+            outcome.iqr_s / outcome.median_s
+            for outcome in result.strategies.values()
+            if outcome.iqr_s is not None and outcome.median_s
+        ),
+        default=0.0,
+    )
+
 
 # Few samples let the lucky ones look best: so many of those that came near the best are
 # measured again, fewer where less time is left for the processes that a close verdict takes

@@ -36,11 +36,11 @@ from spmd_core.trials.searching.prove import (
     MOST as MOST_PROVEN,
     PROOFS,
     ROW_S,
+    Runs,
     finalists,
     prove,
     stored_proof,
 )
-from spmd_core.trials.searching.runs import Runs
 from spmd_core.trials.searching.taught import taught
 from spmd_core.trials.searching.work import Work
 from spmd_core.words import search

@@ -26,9 +26,13 @@ from spmd_core.time import (
 )
 from spmd_core.trials.remedies import arrays, plans
 from spmd_core.trials.remedies.attached import Answers
-from spmd_core.trials.remedies.candidate import AlikeCollectives, RemedyCandidate
+from spmd_core.trials.remedies.candidate import (
+    AlikeCollectives,
+    RemedyCandidate,
+    SideBySide,
+    timed_of,
+)
 from spmd_core.trials.remedies.judged import Tried, targets, untried
-from spmd_core.trials.remedies.side_by_side import SideBySide, timed_of
 from spmd_core.trials.searching.work import Work
 from spmd_core.trials.trying.trial import RemedyTrial
 from spmd_core.words import change_words

@@ -6,7 +6,7 @@ from spmd_core.lab import COMMAND_LINE, Asker, Lab, Remedies
 from spmd_core.results import Result
 from spmd_core.trials.known_sizes import with_known_sizes
 from spmd_core.trials.remedies.attached import Answers, with_remedies
-from spmd_core.trials.searching.registry import Registry
+from spmd_core.trials.searching.searches import Registry
 from spmd_core.trials.trying.remedy_search import RemedySearch, from_stored
 
 SECONDS = 60.0  # of one that somebody waits for

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from spmd_core.experiment import Row
 from spmd_core.results import Removal, StrategyResult
 from spmd_core.time import ProgramTime
-from spmd_core.trials.remedies.candidate import MOST, AlikeCollectives, RemedyCandidate
+from spmd_core.trials.remedies.candidate import MOST, AlikeCollectives, RemedyCandidate, SideBySide
 from spmd_core.trials.remedies.judged import Tried, answer, doubtful, helps, settles, verdict
-from spmd_core.trials.remedies.side_by_side import SideBySide
 
 
 @dataclass(slots=True)

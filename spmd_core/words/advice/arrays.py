@@ -12,7 +12,7 @@ from spmd_core.experiment import DTYPE_BYTES, STRATEGIES, Experiment, axes_json,
 from spmd_core.results import SPREAD_WARNING, Next, Result, StrategyResult
 from spmd_core.time import closed_form_s, formula_of, times_where_run
 from spmd_core.words.advice import sentences as words
-from spmd_core.words.advice.removals import remedied
+from spmd_core.words.advice.sentences import remedied
 
 ONE_DEVICE_WINS = "one_device_wins"  # a rule, whose advice the stored sizes may refute
 FLOOR_SHARE = 0.3  # of the time: from here on the floor is what is measured

@@ -12,7 +12,7 @@ from spmd_core.search import best_neighbors
 from spmd_core.time import NearestFit, estimate_step, larger, nearest_fit
 from spmd_core.words.advice import sentences as words
 from spmd_core.words.advice.arrays import RULES, Facts
-from spmd_core.words.advice.removals import remedied
+from spmd_core.words.advice.sentences import remedied
 from spmd_core.words.names import listed
 from spmd_core.words.nearest import changes
 from spmd_core.words.predictions import parts

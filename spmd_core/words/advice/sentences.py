@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from spmd_core.base import bytes_text, seconds_text
+from spmd_core.results import Next, Remedy, StrategyResult
 from spmd_core.words.names import listed, title
 
 
@@ -98,3 +99,26 @@ def more_chips_words(share: float, what: str, target: str) -> str:
 
 def _sizes(sizes: Mapping[str, int]) -> str:
     return listed([f"{dim}={size}" for dim, size in sizes.items()])
+
+
+def remedied(outcome: StrategyResult) -> Next | None:
+    """The remedy that saves the largest share of a program's time; None where nothing was tried, or
+    nothing helps.
+    """
+    remedies = [
+        each.remove for each in outcome.collectives or () if isinstance(each.remove, Remedy)
+    ]
+    if not remedies:
+        return None
+    best = max(remedies, key=_saved)
+    return Next(
+        rule="remedy",
+        number=_saved(best),
+        experiment=best.experiment,
+        sentence=f"{_saved(best):.0%} less time, {'measured' if best.measured_s else 'predicted'}: {best.sentence}.",
+    )
+
+
+def _saved(remedy: Remedy) -> float:
+    seconds = remedy.measured_s or remedy.predicted_s
+    return 1 - seconds.after / seconds.before

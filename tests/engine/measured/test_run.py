@@ -13,7 +13,7 @@ import pytest
 
 from spmd_core.engine import lower, room
 from spmd_core.engine.measured import prepare, run as engine_run, sample
-from spmd_core.program.communication.warned import REPLICATES
+from spmd_core.program.communication.specs import REPLICATES
 from spmd_core.runs import EVENTS, Finished
 from spmd_core.script import program_text
 

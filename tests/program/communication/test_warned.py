@@ -2,7 +2,7 @@
 
 import pytest
 
-from spmd_core.program.communication.warned import REPLICATES, with_warnings
+from spmd_core.program.communication.specs import REPLICATES, with_warnings
 from spmd_core.results import Collective
 
 WARNING = (

@@ -7,7 +7,7 @@ import pytest
 from spmd_core.time.cost.clocks import Tally, Walk
 from spmd_core.time.cost.comm import Communication
 from spmd_core.time.cost.constants import OVERLAP_HIGH, OVERLAP_LOW, UNMODELLED
-from spmd_core.time.cost.interval import bounds, interval
+from spmd_core.time.cost.module_costs import bounds, interval
 
 
 def walk():

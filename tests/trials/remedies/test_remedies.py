@@ -20,7 +20,7 @@ from spmd_core.results import (
 from spmd_core.time import NearestFit, ProgramTime, estimate_step
 from spmd_core.trials import beside
 from spmd_core.trials.remedies import arrays, plans
-from spmd_core.trials.remedies.candidate import MOST, MOST_MORE
+from spmd_core.trials.remedies.candidate import MOST, MOST_MORE, SideBySide
 from spmd_core.trials.remedies.judged import (
     Tried,
     answer,
@@ -32,7 +32,6 @@ from spmd_core.trials.remedies.judged import (
     untried,
     verdict,
 )
-from spmd_core.trials.remedies.side_by_side import SideBySide
 from spmd_core.trials.trying.trial import RemedyTrial
 from spmd_core.words import change_words, changes, listed, removal_words, with_sentence
 

@@ -11,7 +11,7 @@ from spmd_core.lab import Batch, Lab, Searches
 from spmd_core.search import read_array_question, read_question
 from spmd_core.trials import Search, carried_out
 from spmd_core.trials.searching.choice import CandidateChoice
-from spmd_core.trials.searching.runs import Runs, spread
+from spmd_core.trials.searching.prove import Runs, spread
 from spmd_core.words.search import (
     answer_json,
     next_label,

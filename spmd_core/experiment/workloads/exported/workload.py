@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from spmd_core.experiment.types import Axes, Spec, padded
 from spmd_core.experiment.workloads.exported.description import NAME, SYMBOL_SIZE, Described, Leaf
+from spmd_core.experiment.workloads.exported.held import Program
 from spmd_core.experiment.workloads.exported.sizes import size_of
 from spmd_core.experiment.workloads.workload import FLOATS, Array, Dims, Workload
 
@@ -56,3 +58,33 @@ def _array(leaf: Leaf) -> LeafArray:
     rank = len(leaf.sizes)
     dims = tuple(f"d{dim}" for dim in range(rank))
     return LeafArray(leaf.path, dims, (), leaf.dtype, leaf.sizes, padded(leaf.known or (), rank))
+
+
+@dataclass(frozen=True)
+class ProgramLayout:
+    """A program that no data folder holds, where reasons of collectives are read off an experiment."""
+
+    exported: Program
+    workload: str = NAME
+
+    @cached_property
+    def what(self) -> Workload:
+        """Its workload."""
+        return workload_of(self.exported.described)
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """The size of each symbol."""
+        return self.exported.sizes
+
+    def spec(self, array: str) -> Spec:
+        """The spec of an argument or output."""
+        return self._specs[array]
+
+    @cached_property
+    def _specs(self) -> Mapping[str, Spec]:
+        return self.exported.array_specs()
+
+    def axes_of_dim(self, dim: str) -> Axes:
+        """None: dims of a program have no names that several arrays share."""
+        return ()

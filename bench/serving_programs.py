@@ -2,9 +2,9 @@
 
     python -m bench.serving_programs [--compile N]
 
-A step is the decoder's own program in plain XLA beside a contiguous cache; the estimate is of a
-paged engine with flash attention, whose small operations and host (`dispatch`) no compiled program
-shows: decode steps are compared with and without that part. What a pool holds is compiled too: a decode step with as many requests as it says.
+A step is the decoder's own program in plain XLA beside a contiguous cache; the estimate is of this
+program (`spmd_core/time/serving/contiguous.py`), whose counts of small operations were read off
+some of them. What a pool holds is compiled too: a decode step with as many requests as it says.
 What was compiled is kept in `--data`, one line of JSON for each step, so that a run that was
 stopped goes on there; a compile takes 10 to 30 s of one core. GPUs need
 requirements-gpu-targets.txt and `--gpus`.
@@ -25,12 +25,11 @@ from spmd_core.base import RequestError, read_settings
 from spmd_core.experiment import Experiment, ServedPlan, parse_experiment, step_experiment
 from spmd_core.lab import Lab
 from spmd_core.time import (
-    StepLoad,
     StepTime,
     cache_bytes,
     check_dtypes,
+    contiguous_time,
     pool_of,
-    step_time,
     weight_bytes,
 )
 
@@ -42,10 +41,7 @@ MODELS = (
     *("llama-3.1-8b", "llama-3.1-70b", "qwen3-8b", "qwen3-14b", "qwen3-32b", "gemma-3-12b"),
     *("qwen3-30b-a3b", "gpt-oss-20b", "mixtral-8x7b", "deepseek-v3-671b"),
 )
-KINDS = (
-    *("decode", "decode, dense, dispatch aside", "decode, experts, dispatch aside"),
-    "prefill",
-)
+KINDS = ("decode", "prefill", "decode, experts", "prefill, experts")
 SLOTS, CHUNKS = (1024, 2048, 4096, 8192), (1, 1, 1, 512, 1024, 2048)
 
 
@@ -122,14 +118,9 @@ def estimated(step: Experiment) -> tuple[StepTime, float]:
     """(seconds by part, bytes of weights and cache) of a step by the estimate."""
     served = step.served
     assert served is not None
-    plan, requests = served.plan, served.requests // served.plan.replicas
-    load = (
-        StepLoad(decoding=requests, context=served.slots)
-        if served.chunk == 1
-        else StepLoad(prompt=requests * served.chunk, before=served.slots, prompts=requests)
-    )
-    cache = requests // plan.along("data") * cache_bytes(plan, served.slots)
-    return step_time(plan, load), weight_bytes(plan) + cache
+    plan = served.plan
+    cache = served.requests // plan.replicas // plan.along("data") * cache_bytes(plan, served.slots)
+    return contiguous_time(served), weight_bytes(plan) + cache
 
 
 def main(asked: Asked, figures: Figures) -> None:
@@ -157,10 +148,8 @@ def main(asked: Asked, figures: Figures) -> None:
         time, nbytes = estimated(step)
         off[kind].append(time.seconds / row["seconds"] - 1)
         fast += row["seconds"] < time.least
-        if kind == "decode":
-            rest = time.seconds - time.parts["dispatch"]
-            which = "experts" if plan.size.experts > 1 else "dense"
-            off[f"decode, {which}, dispatch aside"].append(rest / row["seconds"] - 1)
+        if plan.size.experts > 1:
+            off[f"{kind}, experts"].append(off[kind][-1])
         off["memory"].append(nbytes / row["argument"] - 1)
         print(
             f"{what} {row['seconds'] * 1e3:9.3f} ms {off[kind][-1]:+7.1%}, memory {off['memory'][-1]:+6.1%}"

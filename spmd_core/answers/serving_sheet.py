@@ -108,7 +108,8 @@ _ROWS: Sheet[_Marked] = Sheet(
         count("Pool, tokens", lambda each: each.row.pool and each.row.pool.tokens),
         count("Wait", lambda each: each.row.served and each.row.served.waiting),
         text("Binds", lambda each: each.row.served and PART_NAMES[each.row.served.step.binds]),
-        seconds("Step, compiled", lambda each: each.row.compiled and each.row.compiled.seconds),
+        seconds("Program's step", lambda each: each.row.compiled and each.row.compiled.seconds),
+        seconds("Its estimate", lambda each: each.row.compiled and each.row.compiled.estimate),
         text("Weights", lambda each: each.row.plan.weights_dtype),
         text("Cache", lambda each: each.row.plan.kv_dtype),
     )
@@ -326,6 +327,7 @@ def _row_json(row: ServingRow) -> dict[str, object]:
         "cache_bytes": pool and int(max(0, pool.cache)),
         "capacity_bytes": pool and pool.capacity,
         "compiled_step_s": row.compiled and row.compiled.seconds,
+        "compiled_estimate_s": row.compiled and row.compiled.estimate,
         "compiled_peak_bytes": row.compiled and row.compiled.peak,
         "fate": row.verdict,
         "fits": row.served is not None,

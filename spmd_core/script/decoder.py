@@ -88,14 +88,13 @@ def configuration(plan: Plan) -> dict[str, object]:
 
 
 def served_configuration(step: ServedStep) -> dict[str, object]:
-    """The same of a step of serving: a block of the experts' kernel has the rows of about two experts."""
+    """The same of a step of serving."""
     plan, size = step.plan, step.plan.size
-    rows = step.tokens // plan.replicas * size.experts_per_token
     given = sizes_of(size) | {
         "kv_heads": step.kv_heads,
         "mtp_layers": 0,
         "dropless": size.experts > 1,
-        "group_rows": min(512, max(128, rows // (2 * size.experts) // 128 * 128)),
+        "group_rows": step.group_rows,
         "gpu": plan.topology.chip.is_gpu,
         "parameter_dtype": _DTYPES[plan.weights_dtype],
     }

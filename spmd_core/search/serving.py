@@ -35,7 +35,8 @@ class CompiledDecode:
     """A decode step as it was compiled, with a contiguous cache of full sequences in plain XLA.
 
     Attributes:
-      seconds: of the step; `estimate` is that of the same step here.
+      seconds: of the step; `estimate`, of the same program before it is compiled. Their ratio is
+        also taken for that of a paged engine's step.
       peak: bytes of a device.
       fits: False where a device does not hold it.
     """
@@ -57,7 +58,7 @@ class ServingRow:
       even: True if a limit is inside of its interval, so that it may keep it or not.
       pool: what its memory holds.
       price: dollars per chip-hour.
-      compiled: of its decode step; its seconds then take the place of the estimate's.
+      compiled: its decode step as a program.
     """
 
     plan: ServedPlan

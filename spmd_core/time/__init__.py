@@ -39,6 +39,7 @@ from spmd_core.time.model.stored_results import (
 from spmd_core.time.model.time_model import TimeModel, data_sheet, link_s, time_model, tokens_needed
 from spmd_core.time.pipeline import PieceRun, SimulatedPipeline, simulate_pipeline
 from spmd_core.time.predicting import CompiledText, is_current, is_outdated, of_experiment
+from spmd_core.time.serving.contiguous import contiguous_time
 from spmd_core.time.serving.held import (
     Pool,
     cache_bytes,
@@ -104,6 +105,7 @@ __all__ = [
     "check_dtypes",
     "closed_form_s",
     "cluster_of",
+    "contiguous_time",
     "data_sheet",
     "dcn_bandwidth",
     "estimate_memory",

@@ -33,7 +33,7 @@ from spmd_core.search import (
     with_compiled,
 )
 from spmd_core.sheets import sheet_lines, table
-from spmd_core.time import step_time
+from spmd_core.time import contiguous_time
 
 _BAR, _ROWS = 40, 12
 
@@ -132,7 +132,8 @@ def _with_compiled(answer: ServingAnswer, count: int, timeout_s: float) -> Servi
             refused.append(error)
             continue
         prediction = compiled(lab, experiment, timeout_s, fresh=False).prediction
-        step = step_time(row.plan, load).seconds
+        assert experiment.served
+        step = contiguous_time(experiment.served).seconds
         takes = prediction.predicted_s
         compiled_steps[row.plan] = CompiledDecode(
             takes.estimate if takes else step,

@@ -61,6 +61,13 @@ class ServedStep(Frozen):
         return size.kv_heads if size.kv_rank else max(size.kv_heads, self.plan.along("tensor"))
 
     @property
+    def group_rows(self) -> int:
+        """Rows of a block of the experts' kernel: those of about two experts."""
+        size = self.plan.size
+        rows = self.tokens // self.plan.replicas * size.experts_per_token
+        return min(512, max(128, rows // (2 * size.experts) // 128 * 128))
+
+    @property
     def flops(self) -> int:
         """FLOPs of the step's matmuls, attention over all slots among them."""
         size = self.plan.size.varied(mtp_layers=0)

@@ -1,6 +1,7 @@
 """How long one step of serving takes: so many requests decode, and a chunk of prompts beside them."""
 
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from spmd_core.experiment import SERVED_DTYPES, ModelSize, ServedPlan
@@ -127,7 +128,8 @@ def step_time(plan: ServedPlan, load: StepLoad) -> StepTime:
         touched += nbytes
     parts["cache"], read = _decode_s(plan, mine, load.context)
     parts["matmul"] += _prompt_s(plan, prompt, load.before)
-    parts["collectives"] = _collectives_s(plan, tokens)
+    late = 0.0 if plan.topology.chip.is_gpu else COLLECTIVE_S
+    parts["collectives"] = passing_s(plan, _collectives(plan, tokens), late)
     parts["dispatch"] = _dispatch_s(plan, tokens)
     return StepTime(parts, (touched + read) / plan.topology.chip.device_hbm_bandwidth)
 
@@ -223,45 +225,43 @@ def _attention_s(plan: ServedPlan, layer: ModelSize, tokens: float, seen: float)
     return attention_cost("fwd", query, sides[1], kept, chip, layer.value_size).seconds
 
 
-def _collectives_s(plan: ServedPlan, tokens: dict[str, float]) -> float:
+Passed = tuple[str, tuple[str, ...], float, int]  # kind, mesh axes, bytes, times
+
+
+def _collectives(plan: ServedPlan, tokens: dict[str, float]) -> Iterator[Passed]:
     """Sums behind attention and behind the mlp, and logits; beside `data` tokens are gathered before
-    the mlp, and scattered behind it."""
-    size, data, tensor = plan.size, plan.along("data"), plan.along("tensor")
-    mixers, mlps = _counts(plan)
-    width = 2.0 * size.embed
-    both = ("data", "tensor")
-    listed = [
-        ("all-reduce", ("tensor",), tensor, tokens["attention"] * width, mixers),
-        ("all-gather", both, plan.devices, tokens["logits"] * size.vocab * 2.0, 1),
-    ]
-    if data > 1:
-        listed += [
-            ("all-gather", ("data",), data, tokens["mlp"] * width, mlps),
-            ("reduce-scatter", both, plan.devices, tokens["mlp"] * width, mlps),
-            ("all-gather", ("tensor",), tensor, tokens["attention"] * width, mlps),
-        ]
-    else:
-        listed.append(("all-reduce", ("tensor",), tensor, tokens["mlp"] * width, mlps))
-    return sum(
-        times * _collective_s(plan, kind, axes, nbytes)
-        for kind, axes, among, nbytes, times in listed
-        if among > 1 and nbytes
-    )
+    the mlp, and scattered behind it.
+    """
+    mixers, mlps = layer_counts(plan)
+    own, every = (2.0 * plan.size.embed * tokens[name] for name in ("attention", "mlp"))
+    yield "all-reduce", ("tensor",), own, mixers
+    yield "all-gather", ("data", "tensor"), tokens["logits"] * plan.size.vocab * 2.0, 1
+    if plan.along("data") == 1:
+        yield "all-reduce", ("tensor",), every, mlps
+        return
+    yield "all-gather", ("data",), every, mlps
+    yield "reduce-scatter", ("data", "tensor"), every, mlps
+    yield "all-gather", ("tensor",), own, mlps
 
 
-def _counts(plan: ServedPlan) -> tuple[int, int]:
+def layer_counts(plan: ServedPlan) -> tuple[int, int]:
     """Layers with a mixer, and layers with an mlp: a sum behind each."""
     layers = layers_of(plan.size)
     mixers = sum(count for layer, count in layers if layer.mixers[0] != "none")
     return mixers, sum(count for layer, count in layers if layer.mlps[0] != "none")
 
 
-def _collective_s(plan: ServedPlan, kind: str, axes: tuple[str, ...], nbytes: float) -> float:
+def passing_s(plan: ServedPlan, passed: Iterable[Passed], late: float = 0.0) -> float:
+    """Returns the seconds of collectives of a replica; `late`: of each, one way."""
     sizes = (("replica", plan.replicas), *((name, plan.along(name)) for name in ("data", "tensor")))
     mesh = tuple((name, length) for name, length in sizes if length > 1)
-    where = route_of(plan.topology, mesh, "topology", axes)
-    late = 0.0 if plan.topology.chip.is_gpu else COLLECTIVE_S * (1 + (kind == "all-reduce"))
-    return late + collective_s(plan.topology, kind, where, nbytes)
+    seconds = 0.0
+    for kind, axes, nbytes, times in passed:
+        if nbytes and any(plan.along(axis) > 1 for axis in axes):
+            where = route_of(plan.topology, mesh, "topology", axes)
+            one = collective_s(plan.topology, kind, where, nbytes)
+            seconds += times * (one + late * (1 + (kind == "all-reduce")))
+    return seconds
 
 
 def _dispatch_s(plan: ServedPlan, tokens: dict[str, float]) -> float:

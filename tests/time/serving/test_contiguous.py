@@ -1,0 +1,48 @@
+"""The estimate of XLA's own program of a step beside what was compiled, and below no bound."""
+
+import json
+import statistics
+from pathlib import Path
+
+import pytest
+
+import bench
+from spmd_core.experiment import ServedPlan, parse_experiment, step_experiment
+from spmd_core.time import contiguous_time, step_time
+from spmd_core.time.serving.step import StepLoad
+
+STORED = Path(bench.__file__).parent / "serving_programs.jsonl"
+ROWS = [json.loads(line) for line in STORED.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("kind", ["decode", "prefill"])
+def test_half_of_the_compiled_steps_are_within_6_percent(kind):
+    off = []
+    for row in ROWS:
+        step = parse_experiment(row["step"]).served
+        if (step.chunk == 1) == (kind == "decode"):
+            found = contiguous_time(step)
+            assert found.least <= found.seconds and found.least <= row["seconds"]
+            off.append(abs(found.seconds / row["seconds"] - 1))
+    assert len(off) >= 25 and statistics.median(off) <= 0.06
+
+
+def test_experts_in_8_bits_are_copied_before_they_are_multiplied():
+    mesh = (("tensor", 4), ("expert", 4))
+    plans = [
+        ServedPlan(model="qwen3-30b-a3b", target="tpu:v6e:2x2", mesh=mesh, weights_dtype=dtype)
+        for dtype in ("bf16", "int8", "fp8")
+    ]
+    few, narrow, widened = (
+        contiguous_time(step_experiment(plan, 4, 1024).served).parts["weights"] for plan in plans
+    )
+    assert few < narrow < widened
+    assert step_time(plans[1], StepLoad(4, 1024)).parts["weights"] < few
+
+
+def test_a_gpu_keeps_its_scores_in_memory():
+    plan = ServedPlan(model="llama-3.1-8b", target="gpu:h100:8", mesh=(("tensor", 8),))
+    one, many = (contiguous_time(step_experiment(plan, 1, 8192, n).served) for n in (1, 1024))
+    scores = 4 * 4 * 1024 * 8192 * 32  # bytes of all layers, in float32
+    more = many.parts["cache"] - one.parts["cache"]
+    assert more > 3 * scores / plan.topology.chip.device_hbm_bandwidth

@@ -55,7 +55,6 @@ class Explainer:
             _check_compiler(self.target)
         # JAX loads here: whoever imports this module may have no use for it yet
         from spmd_core.engine.step import capture, equations, here, named_values, tracing
-        from spmd_core.own.elsewhere import compiled_elsewhere
         from spmd_core.own.explanation import Explanation, More
 
         traced = tracing.trace(self.step, args, kwargs)
@@ -68,6 +67,8 @@ class Explainer:
         if target is None:
             text = partial(capture.text_of, traced)
             return Explanation.of(self.answers(text, partial(here.compiled_step, traced)), more)
+        from spmd_core.own.elsewhere import compiled_elsewhere  # and the lab with it
+
         data = capture.exported(traced, _platform(target))
         elsewhere = (traced.function, target.text, self.mesh, self.specs)
         compiled = self.answers(

@@ -12,6 +12,7 @@ from spmd_core.words import set_by_words
 
 MOST_ROWS = 12  # of collectives, and of paths
 WIDTH = 100  # columns of a sentence; a line of code is not wrapped
+_SMALL = 0.02  # of the bytes of a step: a group that moves less has its line alone
 _INDENT = "    "
 
 
@@ -24,7 +25,7 @@ def lines(step: StepDescription) -> list[str]:
 def detail_lines(step: StepDescription) -> list[str]:
     """Returns what comes after the answer and its accidents."""
     return [
-        *_part("The compiler warns", step.warnings),
+        *_part("The compiler warns", list(map(_short, step.warnings))),
         *_collectives(step),
         *_part("Callbacks", step.callbacks),
         *_held(step),
@@ -47,6 +48,11 @@ def head_lines(step: StepDescription) -> Iterator[str]:
             f"predicted {seconds_text(time.estimate)} a step "
             f"({seconds_text(time.low)} to {seconds_text(time.high)})"
         )
+
+
+def _short(warning: str) -> str:
+    """A warning of a line or two; of a longer one its sentence, without what the compiler dumps."""
+    return warning if len(warning) <= 3 * WIDTH else warning.partition(": ")[0][: 3 * WIDTH]
 
 
 def _part(title: str, rows: Sequence[str]) -> list[str]:
@@ -77,7 +83,7 @@ def _wrapped(sentences: Iterable[str | None], indent: str) -> list[str]:
 def _collectives(step: StepDescription) -> Iterator[str]:
     if step.collectives is None:
         return
-    total = sum(each.bytes_total or each.bytes for each in step.collectives)
+    total = _moved(step.collectives)
     yield ""
     if not step.collectives:
         yield "No communication"
@@ -85,7 +91,7 @@ def _collectives(step: StepDescription) -> Iterator[str]:
     yield f"Communication: {bytes_text(total)} a device and step"
     groups = groups_of(step.collectives)
     for group in groups[:MOST_ROWS]:
-        yield from _group(group)
+        yield from _group(group, total)
     yield from _more(groups)
 
 
@@ -96,31 +102,35 @@ def groups_of(collectives: Sequence[StepCollective]) -> list[list[StepCollective
     groups = by_key(((each.kind, each.asked, each.axes, each.dtype, each.source), each) for each in collectives)  # fmt: skip
     cost = lambda group: (  # noqa: E731
         -sum(each.exposed_s or 0.0 for each in group),
-        -sum(each.bytes_total or each.bytes for each in group),
+        -_moved(group),
     )
     return sorted(map(list, groups.values()), key=cost)
 
 
-def _group(group: Sequence[StepCollective]) -> Iterator[str]:
-    first = group[0]
+def _group(group: Sequence[StepCollective], total: int) -> Iterator[str]:
+    first = max(group, key=lambda each: each.bytes_total or each.bytes)
     counts = [each.count for each in group]
     times = "unknown times" if None in counts else f"{sum(filter(None, counts))}x"
-    total = bytes_text(sum(each.bytes_total or each.bytes for each in group))
+    moved = _moved(group)
     exposed = sum(each.exposed_s or 0.0 for each in group)
     waits = f", exposed {seconds_text(exposed)}" if exposed else ""
     over = ", ".join(first.axes) or "no axis"
-    yield f"  {kind_words(first)} over {over}: {total} ({times}, {first.dtype}){waits}"
+    yield f"  {kind_words(first)} over {over}: {bytes_text(moved)} ({times}, {first.dtype}){waits}"
     if first.source:
         yield f"{_INDENT}{first.source}  {first.line}".rstrip()
+    if not exposed and moved < _SMALL * total:
+        return
     place = [f"in {first.function}"] if first.function else []
     place += [f"scope {first.scope}"] if first.scope else []
-    if place:
-        yield _INDENT + ", ".join(place)
-    yield from _wrapped((each.reason for each in group), _INDENT)
-    yield from _wrapped(
-        (words and f"set by {words}" for words in map(set_by_words, group)), _INDENT
-    )
-    yield from _wrapped((each.warning for each in group), _INDENT)
+    origin, against = ([one for each in group for one in getattr(each, name) if not one.also] for name in ("origin", "against"))  # fmt: skip
+    set_by = set_by_words(first.model_copy(update={"origin": origin, "against": against}))
+    why = ": ".join(filter(None, [", ".join(place), first.reason]))
+    warning = next((each.warning for each in group if each.warning), None)
+    yield from _wrapped((why, set_by and f"set by {set_by}", warning), _INDENT)
+
+
+def _moved(group: Iterable[StepCollective]) -> int:
+    return sum(each.bytes_total or each.bytes for each in group)
 
 
 def _held(step: StepDescription) -> Iterator[str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from os.path import commonpath
 
+from spmd_core.base import by_key
 from spmd_core.experiment import matches
 from spmd_core.own.changed.golden import FIELDS, GoldenArray, golden_array, golden_arrays
 from spmd_core.results import StepArray
@@ -58,8 +59,9 @@ def _named(paths: Sequence[str], words: str) -> tuple[str, str]:
     if len(paths) == 1:
         return paths[0], f"changed: {paths[0]} {words}"
     begin = commonpath(paths)
-    name = f"{begin}/**" if begin else ", ".join(paths)
-    return paths[0], f"changed: {name} ({len(paths)} arrays) {words}"
+    roots = by_key((begin or each.partition("/")[0], each) for each in paths)
+    names = (f"{root}/**" if len(under) > 1 else under[0] for root, under in roots.items())
+    return paths[0], f"changed: {', '.join(names)} ({len(paths)} arrays) {words}"
 
 
 def _differing(row: GoldenArray, now: GoldenArray, compare: Sequence[str]) -> list[str]:

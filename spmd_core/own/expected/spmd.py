@@ -1,7 +1,7 @@
 """What the fixture `spmd` of the pytest plugin is."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from spmd_core.own.expected.goldens import FOLDER, Goldens
 class Spmd:
     """Expectations of steps in one test."""
 
-    goldens: Goldens
+    goldens: Goldens = field(repr=False)  # pytest prints fixtures beside a failure
 
     def expect(
         self,

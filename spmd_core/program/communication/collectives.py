@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from spmd_core.base import bytes_text
+from spmd_core.base import bytes_text, sums_by_key
 from spmd_core.machine import Coordinates
 from spmd_core.program.communication.generic import generic, place_words
 from spmd_core.program.communication.parsed import Mesh, ParsedCollective, read
@@ -190,9 +190,10 @@ def names_by_dims(
 
 def parts_words(parts: Sequence[Part]) -> str:
     """The end of a sentence, e.g. "; one op carries `w` (4 MiB) and `b` (16 KiB)"."""
-    if not parts:
-        return ""
-    named = [f"`{part.name}` ({bytes_text(part.bytes)})" for part in parts[:_MAX_NAMED]]
-    rest = len(parts) - len(named)
-    last = f"{rest} more" if rest else named.pop()
-    return f"; one op carries {', '.join(named)} and {last}"
+    sizes = sums_by_key((part.name, part.bytes) for part in parts)
+    if len(sizes) < 2:
+        return ""  # the reason has that name
+    named = [f"`{name}` ({bytes_text(size)})" for name, size in sizes.items()]
+    rest = len(named) - _MAX_NAMED
+    last = f"{rest} more" if rest > 0 else named.pop()
+    return f"; one op carries {', '.join(named[:_MAX_NAMED])} and {last}"

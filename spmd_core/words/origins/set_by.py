@@ -9,6 +9,7 @@ from spmd_core.results import AxisOrigin, Collective, NoOrigin, Reshard, Step, S
 from spmd_core.words.names import listed
 
 _NAME = 60  # characters of a path
+_MOST = 2  # origins that a sentence names
 _NONE = {
     NoOrigin.NO_RECORD: "unknown: the compiler wrote no record of its propagation",
     NoOrigin.TOO_LARGE: "unknown: the record of the propagation is too large to be read",
@@ -64,8 +65,10 @@ def set_by_words(each: Collective | StepCollective) -> str:
 
 
 def _each(origins: Iterable[AxisOrigin]) -> str:
-    """Origins in words, each once."""
+    """Origins in words, each once; of many the first ones."""
     words = [*dict.fromkeys(map(axis_words, origins))]
+    if (rest := len(words) - _MOST) > 1:
+        words[_MOST:] = [f"{rest} more"]
     return listed(words) if words else ""
 
 

@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,7 @@ def of_folder(
         record = None
         with suppress(_TooLarge):
             record = _record(folder, names) if has_origins else None
-        module = record.module if record else parse_module(files[0].read_text())
+        module = record.module if record else _parsed(files[0])
         blame = [Origins(record, mesh).of] if record else []
         return steps_of(module, mesh, source_lines, collectives, names.file, *blame)
     except Exception as error:  # a reader that meets what it does not know costs no run
@@ -155,6 +156,7 @@ class _TooLarge(Exception):
     """The record of a propagation is larger than `MOST_BYTES`."""
 
 
+@lru_cache(maxsize=1)
 def _record(folder: Path, names: ProgramNames) -> Record | None:
     """The record of a propagation; None where the compiler wrote none."""
     files = _written(folder)[:1]
@@ -163,10 +165,10 @@ def _record(folder: Path, names: ProgramNames) -> Record | None:
         return None
     if sum(file.stat().st_size for file in files) > MOST_BYTES:
         raise _TooLarge
-    text, before, after = (file.read_text() for file in files)
+    before, after = (file.read_text() for file in files[1:])
     if _ORIGINS not in after:  # the modules alone, without what moved where
         return None
-    return Record(parse_module(text), before, after, names)
+    return Record(_parsed(files[0]), before, after, names)
 
 
 def judged_of(experiment: Experiment, folder: Path) -> Judged:
@@ -189,10 +191,22 @@ def judged_in(folder: Path, program: Program, own: tuple[str, ...]) -> Judged:
     weights = _ELEMENTS.get(max(held, key=lambda dtype: held[dtype], default=""), "")
     try:
         return judged(
-            parse_module(files[0].read_text()), program.mesh, described.batch, own, weights
+            _parsed(files[0]), program.mesh, described.batch, own, weights
         )
     except LabError:  # a reader that meets what it does not know costs no run
         return Judged()
+
+
+@lru_cache(maxsize=1)
+def _parsed(file: Path) -> Module:
+    """The module of a file, which each reader of a folder reads."""
+    return parse_module(file.read_text())
+
+
+def forget() -> None:
+    """Keep nothing of a folder that was read: its process is not one of our own."""
+    _parsed.cache_clear()
+    _record.cache_clear()
 
 
 def _written(folder: Path) -> list[Path]:

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import PrivateAttr
 
-from spmd_core.own.cell import cell_of, page_of
-from spmd_core.own.changed.changes import between
 from spmd_core.own.described import describe
 from spmd_core.own.first_screen import lines
 from spmd_core.own.picture import svg_of
@@ -62,6 +60,8 @@ class Explanation(StepDescription):
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
+        from spmd_core.own.cell import cell_of  # pictures: a script that prints a step has none
+
         return cell_of(self)
 
     def save(self, path: str | Path) -> Path:
@@ -71,6 +71,8 @@ class Explanation(StepDescription):
         Returns:
             The path.
         """
+        from spmd_core.own.cell import page_of
+
         path = Path(path)
         if path.suffix == ".jaxexport":
             path.write_bytes(self._more.export())
@@ -88,6 +90,8 @@ class Explanation(StepDescription):
         """Returns what `other` has otherwise, a line for each change: `new`, `gone`, `changed`, or
         `renamed` and `moved`, which change nothing that is computed.
         """
+        from spmd_core.own.changed.changes import between
+
         compared = between(self, other)
         return (*compared.changed, *compared.renamed)
 

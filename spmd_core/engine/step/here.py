@@ -24,6 +24,7 @@ from spmd_core.engine.measured.prepare import memory_bytes, places_of
 from spmd_core.engine.shardings import (
     blamed,
     compiler_options,
+    forget,
     judged_in,
     of_folder,
     program_names,
@@ -119,7 +120,10 @@ def compiling(lowered: Any, words: tuple[str, ...] = ()) -> Iterator[Made]:
         used = list(compiled.runtime_executable().local_devices())
         mesh, types = _mesh_of(compiled)
         order = list(mesh.devices.flat) if mesh is not None and mesh.size == len(used) else used
-        yield Made(compiled, order, types, folder, (*words, *compiler_warnings(log[0])))
+        try:
+            yield Made(compiled, order, types, folder, (*words, *compiler_warnings(log[0])))
+        finally:
+            forget()
 
 
 def outside_cache() -> AbstractContextManager[None]:

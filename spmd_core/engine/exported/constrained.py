@@ -19,7 +19,8 @@ _BACKWARD = (
 
 def constrain(module: ir.Module, files: Sequence[str], source: str, spec: Spec) -> None:
     """Adds a with_sharding_constraint to the value of a line: the last array there of the spec's
-    rank, in the forward pass.
+    rank, in the forward pass, that other lines use. Constrains its cotangent, too, as JAX does, where
+    one value of the backward pass is that.
 
     Args:
         module: the program. It is changed in place.
@@ -30,19 +31,36 @@ def constrain(module: ir.Module, files: Sequence[str], source: str, spec: Spec) 
     Raises:
         RequestError: the line has no array of this rank.
     """
-    values = [op for op in _operations(module) if _fits(op, files, source, len(spec))]
+    own = [op for op in _operations(module) if own_line(str(op.location), files) == source]
+    forward = [op for op in own if not _is_backward(op)]
+    values = [op for op in forward if _fits(op, len(spec))]
     if not values:
         raise refuse(
             f"spec of value {source}",
             f"finds no array of rank {len(spec)} on that line",
             "name another line, or give an entry for each dim",
         )
-    value = values[-1].results[0]
+    elsewhere = lambda op: any(  # noqa: E731
+        use.owner.operation not in own and not _is_backward(use.owner) for use in op.results[0].uses
+    )
+    value = next((op for op in reversed(values) if elsewhere(op)), values[-1])
+    entering = [
+        each.owner.operation
+        for op in own
+        if _is_backward(op)
+        for each in op.operands
+        if each.type == value.results[0].type and not isinstance(each.owner, ir.Block)
+        if each.owner.operation not in own and _is_backward(each.owner)
+    ]
     dims = ", ".join(f"{{{', '.join(json.dumps(axis) for axis in axes)}}}" for axes in spec)
     sharding = ir.Attribute.parse(f"#sdy.sharding<@mesh, [{dims}]>")
-    with ir.InsertionPoint.after(values[-1]), values[-1].location:
-        held = sdy.ShardingConstraintOp(value, sharding)
-    value.replace_all_uses_except(held.result, held.operation)
+    cotangents = entering[:1] if all(each == entering[0] for each in entering) else []
+    for op, kept in ((value, forward), *((each, ()) for each in cotangents)):
+        with ir.InsertionPoint.after(op), op.location:
+            held = sdy.ShardingConstraintOp(op.results[0], sharding)
+        for use in list(op.results[0].uses):
+            if use.owner.operation not in (held.operation, *kept):
+                use.owner.operands[use.operand_number] = held.result
 
 
 def _operations(module: ir.Module) -> Iterator[Any]:
@@ -61,18 +79,16 @@ def _inside(op: Any) -> Iterator[Any]:
                 yield each.operation
 
 
-def _fits(op: Any, files: Sequence[str], source: str, rank: int) -> bool:
-    """Whether an operation gives one array of a rank, on a line of the forward pass."""
+def _is_backward(op: Any) -> bool:
+    return _BACKWARD in str(op.location)
+
+
+def _fits(op: Any, rank: int) -> bool:
+    """Whether an operation gives one array of a rank."""
     if len(op.results) != 1 or op.name in ("stablehlo.constant", "sdy.sharding_constraint"):
         return False
-    if not isinstance(op.results[0].type, ir.RankedTensorType):
-        return False
-    text = str(op.location)
-    return (
-        ir.RankedTensorType(op.results[0].type).rank == rank
-        and _BACKWARD not in text
-        and own_line(text, files) == source
-    )
+    kind = op.results[0].type
+    return isinstance(kind, ir.RankedTensorType) and ir.RankedTensorType(kind).rank == rank
 
 
 def own_line(location: str, files: Sequence[str]) -> str:

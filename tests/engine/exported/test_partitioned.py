@@ -1,5 +1,6 @@
 """The collectives of a program that is partitioned without code, beside those of its compile."""
 
+import re
 from collections import Counter
 from types import SimpleNamespace
 
@@ -12,6 +13,7 @@ from bench import exported_steps
 from bench.exported import abstract_mesh, written
 from bench.exported_steps import STEPS
 from bench.lost_batches import PLANTED, taken
+from bench.pasted_constraints import LINES, SOURCE, exported_source
 from spmd_core.base import RequestError
 from spmd_core.engine import codeless, partitioned as partition
 from spmd_core.engine.hlo import read_module
@@ -105,6 +107,21 @@ def test_collectives_of_a_shard_map_are_read_on_their_local_arrays():
         ("reduce-scatter", ("fsdp",), 0, weight, 1),
         ("all-reduce", ("fsdp",), None, 4, 1),
     ]
+
+
+@pytest.mark.parametrize(("line", "name"), LINES.items())
+def test_a_constraint_of_a_gradient_is_two_as_the_pasted_line_is(line, name, tmp_path):
+    rows = SOURCE.splitlines(keepends=True)
+    held = "NamedSharding(MESH, P('data', None))"
+    rows.insert(line, f"    {name} = jax.lax.with_sharding_constraint({name}, {held})\n")
+    base = exported_source(SOURCE, tmp_path, True)
+    inserted = base.vary(specs={f"@model.py:{line}": ["data", None]})
+    pasted = exported_source("".join(rows), tmp_path, True)
+    ours, theirs = (
+        sorted(re.sub(r"%\w+", "%", lowered(each, "auto").as_text()).splitlines())
+        for each in (inserted, pasted)
+    )
+    assert ours == theirs and sum("sdy.sharding_constraint" in each for each in ours) == 2
 
 
 def test_a_constraint_on_a_line_changes_what_is_requested():

@@ -58,11 +58,10 @@ from spmd_core.answers.training_sheet import (
     training_json,
     training_table,
 )
-from spmd_core.answers.what_if import PARTITIONED, WhatIf, agreement_words, what_if_table
+from spmd_core.answers.what_if import WhatIf, what_if_table
 
 __all__ = [
     "ABOUT_EVEN",
-    "PARTITIONED",
     "PART_NAMES",
     "STRATEGIES",
     "Figure",
@@ -70,7 +69,6 @@ __all__ = [
     "SearchRow",
     "StrategyRow",
     "WhatIf",
-    "agreement_words",
     "best_table",
     "ceilings_table",
     "collectives_table",

@@ -15,7 +15,6 @@ from spmd_core.runs import Partitioned, Requested
 from spmd_core.sheets import EVERYWHERE, Place, Sheet, Table, text
 from spmd_core.words import count
 
-PARTITIONED = "Partitioned, not compiled"
 # of `bench.what_if`, programs x shardings: how many, with the kinds and axes of the compiled program,
 # and with its bytes within 2 %; by the kind of a target
 _AGREE = {"cpu": ("CPU", 30, 30, 30), "tpu": ("TPU v5e", 24, 24, 24)}
@@ -126,6 +125,22 @@ class WhatIf:
         return (*rows, ("Arguments per device", _both(*map(bytes_text, self.argument_bytes))))
 
     @property
+    def made(self) -> str:
+        """How far the compiler went."""
+        compiled = [each.is_compiled for each in self.programs]
+        if all(compiled):
+            return "Compiled to the end"
+        return (
+            "One of the two compiled to the end" if any(compiled) else "Partitioned, not compiled"
+        )
+
+    @property
+    def agreement(self) -> str:
+        """How far to trust what was not compiled to its end, as measured; "" where all was."""
+        made = all(each.is_compiled for each in self.programs)
+        return "" if made else agreement_words(self.after)
+
+    @property
     def headline(self) -> str:
         """The change in a sentence."""
         changes = [
@@ -140,7 +155,7 @@ class WhatIf:
     def json(self) -> dict[str, Any]:
         """The rows, bytes and memory, for machines."""
         return {
-            "marked": PARTITIONED.lower(),
+            "marked": self.made.lower(),
             "headline": self.headline,
             "argument_bytes_per_device": dict(
                 zip(("before", "after"), self.argument_bytes, strict=True)

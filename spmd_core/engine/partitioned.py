@@ -17,6 +17,7 @@ from spmd_core.program import Module, Reasons, file_name, parse_module, read_col
 from spmd_core.results import Collective
 from spmd_core.runs import Event, Partitioned, Requested, Texts
 from spmd_core.script import program_text
+from spmd_core.time import operations_of
 
 _TEXT, _BUFFERS = "*after_optimizations.txt", "*after_optimizations-buffer-assignment.txt"
 
@@ -49,7 +50,11 @@ def partitioned(experiment: Experiment, strategy: str) -> Partitioned:
         reasons=Reasons(experiment, strategy, module),
     )
     peak = memory_account(own_buffers(text, buffers))["peak_memory"]
-    return Partitioned(collectives=_with_dims(collectives, module), peak_bytes=peak)
+    return Partitioned(
+        collectives=_with_dims(collectives, module),
+        peak_bytes=peak,
+        operations=operations_of(module),
+    )
 
 
 def lowered(experiment: Experiment, strategy: str) -> Any:
@@ -79,6 +84,7 @@ def _predicted(experiment: Experiment, strategy: str) -> Partitioned:
     return Partitioned(
         collectives=_with_dims(prediction.collectives, module),
         peak_bytes=prediction.memory_bytes.peak,
+        is_compiled=prediction.program == "final",
         predicted_s=prediction.predicted_s,
     )
 
@@ -90,13 +96,15 @@ def _refused(why: str) -> Exception:
 
 
 def _with_dims(collectives: tuple[Collective, ...], module: Module) -> tuple[Requested, ...]:
-    return tuple(Requested(**dict(each), dim=_dim(module, each.name)) for each in collectives)
-
-
-def _dim(module: Module, name: str | None) -> int | None:
-    """The dim of the array that a collective moves; None of a sum, and of a merged one."""
-    for computation in module.computations:
-        if name in computation.by_name:
-            dims = computation.by_name[name].attributes.get("dimensions", "").strip("{}")
-            return int(dims) if dims.isdigit() else None
-    return None
+    """The collectives with the dim of the array that each moves; None of a sum, and of a merged one."""
+    dims = {
+        each.name: dims.strip("{}")
+        for computation in module.computations
+        for each in computation.instructions
+        if (dims := each.attributes.get("dimensions"))
+    }
+    own = [dims.get(each.name or "", "") for each in collectives]
+    return tuple(
+        Requested(**dict(each), dim=int(dim) if dim.isdigit() else None)
+        for each, dim in zip(collectives, own, strict=True)
+    )

@@ -6,7 +6,15 @@ from pydantic import Field, TypeAdapter
 
 from spmd_core.base import Frozen
 from spmd_core.experiment import Experiment
-from spmd_core.results import Collective, Environment, Estimate, Failure, Point, Result
+from spmd_core.results import (
+    Collective,
+    Environment,
+    Estimate,
+    Failure,
+    Operation,
+    Point,
+    Result,
+)
 
 
 class RunCommand(Frozen):
@@ -152,14 +160,17 @@ class PartitionCommand(Frozen):
 
 
 class Partitioned(Frozen):
-    """Up: the collectives of the program, its peak memory on a device, the estimate of its time on an
-    absent target, and the CPU seconds that this took.
+    """Up: the collectives of the program, its peak memory on a device, whether it was compiled to its
+    end, as programs for GPUs and with Pallas kernels are, the estimate of its time on an
+    absent target, what else a device does, where that can be listed, and the CPU seconds that this took.
     """
 
     event: Literal["partitioned"] = "partitioned"
     collectives: tuple[Requested, ...]
     peak_bytes: int | None = None
+    is_compiled: bool = False
     predicted_s: Estimate | None = None
+    operations: tuple[Operation, ...] | None = None
     seconds: float = 0.0
 
 

@@ -51,7 +51,8 @@ KINDS = {
 }
 # What a peak of memory is read off, by the program that an answer is of
 MEMORY_ACCOUNTS = {
-    "scheduled": "What the compiler's assignment of buffers reserves in HBM.",
+    "scheduled": "What the compiler's assignment of buffers reserves in HBM. No code was made: what "
+    "only code generation refuses, as a fusion with too much VMEM, is not found.",
     "final": "What JAX's memory_analysis() of the finished program reports. Of large programs it has "
     "more temporaries than the assignment of buffers that programs without kernels are judged by.",
 }

@@ -78,3 +78,11 @@ def test_figures_have_time_and_memory_where_both_are_known():
         ("Peak memory per device", "1.0 MiB → 2.0 MiB"),
     )
     assert changed.json()["estimated_s"]["after"]["estimate"] == 2e-3
+
+
+def test_what_was_compiled_to_its_end_is_not_called_partitioned():
+    answer = _answer([], [], is_compiled=True)
+    assert answer.made == "One of the two compiled to the end" and answer.agreement
+    both = WhatIf(answer.before, answer.after, (answer.programs[1],) * 2)
+    assert both.json()["marked"] == "compiled to the end" and not both.agreement
+    assert _answer([], []).made == "Partitioned, not compiled"

@@ -5,7 +5,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from spmd_core.answers import PARTITIONED, agreement_words, what_if_table
+from spmd_core.answers import what_if_table
 from spmd_core.base import read_file, refuse, shorten
 from spmd_core.experiment import Experiment, as_exported, parse_mesh, programs, read_spec_words
 from spmd_core.lab import Lab
@@ -51,7 +51,7 @@ def main(arguments: Namespace) -> int:
         return 0
     print(answer.headline)
     print("\n".join(f"{name}: {text}" for name, text in answer.figures))
-    print(f"{PARTITIONED}. {agreement_words(before)}", end="\n\n")
+    print(f"{answer.made}. {answer.agreement}".rstrip(), end="\n\n")
     print("\n".join(sheet_lines(what_if_table(answer.rows, "terminal"))))
     return 0
 

@@ -3,7 +3,7 @@
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from spmd_core.answers import PARTITIONED, WhatIf, agreement_words, what_if_table
+from spmd_core.answers import WhatIf, what_if_table
 from spmd_core.base import LabError
 from spmd_core.experiment import Experiment, Program, read_spec_words
 from spmd_core.words import count
@@ -31,18 +31,19 @@ def draw(
             except LabError as error:
                 shell.refusal(str(error))
                 return
-            _answer(answer, experiment)
+            _answer(answer)
     with below:
         _constrain(experiment, program)
 
 
-def _answer(answer: WhatIf, experiment: Experiment) -> None:
+def _answer(answer: WhatIf) -> None:
     st.markdown(f"**What if?** {plain(answer.headline)}")
     for column, (name, figure) in zip(st.columns(3), answer.figures, strict=False):
         column.metric(plain(name), plain(figure))
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.badge(PARTITIONED, icon=":material/bolt:", color="orange")
-        st.caption(plain(agreement_words(experiment)))
+        st.badge(answer.made, icon=":material/bolt:", color="orange")
+        if answer.agreement:
+            st.caption(plain(answer.agreement))
     table = what_if_table(answer.changed, "screen")
     if table.rows:
         st.dataframe(sortable(table), hide_index=True, key="what_if_changes")

@@ -54,6 +54,7 @@ from spmd_core.runs import (
     COMPILING,
     TERMINAL,
     TIMING,
+    Partitioned,
     RunStatus,
     RunSummary,
     check_runs_here,
@@ -416,10 +417,19 @@ class Lab:
           RequestError: a program is not held, or the compiler refuses it.
           WorkerError: the process that partitions them ended.
         """
-        check_program(self._settings, asker)
+        return WhatIf(before, after, (self.partition(before, asker), self.partition(after, asker)))
+
+    def partition(self, experiment: Experiment, asker: Asker = COMMAND_LINE) -> Partitioned:
+        """Returns what the compiler makes of the first strategy's program, without its code.
+
+        Raises:
+          RequestError: a program is not held, or the compiler refuses it.
+          WorkerError: the process that partitions it ended.
+        """
+        if experiment.exported:
+            check_program(self._settings, asker)
         check_may_act(self._settings, asker)
-        was, now = (self._partitioning.ask(each, each.strategies[0]) for each in (before, after))
-        return WhatIf(before, after, (was, now))
+        return self._partitioning.ask(experiment, experiment.strategies[0])
 
     # Devices ------------------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ from spmd_core.search.serving import (
 from spmd_core.search.serving_apart import Split, splits
 from spmd_core.search.serving_question import SERVING_FORM, ServingQuestion, read_serving
 from spmd_core.search.spaces.array_space import meshes
-from spmd_core.search.spaces.program_space import ProgramSpace, rules_text
+from spmd_core.search.spaces.program_space import ProgramSpace, rules_text, with_constraint
 from spmd_core.search.standards import NOT_TRIED, StandardSharding
 
 __all__ = [
@@ -98,4 +98,5 @@ __all__ = [
     "too_large",
     "unknown_target",
     "with_compiled",
+    "with_constraint",
 ]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from spmd_core.experiment import Experiment, Plan, experiment_of
+from spmd_core.experiment import Experiment, Plan, Spec, experiment_of
 from spmd_core.machine import Capacity
 from spmd_core.results import Estimate, StoredFact, possible
 from spmd_core.search.policies import Policy
@@ -72,7 +72,9 @@ class Candidate:
     that has no tokens. `memory_span` is the interval of an estimate of its memory, `host_bytes` is in host memory, and `fits`
     whether a device holds it by that interval, or by the compiler. `equal` is the number of the
     candidate that it equals; `run` the one that first answered it, `study` the one that measured it
-    beside others, if any did.
+    beside others, if any did. `partitioned`: its estimate is of the program as the compiler partitions
+    it, not of a formula. `constrained`: of a candidate that is another with a constraint, the number
+    of that, the `file:line` of the value, and its spec.
     """
 
     number: int
@@ -99,6 +101,8 @@ class Candidate:
     study: str | None = None
     fingerprint: str | None = None
     equal: int | None = None
+    partitioned: bool = False
+    constrained: tuple[int, str, Spec] | None = None
 
     @property
     def plan(self) -> Plan | None:

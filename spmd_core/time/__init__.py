@@ -3,7 +3,12 @@
 from spmd_core.time.bandwidth.ceilings import busy_facts, ceiling
 from spmd_core.time.bandwidth.fits import fits
 from spmd_core.time.bandwidth.operations import operations_of, operations_of_turn
-from spmd_core.time.bandwidth.roofline import ProgramTime, program_time, with_roofline
+from spmd_core.time.bandwidth.roofline import (
+    ProgramTime,
+    partitioned_s,
+    program_time,
+    with_roofline,
+)
 from spmd_core.time.closed_form.bound import bound_s, closed_form_s, least_s
 from spmd_core.time.closed_form.formula import formula_of
 from spmd_core.time.closed_form.sharded_formula import ShardedFormula
@@ -129,6 +134,7 @@ __all__ = [
     "on_topology",
     "operations_of",
     "operations_of_turn",
+    "partitioned_s",
     "passed_bytes",
     "pipeline_of",
     "pool_of",

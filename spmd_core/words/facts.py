@@ -102,6 +102,7 @@ _SENTENCES = {
     "`python -m spmd_core calibrate --target {target}`, or Collectives, measures its rates.",
     "scaled": "Estimates for {target} are {times:.3g} times what the formula gives, by {count:,} "
     "compiled or measured ({least:.3g} to {most:.3g} times).",
+    "partitioned": "{count:,} candidates are estimated by their programs, partitioned without code.",
     "workers left out": "Left out of the cluster: {words}.",
     "measured again": "Measured twice, since the times spread: {count:,} of the shardings. Something "
     "else ran on this machine; search again when it is idle.",

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 
 from spmd_core.base import mesh_text
 from spmd_core.experiment import (
     FLOATS,
+    VALUE,
     Axes,
     Experiment,
     Held,
@@ -231,14 +232,43 @@ class ProgramSpace:
         return total
 
 
+def with_constraint(base: Candidate, number: int, source: str, spec: Spec) -> Candidate:
+    """Returns a candidate with a constraint on the value of a line, `file:line`, not looked at yet."""
+    point = base.point
+    assert isinstance(point, ProgramPoint)
+    return replace(
+        base,
+        number=number,
+        name=f"{base.name} · {source} {spec_code(spec)}",
+        stage="estimated",
+        point=replace(point, specs=(*point.specs, (f"{VALUE}{source}", spec)), kind=""),
+        constrained=(base.number, source, spec),
+        partitioned=False,
+        run=None,
+        study=None,
+        measured_s=None,
+        interval_s=None,
+    )
+
+
 def rules_text(experiment: Experiment) -> str:
-    """Mesh and specs of a program as partition rules, to paste: regular expression, PartitionSpec."""
+    """Mesh and specs of a program as partition rules, to paste: regular expression, PartitionSpec;
+    below them its constraints.
+    """
     rows = [
         f"    ({f'^{as_regex(pattern)}$'!r}, {spec_code(spec)}),"
         for pattern, spec in experiment.specs
+        if not pattern.startswith(VALUE)
+    ]
+    values = [
+        f"# {pattern.removeprefix(VALUE)}: about value = "
+        f"jax.lax.with_sharding_constraint(value, {spec_code(spec)})"
+        for pattern, spec in experiment.specs
+        if pattern.startswith(VALUE)
     ]
     rest = "rules = (" if rows else "# specs as exported"
-    return "\n".join([f"# mesh: {mesh_text(experiment.mesh)}", rest, *rows, *[")"] * bool(rows)])
+    mesh = f"# mesh: {mesh_text(experiment.mesh)}"
+    return "\n".join([mesh, rest, *rows, *[")"] * bool(rows), *values])
 
 
 _STANDARDS: tuple[tuple[str, Callable[[Axes], Axes], Callable[[Axes], tuple[Axes, ...]]], ...] = (

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from spmd_core.experiment import DTYPE_BYTES, STRATEGIES, Experiment, element_count
-from spmd_core.results import Collective, Estimate, Result, Roofline, StrategyResult
+from spmd_core.results import Collective, Estimate, Operation, Result, Roofline, StrategyResult
 from spmd_core.time.model.calibration import Calibration
 from spmd_core.time.model.duration import Source
 from spmd_core.time.model.stored_results import times_where_run
@@ -202,6 +202,28 @@ def program_time(
     if time is None or each is None:
         return None
     return ProgramTime(time.estimate, tuple(each), _BY[times.source], times.floor_s)
+
+
+def partitioned_s(
+    experiment: Experiment,
+    collectives: Sequence[Collective],
+    operations: Sequence[Operation],
+    times: TimeModel,
+) -> dict[str, float] | None:
+    """Seconds of a partitioned program by kind: compute, memory, communication; None where nothing
+    is known of one of them.
+    """
+    moved = moved_s(experiment, collectives, times)
+    if moved is None:
+        return None
+    parts = {"compute": 0.0, "memory": 0.0, "communication": sum(moved)}
+    for each in operations:
+        is_product = each.kind == "matmul"
+        one = times.matmul(2 * math.prod(each.sizes)) if is_product else times.memory(each.sizes[0])
+        if one.seconds is None:
+            return None
+        parts["compute" if is_product else "memory"] += one.seconds * each.count
+    return parts
 
 
 def _waited_s(each: Collective) -> float:

@@ -49,7 +49,7 @@ def candidates(
     moves = (
         *_constrained(base, batch),
         *_moves(base, strategy, frozenset(collective.axes)),
-        *_constrained(base, [(each,) for each in _values(base, collective, steps)]),
+        *_constrained(base, [(each,) for each in values_of(base, collective, steps)]),
     )
     kept = [
         RemedyCandidate(varied, name, changes, closed_form_s(formula, varied, name))
@@ -106,7 +106,9 @@ def _constrained(base: Experiment, groups: Iterable[Sequence[LostValue]]) -> Ite
         yield changes, {"specs": given | {each.name: each.after for each in changes}}
 
 
-def _values(base: Experiment, collective: Collective, steps: Sequence[Step]) -> Iterator[LostValue]:
+def values_of(
+    base: Experiment, collective: Collective, steps: Sequence[Step]
+) -> Iterator[LostValue]:
     """The value of a collective's line with other specs: replicated over its axes, or any one dim
     sharded over them. Of several arrays of a rank the last, as a constraint means it.
     """

@@ -14,6 +14,9 @@ from spmd_core.time import estimate_step
 REASON: Reason = "estimate far above the best"
 DRAWN = 20  # shardings compiled that were drawn at random of those left, before any is ruled out
 MARGIN = 2.0  # below the least that was seen of a time over its estimate
+Kind = tuple[
+    str, bool
+]  # a target, and whether candidates are estimated by their partitioned programs
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,8 @@ def trust(candidates: Iterable[Candidate], drawn: int) -> Trust | None:
     shares = [
         each.predicted.estimate / estimate
         for each in candidates
-        if each.stage == "compiled" and each.predicted and (estimate := estimate_s(each))
+        if each.stage == "compiled" and not each.partitioned
+        if each.predicted and (estimate := estimate_s(each))
     ]
     return Trust(len(shares), drawn, min(shares)) if shares else None
 
@@ -49,7 +53,9 @@ def rejudged(candidates: Sequence[Candidate], known: Trust, best_s: float) -> li
     changed = []
     for each in candidates:
         is_out = each.reason == REASON
-        if (each.stage != "estimated" and not is_out) or not (estimate := estimate_s(each)):
+        if each.partitioned or (each.stage != "estimated" and not is_out):
+            continue
+        if not (estimate := estimate_s(each)):
             continue
         is_far = estimate * known.limit / each.tokens > best_s
         if is_far and not is_out:
@@ -103,30 +109,32 @@ def estimate_s(candidate: Candidate) -> float | None:
     return predicted.estimate if predicted else None
 
 
-def scales(candidates: Iterable[Candidate]) -> dict[str, Scale]:
-    """Returns the scale of each target of which something is compiled or measured."""
+def scales(candidates: Iterable[Candidate]) -> dict[Kind, Scale]:
+    """Returns the scale of each target of which something is compiled or measured: of what was
+    partitioned, and of the rest.
+    """
     ratios = by_key(
-        (each.target, each.seconds / estimate)
+        ((each.target, each.partitioned), each.seconds / estimate)
         for each in candidates
         if each.stage in ("compiled", "measured")
         and each.seconds
         and (estimate := estimate_s(each))
     )
     return {
-        target: Scale(statistics.median(own), min(own), max(own), len(own))
-        for target, own in ratios.items()
+        kind: Scale(statistics.median(own), min(own), max(own), len(own))
+        for kind, own in ratios.items()
     }
 
 
-def scaled(candidates: Sequence[Candidate], known: dict[str, Scale]) -> tuple[Candidate, ...]:
-    """Returns candidates with their estimates times the scale of their target: the interval by the
+def scaled(candidates: Sequence[Candidate], known: dict[Kind, Scale]) -> tuple[Candidate, ...]:
+    """Returns candidates with their estimates times the scale of their kind: the interval by the
     ends of the scale, and nothing below the candidate's lower bound.
     """
     if not known:
         return tuple(candidates)
     return tuple(
-        _scaled(each, known[each.target])
-        if each.stage == "estimated" and each.target in known
+        _scaled(each, known[each.target, each.partitioned])
+        if each.stage == "estimated" and (each.target, each.partitioned) in known
         else each
         for each in candidates
     )

@@ -11,8 +11,8 @@ from spmd_core.search import Answer, ArrayQuestion, Candidate, Question
 from spmd_core.trials.searching.behind import DRAWN, rejudged, trust
 from spmd_core.trials.searching.outcomes import run_key
 
-# of models, of which one takes a minute, the best is known first, and then what it is compared with
-BEST_OF_MODELS = 1
+# by estimates that see the program the best is known first, and then what it is compared with
+BEST_FIRST = 1
 DRAWN_EACH = 2  # of so many runs one is drawn at random, until enough are: the others are the best
 
 
@@ -67,14 +67,15 @@ class CandidateChoice:
         return rejudged(candidates, judged, best) if judged and judged.drawn >= DRAWN else []
 
     def next(self, answer: Answer) -> list[Candidate]:
-        """Candidates of one run: of the standard shardings first, which the others are compared
-        with, then of the best that was not tried.
+        """Candidates of one run: of the best where estimates are of plans or of partitioned programs,
+        then of the standard shardings, which the others are compared with, then of the best that was
+        not tried.
         """
         left = self._untried(entry.candidate for entry in answer.ranking)
         if not left:
             return []
         baselines: list[Candidate] = []
-        if isinstance(self._question, ArrayQuestion) or len(self.tried) >= BEST_OF_MODELS:
+        if len(self.tried) >= BEST_FIRST or not (left[0].step or left[0].partitioned):
             known = (each.candidate for each in answer.standards)
             baselines = self._untried(each for each in known if each)
         first = baselines[0] if baselines else self._draw(left) or self._other(left, answer.found)

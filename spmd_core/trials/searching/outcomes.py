@@ -1,12 +1,12 @@
 """The candidates that a run's result answers; how that is stored and restored."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from spmd_core.experiment import Experiment
 from spmd_core.results import INEXPRESSIBLE, PROGRAM, Estimate, Result, StoredFact, StrategyResult
-from spmd_core.search import Candidate, Rule, too_large
+from spmd_core.search import Candidate, Rule, too_large, with_constraint
 
 _STORED = ("stage", "reason", "detail", "memory_bytes", "run", "measured_s", "fingerprint", "study")
 _KEYS = {"stage": "fate"}  # stored under the name that older versions gave it
@@ -112,7 +112,9 @@ def to_stored(candidate: Candidate) -> dict[str, object]:
         "detail": rule if isinstance(rule, str) else rule.model_dump(),
         "interval_s": candidate.interval_s,
         "predicted": span.model_dump() if span else None,
-        "parts": candidate.parts if candidate.step else (),
+        "partitioned": candidate.partitioned,
+        "constrained": candidate.constrained,
+        "parts": candidate.parts if candidate.step or candidate.partitioned else (),
     }
 
 
@@ -127,10 +129,26 @@ def restored(candidate: Candidate, stored: dict[str, Any]) -> Candidate:
         memory_span=None,
         host_bytes=stored.get("host_bytes", candidate.host_bytes),
         fits=stored.get("fits") or ("no" if stored.get("reason") == "does not fit" else "yes"),
+        partitioned=bool(stored.get("partitioned")),
         interval_s=tuple(interval) if interval else None,
         predicted=Estimate(**predicted) if predicted else candidate.predicted,
         parts=tuple((name, value) for name, value in stored.get("parts") or candidate.parts),
     )
+
+
+def restored_constraints(
+    outcomes: Mapping[int, Mapping[str, Any]], candidates: Sequence[Candidate]
+) -> list[Candidate]:
+    """The candidates that were added to these as constraints on values, as they were."""
+    by_number, added = {each.number: each for each in candidates}, list[Candidate]()
+    for number, stored in sorted(outcomes.items()):
+        if value := stored.get("constrained"):
+            base, source, spec = value
+            if base in by_number:
+                spec = tuple(map(tuple, spec))
+                made = with_constraint(by_number[base], number, source, spec)
+                added.append(restored(made, dict(stored)))
+    return added
 
 
 def run_key(candidate: Candidate) -> object:

@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 
-from spmd_core.base import LabError, RequestError, refuse
+from spmd_core.base import LabError, RequestError, WorkerError, refuse
 from spmd_core.lab import COMMAND_LINE, Asker, Lab, Searches, why
 from spmd_core.machine import compiler_refusal, parse_target
 from spmd_core.results import StoredFact
@@ -21,16 +21,24 @@ from spmd_core.search import (
     models,
 )
 from spmd_core.time import Calibration, calibration_on
-from spmd_core.trials.searching.behind import scaled, scales
+from spmd_core.trials.searching.behind import Kind, Scale, scaled, scales
 from spmd_core.trials.searching.choice import CandidateChoice
 from spmd_core.trials.searching.outcomes import (
     answered,
     experiment_of,
     failed,
     restored,
+    restored_constraints,
     run_key,
     to_stored,
     within,
+)
+from spmd_core.trials.searching.partitioning import (
+    LEAST_S,
+    SHARE,
+    constrained,
+    open_candidates,
+    partitioned,
 )
 from spmd_core.trials.searching.prove import (
     MOST as MOST_PROVEN,
@@ -48,6 +56,8 @@ from spmd_core.words import search
 QUICK = {"samples": 5, "min_seconds": 0.02}  # per strategy, to find the best few
 RECALLED = 15  # of a model's plans, best first, that may have been compiled elsewhere
 FEW, FEW_S = 4, 600.0  # of a model that are compiled, best first, where no budget is given
+STEP = 16  # candidates whose partitioned programs are noted at once
+CONSTRAINED = 2  # of an exported program, candidates whose values are constrained
 PROVING = 0.5  # of the budget at most is left for the proof, which takes no longer than its rows
 AnyQuestion = ModelQuestion | ArrayQuestion
 
@@ -87,6 +97,8 @@ class Search(Work):
         self._glance: tuple[float, Answer] | None = None
         self._left_out, self._is_partial, self._batch = True, False, f"search {question.id}"
         self._notes: tuple[StoredFact, ...] = ()
+        self._known: dict[str, Calibration] = {}
+        self._constrained: set[int] = set()  # numbers of candidates whose values were
 
     @property
     def held(self) -> int:
@@ -115,7 +127,7 @@ class Search(Work):
                     scaled(self._candidates, known),
                     self.is_over and not self._left_out,
                     self.spent_s,
-                    (*self._notes, *(scale.fact(target) for target, scale in known.items())),
+                    (*self._notes, *self._noted(known)),
                     self._proof,
                     self._is_partial,
                 )
@@ -165,7 +177,7 @@ class Search(Work):
             self.space, every = models.space_size(question), models.candidates
             candidates = every(question, lambda: self.is_cancelled or time.monotonic() > deadline)
         else:
-            known = self._calibrations(question)
+            self._known = known = self._calibrations(question)
             here = [each for each in question.targets if not parse_target(each).is_absent]
             self._notes = tuple(_source(each, each in known) for each in here)
             kind = ProgramSpace if question.described else Space
@@ -192,6 +204,7 @@ class Search(Work):
                 break
         self._is_partial = self.is_cancelled or time.monotonic() > deadline
         self._extend(part)
+        self._add(restored_constraints(outcomes, self._candidates))
         self._left_out = len(self._candidates) < self.space
         with self._guard:
             self._take(taught(self._candidates, self._candidates, question.memory_bytes))
@@ -223,6 +236,7 @@ class Search(Work):
         attached = not any(parse_target(each).is_absent for each in self._targets())
         elsewhere = [each for each in self._targets() if compiler_refusal(each)]
         choice = CandidateChoice(self.question, self.space, not attached, elsewhere)
+        self._partition(runs)
         if attached:
             self._measure_and_prove(runs, choice)
         else:
@@ -231,6 +245,49 @@ class Search(Work):
         if runs.disturbed:
             self._notes += (StoredFact(kind="measured again", values={"count": runs.disturbed}),)
             self._version += 1
+
+    def _partition(self, runs: Runs) -> None:
+        """Estimate candidates by their partitioned programs, in a share of the time."""
+        end, left_s = runs.deadline, runs.deadline - time.monotonic()
+        if isinstance(self.question, ArrayQuestion) and left_s > LEAST_S:
+            self.doing = "partitioning"
+            runs.deadline = end - (1 - SHARE) * left_s
+            self._reprice(runs, open_candidates(self._candidates))
+            runs.deadline = end
+
+    def _reprice(self, runs: Runs, candidates: Sequence[Candidate]) -> None:
+        part: list[Candidate] = []
+        for each in candidates:
+            if runs.is_over:
+                break
+            try:
+                part.append(partitioned(self._lab, each, self._known, self._asker))
+            except RequestError:  # a run of it will say why
+                continue
+            except WorkerError:  # it may end at each
+                break
+            if len(part) >= STEP:
+                self._keep(part)
+                part = []
+        self._keep(part)
+
+    def _constrain(self, runs: Runs) -> None:
+        """Add the best with constraints on its values, once it is compiled."""
+        best = self.answer.winner
+        if (
+            best is None
+            or not isinstance(self.question, ArrayQuestion)
+            or "specs" not in self.question.searched
+            or best.constrained
+            or best.run is None
+            or best.number in self._constrained
+            or len(self._constrained) >= CONSTRAINED
+        ):
+            return
+        self._constrained.add(best.number)
+        added = list(constrained(self._lab, best, len(self._candidates)))
+        self._add(added)
+        self._reprice(runs, added)
 
     def _measure_and_prove(self, runs: Runs, choice: CandidateChoice) -> None:
         """Measure the best first and prove the winner, in turn until the budget is used or nothing
@@ -260,6 +317,7 @@ class Search(Work):
                 return False
             if not self._try(runs, group):
                 choice.tried.discard(run_key(group[0]))
+            self._constrain(runs)
 
     def _compile(self, runs: Runs, choice: CandidateChoice) -> None:
         """Compile the best first, several at a time; WorkerError where the cluster that is to do
@@ -288,6 +346,7 @@ class Search(Work):
                         if isinstance(finished, str)
                         else answered(group, finished)
                     )
+                    self._constrain(runs)
         finally:
             if runs.left_out:
                 values = {"words": runs.left_out}
@@ -367,6 +426,10 @@ class Search(Work):
             self._candidates.extend(part)
             self._version += 1
 
+    def _add(self, added: list[Candidate]) -> None:
+        self._extend(added)
+        self.space += len(added)
+
     def _keep(self, changed: Iterable[Candidate]) -> None:
         """Take candidates as they are now, and store them."""
         listed = [within(each, self.question.memory_bytes) for each in changed]
@@ -389,6 +452,14 @@ class Search(Work):
             self._spent, self.state = self._took_s or time.monotonic() - self._begun, state
             self._version += 1
         self._store.keep(search.kept_search(self.answer, state, time.time()))
+
+    def _noted(self, known: dict[Kind, Scale]) -> Iterable[StoredFact]:
+        """What is said of the estimates: of how many by their programs, and of formulas."""
+        if count := sum(each.partitioned for each in self._candidates):
+            yield StoredFact(kind="partitioned", values={"count": count})
+        for (target, is_partitioned), scale in known.items():
+            if not is_partitioned:
+                yield scale.fact(target)
 
 
 def _source(target: str, is_calibrated: bool) -> StoredFact:

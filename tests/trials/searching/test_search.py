@@ -10,6 +10,7 @@ from spmd_core.__main__ import main
 from spmd_core.lab import Batch, Lab, Searches
 from spmd_core.search import read_array_question, read_question
 from spmd_core.trials import Search, carried_out
+from spmd_core.trials.searching import search as searching
 from spmd_core.trials.searching.choice import CandidateChoice
 from spmd_core.trials.searching.prove import Runs, spread
 from spmd_core.words.search import (
@@ -37,6 +38,7 @@ ENDLESS, ABORT, ROUNDS = 1, 8, 5
 
 @pytest.fixture
 def lab(data_folder, monkeypatch):
+    monkeypatch.setattr(searching, "open_candidates", lambda candidates: [])
     monkeypatch.setenv("PYTHONPATH", str(STANDIN))
     monkeypatch.setenv("STANDIN_LOG", str(data_folder.parent / "log"))
     return Lab.open(data_folder, settings=HASTY)

@@ -1,0 +1,86 @@
+"""Estimates candidates by the programs that the compiler partitions, and adds some that constrain a
+value of the best one.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
+
+from spmd_core.experiment import STRATEGIES
+from spmd_core.lab import Asker, Lab
+from spmd_core.machine import parse_target
+from spmd_core.program import NAME as SHARDINGS
+from spmd_core.results import Estimate, Shardings
+from spmd_core.search import Candidate, with_constraint
+from spmd_core.time import Calibration, partitioned_s, time_model
+from spmd_core.trials.remedies.arrays import values_of
+
+SHARE = 0.4  # of a budget at most
+LEAST_S = 20.0  # the process that partitions starts in a few seconds
+LINES, ADDED = 3, 12  # collectives of a program, most bytes first, and constraints on their values
+_LOW, _HIGH = 0.5, 2.0  # how far the estimate may be off: a guess, since it only orders
+
+
+def open_candidates(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Returns those that the compiler can partition, the fastest by estimate first; of those that
+    only order their axes otherwise one.
+    """
+    unlike: dict[object, Candidate] = {}
+    for each in sorted(candidates, key=lambda each: (each.seconds or 0.0, each.number)):
+        if (
+            each.point
+            and each.stage == "estimated"
+            and not each.partitioned
+            and STRATEGIES[each.strategy].collectives == "compiler"
+            and not parse_target(each.target).is_cluster  # which is faster than one process
+        ):
+            unlike.setdefault((each.target, each.strategy, each.point.alike), each)
+    return list(unlike.values())
+
+
+def partitioned(
+    lab: Lab, candidate: Candidate, known: Mapping[str, Calibration], asker: Asker
+) -> Candidate:
+    """Returns a candidate with the estimate of its partitioned program; as it is where the program
+    has no estimate. Simulated devices stand in for those of its target.
+
+    Raises:
+      RequestError: the compiler refuses it.
+      WorkerError: the process that partitions it ended.
+    """
+    experiment, cores = candidate.experiment, lab.hardware().cores
+    stand_in = experiment.vary(target=f"cpu:{experiment.device_count}")
+    times = time_model(experiment, known.get(candidate.target), cores)
+    found = lab.partition(stand_in, asker)
+    if found.operations is None:
+        return candidate
+    times = times.for_order(experiment, cores)
+    parts = partitioned_s(experiment, found.collectives, found.operations, times)
+    if parts is None:
+        return candidate
+    seconds = sum(parts.values())
+    return replace(
+        candidate,
+        partitioned=True,
+        parts=tuple(parts.items()),
+        predicted=Estimate(low=_LOW * seconds, estimate=seconds, high=_HIGH * seconds),
+    )
+
+
+def constrained(lab: Lab, best: Candidate, number: int) -> Iterator[Candidate]:
+    """Yields a compiled candidate with a constraint on the value of a line of its collectives,
+    numbered from `number`.
+    """
+    result = lab.result(best.run) if best.run else None
+    text = lab.texts(result.run, best.strategy).get(SHARDINGS) if result else None
+    if result is None or not text:
+        return
+    steps, base = Shardings.model_validate_json(text).steps, best.experiment
+    listed = sorted(
+        result.strategies[best.strategy].collectives or (),
+        key=lambda each: -each.bytes * each.times,
+    )
+    lines = islice({each.source: each for each in listed if each.source}.values(), LINES)
+    values = (value for each in lines for value in values_of(base, each, steps))
+    for at, value in enumerate(islice(values, ADDED)):
+        yield with_constraint(best, number + at, value.source, value.spec)

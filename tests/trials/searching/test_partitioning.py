@@ -1,0 +1,101 @@
+"""Candidates that are estimated by their partitioned programs, and those that constrain a value."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from bench.exported import sgd_step
+from spmd_core.base import RequestError, WorkerError
+from spmd_core.experiment import programs
+from spmd_core.lab import COMMAND_LINE
+from spmd_core.results import Estimate, Operation
+from spmd_core.runs import Partitioned, Requested
+from spmd_core.search import Answer, ProgramSpace, read_array_question, rules_text, with_constraint
+from spmd_core.trials.searching.choice import CandidateChoice
+from spmd_core.trials.searching.outcomes import restored_constraints, to_stored
+from spmd_core.trials.searching.partitioning import open_candidates, partitioned
+from spmd_core.trials.searching.search import Search
+
+GATHER = Requested(kind="all-gather", axes=("fsdp",), bytes=2**20, count=3)
+PRODUCT = Operation(kind="matmul", sizes=(256, 256, 256), count=2)
+
+
+def _question(target):
+    spec = {"workload": "program_file", "program": programs.take(sgd_step()).program}
+    return read_array_question(spec | {"mesh": None, "specs": None, "target": target})
+
+
+def _candidates(target="cpu:8"):
+    return list(ProgramSpace(_question(target), 2).candidates())
+
+
+def _lab(*operations, asked=None):
+    def partition(experiment, asker):
+        (asked if asked is not None else []).append(experiment.target)
+        return Partitioned(collectives=(GATHER,), operations=operations or None)
+
+    return SimpleNamespace(hardware=lambda: SimpleNamespace(cores=2), partition=partition)
+
+
+@pytest.mark.parametrize("target", ["cpu:8", "tpu:v5e:2x4"])
+def test_an_estimate_is_of_what_the_program_computes_and_moves(target):
+    asked, listed = [], open_candidates(_candidates(target))
+    first = next(each for each in listed if dict(each.point.mesh)["fsdp"] > 1)
+    found = partitioned(_lab(PRODUCT, asked=asked), first, {}, COMMAND_LINE)
+    parts = dict(found.parts)
+    assert asked == ["cpu:8"] and found.partitioned and found.stage == "estimated"
+    assert parts["compute"] > 0 and parts["communication"] > 0 and parts["memory"] == 0
+    assert found.seconds == sum(parts.values())
+    more = partitioned(_lab(PRODUCT, PRODUCT), first, {}, COMMAND_LINE)
+    assert dict(more.parts)["compute"] == pytest.approx(2 * parts["compute"])
+
+
+def test_a_program_whose_operations_are_not_listed_keeps_its_estimate():
+    first = open_candidates(_candidates())[0]
+    assert partitioned(_lab(), first, {}, COMMAND_LINE) == first
+
+
+def test_what_is_partitioned_is_ranked_and_tried_first():
+    candidates = _candidates()
+    last = open_candidates(candidates)[-1]
+    slow = Estimate(low=10.0, estimate=20.0, high=40.0)
+    known = [
+        replace(each, partitioned=True, predicted=slow) if each is last else each
+        for each in candidates
+    ]
+    answer = Answer(_question("cpu:8"), len(known), tuple(known), True)
+    assert answer.ranking[0].candidate.number == last.number
+    choice = CandidateChoice(answer.question, len(known), False)
+    assert [each.number for each in choice.next(answer)] == [last.number]
+    assert last.number not in {each.number for each in open_candidates(known)}
+
+
+@pytest.mark.parametrize(("error", "asked"), [(RequestError, 3), (WorkerError, 1)])
+def test_what_is_refused_keeps_its_estimate_and_a_process_that_ends_ends_it(error, asked):
+    tried = []
+
+    def partition(experiment, asker):
+        tried.append(experiment)
+        raise error("no")
+
+    lab = _lab()
+    lab.partition = partition
+    search = Search(lab, SimpleNamespace(), _question("cpu:8"), 60.0)
+    runs = SimpleNamespace(is_over=False)
+    search._reprice(runs, open_candidates(_candidates())[:3])
+    assert len(tried) == asked
+
+
+def test_a_constraint_is_a_candidate_with_its_line_to_paste_and_is_found_again():
+    base = open_candidates(_candidates())[0]
+    added = with_constraint(base, 900, "exported.py:68", (("fsdp",), ()))
+    specs = dict(added.experiment.specs)
+    assert specs["@exported.py:68"] == (("fsdp",), ())
+    assert added.name.endswith(" · exported.py:68 P('fsdp', None)")
+    assert rules_text(added.experiment).splitlines()[-1] == (
+        "# exported.py:68: about value = jax.lax.with_sharding_constraint(value, P('fsdp', None))"
+    )
+    stored = to_stored(replace(added, stage="measured", measured_s=1.0))
+    (again,) = restored_constraints({900: stored, base.number: to_stored(base)}, [base])
+    assert again.experiment == added.experiment and again.measured_s == 1.0

@@ -56,7 +56,7 @@ def change_words(base: Experiment, changes: Sequence[Change]) -> str:
 
 def value_words(name: str, spec: Sequence[Any]) -> str:
     """The value of a source line, and the line of code that constrains it: under `grad` that line
-    constrains the cotangent, too, which is not found in loops, so the program is about the same.
+    constrains the cotangent, too, also in loops, where this does not.
     """
     held = spec_code(tuple(map(axes_of, spec)))
     line = f"x = jax.lax.with_sharding_constraint(x, {held})"

@@ -44,23 +44,31 @@ def constrain(module: ir.Module, files: Sequence[str], source: str, spec: Spec) 
         use.owner.operation not in own and not _is_backward(use.owner) for use in op.results[0].uses
     )
     value = next((op for op in reversed(values) if elsewhere(op)), values[-1])
-    entering = [
-        each.owner.operation
-        for op in own
-        if _is_backward(op)
-        for each in op.operands
-        if each.type == value.results[0].type and not isinstance(each.owner, ir.Block)
-        if each.owner.operation not in own and _is_backward(each.owner)
-    ]
     dims = ", ".join(f"{{{', '.join(json.dumps(axis) for axis in axes)}}}" for axes in spec)
     sharding = ir.Attribute.parse(f"#sdy.sharding<@mesh, [{dims}]>")
-    cotangents = entering[:1] if all(each == entering[0] for each in entering) else []
-    for op, kept in ((value, forward), *((each, ()) for each in cotangents)):
+    changed = [(value, forward), *((each, []) for each in _cotangents(own, value))]
+    for op, kept in changed:
         with ir.InsertionPoint.after(op), op.location:
             held = sdy.ShardingConstraintOp(op.results[0], sharding)
         for use in list(op.results[0].uses):
             if use.owner.operation not in (held.operation, *kept):
                 use.owner.operands[use.operand_number] = held.result
+
+
+def _cotangents(own: Sequence[Any], value: Any) -> list[Any]:
+    """The operation whose result is the cotangent of a value of these operations of a line; none
+    where several may be.
+    """
+    kind = value.results[0].type
+    entering = [
+        each.owner.operation
+        for op in own
+        if _is_backward(op)
+        for each in op.operands
+        if each.type == kind and not isinstance(each.owner, ir.Block)
+        if each.owner.operation not in own and _is_backward(each.owner)
+    ]
+    return entering[:1] if all(each == entering[0] for each in entering) else []
 
 
 def _operations(module: ir.Module) -> Iterator[Any]:

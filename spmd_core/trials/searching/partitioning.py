@@ -51,11 +51,11 @@ def partitioned(
     experiment, cores = candidate.experiment, lab.hardware().cores
     stand_in = experiment.vary(target=f"cpu:{experiment.device_count}")
     times = time_model(experiment, known.get(candidate.target), cores)
-    found = lab.partition(stand_in, asker)
-    if found.operations is None:
+    program = lab.partition(stand_in, asker)
+    if program.operations is None:
         return candidate
     times = times.for_order(experiment, cores)
-    parts = partitioned_s(experiment, found.collectives, found.operations, times)
+    parts = partitioned_s(experiment, program.collectives, program.operations, times)
     if parts is None:
         return candidate
     seconds = sum(parts.values())

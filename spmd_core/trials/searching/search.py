@@ -262,7 +262,7 @@ class Search(Work):
                 break
             try:
                 part.append(partitioned(self._lab, each, self._known, self._asker))
-            except RequestError:  # a run of it will say why
+            except RequestError:  # a run of it reports why
                 continue
             except WorkerError:  # it may end at each
                 break
@@ -454,7 +454,7 @@ class Search(Work):
         self._store.keep(search.kept_search(self.answer, state, time.time()))
 
     def _noted(self, known: dict[Kind, Scale]) -> Iterable[StoredFact]:
-        """What is said of the estimates: of how many by their programs, and of formulas."""
+        """Yields how many estimates are of programs, and the scales of the others."""
         if count := sum(each.partitioned for each in self._candidates):
             yield StoredFact(kind="partitioned", values={"count": count})
         for (target, is_partitioned), scale in known.items():

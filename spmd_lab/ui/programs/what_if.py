@@ -41,7 +41,7 @@ def _answer(answer: WhatIf) -> None:
     for column, (name, figure) in zip(st.columns(3), answer.figures, strict=False):
         column.metric(plain(name), plain(figure))
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.badge(answer.made, icon=":material/bolt:", color="orange")
+        st.badge(plain(answer.made), icon=":material/bolt:", color="orange")
         if answer.agreement:
             st.caption(plain(answer.agreement))
     table = what_if_table(answer.changed, "screen")

@@ -209,17 +209,17 @@ def _timed(seconds: Predicted | None, ratio: Ratio | None) -> str:
 def _tried(base: Experiment, tried: Sequence[TriedChange]) -> str:
     """What else was tried, by outcome, what removes it first; "" for nothing."""
     by_outcome = by_key(
-        (_outcome(each), change_words(base, each.changes).removeprefix("try ")) for each in tried
+        (
+            (seconds_text(each.seconds) if each.removes else _OUTCOMES[each.removes]),
+            change_words(base, each.changes).removeprefix("try "),
+        )
+        for each in tried
     )
     outcomes = sorted(by_outcome.items(), key=lambda each: each[0] == _STAYS)
     named = [f"{_first(alike)} ({outcome})" for outcome, alike in outcomes[:_MOST_OUTCOMES]]
     left = sum(len(alike) for _, alike in outcomes[_MOST_OUTCOMES:])
     more = f"; and {left} more" if left else ""
     return f"{_ALSO}{'; '.join(named)}{more}" if named else ""
-
-
-def _outcome(each: TriedChange) -> str:
-    return seconds_text(each.seconds) if each.removes else _OUTCOMES[each.removes]
 
 
 def _first(changes: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from spmd_core.base import by_key, bytes_text, count_text, seconds_text, value_text
+from spmd_core.base import by_key, count_text, seconds_text, value_text
 from spmd_core.experiment import STRATEGIES
 from spmd_core.program import kind_words
 from spmd_core.results import ArrayReport, Collective, Result, StrategyResult
@@ -258,14 +258,6 @@ def time_words(outcome: StrategyResult) -> str | None:
         low, high = seconds_text(outcome.predicted_s.low), seconds_text(outcome.predicted_s.high)
         return f"{seconds_text(outcome.predicted_s.estimate)}, predicted ({low} to {high})"
     return None
-
-
-def peak_words(outcome: StrategyResult) -> str | None:
-    """Peak bytes per device by the compiler's account; None if unknown."""
-    if outcome.prediction is not None and outcome.prediction.memory_bytes.peak:
-        return f"{bytes_text(outcome.prediction.memory_bytes.peak)} per device"
-    peak = outcome.memory_bytes.peak if outcome.memory_bytes is not None else None
-    return None if peak is None else f"{bytes_text(peak)} per device"
 
 
 def collectives_words(outcome: StrategyResult) -> str:

@@ -11,6 +11,7 @@ from tests.layers import ROOT
 
 SHOWN = (
     "spmd_core/answers",
+    "spmd_core/sheets",
     "spmd_core/words",
     "spmd_core/reports",
     "spmd_core/commands/printed",

@@ -167,7 +167,7 @@ def paths(tree: Any, names: list[str] | None) -> list[str]:
     paths = []
     by_path = names is not None and _are_by_path(numbered[0])
     for path, _ in jax.tree_util.tree_flatten_with_path(numbered)[0]:
-        parts = [_part(key) for key in path]
+        parts = [jax.tree_util.keystr((key,), simple=True) for key in path]
         if names is not None:  # (arguments, arguments by name)
             is_named, (place, *rest) = parts[0] == "1", parts[1:]
             by_name = is_named or int(place) >= len(names)
@@ -191,10 +191,6 @@ def _are_by_path(arguments: Sequence[Any]) -> bool:
         return False
     every = [path for each in arguments for path in each]
     return len(set(every)) == len(every) > 0
-
-
-def _part(key: Any) -> str:
-    return jax.tree_util.keystr((key,), simple=True)
 
 
 def _argument_names(main: Any, exported: Signature) -> list[str]:

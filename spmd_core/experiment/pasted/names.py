@@ -87,14 +87,12 @@ def names_of(nodes: Sequence[ast.AST], code: str) -> Names:
             }
         for name, value in _bound(node):
             values[name] = None if name in values else value
-    stored = {node.id for node in nodes if isinstance(node, ast.Name) and _is_stored(node)}
+    stored = {
+        node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
     given = {node.arg for node in nodes if isinstance(node, ast.arg)}
     others = dict.fromkeys(stored - values.keys() | given)
     return Names(code, imported, values | others)
-
-
-def _is_stored(node: ast.Name) -> bool:
-    return isinstance(node.ctx, ast.Store)
 
 
 def _bound(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:

@@ -69,7 +69,9 @@ class _SpecReader:
             return self._assigned(visit, node)
         if isinstance(node, ast.Call):
             return self._call(visit, node)
-        return [_Visit(each, visit.placed, "", visit.assigned) for each in _children(node)]
+        return [
+            _Visit(each, visit.placed, "", visit.assigned) for each in ast.iter_child_nodes(node)
+        ]
 
     def _add(self, visit: _Visit, node: ast.expr, problem: RequestError | None = None) -> None:
         spec = None
@@ -147,10 +149,6 @@ def specs_of(tree: ast.AST, names: Names) -> list[SpecAt]:
 def axes_of_tuple(nodes: list[ast.expr], names: Names) -> Spec:
     """Returns the spec of entries: None, an axis name, or a tuple of names."""
     return tuple(_axes(each, names) for each in nodes)
-
-
-def _children(node: ast.AST) -> list[ast.AST]:
-    return list(ast.iter_child_nodes(node))
 
 
 def _place(node: ast.expr) -> tuple[int, int]:

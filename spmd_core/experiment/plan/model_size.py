@@ -167,11 +167,6 @@ class ModelSize:
         return _layer_counts(self)
 
     @property
-    def is_experts(self) -> bool:
-        """Whether a layer of this kind has experts."""
-        return self.experts > 1 and self.mlps[0] == "mlp"
-
-    @property
     def all_layers(self) -> int:
         """Layers of the stack and of the heads that predict later tokens."""
         return self.layers + self.mtp_layers

@@ -116,7 +116,9 @@ def _renamed(
     for is_pair in rounds:
         for row in list(waiting):
             if pairs := [each for each in left if is_pair(row, each)]:
-                other = max(pairs, key=lambda each: _likeness(row.path, each.path))
+                other = max(
+                    pairs, key=lambda each: SequenceMatcher(None, row.path, each.path).ratio()
+                )
                 waiting.remove(row)
                 left.remove(other)
                 names.append((row.path, other.path))
@@ -133,10 +135,6 @@ def _renamed(
 
 def _last(row: GoldenArray) -> str:
     return row.path.rpartition("/")[2]
-
-
-def _likeness(one: str, another: str) -> float:
-    return SequenceMatcher(None, one, another).ratio()
 
 
 def _shortest(names: tuple[str, str]) -> tuple[str, str]:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from spmd_core.experiment import Array, Axes, Experiment, Spec, Workload, dtype_of, item_bytes
+from spmd_core.experiment import Axes, Experiment, Spec, Workload, dtype_of, item_bytes
 from spmd_core.pictures.resharding.moves import Move, check_size, reshard, time_of
 from spmd_core.time import TimeModel
 
@@ -88,7 +88,12 @@ def _choices(experiment: Experiment, axis: str) -> tuple[str | None, ...]:
     else any of those that it shards, or none.
     """
     what = experiment.what
-    held = {array.name: _spec_by_dim(experiment, array) for array in what.arrays}
+    held = {
+        array.name: dict(
+            zip(array.present(experiment.sizes), experiment.spec(array.name), strict=True)
+        )
+        for array in what.arrays
+    }
     for dim in what.contracted:
         along = {held[array.name].get(dim, ()) for array in what.operands if dim in array.dims}
         if len(along) == 1 and axis in next(iter(along)):
@@ -98,10 +103,6 @@ def _choices(experiment: Experiment, axis: str) -> tuple[str | None, ...]:
             return (dim,)
     dims = (dim for spec in held.values() for dim, axes in spec.items() if axis in axes)
     return (*dict.fromkeys(dim for dim in dims if dim not in what.contracted), None)
-
-
-def _spec_by_dim(experiment: Experiment, array: Array) -> dict[str, Axes]:
-    return dict(zip(array.present(experiment.sizes), experiment.spec(array.name), strict=True))
 
 
 def _of_split(experiment: Experiment, split: Split) -> Product:

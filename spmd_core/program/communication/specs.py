@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from spmd_core.experiment import spec_code
-from spmd_core.results import Collective, Reshard, Shardings, Spec
+from spmd_core.results import Collective, Reshard, Shardings
 
 REPLICATES = (
     "full rematerialization: the compiler found no efficient way from one sharding to "
@@ -80,11 +80,9 @@ def _fits(each: Collective, one: Reshard) -> bool:
         if axis not in wanted
     }
     gathered = (each.asked or each.kind) == "all-gather"
-    return left == set(each.axes) and gathered != bool(left & _axes(one.after))
-
-
-def _axes(spec: Spec) -> set[str]:
-    return {axis for axes in spec for axis in axes}
+    return left == set(each.axes) and gathered != bool(
+        left & {axis for axes in one.after for axis in axes}
+    )
 
 
 def _words(moved: Reshard, constraint: str) -> str:

@@ -2,7 +2,6 @@
 of it, which has them.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from spmd_core.program.hlo.module import Computation, Instruction, Module
@@ -239,10 +238,3 @@ def _is_copy(inside: Computation, each: Instruction) -> bool:
     if each.opcode == "reshape":  # of a layout, where the dims remain
         return inside.by_name[each.operands[0]].shape.dims == each.shape.dims
     return "Sharding" in each.attributes.get("custom_call_target", "")
-
-
-def unjoined(graph: Graph, joined: Joined) -> Iterator[Op]:
-    """The ops of the main function's arrays that no instruction was joined with."""
-    for op in graph.ops:
-        if op.results and op.results[0].shape and id(op) not in joined.instructions:
-            yield op

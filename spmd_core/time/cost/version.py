@@ -53,12 +53,12 @@ def tree_hash(source: str) -> str:
     tree = parsed(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-            node.body = [each for each in node.body if not _is_text(each)]
+            node.body = [
+                each
+                for each in node.body
+                if not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))
+            ]
     return _digest(ast.dump(tree))
-
-
-def _is_text(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def _digest(text: str) -> str:

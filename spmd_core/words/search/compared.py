@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from spmd_core.experiment import Plan
 from spmd_core.search import Candidate
 from spmd_core.time import estimate_step
 
@@ -29,8 +28,11 @@ def compared(one: Candidate, other: Candidate) -> Difference:
         raise ValueError(f"{(one if one.seconds is None else other).name} has no time")
     scale = one.tokens / other.tokens
     is_compiled = one.stage == other.stage == "compiled" and bool(one.parts and other.parts)
+    # Seconds by kind, by the estimate
     mine, theirs = (
-        dict(each.parts) if is_compiled or each.step is None else _shares(each.step.plan)
+        dict(each.parts)
+        if is_compiled or each.step is None
+        else estimate_step(each.step.plan).shares_s
         for each in (one, other)
     )
     first, second = one.seconds, other.seconds
@@ -48,8 +50,3 @@ def compared(one: Candidate, other: Candidate) -> Difference:
         tuple(judged),
         (other.memory_bytes or 0) - (one.memory_bytes or 0),
     )
-
-
-def _shares(plan: Plan) -> dict[str, float]:
-    """Seconds by kind, by the estimate."""
-    return estimate_step(plan).shares_s

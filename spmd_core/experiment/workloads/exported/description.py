@@ -210,7 +210,12 @@ def patterns(leaves: Iterable[Leaf]) -> dict[str, str]:
     """
     listed = list(leaves)
     parts = {part for leaf in listed for part in leaf.path.split("/")}
-    named = {part[: at + 1] for part in parts for at in range(len(part)) if _is_named(part, at)}
+    named = {
+        part[: at + 1]
+        for part in parts
+        for at in range(len(part))
+        if (part[at] == "_" and not part[at + 1 :].isdigit())
+    }
     by_path, waiting = dict[str, str](), [(listed, 0)]
     while waiting:
         some, kept = waiting.pop()
@@ -221,11 +226,6 @@ def patterns(leaves: Iterable[Leaf]) -> dict[str, str]:
             else:
                 by_path |= {leaf.path: pattern for leaf in group}
     return by_path
-
-
-def _is_named(part: str, at: int) -> bool:
-    """Whether a word follows a `_`: `*` in place of a number would match it too."""
-    return part[at] == "_" and not part[at + 1 :].isdigit()
 
 
 def _starred(path: str, kept: int, named: Container[str]) -> str:

@@ -5,7 +5,9 @@ from spmd_core.base.child import (
     CLOCK_TIMES,
     MOST_OUTPUT_BYTES,
     ChildAnswer,
+    Spare,
     ask_child,
+    asked,
     resident_bytes,
 )
 from spmd_core.base.errors import (
@@ -38,7 +40,6 @@ from spmd_core.base.settings import (
     read_settings,
     resolved,
 )
-from spmd_core.base.spare import Spare, asked
 from spmd_core.base.units import (
     bytes_text,
     count_text,

@@ -27,8 +27,8 @@ from spmd_core.lab.archive.archives import Archives
 from spmd_core.lab.cluster.lanes import cluster_lanes
 from spmd_core.lab.collections import Collections
 from spmd_core.lab.notebook import Notebook, SharedSearches
-from spmd_core.lab.store.actions import COMMANDS, Action
 from spmd_core.lab.store.asker import check_may_change
+from spmd_core.lab.store.labels import COMMANDS, Action
 from spmd_core.lab.store.limits import (
     COMMAND_LINE,
     Asker,

@@ -8,9 +8,16 @@ from functools import partial
 
 from spmd_core.base import Inexpressible
 from spmd_core.experiment import SEQUENCE_STRATEGIES, STRATEGIES, Array, Experiment, Spec
-from spmd_core.script.imports import spaced
 from spmd_core.script.maps import map_lines
-from spmd_core.script.parts import mesh_lines, move_lines, named, names, placed_lines, spec_text
+from spmd_core.script.parts import (
+    mesh_lines,
+    move_lines,
+    named,
+    names,
+    placed_lines,
+    spaced,
+    spec_text,
+)
 from spmd_core.script.source import computation_lines, table_spec
 
 _PERMUTED = re.compile(r"ppermute\(\s*\w+,\s*(\w+)_AXES")

@@ -12,8 +12,7 @@ from typing import Any
 from spmd_core.base import parsed
 from spmd_core.experiment import ModelSize, Plan, ServedStep, group_rows, merged_imports
 from spmd_core.machine import Topology
-from spmd_core.script.imports import spaced
-from spmd_core.script.parts import placed_devices
+from spmd_core.script.parts import placed_devices, spaced
 
 _SHARED = (
     "decoder_parts",

@@ -7,8 +7,8 @@ from spmd_core.experiment import STRATEGIES, Experiment, compiler_flags, encode
 from spmd_core.results import Result
 from spmd_core.script.absent import absent_cells
 from spmd_core.script.bodies import body_text
-from spmd_core.script.imports import spaced
 from spmd_core.script.judging import judging_cell
+from spmd_core.script.parts import spaced
 from spmd_core.script.program import header, operands_text, program_text
 
 _MEASURING = '''

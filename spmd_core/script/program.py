@@ -16,8 +16,7 @@ from spmd_core.experiment import (
 )
 from spmd_core.script.bodies import body_text, sharded_operands
 from spmd_core.script.decoder import decoder_text, serving_text
-from spmd_core.script.imports import spaced
-from spmd_core.script.parts import mesh_lines
+from spmd_core.script.parts import mesh_lines, spaced
 from spmd_core.script.source import select_source, source_of
 
 

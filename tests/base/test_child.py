@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from spmd_core.base import Spare, child, spare
+from spmd_core.base import Spare, child, child as spare
 from spmd_core.base.child import ask_child, core_s
 
 ENVIRON = {"PATH": os.environ["PATH"]}

@@ -13,7 +13,7 @@ import uvicorn
 from spmd_core.base import Settings
 from spmd_core.experiment import Described, programs
 from spmd_core.lab import Asker, Lab
-from spmd_core.lab.store.actions import KEPT
+from spmd_core.lab.store.labels import KEPT
 from spmd_lab.ui.lab import asker
 from tests.labs import HASTY, ROOT, experiment
 

@@ -6,7 +6,7 @@ from base64 import b64encode
 import pytest
 
 from spmd_core.base import RequestError
-from spmd_core.lab.archive import carried
+from spmd_core.lab.archive import contents as carried
 
 PAGE = "<!doctype html><title>A</title><p>What <!--spmd-lab-archive: was typed--></p>"
 ARCHIVE = b"PK" + bytes(range(256)) * 40

@@ -15,8 +15,7 @@ from spmd_core.experiment.workloads.strategies import MAP_STRATEGIES, SHARDING_S
 from spmd_core.reference import arithmetic, references
 from spmd_core.script import program_text
 from spmd_core.script.bodies import body_text
-from spmd_core.script.imports import spaced
-from spmd_core.script.parts import move_lines, spec_text
+from spmd_core.script.parts import move_lines, spaced, spec_text
 from spmd_core.script.source import select_source
 from tests.specs import experiments
 

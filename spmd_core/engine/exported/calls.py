@@ -11,8 +11,7 @@ from jaxlib.mlir.dialects import stablehlo
 
 from spmd_core.base import refuse, shorten
 from spmd_core.engine.exported.signature import ArrayType, Signature
-from spmd_core.engine.exported.signatures import SIGNED, signature_of
-from spmd_core.engine.exported.top_k import TARGET as TOP_K, top_k_misfit
+from spmd_core.engine.exported.signatures import SIGNED, TARGET as TOP_K, signature_of, top_k_misfit
 
 # Calls that compute nothing: how many operands they have, and whether the result has their type
 MARKS = {

@@ -1,20 +1,80 @@
-"""The module of an exported program as text: read, written, with short paths, and on another mesh."""
+"""The module of an exported program as text: read, written, with short paths and all branches, and
+on another mesh.
+"""
 
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import Any
 
+import numpy as np
 from jax import export
 from jax._src.interpreters import mlir
 from jax._src.lib import _jax  # pyright: ignore[reportPrivateImportUsage]
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-from spmd_core.engine.exported.branches import take_branches
 from spmd_core.experiment import Mesh, Spec, programs
+
+_NUMBER = "tensor<i32>"  # of a branch
+
+
+def take_branches(module: ir.Module, chosen: ir.Value, number: int) -> None:
+    """Put the operations of the branch that `number` chooses in the place of each `case` whose
+    index is the value `chosen`, or what such a branch gives; also in functions and regions that it
+    is passed to.
+    """
+    functions = ir.SymbolTable(module.operation)
+    waiting, seen = [(chosen, number)], set[ir.Value]()
+    while waiting:
+        value, known = waiting.pop()
+        while (case := _case_of(value)) is not None:
+            waiting += _unwrap(case, known)
+        if value in seen:
+            continue
+        seen.add(value)
+        for use in list(value.uses):
+            op = use.owner.operation
+            if op.name == "stablehlo.convert":
+                waiting.append((op.results[0], known))
+            elif _is_constant(value):
+                continue  # other calls of the function may pass another number
+            elif op.name == "func.call":
+                callee: Any = functions[ir.FlatSymbolRefAttr(op.attributes["callee"]).value]
+                waiting.append((callee.entry_block.arguments[use.operand_number], known))
+            elif op.name == "sdy.manual_computation":
+                block = op.regions[0].blocks[0]
+                waiting.append((block.arguments[use.operand_number], known))
+
+
+def _case_of(value: ir.Value) -> ir.Operation | None:
+    """A `case` whose index is a value; one at a time, since its branches may have others."""
+    users = (use.owner.operation for use in value.uses)
+    return next((op for op in users if op.name == "stablehlo.case"), None)
+
+
+def _is_constant(value: ir.Value) -> bool:
+    return getattr(getattr(value.owner, "operation", None), "name", "") == "stablehlo.constant"
+
+
+def _unwrap(case: ir.Operation, number: int) -> Iterator[tuple[ir.Value, int]]:
+    """Put a branch in the place of its `case`; the numbers that it gives."""
+    last = len(case.regions) - 1
+    branch = case.regions[number if 0 <= number <= last else last].blocks[0]
+    *inner, returned = branch.operations
+    for each in inner:
+        each.operation.move_before(case)
+    values = list(returned.operation.operands)
+    for result, value in zip(case.results, values, strict=True):
+        result.replace_all_uses_with(value)
+    case.erase()
+    for value in values:
+        if _is_constant(value) and str(value.type) == _NUMBER:
+            made = value.owner.operation
+            yield value, int(np.array(ir.DenseIntElementsAttr(made.attributes["value"])))
+
 
 _FILE = re.compile(r'(loc\(")((?:[^"\\]|\\.)*)(":\d)')
 _LIBRARIES = ("site-packages", "dist-packages", "/lib/python", "<frozen ")

@@ -11,14 +11,15 @@ from typing import IO, TypeVar
 
 from spmd_core.base import RequestError, Settings, UnreadableRun, bytes_text, refuse, shorten
 from spmd_core.lab import container, examples
-from spmd_core.lab.archive.carried import archive_of, with_archive
 from spmd_core.lab.archive.contents import (
     ArchivedRun,
+    archive_of,
     read_collection,
     read_run,
     read_search,
     read_texts,
     run_json,
+    with_archive,
 )
 from spmd_core.lab.store.archived import Incoming
 from spmd_core.lab.store.asker import COMMAND_LINE, Asker, check_may_act

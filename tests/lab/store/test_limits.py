@@ -12,7 +12,7 @@ from spmd_core.experiment import DEFAULT_SPEC, parse_experiment, parse_mesh
 from spmd_core.experiment.link import check_flags, decode, encode, nearest
 from spmd_core.experiment.plan.flags import LINK_FLAGS, PUBLISHED_FLAGS, link_refusal
 from spmd_core.lab import Asker, Lab
-from spmd_core.lab.store import actions
+from spmd_core.lab.store import labels as actions
 from spmd_core.lab.store.store import Store
 from tests.labs import HASTY, experiment
 

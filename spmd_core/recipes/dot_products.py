@@ -82,7 +82,7 @@ RECIPES = (
     ),
     Recipe(
         "six_timings",
-        "What each way costs",
+        "Six ways: what does each cost?",
         GROUP,
         program_spec("six_timings"),
         "Mean ± standard deviation as %timeit gives it, and the median with its interval; "

@@ -33,7 +33,7 @@ RECIPES = (
     ),
     Recipe(
         "network_gradient",
-        "A network of two layers",
+        "Two layers: where is each gradient?",
         GROUP,
         program_spec("network_gradient"),
         "The gradients agree; the losses fall. And a trap: pmean of gradients inside shard_map "

@@ -111,7 +111,7 @@ RECIPES = (
     ),
     Recipe(
         "layout_2x4",
-        "4x8 over a 2x4 mesh",
+        "Who holds what of 4 × 8?",
         DATA,
         _array({"d0": "x", "d1": "y"}),
         "Device 0 holds rows 0 and 1 of columns 0 and 1; eight shards of shape (2, 2), and "
@@ -179,7 +179,7 @@ RECIPES = (
     ),
     Recipe(
         "pinned_host",
-        "In host memory",
+        "What is in host memory?",
         DATA,
         _array({"d0": "x", "d1": "y"}, "pinned_host"),
         "The same shards as in device memory; after placing, the memory kind reads pinned_host.",
@@ -223,7 +223,7 @@ RECIPES = (
     ),
     Recipe(
         "contraction",
-        "A sum over rows communicates",
+        "What does a sum over rows send?",
         AUTO,
         _on_4x8("contraction", strategies=["single", "auto"]),
         "The values 48, 52 … 76. Under Why: Automatic contains one all-reduce over x. "
@@ -338,7 +338,7 @@ RECIPES = (
     ),
     Recipe(
         "psum",
-        "A full sum under three strategies",
+        "A full sum: which way is fastest?",
         MANUAL,
         _on_32("contraction", strategies=["single", "auto", "shard_map"]),
         "496 each time. Under Why: one all-reduce over x in Automatic, and one in shard_map.",
@@ -352,7 +352,7 @@ RECIPES = (
     ),
     Recipe(
         "layer",
-        "One layer, all strategies",
+        "One layer: which strategy?",
         THREE,
         {
             "workload": "layer",

@@ -17,7 +17,7 @@ _CSS = """<style>
 [data-testid="stMain"] {{ font-variant-numeric: tabular-nums; }}
 .figure {{ font-size: 2.67rem; font-weight: 700; line-height: 1.1; overflow-wrap: anywhere; }}
 .figure small {{ font-size: 1rem; font-weight: 400; color: var(--quiet); }}
-img.picture {{ width: 100%; max-height: 15rem; }}
+img.picture {{ width: 100%; max-height: 17rem; }}
 img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-position: left; display: block; }}
 :is(.st-key-starts, [class*="st-key-gallery"]) img.glimpse {{ height: 5rem; max-width: 100%; }}
 [class*="st-key-gallery"] [data-testid="stPageLink-NavLink"], .st-key-starts [data-testid="stPageLink-NavLink"] {{ padding-left: 0; }}

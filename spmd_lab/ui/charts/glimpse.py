@@ -8,14 +8,17 @@ from math import inf
 from typing import Any, cast
 
 import numpy as np
+import streamlit as st
 
 from spmd_core.base import bytes_text, seconds_text
-from spmd_core.experiment import Experiment
+from spmd_core.experiment import Experiment, spec_code
 from spmd_core.program import CollectiveRow
 from spmd_core.words import listed, mesh_words
+from spmd_lab.ui.charts.layout_words import together_about
 from spmd_lab.ui.charts.shades import colors
-from spmd_lab.ui.charts.together import HEAD, Box, blocks_of, boxes_of, drawn, wide_of
+from spmd_lab.ui.charts.together import Box, blocks_of, boxes_of, drawn, is_to_scale, wide_of
 from spmd_lab.ui.lab import kept
+from spmd_lab.ui.markdown import plain
 
 REDUCE = ("all-reduce", "reduce-scatter")  # what they add is one partial sum for each device
 _MOST_CELLS = 16  # of a mesh along each side
@@ -23,10 +26,11 @@ _FLATTEST = 3.4  # the width of a picture over its height
 _IN_A_ROW = 8  # devices of a mesh of one axis
 _STACK = 3  # partial sums that are drawn, one behind another
 _GAP = 0.05  # of the width, between arrays
-_FONT = 0.034  # of the width
+_FONT, _LEAST_NAME = 0.04, 13.0  # of the width of all arrays; pixels
 _LETTER = 0.56  # of the size of a font: a letter's width
-_BELOW = 4.5  # letters' heights between devices and host memory
+_BELOW = 6.0  # letters' heights between devices and host memory
 _AIR = 1.6  # letters' heights around the words of a collective
+_LEAST_FONT, _ON_COLOR = 5.0, "#15181d"  # of numbers on shards
 _INK, _LINE = "light-dark(#1c2430,#e4e9f0)", "light-dark(#ffffff,#12161c)"
 
 
@@ -52,7 +56,8 @@ def _drawn(experiment: Experiment, kind: str, size: str, has_names: bool) -> str
         return _mesh(one)
     wide = wide_of(arrays)
     boxes = _close(boxes_of(one, arrays))
-    tall, font = max(box.height for box in boxes), _FONT * wide
+    tall = max(box.height for box in boxes)
+    font = max(_LEAST_NAME, _FONT * (boxes[-1].left + boxes[-1].width) * wide)
     results = [box for box in boxes if box.array in one.what.results] if kind else []
     adds, at = kind.startswith(REDUCE), results[0].left * wide if results else inf
     gone = font * (_LETTER * max(len(kind), len(size)) + 2 * _AIR)  # the arrow's length
@@ -61,14 +66,15 @@ def _drawn(experiment: Experiment, kind: str, size: str, has_names: bool) -> str
     hosted = [box for box in boxes if one.memory_kind(box.array.name) != "device"]
     for box in boxes:
         left = box.left * wide + (shift if box.left * wide >= at else 0.0)
-        blocks = _box(one, box, wide, tall, left)
+        blocks = _box(box, wide, tall, left, has_names)
         if box in hosted:
             middle = left + box.width * wide / 2
-            ends = (tall + box.height) / 2, copied + (tall - box.height) / 2
+            under = tall + 2.6 * font if has_names else (tall + box.height) / 2
+            ends = under, copied + (tall - box.height) / 2
             parts.append(_copy(middle, *ends, font, box.array in one.what.results))
             blocks = f'<g opacity="0.3">{blocks}</g><g transform="translate(0 {copied:.0f})">{blocks}</g>'
         parts.append(blocks)
-        parts.append(_text(left, foot, font, box.array.name) if has_names else "")
+        parts.append(_names(one, box, left, tall, font, wide) if has_names else "")
     if results:
         start = at - _GAP * wide
         if adds:
@@ -77,10 +83,9 @@ def _drawn(experiment: Experiment, kind: str, size: str, has_names: bool) -> str
             start = at + results[0].width * wide
         parts += _arrow(start, at + shift, tall, font, kind, size)
     across = (boxes[-1].left + boxes[-1].width) * wide + shift
-    below = 1.8 * font if has_names else 0.0
+    below = 2.8 * font if has_names else 0.0
     if hosted:
         below = copied
-        parts.append(_text(0.0, copied - 0.6 * font, font, "host memory"))
     return _drawing(across, tall + below, parts)
 
 
@@ -99,6 +104,15 @@ def html(experiment: Experiment, row: CollectiveRow | None = None, *, large: boo
     kept = "picture" if large else "glimpse"
     about = escape(alt(experiment, kind, size))
     return f'<img class="{kept}" alt="{about}" src="{address(experiment, kind, size, large)}">'
+
+
+def show(experiment: Experiment) -> None:
+    """Draw the picture large, and how to read it; nothing where its arrays are too many."""
+    arrays = drawn(experiment)
+    if arrays:
+        st.html(html(experiment, large=True))
+        planes = any(len(experiment.shape(array.name)) > 2 for array in arrays)
+        st.caption(plain(together_about(is_to_scale(experiment, arrays), planes)))
 
 
 def address(experiment: Experiment, kind: str = "", size: str = "", has_names: bool = False) -> str:
@@ -121,17 +135,29 @@ def alt(experiment: Experiment, kind: str = "", size: str = "") -> str:
     return f"{experiment.what.formula or experiment.what.title} on mesh {mesh_words(experiment.mesh)}{sent}"
 
 
-def _box(experiment: Experiment, box: Box, wide: float, tall: float, left: float) -> str:
-    return "".join(
-        _rect(
-            left + (block["x"] - box.left) * wide,
-            block["y"] - HEAD,
-            (block["x2"] - block["x"]) * wide,
-            block["y2"] - block["y"],
-            block["color"],
-        )
-        for block in cast(list[Mapping[str, Any]], blocks_of(experiment, box, tall))
-    )
+def _box(box: Box, wide: float, tall: float, left: float, has_names: bool) -> str:
+    """The shards of an array, each with the devices that hold it where that can be read."""
+    parts = []
+    for block in cast(list[Mapping[str, Any]], blocks_of(box, tall)):
+        x, y = left + (block["x"] - box.left) * wide, block["y"]
+        width, height = (block["x2"] - block["x"]) * wide, block["y2"] - y
+        parts.append(_rect(x, y, width, height, block["color"]))
+        font = min(13.0, width / block["letters"] / _LETTER, 0.8 * height)
+        if has_names and font >= _LEAST_FONT:
+            middle = x + width / 2, y + height / 2 + 0.35 * font
+            parts.append(_text(*middle, font, block["text"], "middle", _ON_COLOR))
+    return "".join(parts)
+
+
+def _names(
+    experiment: Experiment, box: Box, left: float, top: float, font: float, wide: float
+) -> str:
+    """The name of an array and its spec below it, in the room up to the next array."""
+    room, lines = (box.width + _GAP) * wide, []
+    for words_, scale in ((box.array.name, 1.0), (spec_code(experiment.spec(box.array.name)), 0.8)):
+        top += 1.3 * font * scale
+        lines.append(_text(left, top, min(scale * font, room / (_LETTER * len(words_))), words_))
+    return "".join(lines)
 
 
 def _partial(result: Box, left: float, wide: float, tall: float) -> list[str]:
@@ -169,7 +195,9 @@ def _copy(at: float, device: float, host: float, font: float, is_result: bool) -
     return (
         f'<path d="{path}l{abs(head):.1f} {head:.1f}l{abs(head):.1f} {-head:.1f}" fill="none" '
         f'stroke="#d9730d" stroke-width="{0.16 * font:.1f}"/>'
-        + _text(at + 0.8 * font, (start + end) / 2 + 0.4 * font, font, "copy")
+        + _text(
+            at + 0.8 * font, host - 1.2 * font, font, f"copy {'to' if is_result else 'from'} host"
+        )
     )
 
 
@@ -192,10 +220,12 @@ def _rect(x: float, y: float, width: float, height: float, color: str) -> str:
     return f'<path d="M{x:.0f} {y:.0f}h{width:.0f}v{height:.0f}h-{width:.0f}z" fill="{color}"/>'
 
 
-def _text(x: float, y: float, font: float, words_: str, anchor: str = "start") -> str:
+def _text(
+    x: float, y: float, font: float, words_: str, anchor: str = "start", ink: str = _INK
+) -> str:
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" font-size="{font:.1f}" text-anchor="{anchor}" '
-        f'stroke="none" fill="{_INK}">{escape(words_)}</text>'
+        f'stroke="none" fill="{ink}">{escape(words_)}</text>'
     )
 
 

@@ -266,9 +266,3 @@ def together_about(to_scale: bool, planes: bool) -> str:
         f"{scale} Numbers are devices that hold a shard; shards of one color are held by the "
         "same first device."
     )
-
-
-def together_alt(experiment: Experiment, names: Sequence[str]) -> str:
-    """The same picture in words."""
-    parts = [f"{name} {spec_code(experiment.spec(name))}" for name in names]
-    return f"{experiment.what.formula}: {'; '.join(parts)}"

@@ -182,10 +182,7 @@ def before(experiment: Experiment, can_run: bool = True) -> None:
     else:
         picture = beside = st.container()
     with picture:
-        if dict(experiment.memory):
-            st.html(glimpse.html(experiment, large=True))
-        else:
-            together.show(experiment)
+        glimpse.show(experiment)
     with beside:
         _meanings(experiment)
     with st.expander("The programs that will run", key="preview", on_change="rerun") as preview:

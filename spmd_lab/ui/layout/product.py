@@ -21,7 +21,7 @@ from spmd_core.experiment import (
 from spmd_core.pictures import is_product, product, time_of
 from spmd_core.words import layout_headline
 from spmd_lab.ui import inputs, links, mesh_fields, shell, state
-from spmd_lab.ui.charts import layout_words as words, together
+from spmd_lab.ui.charts import glimpse, layout_words as words, together
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.layout import moves, paste, picture
 from spmd_lab.ui.markdown import coded, plain
@@ -131,7 +131,7 @@ def screen(share: Any) -> None:
         paste.no_picture()
         return
     _needs(experiment)
-    together.show(experiment)
+    glimpse.show(experiment)
     page, query = links.elsewhere(experiment)
     st.page_link(
         shell.PAGES[page][0],

@@ -100,7 +100,8 @@ def test_pasted_code_that_does_not_fit_gets_a_sentence(text, arrays, said):
 
 def test_arrays_are_drawn_to_one_scale_with_a_block_for_each_shard():
     arrays = together.drawn(STEP)
-    blocks = together.chart(STEP, arrays)["layer"][0]["data"]["values"]
+    boxes = together.boxes_of(STEP, arrays)
+    blocks = [block for box in boxes for block in together.blocks_of(box, 100.0)]
     assert [sum(block["array"] == array.name for block in blocks) for array in arrays] == [2, 8, 8]
     assert together.is_to_scale(STEP, arrays)
     wide = next(block for block in blocks if block["array"] == "x")
@@ -134,7 +135,7 @@ def test_the_switch_turns_the_screen_over_and_back(data_folder):
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_arrays_of_any_number_are_drawn_side_by_side(count):
     arrays = together.drawn(STEP)[:count]
-    assert len(together.chart(STEP, arrays)["layer"]) > 0
+    assert len(together.boxes_of(STEP, arrays)) == count
 
 
 def test_an_array_in_host_memory_offers_its_copy():

@@ -61,6 +61,7 @@ from spmd_core.experiment.plan.presets import PRESETS
 from spmd_core.experiment.plan.reading import parse_mesh, parse_plan
 from spmd_core.experiment.plan.schedules import SCHEDULES, Schedule, StagePiece, check_schedule
 from spmd_core.experiment.plan.served import (
+    MXFP4,
     SERVED_AXES,
     SERVED_DTYPES,
     ServedPlan,
@@ -194,6 +195,7 @@ __all__ = [
     "MAX_TEXT_BYTES",
     "MAX_VARIANTS",
     "MESH_AXES",
+    "MXFP4",
     "NAME",
     "NAMES",
     "OPTIONAL_FLAGS",

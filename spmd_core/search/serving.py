@@ -221,7 +221,7 @@ def _meshes(question: ServingQuestion, topology: Topology) -> Iterator[tuple[tup
                 continue
             pairs = (("data", devices // tensor), ("tensor", tensor))
             # a shard of an expert is narrower than a matrix unit
-            expert = math.gcd(experts, devices)
+            expert = devices if devices <= experts else math.gcd(experts, devices)
             mesh = tuple(each for each in (*pairs, ("expert", expert)) if each[1] > 1)
             yield mesh or (("tensor", 1),)
 

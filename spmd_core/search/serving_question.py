@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from spmd_core.base import refuse, shorten
-from spmd_core.experiment import get_model, parse_mesh, served_dtype
+from spmd_core.experiment import MXFP4, SERVED_DTYPES, get_model, parse_mesh, served_dtype
 from spmd_core.machine import Topology
 from spmd_core.search.chips import generations, read_chips
 from spmd_core.search.question import check_prices, read_prices, require_prices
@@ -16,6 +16,7 @@ from spmd_core.time import Lengths, ServingLoad
 
 MOST_LENGTH = 2**20
 MOST_AT_ONCE = 65536
+WEIGHT_DTYPES = (*SERVED_DTYPES, MXFP4)
 _DURATION = re.compile(r"([0-9.]{1,12})\s*(us|ms|s|)")
 _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "": 1.0}
 _LENGTHS = re.compile(r"([0-9]{1,9})(?:\.\.([0-9]{1,9}))?")
@@ -116,18 +117,16 @@ def read_serving(form: Mapping[str, Any]) -> ServingQuestion:
         _number("accepted", given["accepted"], 1),
         _count("seed", given["seed"], 0),
     )
-    weights, cache = (
-        tuple(dict.fromkeys(map(served_dtype, given[name].split(","))))
-        for name in ("weights_dtype", "kv_dtype")
-    )
+    weights = (served_dtype(each, WEIGHT_DTYPES) for each in given["weights_dtype"].split(","))
+    cache = map(served_dtype, given["kv_dtype"].split(","))
     return ServingQuestion(
         given["model"],
         chips,
         load,
         read_duration(given["ttft"]) if given["ttft"] else None,
         read_duration(given["tpot"]) if given["tpot"] else None,
-        weights,
-        cache,
+        tuple(dict.fromkeys(weights)),
+        tuple(dict.fromkeys(cache)),
         read_prices(given["price"], generations(chips)) if given["price"] else (),
         parse_mesh(given["mesh"]) if given["mesh"] else None,
     )

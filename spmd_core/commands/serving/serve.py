@@ -19,7 +19,7 @@ from spmd_core.base import RequestError, Settings, refuse
 from spmd_core.commands.config import CONFIG, config_from
 from spmd_core.commands.predict import compiled
 from spmd_core.commands.predict_arguments import MODELS
-from spmd_core.experiment import SERVED_AXES, SERVED_DTYPES, ServedPlan, step_experiment
+from spmd_core.experiment import MXFP4, SERVED_AXES, SERVED_DTYPES, ServedPlan, step_experiment
 from spmd_core.lab import Lab
 from spmd_core.search import (
     SERVING_FORM,
@@ -66,7 +66,7 @@ _HELP = {
     "--requests": ("N", "requests in all (default: 3 of each place)"),
     "--ttft": ("2s", "the most that a first token takes, on average"),
     "--tpot": ("40ms", "the most that each further token takes, on average"),
-    "--weights-dtype": ("fp8", f"of {_LISTED}; commas try several"),
+    "--weights-dtype": ("fp8", f"of {_LISTED}, {MXFP4} (of experts); commas try several"),
     "--kv-dtype": ("fp8", f"of the cache, of {_LISTED}; commas try several"),
     "--price": ("v6e=2.7", "dollars per chip-hour, by kind"),
     "--mesh": ("data=4,tensor=2", f"of a replica, in place of a search: {', '.join(SERVED_AXES)}"),

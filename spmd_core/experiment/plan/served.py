@@ -11,14 +11,17 @@ from spmd_core.machine import Topology, get_topology
 # attention's batch over `data`, heads over `tensor`; the mlp over both; experts over `expert` of both
 SERVED_AXES = ("data", "tensor", "expert")
 SERVED_DTYPES = {"bf16": "bf16", "fp8": "f8e4m3fn", "int8": "s8"}  # as HLO writes them
+# weights of experts alone, widened to bfloat16 beside the matrix unit: gpt-oss (arXiv:2508.10925) keeps
+# them in 4.25 bits, blocks of 32 with a scale of 8 (OCP microscaling formats)
+MXFP4 = "mxfp4"
 _OTHER_NAMES = {"bfloat16": "bf16", "float8": "fp8", "float8_e4m3fn": "fp8", "f8": "fp8"}
 
 
-def served_dtype(text: str) -> str:
+def served_dtype(text: str, known: tuple[str, ...] = tuple(SERVED_DTYPES)) -> str:
     """Returns the dtype of a word; RequestError for one that is not served in."""
     word = _OTHER_NAMES.get(text.strip().lower(), text.strip().lower())
-    if word not in SERVED_DTYPES:
-        fix = f"use {', '.join(SERVED_DTYPES)}"
+    if word not in known:
+        fix = f"use {', '.join(known)}"
         raise refuse(f"dtype {shorten(text)}", "is not one of weights and cache", fix)
     return word
 
@@ -27,7 +30,8 @@ class ServedPlan(Frozen):
     """Equal replicas that fill a topology.
 
     `data` times `tensor` are the devices of a replica, over all of which an mlp is sharded;
-    `expert` is the number of them that hold different experts; the rest shards each.
+    `expert` is the number of them that hold different experts, as many each, with copies where these
+    do not divide; the rest shards each.
     """
 
     model: str
@@ -84,6 +88,21 @@ class ServedPlan(Frozen):
                 f"mesh {mesh_text(self.mesh)}", rule, "use sizes that multiply to a divisor"
             )
         inside = self.devices // expert if self.devices % expert == 0 else 0
+        self._check_tensor(tensor)
+        if expert > size.experts or not inside:
+            rule = f"does not divide {self.devices} devices, or is above {size.experts} experts"
+            fix = f"use {math.gcd(expert, self.devices, size.experts)}"
+            raise refuse(f"expert={expert}", rule, fix)
+        if self.weights_dtype == MXFP4 and size.experts == 1:
+            rule = "is of experts, and this model has none"
+            raise refuse(f"weights in {MXFP4}", rule, f"use {', '.join(SERVED_DTYPES)}")
+        if size.mlp % inside:
+            fix = f"use {math.gcd(inside, size.mlp)}"
+            raise refuse(f"{inside} shards of an mlp", f"do not divide {size.mlp}", fix)
+
+    def _check_tensor(self, tensor: int) -> None:
+        """Raises RequestError where heads do not divide over `tensor`."""
+        size = self.size
         for value, rule, fix in (
             (size.heads % tensor, f"does not divide {size.heads} heads", size.heads),
             (
@@ -99,13 +118,3 @@ class ServedPlan(Frozen):
         ):
             if value:
                 raise refuse(f"tensor={tensor}", rule, f"use {math.gcd(tensor, fix)}")
-        if size.experts % expert or not inside:
-            rule = f"does not divide {self.devices} devices and {size.experts} experts"
-            fix = f"use {math.gcd(expert, self.devices, size.experts)}"
-            raise refuse(f"expert={expert}", rule, fix)
-        for width in filter(None, (size.mlp % inside and size.mlp,)):
-            raise refuse(
-                f"{inside} shards of an mlp",
-                f"do not divide {width}",
-                f"use {math.gcd(inside, width)}",
-            )

@@ -46,13 +46,18 @@ class ServedStep(Frozen):
     @property
     def spread(self) -> tuple[str, ...]:
         """Mesh axes along which devices hold different experts; RequestError for a part of an axis."""
-        sizes, expert = dict(self.mesh), self.plan.along("expert")
+        sizes, expert, size = dict(self.mesh), self.plan.along("expert"), self.plan.size
         counts = {axes: math.prod(sizes[axis] for axis in axes) for axes in SPREADS}
         for axes, count in counts.items():
-            if count == expert:
+            if count == expert and size.experts % expert == 0:
                 return axes
-        listed = ", ".join(str(each) for each in dict.fromkeys(counts.values()))
-        raise refuse(f"expert={expert}", "is no mesh axis of the program", f"use {listed}")
+        divisors = (each for each in dict.fromkeys(counts.values()) if size.experts % each == 0)
+        listed = ", ".join(map(str, divisors))
+        raise refuse(
+            f"expert={expert}",
+            "is no mesh axis of the program, or does not divide experts",
+            f"use {listed}",
+        )
 
     @property
     def kv_heads(self) -> int:

@@ -31,7 +31,7 @@ from spmd_core.time.cost.constants import (
     SLICE_JITTER,
 )
 from spmd_core.time.gpu.constants import JITTER
-from spmd_core.time.gpu.nccl import Group, busiest, least_s, nccl_s, pairs_s
+from spmd_core.time.gpu.nccl import Caller, Group, busiest, least_s, nccl_s, pairs_s
 
 NCCL = "nccl"  # what all collectives of GPUs share, beside their links
 
@@ -335,11 +335,18 @@ def permute_s(topology: Topology, ways: Paths, nbytes: float, rates: LinkRates =
 
 
 def collective_s(
-    topology: Topology, kind: str, where: Route, nbytes: float, rates: LinkRates = EXPECTED
+    topology: Topology,
+    kind: str,
+    where: Route,
+    nbytes: float,
+    rates: LinkRates = EXPECTED,
+    caller: Caller = "xla",
 ) -> float:
-    """Seconds of a collective of `nbytes`, the larger of operand and result per device."""
+    """Seconds of a collective of `nbytes`, the larger of operand and result per device; `caller`:
+    of GPUs' collectives.
+    """
     if isinstance(topology.chip, Gpu):
-        return _of_gpus(topology.chip, kind, where, nbytes, rates)
+        return _of_gpus(topology.chip, kind, where, nbytes, rates, caller)
     if kind in ("all-gather", "reduce-scatter", "collective-broadcast"):
         return gather_s(topology, where, nbytes, rates)
     if kind == "all-reduce":
@@ -349,11 +356,15 @@ def collective_s(
     raise ValueError(f"collective {kind!r} has no formula")
 
 
-def _of_gpus(gpu: Gpu, kind: str, where: Route, nbytes: float, rates: LinkRates) -> float:
+def _of_gpus(
+    gpu: Gpu, kind: str, where: Route, nbytes: float, rates: LinkRates, caller: Caller = "xla"
+) -> float:
     group = Group(math.prod(span.size for span in where.spans), where.slices)
     if group.count < 2:
         return 0.0
-    return (least_s if rates is NOMINAL else nccl_s)(gpu, kind, group, nbytes)
+    if rates is NOMINAL:
+        return least_s(gpu, kind, group, nbytes)
+    return nccl_s(gpu, kind, group, nbytes, caller)
 
 
 def straggling(topology: Topology) -> float:

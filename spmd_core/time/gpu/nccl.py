@@ -17,6 +17,7 @@ from spmd_core.time.gpu.constants import (
     COLLECTIVE_S,
     EXCHANGE_SHARE,
     HOP_S,
+    LAUNCH_S,
     NETWORK_HOP_S,
     NETWORK_SHARE,
     PEER_S,
@@ -28,8 +29,9 @@ from spmd_core.time.gpu.constants import (
     XLA_SUM_SHARE,
 )
 
-# who calls NCCL: XLA; a test of NCCL alone; one whose network adds up as well (InfiniBand SHARP)
-Caller = Literal["xla", "nccl", "sharp"]
+# who calls NCCL: XLA; a test of NCCL alone; one whose network adds up as well (InfiniBand SHARP); an
+# engine of serving, which has kernels of its own besides
+Caller = Literal["xla", "nccl", "sharp", "engine"]
 _MIB = 2**20
 
 
@@ -50,14 +52,16 @@ def nccl_s(gpu: Gpu, kind: str, group: Group, nbytes: float, caller: Caller = "x
     """Seconds of a collective of `nbytes`, the larger of operand and result per device. ValueError
     of a kind that has no formula.
     """
+    direct = _direct_s(gpu, group, nbytes) if caller == "engine" else math.inf
     if kind in ("all-gather", "reduce-scatter", "collective-broadcast"):
-        return COLLECTIVE_S + _ring_s(gpu, group, nbytes)
+        return min(direct, COLLECTIVE_S + _ring_s(gpu, group, nbytes))
     if kind == "all-reduce":
         ring = COLLECTIVE_S + 2 * _ring_s(gpu, group, nbytes)
         late = XLA_SUM_S if caller == "xla" and gpu.switch_share else 0.0
-        return min(ring, _in_switch_s(gpu, group, nbytes, caller)) + late
+        twice = 2 * direct - LAUNCH_S  # one kernel
+        return min(ring, _in_switch_s(gpu, group, nbytes, caller), twice) + late
     if kind in ("all-to-all", "ragged-all-to-all"):
-        return _exchange_s(gpu, group, nbytes)
+        return _exchange_s(gpu, group, nbytes, caller)
     raise ValueError(f"collective {kind!r} has no formula")
 
 
@@ -87,6 +91,16 @@ def pairs_s(gpu: Gpu, near: int, far: int, nbytes: float, *, nominal: bool = Fal
     return begin + over + (0.0 if nominal else PIPE_S * math.sqrt(nbytes / _MIB))
 
 
+def _direct_s(gpu: Gpu, group: Group, nbytes: float) -> float:
+    """A kernel in which each GPU reads its parts from all others over NVLink, as the custom
+    all-reduce of vLLM and TensorRT-LLM's do, twice, within a CUDA graph.
+    """
+    if group.domains > 1:
+        return math.inf
+    rate = gpu.link_bandwidth * gpu.ring_share
+    return LAUNCH_S + HOP_S + nbytes * (1 - 1 / group.here) / rate
+
+
 def _ring_s(gpu: Gpu, group: Group, nbytes: float) -> float:
     """Once around: every part passes all GPUs."""
     steps = (group.here - 1) * group.domains * HOP_S
@@ -111,11 +125,15 @@ def _in_switch_s(gpu: Gpu, group: Group, nbytes: float, caller: Caller) -> float
     return begin + max(inside, between) + SWITCH_PIPE_S * math.sqrt(nbytes / _MIB)
 
 
-def _exchange_s(gpu: Gpu, group: Group, nbytes: float) -> float:
-    """An all-to-all: to each GPU its part, over NVLink or over one's own network card."""
+def _exchange_s(gpu: Gpu, group: Group, nbytes: float, caller: Caller) -> float:
+    """An all-to-all: to each GPU its part, over NVLink or over one's own network card; by an engine
+    from within a kernel (DeepEP, whose published 155 us for 128 tokens to 32 H800 this meets).
+    """
     n = group.count
     near = nbytes * (group.here - 1) / n / (gpu.link_bandwidth * gpu.ring_share)
     far = nbytes * (n - group.here) / n / (gpu.dcn_bandwidth * EXCHANGE_SHARE)
+    if caller == "engine":
+        return LAUNCH_S + (NETWORK_HOP_S if far else HOP_S) + max(near, far)
     begin = COLLECTIVE_S + PEER_S * (n - 1)
     return begin + max(near, far) + PIPE_S * math.sqrt(nbytes / _MIB)
 

@@ -38,7 +38,7 @@ def contiguous_time(step: ServedStep) -> StepTime:
             continue
         reading = each.times * max(begin, hbm_s(chip, each.nbytes / each.times))
         sides = [max(1, round(side)) for side in (rows[each.rows], each.inner, each.columns)]
-        one = Matmul(2 * math.prod(sides), SERVED_DTYPES[each.dtype], 1, sides[0], sides[2])
+        one = Matmul(2 * math.prod(sides), each.element, 1, sides[0], sides[2])
         compute = each.times * matmul_s(one, chip)
         parts["weights"] += reading
         parts["matmul"] += max(0.0, compute - reading)

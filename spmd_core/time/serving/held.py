@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from spmd_core.base import refuse
-from spmd_core.experiment import SERVED_DTYPES, ModelSize, ServedPlan
+from spmd_core.experiment import MXFP4, SERVED_DTYPES, ModelSize, ServedPlan
 from spmd_core.machine import Chip, Gpu
 from spmd_core.time.cost.flops import narrow_cycles
 from spmd_core.time.serving.assumed import GPU_PAGE, LANES, PAGE, POOL_SHARE, STATE_BYTES
+
+WEIGHT_BYTES = {"bf16": 2.0, MXFP4: 4.25 / 8}  # of an element; 1 in 8 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,12 @@ class WeightMatmul:
     @property
     def nbytes(self) -> float:
         """Bytes of the weights, all times together."""
-        return self.inner * self.columns * self.times * (2 if self.dtype == "bf16" else 1)
+        return self.inner * self.columns * self.times * WEIGHT_BYTES.get(self.dtype, 1.0)
+
+    @property
+    def element(self) -> str:
+        """The element type that it is multiplied in, as HLO writes it."""
+        return SERVED_DTYPES.get(self.dtype, "bf16")
 
 
 def check_dtypes(plan: ServedPlan) -> None:
@@ -46,7 +53,7 @@ def has_unit(chip: Chip, dtype: str) -> bool:
     """Returns True if a chip multiplies in a dtype at least as fast as in bfloat16."""
     if isinstance(chip, Gpu):
         return dtype != "fp8" or chip.fp8_flops is not None
-    return narrow_cycles(chip, SERVED_DTYPES[dtype]) <= 1
+    return dtype == MXFP4 or narrow_cycles(chip, SERVED_DTYPES[dtype]) <= 1
 
 
 @lru_cache(maxsize=256)
@@ -58,7 +65,7 @@ def layers_of(size: ModelSize) -> tuple[tuple[ModelSize, int], ...]:
 @lru_cache(maxsize=1024)
 def products(plan: ServedPlan) -> tuple[WeightMatmul, ...]:
     """Returns the matmuls of a step on one device: projections, mlp or experts, table of outputs."""
-    size, dtype = plan.size, plan.weights_dtype
+    size, dtype = plan.size, _beside_experts(plan)
     listed = [
         WeightMatmul("attention", *each, count, dtype)
         for layer, count in layers_of(size)
@@ -71,15 +78,20 @@ def products(plan: ServedPlan) -> tuple[WeightMatmul, ...]:
     return tuple(each for each in listed if each.inner and each.columns)
 
 
+def _beside_experts(plan: ServedPlan) -> str:
+    return "bf16" if plan.weights_dtype == MXFP4 else plan.weights_dtype
+
+
 def _mlp(plan: ServedPlan, layer: ModelSize, count: int) -> Iterator[WeightMatmul]:
     """Experts with their router and the shared one, or an mlp."""
-    matrices, embed, dtype = 2 if layer.gated else 1, layer.embed, plan.weights_dtype
+    matrices, embed, dtype = 2 if layer.gated else 1, layer.embed, _beside_experts(plan)
     width = layer.mlp
     if layer.experts > 1:
         expert = plan.along("expert")
-        times, inside = count * layer.experts / expert, layer.mlp * expert / plan.devices
-        yield WeightMatmul("expert", embed, matrices * inside, times, dtype)
-        yield WeightMatmul("expert", inside, embed, times, dtype)
+        times = count * math.ceil(layer.experts / expert)
+        inside, of_experts = layer.mlp * expert / plan.devices, plan.weights_dtype
+        yield WeightMatmul("expert", embed, matrices * inside, times, of_experts)
+        yield WeightMatmul("expert", inside, embed, times, of_experts)
         yield WeightMatmul("attention", embed, layer.experts, count, "bf16")
         width = layer.shared_mlp
     yield WeightMatmul("mlp", embed, matrices * width / plan.devices, count, dtype)

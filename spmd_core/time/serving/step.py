@@ -1,10 +1,10 @@
 """How long one step of serving takes: so many requests decode, and a chunk of prompts beside them."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from spmd_core.experiment import SERVED_DTYPES, ModelSize, ServedPlan
+from spmd_core.experiment import ModelSize, ServedPlan
 from spmd_core.machine import Gpu
 from spmd_core.results import Estimate
 from spmd_core.time.cost.constants import (
@@ -26,6 +26,7 @@ from spmd_core.time.estimate.constants import (
     WITHOUT_COMPILING,
 )
 from spmd_core.time.gpu.constants import FLASH_FORWARD, KERNEL_S, LAUNCH_S
+from spmd_core.time.gpu.nccl import Caller
 from spmd_core.time.serving.assumed import (
     BLOCK_ROWS,
     CACHE_SHARE,
@@ -129,7 +130,9 @@ def step_time(plan: ServedPlan, load: StepLoad) -> StepTime:
     parts["cache"], read = _decode_s(plan, mine, load.context)
     parts["matmul"] += _prompt_s(plan, prompt, load.before)
     late = 0.0 if plan.topology.chip.is_gpu else COLLECTIVE_S
-    parts["collectives"] = passing_s(plan, _collectives(plan, tokens), late)
+    of_all, of_experts = _collectives(plan, tokens)
+    parts["collectives"] = passing_s(plan, of_all, late, "engine")
+    parts["collectives"] += min(passing_s(plan, each, late, "engine") for each in of_experts)
     parts["dispatch"] = _dispatch_s(plan, tokens)
     return StepTime(parts, (touched + read) / plan.topology.chip.device_hbm_bandwidth)
 
@@ -144,7 +147,6 @@ def _product_s(
 ) -> tuple[float, float, float]:
     """(seconds of reading weights, of the matrix unit beyond these, bytes that are read)."""
     chip, size, times, nbytes = plan.topology.chip, plan.size, each.times, each.nbytes
-    element = SERVED_DTYPES[each.dtype]
     if each.rows != "expert":
         rows = tokens[each.rows]
     else:  # as many experts as tokens that choose at random are expected to visit
@@ -159,10 +161,10 @@ def _product_s(
     if each.rows == "expert":
         # a layer's experts are one kernel
         layers = sum(count for layer, count in layers_of(size) if layer.experts > 1)
-        compute = matmul_s(Matmul(flops, element), chip)
+        compute = matmul_s(Matmul(flops, each.element), chip)
         return _rest(plan, nbytes, layers, compute)
     sides = [max(1, round(side)) for side in (rows, each.inner, each.columns)]
-    one = Matmul(2 * math.prod(sides), element, 1, sides[0], sides[2])
+    one = Matmul(2 * math.prod(sides), each.element, 1, sides[0], sides[2])
     return _rest(plan, nbytes, times, times * matmul_s(one, chip))
 
 
@@ -228,20 +230,35 @@ def _attention_s(plan: ServedPlan, layer: ModelSize, tokens: float, seen: float)
 Passed = tuple[str, tuple[str, ...], float, int]  # kind, mesh axes, bytes, times
 
 
-def _collectives(plan: ServedPlan, tokens: dict[str, float]) -> Iterator[Passed]:
-    """Sums behind attention and behind the mlp, and logits; beside `data` tokens are gathered before
-    the mlp, and scattered behind it.
+def _collectives(
+    plan: ServedPlan, tokens: dict[str, float]
+) -> tuple[list[Passed], list[list[Passed]]]:
+    """(sums behind attention and behind the mlp, and logits; ways to and from layers of experts).
+
+    Beside `data` tokens are gathered before the mlp, and scattered behind it. On GPUs each may go to
+    the devices of its experts instead, in the dtype of weights in 8 bits, and come back in bfloat16.
     """
-    mixers, mlps = layer_counts(plan)
-    own, every = (2.0 * plan.size.embed * tokens[name] for name in ("attention", "mlp"))
-    yield "all-reduce", ("tensor",), own, mixers
-    yield "all-gather", ("data", "tensor"), tokens["logits"] * plan.size.vocab * 2.0, 1
-    if plan.along("data") == 1:
-        yield "all-reduce", ("tensor",), every, mlps
-        return
-    yield "all-gather", ("data",), every, mlps
-    yield "reduce-scatter", ("data", "tensor"), every, mlps
-    yield "all-gather", ("tensor",), own, mlps
+    size, data, (mixers, mlps) = plan.size, plan.along("data"), layer_counts(plan)
+    own, every = (2.0 * size.embed * tokens[name] for name in ("attention", "mlp"))
+    first = [
+        ("all-reduce", ("tensor",), own, mixers),
+        ("all-gather", ("data", "tensor"), tokens["logits"] * size.vocab * 2.0, 1),
+    ]
+    if data == 1:
+        return [*first, ("all-reduce", ("tensor",), every, mlps)], [[]]
+    routed = sum(count for layer, count in layers_of(size) if layer.experts > 1)
+    gathered = [
+        ("all-gather", ("data",), every, 1),
+        ("reduce-scatter", ("data", "tensor"), every, 1),
+        ("all-gather", ("tensor",), own, 1),
+    ]
+    ways = [[(*each[:3], routed) for each in gathered]]
+    if plan.topology.chip.is_gpu and plan.along("expert") == plan.devices:
+        copies = own / plan.along("tensor") * min(size.experts_per_token, plan.devices)
+        there = copies / (2 if plan.weights_dtype in ("fp8", "int8") else 1)
+        sent = [("all-to-all", ("data", "tensor"), each, routed) for each in (there, copies)]
+        ways.append([*sent, ("all-gather", ("tensor",), own, routed)])
+    return first + [(*each[:3], mlps - routed) for each in gathered], ways
 
 
 def layer_counts(plan: ServedPlan) -> tuple[int, int]:
@@ -251,7 +268,9 @@ def layer_counts(plan: ServedPlan) -> tuple[int, int]:
     return mixers, sum(count for layer, count in layers if layer.mlps[0] != "none")
 
 
-def passing_s(plan: ServedPlan, passed: Iterable[Passed], late: float = 0.0) -> float:
+def passing_s(
+    plan: ServedPlan, passed: Iterable[Passed], late: float = 0.0, caller: Caller = "xla"
+) -> float:
     """Returns the seconds of collectives of a replica; `late`: of each, one way."""
     sizes = (("replica", plan.replicas), *((name, plan.along(name)) for name in ("data", "tensor")))
     mesh = tuple((name, length) for name, length in sizes if length > 1)
@@ -259,7 +278,7 @@ def passing_s(plan: ServedPlan, passed: Iterable[Passed], late: float = 0.0) -> 
     for kind, axes, nbytes, times in passed:
         if nbytes and any(plan.along(axis) > 1 for axis in axes):
             where = route_of(plan.topology, mesh, "topology", axes)
-            one = collective_s(plan.topology, kind, where, nbytes)
+            one = collective_s(plan.topology, kind, where, nbytes, caller=caller)
             seconds += times * (one + late * (1 + (kind == "all-reduce")))
     return seconds
 

@@ -14,7 +14,7 @@ from spmd_core.answers import (
     why_not_served,
 )
 from spmd_core.base import RequestError, number_text, seconds_text
-from spmd_core.experiment import PRESETS, SERVED_DTYPES
+from spmd_core.experiment import MXFP4, PRESETS, SERVED_DTYPES
 from spmd_core.search import SERVING_FORM, ServingAnswer, ServingQuestion, read_serving, serve
 from spmd_lab.ui import links, price, state
 from spmd_lab.ui.charts.base import TOP, Row, Spec, category, hover, layer, layered, quantity
@@ -57,8 +57,8 @@ def show(share: DeltaGenerator) -> None:
     with st.sidebar:
         for names in list(_FIELDS)[_IN_SIGHT:]:
             form |= _text(names)
-        for name, label in (("weights_dtype", "Weights"), ("kv_dtype", "Cache")):
-            form[name] = _choice(name, label, tuple(SERVED_DTYPES))
+        form["weights_dtype"] = _choice("weights_dtype", "Weights", (*SERVED_DTYPES, MXFP4))
+        form["kv_dtype"] = _choice("kv_dtype", "Cache", tuple(SERVED_DTYPES))
         price.field()
     try:
         question = read_serving(form | {"price": st.query_params.get(price.PRICE, "")})

@@ -9,6 +9,7 @@ from spmd_core.experiment import PRESETS, ServedPlan
 from spmd_core.experiment.plan.hybrid_presets import HYBRID
 from spmd_core.machine import get_topology
 from spmd_core.time import StepLoad, check_dtypes, pool_of, step_time, weight_bytes
+from spmd_core.time.serving.held import products
 
 TARGETS = (
     "tpu:v5e:2x4",
@@ -121,7 +122,7 @@ def test_a_window_bounds_the_cache():
     [
         ((("tensor", 3),), "does not divide the 8 devices"),
         ((("fsdp", 8),), "is not one that a served model is sharded over"),
-        ((("tensor", 8), ("expert", 3)), "does not divide 8 devices and 128 experts"),
+        ((("tensor", 8), ("expert", 3)), "does not divide 8 devices, or is above 128 experts"),
         ((("tensor", 4), ("tensor", 2)), "has an axis twice"),
     ],
 )
@@ -170,3 +171,30 @@ def test_a_state_is_as_large_however_long_the_sequence():
     of_states = states * 4 * size.state_heads * size.state_dim * size.state_value
     for length, found in zip((1024, 8192), kept, strict=True):
         assert found == pytest.approx(of_states + length * of_tokens, rel=0.01)
+
+
+def test_experts_that_do_not_divide_have_copies_and_mxfp4_is_of_experts_alone():
+    wide = (("data", 96), ("expert", 96))
+    copies = ServedPlan(model="deepseek-v3-671b", target="gpu:h100:96", mesh=wide)
+    copies.check()
+    held = sum(each.times for each in products(copies) if each.rows == "expert")
+    assert held == 2 * 58 * 3  # of 256 experts, 3 on each of 96 devices
+    small, usual = (
+        ServedPlan(model="gpt-oss-120b", target="gpu:h100:1", mesh=(), weights_dtype=dtype)
+        for dtype in ("mxfp4", "bf16")
+    )
+    # 116.8 billion parameters (arXiv:2508.10925 table 1), a checkpoint of 60.8 GiB
+    assert weight_bytes(small) == pytest.approx(60.8 * 2**30, rel=0.03)
+    assert weight_bytes(usual) == pytest.approx(2 * 116.8e9, rel=0.02)
+    with pytest.raises(RequestError, match="mxfp4 is of experts, and this model has none"):
+        ServedPlan(model="qwen3-8b", target="gpu:h100:1", mesh=(), weights_dtype="mxfp4").check()
+
+
+def test_an_engine_on_gpus_passes_small_sums_by_a_kernel_of_its_own():
+    node = ServedPlan(model="llama-3.1-70b", target="gpu:h100:8", mesh=(("tensor", 8),))
+    one = step_time(node, StepLoad(1, 64)).parts["collectives"]
+    assert one < 160 * 10e-6  # of each layer two; nccl-tests take 26 us at 1 KiB
+    wide = (("data", 32), ("expert", 32))
+    far = ServedPlan(model="deepseek-v3-671b", target="gpu:h100:32", mesh=wide, weights_dtype="fp8")
+    layer = step_time(far, StepLoad(32 * 128, 64)).parts["collectives"] / 58
+    assert layer == pytest.approx(155e-6 + 273e-6, rel=0.25)  # DeepEP's README, 32 GPUs, each way

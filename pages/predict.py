@@ -29,6 +29,7 @@ if sweep.serves():
     served.show(share)
     st.stop()
 head = st.container(horizontal=True, vertical_alignment="center")
+sweep.choose()
 asked = st.container(key="question")
 with st.sidebar:
     summary = st.empty()
@@ -47,7 +48,7 @@ misfit = prediction.misfit(experiment)
 at_work = live.is_at_work(run)
 swept = sweep.is_open() and not misfit
 with head:
-    st.title("Predict", width="stretch")
+    st.title(sweep.question_shown(), width="stretch")
     downloads = st.container(width="content")
     label, kind = ("Predict again", "secondary") if result else ("Predict", "primary")
     pressed = not swept and st.button(
@@ -74,7 +75,6 @@ elif misfit:
 elif pressed:
     live.ask("predict", experiment)
 
-sweep.choose()
 live.follow("predict", experiment, run, at_work)
 if swept:
     sweep.show(experiment)

@@ -8,7 +8,6 @@ from spmd_lab.ui import exports, links, shell
 from spmd_lab.ui.lab import asker, begin, lab
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.search import answer, keep, question_inputs
-from spmd_lab.ui.shell import screen_title
 
 share = shell.open_page("search")
 broken = keep.from_query()
@@ -20,7 +19,7 @@ search = None if broken else running.find(lab(), question)  # of which question,
 at_work = search is not None and not search.is_over
 
 with st.container(horizontal=True, vertical_alignment="center"):
-    st.title(plain(screen_title("search")), width="stretch")
+    st.title(shell.QUESTIONS["search"], width="stretch")
     if search and search.is_over and budget_s:
         label = plain(words.next_label(search.answer))
     elif search:

@@ -232,7 +232,7 @@ def bound_words(shares: Mapping[str, float], share: bool = True) -> str:
     most = max(resources, key=lambda name: resources[name])
     if resources[most] > total / 2 and most in _BOUND:
         return _BOUND[most]
-    words, seconds = next(iter(_by_words(shares).items()))
+    words, seconds = next(iter(by_words(shares).items()))
     return f"largest share {words}" + (f" ({seconds / total:.0%})" if share else "")
 
 
@@ -257,10 +257,11 @@ def chip_words(topology: Topology) -> str:
 
 def parts(prediction: Prediction) -> dict[str, float]:
     """Where the estimate goes, seconds, by what the reader calls it, the largest first."""
-    return _by_words(prediction.shares_by_axis)
+    return by_words(prediction.shares_by_axis)
 
 
-def _by_words(shares: Mapping[str, float]) -> dict[str, float]:
+def by_words(shares: Mapping[str, float]) -> dict[str, float]:
+    """Returns seconds by what a reader calls each part, the largest first."""
     words = sums_by_key((share_words(name), seconds) for name, seconds in shares.items())
     return dict(sorted(words.items(), key=lambda item: -item[1]))
 

@@ -456,8 +456,11 @@ def ranked_words(answer: Answer) -> str:
 def look_words(answer: Answer, winner: Candidate) -> str:
     """Returns the answer of a first look in a sentence."""
     mesh = winner.name.partition(" · ")[0]
-    looked = count_text(answer.counts["estimated"])
-    return f"A first look, {looked} estimates: {mesh} is fastest, about {seconds_text(winner.seconds)}."
+    looked, takes = count_text(answer.counts["estimated"]), seconds_text(winner.seconds)
+    first = f"A first look, {looked} estimates: {mesh} is"
+    if not (rivals := len(answer.rivals)):
+        return f"{first} fastest, about {takes}."
+    return f"{first} first, about {takes}; {rivals} others may be as fast."
 
 
 def space_words(answer: Answer) -> str:

@@ -70,3 +70,7 @@ def shape(experiment: Experiment, name: str) -> str:
 def named(experiment: Experiment, name: str) -> str:
     """Returns the title of a row after its marker: `■ shard_map`."""
     return f"{MARKERS[place(experiment, name)][0]} {title(name)}"
+
+
+# of a front: the winner, what nothing beats in both, the others
+BEST, ON_FRONT, OTHER = "#3b76c4", "#d9730d", "#a9b4c2"

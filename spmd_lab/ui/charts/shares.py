@@ -23,7 +23,8 @@ from spmd_lab.ui.charts.base import (
 )
 
 _SHARES_LEGEND = TOP | {
-    "columns": {"expr": "width < 380 ? 2 : 3"},
+    "columns": {"expr": "width < 480 ? 2 : width < 700 ? 3 : 6"},
+    "offset": 4,
     "labelLimit": 260,
     "symbolStrokeWidth": 0,
 }
@@ -38,16 +39,19 @@ def row_axis(rows: Iterable[str]) -> Spec:
 
 
 def shares_chart(rows: Mapping[str, Prediction]) -> Spec:
-    """The estimate of each row as a bar of its parts, by the names that the terminal has too; each
-    part with its share in the bar where there is room.
+    """Returns `parts_chart` of predictions."""
+    return parts_chart({row: parts(prediction) for row, prediction in rows.items()})
+
+
+def parts_chart(rows: Mapping[str, Mapping[str, float]]) -> Spec:
+    """Returns the seconds of each row as a bar of its parts, by the names that the terminal has too;
+    each part with its share in the bar where there is room.
     """
-    sums = {row: sum(prediction.shares_s.values()) for row, prediction in rows.items()}
+    sums = {row: sum(seconds.values()) for row, seconds in rows.items()}
     size, name = unit(list(sums.values()), SECONDS)
-    shades = _shades(part for prediction in rows.values() for part in parts(prediction))
+    shades = _shades(part for seconds in rows.values() for part in seconds)
     values = [
-        each
-        for row, prediction in rows.items()
-        for each in _parts_of(row, parts(prediction), shades, size)
+        each for row, seconds in rows.items() for each in _parts_of(row, seconds, shades, size)
     ]
     scale = {"domain": [0, max([*sums.values(), 0.0]) / size or 1.0], "nice": False}
     axis = (
@@ -68,7 +72,7 @@ def shares_chart(rows: Mapping[str, Prediction]) -> Spec:
     )
     inside = {"x": x["middle"], "y": row_axis(rows), "text": {"field": "label"}}
     labels = layer(values, {"type": "text", "fontWeight": 600}, color=as_is("ink"), **inside)
-    return layered([bars, labels], {"step": 46})
+    return layered([bars, labels], {"step": 46 if len(rows) > 1 else 30})
 
 
 def _parts_of(

@@ -165,18 +165,16 @@ def headline(result: Result, when: str) -> None:
         is_timed = bool(plan and fits and predictions and predictions[0].is_timed)
         if plan and is_timed:
             run_answer.card(plan, estimate_step(plan), predictions[0])
-        _memory_headline(words.answer(result), fits, large=not is_timed)
+        held = f"{words.held_words(predictions[0])}." if is_timed else words.answer(result)
+        _memory_headline(held, fits, large=not is_timed)
         is_compiled = not predictions or predictions[0].compiled
         how = "compiled" if is_compiled else "estimated"
         st.caption(
             plain(
-                f"{how} for {result.experiment.target.removeprefix('tpu:')}{' by XLA' * is_compiled}, nothing was executed · "
+                f"{how}{' by XLA' * is_compiled}, nothing was executed · "
                 f"JAX {environment.jax} · finished {when} · run {result.run}"
             )
         )
-        if plan and predictions and is_compiled:
-            changed = words.compiled_words(estimate_step(plan), predictions[0])
-            st.markdown(f":small[{plain(changed)}]")
         # an example came as it is, and is of no version here
         if lab().notebook.origin(result.run) is None and is_outdated(result):
             st.caption(
@@ -231,17 +229,34 @@ def offer_without_rings(result: Result, name: str | None) -> None:
 
 
 def numbers(result: Result, name: str) -> None:
-    """The numbers that people ask for first, the interval, and what a full training run takes."""
+    """Draws the numbers that people ask for first, and the interval; of a training step, whose card
+    has them, folded.
+    """
     prediction = result.strategies[name].prediction
     assert prediction is not None
-    time = prediction.predicted_s
-    with st.container(horizontal=True, gap="medium", key="numbers"):
-        _memory_metric(prediction)
-        if time is not None and prediction.fits:
-            _time_metrics(prediction, time, result.experiment.what.unit == "step")
+    plan, time = result.experiment.plan, prediction.predicted_s
     if time is None or not prediction.fits:
+        with st.container(horizontal=True, gap="medium", key="numbers"):
+            _memory_metric(prediction)
         nearest.help_to_fit(result.experiment)
         return
+    if plan is None:
+        _numbers(result, prediction, time)
+        _shares(prediction)
+        keep.own_time(prediction)
+        return
+    with st.expander("How sure? Its interval, its cost, your own time", key="sure"):
+        _numbers(result, prediction, time)
+        counted = f"{parameters_words(plan.size)}. {convention_words(plan, prediction)}."
+        trained = f"Training takes {run_answer.steps_words(plan, prediction)}."
+        st.caption(plain(f"{trained} {counted}" if prediction.mfu else trained))
+        keep.own_time(prediction)
+
+
+def _numbers(result: Result, prediction: Prediction, time: Estimate) -> None:
+    with st.container(horizontal=True, gap="medium", key="numbers"):
+        _memory_metric(prediction)
+        _time_metrics(prediction, time, result.experiment.what.unit == "step")
     if len(result.strategies) == 1:
         span = f"{seconds_text(time.low)} to {seconds_text(time.high)}"
         st.vega_lite_chart(
@@ -249,14 +264,6 @@ def numbers(result: Result, name: str) -> None:
             alt=f"It takes {span}, estimate {seconds_text(time.estimate)}",
             key="interval",
         )
-    plan = result.experiment.plan
-    if plan is None:
-        _shares(prediction)
-    else:
-        counted = f"{parameters_words(plan.size)}. {convention_words(plan, prediction)}."
-        trained = f"Training takes {run_answer.steps_words(plan, prediction)}."
-        st.caption(plain(f"{trained} {counted}" if prediction.mfu else trained))
-    keep.own_time(prediction)
     if notes := prediction.notes:
         st.markdown("\n".join(f"- :small[{plain(note[0].upper() + note[1:])}.]" for note in notes))
 

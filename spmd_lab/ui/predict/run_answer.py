@@ -1,8 +1,9 @@
 """The answer to the question of a training run: five figures, where the time goes, other chips."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
+import pandas as pd
 import streamlit as st
 
 from spmd_core.answers import (
@@ -16,6 +17,7 @@ from spmd_core.answers import (
 from spmd_core.base import RequestError, bytes_text, number_text, seconds_text
 from spmd_core.experiment import Plan, experiment_of
 from spmd_core.results import Prediction
+from spmd_core.sheets import Table
 from spmd_core.sweeps import TrainingAnswer
 from spmd_core.time import training_run
 from spmd_core.words import bound_words, chip_title, model_words, money_text, parts, predictions
@@ -24,6 +26,7 @@ from spmd_lab.ui.charts import shares
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.predict import charts, question, topology_fields
 from spmd_lab.ui.shell import draw_table
+from spmd_lab.ui.tables import table_frame
 
 ESTIMATE, COMPILED = "Estimate", "Compiled"
 
@@ -52,7 +55,7 @@ def card(plan: Plan, estimate: Prediction, compiled: Prediction | None = None) -
     )
     if compiled:
         rows = {COMPILED: compiled} | ({ESTIMATE: estimate} if estimate.is_timed else {})
-        draw_table(_known_by(plan, rows, each))
+        draw_filled(_known_by(plan, rows, each))
 
 
 def _missed(days: float, money: float | None) -> str:
@@ -93,6 +96,12 @@ def _known_by(
     }
 
 
+def draw_filled(table: Table | Mapping[str, Sequence[str]]) -> None:
+    """Draws the columns of a table that have a value in some row."""
+    frame = table_frame(table) if isinstance(table, Table) else pd.DataFrame(table)
+    draw_table(frame.loc[:, [bool({*frame[name]} - {"–", ""}) for name in frame]])
+
+
 def others(plan: Plan) -> None:
     """Draws the same question on other chips: the answer, a picture, a table, a button for each."""
     with st.container(key="other-chips"):
@@ -116,7 +125,7 @@ def others(plan: Plan) -> None:
                 ),
                 key="other-chips-chart",
             )
-        draw_table(training_table(answer))
+        draw_filled(training_table(answer))
         _use(answer, plan)
 
 

@@ -30,15 +30,18 @@ from spmd_core.words import (
     bound_words,
     mfu_title,
     point_title,
+    predictions,
     row_cost,
     rows as cost_rows,
     sweep_headline,
     sweep_notes,
 )
 from spmd_lab.ui import choices, exports, links, price, state
+from spmd_lab.ui.charts import shares
+from spmd_lab.ui.charts.base import Spec
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.predict import compiling, sweep_charts
-from spmd_lab.ui.shell import refusal
+from spmd_lab.ui.shell import QUESTIONS, refusal
 from spmd_lab.ui.tables import sheet
 
 _OF_SCALING = {"scaling": "weak", "meshes": "kept"}  # what a link leaves out
@@ -63,12 +66,10 @@ def show(experiment: Experiment) -> None:
     outcomes = compiling.outcomes_of(points)
     rows = curves(points, list(map(estimated, points, outcomes)))
     compiling.controls(points, outcomes, lambda point: point_title(sweep, point))
-    if answer := sweep_headline(sweep, rows):
-        st.subheader(plain(as_sentence(answer)), anchor=False)
+    _charts(sweep, rows)
     for row in rows:
         if words := _words(row):
             st.caption(plain(f"{row.point.label}: {words}"))
-    _charts(sweep, rows)
     _table(sweep, rows)
     with st.expander("More about these curves", key="sweep:more"):
         more = [*sweep_notes(sweep, rows), *_READING]
@@ -77,6 +78,13 @@ def show(experiment: Experiment) -> None:
 
 _SERVING = "serving"
 _VIEWS = {"step": "One prediction", "sweep": "Sweep", _SERVING: "Serving"}
+
+
+def question_shown() -> str:
+    """Returns the title of the view that is open: the question that it answers."""
+    if serves():
+        return "Which sharding serves it best?"
+    return "Where does it bend, and why?" if is_open() else QUESTIONS["predict"]
 
 
 def is_open() -> bool:
@@ -265,12 +273,35 @@ _READING = (
 
 
 def _charts(sweep: Sweep, rows: Sequence[SweepRow]) -> None:
-    drawn = sweep_charts.charts_of(sweep, rows)
-    columns = st.columns(_COLUMNS)
-    for place, (name, chart) in enumerate(drawn.items()):
-        columns[place % _COLUMNS].vega_lite_chart(
-            chart, alt=sweep_charts.chart_alt(name, sweep, rows), key=f"sweep:{name}"
-        )
+    """The answer in a card, with the curve that bends and where the time of each point goes; the
+    other curves folded.
+    """
+    first, *others = sweep_charts.charts_of(sweep, rows).items()
+    with st.container(border=True, key="answer"):
+        if answer := sweep_headline(sweep, rows):
+            st.subheader(plain(as_sentence(answer)), anchor=False)
+        left, right = st.columns(_COLUMNS)
+        with left:
+            _chart(sweep, rows, *first)
+        parts = {
+            row.point.label: predictions.by_words(row.numbers.shares_s)
+            for row in rows
+            if row.numbers.shares_s
+        }
+        if parts:
+            alt = "; ".join(f"{label}: mostly {next(iter(each))}" for label, each in parts.items())
+            right.vega_lite_chart(shares.parts_chart(parts), alt=alt, key="sweep:why")
+    with st.expander("Every curve", key="curves", on_change="rerun") as folded:
+        if folded.open:
+            columns = st.columns(_COLUMNS)
+            for place, (name, chart) in enumerate(others):
+                with columns[place % _COLUMNS]:
+                    _chart(sweep, rows, name, chart)
+
+
+def _chart(sweep: Sweep, rows: Sequence[SweepRow], name: str, chart: Spec) -> None:
+    alt = sweep_charts.chart_alt(name, sweep, rows)
+    st.vega_lite_chart(chart, alt=alt, key=f"sweep:{name}")
 
 
 def _table(sweep: Sweep, rows: Sequence[SweepRow]) -> None:

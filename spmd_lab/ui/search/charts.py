@@ -1,6 +1,6 @@
 """The front of time against memory, as a Vega-Lite specification."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from spmd_core.base import bytes_text, number_text
 from spmd_core.search import Candidate, Ranked, Stage, score
@@ -22,11 +22,14 @@ from spmd_lab.ui.charts.base import (
     rows_axis,
     unit,
 )
+from spmd_lab.ui.charts.colors import BEST, ON_FRONT, OTHER
 
 MOST_POINTS = 400
 MOST_BARS = 12  # of the best meshes
 ALIKE = 1.01  # costs closer than this are the same: an axis of them would show rounding
-_KINDS = _WINNER, _FRONT, _OTHERS, _OPEN = "first", "front", "others", "may not fit"
+_WINNER, _FRONT, _OTHERS, _OPEN = "first", "front", "others", "may not fit"
+_COLORS = {_WINNER: BEST, _FRONT: ON_FRONT, _OTHERS: OTHER, _OPEN: "#c9485b"}
+_NAME = {"type": "text", "align": "left", "dx": 12, "dy": -10, "fontWeight": 600, **INK}
 _POINT = {"type": "point", "filled": True, "size": 60}
 _STEPS = {"type": "line", "interpolate": "step-after", "opacity": 0.5}
 
@@ -59,8 +62,7 @@ def front_chart(
     }
     x = quantity("x", title=f"{title} ({cost_name})", scale={"zero": False})
     y = quantity("y", title=f"{called} ({time_name})", scale={"zero": False})
-    named = [row["kind"] for row in rows.values()]
-    color = category("kind", [kind for kind in _KINDS if kind in named], legend=TOP)
+    color = _color({str(row["kind"]) for row in rows.values()})
     tooltip = hover(name="candidate", time=called.lower(), memory="memory")
     looks = {"x": x, "y": y, "color": color, "tooltip": tooltip}
     first = [rows[winner.number]] if winner.number in rows else []  # on top of the others
@@ -68,9 +70,16 @@ def front_chart(
     layers = [
         layer(list(rows.values()), _POINT, **looks),
         layer(line, _STEPS, x=x, y=y),
-        layer(first, _POINT | {"size": 160}, **looks),
+        layer(first, _POINT | {"size": 160, "opacity": 1}, **looks),
+        layer(first, _NAME, x=x, y=y, text={"field": "name"}),
     ]
     return layered(layers, 280)
+
+
+def _color(kinds: Set[str]) -> Spec:
+    """The channel of the kinds that are there, each in its color."""
+    there = {kind: color for kind, color in _COLORS.items() if kind in kinds}
+    return category("kind", list(there), legend=TOP, colors=list(there.values()))
 
 
 def _times(shown: Sequence[Candidate]) -> tuple[dict[int, float], str, str]:

@@ -60,10 +60,8 @@ def answered(question: AnyQuestion) -> None:
 
 def before(budget_s: float | None) -> Search | None:
     """What pressing the button does; the search whose answer was shown before the fields changed."""
-    then = f"for at most {budget_s:g} s" if budget_s else "given seconds in the sidebar"
-    st.caption(
-        plain(f"Press Search to estimate every candidate, and compile or measure the best {then}.")
-    )
+    then = f"for up to {budget_s:g} s" if budget_s else "given seconds beside"
+    st.caption(plain(f"Press Search to estimate all, and try the best {then}."))
     last = state.aside(question_inputs.SCREEN, "answered")
     search = running.find(lab(), last) if last else None
     if search is None or not search.is_over:

@@ -50,6 +50,7 @@ _DEFAULT_SPEC = {
     "dims": {"batch": 1024, "in": 256, "hidden": 1024, "out": 256},
 }
 BUDGET_S, MOST_S = 60, 3600
+_MORE = "Change the question"
 
 
 def first() -> ModelQuestion:
@@ -105,7 +106,6 @@ def _model(now: ModelQuestion | None) -> ModelQuestion:
     now = now or first()
     models = list(dict.fromkeys((now.model, *_MODELS)))
     model = st.selectbox("Model", models, key=_key("model", now.model))
-    model, plan = own_model.fields(model, dict(now.plan), _key)
     text = st.text_input(
         "Chips",
         key=_key("chips", ", ".join(now.chips)),
@@ -113,9 +113,11 @@ def _model(now: ModelQuestion | None) -> ModelQuestion:
         help="`v5p:64` is 64 chips, `any:..64` at most 64 of any kind, "
         "`v5p:4x4x4*2` one topology. Commas between several.",
     )
-    chips = _parts(text)
-    asked = _batch(now) | {"model": model, "chips": chips, "plan": plan} | _costs(now, chips)
-    return read_question(asked | _fixed(now))
+    chips, goal = _parts(text), _goal(now, True)
+    with st.expander(_MORE, icon=":material/tune:"):
+        model, plan = own_model.fields(model, dict(now.plan), _key)
+        asked = _batch(now) | {"model": model, "chips": chips, "plan": plan}
+        return read_question(asked | _costs(now, chips, goal) | _fixed(now))
 
 
 def _batch(now: ModelQuestion) -> Form:
@@ -145,9 +147,8 @@ def _batch(now: ModelQuestion) -> Form:
     }
 
 
-def _costs(now: ModelQuestion, chips: Sequence[str]) -> Form:
-    """What is minimized, and the price of each generation; until one is typed, price cannot be."""
-    goal = _goal(now, True)
+def _costs(now: ModelQuestion, chips: Sequence[str], goal: Goal) -> Form:
+    """The goal, and the price of each generation; until one is typed, price cannot be minimized."""
     named = generations(chips)
     price = dict(_prices(now, named))
     if goal == "price" and not price:
@@ -239,18 +240,18 @@ def _array(now: ArrayQuestion | None) -> ArrayQuestion:
     what = WORKLOADS[name]
     dims = _dims(what, kept)
     st.caption(plain(what.formula))
-    dtype = _dtype(what, kept)
-    strategies = _strategies(what, spec.get("strategies", ()), same)
-    every_spec = st.toggle(
-        "Every spec of every array",
-        key=_key("overrides", bool(now and "overrides" in now.searched)),
-        help="Instead of dims: each operand and result is sharded by itself. A large space.",
-    )
-    goal = _goal(now, False)
-    price = same.price if same is not None and target == ", ".join(same.targets) else ()
-    if goal == "price":
-        price = _prices(now)
-    with st.expander("What is fixed"):
+    with st.expander(_MORE, icon=":material/tune:"):
+        goal = _goal(now, False)
+        price = same.price if same is not None and target == ", ".join(same.targets) else ()
+        if goal == "price":
+            price = _prices(now)
+        dtype = _dtype(what, kept)
+        strategies = _strategies(what, spec.get("strategies", ()), same)
+        every_spec = st.toggle(
+            "Every spec of every array",
+            key=_key("overrides", bool(now and "overrides" in now.searched)),
+            help="Instead of dims: each operand and result is sharded by itself. A large space.",
+        )
         fixed = _fixed_specs(name, kept)
         memory_bytes = _memory(now.memory_bytes if now else None)
     rest = {field: value for field, value in kept.items() if field not in _FIELDS}

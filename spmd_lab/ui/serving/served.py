@@ -17,16 +17,19 @@ from spmd_core.base import RequestError, number_text, seconds_text
 from spmd_core.experiment import MXFP4, PRESETS, SERVED_DTYPES
 from spmd_core.search import SERVING_FORM, ServingAnswer, ServingQuestion, read_serving, serve
 from spmd_lab.ui import links, price, state
-from spmd_lab.ui.charts.base import TOP, Row, Spec, category, hover, layer, layered, quantity
+from spmd_lab.ui.charts.base import INK, TOP, Row, Spec, category, hover, layer, layered, quantity
+from spmd_lab.ui.charts.colors import BEST, ON_FRONT, OTHER
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.predict import run_answer, sweep
-from spmd_lab.ui.shell import draw_table, refusal, screen_title
+from spmd_lab.ui.shell import refusal
 
 SCREEN = "predict"
 _FIRST = dict(SERVING_FORM) | {"model": "qwen3-32b", "chips": "v6e:..16"}
 _LONGEST = 200  # characters of a field in a link
 _ROWS = 12
 _BEST, _FRONT, _OTHERS = "best", "front", "others"
+_COLORS = {_BEST: BEST, _FRONT: ON_FRONT, _OTHERS: OTHER}
+_NAME = {"type": "text", "align": "left", "dx": 12, "dy": -10, "fontWeight": 600, **INK}
 _POINT = {"type": "point", "filled": True, "size": 70}
 # names of the form, one or two with a comma between them -> label, help
 _FIELDS = {
@@ -50,11 +53,11 @@ _IN_SIGHT = 4
 
 def show(share: DeltaGenerator) -> None:
     """Draws the mode: the question at the top, then the answer."""
-    st.title(plain(screen_title(SCREEN)))
+    st.title(sweep.question_shown())
     sweep.choose()
     with st.container(key="question"):
         form = _question()
-    with st.sidebar:
+    with st.sidebar, st.expander("Change the question", icon=":material/tune:"):
         for names in list(_FIELDS)[_IN_SIGHT:]:
             form |= _text(names)
         form["weights_dtype"] = _choice("weights_dtype", "Weights", (*SERVED_DTYPES, MXFP4))
@@ -134,9 +137,9 @@ def _draw(answer: ServingAnswer) -> None:
             st.vega_lite_chart(_front_chart(answer), key="serving-front", alt=_front_words(answer))
     if answer.by_load:
         st.subheader("Best sharding by load, on these chips", anchor=False)
-        draw_table(serving_loads_table(answer))
-    st.subheader("Each mesh", anchor=False)
-    draw_table(serving_table(answer, _ROWS))
+        run_answer.draw_filled(serving_loads_table(answer))
+    with st.expander("Each mesh", key="serving-meshes"):
+        run_answer.draw_filled(serving_table(answer, _ROWS))
     if reasons := why_not_served(answer):
         with st.expander("Why not another", key="serving-why"):
             st.markdown("\n".join(f"- {plain(each)}" for each in reasons))
@@ -164,7 +167,7 @@ def _front_chart(answer: ServingAnswer) -> Spec:
     kinds = [kind for kind in (_BEST, _FRONT, _OTHERS) if any(row["kind"] == kind for row in rows)]
     x = quantity("speed", title="tokens/s of a user", scale={"zero": False})
     y = quantity("rate", title="tokens/s a chip", scale={"zero": False})
-    color = category("kind", kinds, legend=TOP)
+    color = category("kind", kinds, legend=TOP, colors=[_COLORS[kind] for kind in kinds])
     tips = hover(name="mesh", takes="takes", makes="makes")
     front = [row for row in rows if row["kind"] != _OTHERS]
     best = [row for row in rows if row["kind"] == _BEST]
@@ -173,6 +176,7 @@ def _front_chart(answer: ServingAnswer) -> Spec:
         layer(front, {"type": "line", "opacity": 0.4}, x=x, y=y),
         layer(rows, _POINT, **looks),
         layer(best, _POINT | {"size": 180}, **looks),
+        layer(best, _NAME, x=x, y=y, text={"field": "name"}),
     ]
     return layered(layers, 260)
 

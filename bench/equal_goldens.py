@@ -3,10 +3,10 @@
 The steps of `bench.mutated_steps`, and four that are mapped or scanned, lie in a repository that is
 cloned to two paths. `pytest --spmd-update` writes the goldens in the first one, by this Python; each
 of the others compares them: this Python at the other path, and every one of --pythons at both. A
-step whose StableHLO without locations is another one there is counted apart, with what differs.
+step whose StableHLO without locations is another one there is counted apart, with what differs; so
+is one that XLA partitions otherwise, by the kinds and shapes of the collectives that JAX compiles.
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -62,15 +62,17 @@ TEXTS = {name: each.text for name, each in STEPS.items()} | {
     for name, (body, specs, spec) in BODIES.items()
 }
 TEST = """
-import importlib, json, pathlib, pytest
+import importlib, pathlib, pytest, re
 
 @pytest.mark.parametrize("name", {names})
 @pytest.mark.spmd(devices=8)
 def test_step(spmd, name):
     model = importlib.import_module(name)
     given = model.arguments()
-    text = model.step.trace(*given).lower().as_text()
-    pathlib.Path(f"{{name}}.stablehlo").write_text(text)
+    lowered = model.step.trace(*given).lower()
+    pathlib.Path(f"{{name}}.stablehlo").write_text(lowered.as_text())
+    found = re.findall("= (.*) (all-[a-z-]+|reduce-scatter|collective-permute)[(]", lowered.compile().as_text())
+    pathlib.Path(f"{{name}}.compiled").write_text("\\n".join(sorted(f"{{kind}} {{re.sub('{{.*?}}', '', shape)}}" for shape, kind in found)))
     spmd.expect(model.step)(*given).matches_golden()
 """
 
@@ -117,20 +119,25 @@ def main(asked: Asked, figures: Figures) -> None:
         repository(first)
         written = tried(sys.executable, first, "--spmd-update")
         assert set(written) == set(TEXTS) and not any(written.values()), written
-        programs = {name: (first / f"{name}.stablehlo").read_text() for name in TEXTS}
+        kinds = ("stablehlo", "compiled")
+        read = lambda folder, kind: {
+            name: (folder / f"{name}.{kind}").read_text() for name in TEXTS
+        }  # noqa: E731
+        before = {kind: read(first, kind) for kind in kinds}
         repository(second)
         (second / "spmd_goldens").symlink_to(first / "spmd_goldens")
         places = [(sys.executable, second)]
         places += [(os.path.abspath(each), folder) for each in filter(None, asked.pythons.split(",")) for folder in (first, second)]  # fmt: skip
         for python, folder in places:
             failed = tried(python, folder)
-            same = [name for name in TEXTS if programs[name] == (folder / f"{name}.stablehlo").read_text()]  # fmt: skip
             where = f"{'this path' if folder == first else 'another path'}, {version(python)}"
-            figures.add(f"goldens equal, {where}", sum(not each for each in failed.values()), note=f"of {len(TEXTS)}")  # fmt: skip
-            unequal = [f"{name}: {failed[name][:400]}" for name in same if failed[name]]
-            figures.add(f"of {len(same)} with the same StableHLO, unequal, {where}", len(unequal), most=0, note="; ".join(unequal))  # fmt: skip
-            others = [f"{name}: {failed[name][:200] or 'equal'}" for name in TEXTS if name not in same]  # fmt: skip
-            print(f"another StableHLO, {where}: {json.dumps(others, indent=1)}", flush=True)
+            figures.add(f"goldens equal of {len(TEXTS)}, {where}", list(failed.values()).count(""))
+            same = [{name for name in TEXTS if before[kind][name] == now[name]} for kind in kinds for now in [read(folder, kind)]]  # fmt: skip
+            for what, names in (("StableHLO", same[0]), ("StableHLO and collectives of JAX's own compile", same[0] & same[1])):  # fmt: skip
+                unequal = [f"{name}: {failed[name][:600]}" for name in names if failed[name]]
+                figures.add(f"unequal of {len(names)} with the same {what}", len(unequal), most=0, note="; ".join(unequal))  # fmt: skip
+            others = {name: failed[name][:300] or "equal" for name in TEXTS if name not in same[0]}
+            print(f"another StableHLO: {others}", flush=True)
 
 
 def version(python: str) -> str:

@@ -190,9 +190,7 @@ def judged_in(folder: Path, program: Program, own: tuple[str, ...]) -> Judged:
         held[each.leaf.dtype] += each.bytes if each.leaf in described.weights else 0
     weights = _ELEMENTS.get(max(held, key=lambda dtype: held[dtype], default=""), "")
     try:
-        return judged(
-            _parsed(files[0]), program.mesh, described.batch, own, weights
-        )
+        return judged(_parsed(files[0]), program.mesh, described.batch, own, weights)
     except LabError:  # a reader that meets what it does not know costs no run
         return Judged()
 

@@ -55,7 +55,7 @@ from spmd_core.experiment.plan.meshes import (
 )
 from spmd_core.experiment.plan.model_rules import VARIABLE
 from spmd_core.experiment.plan.model_size import Kind, ModelSize
-from spmd_core.experiment.plan.models import get_model
+from spmd_core.experiment.plan.models import get_model, model_names
 from spmd_core.experiment.plan.plan import Plan
 from spmd_core.experiment.plan.presets import PRESETS
 from spmd_core.experiment.plan.reading import parse_mesh, parse_plan
@@ -302,6 +302,7 @@ __all__ = [
     "load_json",
     "matches",
     "merged_imports",
+    "model_names",
     "moving",
     "named_axes",
     "names_of",

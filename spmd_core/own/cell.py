@@ -5,6 +5,7 @@ colors of the page around it.
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from spmd_core.base import visible
 from spmd_core.own import drawings
 from spmd_core.own.first_screen import detail_lines, head_lines
 from spmd_core.results import StepArray, StepDescription
@@ -48,9 +49,9 @@ def cell(
         pictures: SVG, side by side where there is room.
         space: `pre-wrap` for a text whose long lines may be wrapped, `pre` for tables.
     """
-    first, *more = head
+    first, *more = map(visible, head)
     rows = "".join(f"<br>{escape(line)}" for line in more)
-    rest = "\n".join(text).strip("\n")
+    rest = "\n".join(map(visible, text)).strip("\n")
     return (
         f'<div style="{_FONT}"><p style="margin:0 0 10px"><strong>{escape(first)}</strong>{rows}</p>'
         f'<div style="{_GRID}">{"".join(pictures)}</div>'

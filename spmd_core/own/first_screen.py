@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 
-from spmd_core.base import by_key, bytes_text, mesh_text, seconds_text
+from spmd_core.base import by_key, bytes_text, mesh_text, seconds_text, visible
 from spmd_core.experiment import Leaf, patterns
 from spmd_core.program import kind_words
 from spmd_core.results import StepArray, StepCollective, StepDescription
@@ -17,9 +17,12 @@ _INDENT = "    "
 
 
 def lines(step: StepDescription) -> list[str]:
-    """Returns the lines of a step's first screen."""
+    """Returns the lines of a step's first screen; what its names and lines would do to a terminal
+    is written out.
+    """
     accidents = [f"{each.kind}: {each.sentence}" for each in step.findings]
-    return [*head_lines(step), *_part("Accidents", accidents), *detail_lines(step)]
+    listed = [*head_lines(step), *_part("Accidents", accidents), *detail_lines(step)]
+    return list(map(visible, listed))
 
 
 def detail_lines(step: StepDescription) -> list[str]:

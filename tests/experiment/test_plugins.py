@@ -40,7 +40,7 @@ local = acme.places:POD
 PROGRAM = """
 import json
 from spmd_core.base import RequestError
-from spmd_core.experiment import get_model, parse_experiment, files
+from spmd_core.experiment import get_model, model_names, parse_experiment, files
 from spmd_core.machine import parse_target
 
 def refused(call, text):
@@ -53,7 +53,7 @@ model = get_model("acme-tiny")
 print(json.dumps({
     "workloads": sorted(files.workloads()), "problems": files.problems(),
     "run": parse_experiment({"workload": "row_sums", "mesh": {"x": 2}, "target": "cpu:2"}).workload,
-    "model": [model.name, model.layers], "again": get_model(model.name) == model,
+    "model": [model.name, model.layers], "again": get_model(model.name) == model, "offered": model_names()[-1],
     "target": [parse_target("acme-pod").text, parse_target("local").text],
     "refused": [refused(get_model, "acme-half"), refused(parse_target, "acme-moon")],
 }))
@@ -90,6 +90,7 @@ def test_a_package_adds_workloads_models_and_targets(answer):
     assert answer["workloads"] == ["row_sums"] and answer["run"] == "row_sums"
     name, layers = answer["model"]
     assert name.startswith("llama(") and layers == 4
+    assert answer["offered"] == "acme-tiny"  # where a model is chosen
     assert answer["target"] == ["tpu:v5p:4x4x4", "local"]
 
 

@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -12,7 +13,11 @@ from jax.sharding import NamedSharding, PartitionSpec as P
 
 import spmd_lab
 from spmd_core.base import RequestError
+from spmd_core.own.cell import cell_of
+from spmd_core.own.first_screen import lines
+from spmd_core.results import AxisOrigin
 from tests.own import steps
+from tests.own.expected.test_golden import BEFORE, gather
 
 pytestmark = [pytest.mark.newer]
 ROOT = Path(__file__).resolve().parents[2]
@@ -175,3 +180,35 @@ def test_abstract_meshes_and_targets_start_no_backend():
 
 def _environ():
     return {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
+
+
+def test_a_method_of_a_jitted_function_is_a_step():
+    class Trainer:
+        rate = 0.1
+
+        @partial(jax.jit, static_argnums=0, donate_argnames="params")
+        def update(self, params, x):
+            gradients = jax.grad(steps.loss)(params, x)
+            return jax.tree.map(lambda p, g: p - self.rate * g, params, gradients)
+
+    explained = spmd_lab.explain(Trainer().update)(*steps.arguments(steps.devices()))
+    held = {each.path: each.donated for each in explained.arguments}
+    assert held == {"params/down": True, "params/up": True, "x": False}
+
+
+def test_reasons_are_folded_and_small_collectives_are_a_line():
+    large, small = gather(bytes=10**6, reason="`up` is stored sharded"), gather(source="model.py:9")
+    origins = [AxisOrigin(axis="fsdp", kind="argument", name=name) for name in "abcd"]
+    members = (large.model_copy(update={"origin": (each,)}) for each in origins)
+    step = BEFORE.model_copy(update={"collectives": (*members, small)})
+    text = "\n".join(lines(step))
+    assert text.count("up is stored sharded") == 1
+    assert "set by argument a, argument b and 2 more" in text
+    assert "4.0 KiB (1x, float32)\n    model.py:9  h = x @ up\n\n" in text
+
+
+def test_what_a_line_would_do_to_a_terminal_is_written_out():
+    step = BEFORE.model_copy(
+        update={"collectives": (gather("x \x1b[31m"),), "function": "\x1b]0;a\x07"}
+    )
+    assert "\x1b" not in "\n".join(lines(step)) + cell_of(step) and "\\u001b[31m" in cell_of(step)

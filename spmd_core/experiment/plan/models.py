@@ -89,6 +89,11 @@ def added_models() -> tuple[dict[str, ModelSize], tuple[str, ...]]:
     return plugins("model", lambda each: read_config(json.dumps(each.load())).size)
 
 
+def model_names() -> tuple[str, ...]:
+    """Returns the names of models to choose from: presets, then those of installed packages."""
+    return (*PRESETS, *added_models()[0])
+
+
 def families() -> tuple[str, ...]:
     """Returns the names of presets without their sizes: `llama-3.1`."""
     return tuple(dict.fromkeys(_SIZE.sub("", name) for name in PRESETS))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
-from spmd_core.base import bytes_text, refuse, seconds_text, shorten
+from spmd_core.base import bytes_text, refuse, seconds_text, shorten, visible
 from spmd_core.experiment import matches
 from spmd_core.own.changed.golden import FIELDS, UPDATE
 from spmd_core.own.changed.review import comment
@@ -304,7 +304,7 @@ def _listed(head: str, collectives: Sequence[StepCollective], is_request: bool) 
 
 def _lines(head: str, rows: Sequence[str]) -> str:
     more = [f"… and {len(rows) - _MOST} more"] if len(rows) > _MOST else []
-    return "\n".join([f"{head}:", *(f"  {row}" for row in (*rows[:_MOST], *more))])
+    return "\n".join([f"{head}:", *(f"  {visible(row)}" for row in (*rows[:_MOST], *more))])
 
 
 def _matching(

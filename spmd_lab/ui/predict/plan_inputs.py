@@ -8,11 +8,11 @@ from streamlit.delta_generator import DeltaGenerator
 from spmd_core.base import RequestError
 from spmd_core.experiment import (
     PLAN_FIELDS,
-    PRESETS,
     VARIABLE,
     ModelSize,
     get_model,
     get_workload,
+    model_names,
     named_axes,
 )
 from spmd_core.words import parameters_words
@@ -23,10 +23,7 @@ from spmd_lab.ui.predict.topology_fields import mesh_fields, on_topology, redraw
 from spmd_lab.ui.state import Form, Mesh
 
 SCREEN = "predict"
-_MODELS = (
-    *PRESETS,
-    *(f"{name}:{1 << power}" for name in ("scaled", "scaled-2023") for power in range(9)),
-)
+_SCALED = tuple(f"{name}:{1 << power}" for name in ("scaled", "scaled-2023") for power in range(9))
 _FIRST = ("remat", "device_order")  # beside the model; the others are folded
 
 
@@ -37,7 +34,7 @@ def predict_fields(top: DeltaGenerator) -> Form:
     draft, model = state.draft(SCREEN), None
     if is_model := named_axes(draft["workload"]):
         with top:
-            model = question.fields(_MODELS, _model_words)
+            model = question.fields((*model_names(), *_SCALED), _model_words)
     with st.expander("Change the plan", icon=":material/tune:", expanded=not is_model):
         name = inputs.choice_input(
             SCREEN,
@@ -70,8 +67,9 @@ def _model_fields(screen: str, draft: Form, devices: int, model: str | None) -> 
     """Model where none is given, batch, sequence, the first rows of the table, and the others behind *More*."""
     options, dims = dict(draft["options"]), draft["dims"]
     if model is None:
-        now = options.get("model", _MODELS[0])
-        model = inputs.choice_input(screen, "model", "Model", _MODELS, now, words=_model_words)
+        models = (*model_names(), *_SCALED)
+        now = options.get("model", models[0])
+        model = inputs.choice_input(screen, "model", "Model", models, now, words=_model_words)
     parameters = st.empty()
     config.box(screen)
     batch, sequence = _batch(screen, draft, devices)

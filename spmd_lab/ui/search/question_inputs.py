@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from spmd_core.base import RequestError, refuse, shorten
-from spmd_core.experiment import PRESETS, WORKLOADS, Workload, parse_mesh
+from spmd_core.experiment import WORKLOADS, Workload, model_names, parse_mesh
 from spmd_core.search import (
     GOALS,
     MOST_GIB,
@@ -34,7 +34,7 @@ from spmd_lab.ui.search import own_model
 from spmd_lab.ui.state import Form
 
 SCREEN = "search"
-_MODELS = (*PRESETS, *(f"scaled:{1 << power}" for power in range(9)))
+_SCALED = tuple(f"scaled:{1 << power}" for power in range(9))
 _FIXED_SPECS = {  # of a computation: label and example
     "sharding": ("Axes of dims", '{"batch": "x"}'),
     "overrides": ("Arrays that stay put", '{"w1": ["x", null]}'),
@@ -104,7 +104,7 @@ def _key(name: str, value: Any) -> str:
 
 def _model(now: ModelQuestion | None) -> ModelQuestion:
     now = now or first()
-    models = list(dict.fromkeys((now.model, *_MODELS)))
+    models = list(dict.fromkeys((now.model, *model_names(), *_SCALED)))
     model = st.selectbox("Model", models, key=_key("model", now.model))
     text = st.text_input(
         "Chips",

@@ -14,7 +14,7 @@ from spmd_core.answers import (
     why_not_served,
 )
 from spmd_core.base import RequestError, number_text, seconds_text
-from spmd_core.experiment import MXFP4, PRESETS, SERVED_DTYPES
+from spmd_core.experiment import MXFP4, SERVED_DTYPES, model_names
 from spmd_core.search import SERVING_FORM, ServingAnswer, ServingQuestion, read_serving, serve
 from spmd_lab.ui import links, price, state
 from spmd_lab.ui.charts.base import INK, TOP, Row, Spec, category, hover, layer, layered, quantity
@@ -83,7 +83,7 @@ def _question() -> dict[str, str]:
     """The fields in sight: model, chips, lengths, requests at once, a limit."""
     columns = st.columns([4, 3, 3, 2, 2], vertical_alignment="bottom")
     with columns[0]:
-        form = {"model": _choice("model", "Model", tuple(PRESETS))}
+        form = {"model": _choice("model", "Model", model_names())}
     for column, names in zip(columns[1:], _FIELDS, strict=False):
         with column:
             form |= _text(names)

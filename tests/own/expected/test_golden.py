@@ -131,6 +131,19 @@ def test_a_change_is_a_review_comment(step, sentence):
     assert compared(step).changed == (sentence,)
 
 
+def test_arrays_of_several_arguments_that_changed_alike_are_named_by_their_beginnings():
+    held = (*LAYERS, array("state/mu/up"), array("state/nu/up"), array("head"))
+    golden = golden_of(after(arguments=held), "test_a.py::test_a")
+    donated = tuple(each.model_copy(update={"donated": True}) for each in held)
+    (sentence,) = compared(after(arguments=donated), golden).changed
+    assert sentence == "changed: params/**, state/**, head (7 arrays) is donated, and was not"
+
+
+def test_a_spec_that_one_jax_does_not_know_is_no_change():
+    golden = golden_of(after(outputs=(array("up", None),)), "test_a.py::test_a")
+    assert compared(after(outputs=(array("up"),)), golden).changed == ()
+
+
 def test_a_new_collective_has_the_change_of_the_argument_that_its_reason_names():
     reason = "`params/head` is stored sharded over tensor"
     arguments = (*LAYERS, array("params/head", ("fsdp", None)), array("x", (None, None)))

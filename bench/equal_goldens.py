@@ -112,6 +112,10 @@ def failures(report: str) -> dict[str, str]:
     }
 
 
+def _texts(folder: Path, kind: str) -> dict[str, str]:
+    return {name: (folder / f"{name}.{kind}").read_text() for name in TEXTS}
+
+
 def main(asked: Asked, figures: Figures) -> None:
     """Write the goldens once, and compare them everywhere else."""
     with tempfile.TemporaryDirectory() as kept:
@@ -120,10 +124,7 @@ def main(asked: Asked, figures: Figures) -> None:
         written = tried(sys.executable, first, "--spmd-update")
         assert set(written) == set(TEXTS) and not any(written.values()), written
         kinds = ("stablehlo", "compiled")
-        read = lambda folder, kind: {
-            name: (folder / f"{name}.{kind}").read_text() for name in TEXTS
-        }  # noqa: E731
-        before = {kind: read(first, kind) for kind in kinds}
+        before = {kind: _texts(first, kind) for kind in kinds}
         repository(second)
         (second / "spmd_goldens").symlink_to(first / "spmd_goldens")
         places = [(sys.executable, second)]
@@ -132,7 +133,7 @@ def main(asked: Asked, figures: Figures) -> None:
             failed = tried(python, folder)
             where = f"{'this path' if folder == first else 'another path'}, {version(python)}"
             figures.add(f"goldens equal of {len(TEXTS)}, {where}", list(failed.values()).count(""))
-            same = [{name for name in TEXTS if before[kind][name] == now[name]} for kind in kinds for now in [read(folder, kind)]]  # fmt: skip
+            same = [{name for name in TEXTS if before[kind][name] == now[name]} for kind in kinds for now in [_texts(folder, kind)]]  # fmt: skip
             for what, names in (("StableHLO", same[0]), ("StableHLO and collectives of JAX's own compile", same[0] & same[1])):  # fmt: skip
                 unequal = [f"{name}: {failed[name][:600]}" for name in names if failed[name]]
                 figures.add(f"unequal of {len(names)} with the same {what}", len(unequal), most=0, note="; ".join(unequal))  # fmt: skip

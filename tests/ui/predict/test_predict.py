@@ -11,7 +11,8 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from spmd_core.experiment import DEFAULT_SPEC, link, parse_experiment
+from spmd_core.experiment import DEFAULT_SPEC, get_model, link, parse_experiment
+from spmd_core.experiment.plan import models
 from spmd_core.lab import Lab
 from spmd_core.machine import absent
 from spmd_core.results import Estimate
@@ -242,6 +243,16 @@ def test_flags_that_write_files_are_refused(opened):
     screen = opened()
     field(screen, "text_input", "Compiler flags").set_value("xla_dump_to=/tmp/x").run()
     assert "is not a flag" in errors(screen)
+
+
+def test_a_model_of_an_installed_package_is_chosen_like_a_preset(opened, monkeypatch):
+    own = get_model("llama-3.1-8b").varied(layers=3)
+    monkeypatch.setattr(models, "added_models", lambda: ({"acme-tiny": own}, ()))
+    screen = opened()
+    field(screen, "selectbox", "Model").set_value("acme-tiny").run()
+    assert not errors(screen)
+    assert field(screen, "selectbox", "Model").value == "acme-tiny"
+    assert f"{own.parameters:,} parameters" in [each.value for each in screen.caption]
 
 
 def test_another_workload_and_back_keeps_the_model(opened):

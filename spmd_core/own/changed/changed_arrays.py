@@ -1,7 +1,7 @@
 """What changed in the arrays of a step: specs, donations, shapes; renames are apart from changes."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from os.path import commonpath
@@ -10,6 +10,8 @@ from spmd_core.base import by_key
 from spmd_core.experiment import matches
 from spmd_core.own.changed.golden import FIELDS, GoldenArray, golden_array, golden_arrays
 from spmd_core.results import StepArray
+
+_MOST = 3  # kinds of arrays that a sentence names
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ def array_changes(
     by_path = {row.path: row for row in rows}
     starred = [row for row in rows if row.arrays > 1]
     counted: Counter[str] = Counter()
-    changed: dict[str, list[str]] = {}
+    changed: dict[str, dict[str, str]] = {}  # what changed -> paths, each with that of its row
     extra = []
     for each in arrays:
         row = by_path.get(each.path) or next(
@@ -42,7 +44,7 @@ def array_changes(
             continue
         counted[row.path] += 1
         for words in _differing(row, golden_array(each), compare):
-            changed.setdefault(words, []).append(each.path)
+            changed.setdefault(words, {})[each.path] = row.path
     listed = [ArrayChange(*_named(paths, words)) for words, paths in changed.items()]
     if "bytes" in compare:
         listed += [
@@ -54,13 +56,17 @@ def array_changes(
     return listed + _renamed(word, gone, golden_arrays(extra), compare, renamed)
 
 
-def _named(paths: Sequence[str], words: str) -> tuple[str, str]:
-    """The path of arrays that changed alike, and their sentence: several share what they begin with."""
+def _named(rows: Mapping[str, str], words: str) -> tuple[str, str]:
+    """The first path of arrays that changed alike, and their sentence: it names the rows of a few
+    kinds of arrays, and of many what they begin with.
+    """
+    paths, names = list(rows), list(dict.fromkeys(rows.values()))
     if len(paths) == 1:
         return paths[0], f"changed: {paths[0]} {words}"
-    begin = commonpath(paths)
-    roots = by_key((begin or each.partition("/")[0], each) for each in paths)
-    names = (f"{root}/**" if len(under) > 1 else under[0] for root, under in roots.items())
+    if len(names) > _MOST:
+        begin = commonpath(paths)
+        roots = by_key((begin or each.partition("/")[0], each) for each in paths)
+        names = [f"{root}/**" if len(under) > 1 else under[0] for root, under in roots.items()]
     return paths[0], f"changed: {', '.join(names)} ({len(paths)} arrays) {words}"
 
 

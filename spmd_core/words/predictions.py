@@ -1,7 +1,7 @@
 """The sentences about predictions: does it fit, how long is a step, what bounds it."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from spmd_core.base import bytes_text, number_text, scaled_text, seconds_text, sums_by_key
@@ -122,42 +122,6 @@ def fit_verb(row: Mapping[str, Any], capacity: float) -> str:
     peak = row["peak"]
     is_open = row.get("low", peak) <= capacity < row.get("high", peak)
     return "may not fit" if is_open else _SHOULD
-
-
-def compiled_words(guess: Prediction, compiled: Prediction) -> str:
-    """What compiling a plan changed of its estimate: time, memory, and what binds, each with both
-    numbers; what it left outside of the estimate's interval is named.
-    """
-    before, after = guess.memory_bytes.peak, compiled.memory_bytes.peak
-    row = guess.before_compiling
-    parts, outside = [], []
-    if guess.predicted_s and compiled.predicted_s:
-        was, now = guess.predicted_s, compiled.predicted_s.estimate
-        parts.append(f"time {_change(was.estimate, now, seconds_text)}")
-        outside += [] if was.low <= now <= was.high else ["time"]
-    if before and after:
-        parts.append(f"memory {_change(before, after, bytes_text)}")
-        outside += [] if row.get("low", 0) <= after <= row.get("high", after) else ["memory"]
-    if compiled.predicted_s:
-        was, now = (bound_words(each.shares_by_axis) for each in (guess, compiled))
-        parts += [f"{was} -> {now}"] if was != now else []
-    far = f"; the {' and the '.join(outside)} left the estimate's interval" if outside else ""
-    return f"Compiled against the estimate: {', '.join(parts)}{far}." if parts else ""
-
-
-def _change(before: float, after: float, text: Callable[[float], str]) -> str:
-    """`+18% (735 ms -> 871 ms)`; `as estimated` within 0.5 %, with one number where both read alike.
-
-    >>> _change(2.14, 2.1, "{:.1f} GiB".format), _change(2.0, 2.5, "{:.1f} GiB".format)
-    ('as estimated (2.1 GiB)', '+25% (2.0 GiB -> 2.5 GiB)')
-    >>> _change(295.0, 294.0, "{:.0f} ms".format)
-    'as estimated (295 ms -> 294 ms)'
-    """
-    if text(before) == text(after):
-        return f"as estimated ({text(after)})"
-    change = after / before - 1
-    apart = "as estimated" if abs(change) < 0.005 else f"{change:+.0%}"
-    return f"{apart} ({text(before)} -> {text(after)})"
 
 
 def step_estimate(prediction: Prediction) -> str:

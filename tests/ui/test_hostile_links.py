@@ -11,6 +11,7 @@ from bench.hostile_links import LINKS_A_SESSION, code_of, hostile, queries, thro
 from spmd_core.experiment import DEFAULT_SPEC, encode, parse_experiment
 from spmd_core.lab import Lab
 from spmd_lab.ui import links
+from spmd_lab.ui.shell import QUESTIONS
 from tests.labs import ROOT, experiment
 from tests.ui import said
 
@@ -95,7 +96,7 @@ def test_an_experiment_on_the_wrong_screen_names_the_right_one(opened, screen, s
     assert words in said(page)
     assert not opened(screen, page, experiment=code_of("junk")).exception
     page = opened(screen, page)  # the tab is not broken by what it was given
-    assert not page.exception and page.title[0].value == screen.capitalize()
+    assert not page.exception and page.title[0].value == QUESTIONS[screen]
 
 
 @pytest.mark.parametrize("name", [[[]], {"d0": 8}, 3, None])

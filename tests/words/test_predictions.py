@@ -3,13 +3,12 @@
 import pytest
 
 from spmd_core.experiment import parse_plan
-from spmd_core.results import Estimate, PredictedMemory, Prediction
+from spmd_core.results import PredictedMemory, Prediction
 from spmd_core.time import estimate_step
 from spmd_core.words import convention_words, in_sentences, in_words
 from spmd_core.words.predictions import (
     answer,
     bound_words,
-    compiled_words,
     estimate,
     headline,
     measured_words,
@@ -128,25 +127,6 @@ def test_an_interval_that_the_capacity_is_in_is_no_should():
         assert found.is_timed and estimate(found).endswith("per device: may not fit.")
     found = guess(0.8 * capacity, capacity, 0.7 * capacity, 0.9 * capacity)
     assert estimate(found).endswith("per device: should fit.")
-
-
-def test_what_compiling_changed_of_the_estimate_is_one_sentence():
-    guess = prediction().model_copy(
-        update={
-            "predicted_s": Estimate(low=0.010, estimate=0.013, high=0.015),
-            "before_compiling": {"low": 7 * 2**30, "high": 9 * 2**30},
-            "shares_s": {"memory": 0.010, "matmul": 0.003},
-        }
-    )
-    assert compiled_words(guess, prediction()) == (
-        "Compiled against the estimate: time +25% (13 ms -> 16.2 ms), memory as estimated "
-        "(8.0 GiB), HBM-bound -> compute-bound; the time left the estimate's interval."
-    )
-    over = compiled_words(guess, TOO_LARGE)
-    assert over == (
-        "Compiled against the estimate: memory +150% (8.0 GiB -> 20.0 GiB); "
-        "the memory left the estimate's interval."
-    )
 
 
 @pytest.mark.parametrize(

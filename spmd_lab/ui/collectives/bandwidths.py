@@ -98,20 +98,30 @@ def before(experiment: Experiment) -> None:
         _sweep(experiment, points, None)
         return
     target, points = _on_tpus(experiment)
-    pressed = plan_words(experiment, *_last(experiment))
+    last, is_example = _last(experiment)
+    pressed = plan_words(experiment, last, is_example)
     if points:
         peak = sweep_words(points)[0].removeprefix("Predicted: ")
         _answer(f"On {target}, predicted: {peak}", pressed, points=points)
-        kind = choices.now(choices.KIND)
-        shown = [point for point in points if kind == point.kind] or points
         st.vega_lite_chart(
-            chart.sweep_chart(shown, [], chart.BUS),
+            chart.sweep_chart(points, [], chart.BUS),
             key="sweep-on-tpus",
-            alt=chart.sweep_alt(shown, chart.BUS),
-            width="stretch",
+            alt=chart.sweep_alt(points, chart.BUS),
         )
     else:
         st.subheader(plain(pressed), anchor=False)
+    _calibrated(experiment)
+    if last and is_example:
+        st.page_link(
+            cards.page_of(last.experiment),
+            label="See an example: a sweep that came with the program",
+            icon=":material/monitoring:",
+            query_params=cards.query(last.experiment, last.run),
+        )
+
+
+def _calibrated(experiment: Experiment) -> None:
+    """The ceilings of the last calibration, or a link to measure them."""
     known = calibration(experiment, lab().latest, lab().result)
     if known is not None:
         st.markdown(plain(calibration_words(measured(known).ceilings)))
@@ -123,7 +133,6 @@ def before(experiment: Experiment) -> None:
         )
     else:
         _offer_calibration(experiment)
-    _offer_example(experiment)
 
 
 def _on_tpus(experiment: Experiment, over: str | None = None) -> tuple[str, list[Point]]:
@@ -150,18 +159,6 @@ def _last(experiment: Experiment) -> tuple[RunStatus | None, bool]:
     if not stored:
         return None, False
     return lab().status(stored[0].run), stored[0].origin is not None
-
-
-def _offer_example(experiment: Experiment) -> None:
-    """A link to the sweep that came with the program, where none is stored yet."""
-    stored = lab().history(workload=experiment.workload, over=True, limit=1, source="examples")
-    if stored and not lab().history(workload=experiment.workload, limit=1):
-        st.page_link(
-            cards.page_of(stored[0].experiment),
-            label="See an example: a sweep that came with the program",
-            icon=":material/monitoring:",
-            query_params=cards.query(stored[0].experiment, stored[0].run),
-        )
 
 
 def _offer_calibration(experiment: Experiment) -> None:

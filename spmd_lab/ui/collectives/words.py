@@ -9,8 +9,8 @@ from spmd_core.time import Case, cases
 
 NOT_CALIBRATED = "Measure this machine's ceilings, to predict each point beside it"
 CEILINGS = (
-    "Copies, matmuls, dispatch, and latency and bandwidth of every collective: under 20 s. "
-    "What is expected of this machine elsewhere comes from these."
+    "Calibrate times copies, matmuls, dispatch and every collective: under 20 s. "
+    "Predictions for this machine come from these ceilings."
 )
 # of each collective: the function of jax.lax, and what a device has after it
 COLLECTIVE_EFFECTS = {

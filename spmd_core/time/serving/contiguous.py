@@ -87,7 +87,7 @@ def _experts(step: ServedStep, tokens: float) -> Iterator[tuple[float, float, fl
             nbytes += width * visited * inner * columns
         stream = 2 * tokens * layer.experts_per_token * layer.embed
         if stream > _vmem(chip) / 3:
-            more += hbm_s(chip, (ROWS if tiled else UNTILED_ROWS) * stream)
+            more += hbm_s(chip, (UNTILED_ROWS if layer.embed % LANES else ROWS) * stream)
         yield count * reading, count * more, count * nbytes
 
 

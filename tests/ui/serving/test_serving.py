@@ -1,5 +1,7 @@
 """Predict's mode for serving without a browser: the same answer as the command, and its links."""
 
+from urllib.parse import parse_qsl
+
 import pytest
 
 from spmd_core.answers import serving_headline, serving_table
@@ -62,6 +64,10 @@ def test_fields_change_the_answer_and_the_link(data_folder):
         ("mesh", "tensor=7", "does not divide"),
         ("weights_dtype", "fp4", "is not one of weights and cache"),
         ("model", "x" * 500, "does not exist"),
+        ("chunk", "0", "chunk='0' is out of range"),
+        ("accepted", "-1", "accepted='-1' is out of range"),
+        ("requests", "1.5", "is no whole number"),
+        ("seed", "zz", "seed='zz' is no number"),
     ],
 )
 def test_a_bad_field_of_a_link_is_one_sentence_above_fields_that_work(
@@ -77,3 +83,12 @@ def test_another_view_leaves_no_question_of_serving_in_the_address(data_folder):
     (views,) = [each for each in screen.get("button_group") if each.key == "predict:shown"]
     views.set_value("step").run(timeout=60)
     assert not set(LINK) & set(screen.query_params)
+
+
+def test_find_has_the_question_of_serving_for_its_model_and_chips(data_folder):
+    (link,) = [each for each in opened("search").get("page_link") if "Serving" in each.proto.label]
+    assert dict(parse_qsl(link.proto.query_string)) == {
+        "show": "serving",
+        "model": "llama-3.1-8b",
+        "chips": "v5p:8",
+    }

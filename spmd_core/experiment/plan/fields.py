@@ -110,7 +110,7 @@ def _check_fsdp_on_experts(plan: Any) -> None:
 
 
 def _check_optimizer(plan: Any) -> None:
-    if plan.second_moment_dtype:
+    if plan.second_moment_dtype and plan.optimizer in ("momentum", "lion"):
         rule = f"means nothing to {plan.optimizer}, which has one moment"
         raise refuse("second_moment_dtype", rule, "leave it out")
 
@@ -433,12 +433,19 @@ class PlanFields(Frozen):
         ),
     ] = 1
     optimizer: Annotated[
-        Literal["adamw", "momentum", "lion"],
+        Literal["adamw", "momentum", "lion", "adafactor", "muon"],
         Choice(
             label="Optimizer",
-            help="AdamW has two moments, SGD with momentum and Lion have one",
+            help="AdamW has two moments, SGD with momentum and Lion one, Adafactor those of rows and "
+            "columns; Muon has one of hidden matrices, which are gathered or exchanged",
             metavar="OPTIMIZER",
-            titles={"adamw": "AdamW", "momentum": "SGD with momentum", "lion": "Lion"},
+            titles={
+                "adamw": "AdamW",
+                "momentum": "SGD with momentum",
+                "lion": "Lion",
+                "adafactor": "Adafactor",
+                "muon": "Muon, AdamW for the rest",
+            },
             line="{} optimizer",
             rule=_check_optimizer,
         ),

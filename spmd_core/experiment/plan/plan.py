@@ -438,7 +438,7 @@ class Plan(PlanFields):
     def moment_dtypes(self) -> tuple[str, ...]:
         """Dtypes of the optimizer's moments, as many as it has."""
         both = self.state_dtype, self.second_moment_dtype or self.state_dtype
-        return both if self.optimizer == "adamw" else both[:1]
+        return both[:1] if self.optimizer in ("momentum", "lion") else both
 
     @property
     def precision(self) -> Precision:

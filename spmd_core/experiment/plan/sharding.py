@@ -30,6 +30,7 @@ RULES: Mapping[str, tuple[str, ...]] = {
     "norm": ("tensor",),
     "experts": ("expert",),
     "fsdp_experts": ("fsdp", "fsdp_transpose"),
+    "stacked": ("fsdp", "fsdp_transpose", "sequence", "context"),
     "rank": ("fsdp", "fsdp_transpose", "sequence", "context", "expert"),
 }
 

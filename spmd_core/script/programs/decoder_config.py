@@ -27,6 +27,7 @@ TRAIN_RULES = {
     "norm": ("tensor",),
     "experts": ("expert",),
     "fsdp_experts": ("fsdp", "fsdp_transpose"),
+    "stacked": ("fsdp", "fsdp_transpose", "sequence", "context"),
     "rank": ("fsdp", "fsdp_transpose", "sequence", "context", "expert"),
 }
 

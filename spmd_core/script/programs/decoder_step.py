@@ -1,5 +1,6 @@
 """One training step of a decoder: gradients, clipping by global norm, and the optimizer's update."""
 
+import functools
 import math
 
 import jax
@@ -12,6 +13,9 @@ from spmd_core.script.programs.decoder_config import TRAIN_RULES, Decoder, param
 
 RATE, DECAY, FIRST, SECOND, EPSILON, CLIP = 3e-5, 0.1, 0.9, 0.95, 1e-8, 1.0
 LION_SECOND = 0.99
+MUON_FIRST, NEWTON_SCHULZ = 0.95, 5
+STACKED = ("layers", "experts", "fsdp_experts", "gate_up", "qkv")  # dims of many matrices
+ROWS = ("embed", "unsharded_embed", "rank")  # dims that one side of a hidden matrix has alone
 
 
 def adamw(g, p, step, mean, square):
@@ -35,11 +39,105 @@ def lion(g, p, step, mean):
     return change, (LION_SECOND * mean + (1 - LION_SECOND) * g,)
 
 
-# name -> (what it changes a parameter by and its new moments, all in float32; names of the moments)
+def adafactor(g, p, step, rows, columns):
+    """Adafactor (Shazeer and Stern, arXiv:1804.04235) without a first moment: second moments of rows and of columns, or of each element where `columns` is one number."""
+    kept, square = 1 - step ** jnp.float32(-0.8), g * g + 1e-30
+    if columns.ndim:
+        rows = kept * rows + (1 - kept) * square.mean(-1)
+        columns = kept * columns + (1 - kept) * square.mean(-2)
+        share = rows / rows.mean(-1, keepdims=True)
+        change = g * jax.lax.rsqrt(share[..., None] * columns[..., None, :])
+    else:
+        rows = kept * rows + (1 - kept) * square
+        change = g * jax.lax.rsqrt(rows)
+    change /= jnp.maximum(1.0, jnp.sqrt(jnp.mean(change * change)))
+    return change + DECAY * p, (rows, columns)
+
+
+def orthogonal(x):
+    """The nearest semi-orthogonal matrices, about: five Newton-Schulz steps in bfloat16 (Jordan, kellerjordan.github.io/posts/muon)."""
+    is_tall = x.shape[-2] > x.shape[-1]
+    x = x.swapaxes(-1, -2) if is_tall else x
+    x = x / (jnp.linalg.norm(x.astype(jnp.float32), axis=(-2, -1), keepdims=True) + 1e-7)
+    x = x.astype(jnp.bfloat16)
+    for _ in range(NEWTON_SCHULZ):
+        square = x @ x.swapaxes(-1, -2)
+        x = 3.4445 * x + (-4.7750 * square + 2.0315 * square @ square) @ x
+    return x.swapaxes(-1, -2) if is_tall else x
+
+
+def matrix_sides(dims) -> tuple[int, int] | None:
+    """(stacked dims, dims of rows behind them) of a hidden matrix; None of tables, norms and biases."""
+    names = [name for name, _ in dims]
+    stacked = sum(name in STACKED for name in names)
+    inside = names[stacked:]
+    if len(inside) < 2 or {"vocab", "positions"} & {*names} or "taps" in names:
+        return None
+    if inside[0] in ROWS:
+        return stacked, 1
+    return (stacked, len(inside) - 1) if inside[-1] in ROWS else None
+
+
+def muon(model: Model, dims, g, p, step, mean, square):
+    """Muon (Jordan; Liu et al., arXiv:2502.16982) of hidden matrices, AdamW of all others. Layers are exchanged for whole matrices where they divide over the devices; else each is gathered in turn."""
+    sides = matrix_sides(dims)
+    if sides is None:
+        return adamw(g, p, step, mean, square)
+    if dims[0][0] != "layers":  # of a head of later tokens
+        arrays = (each[None] for each in (g, p))
+        change, (mean, _) = muon(model, (("layers", 1), *dims), *arrays, step, mean[None], square)
+        return change[0], (mean[0], square)
+    mean = MUON_FIRST * mean + g
+    ahead, (stacked, rows) = (g + MUON_FIRST * mean).astype(jnp.bfloat16), sides
+    names = [name for name, _ in dims]
+    whole = ["experts" if name == "experts" else "whole" for name in names]
+
+    def flat(x):
+        sizes = x.shape[: stacked - 1], x.shape[stacked - 1 :][:rows], x.shape[stacked - 1 + rows :]
+        return x.reshape(*sizes[0], math.prod(sizes[1]), math.prod(sizes[2]))
+
+    def of_layer(x):
+        x = model.cut(x, *whole[1:]) if one_by_one else x
+        sides = flat(x).shape[-2:]
+        made = orthogonal(flat(x)).reshape(x.shape) * (0.2 * max(sides) ** 0.5)
+        return model.cut(made, *names[1:]) if one_by_one else made
+
+    over = spec((("stacked", p.shape[0]),), model.rules, model.mesh)[0]
+    one_by_one = over is None
+    if one_by_one:
+        change = jax.lax.map(of_layer, ahead)
+    else:
+        change = jax.vmap(of_layer)(model.cut(ahead, "stacked", *whole[1:]))
+    change = model.cut(change, *names).astype(jnp.float32)
+    return change + DECAY * p, (mean, square)
+
+
+def of_all(dims):
+    """The dims of a moment of each element."""
+    return dims
+
+
+def of_rows(dims):
+    return dims[:-1] if len(dims) > 1 else dims
+
+
+def of_columns(dims):
+    return (*dims[:-2], dims[-1]) if len(dims) > 1 else ()
+
+
+def beside_muon(dims):
+    """The dims of a second moment, which hidden matrices do not have."""
+    return dims if matrix_sides(dims) is None else ()
+
+
+# name -> (what it changes a parameter by and its new moments, all in float32; moments by name with
+# their dims)
 OPTIMIZERS = {
-    "adamw": (adamw, ("mean", "square")),
-    "momentum": (momentum, ("mean",)),
-    "lion": (lion, ("mean",)),
+    "adamw": (adamw, {"mean": of_all, "square": of_all}),
+    "momentum": (momentum, {"mean": of_all}),
+    "lion": (lion, {"mean": of_all}),
+    "adafactor": (adafactor, {"rows": of_rows, "columns": of_columns}),
+    "muon": (muon, {"mean": of_all, "square": beside_muon}),
 }
 
 
@@ -83,17 +181,18 @@ def make_train_step(model: Model):
         step = state["step"] + 1
 
         @jax.named_scope("optimizer")
-        def update(p, g, *held):
+        def update(dims, p, g, *held):
             wide = p.astype(jnp.float32)
             now = (each.astype(jnp.float32) for each in held)
-            change, new = rule(g.astype(jnp.float32), wide, step, *now)
+            made = functools.partial(muon, model, dims) if rule is muon else rule
+            change, new = made(g.astype(jnp.float32), wide, step, *now)
             kept = (each.astype(old.dtype) for each, old in zip(new, held, strict=True))
             return (wide - RATE * change).astype(p.dtype), *kept
 
         names = ("parameters", *moments)
-        updated = jax.tree.map(
-            update, state["parameters"], gradients, *(state[name] for name in moments)
-        )
+        dims, held = parameter_dims(model.config), [state[name] for name in moments]
+        given = state["parameters"], gradients, *held
+        updated = jax.tree.map(update, dims, *given, is_leaf=are_dims)
         new_state = {
             name: jax.tree.map(
                 lambda leaf, i=i: leaf[i], updated, is_leaf=lambda x: isinstance(x, tuple)
@@ -110,6 +209,11 @@ def make_train_step(model: Model):
     return train_step
 
 
+def are_dims(x) -> bool:
+    """Returns True for the dims of one array in a tree of them."""
+    return isinstance(x, tuple) and all(isinstance(entry, tuple) for entry in x)
+
+
 def abstract_arguments(config: Decoder, mesh: Mesh, batch: int, length: int, rules=TRAIN_RULES):
     """(state, batch) as jax.ShapeDtypeStruct with shardings: nothing is allocated."""
 
@@ -120,14 +224,11 @@ def abstract_arguments(config: Decoder, mesh: Mesh, batch: int, length: int, rul
             sharding=NamedSharding(mesh, spec(dims, rules, mesh)),
         )
 
-    def is_leaf(x):
-        return isinstance(x, tuple) and all(isinstance(entry, tuple) for entry in x)
-
-    dims = parameter_dims(config)
-    parameters = jax.tree.map(lambda d: leaf(d, config.parameter_dtype), dims, is_leaf=is_leaf)
+    dims, held = parameter_dims(config), OPTIMIZERS[config.optimizer][1]
+    parameters = jax.tree.map(lambda d: leaf(d, config.parameter_dtype), dims, is_leaf=are_dims)
     moments = {
-        name: jax.tree.map(lambda d, dtype=dtype: leaf(d, dtype), dims, is_leaf=is_leaf)
-        for name, dtype in zip(OPTIMIZERS[config.optimizer][1], config.moment_dtypes, strict=True)
+        name: jax.tree.map(lambda d, of=of, dtype=dtype: leaf(of(d), dtype), dims, is_leaf=are_dims)
+        for (name, of), dtype in zip(held.items(), config.moment_dtypes, strict=True)
     }
     step = jax.ShapeDtypeStruct((), jnp.int32, sharding=NamedSharding(mesh, P()))
     rows = leaf((("batch", batch), ("length", length)), jnp.int32)
@@ -137,8 +238,7 @@ def abstract_arguments(config: Decoder, mesh: Mesh, batch: int, length: int, rul
 
 def parameter_count(config: Decoder) -> int:
     """Parameters, embedding and norms included."""
-    dims = parameter_dims(config)
-    leaves = jax.tree.leaves(dims, is_leaf=lambda x: isinstance(x, tuple))
+    leaves = jax.tree.leaves(parameter_dims(config), is_leaf=are_dims)
     return sum(math.prod(size for _, size in leaf) for leaf in leaves)
 
 

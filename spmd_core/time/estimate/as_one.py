@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from spmd_core.time.cost.links import EXPECTED, NOMINAL, collective_s
-from spmd_core.time.estimate.shapes import NOT_OF_A_LAYER, Shapes
+from spmd_core.time.estimate.constants import NOT_OF_A_LAYER
+from spmd_core.time.estimate.shapes import Shapes
 from spmd_core.time.estimate.transfers import StepTransfer
 from spmd_core.time.gpu.constants import COMBINED
 

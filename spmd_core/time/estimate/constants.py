@@ -65,3 +65,4 @@ RING_OFF = 0.15  # of a step with rings, either way: what they were off by there
 HEADS_ABOVE, SLICES_ABOVE, TENSOR_ABOVE, WIDE_TENSOR = 4.3, 4.0, 0.85, 32
 MOSTLY = 0.5  # of a step in attention, from which on its kernel is named
 WITHOUT_COMPILING = 0.05  # of the step, either way: what the compiler would have shown; a guess
+NOT_OF_A_LAYER = ("embedding", "logits", "final_norm")  # weights

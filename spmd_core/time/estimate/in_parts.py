@@ -14,6 +14,7 @@ from spmd_core.experiment import SCHEDULES, STAGE, Plan
 from spmd_core.results import Collective, Prediction, StoredFact
 from spmd_core.time.cost.links import NOMINAL, Paths, paths_along, permute_s, straggling
 from spmd_core.time.estimate.memory import MemoryEstimate, estimate_memory as memory_of_a_pass
+from spmd_core.time.estimate.optimizers import BYTES, moment_bytes
 from spmd_core.time.estimate.shapes import recomputed, shapes_of
 from spmd_core.time.estimate.step import (
     estimate_step as step_of_a_pass,
@@ -24,7 +25,6 @@ from spmd_core.time.estimate.step import (
 from spmd_core.time.pipeline import SimulatedPipeline, simulate_pipeline
 
 WAITS = "wait: stages"  # among a step's shares: what a stage idles
-_WIDTHS = {"float32": 4, "bfloat16": 2}
 
 
 class _Stage(NamedTuple):
@@ -220,8 +220,8 @@ def _held(plan: Plan, one: Plan, held: float, is_first: bool) -> MemoryEstimate:
     """
     memory = memory_of_a_pass(one)
     kept, state = (memory.parts[name] for name in ("kept by the forward pass", _STATE))
-    own = _WIDTHS[plan.parameter_dtype]
-    each = own + sum(_WIDTHS[dtype] for dtype in plan.moment_dtypes)
+    own = BYTES[plan.parameter_dtype]
+    each = own + moment_bytes(plan)
     more = {"other microbatches": (held - 1) * kept}
     if plan.parts > 1:
         more["gradients that are added up"] = own * state / each

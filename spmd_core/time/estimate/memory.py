@@ -23,8 +23,8 @@ from spmd_core.experiment import (
 from spmd_core.machine import Capacity
 from spmd_core.time.cost.constants import NEARLY_FULL, RING
 from spmd_core.time.cost.expert_memory import Experts, expert_memory
+from spmd_core.time.estimate.optimizers import BYTES, moment_bytes
 
-_BYTES = {"float32": 4, "bfloat16": 2}
 _HEADS = {"query", "key", "value"}
 _TURNED = "saved arrays in another layout"
 _FETCHED = "an offloaded array of all layers"
@@ -107,14 +107,13 @@ def estimate_memory(plan: Plan, share: float | None = None) -> MemoryEstimate:
     stored, host = kept_bytes(plan)
     parameters = plan.size.stored_parameters * (parameter_share(plan) if share is None else share)
     parts = {
-        "parameters and optimizer": parameters
-        * (_BYTES[plan.parameter_dtype] + sum(_BYTES[dtype] for dtype in plan.moment_dtypes)),
+        "parameters and optimizer": parameters * (BYTES[plan.parameter_dtype] + moment_bytes(plan)),
         "bfloat16 copies": 2 * parameters if plan.parameter_dtype == "float32" else 0.0,
         "kept by the forward pass": stored,
     }
     with_experts = next((each for each, _ in size.layer_counts if each.experts > 1), usual)
     experts = _experts(plan, with_experts, layer_arrays(plan, with_experts))
-    gradients = parameters * _BYTES[plan.parameter_dtype] + (experts.empty if experts else 0.0)
+    gradients = parameters * BYTES[plan.parameter_dtype] + (experts.empty if experts else 0.0)
     worst, spare, may_turn = _worst_moment(plan, usual, arrays, gradients, bool(experts))
     parts |= worst
     if plan.size.mtp_layers:  # kept for their gradients

@@ -16,7 +16,7 @@ from spmd_core.experiment import (
 )
 from spmd_core.machine import Chip, Topology
 from spmd_core.time.cost.constants import RING
-from spmd_core.time.estimate.constants import HALF_BYTES, LARGE_BYTES, RING_STEPS
+from spmd_core.time.estimate.constants import HALF_BYTES, LARGE_BYTES, NOT_OF_A_LAYER, RING_STEPS
 from spmd_core.time.estimate.memory import Arrays, layer_arrays
 from spmd_core.time.gpu.matmuls import sustained
 
@@ -27,7 +27,6 @@ _ELEMENTS = {
     "float8_e5m2": "f8e5m2",
     "int8": "s8",
 }
-NOT_OF_A_LAYER = ("embedding", "logits", "final_norm")
 
 
 @dataclass(frozen=True)

@@ -27,10 +27,12 @@ from spmd_core.time.estimate.constants import (
     FIRST_PART,
     LINE_GATHER,
     LONE_GATHER,
+    NOT_OF_A_LAYER,
     TABLE_ALONE,
 )
+from spmd_core.time.estimate.optimizers import hidden_matrices, layer_shards
 from spmd_core.time.estimate.rings import BACKWARD, FORWARD, parts_s, ring_of
-from spmd_core.time.estimate.shapes import NOT_OF_A_LAYER, Shapes
+from spmd_core.time.estimate.shapes import Shapes
 from spmd_core.time.estimate.work import mixing
 
 SPARSE_CORES = ("v5p", "tpu7x")  # generations whose flags leave collectives to these
@@ -106,7 +108,10 @@ def weight_transfers(
     forward, on average; `recomputed`: names of what the backward pass computes again, which matter
     where weights pass in rings.
     """
-    return _that_move([*_of_weights(shapes, matmuls, recomputed), *_of_replicas(shapes)])
+    listed = [*_of_weights(shapes, matmuls, recomputed), *_of_replicas(shapes)]
+    if shapes.plan.optimizer == "muon":
+        listed += _of_muon(shapes)
+    return _that_move(listed)
 
 
 def activation_transfers(
@@ -474,6 +479,25 @@ def _of_context(shapes: Shapes, layers: int, recomputed: Collection[str]) -> Ite
             name=name,
             alone=max(0.0, 1 - work / seconds),
         )
+
+
+def _of_muon(shapes: Shapes) -> Iterator[StepTransfer]:
+    """Hidden matrices in bfloat16, complete on each device in turn; or layers exchanged for them, and
+    back.
+    """
+    for array, here, rows, columns in hidden_matrices(shapes.weights, shapes.mesh):
+        among = {axis for axes in array.axes for axis in axes}
+        if array.dims[0][0] == "experts":
+            among -= set(array.axes[0])
+        axes = tuple(name for name, _ in shapes.plan.mesh if name in among)
+        if not axes:
+            continue
+        nbytes, name = 2.0 * here * rows * columns, f"complete {array.name}"
+        if (shards := layer_shards(shapes.size, shapes.mesh, array)) > 1:
+            nbytes *= array.times / shards
+            yield _transfer(shapes, "all-to-all", axes, nbytes, 2, "", name=name)
+        else:
+            yield _transfer(shapes, "all-gather", axes, nbytes, array.times, "", name=name)
 
 
 def _of_replicas(shapes: Shapes) -> Iterator[StepTransfer]:

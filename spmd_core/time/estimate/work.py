@@ -40,6 +40,14 @@ from spmd_core.time.estimate.constants import (
     WIDE_PASSES,
 )
 from spmd_core.time.estimate.memory import kept_bytes
+from spmd_core.time.estimate.optimizers import (
+    BYTES,
+    NEWTON_SCHULZ,
+    hidden_matrices,
+    layer_shards,
+    moment_bytes,
+    newton_schulz,
+)
 from spmd_core.time.estimate.rings import ring_memory_s
 from spmd_core.time.estimate.scaling import scaled_s
 from spmd_core.time.estimate.shapes import Shapes
@@ -411,9 +419,16 @@ def _tables(shapes: Shapes) -> DeviceSeconds:
 
 def _update(shapes: Shapes) -> DeviceSeconds:
     """The optimizer and the two global norms, by what is read and written of a device's parameters."""
-    widths = {"float32": 4, "bfloat16": 2}
-    own = widths[shapes.plan.parameter_dtype]
-    moments = sum(widths[dtype] for dtype in shapes.plan.moment_dtypes)
+    own, moments = BYTES[shapes.plan.parameter_dtype], moment_bytes(shapes.plan)
     # gradients twice, all of it read and written, norm
     each = own + own + 2 * (own + moments) + own
-    return DeviceSeconds(memory=hbm_s(shapes.chip, math.ceil(shapes.own_parameters) * each))
+    seconds = hbm_s(shapes.chip, math.ceil(shapes.own_parameters) * each)
+    matmul = 0.0
+    if shapes.plan.optimizer == "muon":
+        for array, here, *sides in hidden_matrices(shapes.weights, shapes.mesh):
+            count = (
+                NEWTON_SCHULZ * here * array.times / layer_shards(shapes.size, shapes.mesh, array)
+            )
+            products = (product_s(*each, shapes.chip) for each in newton_schulz(*sides))
+            matmul += count * sum(products)
+    return DeviceSeconds(matmul, memory=seconds)

@@ -1,0 +1,71 @@
+"""What an optimizer holds, moves and multiplies beside one value for each parameter."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+
+from spmd_core.experiment import RULES, ModelSize, Plan, ShardedArray, arrays
+from spmd_core.time.estimate.constants import NOT_OF_A_LAYER
+
+BYTES = {"float32": 4, "bfloat16": 2}
+_ROWS = ("embed", "unsharded_embed", "rank")  # dims that one side of a hidden matrix has alone
+_STACKED = ("experts", "fsdp_experts", "gate_up", "qkv")  # dims of many matrices
+NEWTON_SCHULZ = 5  # steps, each of three products; Jordan, kellerjordan.github.io/posts/muon
+
+
+@lru_cache(maxsize=256)
+def moment_bytes(plan: Plan) -> float:
+    """Bytes of an optimizer's moments for each parameter, on average."""
+    widths = [BYTES[dtype] for dtype in plan.moment_dtypes]
+    if plan.optimizer not in ("adafactor", "muon"):
+        return sum(widths)
+    listed = [each for each in arrays(plan) if each.group == "parameters"]
+    total = sum(each.times * _elements(each.dims) for each in listed)
+    held = 0.0
+    for each in listed:
+        if plan.optimizer == "muon":
+            alone = each.name in NOT_OF_A_LAYER or len(each.dims) < 2
+            held += each.times * _elements(each.dims) * (widths[0] + widths[1] * alone)
+        else:  # of rows and of columns
+            dims = each.dims
+            rows, columns = _elements(dims[:-1] or dims), _elements((*dims[:-2], dims[-1]))
+            held += each.times * (rows * widths[0] + columns * widths[1] * (len(dims) > 1))
+    return held / total
+
+
+def hidden_matrices(
+    weights: Iterable[ShardedArray], mesh: Mapping[str, int]
+) -> Iterator[tuple[ShardedArray, int, int, int]]:
+    """(weight, matrices of a layer on a device, their rows, their columns) of Muon's."""
+    for array in weights:
+        if array.name in NOT_OF_A_LAYER or array.name == "joined":
+            continue
+        here = 1
+        for (dim, size), axes in zip(array.dims, array.axes, strict=True):
+            if dim in _STACKED:
+                kept = [mesh[axis] for axis in axes if dim == "experts"]
+                here *= size // math.prod(kept)
+        sides = [pair for pair in array.dims if pair[0] not in _STACKED]
+        inside = sides[1:] if sides[0][0] in _ROWS else sides[:-1]
+        alone = sides[0] if sides[0][0] in _ROWS else sides[-1]
+        yield array, here, alone[1], _elements(inside)
+
+
+def layer_shards(size: ModelSize, mesh: Mapping[str, int], array: ShardedArray) -> int:
+    """Devices that layers are exchanged among for complete matrices; 1 where each is gathered."""
+    times = math.gcd(*(count for _, count in size.stages), array.times)
+    shards = 1
+    for axis in RULES["stacked"]:
+        among = shards * mesh.get(axis, 1)
+        shards = among if times % among == 0 else shards
+    return shards
+
+
+def newton_schulz(rows: int, columns: int) -> tuple[tuple[int, int, int], ...]:
+    """The products of a step: [rows, inner] by [inner, columns]."""
+    narrow, wide = min(rows, columns), max(rows, columns)
+    return (narrow, wide, narrow), (narrow, narrow, narrow), (narrow, narrow, wide)
+
+
+def _elements(dims: tuple[tuple[str, int], ...]) -> int:
+    return math.prod(size for _, size in dims)

@@ -1,4 +1,4 @@
-"""Names, notes, tags and pins of runs, and where foreign runs are from, as tables."""
+"""Names, notes, tags and pins of runs, where foreign runs are from, and who did what, as tables."""
 
 import json
 import sqlite3

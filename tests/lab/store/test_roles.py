@@ -155,6 +155,7 @@ def test_whatever_else_is_done_asks_who_it_is(gate, lab, monkeypatch):
     at = at or getattr(lab, gate.__name__.lower())
     given = {"experiment": experiment(1), "run": run, "collection": notes.id, "file": io.BytesIO()}
     given["search"] = KeptSearch(search="a")
+    given |= {"before": experiment(1), "after": experiment(1)}
     given |= {"runs": (run,), "viewer": "eve", "data": b"", "program": "0" * 64, "by": 1}
     for name, method in vars(gate).items():
         if name.startswith("_") or not inspect.isfunction(method) or name in SHOWS[gate].split():

@@ -266,3 +266,118 @@ def f(x, up, down, head):
 args = a(8, 6, 32, spec=("data",)), a(32, 64, spec=(None, "tensor")), a(64, 32, spec=("tensor",)), a(32, 16, spec=("data",))
 """,
 }
+# Further ones, written after the patch was: of threads on gathers, cumulative sums, heads, packed
+# tokens, samplers and optimizers under Explicit axes.
+FURTHER = {
+    "einsum with two contracted dims": """
+def f(x, w):
+    return jnp.einsum("bshk,hkd->bsd", x, w) + 1.0
+
+args = a(8, 6, 4, 16, spec=("data", None, "tensor")), a(4, 16, 32, spec=("tensor", None, "data"))
+""",
+    "a column of a sharded array": """
+def f(x):
+    return x[:, 1] * 2.0 + x[:, -1]
+
+args = (a(16, 8, spec=("data", "tensor")),)
+""",
+    "last tokens by take_along_axis": """
+def f(x, lengths):
+    return jnp.take_along_axis(x, lengths[:, None, None], axis=1)[:, 0]
+
+args = a(8, 6, 32, spec=("data", None, "tensor")), a(8, spec=("data",), dtype=jnp.int32)
+""",
+    "argmax over a sharded vocabulary": """
+def f(x, w):
+    return jnp.argmax(x @ w, axis=-1) + 1
+
+args = a(8, 32, spec=("data", "tensor")), a(32, 64, spec=("tensor", None))
+""",
+    "merge batch and sequence, then experts": """
+def f(x, w):
+    tokens = x.reshape(-1, x.shape[-1])
+    return jnp.einsum("td,edf->etf", tokens, w)
+
+args = a(8, 4, 32, spec=("data", "tensor")), a(4, 32, 16, spec=("tensor",))
+""",
+    "grouped queries by repeat": """
+def f(q, k):
+    k = jnp.repeat(k, 4, axis=2)
+    return jnp.einsum("bshk,bthk->bhst", q, k)
+
+args = a(8, 6, 8, 16, spec=("data", None, "tensor")), a(8, 6, 2, 16, spec=("data", None, "tensor"))
+""",
+    "tile and stack": """
+def f(x, y):
+    return jnp.stack([jnp.tile(x, (1, 2)), y], axis=0)
+
+args = a(8, 16, spec=("data", "tensor")), a(8, 32, spec=("data",))
+""",
+    "pad and split a sharded dim": """
+def f(x):
+    left, right = jnp.split(jnp.pad(x, ((0, 0), (2, 2))), 2, axis=1)
+    return left * right
+
+args = (a(8, 12, spec=("data", "tensor")),)
+""",
+    "rotary halves of sharded heads": """
+def f(x, angles):
+    first, second = jnp.split(x, 2, axis=-1)
+    turned = jnp.concatenate([-second, first], axis=-1)
+    return x * jnp.cos(angles) + turned * jnp.sin(angles)
+
+args = a(8, 6, 16, spec=("data", None, "tensor")), a(6, 16)
+""",
+    "a cache written at a position": """
+def f(cache, new, at):
+    return lax.dynamic_update_slice(cache, new, (0, at, 0))
+
+args = (
+    a(8, 16, 32, spec=("data", "tensor")),
+    a(8, 1, 32, spec=("data", None, "tensor")),
+    a(dtype=jnp.int32),
+)
+""",
+    "noise of a key": """
+def f(x, key):
+    return x + jax.random.normal(key, x.shape)
+
+args = a(8, 16, spec=("data", "tensor")), a(2, dtype=jnp.uint32)
+""",
+    "a norm of all gradients": """
+def f(p, g):
+    total = sum(jnp.sum(each * each) for each in g.values())
+    scale = jnp.minimum(1.0, lax.rsqrt(total + 1e-6))
+    return {name: p[name] - scale * g[name] for name in p}
+
+args = (
+    {"up": a(32, 64, spec=("data", "tensor")), "down": a(64, 32, spec=("tensor",))},
+    {"up": a(32, 64, spec=("data",)), "down": a(64, 32, spec=(None, "data"))},
+)
+""",
+    "vmap of a product over a sharded axis": """
+def f(x, w):
+    return jax.vmap(lambda row: jnp.tanh(row @ w))(x)
+
+args = a(8, 6, 32, spec=("data", None, "tensor")), a(32, 64, spec=("tensor",))
+""",
+    "segment sums of packed tokens": """
+def f(x, segments):
+    return jax.ops.segment_sum(x, segments, num_segments=8)
+
+args = a(16, 32, spec=("data", "tensor")), a(16, spec=("data",), dtype=jnp.int32)
+""",
+    "switch of branches": """
+def f(x, w, at):
+    same, turned = lambda x: x @ w, lambda x: jnp.roll(x, 1, axis=0) @ w
+    return lax.switch(at, [same, turned], x)
+
+args = a(8, 32, spec=("data", "tensor")), a(32, 32, spec=("tensor",)), a(dtype=jnp.int32)
+""",
+    "flatten before a classifier": """
+def f(x, w):
+    return jax.nn.log_softmax(x.reshape(x.shape[0], -1) @ w)
+
+args = a(8, 4, 4, 8, spec=("data", None, None, "tensor")), a(128, 16, spec=("tensor",))
+""",
+}

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from types import MappingProxyType
 
 from spmd_core.base import shorten
@@ -205,6 +206,7 @@ def parse_instruction(line: str, frames: dict[int, tuple[Frame, ...]] | None = N
     )
 
 
+@lru_cache(4096)  # layers of a program repeat their shapes
 def parse_shape(text: str) -> Shape:
     """A shape, e.g. `f32[8,4]{1,0:T(8,128)S(5)}` or `(f32[], s32[2])`."""
     text = _COMMENT.sub("", text).strip()

@@ -1,0 +1,63 @@
+"""Searches of a program with and without estimates by partitioned programs, against all of it compiled.
+
+    python -m bench.partitioned_search [--seconds 60] [--target tpu:v5e:2x4]
+
+A candidate is considered once its own program was partitioned, compiled or measured. The exhaustive
+search goes on until each candidate that may run was, but for constraints, which it also adds.
+"""
+
+import tempfile
+from pathlib import Path
+from unittest import mock
+
+from bench.exported import sgd_step
+from bench.figures import Asked, Figures, measure
+from spmd_core.lab import Lab, Searches
+from spmd_core.search import Answer, read_array_question
+from spmd_core.trials import Search
+from spmd_core.trials.searching import search as searching
+
+PARTITIONED = "open_candidates", lambda candidates: []
+CONSTRAINED = "CONSTRAINED", 0
+
+
+def answered(target: str, seconds: float, *without: tuple[str, object]) -> Answer:
+    """Returns the answer of a search in a folder of its own, without some of its parts."""
+    with tempfile.TemporaryDirectory() as folder:
+        lab = Lab.open(Path(folder))
+        store = Searches(lab.folder)
+        program = lab.take_program(sgd_step(), "step").program
+        spec = {"workload": "program_file", "program": program, "mesh": None, "specs": None}
+        question = read_array_question(spec | {"target": target})
+        with mock.patch.multiple(searching, **dict(without)):
+            answer = Search(lab, store, question, seconds).run()
+        store.close()
+        lab.close()
+        return answer
+
+
+def considered(answer: Answer) -> int:
+    """Returns how many candidates are known by their own programs."""
+    return sum(
+        each.partitioned or each.stage in ("compiled", "measured", "failed")
+        for each in answer.found
+    )
+
+
+def main(asked: Asked, figures: Figures) -> None:
+    """Search three times."""
+    before = answered(asked.target, asked.seconds, PARTITIONED, CONSTRAINED)
+    after = answered(asked.target, asked.seconds)
+    every = answered(asked.target, asked.exhaustive, PARTITIONED, CONSTRAINED)
+    figures.add("candidates considered before", considered(before))
+    figures.add("now", considered(after), least=10 * considered(before))
+    figures.add("constraints among them", sum(each.constrained is not None for each in after.found))
+    figures.add("of the space, exhaustively", considered(every), note=f"complete: {every.complete}")
+    for name, answer in (("before", before), ("now", after)):
+        if answer.winner and every.winner:
+            behind = (answer.winner.seconds or 0.0) / (every.winner.seconds or 1.0) - 1
+            figures.add(f"behind exhaustive, {name}", behind, most=0.0, note=answer.winner.name)
+
+
+if __name__ == "__main__":
+    measure(main, __doc__, seconds=60.0, exhaustive=600.0, target="tpu:v5e:2x4")

@@ -281,12 +281,6 @@ def f(x):
 
 args = (a(16, 8, spec=("data", "tensor")),)
 """,
-    "last tokens by take_along_axis": """
-def f(x, lengths):
-    return jnp.take_along_axis(x, lengths[:, None, None], axis=1)[:, 0]
-
-args = a(8, 6, 32, spec=("data", None, "tensor")), a(8, spec=("data",), dtype=jnp.int32)
-""",
     "argmax over a sharded vocabulary": """
 def f(x, w):
     return jnp.argmax(x @ w, axis=-1) + 1
@@ -313,21 +307,6 @@ def f(x, y):
 
 args = a(8, 16, spec=("data", "tensor")), a(8, 32, spec=("data",))
 """,
-    "pad and split a sharded dim": """
-def f(x):
-    left, right = jnp.split(jnp.pad(x, ((0, 0), (2, 2))), 2, axis=1)
-    return left * right
-
-args = (a(8, 12, spec=("data", "tensor")),)
-""",
-    "rotary halves of sharded heads": """
-def f(x, angles):
-    first, second = jnp.split(x, 2, axis=-1)
-    turned = jnp.concatenate([-second, first], axis=-1)
-    return x * jnp.cos(angles) + turned * jnp.sin(angles)
-
-args = a(8, 6, 16, spec=("data", None, "tensor")), a(6, 16)
-""",
     "a cache written at a position": """
 def f(cache, new, at):
     return lax.dynamic_update_slice(cache, new, (0, at, 0))
@@ -336,23 +315,6 @@ args = (
     a(8, 16, 32, spec=("data", "tensor")),
     a(8, 1, 32, spec=("data", None, "tensor")),
     a(dtype=jnp.int32),
-)
-""",
-    "noise of a key": """
-def f(x, key):
-    return x + jax.random.normal(key, x.shape)
-
-args = a(8, 16, spec=("data", "tensor")), a(2, dtype=jnp.uint32)
-""",
-    "a norm of all gradients": """
-def f(p, g):
-    total = sum(jnp.sum(each * each) for each in g.values())
-    scale = jnp.minimum(1.0, lax.rsqrt(total + 1e-6))
-    return {name: p[name] - scale * g[name] for name in p}
-
-args = (
-    {"up": a(32, 64, spec=("data", "tensor")), "down": a(64, 32, spec=("tensor",))},
-    {"up": a(32, 64, spec=("data",)), "down": a(64, 32, spec=(None, "data"))},
 )
 """,
     "vmap of a product over a sharded axis": """
@@ -379,5 +341,45 @@ def f(x, w):
     return jax.nn.log_softmax(x.reshape(x.shape[0], -1) @ w)
 
 args = a(8, 4, 4, 8, spec=("data", None, None, "tensor")), a(128, 16, spec=("tensor",))
+""",
+    "a cache written by positions": """
+def f(cache, new, at):
+    return cache.at[jnp.arange(cache.shape[0]), at].set(new)
+
+args = (
+    a(8, 16, 32, spec=("data", None, "tensor")),
+    a(8, 32, spec=("data", "tensor")),
+    a(8, spec=("data",), dtype=jnp.int32),
+)
+""",
+    "logits of labels": """
+def f(logits, labels):
+    return logits[jnp.arange(labels.shape[0]), labels].mean()
+
+args = a(16, 64, spec=("data", "tensor")), a(16, spec=("data",), dtype=jnp.int32)
+""",
+    "tokens to experts by a mask": """
+def f(x, mask):
+    return jnp.einsum("td,tec->ecd", x, mask) * 2.0
+
+args = a(16, 32, spec=("data", "tensor")), a(16, 4, 8, spec=("data",))
+""",
+    "weights over the axis of the batch": """
+def f(x, w, b):
+    return jax.nn.gelu(x @ w + b)
+
+args = a(16, 32, spec=("data",)), a(32, 64, spec=(None, "data")), a(64)
+""",
+    "a scan over chunks of a sharded sequence": """
+def f(x, w):
+    chunks = jnp.moveaxis(x.reshape(8, 4, 2, 32), 1, 0)
+
+    def body(carry, chunk):
+        carry = carry + (chunk @ w).sum(1)
+        return carry, carry
+
+    return lax.scan(body, jnp.zeros((8, 16)), chunks)
+
+args = a(8, 8, 32, spec=("data", "tensor")), a(32, 16)
 """,
 }

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 import spmd_lab
+from bench.explicit_snippets import FURTHER, HEAD
 from spmd_core.base import RequestError
 from spmd_core.own import explicit, explicit_lines, write_explicit
 
@@ -63,6 +64,15 @@ def test_a_fix_has_its_bytes_and_an_auto_mesh_is_made_explicit(folder):
     assert other.collectives == ("all-gather over x", "all-reduce over x")
     assert "+mesh = jax.make_mesh((2,), ('x',), axis_types=(jax.sharding.AxisType.Explicit,) * 1)" in report.patch  # fmt: skip
     assert "one.py:4: the mesh has Auto axes, and the patch makes them Explicit" in report.notes
+
+
+@pytest.mark.parametrize(
+    "name", ["a column of a sharded array", "a scan over chunks of a sharded sequence"]
+)
+def test_changes_that_only_help_together_are_found(folder, name):
+    (folder / "snippet.py").write_text(HEAD + FURTHER[name])
+    report = explicit("snippet.py")
+    assert report.errors and report.traces and (report.wrong, report.beyond) == (0, ())
 
 
 def test_without_a_sharded_dim_there_is_no_error_and_a_note(folder):

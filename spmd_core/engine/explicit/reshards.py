@@ -29,14 +29,20 @@ def loop(editor: Editor) -> Iterator[Callable[[], Proposal]]:
 def _carry(editor: Editor, place: int, body: int) -> Proposal:
     attempt = editor.attempt
     names = list(inspect.signature(attempt.function).parameters)
-    held, called = ((at if at < len(attempt.args) else names[at]) for at in (place, body))
-    init = attempt.value((held,))
+    held, called, rows = ((at if at < len(attempt.args) else names[at]) for at in (place, body, 2))
+    init, edits = attempt.value((held,)), list[Edit]()
+    if attempt.function is jax.lax.scan and (rows == 2 or rows in attempt.kwargs):
+        xs = attempt.value((rows,))  # a turn takes a slice of their first dim
+        unsliced = jax.tree.map(lambda each: PartitionSpec(None, *spec_of(each)[1:]), xs)
+        attempt = attempt.with_values({(rows,): jax.tree.map(jax.sharding.reshard, xs, unsliced)})
+        changed = _changed_leaves(editor, (rows,), xs, unsliced)
+        edits += [edit for slot, specs in changed for edit in editor.reshard(slot, specs)]
     function, carry = attempt.value((called,)), init
     for _ in range(3):
         types = jax.tree.map(spec_of, _next_carry(attempt, function, carry))
         carry = jax.tree.map(jax.sharding.reshard, jax.tree.map(jnp.asarray, carry), types)
     changed = _changed_leaves(editor, (held,), init, types)
-    edits = [edit for slot, specs in changed for edit in editor.reshard(slot, specs)]
+    edits += [edit for slot, specs in changed for edit in editor.reshard(slot, specs)]
     return Fix("reshard", tuple(edits)), attempt.with_values({(held,): carry})
 
 

@@ -50,6 +50,10 @@ class Ways:
         choices: dict[Key, int] = {}
         best = mend(self.loader, self.wanted, choices)
         excess = self._excess(best)
+        for alike in _alike(best):  # ways that remove a collective only together
+            if excess and (less := self._excess(mend(self.loader, self.wanted, alike))) < excess:
+                choices, excess = alike, less
+        best = mend(self.loader, self.wanted, choices)
         for key, each in list(best.refused.items()):
             for at in range(len(each.fixes)):
                 if process_time() > _SECONDS or not self._is_of_interest(each, at, excess):
@@ -107,6 +111,15 @@ class Ways:
                 )
             )  # fmt: skip
         return tuple(errors)
+
+
+def _alike(files: Mended) -> list[dict[Key, int]]:
+    """The places of the ways of each kind, where several expressions have it."""
+    kinds_of: dict[str, dict[Key, int]] = {}
+    for key, each in files.refused.items():
+        for at, fix in enumerate(each.fixes):
+            kinds_of.setdefault(fix.how, {}).setdefault(key, at)
+    return [each for each in kinds_of.values() if len(each) > 1]
 
 
 def _error(loader: Loader, each: Rejected, fixes: tuple[ExplicitFix, ...]) -> ExplicitError:

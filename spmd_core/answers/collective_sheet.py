@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 
 from spmd_core.base import Inexpressible, count_text
-from spmd_core.experiment import Experiment
+from spmd_core.experiment import Experiment, sources
 from spmd_core.program import CollectiveRow, file_name, rows, without_layers
 from spmd_core.results import Collective, Prediction, Result
 from spmd_core.script import program_text
@@ -75,27 +75,40 @@ def _exposed(row: CollectiveRow) -> float:
 
 
 def _why(each: CommunicationRow) -> str:
+    return ". ".join(filter(None, (_reason(each), *_where(each))))
+
+
+def _reason(each: CommunicationRow) -> str:
     if each.row is None:
         return ""
-    why = SMALL_WORDS if each.row.rest else why_words(each.row.named)
+    return SMALL_WORDS if each.row.rest else why_words(each.row.named)
+
+
+def _where(each: CommunicationRow) -> list[str]:
+    """The lines of a row, the first few of many."""
     more = len(each.places) - _MOST_PLACES
-    rest = f"and {more} more places" if more > 0 else ""
-    return ". ".join(part for part in (why, *each.places[:_MOST_PLACES], rest) if part)
+    return [*each.places[:_MOST_PLACES], *([f"and {more} more places"] if more > 0 else [])]
 
 
-def _set_by(each: CommunicationRow) -> str:
+def _set_by(each: CommunicationRow, *, is_brief: bool = False) -> str:
     """Who sharded the axes of a row's collectives; those of a model's layers are one."""
     members = each.row.members if each.row and not each.row.rest else ()
-    words = list(dict.fromkeys(without_layers(set_by_words(one)) for one in members))
+    words = list(
+        dict.fromkeys(without_layers(set_by_words(one, is_brief=is_brief)) for one in members)
+    )
     more = len(words) - _MOST_PLACES
     rest = [f"and {more} more"] if more > 0 else []
     return ". ".join([part for part in words[:_MOST_PLACES] if part] + rest)
 
 
 def _why_and_by(each: CommunicationRow) -> str:
-    """One column for both, as a screen beside its fields has no room for two texts."""
-    by = _set_by(each)
-    return ". ".join(part for part in (_why(each), by and f"Set by {by}") if part)
+    """One column for all, as a screen beside its fields has no room for more: the line of code first,
+    then who put the axes there.
+    """
+    by, why = _set_by(each, is_brief=True), _reason(each)
+    return ". ".join(
+        filter(None, (*_where(each), by and f"Set by {by}", why[:1].upper() + why[1:]))
+    )
 
 
 COLLECTIVES = Sheet[CommunicationRow](
@@ -116,9 +129,27 @@ COLLECTIVES = Sheet[CommunicationRow](
 )
 
 
-def step_collectives(prediction: Prediction) -> Table:
+def step_collectives(prediction: Prediction, experiment: Experiment | None = None) -> Table:
     """Returns the collectives of one prediction; seconds and bytes are per step and device."""
-    return COLLECTIVES.table(map(CommunicationRow, rows(prediction.collectives)), "screen")
+    known = experiment.exported if experiment else None
+    quoted = partial(_quoted, known.described.program) if known else lambda source: None
+    of = lambda row: {q for one in row.members if (q := quoted(one.source))}  # noqa: E731
+    listed = (CommunicationRow(row, None, tuple(sorted(of(row)))) for row in rows(prediction.collectives))  # fmt: skip
+    return COLLECTIVES.table(listed, "screen")
+
+
+def _quoted(program: str, source: str | None) -> str | None:
+    """A line of an exported program, where its text is kept: `model.py:12: code`."""
+    file, _, number = (source or "").rpartition(":")
+    lines = sources.lines(program, file) if number.isdigit() else ()
+    if not lines or not 0 < int(number) <= len(lines):
+        return None
+    return f"{source}: `{_short(lines[int(number) - 1])}`"
+
+
+def _short(line: str) -> str:
+    code = line.strip().replace("`", "'")
+    return code if len(code) <= _CODE_CHARACTERS else code[: _CODE_CHARACTERS - 1] + "…"
 
 
 @dataclass(slots=True)
@@ -188,9 +219,10 @@ def _place(
     own = file == file_name(row.experiment.workload, row.strategy)
     lines = lines_of(name) if own else ()
     if number.isdigit() and 0 < int(number) <= len(lines):
-        code = lines[int(number) - 1].strip().replace("`", "'")
-        return number, code if len(code) <= _CODE_CHARACTERS else code[: _CODE_CHARACTERS - 1] + "…"
-    return "", item.source or item.op or ""
+        return number, _short(lines[int(number) - 1])
+    program = row.experiment.exported
+    quoted = _quoted(program.described.program, item.source) if program else None
+    return "", quoted or item.source or item.op or ""
 
 
 def _places_words(

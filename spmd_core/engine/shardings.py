@@ -7,7 +7,8 @@ import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from dataclasses import replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from spmd_core.base import LabError
 from spmd_core.engine.exported.lower import quoted_files
 from spmd_core.engine.lower import RECORD, compile_with
 from spmd_core.engine.trial import Trial
-from spmd_core.experiment import STRATEGIES, Described, Experiment, Program
+from spmd_core.experiment import STRATEGIES, Described, Experiment, Program, sources
 from spmd_core.machine import dump_folder
 from spmd_core.program import (
     NAME,
@@ -102,7 +103,7 @@ def of_folder(
             record = _record(folder, names) if has_origins else None
         module = record.module if record else _parsed(files[0])
         blame = [Origins(record, mesh).of] if record else []
-        return steps_of(module, mesh, source_lines, collectives, names.file, *blame)
+        return steps_of(module, mesh, names.lines or source_lines, collectives, names.file, *blame)
     except Exception as error:  # a reader that meets what it does not know costs no run
         return Shardings(reason=" ".join(str(error).split())[:300] or type(error).__name__)
 
@@ -118,7 +119,10 @@ def names_of(experiment: Experiment, strategy: str) -> ProgramNames:
     """How the author of a program names its files, arguments and outputs."""
     file = quoted_files(experiment, strategy)
     program = experiment.exported
-    return program_names(program.described, file) if program else ProgramNames(file)
+    if program is None:
+        return ProgramNames(file)
+    quoted = partial(sources.lines, program.described.program)
+    return replace(program_names(program.described, file), lines=quoted)
 
 
 def program_names(described: Described, file: str | tuple[str, ...]) -> ProgramNames:
@@ -190,9 +194,22 @@ def judged_in(folder: Path, program: Program, own: tuple[str, ...]) -> Judged:
         held[each.leaf.dtype] += each.bytes if each.leaf in described.weights else 0
     weights = _ELEMENTS.get(max(held, key=lambda dtype: held[dtype], default=""), "")
     try:
-        return judged(_parsed(files[0]), program.mesh, described.batch, own, weights)
+        known = judged(_parsed(files[0]), program.mesh, described.batch, own, weights)
     except LabError:  # a reader that meets what it does not know costs no run
         return Judged()
+    with suppress(Exception):  # nor does a record of another form
+        if record := _record(folder, program_names(described, own)):
+            origins = Origins(record, program.mesh)
+            of = lambda one: {"origin": origins.of_line(one.axes, one.source)}  # noqa: E731
+            lost = known.lost_batch
+            return Judged(
+                lost_batch=lost and lost.model_copy(update=of(lost)),
+                accidents=tuple(
+                    one.model_copy(update=of(one)) if one.axes and one.source else one
+                    for one in known.accidents
+                ),
+            )
+    return known
 
 
 @lru_cache(maxsize=1)

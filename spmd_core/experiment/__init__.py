@@ -25,6 +25,7 @@ from spmd_core.experiment.layout import (
     layout_of,
     read_element,
     shape_text,
+    type_text,
 )
 from spmd_core.experiment.link import encode, link_path, screen_of
 from spmd_core.experiment.mapped import AXIS_NAME, MapPlan, read_plan
@@ -114,7 +115,7 @@ from spmd_core.experiment.workloads.catalog import (
     workload_names,
 )
 from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC, NAME
-from spmd_core.experiment.workloads.exported import programs
+from spmd_core.experiment.workloads.exported import programs, sources
 from spmd_core.experiment.workloads.exported.description import (
     NAME as PROGRAM_FILE,
     Described,
@@ -336,10 +337,12 @@ __all__ = [
     "shared_parts",
     "shrink",
     "source_of",
+    "sources",
     "spec_code",
     "step_experiment",
     "study_of",
     "take_declared",
+    "type_text",
     "undivided_axes",
     "version_words",
     "with_mesh",

@@ -21,6 +21,8 @@ from spmd_core.machine import device_ids, get_topology, listed, mesh_places, par
 MeshAxes = tuple[tuple[str, int], ...]
 Ints = NDArray[np.int64]
 
+_SHORT = {"float": "f", "uint": "u", "int": "i", "complex": "c"}  # as JAX shortens dtypes
+
 
 @dataclass(frozen=True, eq=False)
 class Layout:
@@ -291,6 +293,21 @@ def layout_json(experiment: Experiment, array: str = "array") -> dict[str, objec
         "bytes_array": shards.array_bytes(dtype),
         "bytes_held": shards.held_bytes(dtype),
     }
+
+
+def type_text(dtype: str, shape: tuple[int, ...], spec: Spec) -> str:
+    """Returns an array's type as `jax.typeof` writes it under Explicit axes.
+
+    >>> type_text("float32", (8, 4, 2), (("x", "y"), ("z",), ()))
+    'f32[8@(x,y),4@z,2]'
+    """
+    for name, short in _SHORT.items():
+        dtype = dtype.replace(name, short)
+    dims = (
+        f"{size}@({','.join(axes)})" if len(axes) > 1 else "@".join((str(size), *axes))
+        for size, axes in zip(shape, spec, strict=True)
+    )
+    return f"{dtype}[{','.join(dims)}]"
 
 
 def shape_text(shape: tuple[int, ...]) -> str:

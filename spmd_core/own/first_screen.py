@@ -8,7 +8,7 @@ from spmd_core.base import by_key, bytes_text, mesh_text, seconds_text, visible
 from spmd_core.experiment import Leaf, patterns
 from spmd_core.program import kind_words
 from spmd_core.results import StepArray, StepCollective, StepDescription
-from spmd_core.words import set_by_words
+from spmd_core.words import other_warnings, set_by_words
 
 MOST_ROWS = 12  # of collectives, and of paths
 WIDTH = 100  # columns of a sentence; a line of code is not wrapped
@@ -28,7 +28,7 @@ def lines(step: StepDescription) -> list[str]:
 def detail_lines(step: StepDescription) -> list[str]:
     """Returns what comes after the answer and its accidents."""
     return [
-        *_part("The compiler warns", list(map(_short, step.warnings))),
+        *_part("The compiler warns", list(map(_short, other_warnings(step)))),
         *_collectives(step),
         *_part("Callbacks", step.callbacks),
         *_held(step),

@@ -1,7 +1,7 @@
 """Stores a step as a program of the lab: for its screens, and for what would be better."""
 
 from spmd_core.base import refuse
-from spmd_core.experiment import PROGRAM_FILE, Experiment, link_path, parse_experiment
+from spmd_core.experiment import PROGRAM_FILE, Experiment, link_path, parse_experiment, sources
 from spmd_core.lab import Lab
 from spmd_core.machine import parse_target
 from spmd_core.own.lab_answer import LabAnswer
@@ -39,6 +39,7 @@ def best_mesh(data: bytes, step: StepDescription, seconds: float | None) -> LabA
 
 def _experiment(lab: Lab, data: bytes, step: StepDescription) -> Experiment:
     described = lab.take_program(data, step.function)
+    sources.keep(described)
     given = {"workload": PROGRAM_FILE, "program": described.program}
     if ":" in step.target:
         given["target"] = step.target

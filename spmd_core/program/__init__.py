@@ -11,7 +11,7 @@ from spmd_core.program.communication.rows import (
     rows,
     without_layers,
 )
-from spmd_core.program.communication.specs import with_specs, with_warnings
+from spmd_core.program.communication.specs import is_covered, with_specs, with_warnings
 from spmd_core.program.hlo.collective_ops import (
     BETWEEN_SLICES,
     Site,
@@ -87,6 +87,7 @@ __all__ = [
     "fingerprint",
     "generic",
     "groups_of",
+    "is_covered",
     "is_done",
     "is_file",
     "is_ring",

@@ -39,7 +39,7 @@ class AxisOrigin(Frozen):
     line of a constraint or a `shard_map`; `called` is the line that calls the function which
     constrains, where several do; `spec` is what is written there. `steps` lead from there to the value; `left_out` counts those in their middle that are not listed.
     `values` counts the values of the program that have the axis by it.
-    `also`: it has put the axis nowhere, but would if the others did not.
+    `also`: it has put the axis nowhere, but would if the others did not; `elsewhere`: on another dim.
     """
 
     axis: str
@@ -51,4 +51,5 @@ class AxisOrigin(Frozen):
     steps: tuple[OriginStep, ...] = ()
     left_out: int = 0
     also: bool = False
+    elsewhere: bool = False
     values: int | None = None

@@ -76,7 +76,7 @@ class LostValue(Frozen):
 class LostBatch(Frozen):
     """Where a program loses its batch first, over which axes: `work` is a device's matmul FLOPs over
     an even share, `share` that of the FLOPs which are computed without the batch's axes. `places`
-    are the values that would keep it, once constrained.
+    are the values that would keep it, once constrained; `origin` is what names these axes there.
     """
 
     axes: tuple[str, ...]
@@ -84,13 +84,15 @@ class LostBatch(Frozen):
     work: float
     share: float
     places: tuple[LostValue, ...] = ()
+    origin: tuple[AxisOrigin, ...] | None = None
 
 
 class Accident(Frozen):
     """Something that a compiled program does and its author hardly meant, at a source line.
 
     `share`: of a device's matmul FLOPs. `work`: a device's over what it were without. `bytes`: per
-    device.
+    device. `origin`: what names these axes at that line; () where nothing does, None where that is
+    unknown.
     """
 
     kind: Literal["repeated_work", "wide_products", "constant", "gathered_whole"]
@@ -100,6 +102,7 @@ class Accident(Frozen):
     work: float = 1.0
     bytes: int = 0
     dtype: str = ""
+    origin: tuple[AxisOrigin, ...] | None = None
 
 
 class Judged(Frozen):

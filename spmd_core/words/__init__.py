@@ -88,7 +88,7 @@ from spmd_core.words.names import (
     workload_title,
 )
 from spmd_core.words.nearest import arguments, changes, nearest_words, predict_command
-from spmd_core.words.origins.set_by import set_by_words
+from spmd_core.words.origins.set_by import other_warnings, own_words, set_by_words
 from spmd_core.words.predictions import KINDS, bound_words, off_words, operation, part_kind, parts
 from spmd_core.words.remedies import (
     GUESSED,
@@ -240,7 +240,9 @@ __all__ = [
     "operand_bytes",
     "operation",
     "origin_words",
+    "other_warnings",
     "outcome_words",
+    "own_words",
     "parameters_words",
     "part_kind",
     "parts",

@@ -5,7 +5,7 @@ from math import ceil, inf
 from typing import Any
 
 from spmd_core.base import by_key, bytes_text, seconds_text
-from spmd_core.experiment import VALUE, Axes, Experiment, Plan, axes_of, spec_code
+from spmd_core.experiment import VALUE, Axes, Experiment, Plan, axes_of, matches, spec_code
 from spmd_core.program import is_ring, kind_words
 from spmd_core.results import (
     Change,
@@ -45,6 +45,8 @@ def change_words(base: Experiment, changes: Sequence[Change]) -> str:
         return f"keep `{last.name}` in device memory"
     if last.field == "overrides":
         return _array_words(base, last)
+    if last.field == "specs" and not last.name.startswith(VALUE):
+        return f"give `{last.name}` the spec {spec_code(tuple(map(axes_of, last.after)))}"
     if last.field == "specs":
         return f"constrain {listed([value_words(each.name, each.after) for each in changes])}"
     over = {each.name: axes_of(each.after) for each in changes}
@@ -129,6 +131,16 @@ def _remedy_words(remedy: Remedy, base: Experiment, each: Collective) -> str:
     if remedy.measured_s and remedy.ratio:
         takes = f"measured {_times(remedy.measured_s)}, {paired_words(remedy.ratio)}"
     change = change_words(base, remedy.changes)
+    lines = {f"{VALUE}{origin.source}" for origin in (*each.origin, *each.against)}
+    paths = [origin.name for origin in (*each.origin, *each.against) if origin.name]
+    last = remedy.changes[-1]
+    if last.name in lines:
+        spec = spec_code(tuple(map(axes_of, last.after)))
+        change = (
+            f"give its origin, the constraint of {last.name.removeprefix(VALUE)}, the spec {spec}"
+        )
+    elif last.field == "specs" and any(matches(last.name, path) for path in paths):
+        change = change.replace("give ", "give its origin ", 1)
     return f"{change}: {_removed_words(remedy, each)}{comes}{held}; {takes}"
 
 

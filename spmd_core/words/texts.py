@@ -2,12 +2,12 @@
 sharded, in words; no Streamlit here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from spmd_core.base import bytes_text
-from spmd_core.experiment import spec_code
+from spmd_core.base import by_key, bytes_text
+from spmd_core.experiment import spec_code, type_text
 from spmd_core.results import NoShardings, Reshard, Shardings, Spec, Step
-from spmd_core.words.origins.set_by import disagreement_words, step_words
+from spmd_core.words.origins.set_by import disagreement_words, marks, origin_name, step_words
 
 STEPS_ABOUT = (
     "As the compiler shards each value, before it divides the program among the devices. "
@@ -19,6 +19,8 @@ NEVER_READ = (
 )
 EVERY = "Every operation"
 EVERY_HELP = "Also values without a name, inside a line of the program"
+_AROUND = 2  # lines that are known, before and after one of a path
+PICK = "Select a row: the path on which its axes came to it is marked in the program."
 OTHER_VERSION = "another version of SPMD Lab stored them: run it again"
 _NO_SHARDINGS: dict[str, str] = {
     NoShardings.NO_DUMP: "the compiler wrote no program as sharding propagation leaves it",
@@ -56,8 +58,11 @@ def sharded_words(step: Step) -> str:
     return f"{spec_words(step.spec)}{manual}"
 
 
-def shape_words(step: Step) -> str:
-    """Dtype and logical shape: `f32[8, 128]`."""
+def shape_words(step: Step, *, is_typed: bool = False) -> str:
+    """Dtype and logical shape, `f32[8, 128]`; `is_typed`: as `jax.typeof` writes them."""
+    if is_typed and step.spec is not None:
+        dtype = "bool" if step.dtype == "pred" else step.dtype.replace("s", "int", 1)
+        return type_text(dtype, step.shape, step.spec)
     return f"{step.dtype}[{', '.join(map(str, step.shape))}]"
 
 
@@ -76,6 +81,32 @@ def reshard_words(each: Reshard) -> str:
 def set_by_words(step: Step) -> str:
     """Who put each axis on a value."""
     return step_words(step) or "–"
+
+
+def chips(step: Step) -> list[tuple[str, str]]:
+    """The axes of a value by their origin, in a few characters, and that origin."""
+    of = by_key((origin_name(each), each.axis) for each in step.origins)
+    return [(f"{', '.join(axes)} · {name}", name) for name, axes in of.items()]
+
+
+def path_lines(step: Step, lines: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """Returns the lines around the path on which the axes of a value came to it: each with its code
+    and what it did, "" of one that is only near.
+
+    Args:
+      step: the value.
+      lines: the code of each line that is known, by `file:line`.
+    """
+    did = marks(step) | {step.source: "this value"}
+    order = lambda at: (at.rpartition(":")[0], int(at.rpartition(":")[2]))  # noqa: E731
+    known = sorted((at for at in {*lines, *did} if at.rpartition(":")[2].isdigit()), key=order)
+    near = {
+        known[at]
+        for number, each in enumerate(known)
+        if each in did
+        for at in range(max(0, number - _AROUND), min(len(known), number + _AROUND + 1))
+    }
+    return [(at, lines.get(at, ""), did.get(at, "")) for at in known if at in near]
 
 
 def before_words(step: Step) -> str:

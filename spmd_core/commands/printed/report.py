@@ -21,6 +21,7 @@ from spmd_core.words import (
     headline_parts,
     kept_words,
     off_words,
+    other_warnings,
     predicted_words,
     roofline_words,
     studies,
@@ -85,7 +86,7 @@ def _remarks(result: Result) -> Iterator[str]:
 def _notes(outcome: StrategyResult) -> Iterator[str]:
     yield from outcome.notes
     yield from outcome.prediction.notes if outcome.prediction else ()
-    yield from (f"compiler warning: {warning}" for warning in outcome.warnings)
+    yield from (f"compiler warning: {warning}" for warning in other_warnings(outcome))
 
 
 def _of_strategy(name: str, outcome: StrategyResult) -> Iterator[str]:

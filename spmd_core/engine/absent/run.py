@@ -288,7 +288,7 @@ def _compile(
     names, mesh = names_of(experiment, strategy), _mesh(experiment, strategy)
     collectives = blamed(collectives, module, mesh, folder, names)
     warnings = (*missing, *compiler_warnings(log[0]))
-    return replace(answer, collectives=with_warnings(collectives, warnings)), warnings
+    return replace(answer, collectives=with_warnings(collectives, warnings, mesh)), warnings
 
 
 def _compiled(

@@ -11,6 +11,7 @@ from jaxlib.mlir.dialects import sdy
 from spmd_core.base import refuse
 from spmd_core.experiment import Spec
 
+_CONSTRAINT = "sdy.sharding_constraint"
 _FRAME = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+)')
 _BACKWARD = (
     "transpose("  # in the names of a backward pass, whose lines are those of the forward one
@@ -20,7 +21,7 @@ _BACKWARD = (
 def constrain(module: ir.Module, files: Sequence[str], source: str, spec: Spec) -> None:
     """Adds a with_sharding_constraint to the value of a line: the last array there of the spec's
     rank, in the forward pass, that other lines use. Constrains its cotangent, too, as JAX does, where
-    one value of the backward pass is that.
+    one value of the backward pass is that. Of a line that constrains, its constraints get the spec.
 
     Args:
         module: the program. It is changed in place.
@@ -33,20 +34,30 @@ def constrain(module: ir.Module, files: Sequence[str], source: str, spec: Spec) 
     """
     own = [op for op in _operations(module) if own_line(str(op.location), files) == source]
     forward = [op for op in own if not _is_backward(op)]
-    values = [op for op in forward if _fits(op, len(spec))]
-    if not values:
+    fitting = [op for op in own if _fits(op, len(spec))]
+    constraints = [op for op in fitting if op.name == _CONSTRAINT]
+    values = [op for op in fitting if op in forward]
+    if not values and not constraints:
         raise refuse(
             f"spec of value {source}",
             f"finds no array of rank {len(spec)} on that line",
             "name another line, or give an entry for each dim",
         )
-    elsewhere = lambda op: any(  # noqa: E731
-        use.owner.operation not in own and not _is_backward(use.owner) for use in op.results[0].uses
-    )
-    value = next((op for op in reversed(values) if elsewhere(op)), values[-1])
     dims = ", ".join(f"{{{', '.join(json.dumps(axis) for axis in axes)}}}" for axes in spec)
     sharding = ir.Attribute.parse(f"#sdy.sharding<@mesh, [{dims}]>")
-    changed = [(value, forward), *((each, []) for each in _cotangents(own, value))]
+    for each in constraints:
+        each.attributes["sharding"] = sharding
+    if not constraints:
+        elsewhere = lambda op: any(  # noqa: E731
+            use.owner.operation not in own and not _is_backward(use.owner)
+            for use in op.results[0].uses
+        )
+        value = next((op for op in reversed(values) if elsewhere(op)), values[-1])
+        _hold([(value, forward), *((each, []) for each in _cotangents(own, value))], sharding)
+
+
+def _hold(changed: Sequence[tuple[Any, Sequence[Any]]], sharding: ir.Attribute) -> None:
+    """Constrains the results of operations, but for their uses in some others each."""
     for op, kept in changed:
         with ir.InsertionPoint.after(op), op.location:
             held = sdy.ShardingConstraintOp(op.results[0], sharding)
@@ -93,7 +104,7 @@ def _is_backward(op: Any) -> bool:
 
 def _fits(op: Any, rank: int) -> bool:
     """Whether an operation gives one array of a rank."""
-    if len(op.results) != 1 or op.name in ("stablehlo.constant", "sdy.sharding_constraint"):
+    if len(op.results) != 1 or op.name == "stablehlo.constant":
         return False
     kind = op.results[0].type
     return isinstance(kind, ir.RankedTensorType) and ir.RankedTensorType(kind).rank == rank

@@ -187,7 +187,7 @@ def read_program(
             places=places_of(order),
             reasons=Reasons(experiment, trial.strategy, module),
         )
-        collectives = with_warnings(collectives, trial.warnings)
+        collectives = with_warnings(collectives, trial.warnings, mesh)
         names = names_of(experiment, trial.strategy)
         trial.collectives = blamed(collectives, module, mesh, folder, names)
     except HloError as error:

@@ -148,7 +148,7 @@ def facts_of(made: Made, program: Program) -> CompiledStep:
         places=places_of(order),
         reasons=Reasons(ProgramLayout(program), "auto", module) if mesh else None,
     )
-    collectives = with_warnings(collectives, made.warnings)
+    collectives = with_warnings(collectives, made.warnings, mesh)
     judged = Judged()
     if len(order) > 1:
         names = program_names(program.described, files)

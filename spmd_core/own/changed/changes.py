@@ -199,7 +199,8 @@ def _comment(
     group: Sequence[StepCollective] = groups[row.kind, row.axes, row.dtype, row.function, row.line]
     changed = list(arrays)
     reasons = " ".join(each.reason or "" for each in group)
-    named = [each for each in changed if f"`{each.path}`" in reasons]
+    origins = {origin.name for each in group for origin in each.origin}
+    named = [each for each in changed if each.path in origins or f"`{each.path}`" in reasons]
     causes = named or (changed if len({each.path for each in changed}) == 1 else [])
     since = causes[0].sentence.partition(": ")[2] if causes else None
     return comment(group, is_request, since, was)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from spmd_core.base import bytes_text
 from spmd_core.results import StepArray, StepCollective
+from spmd_core.words import own_words
 
 
 def comment(
@@ -30,6 +31,8 @@ def comment(
         words.append(f"{first.source}  {first.line}".rstrip())
     if first.function:
         words.append(f"in {first.function}")
+    if put := own_words([origin for each in group for origin in each.origin]):
+        words.append(f"set by {put.replace('`', '')}")
     since = since or next((each.reason for each in group if each.reason), None)
     if since:
         words.append(f"since {since.replace('`', '')}")

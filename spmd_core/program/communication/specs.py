@@ -2,33 +2,55 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 
-from spmd_core.experiment import spec_code
-from spmd_core.results import Collective, Reshard, Shardings
+from spmd_core.experiment import Mesh, spec_code
+from spmd_core.program.hlo.module import HloError
+from spmd_core.program.hlo.sharding_attributes import parse_sharding
+from spmd_core.results import Collective, Reshard, Shardings, StepCollective
 
 REPLICATES = (
     "full rematerialization: the compiler found no efficient way from one sharding to "
     "the next, and replicates the array in between"
 )
 _WARNS = re.compile(r"Involuntary full rematerialization", re.IGNORECASE)
+_MOVE = re.compile(
+    r"from sharding (.*?) to (.*?) efficiently for HLO operation \S+ = \w+\[([\d,]*)\]"
+)
 _OP = re.compile(r'op_name="([^"]*)"')
 
 
 def with_warnings(
-    collectives: Sequence[Collective], warnings: Sequence[str]
+    collectives: Sequence[Collective], warnings: Sequence[str], mesh: Mesh = ()
 ) -> tuple[Collective, ...]:
     """The collectives, with the warning attached to those that it is about: the all-gathers of the
     operation that it names, else any collective of that operation, else the largest all-gather.
     """
-    marked: set[int] = set()
+    marked: dict[int, str] = {}
     for warning in warnings:
         if _WARNS.search(warning):
             op = _OP.search(warning)
-            marked |= _of(collectives, op[1] if op else None)
+            of = _of(collectives, op[1] if op else None)
+            marked |= dict.fromkeys(of, _warning(warning, mesh))
     return tuple(
-        each.model_copy(update={"warning": REPLICATES}) if number in marked else each
+        each.model_copy(update={"warning": marked[number]}) if number in marked else each
         for number, each in enumerate(collectives)
     )
+
+
+def is_covered(warning: str, collectives: Sequence[Collective | StepCollective]) -> bool:
+    """Returns True if the sentence of a collective covers a compiler warning."""
+    return bool(_WARNS.search(warning)) and any(each.warning for each in collectives)
+
+
+def _warning(warning: str, mesh: Mesh) -> str:
+    """The sentence of a warning, with both specs where mesh axes can write them."""
+    if (move := _MOVE.search(warning)) is not None:
+        rank = len([size for size in move[3].split(",") if size])
+        with suppress(HloError, ValueError):
+            before, after = (spec_code(parse_sharding(move[at], rank, mesh).spec) for at in (1, 2))
+            return f"{REPLICATES}: {before} to {after}"
+    return REPLICATES
 
 
 def _of(collectives: Sequence[Collective], op: str | None) -> set[int]:

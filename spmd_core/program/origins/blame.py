@@ -2,11 +2,11 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from spmd_core.program.hlo.lines import File, is_of, place
+from spmd_core.program.hlo.lines import File, is_of, line_of, place
 from spmd_core.program.hlo.module import Computation, Instruction, Module
 from spmd_core.program.hlo.sharding_attributes import Mesh
 from spmd_core.program.ir.shardings import last_part
@@ -19,6 +19,7 @@ from spmd_core.program.origins.trace import Hop, Path, Tracer, with_written
 from spmd_core.results import AxisOrigin, OriginStep, Spec
 
 MOST_OPS = 20_000  # whose values are counted
+MOST_ORIGINS = 4  # of one axis: operations on one line may have different ones
 _KEY = re.compile(r"""\[['"]?([^'"\]]*)['"]?\]|\.(\w+)""")  # of a path: `params['w'][0].bias`
 OriginPlace = tuple[str, str, str | None, str | None]  # kind, name, source, called
 
@@ -31,11 +32,13 @@ class ProgramNames:
       file: the source files; lines of others are not listed.
       arguments: the paths of the arguments; () for the names in the module.
       outputs: those of the outputs; () for their numbers.
+      lines: reads a source file by its name, to quote it; None for those that are here.
     """
 
     file: File = ""
     arguments: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
+    lines: Callable[[str], Sequence[str]] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -66,8 +69,7 @@ class Origins:
     record: Record
     mesh: Mesh
     _known: dict[tuple[int, str], AxisOrigin | None] = field(default_factory=dict)
-    _seeds: dict[tuple[int, str], tuple[Path, OriginPlace] | None] = field(default_factory=dict)
-    _places: dict[tuple[Area, str], set[OriginPlace]] = field(default_factory=dict)
+    _places: dict[tuple[Area, str], dict[OriginPlace, Path]] = field(default_factory=dict)
     _listed: dict[Path, tuple[ListedSteps, ListedSteps]] = field(default_factory=dict)
     _of_op: dict[int, list[str]] = field(default_factory=dict)
 
@@ -131,40 +133,48 @@ class Origins:
     def also(
         self, ends: Iterable[tuple[Computation, Instruction]], axis: str, most: int
     ) -> list[AxisOrigin]:
-        """Returns what would put an axis on the values of instructions if their origins did not: no
-        more than `most`.
+        """Returns what would put an axis on the values of instructions if their origins did not, at
+        most so many; what would put it on another dim comes last.
         """
         known: dict[OriginPlace, AxisOrigin] = {}
         own = self._own(axis)
         for computation, each in ends:
             value, origin = self._value(computation, each), self.of(computation, each, axis)
-            if value is None or origin is None:
+            if value is None:
                 continue
-            areas = self._reach.areas(value, own)
-            lacking = set[OriginPlace]().union(*(self._places_of(area, own) for area in areas))
-            lacking -= {place_of(origin), *known}
-            seeds = self._reach.seeds(value, own)
-            while lacking and len(known) < most and (seed := next(seeds, None)) is not None:
-                path, place = self._seed(seed, own) or (None, None)
-                if path is not None and place in lacking:
-                    lacking.remove(place)
-                    known[place] = self._origin(path, axis)
+            for area, is_here in self._reach.areas(value, own).items():
+                for at, path in self._places_of(area, own).items():
+                    is_new = at not in known and (origin is None or at != place_of(origin))
+                    if len(known) < most and is_new:
+                        also = {"also": True, "elsewhere": not is_here}
+                        known[at] = self._origin(path, axis).model_copy(update=also)
         return list(known.values())
 
-    def _places_of(self, area: Area, own: str) -> set[OriginPlace]:
+    def of_line(self, axes: Sequence[str], source: str) -> tuple[AxisOrigin, ...]:
+        """Returns what names axes for the operations of a line and for what they read; () where nothing
+        does. What has put one of them there comes first.
+        """
+        known: dict[OriginPlace, AxisOrigin] = {}
+        ends = [
+            (computation, computation.by_name[name])
+            for computation in self.record.module.computations
+            for each in computation.instructions
+            if line_of(each, self.record.names.file) == source
+            for name in (*each.operands, each.name)
+        ]
+        for axis in axes:
+            own = filter(None, (self.of(*end, axis) for end in ends))
+            for origin in (*own, *self.also(ends, axis, MOST_ORIGINS)):
+                known.setdefault(place_of(origin), origin)
+        return tuple(known.values())[:MOST_ORIGINS]
+
+    def _places_of(self, area: Area, own: str) -> dict[OriginPlace, Path]:
+        """What writes an axis in an area, by its place."""
         key = area, own
         if key not in self._places:
-            seeds = (self._seed(each, own) for each in area.seeds[own])
-            self._places[key] = {seed[1] for seed in seeds if seed is not None}
+            paths = (self._tracer.seed(each, own) for each in area.seeds[own])
+            self._places[key] = {self._place(path): path for path in paths if path is not None}
         return self._places[key]
-
-    def _seed(self, value: Value, own: str) -> tuple[Path, OriginPlace] | None:
-        """What writes an axis on a value, and its place."""
-        key = id(value), own
-        if key not in self._seeds:
-            path = self._tracer.seed(value, own)
-            self._seeds[key] = (path, self._place(path)) if path else None
-        return self._seeds[key]
 
     def _place(self, path: Path) -> OriginPlace:
         return path.kind, self._name(path), self._line(path.op) or None, self._called(path.op)

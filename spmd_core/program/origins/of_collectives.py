@@ -10,10 +10,9 @@ from spmd_core.program.hlo.module import Computation, Frame, Instruction, Module
 from spmd_core.program.hlo.requested import call_of
 from spmd_core.program.ir.needed import needed_specs, numbers
 from spmd_core.program.ir.shardings import constraint_of, sharding_of
-from spmd_core.program.origins.blame import OriginPlace, Origins, place_of
+from spmd_core.program.origins.blame import MOST_ORIGINS, OriginPlace, Origins, place_of
 from spmd_core.results import AxisOrigin, Collective, NoOrigin, Spec
 
-MOST_ORIGINS = 4  # of one axis: operations on one line may have different ones
 _FAR = 32  # values above an operation
 _SUMS = ("all-reduce", "reduce-scatter")
 _At = tuple[Computation, Instruction]
@@ -123,7 +122,7 @@ class _Blamer:
             origin += [*own, *self._also(ends, axis, own)]
             if (one.asked or one.kind) not in _SUMS:
                 against += _distinct(each for end in ends for each in self._against(end, axis))
-        missing = set(one.axes) - {each.axis for each in origin}
+        missing = set(one.axes) - {each.axis for each in origin if not each.also}
         is_sharded = any(self._is_sharded(*at, missing) for at in candidates)
         why = (NoOrigin.NOT_FOLLOWED if is_sharded else NoOrigin.NO_VALUE) if missing else None
         against = [each for each in against if each not in origin]
@@ -133,11 +132,10 @@ class _Blamer:
         """What else would put an axis on these values."""
         values = ((end.computation, end.value) for end in ends)
         named = set(map(place_of, own))
-        return [
-            each.model_copy(update={"also": True})
-            for each in self.origins.also(values, axis, MOST_ORIGINS)
-            if place_of(each) not in named
-        ]
+        if not named:
+            return []
+        also = self.origins.also(values, axis, MOST_ORIGINS)
+        return [each for each in also if place_of(each) not in named]
 
     def _fits(self, end: _End, one: Collective) -> bool:
         """Whether what is added or moved has the bytes of a collective."""

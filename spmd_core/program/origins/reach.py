@@ -2,15 +2,13 @@
 sharding rules of the ops connect with it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from spmd_core.program.origins.graph import MANUAL, Graph, Op, Value
 from spmd_core.program.origins.trace import Tracer
 
 Node = tuple[int, int]  # the id of a value, and a dim
-_FAR = 20_000  # dims of values that are searched
-_MOST_WALKED = 500_000  # dims that all searches of a program visit: under 1 s
 
 
 @dataclass(slots=True, eq=False)
@@ -29,44 +27,24 @@ class SameDims:
         self._values: dict[int, Value] = {}
         self._linked: dict[Node, list[Node]] = {}
         self._areas: dict[Node, Area] = {}  # of dims that are not closed
-        self._walked = 0
         for op in graph.ops:
             self._read(op)
         for value, output in zip(graph.returned, graph.outputs, strict=False):
             self._link([self.tracer.same(value), output])
 
-    def seeds(self, value: Value, axis: str) -> Iterator[Value]:
-        """Yields the values that are written with an axis on what is one with a value's dim."""
+    def areas(self, value: Value, axis: str) -> Mapping[Area, bool]:
+        """Returns the dims that are one with those of a value, each area with its seeds of an axis, and
+        whether it is of the dim that the axis shards; these come first.
+        """
         value = self.tracer.same(value)
-        if axis not in value.axes:
-            return
-        if self._walked > _MOST_WALKED:
-            yield from (seed for area in self.areas(value, axis) for seed in area.seeds[axis])
-            return
-        start = id(value), value.axes[axis]
-        waiting, seen = [start], {start}
         self._values.setdefault(id(value), value)
-        while waiting and len(seen) < _FAR:
-            at = waiting.pop()
-            self._walked += 1
-            if self._values[at[0]].written.get(axis) == at[1]:
-                yield self._values[at[0]]
-            if at != start and self._is_closed(at):
-                continue
-            for near in self._linked.get(at, ()):
-                if near not in seen:
-                    seen.add(near)
-                    waiting.append(near)
-
-    def areas(self, value: Value, axis: str) -> list[Area]:
-        """Returns the areas that `seeds` searches, each with its seeds of an axis."""
-        value = self.tracer.same(value)
-        if axis not in value.axes:
-            return []
-        start = id(value), value.axes[axis]
-        self._values.setdefault(id(value), value)
-        starts = [start, *self._linked.get(start, ())] if self._is_closed(start) else [start]
-        areas = list(dict.fromkeys(map(self._area, starts)))
+        areas = dict[Area, bool]()
+        own = value.axes.get(axis)
+        for dim in sorted(range(len(value.shape)), key=lambda dim: dim != own):
+            start = id(value), dim
+            near = self._linked.get(start, ()) if self._is_closed(start) else ()
+            for area in map(self._area, (start, *near)):
+                areas.setdefault(area, dim == own)
         for area in areas:
             if axis not in area.seeds:
                 dims = ((self._values[each], dim) for each, dim in area.nodes)
@@ -107,14 +85,16 @@ class SameDims:
             self._join([(value, dim) for value in values])
 
     def _join(self, ends: list[tuple[Value, int]]) -> None:
-        """Dims that are one: each is linked with the first."""
-        for value, _ in ends:
-            self._values[id(value)] = value
-        first = id(ends[0][0]), ends[0][1]
-        for value, dim in ends[1:]:
-            node = id(value), dim
-            self._linked.setdefault(first, []).append(node)
-            self._linked.setdefault(node, []).append(first)
+        """Dims that are one: each is linked with an open one, as what is closed leads no further; where
+        none is open, with each other.
+        """
+        self._values |= {id(value): value for value, _ in ends}
+        nodes = [(id(value), dim) for value, dim in ends]
+        for at in [each for each in nodes if not self._is_closed(each)][:1] or nodes:
+            for node in nodes:
+                if node != at:
+                    self._linked.setdefault(at, []).append(node)
+                    self._linked.setdefault(node, []).append(at)
 
 
 def _factors(op: Op) -> Iterator[list[tuple[Value, int]]]:

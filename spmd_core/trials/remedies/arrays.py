@@ -46,8 +46,10 @@ def candidates(
     formula = formula_of(base, times or time_model(base), cores)
     places = lost.places if lost else ()
     batch = [*((each,) for each in places), *([places] if len(places) > 1 else [])]
+    origins = list(_origins(base, collective))
     moves = (
         *_constrained(base, batch),
+        *(_with_spec(base, *each) for each in origins),
         *_moves(base, strategy, frozenset(collective.axes)),
         *_constrained(base, [(each,) for each in values_of(base, collective, steps)]),
     )
@@ -55,7 +57,8 @@ def candidates(
         RemedyCandidate(varied, name, changes, closed_form_s(formula, varied, name))
         for varied, name, changes in _expressible(base, moves)
     ]
-    first = _first(experiment, collective, kept, {f"{VALUE}{each.source}" for each in places})
+    causes = {f"{VALUE}{each.source}" for each in places} | {name for name, _ in origins}
+    first = _first(experiment, collective, kept, causes)
     rest = [
         each
         for each in sorted(kept, key=lambda each: each.seconds)
@@ -68,11 +71,13 @@ def _first(
     experiment: Experiment,
     collective: Collective,
     kept: list[RemedyCandidate],
-    of_batch: Collection[str],
+    causes: Collection[str],
 ) -> list[RemedyCandidate]:
-    """The constraints that keep the batch, the nearest changes, then constraints of other values."""
+    """The constraints that keep the batch and other specs of the origins, the nearest changes, then
+    constraints of other values.
+    """
     values = [each for each in kept if each.changes[0].field == "specs"]
-    constrained = [each for each in values if each.changes[0].name in of_batch]
+    constrained = [each for each in values if each.changes[0].name in causes]
     near = [each for each in _nearest(experiment, collective, kept) if each not in values]
     first = [*constrained, *sorted(near, key=lambda each: each.seconds)][:MOST]
     return first + [each for each in values if each not in constrained][:MOST_VALUES]
@@ -104,6 +109,27 @@ def _constrained(base: Experiment, groups: Iterable[Sequence[LostValue]]) -> Ite
             for each in group
         )
         yield changes, {"specs": given | {each.name: each.after for each in changes}}
+
+
+def _origins(base: Experiment, collective: Collective) -> Iterator[tuple[str, Spec]]:
+    """What put a collective's axes where they are, without them: a pattern of arguments, or the line
+    of a constraint, with its other spec.
+    """
+    program = base.exported
+    for origin in (*collective.origin, *collective.against) if program else ():
+        left = tuple(tuple(a for a in dim if a not in collective.axes) for dim in origin.spec)
+        if left == origin.spec:
+            continue
+        if origin.kind == "constraint" and origin.source:
+            yield f"{VALUE}{origin.source}", left
+        elif program and origin.kind == "argument":
+            yield program.described.patterns.get(origin.name, origin.name), left
+
+
+def _with_spec(base: Experiment, name: str, after: Spec) -> Move:
+    given = {each: _spec(spec) for each, spec in base.specs}
+    change = Change(field="specs", name=name, after=_spec(after))
+    return (change,), {"specs": {name: change.after} | given | {name: change.after}}
 
 
 def values_of(

@@ -13,6 +13,7 @@ from spmd_core.experiment import (
     as_regex,
     findings as findings_of,
     grouped,
+    matches,
 )
 from spmd_core.results import (
     Accident,
@@ -24,6 +25,7 @@ from spmd_core.results import (
 )
 from spmd_core.script import spec_text
 from spmd_core.words.names import listed
+from spmd_core.words.origins.set_by import named_words, own_words
 from spmd_core.words.texts import count
 
 _DTYPES = {"f64": "float64", "f32": "float32", "f16": "float16"}  # of HLO
@@ -69,12 +71,12 @@ def finding_words(finding: Finding, program: Program) -> str:
             too = " with its optimizer state" if others else ""
             return (
                 f"{path} is replicated on {devices} devices: {held} a device{too}; "
-                "give it a spec that shards its largest dim"
+                f"{_replicated_by(path, program)}: give it a spec that shards its largest dim"
             )
         case "replicated_output":
             return (
                 f"the result {path} leaves replicated on {devices} devices: {held} a device; "
-                "shard it in out_shardings"
+                "its out_shardings name no axis: shard it there"
             )
         case "resharded_state":
             return _resharded(finding)
@@ -111,6 +113,8 @@ def lost_batch_words(lost: LostBatch) -> str:
     """Where a compiled program loses its batch first, what that costs, and what to constrain."""
     work = f", {lost.work:.2g} times a device's even share of work" if lost.work > EVEN else ""
     first = f"the batch is lost over {_over(lost.axes)} at {lost.source}"
+    if put := own_words(lost.origin):
+        first += f", where {put} has it"
     costs = f"{lost.share:.0%} of the matmul FLOPs are computed without it{work}"
     fix = [f"the value of {each.source} to {spec_text(each.spec)}" for each in lost.places[:1]]
     return f"{first}: {costs}" + (f"; constrain {fix[0]}" if fix else "")
@@ -125,7 +129,7 @@ def accident_words(each: Accident) -> str:
             return (
                 f"{each.share:.0%} of a device's matmul FLOPs are computed alike along "
                 f"{_over(each.axes)}{most}: {each.work:.2g} times the work; "
-                f"shard a dim of their operands over it"
+                f"{named_words(each.origin)}shard a dim of their operands over it"
             )
         case "wide_products":
             return (
@@ -138,8 +142,9 @@ def accident_words(each: Accident) -> str:
                 "device: pass it as an argument"
             )
         case "gathered_whole":
+            put = f" (sharded by {by})" if (by := own_words(each.origin)) else ""
             return (
-                f"stacked weights are gathered over {_over(each.axes)}{at} before the loop that "
+                f"stacked weights are gathered over {_over(each.axes)}{at}{put} before the loop that "
                 f"takes a layer at a time: {bytes_text(each.bytes)} are held at once; "
                 "gather inside the loop"
             )
@@ -173,6 +178,14 @@ def _rule(finding: Finding, program: Program) -> str:
         f"{path} has {_spec(finding.spec)} {there} {_spec(finding.meant)}: "
         f"check the rule that matches it{written}"
     )
+
+
+def _replicated_by(path: str, program: Program) -> str:
+    """Why an argument is replicated: by its own spec, or as nothing that it meets names an axis."""
+    is_given = any(matches(pattern, path) for pattern, _ in program.specs)
+    if is_given or program.described.leaves[path].spec is not None:
+        return "its own spec names no axis"
+    return "no argument or constraint names an axis for it"
 
 
 def held_spec(held: Held) -> str:

@@ -5,7 +5,17 @@ there.
 from collections.abc import Iterable, Sequence
 
 from spmd_core.experiment import spec_code
-from spmd_core.results import AxisOrigin, Collective, NoOrigin, Reshard, Step, StepCollective
+from spmd_core.program import is_covered
+from spmd_core.results import (
+    AxisOrigin,
+    Collective,
+    NoOrigin,
+    Reshard,
+    Step,
+    StepCollective,
+    StepDescription,
+    StrategyResult,
+)
 from spmd_core.words.names import listed
 
 _NAME = 60  # characters of a path
@@ -42,25 +52,28 @@ def axis_words(origin: AxisOrigin) -> str:
     return " ".join(filter(None, parts))
 
 
-def set_by_words(each: Collective | StepCollective) -> str:
-    """Who put the axes of a collective on its value, and on what that is moved to.
+def set_by_words(each: Collective | StepCollective, *, is_brief: bool = False) -> str:
+    """Who put the axes of a collective on its value, and on what that is moved to; `is_brief`: without
+    what else would put them there.
 
     A collective over several axes names each: "x: argument `w` P('x'); y: …".
     """
-    parts = list[str]()
+    by_words: dict[str, list[str]] = {}
     for axis in each.axes:
         own = [origin for origin in each.origin if origin.axis == axis]
-        if own:
-            words = _each(origin for origin in own if not origin.also)
-            if others := _each(origin for origin in own if origin.also):
+        if words := _each(origin for origin in own if not origin.also):
+            others = _each(each for each in own if each.also and not each.elsewhere)
+            if others and not is_brief:
                 words += f" (else by {others})"
         elif each.no_origin is not None:
             words = _NONE[each.no_origin]
         else:
             continue
-        parts.append(f"{axis}: {words}" if len(each.axes) > 1 else words)
+        by_words.setdefault(words, []).append(axis)
+    several = len(by_words) > 1
+    parts = [f"{', '.join(of)}: {words}" if several else words for words, of in by_words.items()]
     if parts and each.against:
-        parts.append(f"moved for {_each(each.against)}")
+        parts.append(f"needed otherwise by {_each(each.against)}")
     return "; ".join([*parts, *filter(None, [change_words(each.origin, each.against)])])
 
 
@@ -72,20 +85,38 @@ def _each(origins: Iterable[AxisOrigin]) -> str:
     return listed(words) if words else ""
 
 
-def change_words(origins: Sequence[AxisOrigin], against: Sequence[AxisOrigin]) -> str:
-    """Which of two that disagree fewer values depend on, and so is the smaller change; "" where that
-    is unknown.
+def own_words(origins: Sequence[AxisOrigin] | None) -> str:
+    """Returns what has put an axis somewhere, of at most two origins; "" where nothing has."""
+    return _each([each for each in origins or () if not each.also][:_MOST])
+
+
+def other_warnings(of: StrategyResult | StepDescription) -> list[str]:
+    """Returns the compiler warnings that are in no sentence of a collective."""
+    return [each for each in of.warnings if not is_covered(each, of.collectives or ())]
+
+
+def named_words(origins: Sequence[AxisOrigin] | None) -> str:
+    """Returns who names an axis for a value that does not have it; "" where that is unknown.
+
+    >>> named_words(())
+    'no argument or constraint names it: '
     """
-    ours, theirs = (
-        [each for each in some if each.values and not each.also] for some in (origins, against)
-    )
-    if len(ours) != 1 or len(theirs) != 1 or ours[0].values == theirs[0].values:
+    if origins is None:
         return ""
-    least, most = sorted((ours[0], theirs[0]), key=lambda each: each.values or 0)
-    return (
-        f"the smaller change is the {_what(least)}: its axis is on {least.values} values, "
-        f"that of the {_what(most)} on {most.values}"
-    )
+    return f"{_each(origins[:_MOST]) or 'no argument or constraint'} names it: "
+
+
+def change_words(origins: Sequence[AxisOrigin], against: Sequence[AxisOrigin]) -> str:
+    """Returns which side of two that disagree fewer values depend on, and so is the smaller change; ""
+    where that is unknown.
+    """
+    sides = [[each for each in some if not each.also] for some in (origins, against)]
+    counts = [sum(each.values or 0 for each in side) for side in sides]
+    is_known = all(side and all(each.values for each in side) for side in sides)
+    if not is_known or counts[0] == counts[1]:
+        return ""
+    least = sides[counts[1] < counts[0]]
+    return f"change {listed([_what(each) for each in least[:_MOST]])}: {min(counts)} values have its axis, {max(counts)} the other's"
 
 
 def step_words(step: Step) -> str:
@@ -94,6 +125,23 @@ def step_words(step: Step) -> str:
     return "; ".join(
         f"{each.axis}: {axis_words(each)}" if several else axis_words(each) for each in step.origins
     )
+
+
+def origin_name(origin: AxisOrigin) -> str:
+    """Returns what an origin is called in a few characters: its path, or its line."""
+    return origin.name or origin.called or origin.source or origin.kind
+
+
+def marks(step: Step) -> dict[str, str]:
+    """Returns the lines through which the axes of a value came to it, each with what it did."""
+    marked: dict[str, list[str]] = {}
+    for each in step.origins:
+        ends = [(each.source, "set here"), (each.called, "called here")]
+        ways = ((way.source, "passed back" if way.backward else "passed on") for way in each.steps)
+        for source, what in (*ends, *ways):
+            if source:
+                marked.setdefault(source, []).append(f"{each.axis} {what}")
+    return {source: ", ".join(dict.fromkeys(each)) for source, each in marked.items()}
 
 
 def disagreement_words(each: Reshard) -> str:

@@ -19,6 +19,7 @@ from spmd_core.words import (
     evidence_words,
     experiment_size_words,
     explained,
+    other_warnings,
     predicted_words,
     roofline_words,
     runs as words,
@@ -128,7 +129,7 @@ def notes(result: Result) -> None:
 
 def _remarks(outcome: StrategyResult) -> Iterator[str]:
     yield from outcome.notes
-    yield from (f"compiler warning: {each}" for each in outcome.warnings)
+    yield from (f"compiler warning: {each}" for each in other_warnings(outcome))
 
 
 def _strategy_choice(names: Iterable[str], where: str) -> str:

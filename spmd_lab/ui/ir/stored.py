@@ -42,7 +42,7 @@ def source(run: str, strategy: str, shown: ProgramText) -> tuple[str, tuple[str,
 
     None where the text names no line of either.
     """
-    own = _own_file(run, strategy)
+    own = own_file(run, strategy)
     if any(is_file(frame.file, own) for op in shown.ops for frame in op.frames):
         program = text(run, strategy, "program")
         return (own, program.lines) if program else None
@@ -60,5 +60,6 @@ def source(run: str, strategy: str, shown: ProgramText) -> tuple[str, tuple[str,
 
 
 @lru_cache(maxsize=64)
-def _own_file(run: str, strategy: str) -> str:
+def own_file(run: str, strategy: str) -> str:
+    """Returns the name of the file that a strategy's program is quoted as."""
     return file_name(lab().status(run).experiment.workload, strategy)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from spmd_core.base import count_text, mesh_text
-from spmd_core.experiment import Layout, shape_text
+from spmd_core.experiment import Layout, type_text
 from spmd_core.words import layout_headline
 from spmd_lab.ui.charts.base import Spec
 from spmd_lab.ui.charts.layout_words import (
@@ -44,7 +44,7 @@ def picture(placed: Layout, dtype: str, domains: Domains | None = None) -> Spec:
     top = add_title(
         marks,
         0.0,
-        f"Array {shape_text(placed.shape)}{scale}",
+        f"Array {type_text(dtype, placed.shape, placed.spec)}{scale}",
         _roles(array, lambda dim: dim_text(placed, dim)),
     )
     add_edges(marks, array, (top, 0.0), _array_edge(placed), lambda dim: f"{placed.dim_name(dim)} ")

@@ -422,7 +422,7 @@ def _collectives(result: Result, name: str, prediction: Prediction) -> None:
         st.caption("The compiled program has no communication.")
         return
     with st.container(key="collectives"):
-        draw_table(step_collectives(prediction))
+        draw_table(step_collectives(prediction, result.experiment))
     st.caption(
         "Bytes are per device and execution; total and exposed times are per step. Exposed is what the chip waits for."
     )

@@ -81,7 +81,7 @@ def test_cells_are_labelled_with_devices_and_slices():
     assert texts[12:14] == ["0:4, 0:2", "0:4, 2:4"]
     outside = [label["text"] for label in rows(found, "outside")]
     assert {
-        "Array 4 × 8, to scale",
+        "Array f32[4,8@y], to scale",
         "rows d0 not sharded, columns d1 over y",
         "0:2",
         "6:8",

@@ -54,7 +54,7 @@ def test_collectives_have_their_axes_and_a_reason():
     assert row["Route"] == "torus of x (16, ring) and y (16, ring)"
     assert (row["Count"], row["Exposed"]) == ("10", "0 s")
     assert row["Why, and where"] == (
-        "parameters are stored sharded over fsdp, but a matmul needs them replicated"
+        "Parameters are stored sharded over fsdp, but a matmul needs them replicated"
     )
 
 

@@ -39,7 +39,7 @@ GPUS = ("cuda", "rocm")  # as a file calls them
 HOW = 'write one with `spmd_lab.explain(step)(…).save("step.jaxexport")`'
 _HASH = re.compile(r"[0-9a-f]{64}")
 _READING = "reading-"
-_KINDS = (".json", ".jaxexport", ".listed")
+_KINDS = (".json", ".jaxexport", ".listed", ".sources")
 _taking = threading.Lock()
 _parser = Spare(
     "spmd_core.engine.exported.describe",
@@ -140,7 +140,8 @@ def delete(program: str) -> None:
     """Let go of a program's file; its description stays, by which its runs are read."""
     check_held(program)
     with _in_folder():
-        _path(program, "jaxexport").unlink(missing_ok=True)
+        for kind in ("jaxexport", "sources"):
+            _path(program, kind).unlink(missing_ok=True)
 
 
 def artifact(program: str) -> bytes:

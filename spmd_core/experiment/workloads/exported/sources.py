@@ -1,0 +1,48 @@
+"""The source files of a program, where its author's process handed it in: lines of them are quoted."""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+
+from spmd_core.experiment.workloads.exported import programs
+from spmd_core.experiment.workloads.exported.description import Described
+
+MOST_BYTES = 2**20  # of all files of a program
+
+
+def keep(described: Described) -> None:
+    """Keeps the text of a program's files, as far as this process has imported them."""
+    paths = [
+        Path(file) for each in [*sys.modules.values()] if (file := getattr(each, "__file__", None))
+    ]
+    texts, left = dict[str, str](), MOST_BYTES
+    for name in described.files:
+        path = next((each for each in paths if each.as_posix().endswith(f"/{name}")), None)
+        with suppress(OSError, UnicodeDecodeError):
+            if path is not None and (left := left - path.stat().st_size) > 0:
+                texts[name] = path.read_text("utf-8")
+    with suppress(OSError):
+        _path(described.program).write_text(json.dumps(texts))
+
+
+def lines(program: str, file: str) -> Sequence[str]:
+    """Returns the lines of a program's file, by its last two parts or its name; () if none is kept."""
+    path = _path(program)
+    texts = _read(path, path.stat().st_mtime_ns) if path.exists() else {}
+    named = [name for name in texts if file in (name, name.rpartition("/")[2])]
+    return texts[named[0]] if len(named) == 1 else ()
+
+
+def _path(program: str) -> Path:
+    return programs.folder() / f"{program}.sources"
+
+
+@lru_cache(maxsize=16)
+def _read(path: Path, changed_ns: int) -> Mapping[str, tuple[str, ...]]:
+    with suppress(OSError, ValueError, AttributeError):
+        texts = json.loads(path.read_text("utf-8"))
+        return {str(name): tuple(str(text).splitlines()) for name, text in texts.items()}
+    return {}

@@ -57,8 +57,9 @@ is_asked = asked or (
 with place:
     shown = hardware_view.draw(hardware, lab().devices(target), target, lab().worker_pid)
     if not active:
-        st.caption(plain(f"Nothing is running or waiting. {room().stored_words}"))
+        st.caption("Nothing is running or waiting.")
 with fold:
+    st.caption(plain(room().stored_words))
     details = st.container()
     hardware_view.draw_self_test()
 for named in read_settings().cluster_targets:

@@ -44,9 +44,11 @@ def picture(result: Result) -> None:
     product and result.
     """
     name, row = selected.of(result)
-    name = name or result.order[0]
+    best, answer = result.order[0], result.comparison
+    name = name or best
     st.html(glimpse.html(result.row(name).experiment, row, large=True))
-    if len(result.order) > 1:
+    # the best row is named beside its time, unless its rank is open
+    if name != best or (answer is not None and unsettled_words(answer) is not None):
         st.caption(plain(colors.named(result.experiment, name)))
 
 

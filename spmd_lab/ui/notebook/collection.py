@@ -123,10 +123,9 @@ def _run(subject: Subject) -> None:
             label=f"**{plain(run_title(subject))}**",
             icon=":material/open_in_new:",
             query_params=cards.query(summary.experiment, summary.run),
+            help=plain(experiment_words(summary.experiment)),
         )
         outcome.draw(summary, result)
-        if summary.labels.name:
-            st.markdown(plain(experiment_words(summary.experiment)))
         facts = [
             outcome_words(summary),
             ago(summary.submitted_at),

@@ -165,8 +165,7 @@ def headline(result: Result, when: str) -> None:
         is_timed = bool(plan and fits and predictions and predictions[0].is_timed)
         if plan and is_timed:
             run_answer.card(plan, estimate_step(plan), predictions[0])
-        held = f"{words.held_words(predictions[0])}." if is_timed else words.answer(result)
-        _memory_headline(held, fits, large=not is_timed)
+        _memory_headline(words.answer(result), fits, large=not is_timed)
         is_compiled = not predictions or predictions[0].compiled
         how = "compiled" if is_compiled else "estimated"
         st.caption(

@@ -131,10 +131,11 @@ def test_a_helper_that_is_called_from_two_lines_has_an_origin_for_each():
     assert sums[("data",)] == {("data", "argument", "b"), ("data", "argument", "w")}
 
 
-def test_a_constraint_in_a_function_that_two_lines_call_names_the_line_that_calls_it():
+@pytest.mark.parametrize("pin", [held, lambda value, *spec: held(value, *spec)])
+def test_a_constraint_in_a_function_that_two_lines_call_names_the_line_that_calls_it(pin):
     def program(x, y):
-        x = held(jnp.tanh(x), "data")  # the rows
-        y = held(jnp.tanh(y), "tensor")  # the columns
+        x = pin(jnp.tanh(x), "data")  # the rows
+        y = pin(jnp.tanh(y), "tensor")  # the columns
         return jnp.sum(x), jnp.sum(y)
 
     found = traced(program, shape(8, 16), shape(8, 32))

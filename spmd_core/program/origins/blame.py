@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from spmd_core.base import by_key
 from spmd_core.program.hlo.lines import File, is_of, line_of, place
 from spmd_core.program.hlo.module import Computation, Instruction, Module
 from spmd_core.program.hlo.sharding_attributes import Mesh
@@ -227,18 +228,22 @@ class Origins:
         return self._of_op[id(op)]
 
     @cached_property
-    def _callers(self) -> Mapping[str, set[str]]:
-        """The lines that call each line which constrains."""
-        callers: dict[str, set[str]] = {}
-        for op in self._tracer.graph.ops:
-            if op.kind in CONSTRAINTS and len(lines := self._lines(op)) > 1:
-                callers.setdefault(lines[0], set()).add(lines[1])
-        return callers
+    def _parting(self) -> Mapping[str, int]:
+        """How many calls are alike before those that lead to a line which constrains differ."""
+        constraints = (op for op in self._tracer.graph.ops if op.kind in CONSTRAINTS)
+        lines = (self._lines(op) for op in constraints)
+        calls = by_key((each[0], tuple(each[1:])) for each in lines if each)
+        parting = dict[str, int]()
+        for line, ways in calls.items():
+            depths = range(max(map(len, ways)))
+            at = next((at for at in depths if len({way[: at + 1] for way in ways}) > 1), None)
+            parting |= {} if at is None else {line: at}
+        return parting
 
     def _called(self, op: Op | None) -> str | None:
-        """The line that calls the function which constrains, where more than one does."""
-        lines = self._lines(op)
-        return lines[1] if lines and len(self._callers.get(lines[0], ())) > 1 else None
+        """The innermost line that calls the function which constrains, where other lines do, too."""
+        line, *calls = self._lines(op) or [""]
+        return next(iter(calls[self._parting.get(line, len(calls)) :]), None)
 
     def _steps(self, path: Path) -> ListedSteps:
         """A step for each line in turn. Operations without a line are listed only if none has one:

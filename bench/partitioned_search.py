@@ -1,6 +1,6 @@
 """Searches of a program with and without estimates by partitioned programs, against all of it compiled.
 
-    python -m bench.partitioned_search [--seconds 60] [--target tpu:v5e:2x4]
+    python -m bench.partitioned_search [--seconds 60] [--target cpu:8]
 
 A candidate is considered once its own program was partitioned, compiled or measured. The exhaustive
 search goes on until each candidate that may run was, but for constraints, which it also adds.
@@ -8,6 +8,7 @@ search goes on until each candidate that may run was, but for constraints, which
 
 import tempfile
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 from bench.exported import sgd_step
@@ -21,7 +22,7 @@ PARTITIONED = "open_candidates", lambda candidates: []
 CONSTRAINED = "CONSTRAINED", 0
 
 
-def answered(target: str, seconds: float, *without: tuple[str, object]) -> Answer:
+def answered(target: str, seconds: float, *without: tuple[str, Any]) -> Answer:
     """Returns the answer of a search in a folder of its own, without some of its parts."""
     with tempfile.TemporaryDirectory() as folder:
         lab = Lab.open(Path(folder))
@@ -29,7 +30,7 @@ def answered(target: str, seconds: float, *without: tuple[str, object]) -> Answe
         program = lab.take_program(sgd_step(), "step").program
         spec = {"workload": "program_file", "program": program, "mesh": None, "specs": None}
         question = read_array_question(spec | {"target": target})
-        with mock.patch.multiple(searching, **dict(without)):
+        with mock.patch.multiple(searching, STEP=searching.STEP, **dict(without)):
             answer = Search(lab, store, question, seconds).run()
         store.close()
         lab.close()
@@ -50,7 +51,7 @@ def main(asked: Asked, figures: Figures) -> None:
     after = answered(asked.target, asked.seconds)
     every = answered(asked.target, asked.exhaustive, PARTITIONED, CONSTRAINED)
     figures.add("candidates considered before", considered(before))
-    figures.add("now", considered(after), least=10 * considered(before))
+    figures.add("now", considered(after), least=10 * considered(before), note="of attached devices")
     figures.add("constraints among them", sum(each.constrained is not None for each in after.found))
     figures.add("of the space, exhaustively", considered(every), note=f"complete: {every.complete}")
     for name, answer in (("before", before), ("now", after)):
@@ -60,4 +61,4 @@ def main(asked: Asked, figures: Figures) -> None:
 
 
 if __name__ == "__main__":
-    measure(main, __doc__, seconds=60.0, exhaustive=600.0, target="tpu:v5e:2x4")
+    measure(main, __doc__, seconds=60.0, exhaustive=600.0, target="cpu:8")

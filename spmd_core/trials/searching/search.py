@@ -236,8 +236,8 @@ class Search(Work):
         attached = not any(parse_target(each).is_absent for each in self._targets())
         elsewhere = [each for each in self._targets() if compiler_refusal(each)]
         choice = CandidateChoice(self.question, self.space, not attached, elsewhere)
-        self._partition(runs)
         if attached:
+            self._partition(runs)
             self._measure_and_prove(runs, choice)
         else:
             self.doing = "compiling"
@@ -271,8 +271,8 @@ class Search(Work):
                 part = []
         self._keep(part)
 
-    def _constrain(self, runs: Runs) -> None:
-        """Add the best with constraints on its values, once it is compiled."""
+    def _constrain(self, runs: Runs) -> bool:
+        """Add the best with constraints on its values, once it is compiled; True if any."""
         best = self.answer.winner
         if (
             best is None
@@ -283,11 +283,12 @@ class Search(Work):
             or best.number in self._constrained
             or len(self._constrained) >= CONSTRAINED
         ):
-            return
+            return False
         self._constrained.add(best.number)
         added = list(constrained(self._lab, best, len(self._candidates)))
         self._add(added)
         self._reprice(runs, added)
+        return bool(added)
 
     def _measure_and_prove(self, runs: Runs, choice: CandidateChoice) -> None:
         """Measure the best first and prove the winner, in turn until the budget is used or nothing
@@ -339,14 +340,15 @@ class Search(Work):
                     except RequestError as error:
                         self._keep(failed(group, str(error)))
                 if runs.is_idle:
-                    return
+                    if not self._constrain(runs):
+                        return
+                    continue
                 for group, finished in runs.finished():
                     self._keep(
                         failed(group, finished)
                         if isinstance(finished, str)
                         else answered(group, finished)
                     )
-                    self._constrain(runs)
         finally:
             if runs.left_out:
                 values = {"words": runs.left_out}

@@ -115,7 +115,7 @@ def test_a_run_is_found_again_after_a_reload_and_another_viewer_waits_behind_it(
     assert "Single device takes" in answered(other_page)
 
 
-def test_the_overview_shows_what_runs_an_edit_keeps_the_way_back_and_a_kill_is_covered(
+def test_the_overview_shows_what_runs_an_edit_keeps_the_way_back_and_a_kill_is_told(
     server, page, other_page, link
 ):
     visit(page, link(timing=LONG, strategies=["single"]))

@@ -62,7 +62,7 @@ def test_an_exception_passes_and_the_text_is_kept(kind):
     assert out == [b"last words\n"]
 
 
-def test_a_known_warning_is_led_by_a_sentence_and_each_is_covered_once():
+def test_a_known_warning_is_led_by_a_sentence_and_each_is_told_once():
     rematerialization, other = compiler_warnings(
         LOG + LOG + "\n2025-11-20 10:00:00.5: W external/xla/some.cc:12] Something odd\n"
     )

@@ -73,7 +73,7 @@ def test_a_regression_between_two_wheels_is_named_with_its_line(project, capsys)
     assert not [each for each in environments.environments_folder().iterdir() if each.is_dir()]
 
 
-def test_what_uv_refuses_is_covered_in_its_words(project, capsys):
+def test_what_uv_refuses_is_told_in_its_words(project, capsys):
     (project / "bad.txt").write_text("missing==1\n")
     assert (
         main(["versions", "model:of_library", "--requirements=bad.txt", "--jax=1", "--jax=2"]) == 1

@@ -170,7 +170,7 @@ def test_comparisons_of_none_and_of_one():
     assert (alone.fastest, alone.ratios) == ("auto", ())
 
 
-def test_where_medians_and_rounds_disagree_no_difference_is_covered():
+def test_where_medians_and_rounds_disagree_no_difference_is_told():
     """b's median is lower only because one slow spell hit more of a's rounds; in most rounds a is
     faster.
     """

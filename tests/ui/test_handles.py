@@ -54,7 +54,7 @@ class OldPython(tuple):
     major, minor, micro, releaselevel, serial = 3, 10, 13, "final", 0
 
 
-def test_an_old_python_is_covered_so_on_screen(monkeypatch):
+def test_an_old_python_is_told_so_on_screen(monkeypatch):
     for name in [
         name for name in sys.modules if name == "spmd_lab.ui" or name.startswith("spmd_lab.ui.")
     ]:

@@ -48,7 +48,7 @@ def test_the_account_of_memory_counts_hbm_and_host_apart_and_no_vmem():
     }
 
 
-def test_the_stage_is_covered_by_the_files_that_are_there(tmp_path):
+def test_the_stage_is_told_by_the_files_that_are_there(tmp_path):
     seen = [early.stage_of(tmp_path)]
     for name in (
         "before_optimizations",

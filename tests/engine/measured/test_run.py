@@ -269,7 +269,7 @@ def test_the_events_tell_each_phase_and_cross_the_pipe(run):
 
 
 @pytest.mark.this_python
-def test_progress_is_covered_at_most_ten_times_a_second(run, monkeypatch):
+def test_progress_is_told_at_most_ten_times_a_second(run, monkeypatch):
     readings = itertools.count()
     # as if a round took that long
     monkeypatch.setattr(sample, "monotonic", lambda: 0.03 * next(readings))
@@ -357,7 +357,7 @@ def test_memory_that_runs_out_fails_that_strategy_in_xla_s_words_and_renews_the_
     )
 
 
-def test_a_wrong_answer_is_covered_and_never_ranked(run, monkeypatch):
+def test_a_wrong_answer_is_told_and_never_ranked(run, monkeypatch):
     other_program(monkeypatch, "single", lambda text: text.replace("+ bias)", "+ 1.1 * bias)"))
     result = run(**TUTORIAL_LAYER | {"strategies": ["single", "auto", "shard_map"]}).result
     wrong = result.strategies["single"]
@@ -486,7 +486,7 @@ def test_programs_of_past_runs_are_let_go_now_and_then(run, monkeypatch):
 
 @pytest.mark.this_python
 @pytest.mark.parametrize(("data", "told"), [("ones", True), ("normal", False)])
-def test_data_that_hides_exchanged_parts_is_covered(run, data, told):
+def test_data_that_hides_exchanged_parts_is_told(run, data, told):
     outcome = run(
         **TUTORIAL_LAYER
         | {"strategies": ["auto"], "data": dict.fromkeys(("x", "weights", "bias"), data)}

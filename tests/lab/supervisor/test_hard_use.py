@@ -341,7 +341,7 @@ def test_a_run_whose_folder_vanishes_ends_with_code_1(data_folder, goes_on, monk
     process.stderr.close()
 
 
-def test_who_waits_in_short_looks_is_covered_that_the_folder_fails(open_lab):
+def test_who_waits_in_short_looks_is_told_that_the_folder_fails(open_lab):
     lab = open_lab(write_s=3 * LOOK_S)
     with lab._store._writing:
         lab._store._writer.execute("DROP TABLE requests")

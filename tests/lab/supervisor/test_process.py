@@ -81,7 +81,7 @@ def test_a_stopped_worker_stays_stopped(worker):
     assert worker.is_gone()
 
 
-def test_a_paused_worker_stands_as_soon_as_it_is_covered_so_and_a_dead_one_costs_no_wait(worker):
+def test_a_paused_worker_stands_as_soon_as_it_is_told_so_and_a_dead_one_costs_no_wait(worker):
     listen(worker, Ready)
     start(worker, "a", standin.ROUNDS)
     listen(worker, Progress)

@@ -182,7 +182,7 @@ def test_without_device_events_there_is_what_the_host_did():
         ("collective-permute-done", "collective-permute"),
     ],
 )
-def test_an_instruction_of_another_program_is_covered_by_its_name(name, kind):
+def test_an_instruction_of_another_program_is_told_by_its_name(name, kind):
     assert FACTS.of(name).kind == kind
 
 

@@ -108,7 +108,7 @@ def test_a_loop_of_unknown_length_is_said():
     )
 
 
-def test_the_compilers_own_order_is_covered_where_it_is_worse():
+def test_the_compilers_own_order_is_told_where_it_is_worse():
     """With its start written just before its done, the gather hides under nothing."""
     late = LOOP.replace(
         "fusion(%b0, %b1, %x), kind=kOutput, calls=%async_collective_fusion.1",

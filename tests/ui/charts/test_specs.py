@@ -113,7 +113,7 @@ def test_the_time_of_a_step_has_a_unit():
     )
 
 
-def test_the_loss_is_covered_in_words():
+def test_the_loss_is_told_in_words():
     assert (
         curve_alt("loss", {"single": [24.59, 4.13]})
         == "Loss by step, from the first to the last: Single device 24.59 to 4.13"

@@ -3,7 +3,6 @@
 import functools
 import re
 import sys
-import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -71,8 +70,8 @@ def trace(step: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, An
     """Trace a step. What JAX raises while it traces is raised unchanged."""
     while isinstance(step, functools.partial):
         step, args, kwargs = step.func, (*step.args, *args), {**step.keywords, **kwargs}
-    if isinstance(step, types.MethodType) and hasattr(step, "trace"):
-        step, args = step.__func__, (step.__self__, *args)  # the function's `trace` binds nothing
+    if (function := getattr(step, "__func__", None)) and hasattr(step, "trace"):
+        step, args = function, (getattr(step, "__self__", None), *args)  # its `trace` binds nothing
     if not callable(step):
         kind = type(step).__name__
         raise refuse(f"a step of type {kind}", "cannot be called", "pass a function, jitted or not")

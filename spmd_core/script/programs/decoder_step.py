@@ -84,8 +84,8 @@ def muon(model: Model, dims, g, p, step, mean, square):
     if sides is None:
         return adamw(g, p, step, mean, square)
     if dims[0][0] != "layers":  # of a head of later tokens
-        arrays = (each[None] for each in (g, p))
-        change, (mean, _) = muon(model, (("layers", 1), *dims), *arrays, step, mean[None], square)
+        of_one = (("layers", 1), *dims)
+        change, (mean, _) = muon(model, of_one, g[None], p[None], step, mean[None], square)
         return change[0], (mean[0], square)
     mean = MUON_FIRST * mean + g
     ahead, (stacked, rows) = (g + MUON_FIRST * mean).astype(jnp.bfloat16), sides

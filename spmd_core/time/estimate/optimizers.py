@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
 
 from spmd_core.experiment import RULES, ModelSize, Plan, ShardedArray, arrays
 from spmd_core.time.estimate.constants import NOT_OF_A_LAYER
@@ -13,7 +12,6 @@ _STACKED = ("experts", "fsdp_experts", "gate_up", "qkv")  # dims of many matrice
 NEWTON_SCHULZ = 5  # steps, each of three products; Jordan, kellerjordan.github.io/posts/muon
 
 
-@lru_cache(maxsize=256)
 def moment_bytes(plan: Plan) -> float:
     """Bytes of an optimizer's moments for each parameter, on average."""
     widths = [BYTES[dtype] for dtype in plan.moment_dtypes]
@@ -48,7 +46,7 @@ def hidden_matrices(
         sides = [pair for pair in array.dims if pair[0] not in _STACKED]
         inside = sides[1:] if sides[0][0] in _ROWS else sides[:-1]
         alone = sides[0] if sides[0][0] in _ROWS else sides[-1]
-        yield array, here, alone[1], _elements(inside)
+        yield array, here, alone[1], _elements(tuple(inside))
 
 
 def layer_shards(size: ModelSize, mesh: Mapping[str, int], array: ShardedArray) -> int:

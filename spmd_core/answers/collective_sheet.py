@@ -75,7 +75,7 @@ def _exposed(row: CollectiveRow) -> float:
 
 
 def _why(each: CommunicationRow) -> str:
-    return ". ".join(filter(None, (_reason(each), *_where(each))))
+    return ". ".join(filter(None, (_reason(each), _where(each))))
 
 
 def _reason(each: CommunicationRow) -> str:
@@ -84,10 +84,10 @@ def _reason(each: CommunicationRow) -> str:
     return SMALL_WORDS if each.row.rest else why_words(each.row.named)
 
 
-def _where(each: CommunicationRow) -> list[str]:
+def _where(each: CommunicationRow) -> str:
     """The lines of a row, the first few of many."""
     more = len(each.places) - _MOST_PLACES
-    return [*each.places[:_MOST_PLACES], *([f"and {more} more places"] if more > 0 else [])]
+    return ", ".join(each.places[:_MOST_PLACES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _set_by(each: CommunicationRow, *, is_brief: bool = False) -> str:
@@ -106,9 +106,7 @@ def _why_and_by(each: CommunicationRow) -> str:
     then who put the axes there.
     """
     by, why = _set_by(each, is_brief=True), _reason(each)
-    return ". ".join(
-        filter(None, (*_where(each), by and f"Set by {by}", why[:1].upper() + why[1:]))
-    )
+    return ". ".join(filter(None, (_where(each), by and f"Set by {by}", why[:1].upper() + why[1:])))
 
 
 COLLECTIVES = Sheet[CommunicationRow](

@@ -72,7 +72,7 @@ def ranking(
             value = max(lead[each.target], value if each.number not in place else 0.0)
         return (
             ORDER[stages.get(each.number, each.stage)],
-            each.stage == "estimated" and not each.partitioned,
+            each.step is None and each.stage == "estimated" and not each.partitioned,
             each.fits == "unlikely",
             value,
             each.fits != "yes",

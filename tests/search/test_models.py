@@ -49,7 +49,9 @@ def test_meshes_are_all_products_of_up_to_three_axes():
 
 
 def test_the_space_is_meshes_times_policies_and_every_number_is_there_once(small):
-    meshes = len(list(named_meshes(16, tuple(name for name in AXES if name != "expert"))))
+    meshes = len(
+        list(named_meshes(16, tuple(name for name in AXES if name not in ("expert", "context"))))
+    )
     assert small.space == meshes * len(policies(("minimal", "full"), False, True))
     numbers = [each.number for each in small.found]
     assert sorted(numbers) == list(range(small.space))
@@ -95,7 +97,7 @@ def test_nothing_that_is_pruned_could_have_won():
     answer = answer_of(chips=["v5e:4x4"], model="scaled:4", global_batch=24, remat=["full"])
     assert answer.pruned
     best = math.inf
-    for mesh in named_meshes(16, tuple(name for name in AXES if name != "expert")):
+    for mesh in named_meshes(16, tuple(name for name in AXES if name not in ("expert", "context"))):
         for policy in policies(("full",), False, True):
             try:
                 plan = parse_plan(

@@ -132,7 +132,8 @@ def _check_context(plan: Any) -> None:
     if plan.context_attention == "ulysses" and heads % (both * among):
         rule = f"does not divide the {heads // both} heads of a device of {plan.size.title}"
         near = math.gcd(heads // both, among)
-        raise refuse(f"{CONTEXT}={among} of ulysses", rule, f"use {CONTEXT}={near}, or ring")
+        other = "" if plan.topology.chip.is_gpu else ", or all-gather"
+        raise refuse(f"{CONTEXT}={among} of ulysses", rule, f"use {CONTEXT}={near}{other}")
 
 
 def _check_order(plan: Any) -> None:

@@ -6,7 +6,7 @@ last the logits. Weights are gathered, and gradients added over shards of the ba
 microbatch; the optimizer follows the last one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -22,29 +22,30 @@ from spmd_core.time.estimate.step import (
     step_mfu,
     step_parts,
 )
+from spmd_core.time.estimate.transfers import is_of_update
 from spmd_core.time.pipeline import SimulatedPipeline, simulate_pipeline
 
 WAITS = "wait: stages"  # among a step's shares: what a stage idles
 
 
 class _Stage(NamedTuple):
-    """A microbatch of a stage: F, B and W in seconds, the update, memory with the microbatches that
-    it holds, and the plan of one.
+    """A microbatch of a stage: F, B and W in seconds, shares of the update, memory with the
+    microbatches that it holds, and the plan of one.
     """
 
     seconds: tuple[float, float, float]
-    update: float
+    update: Mapping[str, float]
     memory: MemoryEstimate
     plan: Plan
 
 
 class _Microbatch(NamedTuple):
-    """A microbatch as a plan; F, B and W of its layers, its tables and the update in seconds."""
+    """A microbatch as a plan; F, B, W of its layers, its tables and shares of the update, in s."""
 
     plan: Plan
     seconds: tuple[float, float, float]
     tables: float
-    update: float
+    update: Mapping[str, float]
 
 
 def estimate_step(plan: Plan) -> Prediction:
@@ -82,18 +83,21 @@ def _simulated(plan: Plan, stages: Sequence[_Stage]) -> SimulatedPipeline:
 def _of_parts(plan: Plan) -> Prediction:
     stages = _stages(plan)
     slowest = max(stages, key=lambda each: sum(each.seconds))
-    update = max(each.update for each in stages)
+    update = max(sum(each.update.values()) for each in stages)
     simulated = _simulated(plan, stages)
     seconds = (simulated.seconds + update) * (1 + straggling(plan.topology))
     memory, capacity = _largest(stages), plan.topology.chip.capacity
     one = step_of_a_pass(slowest.plan)
     shares = {name: plan.parts * each for name, each in one.shares_s.items()}
-    shares["memory"] = shares.get("memory", 0.0) - (plan.parts - 1) * slowest.update
+    for name, each in slowest.update.items():  # follows the last microbatch alone
+        shares[name] = shares.get(name, 0.0) - (plan.parts - 1) * each
     held = {"peak": memory.peak, "host": memory.host}
     held["missing"] = max(0, memory.peak - capacity.device)
-    facts = one.facts or ()
+    facts, late = one.facts or (), sum(slowest.update.values())
     if plan.stages > 1:
         shares[WAITS] = max(0.0, seconds - sum(shares.values()))
+        most = seconds / sum(shares.values())  # of tables a stage has a part, and its plan all
+        shares = {name: most * each for name, each in shares.items()}
         title, parts = SCHEDULES[plan.schedule].title, plan.parts
         values = {"title": title, "parts": parts, "share": simulated.bubble}
         named = (each for each in facts if each.kind != "not compiled")
@@ -106,16 +110,18 @@ def _of_parts(plan: Plan) -> Prediction:
         "collectives": (*_repeated(plan, one), *_hops(plan)),
         "before_compiling": memory.known(capacity),
     }
-    return one.model_copy(update=update_of_one | _times(plan, one, seconds))
+    return one.model_copy(update=update_of_one | _times(plan, one, seconds, late))
 
 
-def _times(plan: Plan, one: Prediction, seconds: float) -> dict[str, object]:
-    """What follows from the seconds of a step, and from the prediction of one microbatch."""
+def _times(plan: Plan, one: Prediction, seconds: float, update: float) -> dict[str, object]:
+    """What follows from the seconds of a step, from the prediction of one microbatch, and from the
+    seconds of the update in it.
+    """
     time, bounds, chips = one.predicted_s, one.bounds_s, plan.topology.chips
     assert time is not None and bounds is not None
     times, mfu = seconds / time.estimate, step_mfu(plan, seconds)
     span = {"low": time.low * times, "estimate": seconds, "high": time.high * times}
-    alone = min(seconds, bounds.overlapped * plan.parts)
+    alone = min(seconds, bounds.overlapped * plan.parts - update * (plan.parts - 1))
     in_turn = max(seconds, bounds.sequential * times)
     return {
         "predicted_s": time.model_copy(update=span),
@@ -133,7 +139,7 @@ def _repeated(plan: Plan, one: Prediction) -> Iterator[Collective]:
     for each in one.collectives:
         yield each.model_copy(
             update={
-                name: value * plan.parts
+                name: value * (1 if is_of_update(each.name or "") else plan.parts)
                 for name in ("count", "bytes_total", "seconds_total", "exposed_total_s")
                 if (value := getattr(each, name)) is not None
             }
@@ -206,12 +212,18 @@ def _microbatch(plan: Plan, layers: int, has_logits: bool) -> _Microbatch:
     one = _one(plan, layers, has_logits)
     shapes, again = shapes_of(one), recomputed(one)
     work, moved = step_parts(shapes, again)
-    waits = exposed_s(shapes, work, moved, memory_of_a_pass(one).host)
+    rest = [each for each in moved if not is_of_update(each.name)]
+    waits = exposed_s(shapes, work, rest, memory_of_a_pass(one).host)
     passes = work.forward.seconds + work.recomputed.seconds + work.backward.seconds
     forward = work.forward.seconds * (1 + waits / passes)
     weights = work.backward.matmul / 2
     seconds = (forward, passes + waits - forward - weights, weights)
-    return _Microbatch(one, seconds, work.tables.seconds, work.update.seconds)
+    update = {"matmul": work.update.matmul, "memory": work.update.memory}
+    for each in moved:
+        if is_of_update(each.name):
+            name = f"wait: {each.kind}"
+            update[name] = update.get(name, 0.0) + each.count * each.seconds
+    return _Microbatch(one, seconds, work.tables.seconds, update)
 
 
 def _held(plan: Plan, one: Plan, held: float, is_first: bool) -> MemoryEstimate:

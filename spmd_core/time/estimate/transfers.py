@@ -55,6 +55,7 @@ _MATMULS = {
 # matmuls of the stream gathered over `tensor`, and those whose results are summed over it
 _INPUTS, _HEADS = ("mlp_up", "mlp_gate", "mlp"), ("query", "key", "value", "heads")
 _OUTPUTS, _AS = ("out", "mlp_down"), {"mlp": "mlp_up"}
+_COMPLETE = "complete "  # begins names of what Muon moves
 GRADIENT = "transpose("  # in the name of an operation that makes gradients, as JAX writes it
 
 
@@ -99,6 +100,11 @@ class StepTransfer:
     @property
     def source(self) -> None:
         """The line that causes it: no program is written."""
+
+
+def is_of_update(name: str) -> bool:
+    """Returns True for a transfer of the optimizer, once a step however many microbatches it has."""
+    return name.startswith(_COMPLETE)
 
 
 def weight_transfers(
@@ -492,7 +498,7 @@ def _of_muon(shapes: Shapes) -> Iterator[StepTransfer]:
         axes = tuple(name for name, _ in shapes.plan.mesh if name in among)
         if not axes:
             continue
-        nbytes, name = 2.0 * here * rows * columns, f"complete {array.name}"
+        nbytes, name = 2.0 * here * rows * columns, f"{_COMPLETE}{array.name}"
         if (shards := layer_shards(shapes.size, shapes.mesh, array)) > 1:
             nbytes *= array.times / shards
             yield _transfer(shapes, "all-to-all", axes, nbytes, 2, "", name=name)

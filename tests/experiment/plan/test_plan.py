@@ -62,7 +62,17 @@ def test_v6e_takes_the_blocks_of_the_published_runs():
         (
             {"mesh": {"context": 16}, "context_attention": "ulysses", "sizes": {"heads": 24}},
             "context=16 of ulysses does not divide the 24 heads of a device of scaled:1: use "
-            "context=8, or ring",
+            "context=8, or all-gather",
+        ),
+        (
+            {
+                "target": "gpu:h100:8",
+                "mesh": {"context": 8},
+                "context_attention": "ulysses",
+                "sizes": {"heads": 12},
+            },
+            "context=8 of ulysses does not divide the 12 heads of a device of scaled:1: use "
+            "context=4",
         ),
         (
             {

@@ -39,6 +39,36 @@ def test_gradients_that_are_added_up_take_as_long_and_hold_less_of_the_batch():
     assert "wait: stages" not in estimate_step(halves).shares_s
 
 
+@pytest.mark.parametrize("parted", [{"microbatches": 2}, {**PIPELINE, "microbatches": 8}])
+@pytest.mark.parametrize("optimizer", ["momentum", "muon"])
+def test_shares_of_a_step_in_parts_have_one_update_and_sum_to_it(optimizer, parted):
+    of_muon = [each for each in _collectives(parted, optimizer) if "complete" in each.name]
+    assert bool(of_muon) == (optimizer == "muon")
+    step = estimate_step(plan(optimizer=optimizer, **parted))
+    assert min(step.shares_s.values()) >= 0
+    assert sum(step.shares_s.values()) == pytest.approx(step.predicted_s.estimate, rel=0.001)
+    assert step.bounds_s.overlapped <= step.predicted_s.estimate
+
+
+def test_an_update_follows_the_last_microbatch_alone():
+    more = [seconds(plan(optimizer="muon", microbatches=parts)) for parts in (1, 2)]
+    less = [seconds(plan(optimizer="momentum", microbatches=parts)) for parts in (1, 2)]
+    assert more[1] - less[1] == pytest.approx(more[0] - less[0], rel=0.01)
+    counts = [
+        sum(
+            each.count
+            for each in _collectives({"microbatches": parts}, "muon")
+            if each.name.startswith("complete")
+        )
+        for parts in (1, 2)
+    ]
+    assert counts[0] == counts[1] > 0
+
+
+def _collectives(parted, optimizer):
+    return estimate_step(plan(optimizer=optimizer, **parted)).collectives
+
+
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_a_pipeline_takes_its_slowest_stage_and_less_than_the_bubble_of_that(name):
     found = plan(**PIPELINE, schedule=name, microbatches=8)

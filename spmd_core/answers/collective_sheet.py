@@ -1,5 +1,6 @@
 """The sheet of collectives: one folding of those that are alike, for every renderer."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -14,7 +15,7 @@ from spmd_core.words import predictions, row_title, set_by_words, whose
 
 SMALL_WORDS = "together under 1 % of the communication"
 
-
+_LINE = re.compile(r"\d{1,9}")  # a number that people write
 _CODE_CHARACTERS = 72  # of a line of a program in a table
 _MOST_PLACES = 3  # of a step with many layers every matmul is one
 _WIDE: tuple[Place, ...] = ("screen", "document")  # of columns that a terminal leaves out
@@ -139,7 +140,7 @@ def step_collectives(prediction: Prediction, experiment: Experiment | None = Non
 def _quoted(program: str, source: str | None) -> str | None:
     """A line of an exported program, where its text is kept: `model.py:12: code`."""
     file, _, number = (source or "").rpartition(":")
-    lines = sources.lines(program, file) if number.isdigit() else ()
+    lines = sources.lines(program, file) if _LINE.fullmatch(number) else ()
     if not lines or not 0 < int(number) <= len(lines):
         return None
     return f"{source}: `{_short(lines[int(number) - 1])}`"
@@ -216,7 +217,7 @@ def _place(
     file, _, number = (item.source or "").rpartition(":")
     own = file == file_name(row.experiment.workload, row.strategy)
     lines = lines_of(name) if own else ()
-    if number.isdigit() and 0 < int(number) <= len(lines):
+    if _LINE.fullmatch(number) and 0 < int(number) <= len(lines):
         return number, _short(lines[int(number) - 1])
     program = row.experiment.exported
     quoted = _quoted(program.described.program, item.source) if program else None

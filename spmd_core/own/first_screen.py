@@ -121,14 +121,14 @@ def _group(group: Sequence[StepCollective], total: int) -> Iterator[str]:
     yield f"  {kind_words(first)} over {over}: {bytes_text(moved)} ({times}, {first.dtype}){waits}"
     if first.source:
         yield f"{_INDENT}{first.source}  {first.line}".rstrip()
-    if not exposed and moved < _SMALL * total:
+    warning = next((each.warning for each in group if each.warning), None)
+    if not exposed and moved < _SMALL * total and not warning:
         return
     place = [f"in {first.function}"] if first.function else []
     place += [f"scope {first.scope}"] if first.scope else []
     origin, against = ([one for each in group for one in getattr(each, name) if not one.also] for name in ("origin", "against"))  # fmt: skip
     set_by = set_by_words(first.model_copy(update={"origin": origin, "against": against}))
     why = ": ".join(filter(None, [", ".join(place), first.reason]))
-    warning = next((each.warning for each in group if each.warning), None)
     yield from _wrapped((why, set_by and f"set by {set_by}", warning), _INDENT)
 
 

@@ -131,15 +131,18 @@ def _remedy_words(remedy: Remedy, base: Experiment, each: Collective) -> str:
     if remedy.measured_s and remedy.ratio:
         takes = f"measured {_times(remedy.measured_s)}, {paired_words(remedy.ratio)}"
     change = change_words(base, remedy.changes)
-    lines = {f"{VALUE}{origin.source}" for origin in (*each.origin, *each.against)}
-    paths = [origin.name for origin in (*each.origin, *each.against) if origin.name]
-    last = remedy.changes[-1]
-    if last.name in lines:
-        spec = spec_code(tuple(map(axes_of, last.after)))
-        change = (
-            f"give its origin, the constraint of {last.name.removeprefix(VALUE)}, the spec {spec}"
-        )
-    elif last.field == "specs" and any(matches(last.name, path) for path in paths):
+    constraints = [
+        origin for origin in (*each.origin, *each.against) if origin.kind == "constraint"
+    ]
+    line = remedy.changes[-1].name.removeprefix(VALUE)
+    of_line = [origin for origin in constraints if origin.source == line]
+    if of_line and len(remedy.changes) == 1:
+        spec = spec_code(tuple(map(axes_of, remedy.changes[-1].after)))
+        named = ("its origin, ", ",") if of_line[0] in each.origin else ("", "")
+        change = f"give {named[0]}the constraint of {line}{named[1]} the spec {spec}"
+    elif remedy.changes[-1].field == "specs" and any(
+        origin.name and matches(line, origin.name) for origin in each.origin
+    ):
         change = change.replace("give ", "give its origin ", 1)
     return f"{change}: {_removed_words(remedy, each)}{comes}{held}; {takes}"
 

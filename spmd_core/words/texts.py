@@ -2,6 +2,7 @@
 sharded, in words; no Streamlit here.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 
 from spmd_core.base import by_key, bytes_text
@@ -19,6 +20,7 @@ NEVER_READ = (
 )
 EVERY = "Every operation"
 EVERY_HELP = "Also values without a name, inside a line of the program"
+_PLACE = re.compile(r"(.*):(\d{1,9})", re.DOTALL)
 _AROUND = 2  # lines that are known, before and after one of a path
 PICK = "Select a row: the path on which its axes came to it is marked in the program."
 OTHER_VERSION = "another version of SPMD Lab stored them: run it again"
@@ -98,13 +100,14 @@ def path_lines(step: Step, lines: Mapping[str, str]) -> list[tuple[str, str, str
       lines: the code of each line that is known, by `file:line`.
     """
     did = marks(step) | {step.source: "this value"}
-    order = lambda at: (at.rpartition(":")[0], int(at.rpartition(":")[2]))  # noqa: E731
-    known = sorted((at for at in {*lines, *did} if at.rpartition(":")[2].isdigit()), key=order)
+    places = (match for at in {*lines, *did} if (match := _PLACE.fullmatch(at)))
+    known = [each[0] for each in sorted(places, key=lambda each: (each[1], int(each[2])))]
     near = {
-        known[at]
+        other
         for number, each in enumerate(known)
         if each in did
-        for at in range(max(0, number - _AROUND), min(len(known), number + _AROUND + 1))
+        for other in known[max(0, number - _AROUND) : number + _AROUND + 1]
+        if other.rpartition(":")[0] == each.rpartition(":")[0]
     }
     return [(at, lines.get(at, ""), did.get(at, "")) for at in known if at in near]
 

@@ -168,7 +168,7 @@ def beside_words(result: Result, name: str, changed: Experiment) -> str:
         if (median := result.medians_s.get(each))
     ]
     differs = [
-        f"{array.name} is {spec_code(changed.spec(array.name))}, was {spec_code(row.experiment.spec(array.name))}"
+        f"{array.name}: {spec_code(changed.spec(array.name))}, was {spec_code(row.experiment.spec(array.name))}"
         for array in changed.what.arrays
         if not changed.plan and changed.spec(array.name) != row.experiment.spec(array.name)
     ]

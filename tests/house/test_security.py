@@ -21,6 +21,7 @@ TEXT = (ROOT / "docs/security.md").read_text("utf-8")
 DOCUMENT = " ".join(TEXT.split())
 # a sentence, or the part of one that somebody relies on -> the file and the test that hold it
 HERE = "house/test_security.py"
+KEPT_TEXT = "experiment/workloads/exported/test_sources.py"
 HELD = {
     "The lists are read when the dashboard starts": (
         "lab/store/test_roles.py", "test_a_run_outlasts_the_role_of_who_submitted_it"),
@@ -197,6 +198,18 @@ HELD = {
         "ui/entrance/test_uploads.py", "test_uploads_are_refused_where_anybody_could_send_them"),
     "A program keeps the name that it was given first": (
         "lab/test_programs.py", "test_a_name_stays_with_who_handed_the_program_in"),
+    "keep the text of the files of your own that the program names": (
+        KEPT_TEXT, "test_files_that_the_program_names_are_kept_until_it_is_deleted"),
+    "A file from the browser brings none": (
+        KEPT_TEXT, "test_files_that_the_program_names_are_kept_until_it_is_deleted"),
+    "Whoever may look sees the lines that a result names": (
+        "engine/exported/test_quoted.py", "test_a_run_stores_the_lines_that_it_names_and_a_link_none"),
+    "A run stores those lines": (
+        "engine/exported/test_quoted.py", "test_a_run_stores_the_lines_that_it_names_and_a_link_none"),
+    "Deleting a program deletes the text of its files": (
+        KEPT_TEXT, "test_files_that_the_program_names_are_kept_until_it_is_deleted"),
+    "Lines that runs have stored stay": (
+        "engine/exported/test_quoted.py", "test_a_run_stores_the_lines_that_it_names_and_a_link_none"),
     "it makes no link, picture or icon": (
         "browser/test_hostile_text.py", "test_a_text_of_others_makes_no_link_picture_or_icon"),
     "steers no terminal": ("base/test_foreign.py", "test_what_is_printed_steers_no_terminal"),

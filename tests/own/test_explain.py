@@ -205,6 +205,9 @@ def test_reasons_are_folded_and_small_collectives_are_a_line():
     assert text.count("up is stored sharded") == 1
     assert "set by argument a, argument b and 2 more" in text
     assert "4.0 KiB (1x, float32)\n    model.py:9  h = x @ up\n\n" in text
+    warned = small.model_copy(update={"warning": "full rematerialization"})
+    step = step.model_copy(update={"collectives": (*step.collectives[:-1], warned)})
+    assert "full rematerialization" in "\n".join(lines(step))  # listed nowhere else
 
 
 def test_what_a_line_would_do_to_a_terminal_is_written_out():

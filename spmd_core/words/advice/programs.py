@@ -114,7 +114,7 @@ def lost_batch_words(lost: LostBatch) -> str:
     work = f", {lost.work:.2g} times a device's even share of work" if lost.work > EVEN else ""
     first = f"the batch is lost over {_over(lost.axes)} at {lost.source}"
     if put := own_words(lost.origin):
-        first += f", where {put} has it"
+        first += f", named there by {put}"
     costs = f"{lost.share:.0%} of the matmul FLOPs are computed without it{work}"
     fix = [f"the value of {each.source} to {spec_text(each.spec)}" for each in lost.places[:1]]
     return f"{first}: {costs}" + (f"; constrain {fix[0]}" if fix else "")
@@ -185,7 +185,11 @@ def _replicated_by(path: str, program: Program) -> str:
     is_given = any(matches(pattern, path) for pattern, _ in program.specs)
     if is_given or program.described.leaves[path].spec is not None:
         return "its own spec names no axis"
-    return "no argument or constraint names an axis for it"
+    return (
+        "no argument or constraint names an axis for it"
+        if program.described.mesh
+        else "no spec matches it"
+    )
 
 
 def held_spec(held: Held) -> str:

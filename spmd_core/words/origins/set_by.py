@@ -36,17 +36,17 @@ def axis_words(origin: AxisOrigin) -> str:
     >>> axis_words(AxisOrigin(axis="x", kind="argument", name="w", spec=((), ("x",))))
     "argument `w` P(None, 'x')"
     """
-    name = origin.name if len(origin.name) <= _NAME else f"…{origin.name[1 - _NAME :]}"
     parts = [
         origin.kind,
-        f"`{name}`" if name else "",
+        f"`{_end(origin.name)}`" if origin.name else "",
         f"of {origin.source}" if origin.source else "",
         f"called at {origin.called}" if origin.called else "",
     ]
     if origin.spec:
         parts.append(spec_code(origin.spec))
-    if origin.steps:
-        last = origin.steps[-1]
+    # the last step adds nothing where it is the origin's own line, or its argument under its name
+    last = origin.steps[-1] if origin.steps else None
+    if last and last.operation != origin.name and (not last.source or last.source != origin.source):
         of = f" of {last.source}" if last.source else ""
         parts.append(f"through `{last.operation}`{of}")
     return " ".join(filter(None, parts))
@@ -78,8 +78,11 @@ def set_by_words(each: Collective | StepCollective, *, is_brief: bool = False) -
 
 
 def _each(origins: Iterable[AxisOrigin]) -> str:
-    """Origins in words, each once; of many the first ones."""
-    words = [*dict.fromkeys(map(axis_words, origins))]
+    """Origins in words, each once, whichever its ways; of many the first ones."""
+    known: dict[str, AxisOrigin] = {}
+    for each in origins:
+        known.setdefault(axis_words(each.model_copy(update={"steps": ()})), each)
+    words = [*map(axis_words, known.values())]
     if (rest := len(words) - _MOST) > 1:
         words[_MOST:] = [f"{rest} more"]
     return listed(words) if words else ""
@@ -99,11 +102,11 @@ def named_words(origins: Sequence[AxisOrigin] | None) -> str:
     """Returns who names an axis for a value that does not have it; "" where that is unknown.
 
     >>> named_words(())
-    'no argument or constraint names it: '
+    'named by no argument or constraint: '
     """
     if origins is None:
         return ""
-    return f"{_each(origins[:_MOST]) or 'no argument or constraint'} names it: "
+    return f"named by {_each(origins[:_MOST]) or 'no argument or constraint'}: "
 
 
 def change_words(origins: Sequence[AxisOrigin], against: Sequence[AxisOrigin]) -> str:
@@ -116,7 +119,11 @@ def change_words(origins: Sequence[AxisOrigin], against: Sequence[AxisOrigin]) -
     if not is_known or counts[0] == counts[1]:
         return ""
     least = sides[counts[1] < counts[0]]
-    return f"change {listed([_what(each) for each in least[:_MOST]])}: {min(counts)} values have its axis, {max(counts)} the other's"
+    return f"change {listed([_what(each) for each in least[:_MOST]])}: {_have(min(counts))} its axis, {max(counts)} the other's"
+
+
+def _have(values: int) -> str:
+    return "1 value has" if values == 1 else f"{values} values have"
 
 
 def step_words(step: Step) -> str:
@@ -129,7 +136,11 @@ def step_words(step: Step) -> str:
 
 def origin_name(origin: AxisOrigin) -> str:
     """Returns what an origin is called in a few characters: its path, or its line."""
-    return origin.name or origin.called or origin.source or origin.kind
+    return _end(origin.name) or origin.called or origin.source or origin.kind
+
+
+def _end(path: str) -> str:
+    return path if len(path) <= _NAME else f"…{path[1 - _NAME :]}"
 
 
 def marks(step: Step) -> dict[str, str]:

@@ -29,7 +29,9 @@ def test_what_loses_the_batch_is_named_with_the_line_that_keeps_it(line):
     assert lost.share > 0.5
     assert lost.places[0].source == f"lost_batches.py:{line}"
     words = lost_batch_words(lost)
-    assert words.startswith(f"the batch is lost over `data` at {lost.source}, where argument `")
+    assert words.startswith(
+        f"the batch is lost over `data` at {lost.source}, named there by argument `"
+    )
     fix = f"the value of lost_batches.py:{line} to P('data', None, None)"
     assert words.endswith(f"; constrain {fix}")
     reduced = Collective(kind="all-reduce", axes=("data",), bytes=1, count=1)

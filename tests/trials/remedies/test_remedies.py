@@ -5,6 +5,7 @@ import pytest
 from bench.exported import MESH as EXPORTED_MESH, sgd_step
 from spmd_core.experiment import DEFAULT_SPEC, parse_experiment, programs
 from spmd_core.results import (
+    AxisOrigin,
     Change,
     Collective,
     MemoryBytes,
@@ -242,6 +243,30 @@ def test_the_best_that_removes_it_is_said_with_both_sides():
         and "less waiting for the all-reduce over `x`, 512.0 KiB in place of 1.0 MiB"
         in sentence(alone)
     )
+
+
+@pytest.mark.parametrize(
+    ("origin", "against", "lines", "begins"),
+    [
+        (
+            "a.py:8",
+            "b.py:9",
+            ["a.py:8"],
+            "give its origin, the constraint of a.py:8, the spec P(None)",
+        ),
+        ("a.py:8", "b.py:9", ["b.py:9"], "give the constraint of b.py:9 the spec P(None)"),
+        ("a.py:8", "b.py:9", ["c.py:1", "a.py:8"], "constrain the value of c.py:1, about as"),
+    ],
+)
+def test_a_change_of_an_origin_alone_is_called_that(origin, against, lines, begins):
+    of = lambda source: (AxisOrigin(axis="x", kind="constraint", source=source, spec=(("x",),)),)  # noqa: E731
+    each = collective(origin=of(origin), against=of(against))
+    first, *_ = arrays.candidates(LAYER, "auto", collective())
+    found = answer(LAYER, BASE, COSTS, TARGET, [tried(first, 1e-3)])
+    changes = tuple(Change(field="specs", name=f"@{line}", after=[None]) for line in lines)
+    assert isinstance(found, Remedy)
+    said = sentence(found.model_copy(update={"changes": changes}), each)
+    assert said.startswith(begins) and all(line in said for line in lines)
 
 
 def judged(before, *after):

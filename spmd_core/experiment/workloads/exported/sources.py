@@ -14,18 +14,21 @@ MOST_BYTES = 2**20  # of all files of a program
 
 
 def keep(described: Described) -> None:
-    """Keeps the text of a program's files, as far as this process has imported them."""
-    paths = [
-        Path(file) for each in [*sys.modules.values()] if (file := getattr(each, "__file__", None))
-    ]
+    """Keeps the text of a program's files, as far as this process has imported them: none of a name
+    that several have, nor a file that exceeds what is left of the limit.
+    """
+    modules = [*sys.modules.values()]
+    paths = {Path(file) for each in modules if (file := getattr(each, "__file__", None))}
     texts, left = dict[str, str](), MOST_BYTES
     for name in described.files:
-        path = next((each for each in paths if each.as_posix().endswith(f"/{name}")), None)
+        path, *others = [each for each in paths if each.as_posix().endswith(f"/{name}")] or [None]
         with suppress(OSError, UnicodeDecodeError):
-            if path is not None and (left := left - path.stat().st_size) > 0:
+            if path is not None and not others and (size := path.stat().st_size) <= left:
+                left -= size
                 texts[name] = path.read_text("utf-8")
-    with suppress(OSError):
-        _path(described.program).write_text(json.dumps(texts))
+    if texts:  # else those that another process kept stay
+        with suppress(OSError):
+            _path(described.program).write_text(json.dumps(texts))
 
 
 def lines(program: str, file: str) -> Sequence[str]:
@@ -44,5 +47,5 @@ def _path(program: str) -> Path:
 def _read(path: Path, changed_ns: int) -> Mapping[str, tuple[str, ...]]:
     with suppress(OSError, ValueError, AttributeError):
         texts = json.loads(path.read_text("utf-8"))
-        return {str(name): tuple(str(text).splitlines()) for name, text in texts.items()}
+        return {str(name): tuple(str(text).split("\n")) for name, text in texts.items()}
     return {}

@@ -1,0 +1,68 @@
+"""Who sharded an axis, in the words of screens, the terminal and notebooks."""
+
+import pytest
+
+from spmd_core.results import Accident, AxisOrigin, Collective, LostBatch, OriginStep, Step
+from spmd_core.words import set_by_words, texts
+from spmd_core.words.advice.programs import accident_words, lost_batch_words
+
+SPEC = (("x",), ())
+
+
+def origin(name, *operations, **more):
+    steps = tuple(OriginStep(operation=each, source="f.py:3") for each in operations)
+    return AxisOrigin(**{"axis": "x", "kind": "argument", "name": name, "spec": SPEC, "steps": steps} | more)  # fmt: skip
+
+
+def gather(*origins, against=()):
+    return Collective(
+        kind="all-gather", axes=("x",), bytes=8, count=1, origin=origins, against=against
+    )
+
+
+@pytest.mark.parametrize(
+    ("origins", "words"),
+    [
+        ([origin("w", "while"), origin("w", "squeeze")], "argument `w` P('x', None) through `while` of f.py:3"),
+        ([origin("w", "w")], "argument `w` P('x', None)"),
+        (
+            [origin("", "sharding_constraint", kind="constraint", source="f.py:3")],
+            "constraint of f.py:3 P('x', None)",
+        ),
+        ([origin("p/" * 5000)], f"argument `…{('p/' * 5000)[-59:]}` P('x', None)"),
+    ],
+)  # fmt: skip
+def test_an_origin_is_said_once_and_not_through_itself(origins, words):
+    assert set_by_words(gather(*origins)) == words
+
+
+@pytest.mark.parametrize(("values", "said"), [(1, "1 value has"), (2, "2 values have")])
+def test_the_smaller_side_is_counted_in_its_number(values, said):
+    words = set_by_words(gather(origin("w", values=values), against=[origin("v", values=8)]))
+    assert words.endswith(f"; change argument `w`: {said} its axis, 8 the other's")
+
+
+def test_findings_name_one_origin_or_several():
+    both = (origin("v"), origin("w"))
+    named = "argument `v` P('x', None) and argument `w` P('x', None)"
+    lost = LostBatch(axes=("x",), source="f.py:3", work=1.0, share=0.5, origin=both)
+    assert lost_batch_words(lost).startswith(
+        f"the batch is lost over `x` at f.py:3, named there by {named}: 50% of"
+    )
+    repeated = Accident(kind="repeated_work", axes=("x",), source="f.py:3", share=0.5, origin=both)
+    assert f"; named by {named}: shard a dim" in accident_words(repeated)
+    none = repeated.model_copy(update={"origin": ()})
+    assert "; named by no argument or constraint: shard a dim" in accident_words(none)
+    unknown = repeated.model_copy(update={"origin": None})
+    assert "1 times the work; shard a dim" in accident_words(unknown)
+
+
+def test_a_path_shows_lines_of_its_own_files_only():
+    """Whatever an archive calls a line."""
+    value = Step(
+        operation="add", shape=(8, 8), dtype="f32", spec=SPEC, source="b.py:2", origins=(origin("w"),)
+    )  # fmt: skip
+    lines = {"a.py:9": "x", "b.py:1": "y", "b.py:2": "z", "c.py:²": "", f"c.py:{'1' * 5000}": ""}
+    assert texts.path_lines(value, lines) == [("b.py:1", "y", ""), ("b.py:2", "z", "this value")]
+    long = value.model_copy(update={"origins": (origin("p/" * 5000),)})
+    assert all(len(text) < 80 for text, _ in texts.chips(long))

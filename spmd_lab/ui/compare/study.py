@@ -6,14 +6,12 @@ from html import escape
 import pandas as pd
 import streamlit as st
 
-from spmd_core.answers import strategies_table
+from spmd_core.answers import strategies_table, strategy_rows
 from spmd_core.experiment import Experiment, Plan, Variant
-from spmd_core.results import Result
 from spmd_core.sheets import NONE
 from spmd_core.words import (
     listed,
     mesh_words,
-    row_title,
     runs as words,
     sharding_words,
     studies,
@@ -72,26 +70,24 @@ def ranked(view: views.View) -> None:
     ranked, with the answer of its rows alone.
     """
     table, offered = view.times_table, studies.strategies_shared(view.result)
+    shown = view.result
     if offered:
         chosen = choices.one_of("Variants by", [BEST, *offered], choices.RANKED, _ranked_by)
         if chosen != BEST:
-            alone = studies.of_strategy(view.result, chosen)
-            st.markdown(f"**{plain(words.headline_parts(alone)[0])}**")
-            table = strategies_table(alone, "study")
-    st.html(_marked(view.result, [row[0].text for row in table.rows]))
+            shown = studies.of_strategy(view.result, chosen)
+            st.markdown(f"**{plain(words.headline_parts(shown)[0])}**")
+            table = strategies_table(shown, "study")
+    st.html(marked(view.result.experiment, [row.name for row in strategy_rows(shown)]))
     draw_table(table)
 
 
-def _marked(result: Result, labels: Sequence[str]) -> str:
-    """Returns CSS that puts before each row of the table, by its label, its color and marker."""
-    titles = {row_title(result, name): name for name in result.order}
+def marked(experiment: Experiment, names: Sequence[str]) -> str:
+    """Returns CSS that puts before each row of the table its color and marker."""
     rules = (
         f".st-key-rows tr:nth-child({at}) td:first-child p::before "
-        f'{{ content: "{colors.MARKERS[colors.place(result.experiment, name)][0]}"; '
-        f"color: {colors.css(result.experiment, name)}; padding-right: 0.5em; }}"
-        for at, label in enumerate(labels, 1)
-        for full, name in titles.items()
-        if label.startswith(full) or full.startswith(f"{label} ·")
+        f'{{ content: "{colors.MARKERS[colors.place(experiment, name)][0]}"; '
+        f"color: {colors.css(experiment, name)}; padding-right: 0.5em; }}"
+        for at, name in enumerate(names, 1)
     )
     return f"<style>{''.join(rules)}</style>"
 

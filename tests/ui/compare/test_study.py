@@ -1,5 +1,7 @@
 """Compare as the screen of a study: adding a variant, editing it in place, its link, its one table."""
 
+import re
+
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -8,7 +10,8 @@ from spmd_core.answers import strategies_table
 from spmd_core.answers.collective_sheet import program_lines
 from spmd_core.experiment import link, parse_experiment
 from spmd_core.results import Result
-from spmd_lab.ui.compare import view
+from spmd_lab.ui.charts import colors
+from spmd_lab.ui.compare import study, view
 from tests.answers import records, texts
 from tests.ui.predictions import prediction, store
 
@@ -177,6 +180,22 @@ def test_measured_and_predicted_rows_have_one_table():
     first = records(table)[0]
     assert first["Time"].endswith(", predicted") and first["Fits"] == "yes"
     assert " to " in first["Interval"] and first["MFU"].endswith("%")
+
+
+def test_each_row_has_the_marker_of_its_variant_and_strategy():
+    """Though a table names both in cells of their own, and one name begins as another."""
+    layer = LAYER | {"strategies": ["auto", "shard_map"]}
+    entries = [
+        {"name": "80", "experiment": layer | {"sharding": {"in": "x"}}},
+        {"name": "8", "experiment": layer},
+    ]
+    experiment = parse_experiment({"study": entries})
+    names = ["80/auto", "80/shard_map", "8/auto", "8/shard_map"]
+    css = study.marked(experiment, names)
+    for at, name in enumerate(names, 1):
+        (marker,) = re.findall(rf"nth-child\({at}\)[^}}]*content: \"(.)\"", css)
+        assert marker == colors.MARKERS[colors.place(experiment, name)][0]
+    assert len({colors.place(experiment, name) for name in names}) == 4
 
 
 def test_a_study_of_training_plans_shows_its_answer_its_collectives_and_no_empty_tab(

@@ -276,7 +276,10 @@ def _charts(sweep: Sweep, rows: Sequence[SweepRow]) -> None:
     """The answer in a card, with the curve that bends and where the time of each point goes; the
     other curves folded.
     """
-    first, *others = sweep_charts.charts_of(sweep, rows).items()
+    drawn = sweep_charts.charts_of(sweep, rows)
+    if not drawn:  # every point is refused, with its reason below
+        return
+    first, *others = drawn.items()
     with st.container(border=True, key="answer"):
         if answer := sweep_headline(sweep, rows):
             st.subheader(plain(as_sentence(answer)), anchor=False)

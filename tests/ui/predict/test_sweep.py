@@ -159,6 +159,8 @@ def test_a_link_shows_its_sweep_and_a_bad_one_says_why(lab):
     assert strong.selectbox[1].value == "strong" and strong.query_params["scaling"] == "strong"
     assert list(table(test)) == ["fsdp=64", "fsdp=32,tensor=2"]
     assert opened(sweep="generation=v5p,v6e").multiselect[0].value == ["v5p", "v6e"]
+    refused = opened(sweep="chips=7")
+    assert not refused.exception and "7 do not form slices" in texts(refused)
     bad = opened(sweep="chips=0")
     assert "This link's sweep cannot be opened as it is. chips='0' is not a size" in texts(bad)
     assert bad.selectbox[0].value == "chips"

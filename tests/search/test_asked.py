@@ -246,21 +246,21 @@ def test_estimates_are_scaled_by_what_is_known_of_their_target():
         replace(each, stage="measured", measured_s=times * sum(dict(each.parts).values()))
         for each, times in zip(found, (10.0, 20.0, 60.0), strict=False)
     ]
-    scale = scales([*known, *found[3:]])["cpu:8"]
+    scale = scales([*known, *found[3:]])["cpu:8", False]
     assert (scale.least, scale.median, scale.most, scale.count) == (
         *map(pytest.approx, (10.0, 20.0, 60.0)),
         3,
     )
-    now = scaled([*known, *found[3:]], {"cpu:8": scale})
+    now = scaled([*known, *found[3:]], {("cpu:8", False): scale})
     assert list(now[:3]) == known, "what is known stays as it is"
     for before, after in zip(found[3:], now[3:], strict=True):
         assert after.predicted.estimate == pytest.approx(20 * before.predicted.estimate)
         assert after.span == pytest.approx((10 * before.span[0], 60 * before.span[1]))
     assert "20 times what the formula gives, by 3" in words.rule_words(scale.fact("cpu:8"))
-    elsewhere = scaled(found, {"tpu:v5e:2x2": scale})
+    elsewhere = scaled(found, {("tpu:v5e:2x2", False): scale})
     assert elsewhere == tuple(found), "another target's programs say nothing of this one's"
     bound = replace(found[0], bound_s=1e9)
-    assert scaled([bound], {"cpu:8": scale})[0].seconds == 1e9
+    assert scaled([bound], {("cpu:8", False): scale})[0].seconds == 1e9
 
 
 def test_a_tie_has_no_winner_in_any_sentence_and_reasons_are_of_what_was_compiled():
@@ -312,6 +312,14 @@ def test_one_estimate_beats_another_only_where_their_intervals_do_not_meet():
     assert words.beats(
         replace(first, predicted=of(1.0, 1.001).predicted), of(1.01, 1.001)
     ).startswith(f"Takes the same time as {other.name}")
+
+
+def test_an_empty_space_is_said_by_the_rule_that_what_keeps_the_fixed_axes_breaks():
+    given = {"chips": ["h100:8"], "sequence": 32768, "global_batch": 8, "fixed": {"context": 8}}
+    question = read_question(MODEL | given)
+    found = tuple(candidates(question))
+    said = words.search_headline(Answer(question, len(found), found, True))
+    assert "context_attention=all-gather is a kernel for TPUs: use ulysses" in said
 
 
 def test_the_rule_that_emptied_the_space_is_the_one_that_most_break():

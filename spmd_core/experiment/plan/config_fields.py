@@ -82,4 +82,5 @@ def context(fields: Fields) -> int:
     if kind not in ("yarn", "dynamic") or type(factor) not in (int, float) or not factor > 0:
         return seen
     before = scaling.get("original_max_position_embeddings") if kind == "yarn" else None
-    return min(MOST, round((before if type(before) is int and before > 0 else seen) * factor))
+    least = before if type(before) is int and before > 0 else seen
+    return round(min(MOST, least * factor)) if least else 0

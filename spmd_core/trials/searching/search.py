@@ -285,7 +285,7 @@ class Search(Work):
         ):
             return False
         self._constrained.add(best.number)
-        added = list(constrained(self._lab, best, len(self._candidates)))
+        added = list(constrained(self._lab, best, self.space))
         self._add(added)
         self._reprice(runs, added)
         return bool(added)
@@ -431,6 +431,7 @@ class Search(Work):
     def _add(self, added: list[Candidate]) -> None:
         self._extend(added)
         self.space += len(added)
+        self._constrained |= {each.constrained[0] for each in added if each.constrained}
 
     def _keep(self, changed: Iterable[Candidate]) -> None:
         """Take candidates as they are now, and store them."""

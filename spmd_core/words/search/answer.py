@@ -333,7 +333,8 @@ def nothing_left(answer: Answer) -> str:
     rules = {reason: count for reason, count in answer.pruned.items() if reason not in _NO_RULE}
     if not rules:
         return "Nothing was looked at yet."
-    reason, count = next(iter(rules.items()))
+    # of what keeps all that is fixed, where any is pruned
+    reason, count = min(rules.items(), key=lambda each: each[0].startswith("excluded"))
     example = _example(answer, reason)
     allowed = getattr(answer.question, "memory_bytes", None)
     fix = {

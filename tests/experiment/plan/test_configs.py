@@ -7,6 +7,7 @@ import pytest
 from spmd_core.base import RequestError
 from spmd_core.experiment import MAX_CONFIG_BYTES, PRESETS, get_model, read_config
 from spmd_core.experiment.plan.architectures import ARCHITECTURES
+from spmd_core.experiment.plan.model_rules import MOST
 
 GEMMA_VISION = {"vision_config": {"hidden_size": 1152, "model_type": "siglip_vision_model"}}
 
@@ -599,3 +600,10 @@ def test_a_config_says_how_many_tokens_its_model_sees(more, sees):
     size = read_config(json.dumps(values | {"max_position_embeddings": 40960} | more)).size
     assert size.context == sees and (size.name == "qwen3-32b") == (sees == 40960)
     assert get_model(size.name).context == sees
+
+
+def test_a_factor_beyond_all_floats_is_as_many_tokens_as_are_counted():
+    values = transformers("qwen3", 64, 5120, 25600, 64, 8, 151936, head_dim=128, **QWEN)
+    scaled = {"max_position_embeddings": 8, "rope_scaling": {"type": "yarn", "factor": 0.5}}
+    text = json.dumps(values | scaled).replace('"factor": 0.5', '"factor": 1e999')
+    assert read_config(text).size.context == MOST

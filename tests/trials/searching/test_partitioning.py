@@ -12,6 +12,7 @@ from spmd_core.lab import COMMAND_LINE
 from spmd_core.results import Estimate, Operation
 from spmd_core.runs import Partitioned, Requested
 from spmd_core.search import Answer, ProgramSpace, read_array_question, rules_text, with_constraint
+from spmd_core.trials.searching import search as search_module
 from spmd_core.trials.searching.choice import CandidateChoice
 from spmd_core.trials.searching.outcomes import restored_constraints, to_stored
 from spmd_core.trials.searching.partitioning import open_candidates, partitioned
@@ -99,3 +100,23 @@ def test_a_constraint_is_a_candidate_with_its_line_to_paste_and_is_found_again()
     stored = to_stored(replace(added, stage="measured", measured_s=1.0))
     (again,) = restored_constraints({900: stored, base.number: to_stored(base)}, [base])
     assert again.experiment == added.experiment and again.measured_s == 1.0
+
+
+def test_constraints_are_numbered_beyond_the_space_and_are_not_added_again(monkeypatch):
+    def constrained(lab, best, number):
+        yield with_constraint(best, number, "exported.py:68", (("fsdp",), ()))
+
+    monkeypatch.setattr(search_module, "constrained", constrained)
+    first = open_candidates(_candidates())[0]
+    known = Estimate(low=1.0, estimate=1.0, high=1.0)
+    best = replace(first, stage="compiled", run="1", predicted=known)
+    runs, kept = SimpleNamespace(is_over=False), []
+    store = SimpleNamespace(keep_outcomes=lambda _, listed: kept.extend(listed))
+    search, again = (Search(_lab(), store, _question("cpu:8"), 60.0) for _ in range(2))
+    for each in (search, again):
+        each.space = 500  # of which one was looked at
+        each._extend([best])
+    assert search._constrain(runs) and [number for number, _ in kept] == [500]
+    assert search.space == 501
+    again._add(restored_constraints(dict(kept), [best]))
+    assert not again._constrain(runs) and again.space == 501

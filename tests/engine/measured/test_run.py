@@ -193,7 +193,8 @@ def test_a_full_rematerialization_is_attached_to_the_strategy_that_caused_it(run
     )
     assert 'op_name="weights"' in warning
     (warned,) = [each for each in strategies["explicit"].collectives if each.warning]
-    assert warned.kind == "all-gather" and warned.warning == REPLICATES
+    between = f"{REPLICATES}: P(None, 'y') to P('x', None)"
+    assert warned.kind == "all-gather" and warned.warning == between
     assert "Involuntary full rematerialization" in capfd.readouterr().err  # passed through
 
 

@@ -31,9 +31,11 @@ def comment(
         words.append(f"{first.source}  {first.line}".rstrip())
     if first.function:
         words.append(f"in {first.function}")
-    if put := own_words([origin for each in group for origin in each.origin]):
+    origins = [origin for each in group for origin in each.origin]
+    is_named, since = bool(since), since or next((each.reason for each in group if each.reason), "")
+    is_named = is_named or any(each.name and each.name in since for each in origins)
+    if not is_named and (put := own_words(origins)):
         words.append(f"set by {put.replace('`', '')}")
-    since = since or next((each.reason for each in group if each.reason), None)
     if since:
         words.append(f"since {since.replace('`', '')}")
     return ", ".join(words)

@@ -190,7 +190,7 @@ def test_a_report_has_the_rows_of_collectives_that_the_screen_has(lab, data_fold
     row = dict(zip(table.columns, table.rows[0], strict=True))
     assert len(table.rows) == 1 and row["Count"].value == 80 and row["In total"].value == 80 * 512
     assert row["Time"].value == pytest.approx(80e-3)
-    assert row["Why, and where"].text == "a matmul needs `weights` replicated. a.py:3"
+    assert row["Why, and where"].text == "a.py:3. A matmul needs `weights` replicated"
 
 
 def test_a_step_is_compiled_for_devices_and_has_no_strategy(lab):

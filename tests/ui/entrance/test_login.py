@@ -10,6 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from spmd_lab.ui.entrance import door
 from spmd_lab.ui.markdown import plain
+from spmd_lab.ui.shell import QUESTIONS
 
 ROOT = Path(__file__).resolve().parents[3]
 AUTH = {
@@ -47,7 +48,7 @@ def test_a_tab_without_a_login_shows_nothing(opened):
 
 def test_members_come_in_and_others_may_log_out(opened):
     ann = {"is_logged_in": True, "email": "ann@example.com", "email_verified": True}
-    assert opened(**ann).title[0].value == "Overview"
+    assert opened(**ann).title[0].value == QUESTIONS["overview"]
     for other in ({"email": "ann@other.org"}, {"email_verified": False}):
         page = opened(**(ann | other))
         assert [button.label for button in page.button] == ["Log out"] and not page.title

@@ -68,8 +68,9 @@ def test_the_command_prints_it(capsys):
     assert found[0]["passed_bytes"] == 2**30 and found[0]["prefill"]["mesh"]
     assert main(["serve", *words, "--apart"]) == 0
     assert "Cache passed" in capsys.readouterr().out
-    assert main(["serve", "--model=qwen3-32b", "--chips=v6e:1", "--apart"]) == 1
-    assert "No split" in capsys.readouterr().out
+    for chips in ("v6e:1", "v6e:8"):  # of one number of chips there are no two parts
+        assert main(["serve", "--model=qwen3-32b", f"--chips={chips}", "--apart"]) == 1
+        assert "No split" in (said := capsys.readouterr().out) and "name a range" in said
 
 
 def test_prompts_are_on_a_mesh_within_their_limit_where_one_is():

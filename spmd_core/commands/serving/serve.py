@@ -113,7 +113,8 @@ def _apart(question: ServingQuestion, as_json: bool) -> int:
     elif listed:
         print("\n".join(sheet_lines(splits_table(listed[:_ROWS]))))
     else:
-        print("No split of these chips holds the model on both sides: name more chips.")
+        fix = "name a range, as v6e:..16, of which two sizes are the sides"
+        print(f"No split of these chips serves the model within its limits: {fix}.")
     return 0 if listed else 1
 
 

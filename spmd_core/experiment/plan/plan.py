@@ -259,7 +259,8 @@ class Plan(PlanFields):
             raise refuse(f"{CONTEXT}={among}", rule, f"use {CONTEXT}=1, or sequence")
         if model.mtp_layers and self.is_balanced:
             rule = "in the balanced order has no next token beside each, for heads of later tokens"
-            raise refuse(f"{CONTEXT}={among}", rule, "use context_order=contiguous")
+            ring = "context_attention=all-gather and " * (self.context_attention == "ring")
+            raise refuse(f"{CONTEXT}={among}", rule, f"use {ring}context_order=contiguous")
         if self.topology.chip.is_gpu and self.context_attention != "ulysses":
             what = f"context_attention={self.context_attention}"
             raise refuse(what, "is a kernel for TPUs", "use ulysses, or a TPU topology")

@@ -99,6 +99,16 @@ def test_v6e_takes_the_blocks_of_the_published_runs():
             "use context=1, or sequence",
         ),
         (
+            {
+                "mesh": {"context": 16},
+                "sequence": 4096,
+                "context_attention": "ring",
+                "mtp_layers": 1,
+            },
+            "context=16 in the balanced order has no next token beside each, for heads of later "
+            "tokens: use context_attention=all-gather and context_order=contiguous",
+        ),
+        (
             {"mesh": {"context": 8}, "target": "gpu:h100:8", "sequence": 4096},
             "context_attention=all-gather is a kernel for TPUs: use ulysses, or a TPU topology",
         ),

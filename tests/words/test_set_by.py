@@ -2,7 +2,15 @@
 
 import pytest
 
-from spmd_core.results import Accident, AxisOrigin, Collective, LostBatch, OriginStep, Step
+from spmd_core.results import (
+    Accident,
+    AxisOrigin,
+    Collective,
+    LostBatch,
+    NoOrigin,
+    OriginStep,
+    Step,
+)
 from spmd_core.words import set_by_words, texts
 from spmd_core.words.advice.programs import accident_words, lost_batch_words
 
@@ -34,6 +42,12 @@ def gather(*origins, against=()):
 )  # fmt: skip
 def test_an_origin_is_said_once_and_not_through_itself(origins, words):
     assert set_by_words(gather(*origins)) == words
+
+
+@pytest.mark.parametrize("why", NoOrigin)
+def test_why_there_is_no_origin_follows_set_by(why):
+    words = set_by_words(gather().model_copy(update={"no_origin": why}))
+    assert words.startswith(("an unknown origin: ", "no argument or constraint: "))
 
 
 @pytest.mark.parametrize(("values", "said"), [(1, "1 value has"), (2, "2 values have")])

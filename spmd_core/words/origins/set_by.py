@@ -21,12 +21,12 @@ from spmd_core.words.names import listed
 _NAME = 60  # characters of a path
 _MOST = 2  # origins that a sentence names
 _NONE = {
-    NoOrigin.NO_RECORD: "unknown: the compiler wrote no record of its propagation",
-    NoOrigin.TOO_LARGE: "unknown: the record of the propagation is too large to be read",
-    NoOrigin.UNREADABLE: "unknown: the record of the propagation is in no known form",
-    NoOrigin.NO_OPERATION: "unknown: the compiler gave it a name that no operation has",
+    NoOrigin.NO_RECORD: "an unknown origin: the compiler wrote no record of its propagation",
+    NoOrigin.TOO_LARGE: "an unknown origin: the record of the propagation is too large to be read",
+    NoOrigin.UNREADABLE: "an unknown origin: the record of the propagation is in no known form",
+    NoOrigin.NO_OPERATION: "an unknown origin: the compiler gave it a name that no operation has",
     NoOrigin.NO_VALUE: "no argument or constraint: the compiler moves shards over it",
-    NoOrigin.NOT_FOLLOWED: "unknown: a step of the propagation was not recorded",
+    NoOrigin.NOT_FOLLOWED: "an unknown origin: a step of the propagation was not recorded",
 }
 
 

@@ -33,6 +33,8 @@ def gather(*origins, against=()):
     [
         ([origin("w", "while"), origin("w", "squeeze")], "argument `w` P('x', None) through `while` of f.py:3"),
         ([origin("w", "w")], "argument `w` P('x', None)"),
+        ([origin("output 0", kind="output")], "`output 0` P('x', None)"),
+        ([origin("0/loss", kind="output")], "output `0/loss` P('x', None)"),
         (
             [origin("", "sharding_constraint", kind="constraint", source="f.py:3")],
             "constraint of f.py:3 P('x', None)",

@@ -37,8 +37,7 @@ def axis_words(origin: AxisOrigin) -> str:
     "argument `w` P(None, 'x')"
     """
     parts = [
-        origin.kind,
-        f"`{_end(origin.name)}`" if origin.name else "",
+        _named(origin),
         f"of {origin.source}" if origin.source else "",
         f"called at {origin.called}" if origin.called else "",
     ]
@@ -167,5 +166,11 @@ def disagreement_words(each: Reshard) -> str:
 
 
 def _what(origin: AxisOrigin) -> str:
-    name = f"`{origin.name}`" if origin.name else f"of {origin.called or origin.source}"
-    return f"{origin.kind} {name}"
+    at = "" if origin.name else f" of {origin.called or origin.source}"
+    return f"{_named(origin)}{at}"
+
+
+def _named(origin: AxisOrigin) -> str:
+    """The kind of an origin and its path; an output without one is called `output 0`."""
+    kind = "" if origin.name.startswith(f"{origin.kind} ") else origin.kind
+    return " ".join(filter(None, (kind, f"`{_end(origin.name)}`" if origin.name else "")))

@@ -62,7 +62,7 @@ def sharded_words(step: Step) -> str:
 
 def shape_words(step: Step, *, is_typed: bool = False) -> str:
     """Dtype and logical shape, `f32[8, 128]`; `is_typed`: as `jax.typeof` writes them."""
-    if is_typed and step.spec is not None:
+    if is_typed and step.spec is not None and len(step.spec) == len(step.shape):
         dtype = "bool" if step.dtype == "pred" else step.dtype.replace("s", "int", 1)
         return type_text(dtype, step.shape, step.spec)
     return f"{step.dtype}[{', '.join(map(str, step.shape))}]"

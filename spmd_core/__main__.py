@@ -33,6 +33,7 @@ if sys.version_info < (3, 11):  # noqa: UP036 - before what an older Python cann
 from spmd_core.base import (  # noqa: E402
     LabError,
     RequestError,
+    capital,
     imported,
     plain_streams,
     refuse,
@@ -182,7 +183,7 @@ def _call(words: list[str]) -> int:
     imported()
     parser = _Parser(
         prog=f"{PROGRAM} {words[0]}",
-        description=f"{meaning[0].upper()}{meaning[1:]}.",
+        description=f"{capital(meaning)}.",
         allow_abbrev=False,
     )
     parser.words = [part for word in words for part in (word, *word.split("=", 1)[1:])]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
 
-from spmd_core.base import Inexpressible, count_text
+from spmd_core.base import Inexpressible, capital, count_text
 from spmd_core.experiment import Experiment, sources
 from spmd_core.program import CollectiveRow, file_name, rows, without_layers
 from spmd_core.results import Collective, Prediction, Result
@@ -107,7 +107,7 @@ def _why_and_by(each: CommunicationRow) -> str:
     then who put the axes there.
     """
     by, why = _set_by(each, is_brief=True), _reason(each)
-    return ". ".join(filter(None, (_where(each), by and f"Set by {by}", why[:1].upper() + why[1:])))
+    return ". ".join(filter(None, (_where(each), by and f"Set by {by}", capital(why))))
 
 
 COLLECTIVES = Sheet[CommunicationRow](

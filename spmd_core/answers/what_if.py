@@ -8,7 +8,7 @@ from math import inf
 from typing import Any
 
 from spmd_core.answers.collective_sheet import COLLECTIVES, CommunicationRow
-from spmd_core.base import bytes_text, seconds_text
+from spmd_core.base import bytes_text, capital, seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.program import CollectiveRow
 from spmd_core.runs import Partitioned, Requested
@@ -150,7 +150,7 @@ class WhatIf:
         ]
         was, now = map(bytes_text, self.total_bytes)
         what = " and ".join(changes) or "no collective appears or vanishes"
-        return f"{what[0].upper()}{what[1:]}: {was} → {now} per step and device."
+        return f"{capital(what)}: {was} → {now} per step and device."
 
     def json(self) -> dict[str, Any]:
         """The rows, bytes and memory, for machines."""

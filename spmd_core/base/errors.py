@@ -88,6 +88,16 @@ def shorten(value: object, limit: int = 60) -> str:
     return f"{text[: limit - 1 - len(end)]}…{end}"
 
 
+def capital(text: str) -> str:
+    """A text with a capital; as it is where it begins with a name, such as `batch=30`.
+
+    >>> capital("all-reduce over x"), capital("batch=30 is odd"), capital("")
+    ('All-reduce over x', 'batch=30 is odd', '')
+    """
+    first = text.partition(" ")[0]
+    return text if "=" in first or "_" in first else text[:1].upper() + text[1:]
+
+
 _SHORT = reprlib.Repr()  # looks at the beginning of a value only, however large or deep it is
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 200
 _SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = 20

@@ -5,7 +5,7 @@ before it, and a sentence for each that falls to its default.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from spmd_core.base import RequestError, shorten
+from spmd_core.base import RequestError, capital, shorten
 from spmd_core.experiment import reading
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.options import source_of
@@ -27,7 +27,7 @@ _ENTRIES = {
 
 def sentence(error: RequestError) -> str:
     """An error as a sentence of its own."""
-    return _capital(f"{error}.")
+    return capital(f"{error}.")
 
 
 def kept(field: str, given: Any, report: Report) -> Form:
@@ -62,13 +62,13 @@ def accepted(
         return chosen | dict(given)
     for number, (name, value) in enumerate(given.items()):
         if number == MAX_TRIED:
-            report(f"{_capital(field)} have {len(given)} entries: all after {name} are left out.")
+            report(f"{capital(field)} have {len(given)} entries: all after {name} are left out.")
             break
         error = refusal(parse, fields | {field: chosen | {name: value}})
         if error is None:
             chosen[name] = value
         else:
-            what = _capital(_ENTRIES[field].format(shorten(name)[1:-1]))
+            what = capital(_ENTRIES[field].format(shorten(name)[1:-1]))
             report(f"{sentence(error)} {what} is left out.")
     return chosen
 
@@ -136,7 +136,3 @@ def drop_unknown(data: Form, report: Report) -> None:
     for field in [field for field in data if field not in Experiment.model_fields]:
         report(f"The field {shorten(field)} is not part of an experiment: left out.")
         del data[field]
-
-
-def _capital(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}"

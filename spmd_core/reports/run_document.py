@@ -14,6 +14,7 @@ from spmd_core.answers import (
     series_table,
     strategies_table,
 )
+from spmd_core.base import capital
 from spmd_core.recipes import differences_of
 from spmd_core.reports.comparison import Subject, compare_runs
 from spmd_core.reports.comparison_document import comparison_document, made_words
@@ -103,7 +104,7 @@ def _opening(subject: Subject) -> list[Block]:
         answer, more = headline_parts(result, differences_of(result))
         blocks.append(Paragraph(answer, is_first=True))
         evidence = evidence_words(result)
-        rests_on = f"{evidence[0].upper()}{evidence[1:]}." if evidence else ""
+        rests_on = f"{capital(evidence)}." if evidence else ""
         blocks += [Paragraph(each) for each in (more, rests_on) if each]
     if labels.name:  # else the title is the experiment
         blocks.append(Paragraph(f"{experiment_words(summary.experiment)}."))

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 
-from spmd_core.base import bytes_text, mesh_text, shorten
+from spmd_core.base import bytes_text, capital, mesh_text, shorten
 from spmd_core.experiment import PROGRAM_FILE, STRATEGIES, WORKLOADS
 from spmd_core.machine import GPUS, parse_target, sheet_bytes
 from spmd_core.results import Environment, Result
@@ -67,7 +67,7 @@ def workload_title(name: str) -> str:
 
 def state_words(state: str) -> str:
     """A run state: `Succeeded`, `Timed out`."""
-    return state[:1].upper() + state[1:].replace("_", " ")
+    return capital(state.replace("_", " "))
 
 
 def outcome_words(run: RunSummary) -> str:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from spmd_core.base import bytes_text, number_text, scaled_text, seconds_text, sums_by_key
+from spmd_core.base import bytes_text, capital, number_text, scaled_text, seconds_text, sums_by_key
 from spmd_core.experiment import Plan, undivided_axes
 from spmd_core.machine import Topology
 from spmd_core.results import Prediction, Result
@@ -177,7 +177,7 @@ def memory_words(
         over += f", {bytes_text(held - room)} of host memory too much" if held > room else ""
     verdict = verb if fits else "does not fit"
     words = f"{of} {bytes_text(capacity)} per device{beside}: {verdict}{over}"
-    return f"{words[0].upper()}{words[1:]}"
+    return capital(words)
 
 
 def bound_words(shares: Mapping[str, float], share: bool = True) -> str:

@@ -8,6 +8,7 @@ from functools import cache
 
 import streamlit as st
 
+from spmd_core.base import capital
 from spmd_core.experiment import Experiment, screen_of
 from spmd_core.recipes import RECIPES, Recipe, recipe_of, variations
 from spmd_lab.ui import state
@@ -163,7 +164,7 @@ def _numbers(recipe: Recipe) -> None:
     for label, line in zip(
         ("By the estimate", variations.VARIATIONS[recipe.name].words), here, strict=False
     ):
-        st.markdown(f"**{plain(label[0].upper() + label[1:])}:** {plain(line)}")
+        st.markdown(f"**{plain(capital(label))}:** {plain(line)}")
 
 
 def _variation(recipe: Recipe) -> None:

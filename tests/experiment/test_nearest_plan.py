@@ -143,19 +143,19 @@ def with_options(**changes):
             with_options(attention_blocks=300),
             "attention_blocks",
             0,
-            "Attention_blocks=300 does not divide sequence=2048: use 4. Option attention_blocks is left out.",
+            "attention_blocks=300 does not divide sequence=2048: use 4. Option attention_blocks is left out.",
         ),
         (
             with_options(model="llama-3.1-8b", fused_qkv=True),
             "fused_qkv",
             False,
-            "Fused_qkv needs as many key heads as heads",
+            "fused_qkv needs as many key heads as heads",
         ),
         (
             with_options(state_dtype="int8"),
             "state_dtype",
             "float32",
-            "State_dtype='int8' is not a choice: use float32, bfloat16.",
+            "state_dtype='int8' is not a choice: use float32, bfloat16.",
         ),
         (
             {"sharding": {"batch": "fsdp"}},

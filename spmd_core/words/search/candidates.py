@@ -4,7 +4,7 @@ another.
 
 from collections.abc import Sequence
 
-from spmd_core.base import bytes_text, number_text, seconds_text
+from spmd_core.base import bytes_text, capital, number_text, seconds_text
 from spmd_core.results import Estimate, Ratio, Verdict, predicted_verdict
 from spmd_core.search import (
     NOT_TRIED,
@@ -209,7 +209,7 @@ def why_not(answer: Answer, other: Candidate) -> str:
     """The cost of a candidate, and where it first loses against the winner."""
     winner, proof = answer.winner, answer.proof_of_winner
     if other.stage in ("pruned", "failed"):
-        rule = _capital(rule_words(other.detail))
+        rule = capital(rule_words(other.detail))
         return f"{other.name}: {other.reason or 'failed'}. {rule}.".replace("..", ".")
     if winner is None or other.seconds is None:
         return f"{other.name}: not estimated yet."
@@ -259,7 +259,7 @@ def standard_words(answer: Answer, standard: StandardSharding) -> str:
         why = rule_words(standard.why) or "no mesh of these devices is one"
         is_known = standard.why != NOT_TRIED
         what = ("cannot win" if standard.is_slow else "cannot run") if is_known else "not compared"
-        return f"{title}: {what}. {_capital(why)}.".replace("..", ".")
+        return f"{title}: {what}. {capital(why)}.".replace("..", ".")
     if each.number == winner.number:
         return f"{title}: {lead_words(answer)} of the ranking is one of these."
     if winner.stage != each.stage:
@@ -268,18 +268,13 @@ def standard_words(answer: Answer, standard: StandardSharding) -> str:
         return f"{title}: {each.name}. {time_words(each)}, {_ALONE}."
     ratio = proof.ratio_of(each.name) if proof else None
     if ratio is not None and not ratio.differs:
-        return f"{title}: {each.name}. {_capital(near_words(ratio))}."
+        return f"{title}: {each.name}. {capital(near_words(ratio))}."
     text = beats(winner, each, "it", ratio, answer.question.minimize)
-    return f"{title}: {each.name}. {_capital(lead_words(answer))} {text[:1].lower()}{text[1:]}"
+    return f"{title}: {each.name}. {capital(lead_words(answer))} {text[:1].lower()}{text[1:]}"
 
 
 def _times(ratio: float) -> str:
     return f"{number_text(ratio)}×"
-
-
-def _capital(text: str) -> str:
-    first = text.partition(" ")[0]
-    return text if "=" in first or "_" in first else f"{text[:1].upper()}{text[1:]}"
 
 
 def lead_words(answer: Answer) -> str:

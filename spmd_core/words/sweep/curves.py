@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from spmd_core.base import bytes_text, seconds_text
+from spmd_core.base import bytes_text, capital, seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.results import Estimate, predicted_verdict
 from spmd_core.sweeps import SizePoint, Sweep, SweepPoint, SweepRow, begins
@@ -176,9 +176,9 @@ def _binding(sweep: Sweep, timed: Sequence[SweepRow]) -> list[str]:
     after = f"; {exposed}." if exposed else "."
     bound = bounds[turned or 0]
     if turned is None and not any(row.numbers.shares_s for row in timed):
-        return [f"{exposed[0].upper()}{exposed[1:]}."] if exposed else []
+        return [f"{capital(exposed)}."] if exposed else []
     if turned is None:
-        return [f"{bound[0].upper()}{bound[1:]} throughout{after}"]
+        return [f"{capital(bound)} throughout{after}"]
     return [f"From {point_title(sweep, timed[turned].point)} on: {bound}{after}"]
 
 

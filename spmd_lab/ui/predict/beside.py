@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
-from spmd_core.base import RequestError, bytes_text, seconds_text
+from spmd_core.base import RequestError, bytes_text, capital, seconds_text
 from spmd_core.experiment import Experiment, study_of
 from spmd_core.results import Prediction, Result, between
 from spmd_core.runs import RunSummary
@@ -186,7 +186,7 @@ def numbers_table(
     ours, theirs = parts(here), parts(there)
     for part in dict.fromkeys((*ours, *theirs)):
         add(
-            part[0].upper() + part[1:],
+            capital(part),
             ours.get(part, 0.0 if a else None),
             theirs.get(part, 0.0 if b else None),
             "s",

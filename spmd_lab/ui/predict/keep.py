@@ -5,7 +5,7 @@ import shlex
 import pandas as pd
 import streamlit as st
 
-from spmd_core.base import RequestError
+from spmd_core.base import RequestError, capital
 from spmd_core.results import Prediction, Result
 from spmd_core.time import baseline as baselines
 from spmd_core.words import predictions
@@ -101,7 +101,7 @@ def _against(content: bytes, now: baselines.Baseline) -> None:
         return
     if differences:
         st.warning(
-            "  \n".join(plain(f"{each[0].upper()}{each[1:]}.") for each in differences),
+            "  \n".join(plain(f"{capital(each)}.") for each in differences),
             icon=":material/difference:",
         )
     else:

@@ -14,8 +14,10 @@ _STRINGS = (r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _TEXT, _BYTES = re.compile(*_STRINGS), re.compile(_STRINGS[0].encode(), _STRINGS[1])
 
 
-def load_json(text: str | bytes) -> Any:
-    """The value of a JSON text; RequestError if it is invalid, has NaN or infinity, a duplicate
+def load_json(
+    text: str | bytes, fix: str = 'write for example {"workload": "layer", "mesh": {"x": 8}}'
+) -> Any:
+    """The value of a JSON text; RequestError, which ends with the fix, if it is invalid, has NaN or infinity, a duplicate
     key, or more than MOST_VALUES values.
     """
     _check_values(text)
@@ -25,11 +27,7 @@ def load_json(text: str | bytes) -> Any:
         raise
     except (ValueError, RecursionError):
         start = text[:80].decode("utf-8", "replace") if isinstance(text, bytes) else text[:80]
-        raise refuse(
-            f"text {shorten(start, 40)}",
-            "is not JSON",
-            'write for example {"workload": "layer", "mesh": {"x": 8}}',
-        ) from None
+        raise refuse(f"text {shorten(start, 40)}", "is not JSON", fix) from None
 
 
 def _check_values(text: str | bytes) -> None:

@@ -123,6 +123,32 @@ VARIANTS = {
         "routing": "sigmoid",
         "score_bias": True,
     },
+    # an mlp where others have experts
+    "mamba": {
+        "layers": 4,
+        "mixers": ("mamba", "none", "attention", "none"),
+        "mlps": ("none", "dense", "none", "dense"),
+        "dense_mlp": 96,
+        "state_heads": 4,
+        "state_groups": 2,
+        "state_dim": 8,
+        "state_value": 16,
+        "chunk": 32,
+        "gated": False,
+        "activation": "relu2",
+    },
+    # norms of all heads as one beside experts, of which groups are chosen by softmax
+    "minimax": {
+        "layers": 2,
+        "qk_norm": True,
+        "qk_norms": "all",
+        "experts": 4,
+        "experts_per_token": 2,
+        "expert_groups": 2,
+        "groups_per_token": 1,
+        "shared_mlp": 32,
+        "shared_gate": True,
+    },
     # wider heads, and fewer whose values are their keys, where there is no window
     "gemma4": {
         "layers": 4,

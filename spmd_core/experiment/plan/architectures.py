@@ -1,7 +1,7 @@
 """What the config files of each architecture may leave out, and what all its models have."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 _SIZES = (  # hidden_size is not one of them: a file has to give it
@@ -52,9 +52,20 @@ _DEEPSEEK = Architecture(
     | {"routed_scaling_factor": 2.5, "scoring_func": "sigmoid", "topk_method": "noaux_tc"},
     experts=("n_routed_experts", "moe_intermediate_size"),
     parts=("latent", "dense first", "shared", "chosen"),
-    reads=(*_LATENT, *_FIRST, "num_nextn_predict_layers", "num_experts", *_EXPERTS),
-    stored=("fp8",),
+    reads=(
+        *(*_LATENT, *_FIRST, "num_nextn_predict_layers", "num_experts", *_EXPERTS),
+        "mlp_layer_types",
+    ),
+    stored=("fp8", "compressed-tensors"),
 )
+_NO_GROUPS = {"n_group": 1, "topk_group": 1}
+
+
+def _latent_experts(**usual: object) -> Architecture:
+    """An architecture of DeepSeek's kind, which leaves out other values."""
+    return replace(_DEEPSEEK, usual={**_DEEPSEEK.usual, **_NO_GROUPS, **usual})
+
+
 _GATED_DELTA = {
     "head_dim": 256,
     "full_attention_interval": 4,
@@ -65,6 +76,21 @@ _GATED_DELTA = {
     "linear_num_value_heads": 32,
 }
 _SHARED_SIGMOID = {"scoring_func": "sigmoid", "topk_method": "noaux_tc"}
+_GLM = Architecture(
+    _sizes(10944, 46, 96, 8, 151552)
+    | dict(zip(_FIRST, (1, 128, 1), strict=True))
+    | {"moe_intermediate_size": 1408, "num_experts_per_tok": 8, "head_dim": 128}
+    | {"routed_scaling_factor": 1.0, **_NO_GROUPS, **_SHARED_SIGMOID},
+    {"out_bias": False},
+    experts=("n_routed_experts", "moe_intermediate_size"),
+    parts=("qk norm", "dense first", "shared", "chosen"),
+    reads=(
+        *("attention_bias", "use_qk_norm", "num_nextn_predict_layers", "mlp_layer_types"),
+        *_FIRST,
+        *_EXPERTS,
+    ),
+    stored=("fp8",),
+)
 _DELTA_READS = (
     *("linear_num_value_heads", "attention_bias", "use_qk_norm", "mtp_num_hidden_layers"),
     *("n_shared_experts", "shared_expert_intermediate_size", *_EXPERTS),
@@ -118,6 +144,16 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         ("num_experts", "moe_intermediate_size"),
         ("attention_bias", "use_qk_norm", *_EXPERTS),
     ),
+    "qwen2_moe": Architecture(
+        _sizes(5632, 24, 16, 16, 151936)
+        | {"num_experts": 60, "num_experts_per_tok": 4, "moe_intermediate_size": 1408}
+        | {"shared_expert_intermediate_size": 5632, "max_window_layers": 28},
+        {"qkv_bias": True, "out_bias": False, "shared_gate": True},
+        "above",
+        ("num_experts", "moe_intermediate_size"),
+        ("attention_bias", "shared_expert_intermediate_size", *_EXPERTS),
+        parts=("shared",),
+    ),
     "gemma": Architecture(
         _sizes(24576, 28, 16, 16, 256000) | _GEMMA_HEADS, reads=("attention_bias",)
     ),
@@ -146,7 +182,17 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         ("mxfp4",),
     ),
     "deepseek_v3": _DEEPSEEK,
-    "kimi_k2": _DEEPSEEK,
+    "kimi_k2": _latent_experts(),
+    "deepseek_v2": _latent_experts(
+        scoring_func="softmax", topk_method="greedy", routed_scaling_factor=1.0
+    ),
+    "glm4_moe_lite": _latent_experts(
+        **_sizes(10240, 47, 20, 20, 154880),
+        **dict(zip((*_LATENT, *_FIRST), (768, 512, 192, 64, 256, 1, 64, 1), strict=True)),
+        moe_intermediate_size=1536,
+        num_experts_per_tok=4,
+        routed_scaling_factor=1.8,
+    ),
     "qwen3_next": _delta_experts(512, 10),
     "qwen3_5_moe": _delta_experts(256, 8),
     "qwen3_5": Architecture(
@@ -156,15 +202,19 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         parts=("delta",),
         reads=("linear_num_value_heads", "attention_bias", "mtp_num_hidden_layers"),
     ),
-    "glm4_moe": Architecture(
-        _sizes(10944, 46, 96, 8, 151552)
-        | dict(zip(_FIRST, (1, 128, 1), strict=True))
-        | {"moe_intermediate_size": 1408, "num_experts_per_tok": 8, "head_dim": 128}
-        | {"n_group": 1, "topk_group": 1, "routed_scaling_factor": 1.0, **_SHARED_SIGMOID},
-        {"out_bias": False},
-        experts=("n_routed_experts", "moe_intermediate_size"),
-        parts=("qk norm", "dense first", "shared", "chosen"),
-        reads=("attention_bias", "use_qk_norm", "num_nextn_predict_layers", *_FIRST, *_EXPERTS),
+    "glm4_moe": _GLM,
+    "dots1": replace(
+        _GLM,
+        usual={**_GLM.usual, **_sizes(10944, 62, 32, 32, 152064), "use_qk_norm": True},
+    ),
+    "minimax_m2": Architecture(
+        _sizes(1536, 62, 48, 8, 200064)
+        | {"num_local_experts": 256, "num_experts_per_tok": 8, "use_qk_norm": True}
+        | {"head_dim": 128, "scoring_func": "sigmoid", "topk_method": "noaux_tc"},
+        {"qk_norms": "all"},
+        experts=("num_local_experts", "intermediate_size"),
+        parts=("qk norm", "chosen"),
+        reads=("use_qk_norm", "attn_type_list", *_EXPERTS),
         stored=("fp8",),
     ),
     "gemma4": Architecture(
@@ -205,7 +255,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
             "chunk_size": 128,
             **_SHARED_SIGMOID,
         },
-        {},
+        {"routing": "sigmoid", "score_bias": True},
         "other",
         experts=("n_routed_experts", "moe_intermediate_size"),
         parts=("mamba", "shared", "chosen"),
@@ -229,9 +279,38 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         4,
         reads=("attention_bias", "use_qk_norm"),
     ),
+    "olmo2": Architecture(
+        _sizes(11008, 32, 32, None, 50304),
+        {"pre_norms": False, **_POST_NORMS, "qk_norm": True, "qk_norms": "all"},
+        reads=("attention_bias",),
+    ),
+    "olmoe": Architecture(
+        _sizes(2048, 16, 16, None, 50304) | {"num_experts": 64, "num_experts_per_tok": 8},
+        {"qk_norm": True, "qk_norms": "all"},
+        experts=("num_experts", "intermediate_size"),
+        reads=("attention_bias", *_EXPERTS),
+    ),
+    "seed_oss": Architecture(
+        _sizes(27648, 64, 80, 8, 155136) | {"attention_bias": True, "head_dim": 128},
+        {"out_bias": False},
+        reads=("attention_bias", "mlp_bias"),
+    ),
+    "smollm3": Architecture(
+        _sizes(11008, 36, 16, 4, 128256) | {"tie_word_embeddings": True},
+        reads=("attention_bias", "mlp_bias"),
+    ),
     "phi3": Architecture(_sizes(8192, 32, 32, None, 32064), window="all"),
 }
 
+# the same decoder under other names: of models that see, and of later ones
+SAME: Mapping[str, str] = {
+    "kimi_k25": "kimi_k2",
+    "ministral3": "llama",
+    "qwen2_vl": "qwen2",
+    "qwen2_5_vl": "qwen2",
+    "qwen3_vl": "qwen3",
+    "qwen3_vl_moe": "qwen3_moe",
+}
 # fields of transformers that change a model, and what they mean; refused where they are not read
 NOT_MODELED: Mapping[str, str] = {
     "index_topk": "attention to the keys that an indexer chooses",
@@ -261,12 +340,16 @@ NOT_MODELED: Mapping[str, str] = {
     "block_configs": "layers of different sizes",
     "attention_bias": "biases that this architecture does not have",
     "mlp_bias": "biases that this architecture does not have",
+    "attention_out_bias": "biases that this architecture does not have",
     "qkv_bias": "biases under another name than attention_bias",
     "use_bias": "biases under another name than attention_bias",
     "use_qk_norm": "norms of queries and keys that this architecture does not have",
     "use_double_wide_mlp": "a wider mlp in layers that share keys",
     "mamba_proj_bias": "biases of a mixer's projections",
     "moe_latent_size": "experts of a narrower stream",
+    "mlp_layer_types": "layers without experts among layers with",
+    "num_attention_heads_per_layer": "heads of another number in each layer",
+    "attn_type_list": "linear attention of another architecture",
     "linear_attn_config": "a delta rule with a decay for each channel",
 }
 # of them those that many architectures have, also some that are read
@@ -279,14 +362,16 @@ COMMON = (
 )
 # how the names of models begin that the decoder does not have, and what they have instead
 LACKING: Mapping[str, str] = {
-    **dict.fromkeys(("deepseekv32", "deepseekv4", "glm5", "glmmoedsa"), "attention to chosen keys"),
-    **dict.fromkeys(("deepseekv2", "minicpm3"), "latent attention of another architecture"),
-    "kimilinear": "a delta rule with a decay for each channel",
+    **dict.fromkeys(
+        ("deepseekv32", "deepseekv4", "deepseek4", "glm5", "glmmoedsa"), "attention to chosen keys"
+    ),
+    "minicpm3": "latent attention of another architecture",
+    **dict.fromkeys(("kimilinear", "kimik3"), "a delta rule with a decay for each channel"),
     **dict.fromkeys(("mamba", "jamba", "falconh"), "Mamba layers of another architecture"),
     "minimax": "linear attention of another architecture",
     **dict.fromkeys(("t5", "flant5", "bart", "whisper"), "an encoder beside the decoder"),
     "ernie45": "layers with experts among layers without",
-    "gemma3n": "embeddings for each layer",
+    **dict.fromkeys(("gemma3n", "gemma4small"), "embeddings for each layer"),
     "bert": "attention to later tokens",
 }
 ONE = (
@@ -297,17 +382,31 @@ ONE = (
 )
 
 MAXTEXT_BLOCKS: Mapping[str, str] = {
-    "llama2": "llama",
-    "default": "llama",
+    **dict.fromkeys(("llama2", "default"), "llama"),
     "deepseek": "deepseek_v3",
+    "hy3": "glm4_moe",
+    **dict.fromkeys(("phi", "phi4"), "phi3"),
     **{
         name: name
-        for name in ARCHITECTURES
-        if name
-        not in (
-            *("llama", "phi3", "deepseek_v3", "kimi_k2", "glm4_moe", "qwen3_5", "qwen3_5_moe"),
-            *("nemotron_h", "mimo_v2_flash"),
+        for name in (
+            *("mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "qwen3_next"),
+            *("qwen3_5", "gemma", "gemma2", "gemma3", "gemma4", "gpt_oss", "llama4", "olmo3"),
+            "nemotron_h",
         )
+    },
+}
+# a block of MaxText's whose yml names experts
+WITH_EXPERTS: Mapping[str, str] = {
+    "llama": "mixtral",
+    "mistral": "mixtral",
+    "qwen3_5": "qwen3_5_moe",
+}
+# names that MaxText's yml of one architecture has besides those of all
+MAXTEXT_OWN: Mapping[str, Mapping[str, str]] = {
+    "qwen2_moe": {"shared_expert_intermediate_size": "base_mlp_dim"},
+    "nemotron_h": {
+        "chunk_size": "mamba_chunk_size",
+        "moe_shared_expert_intermediate_size": "base_moe_shared_expert_intermediate_size",
     },
 }
 MAXTEXT_NAMES: Mapping[str, str] = {

@@ -100,9 +100,13 @@ def _chosen(fields: Fields, layers: int) -> Values:
     """How experts are chosen: by scores, with a bias, within groups."""
     del layers
     scores, method = fields.get("scoring_func") or "softmax", fields.get("topk_method")
+    if (biased := fields.get("use_routing_bias")) is not None:
+        method = biased
+    if scores == "noaux_tc":  # as dots1 has it, whose scores are sigmoids
+        scores = "sigmoid"
     for name, value, known in (
         ("scoring_func", scores, ("softmax", "sigmoid")),
-        ("topk_method", method, ("noaux_tc", "greedy", True, False, None)),
+        ("topk_method", method, ("noaux_tc", "greedy", "group_limited_greedy", *_BIASED)),
     ):
         if value not in known:
             fix = f"use {' or '.join(each for each in known if isinstance(each, str))}"
@@ -120,13 +124,17 @@ def _chosen(fields: Fields, layers: int) -> Values:
     }
 
 
+_BIASED = (True, False, None)
+
+
 def _shared(fields: Fields, layers: int) -> Values:
     """The width of the experts that every token visits."""
     del layers
     width = next(
         (fields.size(name) for name in _SHARED_WIDTHS if fields.get(name) is not None), None
     )
-    count = fields.size("n_shared_experts", 0 if width is None else 1, least=0)
+    of_a_width = width is not None and fields.label("n_shared_experts") not in fields.labels
+    count = 1 if of_a_width else fields.size("n_shared_experts", 0, least=0)
     if width is None and count:
         width = fields.size("moe_intermediate_size")
     return {"shared_mlp": count * (width or 0)}
@@ -137,7 +145,12 @@ _SHARED_WIDTHS = ("shared_expert_intermediate_size", "moe_shared_expert_intermed
 
 def _dense_first(fields: Fields, layers: int) -> Values:
     """The first layers, whose mlp has no experts; or those that a list names."""
-    given = fields.get("moe_layer_freq")
+    given, types = fields.get("moe_layer_freq"), fields.get("mlp_layer_types")
+    if types is not None:
+        if not isinstance(types, list) or {*map(str, types)} - {"dense", "sparse"}:
+            label = f"mlp_layer_types={shorten(types, 40)}"
+            raise refuse(label, "does not say dense or sparse for each layer", "write all of them")
+        given = [int(each == "sparse") for each in types]
     if isinstance(given, list):
         if len(given) != layers or set(map(str, given)) - {"0", "1"}:
             rule = f"does not say 0 or 1 for each of {layers} layers"
@@ -156,6 +169,12 @@ def _dense_first(fields: Fields, layers: int) -> Values:
 
 def _qk_norm(fields: Fields, layers: int) -> Values:
     del layers
+    kinds = fields.get("attn_type_list")  # 1: attention to all of the past
+    if kinds is not None and (not isinstance(kinds, list) or {*map(str, kinds)} - {"1"}):
+        label = f"attn_type_list={shorten(kinds, 40)}"
+        raise refuse(
+            label, "has layers of linear attention, which is not modeled", "use 1 for each"
+        )
     return {"qk_norm": fields.flag("use_qk_norm")}
 
 
@@ -208,9 +227,14 @@ _MAMBA = {
 }
 
 
+_MAMBA_NAMES = {"mamba": "M", "attention": "*", "moe": "E", "mlp": "-"}
+
+
 def _mamba(fields: Fields, layers: int) -> Values:
     """Layers of one part each: Mamba-2, attention, experts or an mlp."""
-    pattern = fields.get("hybrid_override_pattern")
+    pattern, names = fields.get("hybrid_override_pattern"), fields.get("layers_block_type")
+    if isinstance(names, list):
+        pattern = "".join(_MAMBA_NAMES.get(str(each), "?") for each in names)
     if not isinstance(pattern, str) or len(pattern) != layers or set(pattern) - {*_MAMBA}:
         rule = f"does not name one of {' '.join(_MAMBA)} for each of {layers} layers"
         raise refuse(f"hybrid_override_pattern={shorten(pattern, 60)}", rule, "write all of them")
@@ -219,6 +243,8 @@ def _mamba(fields: Fields, layers: int) -> Values:
         raise refuse("use_conv_bias=False", rule, "use true, or sizes of its own")
     kinds = [_MAMBA[each] for each in pattern]
     dense = {"dense_mlp": fields.size("intermediate_size")} if "-" in pattern else {}
+    if "E" in pattern:
+        fields.size("n_routed_experts")
     return dense | {
         "mixers": repeated([mixer for mixer, _ in kinds]),
         "mlps": repeated([mlp for _, mlp in kinds]),

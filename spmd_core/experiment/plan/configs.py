@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spmd_core.base import refuse, shorten
+from spmd_core.base import RequestError, refuse, shorten
 from spmd_core.experiment.json_text import load_json
 from spmd_core.experiment.plan.architectures import (
     ARCHITECTURES,
@@ -16,10 +16,13 @@ from spmd_core.experiment.plan.architectures import (
     LACKING,
     MAXTEXT_BLOCKS,
     MAXTEXT_NAMES,
+    MAXTEXT_OWN,
     MAXTEXT_USUAL,
     NOT_MODELED,
     NOT_MODELED_BY_MAXTEXT,
     ONE,
+    SAME,
+    WITH_EXPERTS,
     Architecture,
 )
 from spmd_core.experiment.plan.config_fields import Fields, Values, context
@@ -30,6 +33,7 @@ from spmd_core.experiment.plan.own_models import own_model
 
 MAX_CONFIG_BYTES = 256 * 1024
 _LINE = re.compile(r"([A-Za-z_]\w{0,63}):(?:[ \t]+(.*))?")
+_MOST_OF_A_LIST = 4096  # characters
 _HEADS_OF = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")  # have a table of outputs
 
 
@@ -47,7 +51,7 @@ def read_config(data: str | bytes) -> Config:
     that matters is missing, wrong or not modeled.
     """
     try:
-        text = data if isinstance(data, str) else data.decode("utf-8-sig")
+        text = (data if isinstance(data, str) else data.decode()).removeprefix("\ufeff")
     except UnicodeDecodeError:
         raise refuse("config", "is not text in UTF-8", "give the file beside the weights") from None
     if len(text) > MAX_CONFIG_BYTES:
@@ -58,7 +62,7 @@ def read_config(data: str | bytes) -> Config:
         )
     if text.lstrip()[:1] not in ("{", "["):
         return _of_maxtext(_lines(text))
-    values = load_json(text)
+    values = load_json(text, fix="give the config.json beside the weights")
     if not isinstance(values, dict):
         raise refuse(f"config {shorten(values)}", "is not a JSON object", 'begin with "{"')
     inner = values.get("text_config")
@@ -71,6 +75,18 @@ def read_config(data: str | bytes) -> Config:
     return Config(text_model.size, text_model.architecture, ignored)
 
 
+_SIZE = re.compile(r"\b[a-z_]+(?==)")
+_EXPERTS = ("num_local_experts", "")
+_OWN_NAMES = {
+    "dense_layers": "first_k_dense_replace",
+    "expert_groups": "n_group",
+    "experts_per_token": "num_experts_per_tok",
+    "full_kv_heads": "num_global_key_value_heads",
+    "groups_per_token": "topk_group",
+    "heads": "num_attention_heads",
+    "kv_heads": "num_key_value_heads",
+    "rope_dim": "qk_rope_head_dim",
+}
 _SHARED = ("model_type", "architectures", "quantization_config", "tie_word_embeddings")
 _READ = {"model_type", "architectures", "tie_word_embeddings"}
 
@@ -79,6 +95,7 @@ def _of_transformers(values: Values) -> Config:
     fields = Fields(values, {})
     named = fields.get("model_type")
     name = str(named).removesuffix("_text")
+    name = SAME.get(name, name)
     kind = ARCHITECTURES.get(name)
     reads = kind.reads if kind else ()
     if kind and _method(values) in kind.stored:  # as weights are stored, not trained
@@ -126,8 +143,7 @@ def _method(values: Values) -> Any:
 
 
 def _of_maxtext(values: Values) -> Config:
-    fields = Fields(values, MAXTEXT_NAMES)
-    block = fields.get("decoder_block") or "llama2"
+    block = values.get("decoder_block") or "llama2"
     name = MAXTEXT_BLOCKS.get(block) if isinstance(block, str) else None
     if name is None:
         lacks = _lacks(str(block), {})
@@ -136,17 +152,19 @@ def _of_maxtext(values: Values) -> Config:
             f"has {lacks}, which is not modeled" if lacks else "is not one that is read",
             f"use one of {', '.join(MAXTEXT_BLOCKS)}",
         )
-    kind, latent = ARCHITECTURES[name], "mla" if name == "deepseek_v3" else "global"
+    latent = "mla" if name == "deepseek_v3" else "global"
     if values.get("attention_type", latent) not in (latent, "local_sliding"):
         what = "latent or chunked attention of another architecture"
         _refuse_what_is_not_modeled(values, {"attention_type": what})
     experts = values.get("num_experts")
-    if name in ("llama", "mistral") and type(experts) is int and experts > 1:
-        name = "mixtral"
+    if type(experts) is int and experts > 1:
+        name = WITH_EXPERTS.get(name, name)
+    kind = ARCHITECTURES[name]
+    fields = Fields(values, {**MAXTEXT_NAMES, **MAXTEXT_OWN.get(name, {})})
     reads = tuple(map(fields.label, kind.reads))
     _refuse_what_is_not_modeled(values, NOT_MODELED_BY_MAXTEXT, reads)
-    fields.read |= {"attention_type", "model_name"}
-    return _config(name, ARCHITECTURES[name], fields, values, MAXTEXT_USUAL)
+    fields.read |= {"attention_type", "decoder_block", "model_name"}
+    return _config(name, kind, fields, values, MAXTEXT_USUAL)
 
 
 def _config(
@@ -162,7 +180,13 @@ def _config(
             raise refuse(
                 f"{fields.label(each)}={shorten(value)}", "is not modeled", "use 1, or sizes"
             )
-    size = own_model(name, _given(kind, fields, bool(usual)))
+    given = _given(kind, fields, bool(usual))
+    try:
+        size = own_model(name, given)
+    except RequestError as error:  # in the file's own names
+        own = {**_OWN_NAMES, "experts": (kind.experts or _EXPERTS)[0]}
+        text = _SIZE.sub(lambda found: fields.label(own.get(found[0], found[0])), str(error))
+        raise RequestError(text) from None
     return Config(size, name, tuple(sorted(fields_of.keys() - fields.read)))
 
 
@@ -178,7 +202,9 @@ def _refuse_what_is_not_modeled(
             raise refuse(
                 f"{name}={shorten(value, 40)}",
                 f"is {what}, which is not modeled",
-                "use a model without it, or sizes of its own",
+                "leave it out: a plan names the dtypes that it computes in"
+                if what == "quantization"
+                else "use a model without it, or sizes of its own",
             )
 
 
@@ -190,7 +216,7 @@ def _given(kind: Architecture, fields: Fields, of_maxtext: bool) -> Values:
         layers *= 2  # a layer of MaxText's is a local one and a global one
     experts, width = kind.experts or (None, "intermediate_size")
     more = {}
-    if experts and "two heads" in kind.parts and not fields.get(experts):
+    if experts and {"two heads", "mamba"} & {*kind.parts} and not fields.get(experts):
         experts, width = None, "intermediate_size"  # of its family those without experts
     if experts:
         chosen = fields.get("experts_per_token") or fields.get("top_k_experts")
@@ -227,9 +253,11 @@ def _given(kind: Architecture, fields: Fields, of_maxtext: bool) -> Values:
 def _lines(text: str) -> Values:
     """Names and values of a yml of one level; what is indented belongs to a name that is not read."""
     values = {}
+    whole = ""  # with lists that go on in the next line
     for line in text.splitlines():
-        bare = re.sub(r"(^|\s)#.*", "", line).rstrip()
-        if not bare or bare == "---" or bare[0] in " \t-":
+        bare = whole + re.sub(r"(^|\s)#.*", "", line).rstrip()
+        whole = f"{bare} " if 0 < len(bare) < _MOST_OF_A_LIST and _is_open(bare) else ""
+        if whole or not bare or bare == "---" or bare[0] in " \t-":
             continue
         match = _LINE.fullmatch(bare)
         if match is None:
@@ -244,6 +272,10 @@ def _lines(text: str) -> Values:
     if not values:
         raise refuse("config", "is empty", "give the config.json beside the weights")
     return values
+
+
+def _is_open(line: str) -> bool:
+    return line.count("[") > line.count("]")
 
 
 def _value(text: str) -> Any:

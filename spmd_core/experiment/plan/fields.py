@@ -16,6 +16,7 @@ from spmd_core.experiment.fields import Choice, Integer, Number, Switch, Words, 
 from spmd_core.experiment.plan.blocks import Blocks, BlocksField
 from spmd_core.experiment.plan.flags import flag_refusal
 from spmd_core.experiment.plan.meshes import CONTEXT, LENGTH_AXES, STAGE
+from spmd_core.experiment.plan.model_rules import nearest_divisor
 from spmd_core.experiment.plan.model_size import ModelSize
 from spmd_core.experiment.plan.models import get_model
 from spmd_core.experiment.plan.schedules import SCHEDULES
@@ -105,7 +106,7 @@ def _check_fsdp_on_experts(plan: Any) -> None:
     among = axes.get("fsdp", 1) * axes.get("fsdp_transpose", 1)
     if experts % among:
         rule = f"does not divide experts={experts} of {plan.size.title}"
-        near = math.gcd(experts, among)
+        near = nearest_divisor(math.gcd(experts, plan.devices), among)
         raise refuse(f"fsdp={among} with fsdp_on_experts", rule, f"use fsdp={near}")
 
 
@@ -119,7 +120,7 @@ def _check_logit_parts(plan: Any) -> None:
     rows, parts = plan.sequence // plan.length_shards, plan.logit_parts
     if rows % parts:
         rule = f"does not divide the {rows} tokens of a sequence on a device"
-        raise refuse(f"logit_parts={parts}", rule, f"use {math.gcd(rows, parts)}")
+        raise refuse(f"logit_parts={parts}", rule, f"use {nearest_divisor(rows, parts)}")
 
 
 def _check_context(plan: Any) -> None:
@@ -131,7 +132,7 @@ def _check_context(plan: Any) -> None:
     heads, among = plan.size.heads, plan.axis_sizes[CONTEXT]
     if plan.context_attention == "ulysses" and heads % (both * among):
         rule = f"does not divide the {heads // both} heads of a device of {plan.size.title}"
-        near = math.gcd(heads // both, among)
+        near = nearest_divisor(math.gcd(heads // both, plan.devices), among)
         other = "" if plan.topology.chip.is_gpu else ", or all-gather"
         raise refuse(f"{CONTEXT}={among} of ulysses", rule, f"use {CONTEXT}={near}{other}")
 

@@ -16,6 +16,7 @@ _KNOWN = {
     "routing": ("softmax", "sigmoid"),
     "qk_norms": ("head", "all", "plain"),
 }
+_SEARCHED = 4096  # sizes are up to MOST
 _KINDS = {"mixers": ("attention", "delta", "mamba", "none"), "mlps": ("mlp", "dense", "none")}
 VARIABLE = (
     "layers",
@@ -29,6 +30,18 @@ VARIABLE = (
     "experts_per_token",
     "shared_mlp",
 )
+
+
+def nearest_divisor(number: int, near: int) -> int:
+    """Returns the divisor of a number that is nearest to another, of two as near the smaller.
+
+    >>> nearest_divisor(128, 3), nearest_divisor(256, 7), nearest_divisor(40, 400)
+    (2, 8, 40)
+    """
+    near = min(near, number)
+    steps = range(min(near, _SEARCHED))
+    found = (each for step in steps for each in (near - step, near + step) if number % each == 0)
+    return next(found, math.gcd(number, near))
 
 
 def check(size: Any, changed: set[str]) -> None:
@@ -58,7 +71,7 @@ def _inconsistent(size: Any) -> Iterator[tuple[set[str], str, str, str]]:
             {"heads", "kv_heads"},
             f"kv_heads={size.kv_heads}",
             f"does not divide heads={size.heads}",
-            f"use {math.gcd(size.heads, size.kv_heads)}",
+            f"use {nearest_divisor(size.heads, size.kv_heads)}",
         )
     if (size.value_size % LANES and size.value_size > LANES) or size.head_dim % 2:
         yield (
@@ -79,7 +92,7 @@ def _inconsistent_layers(size: Any) -> Iterator[tuple[set[str], str, str, str]]:
         for word in (each for each in getattr(size, name) if each not in known):
             yield {name}, f"{name}={shorten(word)}", "is not one", f"use {', '.join(known)}"
     if (full := size.full_kv_heads) and size.heads % full:
-        fix = f"use {math.gcd(size.heads, full)}"
+        fix = f"use {nearest_divisor(size.heads, full)}"
         rule = f"does not divide heads={size.heads}"
         yield {"full_kv_heads", "heads"}, f"full_kv_heads={full}", rule, fix
     if not {"delta", "mamba"} & {*size.mixers}:
@@ -90,11 +103,11 @@ def _inconsistent_layers(size: Any) -> Iterator[tuple[set[str], str, str, str]]:
             yield names, f"{name}={getattr(size, name)}", "is no size of a state", "use at least 1"
     heads, groups = max(1, size.state_heads), max(1, size.state_groups)
     if heads % groups:
-        fix = f"use {math.gcd(heads, groups)}"
+        fix = f"use {nearest_divisor(heads, groups)}"
         yield names, f"state_groups={groups}", f"does not divide state_heads={heads}", fix
     if 128 % max(1, size.chunk):
         rule = "does not divide sequences, which are a multiple of 128"
-        yield names, f"chunk={size.chunk}", rule, f"use {math.gcd(128, size.chunk)}"
+        yield names, f"chunk={size.chunk}", rule, f"use {nearest_divisor(128, size.chunk)}"
 
 
 def _inconsistent_experts(size: Any) -> Iterator[tuple[set[str], str, str, str]]:
@@ -122,12 +135,13 @@ def _inconsistent_groups(size: Any) -> Iterator[tuple[set[str], str, str, str]]:
     groups, value = size.expert_groups, f"expert_groups={size.expert_groups}"
     if groups < 1 or size.experts % groups:
         rule = f"does not divide experts={size.experts}"
-        yield names, value, rule, f"use {math.gcd(size.experts, max(1, groups))}"
+        yield names, value, rule, f"use {nearest_divisor(size.experts, max(1, groups))}"
         return
     least = -(-size.experts_per_token * groups // size.experts)
     if not least <= size.groups_per_token <= groups:
         rule = f"and groups_per_token={size.groups_per_token} leave no {size.experts_per_token}"
-        fix = f"use groups_per_token={max(1, min(least, groups))}"
+        near = max(1, least, min(size.groups_per_token, groups))
+        fix = f"use groups_per_token={near}"
         yield names, value, f"{rule} experts to choose", fix
 
 

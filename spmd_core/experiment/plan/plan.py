@@ -37,7 +37,7 @@ from spmd_core.experiment.plan.meshes import (
     STAGE,
     check_mesh,
 )
-from spmd_core.experiment.plan.model_rules import VARIABLE
+from spmd_core.experiment.plan.model_rules import VARIABLE, nearest_divisor
 from spmd_core.experiment.plan.model_size import ModelSize
 from spmd_core.experiment.plan.models import get_model
 from spmd_core.experiment.plan.schedules import SCHEDULES, check_schedule
@@ -242,13 +242,16 @@ class Plan(PlanFields):
                 f"use {' or '.join(str(each) for each in (below, below + unit) if each)}",
             )
         tensor = axes.get("tensor", 1)
+        fits = math.gcd(model.heads, model.mlp, model.embed, self.devices)
         for what, size in (("heads", model.heads), ("mlp", model.mlp), ("embed", model.embed)):
             if size % tensor:
-                raise refuse(
-                    f"tensor={tensor}",
-                    f"does not divide {what}={size} of {model.title}",
-                    f"use {math.gcd(size, tensor)}",
-                )
+                rule = f"does not divide {what}={size} of {model.title}"
+                raise refuse(f"tensor={tensor}", rule, f"use {nearest_divisor(fits, tensor)}")
+        experts, among = model.experts, axes.get("expert", 1)
+        if experts > 1 and experts % among:
+            near = nearest_divisor(math.gcd(experts, self.devices), among)
+            rule = f"does not divide experts={experts} of {model.title}"
+            raise refuse(f"expert={among}", rule, f"use {near}")
 
     def _check_context(self, model: ModelSize) -> None:
         """RequestError for a sequence over `context` that a model or a chip cannot have."""

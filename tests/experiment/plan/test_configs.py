@@ -67,6 +67,31 @@ DEEPSEEK = {
 KIMI = DEEPSEEK | {"first_k_dense_replace": 1, "n_routed_experts": 384, "n_group": 1}
 KIMI |= {"topk_group": 1, "routed_scaling_factor": 2.827, "num_nextn_predict_layers": 0}
 
+PACKED = {"quantization_config": {"quant_method": "compressed-tensors"}}
+DEEPSEEK_V2 = DEEPSEEK | {"first_k_dense_replace": 1, "n_routed_experts": 160, "topk_group": 3}
+DEEPSEEK_V2 |= {"moe_intermediate_size": 1536, "n_shared_experts": 2, "num_experts_per_tok": 6}
+DEEPSEEK_V2 |= {"scoring_func": "softmax", "topk_method": "group_limited_greedy"}
+DEEPSEEK_V2_LITE = DEEPSEEK_V2 | {"q_lora_rank": None, "moe_intermediate_size": 1408}
+DEEPSEEK_V2_LITE |= {"n_routed_experts": 64, "n_group": 1, "topk_group": 1, "topk_method": "greedy"}
+GLM_FLASH = {"first_k_dense_replace": 1, "n_routed_experts": 64, "n_shared_experts": 1}
+GLM_FLASH |= {"num_experts_per_tok": 4, "moe_intermediate_size": 1536, "kv_lora_rank": 512}
+GLM_FLASH |= {"q_lora_rank": 768, "qk_nope_head_dim": 192, "qk_rope_head_dim": 64}
+GLM_FLASH |= {"v_head_dim": 256, "routed_scaling_factor": 1.8}
+MINIMAX = {"attn_type_list": [1] * 62, "head_dim": 128, "num_local_experts": 256}
+MINIMAX |= {"num_experts_per_tok": 8, "qk_norm_type": "per_layer", "use_qk_norm": True}
+MINIMAX |= {"scoring_func": "sigmoid", "use_routing_bias": True, "num_mtp_modules": 3}
+MINIMAX |= {"quantization_config": {"quant_method": "fp8"}}
+NEMOTRON = {
+    "hybrid_override_pattern": "M-M-M-MM-M-M-M*-M-M-M*-M-M-M-M*-M-M-M-M*-M-MM-M-M-M-M-M-",
+    "mamba_head_dim": 80,
+    "mamba_num_heads": 128,
+    "ssm_state_size": 128,
+    "n_groups": 8,
+    "conv_kernel": 4,
+    "use_conv_bias": True,
+    "mlp_hidden_act": "relu2",
+}
+
 
 def gpt_oss(layers, experts):
     types = ["sliding_attention", "full_attention"] * (layers // 2)
@@ -311,6 +336,86 @@ PUBLISHED = {
         ),
         122610069504,
     ),
+    "deepseek-ai/DeepSeek-V2": (
+        transformers("deepseek_v2", 60, 5120, 12288, 128, 128, 102400, **DEEPSEEK_V2),
+        235741434880,
+    ),
+    "deepseek-ai/DeepSeek-V2-Lite": (
+        transformers("deepseek_v2", 27, 2048, 10944, 16, 16, 102400, **DEEPSEEK_V2_LITE),
+        15706484224,
+    ),
+    # less a layer that predicts a later token, with tables of its own
+    "zai-org/GLM-4.7-Flash": (
+        transformers("glm4_moe_lite", 47, 2048, 10240, 20, 20, 154880, head_dim=64, **GLM_FLASH),
+        31221488576 - 1278094656,
+    ),
+    # less one scale for each 128 x 128 elements
+    "MiniMaxAI/MiniMax-M2": (
+        transformers("minimax_m2", 62, 3072, 1536, 48, 8, 200064, **MINIMAX),
+        228703644928 - 62 * 223872,
+    ),
+    "moonshotai/Kimi-K2.5 (text)": (
+        transformers(
+            "kimi_k25", 61, 7168, 18432, 64, 64, 163840, **KIMI | PACKED, vision_config={}
+        ),
+        1026408232448,
+    ),
+    "Qwen/Qwen3-VL-235B-A22B (text)": (
+        {
+            "architectures": ["Qwen3VLMoeForConditionalGeneration"],
+            "model_type": "qwen3_vl_moe",
+            "text_config": transformers(
+                *("qwen3_vl_moe_text", 94, 4096, 12288, 64, 4, 151936),
+                **QWEN_MOE,
+                moe_intermediate_size=1536,
+            ),
+        },
+        235093634560,
+    ),
+    "Qwen/Qwen1.5-MoE-A2.7B": (
+        transformers(
+            *("qwen2_moe", 24, 2048, 5632, 16, 16, 151936),
+            **QWEN | {"decoder_sparse_step": 1, "num_experts": 60, "num_experts_per_tok": 4},
+            moe_intermediate_size=1408,
+            shared_expert_intermediate_size=5632,
+        ),
+        14315784192,
+    ),
+    "rednote-hilab/dots.llm1.base": (
+        transformers(
+            *("dots1", 62, 4096, 10944, 32, 32, 152064),
+            first_k_dense_replace=1,
+            n_routed_experts=128,
+            n_shared_experts=2,
+            num_experts_per_tok=6,
+            scoring_func="noaux_tc",
+            topk_method="noaux_tc",
+            moe_intermediate_size=1408,
+        ),
+        142774381696,
+    ),
+    "allenai/OLMoE-1B-7B": (
+        transformers(
+            *("olmoe", 16, 2048, 1024, 16, 16, 50304), num_experts=64, num_experts_per_tok=8
+        ),
+        6919161856,
+    ),
+    "allenai/OLMo-2-1124-7B": (
+        transformers("olmo2", 32, 4096, 11008, 32, 32, 100352),
+        7298617344,
+    ),
+    "nvidia/NVIDIA-Nemotron-Nano-9B-v2": (
+        transformers("nemotron_h", 56, 4480, 15680, 40, 8, 131072, **NEMOTRON),
+        8888227328,
+    ),
+    "ByteDance-Seed/Seed-OSS-36B": (
+        transformers("seed_oss", 64, 5120, 27648, 80, 8, 155136, head_dim=128, attention_bias=True),
+        36151104512,
+    ),
+    "HuggingFaceTB/SmolLM3-3B": (
+        transformers("smollm3", 36, 2048, 11008, 16, 4, 128256, no_rope_layers=[1, 1, 1, 0] * 9),
+        3075098624,
+    ),
 }
 # what the publishers say that a token visits; gpt-oss counts no input table
 ACTIVE = {
@@ -318,6 +423,15 @@ ACTIVE = {
     "moonshotai/Kimi-K2-Instruct": 32.5e9,
     "mistralai/Mixtral-8x7B-v0.1": 12.9e9,
     "mistralai/Mixtral-8x22B-v0.1": 39e9,
+    "deepseek-ai/DeepSeek-V2": 21.4e9,
+    "deepseek-ai/DeepSeek-V2-Lite": 2.66e9,
+    "zai-org/GLM-4.7-Flash": 3.9e9,
+    "MiniMaxAI/MiniMax-M2": 11e9,  # of both tables; 10 billion without
+    "moonshotai/Kimi-K2.5 (text)": 32.5e9,
+    "Qwen/Qwen3-VL-235B-A22B (text)": 22e9,
+    "Qwen/Qwen1.5-MoE-A2.7B": 2.7e9,
+    "rednote-hilab/dots.llm1.base": 14e9,
+    "allenai/OLMoE-1B-7B": 1.3e9,
     "Qwen/Qwen3-30B-A3B": 3.3e9,
     "Qwen/Qwen3-235B-A22B": 22e9,
     "Qwen/Qwen3-Coder-480B-A35B-Instruct": 35e9,
@@ -444,8 +558,54 @@ v_head_dim: 128
 """
 
 
+RULES = """mesh_axes: ['data', 'fsdp']
+logical_axis_rules: [  # which go on in the next lines
+    ['embed', ['fsdp']],
+]
+"""
+LAYERS = "".join(
+    {"M": "'mamba', ", "*": "'attention', ", "E": "'moe',\n  "}[each] for each in "MEM*E"
+)
+NEMOTRON_YML = f"""base_emb_dim: 2688
+base_num_query_heads: 32
+base_num_kv_heads: 2
+base_num_decoder_layers: 5
+vocab_size: 131072
+decoder_block: "nemotron_h"
+mamba_num_heads: 64
+mamba_chunk_size: 128
+num_experts: 128
+num_experts_per_tok: 6
+shared_experts: 1
+base_moe_mlp_dim: 1856
+base_moe_shared_expert_intermediate_size: 3712
+layers_block_type: [
+  {LAYERS}
+]
+"""
+
+
+def test_lists_of_maxtext_s_yml_go_on_in_the_next_lines():
+    assert read_config(DEEPSEEK_YML + RULES).size is PRESETS["deepseek-v3-671b"]
+    given, preset = read_config(NEMOTRON_YML).size, PRESETS["nemotron-3-nano-30b-a3b"]
+    assert given.mixers == ("mamba", "none", "mamba", "attention", "none")
+    wanted = preset.varied(layers=5, mixers=given.mixers, mlps=given.mlps)
+    assert given.parameters == wanted.parameters and given.routing == preset.routing
+
+
+@pytest.mark.parametrize(
+    ("block", "experts", "as_published"),
+    [("qwen3_5", 512, "qwen3_5_moe"), ("qwen3_5", 1, "qwen3_5"), ("hy3", 192, "glm4_moe")],
+)
+def test_a_block_of_maxtext_s_is_read_with_experts_and_without(block, experts, as_published):
+    text = "base_emb_dim: 4096\nbase_num_query_heads: 32\nbase_num_kv_heads: 2\nvocab_size: 512\n"
+    more = f"num_experts_per_tok: 1\nbase_moe_mlp_dim: 1024\nnum_experts: {experts}\n"
+    found = read_config(f"{text}{more}base_mlp_dim: 1024\ndecoder_block: {block}\n")
+    assert found.architecture == as_published and found.size.experts == experts
+
+
 def test_maxtext_s_yml_and_the_config_of_deepseek_are_the_preset():
-    assert read_config(DEEPSEEK_YML).size is PRESETS["deepseek-v3-671b"]
+    assert read_config("\ufeff" + DEEPSEEK_YML).size is PRESETS["deepseek-v3-671b"]
     later = read_config(DEEPSEEK_YML + "mtp_num_layers: 1\n").size
     assert later.mtp_layers == 1 and later.parameters == 671026419200
     # a layer with experts, the matrix that joins two streams, three norms
@@ -464,6 +624,7 @@ def test_flops_of_a_token_are_those_counted_by_hand():
 
 
 SMALL = transformers("llama", 2, 256, 512, 2, 2, 512)
+NO_EXPERTS = {"model_type": "nemotron_h", "hybrid_override_pattern": "ME"}
 
 
 @pytest.mark.parametrize(
@@ -482,7 +643,10 @@ SMALL = transformers("llama", 2, 256, 512, 2, 2, 512)
         (json.dumps(SMALL | {"hidden_size": "a\n<b>"}), "is not a size"),
         (json.dumps(SMALL | {"num_hidden_layers": 2000}), "use a whole number from 1 to 1,024"),
         (json.dumps(SMALL | {"num_hidden_layers": 10**9}), "num_hidden_layers=1000000000 is not"),
-        (json.dumps(SMALL | {"num_key_value_heads": 3}), "kv_heads=3 does not divide heads=2"),
+        (
+            json.dumps(SMALL | {"num_key_value_heads": 3}),
+            "num_key_value_heads=3 does not divide num_attention_heads=2: use 2",
+        ),
         (json.dumps(SMALL | {"hidden_act": "mish"}), "hidden_act='mish' is not an activation"),
         (
             json.dumps(SMALL | {"model_type": "minicpm3", "kv_lora_rank": 512}),
@@ -502,7 +666,7 @@ SMALL = transformers("llama", 2, 256, 512, 2, 2, 512)
                 | SMALL
                 | {"model_type": "kimi_k2", "first_k_dense_replace": 1, "n_group": 7}
             ),
-            "expert_groups=7 does not divide experts=256: use 1",
+            "n_group=7 does not divide n_routed_experts=256: use 8",
         ),
         (
             json.dumps(SMALL | DEEPSEEK | {"model_type": "kimi_k2", "scoring_func": "tanh"}),
@@ -512,7 +676,7 @@ SMALL = transformers("llama", 2, 256, 512, 2, 2, 512)
             json.dumps(
                 SMALL | DEEPSEEK | {"model_type": "deepseek_v3", "first_k_dense_replace": 2}
             ),
-            "dense_layers=2 leaves none of 2 layers with experts: use at most 1",
+            "first_k_dense_replace=2 leaves none of 2 layers with experts: use at most 1",
         ),
         (
             json.dumps(SMALL | {"model_type": "deepseek_v33"}),
@@ -521,6 +685,24 @@ SMALL = transformers("llama", 2, 256, 512, 2, 2, 512)
         (json.dumps(SMALL | {"model_type": "falcon"}), "model_type 'falcon' is not an archi"),
         (json.dumps(SMALL | {"model_type": ["llama"]}), "is not an architecture that is read"),
         (json.dumps(SMALL | {"quantization_config": {"quant_method": "gptq"}}), "is quantization"),
+        (json.dumps(SMALL | {"quantization_config": {"quant_method": ["fp8"]}}), "leave it out: a"),
+        (json.dumps(SMALL | {"model_type": "minimax_m2", "attn_type_list": [1, 0]}), "linear att"),
+        (json.dumps(SMALL | DEEPSEEK | {"model_type": "kimi_k2", "mlp_layer_types": "x"}), "dense"),
+        (
+            json.dumps(SMALL | {"model_type": "olmo2", "num_attention_heads_per_layer": [2]}),
+            "heads",
+        ),
+        (json.dumps(SMALL | {"model_type": "nemotron_h", "layers_block_type": ["x"]}), "one of M"),
+        (
+            json.dumps(SMALL | NEMOTRON | NO_EXPERTS),
+            "config without n_routed_experts is incomplete",
+        ),
+        ("x" + " " * 200_000, "is neither JSON nor a line of MaxText's yml"),
+        ("a: [1,\n" + "\n" * 100_000, "is"),
+        ("base_emb_dim: [\n" * 10_000, "appears twice"),
+        (json.dumps(SMALL) + "\0", "is not JSON: give the config.json beside the weights"),
+        ("decoder_block: deepseek4", "decoder_block 'deepseek4' has attention to chosen keys"),
+        ("decoder_block: gemma4_small", "has embeddings for each layer"),
         (json.dumps(SMALL | {"num_local_experts": 8}), "num_local_experts=8 is a mixture"),
         (json.dumps(SMALL | {"model_type": "mistral", "attention_bias": True}), "is biases that"),
         (json.dumps(SMALL | {"layer_types": ["linear_attention"] * 2}), "layer_types=.* does not"),
@@ -544,7 +726,7 @@ def test_what_cannot_be_a_model_is_refused_in_one_sentence(text, said):
     [
         ("kimi_linear", "a delta rule with a decay for each channel"),
         ("jamba", "Mamba layers of another architecture"),
-        ("minimax_m2", "linear attention of another architecture"),
+        ("minimax_text_01", "linear attention of another architecture"),
         ("deepseek_v32", "attention to chosen keys"),
         ("glm_moe_dsa", "attention to chosen keys"),
     ],

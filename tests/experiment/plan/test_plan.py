@@ -51,6 +51,18 @@ def test_v6e_takes_the_blocks_of_the_published_runs():
             "tensor=16 does not divide heads=40 of llama-2-13b: use 8",
         ),
         (
+            {"target": "tpu:v5p:4x4x12", "mesh": {"fsdp": 64, "tensor": 3}, "model": "qwen3-8b"},
+            "tensor=3 does not divide heads=32 of qwen3-8b: use 2",
+        ),
+        (
+            {
+                "target": "tpu:v5p:4x4x12",
+                "mesh": {"fsdp": 64, "expert": 3},
+                "model": "qwen3-30b-a3b",
+            },
+            "expert=3 does not divide experts=128 of qwen3-30b-a3b: use 2",
+        ),
+        (
             {"sequence": 2001},
             "sequence=2001 does not divide into blocks of 128 over sequence=1: use 1920 or 2048",
         ),
@@ -114,7 +126,7 @@ def test_v6e_takes_the_blocks_of_the_published_runs():
         ),
         (
             {"logit_parts": 7},
-            "logit_parts=7 does not divide the 2048 tokens of a sequence on a device: use 1",
+            "logit_parts=7 does not divide the 2048 tokens of a sequence on a device: use 8",
         ),
         (
             {"mesh": {"fsdp": 8, "sequence": 2}, "sequence": 128},
@@ -160,7 +172,7 @@ def test_v6e_takes_the_blocks_of_the_published_runs():
             "is neither one number nor three: write for example 512, or 2048,1024,512",
         ),
         ({"attention_blocks": 9000}, "attention_blocks=9000 is not between 128 and 8192: use 8192"),
-        ({"sizes": {"heads": 16, "kv_heads": 5}}, "kv_heads=5 does not divide heads=16: use 1"),
+        ({"sizes": {"heads": 16, "kv_heads": 5}}, "kv_heads=5 does not divide heads=16: use 4"),
         (
             {"sizes": {"head_dim": 200}},
             "head_dim=200 does not fit the attention kernel's lanes of 128: use 256",

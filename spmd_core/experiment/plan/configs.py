@@ -185,7 +185,7 @@ def _config(
         size = own_model(name, given)
     except RequestError as error:  # in the file's own names
         own = {**_OWN_NAMES, "experts": (kind.experts or _EXPERTS)[0]}
-        text = _SIZE.sub(lambda found: fields.label(own.get(found[0], found[0])), str(error))
+        text = _SIZE.sub(lambda name: fields.label(own.get(name[0], name[0])), str(error))
         raise RequestError(text) from None
     return Config(size, name, tuple(sorted(fields_of.keys() - fields.read)))
 
@@ -253,11 +253,11 @@ def _given(kind: Architecture, fields: Fields, of_maxtext: bool) -> Values:
 def _lines(text: str) -> Values:
     """Names and values of a yml of one level; what is indented belongs to a name that is not read."""
     values = {}
-    whole = ""  # with lists that go on in the next line
+    begun = ""  # with lists that go on in the next line
     for line in text.splitlines():
-        bare = whole + re.sub(r"(^|\s)#.*", "", line).rstrip()
-        whole = f"{bare} " if 0 < len(bare) < _MOST_OF_A_LIST and _is_open(bare) else ""
-        if whole or not bare or bare == "---" or bare[0] in " \t-":
+        bare = begun + re.sub(r"(^|\s)#.*", "", line).rstrip()
+        begun = f"{bare} " if 0 < len(bare) < _MOST_OF_A_LIST and _is_open(bare) else ""
+        if begun or not bare or bare == "---" or bare[0] in " \t-":
             continue
         match = _LINE.fullmatch(bare)
         if match is None:

@@ -40,8 +40,10 @@ def nearest_divisor(number: int, near: int) -> int:
     """
     near = min(near, number)
     steps = range(min(near, _SEARCHED))
-    found = (each for step in steps for each in (near - step, near + step) if number % each == 0)
-    return next(found, math.gcd(number, near))
+    near_ones = (
+        each for step in steps for each in (near - step, near + step) if number % each == 0
+    )
+    return next(near_ones, math.gcd(number, near))
 
 
 def check(size: Any, changed: set[str]) -> None:

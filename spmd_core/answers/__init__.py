@@ -27,15 +27,22 @@ from spmd_core.answers.measuring import (
 )
 from spmd_core.answers.program_sheet import ProgramRow, is_program, programs_table, programs_words
 from spmd_core.answers.search_lines import search_lines
+from spmd_core.answers.serving_kept import (
+    kept_serving,
+    served_points_json,
+    serving_json,
+    serving_question_json,
+    splits_json,
+)
 from spmd_core.answers.serving_sheet import (
     PART_NAMES,
+    served_mesh,
+    served_points_headline,
+    served_points_table,
     serving_figures,
     serving_headline,
-    serving_json,
     serving_loads_table,
-    serving_question_json,
     serving_table,
-    splits_json,
     splits_table,
     why_not_served,
 )
@@ -83,6 +90,7 @@ __all__ = [
     "hosts_table",
     "is_program",
     "kept_ranking",
+    "kept_serving",
     "layout_lines",
     "measuring_table",
     "memory_table",
@@ -98,6 +106,10 @@ __all__ = [
     "search_lines",
     "searches_sheet",
     "series_table",
+    "served_mesh",
+    "served_points_headline",
+    "served_points_json",
+    "served_points_table",
     "serving_figures",
     "serving_headline",
     "serving_json",

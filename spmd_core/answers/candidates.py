@@ -13,6 +13,7 @@ from spmd_core.search import (
     KeptCandidate,
     KeptSearch,
     Ranked,
+    link,
     price_per_billion,
 )
 from spmd_core.sheets import Cell, Column, Place, Sheet, Table, count, number, size, text
@@ -103,7 +104,8 @@ def _cost(title: str) -> Column[CandidateRow]:
 
 
 _NAME: Column[CandidateRow] = text("Candidate", lambda row: row.kept.name, "terminal", "document")
-_COSTS = tuple(map(_cost, words.COST_TITLES))
+_OUTPUT = "Output"  # of a question of serving
+_COSTS = tuple(map(_cost, (*words.COST_TITLES, _OUTPUT)))
 _PRICE: Column[CandidateRow] = Column("Price", lambda row: row.price, money_text)
 TIMES = tuple(
     column
@@ -206,6 +208,8 @@ def kept_row(
 ) -> CandidateRow:
     """Returns the row of a candidate of a kept search."""
     asked, of_steps = kept.question, kept.question.get("kind") == "model"
+    if asked.get("kind") == link.SERVING:
+        return CandidateRow(each, place, cost_title=_OUTPUT)
     goal = words.paid_goal(cast(Goal, asked.get("minimize")), bool(asked.get("price")), of_steps)
     return CandidateRow(each, place, per_billion, words.cost_title(goal, of_steps))
 

@@ -1,13 +1,16 @@
-"""The answer of serving: a headline, five figures of a row, sheets of rows and of loads, JSON."""
+"""The answer of serving: a headline, five figures of a row, sheets of rows, of loads and of a sweep."""
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 from spmd_core.answers.training_sheet import Figure
 from spmd_core.base import bytes_text, count_text, mesh_text, number_text, seconds_text
 from spmd_core.search import ServingAnswer, ServingQuestion, ServingRow, Split
 from spmd_core.sheets import Column, Sheet, Table, count, number, seconds, size, text
-from spmd_core.time import Lengths, ServingLoad, has_unit
+from spmd_core.sweeps import ServedPoint
+from spmd_core.time import ServingLoad, has_unit
 from spmd_core.words import chip_title, money_text
 
 PART_NAMES = {
@@ -18,10 +21,6 @@ PART_NAMES = {
     "dispatch": "dispatch",
 }
 _MOST_REASONS = 6
-_OF_SERVED = (
-    *("tpot_s", "tpot_low_s", "tpot_high_s", "ttft_s", "ttft_low_s", "ttft_high_s", "ttft_p99_s"),
-    *("step_s", "batch", "chunk", "waiting", "binds", "parts_s"),
-)
 
 
 def serving_headline(answer: ServingAnswer) -> str:
@@ -29,18 +28,18 @@ def serving_headline(answer: ServingAnswer) -> str:
     question, best = answer.question, answer.best
     if best is None:
         return _not_kept(answer)
-    named = f"{best.chips:,} {chip_title(best.plan.topology.chip.generation)}, {_mesh(best)}"
+    named = _on(best)
     assert best.served is not None
     takes = f"{seconds_text(best.served.tpot_s)} a token"
     if (cost := best.per_million()) is not None:
         takes += f", {money_text(cost)} a million"
-    if not _limits(question):
+    if not within_words(question):
         each = "dollar" if question.price else "chip"
         return f"Most tokens for a {each}: {named}: {takes}."
     if best.even:
-        return f"About even: {named} may keep {_limits(question)}: {takes}."
+        return f"About even: {named} may keep {within_words(question)}: {takes}."
     least = "Cheapest" if question.price else "Fewest chips"
-    return f"{least} within {_limits(question)}: {named}: {takes}."
+    return f"{least} within {within_words(question)}: {named}: {takes}."
 
 
 def _not_kept(answer: ServingAnswer) -> str:
@@ -49,24 +48,36 @@ def _not_kept(answer: ServingAnswer) -> str:
         fits = any(row.pool and row.pool.cache > 0 for row in answer.rows)
         what = "one request of these lengths" if fits else "the weights of this model"
         return f"Nothing here holds {what}: use more chips, or fewer bytes."
-    named = f"{near.chips:,} {chip_title(near.plan.topology.chip.generation)}, {_mesh(near)}"
+    named = _on(near)
     takes, rate = f"{seconds_text(near.served.tpot_s)} a token", answer.question.load.rate
     if near.served.waiting and rate:
         return f"Nothing keeps up with {rate:g} requests a second: nearest is {named}, {takes}."
     if near.served.waiting:
         return f"No pool holds all requests: on {named} {near.served.waiting:,} wait, {takes}."
-    return f"Nothing keeps {_limits(answer.question)}: nearest is {named}: {takes}."
+    return f"Nothing keeps {within_words(answer.question)}: nearest is {named}: {takes}."
 
 
-def _limits(question: ServingQuestion) -> str:
+def within_words(question: ServingQuestion) -> str:
+    """Returns the limits of a question: `2 s first, 40 ms each`; "" without any."""
     limits = ((question.ttft_s, "first"), (question.tpot_s, "each"))
     return ", ".join(f"{seconds_text(limit)} {what}" for limit, what in limits if limit)
 
 
-def _mesh(row: ServingRow) -> str:
-    """The mesh of a replica, and how many there are."""
+def _on(row: ServingRow) -> str:
+    chips = f"{row.chips:,} {chip_title(row.plan.topology.chip.generation)}"
+    return f"{chips}, {served_mesh(row)}"
+
+
+def served_mesh(row: ServingRow) -> str:
+    """Returns the mesh of a replica, and how many there are."""
     times = f"{row.plan.replicas} × " if row.plan.replicas > 1 else ""
     return times + mesh_text(row.plan.mesh, " ")
+
+
+def served_output(row: ServingRow) -> str:
+    """Returns the output tokens of a chip, and with a price what a million of them cost."""
+    cost, made = row.per_million(), f"{number_text(row.per_chip)} tokens/s a chip"
+    return made if cost is None else f"{made}, {money_text(cost)} a million"
 
 
 def serving_figures(row: ServingRow) -> tuple[Figure, ...]:
@@ -80,7 +91,7 @@ def serving_figures(row: ServingRow) -> tuple[Figure, ...]:
     share = served.step.parts[served.step.binds] / served.step.seconds
     return (
         Figure("Chips", count_text(row.chips), plan.topology.name.removeprefix("gpu:")),
-        Figure("Mesh", _mesh(row), dtypes),
+        Figure("Mesh", served_mesh(row), dtypes),
         Figure("A token", seconds_text(served.tpot_s), span),
         Figure("Tokens/s a chip", number_text(row.per_chip), paid),
         Figure("Binds", PART_NAMES[served.step.binds], f"{share:.0%} of a decode step"),
@@ -97,7 +108,7 @@ class _Marked(NamedTuple):
 _ROWS: Sheet[_Marked] = Sheet(
     (
         text("On", lambda each: each.row.plan.topology.name.removeprefix("gpu:")),
-        text("Mesh", lambda each: _mesh(each.row)),
+        text("Mesh", lambda each: served_mesh(each.row)),
         text("", lambda each: each.mark),
         text("Fate", lambda each: each.row.verdict),
         seconds("A token", lambda each: each.row.served and each.row.served.tpot_s),
@@ -126,22 +137,14 @@ def serving_table(answer: ServingAnswer, most: int) -> Table:
 _Loaded = tuple[ServingLoad, ServingRow]
 
 
-def lengths_text(lengths: Lengths) -> str:
-    """Returns lengths as they are typed.
-
-    >>> lengths_text(Lengths(1024, 1024)), lengths_text(Lengths(512, 2048))
-    ('1024', '512..2048')
-    """
-    return f"{lengths.low}" if lengths.low == lengths.high else f"{lengths.low}..{lengths.high}"
-
-
 _LOADS: Sheet[_Loaded] = Sheet(
     (
-        text(
-            "In, out", lambda each: f"{lengths_text(each[0].input)}, {lengths_text(each[0].output)}"
-        ),
+        text("In, out", lambda each: f"{each[0].input.text}, {each[0].output.text}"),
         count("At once", lambda each: each[0].concurrency),
-        text("Best sharding", lambda each: _mesh(each[1]) if each[1].served else each[1].verdict),
+        text(
+            "Best sharding",
+            lambda each: served_mesh(each[1]) if each[1].served else each[1].verdict,
+        ),
         seconds("A token", lambda each: each[1].served and each[1].served.tpot_s),
         number("Tokens/s a chip", lambda each: each[1].per_chip or None),
         count("Wait", lambda each: each[1].served and (each[1].served.waiting or None)),
@@ -153,6 +156,45 @@ _LOADS: Sheet[_Loaded] = Sheet(
 def serving_loads_table(answer: ServingAnswer) -> Table:
     """Returns the best sharding by lengths and requests at once, on the chips of the best row."""
     return _LOADS.table(answer.by_load, "screen")
+
+
+def _of_lead(column: Column[_Marked]) -> Column[ServedPoint]:
+    def cell(point: ServedPoint) -> object:
+        return column.of(_Marked("", point.lead)) if point.lead else None
+
+    return Column(column.title, cell, column.form)
+
+
+_SWEPT: Sheet[ServedPoint] = Sheet(
+    (
+        text("Value", lambda each: each.value),
+        *(_of_lead(column) for column in _ROWS.columns if column.title),
+        text("Why not", lambda each: each.refusal),
+    )
+)
+
+
+def served_points_table(points: Sequence[ServedPoint]) -> Table:
+    """Returns the best row, or the nearest, of each value of a sweep."""
+    return _SWEPT.table(points, "screen")
+
+
+def served_points_headline(points: Sequence[ServedPoint]) -> str:
+    """Returns from which value on another sharding is best."""
+    best = [
+        (each.value, _on(each.answer.best)) for each in points if each.answer and each.answer.best
+    ]
+    parts = [
+        (name, [value for value, _ in values]) for name, values in groupby(best, itemgetter(1))
+    ]
+    if not parts:
+        return "Nothing keeps the limits at any of these values."
+    if len(parts) == 1:
+        return f"Best at each of these values: {parts[0][0]}."
+    spans = (
+        f"{name} at {values[0]}" + f" to {values[-1]}" * (len(values) > 1) for name, values in parts
+    )
+    return f"Best: {'; '.join(spans)}."
 
 
 _SPLITS: Sheet[Split] = Sheet(
@@ -177,25 +219,6 @@ def splits_table(splits: Sequence[Split]) -> Table:
     return _SPLITS.table(splits, "screen")
 
 
-def splits_json(splits: Sequence[Split]) -> list[dict[str, object]]:
-    """Returns the splits for machines: seconds, bytes, shares."""
-    return [
-        {
-            "prefill": {"target": each.prefill.target, "mesh": dict(each.prefill.mesh)},
-            "decode": {"target": each.decode.target, "mesh": dict(each.decode.mesh)},
-            "tpot_s": each.tpot_s,
-            "ttft_s": each.ttft_s,
-            "requests_per_s": each.requests_per_s,
-            "tokens_per_s_per_chip": each.tokens_per_s_per_chip,
-            "passed_bytes": int(each.passed_bytes),
-            "passed_s": each.passed_s,
-            "prefill_idle": each.prefill_idle,
-            "decode_idle": each.decode_idle,
-        }
-        for each in splits
-    ]
-
-
 def why_not_served(answer: ServingAnswer) -> tuple[str, ...]:
     """Returns why other meshes on the chips of the best row are not it, a sentence each."""
     lead = answer.best or answer.nearest
@@ -209,7 +232,7 @@ def why_not_served(answer: ServingAnswer) -> tuple[str, ...]:
     ]
     others.sort(key=lambda row: row.plan.repeats <= lead.plan.repeats)  # of each kind by rank
     reasons = ((row, "; ".join(_reasons(lead, row))) for row in others)
-    named = [f"{_mesh(row)} {why}." for row, why in reasons if why]
+    named = [f"{served_mesh(row)} {why}." for row, why in reasons if why]
     return tuple([*_left_out(answer), *named][:_MOST_REASONS])
 
 
@@ -257,91 +280,3 @@ def _reasons(lead: ServingRow, row: ServingRow) -> Iterator[str]:
     if less >= 0.005:
         most = PART_NAMES[max(late, key=lambda name: late[name])]
         yield f"makes {less:.0%} fewer tokens, most by {most}"
-
-
-def serving_json(answer: ServingAnswer) -> dict[str, object]:
-    """Returns the answer for machines: seconds, dollars, tokens; None where not known."""
-    near = None if answer.best else answer.nearest
-    return {
-        "question": serving_question_json(answer.question),
-        "answer": serving_headline(answer),
-        "best": answer.best and _row_json(answer.best),
-        "nearest": near and _row_json(near),
-        "rows": [_row_json(row) for row in answer.rows],
-        "front": [_row_json(row) for row in answer.front],
-        "best_by_concurrency": [
-            {
-                "concurrency": load.concurrency,
-                "input": _length_json(load.input),
-                "output": _length_json(load.output),
-                "row": _row_json(row),
-            }
-            for load, row in answer.by_load
-        ],
-        "why_not": list(why_not_served(answer)),
-    }
-
-
-def _length_json(lengths: Lengths) -> object:
-    return lengths.low if lengths.low == lengths.high else [lengths.low, lengths.high]
-
-
-def serving_question_json(question: ServingQuestion) -> dict[str, object]:
-    """Returns the question for machines."""
-    load = question.load
-    return {
-        "model": question.model,
-        "chips": list(question.chips),
-        "input": _length_json(load.input),
-        "output": _length_json(load.output),
-        "concurrency": load.concurrency,
-        "rate": load.rate,
-        "requests": load.requests,
-        "chunk": load.chunk,
-        "accepted": load.accepted,
-        "seed": load.seed,
-        "ttft_s": question.ttft_s,
-        "tpot_s": question.tpot_s,
-        "weights_dtype": list(question.weights_dtypes),
-        "kv_dtype": list(question.kv_dtypes),
-        "price": dict(question.price),
-        "mesh": dict(question.mesh) if question.mesh else None,
-    }
-
-
-def _row_json(row: ServingRow) -> dict[str, object]:
-    plan, pool = row.plan, row.pool
-    return {
-        "target": plan.target,
-        "chips": row.chips,
-        "mesh": dict(plan.mesh),
-        "replicas": plan.replicas,
-        "weights_dtype": plan.weights_dtype,
-        "kv_dtype": plan.kv_dtype,
-        **_times_json(row),
-        "tokens_per_s_per_chip": row.per_chip if row.served else None,
-        "price_per_million_tokens": row.per_million(),
-        "price_per_million_input_tokens": row.per_million(prompts=True),
-        "kv_pool_tokens": pool and pool.tokens,
-        "weights_bytes": pool and int(pool.weights),
-        "cache_bytes": pool and int(max(0, pool.cache)),
-        "capacity_bytes": pool and pool.capacity,
-        "compiled_step_s": row.compiled and row.compiled.seconds,
-        "compiled_estimate_s": row.compiled and row.compiled.estimate,
-        "compiled_peak_bytes": row.compiled and row.compiled.peak,
-        "fate": row.verdict,
-        "fits": row.served is not None,
-    }
-
-
-def _times_json(row: ServingRow) -> dict[str, object]:
-    served = row.served
-    if served is None:
-        return dict[str, object]((name, None) for name in _OF_SERVED)
-    tpot, ttft = served.tpot, served.ttft
-    values = (
-        *(tpot.estimate, tpot.low, tpot.high, ttft.estimate, ttft.low, ttft.high),
-        *(served.ttft_p99_s, served.step_s, -(-served.running // row.plan.replicas), served.chunk),
-        *(served.waiting, served.step.binds, served.step.parts),
-    )
-    return dict(zip(_OF_SERVED, values, strict=True))

@@ -75,7 +75,16 @@ def _estimate(each: KeptCandidate | None) -> Estimate | None:
 def _work(of: KeptSearch) -> tuple[object, ...]:
     """What a search is of, whatever it varies."""
     fields = flat(of.question)
-    names = ("kind", "model", "sequence", "spec.workload", "spec.dims", "spec.dtype")
+    names = (
+        "kind",
+        "model",
+        "sequence",
+        "input",
+        "output",
+        "spec.workload",
+        "spec.dims",
+        "spec.dtype",
+    )
     dims = sorted(name for name in fields if name.startswith("spec.dims."))
     return tuple(str(fields.get(name)) for name in (*names, *dims))
 

@@ -17,12 +17,17 @@ from spmd_core.reports.document import (
     reported,
 )
 from spmd_core.reports.run_document import Texts, run_blocks, run_title
-from spmd_core.search import KeptCandidate, KeptSearch
+from spmd_core.search import KeptCandidate, KeptSearch, link
 from spmd_core.sheets import Sheet, text
 from spmd_core.words import foreign_search_words
 
 _WHY = Sheet[KeptCandidate](
     (text("Candidate", lambda row: row.name, "document"), text("Why", lambda row: row.why))
+)
+# of the rivals and of the remarks: of training, of serving
+_HEADINGS = (
+    ("Against the standard shardings", "What was looked at"),
+    ("Why not another", "Best sharding by load"),
 )
 
 
@@ -39,6 +44,7 @@ def search_document(
 
 def search_blocks(kept: KeptSearch) -> list[Block]:
     """What is known of a search, the answer first."""
+    rivals, remarks = _HEADINGS[kept.question.get("kind") == link.SERVING]
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(kept.at))
     blocks: list[Block] = [
         Paragraph(kept.words, is_first=True),
@@ -49,16 +55,15 @@ def search_blocks(kept: KeptSearch) -> list[Block]:
     if kept.ranking:
         blocks += [Heading("Ranking", 3), kept_ranking(kept)]
     if kept.standards:
-        blocks.append(Heading("Against the standard shardings", 3))
+        blocks.append(Heading(rivals, 3))
         blocks += [Paragraph(f"• {reported(each)}") for each in kept.standards]
-    blocks += [Heading("What was looked at", 3)] * bool(kept.remarks)
+    blocks += [Heading(remarks, 3)] * bool(kept.remarks)
     blocks += [Paragraph(reported(each)) for each in kept.remarks]
-    why = _WHY.table(kept.ranking, "document")
-    if why.rows:
+    if any(each.why for each in kept.ranking):
+        why = _WHY.table(kept.ranking, "document")
         blocks.append(Folded("Why not each of the others", why))
     question = json.dumps(kept.question, indent=1, ensure_ascii=False)
     blocks.append(Folded("The question", reported(question)))
     if kept.link:
-        link = f"Its link, behind the address of a dashboard: {kept.link}"
-        blocks.append(Paragraph(link))
+        blocks.append(Paragraph(f"Its link, behind the address of a dashboard: {kept.link}"))
     return blocks

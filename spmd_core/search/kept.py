@@ -11,7 +11,7 @@ from pydantic import Field, JsonValue, ValidationError
 from spmd_core.base import Frozen, refuse, shorten
 from spmd_core.search.answer import TOP
 from spmd_core.search.candidate import Stage
-from spmd_core.search.link import encode, question_of
+from spmd_core.search.link import path, question_of
 from spmd_core.search.question import ModelQuestion
 
 MOST_CHARACTERS = 2**16  # of its JSON: that of a collection's part
@@ -106,7 +106,7 @@ class KeptSearch(Frozen):
     def link(self) -> str:
         """Path and query that open its question; "" of one that this version cannot read."""
         try:
-            return f"/search?search={encode(question_of(self.question))}"
+            return path(self.question)
         except (ValueError, TypeError):
             return ""
 

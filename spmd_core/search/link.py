@@ -1,13 +1,17 @@
 """The link that opens a search: its question as data, deflated; never evaluated."""
 
+from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlencode
 
 from spmd_core.base import RequestError, refuse
 from spmd_core.experiment import link, link_refusal
 from spmd_core.search.array_question import ArrayQuestion, read_array_question
 from spmd_core.search.question import ModelQuestion, read_question
+from spmd_core.search.serving_question import read_serving
 
 AnyQuestion = ModelQuestion | ArrayQuestion
+SERVING = "serving"  # the kind of a question that its texts open
 
 
 def encode(question: AnyQuestion) -> str:
@@ -15,6 +19,23 @@ def encode(question: AnyQuestion) -> str:
     return link.pack(
         question.model_dump(mode="json", exclude_defaults=True) | {"kind": question.kind}
     )
+
+
+def opened(data: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    """Returns the screen of a question's JSON form, and the query that opens it there.
+
+    Raises:
+      RequestError: this version cannot read the question.
+    """
+    if data.get("kind") == SERVING:
+        return "predict", {"show": SERVING, **read_serving(data).form}
+    return "search", {"search": encode(question_of(data))}
+
+
+def path(data: Mapping[str, Any]) -> str:
+    """Returns the path and query that open a question; RequestError as `opened`."""
+    screen, query = opened(data)
+    return f"/{screen}?{urlencode(query, safe=',=')}"
 
 
 def decode(code: str) -> AnyQuestion:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from spmd_core.base import RequestError, refuse
-from spmd_core.experiment import ServedPlan, get_model
+from spmd_core.experiment import ServedPlan, get_model, step_experiment
 from spmd_core.machine import Topology
 from spmd_core.search.serving_question import ServingQuestion
 from spmd_core.time import (
@@ -142,16 +142,19 @@ def missed(question: ServingQuestion, row: ServingRow) -> tuple[int, float]:
     return served.waiting, max([*over, 1.0])
 
 
-def serve(question: ServingQuestion) -> ServingAnswer:
-    """Returns how the load is served on each mesh.
+def serve(question: ServingQuestion, is_compiled: bool = False) -> ServingAnswer:
+    """Returns how the load is served on each mesh. `is_compiled`: its best rows are to be compiled.
 
     Raises:
       RequestError: the question has no answer: an unknown model or chip, a length of 0, a dtype
-        that a chip lacks, a mesh that no sizes divide over, more than is simulated in half a minute.
+        that a chip lacks, a mesh that no sizes divide over, more than is simulated in half a minute;
+        or no plan has a program of its step.
     """
     question.check()
     plans = tuple(plans_of(question))
     _check_work(question, plans)
+    if is_compiled:
+        _check_programs(question, plans)
     rows = tuple(_looked(question, plan) for plan in plans)
     ranked = tuple(sorted(rows, key=lambda row: _order(question, row)))
     answer = ServingAnswer(question, ranked)
@@ -164,6 +167,18 @@ def _check_work(question: ServingQuestion, plans: tuple[ServedPlan, ...]) -> Non
     if sum(_PER_PLAN + at_once // plan.replicas for plan in plans) > _MOST_WORK:
         what = f"{len(plans):,} plans for {at_once:,} requests at once"
         raise refuse(what, "are too many to simulate", "name fewer chips, dtypes or requests")
+
+
+def _check_programs(question: ServingQuestion, plans: tuple[ServedPlan, ...]) -> None:
+    refused: RequestError | None = None
+    for plan in plans:
+        try:
+            step_experiment(plan, plan.replicas * plan.along("data"), question.load.longest)
+        except RequestError as error:
+            refused = refused or error
+        else:
+            return
+    raise refused or refuse("no plan", "has a program of its step", "use other chips")
 
 
 def _order(question: ServingQuestion, row: ServingRow) -> tuple[float, ...]:

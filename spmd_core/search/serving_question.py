@@ -1,5 +1,7 @@
 """The question of serving: a model, chips, a load and its limits, read from texts."""
 
+import hashlib
+import json
 import math
 import re
 from collections.abc import Mapping
@@ -7,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from spmd_core.base import refuse, shorten
+from spmd_core.base import mesh_text, refuse, shorten
 from spmd_core.experiment import MXFP4, SERVED_DTYPES, get_model, parse_mesh, served_dtype
 from spmd_core.machine import Topology
 from spmd_core.search.chips import generations, read_chips
@@ -39,6 +41,7 @@ SERVING_FORM: Mapping[str, str] = {
     "accepted": "1",
     "seed": "0",
 }
+_NUMBERS = ("concurrency", "rate", "requests", "chunk", "accepted", "seed")
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,31 @@ class ServingQuestion:
         """Each once, the fewest chips first."""
         listed = {each.target: each for text in self.chips for each in read_chips(text)}
         return tuple(sorted(listed.values(), key=lambda each: (each.chips, each.target)))
+
+    @property
+    def form(self) -> dict[str, str]:
+        """Its texts by the names of `SERVING_FORM`, without those that a question has by itself."""
+        load, limits = self.load, {"ttft": self.ttft_s, "tpot": self.tpot_s}
+        texts = {
+            "model": self.model,
+            "chips": ",".join(self.chips),
+            "input": load.input.text,
+            "output": load.output.text,
+            **{name: f"{1e3 * limit:.9g}ms" for name, limit in limits.items() if limit},
+            "weights_dtype": ",".join(self.weights_dtypes),
+            "kv_dtype": ",".join(self.kv_dtypes),
+            "price": ",".join(f"{kind}={each:g}" for kind, each in self.price),
+            "mesh": mesh_text(self.mesh or (), ","),
+        }
+        numbers = {name: getattr(load, name) for name in _NUMBERS}
+        texts |= {name: f"{each:.12g}" for name, each in numbers.items() if each is not None}
+        return {name: text for name, text in texts.items() if text != SERVING_FORM[name]}
+
+    @property
+    def id(self) -> str:
+        """Hash of its texts (16 hex digits)."""
+        form = json.dumps(self.form, sort_keys=True)
+        return hashlib.sha256(f"serving {form}".encode()).hexdigest()[:16]
 
     def check(self) -> None:
         """Raises RequestError where the question has no answer."""

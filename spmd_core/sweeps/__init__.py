@@ -4,6 +4,7 @@ from spmd_core.sweeps.best_mesh import BEST, best_mesh
 from spmd_core.sweeps.curves import Outcome, SweepRow, csv_text, curves, row_json
 from spmd_core.sweeps.first_look import first_look
 from spmd_core.sweeps.runs import Asked, cancel, estimated, look, seconds_taken, start, to_compile
+from spmd_core.sweeps.serving import SERVED_SWEPT, ServedPoint, served_points
 from spmd_core.sweeps.sizes import SizePoint, at_sizes, begins, point_of, read_count
 from spmd_core.sweeps.sweep import (
     Meshes,
@@ -30,12 +31,14 @@ __all__ = [
     "FIRST",
     "KINDS",
     "MOST_CHIPS",
+    "SERVED_SWEPT",
     "TOKENS_OF_A_STEP",
     "VARIABLES",
     "Asked",
     "Meshes",
     "Outcome",
     "Scaling",
+    "ServedPoint",
     "SizePoint",
     "Sweep",
     "SweepPoint",
@@ -60,6 +63,7 @@ __all__ = [
     "read_count",
     "row_json",
     "seconds_taken",
+    "served_points",
     "start",
     "to_compile",
     "train",

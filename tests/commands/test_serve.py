@@ -5,6 +5,7 @@ import json
 import pytest
 
 from spmd_core.__main__ import main
+from spmd_core.search import read_serving
 
 ASKED = ["serve", "--model", "qwen3-8b", "--chips", "v6e:4", "--concurrency", "32"]
 
@@ -74,3 +75,61 @@ def test_bad_requests_are_one_sentence(words, sentence, capsys):
     assert main([*ASKED, *words]) == 2
     said = capsys.readouterr()
     assert sentence in said.err and said.err.count("\n") == 1 and not said.out
+
+
+def test_a_program_that_no_plan_has_is_refused_before_any_answer(capsys, monkeypatch):
+    monkeypatch.setattr("spmd_core.search.serving.simulate", None)
+    words = ["serve", "--model", "gpt-oss-20b", "--chips", "v6e:8", "--weights-dtype", "mxfp4"]
+    assert main([*words, "--compile", "1"]) == 2
+    said = capsys.readouterr()
+    assert "weights_dtype='mxfp4' is not a choice" in said.err and not said.out
+
+
+def test_a_sweep_has_the_best_row_of_each_value(capsys):
+    assert main([*ASKED, "--sweep", "chips=v6e:4;v6e:8;v6e:3", "--price", "2.7", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [each["value"] for each in found["points"]] == ["v6e:4", "v6e:8", "v6e:3"]
+    assert found["points"][1]["best"]["target"] == "tpu:v6e:2x4"
+    assert "is no number of chips" in found["points"][2]["refusal"]
+    assert main([*ASKED, "--chips", "v6e:8", "--price", "2.7", "--json"]) == 0
+    alone = json.loads(capsys.readouterr().out)
+    assert found["points"][1]["best"] == alone["best"]
+
+
+@pytest.mark.parametrize("text", ["colour=1", "concurrency", "concurrency=", "seed=1"])
+def test_a_sweep_of_nothing_is_one_sentence(text, capsys):
+    assert main([*ASKED, "--sweep", text]) == 2
+    said = capsys.readouterr()
+    assert said.err.count("\n") == 1 and "write for example concurrency=1,4,16" in said.err
+
+
+def test_a_kept_answer_is_reported_compared_and_archived(capsys, data_folder, tmp_path):
+    ids = []
+    for limit in ("40ms", "15ms"):
+        main([*ASKED, "--tpot", limit, "--keep"])
+        ids.append(capsys.readouterr().out.splitlines()[-1].split()[2].rstrip(","))
+    assert main(["report", ids[0]]) == 0
+    said = capsys.readouterr().out
+    assert "Best sharding by load" in said and "/predict?show=serving&model=qwen3-8b" in said
+    assert main(["compare", *ids]) == 0
+    assert "tpot" in capsys.readouterr().out
+    assert main(["export", ids[0], "--out", str(tmp_path / "a.spmdlab")]) == 0
+
+
+def test_the_form_of_a_question_is_the_question():
+    form = {
+        "model": "qwen3-8b",
+        "chips": "v6e:4,h100:8",
+        "input": "512..2048",
+        "rate": "2.5",
+        "tpot": "40ms",
+        "weights_dtype": "bf16,fp8",
+        "price": "v6e=2.7,h100=3",
+        "mesh": "data=2,tensor=2",
+        "accepted": "1.5",
+        "seed": "7",
+    }
+    question = read_serving(form)
+    assert read_serving(question.form) == question and question.form.items() >= form.items() - {
+        ("price", form["price"])
+    }

@@ -1,10 +1,16 @@
 """Finds the chips, the mesh and the dtypes that serve a model, and prints the answer."""
 
 import json
+import sys
+import time
 from argparse import Namespace
 
 from spmd_core.answers import (
     PART_NAMES,
+    kept_serving,
+    served_points_headline,
+    served_points_json,
+    served_points_table,
     serving_figures,
     serving_headline,
     serving_json,
@@ -33,7 +39,9 @@ from spmd_core.search import (
     with_compiled,
 )
 from spmd_core.sheets import sheet_lines, table
+from spmd_core.sweeps import SERVED_SWEPT, served_points
 from spmd_core.time import contiguous_time
+from spmd_core.trials import searches
 
 _BAR, _ROWS = 40, 12
 
@@ -41,15 +49,28 @@ _BAR, _ROWS = 40, 12
 def main(arguments: Namespace) -> int:
     """Print the answer: 0 where a row keeps the limits or may, else 1."""
     form = dict(vars(arguments))
+    given = [name for name in ("apart", "sweep", "compile", "keep") if form[name]]
+    if len(given) > 1 and given != ["compile", "keep"]:
+        rule = "are answers of their own"
+        raise refuse(f"--{given[0]} and --{given[1]}", rule, "ask for one after the other")
     if arguments.config:
         form["model"] = config_from(arguments.config, arguments.model).size.name
     question = read_serving(form)
     if arguments.apart:
         return _apart(question, arguments.json)
-    answer = serve(question)
-    if arguments.compile is not None:
-        answer = _with_compiled(answer, arguments.compile, arguments.timeout)
+    if arguments.sweep is not None:
+        return _swept(question, arguments.sweep, arguments.json)
+    count = arguments.compile
+    if count is not None and count < 1:
+        raise refuse(f"--compile {count}", "is no number of rows", "use 1 or more")
+    answer = serve(question, is_compiled=count is not None)
+    if count is not None:
+        answer = _with_compiled(answer, count, arguments.timeout)
     print(json.dumps(serving_json(answer)) if arguments.json else "\n".join(_lines(answer)))
+    if arguments.keep:
+        searches.keep(Lab.open(serve=False), kept_serving(answer, time.time()))
+        words = f"Kept as {question.id}, which report, compare, export and collection take."
+        print(words, file=sys.stderr if arguments.json else sys.stdout)
     return 0 if answer.best else 1
 
 
@@ -88,6 +109,12 @@ _COMPILING = {
         "type": int,
         "help": "compile the decode step of the best N rows",
     },
+    "--sweep": {
+        "metavar": "WHAT=VALUES",
+        "help": f"the best row for each value of one of {', '.join(SERVED_SWEPT)}: "
+        "concurrency=1,16,64 or chips=v6e:4;v6e:8",
+    },
+    "--keep": {"action": "store_true", "help": "keep the answer with the searches of History"},
     "--timeout": {
         "metavar": "SECONDS",
         "type": float,
@@ -118,10 +145,20 @@ def _apart(question: ServingQuestion, as_json: bool) -> int:
     return 0 if listed else 1
 
 
+def _swept(question: ServingQuestion, text: str, as_json: bool) -> int:
+    """Print the best row of each value: 1 where nothing keeps the limits at any of them."""
+    points = served_points(question, text, serve)
+    if as_json:
+        asked = serving_question_json(question)
+        print(json.dumps({"question": asked, **served_points_json(text, points)}))
+    else:
+        table = sheet_lines(served_points_table(points))
+        print("\n".join([served_points_headline(points), "", *table]))
+    return 0 if any(each.answer and each.answer.best for each in points) else 1
+
+
 def _with_compiled(answer: ServingAnswer, count: int, timeout_s: float) -> ServingAnswer:
     """The answer with the decode steps of its first rows compiled."""
-    if count < 1:
-        raise refuse(f"--compile {count}", "is no number of rows", "use 1 or more")
     lab, compiled_steps = Lab.open(serve=False), dict[ServedPlan, CompiledDecode]()
     rows, refused = [row for row in answer.rows if row.served][:count], list[RequestError]()
     for row in rows:

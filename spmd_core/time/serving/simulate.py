@@ -34,6 +34,11 @@ class Lengths:
         """The mean."""
         return (self.low + self.high) / 2
 
+    @property
+    def text(self) -> str:
+        """As they are typed: 1024, or 512..2048."""
+        return f"{self.low}" if self.low == self.high else f"{self.low}..{self.high}"
+
     def drawn(self, chance: random.Random) -> int:
         """Returns one of them."""
         return self.low if self.low == self.high else chance.randint(self.low, self.high)

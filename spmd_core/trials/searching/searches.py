@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from spmd_core.lab import COMMAND_LINE, Asker, Lab, Searches, StoredSearch
+from spmd_core.search import KeptSearch
 from spmd_core.trials.searching.search import AnyQuestion, Search
 from spmd_core.trials.searching.work import ThreadedWork
 
@@ -103,6 +104,13 @@ def start(
     return _searches.start(
         lab.folder, question.id, lambda: Search(lab, store, question, budget_s, asker, compiles)
     )
+
+
+def keep(lab: Lab, kept: KeptSearch, asker: Asker = COMMAND_LINE) -> None:
+    """Store an answer that took no search, such as one of serving; AccessError if `asker` may not."""
+    lab.allow(asker, "keep search", kept.search)
+    stored(lab).begin(kept.search, dict(kept.question), kept.space)
+    stored(lab).keep(kept)
 
 
 def running() -> int:

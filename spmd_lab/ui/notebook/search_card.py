@@ -37,11 +37,11 @@ def card(kept: KeptSearch, key: str) -> None:
                 column_config=wide_enough(table, 600),
             )
         try:
-            query = {"search": link.encode(link.question_of(kept.question))}
+            screen, query = link.opened(kept.question)
         except (RequestError, ValueError, TypeError):  # of another version
             return
         st.page_link(
-            "pages/search.py",
+            f"pages/{screen}.py",
             label="Open its question",
             icon=":material/open_in_new:",
             query_params=query,

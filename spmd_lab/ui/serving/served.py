@@ -21,6 +21,7 @@ from spmd_lab.ui.charts.base import INK, TOP, Row, Spec, category, hover, layer,
 from spmd_lab.ui.charts.colors import BEST, ON_FRONT, OTHER
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.predict import run_answer, sweep
+from spmd_lab.ui.serving import varied
 from spmd_lab.ui.shell import refusal
 
 SCREEN = "predict"
@@ -71,6 +72,8 @@ def show(share: DeltaGenerator) -> None:
         links.share_box(share, SCREEN)
         return
     _draw(answer)
+    varied.draw(question, _answered, SCREEN)
+    varied.outputs(answer)
     links.share_box(share, SCREEN)
 
 

@@ -4,8 +4,9 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from spmd_core.answers import serving_headline, serving_table
+from spmd_core.answers import served_points_headline, serving_headline, serving_table
 from spmd_core.search import read_serving, serve
+from spmd_core.sweeps import served_points
 from tests.ui import errors, opened
 
 LINK = {"show": "serving", "model": "qwen3-8b", "chips": "v6e:..4", "tpot": "30ms"}
@@ -92,3 +93,29 @@ def test_find_has_the_question_of_serving_for_its_model_and_chips(data_folder):
         "model": "llama-3.1-8b",
         "chips": "v5p:8",
     }
+
+
+def test_a_sweep_of_a_link_opens_with_the_best_of_each_value(data_folder):
+    screen = opened("predict", **LINK, sweep="concurrency=1,32,0")
+    asked = {name: text for name, text in LINK.items() if name != "show"}
+    points = served_points(read_serving(asked), "concurrency=1,32,0", serve)
+    assert f"**{served_points_headline(points)}**" in [
+        plain(each.value) for each in screen.markdown
+    ]
+    table = next(each.value for each in screen.table if "Value" in each.value.columns)
+    assert list(table["Value"]) == ["1", "32", "0"]
+    assert "concurrency='0' is out of range" in plain(str(table["Why not"].iloc[2]))
+
+
+def test_a_kept_answer_is_among_the_searches_of_history(data_folder):
+    screen = opened("predict", **LINK)
+    next(each for each in screen.button if each.label == "Keep").click().run(timeout=60)
+    assert errors(screen) == ""
+    (link,) = [each for each in screen.get("page_link") if each.proto.label == "Kept on History"]
+    query = dict(parse_qsl(link.proto.query_string))
+    history = opened("history", **query)
+    shown = plain("\n".join(each.value for each in history.markdown))
+    asked = {name: text for name, text in LINK.items() if name != "show"}
+    assert serving_headline(answer(**asked)) in shown
+    (again,) = [each for each in history.get("page_link") if "question" in each.proto.label]
+    assert dict(parse_qsl(again.proto.query_string)) == LINK

@@ -1,0 +1,203 @@
+"""The answer of serving for machines, as JSON, and for later: what History keeps of it."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from spmd_core.answers.serving_sheet import (
+    PART_NAMES,
+    served_mesh,
+    served_output,
+    served_points_headline,
+    serving_headline,
+    why_not_served,
+    within_words,
+)
+from spmd_core.search import (
+    TOP,
+    KeptCandidate,
+    KeptSearch,
+    ServingAnswer,
+    ServingQuestion,
+    ServingRow,
+    Split,
+    link,
+)
+from spmd_core.sweeps import ServedPoint
+from spmd_core.time import Lengths, ServingLoad
+
+_OF_SERVED = (
+    *("tpot_s", "tpot_low_s", "tpot_high_s", "ttft_s", "ttft_low_s", "ttft_high_s", "ttft_p99_s"),
+    *("step_s", "batch", "chunk", "waiting", "binds", "parts_s"),
+)
+
+
+def splits_json(splits: Sequence[Split]) -> list[dict[str, object]]:
+    """Returns the splits for machines: seconds, bytes, shares."""
+    return [
+        {
+            "prefill": {"target": each.prefill.target, "mesh": dict(each.prefill.mesh)},
+            "decode": {"target": each.decode.target, "mesh": dict(each.decode.mesh)},
+            "tpot_s": each.tpot_s,
+            "ttft_s": each.ttft_s,
+            "requests_per_s": each.requests_per_s,
+            "tokens_per_s_per_chip": each.tokens_per_s_per_chip,
+            "passed_bytes": int(each.passed_bytes),
+            "passed_s": each.passed_s,
+            "prefill_idle": each.prefill_idle,
+            "decode_idle": each.decode_idle,
+        }
+        for each in splits
+    ]
+
+
+def serving_json(answer: ServingAnswer) -> dict[str, object]:
+    """Returns the answer for machines: seconds, dollars, tokens; None where not known."""
+    near = None if answer.best else answer.nearest
+    return {
+        "question": serving_question_json(answer.question),
+        "answer": serving_headline(answer),
+        "best": answer.best and _row_json(answer.best),
+        "nearest": near and _row_json(near),
+        "rows": [_row_json(row) for row in answer.rows],
+        "front": [_row_json(row) for row in answer.front],
+        "best_by_concurrency": [
+            {
+                "concurrency": load.concurrency,
+                "input": _length_json(load.input),
+                "output": _length_json(load.output),
+                "row": _row_json(row),
+            }
+            for load, row in answer.by_load
+        ],
+        "why_not": list(why_not_served(answer)),
+        "link": link.path({"kind": link.SERVING, **answer.question.form}),
+    }
+
+
+def served_points_json(name: str, points: Sequence[ServedPoint]) -> dict[str, object]:
+    """Returns a sweep for machines: the best row of each value, or why there is none."""
+    rows = (
+        {
+            "value": each.value,
+            "answer": each.answer and serving_headline(each.answer),
+            "best": each.answer and each.answer.best and _row_json(each.answer.best),
+            "nearest": each.answer and not each.answer.best and each.lead and _row_json(each.lead),
+            "refusal": each.refusal,
+        }
+        for each in points
+    )
+    return {"sweep": name, "answer": served_points_headline(points), "points": list(rows)}
+
+
+def _length_json(lengths: Lengths) -> object:
+    return lengths.low if lengths.low == lengths.high else [lengths.low, lengths.high]
+
+
+def serving_question_json(question: ServingQuestion) -> dict[str, object]:
+    """Returns the question for machines."""
+    load = question.load
+    return {
+        "model": question.model,
+        "chips": list(question.chips),
+        "input": _length_json(load.input),
+        "output": _length_json(load.output),
+        "concurrency": load.concurrency,
+        "rate": load.rate,
+        "requests": load.requests,
+        "chunk": load.chunk,
+        "accepted": load.accepted,
+        "seed": load.seed,
+        "ttft_s": question.ttft_s,
+        "tpot_s": question.tpot_s,
+        "weights_dtype": list(question.weights_dtypes),
+        "kv_dtype": list(question.kv_dtypes),
+        "price": dict(question.price),
+        "mesh": dict(question.mesh) if question.mesh else None,
+    }
+
+
+def _row_json(row: ServingRow) -> dict[str, object]:
+    plan, pool = row.plan, row.pool
+    return {
+        "target": plan.target,
+        "chips": row.chips,
+        "mesh": dict(plan.mesh),
+        "replicas": plan.replicas,
+        "weights_dtype": plan.weights_dtype,
+        "kv_dtype": plan.kv_dtype,
+        **_times_json(row),
+        "tokens_per_s_per_chip": row.per_chip if row.served else None,
+        "price_per_million_tokens": row.per_million(),
+        "price_per_million_input_tokens": row.per_million(prompts=True),
+        "kv_pool_tokens": pool and pool.tokens,
+        "weights_bytes": pool and int(pool.weights),
+        "cache_bytes": pool and int(max(0, pool.cache)),
+        "capacity_bytes": pool and pool.capacity,
+        "compiled_step_s": row.compiled and row.compiled.seconds,
+        "compiled_estimate_s": row.compiled and row.compiled.estimate,
+        "compiled_peak_bytes": row.compiled and row.compiled.peak,
+        "fate": row.verdict,
+        "fits": row.served is not None,
+    }
+
+
+def _times_json(row: ServingRow) -> dict[str, object]:
+    served = row.served
+    if served is None:
+        return dict[str, object]((name, None) for name in _OF_SERVED)
+    tpot, ttft = served.tpot, served.ttft
+    values = (
+        *(tpot.estimate, tpot.low, tpot.high, ttft.estimate, ttft.low, ttft.high),
+        *(served.ttft_p99_s, served.step_s, -(-served.running // row.plan.replicas), served.chunk),
+        *(served.waiting, served.step.binds, served.step.parts),
+    )
+    return dict(zip(_OF_SERVED, values, strict=True))
+
+
+def kept_serving(answer: ServingAnswer, at: float) -> KeptSearch:
+    """Returns what is kept of an answer that was given at a moment (epoch seconds)."""
+    question = answer.question
+    return KeptSearch(
+        search=question.id,
+        title=_asked(question),
+        question={"kind": link.SERVING, **question.form},
+        at=at,
+        space=len(answer.rows),
+        words=serving_headline(answer),
+        has_winner=answer.best is not None,
+        complete=True,
+        ranking=tuple(_kept(row) for row in answer.rows if row.served)[:TOP],
+        standards=why_not_served(answer),
+        remarks=tuple(_best(load, row) for load, row in answer.by_load),
+        counts=Counter(row.verdict for row in answer.rows),
+    ).within()
+
+
+def _asked(question: ServingQuestion) -> str:
+    load, limits = question.load, within_words(question)
+    come = f"{load.rate:g} requests a second" if load.rate else f"{load.concurrency:,} at once"
+    asked = f"{question.model} on {', '.join(question.chips)}: {load.input.text} in, {load.output.text} out"
+    return f"Serve {asked}, {come}" + f", within {limits}" * bool(limits)
+
+
+def _best(load: ServingLoad, row: ServingRow) -> str:
+    """The best sharding of a load, as a line."""
+    what = f"{served_mesh(row)}, {served_output(row)}" if row.served else row.verdict
+    return f"{load.input.text} in, {load.output.text} out, {load.concurrency:,} at once: {what}"
+
+
+def _kept(row: ServingRow) -> KeptCandidate:
+    assert row.served
+    tpot, plan, bound = row.served.tpot, row.plan, PART_NAMES[row.served.step.binds]
+    return KeptCandidate(
+        name=f"{served_mesh(row)} · {plan.topology.name} · {plan.weights_dtype}, {plan.kv_dtype}",
+        target=plan.target,
+        stage="compiled" if row.compiled else "estimated",
+        known_by=f"{'compiled step' if row.compiled else 'estimate'}; {bound} binds",
+        seconds=tpot.estimate,
+        low_s=tpot.low,
+        high_s=tpot.high,
+        memory_bytes=row.compiled and row.compiled.peak,
+        fits=row.verdict,
+        cost=served_output(row),
+    )

@@ -39,7 +39,6 @@ PASSES = "shardy-xla|sharding-propagation"
 _ELEMENTS = {"bfloat16": "bf16", "float16": "f16", "float32": "f32"}  # of weights, as in HLO
 _FILES = ("*after_shardy-xla*", "*after_sharding-propagation*")
 _RECORD = ("shardy/*/01.before_propagation.mlir", "shardy/*/02.after_propagation.mlir")
-_ORIGINS = "sdy.sharding_origins"
 UNNAMED = ProgramNames()
 MOST_BYTES = 32 * 2**20  # of a record that is read, about 20 s of reading
 
@@ -170,8 +169,6 @@ def _record(folder: Path, names: ProgramNames) -> Record | None:
     if sum(file.stat().st_size for file in files) > MOST_BYTES:
         raise _TooLarge
     before, after = (file.read_text() for file in files[1:])
-    if _ORIGINS not in after:  # the modules alone, without what moved where
-        return None
     return Record(_parsed(files[0]), before, after, names)
 
 

@@ -40,6 +40,8 @@ class AxisOrigin(Frozen):
     constrains, where several do; `spec` is what is written there. `steps` lead from there to the value; `left_out` counts those in their middle that are not listed.
     `values` counts the values of the program that have the axis by it.
     `also`: it has put the axis nowhere, but would if the others did not; `elsewhere`: on another dim.
+    `inferred`: it is the nearest place that names the axis on that dim, where the compiler keeps no
+    record of its propagation, as of a program with a `shard_map`.
     """
 
     axis: str
@@ -52,4 +54,5 @@ class AxisOrigin(Frozen):
     left_out: int = 0
     also: bool = False
     elsewhere: bool = False
+    inferred: bool = False
     values: int | None = None

@@ -188,12 +188,19 @@ def test_what_a_shard_map_calls_is_known_without_a_record():
     assert [origins(each) for each in found] == [{("tensor", "shard_map", "psum")}]
 
 
-def test_what_is_moved_for_a_shard_map_has_a_reason_why_its_origin_is_unknown():
-    found = traced(lambda x, y: summed(x * y), shape(8, 16, spec=P("data")), shape(8, 16))
-    moved = [each for each in found if "psum" not in f"{each.op}"]
-    assert moved
-    # of a program with a shard_map the compiler writes no record
-    assert {each.no_origin for each in moved} == {NoOrigin.NO_RECORD}
+def test_what_is_moved_for_a_shard_map_is_of_the_nearest_place_on_that_dim():
+    def program(x, y):  # `y` has the axis of `x`, on a dim that is summed before both meet
+        return summed(x * jnp.sum(y, 0)[:, None])
+
+    given = shape(8, 16, spec=P("data")), shape(16, 8, spec=P("data"))
+    found = traced(program, *given)
+    moved = [each for each in found if "psum" not in f"{each.op}" and each.kind != "all-reduce"]
+    assert moved and all(each.origin for each in moved)
+    for each in moved:
+        assert all(one.inferred for one in each.origin)
+        named = {place for place in origins(each) if place[1] != "shard_map"}
+        assert named <= {("data", "argument", "x")}
+        assert "the compiler kept no record" in set_by_words(each)
 
 
 def test_loops_branches_and_calls_of_libraries_are_followed():

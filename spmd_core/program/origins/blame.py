@@ -201,6 +201,7 @@ class Origins:
             steps=listed.steps,
             values=None if counted is None else counted[path.kind, path.index, id(path.op), axis],
             left_out=listed.count - len(listed.steps),
+            inferred=not self._tracer.is_recorded,
         )
 
     def _name(self, path: Path) -> str:

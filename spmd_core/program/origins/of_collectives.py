@@ -113,8 +113,8 @@ class _Blamer:
         origin, against = list[AxisOrigin](), list[AxisOrigin]()
         for axis in one.axes:
             ends = [end for at in candidates for end in self._ends(*at, one, axis)]
-            if not ends and (one.asked or one.kind) not in _SUMS:
-                ends = [end for at in candidates for end in self._above(*at, one, axis)]
+            if not ends:
+                ends = [end for at in candidates for end in self._above(*at, axis)]
             best = min((end.rank for end in ends), default=0)
             ends = [end for end in ends if end.rank == best]
             ends = [end for end in ends if self._fits(end, one)] or ends
@@ -166,31 +166,28 @@ class _Blamer:
         """The values over whose axis an operation adds or moves; a value that it makes may be moved
         by what reads it.
         """
-        for operand, rank in self._read(computation, each, one, axis):
+        is_sum = (one.asked or one.kind) in _SUMS
+        for operand, rank in self._read(computation, each, axis, is_sum):
             yield _End(rank, operand, each, computation)
         if not _has(self._spec(computation, each), axis):
             return
         yield _End(4, each, each, computation)
-        if (one.asked or one.kind) not in _SUMS:
+        if not is_sum:
             for user in computation.users[each.name]:
                 if any(
                     operand is each and rank == 0
-                    for operand, rank in self._read(computation, user, one, axis)
+                    for operand, rank in self._read(computation, user, axis)
                 ):
                     yield _End(1, each, user, computation)
 
-    def _above(
-        self, computation: Computation, each: Instruction, one: Collective, axis: str
-    ) -> Iterator[_End]:
+    def _above(self, computation: Computation, each: Instruction, axis: str) -> Iterator[_End]:
         """The nearest values above an operation that are moved: the compiler may move one later than
-        propagation has it.
+        propagation has it, and add what is made of its shards.
         """
         waiting, seen = [each], {each.name}
         while waiting and len(seen) < _FAR:
             at = waiting.pop(0)
-            moved = [
-                operand for operand, rank in self._read(computation, at, one, axis) if not rank
-            ]
+            moved = [operand for operand, rank in self._read(computation, at, axis) if not rank]
             if moved:
                 yield from (_End(5, operand, at, computation) for operand in moved)
                 return
@@ -199,14 +196,17 @@ class _Blamer:
             waiting += [computation.by_name[name] for name in names]
 
     def _read(
-        self, computation: Computation, each: Instruction, one: Collective, axis: str
+        self, computation: Computation, each: Instruction, axis: str, is_sum: bool = False
     ) -> Iterator[tuple[Instruction, int]]:
         """The operands that an axis shards; 0 for one that is added or moved along it."""
         operands = [computation.by_name[name] for name in each.operands]
         specs = [self._spec(computation, operand) for operand in operands]
         result = self._spec(computation, each)
-        is_sum = (one.asked or one.kind) in _SUMS
-        needed = needed_specs(each, result, [operand.shape for operand in operands], specs)
+        shapes = [operand.shape for operand in operands]
+        if len(result) == len(each.shape.dims):
+            needed = needed_specs(each, result, shapes, specs)
+        else:  # it is sharded over the axes of another mesh
+            needed = [((),) * len(shape.dims) for shape in shapes]
         for at, (operand, spec) in enumerate(zip(operands, specs, strict=True)):
             if not _has(spec, axis):
                 continue

@@ -84,11 +84,15 @@ class Tracer:
     """Traces the axes of the values of one module.
 
     Attributes:
+      is_recorded: False if the compiler kept no edges: then the nearest place that writes an axis on the
+        same dim, by the sharding rules of the ops, has put it on a value.
       searches: how often a step without an edge was searched for; no more than `MOST_SEARCHES`.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.graph, self.searches = graph, 0
+        made = (value for op in graph.ops for value in op.results)
+        self.is_recorded = any(each.labels for each in (*graph.arguments, *made))
         self._recorded: dict[tuple[int, str], Path] = {}  # paths by edges alone
         self._arguments = {id(each) for each in graph.arguments}
         self._outputs = {id(each): at for at, each in reversed([*enumerate(graph.outputs)])}
@@ -122,7 +126,8 @@ class Tracer:
             at, searched = further[1], len(way)
         for number, (each, hops) in reversed([*enumerate(way)]):
             path = Path(path.kind, path.index, path.op, path.spec, path, hops)
-            if number >= searched:  # another way to a search may meet other values
+            # another way to a search of recorded steps may meet other values
+            if number >= searched or not self.is_recorded:
                 self._recorded[id(each), axis] = path
         return path
 
@@ -212,7 +217,7 @@ class Tracer:
         """The nearest value with the axis of the same origin, whose way is known; with the hops that
         lead there, the last one first.
         """
-        self.searches += 1
+        self.searches += self.is_recorded
         if self.is_exhausted:
             return None
         waiting: list[tuple[Value, list[Hop]]] = [(start, [])]
@@ -222,12 +227,25 @@ class Tracer:
             for op, backward, near in self._near(at):
                 if id(near) in visited or id(near) in seen or not _alike(start, near, axis):
                     continue
+                if not self.is_recorded and not self._is_one_dim(op, at, near, axis):
+                    continue
                 visited.add(id(near))
                 path = [*hops, Hop(op, backward, at)]
-                if self._seed(near, axis) is not None or (id(near), axis) in self._arrivals:
+                if self._known(near, axis) is not None or (id(near), axis) in self._arrivals:
                     return path, near
                 waiting.append((near, path))
         return None
+
+    def _is_one_dim(self, op: Op, one: Value, other: Value, axis: str) -> bool:
+        """Returns whether the dims that an axis shards are one by the rule of an op, or their numbers."""
+        dims = {id(each): each.axes.get(axis, each.written.get(axis, -1)) for each in (one, other)}
+        factors: dict[int, set[str]] = {}
+        for value, of in zip([*op.operands, *op.results], op.rule, strict=False):
+            if 0 <= (dim := dims.get(id(self.same(value)), -1)) < len(of):
+                factors.setdefault(id(self.same(value)), set()).update({*of[dim]} - op.blocked)
+        if len(factors) == len(dims):
+            return not factors[id(one)].isdisjoint(factors[id(other)])
+        return dims[id(one)] == dims[id(other)]
 
     def _near(self, at: Value) -> Iterator[tuple[Op, bool, Value]]:
         """The values at the other ends of the ops that make or read a value; `backward` if the axis

@@ -20,6 +20,7 @@ from spmd_core.words.names import listed
 
 _NAME = 60  # characters of a path
 _MOST = 2  # origins that a sentence names
+_INFERRED = "the nearest by the shardings: the compiler kept no record"
 _NONE = {
     NoOrigin.NO_RECORD: "an unknown origin: the compiler wrote no record of its propagation",
     NoOrigin.TOO_LARGE: "an unknown origin: the record of the propagation is too large to be read",
@@ -73,7 +74,15 @@ def set_by_words(each: Collective | StepCollective, *, is_brief: bool = False) -
     parts = [f"{', '.join(of)}: {words}" if several else words for words, of in by_words.items()]
     if parts and each.against:
         parts.append(f"needed otherwise by {_each(each.against)}")
-    return "; ".join([*parts, *filter(None, [change_words(each.origin, each.against)])])
+    return _sentence(parts, each.origin, each.against)
+
+
+def _sentence(
+    parts: Sequence[str], origins: Sequence[AxisOrigin], against: Sequence[AxisOrigin]
+) -> str:
+    """Who put axes somewhere, which side to change, and from what that is known if not the record."""
+    inferred = _INFERRED if any(each.inferred for each in origins) else ""
+    return "; ".join([*parts, *filter(None, [change_words(origins, against), inferred])])
 
 
 def _each(origins: Iterable[AxisOrigin]) -> str:
@@ -162,7 +171,7 @@ def disagreement_words(each: Reshard) -> str:
     if each.against:
         needed = [f"{one.axis} by {axis_words(one)}" for one in each.against]
         parts.append(f"needed {listed(needed)}")
-    return "; ".join([*parts, *filter(None, [change_words(each.origins, each.against)])])
+    return _sentence(parts, each.origins, each.against)
 
 
 def _what(origin: AxisOrigin) -> str:

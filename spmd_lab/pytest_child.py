@@ -14,8 +14,6 @@ IDLE_S = 120.0  # without a test, after which it ends
 
 
 class _Runner:
-    """Collects and runs each test as its name comes."""
-
     def __init__(self, config: pytest.Config, names: FileIO, reports: TextIO) -> None:
         self._config, self._names, self._reports = config, names, reports
 

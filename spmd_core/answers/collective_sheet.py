@@ -67,7 +67,6 @@ def _times(each: CommunicationRow) -> Cell | None:
 
 
 def _seconds(of: Callable[[CollectiveRow], float]) -> Callable[[CommunicationRow], float | None]:
-    """Reads seconds of rows that have a cost."""
     return lambda each: of(each.row) if each.row and each.row.seconds else None
 
 

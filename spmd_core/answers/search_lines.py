@@ -9,8 +9,7 @@ from spmd_core.words import fact_words, search as words
 def search_lines(answer: Answer, top: int) -> list[str]:
     """Returns the lines of an answer, with `top` rows of its ranking."""
     printed = [words.search_headline(answer)]
-    winner = answer.winner
-    if winner is None:
+    if answer.winner is None:
         return [*printed, words.space_words(answer)]
     printed += filter(None, [words.ahead_words(answer)])
     if len(answer.best_by_target) > 1:
@@ -29,7 +28,6 @@ def search_lines(answer: Answer, top: int) -> list[str]:
 
 
 def _best_of_each(answer: Answer) -> list[str]:
-    """The best of each target, with its price where there is one."""
     priced = answer.question.price
     hint = [] if priced else ["No price is given: --price v5p=4.2,v5e=1.2 adds that of each."]
     return ["", f"{words.BEST_OF_EACH}:", *sheet_lines(best_table(answer)), *hint, ""]

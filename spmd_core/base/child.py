@@ -137,8 +137,7 @@ def ask_child(
 
 
 def _tail(file: IO[bytes], most_bytes: int) -> str:
-    size = os.fstat(file.fileno()).st_size
-    start = max(0, size - most_bytes)
+    start = max(0, os.fstat(file.fileno()).st_size - most_bytes)
     return os.pread(file.fileno(), most_bytes, start).decode(errors="replace")
 
 

@@ -39,8 +39,7 @@ def main(arguments: Namespace) -> int:
     status, interrupted = run_to_end(lab, experiment)
     result = lab.result(status.run)
     if result:
-        known = calibration(experiment, lab.latest, lab.result)
-        result = with_expected(result, known)
+        result = with_expected(result, calibration(experiment, lab.latest, lab.result))
     if arguments.json and result:
         print(json.dumps(as_json(result)))
     else:

@@ -54,7 +54,6 @@ def main(arguments: Namespace) -> int:
 
 
 def _check(arguments: Namespace) -> None:
-    """RequestError where an argument is out of range."""
     if arguments.workload not in (None, PROGRAM_FILE):
         get_workload(arguments.workload)
     if arguments.state is not None and arguments.state not in STATES:
@@ -74,7 +73,6 @@ def _check(arguments: Namespace) -> None:
 
 
 def _list(lab: Lab, arguments: Namespace, wanted: str | None) -> int:
-    """Print the runs, of the experiment `wanted` where one is named."""
     asked = {
         "workload": arguments.workload,
         "state": arguments.state,

@@ -71,7 +71,6 @@ def _prices(text: str) -> dict[str, float]:
 
 
 def _seconds(text: str) -> float:
-    """A positive number of seconds."""
     value = float(text)
     if not 0 < value < math.inf:
         raise ValueError
@@ -79,7 +78,6 @@ def _seconds(text: str) -> float:
 
 
 def _tokens(text: str) -> float:
-    """A positive number of tokens."""
     value = float(text)
     if not 0 < value <= MOST_TOKENS:
         raise ValueError
@@ -87,7 +85,6 @@ def _tokens(text: str) -> float:
 
 
 def _dollars(text: str) -> float:
-    """A positive number of dollars."""
     value = float(text)
     if not 0 < value <= MOST_BUDGET:
         raise ValueError

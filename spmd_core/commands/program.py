@@ -87,8 +87,7 @@ def _compiled(lab: Lab, program: Program, target: str) -> StrategyResult | None:
 
 
 def _declared(arguments: Namespace) -> int:
-    taken = Lab.open(serve=False).take_declared_programs()
-    listed = list(map(_on_mesh, taken))
+    listed = list(map(_on_mesh, Lab.open(serve=False).take_declared_programs()))
     if arguments.json:
         print(json.dumps([program_json(program) for program in listed]))
     else:

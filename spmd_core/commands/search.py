@@ -82,8 +82,7 @@ def _nothing(search: Search) -> None:
 def _named(answer: Answer, text: str) -> Candidate:
     """The best candidate whose name has all the words of a text; RequestError where none has."""
     wanted = text.replace(" · ", " ").split()
-    ranked = [entry.candidate for entry in answer.ranking]
-    for each in (*ranked, *answer.found):
+    for each in (*[entry.candidate for entry in answer.ranking], *answer.found):
         if all(word in each.name for word in wanted):
             return each
     raise refuse(

@@ -106,8 +106,7 @@ def memory_limit_bytes(device: JaxDevice) -> int | None:
     """Bytes that this process may use of the device's memory; None where the platform does not
     report it.
     """
-    stats = device.memory_stats()
-    limit = (stats or {}).get("bytes_limit")
+    limit = (device.memory_stats() or {}).get("bytes_limit")
     return int(limit) if limit else None
 
 

@@ -27,8 +27,7 @@ def drawn_noise(seed: int, runs: int) -> np.ndarray:
 def rounding(value: Any, sign: Any, noise: Any, dtype: str, of: Any = jnp) -> Any:
     """Values rounded to a dtype with noise, as `of` computes. Near 0 a rounding is absolute, and
     gives no other sign, so that a root stays a number; where `sign` is 0 the value is 0 exactly."""
-    size = of.abs(value) * (noise * EPS[dtype] + 1.0) + noise * TINY[dtype]
-    return of.abs(size) * sign
+    return of.abs(of.abs(value) * (noise * EPS[dtype] + 1.0) + noise * TINY[dtype]) * sign
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,8 +54,7 @@ def facts() -> Iterator[tuple[str, Facts]]:
 def compiler_facts(target: str) -> Facts:
     """Seconds in which the TPU compiler compiles a matmul for a topology that is not attached."""
     start = time.perf_counter()
-    devices = devices_of(get_topology(target))
-    mesh = Mesh(np.asarray(devices), ("all",))
+    mesh = Mesh(np.asarray(devices_of(get_topology(target))), ("all",))
     sharded = NamedSharding(mesh, PartitionSpec("all"))
     x = jax.ShapeDtypeStruct((SIZE, SIZE), jnp.bfloat16, sharding=sharded)
     jax.jit(jnp.dot, out_shardings=sharded).trace(x, x).lower(lowering_platforms=("tpu",)).compile()

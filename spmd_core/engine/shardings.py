@@ -211,7 +211,6 @@ def judged_in(folder: Path, program: Program, own: tuple[str, ...]) -> Judged:
 
 @lru_cache(maxsize=1)
 def _parsed(file: Path) -> Module:
-    """The module of a file, which each reader of a folder reads."""
     return parse_module(file.read_text())
 
 

@@ -111,7 +111,6 @@ def _placed(
     target: str | None,
     report: Report,
 ) -> Form:
-    """Workload, target, mesh and options of an experiment with arrays."""
     place = _target(data.get("target"), target, report)
     mesh = _mesh(data["mesh"], _available(place, device_count), place, report)
     fields = {"workload": what.name, "target": place, "mesh": mesh}

@@ -72,7 +72,6 @@ def _topology(given: Any, devices: int, report: Report) -> Topology:
 
 
 def _model(name: Any, report: Report) -> str:
-    """The name of a model, or of the one that is spelled most alike."""
     try:
         return get_model(str(name)).name
     except RequestError as error:
@@ -91,7 +90,6 @@ def _model(name: Any, report: Report) -> str:
 def _mesh(
     wanted: Mapping[str, int], topology: Topology, model: ModelSize, report: Report
 ) -> dict[str, int]:
-    """A mesh of axes that a decoder is sharded over, which fills the topology."""
     mesh = {}
     for axis, size in wanted.items():
         if axis in MESH_AXES:

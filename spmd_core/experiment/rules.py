@@ -144,7 +144,6 @@ def _titled(what: Workload) -> str:
 
 
 def _check_arrays(what: Workload, fields: Fields) -> None:
-    """`overrides` and `memory` name operands or results, `data` operands, with draws that fit."""
     names = [array.name for array in what.arrays]
     operands = [array.name for array in what.operands]
     for field, allowed in (("overrides", names), ("memory", names), ("data", operands)):
@@ -232,7 +231,6 @@ def _check_program(what: Workload, fields: Fields) -> dict[str, Spec]:
 
 
 def _check_constraint(source: str, spec: Spec, program: Program) -> None:
-    """The value of a line is of the program's own files, and its spec names axes once."""
     name, _, line = source.rpartition(":")
     files = [file.rpartition("/")[2] for file in program.described.files]
     if name not in files or not (line.isascii() and line.isdigit()):

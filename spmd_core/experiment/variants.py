@@ -62,7 +62,6 @@ def opened(data: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[Entry]]:
 
 
 def _entries(given: Any, field: str, inside: str) -> list[Entry]:
-    """The variants as they were written."""
     if not isinstance(given, list | tuple) or not given:
         raise refuse(
             f"{field}={shorten(given)}", "is not a list of variants", f"write for example {EXAMPLE}"
@@ -188,7 +187,6 @@ def shared_parts(form: Fields) -> tuple[str, ...]:
 
 
 def _alike(form: Fields) -> str:
-    """What variants are to have in common."""
     if any(_varied(form)):
         return "give them one model and sequence; mesh, remat, topology and batch may differ"
     return "give them one workload with the same dims"
@@ -241,7 +239,6 @@ def _short(text: str) -> str:
 
 
 def _field_words(field: str, form: Fields, forms: Sequence[Fields]) -> Iterator[str]:
-    """A field of one variant in words, as far as the variants differ in it."""
     now = form[field]
     if all(each[field] == now for each in forms):
         return
@@ -273,7 +270,6 @@ def _batch_words(form: Fields, forms: Sequence[Fields]) -> Iterator[str]:
 
 
 def _pairs_words(field: str, now: Fields, forms: Sequence[Fields]) -> Iterator[str]:
-    """Of overrides, memory and options, those entries that differ."""
     for name in dict.fromkeys(name for each in forms for name in each[field]):
         value = now.get(name)
         if all(each[field].get(name) == value for each in forms):

@@ -181,8 +181,7 @@ def times(step: StepDescription) -> str:
     words = seconds_text if predicted and any(waits) else lambda value: bytes_text(int(value))
     parts, y = list[str](), 0.0
     if predicted is not None:
-        share = min(1.0, waited / predicted.estimate)
-        computes = WIDTH * (1 - share)
+        computes = WIDTH * (1 - min(1.0, waited / predicted.estimate))
         parts += [_rectangle((0, 0, computes, 22), _FILLS[0], "computes")]
         parts += [_rectangle((computes, 0, WIDTH - computes, 22), _WAITS, "waits")]
         computed = max(0.0, predicted.estimate - waited)

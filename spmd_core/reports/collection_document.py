@@ -66,8 +66,7 @@ def search_of(item: CollectionItem) -> KeptSearch:
     except RequestError:
         pass
     try:
-        about = json.loads(item.about)
-        return KeptSearch.model_validate({"search": item.text, **about})
+        return KeptSearch.model_validate({"search": item.text, **json.loads(item.about)})
     except (ValueError, TypeError, RecursionError):
         return KeptSearch(search="unknown")
 

@@ -181,7 +181,6 @@ def _x(value: float, most: float) -> float:
 
 
 def _axis(most: float, height: int) -> list[str]:
-    """Grid lines with their numbers, at round steps."""
     base = 10 ** math.floor(math.log10(most / 4))
     step = next((base * each for each in _STEPS if most / (base * each) <= 6), base * _STEPS[-1])
     parts = []

@@ -89,8 +89,7 @@ def _line(text: str) -> str:
     """Foreign text as Markdown that shows exactly it, on one line; an address makes no link and a
     name notifies nobody.
     """
-    line = " ".join(visible(text, keep="\n\t").split())
-    return _SPECIAL.sub(_escaped, line)
+    return _SPECIAL.sub(_escaped, " ".join(visible(text, keep="\n\t").split()))
 
 
 def _escaped(special: re.Match[str]) -> str:

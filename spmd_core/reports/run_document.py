@@ -117,15 +117,13 @@ def _opening(subject: Subject) -> list[Block]:
             blocks.append(Paragraph(f"It ended before it was done: {kept_words(result)}."))
         if summary.origin:
             kind = result.environment.device_kind
-            words = origin_words(summary.origin, result.experiment, kind)
-            blocks.append(Paragraph(words))
+            blocks.append(Paragraph(origin_words(summary.origin, result.experiment, kind)))
     if labels.tags:
         blocks.append(Paragraph(" ".join(f"#{tag}" for tag in labels.tags)))
     return [*blocks, *([Paragraph(labels.note, is_note=True)] if labels.note else [])]
 
 
 def _times(result: Result) -> list[Block]:
-    """Times, memory and phases, as pictures and tables."""
     blocks: list[Block] = []
     is_timed = not result.experiment.what.is_of_machine
     if is_timed and (table := strategies_table(result, "document")).rows:
@@ -181,7 +179,6 @@ def _remarks(result: Result) -> list[Block]:
 
 
 def _made_of(subject: Subject) -> list[Block]:
-    """The experiment as a spec, and where there is one as a script of plain JAX."""
     experiment = subject.summary.experiment
     spec = json.dumps(experiment.to_json(), indent=1)
     made_of: list[Block] = [Folded("The experiment as a spec", reported(spec))]

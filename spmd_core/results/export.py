@@ -117,8 +117,6 @@ def csv_text(*results: Result) -> str:
 
 
 class _Sheet:
-    """Writes rows of CSV, of which no cell is a formula."""
-
     def __init__(self, text: io.StringIO):
         self._writer = csv.writer(text, lineterminator="\n")
 
@@ -131,7 +129,6 @@ class _Sheet:
 
 
 def _point_rows(results: Sequence[Result]) -> Iterator[tuple[Any, ...]]:
-    """A row for each point of sweeps of collectives."""
     for result in results:
         mesh = mesh_text(result.experiment.mesh, " ")
         for point in next(iter(result.strategies.values())).points:

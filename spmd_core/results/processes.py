@@ -71,8 +71,7 @@ def with_process(result: Result, further: Result) -> Result:
 def _with_rounds(before: StrategyResult, further: StrategyResult | None) -> StrategyResult:
     """A row with what a further process measured of it: nothing where it failed there."""
     again = (*before.again_s, further.turns_s if further else ())
-    planned = before.turns_s[: len(before.samples_s)]
-    every = [each for each in (planned, *again) if each]
+    every = [each for each in (before.turns_s[: len(before.samples_s)], *again) if each]
     return before.model_copy(
         update={
             "again_s": again,

@@ -341,8 +341,7 @@ class Result(Frozen):
         """What a row's time is divided by where rows are compared: 1, but for training steps of
         different batches.
         """
-        rows = self.experiment.rows
-        if len({row.experiment.tokens for row in rows}) == 1:
+        if len({row.experiment.tokens for row in self.experiment.rows}) == 1:
             return 1
         return self.row(name).experiment.tokens
 

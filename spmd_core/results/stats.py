@@ -132,8 +132,7 @@ def _critical_rank_sum(count: int, alpha: float) -> int | None:
     ways[0] = 1.0
     for rank in range(1, count + 1):
         ways[rank:] = ways[rank:] + ways[: total + 1 - rank]
-    at_most = np.cumsum(ways) / 2.0**count
-    rejected = int(np.searchsorted(at_most, alpha / 2, side="right"))
+    rejected = int(np.searchsorted(np.cumsum(ways) / 2.0**count, alpha / 2, side="right"))
     return rejected - 1 if rejected else None
 
 

@@ -94,8 +94,7 @@ def _machine_bytes(experiment: Experiment) -> int:
     """
     if not experiment.what.has_formula:
         return CALIBRATION_BYTES
-    largest = ladder(dict(experiment.options))[-1]
-    return 4 * largest
+    return 4 * ladder(dict(experiment.options))[-1]
 
 
 def _parts(experiment: Experiment, strategy: str) -> list[int]:
@@ -218,7 +217,6 @@ def _program(experiment: Experiment) -> str:
 
 
 def _program_sizes(experiment: Experiment) -> dict[str, int]:
-    """The sizes of a small program, chosen or its own."""
     chosen = dict(experiment.options)
     return {
         name: int(chosen.get(name, size.default))

@@ -188,7 +188,6 @@ def _imports(files: tuple[str, ...], is_plain: bool) -> list[str]:
 
 @cache
 def _body(files: tuple[str, ...]) -> list[str]:
-    """The text after the imports of each file."""
     lines: list[str] = []
     for source in _sources(files):
         last = max(

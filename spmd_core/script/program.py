@@ -149,7 +149,6 @@ def written_text(experiment: Experiment) -> str:
 
 
 def _mesh_imports(experiment: Experiment) -> str:
-    """The imports of the lines that make the mesh."""
     if experiment.option("device_order") != "plain":
         return "import jax\nfrom jax.sharding import AxisType"
     return "import jax\nimport numpy as np\nfrom jax.sharding import AxisType, Mesh"

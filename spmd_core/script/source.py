@@ -182,7 +182,6 @@ def own_lines(source: str, constants: Mapping[str, str]) -> list[str]:
 
 
 def _package(node: ast.Import | ast.ImportFrom) -> str:
-    """The package that an import is from."""
     return (
         (node.module or "") if isinstance(node, ast.ImportFrom) else node.names[0].name
     ).partition(".")[0]

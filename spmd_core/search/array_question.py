@@ -90,8 +90,7 @@ class ArrayQuestion(Question):
     @cached_property
     def sample(self) -> Experiment:
         """The experiment on its first target, unsharded over one axis of all devices."""
-        target = self.targets[0]
-        return self.sample_on(target)
+        return self.sample_on(self.targets[0])
 
     def sample_on(self, target: str) -> Experiment:
         """The same on another target."""

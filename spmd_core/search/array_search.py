@@ -195,8 +195,7 @@ class Space:
         """The earlier sharding that this one equals; None where it is new."""
         sample = self._formulas[sharded.target].experiment
         if sharded.target not in self._placements:
-            key = canonical(sharded, sample.what, sample.sizes)
-            same = seen.setdefault(key, number)
+            same = seen.setdefault(canonical(sharded, sample.what, sample.sizes), number)
             return None if same == number else Duplicate(same, StoredFact(kind="other axis names"))
         own, turned = self._placements[sharded.target].keys(sharded, sample.what, sample.sizes)
         first, same = seen.setdefault(("as it is", own), number), seen.setdefault(turned, number)

@@ -59,8 +59,7 @@ def read_chips(text: str, slices: str = "fewest") -> tuple[Topology, ...]:
 
 def _by_kind(text: str) -> str:
     """Returns a word of chips without `tpu:`, its kind by the name that is stored."""
-    words = text.strip().lower().removeprefix("tpu:")
-    kind, colon, size = words.partition(":")
+    kind, colon, size = text.strip().lower().removeprefix("tpu:").partition(":")
     return f"{kind_of(kind) or kind}{colon}{size}"
 
 

@@ -179,8 +179,7 @@ def _tried(point: MeshPoint, seen: dict[Key, int], most: float = math.inf) -> It
     except RequestError as error:
         yield from point.pruned("does not divide", str(error))
         return
-    key = key_of(first)
-    if (same := seen.setdefault(key, point.number)) != point.number:
+    if (same := seen.setdefault(key_of(first), point.number)) != point.number:
         yield from point.pruned(
             "equal to another by renaming",
             StoredFact(kind="other mesh names"),

@@ -260,8 +260,7 @@ def with_compiled(
         _looked(question, row.plan, compiled[row.plan]) if row.plan in compiled else row
         for row in answer.rows
     ]
-    ranked = tuple(sorted(rows, key=lambda row: _order(question, row)))
-    return replace(answer, rows=ranked)
+    return replace(answer, rows=tuple(sorted(rows, key=lambda row: _order(question, row))))
 
 
 def _looked(
@@ -303,8 +302,7 @@ def _by_load(
     )
     asked, sees = question.load, get_model(question.model).context or math.inf
     usual = (tuple(Lengths(n, n) for n in each) for each in _LENGTHS if sum(each) <= sees)
-    lengths = dict.fromkeys([(asked.input, asked.output), *usual])
-    for given, made in lengths:
+    for given, made in dict.fromkeys([(asked.input, asked.output), *usual]):
         for at_once in sorted({*_AT_ONCE, asked.concurrency}):
             load = replace(
                 asked, input=given, output=made, concurrency=at_once, rate=None, requests=None

@@ -53,8 +53,7 @@ def _fitting(columns: Sequence[Sequence[str]], widths: list[int]) -> list[int]:
         max((len(word) for text in column for word in text.split()), default=0)
         for column in columns
     ]
-    too_much = sum(widths) + len(_GAP) * (len(widths) - 1) - _room()
-    for _ in range(too_much):
+    for _ in range(sum(widths) + len(_GAP) * (len(widths) - 1) - _room()):
         spare = [width - least for width, least in zip(widths, words, strict=True)]
         widest = max(range(len(widths)), key=lambda at: (spare[at] > 0, widths[at]))
         if spare[widest] <= 0:

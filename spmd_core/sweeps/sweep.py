@@ -165,7 +165,6 @@ def _valid(label: str, value: Value, experiment: Experiment) -> SweepPoint:
 def _with_best(
     base: Experiment, plan: Plan, chips: int, scaling: Scaling
 ) -> tuple[Experiment, int]:
-    """A plan on so many chips with the best of its meshes, and how many were tried."""
     topology = topology_of_chips(plan.topology.chip.generation, chips)
     batch = plan.batch * chips / plan.topology.chips if scaling == "weak" else plan.batch
     best = best_mesh(plan.to_json(), topology.target, batch)

@@ -149,7 +149,6 @@ def of_experiment(
 def _with_compile(
     prediction: Prediction, answer: CompiledText, facts: dict[str, object]
 ) -> Prediction:
-    """A prediction with what is known of its compile."""
     return prediction.model_copy(update={"compile": facts, "program": answer.program})
 
 

@@ -144,7 +144,6 @@ def same_program_words(outcome: StrategyResult) -> str | None:
 
 
 def _value(name: str, value: int | float | str) -> int | float | str:
-    """A value as a sentence has it, by the unit that ends its name."""
     if name == "row":
         return title(str(value))
     if name.endswith("_times"):

@@ -79,7 +79,6 @@ def arguments(plan: Plan, near: Plan) -> str:
 
 
 def _placed(plan: Plan) -> dict[str, str]:
-    """The arguments of target, model, mesh and batch."""
     return {
         "--target": plan.target,
         "--model": plan.model,

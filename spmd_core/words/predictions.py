@@ -176,8 +176,7 @@ def memory_words(
         beside = f", {bytes_text(held)} of {bytes_text(room)} of host memory"
         over += f", {bytes_text(held - room)} of host memory too much" if held > room else ""
     verdict = verb if fits else "does not fit"
-    words = f"{of} {bytes_text(capacity)} per device{beside}: {verdict}{over}"
-    return capital(words)
+    return capital(f"{of} {bytes_text(capacity)} per device{beside}: {verdict}{over}")
 
 
 def bound_words(shares: Mapping[str, float], share: bool = True) -> str:

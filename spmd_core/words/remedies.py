@@ -66,7 +66,6 @@ def value_words(name: str, spec: Sequence[Any]) -> str:
 
 
 def _changed(plan: Plan, changes: Sequence[Change]) -> NearestFit:
-    """The plan after its changes, and its estimate."""
     after = {each.name or each.field: each.after for each in changes}
     update: dict[str, object] = {name: tuple(of) for name, of in after.items() if name != "remat"}
     if "mesh" in after:
@@ -86,7 +85,6 @@ def _dims_words(left: Mapping[str, Axes]) -> str:
 
 
 def _array_words(base: Experiment, change: Change) -> str:
-    """One operand stored, or one result requested, in another sharding."""
     dims = base.what.array(change.name).present(base.sizes)
     parts = [
         f"over {over_words(axes_of(axes))} along `{dim}`"

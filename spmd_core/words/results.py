@@ -103,7 +103,6 @@ def _notes(outcome: StrategyResult, experiment: Experiment, is_settled: bool) ->
 
 
 def _of_hosts(outcome: StrategyResult) -> Iterator[str]:
-    """Which host decides the time, where there are several, and whether it falls behind."""
     if len(outcome.hosts) < 2:
         return
     slowest = max(outcome.hosts, key=lambda each: each.median_s)

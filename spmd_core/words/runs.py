@@ -264,8 +264,7 @@ def collectives_words(outcome: StrategyResult) -> str:
     """The collectives of a program: `all-reduce over x`; an en dash if unknown."""
     if outcome.collectives is None:
         return "–"
-    texts = dict.fromkeys(map(collective_words, outcome.collectives))
-    return ", ".join(texts) or "none"
+    return ", ".join(dict.fromkeys(map(collective_words, outcome.collectives))) or "none"
 
 
 def collective_words(one: Collective) -> str:

@@ -81,7 +81,6 @@ class Members:
             self._end(place, _ending(self._processes[place].poll()))
 
     def _fail(self, place: int, error: Failure) -> NoReturn:
-        """End with a failure that a member has reported itself."""
         words = f"{self._named(place)} failed: {error.message}"
         self._emit(Failed(error=Failure(kind=error.kind, message=words)))
         self._end(place, f"failed: {error.message}")
@@ -91,7 +90,6 @@ class Members:
         return member_words(place + 1, hosts, self._target, socket.gethostname(), process)
 
     def _end(self, place: int, how: str) -> NoReturn:
-        """End every member and this process, with a line that names the cause."""
         print(f"WorkerError: {self._named(place)} {how}", file=sys.stderr, flush=True)
         for each in self._processes:
             each.kill()

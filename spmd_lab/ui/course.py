@@ -83,7 +83,6 @@ def _plain(text: str) -> str:
 
 @cache
 def _texts() -> Mapping[str, str]:
-    """Of each recipe by its name all that a search looks into."""
     return {name: _plain(" ".join(_parts(recipe))) for name, recipe in RECIPES.items()}
 
 

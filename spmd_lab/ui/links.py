@@ -129,7 +129,6 @@ def _not_shown(screen: str) -> str:
 
 
 def _screen_for(experiment: Experiment) -> str:
-    """The screen that has fields for an experiment, whatever its target."""
     what = experiment.what
     if experiment.variants:
         return "compare"

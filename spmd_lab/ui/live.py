@@ -95,7 +95,6 @@ def follow(
 
 
 def _button(screen: str, experiment: Experiment) -> str:
-    """What the button of a screen that starts this is called."""
     return "Calibrate" if experiment.workload == CALIBRATION.name else _BUTTONS[screen]
 
 
@@ -185,7 +184,6 @@ def _progress(status: RunStatus) -> tuple[float, str]:
 
 
 def _medians(status: RunStatus) -> None:
-    """The provisional medians of the strategies, as a chart and in words."""
     medians = dict(status.medians_s)
     with st.container(key="live-medians"):
         st.caption(plain(by_strategy.medians_alt(medians)))

@@ -99,8 +99,7 @@ def _between(live: re.Pattern[str], line: str) -> str:
 
 def _visible(text: str) -> str:
     """A text on one line, without characters that are not seen but do something."""
-    line = _SPACE.sub(" ", text).strip()
-    return visible(line)
+    return visible(_SPACE.sub(" ", text).strip())
 
 
 def as_sentence(message: str) -> str:

@@ -96,7 +96,6 @@ def _ask(label: str, result: Result) -> None:
 
 @st.fragment(run_every=INTERVAL_S)
 def _watch(run: str, names: tuple[str, ...]) -> None:
-    """Progress, the answers so far, and a way to stop it."""
     trial = running.find(lab(), run)
     if trial is None or trial.is_over:
         st.rerun()

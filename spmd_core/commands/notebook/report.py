@@ -49,8 +49,7 @@ def main(arguments: Namespace) -> int:
     """Write the report."""
     if arguments.out is not None:
         check_output("--out", arguments.out, arguments.force)
-    lab = Lab.open(serve=False)
-    document, runs = _document(lab, arguments)
+    document, runs = _document(Lab.open(serve=False), arguments)
     is_html = str(arguments.out).endswith((".html", ".htm"))
     text = FORMATS[arguments.format or ("html" if is_html else "md")](document)
     if arguments.out is not None:
@@ -66,7 +65,6 @@ def main(arguments: Namespace) -> int:
 
 
 def _document(lab: Lab, arguments: Namespace) -> tuple[Document, list[str]]:
-    """The report of what is named, and the runs that are in it."""
     first, *others = arguments.runs
     if COLLECTION_ID.fullmatch(first):
         if others:

@@ -58,7 +58,6 @@ def report(result: Result) -> list[str]:
 
 
 def _collectives(result: Result) -> list[str]:
-    """The collectives with what put their axes there, where that is known of one."""
     known = (each.collectives or () for each in result.strategies.values())
     if not any(one.origin or one.no_origin for each in known for one in each):
         return []
@@ -111,7 +110,6 @@ def _of_strategy(name: str, outcome: StrategyResult) -> Iterator[str]:
 
 
 def _of_machine(result: Result) -> list[str]:
-    """A row for each point or ceiling, then the fits in words."""
     measurements = measured(result)
     lines = sheet_lines(ceilings_table(measurements.ceilings))
     if measurements.points and not measurements.ceilings:

@@ -236,7 +236,6 @@ def _value(text: str) -> object:
 def _with_shardings(
     answer: CompiledText, experiment: Experiment, strategy: str, folder: Path
 ) -> tuple[CompiledText, str]:
-    """The program with specs in the reasons of its collectives, and its shardings as JSON."""
     names = names_of(experiment, strategy)
     shardings = of_folder(folder, experiment.mesh, answer.collectives or (), names)
     collectives = with_specs(answer.collectives or (), shardings)

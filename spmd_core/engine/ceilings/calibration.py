@@ -201,7 +201,6 @@ def _items(names: Mapping[str, Any], sheet: Mapping[str, float]) -> Iterator[Ite
 def _rates(
     names: Mapping[str, Any], mesh: Any, title: str, suffix: str, sheet: Mapping[str, float]
 ) -> Iterator[Item]:
-    """Copies and matmuls on the devices of a mesh at once, per device."""
     memory = sheet.get("hbm of a device")
     nbytes = _bytes(COPY_BYTES, memory / 2 if memory else None)  # read, and written
     yield Item(

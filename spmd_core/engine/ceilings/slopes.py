@@ -37,8 +37,7 @@ def slope(repeat: Repeat, lasting_s: float, most: int = MOST_MORE) -> list[float
         more, tries = _enough(repeat, most), 0
         while True:
             one, many = _turns(repeat, more, lasting_s)
-            first = float(np.percentile(one, FASTER))
-            differences = np.subtract(many, first)
+            differences = np.subtract(many, float(np.percentile(one, FASTER)))
             best, low, high = np.percentile(differences, [FASTER, 25, 75])
             spread = float(high - low + np.subtract(*np.percentile(one, [75, 25])))
             tries += 1

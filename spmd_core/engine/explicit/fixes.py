@@ -117,7 +117,6 @@ def _auto(editor: Editor, specs: Sequence[Specs]) -> Iterator[Callable[[], Propo
 
 
 def _auto_function(editor: Editor, spec: Specs) -> Proposal:
-    """The function that is called, under Auto axes."""
     attempt, site = editor.attempt, editor.attempt.site
     if site.kind != "call" or site.function is None:
         raise ValueError("not a call")

@@ -142,7 +142,6 @@ class Watch:
         return function(*args, **{**kwargs, "axis_types": types})
 
     def _probe(self, key: Key, result: Any) -> Any:
-        """The result, with its arrays marked in the program by the number of the probe."""
         leaves, tree = jax.tree.flatten(result)
         if not any(isinstance(leaf, Tracer) for leaf in leaves):
             return result

@@ -76,7 +76,6 @@ class Ways:
         return float(sum(more(collectives, self.auto).values()))
 
     def _priced(self, each: Rejected, files: Mended) -> ExplicitFix:
-        """A fix with the collectives on its line."""
         text = files.texts.get(each.site.path, "").split("\n")
         last = each.site.line + each.site.text.count("\n")
         lines = "\n".join(line.strip() for line in text[each.site.line - 1 : last])
@@ -114,7 +113,6 @@ class Ways:
 
 
 def _alike(files: Mended) -> list[dict[Key, int]]:
-    """The places of the ways of each kind, where several expressions have it."""
     kinds_of: dict[str, dict[Key, int]] = {}
     for key, each in files.refused.items():
         for at, fix in enumerate(each.fixes):

@@ -127,5 +127,4 @@ def operations(op: ir.Operation) -> Iterator[ir.Operation]:
 
 
 def _target(op: ir.Operation) -> str:
-    value = op.attributes["call_target_name"]
-    return ir.StringAttr(value).value
+    return ir.StringAttr(op.attributes["call_target_name"]).value

@@ -157,8 +157,7 @@ def _constant(op: Any, name: str) -> int:
 
 def _stride(mesh: Mesh, axis: str) -> int:
     """How far apart the numbers of neighbors along an axis are."""
-    names = [name for name, _ in mesh]
-    return math.prod(size for _, size in mesh[names.index(axis) + 1 :])
+    return math.prod(size for _, size in mesh[[name for name, _ in mesh].index(axis) + 1 :])
 
 
 def _divide_by(op: Any, number: int) -> None:

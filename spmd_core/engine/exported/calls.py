@@ -168,7 +168,6 @@ def _check_attributes(signature: Signature, given: Mapping[str, tuple[int, str]]
 
 
 def _check_interface(op: Any, signature: Signature) -> None:
-    """Checks the version of the interface, and the texts that a call passes on."""
     attributes = op.attributes
     version = attributes.get("api_version")
     number = 1 if version is None else ir.IntegerAttr(version).value
@@ -236,6 +235,5 @@ def _check_layouts(op: Any, is_ffi: bool, expected: Mapping[str, list[list[int]]
 
 
 def _layout(rank: int, is_column_major: bool) -> list[int]:
-    """A layout from the minor dim to the major one."""
     dims = list(reversed(range(rank)))
     return [rank - 2, rank - 1, *dims[2:]] if is_column_major else dims

@@ -137,7 +137,6 @@ class _Backward:
     def _given(
         self, argument: ir.BlockArgument, calls: _Calls
     ) -> Iterator[tuple[Any, _Calls, str]]:
-        """The values that an argument of a function, a loop or a region is given."""
         owner: Any = argument.owner.owner.operation
         if owner.name == "func.func":
             if calls:
@@ -155,7 +154,6 @@ def _further(how: Continued, is_scaled: bool, is_sum: bool) -> Continued:
 
 
 def _is_trained(op: ir.Operation) -> bool:
-    """Returns True if a program has a backward pass."""
     return any(
         _BACKWARD in _name(each) or _is_trained(each.operation)
         for region in op.regions
@@ -185,7 +183,6 @@ def _factor(value: Any, is_divisor: bool) -> str | None:
 
 
 def _number(op: ir.Operation | None) -> float | None:
-    """The one number that a constant holds."""
     if op is None or op.name != "stablehlo.constant":
         return None
     try:
@@ -203,7 +200,6 @@ def _made_by(value: Any) -> ir.Operation | None:
 
 
 def _is_reshape(before: Any, after: Any) -> bool:
-    """Returns True if arrays have as many elements."""
     one, other = (ir.RankedTensorType(each.type).shape for each in (before, after))
     return [size for size in one if size != 1] == [size for size in other if size != 1]
 

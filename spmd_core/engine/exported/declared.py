@@ -93,8 +93,7 @@ def arguments_of(arguments: Any, rules: Any, step: DeclaredStep) -> Arrays:
 
 
 def _rules(rules: Any) -> Iterator[Rule]:
-    pairs = rules.items() if isinstance(rules, Mapping) else rules or ()
-    for name, value in pairs:
+    for name, value in rules.items() if isinstance(rules, Mapping) else rules or ():
         if isinstance(value, PartitionSpec) or _is_dims(value):
             yield name, value
             continue

@@ -186,7 +186,6 @@ def _module_of(exported: export.Exported) -> ir.Module:
 
 
 def _newer_version(module: bytes) -> str | None:
-    """The version of StableHLO that a module was written with, where it is newer than this one."""
     if (match := _VERSION.search(module[:64])) is None:
         return None
     own = stablehlo.get_current_version().split(".")
@@ -216,7 +215,6 @@ def mesh_of(module: ir.Module, devices: int) -> Mesh:
 
 
 def _meshes(module: ir.Module) -> Iterator[Mesh]:
-    """Every mesh of a module, each once."""
     every: Any = module.body.operations
     meshes = [sdy.MeshAttr(op.mesh) for op in every if op.operation.name == "sdy.mesh"]
     axes = ([sdy.MeshAxisAttr(axis) for axis in mesh.axes] for mesh in meshes)

@@ -39,8 +39,7 @@ def flops_of(module: ir.Module, platforms: Sequence[str] = ()) -> int:
         counted = counted.clone()
         best = next((each for each in platforms if each != "cpu"), platforms[0])
         Main(counted).choose_platform(platforms, best)
-    body = counted.regions[0].blocks[0]
-    every = [each.operation for each in body.operations]
+    every = [each.operation for each in counted.regions[0].blocks[0].operations]
     functions = {
         ir.StringAttr(op.attributes["sym_name"]).value: op for op in every if op.name == "func.func"
     }
@@ -149,8 +148,7 @@ def trips(op: Any) -> int:
     """How often a loop runs: `i < N` from a constant by a constant, as `scan` and `fori_loop` are
     written; 1 where it is another loop.
     """
-    test = list(op.regions[0].blocks[0].operations)
-    returned = test[-1].operands[0].owner
+    returned = list(op.regions[0].blocks[0].operations)[-1].operands[0].owner
     compared = getattr(returned, "operation", returned)
     if getattr(compared, "name", "") != "stablehlo.compare":
         return _TRIPS

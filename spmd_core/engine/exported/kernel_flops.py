@@ -139,7 +139,6 @@ class _Grid:
         return sum(self.flops(block, times) for region in regions for block in region)
 
     def _keep(self, op: Any) -> None:
-        """Keep the integer that an operation gives, where it is known."""
         given = [self.values.get(each) for each in op.operands]
         if op.name == "arith.constant":
             text = str(op.attributes["value"]).partition(" : ")[0]

@@ -97,8 +97,7 @@ def written_leaves(
 def _arguments(exported: Signature, main: Any, names: list[str], mesh: Mesh) -> tuple[Leaf, ...]:
     first = _first(main, exported)
     given = [ir.DictAttr(each) for each in main.arg_attrs]
-    places = range(first, len(given))
-    kept = dict(zip(exported.module_kept_var_idx, places, strict=True))
+    kept = dict(zip(exported.module_kept_var_idx, range(first, len(given)), strict=True))
     below = indexed(main)
     described = []
     for number, (path, aval) in enumerate(
@@ -284,8 +283,7 @@ def _smallest_gathered(value: Any) -> int | None:
     """The smallest dim that a value indexes; None where it indexes none."""
     waiting, seen, sizes = [value], set(), []
     while waiting and len(seen) < 2000:
-        at = waiting.pop()
-        for use in at.uses:
+        for use in waiting.pop().uses:
             op = use.owner
             if hash(op) in seen:
                 continue

@@ -192,8 +192,7 @@ def _drawn(rng: np.random.Generator, leaf: Leaf, shape: tuple[int, ...]) -> np.n
         return rng.integers(0, 2, shape).astype(bool)
     if jnp.issubdtype(dtype, jnp.integer):
         return rng.integers(0, leaf.index_below or 2, shape).astype(dtype)
-    values = np.abs(rng.normal(size=shape)) * 0.02
-    return np.asarray(values).astype(dtype)
+    return np.asarray(np.abs(rng.normal(size=shape)) * 0.02).astype(dtype)
 
 
 def output_spec(program: Program, leaf: Leaf) -> Spec | None:

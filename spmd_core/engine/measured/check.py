@@ -86,8 +86,7 @@ class Checker:
         judged = {name: expected[name].judge(result) for name, result in results.items()}
         trial.wrong = _wrong(expected, results, judged)
         trial.imprecise = None if trial.wrong else _imprecise(expected, judged)
-        verdicts = {each.correct for each in judged.values()}
-        trial.correct = True if True in verdicts else None
+        trial.correct = True if True in {each.correct for each in judged.values()} else None
         trial.facts += [
             fact
             for name, each in judged.items()
@@ -165,8 +164,7 @@ def _judge_together(trial: Trial) -> None:
         trial.imprecise = worst.model_copy(update={"count": count, "share": count / worst.of})
     if trial.wrong:
         trial.imprecise = None
-    verdicts = [each[3] for each in sent]
-    known = [each for each in verdicts if each is not None]
+    known = [each for each in [each[3] for each in sent] if each is not None]
     trial.correct = all(known) if known else None
 
 
@@ -222,7 +220,6 @@ def _number(value: np.floating) -> float | str:
 
 
 def _largest(errors: list[Error]) -> Error:
-    """The largest of several results' errors."""
     if any(error.max_abs is None for error in errors):
         return Error(None, None)
     return Error(

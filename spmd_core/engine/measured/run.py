@@ -181,7 +181,6 @@ def _result(
     trials: Sequence[Trial],
     sampler: Sampler,
 ) -> Result:
-    """The outcomes of the trials."""
     floors, rows = Floors(), _rows(experiment)
     floor_of = {row.key: floors.of(row) for row in rows}
     on_mesh = [floor_of[row.key] for row in rows if not STRATEGIES[row.strategy].is_single_device]

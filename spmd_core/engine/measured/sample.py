@@ -109,7 +109,6 @@ class Sampler:
         return min(count, int(allowed_s / sum(map(_seconds_of_round, timed)))) if count else 0
 
     def _further(self) -> tuple[Sequence[str], int] | None:
-        """Which strategies are to be sampled further, and how many rounds."""
         rounds = rankable_rounds(self.trials)
         planned = self.experiment.timing.samples
         of_study = bool(self.experiment.variants)

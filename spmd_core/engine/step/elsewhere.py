@@ -87,7 +87,6 @@ def _on_axes(exported: Exported, sizes: Mapping[str, int], specs: Mapping[str, A
 
 
 def _absent(experiment: Experiment) -> CompiledStep:
-    """Compiled for a topology, and priced."""
     texts: dict[str, str] = {}
 
     def keep(event: Event) -> None:
@@ -121,7 +120,6 @@ def _absent(experiment: Experiment) -> CompiledStep:
 
 
 def _simulated(experiment: Experiment) -> CompiledStep:
-    """Compiled for simulated devices of this process."""
     names = complete(execute(program_text(experiment, "auto"), "step.py"), experiment)
     lowered = names["program"].trace(*structs(experiment, names)).lower()
     program = experiment.exported

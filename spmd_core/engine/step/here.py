@@ -217,7 +217,6 @@ def _described(step: TracedStep, lowered: Any, made: Made) -> Described:
 
 
 def _placed(leaf: Leaf, sharding: Any, mesh: Mesh) -> Leaf:
-    """A leaf with the spec that the compiler gave it."""
     return leaf.model_copy(update={"propagated": _spec(sharding, len(leaf.sizes), mesh)})
 
 

@@ -188,7 +188,6 @@ def _named(path: Sequence[Any], names: Sequence[str]) -> str:
 
 
 def _argument_names(traced: Any) -> list[str]:
-    """The names of the positional arguments that are traced, as JAX keeps them."""
     positional = traced.args_info[0]
     numbered = jax.tree.unflatten(jax.tree.structure(positional), range(_count(positional)))
     every = list(traced.jaxpr.debug_info.arg_names or ())

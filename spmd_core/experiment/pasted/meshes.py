@@ -82,7 +82,6 @@ def _sizes(node: ast.expr | None, names: Names) -> list[int] | None:
 
 
 def _of_devices(node: ast.expr | None, names: Names) -> list[int] | None:
-    """Sizes of an array of devices that is reshaped, made for a mesh, or sliced to a number."""
     node = None if node is None else names.value(node)
     if isinstance(node, ast.Subscript):
         to = node.slice

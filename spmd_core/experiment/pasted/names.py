@@ -91,8 +91,7 @@ def names_of(nodes: Sequence[ast.AST], code: str) -> Names:
         node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
     }
     given = {node.arg for node in nodes if isinstance(node, ast.arg)}
-    others = dict.fromkeys(stored - values.keys() | given)
-    return Names(code, imported, values | others)
+    return Names(code, imported, values | dict.fromkeys(stored - values.keys() | given))
 
 
 def _bound(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:

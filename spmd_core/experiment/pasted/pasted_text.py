@@ -57,8 +57,6 @@ class Pasted:
 
 @dataclass(slots=True)
 class _Read:
-    """What was read so far."""
-
     receipt: list[PastedLine] = field(default_factory=list)
     specs: list[tuple[str, Spec]] = field(default_factory=list)
     meshes: list[Mesh] = field(default_factory=list)
@@ -90,8 +88,7 @@ def read_pasted(text: str) -> Pasted:
         if not is_type or any(name in text for name in ("Mesh", "make_mesh", "Partition")):
             raise
     else:
-        skipped = text[: len(text) - len(text.lstrip())].count("\n")
-        _code(tree, code, read, skipped, is_type)
+        _code(tree, code, read, text[: len(text) - len(text.lstrip())].count("\n"), is_type)
     if not read.receipt:
         raise no_spec(text)
     receipt = tuple(sorted(read.receipt, key=lambda each: each.line))
@@ -129,7 +126,6 @@ def spec_code(spec: Spec) -> str:
 
 
 def _types(text: str, read: _Read) -> None:
-    """The array types of a text, as JAX prints them."""
     for line, each in enumerate(text.splitlines(), 1):
         for array in printed_arrays(each):
             for axis in (axis for axes in array.spec or () for axis in axes):

@@ -127,7 +127,6 @@ class Plan(PlanFields):
     @field_validator("layers")
     @classmethod
     def _other_layers(cls, layers: int | None, info: ValidationInfo) -> int | None:
-        """None for the model's number of layers."""
         own = get_model(info.data["model"]).layers if "model" in info.data else None
         return None if layers == own else layers
 
@@ -153,7 +152,6 @@ class Plan(PlanFields):
     @field_validator("*", mode="before")
     @classmethod
     def _take(cls, value: Any, info: ValidationInfo) -> Any:
-        """The value of a row of the table, which refuses others."""
         row = PLAN_FIELDS.get(info.field_name or "")
         return row.take(row.name, value) if row else value
 
@@ -179,7 +177,6 @@ class Plan(PlanFields):
         return self
 
     def _check_parts(self, model: ModelSize) -> None:
-        """RequestError where the batch or the layers have no such parts."""
         each, parts, stages = self._sequences, self.parts, self.stages
         if each % parts:
             near = max(part for part in range(1, parts) if each % part == 0)
@@ -330,7 +327,6 @@ class Plan(PlanFields):
 
     @property
     def _sequences(self) -> int:
-        """Sequences of each shard of the batch."""
         return self.batch // math.prod(self.axis_sizes.get(name, 1) for name in DATA_AXES)
 
     @property
@@ -395,7 +391,6 @@ class Plan(PlanFields):
 
     @property
     def _head_dim(self) -> int:
-        """The widest head of any layer."""
         return max(layer.head_dim for layer, _ in self.size.layer_counts)
 
     @property

@@ -176,7 +176,6 @@ def undivided_axes(plan: Plan) -> tuple[str, ...]:
 
 
 def _weights(plan: Plan) -> list[ShardedArray]:
-    """The parameters that are matrices."""
     return [
         array
         for array in arrays(plan)
@@ -241,8 +240,7 @@ def parameters(plan: Plan) -> dict[str, tuple[Dims, int]]:
     if not size.tied:
         listed["logits"] = (embed, vocab), 1
     usual: dict[str, Dims] = {}
-    of_kinds = sorted(size.layer_counts, key=lambda each: _oddness(size, each[0]))
-    for layer, count in of_kinds:
+    for layer, count in sorted(size.layer_counts, key=lambda each: _oddness(size, each[0])):
         norms = _norms(layer)
         for name, dims in {**_of_layer(plan, layer), **norms}.items():
             if usual.setdefault(name, dims) != dims:
@@ -295,7 +293,6 @@ def _of_layer(plan: Plan, layer: ModelSize) -> dict[str, Dims]:
 
 
 def _of_state(layer: ModelSize) -> dict[str, Dims]:
-    """The matrices of a mixer with a state."""
     embed, heads = ("embed", layer.embed), ("heads", layer.state_heads)
     keys: Dims = (embed, ("kv_heads", layer.state_groups), ("head_dim", layer.state_dim))
     values: Dims = (embed, heads, ("head_dim", layer.state_value))
@@ -329,7 +326,6 @@ def _of_attention(plan: Plan, layer: ModelSize) -> dict[str, Dims]:
 
 
 def _of_mlp(plan: Plan, layer: ModelSize, experts: Dims) -> dict[str, Dims]:
-    """The matrices of an mlp, or of experts."""
     by_experts, mlp = bool(experts) and plan.fsdp_on_experts, ("mlp", layer.mlp)
     embed = ("unsharded_embed" if by_experts else "embed", layer.embed)
     up: Dims = (*experts, embed, *((("gate_up", 2),) if plan.fused_mlp else ()), mlp)

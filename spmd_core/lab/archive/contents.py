@@ -160,8 +160,6 @@ def _show(read: ArchivedRun) -> None:
 
 
 class _ArchivedItem(Frozen):
-    """A part of a collection."""
-
     id: str
     kind: Literal["text", "run", "search"]
     text: str
@@ -169,8 +167,6 @@ class _ArchivedItem(Frozen):
 
 
 class _ArchivedCollection(Frozen):
-    """A collection as `Collection.to_json` writes it."""
-
     collection: str
     title: str
     owner_name: str = ""

@@ -147,5 +147,4 @@ _guard = threading.Lock()
 
 @cache
 def _opened(timeout_s: float, directory: str) -> _Compiler:
-    """The compiler of this process with that timeout and directory."""
     return _Compiler(timeout_s, directory)

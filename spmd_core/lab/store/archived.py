@@ -36,8 +36,7 @@ class Incoming:
     @property
     def size_bytes(self) -> int:
         """Bytes that it takes in the database, about."""
-        texts = sum(len(body) for _, _, body in self.texts)
-        return texts + len(self.body or b"")
+        return sum(len(body) for _, _, body in self.texts) + len(self.body or b"")
 
 
 class ArchivedRuns(KeptSearches):

@@ -338,7 +338,6 @@ class Store(ArchivedRuns):
 
 
 def _readable(make: Callable[[sqlite3.Row], T], rows: Sequence[sqlite3.Row]) -> Iterator[T]:
-    """The values of the rows that this version can read."""
     for row in rows:
         with contextlib.suppress(UnreadableRun):
             yield make(row)

@@ -240,8 +240,7 @@ class ActiveRun:
         if self._before and self._before.result:
             if event.result.partial:
                 return self._stopped_again()
-            merged = with_process(self._before.result, event.result)
-            return RunEnd("succeeded", merged)
+            return RunEnd("succeeded", with_process(self._before.result, event.result))
         if event.result.partial and self._requested:
             return RunEnd(self._requested, event.result, self._stop_error(), event.renew_worker)
         failures = [

@@ -32,8 +32,7 @@ def failing_line(text: str) -> str:
             return words[:MAX_CHARACTERS]
     if not kept:
         return lines[0].strip()[:MAX_CHARACTERS] if lines else SILENT
-    before_dump = _before_dump(lines)
-    return (before_dump or kept[-1]).strip()[:MAX_CHARACTERS]
+    return (_before_dump(lines) or kept[-1]).strip()[:MAX_CHARACTERS]
 
 
 def _before_dump(lines: list[str]) -> str | None:

@@ -201,8 +201,7 @@ class Runner:
             if self._is_stopping or time.monotonic() >= deadline:
                 self._unsaved.keep(ended, self.problem)
                 break
-            waiting_for = f"room to write: {self.problem}"
-            self._publish(replace(run.status, waiting_for=waiting_for))
+            self._publish(replace(run.status, waiting_for=f"room to write: {self.problem}"))
             self._wakeup.wait(self._settings.lock_retry_s)
         self._withdraw(run.status.run)
 
@@ -224,7 +223,6 @@ class Runner:
             self._changed.notify_all()
 
     def _withdraw(self, *runs: str) -> None:
-        """Runs that are no longer in progress."""
         with self._changed:
             self.live = {run: live for run, live in self.live.items() if run not in runs}
             self._changed.notify_all()

@@ -70,8 +70,7 @@ class Expectation:
             # a request is the same on every machine: that of simulated devices
             target = f"cpu:{prod(size for _, size in described.mesh)}"
         own = self.explainer
-        given = dict(own.specs)
-        there = explain(own.step, target=target, mesh=own.mesh, specs=given)
+        there = explain(own.step, target=target, mesh=own.mesh, specs=dict(own.specs))
         return replace(there, answers=own.answers)(*self.args, **self.kwargs)
 
     def has_no(

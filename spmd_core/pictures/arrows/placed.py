@@ -93,7 +93,6 @@ def _host(place: Coordinates, topology: Topology) -> tuple[int, ...]:
 
 
 def _attached(experiment: Experiment, environment: Environment, mesh: Mesh) -> Placed:
-    """From what the devices report, in the mesh's device order."""
     first = environment.devices[: experiment.device_count]
     hosts = tuple((device.process,) for device in first)
     plain = Placed(mesh, tuple(device.id for device in first), hosts)

@@ -187,7 +187,6 @@ def _changed(old: Layout, new: Layout) -> tuple[int, ...]:
 
 
 def _moving(old: Layout, new: Layout) -> Axes:
-    """Axes of any dim that changes."""
     axes = {axis for dim in _changed(old, new) for axis in (*old.spec[dim], *new.spec[dim])}
     return tuple(name for name, size in old.mesh if size > 1 and name in axes)
 

@@ -130,7 +130,6 @@ class _Builder:
         return trip_count(self.module, self.instructions[loop][1], self.instructions[loop][0]) or 1
 
     def _pass(self, loop: str, segments: Sequence[Segment], scene: TimelineScene) -> float:
-        """One pass through a loop, seconds."""
         held = next(each for each in segments if each.name == loop and each.kind == LOOP)
         ends = [span.end_s for span in scene.spans if span.row == 0]
         return max(ends, default=held.duration_s / self._trips(loop))

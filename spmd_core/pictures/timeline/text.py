@@ -76,7 +76,6 @@ def from_text(text: str) -> Timeline:
 
 
 def _check_numbers(value: object) -> None:
-    """ValueError for a number that no time, size or count is."""
     if isinstance(value, int | float):
         if not abs(value) < _MOST:
             raise ValueError

@@ -31,8 +31,7 @@ class CollectiveRow:
     @property
     def named(self) -> Collective:
         """The first member; its reason has `*` for the layer where members are of several."""
-        reasons = {each.reason for each in self.members}
-        if len(reasons) == 1 or self.first.reason is None:
+        if len({each.reason for each in self.members}) == 1 or self.first.reason is None:
             return self.first
         return self.first.model_copy(update={"reason": without_layers(self.first.reason)})
 

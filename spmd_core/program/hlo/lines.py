@@ -19,8 +19,7 @@ def op_name(site: Site, module: Module, file: File) -> str | None:
         return own
     # A collective without an op name, or with that of a sum, has one in the computation that it
     # applies.
-    arithmetic = _arithmetic(site, module)
-    for name in (each.op_name for each in arithmetic):
+    for name in (each.op_name for each in _arithmetic(site, module)):
         if call_of(name):
             return name
     names = [each.op_name for each in _located(site, module, file) if each.op_name]

@@ -137,7 +137,6 @@ def _makers(
 
 
 def _multiplies(module: Module, instruction: Instruction) -> bool:
-    """Whether an instruction is a matmul, or a fusion of one."""
     if instruction.opcode in ("dot", "convolution"):
         return True
     if instruction.opcode != "fusion":

@@ -84,7 +84,6 @@ def _axes(text: str) -> Axes:
 
 
 def _of_tiles(match: re.Match[str], rank: int, mesh: Mesh) -> Sharding:
-    """The mesh axes of a tiling, derived from the tile of each device."""
     dims = tuple(int(size) for size in match["dims"].split(","))
     ids = match["ids"]
     devices = (

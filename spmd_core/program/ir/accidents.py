@@ -107,7 +107,6 @@ def _gathers(each: Instruction, of: Computation, mesh: Mesh) -> tuple[str, ...]:
 
 
 def _is_looped_over(each: Instruction, of: Computation, module: Module) -> bool:
-    """Whether a loop carries a value as it is, and slices it."""
     waiting = [each]
     while waiting:
         at = waiting.pop()

@@ -195,8 +195,6 @@ class _Hlo:
 
 
 class _StableHlo:
-    """Names values of StableHLO text by the op that produces them."""
-
     def __init__(self, text: ProgramText):
         self._names = {op.name: f"%{short(op.opcode)}" for op in text.ops if op.name}
 

@@ -170,7 +170,6 @@ class Origins:
         return tuple(known.values())[:MOST_ORIGINS]
 
     def _places_of(self, area: Area, own: str) -> dict[OriginPlace, Path]:
-        """What writes an axis in an area, by its place."""
         key = area, own
         if key not in self._places:
             paths = (self._tracer.seed(each, own) for each in area.seeds[own])
@@ -184,7 +183,6 @@ class Origins:
         return self._joined.values.get((computation.name, each.name))
 
     def _own(self, axis: str) -> str:
-        """The module's name of an axis."""
         return self.own_mesh[[name for name, _ in self.mesh].index(axis)][0]
 
     def _origin(self, path: Path, axis: str) -> AxisOrigin:

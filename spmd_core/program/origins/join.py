@@ -182,7 +182,6 @@ class _Joiner:
                 self._waiting.append((called, end, region.yields[result]))
 
     def _regions(self, inside: Computation, each: Instruction, op: Op) -> None:
-        """The branches of a conditional."""
         called = [name for name in each.called() if name in self.module.by_name]
         for at, (name, region) in enumerate(zip(called, op.regions, strict=False)):
             branch = self.module.by_name[name]

@@ -100,7 +100,6 @@ class _Blamer:
         return one.model_copy(update=self._known[key])
 
     def _candidates(self, one: Collective, frames: tuple[Frame, ...]) -> list[_At]:
-        """The operations that a collective may be of."""
         names = merged_names(one.op or "")
         called = [at for name in names for at in self._called.get((name, frames), ()) if frames]
         lines = [at for name in names for at in self._on_line.get((name, one.source), ())]
@@ -149,7 +148,6 @@ class _Blamer:
         return each.shape.bytes * gathered == one.bytes * parts
 
     def _is_sharded(self, inside: Computation, each: Instruction, axes: set[str]) -> bool:
-        """Whether a value of an operation is sharded over one of these axes."""
         values = [each, *(inside.by_name[name] for name in each.operands)]
         return any(_has(self._spec(inside, value), axis) for value in values for axis in axes)
 

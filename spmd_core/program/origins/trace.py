@@ -285,7 +285,6 @@ class Tracer:
 
     @property
     def _yielded(self) -> dict[int, list[tuple[Op, int]]]:
-        """The ops of whose regions a value is returned, with its number."""
         if not hasattr(self, "_of_yielded"):
             self._of_yielded = dict[int, list[tuple[Op, int]]]()
             for op in self.graph.ops:

@@ -105,7 +105,6 @@ def through_peers(rows, owner, mlp, experts, peers, slots):
 
 
 def _shards(gather):
-    """Shards of the experts' dim that are gathered."""
     axes, dim = (gather or {}).get("down") or ((), 1)
     return 1 if dim else math.prod(jax.lax.axis_size(axis) for axis in axes)
 

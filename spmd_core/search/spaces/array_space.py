@@ -147,8 +147,7 @@ def _by_dim(
     sample: Experiment, target: str, mesh: Mesh, kept: tuple[tuple[str, Spec], ...]
 ) -> Iterator[Sharded]:
     """Every assignment of axes to dims; the arrays that are `kept` stay put."""
-    sets = dim_sets(sample.what, sample.sizes)
-    for chosen in itertools.product(sets, repeat=len(mesh)):
+    for chosen in itertools.product(dim_sets(sample.what, sample.sizes), repeat=len(mesh)):
         table: dict[str, list[str]] = {}
         for (axis, _), dims in zip(mesh, chosen, strict=True):
             for dim in dims:

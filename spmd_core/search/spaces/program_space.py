@@ -166,8 +166,7 @@ class ProgramSpace:
     def _candidate(
         self, number: int, point: ProgramPoint, model: TimeModel, seen: dict[object, int]
     ) -> Candidate:
-        program = Program(self._described, point.mesh, point.specs, self._dims)
-        held = program.arguments()
+        held = Program(self._described, point.mesh, point.specs, self._dims).arguments()
         problem = _ruled_out(held, point, self.question.memory_bytes)
         specs = tuple(moving(each.spec or (), point.mesh) for each in held)
         same = seen.setdefault((point.target, point.mesh, specs), number)
@@ -313,8 +312,7 @@ def _ruled_out(
     for each in held:
         total += each.bytes_per_device or 0
         for dim, (size, axes) in enumerate(zip(each.shape, each.spec or (), strict=True)):
-            parts = math.prod(sizes.get(axis, 1) for axis in axes)
-            if size % parts:
+            if size % math.prod(sizes.get(axis, 1) for axis in axes):
                 over = " and ".join(f"{axis}={sizes[axis]}" for axis in axes)
                 values = {"what": f"dim {dim} of {each.leaf.path}, {size},", "over": over}
                 return "does not divide", StoredFact(kind="does not divide", values=values)

@@ -100,7 +100,6 @@ def _walk(module: Module, computation: Computation, times: int, entries: Counter
 def _of(
     module: Module, instruction: Instruction, computation: Computation
 ) -> Iterator[tuple[Entry, int]]:
-    """The operations that one instruction is."""
     inside = module.callee(instruction) if instruction.opcode == "fusion" else None
     parts = list(inside.instructions) if inside else [instruction]
     holder = inside or computation
@@ -122,7 +121,6 @@ def _of(
 
 
 def _batch(instruction: Instruction, computation: Computation) -> int:
-    """Matmuls of a batched product."""
     dims = re.findall(r"\d+", instruction.attributes.get("lhs_batch_dims") or "")
     left = computation.by_name[instruction.operands[0]].shape
     return math.prod(left.dims[int(dim)] for dim in dims)

@@ -104,8 +104,7 @@ def _of_operand(case: ShardedFormula, operand: Array, through: tuple[Array, ...]
     of the arrays that it passes through, the result the last of them: of each at least what belongs
     to the device's part of the result.
     """
-    what = case.formula.experiment.what
-    result = what.results[0]
+    result = case.formula.experiment.what.results[0]
     stored = pairs(operand, case.specs[operand])
     missing = 1 - 1 / math.prod(
         case.parts((axis,)) for dim, axis in stored if _is_summed(case.formula, dim, result)

@@ -58,7 +58,6 @@ class ShardedFormula:
         return self._by_table()
 
     def _work(self, devices: int, nbytes: float, sizes: Sizes | None) -> Parts:
-        """What one device of so many that share the FLOPs does."""
         times = self.formula.times
         matmul = _seconds(times.matmul(self.formula.flops / devices, sizes))
         parts = {"matmul": matmul, "memory": max(0.0, _seconds(times.memory(nbytes)) - matmul)}

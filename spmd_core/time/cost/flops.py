@@ -81,8 +81,7 @@ def _dot_sides(instruction: Instruction, left: Shape) -> tuple[int, int]:
 
 def _convolution_sides(instruction: Instruction, left: Shape, right: Shape) -> tuple[int, int]:
     """(rows, columns): a window over which the left side has one position is columns."""
-    labels = _labels(instruction)
-    left_at, right_at, out_at = labels
+    left_at, right_at, out_at = _labels(instruction)
     out = instruction.shape
     rows, columns = out.dims[out_at["b"]], out.dims[out_at["f"]]
     for label in set(out_at) - {"b", "f"}:
@@ -148,8 +147,7 @@ def valid_positions(
         offset = k * kernel_dilate - pad_low  # position of output 0
         if dilate == 1:
             first = max(0, -(offset // stride)) if offset < 0 else 0
-            last = min(out - 1, (reach - offset) // stride)
-            count += max(0, last - first + 1)
+            count += max(0, min(out - 1, (reach - offset) // stride) - first + 1)
         else:
             count += sum(
                 1

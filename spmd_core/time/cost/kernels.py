@@ -99,8 +99,7 @@ def grouped_cost(
     operand = 2 if element == "bf16" else 1
     nbytes = operand * steps * parts * sides[0] * (sides[1] + high) + 2 * rows * columns
     fastest = max(one.flops * steps / chip.device_flops, nbytes / chip.device_hbm_bandwidth)
-    streaming = hbm_s(chip, nbytes)
-    return KernelCost(max(matrix, streaming), 2 * rows * inner * columns, fastest)
+    return KernelCost(max(matrix, hbm_s(chip, nbytes)), 2 * rows * inner * columns, fastest)
 
 
 def kernel_kind(instruction: Instruction) -> str:

@@ -147,7 +147,6 @@ def vector_s(module: Module, instruction: Instruction, chip: Chip) -> float:
 
 
 def _inside(module: Module, computation: Computation) -> list[Instruction]:
-    """The instructions of a fusion and of the fusions in it."""
     operations: list[Instruction] = []
     for each in computation.instructions:
         callee = module.callee(each) if each.opcode == "fusion" else None

@@ -74,12 +74,10 @@ def _prediction(
     held: PredictedMemory,
     useful: Useful,
 ) -> Prediction:
-    """The prediction of a walk, with the wait of slices for the last of them."""
     topology = costs.cluster.topology
     chip, chips, late = topology.chip, topology.chips, straggling(topology)
     seconds, waits = walk.seconds * (1 + late), walk.seconds * late
-    fastest_s = Walker(costs, fastest=True).entry().seconds
-    ends = (*interval(walk, fastest_s), *bounds(walk))
+    ends = (*interval(walk, Walker(costs, fastest=True).entry().seconds), *bounds(walk))
     low, high, overlapped, sequential = (each * (1 + late) for each in ends)
     room = chip.capacity.host
     return Prediction(

@@ -135,7 +135,6 @@ def _times(plan: Plan, one: Prediction, seconds: float, update: float) -> dict[s
 
 
 def _repeated(plan: Plan, one: Prediction) -> Iterator[Collective]:
-    """The collectives of one microbatch, for all of them."""
     for each in one.collectives:
         yield each.model_copy(
             update={

@@ -196,8 +196,7 @@ def _squeezed(plan: Plan, peak: float, spare: float) -> float:
     """Near the capacity the compiler makes some arrays anew or later: `spare` bytes of them at
     most, and no more than it has to.
     """
-    nearly = NEARLY_FULL * plan.topology.chip.device_hbm_bytes
-    return max(min(peak, nearly), peak - spare)
+    return max(min(peak, NEARLY_FULL * plan.topology.chip.device_hbm_bytes), peak - spare)
 
 
 def _rows(plan: Plan) -> float:

@@ -114,7 +114,6 @@ def _same_batch(plan: Plan) -> Iterator[tuple[int, Plan]]:
 
 
 def _smaller_batch(plan: Plan) -> Iterator[tuple[int, Plan]]:
-    """Plans that fit with as many sequences as there is room for, and the number of changes."""
     yield from (
         (changes, tried)
         for changes, change in [(0, {}), *_combined(plan, splits=True)]
@@ -238,7 +237,6 @@ def _saved_changes(plan: Plan) -> Iterator[tuple[int, Change]]:
 
 
 def _with_input(offload: tuple[str, ...]) -> tuple[str, ...]:
-    """What is offloaded, and the inputs of blocks too."""
     return tuple(name for name in NAMES if name in (*offload, "input"))
 
 

@@ -41,8 +41,7 @@ def hidden_matrices(
         here = 1
         for (dim, size), axes in zip(array.dims, array.axes, strict=True):
             if dim in _STACKED:
-                kept = [mesh[axis] for axis in axes if dim == "experts"]
-                here *= size // math.prod(kept)
+                here *= size // math.prod([mesh[axis] for axis in axes if dim == "experts"])
         sides = [pair for pair in array.dims if pair[0] not in _STACKED]
         inside = sides[1:] if sides[0][0] in _ROWS else sides[:-1]
         alone = sides[0] if sides[0][0] in _ROWS else sides[-1]

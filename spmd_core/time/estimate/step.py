@@ -298,7 +298,6 @@ def _shares(
 
 
 def _binds(shares: dict[str, float]) -> Binds:
-    """The resource that takes the largest share."""
     groups: dict[Binds, float] = defaultdict(float)
     resources: dict[str, Binds] = {
         "matmul": "compute",

@@ -143,7 +143,6 @@ def _that_move(listed: Sequence[StepTransfer]) -> list[StepTransfer]:
 
 
 def _merged(listed: list[StepTransfer]) -> list[StepTransfer]:
-    """Transfers that differ by their count alone, of several kinds of layers, as one."""
     merged = dict[tuple[object, ...], StepTransfer]()
     for each in listed:
         key = (each.kind, each.axes, each.name, each.op_name, each.nbytes, each.alone)

@@ -278,8 +278,7 @@ def _parts_s(shapes: Shapes) -> float:
     size, chip, late = shapes.size, shapes.chip, 0.0
     heads, keys = shapes.projected_heads * size.head_dim, shapes.projected_keys * size.head_dim
     for width in (heads, keys, keys, shapes.mlp_here, *((shapes.mlp_here,) if size.gated else ())):
-        nbytes = parts * PART_PASSES * 2 * shapes.matmul_rows * width
-        streaming = hbm_s(chip, nbytes)
+        streaming = hbm_s(chip, parts * PART_PASSES * 2 * shapes.matmul_rows * width)
         late += max(0.0, streaming - product_s(shapes.matmul_rows, size.embed, width, chip))
     return late
 
@@ -299,7 +298,6 @@ def mixing(shapes: Shapes, way: str) -> DeviceSeconds:
 
 
 def _splash(shapes: Shapes, way: str) -> DeviceSeconds:
-    """A layer's attention by the kernel, over what a device attends from and to."""
     plan, size, chip, window = shapes.plan, shapes.size, shapes.chip, shapes.size.windows[0]
     queries, keys, _ = plan.kernel_blocks
     gradients = ("fused",) if plan.fused_attention_backward else ("dq", "dkv")

@@ -106,7 +106,6 @@ class Calibration:
 
     @cached_property
     def _least_s(self) -> float:
-        """Seconds of the smallest operation."""
         return min((cost.seconds for cost in self.outcome.costs), default=_LEAST_S)
 
     @cached_property

@@ -83,7 +83,6 @@ def _beside_experts(plan: ServedPlan) -> str:
 
 
 def _mlp(plan: ServedPlan, layer: ModelSize, count: int) -> Iterator[WeightMatmul]:
-    """Experts with their router and the shared one, or an mlp."""
     matrices, embed, dtype = 2 if layer.gated else 1, layer.embed, _beside_experts(plan)
     width = layer.mlp
     if layer.experts > 1:

@@ -161,8 +161,7 @@ def _product_s(
     if each.rows == "expert":
         # a layer's experts are one kernel
         layers = sum(count for layer, count in layers_of(size) if layer.experts > 1)
-        compute = matmul_s(Matmul(flops, each.element), chip)
-        return _rest(plan, nbytes, layers, compute)
+        return _rest(plan, nbytes, layers, matmul_s(Matmul(flops, each.element), chip))
     sides = [max(1, round(side)) for side in (rows, each.inner, each.columns)]
     one = Matmul(2 * math.prod(sides), each.element, 1, sides[0], sides[2])
     return _rest(plan, nbytes, times, times * matmul_s(one, chip))
@@ -200,7 +199,6 @@ def _decode_s(plan: ServedPlan, mine: int, context: float) -> tuple[float, float
 
 
 def _prompt_s(plan: ServedPlan, tokens: float, before: float) -> float:
-    """Seconds of the attention, and of states, of a shard's chunk of prompts."""
     if not tokens:
         return 0.0
     chip, tensor, seconds = plan.topology.chip, plan.along("tensor"), 0.0
@@ -215,7 +213,6 @@ def _prompt_s(plan: ServedPlan, tokens: float, before: float) -> float:
 
 
 def _attention_s(plan: ServedPlan, layer: ModelSize, tokens: float, seen: float) -> float:
-    """Seconds of one layer's attention of so many tokens to so many before each."""
     chip, heads = plan.topology.chip, layer.heads / plan.along("tensor")
     if chip.is_gpu:
         flops = 2 * tokens * seen * heads * (layer.head_dim + layer.value_size)

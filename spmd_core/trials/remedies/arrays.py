@@ -101,7 +101,6 @@ def _expressible(
 
 
 def _constrained(base: Experiment, groups: Iterable[Sequence[LostValue]]) -> Iterator[Move]:
-    """The values of source lines constrained to their specs, those of a group together."""
     given = {name: _spec(spec) for name, spec in base.specs}
     for group in groups:
         changes = tuple(
@@ -186,8 +185,7 @@ def _distance(experiment: Experiment, collective: Collective, changes: tuple[Cha
         return 0 if not is_sum or any(each.name in summed for each in changes) else 1
     if first.field == "overrides":
         is_result = first.name in {each.name for each in experiment.what.results}
-        named = f"`{first.name}`" in (collective.reason or "")
-        if named:
+        if f"`{first.name}`" in (collective.reason or ""):
             return 0
         return 1 if is_result or not is_sum else 2
     return 1 if first.field == "strategies" else 2

@@ -143,8 +143,7 @@ def _is_merged(
     was, now = (
         _moved(listed[place] for place in alike(listed, target.first)) for listed in (before, after)
     )
-    own = _moved(before[place] for place in target.numbers)
-    return was - now < own / 2
+    return was - now < _moved(before[place] for place in target.numbers) / 2
 
 
 def helps(target: AlikeCollectives, costs: ProgramTime, verdict: Verdict) -> bool:

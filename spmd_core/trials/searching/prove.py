@@ -176,8 +176,7 @@ def _as_measured(candidate: Candidate, outcome: StrategyResult, result: Result) 
     if outcome.median_s is None and outcome.error is None:
         return candidate
     only = result.model_copy(update={"strategies": {candidate.strategy: outcome}})
-    changed = answered([candidate], only)[0]
-    return replace(changed, run=candidate.run, study=result.run)
+    return replace(answered([candidate], only)[0], run=candidate.run, study=result.run)
 
 
 def _seconds(candidate: Candidate) -> float:

@@ -212,7 +212,6 @@ class Search(Work):
             self._version += 1
 
     def _calibrations(self, question: ArrayQuestion) -> dict[str, Calibration]:
-        """The calibrations of those of the targets that have one."""
         lab = self._lab
         each = (
             (target, calibration_on(target, meshes(question, target), lab.latest, lab.result))
@@ -247,7 +246,6 @@ class Search(Work):
             self._version += 1
 
     def _partition(self, runs: Runs) -> None:
-        """Estimate candidates by their partitioned programs, in a share of the time."""
         end, left_s = runs.deadline, runs.deadline - time.monotonic()
         if isinstance(self.question, ArrayQuestion) and left_s > LEAST_S:
             self.doing = "partitioning"
@@ -434,7 +432,6 @@ class Search(Work):
         self._constrained |= {each.constrained[0] for each in added if each.constrained}
 
     def _keep(self, changed: Iterable[Candidate]) -> None:
-        """Take candidates as they are now, and store them."""
         listed = [within(each, self.question.memory_bytes) for each in changed]
         if not listed:
             return
@@ -457,7 +454,6 @@ class Search(Work):
         self._store.keep(search.kept_search(self.answer, state, time.time()))
 
     def _noted(self, known: dict[Kind, Scale]) -> Iterable[StoredFact]:
-        """Yields how many estimates are of programs, and the scales of the others."""
         if count := sum(each.partitioned for each in self._candidates):
             yield StoredFact(kind="partitioned", values={"count": count})
         for (target, is_partitioned), scale in known.items():

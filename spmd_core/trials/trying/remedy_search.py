@@ -285,7 +285,6 @@ class RemedySearch(Work):
         )
 
     def _compile_here(self, row: Row, candidate: RemedyCandidate) -> None:
-        """Compile it for devices that are here, and wait for that."""
         self.doing = f"compiling: {change_words(row.experiment, candidate.changes)}"
         result = None
         with contextlib.suppress(RequestError):
@@ -295,7 +294,6 @@ class RemedySearch(Work):
         self._take(candidate, result)
 
     def _timed(self, row: Row, candidate: RemedyCandidate) -> SideBySide | None:
-        """A change and the program that it changes, timed side by side as a study."""
         self.doing = f"timing both: {change_words(row.experiment, candidate.changes)}"
         timing = {"processes": PROCESSES} | row.experiment.to_json()["timing"]
         now = row.experiment.vary(strategies=[row.strategy], timing=timing)

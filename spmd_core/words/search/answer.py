@@ -196,7 +196,6 @@ def _runnable(answer: Answer) -> int:
 
 
 def _compared_words(answer: Answer) -> str:
-    """The winner beside those of its stage, which alone it is compared with."""
     winner, near, goal = answer.winner, answer.rivals, answer.question.minimize
     assert winner is not None
     alike = answer.counts[winner.stage]

@@ -227,8 +227,7 @@ def why_not(answer: Answer, other: Candidate) -> str:
         first = first and f" By the formula it {first}"
         return f"{other.name}: {_not_compared(other)}.{first}"
     first = first and f" It {first}"
-    judged = _verdict(winner, other, difference)
-    if judged == "the same" or difference.ratio == 1:
+    if _verdict(winner, other, difference) == "the same" or difference.ratio == 1:
         slower = f"the same time as {lead_words(answer)}"
     else:
         times = _times(difference.ratio)

@@ -206,7 +206,6 @@ def _panel_names(scene: ArrowScene, place: Spec) -> Spec:
 
 
 def _bytes(place: Spec, wide: float) -> Spec:
-    """Bytes beside each arrow, where there is room for them."""
     mark = {
         "type": "text",
         "fontSize": 10.5,

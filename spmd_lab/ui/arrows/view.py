@@ -37,10 +37,8 @@ def show(
     experiment = result.experiment
     mesh = placed(experiment, result.environment)
     text = _text(result.run, strategy) if experiment.device_count > _NAMED else None
-    listed = rows(collectives)[:MOST_ROWS]
-    row, every_time = _choose(listed, mesh, text)
-    chosen = collectives if row is None else row.members
-    flow = traffic(mesh, chosen, text, every_time)
+    row, every_time = _choose(rows(collectives)[:MOST_ROWS], mesh, text)
+    flow = traffic(mesh, collectives if row is None else row.members, text, every_time)
     many = experiment.what.unit
     alone = row is not None and len(row.members) == 1
     if account is not None and row is not None:

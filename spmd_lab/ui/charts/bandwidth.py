@@ -64,7 +64,6 @@ def _decades(values: Sequence[float]) -> Spec:
 
 
 def _names(rows: Sequence[Row], are_measured: bool, **channels: Spec) -> list[Spec]:
-    """The name of each line at its end, below what is predicted of measured points."""
     under = PREDICTED if are_measured else ""
     labels = _labels(rows, under)
     places = (({}, [row for row in labels if row["line"] != under]),)
@@ -133,7 +132,6 @@ def _rows(points: Iterable[Point], line: str, quantity: str) -> list[Row]:
 
 
 def _value(point: Point, seconds: float, quantity: str) -> float:
-    """Seconds, or bytes per second."""
     if quantity == TIME:
         return seconds
     factor = TRANSFERS[point.kind].bus_factor(point.devices) if quantity == BUS else 1.0

@@ -90,7 +90,6 @@ def _drawn(experiment: Experiment, kind: str, size: str, has_names: bool) -> str
 
 
 def _close(boxes: list[Box]) -> list[Box]:
-    """The boxes with little between them."""
     left, placed = 0.0, []
     for box in boxes:
         placed.append(replace(box, left=left))
@@ -202,7 +201,6 @@ def _copy(at: float, device: float, host: float, font: float, is_result: bool) -
 
 
 def _mesh(experiment: Experiment) -> str:
-    """The devices of a mesh in their colors, the last axis across."""
     sizes = [size for _, size in experiment.mesh if size > 1] or [1]
     columns = sizes[-1] if len(sizes) > 1 else min(sizes[0], _IN_A_ROW)
     rows = max(1, experiment.device_count // columns)

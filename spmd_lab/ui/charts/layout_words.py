@@ -250,8 +250,7 @@ def step_why(move: Move) -> str:
 
 def time_source(sent: Sequence[Move], time_of: TimeOf) -> str:
     """Where the seconds of these moves are from, or why there are none."""
-    sources = dict.fromkeys(source_words(time_of(move)) for move in sent)
-    return " ".join(sources)
+    return " ".join(dict.fromkeys(source_words(time_of(move)) for move in sent))
 
 
 def together_about(to_scale: bool, planes: bool) -> str:

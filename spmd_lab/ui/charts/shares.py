@@ -78,7 +78,6 @@ def parts_chart(rows: Mapping[str, Mapping[str, float]]) -> Spec:
 def _parts_of(
     row: str, seconds: Mapping[str, float], order: Mapping[str, str], size: float
 ) -> Iterator[Row]:
-    """The parts of a row, end to end, in units of `size` seconds."""
     end, total = 0.0, sum(seconds.values()) or 1.0
     for part in (name for name in order if name in seconds):
         time = seconds[part]

@@ -121,7 +121,6 @@ def before(experiment: Experiment) -> None:
 
 
 def _calibrated(experiment: Experiment) -> None:
-    """The ceilings of the last calibration, or a link to measure them."""
     known = calibration(experiment, lab().latest, lab().result)
     if known is not None:
         st.markdown(plain(calibration_words(measured(known).ceilings)))
@@ -172,7 +171,6 @@ def _offer_calibration(experiment: Experiment) -> None:
 
 
 def _sweep(experiment: Experiment, points: tuple[Point, ...], run: str | None) -> None:
-    """The chart of one group of axes, what is beside it, and the table of all points."""
     groups = list(dict.fromkeys("+".join(point.axes) for point in points))
     kinds = list(dict.fromkeys(point.kind for point in points))
     several = [*kinds, _ALL] if len(kinds) > 1 else kinds

@@ -94,7 +94,6 @@ def _target(draft: Form) -> str:
 
 
 def _kinds(now: Form) -> Form:
-    """The collectives to time."""
     kinds = st.pills(
         "Collectives",
         list(TRANSFERS),
@@ -106,7 +105,6 @@ def _kinds(now: Form) -> Form:
 
 
 def _sizes(now: Form) -> Form:
-    """Axes, sizes and how many of them."""
     rows = COLLECTIVES_SWEEP.options
     drawn = forms.draw_fields(forms.keyed(SCREEN), (rows["axes"], rows["points"]), now)
     left, right = st.columns(2, gap="small")
@@ -118,7 +116,6 @@ def _sizes(now: Form) -> Form:
 
 
 def _size_input(name: str, now: Form) -> int:
-    """One of the sizes offered, or the one of a link."""
     row = COLLECTIVES_SWEEP.options[name]
     value = now.get(name, row.default)
     options = sorted({*SIZES, value} if isinstance(value, int) else SIZES)

@@ -129,8 +129,7 @@ def spearman(pairs: Sequence[Pair]) -> float:
 
 def _ranks(values: np.ndarray) -> np.ndarray:
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    return (last - (counts - 1) / 2)[inverse]
+    return (np.cumsum(counts) - (counts - 1) / 2)[inverse]
 
 
 def beside_chart(pairs: Sequence[Pair]) -> Spec:

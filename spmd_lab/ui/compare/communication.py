@@ -96,10 +96,8 @@ def _account(result: Result, name: str, row: CollectiveRow) -> None:
 
 
 def _is(table: Table, cells: tuple, row: CollectiveRow) -> bool:
-    """Returns True if a row of a table of collectives is of these."""
     shown = dict(zip(table.columns, cells, strict=True))
-    total = shown.get("In total", EMPTY)
-    sized = total.value in (None, row.bytes_total)
+    sized = shown.get("In total", EMPTY).value in (None, row.bytes_total)
     return (shown["Collective"].text, shown["Bytes"].text) == (row.what, row.size) and sized
 
 

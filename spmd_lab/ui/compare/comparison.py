@@ -152,7 +152,6 @@ def _strategy_choice(names: Iterable[str], where: str) -> str:
 
 
 def _meanings(experiment: Experiment) -> None:
-    """What each strategy does."""
     for name in experiment.strategies:
         strategy = STRATEGIES[name]
         st.markdown(

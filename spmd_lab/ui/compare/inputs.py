@@ -74,7 +74,6 @@ def compare_fields() -> Form:
 
 
 def _program(what: Workload, draft: Form, table: DeltaGenerator) -> Form:
-    """The sharding at `table`, then folds of the sizes, the mesh, the target and the strategies."""
     table = st.container()
     sizes = st.expander(_sizes_words(draft["dims"]))
     with st.expander(f"Mesh: {plain(_mesh_words(draft['mesh']))}"):
@@ -141,7 +140,6 @@ def _workload_field(now: str) -> str:
 
 
 def _program_fields() -> Form:
-    """Which small program, its sizes, and the mesh that it is given."""
     now = state.draft(_SCREEN)["options"]
     chosen = inputs.choice_input(
         _SCREEN,
@@ -176,7 +174,6 @@ def _sizes(program: str, now: Form) -> dict[str, int]:
 
 
 def _arrays(what: Workload, dims: Form, mesh: Mesh) -> Form:
-    """Memory kind, spec of its own and data of every operand and result."""
     draft = state.draft(_SCREEN)
     memory, overrides, data = {}, {}, {}
     for array in what.arrays:
@@ -211,13 +208,11 @@ def _arrays(what: Workload, dims: Form, mesh: Mesh) -> Form:
 
 
 def _measuring(what: Workload, options: Form) -> Form:
-    """Timing plan, seed and the options that every workload has."""
     fields = _timing()
     options |= {"device_order": _option("device_order", what)}
     if what.uses_precision:
         options |= {"precision": _option("precision", what)}
-    later = later_options(what)
-    if "in_axes" in later:
+    if "in_axes" in later_options(what):
         options |= {"in_axes": _in_axes(what, options.get("in_axes", BY_POSITION))}
     if what.is_traceable:
         options |= {name: _option(name, what) for name in ("trace", "shardings")}
@@ -248,7 +243,6 @@ def _timing() -> Form:
 
 
 def _in_axes(what: Workload, now: str) -> str:
-    """The axis of each operand that `vmap` and `pmap` map over."""
     names = ", ".join(array.name for array in what.operands)
     text = f"the axis of {names} that is mapped, or None: 0, None. {BY_POSITION}: where the mapped dim is"
     option = Field(default=BY_POSITION, label="in_axes of vmap and pmap", help=text)

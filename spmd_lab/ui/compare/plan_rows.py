@@ -47,7 +47,6 @@ def show(experiment: Experiment) -> None:
 
 
 def _times_targets(experiment: Experiment) -> None:
-    """A field of targets and a button that puts every plan on each of them."""
     generation = get_topology(experiment.target).chip.generation
     with st.container(horizontal=True, vertical_alignment="bottom"):
         text = st.text_input(

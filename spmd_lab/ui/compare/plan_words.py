@@ -93,7 +93,6 @@ def _fits(row: SweepRow) -> bool:
 
 
 def _token_s(row: SweepRow) -> float | None:
-    """Seconds of the step for each of its tokens."""
     plan = row.point.experiment.plan if row.point.experiment else None
     return row.numbers.step_s / plan.tokens if plan and row.numbers.step_s else None
 

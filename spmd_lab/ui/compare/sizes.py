@@ -74,8 +74,7 @@ def _show(points: Sequence[SizePoint]) -> None:
     if any(point.wins is not None for point in points):
         st.markdown(f"**{plain(size_headline(points))}**")
         st.vega_lite_chart(chart(points), alt=size_headline(points), key="sizes-chart")
-    table = pd.DataFrame(size_rows(points), columns=pd.Index(SIZE_COLUMNS))
-    draw_table(table)
+    draw_table(pd.DataFrame(size_rows(points), columns=pd.Index(SIZE_COLUMNS)))
 
 
 def chart(points: Sequence[SizePoint]) -> Spec:

@@ -113,7 +113,6 @@ def _choose(listed: list[VariantForm]) -> None:
 
 
 def _show(listed: list[VariantForm], at: int) -> None:
-    """Make these the variants, and the fields show that at `at`."""
     state.set_variants(_SCREEN, listed, at)
     state.replace_draft(_SCREEN, listed[at][1])
 

@@ -61,7 +61,6 @@ def _back(scope: Scope) -> Response | None:
 
 
 def _base() -> str:
-    """What each path begins with."""
     base = str(st.get_option("server.baseUrlPath") or "").strip("/")
     return f"/{base}/" if base else "/"
 

@@ -129,7 +129,6 @@ def _table(runs: Sequence[RunSummary]) -> pd.DataFrame:
 
 
 def _name(runs: Sequence[str]) -> None:
-    """Make the address name these runs."""
     if runs:
         st.query_params[_RUNS] = ",".join(runs)
     else:
@@ -298,7 +297,6 @@ def _answer(run: RunSummary) -> None:
 
 
 def _open(run: RunSummary) -> None:
-    """Links to a run and its files."""
     with st.container(key="main-link", width="content"):
         st.page_link(
             cards.page_of(run.experiment),

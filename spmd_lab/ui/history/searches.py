@@ -104,7 +104,6 @@ def _delete(ids: Sequence[str]) -> None:
 
 
 def _compared(picked: Sequence[KeptSearch]) -> None:
-    """The searches side by side."""
     compared = compare_searches(picked)
     side_by_side_of(compared)
     side_by_side.downloads(

@@ -168,7 +168,6 @@ def _rows(compared: Compared) -> None:
 
 
 def _to_copy(table: Table) -> None:
-    """The table of the runs with columns that one chooses, as text to copy."""
     columns = [name for name in table.columns if name]
     usual = [name for name in _USUAL if name in columns]
     with st.expander("The table, to copy", icon=":material/content_copy:"):

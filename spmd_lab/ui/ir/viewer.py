@@ -83,7 +83,6 @@ def _views(offered: Sequence[str], kinds: Sequence[str]) -> list[str]:
 
 
 def _read(text: ProgramText, here: str, key: str) -> None:
-    """Search, and the sections that fold."""
     with st.container(horizontal=True, vertical_alignment="center"):
         wanted = (
             st.text_input(
@@ -164,7 +163,6 @@ def _line(lines: Sequence[str], row: int | Section, wanted: str) -> Line:
 
 
 def _matches(text: ProgramText, wanted: str, details: bool) -> None:
-    """How many places hold what was typed, and the lines, with the section that each is in."""
     matches = find(text, wanted, details)
     places = sum(len(match.spans) for match in matches)
     if not matches:
@@ -187,7 +185,6 @@ def _matches(text: ProgramText, wanted: str, details: bool) -> None:
 
 
 def _listed(text: ProgramText, matches: Sequence[Match], lines: Sequence[str]) -> list[Line]:
-    """The matching lines, each run of them under the name of its section."""
     rows, last = list[Line](), -1
     for match in matches:
         if match.section is not None and match.section != last and len(text.sections) > 1:

@@ -108,7 +108,6 @@ def _ops_words(difference: TextDifference, left: str, right: str) -> Iterator[st
 def _more(
     ours: Mapping[str, int], theirs: Mapping[str, int], our_name: str, their_name: str
 ) -> str:
-    """What the one has beyond the other."""
     extra = {
         kind: number - theirs.get(kind, 0)
         for kind, number in ours.items()

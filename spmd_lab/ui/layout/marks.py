@@ -116,7 +116,6 @@ def _add_labels(
     most: float,
     place: dict[str, Floats | float],
 ) -> None:
-    """Append a label for each cell, where a font of this size can be read."""
     if size < LEAST_FONT:
         return
     room = 0.62 * grid.cell_height
@@ -192,7 +191,6 @@ def _heads(marks: Marks, grid: Grid, at: tuple[float, float], edge: Edge) -> Non
 
 
 def _sides(marks: Marks, grid: Grid, at: tuple[float, float], edge: Edge) -> None:
-    """Labels of rows, left of each line of panels."""
     left, upper = grid.corners()
     body, tall, exact = shrinking(grid, at[1])
     row, first = grid.rows.of(grid.tiles), grid.columns.of(grid.tiles) == 0

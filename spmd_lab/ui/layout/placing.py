@@ -114,7 +114,6 @@ def _comparison(expected: Layout, placed: StrategyResult) -> None:
 
 
 def _details(result: Result, placed: StrategyResult) -> None:
-    """What the devices hold, and the notes of the measurement."""
     report = placed.outputs.get("array")
     if report is not None and report.shards is not None:
         with st.expander("What the devices hold", key="held", on_change="rerun") as held:

@@ -148,7 +148,6 @@ def screen(share: Any) -> None:
 
 
 def _needs(experiment: Experiment) -> None:
-    """The answer, and its steps."""
     times = moves.times_here(experiment)
     to_order = times.for_order(experiment, lab().hardware().cores)
 

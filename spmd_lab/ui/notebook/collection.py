@@ -157,7 +157,6 @@ def example() -> None:
 
 
 def _tools(page: Collection, at: int) -> None:
-    """What moves, edits and removes a part."""
     item, change = page.items[at], lab().collections
     with st.container(horizontal=True, horizontal_alignment="right", key=f"tools-{item.id}"):
         for label, icon, by, possible in (
@@ -232,7 +231,6 @@ def _add(page: Collection) -> None:
 
 
 def _title(page: Collection) -> None:
-    """What renames and deletes the collection."""
     change = lab().collections
     with st.container(horizontal=True):
         with st.popover("Rename", icon=":material/edit:"), st.form("rename", border=False):

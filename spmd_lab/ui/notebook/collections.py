@@ -92,7 +92,6 @@ def _begin(
     searches: Sequence[KeptSearch] = (),
     stops: Sequence[Stop] = (),
 ) -> None:
-    """Make a collection, and open it."""
     made: list[Collection] = []
 
     def make() -> None:

@@ -33,8 +33,7 @@ def draw(run: str) -> None:
     if labels.note:
         st.markdown(note_markdown(labels.note))
     if (origin := notebook.origin(run)) and (result := lab().result(run)):
-        device = result.environment.device_kind
-        sentence = origin_words(origin, result.experiment, device)
+        sentence = origin_words(origin, result.experiment, result.environment.device_kind)
         st.info(plain(sentence), icon=":material/move_to_inbox:")
 
 

@@ -35,8 +35,7 @@ def listed() -> None:
 
 def at(runs: Sequence[str]) -> int | None:
     """Returns the index of the stop of the tour that shows these runs; None where none does."""
-    stops = tour()
-    return next((at for at, stop in enumerate(stops) if set(stop.runs) == set(runs)), None)
+    return next((at for at, stop in enumerate(tour()) if set(stop.runs) == set(runs)), None)
 
 
 def guide(*runs: str) -> bool:

@@ -88,7 +88,6 @@ def run_words(run: RunSummary, beside: Experiment) -> str:
 
 
 def _beside(result: Result, name: str, other: Result, other_name: str) -> None:
-    """A is what the screen shows, B the other one."""
     here, there = result.strategies[name].prediction, other.strategies[other_name].prediction
     assert here is not None and there is not None
     st.markdown(f"**{plain(answer(result, name, other, other_name))}**")
@@ -129,7 +128,6 @@ def answer(result: Result, name: str, other: Result, other_name: str) -> str:
 
 
 def _headings(result: Result, name: str, other: Result, other_name: str) -> None:
-    """What A and B are, and a link to B."""
     words = [experiment_words(each.experiment) for each in (result, other)]
     if len(result.strategies) > 1 or len(other.strategies) > 1:
         words = [f"{words[0]}, {title(name)}", f"{words[1]}, {title(other_name)}"]

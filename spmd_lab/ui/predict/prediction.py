@@ -74,8 +74,7 @@ def misfit(experiment: Experiment) -> state.Notice | None:
             drafts.nearest(experiment),
         )
     try:
-        topology = get_topology(experiment.target)
-        mesh_places(topology, [size for _, size in experiment.mesh])
+        mesh_places(get_topology(experiment.target), [size for _, size in experiment.mesh])
     except RequestError as error:
         return state.Notice(str(error), drafts.nearest(experiment))
     return None

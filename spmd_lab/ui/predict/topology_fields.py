@@ -28,8 +28,6 @@ USUAL_CHIPS = 16  # of a topology chosen in the place of a target that is none
 
 
 class _Words(NamedTuple):
-    """Labels and help of the fields of a topology."""
-
     shape: str
     shape_help: str
     slices: str
@@ -165,13 +163,11 @@ def _fill(screen: str, draft: Form, topology: Topology, mesh: Mesh) -> None:
 
 
 def _use_mesh(screen: str, draft: Form, mesh: Mesh) -> None:
-    """Draw the screen again with this mesh."""
     devices = math.prod(size or 0 for _, size in draft["mesh"])
     redraw(screen, drafts.with_mesh(draft, mesh, devices))
 
 
 def _model_mesh(screen: str, draft: Form) -> Mesh:
-    """Rows of an axis that a decoder is sharded over, and its size."""
     old = [list(axis) for axis in draft["mesh"]]
     count = st.segmented_control(
         "Mesh axes",

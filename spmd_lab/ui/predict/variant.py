@@ -58,7 +58,6 @@ def _button(label: str, icon: str, help_: str, kept: Experiment | None) -> None:
 
 
 def _compared(kept: Experiment, now: Experiment) -> None:
-    """The answer, the numbers of both, and what differs in the fields."""
     st.markdown(f"**B**: {plain(experiment_words(now))}")
     both, basis = predictions(kept, now)
     if both is None:

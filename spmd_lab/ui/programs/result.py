@@ -83,7 +83,6 @@ def _listed(program: Program, compiled: StrategyResult | None = None) -> list[St
 
 
 def _headline(listed: Sequence[StepFinding]) -> str:
-    """How many things are wrong, and the largest."""
     if not listed:
         return "Nothing stands out."
     first = listed[0]

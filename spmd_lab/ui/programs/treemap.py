@@ -148,8 +148,7 @@ def _colors(placed: Sequence[Tile]) -> Spec:
     kinds = sorted({how(tile) for tile in placed}, key=lambda kind: (kind != REPLICATED, kind))
     colors = iter(_COLORS * (len(kinds) // len(_COLORS) + 1))
     known = {REPLICATED: _ALARM, BY_COMPILER: _UNKNOWN}
-    colors_used = [known.get(kind) or next(colors) for kind in kinds]
-    return {"domain": kinds, "range": colors_used}
+    return {"domain": kinds, "range": [known.get(kind) or next(colors) for kind in kinds]}
 
 
 def _row(tile: Tile) -> Row:

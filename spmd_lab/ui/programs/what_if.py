@@ -52,7 +52,6 @@ def _answer(answer: WhatIf) -> None:
 
 
 def _constrain(experiment: Experiment, program: Program) -> None:
-    """Fields that constrain the value of a line, as a change of this program."""
     if not program.described.files:
         return
     name = program.described.files[0].rpartition("/")[2]

@@ -68,7 +68,6 @@ def watch(search: Search) -> None:
 
 
 def _best_of_each(answer: Answer) -> None:
-    """The best of each target, where there are several."""
     if len(answer.best_by_target) > 1:
         st.markdown(f"**{words.BEST_OF_EACH}**")
         st.dataframe(sheet(_shown(best_table(answer), answer)), hide_index=True)

@@ -77,7 +77,6 @@ def front_chart(
 
 
 def _color(kinds: Set[str]) -> Spec:
-    """The channel of the kinds that are there, each in its color."""
     there = {kind: color for kind, color in _COLORS.items() if kind in kinds}
     return category("kind", list(there), legend=TOP, colors=list(there.values()))
 
@@ -152,7 +151,6 @@ def stage_charts(groups: Sequence[Sequence[Ranked]]) -> dict[Stage, Spec]:
 
 
 def _bars(rows: Sequence[Row], color: str, title: str, scale: Spec) -> Spec:
-    """A bar for each row, with its interval and its number."""
     x = {
         at: quantity(at, title=title, scale=scale, axis={"grid": False})
         for at in ("x", "low", "high")

@@ -128,7 +128,6 @@ def _model(now: ModelQuestion | None) -> ModelQuestion:
 
 
 def _batch(now: ModelQuestion) -> Form:
-    """Sequences of a step, and tokens of each."""
     left, right = st.columns(2)
     batch = left.number_input(
         "Global batch",
@@ -359,7 +358,6 @@ def _pairs(sizes: dict[str, int]) -> str:
 
 
 def _budget(asked: AnyQuestion) -> float | None:
-    """Seconds for compiling and measuring."""
     is_model = isinstance(asked, ModelQuestion)
     seconds = st.number_input(
         "Seconds to compile and measure",

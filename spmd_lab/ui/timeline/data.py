@@ -72,7 +72,6 @@ def _scene(timeline: Timeline, number: int) -> Scene:
 
 
 def _operations(scene: TimelineScene) -> Scene:
-    """The operations of a scene in columns."""
     spans, names = scene.spans, names_of(scene)
     return {
         "names": names,

@@ -188,12 +188,10 @@ def _large(program: Program, held: Mapping[str, Held]) -> float:
     """Bytes of a device from which on a leaf of the state or a weight counts."""
     described = program.described
     paths = _paths((*described.state, *described.weights))
-    state = sum(held[path].bytes_per_device or 0 for path in paths)
-    return max(SMALLEST, SHARE * state)
+    return max(SMALLEST, SHARE * sum(held[path].bytes_per_device or 0 for path in paths))
 
 
 def _replicated(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:
-    """Parameters that are replicated where others are sharded, with their state."""
     described, least = program.described, _large(program, held)
     sharded = [leaf for leaf in described.weights if _axes(held[leaf.path].spec)]
     if not sharded:  # data parallelism replicates them all, and means it, whoever holds the state
@@ -297,8 +295,7 @@ def _other_than_its_group(program: Program, held: Mapping[str, Held]) -> Iterato
     described = program.described
     for pattern, leaves in described.groups.items():
         alike = [held[leaf.path] for leaf in leaves]
-        specs = [each.spec or () for each in alike]
-        usual = Counter(specs).most_common(1)[0][0]
+        usual = Counter([each.spec or () for each in alike]).most_common(1)[0][0]
         odd = [each for each in alike if each.spec != usual]
         if 2 * len(odd) >= len(alike) and not _are_layers(program, held, pattern):
             continue  # such as two matrices of an MLP, sharded one by its rows, one by its columns
@@ -330,7 +327,6 @@ def _are_layers(program: Program, held: Mapping[str, Held], pattern: str) -> boo
 
 
 def _unmatched(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:
-    """Patterns that no argument matches."""
     for pattern, spec in program.specs:
         if not pattern.startswith(VALUE) and not any(matches(pattern, path) for path in held):
             yield Finding("rule", pattern, 0, spec=spec)

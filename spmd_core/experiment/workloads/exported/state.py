@@ -152,8 +152,7 @@ def role(path: str) -> str:
     >>> role("params/attn/v/kernel"), role("state/opt_state/0/mu/kernel"), role("x")
     ('parameter', 'kept', '')
     """
-    parts = path.split("/")
-    for place, part in enumerate(parts):
+    for place, part in enumerate(path.split("/")):
         if part in _PARAMETERS:
             return "parameter"
         if part in _KEPT or (place == 0 and part in _SHORT - {"state"}):

@@ -38,7 +38,7 @@ from bench.fresh_findings import FRESH
 from bench.intermediate_shardings import _spec, _text
 from bench.lost_batches import PLANTED, _lowered, taken
 from spmd_core.engine.absent.run import predict_experiment
-from spmd_core.engine.absent.topology_devices import describe as described
+from spmd_core.engine.absent.topology import describe as described
 from spmd_core.engine.devices import describe
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import Steps, compile_with, execute

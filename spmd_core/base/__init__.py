@@ -1,6 +1,6 @@
 """The foundations of every wing: refusals, units, frozen values, threads, settings."""
 
-from spmd_core.base import descriptors, held_folder, login, logins, threads
+from spmd_core.base import descriptors, held_folder, login, threads
 from spmd_core.base.child import (
     CLOCK_TIMES,
     MOST_OUTPUT_BYTES,
@@ -26,14 +26,13 @@ from spmd_core.base.errors import (
     refuse,
     shorten,
 )
-from spmd_core.base.foreign import CLEAR, open_file, plain_streams, read_file
+from spmd_core.base.foreign import CLEAR, open_file, plain_streams, read_file, visible
 from spmd_core.base.frozen import AsObject, Frozen, PairsOf
 from spmd_core.base.imports import imported
 from spmd_core.base.keyed import by_key, sums_by_key
 from spmd_core.base.login import is_confirmed
-from spmd_core.base.packages import package_version
 from spmd_core.base.parsing import parsed
-from spmd_core.base.plugins import plugins
+from spmd_core.base.plugins import package_version, plugins
 from spmd_core.base.settings import (
     Settings,
     default_data_folder,
@@ -52,7 +51,6 @@ from spmd_core.base.units import (
     suffixed_sizes,
     value_text,
 )
-from spmd_core.base.visible import visible
 from spmd_core.base.watched import Watched, unhindered, waited_s
 
 __all__ = [
@@ -88,7 +86,6 @@ __all__ = [
     "imported",
     "is_confirmed",
     "login",
-    "logins",
     "member_words",
     "mesh_text",
     "number_text",

@@ -6,12 +6,31 @@ import errno
 import os
 import select
 import stat
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from os import PathLike
 from typing import Any, BinaryIO
 
-from spmd_core.base.visible import visible
+_DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def visible(text: str, keep: str = "") -> str:
+    """A text with control characters, and marks that turn the direction of reading, by their
+    number, but for those of `keep`.
+
+    >>> visible("a\\u202eb")
+    'a\\\\u202eb'
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(each if each in keep else _seen(each) for each in text)
+
+
+def _seen(character: str) -> str:
+    unseen = character in _DIRECTIONS or unicodedata.category(character) in ("Cc", "Cs")
+    return f"\\u{ord(character):04x}" if unseen else character
+
 
 PIPE_S = 30.0  # that a pipe is waited for: what writes to it may have to compute first
 CLEAR = "\r\x1b[K"  # to the beginning of the line, and erase it

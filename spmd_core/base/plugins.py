@@ -2,8 +2,17 @@
 
 from collections.abc import Callable
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from typing import TypeVar
+
+
+def package_version(package: str) -> str | None:
+    """The version of a package as it is installed now; None where it is not."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
 
 Value = TypeVar("Value")
 _MOST = 300  # characters of a problem

@@ -7,7 +7,7 @@ import jax
 from spmd_core.base import refuse
 from spmd_core.engine.absent.early import memory_account
 from spmd_core.engine.absent.run import predict_experiment
-from spmd_core.engine.absent.topology_devices import describe
+from spmd_core.engine.absent.topology import describe
 from spmd_core.engine.codeless import own_buffers, without_code
 from spmd_core.engine.exported.lower import complete, quoted_files
 from spmd_core.engine.lower import execute, structs

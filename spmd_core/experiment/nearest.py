@@ -9,18 +9,18 @@ from typing import Any, NamedTuple
 from spmd_core.base import RequestError, mesh_text, shorten
 from spmd_core.experiment import reading
 from spmd_core.experiment.experiment import Experiment, parse_experiment
-from spmd_core.experiment.nearest_fields import (
+from spmd_core.experiment.nearest_plan import (
     Form,
     Report,
     accepted,
     drop_unknown,
     kept,
     plain_fields,
+    repaired_plan,
     sentence,
     strategies,
     workload,
 )
-from spmd_core.experiment.nearest_plan import repaired_plan
 from spmd_core.experiment.plans import check_flags
 from spmd_core.experiment.workloads.own import files
 from spmd_core.experiment.workloads.workload import Workload

@@ -41,9 +41,9 @@ from spmd_core.lab.store.limits import (
 from spmd_core.lab.store.rows import Unread
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.clients import Clients
+from spmd_core.lab.supervisor.folder_lock import QueueLock
 from spmd_core.lab.supervisor.following import Followed, answered, as_seen
 from spmd_core.lab.supervisor.partitioning import Partitioning
-from spmd_core.lab.supervisor.queue_lock import QueueLock
 from spmd_core.lab.supervisor.supervisor import Supervisor, helping_lanes
 from spmd_core.lab.supervisor.unsaved import UnsavedRuns
 from spmd_core.machine import Hardware, parse_target, read_hardware

@@ -5,6 +5,5 @@ from spmd_core.lab.batch import Batch, why
 from spmd_core.lab.lab import Lab
 from spmd_core.lab.store.asker import VIEWER, role_of
 from spmd_core.lab.store.limits import COMMAND_LINE, Asker, Room
-from spmd_core.lab.store.searches import Searches, StoredSearch
-from spmd_core.lab.store.stored_remedies import Remedies
+from spmd_core.lab.store.searches import Remedies, Searches, StoredSearch
 from spmd_core.lab.supervisor.environment import simulated_devices, worker_environment

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import PrivateAttr
 
+from spmd_core.own.cell import svg_of
 from spmd_core.own.described import describe
 from spmd_core.own.first_screen import lines
-from spmd_core.own.picture import svg_of
 from spmd_core.results import CompiledStep, NamedValue, Place, StepDescription
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Explanation(StepDescription):
         Returns:
             The link, of a dashboard that `spmd-lab dashboard` serves.
         """
-        from spmd_core.own.opened import stored_link
+        from spmd_core.own.running import stored_link
 
         link = stored_link(self._more.export(), self)
         print(link)
@@ -114,7 +114,7 @@ class Explanation(StepDescription):
         Raises:
             RequestError: the step was not explained for a target such as `tpu:v5e:4x4`.
         """
-        from spmd_core.own.opened import remedies
+        from spmd_core.own.running import remedies
 
         return remedies(self._more.export(), self)
 
@@ -127,7 +127,7 @@ class Explanation(StepDescription):
         Raises:
             RequestError: the step was not explained for a target such as `tpu:v5e:4x4`.
         """
-        from spmd_core.own.opened import best_mesh
+        from spmd_core.own.running import best_mesh
 
         return best_mesh(self._more.export(), self, seconds)
 

@@ -13,7 +13,6 @@ from spmd_core.results.collective import (
     Removal,
     TriedChange,
 )
-from spmd_core.results.curves import STEP_TIME, by_curve, labelled, steps_drawn, thinned
 from spmd_core.results.environment import Device, Environment
 from spmd_core.results.explicit import ExplicitError, ExplicitFix, ExplicitReport
 from spmd_core.results.export import csv_text, json_text, result_json, safe_cell
@@ -92,7 +91,17 @@ from spmd_core.results.step import (
     StepFinding,
     spec_code,
 )
-from spmd_core.results.trace import NoTrace, Trace, TracedDevice, TracedOperation
+from spmd_core.results.trace import (
+    STEP_TIME,
+    NoTrace,
+    Trace,
+    TracedDevice,
+    TracedOperation,
+    by_curve,
+    labelled,
+    steps_drawn,
+    thinned,
+)
 from spmd_core.results.verdicts import SURE_PROCESSES, Ratio, Settles, Verdict
 
 __all__ = [

@@ -36,7 +36,6 @@ from spmd_core.runs.events import (
 )
 from spmd_core.runs.labels import EXAMPLES, Labels, Origin, checked_name, checked_note, checked_tags
 from spmd_core.runs.memory import check_memory, check_runs_here
-from spmd_core.runs.pace import Pace, paced
 from spmd_core.runs.protocol import READ_BYTES, Lines, channel_to_parent, encode, send
 from spmd_core.runs.states import (
     ACTIVE,
@@ -44,10 +43,12 @@ from spmd_core.runs.states import (
     STATES,
     TERMINAL,
     TIMING,
+    Pace,
     RunStatus,
     RunSummary,
     behind,
     lane_of_target,
+    paced,
 )
 
 __all__ = [

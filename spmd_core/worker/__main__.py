@@ -207,7 +207,7 @@ def _compile_only(target: str, commands: Commands, emit: Callable[[Event], None]
     """Compile for whichever topology each experiment names; of a new one its devices are named
     first.
     """
-    from spmd_core.engine.absent import run as predict_run, topology_devices as absent_devices
+    from spmd_core.engine.absent import run as predict_run, topology as absent_devices
 
     imported()
     environment = absent_devices.describe(target)

@@ -19,7 +19,7 @@ from spmd_core.experiment import (
 from spmd_core.machine import accelerator_files, default_target, get_topology
 from spmd_core.pictures import is_product
 from spmd_lab.ui import choices, exports, state
-from spmd_lab.ui.entrance import token
+from spmd_lab.ui.entrance import cookies
 from spmd_lab.ui.lab import find, lab
 from spmd_lab.ui.markdown import plain
 
@@ -309,6 +309,6 @@ def _view() -> str:
 
 def _page_path(screen: str) -> str:
     shown = {name: value for name, value in st.query_params.items() if len(value) < 512}
-    shown.pop(token.PARAMETER, None)  # it is for one browser
+    shown.pop(cookies.PARAMETER, None)  # it is for one browser
     query = urlencode(shown)
     return ("/" if screen == "overview" else f"/{screen}") + (f"?{query}" if query else "")

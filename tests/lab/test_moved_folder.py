@@ -13,7 +13,7 @@ import pytest
 from spmd_core.base import MovedFolder
 from spmd_core.lab import Lab
 from spmd_core.lab.store.store import Store
-from spmd_core.lab.supervisor.queue_lock import QueueLock
+from spmd_core.lab.supervisor.folder_lock import QueueLock
 from spmd_core.trials import remedy_searches, searches
 from tests.labs import HASTY, PATIENCE_S, ROOT, STANDIN, experiment, start_python, until
 

@@ -3,7 +3,7 @@
 import json
 from argparse import Namespace
 
-from spmd_core.base import default_data_folder, login, logins
+from spmd_core.base import default_data_folder, login
 
 ARGUMENTS = {
     "--off": {
@@ -21,7 +21,7 @@ def main(arguments: Namespace) -> int:
     """Print whether a login is required, or end that, or all logins."""
     folder = default_data_folder()
     if arguments.end_all:
-        logins.end_all(folder)
+        login.end_all(folder)
     ended = arguments.off and login.end(folder)
     required = login.is_kept(folder)
     if arguments.json:

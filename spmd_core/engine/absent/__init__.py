@@ -1,3 +1,3 @@
 """Compiling for devices that are not attached."""
 
-__all__ = ["run", "topology_devices"]
+__all__ = ["run", "topology"]

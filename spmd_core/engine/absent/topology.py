@@ -3,8 +3,10 @@ any device.
 """
 
 import os
+import platform
 import re
 from collections import Counter
+from importlib.metadata import version
 from typing import Any
 
 import jax
@@ -13,16 +15,24 @@ from jax.sharding import Mesh
 
 from spmd_core.base import WorkerError, package_version
 from spmd_core.engine.absent.early import Scheduled
-from spmd_core.engine.devices import coordinates
+from spmd_core.engine.devices import (
+    MAX_LISTED_DEVICES,
+    available_cores,
+    coordinates,
+    host_memory_bytes,
+    load,
+)
 from spmd_core.engine.lower import memory_account
 from spmd_core.machine import (
     ENVIRONMENT,
     Topology,
     compiler_refusal,
     description,
+    get_topology,
     platform_of,
 )
-from spmd_core.time import CompiledText
+from spmd_core.results import Device, Environment
+from spmd_core.time import CompiledText, versions
 
 _ASKED = re.compile(
     r"stablehlo\.(all_reduce|all_gather|reduce_scatter|all_to_all|collective_permute|collective_broadcast)"
@@ -116,3 +126,37 @@ def _asked(lowered: Any) -> dict[str, int]:
     """How often each kind is requested, before the compiler's choices."""
     asked = Counter(_ASKED.findall(lowered.as_text()))
     return {kind.replace("_", "-"): count for kind, count in asked.items()}
+
+
+def describe(target: str) -> Environment:
+    """The environment of a topology; WorkerError where the compiler is missing, does not fit, or
+    refuses.
+    """
+    topology = get_topology(target)
+    devices = devices_of(topology)
+    listed = zip(devices[:MAX_LISTED_DEVICES], coordinates(devices, topology), strict=False)
+    seen = tuple(
+        Device(
+            id=device.id,
+            process=device.process_index,
+            coords=place[:3],
+            core=getattr(device, "core_on_chip", None),
+            memory_bytes=topology.chip.device_hbm_bytes,
+        )
+        for device, place in listed
+    )
+    return Environment(
+        jax=jax.__version__,
+        jaxlib=version("jaxlib"),
+        python=platform.python_version(),
+        platform=topology.chip.platform,
+        device_kind=devices[0].device_kind,
+        device_count=len(devices),
+        process_count=len({device.process_index for device in devices}),
+        devices=seen,
+        cores=available_cores(),
+        host_memory_bytes=host_memory_bytes(),
+        load=load(),
+        xla_flags=os.environ.get("LIBTPU_INIT_ARGS", ""),
+        libtpu=None if topology.chip.is_gpu else versions()["libtpu"],
+    )

@@ -7,8 +7,13 @@ from typing import Any
 
 import jax
 
-from spmd_core.engine import timing
-from spmd_core.engine.ceilings.collective_sweep import IN_A_TURN, STRATEGY, measured
+from spmd_core.engine import devices, timing
+from spmd_core.engine.ceilings.collective_sweep import (
+    IN_A_TURN,
+    STRATEGY,
+    measured,
+    run_collectives,
+)
 from spmd_core.engine.ceilings.operations import OperationCosts, operation_name
 from spmd_core.engine.ceilings.slopes import Repeated, slope, took
 from spmd_core.engine.lower import execute
@@ -17,8 +22,17 @@ from spmd_core.engine.trial import failure_of
 from spmd_core.experiment import COLLECTIVES, FLOATS, TRANSFERS, Experiment, parse_experiment
 from spmd_core.machine import BY_DEVICE_KIND, CHIPS
 from spmd_core.program import file_name
-from spmd_core.results import Ceiling, MoveCost, Operation, Point, StoredFact, StrategyResult
-from spmd_core.runs import Event, Phase, Progress, Texts
+from spmd_core.results import (
+    Ceiling,
+    Environment,
+    MoveCost,
+    Operation,
+    Point,
+    Result,
+    StoredFact,
+    StrategyResult,
+)
+from spmd_core.runs import Event, Finished, Phase, Progress, Texts
 from spmd_core.script import program_text
 from spmd_core.time import ALONE, busy_facts, cases, ceiling, data_sheet, fits
 
@@ -257,3 +271,27 @@ def _matmul(
 def _floor(on: Any, mesh: Any) -> tuple[float, Sequence[float]]:
     """One call, and its seconds, measured a few times."""
     return 1.0, [timing.dispatch_floor_s(on, mesh.devices.flat[0]) for _ in range(5)]
+
+
+_RUNS = {"collectives": run_collectives, "calibrate": run_calibration}
+
+
+def run(
+    experiment: Experiment,
+    run_id: str,
+    environment: Environment,
+    emit: Callable[[Event], None],
+    cancelled: Callable[[], bool],
+) -> Finished:
+    """Measure what the workload names; `partial` where `cancelled` came first."""
+    outcome = _RUNS[experiment.workload](experiment, emit, cancelled)
+    measured = environment.model_copy(update={"load": devices.load()})
+    return Finished(
+        result=Result(
+            run=run_id,
+            experiment=experiment,
+            environment=measured,
+            partial=cancelled(),
+            strategies={STRATEGY: outcome},
+        )
+    )

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from spmd_core.engine import devices, shardings, timing
-from spmd_core.engine.ceilings import machine
+from spmd_core.engine.ceilings import calibration
 from spmd_core.engine.lower import execute, forget_now_and_then
 from spmd_core.engine.measured import tracing
 from spmd_core.engine.measured.check import Checker
@@ -55,7 +55,7 @@ def run_experiment(
     _wake_compiler()
     own, cancelled = cancelled, lambda: agreed(own())
     if experiment.what.is_of_machine:
-        return machine.run(experiment, run_id, environment, emit, cancelled)
+        return calibration.run(experiment, run_id, environment, emit, cancelled)
     trials = [Trial(row.strategy, row) for row in _rows(experiment)]
     checkers = Checkers(environment.platform)
     sampler = Sampler(experiment, trials, emit, cancelled)

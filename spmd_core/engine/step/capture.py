@@ -1,6 +1,8 @@
 """Exports a traced step for another process, as `jax.export` would, whatever its pytrees are."""
 
-from contextlib import AbstractContextManager, nullcontext
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +14,27 @@ from spmd_core.base import refuse
 from spmd_core.engine.exported.leaves import paths_tree
 from spmd_core.engine.exported.module import serialized
 from spmd_core.engine.step.callbacks import lowering_rules, without_devices
-from spmd_core.engine.step.instead import instead
 from spmd_core.engine.step.tracing import TracedStep
+
+_guard = threading.RLock()
+
+
+@contextmanager
+def instead(module: Any, name: str, function: Callable[..., Any]) -> Iterator[None]:
+    """This thread calls `function` where it calls `module.name`; other threads go on as before."""
+    own = threading.get_ident()
+    with _guard:
+        before = getattr(module, name)
+
+        def called(*args: Any, **kwargs: Any) -> Any:
+            chosen = function if threading.get_ident() == own else before
+            return chosen(*args, **kwargs)
+
+        setattr(module, name, called)
+        try:
+            yield
+        finally:
+            setattr(module, name, before)
 
 
 class _NoBackend:

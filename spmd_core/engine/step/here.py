@@ -30,7 +30,7 @@ from spmd_core.engine.shardings import (
     program_names,
 )
 from spmd_core.engine.stderr import captured, compiler_warnings
-from spmd_core.engine.step.instead import instead
+from spmd_core.engine.step.capture import instead
 from spmd_core.engine.step.step_collectives import files_of, step_collectives
 from spmd_core.engine.step.tracing import TracedStep, own_facts
 from spmd_core.experiment import (

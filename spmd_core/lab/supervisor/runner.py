@@ -11,11 +11,11 @@ from spmd_core.base import LabError, Settings, StorageError, WorkerError, reside
 from spmd_core.experiment import Experiment, compiler_flags
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.active import ActiveRun, RunEnd
+from spmd_core.lab.supervisor.compile_gate import Wakeup
 from spmd_core.lab.supervisor.exit_message import SILENT, tail_with
 from spmd_core.lab.supervisor.host import WorkerHost
 from spmd_core.lab.supervisor.process import Worker, ending_text
 from spmd_core.lab.supervisor.unsaved import Ended, UnsavedRuns, say
-from spmd_core.lab.supervisor.wakeup import Wakeup
 from spmd_core.machine import read_hardware, spare_bytes
 from spmd_core.results import Failure
 from spmd_core.runs import CancelCommand, Failed, Ready, RunStatus, Started, check_memory

@@ -39,6 +39,7 @@ from spmd_core.trials.searching.partitioning import (
     constrained,
     open_candidates,
     partitioned,
+    taught,
 )
 from spmd_core.trials.searching.prove import (
     MOST as MOST_PROVEN,
@@ -49,7 +50,6 @@ from spmd_core.trials.searching.prove import (
     prove,
     stored_proof,
 )
-from spmd_core.trials.searching.taught import taught
 from spmd_core.trials.searching.work import Work
 from spmd_core.words import search
 

@@ -14,8 +14,8 @@ from spmd_core.base import bytes_text, seconds_text
 from spmd_core.experiment import Experiment, spec_code
 from spmd_core.program import CollectiveRow
 from spmd_core.words import listed, mesh_words
+from spmd_lab.ui.charts.colors import colors
 from spmd_lab.ui.charts.layout_words import together_about
-from spmd_lab.ui.charts.shades import colors
 from spmd_lab.ui.charts.together import Box, blocks_of, boxes_of, drawn, is_to_scale, wide_of
 from spmd_lab.ui.lab import kept
 from spmd_lab.ui.markdown import plain

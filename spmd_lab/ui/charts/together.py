@@ -14,8 +14,8 @@ from spmd_core.experiment import (
     layout_of,
 )
 from spmd_lab.ui.charts.base import Row
+from spmd_lab.ui.charts.colors import colors
 from spmd_lab.ui.charts.layout_words import short_group_texts
-from spmd_lab.ui.charts.shades import colors
 
 MOST_OPERANDS = 6  # side by side
 MOST_BLOCKS = 32  # along a dim; of more, neighbors are one block

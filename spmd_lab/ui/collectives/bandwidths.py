@@ -30,7 +30,7 @@ from spmd_core.words import (
 from spmd_lab.ui import cards, choices
 from spmd_lab.ui.charts import bandwidth as chart
 from spmd_lab.ui.collectives import moved
-from spmd_lab.ui.collectives.words import CEILINGS, NOT_CALIBRATED, plan_words
+from spmd_lab.ui.collectives.moved import CEILINGS, NOT_CALIBRATED, plan_words
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import labels

@@ -1,16 +1,63 @@
 """What each collective does, as a picture: the blocks that devices hold before and after it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import streamlit as st
 
-from spmd_core.experiment import COLLECTIVES
+from spmd_core.base import bytes_text, count_text, seconds_text
+from spmd_core.experiment import COLLECTIVES, Experiment
+from spmd_core.runs import RunStatus
+from spmd_core.time import Case, cases
 from spmd_core.words import kind_title
 from spmd_lab.ui.charts.base import INK, Row, Spec, as_is, layer, layered, quantity
-from spmd_lab.ui.charts.shades import colors
-from spmd_lab.ui.collectives.words import COLLECTIVE_EFFECTS, devices_drawn
+from spmd_lab.ui.charts.colors import colors
 from spmd_lab.ui.markdown import code, plain
+
+NOT_CALIBRATED = "Measure this machine's ceilings, to predict each point beside it"
+CEILINGS = (
+    "Calibrate times copies, matmuls, dispatch and every collective: under 20 s. "
+    "Predictions for this machine come from these ceilings."
+)
+# of each collective: the function of jax.lax, and what a device has after it
+COLLECTIVE_EFFECTS = {
+    "all-reduce": ("psum", "Every device gets the sum of what all of them hold."),
+    "all-gather": ("all_gather", "Every device gets the shards of all devices."),
+    "reduce-scatter": ("psum_scatter", "Each device gets its shard of the sum."),
+    "all-to-all": ("all_to_all", "Each device sends a different block to each other one."),
+    "collective-permute": ("ppermute", "Each device sends its shard to the next one."),
+}
+
+
+def devices_drawn(drawn: int, devices: int) -> str:
+    """The caption of what collectives do: how the pictures are read."""
+    of = "" if drawn == devices else f", drawn for {drawn} of {devices} devices"
+    return (
+        f"Before → after, a row for each device{of}. Numbers and colors: the device that had the "
+        "block before. Letters: parts of an array. Σ: a sum over all devices."
+    )
+
+
+def plan_words(
+    experiment: Experiment, before: RunStatus | None = None, is_example: bool = False
+) -> str:
+    """Returns how many points a sweep will measure, and how long that takes at the pace of the one
+    `before`.
+    """
+    asked = cases(experiment)
+    points = _count(asked)
+    low, high = min(case.sizes[0] for case in asked), max(case.sizes[-1] for case in asked)
+    sizes = f"{count_text(points)} points from {bytes_text(low)} to {bytes_text(high)}"
+    text = f"Measure times {sizes} on {experiment.target}"
+    if before is None or not before.elapsed_s or not (timed := _count(cases(before.experiment))):
+        return f"{text}."
+    takes = seconds_text(before.elapsed_s / timed * points)
+    return f"{text}: about {takes}, as {'the example' if is_example else 'the last sweep'}."
+
+
+def _count(cases: Iterable[Case]) -> int:
+    return sum(len(case.sizes) for case in cases)
+
 
 MOST_DEVICES = 4  # in a picture: enough to see the pattern
 _WIDTH, _STEP = 150, 24  # pixels of a picture, and of one device in it

@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.types import Scope
 from streamlit.auth_util import encode_provider_token
 
-from spmd_core.base import default_data_folder, logins
+from spmd_core.base import default_data_folder, login
 from spmd_lab.ui.entrance import door, short
 
 _LOGIN, _LOGOUT = "auth/login", "auth/logout"
@@ -82,7 +82,7 @@ async def _end(scope: Scope) -> None:
     visitor = door.member_of(request.cookies)
     if visitor is None or request.headers.get("sec-fetch-site") == "cross-site":
         return
-    logins.end_of(default_data_folder(), visitor.person)
+    login.end_of(default_data_folder(), visitor.person)
     await asyncio.sleep(1 - time.time() % 1)  # a login of the same second would be over too
 
 

@@ -23,7 +23,6 @@ from spmd_core.base import (
     default_data_folder,
     held_folder,
     login,
-    logins,
     read_settings,
 )
 from spmd_lab.ui.entrance import cookies
@@ -101,7 +100,7 @@ def member_of(sent: Mapping[str, str]) -> cookies.Login | None:
     if member is None or member.claims.get("provider") not in login.providers(auth):
         return None
     folder = default_data_folder()
-    is_over = logins.is_over(folder, auth, member.person, member.made_at, lasts_s)
+    is_over = login.is_over(folder, auth, member.person, member.made_at, lasts_s)
     return None if is_over else member
 
 
@@ -151,7 +150,7 @@ def _closed(secrets: login.Secrets) -> str | None:
     if (sentence := login.closed(secrets, kept, has_library)) or secrets.auth is None:
         return sentence
     try:
-        logins.end_before(folder, secrets.auth)
+        login.end_before(folder, secrets.auth)
     except StorageError as error:
         return str(error)
     return None

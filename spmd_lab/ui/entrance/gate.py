@@ -8,7 +8,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from spmd_core.base import descriptors, read_settings
-from spmd_lab.ui.entrance import before, door, hosts, sessions, token, uploads, version
+from spmd_lab.ui.entrance import before, cookies, door, hosts, sessions, uploads, version
 
 UNAVAILABLE = 503
 FULL = (
@@ -96,7 +96,7 @@ def _is_page(scope: Scope) -> bool:
 def _may_connect(scope: Scope) -> bool:
     """Returns True if a screen may open its connection."""
     asked = read_settings().token
-    is_known = not asked or token.is_known(scope, asked)
+    is_known = not asked or cookies.is_known(scope, asked)
     may_enter = is_known and not hosts.refusal(scope) and door.entry_of(scope).may_enter
     return may_enter and descriptors.left() >= descriptors.RESERVE
 
@@ -112,4 +112,4 @@ def _instead(scope: Scope) -> Response | None:
     if sentence := door.closed():
         return PlainTextResponse(f"{sentence}\n", UNAVAILABLE, {"cache-control": "no-store"})
     asked = read_settings().token
-    return token.answer(scope, asked) if asked else None
+    return cookies.answer(scope, asked) if asked else None

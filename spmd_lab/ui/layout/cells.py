@@ -4,13 +4,13 @@ import numpy as np
 
 from spmd_core.base import bytes_text, count_text
 from spmd_core.experiment import Layout
+from spmd_lab.ui.charts.colors import colors
 from spmd_lab.ui.charts.layout_words import (
     coordinate_texts,
     group_texts,
     index_texts,
     short_group_texts,
 )
-from spmd_lab.ui.charts.shades import colors
 from spmd_lab.ui.layout.grid import Grid, Ints
 from spmd_lab.ui.layout.marks import Columns
 

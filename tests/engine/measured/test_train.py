@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from spmd_core.experiment.workloads.strategies import MAP_STRATEGIES, SHARDING_STRATEGIES
-from spmd_core.results.curves import MAX_POINTS, thinned
+from spmd_core.results.trace import MAX_POINTS, thinned
 from spmd_core.runs import Progress
 
 STEP = {

@@ -10,8 +10,7 @@ import pytest
 from spmd_core.base import StorageError, WorkerError, read_settings
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.environment import without_secrets, worker_environment
-from spmd_core.lab.supervisor.folder_lock import FILE_NAME, FolderLock
-from spmd_core.lab.supervisor.queue_lock import QueueLock
+from spmd_core.lab.supervisor.folder_lock import FILE_NAME, FolderLock, QueueLock
 from spmd_core.machine import Hardware
 from spmd_core.runs import (
     COMMANDS,

@@ -8,7 +8,7 @@ from spmd_core.base import Settings
 from spmd_core.lab import Lab
 from spmd_core.search import Space, models, read_array_question, read_question
 from spmd_core.trials.searching.outcomes import answered, experiment_of
-from spmd_core.trials.searching.taught import taught
+from spmd_core.trials.searching.partitioning import taught
 
 QUESTION = read_question(
     {"model": "scaled:1", "chips": ["v5e:2x2"], "global_batch": 16, "remat": ["full"]}

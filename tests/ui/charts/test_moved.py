@@ -8,7 +8,7 @@ from jax.sharding import PartitionSpec as P
 from spmd_core.experiment import COLLECTIVES
 from spmd_core.script.programs.collectives import body
 from spmd_lab.ui.collectives import moved
-from spmd_lab.ui.collectives.words import COLLECTIVE_EFFECTS, devices_drawn
+from spmd_lab.ui.collectives.moved import COLLECTIVE_EFFECTS, devices_drawn
 
 PARTS = "abcdefgh"
 PER_DEVICE = 100  # block `2c` is the number 302: no sum of others

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from bench.login_states import ANN, LOGIN, signed
-from spmd_core.base import logins
+from spmd_core.base import login
 from spmd_lab.ui.entrance import before
 from spmd_lab.ui.entrance.gate import Gate
 from tests.commands.calls import told
@@ -179,9 +179,9 @@ def test_the_log_in_goes_to_a_provider_that_is_named(gate, monkeypatch):
 
 
 def test_the_ends_of_logins_are_kept_for_the_owner_alone(data_folder):
-    logins.end_all(data_folder)
-    logins.end_of(data_folder, "https://accounts.example#ann")
-    kept = data_folder / logins.FOLDER_NAME
+    login.end_all(data_folder)
+    login.end_of(data_folder, "https://accounts.example#ann")
+    kept = data_folder / login.FOLDER_NAME
     assert kept.stat().st_mode & 0o077 == 0
     assert all(path.stat().st_mode & 0o077 == 0 for path in kept.iterdir())
     assert len(list(kept.iterdir())) == 2 and "ann" not in str(list(kept.iterdir()))

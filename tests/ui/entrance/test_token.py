@@ -2,7 +2,7 @@
 
 import pytest
 
-from spmd_lab.ui.entrance import token as tokens
+from spmd_lab.ui.entrance import cookies as tokens
 from spmd_lab.ui.entrance.gate import Gate
 from tests.ui.test_gate import finished, served
 

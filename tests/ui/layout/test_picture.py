@@ -11,8 +11,8 @@ from bench.values import ENVIRONMENT
 from spmd_core.experiment import layout, layout_of, parse_experiment
 from spmd_core.results import Environment
 from spmd_lab.ui.arrows.words import domains_words
+from spmd_lab.ui.charts.colors import colors
 from spmd_lab.ui.charts.layout_words import compact, group_texts, sharing_text, short_group_texts
-from spmd_lab.ui.charts.shades import colors
 from spmd_lab.ui.layout.domains import domains_of, hosts_of, with_hosts
 from spmd_lab.ui.layout.grid import CHARACTER
 from spmd_lab.ui.layout.picture import TABLE_ROWS, alt_text, joined_note, picture, scale_note, table

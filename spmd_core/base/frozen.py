@@ -14,9 +14,7 @@ class Frozen(BaseModel):
 
 def _pairs(value: Any) -> Any:
     """A JSON object, or a list of pairs, as a tuple of pairs; pydantic refuses anything else."""
-    if isinstance(value, Mapping):
-        return tuple(value.items())
-    return value
+    return tuple(value.items()) if isinstance(value, Mapping) else value
 
 
 def _object(pairs: tuple[tuple[str, Any], ...]) -> dict[str, object]:

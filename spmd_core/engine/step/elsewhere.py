@@ -65,9 +65,7 @@ def _compiled(folder: Path) -> CompiledStep:
     programs.hold(described, bytes(replace(exported, mlir_module_serialized=kept).serialize()))
     given = {"workload": PROGRAM_FILE, "program": described.program, **request}
     experiment = parse_experiment({"mesh": dict(described.mesh), **given})
-    if not experiment.place.is_absent:
-        return _simulated(experiment)
-    return _absent(experiment)
+    return _absent(experiment) if experiment.place.is_absent else _simulated(experiment)
 
 
 def _on_axes(exported: Exported, sizes: Mapping[str, int], specs: Mapping[str, Any]) -> Exported:

@@ -63,9 +63,7 @@ def _figures(before: StepDescription, after: StepDescription) -> Iterator[str]:
 
 
 def _differ(was: float | None, now: float | None, tolerance: float) -> bool:
-    if was is None or now is None:
-        return was is not now
-    return abs(now - was) > tolerance * was
+    return was is not now if was is None or now is None else abs(now - was) > tolerance * was
 
 
 def changes(

@@ -70,9 +70,7 @@ class CollectiveRow:
     @property
     def what(self) -> str:
         """Kind as compiled and, if different, as requested."""
-        if self.rest:
-            return f"{len(self.members)} others"
-        return kind_words(self.first)
+        return f"{len(self.members)} others" if self.rest else kind_words(self.first)
 
     @property
     def size(self) -> str:

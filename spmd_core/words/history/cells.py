@@ -59,9 +59,7 @@ def fastest_words(run: RunSummary) -> str:
     """The strategy or variant with the lowest time, proven or not; "" where there is none to choose
     from, or no time.
     """
-    if run.answer is None or len(run.experiment.rows) == 1:
-        return ""
-    return title(run.answer[0])
+    return "" if run.answer is None or len(run.experiment.rows) == 1 else title(run.answer[0])
 
 
 def row_text(run: RunSummary, zone: str | None) -> str:

@@ -108,9 +108,7 @@ def _loops(timeline: Timeline, scene: TimelineScene) -> Scene:
 
 
 def _passes(timeline: Timeline, scene: TimelineScene, span: Span) -> int | None:
-    if span.inside is None:
-        return None
-    return timeline.scenes[span.inside].times // scene.times
+    return None if span.inside is None else timeline.scenes[span.inside].times // scene.times
 
 
 def _mix(timeline: Timeline, number: int) -> list[tuple[str, float]]:

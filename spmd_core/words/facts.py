@@ -36,6 +36,8 @@ _SENTENCES = {
     "not predicted": "not predicted: {why}",
     SAME_PROGRAM: "the same program as {row}",
     "not measured": "{what} could not be measured: {why}",
+    "pairs passed": "from mesh to mesh over {axes}, each of {count} pairs of devices passes {share:.0%} of "
+    "what its first device has",
     "points measured": "stopped after {count} of {of} points",
     "busy machine": "{count} of {of} ceilings spread by up to {worst:.0%} ({names}): something else "
     "runs on this machine; calibrate again when it is idle",

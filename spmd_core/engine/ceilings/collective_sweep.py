@@ -1,6 +1,6 @@
 """A sweep of collectives: each point compiled, checked and timed, and reported at once."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -39,19 +39,32 @@ def run_collectives(experiment: Experiment, emit: Emit, cancelled: Cancelled) ->
     every = cases(experiment)
     points: list[Point] = []
     total = sum(len(case.sizes) for case in every)
+    facts = tuple(_pairs(names, every))
     for case in every:
         for nbytes in case.sizes:
             if cancelled():
-                return _result(points, total)
+                return _result(points, total, facts)
             points.append(measure(case, nbytes, names))
             emit(Points(points=(points[-1],), done=len(points), of=total))
-    return _result(points, total)
+    return _result(points, total, facts)
 
 
-def _result(points: list[Point], total: int) -> StrategyResult:
+def _pairs(names: Mapping[str, Any], every: Sequence[Case]) -> Iterator[StoredFact]:
+    """How many pairs of devices of two meshes pass data, and how much of what one has."""
+    for axes in dict.fromkeys(each.axes for each in every if TRANSFERS[each.kind].between_meshes):
+        mesh = names["mesh"]
+        shape = (mesh.devices.size // 2, mesh.devices.size)
+        passed = names["passed"](mesh, axes, shape)
+        (low, high), (first, last) = next(iter(passed.values()))
+        share = (high - low) * (last - first) / shape[1]
+        values = {"axes": "+".join(axes), "count": len(passed), "share": share}
+        yield StoredFact(kind="pairs passed", values=values)
+
+
+def _result(points: list[Point], total: int, facts: tuple[StoredFact, ...]) -> StrategyResult:
     stopped = len(points) < total
     counts: dict[str, int | float | str] = {"count": len(points), "of": total}
-    facts = (StoredFact(kind="points measured", values=counts),) if stopped else ()
+    facts += (StoredFact(kind="points measured", values=counts),) * stopped
     return StrategyResult(
         status="ok" if points else "cancelled", points=tuple(points), fits=fits(points), facts=facts
     )
@@ -70,15 +83,15 @@ def measured(
     """
     try:
         with alike():
-            mesh, beside = names["mesh"], tuple[Operation, ...]()
+            mesh, beside, of = names["mesh"], tuple[Operation, ...](), TRANSFERS[case.kind]
             call = names["transfer"](case.kind, mesh, case.axes)
             count = names["element_count"](case.kind, mesh, case.axes, nbytes, case.dtype)
             argument = names["operand"](case.kind, mesh, count, case.dtype)
-            compiled = call.lower(argument).compile()
+            compiled = call if of.between_meshes else call.lower(argument).compile()
             right = names["is_right"](
                 case.kind, mesh, case.axes, compiled(argument), count, case.dtype
             )
-            if TRANSFERS[case.kind].between_devices:
+            if of.between_devices:
                 program = _repeated(case, count, names)
                 samples = [each / IN_A_TURN for each in slope(program, lasting_s)]
                 beside = operations_of_turn(read_module(program.compiled))

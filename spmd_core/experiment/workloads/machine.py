@@ -26,12 +26,20 @@ class Transfer:
 
     `share` is the part of the bytes that the links carry, as nccl-tests counts it for n devices:
     2(n-1)/n of a sum that all get, (n-1)/n of what is gathered or exchanged, all of a copy.
+    `between_meshes`: from one half of the mesh to the other, from rows over all of its devices to
+    columns over the chosen axes; `bytes` are those that each device of the first half has.
     """
 
     name: str
     title: str
     share: Share
     between_devices: bool = True
+    between_meshes: bool = False
+
+    @property
+    def has_axes(self) -> bool:
+        """True if it is over mesh axes, one group of them after the other."""
+        return self.between_devices or self.between_meshes
 
     def bus_factor(self, devices: int) -> float:
         """Bus bandwidth over algorithm bandwidth among that many devices."""
@@ -50,6 +58,9 @@ TRANSFERS: dict[str, Transfer] = {
         Transfer("collective-permute", "Collective-permute", "all"),
         Transfer("host-to-device", "Host to device", "all", False),
         Transfer("device-to-host", "Device to host", "all", False),
+        Transfer("meshes-over-host", "Mesh to mesh: over the host", "all", False, True),
+        Transfer("meshes-reshard-first", "Mesh to mesh: reshard, copy", "all", False, True),
+        Transfer("meshes-copy-first", "Mesh to mesh: copy, reshard", "all", False, True),
     )
 }
 COLLECTIVES = tuple(name for name, each in TRANSFERS.items() if each.between_devices)
@@ -98,7 +109,8 @@ def _canonical(fields: Mapping[str, Any]) -> dict[str, object]:
         raise refuse(f"smallest={low}", f"is more than largest={high}", "exchange the two")
     kinds = _read_kinds(options.get("kinds", ALL))
     groups = tuple(_read_axes(options.get("axes", ALL), mesh))
-    if not groups and any(TRANSFERS[kind].between_devices for kind in kinds):
+    _check_halves(kinds, mesh, target.is_absent)
+    if not groups and any(TRANSFERS[kind].has_axes for kind in kinds):
         raise refuse(
             f"mesh {mesh_text(mesh)}",
             "has no axis of two devices to communicate over",
@@ -112,6 +124,19 @@ def _canonical(fields: Mapping[str, Any]) -> dict[str, object]:
     kept = {name: text for name, text in texts.items() if text != usual[name]}
     rest = {name: value for name, value in options.items() if name not in texts}
     return {"options": tuple((rest | kept).items())}
+
+
+def _check_halves(kinds: Sequence[str], mesh: Sequence[tuple[str, int]], is_absent: bool) -> None:
+    """Raises RequestError where there are no two halves to move data between."""
+    for kind in kinds:
+        if not TRANSFERS[kind].between_meshes:
+            continue
+        if is_absent:
+            rule = "is between devices of this machine, and has no estimate"
+            raise refuse(f"kind {kind}", rule, "use an attached target such as cpu:8")
+        if all(size % 2 for _, size in mesh):
+            rule = "has no axis of an even size, which two meshes would halve"
+            raise refuse(f"mesh {mesh_text(mesh)}", rule, "use for example x=8")
 
 
 def _read_kinds(text: str) -> tuple[str, ...]:

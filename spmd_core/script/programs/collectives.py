@@ -9,7 +9,7 @@ from time import perf_counter
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import NamedSharding
+from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 
@@ -62,9 +62,79 @@ def repeated(mesh, once, operands=1, count=None):
     )
 
 
+def halves(mesh):
+    """Two meshes of half of the devices each, along the first axis of an even size."""
+    even = next(place for place, size in enumerate(mesh.devices.shape) if size % 2 == 0)
+    return [Mesh(half, mesh.axis_names) for half in np.split(mesh.devices, 2, even)]
+
+
+def ends(mesh, axes):
+    """The shardings of an array on either half: rows over all devices of one, columns over the axes on the other."""
+    first, second = halves(mesh)
+    return NamedSharding(first, P(first.axis_names)), NamedSharding(second, P(None, axes))
+
+
+def between(kind, mesh, axes):
+    """The function that brings an array from one half to the other, and to the sharding that is wanted there."""
+    sent, wanted = ends(mesh, axes)
+    if kind == "meshes-over-host":
+
+        def over_host(x):
+            parts = [each.data for each in x.addressable_shards]
+            # a new array: one that was on the host before would not be copied again
+            again = jax.make_array_from_single_device_arrays(x.shape, x.sharding, parts)
+            return jax.device_put(np.asarray(again), wanted)
+
+        return over_host
+    before = NamedSharding(sent.mesh, wanted.spec)
+    if kind == "meshes-reshard-first":
+        reshard = jax.jit(lambda x: x, out_shardings=before)
+        return lambda x: jax.device_put(reshard(x), wanted)
+    reshard = jax.jit(lambda x: x, out_shardings=wanted)
+    return lambda x: reshard(jax.device_put(x, NamedSharding(wanted.mesh, sent.spec)))
+
+
+def passed(mesh, axes, shape):
+    """(source, destination) -> the rows and columns that pass between these devices: the intersection of what one has and the other wants."""
+    had, wants = (each.devices_indices_map(shape) for each in ends(mesh, axes))
+    pairs = {}
+    for source, mine in had.items():
+        for destination, theirs in wants.items():
+            both = []
+            for size, one, other in zip(shape, mine, theirs, strict=True):
+                (low, high, _), (least, most, _) = one.indices(size), other.indices(size)
+                both.append((max(low, least), min(high, most)))
+            if all(low < high for low, high in both):
+                pairs[source, destination] = both
+    return pairs
+
+
+def has_arrived(mesh, axes, output, count, dtype):
+    """Returns True if every device of the other half, and no other, holds what passes to it from each of the first, and nothing else."""
+    _, wanted = ends(mesh, axes)
+    held = {shard.device: shard for shard in output.addressable_shards}
+    if held.keys() != wanted.device_set:
+        return False
+    left = {device: shard.data.size for device, shard in held.items()}
+    for (_, device), ((low, high), (first, last)) in passed(mesh, axes, output.shape).items():
+        down, across = (
+            each.indices(size)[0]
+            for each, size in zip(held[device].index, output.shape, strict=True)
+        )
+        block = np.asarray(held[device].data)[
+            low - down : high - down, first - across : last - across
+        ]
+        left[device] -= block.size
+        if not np.array_equal(block, values(low, count, dtype)[None, first:last]):
+            return False
+    return not any(left.values())
+
+
 def transfer(kind, mesh, axes):
-    """The Python function to compile: from arrays sharded over all devices to arrays sharded the same way."""
+    """The Python function to compile: from arrays sharded over all devices to arrays sharded the same way. Between two meshes no program is: it is called as it is."""
     everywhere = P(mesh.axis_names)
+    if kind.startswith("meshes"):
+        return between(kind, mesh, axes)
     if kind in ("host-to-device", "device-to-host"):
         memory = "device" if kind == "host-to-device" else "pinned_host"
         return jax.jit(jnp.copy, out_shardings=NamedSharding(mesh, everywhere, memory_kind=memory))
@@ -97,7 +167,13 @@ def values(device, count, dtype):
 
 
 def operand(kind, mesh, count, dtype):
-    """The operand of every device, on the mesh."""
+    """The operand of every device, on the mesh; or on its first half."""
+    if kind.startswith("meshes"):
+        sent, _ = ends(mesh, ())
+        shape = (sent.mesh.devices.size, count)
+        return jax.make_array_from_callback(
+            shape, sent, lambda index: values(index[0].start or 0, count, dtype)[None]
+        )
     memory = "pinned_host" if kind == "host-to-device" else "device"
     sharding = NamedSharding(mesh, P(mesh.axis_names), memory_kind=memory)
 
@@ -130,7 +206,9 @@ def expected(kind, members, place, count, dtype):
 
 
 def is_right(kind, mesh, axes, output, count, dtype, devices=2):
-    """Whether the first and the last device of the mesh hold the expected result."""
+    """Whether the first and the last device of the mesh hold the expected result; of two meshes every one."""
+    if kind.startswith("meshes"):
+        return has_arrived(mesh, axes, output, count, dtype)
     size = output.shape[0] // mesh.devices.size
     held = {(shard.index[0].start or 0) // size: shard for shard in output.addressable_shards}
     looked_at = sorted(held)[:: max(1, len(held) - 1)][:devices]
@@ -169,14 +247,14 @@ def sweep(mesh, kinds, axes_of, sizes, dtype):
     """Kind, axes and bytes -> seconds and algorithm bandwidth, measured one after another."""
     found = {}
     for kind in kinds:
-        is_host = "host" in kind
-        for axes in [()] if is_host else axes_of:
+        is_call = "host" in kind or kind.startswith("meshes")
+        for axes in [()] if kind in ("host-to-device", "device-to-host") else axes_of:
             call = transfer(kind, mesh, axes)
             for nbytes in sizes:
                 count = element_count(kind, mesh, axes, nbytes, dtype)
                 argument = operand(kind, mesh, count, dtype)
                 right = is_right(kind, mesh, axes, call(argument), count, dtype)
-                if is_host:
+                if is_call:
                     seconds = seconds_each(call, argument)
                 else:
                     whole = operand(kind, mesh, whole_count(kind, mesh, axes, count), dtype)

@@ -158,6 +158,7 @@ def with_times(points: Iterable[Point], mesh: Mesh, times: TimeModel) -> tuple[P
     return tuple(
         point.model_copy(update={"predicted_s": time.seconds if point.in_program else time.alone_s})
         if point.predicted_s is None
+        and not TRANSFERS[point.kind].between_meshes
         and isinstance(
             time := times.collective(point.kind, mesh, point.axes, point.bytes), Duration
         )
@@ -167,13 +168,14 @@ def with_times(points: Iterable[Point], mesh: Mesh, times: TimeModel) -> tuple[P
 
 
 def cases(experiment: Experiment) -> tuple[Case, ...]:
-    """The cases of a sweep: collectives over each group of axes, then copies from and to hosts."""
+    """The cases of a sweep: collectives over each group of axes, then copies from and to hosts,
+    then from mesh to mesh."""
     options, sizes = dict(experiment.options), experiment.axis_sizes
     each = DTYPE_BYTES[experiment.dtype]
     listed = []
     for kind in chosen_kinds(options):
-        between = TRANSFERS[kind].between_devices
-        for axes in chosen_axes(options, experiment.mesh) if between else ((),):
+        groups = chosen_axes(options, experiment.mesh) if TRANSFERS[kind].has_axes else ((),)
+        for axes in groups:
             devices = math.prod(sizes[axis] for axis in axes)
             listed.append(
                 Case(kind, axes, devices, experiment.dtype, ladder(options, each * devices))

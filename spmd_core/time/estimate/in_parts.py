@@ -8,10 +8,11 @@ microbatch; the optimizer follows the last one.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import NamedTuple
 
 from spmd_core.experiment import SCHEDULES, STAGE, Plan
-from spmd_core.results import Collective, Prediction, StoredFact
+from spmd_core.results import Collective, Estimate, Prediction, StoredFact
 from spmd_core.time.cost.links import NOMINAL, Paths, paths_along, permute_s, straggling
 from spmd_core.time.estimate.memory import MemoryEstimate, estimate_memory as memory_of_a_pass
 from spmd_core.time.estimate.optimizers import BYTES, moment_bytes
@@ -21,6 +22,7 @@ from spmd_core.time.estimate.step import (
     exposed_s,
     step_mfu,
     step_parts,
+    step_time,
 )
 from spmd_core.time.estimate.transfers import is_of_update
 from spmd_core.time.pipeline import SimulatedPipeline, simulate_pipeline
@@ -28,24 +30,28 @@ from spmd_core.time.pipeline import SimulatedPipeline, simulate_pipeline
 WAITS = "wait: stages"  # among a step's shares: what a stage idles
 
 
-class _Stage(NamedTuple):
-    """A microbatch of a stage: F, B and W in seconds, shares of the update, memory with the
-    microbatches that it holds, and the plan of one.
-    """
-
-    seconds: tuple[float, float, float]
-    update: Mapping[str, float]
-    memory: MemoryEstimate
-    plan: Plan
-
-
 class _Microbatch(NamedTuple):
-    """A microbatch as a plan; F, B, W of its layers, its tables and shares of the update, in s."""
+    """A microbatch as a plan; F, B, W of its layers, its tables and shares of the update, in s; its
+    memory, and its time as a step of one pass.
+    """
 
     plan: Plan
     seconds: tuple[float, float, float]
     tables: float
     update: Mapping[str, float]
+    memory: MemoryEstimate
+    time: Estimate
+
+
+class _Stage(NamedTuple):
+    """A microbatch of a stage: F, B and W in seconds, shares of the update, memory with the
+    microbatches that it holds, and the one it is like.
+    """
+
+    seconds: tuple[float, float, float]
+    update: Mapping[str, float]
+    memory: MemoryEstimate
+    one: _Microbatch
 
 
 def estimate_step(plan: Plan) -> Prediction:
@@ -80,14 +86,31 @@ def _simulated(plan: Plan, stages: Sequence[_Stage]) -> SimulatedPipeline:
     )
 
 
+def time_in_parts(plan: Plan) -> Estimate:
+    """Seconds of such a step, its interval as wide as that of the slowest stage."""
+    stages = _stages(plan)
+    return _time(plan, stages, _simulated(plan, stages))
+
+
+def _time(plan: Plan, stages: Sequence[_Stage], simulated: SimulatedPipeline) -> Estimate:
+    update = max(sum(each.update.values()) for each in stages)
+    seconds = (simulated.seconds + update) * (1 + straggling(plan.topology))
+    one = _slowest(stages).one.time
+    low, high = (seconds * each / one.estimate for each in (one.low, one.high))
+    return Estimate(low=low, estimate=seconds, high=high)
+
+
+def _slowest(stages: Sequence[_Stage]) -> _Stage:
+    return max(stages, key=lambda each: sum(each.seconds))
+
+
 def _of_parts(plan: Plan) -> Prediction:
     stages = _stages(plan)
-    slowest = max(stages, key=lambda each: sum(each.seconds))
-    update = max(sum(each.update.values()) for each in stages)
-    simulated = _simulated(plan, stages)
-    seconds = (simulated.seconds + update) * (1 + straggling(plan.topology))
+    slowest, simulated = _slowest(stages), _simulated(plan, stages)
+    time = _time(plan, stages, simulated)
+    seconds = time.estimate
     memory, capacity = _largest(stages), plan.topology.chip.capacity
-    one = step_of_a_pass(slowest.plan)
+    one = step_of_a_pass(slowest.one.plan)
     shares = {name: plan.parts * each for name, each in one.shares_s.items()}
     for name, each in slowest.update.items():  # follows the last microbatch alone
         shares[name] = shares.get(name, 0.0) - (plan.parts - 1) * each
@@ -110,21 +133,20 @@ def _of_parts(plan: Plan) -> Prediction:
         "collectives": (*_repeated(plan, one), *_hops(plan)),
         "before_compiling": memory.known(capacity),
     }
-    return one.model_copy(update=update_of_one | _times(plan, one, seconds, late))
+    return one.model_copy(update=update_of_one | _times(plan, one, time, late))
 
 
-def _times(plan: Plan, one: Prediction, seconds: float, update: float) -> dict[str, object]:
-    """What follows from the seconds of a step, from the prediction of one microbatch, and from the
+def _times(plan: Plan, one: Prediction, time: Estimate, update: float) -> dict[str, object]:
+    """What follows from the time of a step, from the prediction of one microbatch, and from the
     seconds of the update in it.
     """
-    time, bounds, chips = one.predicted_s, one.bounds_s, plan.topology.chips
-    assert time is not None and bounds is not None
-    times, mfu = seconds / time.estimate, step_mfu(plan, seconds)
-    span = {"low": time.low * times, "estimate": seconds, "high": time.high * times}
+    bounds, chips, seconds = one.bounds_s, plan.topology.chips, time.estimate
+    assert one.predicted_s is not None and bounds is not None
+    times, mfu = seconds / one.predicted_s.estimate, step_mfu(plan, seconds)
     alone = min(seconds, bounds.overlapped * plan.parts - update * (plan.parts - 1))
     in_turn = max(seconds, bounds.sequential * times)
     return {
-        "predicted_s": time.model_copy(update=span),
+        "predicted_s": time,
         "bounds_s": bounds.model_copy(update={"overlapped": alone, "sequential": in_turn}),
         "mfu": mfu,
         "mfu_causal": mfu * plan.causal_share,
@@ -169,6 +191,7 @@ def _hops(plan: Plan) -> Iterator[Collective]:
     )
 
 
+@lru_cache(maxsize=8)  # of a search: once for its memory, once for its time
 def _stages(plan: Plan) -> tuple[_Stage, ...]:
     """Every stage of a plan, from the first; layers that are left over are one more of the first
     stages each.
@@ -184,12 +207,12 @@ def _stages(plan: Plan) -> tuple[_Stage, ...]:
         key = (layers // count + (stage < layers % count), is_last)
         if key not in known:
             known[key] = _microbatch(plan, *key)
-        one, seconds, _, update = known[key]
+        one = known[key]
         tables = of_last.tables * (logits * is_last + (1 - logits) * is_first) / 3
         held = schedule.held(count, plan.parts, plan.repeats, stage) if count > 1 else 1.0
-        forward, backward, weights = (each + tables for each in seconds)
+        forward, backward, weights = (each + tables for each in one.seconds)
         memory = _held(plan, one, held, is_first)
-        stages.append(_Stage((forward, backward, weights), update, memory, one))
+        stages.append(_Stage((forward, backward, weights), one.update, memory, one))
     return tuple(stages)
 
 
@@ -210,9 +233,9 @@ def _one(plan: Plan, layers: int, has_logits: bool) -> Plan:
 def _microbatch(plan: Plan, layers: int, has_logits: bool) -> _Microbatch:
     one = _one(plan, layers, has_logits)
     shapes, again = shapes_of(one), recomputed(one)
-    work, moved = step_parts(shapes, again)
+    (work, moved), memory = step_parts(shapes, again), memory_of_a_pass(one)
     rest = [each for each in moved if not is_of_update(each.name)]
-    waits = exposed_s(shapes, work, rest, memory_of_a_pass(one).host)
+    waits = exposed_s(shapes, work, rest, memory.host)
     passes = work.forward.seconds + work.recomputed.seconds + work.backward.seconds
     forward = work.forward.seconds * (1 + waits / passes)
     weights = work.backward.matmul / 2
@@ -222,14 +245,15 @@ def _microbatch(plan: Plan, layers: int, has_logits: bool) -> _Microbatch:
         if is_of_update(each.name):
             name = f"wait: {each.kind}"
             update[name] = update.get(name, 0.0) + each.count * each.seconds
-    return _Microbatch(one, seconds, work.tables.seconds, update)
+    time = step_time(shapes, work, moved, memory.host, again)
+    return _Microbatch(one, seconds, work.tables.seconds, update, memory, time)
 
 
-def _held(plan: Plan, one: Plan, held: float, is_first: bool) -> MemoryEstimate:
+def _held(plan: Plan, one: _Microbatch, held: float, is_first: bool) -> MemoryEstimate:
     """The peak of a stage: of one microbatch, with what others have kept, the gradients that are
     added up, and of a pipeline's first stage the embedding.
     """
-    memory = memory_of_a_pass(one)
+    memory = one.memory
     kept, state = (memory.parts[name] for name in ("kept by the forward pass", _STATE))
     own = BYTES[plan.parameter_dtype]
     each = own + moment_bytes(plan)
@@ -237,7 +261,7 @@ def _held(plan: Plan, one: Plan, held: float, is_first: bool) -> MemoryEstimate:
     if plan.parts > 1:
         more["gradients that are added up"] = own * state / each
     if plan.stages > 1 and is_first:
-        table = memory_of_a_pass(_one(plan, one.size.layers, True)).parts[_STATE] - state
+        table = memory_of_a_pass(_one(plan, one.plan.size.layers, True)).parts[_STATE] - state
         more["embedding"] = table * (1 + (2 + own) / each)
     extra = int(sum(more.values()))
     return replace(

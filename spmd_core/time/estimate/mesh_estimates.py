@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from spmd_core.experiment import Plan, parameter_share
 from spmd_core.results import Estimate
 from spmd_core.time.cost.constants import MATMUL_SHARE
-from spmd_core.time.estimate.in_parts import estimate_memory, estimate_step
+from spmd_core.time.estimate.in_parts import estimate_memory, time_in_parts
 from spmd_core.time.estimate.memory import MemoryEstimate
 from spmd_core.time.estimate.shapes import Shapes, recomputed, shapes_of
 from spmd_core.time.estimate.step import Common, common_parts, step_parts, step_time
@@ -32,9 +32,7 @@ class MeshEstimates:
     def time(self, plan: Plan, offloaded: int) -> Estimate:
         """Seconds of a plan's step, as `estimate_step` gives them."""
         if plan.is_in_parts:
-            time = estimate_step(plan).predicted_s
-            assert time is not None
-            return time
+            return time_in_parts(plan)
         work, moved, _ = self._parts(plan)
         return step_time(self._shapes, work, moved, offloaded, recomputed(plan))
 

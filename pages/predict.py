@@ -89,6 +89,7 @@ elif status and result:
         next_step.draw(result)
         if experiment.plan:
             run_answer.others(experiment.plan)
+            run_answer.over_context(experiment.plan)
         prediction.offer_without_rings(result, chosen)
         prediction.details(result, chosen)
         remedies.draw(result, [chosen])

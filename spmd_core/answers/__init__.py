@@ -12,6 +12,7 @@ from spmd_core.answers.collective_sheet import (
     collectives_table,
     step_collectives,
 )
+from spmd_core.answers.context_sheet import context_headline, context_table
 from spmd_core.answers.drawn import devices_text, layout_lines
 from spmd_core.answers.machine_sheets import ceilings_table, fits_table, points_table
 from spmd_core.answers.measuring import (
@@ -80,6 +81,8 @@ __all__ = [
     "ceilings_table",
     "collectives_table",
     "communicated",
+    "context_headline",
+    "context_table",
     "days_text",
     "devices_text",
     "errors_table",

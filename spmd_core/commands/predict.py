@@ -10,7 +10,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from spmd_core.base import RequestError, WorkerError, read_file, refuse, shorten
+from spmd_core.base import (
+    RequestError,
+    WorkerError,
+    mesh_text,
+    read_file,
+    refuse,
+    shorten,
+)
 from spmd_core.commands import predict_sweep
 from spmd_core.commands.config import config_from
 from spmd_core.commands.output import check_output, write_output
@@ -139,7 +146,8 @@ def _beside_chips(
         (asks, "--deadline, --budget or --chips", given & none, rule),
         (not asks, without, given & {"global_batch"}, "use --batch-per-device"),
         (
-            not (arguments.spec or arguments.sweep) and STAGE not in (arguments.mesh or ""),
+            not (arguments.spec or arguments.sweep or arguments.mesh == BEST)
+            and STAGE not in (arguments.mesh or ""),
             "a mesh without stage",
             given & {"schedule", "repeats"},
             f"name it in --mesh, for example {STAGE}=4,fsdp=4",
@@ -195,6 +203,8 @@ def _of_plan(
     model = model_json(plan.size, config)
     if arguments.estimate:
         print_estimate(plan, arguments.json, model, _wanted_of(arguments, plan))
+        if arguments.mesh == BEST and not arguments.json:
+            print(f"mesh: {mesh_text(plan.mesh, ',')}")
         return 0
     answer = _predicted(experiment, arguments)
     if arguments.keep:

@@ -7,7 +7,7 @@ from spmd_core.base import refuse
 from spmd_core.commands.config import CONFIG, config_from
 from spmd_core.commands.predict_arguments import HELD, MODELS, SIZES, flags_of, given_fields
 from spmd_core.commands.spec import HELP, read_open_spec
-from spmd_core.experiment import AXES, VARIABLE, parse_mesh
+from spmd_core.experiment import MESH_AXES, VARIABLE, parse_mesh
 from spmd_core.lab import Lab
 from spmd_core.search import (
     GOALS,
@@ -63,7 +63,7 @@ ARGUMENTS = {
     "--sequence": {"type": int, "metavar": "N", "help": "tokens of a sequence (default 2048)"},
     "--fix": {
         "metavar": "data=4,tensor=1",
-        "help": f"sizes of mesh axes that stay, of {','.join(AXES)}; 1: unused",
+        "help": f"sizes of mesh axes that stay, of {','.join(MESH_AXES)}; 1: unused",
     },
     "--remat": {"metavar": "POLICIES", "help": f"of {','.join(REMATS)} (default: all)"},
     "--no-offload": {"action": "store_true", "help": "nothing goes to host memory"},

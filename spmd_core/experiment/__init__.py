@@ -41,7 +41,7 @@ from spmd_core.experiment.pasted.pasted_text import (
 )
 from spmd_core.experiment.plan import sharding
 from spmd_core.experiment.plan.configs import MAX_CONFIG_BYTES, Config, read_config
-from spmd_core.experiment.plan.fields import NAMES, PLAN_FIELDS
+from spmd_core.experiment.plan.fields import MAX_SEQUENCE, NAMES, PLAN_FIELDS
 from spmd_core.experiment.plan.flags import OPTIONAL_FLAGS, WITHOUT_RINGS, link_refusal
 from spmd_core.experiment.plan.meshes import (
     AXES,
@@ -193,6 +193,7 @@ __all__ = [
     "MAX_CONFIG_BYTES",
     "MAX_MESH_AXES",
     "MAX_NAME",
+    "MAX_SEQUENCE",
     "MAX_TEXT_BYTES",
     "MAX_VARIANTS",
     "MESH_AXES",

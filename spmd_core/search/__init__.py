@@ -5,7 +5,7 @@ from spmd_core.search.answer import TOP, Answer, Proof
 from spmd_core.search.array_question import ArrayQuestion, read_array_question, unknown_target
 from spmd_core.search.array_search import Space
 from spmd_core.search.candidate import MOST, Candidate, Reason, Rule, Stage, over_limit, too_large
-from spmd_core.search.chips import generations, named_meshes, read_chips
+from spmd_core.search.chips import generations, named_meshes, read_chips, staged_meshes
 from spmd_core.search.kept import KeptCandidate, KeptSearch, read_kept
 from spmd_core.search.link import AnyQuestion
 from spmd_core.search.models import WIDE, candidates, space_size
@@ -36,13 +36,14 @@ from spmd_core.search.serving_apart import Split, splits
 from spmd_core.search.serving_question import SERVING_FORM, ServingQuestion, read_serving
 from spmd_core.search.spaces.array_space import meshes
 from spmd_core.search.spaces.program_space import ProgramSpace, rules_text, with_constraint
-from spmd_core.search.standards import NOT_TRIED, StandardSharding
+from spmd_core.search.standards import NOT_TRIED, PIPELINE, StandardSharding
 
 __all__ = [
     "GOALS",
     "MOST",
     "MOST_GIB",
     "NOT_TRIED",
+    "PIPELINE",
     "REMATS",
     "SAME",
     "SERVING_FORM",
@@ -94,6 +95,7 @@ __all__ = [
     "serve",
     "space_size",
     "splits",
+    "staged_meshes",
     "step_load",
     "too_large",
     "unknown_target",

@@ -110,6 +110,11 @@ class Candidate:
         return self.step.plan if self.step else None
 
     @property
+    def is_pipeline(self) -> bool:
+        """Whether it is a plan of stages, of which no program is compiled."""
+        return self.step is not None and self.step.of_mesh.stages > 1
+
+    @property
     def is_ranked(self) -> bool:
         """Whether it has a time."""
         return self.stage in ("estimated", "compiled", "measured") and self.seconds is not None

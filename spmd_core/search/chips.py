@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from spmd_core.base import refuse, shorten
+from spmd_core.experiment import STAGE
 from spmd_core.machine import CHIPS, GPUS, Topology, get_topology, kind_of, legal_shapes
 
 MAX_SLICES = 256
@@ -106,6 +107,7 @@ def check_slices(value: Any) -> str:
 
 
 MAX_AXES = 3
+STAGES = (2, 4, 8, 16)  # of a pipeline, tried where their number is not given
 
 
 @cache
@@ -133,3 +135,13 @@ def named_meshes(
         for chosen in itertools.combinations(names, count):
             for sizes in factorizations(devices, count):
                 yield tuple(zip(chosen, sizes, strict=True))
+
+
+def staged_meshes(
+    devices: int, names: tuple[str, ...], numbers: tuple[int, ...] = STAGES
+) -> Iterator[tuple[tuple[str, int], ...]]:
+    """Meshes of so many stages, which come first, beside up to two of these axes."""
+    for stages in numbers:
+        if devices % stages == 0:
+            for inside in named_meshes(devices // stages, names, 2):
+                yield ((STAGE, stages), *inside)

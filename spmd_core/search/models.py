@@ -3,6 +3,7 @@
 import heapq
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import chain, groupby
 
 from spmd_core.base import RequestError
@@ -19,7 +20,7 @@ from spmd_core.search.spaces.model_points import (
     not_as_fixed,
     points_of,
 )
-from spmd_core.search.standards import kind_of_mesh
+from spmd_core.search.standards import PIPELINE, kind_of_mesh
 from spmd_core.time import MeshEstimates
 
 WIDE = 40_000  # candidates that are all estimated: seconds; of more, those of the best meshes
@@ -52,7 +53,7 @@ def candidates(
     if space_size(question) > WIDE:
         yield from _coarse_to_fine(question, stop, seen)
         return
-    for point in sorted(points_of(question), key=lambda point: not kind_of_mesh(point.mesh)):
+    for point in sorted(points_of(question), key=lambda each: _kind(each) in ("", PIPELINE)):
         if stop():
             return
         yield from _tried(point, seen)
@@ -71,14 +72,19 @@ def _coarse_to_fine(
         list(points)[::-1]  # the largest batch first: it takes the least per token
         for _, points in groupby(points_of(question), lambda point: (point.topology, point.mesh))
     ]
-    looked = 0
-    for point in chain(_standards(meshes), _by_bound(meshes, best, question.minimize, stop)):
+    pipelines = [points for points in meshes if _kind(points[0]) == PIPELINE]
+    meshes, looked = [points for points in meshes if _kind(points[0]) != PIPELINE], 0
+    for point in chain(
+        _standards(meshes),
+        _by_bound(meshes, best, question.minimize, stop),
+        _by_bound(pipelines, best, question.minimize, stop),
+    ):
         looked += len(point.policies)
         if stop() or looked > WIDE:
             return
         if point.number not in known:
             known.add(point.number)
-            is_standard = kind_of_mesh(point.mesh) or question.minimize == "memory"
+            is_standard = _kind(point) or question.minimize == "memory"
             most = math.inf if is_standard else NEAR * best.get(point.topology.target, math.inf)
             for each in _tried(point, seen, most):
                 if each.fits == "yes" and each.seconds:
@@ -87,11 +93,15 @@ def _coarse_to_fine(
                 yield each
 
 
+def _kind(point: MeshPoint) -> str:
+    return kind_of_mesh(point.mesh)
+
+
 def _standards(meshes: list[list[MeshPoint]]) -> list[MeshPoint]:
     """The best batch and mesh of each standard sharding of each topology in a quick look."""
     kinds: dict[tuple[str, str], tuple[float, MeshPoint]] = {}
-    for point in chain(*(points for points in meshes if kind_of_mesh(points[0].mesh))):
-        key, score = (point.topology.target, kind_of_mesh(point.mesh)), _quick_look(point)
+    for point in chain(*(points for points in meshes if _kind(points[0]))):
+        key, score = (point.topology.target, _kind(point)), _quick_look(point)
         if score is None:  # the reason of a standard sharding only where no batch makes a plan
             kinds.setdefault(key, (math.inf, point))
         elif key not in kinds or score <= kinds[key][0]:
@@ -103,9 +113,11 @@ def _by_bound(
     meshes: list[list[MeshPoint]], best: dict[str, float], goal: Goal, stop: Callable[[], bool]
 ) -> Iterator[MeshPoint]:
     """Meshes and batches that a device may hold, the least bound first, of each mesh from the
-    largest such batch on; `best`: seconds per token by topology, as far as they are known.
+    largest such batch on; `best`: seconds per token by topology, as far as they are known. The first
+    pipeline of a topology comes whatever its bound, to be compared with.
     """
     heap: list[tuple[float, int, list[MeshPoint]]] = []
+    begun = set[str]()
 
     def push(points: list[MeshPoint]) -> None:
         for at, point in enumerate(points):
@@ -120,7 +132,9 @@ def _by_bound(
     while heap:
         bound, _, points = heapq.heappop(heap)
         target = points[0].topology.target
-        if goal != "memory" and bound > NEAR * best.get(target, math.inf):
+        is_first = _kind(points[0]) == PIPELINE and target not in begun
+        begun.add(target)
+        if not is_first and goal != "memory" and bound > NEAR * best.get(target, math.inf):
             continue
         yield points[0]
         push(points[1:])
@@ -132,8 +146,10 @@ def _bound(point: MeshPoint) -> float | None:
     """
     if not_as_fixed(point) is not None:
         return None
+    schedule = point.policies[0].schedule
+    saving = [replace(each, schedule=schedule) for each in SAVING]
     try:
-        plan = point.plan(SAVING[0])
+        plan = point.plan(saving[0])
         check_slices(point)
     except RequestError:
         return None
@@ -142,8 +158,8 @@ def _bound(point: MeshPoint) -> float | None:
     plans = (plan.model_copy(update=policy.fields) for policy in small)
     if all(estimates.memory(each).fits(most) == "no" for each in plans):
         return None
-    saving = (plan.model_copy(update=policy.fields) for policy in SAVING)
-    return min(estimates.time(each, 0).estimate for each in saving) / plan.tokens
+    plans = (plan.model_copy(update=policy.fields) for policy in saving)
+    return min(estimates.time(each, 0).estimate for each in plans) / plan.tokens
 
 
 def _quick_look(point: MeshPoint) -> float | None:
@@ -192,6 +208,14 @@ def _tried(point: MeshPoint, seen: dict[Key, int], most: float = math.inf) -> It
         listed.sort(key=lambda each: -len((*each[1].save, *each[1].offload)))
     for place, policy in listed:
         plan = first.model_copy(update=policy.fields)
+        if policy.schedule:  # which batch and layers may not divide over
+            try:
+                plan = point.plan(policy)
+            except RequestError as error:
+                yield from replace(point, policies=(policy,), number=point.number + place).pruned(
+                    "does not divide", str(error)
+                )
+                continue
         if most < math.inf and estimates.is_above(plan, most * plan.tokens):
             continue
         yield _estimated(point, point.number + place, TrainingStep(first, policy), plan, estimates)

@@ -2,7 +2,7 @@
 
 import itertools
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from spmd_core.experiment import NAMES
 
@@ -18,16 +18,18 @@ GROUPS: tuple[tuple[str, ...], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Fields of a plan for what the forward pass saves, and where."""
+    """Fields of a plan for what the forward pass saves, and where; of a pipeline also its schedule."""
 
     remat: Remat
     save: tuple[str, ...] = ()
     offload: tuple[str, ...] = ()
+    schedule: tuple[tuple[str, Any], ...] = ()
 
     @property
     def fields(self) -> dict[str, object]:
         """As a plan has them."""
-        return {"remat": self.remat, "save": self.save, "offload": self.offload}
+        saved = {"remat": self.remat, "save": self.save, "offload": self.offload}
+        return saved | dict(self.schedule)
 
     @property
     def words(self) -> str:
@@ -35,7 +37,8 @@ class Policy:
         parts = ["minimal"] if self.remat == "minimal" and self.save else []
         parts += [f"save {_short(self.save)}"] if self.save else []
         parts += [f"offload {_short(self.offload)}"] if self.offload else []
-        return "; ".join(parts) or self.remat
+        of_pipeline = (str(value) for name, value in self.schedule if name == "schedule")
+        return "; ".join([*(parts or [self.remat]), *of_pipeline])
 
 
 def policies(
@@ -62,6 +65,25 @@ def policies(
             }
             tried.append(Policy("full", _named(named, "save"), _named(named, "offload")))
     return (*tried[:-1], *more, tried[-1])
+
+
+# schedules that a pipeline is tried with where none is given; the plainest last
+SCHEDULES_TRIED: tuple[tuple[tuple[str, Any], ...], ...] = (
+    (("schedule", "zb-h1"),),
+    (("schedule", "interleaved"), ("repeats", 2)),
+    (("schedule", "1f1b"),),
+)
+
+
+def pipeline_policies(remat: tuple[str, ...], is_given: bool) -> tuple[Policy, ...]:
+    """Policies of a pipeline, under each schedule unless one is given; fewest bytes last."""
+    schedules = ((),) if is_given else SCHEDULES_TRIED
+    return tuple(
+        Policy(each, schedule=schedule)
+        for schedule in schedules
+        for each in ("none", "minimal", "full")
+        if each in remat
+    )
 
 
 def _short(names: tuple[str, ...]) -> str:

@@ -13,6 +13,7 @@ from spmd_core.experiment import (
     AXES,
     CONTEXT,
     LONG_SEQUENCE,
+    MESH_AXES,
     PLAN_FIELDS,
     VARIABLE,
     ModelSize,
@@ -124,12 +125,12 @@ class ModelQuestion(Question):
     def _check_fixed(self) -> None:
         names = [name for name, _ in self.fixed]
         for name, size in self.fixed:
-            if name not in AXES or names.count(name) > 1:
+            if name not in MESH_AXES or names.count(name) > 1:
                 rule = "is not one that a decoder is sharded over"
                 raise refuse(
                     f"mesh axis {shorten(name)}",
-                    "appears twice" if name in AXES else rule,
-                    f"use {', '.join(AXES)}, each once",
+                    "appears twice" if name in MESH_AXES else rule,
+                    f"use {', '.join(MESH_AXES)}, each once",
                 )
             if size < 1:
                 raise refuse(f"{name}={size}", "is not a size", "use at least 1")

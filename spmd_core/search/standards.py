@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from spmd_core.experiment import resized
+from spmd_core.experiment import STAGE, resized
 from spmd_core.machine import Topology, get_topology
 from spmd_core.results import StoredFact
 from spmd_core.search.candidate import Candidate, Reason, Rule
@@ -106,6 +106,7 @@ _OF_MODELS = {
 }
 _SLOW: tuple[Reason, ...] = ("lower bound above the best", "estimate far above the best")
 NOT_TRIED = StoredFact(kind="not tried here")
+PIPELINE = "pipeline"
 AS_EXPORTED = "as exported"  # the shardings that a program's file has
 _OF_ARRAYS = (AS_EXPORTED, "data", "fsdp", "tensor", "mixed")
 
@@ -123,7 +124,8 @@ def kind_of_mesh(mesh: Mesh) -> str:
     >>> kind_of_mesh((("fsdp", 8), ("tensor", 2))), kind_of_mesh((("sequence", 2),))
     ('fsdp x tensor', '')
     """
-    return _OF_MODELS.get(tuple(name for name, size in mesh if size > 1), "")
+    names = tuple(name for name, size in mesh if size > 1)
+    return PIPELINE if STAGE in names else _OF_MODELS.get(names, "")
 
 
 def standards(
@@ -137,6 +139,8 @@ def standards(
         best = [_best(title, ranked, ruled) for title in _OF_ARRAYS]
         return [each for each in best if each.candidate or each.why]
     best = [_best(title, ranked, ruled) for title in _OF_MODELS.values()]
+    pipeline = _best(PIPELINE, ranked, ruled)
+    best += [pipeline] if pipeline.candidate or pipeline.why else []
     published = _published(model, winner, ranked, ruled)
     return [*best, *([published] if published else [])]
 

@@ -1,6 +1,7 @@
 """Sweeps: one question over a range of a variable, its points and its curves."""
 
 from spmd_core.sweeps.best_mesh import BEST, best_mesh
+from spmd_core.sweeps.context_kinds import CONTEXT_KINDS, ContextRow, context_rows
 from spmd_core.sweeps.curves import Outcome, SweepRow, csv_text, curves, row_json
 from spmd_core.sweeps.first_look import first_look
 from spmd_core.sweeps.runs import Asked, cancel, estimated, look, seconds_taken, start, to_compile
@@ -28,6 +29,7 @@ from spmd_core.sweeps.variables import FIRST, VARIABLES, Scaling, Variable
 
 __all__ = [
     "BEST",
+    "CONTEXT_KINDS",
     "FIRST",
     "KINDS",
     "MOST_CHIPS",
@@ -35,6 +37,7 @@ __all__ = [
     "TOKENS_OF_A_STEP",
     "VARIABLES",
     "Asked",
+    "ContextRow",
     "Meshes",
     "Outcome",
     "Scaling",
@@ -52,6 +55,7 @@ __all__ = [
     "best_mesh",
     "cancel",
     "compile_seconds",
+    "context_rows",
     "csv_text",
     "curves",
     "estimated",

@@ -4,11 +4,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import cast
 
 from spmd_core.base import RequestError, refuse
-from spmd_core.experiment import Mesh, Plan, parse_plan
+from spmd_core.experiment import STAGE, Mesh, Plan, parse_plan
 from spmd_core.machine import Topology, get_topology
-from spmd_core.search import named_meshes
+from spmd_core.search import named_meshes, staged_meshes
 from spmd_core.time import MeshEstimates
 
 BEST = "best"  # in place of a mesh
@@ -30,7 +31,8 @@ class BestMesh:
 def best_mesh(
     form: Mapping[str, object], target: str, batch: float, remats: Sequence[str] = ()
 ) -> BestMesh:
-    """Returns the plan with the best mesh of up to two axes, with `data` over slices beside them.
+    """Returns the plan with the best mesh of up to two axes, with `data` over slices beside them; or
+    with stages where the form has some, or no mesh but a schedule.
 
     Args:
       form: the JSON form of a plan; its target, mesh and batch are replaced.
@@ -42,17 +44,22 @@ def best_mesh(
       RequestError: the sizes divide over no mesh.
     """
     kept = {name: value for name, value in form.items() if name not in ("mesh", "target")}
-    return _best(json.dumps(kept | {"batch_per_device": None}), target, batch, tuple(remats))
+    mesh = dict(cast(Mapping[str, int], form.get("mesh") or {}))
+    in_stages = STAGE in mesh or (not mesh and bool({"schedule", "repeats"} & {*form}))
+    text = json.dumps(kept | {"batch_per_device": None})
+    return _best(text, target, batch, tuple(remats), in_stages)
 
 
 @lru_cache(maxsize=_KEPT)
-def _best(form: str, target: str, batch: float, remats: tuple[str, ...]) -> BestMesh:
+def _best(
+    form: str, target: str, batch: float, remats: tuple[str, ...], in_stages: bool
+) -> BestMesh:
     topology = get_topology(target)
     given = json.loads(form) | {"target": topology.target}
     given["batch_per_device"] = batch / topology.devices
     known: list[tuple[bool, float, int, Plan]] = []
     reason, tried = "", 0
-    for mesh in _meshes(topology):
+    for mesh in _staged(topology) if in_stages else _meshes(topology):
         try:
             first = parse_plan(given | {"mesh": mesh})
         except RequestError as error:
@@ -79,6 +86,13 @@ def _cost(estimates: MeshEstimates, plan: Plan) -> tuple[bool, float]:
     if memory.is_held(plan.topology.chip.capacity):
         return False, estimates.time(plan, memory.host).estimate
     return True, memory.peak + memory.host
+
+
+def _staged(topology: Topology) -> Iterator[Mesh]:
+    """Meshes with stages, which are over slices where there are several."""
+    for mesh in staged_meshes(topology.devices, _AXES):
+        if mesh[0][1] % topology.slices == 0:
+            yield mesh
 
 
 def _meshes(topology: Topology) -> Iterator[Mesh]:

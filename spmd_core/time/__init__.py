@@ -28,6 +28,7 @@ from spmd_core.time.estimate.memory import Fits, MemoryEstimate
 from spmd_core.time.estimate.mesh_estimates import MeshEstimates
 from spmd_core.time.estimate.nearest_fit import NearestFit, larger, nearest_fit
 from spmd_core.time.estimate.step import step_mfu
+from spmd_core.time.estimate.transfers import is_of_context
 from spmd_core.time.model.calibration import ALONE, Calibration
 from spmd_core.time.model.duration import NOT_CALIBRATED, Duration, Unknown
 from spmd_core.time.model.stored_results import (
@@ -122,6 +123,7 @@ __all__ = [
     "hops_between",
     "host_s",
     "is_current",
+    "is_of_context",
     "is_outdated",
     "larger",
     "least_chip_days",

@@ -13,9 +13,9 @@ from spmd_core.search import Answer, Candidate, models, read_question
 from spmd_core.search.axis_rules import flax, maxtext, parallelism
 from spmd_core.search.chips import factorizations, named_meshes
 from spmd_core.search.models import candidates, space_size
-from spmd_core.search.policies import policies
+from spmd_core.search.policies import pipeline_policies, policies
 from spmd_core.search.ranking import SAME, front, ranking, score
-from spmd_core.search.standards import kind_of
+from spmd_core.search.standards import PIPELINE, kind_of
 from spmd_core.time import estimate_step
 from spmd_core.words import search as words
 
@@ -52,10 +52,11 @@ def test_the_space_is_meshes_times_policies_and_every_number_is_there_once(small
     meshes = len(
         list(named_meshes(16, tuple(name for name in AXES if name not in ("expert", "context"))))
     )
-    assert small.space == meshes * len(policies(("minimal", "full"), False, True))
+    staged = 4 * len(pipeline_policies(("minimal", "full"), is_given=False))
+    assert small.space == meshes * len(policies(("minimal", "full"), False, True)) + staged
     numbers = [each.number for each in small.found]
     assert sorted(numbers) == list(range(small.space))
-    kinds = [bool(kind_of(each)) for each in small.found]
+    kinds = [kind_of(each) not in ("", PIPELINE) for each in small.found]
     assert kinds == sorted(kinds, reverse=True)  # the standard shardings first, each in its order
     split = kinds.index(False)
     assert numbers == [*sorted(numbers[:split]), *sorted(numbers[split:])]
@@ -250,6 +251,37 @@ def test_a_measured_winner_is_tied_by_its_interval_alone():
     assert [each.name for each in answer.ties] == ["c1"]
 
 
+def test_pipelines_are_tried_over_slices_and_beside_fsdp_and_what_one_costs_is_said(small):
+    names = {each.name.partition(" · ")[0] for each in small.found if "stage=" in each.name}
+    assert names == {"stage=2,fsdp=8", "stage=4,fsdp=4", "stage=8,fsdp=2", "stage=16"}
+    row = next(each for each in small.standards if each.title == PIPELINE)
+    ratio = score(row.candidate) / score(small.winner)
+    said = words.standard_words(small, row)
+    assert ratio > 1 and f"worth it here, {ratio:.3g}× the time of the first" in said
+    over = answer_of(chips=["v5e:4x4*2"], slices="2", global_batch=64, fixed={"fsdp": 4})
+    pipelines = [each for each in over.found if each.is_pipeline and each.is_ranked]
+    assert {each.plan.mesh for each in pipelines} >= {
+        (("stage", 2), ("fsdp", 4), ("tensor", 4)),
+        (("stage", 2), ("data", 4), ("fsdp", 4)),
+    }
+    assert {each.plan.schedule for each in pipelines} == {"zb-h1", "interleaved", "1f1b"}
+    for each in pipelines[::5]:
+        assert each.seconds == estimate_step(each.plan).predicted_s.estimate
+
+
+def test_fixed_stages_are_all_that_is_searched_and_none_where_they_are_one():
+    fixed = answer_of(fixed={"stage": 4}, plan={"schedule": "gpipe"})
+    assert {each.plan.schedule for each in fixed.found if each.is_ranked} == {"gpipe"}
+    assert all(each.plan.stages == 4 for each in fixed.found if each.is_ranked)
+    assert "pipeline: the first" in words.standard_words(
+        fixed, next(each for each in fixed.standards if each.title == PIPELINE)
+    )
+    none = answer_of(fixed={"stage": 1})
+    assert not any("stage=" in each.name for each in none.found)
+    deep = answer_of(fixed={"stage": 16}, plan={"layers": 4})
+    assert "stage=16 makes 16 runs of the 4 layers" in words.search_headline(deep)
+
+
 def test_what_is_fixed_stays_and_up_to_so_many_chips_means_all_of_them():
     fixed = answer_of(fixed={"data": 2, "tensor": 1})
     assert all(dict(each.plan.mesh).get("data") == 2 for each in fixed.found if each.is_ranked)
@@ -291,7 +323,8 @@ def test_the_answer_in_words_and_json(small):
         "name",
     } <= set(found["winner"])
     assert found["winner"]["name"] == found["ranking"][0]["name"]
-    assert {each.title for each in small.standards} == {"data", "fsdp", "tensor", "fsdp x tensor"}
+    titles = {each.title for each in small.standards}
+    assert titles == {"data", "fsdp", "tensor", "fsdp x tensor", PIPELINE}
     published = answer_of(model="scaled:32", chips=["v5p:64"], global_batch=384)
     assert published.standards[-1].candidate.plan.mesh == (("fsdp", 16), ("tensor", 4))
     lost = published.ranking[-1].candidate

@@ -36,6 +36,14 @@ def test_the_best_mesh_is_the_fastest_of_those_that_fit():
     assert found.tried >= len(estimates) > 5
 
 
+def test_the_best_mesh_of_a_plan_with_a_schedule_has_stages_and_keeps_it():
+    form = {"model": "llama-3.1-8b", "schedule": "zb-h1"}
+    plan = best_mesh(form, "tpu:v5e:4x4", 32).plan
+    assert plan.stages > 1 and plan.schedule == "zb-h1"
+    assert best_mesh(plan.to_json(), "tpu:v5e:8x8", 128).plan.schedule == "zb-h1"
+    assert best_mesh({"model": "llama-3.1-8b"}, "tpu:v5e:4x4", 32).plan.stages == 1
+
+
 def test_a_strong_sweep_has_the_best_mesh_at_each_number_of_chips_and_its_knee():
     base = experiment_of(parse_plan(BIG))
     sweep = parse_sweep(base, "chips=64,512,4096,48", "strong", "best")

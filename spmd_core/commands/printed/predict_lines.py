@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from spmd_core.answers import (
+    context_headline,
+    context_table,
     five_figures,
     step_collectives,
     training_headline,
@@ -16,7 +18,7 @@ from spmd_core.base import WorkerError, bytes_text, number_text, seconds_text
 from spmd_core.experiment import Plan
 from spmd_core.results import Prediction, Result
 from spmd_core.sheets import sheet_lines, table
-from spmd_core.sweeps import TrainingAnswer
+from spmd_core.sweeps import TrainingAnswer, context_rows
 from spmd_core.time import estimate_step, nearest_fit, training_run
 from spmd_core.trials import remedy_lines
 from spmd_core.words import (
@@ -187,6 +189,8 @@ def print_estimate(plan: Plan, as_json: bool, model: Mapping[str, object], wante
     lines.append(f"per device: {predictions.parts_words(words['parts'])}")
     if is_timed:
         lines += _tables(estimate)
+        rows = context_rows(plan)
+        lines += ["", context_headline(rows), *sheet_lines(context_table(rows)), ""] if rows else []
     above = (note for note in words["notes"] if note not in lines[0])
     notes = [f"note: {note}" for note in (*above, *estimate.notes)]
     print("\n".join(lines + notes + ignored(model)))

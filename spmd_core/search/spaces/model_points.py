@@ -4,16 +4,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from spmd_core.base import mesh_text, refuse
-from spmd_core.experiment import VARIABLE, Plan, arrays, parse_plan
+from spmd_core.experiment import (
+    CONTEXT,
+    STAGE,
+    VARIABLE,
+    Plan,
+    arrays,
+    parse_plan,
+)
 from spmd_core.machine import Topology
 from spmd_core.results import StoredFact
 from spmd_core.search.candidate import Candidate, Reason, Rule
-from spmd_core.search.chips import named_meshes
-from spmd_core.search.policies import Policy, policies
+from spmd_core.search.chips import STAGES, named_meshes, staged_meshes
+from spmd_core.search.policies import Policy, pipeline_policies, policies
 from spmd_core.search.question import BATCHES, ModelQuestion
 
 Mesh = tuple[tuple[str, int], ...]
 Key = tuple[object, ...]
+_INSIDE = ("data", "fsdp", "expert", CONTEXT, "tensor")  # axes of a mesh inside a stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +74,35 @@ class MeshPoint:
 
 
 def points_of(question: ModelQuestion) -> Iterator[MeshPoint]:
-    """Every point, in the order of the enumeration."""
+    """Every point, in the order of the enumeration: pipelines last."""
     number, size = 0, question.size
+    given = {name for name, value in question.plan if value is not None}
     tried = policies(question.remat, question.offload, size.gated, size.post_norms)
-    for topology in question.topologies:
-        for mesh in named_meshes(topology.devices, question.axes):
-            for share in _shares(question, topology):
-                yield MeshPoint(question, topology, mesh or (("fsdp", 1),), share, tried, number)
-                number += len(tried)
+    for meshes, some in (
+        (_meshes, tried),
+        (_pipelines, pipeline_policies(question.remat, bool(given & {"schedule", "repeats"}))),
+    ):
+        for topology in question.topologies:
+            for mesh in meshes(question, topology):
+                for share in _shares(question, topology):
+                    yield MeshPoint(question, topology, mesh, share, some, number)
+                    number += len(some)
+
+
+def _meshes(question: ModelQuestion, topology: Topology) -> Iterator[Mesh]:
+    for mesh in named_meshes(topology.devices, question.axes):
+        yield mesh or (("fsdp", 1),)
+
+
+def _pipelines(question: ModelQuestion, topology: Topology) -> Iterator[Mesh]:
+    """Meshes whose stages come first, and so lie over slices or nodes: beside up to two axes. On one
+    slice, where a pipeline hardly pays, beside `fsdp` alone unless the stages are fixed.
+    """
+    fixed = dict(question.fixed).get(STAGE)
+    names = tuple(name for name in question.axes if name in _INSIDE)
+    names = names if fixed or topology.slices > 1 else ("fsdp",)
+    if fixed != 1:
+        yield from staged_meshes(topology.devices, names, (fixed,) if fixed else STAGES)
 
 
 def _shares(question: ModelQuestion, topology: Topology) -> tuple[float, ...]:
@@ -98,8 +127,11 @@ def not_as_fixed(point: MeshPoint) -> StoredFact | None:
 def check_slices(point: MeshPoint) -> None:
     """RequestError where slices are not on the axis that passes least between them."""
     slices = point.topology.slices
-    name, size = point.mesh[0]
-    if slices > 1 and (name not in ("data", "fsdp") or size % slices):
+    (name, size), *others = point.mesh
+    if name == STAGE and others and slices % size == 0:  # each stage over several
+        slices //= size
+        name, size = others[0]
+    if slices > 1 and (name not in ("data", "fsdp", STAGE) or size % slices):
         raise refuse(
             f"{name}={size}", f"does not divide over {slices} slices", f"put data={slices} first"
         )
@@ -114,4 +146,5 @@ def key_of(plan: Plan) -> Key:
         (array.group, array.name, tuple(tuple(place[axis] for axis in axes) for axes in array.axes))
         for array in arrays(plan)
     )
-    return plan.target, tuple(size for _, size in plan.mesh), plan.batch_per_device, specs
+    sizes = tuple(size for _, size in plan.mesh)
+    return plan.target, sizes, plan.stages, plan.batch_per_device, specs

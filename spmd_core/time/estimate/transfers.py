@@ -56,6 +56,7 @@ _MATMULS = {
 _INPUTS, _HEADS = ("mlp_up", "mlp_gate", "mlp"), ("query", "key", "value", "heads")
 _OUTPUTS, _AS = ("out", "mlp_down"), {"mlp": "mlp_up"}
 _COMPLETE = "complete "  # begins names of what Muon moves
+_PASSED, _EXCHANGED = "keys and values", "heads for tokens"  # names of what attention moves
 GRADIENT = "transpose("  # in the name of an operation that makes gradients, as JAX writes it
 
 
@@ -100,6 +101,11 @@ class StepTransfer:
     @property
     def source(self) -> None:
         """The line that causes it: no program is written."""
+
+
+def is_of_context(name: str) -> bool:
+    """Returns True for a transfer by which attention reaches tokens of other devices."""
+    return name.startswith((_PASSED, f"gradient of {_PASSED}", _EXCHANGED))
 
 
 def is_of_update(name: str) -> bool:
@@ -423,9 +429,7 @@ def _of_activations(
         passes, shards = 2 + ("query" in recomputed), shapes.tensor * shapes.along(*inside)
         keys = math.lcm(size.kv_heads, shards) / math.lcm(size.kv_heads, shapes.tensor)
         each = arrays.query + arrays.mixed + keys * (arrays.key + arrays.value)
-        yield _transfer(
-            shapes, "all-to-all", inside, each, passes * layers, "", name="heads for tokens"
-        )
+        yield _transfer(shapes, "all-to-all", inside, each, passes * layers, "", name=_EXCHANGED)
     if (repeats := plan.expert_repeats) > 1 and size.experts > 1:
         slots = arrays.stream * shapes.tensor * plan.visits * repeats
         count, name = (3 if again else 2) * layers, "slots of experts"
@@ -456,8 +460,8 @@ def _of_context(shapes: Shapes, layers: int, recomputed: Collection[str]) -> Ite
     plan, among = shapes.plan, shapes.along(CONTEXT)
     each = shapes.arrays.key + shapes.arrays.value
     gather = _transfer(shapes, "all-gather", (CONTEXT,), among * each, 2 * layers, "")
-    gather = replace(gather, name="keys and values")
-    summed = "gradient of keys and values"
+    gather = replace(gather, name=_PASSED)
+    summed = f"gradient of {_PASSED}"
     if plan.context_attention == "all-gather":
         yield gather
         yield replace(gather, kind="reduce-scatter", count=layers, op_name=GRADIENT, name=summed)

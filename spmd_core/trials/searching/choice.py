@@ -93,6 +93,7 @@ class CandidateChoice:
             for each in ranked
             if each.stage == "estimated"
             and each.target not in self._elsewhere
+            and not each.is_pipeline
             and run_key(each) not in self.tried
         ]
 

@@ -225,8 +225,11 @@ class Search(Work):
         """
         if isinstance(self.question, ModelQuestion):
             for entry in self.answer.ranking[:RECALLED]:
-                if entry.candidate.stage == "estimated" and (
-                    result := runs.known(entry.candidate.experiment)
+                each = entry.candidate
+                if (
+                    each.stage == "estimated"
+                    and not each.is_pipeline
+                    and (result := runs.known(entry.candidate.experiment))
                 ):
                     self._keep(answered([entry.candidate], result))
 

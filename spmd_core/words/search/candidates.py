@@ -8,6 +8,7 @@ from spmd_core.base import bytes_text, capital, number_text, seconds_text
 from spmd_core.results import Estimate, Ratio, Verdict, predicted_verdict
 from spmd_core.search import (
     NOT_TRIED,
+    PIPELINE,
     Answer,
     Candidate,
     Goal,
@@ -261,6 +262,8 @@ def standard_words(answer: Answer, standard: StandardSharding) -> str:
         return f"{title}: {what}. {capital(why)}.".replace("..", ".")
     if each.number == winner.number:
         return f"{title}: {lead_words(answer)} of the ranking is one of these."
+    if standard.title == PIPELINE:
+        return f"{title}: {_worth(winner, each)}. {each.name}: {time_words(each)}."
     if winner.stage != each.stage:
         return f"{title}: {each.name}. {_not_compared(each)}."
     if is_alone_beside(winner, each, proof):
@@ -270,6 +273,16 @@ def standard_words(answer: Answer, standard: StandardSharding) -> str:
         return f"{title}: {each.name}. {capital(near_words(ratio))}."
     text = beats(winner, each, "it", ratio, answer.question.minimize)
     return f"{title}: {each.name}. {capital(lead_words(answer))} {text[:1].lower()}{text[1:]}"
+
+
+def _worth(winner: Candidate, pipeline: Candidate) -> str:
+    """Whether a pipeline, which is always an estimate, pays beside the winner, for as many tokens."""
+    (low, _), (_, high) = pipeline.span or (0.0, 0.0), winner.span or (0.0, 0.0)
+    ratio = score(pipeline) / score(winner)
+    is_slower = low / pipeline.tokens > high / winner.tokens
+    verdict = "not worth it" if is_slower else "hardly worth it" if ratio >= 1 else "may pay"
+    unsure = "" if is_slower else " (not certain: their intervals overlap)"
+    return f"{verdict} here, {_times(ratio)} the time of the first{unsure}"
 
 
 def _times(ratio: float) -> str:

@@ -8,6 +8,8 @@ import streamlit as st
 
 from spmd_core.answers import (
     Figure,
+    context_headline,
+    context_table,
     days_text,
     five_figures,
     tokens_text,
@@ -18,11 +20,12 @@ from spmd_core.base import RequestError, bytes_text, number_text, seconds_text
 from spmd_core.experiment import Plan, experiment_of
 from spmd_core.results import Prediction
 from spmd_core.sheets import Table
-from spmd_core.sweeps import TrainingAnswer
+from spmd_core.sweeps import TrainingAnswer, context_rows
 from spmd_core.time import training_run
 from spmd_core.words import bound_words, chip_title, model_words, money_text, parts, predictions
 from spmd_lab.ui import price
 from spmd_lab.ui.charts import shares
+from spmd_lab.ui.charts.over_context import context_chart
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.predict import charts, question, topology_fields
 from spmd_lab.ui.shell import draw_table
@@ -127,6 +130,18 @@ def others(plan: Plan) -> None:
             )
         draw_filled(training_table(answer))
         _use(answer, plan)
+
+
+def over_context(plan: Plan) -> None:
+    """Draws what each kind of attention over `context` holds and waits for, to a million tokens."""
+    if not (rows := context_rows(plan)):
+        return
+    st.subheader(plain(context_headline(rows)), anchor=False)
+    table = context_table(rows)
+    words = "; ".join(", ".join(cell.text for cell in row) for row in table.rows)
+    st.vega_lite_chart(context_chart(rows), alt=words, key="over-context")
+    with st.expander("Every kind and length", key="context-rows"):
+        draw_table(table_frame(table))
 
 
 def _use(answer: TrainingAnswer, plan: Plan) -> None:

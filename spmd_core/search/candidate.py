@@ -111,7 +111,7 @@ class Candidate:
 
     @property
     def is_pipeline(self) -> bool:
-        """Whether it is a plan of stages, of which no program is compiled."""
+        """True of a plan of stages, of which no program is compiled."""
         return self.step is not None and self.step.of_mesh.stages > 1
 
     @property

@@ -48,8 +48,8 @@ def context_rows(plan: Plan) -> tuple[ContextRow, ...]:
     """Returns every kind on the plan's sequence and on each twice as long, to a million tokens; none
     of a plan without the axis.
 
-    Longer sequences lie over as many more devices, and a step has as many fewer of them: the tokens of
-    a device stay.
+    Longer sequences are divided among as many more devices, and a step has as many fewer of them: the
+    tokens of a device stay.
     """
     if plan.axis_sizes.get(CONTEXT, 1) == 1:
         return ()

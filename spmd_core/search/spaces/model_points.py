@@ -95,7 +95,7 @@ def _meshes(question: ModelQuestion, topology: Topology) -> Iterator[Mesh]:
 
 
 def _pipelines(question: ModelQuestion, topology: Topology) -> Iterator[Mesh]:
-    """Meshes whose stages come first, and so lie over slices or nodes: beside up to two axes. On one
+    """Meshes whose stages come first, and so divide slices or nodes: beside up to two axes. On one
     slice, where a pipeline hardly pays, beside `fsdp` alone unless the stages are fixed.
     """
     fixed = dict(question.fixed).get(STAGE)

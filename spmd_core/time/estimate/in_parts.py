@@ -6,7 +6,7 @@ last the logits. Weights are gathered, and gradients added over shards of the ba
 microbatch; the optimizer follows the last one.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -191,8 +191,7 @@ def _hops(plan: Plan) -> Iterator[Collective]:
     )
 
 
-@lru_cache(maxsize=8)  # of a search: once for its memory, once for its time
-def _stages(plan: Plan) -> tuple[_Stage, ...]:
+def _worked_out(plan: Plan) -> tuple[_Stage, ...]:
     """Every stage of a plan, from the first; layers that are left over are one more of the first
     stages each.
     """
@@ -214,6 +213,10 @@ def _stages(plan: Plan) -> tuple[_Stage, ...]:
         memory = _held(plan, one, held, is_first)
         stages.append(_Stage((forward, backward, weights), one.update, memory, one))
     return tuple(stages)
+
+
+# worked out for memory, used again for time
+_stages: Callable[[Plan], tuple[_Stage, ...]] = lru_cache(maxsize=8)(_worked_out)  # pyright: ignore[reportAssignmentType]
 
 
 def _one(plan: Plan, layers: int, has_logits: bool) -> Plan:

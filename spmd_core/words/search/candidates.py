@@ -276,7 +276,7 @@ def standard_words(answer: Answer, standard: StandardSharding) -> str:
 
 
 def _worth(winner: Candidate, pipeline: Candidate) -> str:
-    """Whether a pipeline, which is always an estimate, pays beside the winner, for as many tokens."""
+    """Returns whether a pipeline, always an estimate, pays beside the winner for as many tokens."""
     (low, _), (_, high) = pipeline.span or (0.0, 0.0), winner.span or (0.0, 0.0)
     ratio = score(pipeline) / score(winner)
     is_slower = low / pipeline.tokens > high / winner.tokens

@@ -1,5 +1,5 @@
-"""Everything that must hold before a change goes in: `python -m tests.check`; with `--fast`, what
-needs no process and no device.
+"""What must hold before a change goes in: `python -m tests.check`; with `--fast`, what needs no
+process and no device; with `--whole`, every case of the sweeps, on the newer JAX too.
 """
 
 import argparse
@@ -19,8 +19,8 @@ from tests import needs
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def marked(name: str, but: str) -> tuple[str, ...]:
-    """Arguments of pytest for the tests with one mark and without another: the modules and folders
+def marked(name: str, *but: str) -> tuple[str, ...]:
+    """Arguments of pytest for the tests with one mark and without others: the modules and folders
     that have the mark, so that no other is imported.
     """
     paths = sorted(
@@ -28,7 +28,7 @@ def marked(name: str, but: str) -> tuple[str, ...]:
         for path in (ROOT / "tests").rglob("*.py")
         if f"pytest.mark.{name}" in path.read_text("utf-8")
     )
-    return (*map(str, paths), "-m", f"{name} and not {but}")
+    return (*map(str, paths), "-m", " and not ".join((name, *but)))
 
 
 # A group of tests (tests/conftest.py) stays in one process, and shares what is slow to start. The
@@ -104,8 +104,8 @@ def fast() -> list[tuple[str, ...]]:
     ]
 
 
-def everything() -> list[tuple[str, ...]]:
-    """All tests, and beside them those in which JAX has a part once more on a newer Python; those
+def everything(is_whole: bool) -> list[tuple[str, ...]]:
+    """The tests, and beside them those in which JAX has a part once more on a newer Python; those
     that failed.
     """
     another = needs.make_newer_python()
@@ -116,7 +116,11 @@ def everything() -> list[tuple[str, ...]]:
     else:
         os.environ[needs.VARIABLE] = another  # some tests read a text of its JAX
     here = (sys.executable, *PYTEST, "-o", f"{CACHE}.pytest_cache/this", "-n", PROCESSES)
-    newer = ("-o", f"{CACHE}.pytest_cache/newer", "-n", "1", *marked("newer", "this_python"))
+    left_out = ["this_python"]
+    if not is_whole:
+        here += ("-m", "not whole")
+        left_out += ["whole", "newer_whole"]
+    newer = ("-o", f"{CACHE}.pytest_cache/newer", "-n", "1", *marked("newer", *left_out))
     again = [(another, *PYTEST, *newer)] if another else []
     # one process after the other would leave a core idle
     failed = [*passes(RUFF), *passes(here, *again, PYRIGHT)]
@@ -138,15 +142,19 @@ def main() -> int:
         action="store_true",
         help="ruff, pyright, the import rules and the tests that start no process",
     )
+    ask.add_argument(
+        "--whole", action="store_true", help="every case of the sweeps too: before a release"
+    )
     # Two hundred processes import the same modules: each is compiled once.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    if ask.parse_args().fast:
+    asked = ask.parse_args()
+    if asked.fast:
         failed = fast()
     elif missing := needs.browser():
         print(missing, file=sys.stderr)
         return 1
     else:
-        failed = everything()
+        failed = everything(asked.whole)
     for command in failed:
         print(f"FAILED: {words(command)}", flush=True)
     return 1 if failed else 0

@@ -39,6 +39,30 @@ def model_of(mesh, kernel=True, **more):
     return decoder.Model(config, devices, kernel=kernel), config
 
 
+def both(attend, arrays, segments):
+    """Attention of three arrays, and the gradients of its product with a fourth."""
+
+    def total(*given):
+        return jnp.sum(attend(*given, segments) * arrays[3])
+
+    return jax.jit(lambda *given: (attend(*given, segments), *jax.grad(total, (0, 1, 2))(*given)))(
+        *arrays[:3]
+    )
+
+
+@functools.cache
+def of_one_device(batch, length):
+    """Queries, keys, values and a cotangent with their segments; attention of them by matmuls."""
+    numbers = np.random.default_rng(0)
+    arrays = [
+        jnp.asarray(numbers.normal(size=(batch, heads, length, 128)) / 8, jnp.float32)
+        for heads in (8, KEYS, KEYS, 8)
+    ]
+    segments = jnp.asarray(np.arange(length) > 0.7 * length, jnp.int32)[None].repeat(batch, 0)
+    attend = model_of({"fsdp": 2, "tensor": 4})[0].plain_attention
+    return arrays, segments, both(attend, arrays, segments)
+
+
 @pytest.mark.parametrize(
     ("mesh", "more"),
     [
@@ -63,22 +87,7 @@ def test_attention_over_context_is_that_of_one_device(mesh, more, monkeypatch):
     length = more.get("sequence", LENGTH)
     order = decoder_context.token_order(config, length, mesh["context"])
     assert sorted(order) == [*range(length)]
-    numbers = np.random.default_rng(0)
-    arrays = [
-        jnp.asarray(numbers.normal(size=(4, heads, length, 128)) / 8, jnp.float32)
-        for heads in (8, KEYS, KEYS, 8)
-    ]
-    segments = jnp.asarray(np.arange(length) > 0.7 * length, jnp.int32)[None].repeat(4, 0)
-
-    def both(attend, arrays, segments):
-        def total(*given):
-            return jnp.sum(attend(*given, segments) * arrays[3])
-
-        return jax.jit(
-            lambda *given: (attend(*given, segments), *jax.grad(total, (0, 1, 2))(*given))
-        )(*arrays[:3])
-
-    expected = both(model_of({"fsdp": 2, "tensor": 4})[0].plain_attention, arrays, segments)
+    arrays, segments, expected = of_one_device(mesh.get("fsdp", 1), length)
     moved = [each[:, :, order] for each in arrays]
     found = both(model.flash, moved, segments[:, order])
     for one, other in zip(expected, found, strict=True):
@@ -111,6 +120,11 @@ def loss_of(mesh, order=None, **more):
     return jax.jit(jax.value_and_grad(model.loss))(parameters, jax.tree.map(jnp.asarray, batch))
 
 
+@functools.cache
+def loss_of_one():
+    return loss_of({"fsdp": 1})
+
+
 @pytest.mark.parametrize(
     ("mesh", "more"),
     [
@@ -121,7 +135,7 @@ def loss_of(mesh, order=None, **more):
     ids=str,
 )
 def test_a_step_over_context_or_with_logits_in_parts_is_that_of_one_device(mesh, more):
-    expected, found = loss_of({"fsdp": 1}), loss_of(mesh, **more)
+    expected, found = loss_of_one(), loss_of(mesh, **more)
     assert float(found[0]) == pytest.approx(float(expected[0]), rel=1e-3)
     both = (jax.tree.leaves(jax.tree.map(np.array, each[1])) for each in (expected, found))
     for one, other in zip(*both, strict=True):

@@ -13,6 +13,7 @@ from spmd_core.script.decoder import sizes_of
 from spmd_core.script.programs.decoder_config import Decoder
 from spmd_core.script.programs.decoder_precision import LIMITS
 from spmd_core.script.programs.decoder_serving import Cache, Serving, Stored, serving_dims
+from tests.cover import cover
 
 pytestmark = pytest.mark.this_python
 
@@ -184,10 +185,9 @@ def compared(variant, axes, spread, wide="float32", kept="float32", **more):
     return logits, uncached(config, parameters, texts, jnp.dtype(kept))
 
 
-@pytest.mark.parametrize(("axes", "spread"), MESHES, ids=str)
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_cached_steps_generate_what_the_forward_pass_without_a_cache_does(variant, axes, spread):
-    logits, wanted = compared(variant, axes, spread)
+@pytest.mark.parametrize(("variant", "mesh"), cover(VARIANTS, MESHES))
+def test_cached_steps_generate_what_the_forward_pass_without_a_cache_does(variant, mesh):
+    logits, wanted = compared(variant, *mesh)
     assert np.abs(logits - wanted).max() <= 1e-4 * wanted.std()
     assert (logits.argmax(-1) == wanted.argmax(-1)).all()
 

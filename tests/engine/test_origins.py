@@ -250,6 +250,7 @@ def unrolled(count):
     return jax.grad(total), [weights] * count, shape(8, 16, spec=P("data"))
 
 
+@pytest.mark.newer_whole
 def test_the_work_of_reading_origins_grows_as_the_layers_of_a_program():
     calls = 0
 

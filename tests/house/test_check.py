@@ -3,6 +3,7 @@ test depends on how fast the machine is.
 """
 
 import ast
+import math
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -10,6 +11,7 @@ from collections.abc import Iterable
 import pytest
 
 from tests import check
+from tests.cover import cover
 from tests.layers import ROOT, nodes
 
 CLOCKS = ("monotonic", "perf_counter", "process_time", "thread_time", "timeit", "time_ns")
@@ -76,3 +78,18 @@ def test_no_test_asserts_how_long_something_takes():
     ]
     assert found == []
     assert of_a_clock(nodes("assert time.monotonic() - begun < 5")) == [1]
+
+
+@pytest.mark.parametrize("sizes", [(5, 3), (4, 2, 2), (1, 1)])
+def test_every_check_has_each_value_of_a_sweep_and_the_whole_one_has_the_product(sizes):
+    cases = cover(*(range(size) for size in sizes))
+    assert len({case.values for case in cases}) == math.prod(sizes) == len(cases)
+    often = [case.values for case in cases if not case.marks]
+    assert len(often) == max(sizes)
+    assert [len(set(values)) for values in zip(*often, strict=True)] == list(sizes)
+
+
+def test_what_a_check_leaves_out_is_left_out_by_its_mark():
+    *paths, _, marks = check.marked("newer", "this_python", "whole")
+    assert marks == "newer and not this_python and not whole"
+    assert any(path.endswith("tests/engine") for path in paths)

@@ -14,7 +14,7 @@ from spmd_core.base import LabError
 from spmd_core.own import explaining
 from tests.own import steps
 
-pytestmark = [pytest.mark.newer]
+pytestmark = [pytest.mark.newer, pytest.mark.newer_whole]
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -24,6 +24,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.newer_whole
 def test_every_error_of_a_step_is_listed_and_mended_and_the_file_is_written(folder):
     path = Path(shutil.copy(STEP, folder / "model.py"))
     report = explicit("model.py")
@@ -75,6 +76,7 @@ def test_changes_that_only_help_together_are_found(folder, name):
     assert report.errors and report.traces and (report.wrong, report.beyond) == (0, ())
 
 
+@pytest.mark.newer_whole
 def test_without_a_sharded_dim_there_is_no_error_and_a_note(folder):
     (folder / "one.py").write_text(_HEAD + _ONE.replace('None, "x"', "").replace('"x")', ")"))
     report = explicit("one.py")

@@ -65,7 +65,9 @@ def test_the_space_is_meshes_times_policies_and_every_number_is_there_once(small
 def test_estimates_that_share_a_mesh_are_those_of_each_plan_alone():
     found = [
         each
-        for each in answer_of(remat=["none", "minimal", "full"], offload=True).found
+        for each in answer_of(
+            chips=["v5e:8"], global_batch=16, remat=["none", "minimal", "full"], offload=True
+        ).found
         if each.is_ranked
     ]
     assert len(found) > 500
@@ -95,15 +97,15 @@ def test_what_is_pruned_is_pruned_for_what_it_says(small):
 
 def test_nothing_that_is_pruned_could_have_won():
     """Against estimating every plan of the space by itself."""
-    answer = answer_of(chips=["v5e:4x4"], model="scaled:4", global_batch=24, remat=["full"])
+    answer = answer_of(chips=["v5e:2x4"], model="scaled:4", global_batch=12, remat=["full"])
     assert answer.pruned
     best = math.inf
-    for mesh in named_meshes(16, tuple(name for name in AXES if name not in ("expert", "context"))):
+    for mesh in named_meshes(8, tuple(name for name in AXES if name not in ("expert", "context"))):
         for policy in policies(("full",), False, True):
             try:
                 plan = parse_plan(
                     {
-                        "target": "tpu:v5e:4x4",
+                        "target": "tpu:v5e:2x4",
                         "model": "scaled:4",
                         "mesh": mesh,
                         "batch_per_device": 1.5,
@@ -482,7 +484,8 @@ def test_every_policy_has_a_name_of_its_own_and_the_last_offloads_everything():
 @pytest.mark.parametrize("chips", ["gpu:h100:8x8", "v5p:4x4x4"])
 def test_no_candidate_of_a_search_offloads_more_than_its_host_has(chips):
     asked = {"model": "llama-3.1-70b", "chips": [chips], "sequence": 8192}
-    answer = answer_of(**asked, global_batch=None, batch_per_device=8.0, offload=True)
+    asked |= {"global_batch": None, "batch_per_device": 8.0, "offload": True}
+    answer = answer_of(**asked, remat=["full"], fixed={"data": 1})
     rows = [each.to_json() for each in answer.found if each.step]
     assert all(
         row["host_bytes"] <= row["host_capacity_bytes"] for row in rows if row["fits"] != "no"

@@ -24,6 +24,7 @@ def compiled(lab, plan, **more):
     return lab.result(run).strategies["auto"]
 
 
+@pytest.mark.newer_whole
 @pytest.mark.parametrize(("chunk", "kv_dtype"), [(1, "bf16"), (256, "fp8")])
 def test_a_step_keeps_one_cache_and_repeats_key_heads_that_are_fewer_than_shards(
     lab, chunk, kv_dtype
@@ -43,6 +44,7 @@ def test_a_step_keeps_one_cache_and_repeats_key_heads_that_are_fewer_than_shards
     assert least < found.predicted_s.estimate
 
 
+@pytest.mark.newer_whole
 def test_experiments_of_steps_are_equal_where_their_programs_are():
     first = step_experiment(plan_of(), REQUESTS, SLOTS)
     assert parse_experiment(first.to_json()) == first

@@ -53,6 +53,7 @@ def test_tensor_parallelism_repeats_no_work():
     assert (judged.lost_batch, judged.accidents) == (None, ())
 
 
+@pytest.mark.newer_whole
 def test_the_command_line_judges_the_program_as_it_is_compiled(data_folder, tmp_path, capsys):
     file = tmp_path / "step.jaxexport"
     file.write_bytes(planted.PLANTED["an axis not used"][0].exported())

@@ -46,6 +46,7 @@ def test_a_batch_that_is_kept_is_no_finding():
     assert judged(PLAIN.exported(is_constrained=True))[1] is None
 
 
+@pytest.mark.newer_whole
 def test_convolutions_lose_the_batch_in_their_gradients_unless_it_is_kept():
     _, lost = judged(convolutions(is_kept=False))
     assert lost is not None and lost.axes == ("fsdp",) and lost.share > 0.2

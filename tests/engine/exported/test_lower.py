@@ -274,6 +274,7 @@ def recurrent(params, opt_state, tokens):
 _ADAM = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(1e-3))
 
 
+@pytest.mark.newer_whole
 @pytest.mark.parametrize("is_jitted", [False, True])
 def test_a_file_of_two_platforms_is_the_step_that_jax_compiles(is_jitted):
     """Its collectives and bytes, and what the compiler gives the outputs that are left open."""
@@ -359,6 +360,7 @@ def unsharded():
 UNSHARDED = {"params/up": ["x", "y"], "params/down": ["y", "x"], "x": ["x", None]}
 
 
+@pytest.mark.newer_whole
 def test_a_program_without_shardings_is_given_a_mesh_and_specs():
     """It is then what `jax.jit` makes of its Python with those shardings."""
     flat, donated, given, data = unsharded()

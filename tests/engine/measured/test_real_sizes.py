@@ -48,6 +48,7 @@ def _parameter(cell: Cell):
     return pytest.param(cell, marks=marks, id=cell.name)
 
 
+@pytest.mark.newer_whole
 @pytest.mark.parametrize("cell", [_parameter(cell) for cell in (*TURNS, *FOUND)])
 def test_a_cell_runs_is_right_and_is_ranked(cell, environment):
     experiment = experiment_of(cell)

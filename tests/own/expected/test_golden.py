@@ -10,7 +10,7 @@ from spmd_core.own.expected import goldens
 from spmd_core.own.expected.goldens import Goldens
 from spmd_core.results import StepArray, StepCollective, StepDescription
 
-pytestmark = [pytest.mark.newer, pytest.mark.fast]
+pytestmark = [pytest.mark.newer, pytest.mark.fast, pytest.mark.newer_whole]
 
 
 def array(path, spec=("fsdp", "tensor"), shape=(128, 512), **given):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.newer]
+pytestmark = [pytest.mark.newer, pytest.mark.newer_whole]
 ROOT = Path(__file__).resolve().parents[3]
 MODEL = """
 import jax, jax.numpy as jnp

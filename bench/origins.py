@@ -1,7 +1,7 @@
 """Whether what is named as the origin of an axis is: by interventions, planted conflicts, presence over
 workloads and strategies, and what the record of the propagation costs a compile.
 
-    python -m bench.origins [--only blames,conflicts,presence,cost] [--target cpu:8] [--part 1/6]
+    python -m bench.origins [--only blames,conflicts,presence,cost] [--target cpu:8|tpu:v5e:2x4] [--part 1/6]
 
 A blame is a value and an axis of it, one step or more from its origin. Of the module before its
 propagation the axis is taken from all that is named, or from every place but the origin, and Shardy's own
@@ -12,15 +12,18 @@ import os
 import random
 import re
 import sys
+import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from spmd_core.machine import ENVIRONMENT, dump_folder
+from spmd_core.machine import ENVIRONMENT, dump_folder, get_topology
 
 os.environ |= ENVIRONMENT  # before jax is imported
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
@@ -32,19 +35,21 @@ from jax._src.interpreters import mlir
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 from jaxlib.mlir import ir, passmanager
 
+from bench import explained_steps
 from bench.exported_steps import STEPS
 from bench.figures import Asked, Figures, measure, of_part
 from bench.fresh_findings import FRESH
 from bench.intermediate_shardings import _spec, _text
 from bench.lost_batches import PLANTED, _lowered, taken
+from spmd_core.base import RequestError
 from spmd_core.engine.absent.run import predict_experiment
-from spmd_core.engine.absent.topology import describe as described
+from spmd_core.engine.absent.topology import describe as described, devices_of
 from spmd_core.engine.devices import describe
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import Steps, compile_with, execute
 from spmd_core.engine.measured.compiled import compile_experiment
 from spmd_core.engine.shardings import blamed, compiler_options
-from spmd_core.experiment import WORKLOADS, parse_experiment
+from spmd_core.experiment import WORKLOADS, Experiment, parse_experiment
 from spmd_core.program import ProgramNames, read_collectives
 from spmd_core.program.origins.dump import read_dump
 from spmd_core.program.origins.graph import CONSTRAINTS, Graph, Op, Value
@@ -54,6 +59,8 @@ from spmd_core.results import Collective
 
 MESH, SIZES = ("data", "tensor"), (2, 4)
 EACH, CONFLICTS = 6, 30
+# JAX 0.10.2 exports no `debug.print`
+LIBRARIES = {name: each for name, each in (STEPS | FRESH).items() if "debug.print" not in name}
 PASSES = "builtin.module(sdy-propagation-pipeline)"
 _SHARDING = re.compile(r"(<@[\w$.-]+, \[)((?:\{[^}]*\}(?:p\d+)?(?:, )?)*)(\])")
 
@@ -115,18 +122,15 @@ def _modules(asked: Asked) -> Iterator[tuple[str, str, str]]:
     training steps of other libraries.
     """
     half = asked.programs // 2
-    without = ("shard_map", "debug.print")  # no record is written; JAX 0.10.2 exports none of these
-    libraries = {
-        name: each
-        for name, each in (STEPS | FRESH).items()
-        if not any(word in name for word in without)
-    }
     steps: list[tuple[str, Callable[[], Any]]] = [
         *((f"random {number}", partial(_random, number)) for number in range(half // 2)),
         *((name, each.exported) for name, each in PLANTED.items()),
         *((f"{name}, constrained", partial(d.exported, True)) for name, d in PLANTED.items()),
     ][:half]
-    steps += [*libraries.items()][: asked.programs - half]
+    libraries = [
+        each for each in LIBRARIES.items() if "shard_map" not in each[0]
+    ]  # no record is written
+    steps += libraries[: asked.programs - half]
     for name, made in of_part(steps, asked.part):
         lowered = made()
         if isinstance(lowered, bytes):
@@ -359,69 +363,77 @@ _KINDS = (
 
 
 def presence(figures: Figures, asked: Asked) -> None:
-    """Collectives of every workload and strategy that have an origin, or a reason why not."""
+    """Collectives of every workload and strategy, of exported steps, and for absent targets of decoders
+    and serving that have an origin, or a reason why not.
+    """
     absent = asked.target.startswith("tpu")
     environment = described(asked.target) if absent else describe(asked.target)
     run = predict_experiment if absent else compile_experiment
-    known, silent, total, why = 0, list[str](), 0, dict[str, int]()
-    for name, what in WORKLOADS.items():
-        for given in _shardings(name, what, asked.target):
-            done = run(given, "run-1", environment, lambda event: None, lambda: False)
-            for strategy, outcome in done.result.strategies.items():
-                for each in outcome.collectives or ():
-                    total += 1
-                    known += bool(each.origin) and each.no_origin is None
-                    if each.no_origin:
-                        why[each.no_origin] = why.get(each.no_origin, 0) + 1
-                    elif not each.origin:
-                        silent.append(f"{name}, {strategy}: {each.kind} {each.op}")
+    folder = tempfile.TemporaryDirectory()
+    os.environ["SPMD_LAB_DATA"] = folder.name  # of the programs that are taken
+    known, total, programs, why, silent = 0, 0, 0, Counter[str](), list[str]()
+    for make in of_part([*_experiments(asked.target, absent)], asked.part):
+        given = make()
+        done = run(given, "run-1", environment, lambda event: None, lambda: False)
+        for strategy, outcome in done.result.strategies.items():
+            programs += outcome.error is None
+            for each in (outcome.prediction or outcome).collectives or ():
+                total += 1
+                known += bool(each.origin) and each.no_origin is None
+                why.update([each.no_origin] if each.no_origin else ())
+                if not each.origin and not each.no_origin:
+                    silent.append(f"{given.workload}, {strategy}: {each.kind} {each.op}")
     for sentence in silent:
         print(sentence, file=sys.stderr)
-    note = f"{known} with every axis; else {why}"
+    note = f"of {programs} programs; {known} with every axis; else {dict(why)}"
     figures.add(f"collectives without origin or reason, of {total}", len(silent), most=0, note=note)
 
 
-def _shardings(name: str, what: Any, target: str) -> Iterator[Any]:
-    """Experiments of a workload: each dim over the one axis, the next over the other."""
-    dims = [dim.name if hasattr(dim, "name") else dim for dim in getattr(what, "dims", ())]
-    for one, other in zip(dims, [*dims[1:], *dims[:1]], strict=True):
-        given = {"workload": name, "target": target, "mesh": {"x": 2, "y": 4}}
-        given |= {"sharding": {one: "x", other: "y"} if one != other else {one: "x"}}
-        given["strategies"] = ["auto", "explicit", "shard_map"]
-        try:
-            yield parse_experiment(given)
-        except Exception:  # a workload that takes neither these dims nor all strategies
-            try:
-                yield parse_experiment({k: v for k, v in given.items() if k != "strategies"})
-            except Exception:
-                continue
+def _experiments(target: str, absent: bool) -> Iterator[Callable[[], Experiment]]:
+    """Those of each workload, with each dim over the one axis and the next over the other; exported
+    steps; and for an absent target a training step of two meshes and one of serving.
+    """
+    for name, what in WORKLOADS.items():
+        dims = [dim.name if hasattr(dim, "name") else dim for dim in getattr(what, "dims", ())]
+        for one, other in zip(dims, [*dims[1:], *dims[:1]], strict=True):
+            given = {"workload": name, "target": target, "mesh": {"x": 2, "y": 4}}
+            given |= {"sharding": {one: "x", other: "y"} if one != other else {one: "x"}}
+            for strategies in ({"strategies": ["auto", "explicit", "shard_map"]}, {}):
+                with suppress(RequestError):  # neither these dims, nor all strategies
+                    yield partial(lambda e: e, parse_experiment(given | strategies))
+                    break
+    for made in LIBRARIES.values():
+        yield partial(lambda made: taken(made(), target), made)
+    for mesh in ({"fsdp": 8}, {"fsdp": 2, "tensor": 4}) if absent else ():
+        given = {"workload": "decoder", "target": target, "mesh": mesh}
+        given |= {"options": {"model": "scaled:1"}, "dims": {"batch": 8, "sequence": 1024}}
+        yield partial(parse_experiment, given)
+        given = {"workload": "serving_step", "target": target, "mesh": {"data": 2, "tensor": 4}}
+        yield partial(parse_experiment, given)
 
 
 def cost(figures: Figures, asked: Asked) -> None:
-    """A compile with the record against one without, of 8 unrolled layers, in turn."""
-    mesh = Mesh(np.array(jax.devices()).reshape(SIZES), MESH)
-
-    def step(x: Any, layers: Any) -> Any:
-        for up, down in layers:
-            x = x + jax.nn.relu(x @ up) @ down
-        return jnp.sum(x * x)
-
-    wide = (
-        _given(mesh, 256, None, "tensor", columns=1024),
-        _given(mesh, 1024, "tensor", columns=256),
-    )
-    given = _given(mesh, 64, "data", columns=256), [wide] * 8
+    """CPU seconds of a compile with the record against one without, of a training step of 8 unrolled
+    attention layers, in turn.
+    """
+    absent = asked.target.startswith("tpu")
+    devices = devices_of(get_topology(asked.target)) if absent else jax.devices()
+    mesh = Mesh(np.array(devices).reshape(explained_steps.SIZES), explained_steps.AXES)
+    step, shapes = explained_steps.layers(8, 256)
+    placed = lambda one: NamedSharding(mesh, one.sharding.spec)  # noqa: E731
+    given = jax.tree.map(lambda one: one.update(sharding=placed(one)), shapes)
     seconds: dict[bool, list[float]] = {True: [], False: []}
     for turn in range(asked.turns * 2):
         # lowered anew: what was compiled once is not compiled again
-        lowered = jax.jit(jax.grad(lambda *arrays: step(*arrays), 1)).trace(*given).lower()
+        lowered = jax.jit(lambda *arrays: step(*arrays)).trace(*given).lower()
         with dump_folder() as folder:
             options = compiler_options(folder) if turn % 2 else {}
-            start = time.perf_counter()
+            start = time.process_time()
             compile_with(lowered, options)
-            seconds[bool(turn % 2)].append(time.perf_counter() - start)
-    shares = [one / other for one, other in zip(seconds[True][1:], seconds[False][1:], strict=True)]
-    figures.add("compile with the record against without", float(np.median(shares)), most=1.1)
+            seconds[bool(turn % 2)].append(time.process_time() - start)
+    with_it, without = (float(np.median(seconds[each][1:])) for each in (True, False))
+    note, share = f"{without:.2g} CPU s without, {asked.target}", with_it / without
+    figures.add("compile with the record against without", share, most=1.1, note=note)
 
 
 PARTS = {"blames": blames, "conflicts": conflicts, "presence": presence, "cost": cost}
@@ -442,5 +454,5 @@ if __name__ == "__main__":
         seed=0,
         turns=5,
         programs=60,
-        part=("1/1", "K/N: of the programs every Nth, from the Kth on"),
+        part=("1/1", "K/N: of the programs every Nth, from the Kth on; of blames and presence"),
     )

@@ -6,18 +6,21 @@ import sys
 from functools import lru_cache
 from pathlib import Path
 
+from spmd_core.experiment import sources
+
 _MARKS = (".git", "pyproject.toml", "setup.py")  # of a repository's root
 _CHARACTERS = 160  # of a line
 
 
 def line_of(source: str | None) -> tuple[str | None, str]:
     """Returns `path:line` relative to the repository, and the text of that line; "" where it cannot
-    be read. `source` has the full path.
+    be read, and a sentence where the file was edited since it was imported. `source` has the full path.
     """
     path, _, number = (source or "").rpartition(":")
     if not path or not number.isdigit():
         return source, ""
-    text = linecache.getline(path, int(number)).strip()
+    is_own = sources.is_as_imported(Path(path))
+    text = linecache.getline(path, int(number)).strip() if is_own else sources.EDITED
     return f"{relative(path)}:{number}", text[:_CHARACTERS]
 
 

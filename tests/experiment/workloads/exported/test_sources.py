@@ -1,5 +1,7 @@
 """The text of a program's source files, kept beside it."""
 
+import importlib.util
+import os
 import sys
 from types import SimpleNamespace
 
@@ -7,6 +9,7 @@ import pytest
 
 from bench.exported import sgd_step
 from spmd_core.experiment import programs, sources
+from spmd_core.own.sources import line_of
 
 
 @pytest.fixture
@@ -48,3 +51,32 @@ def test_a_file_that_is_too_large_leaves_the_others_theirs(keep, monkeypatch):
     files = ("m/large.py", "m/full.py", "m/more.py")
     lines = keep(*files, m__large="x" * 9, m__full="x" * 8, m__more="x")
     assert [bool(lines(each.rpartition("/")[2])) for each in files] == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_same"),
+    [
+        ("def f(x):\n    return x\n", "def f(x):\n    return x\n# a comment below\n", True),
+        ("def f(x):\n    return x\n", "\ndef f(x):\n    return x\n", False),
+        ("class F:\n    def g(self):\n        return 'data'\n", "class F:\n    def g(self):\n        return 'tp'\n", False),
+        ("import functools\n@functools.cache\ndef f(x):\n    return x\n", "def f(x:\n", False),
+    ],
+)  # fmt: skip
+def test_a_file_that_was_edited_since_it_was_imported_quotes_no_line(
+    monkeypatch, tmp_path, before, after, is_same
+):
+    path = tmp_path / "edited_step.py"
+    path.write_text(before)
+    spec = importlib.util.spec_from_file_location("edited_step", path)
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "edited_step", module)
+    spec.loader.exec_module(module)
+    assert sources.is_as_imported(path)
+    path.write_text(after)
+    os.utime(path, (1, 1))
+    assert sources.is_as_imported(path) == is_same
+    program = programs.take(sgd_step()).model_copy(update={"files": (f"{tmp_path.name}/{path.name}",)})
+    sources.keep(program)
+    quoted = sources.lines(program.program, path.name)
+    assert set(quoted) == ({*after.split("\n")} if is_same else {sources.EDITED})
+    assert line_of(f"{path}:1")[1] == (after.split("\n")[0] if is_same else sources.EDITED)

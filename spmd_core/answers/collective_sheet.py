@@ -7,11 +7,11 @@ from functools import cache, partial
 
 from spmd_core.base import Inexpressible, capital, count_text
 from spmd_core.experiment import Experiment, sources
-from spmd_core.program import CollectiveRow, file_name, rows, without_layers
+from spmd_core.program import CollectiveRow, file_name, rows
 from spmd_core.results import Collective, Prediction, Result
 from spmd_core.script import program_text
 from spmd_core.sheets import Cell, Column, Place, Sheet, Table, seconds, size, text
-from spmd_core.words import predictions, row_title, set_by_words, whose
+from spmd_core.words import all_set_by_words, predictions, row_title, whose
 
 SMALL_WORDS = "together under 1 % of the communication"
 
@@ -93,12 +93,7 @@ def _where(each: CommunicationRow) -> str:
 def _set_by(each: CommunicationRow, *, is_brief: bool = False) -> str:
     """Who sharded the axes of a row's collectives; those of a model's layers are one."""
     members = each.row.members if each.row and not each.row.rest else ()
-    words = list(
-        dict.fromkeys(without_layers(set_by_words(one, is_brief=is_brief)) for one in members)
-    )
-    more = len(words) - _MOST_PLACES
-    rest = [f"and {more} more"] if more > 0 else []
-    return ". ".join([part for part in words[:_MOST_PLACES] if part] + rest)
+    return ". ".join(all_set_by_words(members, is_brief=is_brief))
 
 
 def _why_and_by(each: CommunicationRow) -> str:

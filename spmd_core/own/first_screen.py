@@ -8,7 +8,7 @@ from spmd_core.base import by_key, bytes_text, mesh_text, seconds_text, visible
 from spmd_core.experiment import Leaf, patterns
 from spmd_core.program import kind_words
 from spmd_core.results import StepArray, StepCollective, StepDescription
-from spmd_core.words import other_warnings, set_by_words
+from spmd_core.words import all_set_by_words, other_warnings
 
 MOST_ROWS = 12  # of collectives, and of paths
 WIDTH = 100  # columns of a sentence; a line of code is not wrapped
@@ -126,8 +126,7 @@ def _group(group: Sequence[StepCollective], total: int) -> Iterator[str]:
         return
     place = [f"in {first.function}"] if first.function else []
     place += [f"scope {first.scope}"] if first.scope else []
-    origin, against = ([one for each in group for one in getattr(each, name) if not one.also] for name in ("origin", "against"))  # fmt: skip
-    set_by = set_by_words(first.model_copy(update={"origin": origin, "against": against}))
+    set_by = ". ".join(all_set_by_words(group, is_brief=True))
     why = ": ".join(filter(None, [", ".join(place), first.reason]))
     yield from _wrapped((why, set_by and f"set by {set_by}", warning), _INDENT)
 

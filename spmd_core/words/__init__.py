@@ -88,7 +88,7 @@ from spmd_core.words.names import (
     workload_title,
 )
 from spmd_core.words.nearest import arguments, changes, nearest_words, predict_command
-from spmd_core.words.origins.set_by import other_warnings, own_words, set_by_words
+from spmd_core.words.origins.set_by import all_set_by_words, other_warnings, own_words
 from spmd_core.words.predictions import KINDS, bound_words, off_words, operation, part_kind, parts
 from spmd_core.words.remedies import (
     GUESSED,
@@ -170,6 +170,7 @@ __all__ = [
     "Check",
     "StepCost",
     "ago",
+    "all_set_by_words",
     "answer_words",
     "arguments",
     "asks_for_examples",
@@ -271,7 +272,6 @@ __all__ = [
     "run_headline",
     "runs",
     "search",
-    "set_by_words",
     "shape_words",
     "sharding_words",
     "share_text",

@@ -22,7 +22,8 @@ from spmd_core.program.origins.dump import read_dump
 from spmd_core.program.origins.reach import SameDims
 from spmd_core.program.origins.trace import Tracer, with_written
 from spmd_core.results import NoOrigin
-from spmd_core.words import set_by_words, texts
+from spmd_core.words import texts
+from spmd_core.words.origins.set_by import set_by_words
 
 MESH = Mesh(np.array(jax.devices()).reshape(2, 4), ("data", "tensor"))
 SIZES = (("data", 2), ("tensor", 4))

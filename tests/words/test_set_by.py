@@ -11,8 +11,9 @@ from spmd_core.results import (
     OriginStep,
     Step,
 )
-from spmd_core.words import set_by_words, texts
+from spmd_core.words import texts
 from spmd_core.words.advice.programs import accident_words, lost_batch_words
+from spmd_core.words.origins.set_by import all_set_by_words, set_by_words
 
 SPEC = (("x",), ())
 
@@ -85,3 +86,16 @@ def test_a_path_shows_lines_of_its_own_files_only():
     assert texts.shape_words(value, is_typed=True) == "f32[8@x,8]"
     other = value.model_copy(update={"shape": (8,)})
     assert texts.shape_words(other, is_typed=True) == "f32[8]"
+
+
+def test_collectives_of_a_line_that_are_needed_alike_have_a_sentence_and_layers_one():
+    """None is named as needing what it has set itself."""
+    a, x = (origin(name, values=4) for name in ("A", "x"))
+    layers = [gather(origin(f"blocks/{at}/up", values=1), against=[x]) for at in range(8)]
+    words = all_set_by_words([gather(a, against=[x]), gather(a, against=[x]), gather(x), *layers])
+    assert words == [
+        "argument `A` P('x', None) and argument `blocks/*/up` P('x', None); needed otherwise by argument `x` P('x', None); change argument `x`: 4 values have its axis, 12 the other's",
+        "argument `x` P('x', None)",
+    ]  # fmt: skip
+    many = [gather(origin("w"), against=[origin(f"v{at}")]) for at in range(5)]
+    assert all_set_by_words(many)[-1] == "and 2 more"

@@ -4,8 +4,9 @@ there.
 
 from collections.abc import Iterable, Sequence
 
+from spmd_core.base import by_key
 from spmd_core.experiment import spec_code
-from spmd_core.program import is_covered
+from spmd_core.program import is_covered, without_layers
 from spmd_core.results import (
     AxisOrigin,
     Collective,
@@ -20,6 +21,9 @@ from spmd_core.words.names import listed
 
 _NAME = 60  # characters of a path
 _MOST = 2  # origins that a sentence names
+_MOST_SENTENCES = (
+    3  # of collectives that share a row: of a step with many layers every matmul is one
+)
 _INFERRED = "the nearest by the shardings: the compiler kept no record"
 _NONE = {
     NoOrigin.NO_RECORD: "an unknown origin: the compiler wrote no record of its propagation",
@@ -75,6 +79,31 @@ def set_by_words(each: Collective | StepCollective, *, is_brief: bool = False) -
     if parts and each.against:
         parts.append(f"needed otherwise by {_each(each.against)}")
     return _sentence(parts, each.origin, each.against)
+
+
+def all_set_by_words(
+    members: Iterable[Collective | StepCollective], *, is_brief: bool = False
+) -> list[str]:
+    """Returns who put the axes of several collectives there: a sentence of those that are needed alike,
+    of many the first ones. The layers of a model are one.
+    """
+    needs = lambda one: (one.axes, one.no_origin, _each(_without_layers(one.against)))  # noqa: E731
+    words = dict[str, None]()
+    for some in by_key((needs(one), one) for one in members).values():
+        origin, against = ({_place(o): o for one in some for o in getattr(one, side)} for side in ("origin", "against"))  # fmt: skip
+        sides = {"origin": _without_layers(origin.values()), "against": _without_layers(against.values())}  # fmt: skip
+        words[set_by_words(some[0].model_copy(update=sides), is_brief=is_brief)] = None
+    listed = [*filter(None, words)]
+    more = len(listed) - _MOST_SENTENCES
+    return listed[:_MOST_SENTENCES] + ([f"and {more} more"] if more > 0 else [])
+
+
+def _place(each: AxisOrigin) -> tuple[object, ...]:
+    return each.axis, each.kind, each.name, each.source, each.called, each.also
+
+
+def _without_layers(origins: Iterable[AxisOrigin]) -> tuple[AxisOrigin, ...]:
+    return tuple(each.model_copy(update={"name": without_layers(each.name)}) for each in origins)
 
 
 def _sentence(

@@ -17,7 +17,7 @@ from spmd_core.results.environment import Device, Environment
 from spmd_core.results.explicit import ExplicitError, ExplicitFix, ExplicitReport
 from spmd_core.results.export import csv_text, json_text, result_json, safe_cell
 from spmd_core.results.machine import Ceiling, Cost, Fit, MoveCost, Operation, Point, Roofline
-from spmd_core.results.origin import AxisOrigin, NoOrigin, OriginStep
+from spmd_core.results.origin import AxisOrigin, NoOrigin, OriginPlace, OriginStep
 from spmd_core.results.placement import difference
 from spmd_core.results.prediction import (
     PROGRAM,
@@ -152,6 +152,7 @@ __all__ = [
     "NoTrace",
     "Nothing",
     "Operation",
+    "OriginPlace",
     "OriginStep",
     "Part",
     "Phases",

@@ -8,6 +8,7 @@ from typing import Literal
 from spmd_core.base import Frozen
 
 Spec = tuple[tuple[str, ...], ...]  # mesh axes of each dim, major first
+OriginPlace = tuple[str, str, str | None, str | None]  # kind, name, source, called
 OriginKind = Literal["argument", "constraint", "output", "shard_map"]
 
 
@@ -56,3 +57,8 @@ class AxisOrigin(Frozen):
     elsewhere: bool = False
     inferred: bool = False
     values: int | None = None
+
+    @property
+    def place(self) -> OriginPlace:
+        """Where it is in the program."""
+        return self.kind, self.name, self.source, self.called

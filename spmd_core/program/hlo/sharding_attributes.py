@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -131,6 +132,12 @@ def _followed(tiles: np.ndarray, mesh: Mesh) -> Axes:
     if not np.array_equal(expected, tiles):
         raise HloError("a sharding follows a part of a mesh axis")
     return ordered
+
+
+def without_ones(spec: Sequence[Axes], mesh: Mesh) -> tuple[Axes, ...]:
+    """A spec without axes of size 1, which shard nothing."""
+    sizes = dict(mesh)
+    return tuple(tuple(axis for axis in axes if sizes[axis] > 1) for axes in spec)
 
 
 def parts_of(axes: Axes, mesh: Mesh) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from spmd_core.program.hlo.lines import File, frame_of, place
 from spmd_core.program.hlo.module import Computation, HloError, Instruction, Module, Shape
-from spmd_core.program.hlo.sharding_attributes import Mesh
+from spmd_core.program.hlo.sharding_attributes import Mesh, without_ones
 from spmd_core.program.ir.flow import Flow
 from spmd_core.program.ir.passed import Labels, passed
 from spmd_core.program.ir.products import EVEN, LOST, OWN, PRODUCTS, Products
@@ -55,7 +55,7 @@ def _walked(module: Module, mesh: Mesh, batch: Sequence[int], is_meant: bool) ->
     for number, each in enumerate(entry.parameters):
         sharding = sharding_of(each, entry, mesh)
         held = sharding.spec if sharding and number in batch else ((),) * len(each.shape.dims)
-        given.append([walk.moving(held)])
+        given.append([without_ones(held, mesh)])
     walk.computation(entry, given)
     return walk
 
@@ -79,11 +79,6 @@ class _Walk(Flow[Labels]):
         self.first: list[_Lost] = []
         self.kept_at: dict[str, _Lost] = {}
         self.products: dict[str, bool] = {}  # whether what it keeps of the batch exceeds the rest
-
-    def moving(self, labels: Labels) -> Labels:
-        """Without axes of size 1, which shard nothing."""
-        sizes = dict(self.mesh)
-        return tuple(tuple(axis for axis in axes if sizes[axis] > 1) for axes in labels)
 
     def of_array(
         self,

@@ -79,20 +79,18 @@ def needed_specs(
 
 def partial_sums(each: Instruction, specs: Sequence[Spec | None]) -> tuple[str, ...]:
     """The mesh axes of the dims that a product or a reduction sums over."""
-    if each.opcode == "dot":
-        summed = [
-            (specs[at], numbers(each, f"{side}_contracting_dims"))
-            for at, side in enumerate(("lhs", "rhs"))
-        ]
-        axes = [
-            tuple(axis for dim in dims for axis in spec[dim])
-            for spec, dims in summed
-            if spec is not None
-        ]
-        return next(filter(None, axes), ()) if len(axes) == 2 else ()
-    if each.opcode == "reduce" and specs and specs[0] is not None:
-        return tuple(axis for dim in numbers(each, "dimensions") for axis in specs[0][dim])
-    return ()
+    summed = [(spec, summed_dims(each, at)) for at, spec in enumerate(specs)]
+    if any(spec is None and dims for spec, dims in summed):
+        return ()
+    axes = (tuple(axis for dim in dims for axis in (spec or ())[dim]) for spec, dims in summed)
+    return next(filter(None, axes), ())
+
+
+def summed_dims(each: Instruction, at: int) -> tuple[int, ...]:
+    """Returns the dims of an operand, by its number, that a product or a reduction sums over."""
+    if each.opcode == "dot" and at < 2:
+        return numbers(each, f"{('lhs', 'rhs')[at]}_contracting_dims")
+    return numbers(each, "dimensions") if each.opcode == "reduce" and at == 0 else ()
 
 
 def _of_reduced(each: Instruction, result: Spec, spec: Spec | None) -> Spec | None:
@@ -112,7 +110,7 @@ def _of_dot(
     if any(spec is None for spec in specs):
         return [None, None]
     batch = [numbers(each, f"{side}_batch_dims") for side in ("lhs", "rhs")]
-    summed = [numbers(each, f"{side}_contracting_dims") for side in ("lhs", "rhs")]
+    summed = [summed_dims(each, at) for at in (0, 1)]
     place, operands = len(batch[0]), list[Spec]()
     pairs = [
         ((specs[0] or ())[left], (specs[1] or ())[right])

@@ -12,7 +12,7 @@ from spmd_core.program.hlo.replica_groups import axes_of, parse_groups
 from spmd_core.program.hlo.sharding_attributes import Mesh
 from spmd_core.program.hlo.trip_counts import trip_count
 from spmd_core.program.ir.flow import Flow
-from spmd_core.program.ir.needed import numbers
+from spmd_core.program.ir.needed import summed_dims
 from spmd_core.program.ir.shardings import sharding_of
 
 EVEN, OWN, LOST = "even", "own", "lost"  # FLOPs over all devices, of one, and with a batch lost
@@ -137,7 +137,7 @@ def _bits(element: str) -> int:
 def _summed(each: Instruction) -> tuple[Sequence[int], Sequence[int]]:
     """The dims of both operands that are summed over; of a convolution without its window's."""
     if each.opcode == "dot":
-        return numbers(each, "lhs_contracting_dims"), numbers(each, "rhs_contracting_dims")
+        return summed_dims(each, 0), summed_dims(each, 1)
     left, right, _ = _labels(each)
     return [left.index("f")], [right.index("i")]
 

@@ -10,7 +10,14 @@ from math import prod
 from spmd_core.base import parsed
 from spmd_core.program.hlo.lines import File, frame_of, place
 from spmd_core.program.hlo.module import Computation, Frame, HloError, Instruction, Module
-from spmd_core.program.hlo.sharding_attributes import Mesh, Sharding, parse_sharding, parts_of
+from spmd_core.program.hlo.sharding_attributes import (
+    Mesh,
+    Sharding,
+    parse_sharding,
+    parts_of,
+    without_ones,
+)
+from spmd_core.program.hlo.text import split
 from spmd_core.program.ir.needed import needed_specs, partial_sums
 from spmd_core.results import AxisOrigin, Collective, Reshard, Shardings, Spec, Step
 
@@ -195,7 +202,7 @@ class _Reader:
         ):
             if sharding is None or needed is None or not operand.shape.dims:
                 continue
-            before, after = self._plain(sharding.spec), self._plain(needed)
+            before, after = without_ones(sharding.spec, self.mesh), without_ones(needed, self.mesh)
             if before != after and not _is_number(operand, computation):
                 free = all(
                     wanted[: len(had)] == had for had, wanted in zip(before, after, strict=True)
@@ -209,11 +216,6 @@ class _Reader:
                     origins=self._origins(operand, computation, left[0]),
                     against=self._origins(each, computation, left[1]),
                 )
-
-    def _plain(self, spec: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
-        """Without axes of size 1, which shard nothing."""
-        sizes = dict(self.mesh)
-        return tuple(tuple(axis for axis in axes if sizes[axis] > 1) for axes in spec)
 
     def _sums(
         self, each: Instruction, computation: Computation, given: Sharding
@@ -260,7 +262,7 @@ def sharding_of(each: Instruction, computation: Computation, mesh: Mesh) -> Shar
     text = each.attributes.get("sharding")
     if text is None and each.opcode == "get-tuple-element":
         tuple_text = computation.by_name[each.operands[0]].attributes.get("sharding")
-        parts = _parts(tuple_text) if tuple_text else []
+        parts = split(tuple_text[1:-1]) if tuple_text else []
         index = int(each.attributes.get("index") or 0)
         text = parts[index] if index < len(parts) else None
     return _readable(text, len(each.shape.dims), mesh)
@@ -284,18 +286,6 @@ def _is_number(operand: Instruction, computation: Computation) -> bool:
 def last_part(path: str | None) -> str:
     """The operation of an op name."""
     return (path or "").rsplit("/", 1)[-1]
-
-
-def _parts(text: str) -> list[str]:
-    """The shardings of a tuple's elements: `{{replicated}, {devices=…}}`."""
-    parts, depth, begin = [], 0, 0
-    for at, letter in enumerate(text):
-        depth += (letter == "{") - (letter == "}")
-        if letter == "{" and depth == 2:
-            begin = at
-        if letter == "}" and depth == 1:
-            parts.append(text[begin : at + 1])
-    return parts
 
 
 def line_at(lines: Sequence[str], number: int) -> str:

@@ -17,12 +17,11 @@ from spmd_core.program.origins.join import Joined, join
 from spmd_core.program.origins.listed import ListedSteps
 from spmd_core.program.origins.reach import Area, SameDims
 from spmd_core.program.origins.trace import Hop, Path, Tracer, with_written
-from spmd_core.results import AxisOrigin, OriginStep, Spec
+from spmd_core.results import AxisOrigin, OriginPlace, OriginStep, Spec
 
 MOST_OPS = 20_000  # whose values are counted
 MOST_ORIGINS = 4  # of one axis: operations on one line may have different ones
 _KEY = re.compile(r"""\[['"]?([^'"\]]*)['"]?\]|\.(\w+)""")  # of a path: `params['w'][0].bias`
-OriginPlace = tuple[str, str, str | None, str | None]  # kind, name, source, called
 
 
 @dataclass(frozen=True)
@@ -145,7 +144,7 @@ class Origins:
                 continue
             for area, is_here in self._reach.areas(value, own).items():
                 for at, path in self._places_of(area, own).items():
-                    is_new = at not in known and (origin is None or at != place_of(origin))
+                    is_new = at not in known and (origin is None or at != origin.place)
                     if len(known) < most and is_new:
                         also = {"also": True, "elsewhere": not is_here}
                         known[at] = self._origin(path, axis).model_copy(update=also)
@@ -166,7 +165,7 @@ class Origins:
         for axis in axes:
             own = filter(None, (self.of(*end, axis) for end in ends))
             for origin in (*own, *self.also(ends, axis, MOST_ORIGINS)):
-                known.setdefault(place_of(origin), origin)
+                known.setdefault(origin.place, origin)
         return tuple(known.values())[:MOST_ORIGINS]
 
     def _places_of(self, area: Area, own: str) -> dict[OriginPlace, Path]:
@@ -270,8 +269,3 @@ class Origins:
             return None
         name = last_part(each.op_name) or each.opcode
         return OriginStep(operation=name, source=self._line(hop.op), backward=hop.backward)
-
-
-def place_of(origin: AxisOrigin) -> OriginPlace:
-    """Where an origin is in the program."""
-    return origin.kind, origin.name, origin.source, origin.called

@@ -8,10 +8,10 @@ from spmd_core.program.communication.generic import merged_names
 from spmd_core.program.hlo.lines import line_of
 from spmd_core.program.hlo.module import Computation, Frame, Instruction, Module
 from spmd_core.program.hlo.requested import call_of
-from spmd_core.program.ir.needed import needed_specs, numbers
+from spmd_core.program.ir.needed import needed_specs, summed_dims
 from spmd_core.program.ir.shardings import constraint_of, sharding_of
-from spmd_core.program.origins.blame import MOST_ORIGINS, OriginPlace, Origins, place_of
-from spmd_core.results import AxisOrigin, Collective, NoOrigin, Spec
+from spmd_core.program.origins.blame import MOST_ORIGINS, Origins
+from spmd_core.results import AxisOrigin, Collective, NoOrigin, OriginPlace, Spec
 
 _FAR = 32  # values above an operation
 _SUMS = ("all-reduce", "reduce-scatter")
@@ -130,11 +130,11 @@ class _Blamer:
     def _also(self, ends: Sequence[_End], axis: str, own: Sequence[AxisOrigin]) -> list[AxisOrigin]:
         """What else would put an axis on these values."""
         values = ((end.computation, end.value) for end in ends)
-        named = set(map(place_of, own))
+        named = {each.place for each in own}
         if not named:
             return []
         also = self.origins.also(values, axis, MOST_ORIGINS)
-        return [each for each in also if place_of(each) not in named]
+        return [each for each in also if each.place not in named]
 
     def _fits(self, end: _End, one: Collective) -> bool:
         """Whether what is added or moved has the bytes of a collective."""
@@ -209,7 +209,7 @@ class _Blamer:
             if not _has(spec, axis):
                 continue
             if is_sum:
-                is_meant = _is_summed(each, at, spec, axis)
+                is_meant = any(axis in spec[dim] for dim in summed_dims(each, at))
             else:
                 is_meant = _moves(spec, needed[at] or spec, axis)
             is_kept = _has(result, axis)
@@ -245,23 +245,12 @@ def _moves(had: Spec, wanted: Spec, axis: str) -> bool:
     )
 
 
-def _is_summed(each: Instruction, at: int, spec: Spec, axis: str) -> bool:
-    """Whether an operation adds along a dim of an operand that an axis shards."""
-    if each.opcode == "dot" and at < 2:
-        dims = numbers(each, f"{('lhs', 'rhs')[at]}_contracting_dims")
-    elif each.opcode == "reduce" and at == 0:
-        dims = numbers(each, "dimensions")
-    else:
-        return False
-    return any(axis in spec[dim] for dim in dims)
-
-
 def _distinct(origins: Iterator[AxisOrigin | None]) -> list[AxisOrigin]:
     """The origins that differ in more than their steps; the one with the fewest steps of each."""
     known: dict[tuple[str, OriginPlace], AxisOrigin] = {}
     for each in origins:
         if each is not None:
-            key = each.axis, place_of(each)
+            key = each.axis, each.place
             if key not in known or len(each.steps) < len(known[key].steps):
                 known[key] = each
     return list(known.values())[:MOST_ORIGINS]

@@ -90,16 +90,12 @@ def all_set_by_words(
     needs = lambda one: (one.axes, one.no_origin, _each(_without_layers(one.against)))  # noqa: E731
     words = dict[str, None]()
     for some in by_key((needs(one), one) for one in members).values():
-        origin, against = ({_place(o): o for one in some for o in getattr(one, side)} for side in ("origin", "against"))  # fmt: skip
+        origin, against = ({(o.axis, o.also, o.place): o for one in some for o in getattr(one, side)} for side in ("origin", "against"))  # fmt: skip
         sides = {"origin": _without_layers(origin.values()), "against": _without_layers(against.values())}  # fmt: skip
         words[set_by_words(some[0].model_copy(update=sides), is_brief=is_brief)] = None
     listed = [*filter(None, words)]
     more = len(listed) - _MOST_SENTENCES
     return listed[:_MOST_SENTENCES] + ([f"and {more} more"] if more > 0 else [])
-
-
-def _place(each: AxisOrigin) -> tuple[object, ...]:
-    return each.axis, each.kind, each.name, each.source, each.called, each.also
 
 
 def _without_layers(origins: Iterable[AxisOrigin]) -> tuple[AxisOrigin, ...]:

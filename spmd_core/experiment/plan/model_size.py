@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from spmd_core.base import refuse, shorten
@@ -20,7 +20,7 @@ class Kind(NamedTuple):
     mlp: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ModelSize:
     """Sizes of a decoder. `windows`, `mixers` and `mlps` name each layer's kind, and repeat: a sliding
     window or None for all of the past; "attention", "delta" (a gated delta rule), "mamba" or "none";
@@ -139,12 +139,12 @@ class ModelSize:
         """Elements of a key that each head has of its own, without positions."""
         return self.head_dim - self.rope_dim
 
-    @property
+    @cached_property
     def kinds(self) -> tuple[Kind, ...]:
         """The kind of every layer, without those of later tokens."""
         return _kinds(self)
 
-    @property
+    @cached_property
     def stages(self) -> tuple[tuple[tuple[Kind, ...], int], ...]:
         """(kinds of a block's layers, how often it is scanned) in turn."""
         return _stages(self.kinds)
@@ -161,7 +161,7 @@ class ModelSize:
         """A model of one layer of that kind alone."""
         return _layer(self, kind)
 
-    @property
+    @cached_property
     def layer_counts(self) -> tuple[tuple["ModelSize", int], ...]:
         """Each kind's layer with how many the model has, those of later tokens among them."""
         return _layer_counts(self)
@@ -195,7 +195,7 @@ class ModelSize:
         """Elements of a mixer's values."""
         return self.state_heads * self.state_value
 
-    @property
+    @cached_property
     def matmul_parameters(self) -> int:
         """Parameters that a token is multiplied by: projections, the experts it visits, and the
         output table, again for each later token; no embedding rows.
@@ -204,14 +204,14 @@ class ModelSize:
         layers = sum(layer_matmuls(each) * count for each, count in self.layer_counts)
         return layers + self.mtp_layers * 2 * self.embed**2 + tables
 
-    @property
+    @cached_property
     def parameters(self) -> int:
         """All parameters, embedding and norms included, without heads of later tokens, as they are
         published.
         """
         return self._counted(active=False)
 
-    @property
+    @cached_property
     def stored_parameters(self) -> int:
         """All parameters, with the heads that predict later tokens."""
         last = self.layer(self.kinds[-1])
@@ -219,7 +219,7 @@ class ModelSize:
         head += 2 * self.embed**2 + 3 * self.embed
         return self.parameters + self.mtp_layers * head
 
-    @property
+    @cached_property
     def active_parameters(self) -> int:
         """Parameters without the experts that a token does not visit; both tables are counted."""
         return self._counted(active=True)
@@ -257,7 +257,6 @@ class ModelSize:
         return tuple(kind.window for kind in self.kinds)
 
 
-@lru_cache(maxsize=512)
 def _kinds(size: ModelSize) -> tuple[Kind, ...]:
     kinds = []
     for place in range(size.layers):
@@ -333,7 +332,6 @@ def _layer(size: ModelSize, kind: Kind) -> ModelSize:
     return one
 
 
-@lru_cache(maxsize=512)
 def _layer_counts(size: ModelSize) -> tuple[tuple[ModelSize, int], ...]:
     kinds = size.kinds + size.kinds[-1:] * size.mtp_layers
     return tuple((size.layer(kind), count) for kind, count in Counter(kinds).items())

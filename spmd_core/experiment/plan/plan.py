@@ -5,7 +5,7 @@ flags, as one frozen value.
 import math
 import re
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from pydantic import ValidationInfo, field_validator, model_validator
@@ -280,7 +280,14 @@ class Plan(PlanFields):
                 "make one of them smaller, or tensor larger",
             )
 
-    @property
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> "Plan":
+        """A copy with other fields, without what was worked out of these."""
+        copied = super().model_copy(update=update, deep=deep)
+        for name in ("size", "axis_sizes", "devices", "batch", "length_shards"):
+            vars(copied).pop(name, None)
+        return copied
+
+    @cached_property
     def size(self) -> ModelSize:
         """The model with the plan's own sizes."""
         choices = tuple(
@@ -297,12 +304,12 @@ class Plan(PlanFields):
         """Where it is to run."""
         return get_topology(self.target)
 
-    @property
+    @cached_property
     def axis_sizes(self) -> dict[str, int]:
         """Mesh axis -> size, in order."""
         return dict(self.mesh)
 
-    @property
+    @cached_property
     def devices(self) -> int:
         """Devices of the mesh."""
         return math.prod(size for _, size in self.mesh)
@@ -329,7 +336,7 @@ class Plan(PlanFields):
     def _sequences(self) -> int:
         return self.batch // math.prod(self.axis_sizes.get(name, 1) for name in DATA_AXES)
 
-    @property
+    @cached_property
     def batch(self) -> int:
         """Sequences in a step."""
         return round(self.batch_per_device * self.devices)  # a share such as 1/192 is not exact
@@ -339,7 +346,7 @@ class Plan(PlanFields):
         """Tokens in a step."""
         return self.batch * self.sequence
 
-    @property
+    @cached_property
     def length_shards(self) -> int:
         """Devices among which a sequence is divided between the blocks."""
         return math.prod(self.axis_sizes.get(axis, 1) for axis in LENGTH_AXES)

@@ -5,6 +5,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from spmd_core.experiment.plan.model_size import ModelSize
 from spmd_core.experiment.plan.plan import Plan
@@ -91,8 +92,14 @@ def spec(dims: Sequence[tuple[str, int]], mesh: Mapping[str, int]) -> tuple[tupl
 
 def batch_shards(plan: Plan) -> int:
     """Devices among which the sequences of a batch are divided."""
-    (axes,) = spec((("batch", plan.batch),), plan.axis_sizes)
-    return math.prod(plan.axis_sizes[axis] for axis in axes)
+    return _batch_shards(plan.batch, plan.mesh)
+
+
+@lru_cache(maxsize=4096)
+def _batch_shards(batch: int, mesh: tuple[tuple[str, int], ...]) -> int:
+    sizes = dict(mesh)
+    (axes,) = spec((("batch", batch),), sizes)
+    return math.prod(sizes[axis] for axis in axes)
 
 
 def group_rows(plan: Plan) -> int:

@@ -10,6 +10,7 @@ in the working sets were read off the buffers of compiled steps.
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from spmd_core.experiment import (
@@ -212,13 +213,15 @@ def _logit_rows(plan: Plan) -> float:
 
 def layer_arrays(plan: Plan, layer: ModelSize) -> Arrays:
     """Bytes of one layer's arrays on a device, as the plan shards them."""
-    axes, rows = plan.axis_sizes, _rows(plan)
-    tensor, visits = axes.get("tensor", 1), 1.0
+    axes, visits = plan.axis_sizes, plan.visits * plan.expert_repeats
+    return _arrays(layer, _rows(plan), axes.get("tensor", 1), axes.get("expert", 1), visits)
+
+
+@lru_cache(maxsize=4096)  # policies of one mesh have them in common
+def _arrays(layer: ModelSize, rows: float, tensor: int, expert: int, visits: float) -> Arrays:
     weights = wide = 0.0
     if layer.mlps[0] != "none":
-        if layer.experts > 1:
-            visits = plan.visits * plan.expert_repeats
-        apart = axes.get("expert", 1) if layer.experts > 1 else 1
+        visits, apart = (visits, expert) if layer.experts > 1 else (1.0, 1)
         matrices = 3 if layer.gated else 2
         all_mlps = layer.mlp * layer.experts / apart + layer.shared_mlp
         weights = matrices * layer.embed * all_mlps * 2 / tensor

@@ -46,6 +46,7 @@ from spmd_core.time.estimate.constants import (
 from spmd_core.time.estimate.memory import MemoryEstimate, estimate_memory
 from spmd_core.time.estimate.shapes import Shapes, recomputed, shapes_of
 from spmd_core.time.estimate.transfers import (
+    GRADIENT,
     StepTransfer,
     activation_transfers,
     weight_transfers,
@@ -145,8 +146,7 @@ def common_parts(shapes: Shapes) -> Common:
     """Returns the parts that plans of these shapes have in common."""
     of_layers = all_matmuls(shapes)
     matmuls = {**mean_matmuls(shapes, of_layers), "logits": table_s(shapes)}
-    in_rings = shapes.ring > 1 and shapes.size.experts == 1
-    weights = None if in_rings else weight_transfers(shapes, matmuls, ())
+    weights = None if shapes.ring > 1 else weight_transfers(shapes, matmuls, ())
     return Common(matmuls, of_layers, weights)
 
 
@@ -216,19 +216,40 @@ def _exposed(shapes: Shapes, work: StepWork, moved: list[StepTransfer], offloade
     """What waits: all that nothing hides, and what is left of the rest beside the work it may hide
     under.
     """
-    passes = work.forward.seconds + work.recomputed.seconds + work.backward.seconds
-    total = sum(each.seconds * each.count for each in moved if each.beside)
-    late = max(0.0, 1 - passes / total) if total else 0.0
-    late = max(late, _at_ends(shapes))
-    if isinstance(shapes.chip, Gpu):  # what it hides takes multiprocessors from the work
-        late += (1 - late) * CHANNELS / shapes.chip.sms
-    waits = tuple(
-        each.seconds * each.count * (max(late, each.late) if each.beside else each.alone)
-        for each in moved
-    )
-    one_way = host_s(shapes.chip, offloaded)
     back = work.recomputed.seconds + work.backward.seconds
-    return _Exposed(waits, max(0.0, one_way - work.forward.seconds) + max(0.0, one_way - back))
+    share = work.forward.seconds / (work.forward.seconds + back)
+    early = [
+        each.seconds * each.count * _of_forward(each, share) if each.beside else 0.0
+        for each in moved
+    ]
+    total = sum(each.seconds * each.count for each in moved if each.beside)
+    lates = [
+        max(0.0, 1 - own / sent, _at_ends(shapes)) if sent else 0.0
+        for own, sent in (
+            (work.forward.seconds - work.last_s, sum(early)),
+            (back, total - sum(early)),
+        )
+    ]
+    if isinstance(shapes.chip, Gpu):  # what it hides takes multiprocessors from the work
+        lates = [late + (1 - late) * CHANNELS / shapes.chip.sms for late in lates]
+    waits = []
+    for each in moved:
+        first = _of_forward(each, share)
+        late = max(first * lates[0] + (1 - first) * lates[1], each.late)
+        waits.append(each.seconds * each.count * (late if each.beside else each.alone))
+    one_way = host_s(shapes.chip, offloaded)
+    return _Exposed(
+        tuple(waits), max(0.0, one_way - work.forward.seconds) + max(0.0, one_way - back)
+    )
+
+
+def _of_forward(each: StepTransfer, share: float) -> float:
+    """Returns the part of a transfer that the forward pass sends: of weights' gathers one of two, of
+    gradients none, of others as large a share as the forward pass has of the work.
+    """
+    if each.name.startswith("gather "):
+        return 0.5
+    return 0.0 if each.op_name == GRADIENT else share
 
 
 def _at_ends(shapes: Shapes) -> float:

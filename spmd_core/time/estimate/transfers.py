@@ -33,7 +33,7 @@ from spmd_core.time.estimate.constants import (
 from spmd_core.time.estimate.optimizers import hidden_matrices, layer_shards
 from spmd_core.time.estimate.rings import BACKWARD, FORWARD, parts_s, ring_of
 from spmd_core.time.estimate.shapes import Shapes
-from spmd_core.time.estimate.work import mixing
+from spmd_core.time.estimate.work import mixing, product_s
 
 SPARSE_CORES = ("v5p", "tpu7x")  # generations whose flags leave collectives to these
 # weight -> the matmul of a layer that needs it
@@ -199,7 +199,7 @@ def _of_weights(
     """Gathers of weights for the forward and the backward pass, and sums of their gradients."""
     for array in shapes.weights:
         axes = _gathered(shapes, array)
-        if axes and shapes.ring > 1 and shapes.size.experts == 1:
+        if axes and shapes.ring > 1 and "experts" not in dict(array.dims):
             yield from _by_rings(shapes, array, axes, matmuls, recomputed)
         elif axes:
             yield from _of_weight(shapes, array, axes)
@@ -212,7 +212,8 @@ def _of_weight(
 
     Dropless experts are a kernel over shards (`shard_map`), whose weights' gradients are summed by
     name: the compiler leaves them all-reduces, of which the first of a layer, that of `down`, has
-    work beside it. Read off DeepSeek-V3 on 64 chips of v5p.
+    work beside it, unless the weights of that work pass in rings, which wait for its links. Read
+    off DeepSeek-V3 on 64 chips of v5p and Nemotron-3-Nano on 16.
     """
     once = array.name in NOT_OF_A_LAYER
     is_table = once and not shapes.chip.is_gpu
@@ -224,7 +225,7 @@ def _of_weight(
     yield replace(plain, count=1, beside="", alone=TABLE_ALONE) if is_table else plain
     is_exposed = is_table or not held or (held == "by weight" and array.weight in ("down", "out"))
     if shapes.plan.dropless and array.name in ("gate", "up", "down"):
-        reduce, is_exposed = "all-reduce", array.name != "down"
+        reduce, is_exposed = "all-reduce", array.name != "down" or shapes.ring > 1
     yield _transfer(
         shapes,
         reduce,
@@ -258,6 +259,8 @@ def _by_rings(
     once, name = array.name in NOT_OF_A_LAYER, _MATMULS.get(array.weight, "logits")
     nbytes = shapes.unsharded_bytes(array) * (1.0 if once else _gathered_share(shapes))
     held, matmul_s = ring_of(shapes, nbytes), matmuls[name]
+    if array.weight.startswith("shared"):
+        matmul_s = _shared_s(shapes, array)
     part_s, added_s = matmul_s / held.steps, sum(parts_s(shapes, name, matmul_s)) / 2
     is_shared = array.name == "logits" or name in recomputed
     count = array.times
@@ -281,6 +284,11 @@ def _by_rings(
         seconds=held.seconds,
         alone=held.sum_exposed_s(part_s) / held.seconds,
     )
+
+
+def _shared_s(shapes: Shapes, array: ShardedArray) -> float:
+    (_, inner), (_, columns) = array.dims
+    return product_s(shapes.matmul_rows, inner, columns, shapes.chip)
 
 
 def _as_compiled(shapes: Shapes, axes: tuple[str, ...]) -> tuple[str, str, str, str]:

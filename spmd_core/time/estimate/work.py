@@ -88,6 +88,7 @@ class StepWork:
     backward: DeviceSeconds
     tables: DeviceSeconds
     update: DeviceSeconds
+    last_s: float = 0.0  # of the forward pass, after the last weights of each layer arrived
 
     @property
     def total(self) -> DeviceSeconds:
@@ -155,7 +156,12 @@ def step_work(shapes: Shapes, recomputed: Collection[str], matmuls: Sequence[Mat
         joined = DeviceSeconds(product_s(shapes.matmul_rows, 2 * embed, embed, shapes.chip))
         forward, backward = forward.plus(joined, heads), backward.plus(joined, 2 * heads)
         again = again.plus(joined, heads * ("joined" in recomputed))
-    return StepWork(forward, again, backward, _tables(shapes), _update(shapes))
+    last = sum(
+        count * own.get("mlp_down", 0.0)
+        for (_, count), (own, _) in zip(shapes.layers, matmuls, strict=True)
+        if not shapes.chip.is_gpu  # whose gathers run on from the layer before
+    )
+    return StepWork(forward, again, backward, _tables(shapes), _update(shapes), last)
 
 
 def _of_layer(

@@ -12,7 +12,7 @@ from spmd_lab.ui import cards, course, inputs, links, live, mesh_fields, shell, 
 from spmd_lab.ui.arrows.words import domains_words
 from spmd_lab.ui.charts.layout_words import numbers_words
 from spmd_lab.ui.lab import lab
-from spmd_lab.ui.layout import element, moves, paste, picture, placing, product, shape
+from spmd_lab.ui.layout import moves, paste, picture, placing, product, shape
 from spmd_lab.ui.layout.domains import domains_of, hosts_of, with_hosts
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.shell import not_placed_words
@@ -84,7 +84,7 @@ with drawn:
     st.markdown(picture.notes(placed))
     if apart := domains_words(experiment):
         st.markdown(plain(apart))
-    element.field(placed)
+    shape.element_field(placed)
 with beside:
     placing.numbers(placed, experiment)
     if status := live.follow("layout", experiment, run, at_work):

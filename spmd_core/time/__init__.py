@@ -1,7 +1,6 @@
 """How long: the only wing that answers in seconds, whatever the source."""
 
-from spmd_core.time.bandwidth.ceilings import busy_facts, ceiling
-from spmd_core.time.bandwidth.fits import fits
+from spmd_core.time.bandwidth.fits import busy_facts, ceiling, fits
 from spmd_core.time.bandwidth.operations import operations_of, operations_of_turn
 from spmd_core.time.bandwidth.roofline import (
     ProgramTime,

@@ -11,14 +11,32 @@ from spmd_core.answers import (
     phases_table,
     strategies_table,
 )
-from spmd_core.results import Result
+from spmd_core.base import seconds_text
+from spmd_core.results import Result, of_rows
 from spmd_core.sheets import Table
 from spmd_core.time import calibration, with_roofline
+from spmd_core.words import title
 from spmd_lab.ui.charts import by_strategy
 from spmd_lab.ui.charts.base import Spec
 from spmd_lab.ui.charts.times import times_alt, times_chart
-from spmd_lab.ui.compare import rows
 from spmd_lab.ui.lab import kept, lab
+
+
+def predicted_chart(result: Result) -> Spec | None:
+    """Predicted times by row with their intervals, the fastest first; None without any."""
+    predicted = [name for name in result.order if name in result.only_predicted_s]
+    if not predicted:
+        return None
+    return by_strategy.side_by_side_chart([("predicted", of_rows(result, predicted))])
+
+
+def predicted_alt(result: Result) -> str:
+    """That chart in words."""
+    return "Predicted time by row: " + ", ".join(
+        f"{title(name)} {seconds_text(seconds)}"
+        for name, seconds in result.only_predicted_s.items()
+    )
+
 
 _KEPT_RUNS = 8  # a view is at most a few hundred kB
 
@@ -61,11 +79,11 @@ def view(run: str) -> View | None:
     of_study = bool(result.experiment.variants)
     measured, predicted = (
         times_chart(result),
-        rows.chart(result) if of_study or len(result.only_predicted_s) > 1 else None,
+        predicted_chart(result) if of_study or len(result.only_predicted_s) > 1 else None,
     )
     times = [
         *([(measured, times_alt(result))] if measured else []),
-        *([(predicted, rows.chart_alt(result))] if predicted else []),
+        *([(predicted, predicted_alt(result))] if predicted else []),
     ]
     return View(
         result,

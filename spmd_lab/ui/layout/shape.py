@@ -4,9 +4,34 @@ import re
 
 import streamlit as st
 
-from spmd_lab.ui import state
+from spmd_core.base import RequestError
+from spmd_core.experiment import Layout, read_element
+from spmd_lab.ui import choices, state
+from spmd_lab.ui.charts.layout_words import holders_text
 from spmd_lab.ui.inputs import axes_input
+from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.state import Form, Mesh
+
+
+def element_field(shards: Layout) -> None:
+    """Draw the field, and the answer below it; nothing for a scalar."""
+    if not shards.shape:
+        return
+    middle = ", ".join(str(size // 2) for size in shards.shape)
+    text = st.text_input(
+        "Which devices hold element …",
+        key=choices.ELEMENT,
+        placeholder=f"[{middle}]",
+        max_chars=80,
+        bind="query-params",
+        icon=":material/my_location:",
+    )
+    if not text:
+        return
+    try:
+        st.markdown(plain(holders_text(shards, read_element(text, shards.shape))))
+    except RequestError as error:
+        st.error(plain(str(error)), icon=":material/error:")
 
 
 def shape_input(screen: str, mesh: Mesh) -> Form:

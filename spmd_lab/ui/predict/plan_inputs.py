@@ -7,20 +7,70 @@ from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import (
+    MAX_CONFIG_BYTES,
     PLAN_FIELDS,
     VARIABLE,
+    Config,
     ModelSize,
     get_model,
     get_workload,
     model_names,
     named_axes,
+    read_config,
 )
-from spmd_core.words import parameters_words
+from spmd_core.words import ignored_words, parameters_words
 from spmd_lab.ui import forms, inputs, state
 from spmd_lab.ui.markdown import plain
-from spmd_lab.ui.predict import config, drafts, question
+from spmd_lab.ui.predict import drafts, question
 from spmd_lab.ui.predict.topology_fields import mesh_fields, on_topology, redraw
 from spmd_lab.ui.state import Form, Mesh
+
+_OWN = ("activation", "gate", "tables")  # choices of a user's, in place of the model's
+
+
+def config_box(screen: str) -> None:
+    """A place to paste or drop a config; its model replaces the screen's, with all own sizes."""
+    with st.expander("The model's own config", icon=":material/data_object:"):
+        text = st.text_area(
+            "Config",
+            key=f"{screen}:config",
+            max_chars=MAX_CONFIG_BYTES,
+            height=90,
+            placeholder='{"model_type": "qwen3", "hidden_size": 4096, …}',
+            label_visibility="collapsed",
+        )
+        file = st.file_uploader(
+            "A config.json, or MaxText's yml",
+            ["json", "yml", "yaml"],
+            key=f"{screen}:config.file",
+            max_upload_size=1,
+        )
+        st.caption("As it is published with weights: llama, qwen3, gemma3, gpt_oss and so on.")
+        if not text.strip() and file is None:
+            return
+        try:
+            config = read_config(text if file is None else file.getvalue())
+        except RequestError as error:
+            st.error(plain(str(error)), icon=":material/error:")
+            return
+        st.markdown(f"**{plain(config.architecture)}**: {plain(parameters_words(config.size))}")
+        if config.ignored:
+            st.caption(plain(f"{ignored_words(config.ignored).capitalize()}."))
+        if st.button(
+            "Use this model", key=f"{screen}:config.use", type="primary", icon=":material/input:"
+        ):
+            new = with_config(state.draft(screen), config)
+            state.remember(screen, state.draft(screen))
+            state.replace_draft(screen, state.parse_or_keep(new))
+            st.rerun()
+
+
+def with_config(draft: Form, config: Config) -> Form:
+    """The draft with another model, and no sizes or choices of its own."""
+    options = {name: value for name, value in draft["options"].items() if name not in _OWN}
+    dims = {name: size for name, size in draft["dims"].items() if name not in VARIABLE}
+    return draft | {"dims": dims, "options": options | {"model": config.size.name}}
+
 
 SCREEN = "predict"
 _SCALED = tuple(f"{name}:{1 << power}" for name in ("scaled", "scaled-2023") for power in range(9))
@@ -71,7 +121,7 @@ def _model_fields(screen: str, draft: Form, devices: int, model: str | None) -> 
         now = options.get("model", models[0])
         model = inputs.choice_input(screen, "model", "Model", models, now, words=_model_words)
     parameters = st.empty()
-    config.box(screen)
+    config_box(screen)
     batch, sequence = _batch(screen, draft, devices)
     keyed = forms.keyed(screen)
     chosen = forms.draw_fields(keyed, (PLAN_FIELDS[name] for name in _FIRST), options)

@@ -7,7 +7,7 @@ import pytest
 from spmd_core.base import RequestError, seconds_text
 from spmd_core.pictures import from_text, mix, to_text
 from spmd_core.words.timeline import names_of, path_words, row_words
-from spmd_lab.ui.timeline.spoken import scene_summary, scene_words
+from spmd_lab.ui.timeline.data import scene_summary, scene_words
 from tests.pictures.timeline.values import EXPOSED, THIN, predicted, timeline
 
 FOUND = timeline()

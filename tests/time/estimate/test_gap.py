@@ -4,7 +4,7 @@ import pytest
 
 from spmd_core.experiment import parse_plan
 from spmd_core.time import estimate_step, gap_parts, unexplained_s
-from spmd_lab.ui.predict.gap import gap_sentence, gap_table
+from spmd_lab.ui.predict.keep import gap_sentence, gap_table
 
 FOUND = estimate_step(
     parse_plan(

@@ -4,14 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from spmd_core.base import bytes_text, seconds_text
-from spmd_core.results import MemoryBytes, PredictedMemory, Result, StrategyResult
+from spmd_core.results import MemoryBytes, PredictedMemory, Result, StrategyResult, possible
 from spmd_core.sheets import Cell, Column, Place, Sheet, Table, between, number, seconds, size, text
 from spmd_core.words import (
     StepCost,
     bound_words,
     collectives_words,
     cost_of,
-    mfu_of,
     money_text,
     off_words,
     processes_words,
@@ -285,3 +284,22 @@ def strategy_rows(result: Result, price: float | None = None) -> Iterator[Strate
 def strategies_table(result: Result, place: Place, price: float | None = None) -> Table:
     """Returns the rows of a result for a renderer. `price`: dollars per chip-hour."""
     return STRATEGIES.table(strategy_rows(result, price), place)
+
+
+def mfu_of(outcome: StrategyResult, causal: bool = False) -> float | None:
+    """Returns the MFU of a row, or its causal MFU: FLOPs of the computation over what its devices could do in its time;
+    None where the peak or the time is not known.
+
+    The peak is a chip's in bfloat16; of what was measured on devices without a data sheet, the
+    matmul rate of their calibration.
+    """
+    mfu = None
+    if predicted := outcome.prediction:
+        mfu = predicted.mfu_causal if causal else predicted.mfu
+    if outcome.median_s is not None:
+        roofs = outcome.roofline
+        if mfu is not None and outcome.predicted_s:  # that of the same program in another time
+            mfu *= outcome.predicted_s.estimate / outcome.median_s
+        else:
+            mfu = roofs.mfu if roofs and not causal else None
+    return possible(mfu) or None

@@ -21,7 +21,6 @@ from spmd_core.words.bandwidth import (
     calibration_words,
     fit_words,
     kind_title,
-    left_words,
     rate_words,
     roofline_words,
     sweep_words,
@@ -32,7 +31,6 @@ from spmd_core.words.costs import (
     StepCost,
     cost_of,
     cost_words,
-    mfu_of,
     mfu_words,
     money_text,
     read_price,
@@ -89,7 +87,7 @@ from spmd_core.words.names import (
 )
 from spmd_core.words.nearest import arguments, changes, nearest_words, predict_command
 from spmd_core.words.origins.set_by import all_set_by_words, other_warnings, own_words
-from spmd_core.words.predictions import KINDS, bound_words, off_words, operation, part_kind, parts
+from spmd_core.words.predictions import KINDS, bound_words, off_words, part_kind, parts
 from spmd_core.words.remedies import (
     GUESSED,
     change_words,
@@ -101,7 +99,6 @@ from spmd_core.words.remedies import (
 )
 from spmd_core.words.results import in_words
 from spmd_core.words.runs import (
-    MOST_LISTED,
     collective_words,
     collectives_words,
     compile_words,
@@ -111,7 +108,6 @@ from spmd_core.words.runs import (
     match_words,
     paused_words,
     phase_words,
-    progress_words,
     run_headline,
     values_text,
     verdict_words,
@@ -147,12 +143,9 @@ from spmd_core.words.sweep.curves import (
 )
 from spmd_core.words.sweep.scaling import knee
 from spmd_core.words.texts import count
-from spmd_core.words.timeline import ABOUT, STORED_BEFORE, names_of, row_words
-from spmd_core.words.times import source_words
-from spmd_core.words.traces import traced
+from spmd_core.words.timeline import names_of, row_words
 
 __all__ = [
-    "ABOUT",
     "CONFIRM",
     "DEFINITIONS",
     "DISPATCH_BOUND",
@@ -162,11 +155,9 @@ __all__ = [
     "HIGHEST_PRICE",
     "KINDS",
     "LISTED",
-    "MOST_LISTED",
     "NO_LIMIT",
     "ONE_DEVICE_WINS",
     "SIZE_COLUMNS",
-    "STORED_BEFORE",
     "Check",
     "StepCost",
     "ago",
@@ -224,12 +215,10 @@ __all__ = [
     "knee",
     "labels_words",
     "layout_headline",
-    "left_words",
     "listed",
     "match_words",
     "matches",
     "mesh_words",
-    "mfu_of",
     "mfu_title",
     "mfu_words",
     "model_words",
@@ -239,7 +228,6 @@ __all__ = [
     "next_step",
     "off_words",
     "operand_bytes",
-    "operation",
     "origin_words",
     "other_warnings",
     "outcome_words",
@@ -257,7 +245,6 @@ __all__ = [
     "predictions",
     "processes_words",
     "program_headline",
-    "progress_words",
     "rate_words",
     "read_price",
     "read_prices_by_kind",
@@ -280,7 +267,6 @@ __all__ = [
     "size_rows",
     "sizes_offer",
     "slower_words",
-    "source_words",
     "state_words",
     "step_arrays",
     "step_findings",
@@ -292,7 +278,6 @@ __all__ = [
     "timed_in",
     "title",
     "titles",
-    "traced",
     "traces",
     "unsettled_words",
     "value_words",

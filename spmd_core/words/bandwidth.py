@@ -6,7 +6,6 @@ from itertools import takewhile
 from spmd_core.base import by_key, bytes_text, scaled_text, seconds_text
 from spmd_core.experiment import TRANSFERS
 from spmd_core.results import Ceiling, Fit, Point, Result, Roofline, StrategyResult
-from spmd_core.runs import RunStatus
 from spmd_core.words.names import listed
 
 TOO_HIGH = 1.05  # of a ceiling: more is a fault of the ceiling
@@ -94,14 +93,6 @@ def _half_words(points: Sequence[Point], peak: Point) -> str:
         return ""
     end = "on" if last is sizes[-1] else f"to {bytes_text(last.bytes)}"
     return f"from {bytes_text(first.bytes)} {end}"
-
-
-def left_words(status: RunStatus) -> str:
-    """About how long the points take that are left of a sweep; "" before the first."""
-    if not status.done or status.elapsed_s is None:
-        return ""
-    left_s = status.elapsed_s * (status.of - status.done) / status.done
-    return f", about {left_s:.0f} s left"
 
 
 def _bus(point: Point) -> float:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from spmd_core.base import number_text, refuse, shorten
 from spmd_core.machine import CHIPS, kind_of
-from spmd_core.results import Prediction, StrategyResult, possible
+from spmd_core.results import Prediction
 from spmd_core.search import check_prices, read_prices
 
 _HOUR_S, _BILLION = 3600.0, 1e9
@@ -67,25 +67,6 @@ def cost_of(prediction: Prediction, price: float | None = None) -> StepCost:
 
 def _times(amount: float | None, price: float | None) -> float | None:
     return None if amount is None or price is None else amount * price
-
-
-def mfu_of(outcome: StrategyResult, causal: bool = False) -> float | None:
-    """Returns the MFU of a row, or its causal MFU: FLOPs of the computation over what its devices could do in its time;
-    None where the peak or the time is not known.
-
-    The peak is a chip's in bfloat16; of what was measured on devices without a data sheet, the
-    matmul rate of their calibration.
-    """
-    mfu = None
-    if predicted := outcome.prediction:
-        mfu = predicted.mfu_causal if causal else predicted.mfu
-    if outcome.median_s is not None:
-        roofs = outcome.roofline
-        if mfu is not None and outcome.predicted_s:  # that of the same program in another time
-            mfu *= outcome.predicted_s.estimate / outcome.median_s
-        else:
-            mfu = roofs.mfu if roofs and not causal else None
-    return possible(mfu) or None
 
 
 def mfu_words(mfu: float | None, causal: float | None = None) -> str:

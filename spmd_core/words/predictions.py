@@ -273,16 +273,6 @@ def route_words(route: str) -> str:
     return how + along + (" and between slices" if "dcn" in route else "")
 
 
-def operation(op: str | None) -> str:
-    """The last parts of an operation's path, without what JAX wraps around.
-
-    >>> operation("jit(train_step)/transpose(jvp())/while/body/bse,ehd->bshd/dot_general")
-    'bse,ehd->bshd/dot_general'
-    """
-    last = "/".join((op or "").split("/")[-2:])
-    return last if len(last) <= 44 else f"…{last[-43:]}"
-
-
 def run_words(
     prediction: Prediction, plan: Plan, tokens: float, price: float | None = None
 ) -> str | None:

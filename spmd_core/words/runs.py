@@ -51,9 +51,7 @@ _WAITS = {
 }
 # seconds after which a start is slow, and how many characters of what its process wrote are shown
 SLOW_START_S, MOST_WRITTEN = 10.0, 160
-MOST_LISTED = 200  # runs of a list, unless more are requested
 MOST_DIFFERING = 16  # elements of two strategies' results that are listed
-_ROUGH_S = 5.0  # what is left of a run is rounded to so much: it is an estimate
 _PERCENT = re.compile(r"(\d+)%")
 
 
@@ -158,17 +156,6 @@ def _starting_words(status: RunStatus) -> str:
     if status.state != "starting" or not lines or not is_slow:
         return ""
     return f"; its process writes: {lines[-1].strip()[:MOST_WRITTEN]}"
-
-
-def progress_words(status: RunStatus, left_s: float | None) -> str:
-    """The progress in words: `process 2 of 5, round 3 of 20, about 40 s left`."""
-    count = max(status.experiment.processes, status.process)
-    parts = [f"process {status.process} of {count}"] if count > 1 else []
-    parts.append(f"round {status.done} of {status.of}" if status.of else "not measuring yet")
-    if left_s is not None:
-        rough_s = max(_ROUGH_S, round(left_s / _ROUGH_S) * _ROUGH_S)
-        parts.append(f"about {seconds_text(rough_s)} left")
-    return ", ".join(parts)
 
 
 def kept_words(result: Result | None) -> str:

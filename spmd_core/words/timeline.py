@@ -186,13 +186,3 @@ def row_words(row: str) -> str:
     }
     other = [words for part, words in named.items() if part in row.split("+")]
     return ", ".join(([f"links along {', '.join(axes)}"] if axes else []) + other) or row
-
-
-ABOUT = (
-    "The compiler's schedule, timed by the cost model. Links and copies have rows of their "
-    "own: communication is hidden beside the chip's work, and exposed where the chip waits "
-    "for it. A line joins what is waited for with the wait."
-)
-STORED_BEFORE = (
-    "This prediction was stored without its timeline: press Predict again to see every operation."
-)

@@ -186,8 +186,3 @@ def kind_words(kind: str) -> str:
     ('matrix product', 'all-gather')
     """
     return _KINDS.get(kind, kind)
-
-
-def traced(result: Result) -> dict[str, Trace]:
-    """The traces of a result by strategy, in its order."""
-    return {name: outcome.trace for name, outcome in result.ordered if outcome.trace is not None}

@@ -7,20 +7,14 @@ import streamlit as st
 from spmd_core.base import RequestError, seconds_text
 from spmd_core.experiment import CALIBRATION, Experiment, newest
 from spmd_core.runs import COMPILING, Pace, RunStatus, behind, paced
-from spmd_core.words import (
-    compile_words,
-    experiment_words,
-    kept_words,
-    left_words,
-    phase_words,
-    progress_words,
-    state_words,
-)
+from spmd_core.words import compile_words, experiment_words, kept_words, phase_words, state_words
 from spmd_lab.ui import cards, links, state
 from spmd_lab.ui.charts import bandwidth, by_strategy, curve
 from spmd_lab.ui.lab import as_viewer, find, lab, room
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.shell import attempt, done, refusal, reported
+
+_ROUGH_S = 5.0  # what is left of a run is rounded to so much: it is an estimate
 
 _BUTTONS = {
     "compare": "Run",
@@ -333,3 +327,22 @@ def behind_words(at_hand: RunStatus, longest_s: float) -> str:
         f"Behind {experiment_words(at_hand.experiment)}: {phase_words(at_hand)}, at work{since}. "
         f"It is ended after {seconds_text(longest_s)} at the latest{pauses}."
     )
+
+
+def left_words(status: RunStatus) -> str:
+    """About how long the points take that are left of a sweep; "" before the first."""
+    if not status.done or status.elapsed_s is None:
+        return ""
+    left_s = status.elapsed_s * (status.of - status.done) / status.done
+    return f", about {left_s:.0f} s left"
+
+
+def progress_words(status: RunStatus, left_s: float | None) -> str:
+    """The progress in words: `process 2 of 5, round 3 of 20, about 40 s left`."""
+    count = max(status.experiment.processes, status.process)
+    parts = [f"process {status.process} of {count}"] if count > 1 else []
+    parts.append(f"round {status.done} of {status.of}" if status.of else "not measuring yet")
+    if left_s is not None:
+        rough_s = max(_ROUGH_S, round(left_s / _ROUGH_S) * _ROUGH_S)
+        parts.append(f"about {seconds_text(rough_s)} left")
+    return ", ".join(parts)

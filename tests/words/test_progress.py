@@ -6,7 +6,7 @@ import pytest
 
 from spmd_core.experiment import parse_experiment
 from spmd_core.runs import Pace, RunStatus, paced
-from spmd_core.words import progress_words
+from spmd_lab.ui.live import progress_words
 
 ONE = {"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}}
 ROUNDS, COMPILE_S, ROUND_S = 20, 6.0, 0.7

@@ -9,7 +9,14 @@ from spmd_core.base import bytes_text, count_text, number_text, seconds_text
 from spmd_core.experiment import Experiment, Layout, Spec, spec_code
 from spmd_core.pictures import Move, Product
 from spmd_core.time import Duration, Unknown
-from spmd_core.words import listed, source_words
+from spmd_core.words import listed
+
+_SOURCES = {
+    "nominal": "Seconds by the cost model, latency included.",
+    "measured": "Seconds as the calibration of this mesh measured them.",
+    "calibrated": "Seconds by the calibration of this mesh.",
+    "guessed": "Seconds are guesses: this target was not calibrated. Calibrate it on Collectives.",
+}
 
 Ints = NDArray[np.int64]
 TimeOf = Callable[[Move], Duration | Unknown]
@@ -265,3 +272,16 @@ def together_about(to_scale: bool, planes: bool) -> str:
         f"{scale} Numbers are devices that hold a shard; shards of one color are held by the "
         "same first device."
     )
+
+
+def source_words(duration: Duration | Unknown) -> str:
+    """One sentence.
+
+    >>> source_words(Unknown("The time is unknown."))
+    'The time is unknown.'
+    """
+    if isinstance(duration, Unknown):
+        return duration.reason
+    if duration.stand_in:
+        return f"Seconds by the calibration of this mesh, {duration.stand_in}."
+    return _SOURCES[duration.source]

@@ -2,10 +2,10 @@
 
 import streamlit as st
 
-from spmd_core.words import traced
 from spmd_lab.ui import choices, remedies
 from spmd_lab.ui.charts import curve
 from spmd_lab.ui.compare import communication, details, sizes, study, trace
+from spmd_lab.ui.compare.trace import traced
 from spmd_lab.ui.compare.view import View
 from spmd_lab.ui.ir import viewer
 

@@ -8,7 +8,7 @@ import streamlit as st
 from spmd_core.base import RequestError, seconds_text
 from spmd_core.experiment import option_choices
 from spmd_core.pictures import text
-from spmd_core.results import Trace
+from spmd_core.results import Result, Trace
 from spmd_core.words import traces as words
 from spmd_lab.ui import choices, live, shell, state
 from spmd_lab.ui.compare import selected
@@ -27,7 +27,7 @@ def draw(view: View) -> None:
     """The answer in a sentence, the timeline, and the tables; a way to get them where there are
     none.
     """
-    traces = words.traced(view.result)
+    traces = traced(view.result)
     if not traces:
         _ask(view)
         return
@@ -67,7 +67,7 @@ def _ask(view: View) -> None:
 def offered(view: View) -> bool:
     """Whether there is a trace, or a button for one."""
     experiment = view.result.experiment
-    return bool(words.traced(view.result)) or (
+    return bool(traced(view.result)) or (
         experiment.what.is_traceable and not experiment.place.is_absent
     )
 
@@ -167,3 +167,8 @@ def instruction_rows(trace: Trace, by_device: bool) -> list[Cells]:
         }
         for each in trace.operations
     ]
+
+
+def traced(result: Result) -> dict[str, Trace]:
+    """The traces of a result by strategy, in its order."""
+    return {name: outcome.trace for name, outcome in result.ordered if outcome.trace is not None}

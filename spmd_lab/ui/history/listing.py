@@ -9,7 +9,7 @@ from streamlit.elements.lib.column_types import ColumnConfig
 
 from spmd_core.base import bytes_text, count_text, seconds_text, shorten
 from spmd_core.runs import RunSummary
-from spmd_core.words import MOST_LISTED, ago, answer_words, experiment_words, outcome_words
+from spmd_core.words import ago, answer_words, experiment_words, outcome_words
 from spmd_lab.ui import cards, exports, run_tables, shell, state, tables
 from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.compare import view
@@ -17,6 +17,8 @@ from spmd_lab.ui.lab import as_viewer, lab, room
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import archives, collections, labels, outcome, tour
 from spmd_lab.ui.tables import formatted
+
+MOST_LISTED = 200  # runs of a list, unless more are requested
 
 ONLY_SEARCHED = "Only runs of searches are here: switch them on above."
 ONLY_EXAMPLES = (

@@ -12,8 +12,6 @@ from spmd_core.results import Estimate, Prediction, Result
 from spmd_core.runs import RunStatus
 from spmd_core.time import estimate_step, is_outdated
 from spmd_core.words import (
-    ABOUT,
-    STORED_BEFORE,
     convention_words,
     cost_of,
     cost_words,
@@ -42,6 +40,16 @@ from spmd_lab.ui.predict import (
 )
 from spmd_lab.ui.shell import draw_table, failure
 from spmd_lab.ui.timeline import stages, stored, view as timeline_view
+
+STORED_BEFORE = (
+    "This prediction was stored without its timeline: press Predict again to see every operation."
+)
+
+ABOUT = (
+    "The compiler's schedule, timed by the cost model. Links and copies have rows of their "
+    "own: communication is hidden beside the chip's work, and exposed where the chip waits "
+    "for it. A line joins what is waited for with the wait."
+)
 
 _DOUBTS = ("may take longer", "mostly attention")  # facts of an estimate that are shown in front
 

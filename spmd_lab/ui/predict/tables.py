@@ -4,9 +4,6 @@ from spmd_core.base import bytes_text
 from spmd_core.experiment import Plan, sharding
 from spmd_core.results import Prediction
 from spmd_core.sheets import NONE
-from spmd_core.words import (
-    operation,
-)
 
 
 def buffers_table(prediction: Prediction) -> dict[str, list[str]]:
@@ -90,3 +87,13 @@ def percent(new: float | None, old: float | None) -> str:
 def nowrap(text: str) -> str:
     """Text that a narrow column does not break."""
     return text.replace(" ", "\u00a0")
+
+
+def operation(op: str | None) -> str:
+    """The last parts of an operation's path, without what JAX wraps around.
+
+    >>> operation("jit(train_step)/transpose(jvp())/while/body/bse,ehd->bshd/dot_general")
+    'bse,ehd->bshd/dot_general'
+    """
+    last = "/".join((op or "").split("/")[-2:])
+    return last if len(last) <= 44 else f"…{last[-43:]}"

@@ -65,8 +65,6 @@ class CandidateRow:
 
 
 def _part(title: str) -> Column[CandidateRow]:
-    """A part of the name of a live candidate."""
-
     def of(row: CandidateRow) -> str | None:
         if row.candidate is None:
             return None

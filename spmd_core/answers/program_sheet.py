@@ -110,7 +110,6 @@ def programs_words(rows: Sequence[ProgramRow], baseline: str) -> Iterator[str]:
 
 
 def _apart(one: ProgramRow, other: ProgramRow) -> Iterator[str]:
-    """What one has more or less of."""
     if None not in (one.collectives, other.collectives) and (
         more := (one.collectives or 0) - (other.collectives or 0)
     ):

@@ -237,7 +237,6 @@ def why_not_served(answer: ServingAnswer) -> tuple[str, ...]:
 
 
 def _left_out(answer: ServingAnswer) -> Iterator[str]:
-    """A sentence for each kind of chips that no row is on."""
     question = answer.question
     tried = {row.plan.topology.chip.generation for row in answer.rows}
     for chip in dict.fromkeys(each.chip for each in question.topologies):

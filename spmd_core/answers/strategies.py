@@ -126,7 +126,6 @@ def strategy_words(row: StrategyRow) -> str | None:
 
 
 def _spec_words(row: StrategyRow) -> str | None:
-    """A row's name, and beside it the one that a spec has."""
     shown, own = strategy_words(row), row.result.row(row.name).strategy
     return shown if shown in (None, own) else f"{shown} ({own})"
 
@@ -146,7 +145,6 @@ def _per_token(row: StrategyRow) -> float | None:
 
 
 def _predicted(row: StrategyRow) -> str | None:
-    """What the cost model predicts for the program that was timed, and its error."""
     time, error = row.outcome.predicted_s, row.outcome.prediction_error
     if time is None or row.is_predicted or row.is_unsharded:
         return None

@@ -104,7 +104,6 @@ class AnsweringChild:
         self._open.close()
 
     def _watch(self, seconds: float, most_bytes: int | None) -> str:
-        """Wait for its end, or for the limit that it passes first."""
         until, child = time.monotonic() + CLOCK_TIMES * seconds, self._process
         while time.monotonic() < until and core_s(child.pid) < seconds:
             with contextlib.suppress(subprocess.TimeoutExpired):

@@ -66,7 +66,6 @@ def _lab() -> Lab:
 
 
 def _show(search: Search) -> None:
-    """One line on the terminal with the search's progress."""
     print(
         CLEAR + doing(search.glance, search.doing, search.spent_s, search.budget_s)[:119],
         end="",

@@ -128,7 +128,6 @@ def _psum() -> Facts:
 
 
 def _dispatch() -> Facts:
-    """Median seconds of a call that computes next to nothing."""
     add = jax.jit(lambda x: x + 1)
     x = add(jnp.zeros(())).block_until_ready()
     return {"seconds": median(_seconds(lambda: add(x).block_until_ready(), DISPATCHES))}

@@ -47,7 +47,6 @@ def option_choices(workload: Workload) -> dict[str, Field]:
 
 
 def _looks(workload: Workload) -> dict[str, Field]:
-    """Inspections after the timing, if requested."""
     return {"trace": TRACE, "shardings": SHARDINGS} if workload.is_traceable else {}
 
 

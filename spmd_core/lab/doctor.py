@@ -116,7 +116,6 @@ def _of_devices(hardware: Hardware, environ: Mapping[str, str]) -> Iterator[Chec
 def _answers(
     environ: Mapping[str, str], names: tuple[str, ...], timeout_s: float, *arguments: str
 ) -> Iterator[tuple[str, dict[str, object]]]:
-    """What a child process answers to each name, in its order."""
     missing = list(names)
     process = subprocess.Popen(
         [sys.executable, "-m", "spmd_core.engine.self_test", *arguments],

@@ -38,7 +38,6 @@ def sweep() -> None:
 
 
 def _is_left(folder: Path) -> bool:
-    """Whether no process has locked a folder."""
     try:
         held = os.open(folder / _HELD, os.O_RDWR)
     except FileNotFoundError:

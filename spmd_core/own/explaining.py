@@ -119,12 +119,10 @@ def _dims(spec: Any) -> list[Any]:
 
 
 def _simulated(mesh: Mapping[str, int] | None) -> Target | None:
-    """Simulated devices for a mesh that no devices are known of."""
     return None if mesh is None else parse_target(f"cpu:{prod(mesh.values())}")
 
 
 def _platform(target: Target) -> str:
-    """The platform of JAX that compiles for a target."""
     if target.is_gpu:
         return "cuda"
     return "tpu" if target.is_absent else "cpu"

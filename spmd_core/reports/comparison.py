@@ -119,7 +119,6 @@ def _program_row(each: Subject) -> ProgramRow:
 
 
 def _shared(one: Subject, other: Subject) -> list[str]:
-    """Rows that both results have with a time."""
     if one.result is None or other.result is None:
         return []
     theirs = other.result.strategies

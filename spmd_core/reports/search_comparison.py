@@ -46,7 +46,6 @@ def compare_searches(
 
 
 def _between(one: KeptSearch, base: KeptSearch) -> Between:
-    """How two winners compare, by the intervals of their times per token."""
     mine, theirs = one.winner, base.winner
     named = Between(
         run=one.id,
@@ -73,7 +72,6 @@ def _estimate(each: KeptCandidate | None) -> Estimate | None:
 
 
 def _work(of: KeptSearch) -> tuple[object, ...]:
-    """What a search is of, whatever it varies."""
     fields = flat(of.question)
     names = (
         "kind",

@@ -33,7 +33,6 @@ def result_json(result: Result) -> dict[str, object]:
 
 
 def _ranked(alone: Result) -> Result:
-    """The result of one variant with how its own strategies compare, by the rounds that it has."""
     return alone.model_copy(update={"comparison": compare_rows(alone, alone.strategies)})
 
 

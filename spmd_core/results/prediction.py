@@ -19,7 +19,6 @@ _NOT_OF_AXES = ("copy", "host", "send", "slices", "stages")  # what else a step 
 
 
 def _is_exposed(share: str) -> bool:
-    """Returns True for the wait for a collective over mesh axes."""
     return share.startswith("wait: ") and share.removeprefix("wait: ") not in _NOT_OF_AXES
 
 

@@ -116,7 +116,6 @@ def sizes_of(size: ModelSize) -> dict[str, object]:
 
 
 def _of_layer(layer: ModelSize) -> dict[str, object]:
-    """The fields of a layer's configuration."""
     own = asdict(layer)
     kind = {"mixer": layer.mixers[0], "window": layer.windows[0]}
     kind |= {"has_mlp": layer.mlps[0] != "none", "shared_kv": layer.full_shared_kv}

@@ -169,7 +169,6 @@ class Space:
         return time_model(self.question.sample_on(target), self._known.get(target), self._cores)
 
     def _of(self, sharded: Sharded) -> ShardedFormula:
-        """The formula of a sharding, whose strategies come in turn."""
         if self._last is None or self._last.sharded is not sharded:
             self._last = ShardedFormula(self._formulas[sharded.target], sharded)
         return self._last

@@ -147,7 +147,6 @@ def measure(row: TrainingRow, by: str) -> float:
 
 
 def _span(row: TrainingRow, by: str) -> tuple[float, float]:
-    """The interval of a row's days or dollars."""
     assert row.run
     days, each = row.run.days, measure(row, by) / row.run.days.estimate
     return days.low * each, days.high * each

@@ -194,7 +194,6 @@ def _chips(base: Experiment, value: Value, scaling: Scaling) -> Changes:
 
 
 def _moved(base: Experiment, new: Topology, scaling: Scaling) -> Changes:
-    """The changes that bring an experiment to another topology."""
     old = get_topology(base.target)
     mesh, grows = _resized(base, new)
     changes: Changes = {"target": new.target, "mesh": [list(pair) for pair in mesh]}

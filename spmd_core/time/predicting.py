@@ -109,7 +109,6 @@ def of_plan(plan: Plan, answer: CompiledText, keep: Keep | None = None) -> Predi
 
 
 def _estimated(plan: Plan) -> StoredFact:
-    """What a step takes by the instant estimate, for a plan that does not fit."""
     time = estimate_step(plan).predicted_s
     assert time is not None
     return StoredFact(

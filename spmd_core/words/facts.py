@@ -231,7 +231,6 @@ def _percent(share: float) -> str:
 
 
 def _text(value: float | str | None) -> str:
-    """A value with the digits that show how far it is off."""
     if value is None:
         return "unknown"
     if isinstance(value, str):

@@ -153,7 +153,6 @@ def _of_samples(
 
 
 def _predicted(prediction: Prediction, experiment: Experiment) -> Prediction:
-    """A prediction with what follows from its plan and how far the compiler came."""
     plan = experiment.plan
     noted = in_sentences(prediction, plan)
     if plan is None or not noted.compiled:

@@ -135,7 +135,6 @@ def paused_words(status: RunStatus) -> str | None:
 
 
 def _doing(status: RunStatus) -> str:
-    """What a run that has left the queue does."""
     if status.waiting_for:
         return f"waiting for {status.waiting_for}{_starting_words(status)}"
     if status.state == "starting" and not status.phase:
@@ -207,7 +206,6 @@ def floor_words(result: Result) -> str | None:
 
 
 def _span(seconds: set[float]) -> str:
-    """The least and the largest of several times, or the only one."""
     return " to ".join(map(seconds_text, sorted({min(seconds), max(seconds)})))
 
 

@@ -152,7 +152,6 @@ def _root(folder: str) -> Path:
 
 
 def _explained(root: Path, function: str, target: str | None) -> Any:
-    """A step of a module below a folder, in a process of its own."""
     module, _, name = function.partition(":")
     parts = module.split(".")
     if not all(part.isidentifier() for part in (*parts, *name.split("."))):

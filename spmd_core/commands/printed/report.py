@@ -65,7 +65,6 @@ def _collectives(result: Result) -> list[str]:
 
 
 def _next(result: Result) -> list[str]:
-    """How to confirm the answer, and what to try next, in a line each."""
     confirm = [f"note: {CONFIRM} ({CONFIRM_PLAN})"] if confirmation(result) else []
     return [*confirm, *([f"next: {result.next.sentence}"] if result.next else [])]
 

@@ -158,7 +158,6 @@ def _swept(question: ServingQuestion, text: str, as_json: bool) -> int:
 
 
 def _with_compiled(answer: ServingAnswer, count: int, timeout_s: float) -> ServingAnswer:
-    """The answer with the decode steps of its first rows compiled."""
     lab, compiled_steps = Lab.open(serve=False), dict[ServedPlan, CompiledDecode]()
     rows, refused = [row for row in answer.rows if row.served][:count], list[RequestError]()
     for row in rows:

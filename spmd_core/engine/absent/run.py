@@ -118,7 +118,6 @@ def _outcomes(
     cancelled: Callable[[], bool],
     clock: Callable[[], float] = perf_counter,
 ) -> dict[str, StrategyResult]:
-    """Every row that is on an absent target, compiled and priced."""
     outcomes: dict[str, StrategyResult] = {}
     for row in experiment.rows:
         if row.experiment.place.is_absent:

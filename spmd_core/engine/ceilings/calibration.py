@@ -142,7 +142,6 @@ def _costs(
 
 
 def _missed(what: str, error: Exception) -> StoredFact:
-    """That something could not be measured."""
     return StoredFact(kind="not measured", values={"what": what, "why": failure_of(error).message})
 
 

@@ -116,5 +116,4 @@ class OperationCosts:
 
 
 def _copied(nbytes: int) -> Operation:
-    """What reads and writes an array of so many bytes."""
     return Operation(kind="copy", sizes=(2 * nbytes,))

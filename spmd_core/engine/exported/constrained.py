@@ -103,7 +103,6 @@ def _is_backward(op: Any) -> bool:
 
 
 def _fits(op: Any, rank: int) -> bool:
-    """Whether an operation gives one array of a rank."""
     if len(op.results) != 1 or op.name == "stablehlo.constant":
         return False
     kind = op.results[0].type

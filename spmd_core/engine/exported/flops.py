@@ -167,7 +167,6 @@ def trips(op: Any) -> int:
 
 
 def _added(value: Any) -> Any:
-    """What is added to a loop's counter."""
     op = getattr(value.owner, "operation", None)
     return op.operands[1] if op is not None and op.name == "stablehlo.add" else value
 

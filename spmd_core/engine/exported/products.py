@@ -127,7 +127,6 @@ def _masked_groups(operand: Any) -> int:
 
 
 def _source(value: Any) -> Any:
-    """What a value repeats, converts or transposes."""
     while moved := made_by(value, *_MOVED):
         value = moved.operands[0]
     return value

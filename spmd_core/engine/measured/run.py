@@ -273,7 +273,6 @@ def _prepare(trial: Trial, operands: Operands, emit: Emit) -> None:
 
 
 def _fail_together(trial: Trial) -> None:
-    """What failed in one member fails in all of them, and what one does all do."""
     if (failure := shared_failure(trial.failure)) and failure != trial.failure:
         trial.stop(failure)
     if agreed(trial.from_unsharded is not None) and trial.from_unsharded is None:

@@ -57,7 +57,6 @@ def _results(ctx: Any, *args: Any, **params: Any) -> list[Any]:
 
 
 def _pass_tokens(ctx: Any) -> None:
-    """Hand on the tokens that order callbacks."""
     if ctx.tokens_in is not None and ctx.tokens_in.effects():
         ctx.set_tokens_out(ctx.tokens_in)
 

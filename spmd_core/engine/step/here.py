@@ -53,8 +53,6 @@ _HELD = re.compile(r"already in use by process with pid \d+")
 
 @dataclass(frozen=True, slots=True)
 class _Signature:
-    """The arguments and results of a lowered step, by path."""
-
     in_tree: Any
     out_tree: Any
     in_avals: Sequence[Any]
@@ -170,7 +168,6 @@ def facts_of(made: Made, program: Program) -> CompiledStep:
 
 
 def _mesh_of(compiled: Any) -> tuple[DeviceMesh | None, tuple[str, ...]]:
-    """The mesh that arguments or results are sharded over, and the types of its axes."""
     for sharding in jax.tree.leaves((compiled.input_shardings, compiled.output_shardings)):
         if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, DeviceMesh):
             return sharding.mesh, tuple(str(each.name) for each in sharding.mesh.axis_types)

@@ -138,7 +138,6 @@ def _types(text: str, read: _Read) -> None:
 
 
 def _code(tree: ast.Module, code: str, read: _Read, skipped: int, is_type: bool) -> None:
-    """The meshes, specs and arrays of a code whose first line is after so many."""
     nodes = list(ast.walk(tree))
     names = names_of(nodes, code)
     for node, mesh in _meshes(nodes, names):
@@ -176,7 +175,6 @@ def _code(tree: ast.Module, code: str, read: _Read, skipped: int, is_type: bool)
 def _meshes(
     nodes: Sequence[ast.AST], names: Names
 ) -> Iterator[tuple[ast.expr, Mesh | RequestError]]:
-    """The meshes of a code, and the refusals of those that are not written down."""
     for node in nodes:
         if isinstance(node, ast.Call) and names.called(node) in MESHES:
             try:

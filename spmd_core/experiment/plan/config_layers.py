@@ -128,7 +128,6 @@ _BIASED = (True, False, None)
 
 
 def _shared(fields: Fields, layers: int) -> Values:
-    """The width of the experts that every token visits."""
     del layers
     width = next(
         (fields.size(name) for name in _SHARED_WIDTHS if fields.get(name) is not None), None

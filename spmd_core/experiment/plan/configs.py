@@ -209,7 +209,6 @@ def _refuse_what_is_not_modeled(
 
 
 def _given(kind: Architecture, fields: Fields, of_maxtext: bool) -> Values:
-    """The fields of a ModelSize."""
     embed, heads = fields.size("hidden_size"), fields.size("num_attention_heads")
     layers = fields.size("num_hidden_layers", most=MAX_LAYERS)
     if of_maxtext and kind is ARCHITECTURES["gemma2"]:

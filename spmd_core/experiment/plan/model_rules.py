@@ -89,7 +89,6 @@ def _inconsistent(size: Any) -> Iterator[tuple[set[str], str, str, str]]:
 
 
 def _inconsistent_layers(size: Any) -> Iterator[tuple[set[str], str, str, str]]:
-    """The same of the kinds of layers."""
     for name, known in _KINDS.items():
         for word in (each for each in getattr(size, name) if each not in known):
             yield {name}, f"{name}={shorten(word)}", "is not one", f"use {', '.join(known)}"

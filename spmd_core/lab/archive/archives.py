@@ -217,7 +217,6 @@ def is_example(collection: Collection) -> bool:
 
 
 def _packed(run: str, texts: bytes | None) -> tuple[tuple[str, str, bytes], ...]:
-    """Program texts as they are stored."""
     return tuple(
         (strategy, name, zlib.compress(text.encode(errors="replace")))
         for strategy, named in (read_texts(run, texts) if texts else {}).items()

@@ -150,7 +150,6 @@ def _check(run: str, read: ArchivedRun) -> None:
 
 
 def _show(read: ArchivedRun) -> None:
-    """Write a run as screens and files do."""
     experiment_words(read.experiment)
     if read.result:
         shown = in_words(read.result)

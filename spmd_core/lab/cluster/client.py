@@ -159,7 +159,6 @@ class DaskClient(Connection):
         return min(self._known - self._left_out.keys(), key=lambda each: counts[each])
 
     def _reach(self, begun: float) -> Reach:
-        """What the workers take that are not left out."""
         here = self._last_seen
         self._left_out = {w: each for w, each in self._left_out.items() if w in here}
         named = [f"the Dask worker {shorten(w)} {each.how}" for w, each in self._left_out.items()]

@@ -120,7 +120,6 @@ class Connection:
             return error
 
     def _fit(self, worker: str) -> None:
-        """Note that a worker compiles as this process would."""
         self._known.add(worker)
 
     def _take_unfit(self, unfit: Mapping[str, "Unfit"]) -> None:

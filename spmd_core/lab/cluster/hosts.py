@@ -275,7 +275,6 @@ class Hosts(Connection):
         return ""
 
     def _take_line(self, line: str) -> None:
-        """Hand on a line of the first member."""
         if line.startswith('{"event":"ready"'):
             self._is_ready.set()
         self._is_idle |= line.startswith('{"event":"finished"')

@@ -276,7 +276,6 @@ class ClusterLane(Lane):
         self._tell(run)
 
     def _tell(self, run: ActiveRun) -> None:
-        """Publish a run's status, here and to other processes."""
         with self._storage_may_fail():
             self._store.note(run.status)
         self._publish(run.status)

@@ -162,7 +162,6 @@ async def _until_unwanted(dask: Any, key: str) -> None:
 
 
 def _holds(dask: Any, key: str) -> bool:
-    """Whether this Dask worker works, and its task has not been canceled."""
     task = dask.state.tasks.get(key)
     return task is not None and task.state != "cancelled" and dask.status.name == "running"
 
@@ -191,7 +190,6 @@ def about(dask: Any) -> dict[str, object]:
 
 
 def _free_port(address: str) -> int:
-    """A port of that address which nothing listens on now."""
     host = address.strip("[]")
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.bind((host, 0))

@@ -129,7 +129,6 @@ class Lane(Runner):
         return self._settings.poll_s
 
     def _may_begin(self) -> bool:
-        """Whether a worker may begin to work now."""
         return True
 
     def _take_one(self) -> bool:

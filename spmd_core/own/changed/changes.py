@@ -189,7 +189,6 @@ def _comment(
     arrays: Iterable[ArrayChange],
     was: str = "",
 ) -> str:
-    """A row as a review comment, with the changed argument that its reason names, or the only one."""
     groups = by_key(
         ((kind_of(each, is_request), each.axes, each.dtype, each.function, each.line), each)
         for each in step.collectives or ()

@@ -103,7 +103,6 @@ def _chip(place: Coordinates) -> Coordinates:
 
 
 def _hop(topology: Topology, chip: Coordinates, axis: int, sign: int) -> Key:
-    """The link from a chip to its neighbor along an axis."""
     there = list(chip)
     there[axis] = (there[axis] + sign) % topology.shape[axis]
     return f"{'xyz'[axis]}{'+' if sign > 0 else '-'}", chip, tuple(there)
@@ -144,7 +143,6 @@ def _on_torus(
 
 
 def _rows(chips: Iterable[Coordinates], axis: int) -> list[list[Coordinates]]:
-    """Chips that differ along one axis alone, in its order."""
     rows = by_key((chip[:axis] + chip[axis + 1 :], chip) for chip in chips)
     return [sorted(row) for row in rows.values()]
 
@@ -210,7 +208,6 @@ def _in_chip(
     group: Group,
     share: float,
 ) -> Iterator[tuple[Key, float]]:
-    """The bytes that the devices of one chip exchange through its memory."""
     for devices in by_key((_chip(places[position]), position) for position in group).values():
         for at, source in enumerate(devices):
             yield ("chip", (source,), (devices[(at + 1) % len(devices)],)), share

@@ -119,7 +119,6 @@ def _counts(each: Collective, groups: Groups, placed: Placed) -> Iterable[str]:
 
 @lru_cache(maxsize=256)
 def _regular(placed: Placed, groups: Groups) -> bool:
-    """Whether every group fills a subgrid of the topology."""
     topology, places = placed.topology, placed.places
     return (
         topology is None

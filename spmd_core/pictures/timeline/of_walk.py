@@ -241,7 +241,6 @@ def _depth(name: str, names: list[str], parents: dict[str, int]) -> int:
 
 
 def _rows(segments: Sequence[Segment]) -> list[str]:
-    """Tracks, the chip first, links before copies."""
     tracks = {each.track for each in segments} | {CHIP}
     return sorted(tracks, key=lambda track: (track != CHIP, not track.startswith("ici"), track))
 

@@ -165,7 +165,6 @@ def _peers(facts: ProgramFacts, name: str) -> dict[int, set[int]]:
 
 
 def _split(event: Event, kind: str, arrival: tuple[float, int] | None) -> list[Piece]:
-    """An event as a piece, or as a wait and a piece."""
     start, end = event.start_s, event.end_s
     pieces = []
     if arrival is not None and arrival[0] > start:

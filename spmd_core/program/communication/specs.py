@@ -94,7 +94,6 @@ def _moved(each: Collective, shardings: Shardings) -> tuple[Reshard, str] | None
 
 
 def _fits(each: Collective, one: Reshard) -> bool:
-    """Whether the axes that leave a dim are those of the collective."""
     left = {
         axis
         for had, wanted in zip(one.before, one.after, strict=True)

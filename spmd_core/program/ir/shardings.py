@@ -102,7 +102,6 @@ class _Reader:
                 self.walk(self.module.by_name[name], loop)
 
     def _results(self, each: Instruction, computation: Computation, inside: str) -> Iterator[Step]:
-        """The results of a loop, a call or a branch that have users."""
         if each.shape.element != "tuple":
             if each.frames:
                 yield self._step(each, computation, inside)

@@ -110,7 +110,6 @@ class Origins:
 
     @cached_property
     def _names(self) -> dict[str, str]:
-        """The experiment's name of each axis of the module."""
         return {
             theirs: ours for (ours, _), (theirs, _) in zip(self.mesh, self.own_mesh, strict=True)
         }

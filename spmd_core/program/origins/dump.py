@@ -129,7 +129,6 @@ class _Reader:
         self._scopes.append(inner)
 
     def _declare(self, text: str) -> None:
-        """The arguments of a region."""
         for match in _ARGUMENT.finditer(_without_braces(text)):
             value = Value(index=len(self._open[-1].regions[-1].arguments))
             self._open[-1].regions[-1].arguments.append(value)
@@ -183,7 +182,6 @@ class _Reader:
         _with_shapes(op, bare)
 
     def _finish(self, op: Op, text: str) -> None:
-        """What is behind the regions of an op."""
         _with_shapes(op, _without_braces(text.lstrip("})")))
         self._attributes(op, text)
 
@@ -214,7 +212,6 @@ class _Reader:
 
 
 def _declared(part: str) -> Value:
-    """An argument or output of the main function."""
     shape = _TENSOR.search(part)
     sharding = _attribute(part, "sdy.sharding")
     axes = next(iter(_specs(sharding)), {})
@@ -261,7 +258,6 @@ def _attribute(text: str, name: str) -> str:
 
 
 def _specs(text: str) -> tuple[dict[str, int], ...]:
-    """The dim of each mesh axis, of every sharding in a text."""
     return tuple(
         {
             axis: dim

@@ -194,7 +194,6 @@ class _Joiner:
             self._waiting.append((inside, inside.by_name[each.operands[0]], op.operands[0]))
 
     def _parameter(self, inside: Computation, each: Instruction, value: Value) -> None:
-        """A parameter of the program, or of a region that gets one array."""
         if inside.is_entry and id(value) in self._number:
             self.joined.parameters.setdefault(self._number[id(value)], each)
         elif not inside.is_entry:

@@ -137,7 +137,6 @@ class _Blamer:
         return [each for each in also if each.place not in named]
 
     def _fits(self, end: _End, one: Collective) -> bool:
-        """Whether what is added or moved has the bytes of a collective."""
         is_sum, sizes = (one.asked or one.kind) in _SUMS, dict(self.origins.mesh)
         each = end.reader if is_sum else end.value
         spec = self._spec(end.computation, each)
@@ -239,7 +238,6 @@ def _has(spec: Spec, axis: str) -> bool:
 
 
 def _moves(had: Spec, wanted: Spec, axis: str) -> bool:
-    """Whether an axis leaves the dim that it shards."""
     return any(
         axis in before and axis not in after for before, after in zip(had, wanted, strict=True)
     )

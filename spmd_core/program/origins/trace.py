@@ -137,7 +137,6 @@ class Tracer:
         return self.searches > MOST_SEARCHES
 
     def _known(self, at: Value, axis: str) -> Path | None:
-        """The path to a value that was followed before, or that has an axis written."""
         key = id(at), axis
         if key not in self._recorded:
             if (seed := self._seed(at, axis)) is None:
@@ -272,7 +271,6 @@ class Tracer:
 
     @property
     def _entered(self) -> dict[int, Op]:
-        """The shard_map of each argument of one."""
         if not hasattr(self, "_of_entered"):
             self._of_entered = {
                 id(argument): op
@@ -296,7 +294,6 @@ class Tracer:
 
 
 def _alike(one: Value, other: Value, axis: str) -> bool:
-    """Whether another value has an axis by the same origin."""
     if axis in other.written:
         return True
     label = one.labels.get(axis)

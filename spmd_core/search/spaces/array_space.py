@@ -110,7 +110,6 @@ def _as_given(question: ArrayQuestion, target: str, mesh: Mesh) -> Sharded:
 
 
 def _given_specs(question: ArrayQuestion) -> tuple[tuple[str, Spec], ...]:
-    """The arrays whose sharding the spec fixes."""
     return tuple(
         (name, tuple(map(axes_of, spec)))
         for name, spec in dict(question.spec.get("overrides") or {}).items()

@@ -136,7 +136,6 @@ class ProgramSpace:
         return tuple((group, spec) for group, spec in specs.items())
 
     def _with_state(self, group: str, spec: Spec) -> Specs:
-        """A group's spec, and that of the optimizer's state which belongs to it."""
         owners, patterns = self._described.optimizer, self._described.patterns
         groups = {
             patterns[leaf.path]: None

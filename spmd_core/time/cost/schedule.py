@@ -175,12 +175,10 @@ class Walker:
                 self.receives[id(instruction)] = name, sends.get(name, "")
 
     def _known(self, instruction: Instruction, values: dict[str, ReadyAt]) -> bool:
-        """Whether all that an instruction needs has been walked."""
         _, send = self.receives.get(id(instruction), ("", ""))
         return all(name in values for name in instruction.operands) and (not send or send in values)
 
     def _late(self, instruction: Instruction, values: dict[str, ReadyAt]) -> float:
-        """When the operands that an instruction computes with are there."""
         if "async_collective" in instruction.attributes.get("calls", ""):
             return max((operand.last for operand in self._needed(instruction, values)), default=0.0)
         return max((values[name].last for name in instruction.operands), default=0.0)

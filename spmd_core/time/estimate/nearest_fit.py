@@ -107,7 +107,6 @@ def _best(candidates: Iterable[tuple[int, Plan]]) -> NearestFit | None:
 
 
 def _same_batch(plan: Plan) -> Iterator[tuple[int, Plan]]:
-    """Plans that fit and train on the same batch on the same chips, with the number of changes."""
     for changes, change in _combined(plan, splits=False):
         if (tried := _varied(plan, change)) is not None and _fits(tried):
             yield changes, tried
@@ -169,9 +168,6 @@ def _with_room(plan: Plan, change: Change, *, one: bool = False) -> Plan | None:
 
 
 def _combined(plan: Plan, *, splits: bool) -> list[tuple[int, Change]]:
-    """Every combination of a change of sharding and one of what is saved, the fewest changes
-    first.
-    """
     meshes = [(0, {}), *_less_replicated(plan)]
     if splits:
         meshes += [(2, each) for each in _splits(plan)]

@@ -119,7 +119,6 @@ class Calibration:
 
     @cached_property
     def _moves(self) -> dict[str, dict[Case, Curve]]:
-        """Of collectives within a program, by kind."""
         return _by_kind(
             (each.kind, each.axes, each.devices, each.bytes, each.seconds)
             for each in self.outcome.move_costs

@@ -141,7 +141,6 @@ def _collectives(step: ServedStep, rows: dict[str, float]) -> Iterator[Passed]:
 
 
 def _dispatch(plan: ServedPlan, begin: float) -> float:
-    """Small operations, and weights that are laid out anew."""
     chip, narrow = plan.topology.chip, plan.weights_dtype != "bf16"
     again = 0.0
     if chip.generation in RETILED and not narrow:

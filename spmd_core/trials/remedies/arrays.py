@@ -192,7 +192,6 @@ def _distance(experiment: Experiment, collective: Collective, changes: tuple[Cha
 
 
 def _moves(base: Experiment, strategy: str, axes: frozenset[str]) -> Iterator[Move]:
-    """Every change of one thing, the plainest first."""
     if axes:
         yield from _of_dims(base, axes)
         yield from _of_arrays(base, axes)

@@ -285,7 +285,6 @@ def _remedy(
 
 
 def _moved(listed: Iterable[Collective]) -> int:
-    """Bytes that collectives move per device in a step."""
     return sum(each.bytes * each.times for each in listed)
 
 

@@ -133,7 +133,6 @@ class RemedySearch(Work):
 
     @property
     def _is_ended(self) -> bool:
-        """Whether nothing more is begun."""
         return self.is_cancelled or time.monotonic() >= self._until
 
     def _targets(self, row: Row, outcome: StrategyResult) -> list[AlikeCollectives]:
@@ -155,7 +154,6 @@ class RemedySearch(Work):
         return program_time(experiment, name, outcome, self._known(experiment))
 
     def _known(self, experiment: Experiment) -> TimeModel:
-        """What is known of the target with the experiment's mesh."""
         key = experiment.mesh, experiment.dtype
         if key not in self._times:
             known = calibration(experiment, self._lab.latest, self._lab.result)

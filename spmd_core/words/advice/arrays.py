@@ -276,7 +276,6 @@ def _by_size(experiment: Experiment) -> list[str]:
 
 
 def _grown_sizes(facts: Facts, larger: Experiment) -> dict[str, int]:
-    """The sizes that differ."""
     return {dim: size for dim, size in larger.dims if facts.experiment.sizes[dim] != size}
 
 

@@ -190,7 +190,6 @@ def sure_words(answer: Answer) -> str:
 
 
 def _runnable(answer: Answer) -> int:
-    """How many candidates have a time, or may get one."""
     counts = answer.counts
     return sum(counts[state] for state in ("measured", "compiled", "estimated", "not looked at"))
 

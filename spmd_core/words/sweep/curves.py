@@ -59,7 +59,6 @@ def sweep_notes(sweep: Sweep, rows: Sequence[SweepRow]) -> list[str]:
 
 
 def _sentences(sweep: Sweep, rows: Sequence[SweepRow]) -> Iterator[str]:
-    """The answer first."""
     every = [row for row in rows if row.numbers.step_s]
     timed = _of_one_kind(every)
     if len(timed) > 1:

@@ -151,7 +151,6 @@ def _box(box: Box, wide: float, tall: float, left: float, has_names: bool) -> st
 def _names(
     experiment: Experiment, box: Box, left: float, top: float, font: float, wide: float
 ) -> str:
-    """The name of an array and its spec below it, in the room up to the next array."""
     room, lines = (box.width + _GAP) * wide, []
     for words_, scale in ((box.array.name, 1.0), (spec_code(experiment.spec(box.array.name)), 0.8)):
         top += 1.3 * font * scale

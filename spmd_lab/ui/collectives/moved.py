@@ -98,7 +98,6 @@ def held(kind: str, devices: int) -> tuple[list[Held], list[Held]]:
 
 
 def _part(place: int) -> str:
-    """The letter of a part of an array."""
     return "abcdefgh"[place]
 
 

@@ -102,7 +102,6 @@ def _is(table: Table, cells: tuple, row: CollectiveRow) -> bool:
 
 
 def _marked(view: View) -> Table:
-    """The table with a mark before the selected collective."""
     table = view.collectives
     _, row = selected.of(view.result)
     if row is None or len(table.rows) < 2:

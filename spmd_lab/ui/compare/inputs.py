@@ -230,7 +230,6 @@ def _changed(what: Workload, options: Form) -> Form:
 
 
 def _timing() -> Form:
-    """How often and how long each strategy is timed, and the seed of the operands."""
     draft = state.draft(_SCREEN)
     now, rows = draft["timing"], [row for name, row in TIMING.items() if name != "margin"]
     drawn = forms.draw_fields(forms.keyed(_SCREEN), rows, now)

@@ -53,7 +53,6 @@ def _strategy(traces: Mapping[str, Trace]) -> str:
 
 
 def _ask(view: View) -> None:
-    """A button that runs the same experiment again, with a trace."""
     experiment = view.result.experiment
     st.caption(words.NEVER_TRACED)
     option = option_choices(experiment.what)["trace"]

@@ -94,7 +94,6 @@ def _is_page(scope: Scope) -> bool:
 
 
 def _may_connect(scope: Scope) -> bool:
-    """Returns True if a screen may open its connection."""
     asked = read_settings().token
     is_known = not asked or cookies.is_known(scope, asked)
     may_enter = is_known and not hosts.refusal(scope) and door.entry_of(scope).may_enter

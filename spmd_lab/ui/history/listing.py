@@ -291,7 +291,6 @@ def actions(picked: Sequence[RunSummary], runs: Sequence[RunSummary]) -> None:
 
 
 def _answer(run: RunSummary) -> None:
-    """What came out of a run, what it is, and its name."""
     outcome.draw(run, lab().result(run.run))
     facts = (outcome_words(run), experiment_words(run.experiment), f"run {run.run}")
     st.caption(plain(" · ".join(facts)))

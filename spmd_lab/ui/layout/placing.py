@@ -89,7 +89,6 @@ def outcome(expected: Layout, status: RunStatus) -> None:
 
 
 def _comparison(expected: Layout, placed: StrategyResult) -> None:
-    """The verdict, and the time that placing took."""
     report = placed.outputs["array"]
     wrong = difference(expected, report)
     if wrong:

@@ -41,7 +41,6 @@ STATES = {
 
 
 def _asked() -> Asked:
-    """The compiles that this session requested."""
     return st.session_state[state.seed("predict:sweep:asked", Asked())]
 
 

@@ -186,7 +186,6 @@ def _model_words(name: str) -> str:
 
 
 def _workload_fields(screen: str, draft: Form, mesh: Mesh) -> Form:
-    """Dims, sharding, dtype, strategies, and arrays of another workload than a model."""
     options = dict(draft["options"])
     what = get_workload(draft["workload"]).chosen(options)
     fields = inputs.dims_input(screen, what, mesh)

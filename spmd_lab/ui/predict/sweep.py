@@ -228,7 +228,6 @@ def _seeded(field: str, value: object, fresh: bool) -> str:
 
 
 def _swept() -> tuple[str, ...]:
-    """The sweep of the address bar, its scaling and its meshes."""
     return tuple(st.query_params.get(name, "") for name in ("sweep", *_OF_SCALING))
 
 

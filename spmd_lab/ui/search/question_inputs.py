@@ -311,7 +311,6 @@ def _strategies(what: Workload, now: Sequence[str], same: ArrayQuestion | None) 
 
 
 def _fixed_specs(name: str, kept: Form) -> Form:
-    """The mesh, the axes of dims and the specs of arrays that the search keeps."""
     mesh = st.text_input(
         "Mesh",
         max_chars=100,

@@ -80,7 +80,6 @@ def _window(text: str) -> tuple[float, float] | None:
 
 
 def _keep(key: str, at: str) -> None:
-    """Write the place that the viewer is at to the address bar."""
     place = str(st.session_state.get(key, {}).get("place") or "")
     if place in ("", "0:"):
         st.query_params.pop(at, None)

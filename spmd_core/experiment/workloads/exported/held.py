@@ -185,7 +185,6 @@ def grouped(listed: Iterable[Finding], program: Program) -> tuple[tuple[Finding,
 
 
 def _large(program: Program, held: Mapping[str, Held]) -> float:
-    """Bytes of a device from which on a leaf of the state or a weight counts."""
     described = program.described
     paths = _paths((*described.state, *described.weights))
     return max(SMALLEST, SHARE * sum(held[path].bytes_per_device or 0 for path in paths))

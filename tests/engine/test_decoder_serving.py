@@ -192,8 +192,9 @@ def test_cached_steps_generate_what_the_forward_pass_without_a_cache_does(varian
     assert (logits.argmax(-1) == wanted.argmax(-1)).all()
 
 
-@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "int8"])
-@pytest.mark.parametrize("variant", ["dense", "deepseek"])
+@pytest.mark.parametrize(
+    ("variant", "dtype"), cover(["dense", "deepseek"], ["int8", "float8_e4m3fn"])
+)
 def test_weights_and_caches_of_8_bits_serve_what_a_forward_pass_with_them_makes(variant, dtype):
     logits, wanted = compared(variant, *MESHES[0], kept="float8_e4m3fn", parameter_dtype=dtype)
     # a value beside the middle of two of 8 bits is rounded to either: few are, and by one step

@@ -23,7 +23,14 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("line", [line for line in LINES if line.startswith(".venv/bin/python")])
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(line, marks=[pytest.mark.whole] if line.endswith("figures") else [])
+        for line in LINES
+        if line.startswith(".venv/bin/python")
+    ],
+)
 def test_a_command_of_the_page_is_there(line):
     """Checks are only asked what they take; tests are collected."""
     _, *words = shlex.split(line)

@@ -14,6 +14,7 @@ from spmd_core.experiment import parse_experiment
 from spmd_core.lab import Lab
 from spmd_core.machine import parse_target
 from spmd_core.runs import Finished
+from tests.cover import cover
 from tests.lab.cluster.conftest import Cluster
 from tests.labs import HASTY, PATIENCE_S, PATIENT, ROOT, experiment, is_running, until
 from tests.standin import sitecustomize as standin
@@ -127,8 +128,7 @@ def test_a_member_that_fails_alone_ends_the_run_with_its_error(cluster, lab, beh
     assert status.error.message.startswith("member 1 of cluster:pod (members 0 to 1; host ")
 
 
-@pytest.mark.parametrize("frozen", [False, True])
-@pytest.mark.parametrize("struck", ["member", "Dask worker"])
+@pytest.mark.parametrize(("struck", "frozen"), cover(["member", "Dask worker"], [False, True]))
 def test_a_host_that_is_lost_ends_the_run_by_name_and_frees_the_others(
     cluster, lab, struck, frozen
 ):

@@ -37,9 +37,11 @@ from spmd_core.answers.serving_kept import (
 )
 from spmd_core.answers.serving_sheet import (
     PART_NAMES,
+    apart_headline,
     served_mesh,
     served_points_headline,
     served_points_table,
+    serving_assumptions,
     serving_figures,
     serving_headline,
     serving_loads_table,
@@ -77,6 +79,7 @@ __all__ = [
     "SearchRow",
     "StrategyRow",
     "WhatIf",
+    "apart_headline",
     "best_table",
     "ceilings_table",
     "collectives_table",
@@ -113,6 +116,7 @@ __all__ = [
     "served_points_headline",
     "served_points_json",
     "served_points_table",
+    "serving_assumptions",
     "serving_figures",
     "serving_headline",
     "serving_json",

@@ -8,6 +8,7 @@ from spmd_core.answers.serving_sheet import (
     served_mesh,
     served_output,
     served_points_headline,
+    serving_assumptions,
     serving_headline,
     why_not_served,
     within_words,
@@ -37,6 +38,7 @@ def splits_json(splits: Sequence[Split]) -> list[dict[str, object]]:
         {
             "prefill": {"target": each.prefill.target, "mesh": dict(each.prefill.mesh)},
             "decode": {"target": each.decode.target, "mesh": dict(each.decode.mesh)},
+            "keeps": each.keeps,
             "tpot_s": each.tpot_s,
             "ttft_s": each.ttft_s,
             "requests_per_s": each.requests_per_s,
@@ -53,6 +55,7 @@ def splits_json(splits: Sequence[Split]) -> list[dict[str, object]]:
 def serving_json(answer: ServingAnswer) -> dict[str, object]:
     """Returns the answer for machines: seconds, dollars, tokens; None where not known."""
     near = None if answer.best else answer.nearest
+    lead = answer.best or near
     return {
         "question": serving_question_json(answer.question),
         "answer": serving_headline(answer),
@@ -70,6 +73,7 @@ def serving_json(answer: ServingAnswer) -> dict[str, object]:
             for load, row in answer.by_load
         ],
         "why_not": list(why_not_served(answer)),
+        "assumptions": list(serving_assumptions(lead)) if lead else [],
         "link": link.path({"kind": link.SERVING, **answer.question.form}),
     }
 

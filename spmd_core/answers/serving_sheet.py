@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from spmd_core.answers.training_sheet import Figure
 from spmd_core.base import bytes_text, count_text, mesh_text, number_text, seconds_text
+from spmd_core.experiment import ServedPlan
 from spmd_core.search import ServingAnswer, ServingQuestion, ServingRow, Split
 from spmd_core.sheets import Column, Sheet, Table, count, number, seconds, size, text
 from spmd_core.sweeps import ServedPoint
-from spmd_core.time import ServingLoad, has_unit
+from spmd_core.time import Served, ServingLoad, engine_of, has_unit
 from spmd_core.words import chip_title, money_text
 
 PART_NAMES = {
@@ -30,7 +31,7 @@ def serving_headline(answer: ServingAnswer) -> str:
         return _not_kept(answer)
     named = _on(best)
     assert best.served is not None
-    takes = f"{seconds_text(best.served.tpot_s)} a token"
+    takes = _takes(question, best.served)
     if (cost := best.per_million()) is not None:
         takes += f", {money_text(cost)} a million"
     if not within_words(question):
@@ -49,12 +50,23 @@ def _not_kept(answer: ServingAnswer) -> str:
         what = "one request of these lengths" if fits else "the weights of this model"
         return f"Nothing here holds {what}: use more chips, or fewer bytes."
     named = _on(near)
-    takes, rate = f"{seconds_text(near.served.tpot_s)} a token", answer.question.load.rate
+    takes, rate = _takes(answer.question, near.served), answer.question.load.rate
     if near.served.waiting and rate:
         return f"Nothing keeps up with {rate:g} requests a second: nearest is {named}, {takes}."
     if near.served.waiting:
         return f"No pool holds all requests: on {named} {near.served.waiting:,} wait, {takes}."
     return f"Nothing keeps {within_words(answer.question)}: nearest is {named}: {takes}."
+
+
+def _takes(question: ServingQuestion, served: Served) -> str:
+    """The time of a token; of the first one where that is missed by more, or all that there is."""
+    first, each = f"{seconds_text(served.ttft_s)} first", f"{seconds_text(served.tpot_s)} a token"
+    if question.load.output.high == 1:
+        return first
+    if not (question.ttft_s and question.tpot_s):
+        return f"{first}, {each}" if question.ttft_s else each
+    late = served.ttft_s / question.ttft_s, served.tpot_s / question.tpot_s
+    return first if late[0] > max(1, late[1]) else each
 
 
 def within_words(question: ServingQuestion) -> str:
@@ -63,9 +75,13 @@ def within_words(question: ServingQuestion) -> str:
     return ", ".join(f"{seconds_text(limit)} {what}" for limit, what in limits if limit)
 
 
+def served_chips(plan: ServedPlan) -> str:
+    """Returns how many chips of which kind: `4 v6e`."""
+    return f"{plan.topology.chips:,} {chip_title(plan.topology.chip.generation)}"
+
+
 def _on(row: ServingRow) -> str:
-    chips = f"{row.chips:,} {chip_title(row.plan.topology.chip.generation)}"
-    return f"{chips}, {served_mesh(row)}"
+    return f"{served_chips(row.plan)}, {served_mesh(row)}"
 
 
 def served_mesh(row: ServingRow) -> str:
@@ -214,9 +230,56 @@ _SPLITS: Sheet[Split] = Sheet(
 )
 
 
+_EVEN = 0.1  # of tokens a chip: nothing queues in the estimate of a split
+
+
+def apart_headline(answer: ServingAnswer, splits: Sequence[Split]) -> str:
+    """Returns the best split of the chips beside the best mesh of all, in a sentence."""
+    if not splits:
+        return "No two sizes of these chips serve the model apart: name a range, such as v6e:..16."
+    first, together = splits[0], answer.best
+    sides = (
+        f"{served_chips(each)}, {mesh_text(each.mesh, ' ')}"
+        for each in (first.prefill, first.decode)
+    )
+    named = "prompts on {}; decode on {}".format(*sides)
+    if not first.keeps:
+        takes = f"{seconds_text(first.ttft_s)} first, {seconds_text(first.tpot_s)} a token"
+        return f"No split keeps {within_words(answer.question)}: nearest has {named}: {takes}."
+    made = f"{number_text(first.tokens_per_s_per_chip)} tokens/s a chip"
+    if together is None or answer.question.load.rate:
+        return f"Apart the limits are kept: {named}: {made}."
+    more = first.tokens_per_s_per_chip / together.per_chip - 1
+    than = (
+        "about as many"
+        if abs(more) < _EVEN
+        else f"{abs(more):.0%} {'more' if more > 0 else 'fewer'}"
+    )
+    return f"Apart {than} tokens a chip: {named}: {made}."
+
+
 def splits_table(splits: Sequence[Split]) -> Table:
     """Returns a row for each split of the chips, prefill apart from decode."""
     return _SPLITS.table(splits, "screen")
+
+
+def serving_assumptions(row: ServingRow) -> tuple[str, ...]:
+    """Returns which engine the times of a row are of, and what they leave out, a sentence each."""
+    served, engine = row.served, engine_of(row.plan)
+    pages = f"A paged engine such as {engine.name}: pages of {engine.page} tokens, the pool in"
+    lines = [f"{pages} {engine.pool_share:.0%} of the memory beside the weights."]
+    if served is not None:
+        share = served.step.parts["cache"] / served.step.seconds
+        lines += [
+            f"Prompts run in chunks of {served.chunk:,} tokens, beside the requests that decode.",
+            f"Kernels of paged attention have no cost of their own: reading the cache is {share:.0%} "
+            f"of a step, at {engine.cache_share:.0%} of the peak rate.",
+        ]
+    return (
+        *lines,
+        "Tokenizing, the network, shared prefixes and a draft model's time are left out.",
+        "Published rows alone judge it: python -m bench.served_models.",
+    )
 
 
 def why_not_served(answer: ServingAnswer) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from spmd_core.experiment import STAGE
 from spmd_core.machine import CHIPS, GPUS, Topology, get_topology, kind_of, legal_shapes
 
 MAX_SLICES = 256
-_COUNT = re.compile(r"([a-z0-9]+):(?:([0-9]{1,6}))?(\.\.)?([0-9]{1,6})?")
+_COUNT = re.compile(r"([a-z0-9]+):(?:([0-9]{1,9}))?(\.\.)?([0-9]{1,9})?")
 ANY, CURRENT = "any", ("v5e", "v5p", "v6e", "tpu7x")  # of them any may be
 _FIX = "write for example v5p:64, v5e:..256 for up to 256, any:..64, or v5p:4x4x4"
 
@@ -26,7 +26,8 @@ def read_chips(text: str, slices: str = "fewest") -> tuple[Topology, ...]:
     """
     words = _by_kind(text)
     match = _COUNT.fullmatch(words)
-    of_gpus = words.partition(":")[0] in ("gpu", *GPUS) and ".." not in words
+    kind, colon, _ = words.partition(":")
+    of_gpus = kind in ("gpu", *GPUS) and colon and ".." not in words
     if of_gpus or (match is None and (":" in words or "-" in words)):
         return (get_topology(words),)
     generation, first, dots, last = match.groups() if match else (ANY, None, None, None)

@@ -211,7 +211,7 @@ def plans_of(question: ServingQuestion) -> Iterator[ServedPlan]:
                         check_dtypes(plan)
                         plan.check()
                     except RequestError as error:
-                        reason = reason or str(error)
+                        reason = str(error)  # of the most chips
                         continue
                     several = True
                     yield plan

@@ -22,6 +22,7 @@ class Split:
     Attributes:
       prefill: the plan of the prompts' chips.
       decode: the plan of the others.
+      keeps: True if it keeps the limits.
       requests_per_s: that both sides keep up with.
       tokens_per_s_per_chip: output tokens, of all chips.
       tpot_s: a decode step, which no prompt delays.
@@ -33,6 +34,7 @@ class Split:
 
     prefill: ServedPlan
     decode: ServedPlan
+    keeps: bool
     requests_per_s: float
     tokens_per_s_per_chip: float
     tpot_s: float
@@ -76,14 +78,7 @@ def splits(question: ServingQuestion) -> tuple[Split, ...]:
         and one.plan.kv_dtype == other.plan.kv_dtype
         and one.plan.topology.chips + other.plan.topology.chips <= most
     ]
-    return tuple(
-        sorted(pairs, key=lambda each: (_misses(question, each), -each.tokens_per_s_per_chip))
-    )
-
-
-def _misses(question: ServingQuestion, split: Split) -> bool:
-    limits = ((split.ttft_s, question.ttft_s), (split.tpot_s, question.tpot_s))
-    return any(limit and value > limit for value, limit in limits)
+    return tuple(sorted(pairs, key=lambda each: (not each.keeps, -each.tokens_per_s_per_chip)))
 
 
 def _prefill(question: ServingQuestion, plan: ServedPlan) -> _Side | None:
@@ -101,9 +96,8 @@ def _decode(question: ServingQuestion, plan: ServedPlan) -> _Side | None:
     if places < 1:
         return None
     step = step_time(plan, StepLoad(places, load.context)).seconds / load.accepted
-    if question.tpot_s and step > question.tpot_s:
-        return None
-    return _Side(plan, True, places * plan.replicas / step / load.output.mean, step)
+    keeps = not question.tpot_s or step <= question.tpot_s
+    return _Side(plan, keeps, places * plan.replicas / step / load.output.mean, step)
 
 
 def _split(question: ServingQuestion, first: _Side, second: _Side) -> Split:
@@ -114,13 +108,15 @@ def _split(question: ServingQuestion, first: _Side, second: _Side) -> Split:
         dcn_bandwidth(each.plan.topology) * each.plan.topology.chips / each.plan.replicas
         for each in (first, second)
     )
+    begins = first.seconds + nbytes / way
     return Split(
         first.plan,
         second.plan,
+        second.keeps and begins <= (question.ttft_s or begins),
         rate,
         rate * load.output.mean / chips,
         second.seconds,
-        first.seconds + nbytes / way,
+        begins,
         nbytes,
         nbytes / way,
         1 - rate / first.rate,

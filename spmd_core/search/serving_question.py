@@ -113,7 +113,7 @@ class ServingQuestion:
             ("requests", load.requests or 1, MOST_AT_ONCE),
         ):
             if not 1 <= value <= largest:
-                raise refuse(f"{name}={value}", "is out of range", f"use 1 to {largest:,}")
+                raise refuse(f"{name}={value:.12g}", "is out of range", f"use 1 to {largest:,}")
         if load.longest > most:
             rule = f"are more than the {most:,} that {model.title} sees"
             raise refuse(f"{load.longest:,} tokens of a request", rule, "use shorter lengths")

@@ -217,7 +217,7 @@ def test_the_json_has_every_key_of_the_contract(answer):
         ({"chips": ("v6e:4", "v5p:4")}, "price v6e needs one for v5p: add the price"),
         (
             {"load": replace(LOAD, accepted=5000.0)},
-            "accepted=5000.0 is out of range: use 1 to 1,024",
+            "accepted=5000 is out of range: use 1 to 1,024",
         ),
         (
             {"load": replace(LOAD, concurrency=65536), "chips": ("any:..256",), "price": ()},

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from spmd_core.__main__ import main
-from spmd_core.search import read_serving, splits
+from spmd_core.answers import apart_headline
+from spmd_core.search import read_serving, serve, splits
 from spmd_core.time import passed_bytes
 
 FORM = {
@@ -70,10 +71,22 @@ def test_the_command_prints_it(capsys):
     assert "Cache passed" in capsys.readouterr().out
     for chips in ("v6e:1", "v6e:8"):  # of one number of chips there are no two parts
         assert main(["serve", "--model=qwen3-32b", f"--chips={chips}", "--apart"]) == 1
-        assert "No split" in (said := capsys.readouterr().out) and "name a range" in said
+        assert "No two sizes" in (said := capsys.readouterr().out) and "name a range" in said
 
 
 def test_prompts_are_on_a_mesh_within_their_limit_where_one_is():
     slow = min(each.ttft_s for each in splits(read_serving(FORM)))
     form = FORM | {"ttft": f"{0.8 * slow * 1e3:.3f}ms"}
     assert min(each.ttft_s for each in splits(read_serving(form))) < slow
+
+
+def test_the_best_split_stands_beside_the_best_mesh():
+    question = read_serving(FORM)
+    answer, found = serve(question), splits(question)
+    more = found[0].tokens_per_s_per_chip / answer.best.per_chip - 1
+    said = apart_headline(answer, found)
+    assert abs(more) >= 0.1 and f"Apart {abs(more):.0%} {'more' if more > 0 else 'fewer'}" in said
+    tight = read_serving(FORM | {"tpot": "1us"})
+    nearest = splits(tight)
+    assert nearest and not any(each.keeps for each in nearest)
+    assert "No split keeps 1 µs each: nearest has" in apart_headline(serve(tight), nearest)

@@ -7,10 +7,12 @@ from argparse import Namespace
 
 from spmd_core.answers import (
     PART_NAMES,
+    apart_headline,
     kept_serving,
     served_points_headline,
     served_points_json,
     served_points_table,
+    serving_assumptions,
     serving_figures,
     serving_headline,
     serving_json,
@@ -131,18 +133,17 @@ ARGUMENTS = {
 
 
 def _apart(question: ServingQuestion, as_json: bool) -> int:
-    """Print the splits of the chips, prefill apart from decode: 1 where there is none."""
-    question.check()
+    """Print the splits of the chips, prefill apart from decode: 1 where none keeps the limits."""
+    answer = serve(question)
     listed = splits(question)
+    headline = apart_headline(answer, listed)
     if as_json:
         asked = serving_question_json(question)
-        print(json.dumps({"question": asked, "apart": splits_json(listed)}))
-    elif listed:
-        print("\n".join(sheet_lines(splits_table(listed[:_ROWS]))))
+        print(json.dumps({"question": asked, "answer": headline, "apart": splits_json(listed)}))
     else:
-        fix = "name a range, as v6e:..16, of which two sizes are the sides"
-        print(f"No split of these chips serves the model within its limits: {fix}.")
-    return 0 if listed else 1
+        shown = ["", *sheet_lines(splits_table(listed[:_ROWS]))] if listed else []
+        print("\n".join([headline, *shown]))
+    return 0 if listed and listed[0].keeps else 1
 
 
 def _swept(question: ServingQuestion, text: str, as_json: bool) -> int:
@@ -200,4 +201,6 @@ def _lines(answer: ServingAnswer) -> list[str]:
         lines += ["", *sheet_lines(serving_loads_table(answer))]
     if reasons := why_not_served(answer):
         lines += ["", "Why not another:", *(f"  {each}" for each in reasons)]
+    if lead:
+        lines += ["", "How it is counted:", *(f"  {each}" for each in serving_assumptions(lead))]
     return lines

@@ -5,12 +5,21 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from spmd_core.base import refuse
 from spmd_core.experiment import MXFP4, SERVED_DTYPES, ModelSize, ServedPlan
 from spmd_core.machine import Chip, Gpu
+from spmd_core.time.cost.constants import hbm_share
 from spmd_core.time.cost.flops import narrow_cycles
-from spmd_core.time.serving.assumed import GPU_PAGE, LANES, PAGE, POOL_SHARE, STATE_BYTES
+from spmd_core.time.serving.assumed import (
+    CACHE_SHARE,
+    GPU_PAGE,
+    LANES,
+    PAGE,
+    POOL_SHARE,
+    STATE_BYTES,
+)
 
 WEIGHT_BYTES = {"bf16": 2.0, MXFP4: 4.25 / 8}  # of an element; 1 in 8 bits
 
@@ -178,9 +187,24 @@ def cache_bytes(plan: ServedPlan, tokens: float) -> float:
     return sum(k.count * (k.padded * k.tokens(tokens) + k.state) for k in cached(plan))
 
 
-def page_of(plan: ServedPlan) -> int:
-    """Returns the tokens of a page."""
-    return GPU_PAGE if plan.topology.chip.is_gpu else PAGE
+class Engine(NamedTuple):
+    """What serves: its name, tokens of a page, the share of memory that weights and cache may take,
+    and of the peak rate that reading the cache reaches.
+    """
+
+    name: str
+    page: int
+    pool_share: float
+    cache_share: float
+
+
+def engine_of(plan: ServedPlan) -> Engine:
+    """Returns the engine that a plan's times are of."""
+    chip = plan.topology.chip
+    if chip.is_gpu:
+        share = chip.device_hbm_bytes / chip.hbm_bytes
+        return Engine("vLLM", GPU_PAGE, share, hbm_share(chip))
+    return Engine("sglang-jax or tpu-inference", PAGE, POOL_SHARE, CACHE_SHARE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +231,7 @@ def pool_of(plan: ServedPlan, length: int) -> Pool:
     chip = plan.topology.chip
     weights = weight_bytes(plan)
     cache = chip.device_hbm_bytes * (1 if chip.is_gpu else POOL_SHARE) - weights
-    page = page_of(plan)
+    page = engine_of(plan).page
     paged = math.ceil(length / page) * page
     shard = max(0.0, cache) / cache_bytes(plan, paged)
     data, replicas = plan.along("data"), plan.replicas

@@ -13,7 +13,6 @@ from spmd_core.time.cost.constants import (
     OPERATION_S,
     UNMODELLED,
     hbm_s,
-    hbm_share,
 )
 from spmd_core.time.cost.flops import Matmul, matmul_s
 from spmd_core.time.cost.kernels import attention_cost
@@ -29,7 +28,6 @@ from spmd_core.time.gpu.constants import FLASH_FORWARD, KERNEL_S, LAUNCH_S
 from spmd_core.time.gpu.nccl import Caller
 from spmd_core.time.serving.assumed import (
     BLOCK_ROWS,
-    CACHE_SHARE,
     COLLECTIVE_S,
     EXPERT_OPERATIONS,
     FORWARD,
@@ -47,7 +45,7 @@ from spmd_core.time.serving.assumed import (
     STREAM_S,
     STREAM_SHARE,
 )
-from spmd_core.time.serving.held import WeightMatmul, cached, layers_of, page_of, products
+from spmd_core.time.serving.held import WeightMatmul, cached, engine_of, layers_of, products
 
 PARTS: tuple[str, ...] = ("weights", "cache", "matmul", "collectives", "dispatch")
 
@@ -181,16 +179,16 @@ def _decode_s(plan: ServedPlan, mine: int, context: float) -> tuple[float, float
     if not mine:
         return 0.0, 0.0
     chip, seconds, least = plan.topology.chip, 0.0, 0.0
-    shares = (hbm_share(chip), FLASH_FORWARD) if chip.is_gpu else (CACHE_SHARE, PREFILL_SHARE)
+    engine, reached = engine_of(plan), FLASH_FORWARD if chip.is_gpu else PREFILL_SHARE
     for each in cached(plan):
         layer, rows = each.layer, mine * each.count * each.tokens(context)
-        reading = rows * each.padded / chip.device_hbm_bandwidth / shares[0]
+        reading = rows * each.padded / chip.device_hbm_bandwidth / engine.cache_share
         sides = layer.head_dim + layer.value_size
         sides = 2 * layer.kv_rank + layer.rope_dim if layer.kv_rank else sides
         heads = layer.heads / plan.along("tensor")
-        compute = 2 * rows * heads * sides / chip.device_flops / shares[1]
+        compute = 2 * rows * heads * sides / chip.device_flops / reached
         begins = each.count * KERNEL_S if chip.is_gpu else mine * each.count * SEQUENCE_S
-        begins += 0.0 if chip.is_gpu else rows / page_of(plan) * PAGE_S
+        begins += 0.0 if chip.is_gpu else rows / engine.page * PAGE_S
         states = mine * each.count * each.state
         seconds += max(reading, compute) + (begins if each.row else 0.0)
         seconds += hbm_s(chip, 2 * states)  # read and written

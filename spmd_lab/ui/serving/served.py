@@ -1,21 +1,31 @@
 """Predict's mode for serving: the question in five fields, its answer, a picture, tables."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.answers import (
+    apart_headline,
+    serving_assumptions,
     serving_figures,
     serving_headline,
     serving_loads_table,
     serving_table,
+    splits_table,
     why_not_served,
 )
 from spmd_core.base import RequestError, number_text, seconds_text
 from spmd_core.experiment import MXFP4, SERVED_DTYPES, model_names
-from spmd_core.search import SERVING_FORM, ServingAnswer, ServingQuestion, read_serving, serve
+from spmd_core.search import (
+    SERVING_FORM,
+    ServingAnswer,
+    ServingQuestion,
+    read_serving,
+    serve,
+    splits,
+)
 from spmd_lab.ui import links, price, state
 from spmd_lab.ui.charts.base import INK, TOP, Row, Spec, category, hover, layer, layered, quantity
 from spmd_lab.ui.charts.colors import BEST, ON_FRONT, OTHER
@@ -145,7 +155,21 @@ def _draw(answer: ServingAnswer) -> None:
         run_answer.draw_filled(serving_table(answer, _ROWS))
     if reasons := why_not_served(answer):
         with st.expander("Why not another", key="serving-why"):
-            st.markdown("\n".join(f"- {plain(each)}" for each in reasons))
+            _points_of(reasons)
+    title, key = "Prefill apart from decode?", "serving-apart"
+    with st.expander(title, key=key, on_change="rerun") as folded:
+        if folded.open:
+            listed = splits(answer.question)
+            st.markdown(f"**{plain(apart_headline(answer, listed))}**")
+            if listed:
+                run_answer.draw_filled(splits_table(listed[:_ROWS]))
+    if lead:
+        with st.expander("How it is counted", key="serving-how"):
+            _points_of(serving_assumptions(lead))
+
+
+def _points_of(sentences: Iterable[str]) -> None:
+    st.markdown("\n".join(f"- {plain(each)}" for each in sentences))
 
 
 def _points(answer: ServingAnswer) -> Iterator[Row]:

@@ -4,7 +4,12 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from spmd_core.answers import served_points_headline, serving_headline, serving_table
+from spmd_core.answers import (
+    served_points_headline,
+    serving_assumptions,
+    serving_headline,
+    serving_table,
+)
 from spmd_core.search import read_serving, serve
 from spmd_core.sweeps import served_points
 from tests.ui import errors, opened
@@ -119,3 +124,12 @@ def test_a_kept_answer_is_among_the_searches_of_history(data_folder):
     assert serving_headline(answer(**asked)) in shown
     (again,) = [each for each in history.get("page_link") if "question" in each.proto.label]
     assert dict(parse_qsl(again.proto.query_string)) == LINK
+
+
+def test_assumptions_are_those_of_the_command(data_folder):
+    screen = opened("predict", **LINK)
+    asked = {name: text for name, text in LINK.items() if name != "show"}
+    lead = answer(**asked).best
+    shown = plain("\n".join(each.value for each in screen.markdown))
+    assert all(each in shown for each in serving_assumptions(lead))
+    assert "Kernels of paged attention have no cost of their own" in shown

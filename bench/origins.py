@@ -58,7 +58,7 @@ from spmd_core.program.origins.trace import Path as Origin, Tracer, with_written
 from spmd_core.results import Collective
 
 MESH, SIZES = ("data", "tensor"), (2, 4)
-EACH, CONFLICTS = 6, 30
+EACH, CONFLICTS = 8, 30
 # JAX 0.10.2 exports no `debug.print`
 LIBRARIES = {name: each for name, each in (STEPS | FRESH).items() if "debug.print" not in name}
 PASSES = "builtin.module(sdy-propagation-pipeline)"
@@ -369,8 +369,6 @@ def presence(figures: Figures, asked: Asked) -> None:
     absent = asked.target.startswith("tpu")
     environment = described(asked.target) if absent else describe(asked.target)
     run = predict_experiment if absent else compile_experiment
-    folder = tempfile.TemporaryDirectory()
-    os.environ["SPMD_LAB_DATA"] = folder.name  # of the programs that are taken
     known, total, programs, why, silent = 0, 0, 0, Counter[str](), list[str]()
     for make in of_part([*_experiments(asked.target, absent)], asked.part):
         given = make()
@@ -440,8 +438,10 @@ PARTS = {"blames": blames, "conflicts": conflicts, "presence": presence, "cost":
 
 
 def main(asked: Asked, figures: Figures) -> None:
-    for name in asked.only.split(","):
-        PARTS[name](figures, asked)
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["SPMD_LAB_DATA"] = folder  # of the programs that are taken
+        for name in asked.only.split(","):
+            PARTS[name](figures, asked)
 
 
 if __name__ == "__main__":

@@ -90,12 +90,15 @@ def test_a_path_shows_lines_of_its_own_files_only():
 
 def test_collectives_of_a_line_that_are_needed_alike_have_a_sentence_and_layers_one():
     """None is named as needing what it has set itself."""
-    a, x = (origin(name, values=4) for name in ("A", "x"))
+    a, x = origin("A", values=4), origin("x", "add", values=4)
     layers = [gather(origin(f"blocks/{at}/up", values=1), against=[x]) for at in range(8)]
-    words = all_set_by_words([gather(a, against=[x]), gather(a, against=[x]), gather(x), *layers])
+    other = origin("x", "dot_general", values=4)  # the same place by another way
+    words = all_set_by_words(
+        [gather(a, against=[x]), gather(a, against=[other]), gather(x), *layers]
+    )
     assert words == [
-        "argument `A` P('x', None) and argument `blocks/*/up` P('x', None); needed otherwise by argument `x` P('x', None); change argument `x`: 4 values have its axis, 12 the other's",
-        "argument `x` P('x', None)",
+        "argument `A` P('x', None) and argument `blocks/*/up` P('x', None); needed otherwise by argument `x` P('x', None) through `add` of f.py:3; change argument `x`: 4 values have its axis, 12 the other's",
+        "argument `x` P('x', None) through `add` of f.py:3",
     ]  # fmt: skip
     many = [gather(origin("w"), against=[origin(f"v{at}")]) for at in range(5)]
     assert all_set_by_words(many)[-1] == "and 2 more"

@@ -87,7 +87,8 @@ def all_set_by_words(
     """Returns who put the axes of several collectives there: a sentence of those that are needed alike,
     of many the first ones. The layers of a model are one.
     """
-    needs = lambda one: (one.axes, one.no_origin, _each(_without_layers(one.against)))  # noqa: E731
+    places = lambda some: frozenset(each.place for each in _without_layers(some))  # noqa: E731
+    needs = lambda one: (one.axes, one.no_origin, places(one.against))  # noqa: E731
     words = dict[str, None]()
     for some in by_key((needs(one), one) for one in members).values():
         origin, against = ({(o.axis, o.also, o.place): o for one in some for o in getattr(one, side)} for side in ("origin", "against"))  # fmt: skip
@@ -152,7 +153,8 @@ def change_words(origins: Sequence[AxisOrigin], against: Sequence[AxisOrigin]) -
     if not is_known or counts[0] == counts[1]:
         return ""
     least = sides[counts[1] < counts[0]]
-    return f"change {listed([_what(each) for each in least[:_MOST]])}: {_have(min(counts))} its axis, {max(counts)} the other's"
+    named = list(dict.fromkeys(map(_what, least)))[:_MOST]
+    return f"change {listed(named)}: {_have(min(counts))} its axis, {max(counts)} the other's"
 
 
 def _have(values: int) -> str:

@@ -40,8 +40,8 @@ def test_an_export_is_explained_and_held_and_runs_are_listed(data_folder):
     assert "is not" in tools["explain_program"]("0" * 64)["error"]
     assert "cannot be read" in tools["explain_export"]("/nowhere")["error"]
     assert tools["history"](limit=1)["data"] == []
-    question = {"model": "llama-2-7b", "chips": ["v5p:16"], "global_batch": 32}
-    assert "data=" in tools["estimate_search"](question)["data"]["winner"]["name"]
+    question = {"model": "scaled:1", "chips": ["v5e:4"], "global_batch": 16}
+    assert "fsdp=" in tools["estimate_search"](question)["data"]["winner"]["name"]
 
 
 def test_nothing_runs_and_no_flags_are_taken(data_folder):

@@ -75,7 +75,9 @@ def test_a_file_that_was_edited_since_it_was_imported_quotes_no_line(
     path.write_text(after)
     os.utime(path, (1, 1))
     assert sources.is_as_imported(path) == is_same
-    program = programs.take(sgd_step()).model_copy(update={"files": (f"{tmp_path.name}/{path.name}",)})
+    program = programs.take(sgd_step()).model_copy(
+        update={"files": (f"{tmp_path.name}/{path.name}",)}
+    )
     sources.keep(program)
     quoted = sources.lines(program.program, path.name)
     assert set(quoted) == ({*after.split("\n")} if is_same else {sources.EDITED})

@@ -13,7 +13,7 @@ from jax._src.interpreters import mlir, pxla
 from spmd_core.base import refuse
 from spmd_core.engine.exported.leaves import paths_tree
 from spmd_core.engine.exported.module import serialized
-from spmd_core.engine.step.callbacks import lowering_rules, without_devices
+from spmd_core.engine.step.equations import lowering_rules, without_devices
 from spmd_core.engine.step.tracing import TracedStep
 
 _guard = threading.RLock()

@@ -8,9 +8,8 @@ from jaxlib.mlir import ir, passmanager
 from jaxlib.mlir.dialects import sdy, stablehlo
 
 from spmd_core.engine.exported.leaves import of_sharding
-from spmd_core.engine.step.callbacks import lowering_rules, without_devices
 from spmd_core.engine.step.capture import without_backend
-from spmd_core.engine.step.equations import equations
+from spmd_core.engine.step.equations import equations, lowering_rules, without_devices
 from spmd_core.engine.step.tracing import TracedStep
 from spmd_core.results import NamedValue
 

@@ -12,8 +12,7 @@ import numpy as np
 from jax.sharding import AbstractMesh, NamedSharding
 
 from spmd_core.base import refuse
-from spmd_core.engine.step.callbacks import callbacks_of
-from spmd_core.engine.step.equations import axes_of
+from spmd_core.engine.step.equations import axes_of, callbacks_of
 
 Paths = dict[str, str]  # as JAX has them -> as the module has them
 

@@ -38,8 +38,7 @@ from spmd_core.words.search.candidates import (
     time_of_tokens,
     why_not,
 )
-from spmd_core.words.search.form import answer_json, candidate_row
-from spmd_core.words.search.kept import kept_candidate, kept_search
+from spmd_core.words.search.kept import answer_json, candidate_row, kept_candidate, kept_search
 
 __all__ = [
     "BEST_OF_EACH",

@@ -32,12 +32,7 @@ _HOST_RING = (0, 1, 2, 3, 6, 7, 4, 5)  # of the 8 devices of a host with two to 
 _LATER_JAX = (0, 12)
 
 
-def mesh_places(
-    topology: Topology,
-    sizes: Sequence[int],
-    order: str = "topology",
-    jax_version: tuple[int, int] | None = None,
-) -> np.ndarray:
+def mesh_places(topology: Topology, sizes: Sequence[int], order: str = "topology") -> np.ndarray:
     """[*sizes, 5]: the coordinates (x, y, z, core, slice) of every device of a mesh with axes of
     these sizes.
 
@@ -45,9 +40,7 @@ def mesh_places(
     does not fill the topology. mesh_utils of JAX before 0.12 fails where it has to split an axis
     with a prime factor of 5 or more; here the axis is split as in later versions.
     """
-    return _places(
-        topology, tuple(int(size) for size in sizes), order, jax_version or _installed_jax()
-    )
+    return _places(topology, tuple(int(size) for size in sizes), order, _installed_jax())
 
 
 @lru_cache(maxsize=64)

@@ -59,14 +59,14 @@ class Summary:
         return self.iqr_s / self.median_s if self.median_s else 0.0
 
 
-def summarize(samples_s: Sequence[float], seed: int = 0) -> Summary:
+def summarize(samples_s: Sequence[float]) -> Summary:
     """Every sample counts; outliers are flagged, not dropped."""
     samples = np.asarray(samples_s, np.float64)
     low, median, high = np.percentile(samples, [25, 50, 75])
     fence = OUTLIER_FENCE * (high - low)
     far = (samples < low - fence) | (samples > high + fence)
     outliers = np.flatnonzero(far) if len(samples) >= LEAST_OUTLIER_SAMPLES else np.array([], int)
-    interval = bootstrap_interval(samples, seed) if len(samples) > 1 else None
+    interval = bootstrap_interval(samples) if len(samples) > 1 else None
     return Summary(
         float(median), float(high - low), interval, tuple(int(index) for index in outliers)
     )
@@ -272,9 +272,9 @@ def median_of_processes(every: Sequence[Rounds]) -> float:
     return float(np.median([median_s(rounds) for rounds in every]))
 
 
-def hierarchical_interval(every: Sequence[Rounds], seed: int = 0) -> tuple[float, float]:
+def hierarchical_interval(every: Sequence[Rounds]) -> tuple[float, float]:
     """95 % percentile interval of that median: processes are resampled, and the rounds of each."""
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     samples = [np.array([np.median(turns) for turns in rounds]) for rounds in every]
     drawn = np.array(
         [

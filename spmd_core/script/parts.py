@@ -95,16 +95,16 @@ def named(spec: Spec, memory: str = "device") -> str:
     return f"NamedSharding(mesh, {spec_text(spec)}{kind})"
 
 
-def three_lines(experiment: Experiment, array: str = "array") -> str:
+def three_lines(experiment: Experiment) -> str:
     """The lines that shard one array: its mesh, its sharding, its placement. RequestError where
     the target's topology does not exist.
     """
-    sharding = named(experiment.spec(array), experiment.memory_kind(array))
+    sharding = named(experiment.spec("array"), experiment.memory_kind("array"))
     return "\n".join(
         [
             *mesh_lines(experiment),
             f"sharding = {sharding}",
-            f"{array} = jax.device_put({array}, sharding)",
+            "array = jax.device_put(array, sharding)",
         ]
     )
 

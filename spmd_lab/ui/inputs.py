@@ -209,7 +209,6 @@ def choice_input(
     label: str,
     options: tuple[str, ...],
     now: str,
-    text: str | None = None,
     words: Callable[[str], str] = str,
 ) -> str:
     """One of a few words."""
@@ -219,7 +218,6 @@ def choice_input(
         list(dict.fromkeys([*options, now])),
         key=key,
         format_func=words,
-        help=plain(text) if text else None,
     )
 
 

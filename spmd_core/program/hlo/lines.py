@@ -8,6 +8,7 @@ from spmd_core.program.hlo.collective_ops import Site
 from spmd_core.program.hlo.module import Computation, Frame, Instruction, Module
 from spmd_core.program.hlo.requested import call_of
 
+_MOST_SEEN = 16  # instructions that a search for a source line looks at
 File = str | tuple[str, ...]  # the name of a program's own text, or those of several
 
 
@@ -100,14 +101,13 @@ def _nearby(
     start: Instruction,
     *,
     forward: bool,
-    limit: int = 16,
 ) -> list[Instruction]:
     """The next instructions with a source line, breadth first over users or operands.
 
     Other collectives are skipped: they have source lines of their own.
     """
     queue, seen, nearby = [start], {start.name}, []
-    while queue and len(seen) < limit:
+    while queue and len(seen) < _MOST_SEEN:
         at = queue.pop(0)
         near = (
             computation.users[at.name]

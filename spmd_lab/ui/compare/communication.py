@@ -6,6 +6,7 @@ import streamlit as st
 
 from spmd_core.answers import collectives_table
 from spmd_core.base import bytes_text, count_text
+from spmd_core.experiment import sources
 from spmd_core.pictures import is_product
 from spmd_core.program import CollectiveRow, file_name
 from spmd_core.results import Result, of_rows
@@ -22,6 +23,7 @@ from spmd_lab.ui.shell import draw_table
 
 PROGRAMS = "programs"  # the viewer's name on this screen
 _WHY = "Why, and where"
+_NO_TEXT = "A dropped file has numbers of lines alone: `spmd_lab.explain(step)(…).open()` keeps their text."
 # Streamlit lets text in a cell be 25rem wide at most, however wide the table is.
 _STYLE = """<style>
 .st-key-communication td [data-testid="stMarkdownContainer"] { max-width: none; }
@@ -93,6 +95,9 @@ def _account(result: Result, name: str, row: CollectiveRow) -> None:
             on_click=_lead,  # by ids: what a button is given is kept with every session
             args=(result.run, tuple(result.strategies), name, int(number)),
         )
+    program = result.row(name).experiment.exported
+    if program and number and not sources.lines(program.described.program, file):
+        st.caption(_NO_TEXT)
 
 
 def _is(table: Table, cells: tuple, row: CollectiveRow) -> bool:

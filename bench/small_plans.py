@@ -1,11 +1,12 @@
 """The instant estimate of small plans, of 4 to 16 chips, inside whose interval the compiled
 prediction should lie: each with collective matmuls and with the flag that turns them off.
 
-    python -m bench.small_plans [--which listed|read|held] [--compile N]
+    python -m bench.small_plans [--which listed|read|held|long] [--compile N]
 
 `listed` are 20 plans, of which the first 10 were read off once; `read` and `held` are drawn at
 random (chips, sizes, meshes, batches, policies). `held` was compiled after the model was settled,
-and is the test of it. What was compiled is kept in `--data`, one line of JSON for each plan, so
+and is the test of it. `long` are blocks of plans of 2026, in turn on v5e and TPU7x: `context`, optimizers,
+microbatches, logits in parts; of these the memory is compared, too. What was compiled is kept in `--data`, one line of JSON for each plan, so
 that a run that was stopped goes on there; a compile takes 25 to 60 s of two cores.
 """
 
@@ -28,7 +29,8 @@ from spmd_core.search.chips import named_meshes
 from spmd_core.time import estimate_memory, estimate_step
 
 STORED = Path(__file__).parent / "small_plans.jsonl"
-INSIDE, MEDIAN, READ, HELD = 0.9, 0.06, 20, 20
+INSIDE, MEDIAN, READ, HELD, LONG = 0.9, 0.06, 20, 20, 40
+NEAR, MEMORY = 0.1, 0.9  # of the compiled peak, and the share of plans that near
 SMALL = {"embed": 1024, "mlp": 4096, "heads": 8, "kv_heads": 8}
 # target, mesh, sequences per device, tokens of each, sizes
 ROWS = (
@@ -81,7 +83,7 @@ def drawn(which: str, seed: int) -> Plan:
     draws = random.Random(f"small {which} {seed}")
     while True:
         try:
-            plan = parse_plan(_fields(draws))
+            plan = parse_plan(_long_fields(draws, seed) if which == "long" else _fields(draws))
         except RequestError:
             continue
         filled = estimate_memory(plan).peak / plan.topology.chip.device_hbm_bytes
@@ -115,11 +117,39 @@ def _fields(draws: random.Random) -> dict[str, Any]:
     }
 
 
+def _long_fields(draws: random.Random, seed: int) -> dict[str, Any]:
+    places = ("v5e:4x4", "v5e:4x8") if seed % 2 == 0 else ("tpu7x:2x2x2", "tpu7x:2x2x4")
+    target, among = f"tpu:{draws.choice(places)}", draws.choice((1, 2, 4, 4, 8))
+    devices, width = get_topology(target).devices, draws.choice((1024, 2048, 4096))
+    kind = draws.choice(("all-gather", "ring", "ulysses"))
+    of_context = {"context_attention": kind, "context_order": "balanced"} if among > 1 else {}
+    return of_context | {
+        "target": target,
+        "model": "scaled:1",
+        "mesh": {"fsdp": devices // among, "context": among},
+        "sequence": draws.choice((4096, 8192, 16384, 32768)),
+        "batch_per_device": draws.choice((1, 2, 4)) / among,
+        "layers": draws.choice((2, 4)),
+        "optimizer": draws.choice(("adamw", "adamw", "momentum", "lion", "adafactor", "muon")),
+        "state_dtype": draws.choice(("float32", "float32", "bfloat16")),
+        "microbatches": draws.choice((1, 1, 1, 2)),
+        "logit_parts": draws.choice((1, 1, 4)),
+        "remat": draws.choice(("full", "full", "minimal")),
+        "sizes": {
+            "embed": width,
+            "heads": width // 128,
+            "kv_heads": min(8, width // 128),
+            "mlp": 7 * width // 2,
+            "vocab": 32000,
+        },
+    }
+
+
 def plans(which: str) -> Iterator[Plan]:
-    """Each with collective matmuls, then without."""
-    count = {"read": READ, "held": HELD}.get(which, 0)
+    """Each with collective matmuls, then without; long ones as they are."""
+    count = {"read": READ, "held": HELD, "long": LONG}.get(which, 0)
     for plan in listed() if not count else (drawn(which, seed) for seed in range(count)):
-        yield from (plan, plan.without_rings)
+        yield from (plan,) if which == "long" else (plan, plan.without_rings)
 
 
 def key_of(plan: Plan) -> str:
@@ -146,9 +176,14 @@ def main(asked: Asked, figures: Figures) -> None:
     if asked.compile:
         compile_more(asked, known)
     errors: list[float] = []
-    inside = 0
+    peaks: list[float] = []
+    inside = wrong = 0
     for plan in plans(asked.which):
-        found, time = known.get(key_of(plan), {}).get("seconds"), estimate_step(plan).predicted_s
+        row, step = known.get(key_of(plan), {}), estimate_step(plan)
+        found, time = row.get("seconds"), step.predicted_s
+        wrong += row.get("fits") is False and step.fits
+        if peak := row.get("peak"):
+            peaks.append((step.memory_bytes.peak or 0) / peak - 1)
         if found is None or time is None:
             continue
         is_inside = time.low <= found <= time.high
@@ -162,6 +197,11 @@ def main(asked: Asked, figures: Figures) -> None:
             f"{errors[-1]:+6.1%} ({time.low:.4g} to {time.high:.4g}){'' if is_inside else ': OUTSIDE'}"
         )
     figures.add("plans compiled", len(errors), least=2 * len(ROWS))
+    if asked.which == "long" and peaks:
+        near = sum(abs(each) <= NEAR for each in peaks) / len(peaks)
+        figures.add("memory within 10 %", near, f"of {len(peaks)}", least=MEMORY)
+        figures.add("that should fit and do not", wrong, most=0)
+        print(*(f"{each:+.1%}" for each in peaks))
     if errors:
         middle = sorted(abs(each) for each in errors)[len(errors) // 2]
         figures.add("share inside the interval", inside / len(errors), least=INSIDE)
@@ -172,7 +212,7 @@ if __name__ == "__main__":
     measure(
         main,
         __doc__,
-        which={"choices": ("listed", "read", "held"), "default": "listed"},
+        which={"choices": ("listed", "read", "held", "long"), "default": "listed"},
         data=(STORED, "lines of what was compiled"),
         folder=(Path("small-plans"), "of the compiles"),
         compile=(0, "how many more"),

@@ -69,6 +69,7 @@ from spmd_core.experiment.plan.served import (
     served_dtype,
 )
 from spmd_core.experiment.plan.sharding import (
+    ADAPTERS,
     RULES,
     ShardedArray,
     arrays,
@@ -171,6 +172,7 @@ from spmd_core.experiment.workloads.workload import (
 )
 
 __all__ = [
+    "ADAPTERS",
     "ALL",
     "ARRAY_DIMS",
     "AXES",

@@ -6,17 +6,20 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType, NamedSharding
 
-from spmd_core.experiment import PLAN_FIELDS, parse_plan
+from spmd_core.experiment import PLAN_FIELDS, arrays, parse_plan
 from spmd_core.script.decoder import configuration
 from spmd_core.script.programs.decoder import Model
 from spmd_core.script.programs.decoder_config import TRAIN_RULES, Decoder, parameter_dims, spec
 from spmd_core.script.programs.decoder_step import (
     OPTIMIZERS,
     abstract_arguments,
+    beside,
+    kept_moment,
     make_train_step,
     matrix_sides,
     muon,
     orthogonal,
+    wide_moment,
 )
 from spmd_core.time import estimate_memory, estimate_step
 
@@ -34,10 +37,10 @@ SIZES = {
 GOOD = {"target": "tpu:v5e:4x4", "model": "scaled:1", "mesh": {"fsdp": 16}, "batch_per_device": 2}
 
 
-def stepped(name, sizes):
+def stepped(name, sizes, dtype="float32", **more):
     """(state before, state after) of a step over a mesh, every leaf whole."""
     moments = OPTIMIZERS[name][1]
-    config = Decoder(**SIZES, optimizer=name, moment_dtypes=("float32",) * len(moments))
+    config = Decoder(**SIZES, optimizer=name, moment_dtypes=(dtype,) * len(moments), **more)
     devices = jax.devices()[: int(np.prod(list(sizes.values())))]
     mesh = jax.make_mesh(
         tuple(sizes.values()),
@@ -81,6 +84,87 @@ def test_a_step_over_a_mesh_is_that_of_one_device(name):
         )
     ]
     assert min(moved) > 0
+
+
+@pytest.mark.parametrize("name", ("adamw", "adafactor"))
+def test_moments_in_8_bits_have_scales_and_a_mesh_has_the_same_step(name):
+    before, one = stepped(name, {"fsdp": 1}, "float8_e4m3fn")
+    _, eight = stepped(name, {"fsdp": 4, "tensor": 2}, "float8_e4m3fn")
+    for part in OPTIMIZERS[name][1]:
+        assert {leaf.dtype.itemsize for leaf in jax.tree.leaves(one[part])} == {1}
+        assert_alike(one[part], eight[part], 0.1)
+        assert_alike(one[f"{part}_scale"], eight[f"{part}_scale"], 0.05)
+    assert not same(before["parameters"], one["parameters"])
+
+
+def assert_alike(first, second, off):
+    for expected, found in zip(*map(jax.tree.leaves, (first, second)), strict=True):
+        expected, found = (each.astype(np.float32) for each in (expected, found))
+        assert np.linalg.norm(found - expected) <= off * np.linalg.norm(expected)
+
+
+def same(first, second):
+    pairs = zip(*map(jax.tree.leaves, (first, second)), strict=True)
+    return all(np.array_equal(one, other) for one, other in pairs)
+
+
+def test_a_moment_in_8_bits_is_read_as_it_was_kept():
+    exact = np.random.default_rng(0).normal(size=(3, 64)).astype(np.float32) ** 2
+    held = {"square": jnp.zeros(exact.shape, "float8_e4m3fn"), "square_scale": jnp.zeros((3, 1))}
+    held = kept_moment("square", exact, held)
+    found = np.array(wide_moment("square", held))
+    assert np.abs(found - exact).max() < 0.14 * exact.max()  # twice the half of 2^-3
+    assert np.median(np.abs(found / exact - 1)) < 0.07
+
+
+@pytest.mark.parametrize("name", ("adamw",))
+def test_adapters_alone_are_trained_and_a_mesh_has_the_same_step(name):
+    before, one = stepped(name, {"fsdp": 1}, lora_rank=4)
+    _, eight = stepped(name, {"fsdp": 4, "tensor": 2}, lora_rank=4)
+    assert same(before["frozen"], one["frozen"]) and same(one["frozen"], eight["frozen"])
+    assert not same(before["parameters"], one["parameters"])
+    assert_alike(one["parameters"], eight["parameters"], 0.02)
+    for part in OPTIMIZERS[name][1]:
+        assert_alike(one[part], eight[part], 0.03)
+    names = {*one["parameters"]["stages"][0][0]}
+    assert {each.partition("_")[0] for each in names} == {
+        *["query", "key", "value", "out", "up", "gate", "down"]
+    }
+
+
+def test_adapters_without_values_are_the_model_without_them_and_plans_count_them():
+    plain, plan = parse_plan(GOOD), parse_plan(GOOD | {"lora_rank": 16})
+    config, mesh = (
+        Decoder(**SIZES, lora_rank=4),
+        jax.make_mesh((1,), ("fsdp",), axis_types=(AxisType.Auto,)),
+    )
+    state, _ = abstract_arguments(config, mesh, batch=8, length=16)
+    numbers = np.random.default_rng(0)
+    frozen, adapters = (
+        jax.tree.map(lambda leaf: jnp.asarray(numbers.normal(size=leaf.shape), leaf.dtype), each)
+        for each in (state["frozen"], state["parameters"])
+    )
+    nothing = jax.tree.map(jnp.zeros_like, adapters)
+    rows = jnp.asarray(numbers.integers(0, 64, (8, 16)), jnp.int32)
+    batch = {"tokens": rows, "targets": rows, "segments": jnp.ones_like(rows)}
+    batch["positions"] = jnp.broadcast_to(jnp.arange(16), rows.shape)
+    with_them, without = (
+        Model(each, mesh, kernel=False).loss(parameters, batch)
+        for each, parameters in (
+            (config, beside(frozen, nothing)),
+            (Decoder(**SIZES), frozen),
+        )
+    )
+    assert float(with_them) == float(without)
+    trained = [each for each in arrays(plan) if each.is_adapter]
+    count = sum(each.times * np.prod([size for _, size in each.dims]) for each in trained)
+    assert plan.size.adapters(16) == count
+    assert plan.flops == plain.flops - plan.tokens * (2 * plan.size.matmul_parameters - 6 * count)
+    step, full = estimate_step(plan), estimate_step(plain)
+    assert step.predicted_s.estimate < 0.9 * full.predicted_s.estimate
+    assert step.memory_bytes.peak < full.memory_bytes.peak
+    assert step.before_compiling["parts"]["frozen weights"] == 2 * plan.size.parameters // 16
+    assert configuration(plan)["lora_rank"] == 16
 
 
 def test_one_step_by_hand():

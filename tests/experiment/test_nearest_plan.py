@@ -155,7 +155,7 @@ def with_options(**changes):
             with_options(state_dtype="int8"),
             "state_dtype",
             "float32",
-            "state_dtype='int8' is not a choice: use float32, bfloat16.",
+            "state_dtype='int8' is not a choice: use float32, bfloat16, float8.",
         ),
         (
             {"sharding": {"batch": "fsdp"}},

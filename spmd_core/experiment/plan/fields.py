@@ -25,6 +25,7 @@ from spmd_core.machine import get_topology
 NAMES = ("input", "query", "key", "value", "out", "mlp_up", "mlp_gate", "mlp_down", "attention")
 MAX_SEQUENCE = 2**20
 _Dtype = Literal["float32", "bfloat16"]
+_StateDtype = Literal["float32", "bfloat16", "float8"]
 
 
 def _not_saved(name: str) -> str | None:
@@ -114,6 +115,22 @@ def _check_optimizer(plan: Any) -> None:
     if plan.second_moment_dtype and plan.optimizer in ("momentum", "lion"):
         rule = f"means nothing to {plan.optimizer}, which has one moment"
         raise refuse("second_moment_dtype", rule, "leave it out")
+
+
+def _check_adapters(plan: Any) -> None:
+    """RequestError where a matrix has no adapters beside it."""
+    size, label = plan.size, f"lora_rank={plan.lora_rank}"
+    kinds = {*size.mixers} - {"attention"}
+    if size.experts > 1 or size.kv_rank or size.mtp_layers or kinds:
+        rule = f"needs dense layers with attention alone, and {size.title} has others"
+        raise refuse(label, rule, "leave it out")
+    for holds, what, fix in (
+        (STAGE in plan.axis_sizes, f"{STAGE}={plan.stages}", f"use {STAGE}=1"),
+        (plan.fused_qkv or plan.fused_mlp, "fused matmuls", "leave these out"),
+        (plan.matmul_dtype != "bfloat16", f"matmul_dtype={plan.matmul_dtype}", "use bfloat16"),
+    ):
+        if holds:
+            raise refuse(label, f"is not beside {what}", fix)
 
 
 def _check_logit_parts(plan: Any) -> None:
@@ -249,10 +266,15 @@ class PlanFields(Frozen):
         ),
     ] = "published"
     state_dtype: Annotated[
-        _Dtype, Choice(label="Optimizer state", help="of the optimizer's moments", metavar="DTYPE")
+        _StateDtype,
+        Choice(
+            label="Optimizer state",
+            help="of the optimizer's moments; float8 with a scale for each row",
+            metavar="DTYPE",
+        ),
     ] = "float32"
     second_moment_dtype: Annotated[
-        _Dtype | None,
+        _StateDtype | None,
         Choice(
             label="Second moment",
             help="of the optimizer's second moment alone",
@@ -493,6 +515,20 @@ class PlanFields(Frozen):
             rule=_check_logit_parts,
         ),
     ] = 1
+    lora_rank: Annotated[
+        int | None,
+        Integer(
+            low=1,
+            high=1024,
+            placeholder="all weights are trained",
+            line="LoRA of rank {}",
+            label="Rank of adapters (LoRA)",
+            help="each matrix of a layer is frozen in bfloat16, beside two narrow ones that are "
+            "trained; tables and norms are frozen too",
+            metavar="RANK",
+            rule=_check_adapters,
+        ),
+    ] = None
     # Add a plan option above this line.
 
 

@@ -225,12 +225,23 @@ class ModelSize:
         return self._counted(active=True)
 
     def _counted(self, active: bool) -> int:
+        each_kind = ((self.layer(kind), count) for kind, count in Counter(self.kinds).items())
         layers = sum(
-            layer_matmuls(each, active) + layer_vectors(each, active)
-            for each in map(self.layer, self.kinds)
+            count * (layer_matmuls(each, active) + layer_vectors(each, active))
+            for each, count in each_kind
         )
         tables = self.embed * self.vocab * (1 if self.tied else 2) + self.positions * self.embed
         return layers + tables + self.embed
+
+    def adapters(self, rank: int) -> int:
+        """Parameters of adapters of that rank, beside every matrix of layers with attention (LoRA)."""
+        total = 0
+        for each, count in self.layer_counts:
+            heads, keys = each.heads * each.head_dim, 2 * each.kv_heads * each.head_dim
+            wide = heads + keys + each.heads * each.value_size
+            mlps = 3 if each.gated else 2
+            total += count * rank * ((4 + mlps) * each.embed + wide + mlps * each.mlp)
+        return total
 
     def train_flops(self, tokens: int, sequence: int) -> int:
         """FLOPs of a training step over `tokens`, as MaxText counts them: 6 per matmul parameter

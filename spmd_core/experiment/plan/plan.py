@@ -442,8 +442,9 @@ class Plan(PlanFields):
 
     @property
     def moment_dtypes(self) -> tuple[str, ...]:
-        """Dtypes of the optimizer's moments, as many as it has."""
-        both = self.state_dtype, self.second_moment_dtype or self.state_dtype
+        """Dtypes of the optimizer's moments, as many as it has, by their names in JAX."""
+        named = self.state_dtype, self.second_moment_dtype or self.state_dtype
+        both = tuple(_DTYPES.get(dtype, dtype) for dtype in named)
         return both[:1] if self.optimizer in ("momentum", "lion") else both
 
     @property
@@ -492,12 +493,19 @@ class Plan(PlanFields):
     @property
     def flops(self) -> int:
         """Model FLOPs of a step."""
-        return self.size.train_flops(self.tokens, self.sequence)
+        return self.size.train_flops(self.tokens, self.sequence) - self._spared_flops
+
+    @property
+    def _spared_flops(self) -> int:
+        """Of those of all weights, what a step without the gradients of frozen ones does less."""
+        size, rank = self.size, self.lora_rank
+        return self.tokens * (2 * size.matmul_parameters - 6 * size.adapters(rank)) if rank else 0
 
     @property
     def causal_share(self) -> float:
         """Of these FLOPs those whose query may attend to its key: causal MFU over MFU."""
-        return self.size.causal_flops(self.tokens, self.sequence) / self.flops
+        causal = self.size.causal_flops(self.tokens, self.sequence) - self._spared_flops
+        return causal / self.flops
 
     def to_json(self) -> dict[str, object]:
         """The JSON form, defaults filled in."""

@@ -11,6 +11,7 @@ from spmd_core.experiment.plan.model_size import ModelSize
 from spmd_core.experiment.plan.plan import Plan
 
 Dims = tuple[tuple[str, int], ...]
+ADAPTERS = ("_lora_in", "_lora_out")  # how names of adapters end
 # An axis that an earlier dim of the same array uses is skipped, and so is one that does not divide
 # the dim. A test compares this with the program's.
 RULES: Mapping[str, tuple[str, ...]] = {
@@ -63,6 +64,11 @@ class ShardedArray:
             (self.name.removeprefix(each) for each in KINDS if self.name.startswith(each)),
             self.name,
         )
+
+    @property
+    def is_adapter(self) -> bool:
+        """Whether it is one of the two matrices that are trained beside a frozen one."""
+        return self.name.endswith(ADAPTERS)
 
     def held(self, mesh: Mapping[str, int]) -> tuple[int, ...]:
         """Shape of one device's shard."""
@@ -147,11 +153,11 @@ def by_dim(plan: Plan) -> dict[str, dict[str, tuple[tuple[str, ...], ...]]]:
 
 
 def parameter_share(plan: Plan) -> float:
-    """The share of the model's weights (without norms) that one device holds: more than 1 / devices
-    if a dim does not divide.
+    """The share of the model's weights (without norms and adapters) that one device holds: more than
+    1 / devices if a dim does not divide.
     """
     total = per_device = 0
-    for array in _weights(plan):
+    for array in (each for each in _weights(plan) if not each.is_adapter):
         total += array.times * math.prod(size for _, size in array.dims)
         per_device += array.times * math.prod(array.held(plan.axis_sizes))
     return per_device / total
@@ -279,7 +285,16 @@ def _norms(layer: ModelSize) -> dict[str, Dims]:
 
 
 def _of_layer(plan: Plan, layer: ModelSize) -> dict[str, Dims]:
-    """The matrices of a layer."""
+    """The matrices of a layer, with the adapters of each."""
+    weights = _frozen(plan, layer)
+    for name, dims in [*weights.items()] if plan.lora_rank else ():
+        rank, inputs = ("lora", plan.lora_rank or 0), 1 if dims[0][0] == "embed" else len(dims) - 1
+        both = (*dims[:inputs], rank), (rank, *dims[inputs:])
+        weights |= {f"{name}{end}": each for end, each in zip(ADAPTERS, both, strict=True)}
+    return weights
+
+
+def _frozen(plan: Plan, layer: ModelSize) -> dict[str, Dims]:
     mixer, embed = layer.mixers[0], ("embed", layer.embed)
     weights = {}
     if mixer == "attention":

@@ -72,11 +72,24 @@ class Model:
     def times(self, equation, x, weights, name) -> Any:
         """A matmul with the weight of that name, in the dtypes of the configuration."""
         c, weight = self.config, weights[name]
+        if c.lora_rank:
+            frozen = jnp.einsum(equation, x, weight.astype(x.dtype))
+            return frozen + self.adapted(equation, x, weights, name)
         if c.matmul_dtype == "bfloat16":
             return jnp.einsum(equation, x, weight.astype(x.dtype))
         if c.gathered_dtype == "bfloat16":
             weight = self.gathered(weight.astype(x.dtype), name)
         return scaled_einsum(equation, self.how, x, weight)
+
+    def adapted(self, equation, x, weights, name):
+        """What the adapters of a frozen weight add."""
+        given, weight, made = equation.replace("->", ",").split(",")
+        kept = "".join(letter for letter in given if letter in made)
+        inside = "".join(letter for letter in given if letter not in made)
+        ends = (weights[f"{name}_lora_{end}"].astype(x.dtype) for end in ("in", "out"))
+        narrow = jnp.einsum(f"{given},{inside}r->{kept}r", x, next(ends))
+        outside = "".join(letter for letter in weight if letter not in given)
+        return jnp.einsum(f"{kept}r,r{outside}->{made}", narrow, next(ends))
 
     @property
     def how(self):

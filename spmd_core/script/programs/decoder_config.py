@@ -117,6 +117,7 @@ class Decoder:
     logit_parts: int = 1  # of the logits, one after the other
     context_attention: str = "all-gather"  # of keys and values over `context`; or ring, ulysses
     context_order: str = "balanced"  # of tokens over `context`; or contiguous
+    lora_rank: int | None = None  # of adapters, which alone are trained
     fsdp_on_experts: bool = False  # weights of experts are sharded over fsdp by their experts
 
     @property
@@ -298,6 +299,22 @@ def parameter_dims(c: Decoder) -> dict:
     if c.positions:
         tree["position_embedding"] = (("positions", c.positions), embed)
     return tree
+
+
+def adapter_dims(c: Decoder) -> dict:
+    """The trained parameters beside frozen ones (LoRA, Hu et al., arXiv:2106.09685): two narrow matrices for each of a layer."""
+
+    def of_layer(layer):
+        dims, rank = {}, ("lora", layer.lora_rank)
+        for name, each in weight_dims(layer).items():
+            inputs = 1 if each[0][0] == "embed" else len(each) - 1
+            dims |= {f"{name}_lora_in": (*each[:inputs], rank)}
+            dims |= {f"{name}_lora_out": (rank, *each[inputs:])}
+        return dims
+
+    return {
+        "stages": [[_stacked(of_layer(each), times) for each in block] for block, times in c.blocks]
+    }
 
 
 def _stacked(block: dict, layers: int) -> dict:

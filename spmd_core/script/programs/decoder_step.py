@@ -9,13 +9,21 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from spmd_core.script.programs.decoder import Model
-from spmd_core.script.programs.decoder_config import TRAIN_RULES, Decoder, parameter_dims, spec
+from spmd_core.script.programs.decoder_config import (
+    TRAIN_RULES,
+    Decoder,
+    adapter_dims,
+    parameter_dims,
+    spec,
+)
 
 RATE, DECAY, FIRST, SECOND, EPSILON, CLIP = 3e-5, 0.1, 0.9, 0.95, 1e-8, 1.0
 LION_SECOND = 0.99
 MUON_FIRST, NEWTON_SCHULZ = 0.95, 5
 STACKED = ("layers", "experts", "fsdp_experts", "gate_up", "qkv")  # dims of many matrices
 ROWS = ("embed", "unsharded_embed", "rank")  # dims that one side of a hidden matrix has alone
+SMALL, MOST = "float8_e4m3fn", 448.0  # a dtype of moments with scales, and its largest value
+ROOTS = ("square", "rows", "columns")  # kept in 8 bits as their roots, whose range is half as wide
 
 
 def adamw(g, p, step, mean, square):
@@ -141,6 +149,49 @@ OPTIMIZERS = {
 }
 
 
+def scaled_moments(config: Decoder) -> list[str]:
+    """The moments that have 8 bits and scales."""
+    named = zip(OPTIMIZERS[config.optimizer][1], config.moment_dtypes, strict=True)
+    return [name for name, dtype in named if dtype == SMALL]
+
+
+def of_scales(dims):
+    """The dims of the scales of a moment: one for each row (as in COAT, arXiv:2410.19313, for each group)."""
+    return (*dims[:-1], ("one", 1)) if dims else ()
+
+
+def wide_moment(name, held):
+    """A moment in float32, of what is held of it."""
+    if f"{name}_scale" not in held:
+        return held[name].astype(jnp.float32)
+    x = held[name].astype(jnp.float32) * held[f"{name}_scale"]
+    return x * x if name in ROOTS else x
+
+
+def kept_moment(name, x, held) -> dict:
+    """What is held of a moment, as before."""
+    if f"{name}_scale" not in held:
+        return {name: x.astype(held[name].dtype)}
+    x = jnp.sqrt(x) if name in ROOTS else x
+    scale = jnp.max(jnp.abs(x), axis=-1 if x.ndim else None, keepdims=True) / MOST + 1e-30
+    return {name: (x / scale).astype(held[name].dtype), f"{name}_scale": scale}
+
+
+def kept_moments(named, held) -> dict:
+    """What is held of all moments of an array, each with its name."""
+    kept = {}
+    for name, x in named:
+        kept |= kept_moment(name, x, held)
+    return kept
+
+
+def clipped(gradients, norm):
+    """Gradients whose global norm is at most `CLIP`."""
+    return jax.tree.map(
+        lambda g: jnp.where(norm < CLIP, g, (g / norm.astype(g.dtype)) * CLIP), gradients
+    )
+
+
 @jax.named_scope("global norm")
 def global_norm(tree):
     return jnp.sqrt(
@@ -148,14 +199,18 @@ def global_norm(tree):
     )
 
 
-def value_and_gradients(model: Model, parameters, batch):
-    """Loss and gradients of a batch: of its microbatches one after the other, added up. A microbatch has rows of every device."""
+def value_and_gradients(model: Model, parameters, batch, frozen=None):
+    """Loss and gradients of a batch: of its microbatches one after the other, added up. A microbatch has rows of every device. Of adapters alone, where weights are frozen."""
     count = model.config.microbatches or 1
+
+    def loss(parameters, batch):
+        return model.loss(beside(frozen, parameters) if frozen else parameters, batch)
+
     if count == 1:
-        return jax.value_and_grad(model.loss)(parameters, batch)
+        return jax.value_and_grad(loss)(parameters, batch)
 
     def add(total, part):
-        return jax.tree.map(jnp.add, total, jax.value_and_grad(model.loss)(parameters, part)), None
+        return jax.tree.map(jnp.add, total, jax.value_and_grad(loss)(parameters, part)), None
 
     parts = {
         name: model.cut(
@@ -168,29 +223,43 @@ def value_and_gradients(model: Model, parameters, batch):
     return jax.tree.map(lambda each: each / count, total)
 
 
+def beside(frozen, adapters):
+    """Frozen weights, with the adapters of each layer."""
+    stages = [
+        [layer | more for layer, more in zip(*both, strict=True)]
+        for both in zip(frozen["stages"], adapters["stages"], strict=True)
+    ]
+    return {**frozen, "stages": stages}
+
+
+def trained_dims(config: Decoder):
+    """The dims of the parameters that are trained."""
+    return adapter_dims(config) if config.lora_rank else parameter_dims(config)
+
+
 def make_train_step(model: Model):
-    """The step: (state, batch) -> (state, metrics); state has parameters, moments by their names, and step."""
+    """The step: (state, batch) -> (state, metrics); state has parameters, moments by their names, step, and what is frozen."""
     rule, moments = OPTIMIZERS[model.config.optimizer]
+    scales = [f"{name}_scale" for name in scaled_moments(model.config)]
 
     def train_step(state, batch):
-        loss, gradients = value_and_gradients(model, state["parameters"], batch)
+        unchanged = {name: state[name] for name in ("frozen",) if name in state}
+        given = state["parameters"], batch, *unchanged.values()
+        loss, gradients = value_and_gradients(model, *given)
         norm = global_norm(gradients)
-        gradients = jax.tree.map(
-            lambda g: jnp.where(norm < CLIP, g, (g / norm.astype(g.dtype)) * CLIP), gradients
-        )
-        step = state["step"] + 1
+        gradients, step = clipped(gradients, norm), state["step"] + 1
 
         @jax.named_scope("optimizer")
-        def update(dims, p, g, *held):
-            wide = p.astype(jnp.float32)
-            now = (each.astype(jnp.float32) for each in held)
+        def update(dims, p, g, *arrays):
+            wide, held = p.astype(jnp.float32), dict(zip(names[1:], arrays, strict=True))
+            now = (wide_moment(name, held) for name in moments)
             made = functools.partial(muon, model, dims) if rule is muon else rule
             change, new = made(g.astype(jnp.float32), wide, step, *now)
-            kept = (each.astype(old.dtype) for each, old in zip(new, held, strict=True))
-            return (wide - RATE * change).astype(p.dtype), *kept
+            kept = kept_moments(zip(moments, new, strict=True), held)
+            return (wide - RATE * change).astype(p.dtype), *(kept[name] for name in names[1:])
 
-        names = ("parameters", *moments)
-        dims, held = parameter_dims(model.config), [state[name] for name in moments]
+        names = ("parameters", *moments, *scales)
+        dims, held = trained_dims(model.config), [state[name] for name in names[1:]]
         given = state["parameters"], gradients, *held
         updated = jax.tree.map(update, dims, *given, is_leaf=are_dims)
         new_state = {
@@ -204,7 +273,7 @@ def make_train_step(model: Model):
             "gradient_norm": norm,
             "parameter_norm": global_norm(new_state["parameters"]),
         }
-        return new_state | {"step": step}, metrics
+        return new_state | unchanged | {"step": step}, metrics
 
     return train_step
 
@@ -224,16 +293,25 @@ def abstract_arguments(config: Decoder, mesh: Mesh, batch: int, length: int, rul
             sharding=NamedSharding(mesh, spec(dims, rules, mesh)),
         )
 
-    dims, held = parameter_dims(config), OPTIMIZERS[config.optimizer][1]
+    dims, held = trained_dims(config), OPTIMIZERS[config.optimizer][1]
     parameters = jax.tree.map(lambda d: leaf(d, config.parameter_dtype), dims, is_leaf=are_dims)
     moments = {
         name: jax.tree.map(lambda d, of=of, dtype=dtype: leaf(of(d), dtype), dims, is_leaf=are_dims)
         for (name, of), dtype in zip(held.items(), config.moment_dtypes, strict=True)
     }
+    for name in scaled_moments(config):
+        of = held[name]
+        moments[f"{name}_scale"] = jax.tree.map(
+            lambda d, of=of: leaf(of_scales(of(d)), "float32"), dims, is_leaf=are_dims
+        )
     step = jax.ShapeDtypeStruct((), jnp.int32, sharding=NamedSharding(mesh, P()))
     rows = leaf((("batch", batch), ("length", length)), jnp.int32)
     tokens = dict.fromkeys(("tokens", "targets", "positions", "segments"), rows)
-    return {"parameters": parameters, **moments, "step": step}, tokens
+    state = {"parameters": parameters, **moments, "step": step}
+    if config.lora_rank:
+        of_all = parameter_dims(config)
+        state["frozen"] = jax.tree.map(lambda d: leaf(d, "bfloat16"), of_all, is_leaf=are_dims)
+    return state, tokens
 
 
 def parameter_count(config: Decoder) -> int:

@@ -59,10 +59,10 @@ def estimate_step(plan: Plan) -> Prediction:
     return _of_parts(plan) if plan.is_in_parts else step_of_a_pass(plan)
 
 
-def estimate_memory(plan: Plan, share: float | None = None) -> MemoryEstimate:
+def estimate_memory(plan: Plan, parameters: float | None = None) -> MemoryEstimate:
     """The peak of a plan's step: of a pipeline that of the stage with the most."""
     if not plan.is_in_parts:
-        return memory_of_a_pass(plan, share)
+        return memory_of_a_pass(plan, parameters)
     return _largest(_stages(plan))
 
 

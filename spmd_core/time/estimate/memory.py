@@ -18,6 +18,7 @@ from spmd_core.experiment import (
     Kind,
     ModelSize,
     Plan,
+    arrays as arrays_of,
     batch_shards,
     parameter_share,
 )
@@ -98,16 +99,20 @@ class Arrays:
     state: float = 0.0
 
 
-def estimate_memory(plan: Plan, share: float | None = None) -> MemoryEstimate:
-    """The peak of a plan's step. `share` of the weights is on one device: worked out where it is
-    not given.
-    """
+def estimate_memory(plan: Plan, parameters: float | None = None) -> MemoryEstimate:
+    """The peak of a plan's step. `parameters` of a device: worked out where they are not given."""
     size = plan.size
     usual = max(size.layer_counts, key=lambda each: each[1])[0]
     arrays = layer_arrays(plan, usual)
     stored, host = kept_bytes(plan)
-    parameters = plan.size.stored_parameters * (parameter_share(plan) if share is None else share)
-    parts = {
+    if parameters is None:
+        parameters = size.stored_parameters * parameter_share(plan)
+    parts = {"frozen weights": 2 * parameters} if plan.lora_rank else {}
+    if plan.lora_rank:
+        mesh = {name: length for name, length in plan.mesh if length > 1}
+        trained = (each for each in arrays_of(plan) if each.is_adapter)
+        parameters = sum(each.times * math.prod(each.held(mesh)) for each in trained)
+    parts |= {
         "parameters and optimizer": parameters * (BYTES[plan.parameter_dtype] + moment_bytes(plan)),
         "bfloat16 copies": 2 * parameters if plan.parameter_dtype == "float32" else 0.0,
         "kept by the forward pass": stored,

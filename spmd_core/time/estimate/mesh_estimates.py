@@ -20,30 +20,37 @@ class MeshEstimates:
     """Plans that differ only in what they save and offload, estimated one by one."""
 
     def __init__(self, plan: Plan):
-        self._shapes, self._share = shapes_of(plan), parameter_share(plan)
+        self._shapes = shapes_of(plan)
+        self._parameters = plan.size.stored_parameters * parameter_share(plan)
         self._common: Common | None = None
         self._known: dict[frozenset[str], tuple[StepWork, list[StepTransfer], float]] = {}
+        self._again: dict[tuple[object, ...], frozenset[str]] = {}
+        self._least: dict[frozenset[str], float] = {}
         self._slow: list[frozenset[str]] = []
 
     def memory(self, plan: Plan) -> MemoryEstimate:
         """The peak of a plan's step, bytes per device."""
-        return estimate_memory(plan, self._share)
+        return estimate_memory(plan, self._parameters)
 
     def time(self, plan: Plan, offloaded: int) -> Estimate:
         """Seconds of a plan's step, as `estimate_step` gives them."""
         if plan.is_in_parts:
             return time_in_parts(plan)
         work, moved, _ = self._parts(plan)
-        return step_time(self._shapes, work, moved, offloaded, recomputed(plan))
+        return step_time(self._shapes, work, moved, offloaded, self._recomputed(plan))
 
     def is_above(self, plan: Plan, most: float) -> bool:
         """Returns True if a plan takes more than `most`, the same at each call, with nothing
         offloaded, or computes again all that such a plan does.
         """
-        again = recomputed(plan)
+        if plan.is_in_parts:  # of one schedule nothing follows for another
+            return time_in_parts(plan).estimate > most
+        again = self._recomputed(plan)
         if any(each <= again for each in self._slow):
             return True
-        is_slow = self.time(plan, 0).estimate > most
+        if again not in self._least:
+            self._least[again] = self.time(plan, 0).estimate
+        is_slow = self._least[again] > most
         if is_slow and again:  # where nothing is, more is written: not the least
             self._slow.append(again)
         return is_slow
@@ -55,8 +62,14 @@ class MeshEstimates:
             return plan.flops / (topology.chips * topology.chip.peak_flops)
         return self._parts(plan)[2]
 
+    def _recomputed(self, plan: Plan) -> frozenset[str]:
+        key = plan.remat, plan.save, plan.offload
+        if key not in self._again:
+            self._again[key] = recomputed(plan)
+        return self._again[key]
+
     def _parts(self, plan: Plan) -> tuple[StepWork, list[StepTransfer], float]:
-        again = recomputed(plan)
+        again = self._recomputed(plan)
         if again not in self._known:
             self._common = self._common or common_parts(self._shapes)
             parts = step_parts(self._shapes, again, self._common)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from spmd_core.experiment import RULES, ModelSize, Plan, ShardedArray, arrays
 from spmd_core.time.estimate.constants import NOT_OF_A_LAYER
 
-BYTES = {"float32": 4, "bfloat16": 2}
+BYTES = {"float32": 4, "bfloat16": 2, "float8_e4m3fn": 1}
 _ROWS = ("embed", "unsharded_embed", "rank")  # dims that one side of a hidden matrix has alone
 _STACKED = ("experts", "fsdp_experts", "gate_up", "qkv")  # dims of many matrices
 NEWTON_SCHULZ = 5  # steps, each of three products; Jordan, kellerjordan.github.io/posts/muon
@@ -15,20 +15,27 @@ NEWTON_SCHULZ = 5  # steps, each of three products; Jordan, kellerjordan.github.
 def moment_bytes(plan: Plan) -> float:
     """Bytes of an optimizer's moments for each parameter, on average."""
     widths = [BYTES[dtype] for dtype in plan.moment_dtypes]
-    if plan.optimizer not in ("adafactor", "muon"):
+    if plan.optimizer not in ("adafactor", "muon") and min(widths) > 1:
         return sum(widths)
     listed = [each for each in arrays(plan) if each.group == "parameters"]
+    listed = [each for each in listed if plan.lora_rank is None or each.is_adapter]
     total = sum(each.times * _elements(each.dims) for each in listed)
     held = 0.0
     for each in listed:
-        if plan.optimizer == "muon":
-            alone = each.name in NOT_OF_A_LAYER or len(each.dims) < 2
-            held += each.times * _elements(each.dims) * (widths[0] + widths[1] * alone)
-        else:  # of rows and of columns
-            dims = each.dims
-            rows, columns = _elements(dims[:-1] or dims), _elements((*dims[:-2], dims[-1]))
-            held += each.times * (rows * widths[0] + columns * widths[1] * (len(dims) > 1))
+        for dims, width in zip(_moments(plan, each), widths, strict=False):
+            scales = _elements(dims[:-1]) * 4 * (width == 1)  # of each row, in float32
+            held += each.times * (_elements(dims) * width + scales)
     return held / total
+
+
+def _moments(plan: Plan, array: ShardedArray) -> tuple[tuple[tuple[str, int], ...], ...]:
+    """The dims of a weight's moments."""
+    dims = array.dims
+    if plan.optimizer == "adafactor":  # of rows and of columns
+        return (dims[:-1], (*dims[:-2], dims[-1])) if len(dims) > 1 else (dims,)
+    if plan.optimizer == "muon" and array.name not in NOT_OF_A_LAYER and len(dims) > 1:
+        return (dims,)
+    return dims, dims
 
 
 def hidden_matrices(

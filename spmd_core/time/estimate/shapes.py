@@ -251,9 +251,15 @@ class Shapes:
         return 2.0 * math.prod(size for _, size in array.dims) / math.prod(kept)
 
     @cached_property
+    def trained(self) -> tuple[ShardedArray, ...]:
+        """The weights that are trained: all, or adapters."""
+        rank = self.plan.lora_rank
+        return tuple(each for each in self.weights if rank is None or each.is_adapter)
+
+    @cached_property
     def own_parameters(self) -> float:
-        """Parameters that a device stores."""
-        return sum(each.times * math.prod(each.held(self.mesh)) for each in self.weights)
+        """Parameters that a device trains."""
+        return sum(each.times * math.prod(each.held(self.mesh)) for each in self.trained)
 
 
 def shapes_of(plan: Plan) -> Shapes:

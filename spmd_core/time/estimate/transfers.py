@@ -199,10 +199,14 @@ def _of_weights(
     """Gathers of weights for the forward and the backward pass, and sums of their gradients."""
     for array in shapes.weights:
         axes = _gathered(shapes, array)
-        if axes and shapes.ring > 1 and "experts" not in dict(array.dims):
-            yield from _by_rings(shapes, array, axes, matmuls, recomputed)
+        in_ring = shapes.ring > 1 and "experts" not in dict(array.dims) and not array.is_adapter
+        moved = list[StepTransfer]()
+        if axes and in_ring:
+            moved += _by_rings(shapes, array, axes, matmuls, recomputed)
         elif axes:
-            yield from _of_weight(shapes, array, axes)
+            moved += _of_weight(shapes, array, axes)
+        is_trained = array in shapes.trained
+        yield from (each for each in moved if is_trained or each.op_name != GRADIENT)
 
 
 def _of_weight(
@@ -502,7 +506,7 @@ def _of_muon(shapes: Shapes) -> Iterator[StepTransfer]:
     """Hidden matrices in bfloat16, complete on each device in turn; or layers exchanged for them, and
     back.
     """
-    for array, here, rows, columns in hidden_matrices(shapes.weights, shapes.mesh):
+    for array, here, rows, columns in hidden_matrices(shapes.trained, shapes.mesh):
         among = {axis for axes in array.axes for axis in axes}
         if array.dims[0][0] == "experts":
             among -= set(array.axes[0])

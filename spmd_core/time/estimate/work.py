@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from spmd_core.experiment import GATHERED_AXES, group_rows
+from spmd_core.experiment import ADAPTERS, GATHERED_AXES, group_rows
 from spmd_core.machine import Chip, Gpu
 from spmd_core.time.cost.constants import OPERATION_S, RING, hbm_s
 from spmd_core.time.cost.flops import Matmul, matmul_s
@@ -179,16 +179,32 @@ def _of_layer(
     moved = hbm_s(chip, _layer_bytes(shapes, recomputed))
     moved += 0.0 if chip.is_gpu else SMALL_OPERATIONS * OPERATION_S
     matmul, back = sum(matmuls.values()), sum(of_gradients.values())
+    narrow, products = _adapters_s(shapes), 2 if shapes.plan.lora_rank is None else 1
+    narrow_again = narrow * again / matmul
     scaled, late = scaled_s(shapes), ring_memory_s(shapes, matmuls, recomputed)
     routed_again = routed * ("mlp_up" in recomputed) + scaled[0] * again / matmul
     return (
-        DeviceSeconds(matmul, memory=moved * 0.3 + late[0] + routed + scaled[0]).plus(forward),
-        DeviceSeconds(again, memory=routed_again).plus(kernel_again),
+        DeviceSeconds(matmul + narrow, memory=moved * 0.3 + late[0] + routed + scaled[0]).plus(
+            forward
+        ),
+        DeviceSeconds(again + narrow_again, memory=routed_again).plus(kernel_again),
         DeviceSeconds(
-            2 * back + shapes.extra_backward * matmuls.get("dispatch", 0.0),
+            products * back + 2 * narrow + shapes.extra_backward * matmuls.get("dispatch", 0.0),
             memory=moved * 0.7 + late[1] + _parts_s(shapes) + routed + scaled[1],
         ).plus(backward),
     )
+
+
+def _adapters_s(shapes: Shapes) -> float:
+    """Seconds of the two products beside each frozen matrix of a layer, in one pass."""
+    rank, rows, total = shapes.plan.lora_rank, shapes.matmul_rows, 0.0
+    for array in shapes.weights if rank else ():
+        if rank and array.is_adapter:
+            wide = shapes.unsharded_bytes(array) / 2 / rank
+            inside = array.name.endswith(ADAPTERS[0])
+            sides = (wide, rank) if inside else (rank, wide)
+            total += product_s(rows, *sides, shapes.chip)
+    return total
 
 
 def layer_matmuls(shapes: Shapes, way: str = "forward") -> Iterator[tuple[str, float]]:
@@ -411,9 +427,10 @@ def _tables(shapes: Shapes) -> DeviceSeconds:
     size, chip = shapes.size, shapes.chip
     one = table_s(shapes)
     again = float(shapes.plan.logit_parts > 1)
-    matmuls = 5.0 + again
+    frozen = shapes.plan.lora_rank is not None  # no gradient of the embedding, nor of logits' table
+    matmuls = 5.0 - 2 * frozen + again
     if chip.is_gpu:
-        matmuls = (3 + again) / (TF32 if size.logits_float32 else 1.0)
+        matmuls = (3 - frozen + again) / (TF32 if size.logits_float32 else 1.0)
     passes = GPU_LOGIT_PASSES if chip.is_gpu else LOGIT_PASSES
     vocab = size.vocab / shapes.shards_of("vocab")
     nbytes = passes * shapes.matmul_rows * vocab * 4
@@ -429,7 +446,7 @@ def _update(shapes: Shapes) -> DeviceSeconds:
     seconds = hbm_s(shapes.chip, math.ceil(shapes.own_parameters) * each)
     matmul = 0.0
     if shapes.plan.optimizer == "muon":
-        for array, here, *sides in hidden_matrices(shapes.weights, shapes.mesh):
+        for array, here, *sides in hidden_matrices(shapes.trained, shapes.mesh):
             count = (
                 NEWTON_SCHULZ * here * array.times / layer_shards(shapes.size, shapes.mesh, array)
             )

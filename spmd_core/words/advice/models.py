@@ -26,8 +26,11 @@ def convention_words(plan: Plan, prediction: Prediction) -> str:
     """What causal MFU counts, with the MFU that counts attention in full; "" without MFU."""
     if not prediction.mfu:
         return ""
+    each = "6 FLOPs per active matmul parameter"
+    if plan.lora_rank:
+        each = "4 FLOPs per frozen matmul parameter, 6 per parameter of an adapter"
     return (
-        f"Causal MFU counts 6 FLOPs per active matmul parameter and token, and attention without "
+        f"Causal MFU counts {each} and token, and attention without "
         f"the masked pairs. With attention in full, as in many tables, MFU is {prediction.mfu:.1%}. "
         f"A step has {plan.tokens:,} tokens"
     )

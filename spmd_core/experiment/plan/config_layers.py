@@ -3,7 +3,7 @@ chosen, latent attention.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from spmd_core.base import refuse, shorten
 from spmd_core.experiment.plan.architectures import Architecture
@@ -54,14 +54,8 @@ def windows(kind: Architecture, fields: Fields, layers: int) -> tuple[int | None
     period = next((each for name in _PERIODS if (each := fields.get(name))), None)
     if types is not None:
         local_type = "chunked_attention" if kind.window_field in _CHUNKS else "sliding_attention"
-        known = (local_type, "full_attention")
-        if not isinstance(types, list) or len(types) != layers or set(map(str, types)) - {*known}:
-            raise refuse(
-                f"layer_types={shorten(types, 40)}",
-                f"does not name one of {' and '.join(known)} for each of {layers} layers",
-                "write both as transformers does",
-            )
-        local = [each == known[0] for each in types]
+        types = _of_each("layer_types", types, (local_type, "full_attention"), layers)
+        local = [each == local_type for each in types]
     elif rule == "above":  # layers below this number attend to all
         first = (
             fields.size("max_window_layers", layers)
@@ -84,6 +78,15 @@ def windows(kind: Architecture, fields: Fields, layers: int) -> tuple[int | None
     if any(local) and (rule != "all" or fields.get(kind.window_field) is not None):
         window = fields.size(kind.window_field)
     return repeated([window if each else None for each in local])
+
+
+def _of_each(name: str, given: Any, known: Sequence[object], layers: int) -> Sequence[Any]:
+    """Returns the value of a field for each layer; RequestError if one is not among `known`."""
+    is_listed = isinstance(given, list | str) and len(given) == layers
+    if not is_listed or {*map(str, given)} - {*map(str, known)}:
+        rule = f"does not name one of {', '.join(map(str, known))} for each of {layers} layers"
+        raise refuse(f"{name}={shorten(given, 40)}", rule, "write all of them")
+    return given
 
 
 def repeated(values: Sequence[T]) -> tuple[T, ...]:
@@ -146,14 +149,10 @@ def _dense_first(fields: Fields, layers: int) -> Values:
     """The first layers, whose mlp has no experts; or those that a list names."""
     given, types = fields.get("moe_layer_freq"), fields.get("mlp_layer_types")
     if types is not None:
-        if not isinstance(types, list) or {*map(str, types)} - {"dense", "sparse"}:
-            label = f"mlp_layer_types={shorten(types, 40)}"
-            raise refuse(label, "does not say dense or sparse for each layer", "write all of them")
+        types = _of_each("mlp_layer_types", types, ("dense", "sparse"), layers)
         given = [int(each == "sparse") for each in types]
     if isinstance(given, list):
-        if len(given) != layers or set(map(str, given)) - {"0", "1"}:
-            rule = f"does not say 0 or 1 for each of {layers} layers"
-            raise refuse(f"moe_layer_freq={shorten(given, 40)}", rule, "write it as published")
+        given = [*_of_each("moe_layer_freq", given, (0, 1), layers)]
         dense = given.index(1) if 1 in given else layers
         if 0 in given[dense:]:
             rule = "has layers without experts among layers with"
@@ -167,13 +166,8 @@ def _dense_first(fields: Fields, layers: int) -> Values:
 
 
 def _qk_norm(fields: Fields, layers: int) -> Values:
-    del layers
-    kinds = fields.get("attn_type_list")  # 1: attention to all of the past
-    if kinds is not None and (not isinstance(kinds, list) or {*map(str, kinds)} - {"1"}):
-        label = f"attn_type_list={shorten(kinds, 40)}"
-        raise refuse(
-            label, "has layers of linear attention, which is not modeled", "use 1 for each"
-        )
+    if (kinds := fields.get("attn_type_list")) is not None:  # 0: linear attention, not modeled
+        _of_each("attn_type_list", kinds, (1,), layers)
     return {"qk_norm": fields.flag("use_qk_norm")}
 
 
@@ -199,9 +193,7 @@ def _delta(fields: Fields, layers: int) -> Values:
     if types is None:
         every = fields.size("full_attention_interval", most=MAX_LAYERS)
         types = [known[(layer + 1) % every == 0] for layer in range(layers)]
-    if not isinstance(types, list) or len(types) != layers or set(map(str, types)) - {*known}:
-        rule = f"does not name one of {' and '.join(known)} for each of {layers} layers"
-        raise refuse(f"layer_types={shorten(types, 40)}", rule, "write both as transformers does")
+    types = _of_each("layer_types", types, known, layers)
     fields.read |= {"full_attention_interval", "attn_output_gate"}
     if fields.get("attn_output_gate") is False:
         rule = "is attention without a gate in this architecture, which is not modeled"
@@ -234,9 +226,7 @@ def _mamba(fields: Fields, layers: int) -> Values:
     pattern, names = fields.get("hybrid_override_pattern"), fields.get("layers_block_type")
     if isinstance(names, list):
         pattern = "".join(_MAMBA_NAMES.get(str(each), "?") for each in names)
-    if not isinstance(pattern, str) or len(pattern) != layers or set(pattern) - {*_MAMBA}:
-        rule = f"does not name one of {' '.join(_MAMBA)} for each of {layers} layers"
-        raise refuse(f"hybrid_override_pattern={shorten(pattern, 60)}", rule, "write all of them")
+    pattern = _of_each("hybrid_override_pattern", pattern, [*_MAMBA], layers)
     if not fields.flag("use_conv_bias"):
         rule = "is a convolution without a bias, which is not modeled"
         raise refuse("use_conv_bias=False", rule, "use true, or sizes of its own")
@@ -280,10 +270,8 @@ def _two_heads(fields: Fields, layers: int) -> Values:
 
 def _by_pattern(fields: Fields, layers: int) -> Values:
     """Windows where `hybrid_layer_pattern` has 1, with key heads of their own."""
-    pattern = fields.get("hybrid_layer_pattern")
-    if not isinstance(pattern, list) or len(pattern) != layers or {*map(str, pattern)} - {"0", "1"}:
-        rule = f"does not say 0 or 1 for each of {layers} layers"
-        raise refuse(f"hybrid_layer_pattern={shorten(pattern, 40)}", rule, "write all of them")
+    given = fields.get("hybrid_layer_pattern")
+    pattern = _of_each("hybrid_layer_pattern", given, (0, 1), layers)
     for name in ("num_attention_heads", "v_head_dim"):
         if (own := fields.get(f"swa_{name}")) not in (None, fields.get(name)):
             fix = f"use {shorten(fields.get(name))}"
@@ -316,9 +304,7 @@ def _interleaved(fields: Fields, layers: int) -> Values:
     rotated = fields.get("no_rope_layers")  # 1: with positions, and chunks
     own_windows = {}
     if rotated:
-        if not isinstance(rotated, list) or len(rotated) != layers:
-            rule = f"does not say 0 or 1 for each of {layers} layers"
-            raise refuse(f"no_rope_layers={shorten(rotated, 40)}", rule, "write all of them")
+        rotated = _of_each("no_rope_layers", rotated, (0, 1), layers)
         chunk = fields.size("attention_chunk_size")
         own_windows["windows"] = repeated([chunk if each else None for each in rotated])
     return own_windows | {

@@ -686,7 +686,10 @@ NO_EXPERTS = {"model_type": "nemotron_h", "hybrid_override_pattern": "ME"}
         (json.dumps(SMALL | {"model_type": ["llama"]}), "is not an architecture that is read"),
         (json.dumps(SMALL | {"quantization_config": {"quant_method": "gptq"}}), "is quantization"),
         (json.dumps(SMALL | {"quantization_config": {"quant_method": ["fp8"]}}), "leave it out: a"),
-        (json.dumps(SMALL | {"model_type": "minimax_m2", "attn_type_list": [1, 0]}), "linear att"),
+        (
+            json.dumps(SMALL | {"model_type": "minimax_m2", "attn_type_list": [1, 0]}),
+            "one of 1 for",
+        ),
         (json.dumps(SMALL | DEEPSEEK | {"model_type": "kimi_k2", "mlp_layer_types": "x"}), "dense"),
         (
             json.dumps(SMALL | {"model_type": "olmo2", "num_attention_heads_per_layer": [2]}),

@@ -173,8 +173,7 @@ EVERY = Sheet[CandidateRow](
 
 def ranking_table(answer: Answer, place: Place, most: int) -> Table:
     """Returns the first `most` meshes and batches of a ranking, each under its best policy."""
-    groups = answer.shardings[:most]
-    return RANKING.table(_ranked(groups, answer), place)
+    return RANKING.table(_ranked(answer.shardings[:most], answer), place)
 
 
 def _ranked(groups: Sequence[Sequence[Ranked]], answer: Answer) -> Iterator[CandidateRow]:

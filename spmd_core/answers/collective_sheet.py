@@ -85,7 +85,6 @@ def _reason(each: CommunicationRow) -> str:
 
 
 def _where(each: CommunicationRow) -> str:
-    """The lines of a row, the first few of many."""
     more = len(each.places) - _MOST_PLACES
     return ", ".join(each.places[:_MOST_PLACES]) + (f" and {more} more" if more > 0 else "")
 

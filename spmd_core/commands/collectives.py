@@ -98,7 +98,6 @@ def where(arguments: Namespace, given: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _device_count(text: str) -> int:
-    """Devices of a target: those of this machine are queried."""
     target = parse_target(text)
     if target.is_absent:
         return get_topology(target).devices

@@ -175,12 +175,10 @@ def _check_together(arguments: Namespace) -> None:
 
 
 def _asks_for_chips(arguments: Namespace) -> bool:
-    """Returns True if the number of chips, a deadline or a budget is given in place of a mesh."""
     return any((arguments.chips, arguments.deadline, arguments.budget))
 
 
 def _of_training(arguments: Namespace) -> int:
-    """Print the best plan of each kind of chip: 1 where none meets the question."""
     for name in ("model", "tokens"):
         if getattr(arguments, name) is None:
             fix = "name a model, and tokens to train on such as 15e12"
@@ -246,7 +244,6 @@ def _trace(arguments: Namespace, answer: PredictAnswer) -> None:
 
 
 def _asked(arguments: Namespace) -> Experiment:
-    """What is to be predicted: the spec's on its own or the given target, or that of the plan."""
     if not arguments.spec:
         return experiment_of(plan_from(arguments))
     experiment = read_one(arguments.spec)

@@ -88,7 +88,6 @@ def _memory_kinds() -> Facts:
 
 
 def _copy() -> Facts:
-    """Seconds of 64 MiB from the host to the first device, and back."""
     values = np.ones(COPY_BYTES // 4, dtype=np.float32)
     device = jax.devices()[0]
     to_device = _fastest(lambda: jax.device_put(values, device).block_until_ready())

@@ -259,8 +259,6 @@ def _field_words(field: str, form: Fields, forms: Sequence[Fields]) -> Iterator[
 
 
 def _batch_words(form: Fields, forms: Sequence[Fields]) -> Iterator[str]:
-    """Sequences on a device of a training step, where the variants differ in them."""
-
     def each(of: Fields) -> float:
         devices = math.prod(size or 1 for _, size in of["mesh"])
         return (of["dims"].get(_BATCH) or 0) / devices

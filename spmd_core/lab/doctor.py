@@ -148,7 +148,6 @@ def _answers(
 
 
 def _lines(process: subprocess.Popen[bytes], until: float) -> Iterator[bytes]:
-    """The lines of a process until it ends its output, or until a time of `time.monotonic`."""
     assert process.stdout is not None
     buffer = b""
     with selectors.DefaultSelector() as selector:

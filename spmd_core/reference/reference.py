@@ -132,7 +132,6 @@ def arithmetic(experiment: Experiment, platform: str, strategy: str = "single") 
 
 
 def _parts(experiment: Experiment) -> tuple[tuple[str, int], ...]:
-    """How many shards each dim has, in the operand where these are most."""
     shares: dict[str, int] = {}
     for array in experiment.what.operands:
         for dim, axes in zip(

@@ -58,7 +58,6 @@ def changes(plan: Plan, nearest: NearestFit) -> Iterator[str]:
 
 
 def _batch(plan: Plan, near: Plan) -> str:
-    """Fewer sequences: per device if that is an integer, else per step."""
     each, before = near.batch_per_device, plan.batch_per_device
     if float(each).is_integer():
         return f"{each:g} sequence{'s' if each > 1 else ''} per device, not {before:g}"

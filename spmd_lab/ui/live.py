@@ -157,7 +157,6 @@ def watch(run: str) -> None:
 
 
 def _progress(status: RunStatus) -> tuple[float, str]:
-    """The share of a run that is done, and how many of its rounds (steps, points, compiles)."""
     is_compiled = status.experiment.place.is_absent
     if is_compiled and not status.of and status.state != "queued":
         return compile_words(status, lab().last_took_s(status.experiment))
@@ -189,7 +188,6 @@ def _medians(status: RunStatus) -> None:
 
 
 def _points(status: RunStatus) -> None:
-    """Points of a sweep of collectives as they come: those of the axes that are being measured."""
     axes = status.points[-1].axes
     shown = [point for point in status.points if point.axes == axes]
     st.vega_lite_chart(
@@ -286,7 +284,6 @@ def _cancel_refusal(run: str) -> None:
 
 
 def _kept(status: RunStatus) -> str:
-    """What a run has that ended before it was done."""
     result = None
     with suppress(RequestError):  # one that this version cannot read
         result = lab().result(status.run)

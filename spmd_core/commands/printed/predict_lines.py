@@ -126,7 +126,6 @@ def _lines(prediction: Prediction, plan: Plan | None, wanted: Wanted) -> list[st
 
 
 def _run(prediction: Prediction, plan: Plan | None, wanted: Wanted) -> list[str]:
-    """What training on so many tokens takes, where they are given and the plan has a time."""
     words = plan and predictions.run_words(prediction, plan, wanted.tokens or 0, wanted.price)
     return [f"{number_text(wanted.tokens or 0)} tokens: {words}"] if words else []
 
@@ -148,7 +147,6 @@ def _tables(prediction: Prediction) -> list[str]:
 
 
 def _counted(plan: Plan, prediction: Prediction) -> str:
-    """Parameters, what MFU counts, and tokens of a step."""
     convention = convention_words(plan, prediction)
     return ". ".join([parameters_words(plan.size), *([convention] if convention else [])])
 
@@ -197,7 +195,6 @@ def print_estimate(plan: Plan, as_json: bool, model: Mapping[str, object], wante
 
 
 def _nearest(plan: Plan, fits: bool) -> list[str]:
-    """What to change where a plan does not fit, in words and as arguments."""
     if fits:
         return []
     nearest = nearest_fit(plan)

@@ -147,7 +147,6 @@ def _apart(question: ServingQuestion, as_json: bool) -> int:
 
 
 def _swept(question: ServingQuestion, text: str, as_json: bool) -> int:
-    """Print the best row of each value: 1 where nothing keeps the limits at any of them."""
     points = served_points(question, text, serve)
     if as_json:
         asked = serving_question_json(question)

@@ -295,7 +295,6 @@ def _compiled(
     flags: dict[str, object],
     gpu_options: dict[str, object],
 ) -> tuple[Any, tuple[str, ...]]:
-    """What the compiler makes of a program, and sentences on flags that it does not have."""
     if gpu_options and not ahead.is_step:
         options = compiler_options(folder) | gpu_options
         return steps("compile", lambda: compile_with(ahead.lowered, options)), ()

@@ -178,7 +178,6 @@ def _compiled(
     more: tuple[Any, ...] = (),
     outputs: Sequence[tuple[tuple[int, ...], Any]] = (),
 ) -> Callable[..., list[np.ndarray]]:
-    """The module compiled for one CPU device, as a function of arrays that returns NumPy arrays."""
     with jax.default_device(jax.local_devices(backend="cpu")[0]), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         given = [*operands.values(), *more]

@@ -212,7 +212,6 @@ def _text(path: Sequence[Any]) -> str:
 
 
 def _apart(paths: Iterable[str]) -> tuple[str, ...]:
-    """Paths, each once: one that is there already is numbered."""
     seen: dict[str, int] = {}
     apart = []
     for path in paths:

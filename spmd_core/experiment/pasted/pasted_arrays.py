@@ -84,7 +84,6 @@ def _sizes(node: ast.expr, names: Names) -> tuple[int, ...] | None:
 
 
 def _dtype(node: ast.expr) -> str | None:
-    """The dtype that `jnp.bfloat16`, `bfloat16` or `"bfloat16"` is."""
     names = (getattr(node, field, None) for field in ("attr", "value", "id"))
     name = next((name for name in names if isinstance(name, str)), None)
     return name if name and _DTYPE.match(name) else None

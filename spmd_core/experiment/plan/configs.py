@@ -278,7 +278,6 @@ def _is_open(line: str) -> bool:
 
 
 def _value(text: str) -> Any:
-    """A value of a yml: a number, a truth value, a list of words, or a text."""
     text = text.strip()
     if text.startswith("[") and text.endswith("]"):
         return [_value(part) for part in text[1:-1].split(",") if part.strip()]

@@ -142,8 +142,7 @@ def _inconsistent_groups(size: Any) -> Iterator[tuple[set[str], str, str, str]]:
     if not least <= size.groups_per_token <= groups:
         rule = f"and groups_per_token={size.groups_per_token} leave no {size.experts_per_token}"
         near = max(1, least, min(size.groups_per_token, groups))
-        fix = f"use groups_per_token={near}"
-        yield names, value, f"{rule} experts to choose", fix
+        yield names, value, f"{rule} experts to choose", f"use groups_per_token={near}"
 
 
 def _inconsistent_latent(size: Any) -> Iterator[tuple[set[str], str, str, str]]:

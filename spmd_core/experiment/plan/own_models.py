@@ -75,7 +75,6 @@ def read_own(architecture: str, text: str) -> ModelSize:
 
 
 def _value(usual: Any, text: str) -> Any:
-    """The value of a field of a name, of the type of its default."""
     if isinstance(usual, bool):
         return bool(int(text or 1))
     if isinstance(usual, str):

@@ -72,7 +72,6 @@ def fields_of_plan(plan: Plan) -> dict[str, object]:
 
 
 def _options(plan: Plan) -> tuple[tuple[str, Any], ...]:
-    """Options in the order of an experiment, without defaults."""
     written = {"device_order": plan.device_order, "remat": plan.remat, "model": plan.model}
     values: dict[str, object] = {}
     for name, row in PLAN_FIELDS.items():

@@ -108,7 +108,6 @@ class Lane(Runner):
             self._withdraw(*self.live)
 
     def _step(self) -> None:
-        """One round: requests, then a run or a pause."""
         if self._must_let_go:
             self._must_let_go = False
             self.host.release()
@@ -125,7 +124,6 @@ class Lane(Runner):
         self._wakeup.wait(self._pause_s() if is_needed else None)
 
     def _pause_s(self) -> float:
-        """Seconds until the next look."""
         return self._settings.poll_s
 
     def _may_begin(self) -> bool:

@@ -111,7 +111,6 @@ class Runner:
         self._finish(run, outcome, tail or None)
 
     def _follow(self, run: ActiveRun, worker: Worker) -> None:
-        """Listen to the worker until the run has an outcome, or this process ends."""
         next_note, next_look, experiment = 0.0, 0.0, run.status.experiment
         most_bytes = None
         while run.outcome is None and not self._is_stopping:

@@ -131,7 +131,6 @@ class Supervisor:
                 self.changed.notify_all()
 
     def _step(self) -> None:
-        """One round: take or keep the lock, answer requests, and have the lanes work."""
         self._clients.keep()
         if not self._is_wanted():
             self._stand_by()

@@ -135,7 +135,6 @@ def traces_text(
 
 
 def _passes(timeline: Timeline) -> dict[int, int]:
-    """How many passes of each scene are written: all of them, or one."""
     inside = {
         number: scene.times // timeline.scenes[scene.parent].times
         for number, scene in enumerate(timeline.scenes)

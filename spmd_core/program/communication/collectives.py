@@ -109,7 +109,6 @@ def _group_size(collective: ParsedCollective) -> int | None:
 
 
 def _names(module: Module, reasons: Reasons | None) -> Mapping[tuple[int, ...], str]:
-    """Names of the program's results (of what they update) by their dims on a device."""
     if reasons is None:
         return {}
     what, root = reasons.experiment.what, module.entry.root

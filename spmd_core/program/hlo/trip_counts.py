@@ -98,7 +98,6 @@ def _start(computation: Computation, loop: Instruction, index: int) -> int | Non
 
 
 def _step(module: Module, body: Computation, index: int) -> int | None:
-    """What one iteration adds to element `index` of the loop's state."""
     state = body.root
     if state.opcode != "tuple" or index >= len(state.operands):
         return None

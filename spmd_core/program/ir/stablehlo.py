@@ -52,7 +52,6 @@ def read_stablehlo(text: str) -> ProgramText:
 
 
 def _functions(lines: tuple[str, ...], locations: "_Locations") -> list[Section]:
-    """A section for each function, the public one first, with who calls it."""
     functions, notes, at = list[Section](), dict[str, str](), 0
     while at < len(lines):
         match = _FUNCTION.match(lines[at])

@@ -106,7 +106,6 @@ def _pipelines(question: ModelQuestion, topology: Topology) -> Iterator[Mesh]:
 
 
 def _shares(question: ModelQuestion, topology: Topology) -> tuple[float, ...]:
-    """Sequences per device."""
     if question.global_batch is not None:
         return (question.global_batch / topology.devices,)
     return BATCHES if question.batch_per_device is None else (question.batch_per_device,)

@@ -45,7 +45,6 @@ def in_turn(shapes: Shapes, moved: Sequence[StepTransfer], hides_s: float) -> li
 
 
 def _parts(shapes: Shapes, group: Sequence[StepTransfer]) -> Iterator[list[StepTransfer]]:
-    """The largest first, each with as many others as the threshold allows."""
     share = 1 / shapes.along(*group[0].axes) if group[0].kind == "reduce-scatter" else 1.0
     part, held = list[StepTransfer](), 0.0
     for each in sorted(group, key=lambda each: -each.nbytes):

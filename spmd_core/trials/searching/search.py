@@ -234,7 +234,6 @@ class Search(Work):
                     self._keep(answered([entry.candidate], result))
 
     def _work(self, runs: Runs) -> None:
-        """Compile and measure the best first, then prove the winner."""
         attached = not any(parse_target(each).is_absent for each in self._targets())
         elsewhere = [each for each in self._targets() if compiler_refusal(each)]
         choice = CandidateChoice(self.question, self.space, not attached, elsewhere)
@@ -465,6 +464,5 @@ class Search(Work):
 
 
 def _source(target: str, is_calibrated: bool) -> StoredFact:
-    """What the estimates of an attached target go by."""
     kind = "calibrated" if is_calibrated else "guessed"
     return StoredFact(kind=kind, values={"target": target})

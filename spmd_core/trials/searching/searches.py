@@ -67,7 +67,6 @@ AT_ONCE = 2  # that run
 
 
 def _kept(over: Sequence[Search]) -> int:
-    """How many of the searches that are over stay in memory, the last one in any case."""
     counts = accumulate(search.held for search in reversed(over))
     return max(1, sum(count <= KEPT_CANDIDATES for count in islice(counts, KEPT)))
 

@@ -249,7 +249,6 @@ def _in_axes(what: Workload, now: str) -> str:
 
 
 def _option(name: str, what: Workload) -> Any:
-    """An option of a workload: one of its words, or a whole number."""
     option = option_choices(what)[name]
     now = state.draft(_SCREEN)["options"].get(name, option.default)
     return forms.draw_option(forms.keyed(_SCREEN), name, option, now)

@@ -46,7 +46,6 @@ def draw(view: View) -> None:
 
 
 def _strategy(traces: Mapping[str, Trace]) -> str:
-    """The strategy that is looked at, else the first that communicates."""
     asked, names = choices.now(choices.STRATEGY), list(traces)
     first = next((name for name in names if traces[name].collectives_s), names[0])
     return asked if asked in names else first

@@ -114,7 +114,6 @@ def plan_fields(screen: str, model: str | None = None) -> Form:
 
 
 def _model_fields(screen: str, draft: Form, devices: int, model: str | None) -> Form:
-    """Model where none is given, batch, sequence, the first rows of the table, and the others behind *More*."""
     options, dims = dict(draft["options"]), draft["dims"]
     if model is None:
         models = (*model_names(), *_SCALED)

@@ -138,7 +138,6 @@ def _turn(key: str) -> None:
 
 
 def _fields(experiment: Experiment) -> tuple[Sweep | None, str | None]:
-    """What is varied and over which values: the sweep, or why there is none."""
     linked, notice = _linked(experiment)
     if notice:
         refusal(f"This link's sweep cannot be opened as it is. {notice}")
@@ -232,7 +231,6 @@ def _swept() -> tuple[str, ...]:
 
 
 def _linked(experiment: Experiment) -> tuple[Sweep | None, str | None]:
-    """The sweep of the address bar, and why it is none."""
     text = st.query_params.get("sweep", "")
     if not text:
         return None, None
@@ -367,7 +365,6 @@ def _cells(sweep: Sweep, row: SweepRow, base: str) -> dict[str, str | None]:
 
 
 def _costs(row: SweepRow) -> dict[str, str]:
-    """The point's costs: money where there is a price, else chips' time."""
     wanted = "Cost" if price.now() else "Chip"
     costs = cost_rows(row_cost(row, price.now()))
     return {label: text for label, text in costs.items() if label.startswith(wanted)}

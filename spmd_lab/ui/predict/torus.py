@@ -56,7 +56,6 @@ def show(experiment: Experiment) -> None:
 
 
 def _axis_field(experiment: Experiment) -> str:
-    """The mesh axis that the pictures are colored along: the largest one, until another is chosen."""
     largest = max(experiment.mesh, key=lambda pair: pair[1])[0]
     names = [name for name, _ in experiment.mesh]
     if len(names) == 1:

@@ -53,7 +53,6 @@ def fields(
 
 
 def _held(model: str, plan: Mapping[str, Any], keyed: forms.Keyed) -> dict[str, object]:
-    """The fields that every candidate has: as the question has them where they are unchanged."""
     options: dict[str, object] = {}
     for name, row in _HELD.items():
         options |= row.encode(

@@ -332,7 +332,6 @@ def _fixed_specs(name: str, kept: Form) -> Form:
 
 
 def _parts(text: str) -> list[str]:
-    """What commas separate."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 

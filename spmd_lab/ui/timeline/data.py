@@ -139,7 +139,6 @@ def _is_exposed(span: Span) -> bool:
 
 
 def _scene(timeline: Timeline, number: int) -> Scene:
-    """A scene: what it is, its rows, and its operations in columns."""
     scene = timeline.scenes[number]
     return {
         "title": scene_words(timeline, number),

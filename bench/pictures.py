@@ -6,6 +6,7 @@ bench.pictures [screens]
 """
 
 import sys
+from collections.abc import Callable
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
@@ -13,7 +14,9 @@ from bench.browser import answered, settled, visit
 from bench.dashboard import LAYER, dashboard
 from bench.server import CHROMIUM, ROOT
 from spmd_core.experiment import link_path, parse_experiment
+from spmd_core.lab import examples
 
+Shown = Callable[[Page, str, str], object]
 FOLDER = ROOT / "docs" / "pictures"
 WIDTH, HEIGHT = 1400, 900
 MOST_BYTES = 200_000
@@ -24,6 +27,7 @@ ARRAY = {
     "dims": {"d0": 8, "d1": 16},
     "sharding": {"d0": "x", "d1": "y"},
 }
+SUM = {"workload": "contraction", "target": "cpu:8", "mesh": {"x": 8}, "sharding": {"rows": "x"}}
 
 
 def compare(page: Page, url: str, run: str) -> None:
@@ -37,19 +41,15 @@ def layout(page: Page, url: str, run: str) -> None:
     visit(page, url + link_path(parse_experiment(ARRAY), screen="layout"))
 
 
-def recipes(page: Page, url: str, run: str) -> None:
-    """The classic examples."""
-    visit(page, f"{url}/recipes")
+def programs(page: Page, url: str, run: str) -> None:
+    """What is wrong with the example step, and where."""
+    visit(page, f"{url}/programs").get_by_role("button", name="Try an example").click()
+    page.get_by_text("3 things are wrong").wait_for(timeout=PATIENCE_MS)
 
 
-def predict(page: Page, url: str, run: str) -> None:
-    """The question and the answer that Predict begins with."""
-    visit(page, f"{url}/predict")
-
-
-def collectives(page: Page, url: str, run: str) -> None:
-    """An all-reduce on chips that are not here."""
-    visit(page, f"{url}/collectives")
+def at(path: str) -> Shown:
+    """Returns what draws the screen at an address as it begins."""
+    return lambda page, url, run: visit(page, url + path)
 
 
 def search(page: Page, url: str, run: str) -> None:
@@ -59,13 +59,19 @@ def search(page: Page, url: str, run: str) -> None:
     page.get_by_role("heading", name="Ranking").wait_for(timeout=PATIENCE_MS)
 
 
-SCREENS = {
-    "predict": predict,
-    "collectives": collectives,
+SCREENS: dict[str, Shown] = {
+    "overview": at("/"),
+    "predict": at("/predict"),
+    "collectives": at("/collectives"),
     "compare": compare,
+    "study": at(f"/compare?run={examples.run_ids()[6]}"),
     "layout": layout,
-    "recipes": recipes,
+    "recipes": at("/recipes"),
+    "programs": programs,
     "search": search,
+    "history": at("/history"),
+    "side-by-side": at(f"/history?runs={','.join(examples.run_ids()[8:10])}"),
+    "notebook": at("/notebook"),
 }
 PATIENCE_MS = 60_000
 SKELETON = '[data-testid="stSkeleton"]'
@@ -94,7 +100,7 @@ def main() -> int:
     """
     chosen, large = sys.argv[1:] or list(SCREENS), 0
     FOLDER.mkdir(parents=True, exist_ok=True)
-    with sync_playwright() as playwright, dashboard([LAYER]) as (server, runs):
+    with sync_playwright() as playwright, dashboard([LAYER, ARRAY, SUM]) as (server, runs):
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for screen in chosen:
             for theme in ("light", "dark"):

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from spmd_core.words import ago
-from spmd_lab.ui import cards, course, exports, links, live, shell, state
+from spmd_lab.ui import cards, course, exports, links, live, next_step, shell, state
 from spmd_lab.ui.compare import (
     changed,
     comparison,
@@ -28,7 +28,7 @@ at_work = live.is_at_work(run)
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
     st.title(shell.QUESTIONS["compare"], width="content")
     formula = code(experiment.what.formula) if experiment.dims else ""
-    st.caption(f"{plain(experiment.what.title)} {formula}", width="stretch")
+    st.caption(formula or plain(experiment.what.title), width="stretch")
     variants.offer(experiment)
     downloads = st.container(width="content")
     # a study of plans is compiled by a button beside its rows
@@ -60,8 +60,11 @@ if status := live.follow("compare", experiment, run, at_work):
         if labels.is_foreign(status.run):
             labels.draw(status.run)
         questions.draw(view)
+        next_step.draw(view.result)
         if not labels.is_foreign(status.run):
             labels.draw(status.run)
+elif at_work:
+    comparison.at_work(experiment)
 elif run is None:
     cards.shown_before(state.last_run("compare"))
     if misfit is None and plan_rows.is_of_plans(experiment):

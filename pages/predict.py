@@ -80,19 +80,20 @@ if swept:
     sweep.show(experiment)
 elif status and result:
     exports.menu(downloads, status.run, status.experiment)
-    prediction.headline(result, ago(status.finished_at or status.submitted_at))
-    labels.draw(status.run)
+    when = ago(status.finished_at or status.submitted_at)
+    prediction.headline(result, when)
     chosen = prediction.choose(result)
-    variant.draw(experiment)
     if chosen is not None:
-        prediction.numbers(result, chosen)
+        prediction.numbers(result, chosen, when)
+        prediction.offer_without_rings(result, chosen)
+        prediction.details(result, chosen)
         next_step.draw(result)
         if experiment.plan:
             run_answer.others(experiment.plan)
             run_answer.over_context(experiment.plan)
-        prediction.offer_without_rings(result, chosen)
-        prediction.details(result, chosen)
         remedies.draw(result, [chosen])
+    labels.draw(status.run)
+    variant.draw(experiment)
 elif not misfit:
     prediction.before(experiment)
 

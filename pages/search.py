@@ -32,6 +32,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
         icon=":material/travel_explore:",
         key="search:start",
         disabled=bool(refusal) or at_work,
+        help=f"Estimates all, and tries the best for up to {budget_s:g} s." if budget_s else None,
     )
 st.caption(plain(f"{words.asked_words(question)}."))
 
@@ -58,7 +59,7 @@ elif pressed:
 
 if at_work and search:
     answer.watch(search)
-elif not (shown := search or keep.before(budget_s)):
+elif not (shown := search or keep.before()):
     answer.look(question)
 else:
     if shown.problem:

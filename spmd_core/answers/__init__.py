@@ -14,7 +14,12 @@ from spmd_core.answers.collective_sheet import (
 )
 from spmd_core.answers.context_sheet import context_headline, context_table
 from spmd_core.answers.drawn import devices_text, layout_lines
-from spmd_core.answers.machine_sheets import ceilings_table, fits_table, points_table
+from spmd_core.answers.machine_sheets import (
+    ceiling_figures,
+    ceilings_table,
+    fits_table,
+    points_table,
+)
 from spmd_core.answers.measuring import (
     errors_table,
     hosts_table,
@@ -81,6 +86,7 @@ __all__ = [
     "WhatIf",
     "apart_headline",
     "best_table",
+    "ceiling_figures",
     "ceilings_table",
     "collectives_table",
     "communicated",

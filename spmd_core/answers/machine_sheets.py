@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Sequence
 
+from spmd_core.answers.training_sheet import Figure
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.results import Ceiling, Fit, Point
 from spmd_core.sheets import Cell, Column, Sheet, Table, seconds, size, text
+from spmd_core.time import busy_facts
 from spmd_core.words import (
     NO_LIMIT,
     axes_words,
@@ -50,6 +52,27 @@ CEILINGS: Sheet[Ceiling] = Sheet(
 def ceilings_table(ceilings: Sequence[Ceiling]) -> Table:
     """Returns the ceilings of a calibration, each in its unit."""
     return CEILINGS.table(ceilings, "screen")
+
+
+_FIGURES = {
+    "copy": "Copies",
+    "matmul_float32": "Matmuls, float32",
+    "matmul_bfloat16": "Matmuls, bfloat16",
+    "dispatch_mesh": "A call",
+}
+
+
+def ceiling_figures(ceilings: Sequence[Ceiling]) -> list[Figure]:
+    """Returns what a device reaches, each with its interval, and how far repeats spread."""
+    known = {each.name: each for each in ceilings}
+    figures = [
+        Figure(title, value_words(known[name]), interval_words(known[name]))
+        for name, title in _FIGURES.items()
+        if name in known
+    ]
+    worst = max(each.spread for each in ceilings)
+    is_busy = "calibrate again when idle" if busy_facts(ceilings) else "as on an idle machine"
+    return [*figures, Figure("Repeats spread", f"{worst:.0%}", is_busy)]
 
 
 def _rate(title: str, of: Callable[[Point], float | None]) -> Column[Point]:

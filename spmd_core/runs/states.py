@@ -141,6 +141,15 @@ class Pace:
     turned_s: float = 0.0
 
 
+def _expected(status: RunStatus) -> int:
+    """Returns the rounds of a process: up to its next look, where the best is apart already."""
+    first, *others = sorted(status.intervals_s.values()) or [(0.0, 0.0)]
+    looks = status.experiment.timing.looks if status.process == 1 else ()
+    ends = [look for look in looks if look >= status.done]
+    is_apart = others and all(low > first[1] for low, _ in others)
+    return ends[0] if ends and is_apart else status.of
+
+
 def paced(status: RunStatus, before: Pace) -> tuple[Pace, float | None]:
     """Returns the pace of a run now, and about how many seconds are left, None where unknown.
 
@@ -148,7 +157,7 @@ def paced(status: RunStatus, before: Pace) -> tuple[Pace, float | None]:
     compile and measure alike, so the mean of those before is that of those to come.
     """
     elapsed_s, count = status.elapsed_s or 0.0, max(status.experiment.processes, status.process)
-    part = min(1.0, status.done / status.of) if status.of else 0.0
+    part = min(1.0, status.done / _expected(status)) if status.of else 0.0
     now = before
     if status.process != before.process:
         now = replace(before, process=status.process, began=None, turned_s=elapsed_s)

@@ -130,12 +130,16 @@ def run_row(summary: RunSummary) -> None:
             query_params=query(summary.experiment, summary.run),
             help=plain(experiment_words(summary.experiment)),
         )
-        compared = verdict(summary.run)
-        if compared:
-            st.badge(plain(compared), color="orange" if compared.startswith("Cannot") else "green")
-        else:
-            st.markdown(state_badge(summary.state, outcome_words(summary)), width="content")
+        ended(summary)
         st.caption(_outcome(summary), width="content")
+
+
+def ended(summary: RunSummary) -> None:
+    """A badge of how the rows of a stored run compare, else of how it ended."""
+    if compared := verdict(summary.run):
+        st.badge(plain(compared), color="orange" if compared.startswith("Cannot") else "green")
+    else:
+        st.markdown(state_badge(summary.state, outcome_words(summary)), width="content")
 
 
 @kept(1_000)

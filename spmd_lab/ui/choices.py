@@ -29,6 +29,12 @@ def now(key: str) -> str:
     return str(st.session_state.get(key) or st.query_params.get(key, ""))
 
 
+def collective(count: int) -> int:
+    """Returns the place of the selected collective of so many, 0 where none of them is named."""
+    number = now(ARROWS)
+    return int(number) - 1 if number.isdecimal() and 0 < int(number) <= count else 0
+
+
 def rename_tab(old: Mapping[str, str]) -> None:
     """Open the tab that has now what the tab of a link had, by its name of before."""
     if (name := st.query_params.get(TAB, "")) in old:

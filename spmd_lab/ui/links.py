@@ -276,6 +276,16 @@ def _file(run: str) -> None:
     exports.page_button(run, sender.strip())
 
 
+def unread() -> str:
+    """Returns a sentence on a name in the address of a screen that reads none; "" without one."""
+    known = {"experiment", "run", cookies.PARAMETER, *_KEPT, *choices.LINKED}
+    unknown = [shorten(name, 40) for name in st.query_params if name not in known]
+    if not unknown:
+        return ""
+    rule = "is not read here, where links name an experiment or a run"
+    return str(refuse(f"{unknown[0]} in the link", rule, "copy all of the link"))
+
+
 def path(experiment: Experiment | None, run: str | None, screen: str) -> str:
     """Path and query that open an experiment; by its run alone where no link may carry it."""
     if experiment is None:

@@ -2,13 +2,15 @@
 refusal looks.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from html import escape
 from pathlib import Path
 
 import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from spmd_core.answers import Figure
 from spmd_core.base import LabError, StorageError
 from spmd_core.experiment import Experiment, files
 from spmd_core.machine import parse_target
@@ -250,6 +252,16 @@ def draw_table(
 ) -> None:
     """Draw a table without an index, on the page or at `place`."""
     (place or st).table(escaped(table), hide_index=True, border="horizontal")
+
+
+def draw_figures(figures: Iterable[Figure]) -> None:
+    """Draws large figures, side by side."""
+    cells = "".join(
+        f'<div><span>{escape(each.title)}</span><b class="figure">{escape(each.value)}</b>'
+        f"<small>{escape(each.more)}</small></div>"
+        for each in figures
+    )
+    st.html(f'<div class="five">{cells}</div>')
 
 
 def screen_title(screen: str) -> str:

@@ -26,7 +26,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .variants {{ display: flex; flex-wrap: wrap; gap: 1rem 2.5rem; }}
 .variants figure {{ margin: 0; }}
 .variants figcaption {{ font-size: 0.85rem; padding-top: 0.4rem; }}
-.st-key-head h1 {{ padding: 0; }}
+[data-testid="stMain"] h1 {{ padding: 0 0 0.5rem; }}
 @media (min-width: 1101px) {{
   .st-key-head {{ flex-wrap: nowrap; }}
   .st-key-head > [data-testid="stElementContainer"]:has([data-testid="stCaptionContainer"]) {{ flex: 1 1 0; min-width: 0; }}
@@ -73,7 +73,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   [class*="st-key-menu-"] > [data-testid="stElementContainer"] {{ width: 4rem !important; }}
 }}
 @media (min-width: 641px) {{
-  [class*="st-key-line-"], [class*="st-key-row-"] {{ flex-wrap: nowrap; }}
+  [class*="st-key-line-"], [class*="st-key-row-"], .st-key-tour {{ flex-wrap: nowrap; }}
   [class*="st-key-line-"] > :last-child, [class*="st-key-row-"] > :nth-child(2) {{
     flex: 1 1 0; min-width: 0;
   }}

@@ -39,6 +39,21 @@ def test_what_is_left_is_known_after_a_third_and_the_bar_never_goes_back(process
     assert shares == sorted(shares) and shares[-1] == 1.0
 
 
+@pytest.mark.parametrize(
+    ("second", "left_s"), [((2.0, 3.0), 5 * ROUND_S), ((0.5, 3.0), 15 * ROUND_S)]
+)
+def test_a_run_whose_best_is_apart_ends_at_its_next_look(second, left_s):
+    experiment, pace, guess_s = parse_experiment(ONE), Pace(), None
+    for done in range(1, 6):
+        at = COMPILE_S + done * ROUND_S
+        now = RunStatus("a", "running", experiment, 0.0, started_at=0.0, finished_at=at)
+        within = {"auto": (0.9, 1.1), "shard_map": second}
+        pace, guess_s = paced(replace(now, done=done, of=ROUNDS, intervals_s=within), pace)
+    assert guess_s == pytest.approx(left_s) and pace.share == pytest.approx(
+        5 / (5 + left_s / ROUND_S)
+    )
+
+
 def test_more_rounds_than_planned_do_not_turn_the_bar_back():
     experiment = parse_experiment(ONE)
     status = RunStatus("a", "running", experiment, 0.0, started_at=0.0, finished_at=9.0)

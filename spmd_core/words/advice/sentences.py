@@ -79,13 +79,13 @@ def plan_words(
     off = compiled_s / before_s - 1
     side = "above" if off > 0 else "below"
     beside = (
-        f"; compiled, this one takes {seconds_text(compiled_s)}, {abs(off):.0%} {side} its estimate"
+        f" Compiled, this one takes {seconds_text(compiled_s)}, {abs(off):.0%} {side} its estimate."
     )
     if abs(off) < 0.005:  # the screen's headline is the compiled time: no second figure beside it
         before_s, after_s, beside = compiled_s, after_s * compiled_s / before_s, ""
     return (
-        f"{share:.1%} less time per token by the estimates of both, with {change}: "
-        f"{seconds_text(before_s)} -> {seconds_text(after_s)} for as many tokens{beside}."
+        f"{share:.1%} less time per token by the estimates of both, {seconds_text(before_s)} -> "
+        f"{seconds_text(after_s)} for as many tokens. It needs {change}.{beside}"
     )
 
 

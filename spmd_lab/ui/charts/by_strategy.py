@@ -161,13 +161,16 @@ def side_by_side_chart(results: Sequence[tuple[str, Result]]) -> Spec | None:
             "scale": {"domain": labels},
             "bandPosition": 0.5,
         },
-        "color": category("run", labels, legend=TOP | {"labelLimit": 400}),
+        "color": category("run", labels),
         "tooltip": hover(run="run", row="strategy", time="time"),
     }
     interval = {"x": x | {"field": "low"}, "x2": {"field": "high"}}
+    text = {"type": "text", "align": "left", "dx": 6, "fontWeight": 600}
+    named = {"x": x | {"field": "high"}, "text": {"field": "label"}}
     layers = [
         layer(rows, mark, x=x, **shared),
         layer(rows, {"type": "rule", "strokeWidth": 3}, **interval, **shared),
+        layer(rows, text, **named, **shared),
     ]
     return layered(layers, {"step": max(20, _TWO_LINES_PX // len(labels))})
 
@@ -181,6 +184,7 @@ def _interval_row(strategy: str, run: str, seconds: tuple[float, float, float], 
         "low": low / size,
         "high": high / size,
         "time": seconds_text(middle),
+        "label": f"{run} {seconds_text(middle)}",
     }
 
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from spmd_core.answers import ceilings_table, fits_table, points_table
-from spmd_core.base import RequestError
+from spmd_core.answers import ceiling_figures, ceilings_table, fits_table, points_table
+from spmd_core.base import RequestError, capital
 from spmd_core.experiment import Experiment, link
 from spmd_core.machine import nearest_of_chips
-from spmd_core.results import Point, Result
+from spmd_core.results import Point, Result, StrategyResult
 from spmd_core.runs import RunStatus
 from spmd_core.time import (
     calibration,
@@ -28,13 +28,13 @@ from spmd_core.words import (
     sweep_words,
 )
 from spmd_lab.ui import cards, choices
-from spmd_lab.ui.charts import bandwidth as chart
+from spmd_lab.ui.charts import bandwidth as chart, glimpse
 from spmd_lab.ui.collectives import moved
 from spmd_lab.ui.collectives.moved import CEILINGS, NOT_CALIBRATED, plan_words
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import labels
-from spmd_lab.ui.shell import draw_table, refusal
+from spmd_lab.ui.shell import draw_figures, draw_table, refusal
 from spmd_lab.ui.tables import sortable
 
 MOST_OTHERS = 20  # stored sweeps that are offered to be held beside
@@ -48,19 +48,20 @@ def draw(result: Result, when: str) -> None:
     known = calibration(experiment, lab().latest, lab().result) if is_own else None
     result = with_expected(result, known)
     sweep = measured(result)
-    notes = dict.fromkeys((*sweep.notes, *result.notes))
-    _answer(*headline_parts(result), *notes, points=sweep.points)
+    notes = tuple(dict.fromkeys((*sweep.notes, *result.notes)))
+    if sweep.ceilings:
+        _ceilings(headline_parts(result)[0], sweep, notes, result.environment.simulated)
+    else:
+        _answer(*headline_parts(result), *notes, points=sweep.points)
     for sentence in failures(result):
         refusal(sentence)
-    if sweep.ceilings:
-        draw_table(ceilings_table(sweep.ceilings))
-    elif sweep.points:
+    if sweep.points and not sweep.ceilings:
         _sweep(experiment, sweep.points, result.run)
     if is_own and experiment.what.has_formula and not (known or experiment.place.is_absent):
         _offer_calibration(experiment)
     labels.draw(result.run)
     if sweep.fits:
-        with st.expander("Latency and bandwidth, fitted", expanded=bool(sweep.ceilings)):
+        with st.expander("Latency and bandwidth, fitted"):
             st.dataframe(sortable(fits_table(sweep.fits)), hide_index=True)
     st.caption(
         plain(f"{environment_words(result.environment)} · finished {when} · run {result.run}")
@@ -86,11 +87,37 @@ def _answer(answer: str, more: str, *notes: str, points: Sequence[Point] = ()) -
                 )
 
 
+def _ceilings(answer: str, sweep: StrategyResult, notes: Sequence[str], is_simulated: bool) -> None:
+    """The card: what a device reaches, in figures; what the links reach; then every ceiling."""
+    with st.container(key="answer"):
+        st.subheader(plain(answer), anchor=False)
+        draw_figures(ceiling_figures(sweep.ceilings))
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            if is_simulated:
+                st.badge("Simulated", color="violet")
+            if notes:
+                with st.popover("How sure?", key="how-sure", type="tertiary"):
+                    st.markdown("\n".join(f"- :small[{plain(capital(note))}.]" for note in notes))
+    first = max(sweep.points, key=lambda point: len(point.axes), default=None)
+    if first is not None:
+        points = [
+            each for each in sweep.points if (each.kind, each.axes) == (first.kind, first.axes)
+        ]
+        st.vega_lite_chart(
+            chart.sweep_chart(points, [], chart.BUS),
+            key="ceilings-chart",
+            alt=chart.sweep_alt(points, chart.BUS),
+        )
+    draw_table(ceilings_table(sweep.ceilings))
+
+
 def before(experiment: Experiment) -> None:
     """Draws the answer on TPUs that are not here, and the last calibration."""
     cards.stored(experiment)
     if not experiment.what.has_formula:
-        st.markdown(plain(CEILINGS))
+        with st.container(key="answer"):
+            st.html(glimpse.html(experiment, large=True))
+            st.subheader(plain(CEILINGS), anchor=False)
         return
     if experiment.place.is_absent:
         points = on_topology(experiment)

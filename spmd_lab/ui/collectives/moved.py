@@ -16,8 +16,7 @@ from spmd_lab.ui.markdown import code, plain
 
 NOT_CALIBRATED = "Measure this machine's ceilings, to predict each point beside it"
 CEILINGS = (
-    "Calibrate times copies, matmuls, dispatch and every collective: under 20 s. "
-    "Predictions for this machine come from these ceilings."
+    "Calibrate times copies, matmuls, calls and collectives: what predictions of this machine use."
 )
 # of each collective: the function of jax.lax, and what a device has after it
 COLLECTIVE_EFFECTS = {

@@ -55,7 +55,6 @@ def headline(view: View, when: str, noted: Result | None = None) -> None:
                 st.markdown(coded(more))
             if versions := list(_versions(result.experiment)):
                 st.caption(plain(" · ".join(versions)))
-            next_step.draw(result)
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
                 verdict.onward(result)
                 with st.popover("How sure?", key="how-sure", type="tertiary"):
@@ -104,17 +103,13 @@ def _of_ceilings(result: Result) -> str | None:
 
 
 def as_example(result: Result) -> None:
-    """Where the experiment is a classic example: whether its numbers are those of the example."""
+    """Draws a warning for numbers that differ from the classic example."""
     differences = differences_of(result)
-    if differences is None or result.experiment.what.is_small_program:
-        return
-    if differences:
+    if differences and not result.experiment.what.is_small_program:
         st.warning(
             "Not as the example says: " + plain("; ".join(differences)),
             icon=":material/difference:",
         )
-    else:
-        st.success("Every number is as the example says.", icon=":material/check_circle:")
 
 
 def notes(result: Result) -> None:
@@ -158,6 +153,14 @@ def _meanings(experiment: Experiment) -> None:
             f"**{plain(colors.named(experiment, name))}**: {plain(strategy.meaning)}.",
             help=f"Beware: {plain(strategy.caution)}." if strategy.caution else None,
         )
+
+
+def at_work(experiment: Experiment) -> None:
+    """Draws the shards of what is being measured."""
+    if experiment.variants:
+        study.pictures(experiment)
+    elif together.drawn(experiment):
+        st.html(glimpse.html(experiment, large=True))
 
 
 def before(experiment: Experiment, can_run: bool = True) -> None:

@@ -4,7 +4,7 @@ import streamlit as st
 
 from spmd_lab.ui import choices, remedies
 from spmd_lab.ui.charts import curve
-from spmd_lab.ui.compare import communication, details, sizes, study, trace
+from spmd_lab.ui.compare import communication, details, selected, sizes, study, trace
 from spmd_lab.ui.compare.trace import traced
 from spmd_lab.ui.compare.view import View
 from spmd_lab.ui.ir import viewer
@@ -61,6 +61,9 @@ def _fix(view: View) -> None:
 
 
 def _program(view: View) -> None:
+    name, _ = selected.of(view.result)
+    if name and not st.session_state.get(choices.STRATEGY):
+        st.session_state[choices.STRATEGY] = name
     viewer.show(view.result.run, tuple(view.result.strategies), communication.PROGRAMS)
 
 

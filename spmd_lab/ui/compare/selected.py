@@ -4,8 +4,9 @@ from spmd_core.experiment import STRATEGIES
 from spmd_core.program import CollectiveRow, rows
 from spmd_core.results import Result
 from spmd_lab.ui import choices
+from spmd_lab.ui.ir import viewer
 
-MARK = "▸ "  # before its row in a table
+MARK = f"{viewer.MARK} "  # before its row in a table
 
 
 def of(result: Result) -> tuple[str, CollectiveRow | None]:
@@ -19,9 +20,7 @@ def of(result: Result) -> tuple[str, CollectiveRow | None]:
         return "", None
     name = asked if asked in names else names[0]
     listed = rows(result.strategies[name].collectives or ())
-    number = choices.now(choices.ARROWS)
-    at = int(number) - 1 if number.isdecimal() and 0 < int(number) <= len(listed) else 0
-    return name, listed[at]
+    return name, listed[choices.collective(len(listed))]
 
 
 def communicating(result: Result) -> list[str]:

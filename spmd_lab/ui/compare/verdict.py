@@ -9,6 +9,7 @@ import streamlit as st
 from spmd_core.base import RequestError, bytes_text, seconds_text
 from spmd_core.experiment import STRATEGIES, Experiment, link, study_of
 from spmd_core.machine import nearest_of_chips
+from spmd_core.recipes import differences_of
 from spmd_core.results import SURE_PROCESSES, Result
 from spmd_core.words import DISPATCH_BOUND, confirmation, row_title, unsettled_words, what_words
 from spmd_lab.ui import cards, links
@@ -61,6 +62,8 @@ def _badges(result: Result) -> Iterator[tuple[str, Literal["green", "orange", "v
             yield ("Sure" if several else "Sure in this process"), "green"
         else:
             yield (f"Cannot tell: {reason}" if reason else "Cannot tell"), "orange"
+    if differences_of(result) == ():
+        yield "As the example says", "green"
     if result.environment.simulated:
         yield "Simulated", "violet"
     elif result.only_predicted_s:

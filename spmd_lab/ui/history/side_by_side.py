@@ -29,12 +29,12 @@ from spmd_core.reports import (
     verdict_sentences,
 )
 from spmd_core.runs import RunSummary
-from spmd_core.words import ago, basis_words, experiment_words, outcome_words
+from spmd_core.words import ago, basis_words, experiment_words
 from spmd_lab.ui import cards, choices, exports, price, run_tables
-from spmd_lab.ui.charts import by_strategy
+from spmd_lab.ui.charts import by_strategy, glimpse
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
-from spmd_lab.ui.notebook import labels, outcome
+from spmd_lab.ui.notebook import outcome
 from spmd_lab.ui.shell import draw_table
 from spmd_lab.ui.tables import sheet, table_frame
 
@@ -61,17 +61,16 @@ def draw(runs: Sequence[RunSummary]) -> None:
     in experiments and communication.
     """
     subjects = [lab().subject(run) for run in runs]
-    answer = st.container(key="compared")
-    compared = compare_runs(subjects, _baseline(subjects))
+    answer, shown = st.container(key="answer"), st.container()
+    compared = _compared(subjects)
     with answer:
         first, *others = verdict_sentences(compared)
-        st.subheader(plain(first), anchor=False)
+        st.subheader(plain(first), anchor=False, help=plain(basis_words(compared.answers)) or None)
         for sentence in others:
             st.markdown(plain(sentence))
-    if basis := basis_words(compared.answers):
-        st.caption(plain(basis))
-    _times(compared)
-    _cards(compared)
+        _times(compared)
+    with shown:
+        _cards(compared)
     _rows(compared)
     differences = run_tables.differences_table([run.experiment for run in runs])
     if len(differences):
@@ -95,6 +94,16 @@ def draw(runs: Sequence[RunSummary]) -> None:
         lambda: html_text(report_document(compared.subjects)),
     )
     _to_copy(runs_table(compared))
+
+
+def _compared(subjects: Sequence[Subject]) -> Compared:
+    """Returns the runs against the chosen baseline; draws its field, and that of the price."""
+    with st.container(horizontal=True, key="beside-fields"):
+        compared = compare_runs(subjects, _baseline(subjects))
+        if any(each.result and each.result.only_predicted_s for each in subjects):
+            with st.container(width=230):
+                price.field()
+    return compared
 
 
 def _baseline(subjects: Sequence[Subject]) -> str:
@@ -131,18 +140,20 @@ def _cards(compared: Compared) -> None:
 
 
 def _card(subject: Subject) -> None:
-    """A run's letter, moment and link, its labels, experiment and answer."""
-    run = subject.summary
+    """A run's shards, its letter, name and link, how it ended, and what was computed."""
+    run, words = subject.summary, experiment_words(subject.summary.experiment)
+    st.html(glimpse.html(run.experiment))
     st.page_link(
         cards.page_of(run.experiment),
-        label=f"**{plain(f'{subject.letter}: {outcome_words(run)}, {ago(run.submitted_at)}, {run.run}')}**",
+        label=f"**{plain(f'{subject.letter}: {run.labels.name or words}')}**",
         icon=":material/open_in_new:",
         query_params=cards.query(run.experiment, run.run),
+        help=plain(f"{ago(run.submitted_at)}, {run.run}"),
     )
-    if added := labels.heading(run.labels):
-        st.markdown(added)
-    st.markdown(plain(experiment_words(run.experiment)))
-    outcome.draw(run, subject.result)
+    cards.ended(run)
+    if run.labels.name:
+        st.caption(plain(words))
+    outcome.reasons(run, subject.result)
 
 
 def _times(compared: Compared) -> None:
@@ -153,15 +164,6 @@ def _times(compared: Compared) -> None:
 
 
 def _rows(compared: Compared) -> None:
-    every = [
-        outcome
-        for each in compared.subjects
-        if each.result
-        for outcome in each.result.strategies.values()
-    ]
-    if any(each.prediction for each in every):
-        with st.container(width=230):
-            price.field()
     table = rows_table(compared, "screen", price.now())
     if table.rows:
         draw_table(table)

@@ -2,18 +2,20 @@
 follow its ops to the program's lines.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import streamlit as st
 
-from spmd_core.program import Match, ProgramText, Section, find, spans_of
+from spmd_core.program import Match, ProgramText, Section, find, program_lines, rows, spans_of
 from spmd_core.words import count, title
 from spmd_lab.ui import choices
-from spmd_lab.ui.ir import compare, lines as program_lines, steps, stored
+from spmd_lab.ui.ir import compare, lines as source_lines, steps, stored
 from spmd_lab.ui.ir.html import STYLE, Line, listing
 from spmd_lab.ui.ir.words import MEANINGS, TEXTS, section_words, text_words
+from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
 
+MARK = "▸"  # before a line of the selected collective
 _READ, _COMPARE, _LINES = "Read", "Compare two", "Source lines"
 _STEPS = "Shardings"
 _SECTIONS = 12  # on a page
@@ -52,7 +54,7 @@ def show(run: str, strategies: Sequence[str], key: str) -> None:
     elif view == _COMPARE:
         compare.draw(run, strategy, [name for name in offered if name != strategy], kind, key)
     elif view == _LINES:
-        program_lines.draw(
+        source_lines.draw(
             run,
             strategy,
             max(kinds, key=list(TEXTS).index) if kind == "program" else kind,
@@ -60,7 +62,28 @@ def show(run: str, strategies: Sequence[str], key: str) -> None:
             by_line=kind == "program",
         )
     else:
-        _read(text, f"{key}:{run}:{strategy}:{kind}", key)
+        _read(text, f"{key}:{run}:{strategy}:{kind}", key, selected(run, strategy, text))
+
+
+def selected(run: str, strategy: str, text: ProgramText) -> frozenset[int]:
+    """Returns the lines of a text (from 0) with the selected collective, or with what it is of."""
+    result = lab().result(run)
+    outcome = result.strategies.get(strategy) if result else None
+    sent = outcome and (outcome.collectives or (outcome.prediction or outcome).collectives)
+    if not sent:
+        return frozenset()
+    listed = rows(sent)
+    row, own = listed[choices.collective(len(listed))], stored.own_file(run, strategy)
+    file, _, number = (row.first.source or "").rpartition(":")
+    line = int(number) if file == own and number.isdecimal() else 0
+    if text.kind == "program":
+        return frozenset({line - 1} if line else ())
+    named, is_compiled = {f"%{each.name}" for each in row.members}, text.kind == "hlo"
+    return frozenset(
+        op.line
+        for op in text.ops
+        if (op.name in named if is_compiled else program_lines(op, own)[:1] == (line,))
+    )
 
 
 def lead(run: str, strategies: Sequence[str], key: str, strategy: str, number: int) -> None:
@@ -75,14 +98,14 @@ def lead(run: str, strategies: Sequence[str], key: str, strategy: str, number: i
     st.session_state[choices.STRATEGY] = strategy
     st.session_state[choices.TEXT] = "hlo"
     st.session_state[choices.VIEW] = _LINES
-    program_lines.lead(run, strategy, "hlo", key, number)
+    source_lines.lead(run, strategy, "hlo", key, number)
 
 
 def _views(offered: Sequence[str], kinds: Sequence[str]) -> list[str]:
     return [_READ, *([_COMPARE] if len(offered) > 1 else []), *([_LINES] if len(kinds) > 1 else [])]
 
 
-def _read(text: ProgramText, here: str, key: str) -> None:
+def _read(text: ProgramText, here: str, key: str, marked: Set[int]) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         wanted = (
             st.text_input(
@@ -108,7 +131,7 @@ def _read(text: ProgramText, here: str, key: str) -> None:
             "they are called. Search to find one."
         )
     for number in numbers[(page - 1) * _SECTIONS : page * _SECTIONS]:
-        _section(text, number, wanted, details, here)
+        _section(text, number, wanted, details, here, marked)
 
 
 def _details(text: ProgramText, key: str) -> bool:
@@ -122,7 +145,9 @@ def _details(text: ProgramText, key: str) -> bool:
     )
 
 
-def _section(text: ProgramText, number: int, wanted: str, details: bool, here: str) -> None:
+def _section(
+    text: ProgramText, number: int, wanted: str, details: bool, here: str, marked: Set[int]
+) -> None:
     section = text.sections[number]
     name = (
         f"Entry: {section.name}"
@@ -143,15 +168,16 @@ def _section(text: ProgramText, number: int, wanted: str, details: bool, here: s
         st.html(
             listing(
                 [
-                    _line(lines, row, wanted)
+                    _line(lines, row, wanted, marked)
                     for row in rows[(page - 1) * _LINES_SHOWN : page * _LINES_SHOWN]
                 ],
                 f"Lines of {section.name}",
+                signs=bool(marked),
             )
         )
 
 
-def _line(lines: Sequence[str], row: int | Section, wanted: str) -> Line:
+def _line(lines: Sequence[str], row: int | Section, wanted: str, marked: Set[int]) -> Line:
     if isinstance(row, Section):
         indent = " " * (len(lines[row.start]) - len(lines[row.start].lstrip()))
         return Line(
@@ -159,7 +185,8 @@ def _line(lines: Sequence[str], row: int | Section, wanted: str) -> Line:
             f"{indent}⋯ {row.note or row.name}: folded below, {count(len(row.ops), 'equation')}",
             tint="aside",
         )
-    return Line(row + 1, lines[row], spans_of(lines[row], wanted))
+    tint, sign = ("strong", MARK) if row in marked else ("", "")
+    return Line(row + 1, lines[row], spans_of(lines[row], wanted), tint, sign)
 
 
 def _matches(text: ProgramText, wanted: str, details: bool) -> None:

@@ -45,7 +45,6 @@ def draw(page: Collection) -> None:
     st.title(plain(page.title), anchor=False)
     by = f", by {page.owner_name}" if page.owner_name else ""
     imported = "Imported from another installation. " * bool(page.origin)
-    st.caption(plain(f"{imported}Changed {ago(page.updated_at)}{by}."))
     subjects = {
         each.run: lab().subject(each)
         for each in (lab().history(runs=page.runs) if page.runs else ())
@@ -58,8 +57,9 @@ def draw(page: Collection) -> None:
         if may_act():
             editing = st.toggle("Edit", key=_EDIT, bind="query-params", value=begun)
         _downloads(page, subjects)
-    st.caption("The link to send to your team:")
-    st.code(link_of(page.id), language=None)
+        with st.popover("Link", icon=":material/link:"):
+            st.code(link_of(page.id), language=None)
+        st.caption(plain(f"{imported}Changed {ago(page.updated_at)}{by}."), width="content")
     for at, item in enumerate(page.items):
         if editing and item.kind == TEXT:
             _rewriting(page, item)
@@ -116,23 +116,21 @@ def _lines(lines: list[str]) -> None:
 def _run(subject: Subject) -> None:
     """A run as a card: its name, its answer, its times, and the link that opens it."""
     summary, result = subject.summary, subject.result
+    facts = [outcome_words(summary), ago(summary.submitted_at), summary.owner, origin_mark(summary)]
     with st.container(border=True, key=f"part-{summary.run}"):
-        st.html(glimpse.html(summary.experiment))
-        st.page_link(
-            cards.page_of(summary.experiment),
-            label=f"**{plain(run_title(subject))}**",
-            icon=":material/open_in_new:",
-            query_params=cards.query(summary.experiment, summary.run),
-            help=plain(experiment_words(summary.experiment)),
-        )
+        with st.container(
+            horizontal=True, vertical_alignment="center", gap="small", key=f"row-part-{summary.run}"
+        ):
+            st.html(glimpse.html(summary.experiment), width=130)
+            st.page_link(
+                cards.page_of(summary.experiment),
+                label=f"**{plain(run_title(subject))}**",
+                width="stretch",
+                query_params=cards.query(summary.experiment, summary.run),
+                help=plain(experiment_words(summary.experiment)),
+            )
+            st.caption(plain(", ".join(part for part in facts if part)), width="content")
         outcome.draw(summary, result)
-        facts = [
-            outcome_words(summary),
-            ago(summary.submitted_at),
-            summary.owner,
-            origin_mark(summary),
-        ]
-        st.caption(plain(", ".join(part for part in facts if part)))
         if result:
             outcome.times(result)
         if summary.labels.note:

@@ -9,13 +9,13 @@ from spmd_core.runs import COLLECTION_ID, RUN, TEXT, Collection, CollectionItem
 from spmd_core.search import KeptSearch
 from spmd_core.words import ago
 from spmd_lab.ui import links, shell, state
+from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.entrance.short import COLLECTION
-from spmd_lab.ui.lab import Stop, as_viewer, lab, may_act
+from spmd_lab.ui.lab import Stop, as_viewer, find, lab, may_act
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import tour
 
 _NEW = ""  # of the choice of a collection: one that is begun for it
-_WHAT = "A page is results and text in order, under one link."
 
 
 def opened() -> Collection | None:
@@ -46,7 +46,9 @@ def listed() -> bool:
     """
     pages = lab().collections.listed()
     for each in pages:
-        with st.container(horizontal=True, vertical_alignment="center", key=f"line-{each.id}"):
+        with st.container(horizontal=True, vertical_alignment="center", key=f"row-{each.id}"):
+            if first := next(filter(None, map(find, each.runs)), None):
+                st.html(glimpse.html(first.experiment), width=130)
             st.page_link(
                 "pages/notebook.py",
                 label=f"**{plain(each.title)}**",
@@ -58,11 +60,13 @@ def listed() -> bool:
         form = st.form("collection:new", border=False)  # pressed twice it has its title still
         with form, st.container(horizontal=True, vertical_alignment="bottom"):
             title = st.text_input(
-                "New page", max_chars=120, placeholder="Sharding of block 3, week 47"
+                "New page",
+                max_chars=120,
+                placeholder="New page: sharding of block 3, week 47",
+                label_visibility="collapsed",
             )
             if st.form_submit_button("Begin a page", icon=":material/add:", type="primary"):
                 _begin(title)
-    st.caption(_WHAT)
     return bool(pages)
 
 

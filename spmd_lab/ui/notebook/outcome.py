@@ -17,6 +17,11 @@ def draw(run: RunSummary, result: Result | None) -> None:
     """What came out of a stored run, and why what failed did."""
     answer = words.headline_parts(result, differences_of(result))[0] if result else None
     st.markdown(f"**{plain(answer or outcome_words(run))}**")
+    reasons(run, result)
+
+
+def reasons(run: RunSummary, result: Result | None) -> None:
+    """Draws the failures of a stored run."""
     if result:
         failed(result)
     elif run.error:

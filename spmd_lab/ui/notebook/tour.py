@@ -45,9 +45,10 @@ def guide(*runs: str) -> bool:
     stops, place = tour(), at(runs)
     if place is None or not stored():
         return False
-    with st.container(border=True, key="tour"):
+    with st.container(border=True, horizontal=True, vertical_alignment="center", key="tour"):
         st.markdown(
-            f"{_ICON} **{plain(f'Tour, {place + 1} of {len(stops)}:')}** {plain(stops[place].look)}"
+            f"{_ICON} **{plain(f'Tour, {place + 1} of {len(stops)}:')}** {plain(stops[place].look)}",
+            width="stretch",
         )
         if place + 1 < len(stops):
             _link(place + 1, "Next: ")
@@ -57,6 +58,7 @@ def guide(*runs: str) -> bool:
                 label="**Your turn: run one of your own**",
                 icon=":material/arrow_forward:",
                 query_params=cards.query(state.first("compare")),  # not the stop seen there before
+                width="content",
             )
     return True
 

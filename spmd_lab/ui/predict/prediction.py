@@ -166,22 +166,23 @@ def _mesh(experiment: Experiment) -> None:
 
 def headline(result: Result, when: str) -> None:
     """The answer in a sentence, and where it comes from."""
-    environment, plan = result.environment, result.experiment.plan
+    plan = result.experiment.plan
     with st.container(border=True, key="answer"):
         predictions = [each.prediction for each in result.strategies.values() if each.prediction]
         fits = not predictions or any(each.fits for each in predictions)
         is_timed = bool(plan and fits and predictions and predictions[0].is_timed)
         if plan and is_timed:
             run_answer.card(plan, estimate_step(plan), predictions[0])
-        _memory_headline(words.answer(result), fits, large=not is_timed)
         is_compiled = not predictions or predictions[0].compiled
-        how = "compiled" if is_compiled else "estimated"
-        st.caption(
-            plain(
-                f"{how}{' by XLA' * is_compiled}, nothing was executed · "
-                f"JAX {environment.jax} · finished {when} · run {result.run}"
-            )
-        )
+        if is_timed:
+            memory = predictions[0].memory_bytes
+            sized = f"{bytes_text(memory.peak)} of {bytes_text(memory.capacity)}"
+            with st.container(horizontal=True, gap="small"):
+                st.badge(plain(f"Fits: {sized}"), color="green")
+                st.badge("Compiled" if is_compiled else "Estimated", color="violet")
+        else:
+            _memory_headline(words.answer(result), fits)
+            st.caption(plain(_provenance(result, when)))
         # an example came as it is, and is of no version here
         if lab().notebook.origin(result.run) is None and is_outdated(result):
             st.caption(
@@ -190,6 +191,15 @@ def headline(result: Result, when: str) -> None:
     for name, each in result.strategies.items():
         if each.status == "error" and each.error is not None:
             failure(f"{title(name)} failed.", each.error.message)
+
+
+def _provenance(result: Result, when: str) -> str:
+    """How a prediction was made, and when."""
+    predictions = [each.prediction for each in result.strategies.values() if each.prediction]
+    is_compiled = not predictions or predictions[0].compiled
+    how = "compiled by XLA" if is_compiled else "estimated"
+    jax = f"JAX {result.environment.jax}"
+    return f"{how}, nothing was executed · {jax} · finished {when} · run {result.run}"
 
 
 def _memory_headline(sentence: str, fits: bool, large: bool = True) -> None:
@@ -235,7 +245,7 @@ def offer_without_rings(result: Result, name: str | None) -> None:
         nearest.offer_without_rings(plan, prediction)
 
 
-def numbers(result: Result, name: str) -> None:
+def numbers(result: Result, name: str, when: str) -> None:
     """Draws the numbers that people ask for first, and the interval; of a training step, whose card
     has them, folded.
     """
@@ -257,6 +267,7 @@ def numbers(result: Result, name: str) -> None:
         counted = f"{parameters_words(plan.size)}. {convention_words(plan, prediction)}."
         trained = f"Training takes {run_answer.steps_words(plan, prediction)}."
         st.caption(plain(f"{trained} {counted}" if prediction.mfu else trained))
+        st.caption(plain(_provenance(result, when)))
         keep.own_time(prediction)
 
 

@@ -1,13 +1,11 @@
 """The answer to the question of a training run: five figures, where the time goes, other chips."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from html import escape
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 import streamlit as st
 
 from spmd_core.answers import (
-    Figure,
     context_headline,
     context_table,
     days_text,
@@ -24,11 +22,11 @@ from spmd_core.sweeps import TrainingAnswer, context_rows
 from spmd_core.time import training_run
 from spmd_core.words import bound_words, chip_title, model_words, money_text, parts, predictions
 from spmd_lab.ui import price
-from spmd_lab.ui.charts import shares
+from spmd_lab.ui.charts import glimpse, shares
 from spmd_lab.ui.charts.over_context import context_chart
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.predict import charts, question, topology_fields
-from spmd_lab.ui.shell import draw_table
+from spmd_lab.ui.shell import draw_figures, draw_table
 from spmd_lab.ui.tables import table_frame
 
 ESTIMATE, COMPILED = "Estimate", "Compiled"
@@ -45,7 +43,10 @@ def card(plan: Plan, estimate: Prediction, compiled: Prediction | None = None) -
     assert run is not None
     trained = f"{model_words(plan)} on {tokens_text(question.tokens())}"
     chips = f"{plan.topology.chips:,} {chip_title(kind)}"
-    st.subheader(plain(f"{chips} train {trained} in {days_text(run.days.estimate)}."), anchor=False)
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="row-plan"):
+        st.html(glimpse.html(experiment_of(plan)), width=130)
+        answer = f"{chips} train {trained} in {days_text(run.days.estimate)}."
+        st.subheader(plain(answer), anchor=False)
     figures = list(five_figures(plan, shown, run, each))
     if missed := _missed(run.days.estimate, run.money):
         figures[2] = figures[2]._replace(more=f"{figures[2].more}, {missed}")
@@ -69,16 +70,6 @@ def _missed(days: float, money: float | None) -> str:
     if by == "days":
         return "" if days <= value else f"misses {days_text(value)}"
     return "" if money is None or money <= value else f"over {money_text(value)}"
-
-
-def draw_figures(figures: Iterable[Figure]) -> None:
-    """Draws large figures, side by side."""
-    cells = "".join(
-        f'<div><span>{escape(each.title)}</span><b class="figure">{escape(each.value)}</b>'
-        f"<small>{escape(each.more)}</small></div>"
-        for each in figures
-    )
-    st.html(f'<div class="five">{cells}</div>')
 
 
 def _known_by(

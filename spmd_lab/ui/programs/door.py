@@ -99,8 +99,7 @@ def guide(is_open: bool = False) -> None:
     """The line that takes a step from its author's code."""
     with st.expander("From your code: one line where your step is jitted", is_open):
         st.markdown(
-            "Abstract arguments are enough, and nothing runs. It prints the link of the step. "
-            'On another machine, `.save("step.jaxexport")` writes the file to drop here.'
+            'Nothing runs. Elsewhere, `.save("step.jaxexport")` writes the file to drop here.'
         )
         st.code(f"import spmd_lab\n{_LINE}", language="python")
         st.code(_COMMAND, language="bash")

@@ -206,7 +206,7 @@ def after(status: RunStatus) -> None:
         labels.draw(status.run)
         chosen = prediction.choose(result)
         if chosen is not None:
-            prediction.numbers(result, chosen)
+            prediction.numbers(result, chosen, when)
             prediction.details(result, chosen)
             remedies.draw(result, [chosen])
         return

@@ -126,7 +126,7 @@ _KNOWN_AS = {"measured": "Measured", "compiled": "Compiled, predicted", "estimat
 
 def by_stage(answer: Answer) -> None:
     """The best meshes as bars: what was measured, compiled and only estimated, each apart."""
-    for stage, chart in charts.stage_charts(answer.shardings).items():
+    for stage, chart in charts.stage_charts(answer.shardings, answer.rivals).items():
         counted = f"{count_text(answer.counts[stage])} of {count_text(answer.space)}"
         st.markdown(f"**{_KNOWN_AS[stage]}** :small[{counted}]")
         listed = [

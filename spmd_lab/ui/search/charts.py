@@ -14,6 +14,7 @@ from spmd_lab.ui.charts.base import (
     TOP,
     Row,
     Spec,
+    as_is,
     category,
     hover,
     layer,
@@ -113,14 +114,16 @@ def _cost(candidate: Candidate, price: dict[str, float] | None) -> float:
     return float(candidate.memory_bytes or 0)
 
 
-_STAGES = {"measured": "#3b76c4", "compiled": "#5aa6a0", "estimated": "#a9b4c2"}
 _BAR = {"type": "bar", "height": 16, "cornerRadiusEnd": 3}
 _SPAN = {"type": "rule", "strokeWidth": 2, "opacity": 0.7, **INK}
 
 
-def stage_charts(groups: Sequence[Sequence[Ranked]]) -> dict[Stage, Spec]:
+def stage_charts(
+    groups: Sequence[Sequence[Ranked]], rivals: Sequence[Candidate] = ()
+) -> dict[Stage, Spec]:
     """Stage -> a bar for each of the best meshes that are known in that way, with its interval:
-    what was measured, compiled and estimated is apart, on one axis.
+    what was measured, compiled and estimated is apart, on one axis. The first is in the color of
+    what is best, lighter are those that may be as fast.
     """
     best = [group[0].candidate for group in groups if group[0].candidate.seconds][:MOST_BARS]
     if not best:
@@ -131,8 +134,8 @@ def stage_charts(groups: Sequence[Sequence[Ranked]]) -> dict[Stage, Spec]:
     top = 1.4 * max(times[each.number] for each in best)
     scale = {"domain": [0, top], "nice": False}
     several = len({each.target for each in best}) > 1
-    charts = {}
-    for stage, color in _STAGES.items():
+    alike, charts = {each.number for each in rivals}, {}
+    for stage in ("measured", "compiled", "estimated"):
         rows = [
             {
                 "row": _short(each, several),
@@ -140,28 +143,32 @@ def stage_charts(groups: Sequence[Sequence[Ranked]]) -> dict[Stage, Spec]:
                 "low": ends[each.number][0],
                 "high": min(ends[each.number][1], 0.9 * top),
                 "label": f"{number_text(times[each.number])} {name}",
-                "opacity": 1.0 if each is best[0] else 0.6,
+                "color": BEST if each is best[0] or each.number in alike else OTHER,
+                "opacity": 1.0 if each is best[0] else 0.45,
             }
             for each in best
             if each.stage == stage
         ]
         if rows:
-            charts[stage] = _bars(rows, color, f"{called} ({name})", scale)
+            charts[stage] = _bars(rows, f"{called} ({name})", scale)
     return charts
 
 
-def _bars(rows: Sequence[Row], color: str, title: str, scale: Spec) -> Spec:
+def _bars(rows: Sequence[Row], title: str, scale: Spec) -> Spec:
     x = {
         at: quantity(at, title=title, scale=scale, axis={"grid": False})
         for at in ("x", "low", "high")
     }
     y = rows_axis([str(row["row"]) for row in rows])
     y["axis"] = LABELS | {"labelLimit": 330, "labelExpr": "datum.label"}
-    opacity = {"field": "opacity", "type": "quantitative", "scale": None}
+    looks = {
+        "color": as_is("color"),
+        "opacity": {"field": "opacity", "type": "quantitative", "scale": None},
+    }
     tips = hover(row="candidate", label="takes")
     text = {"type": "text", "align": "left", "dx": 6, **INK}
     layers = [
-        layer(rows, _BAR | {"color": color}, x=x["x"], y=y, opacity=opacity, tooltip=tips),
+        layer(rows, _BAR, x=x["x"], y=y, tooltip=tips, **looks),
         layer(rows, _SPAN, x=x["low"], x2={"field": "high"}, y=y),
         layer(rows, text, x=x["high"], y=y, text={"field": "label"}),
     ]

@@ -58,10 +58,8 @@ def answered(question: AnyQuestion) -> None:
     state.set_aside(question_inputs.SCREEN, "answered", question)
 
 
-def before(budget_s: float | None) -> Search | None:
-    """What pressing the button does; the search whose answer was shown before the fields changed."""
-    then = f"for up to {budget_s:g} s" if budget_s else "given seconds beside"
-    st.caption(plain(f"Press Search to estimate all, and try the best {then}."))
+def before() -> Search | None:
+    """The search whose answer was shown before the fields changed."""
     last = state.aside(question_inputs.SCREEN, "answered")
     search = running.find(lab(), last) if last else None
     if search is None or not search.is_over:

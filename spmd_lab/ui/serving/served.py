@@ -32,7 +32,7 @@ from spmd_lab.ui.charts.colors import BEST, ON_FRONT, OTHER
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.predict import run_answer, sweep
 from spmd_lab.ui.serving import varied
-from spmd_lab.ui.shell import refusal
+from spmd_lab.ui.shell import draw_figures, refusal
 
 SCREEN = "predict"
 _FIRST = dict(SERVING_FORM) | {"model": "qwen3-32b", "chips": "v6e:..16"}
@@ -146,7 +146,7 @@ def _draw(answer: ServingAnswer) -> None:
         st.subheader(plain(serving_headline(answer)), anchor=False)
         lead = answer.best or answer.nearest
         if lead:
-            run_answer.draw_figures(serving_figures(lead))
+            draw_figures(serving_figures(lead))
             st.vega_lite_chart(_front_chart(answer), key="serving-front", alt=_front_words(answer))
     if answer.by_load:
         st.subheader("Best sharding by load, on these chips", anchor=False)

@@ -198,3 +198,11 @@ def test_words_count():
         collective_counts_words({"all-gather-start": 2, "all-gather": 1, "all-reduce": 1})
         == "3 all-gather, 1 all-reduce"
     )
+
+
+@pytest.mark.parametrize(("text", "word"), [("hlo", "all-reduce("), ("program", "jnp.matmul")])
+def test_the_selected_collective_is_marked_in_each_text(stored, text, word):
+    at = choose(screen(stored), "Text", text)
+    (marked,) = tinted(at, "strong")
+    assert word in marked and "▸" in marked
+    assert not tinted(choose(at, "Strategy", "single"), "strong")

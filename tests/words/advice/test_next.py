@@ -190,9 +190,9 @@ def test_a_better_neighbor_is_set_against_the_estimate_and_what_was_compiled_is_
     assert f"{seconds_text(guess)} -> {seconds_text(after)} for as many tokens" in said.sentence
     assert "by the estimates of both" in said.sentence
     assert said.sentence.endswith(
-        f"compiled, this one takes {seconds_text(guess / 0.8)}, 25% above its estimate."
+        f"Compiled, this one takes {seconds_text(guess / 0.8)}, 25% above its estimate."
     )
-    assert "compiled" not in planned(**few)[1].sentence
+    assert "Compiled" not in planned(**few)[1].sentence
 
 
 @pytest.mark.parametrize("faster", [0.9964, 0.999, 1.0, 1.001, 1.0036])
@@ -207,8 +207,8 @@ def test_what_was_compiled_close_to_its_estimate_is_the_one_time_on_the_screen(f
         remat="full",
     )
     compiled = estimate_step(plan).predicted_s.estimate / faster
-    assert f": {seconds_text(compiled)} -> " in said.sentence
-    assert "compiled" not in said.sentence
+    assert f", {seconds_text(compiled)} -> " in said.sentence
+    assert "Compiled" not in said.sentence
 
 
 def test_a_neighbor_that_is_slower_than_what_was_compiled_is_none():

@@ -225,6 +225,20 @@ def test_an_axis_of_size_one_and_no_sharding_have_no_collective_to_explain():
     assert traced(lambda x: jnp.sum(x), shape(8, 16)) == ()
 
 
+def test_a_second_mesh_of_another_shape_leaves_the_axes_of_the_first_their_origins():
+    other = Mesh(MESH.devices.reshape(4, 2), ("rows", "columns"))
+
+    def program(x, w):
+        h = jnp.tanh(x @ w)
+        h = jax.lax.with_sharding_constraint(h, NamedSharding(other, P("rows", "columns")))
+        return jnp.sum(h * 2)
+
+    found = traced(program, shape(8, 16, spec=P("data")), shape(16, 32, spec=P(None, "tensor")))
+    named = {place for each in found for place in origins(each)}
+    assert {("data", "argument", "x"), ("tensor", "argument", "w")} <= named
+    assert not {each.no_origin for each in found} & {NoOrigin.UNREADABLE, NoOrigin.NO_RECORD}
+
+
 def test_a_second_mesh_has_origins_by_its_own_names():
     other = Mesh(MESH.devices, ("rows", "columns"))
 

@@ -41,6 +41,7 @@ SERVING_FORM: Mapping[str, str] = {
     "accepted": "1",
     "seed": "0",
 }
+_LONGEST = 1000  # characters of a text: an archive may have any
 _NUMBERS = ("concurrency", "rate", "requests", "chunk", "accepted", "seed")
 
 
@@ -131,8 +132,11 @@ def read_serving(form: Mapping[str, Any]) -> ServingQuestion:
       RequestError: a text cannot be read, or there is no model, or there are no chips.
     """
     given = {name: str(form.get(name) or usual).strip() for name, usual in SERVING_FORM.items()}
-    for name in ("model", "chips"):
-        if not given[name]:
+    for name, text in given.items():
+        if len(text) > _LONGEST:
+            fix = f"use at most {_LONGEST:,} characters"
+            raise refuse(f"{name}={shorten(text)}", "is too long", fix)
+        if not text and name in ("model", "chips"):
             raise refuse(f"serve without {name}", "is incomplete", "name a model, and chips")
     chips = tuple(dict.fromkeys(filter(None, map(str.strip, given["chips"].split(",")))))
     load = ServingLoad(

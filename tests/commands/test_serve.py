@@ -61,6 +61,7 @@ def test_a_limit_that_the_best_may_keep_exits_with_0(capsys):
         (["--tpot", "nan"], "duration 'nan' is not above 0"),
         (["--weights-dtype", "fp4"], "dtype 'fp4' is not one of weights and cache"),
         (["--mesh", "tensor=3"], "mesh tensor=3 does not divide the 4 devices"),
+        (["--chips", "v6e:4," * 200], "is too long: use at most 1,000 characters"),
         (["--concurrency", "0"], "concurrency='0' is out of range"),
         (["--concurrency", "1.5"], "concurrency='1.5' is no whole number: use 1"),
         (["--concurrency", "70000"], "is out of range: use 1 to 65,536"),

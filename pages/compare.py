@@ -16,6 +16,7 @@ from spmd_lab.ui.compare import (
 )
 from spmd_lab.ui.markdown import code, plain
 from spmd_lab.ui.notebook import labels, tour
+from spmd_lab.ui.programs import what_if
 
 share = shell.open_page("compare")
 with st.sidebar:
@@ -51,6 +52,7 @@ elif misfit:
 elif pressed:
     live.ask("compare", experiment)
 
+changes = st.container()
 if status := live.follow("compare", experiment, run, at_work):
     view = views.view(status.run)
     if view:
@@ -74,3 +76,6 @@ elif run is None:
 
 links.write_query("compare", experiment, run)
 links.share_box(share, "compare", experiment, run)
+if run is None and misfit is None and refusal is None:  # last: the rest does not wait for it
+    with changes:
+        what_if.edited("compare", experiment)

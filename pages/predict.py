@@ -19,6 +19,7 @@ from spmd_lab.ui.predict import (
     sweep,
     variant,
 )
+from spmd_lab.ui.programs import what_if
 from spmd_lab.ui.serving import served
 
 share = shell.open_page("predict")
@@ -76,6 +77,7 @@ elif pressed:
     live.ask("predict", experiment)
 
 live.follow("predict", experiment, run, at_work)
+changes = st.container()
 if swept:
     sweep.show(experiment)
 elif status and result:
@@ -99,3 +101,6 @@ elif not misfit:
 
 links.write_query("predict", experiment, run)
 links.share_box(share, "predict", experiment, run)
+if not (swept or result or misfit or refusal):  # last: the rest does not wait for it
+    with changes:
+        what_if.edited("predict", experiment)

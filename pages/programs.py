@@ -8,7 +8,7 @@ from spmd_core.experiment import programs
 from spmd_core.words import program_headline
 from spmd_lab.ui import links, live, shell, state
 from spmd_lab.ui.markdown import code, plain
-from spmd_lab.ui.programs import better, door, fields, result, typed, what_if
+from spmd_lab.ui.programs import better, constrain, door, fields, result, typed, what_if
 
 share = shell.open_page("programs")
 experiment = state.experiment("programs")
@@ -66,7 +66,7 @@ result.wrong(program, result.compiled_of(status, experiment))
 if status:
     result.after(status)
 result.picture_of(program)
-constrained = st.container()
+constrain.draw(experiment, program)
 result.arrays(program)
 if not refusal and not misfit:
     better.draw(experiment)
@@ -77,4 +77,8 @@ with st.expander("Another program"):
 links.write_query("programs", experiment, run)
 links.share_box(share, "programs", experiment, run)
 if not refusal and not misfit:  # last: the rest does not wait for its seconds
-    what_if.draw(experiment, program, changes, constrained)
+    given = {"specs": {}, "mesh": dict(program.described.mesh or program.mesh)}
+    before = experiment.vary(**given)
+    with changes:
+        if before != experiment:
+            what_if.draw("programs", before, experiment)

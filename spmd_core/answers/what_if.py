@@ -9,7 +9,7 @@ from typing import Any
 
 from spmd_core.answers.collective_sheet import COLLECTIVES, CommunicationRow
 from spmd_core.base import bytes_text, capital, seconds_text
-from spmd_core.experiment import Experiment
+from spmd_core.experiment import Experiment, dtype_of, layout_of
 from spmd_core.program import CollectiveRow
 from spmd_core.runs import Partitioned, Requested
 from spmd_core.sheets import EVERYWHERE, Place, Sheet, Table, text
@@ -18,6 +18,7 @@ from spmd_core.words import count
 # of `bench.what_if`, programs x shardings: how many, with the kinds and axes of the compiled program,
 # and with its bytes within 2 %; by the kind of a target
 _AGREE = {"cpu": ("CPU", 30, 30, 30), "tpu": ("TPU v5e", 24, 24, 24)}
+_PROPAGATED = (20, 5, 14)  # the same of propagation alone for CPU: its kinds and axes; none missing
 
 
 def agreement_words(experiment: Experiment) -> str:
@@ -95,12 +96,7 @@ class WhatIf:
     @property
     def argument_bytes(self) -> tuple[int, int]:
         """What the arguments take on a device, before and after."""
-        before, after = (
-            sum(each.bytes_per_device or 0 for each in program.arguments())
-            for program in (self.before.exported, self.after.exported)
-            if program is not None
-        )
-        return before, after
+        return _argument_bytes(self.before), _argument_bytes(self.after)
 
     @property
     def total_bytes(self) -> tuple[int, int]:
@@ -125,8 +121,15 @@ class WhatIf:
         return (*rows, ("Arguments per device", _both(*map(bytes_text, self.argument_bytes))))
 
     @property
+    def is_propagated(self) -> bool:
+        """Returns True if propagation alone gave the collectives."""
+        return any(each.is_propagated for each in self.programs)
+
+    @property
     def made(self) -> str:
         """How far the compiler went."""
+        if self.is_propagated:
+            return "Propagated, not compiled"
         compiled = [each.is_compiled for each in self.programs]
         if all(compiled):
             return "Compiled to the end"
@@ -137,6 +140,12 @@ class WhatIf:
     @property
     def agreement(self) -> str:
         """How far to trust what was not compiled to its end, as measured; "" where all was."""
+        if self.is_propagated:
+            number, same, none = _PROPAGATED
+            return (
+                f"About: of {number} programs compiled for CPU, {same / number:.0%} had these kinds "
+                f"and axes, {none / number:.0%} no others."
+            )
         made = all(each.is_compiled for each in self.programs)
         return "" if made else agreement_words(self.after)
 
@@ -183,6 +192,15 @@ class WhatIf:
                 for each in self.rows
             ],
         }
+
+
+def _argument_bytes(experiment: Experiment) -> int:
+    if program := experiment.exported:
+        return sum(each.bytes_per_device or 0 for each in program.arguments())
+    return sum(
+        layout_of(experiment, name).shard_bytes(dtype_of(experiment, name))
+        for name in (each.name for each in experiment.what.operands)
+    )
 
 
 def _both(was: str, now: str) -> str:

@@ -8,11 +8,14 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from spmd_core.answers import WhatIf
 from spmd_core.base import (
+    LabError,
     Settings,
     StorageError,
     UnreadableRun,
@@ -68,6 +71,7 @@ from spmd_core.words import (
 )
 
 HARDWARE_S = 2.0  # how long a look at the hardware stays good
+PROPAGATED_S = 0.5  # after which propagation answers before the compiler
 RESULTS_KEPT = 8
 
 _open_labs: dict[Path, "Lab"] = {}
@@ -95,6 +99,7 @@ class Lab:
         self._known_kinds: dict[str, frozenset[str]] = {}  # of runs that were searched through
         self._hardware: tuple[float, Hardware] | None = None
         self._partitioning = Partitioning(self.hardware)
+        self._propagating = Partitioning(self.hardware, is_quick=True)
         self._supervisor = self._new_supervisor()
 
     @classmethod
@@ -133,6 +138,7 @@ class Lab:
         atexit.unregister(self.close)
         self._supervisor.close()
         self._partitioning.close()
+        self._propagating.close()
         self._queue_lock.close()
         self._clients.close()
         self._store.close()
@@ -419,6 +425,35 @@ class Lab:
         """
         return WhatIf(before, after, (self.partition(before, asker), self.partition(after, asker)))
 
+    def what_if_now(
+        self, before: Experiment, after: Experiment, asker: Asker = COMMAND_LINE
+    ) -> WhatIf:
+        """Returns `what_if` once the compiler has answered; until then the answer of propagation alone.
+
+        Raises:
+          RequestError, WorkerError: as `what_if`.
+        """
+        answers = self._partitions(before, after, asker)
+        if wait(answers, PROPAGATED_S).not_done:
+            with suppress(LabError):  # another jaxlib's passes may differ: wait for the compiler
+                programs = [
+                    self._propagating.ask(each, each.strategies[0]) for each in (before, after)
+                ]
+                return WhatIf(before, after, (programs[0], programs[1]))
+        return self.what_if(before, after, asker)
+
+    def is_partitioned(
+        self, before: Experiment, after: Experiment, asker: Asker = COMMAND_LINE
+    ) -> bool:
+        """Returns True if the compiler has answered; requests both answers."""
+        return all(each.done() for each in self._partitions(before, after, asker))
+
+    def _partitions(
+        self, before: Experiment, after: Experiment, asker: Asker
+    ) -> list[Future[Partitioned]]:
+        self._check_partitions(before, asker)
+        return [self._partitioning.asked(each, each.strategies[0]) for each in (before, after)]
+
     def partition(self, experiment: Experiment, asker: Asker = COMMAND_LINE) -> Partitioned:
         """Returns what the compiler makes of the first strategy's program, without its code.
 
@@ -426,10 +461,13 @@ class Lab:
           RequestError: a program is not held, or the compiler refuses it.
           WorkerError: the process that partitions it ended.
         """
+        self._check_partitions(experiment, asker)
+        return self._partitioning.ask(experiment, experiment.strategies[0])
+
+    def _check_partitions(self, experiment: Experiment, asker: Asker) -> None:
         if experiment.exported:
             check_program(self._settings, asker)
         check_may_act(self._settings, asker)
-        return self._partitioning.ask(experiment, experiment.strategies[0])
 
     # Devices ------------------------------------------------------------------------------------
 

@@ -152,23 +152,26 @@ class Requested(Collective):
 
 
 class PartitionCommand(Frozen):
-    """Down: partition the program of an experiment."""
+    """Down: partition the program of an experiment; `is_quick`: only propagate its shardings."""
 
     command: Literal["partition"] = "partition"
     experiment: Experiment
     strategy: str
+    is_quick: bool = False
 
 
 class Partitioned(Frozen):
     """Up: the collectives of the program, its peak memory on a device, whether it was compiled to its
     end, as programs for GPUs and with Pallas kernels are, the estimate of its time on an
-    absent target, what else a device does, where that can be listed, and the CPU seconds that this took.
+    absent target, what else a device does, where that can be listed, and the CPU seconds that this took;
+    `is_propagated`: propagation alone gave its collectives.
     """
 
     event: Literal["partitioned"] = "partitioned"
     collectives: tuple[Requested, ...]
     peak_bytes: int | None = None
     is_compiled: bool = False
+    is_propagated: bool = False
     predicted_s: Estimate | None = None
     operations: tuple[Operation, ...] | None = None
     seconds: float = 0.0

@@ -35,11 +35,12 @@ def main() -> None:
 
 
 def _answer(command: PartitionCommand) -> Partitioned | Failed:
-    from spmd_core.engine import partitioned  # jax, once a question has come
+    from spmd_core.engine import partitioned, propagated  # jax, once a question has come
 
     start = time.process_time()
     try:
-        answer = partitioned.partitioned(command.experiment, command.strategy)
+        how = propagated.propagated if command.is_quick else partitioned.partitioned
+        answer = how(command.experiment, command.strategy)
     except Exception as error:  # whatever JAX raises is the answer
         kind = "RequestError" if isinstance(error, RequestError) else type(error).__name__
         return Failed(error=Failure(kind=kind, message=" ".join(str(error).split())[:600] or kind))

@@ -86,3 +86,11 @@ def test_what_was_compiled_to_its_end_is_not_called_partitioned():
     both = WhatIf(answer.before, answer.after, (answer.programs[1],) * 2)
     assert both.json()["marked"] == "compiled to the end" and not both.agreement
     assert _answer([], []).made == "Partitioned, not compiled"
+
+
+def test_what_propagation_alone_says_is_marked_so():
+    answer = _answer([], [], is_propagated=True)
+    assert answer.json()["marked"] == "propagated, not compiled"
+    assert answer.agreement.startswith(
+        "About: of 20 programs compiled for CPU, 25% had these kinds"
+    )

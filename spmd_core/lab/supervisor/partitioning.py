@@ -31,21 +31,33 @@ class Partitioning:
     started it.
     """
 
-    def __init__(self, hardware: Callable[[], Hardware]) -> None:
-        self._hardware = hardware
-        self._asked: queue.Queue[tuple[Experiment, str, Future[Partitioned]] | None] = queue.Queue()
+    def __init__(self, hardware: Callable[[], Hardware], is_quick: bool = False) -> None:
+        self._hardware, self._is_quick = hardware, is_quick
+        # newest first: older questions are often about fields that have changed since
+        self._asked: queue.LifoQueue[tuple[Experiment, str, Future[Partitioned]] | None] = (
+            queue.LifoQueue()
+        )
         self._warm: OrderedDict[object, tuple[Warm, float]] = OrderedDict()
         self._known: OrderedDict[tuple[str, str], Future[Partitioned]] = OrderedDict()
         self._thread: threading.Thread | None = None
-        self._guard = threading.Lock()
+        self._guard, self._is_closed = threading.Lock(), threading.Event()
 
     def ask(self, experiment: Experiment, strategy: str) -> Partitioned:
-        """Returns the collectives that a program requests.
+        """Returns the collectives that a program requests; where `is_quick`, by propagation alone.
 
         Raises:
           RequestError: the compiler refuses it.
           WorkerError: the process that does it ended.
         """
+        try:
+            return self.asked(experiment, strategy).result()
+        except LabError:
+            with self._guard:
+                self._known.pop((experiment.id, strategy), None)
+            raise
+
+    def asked(self, experiment: Experiment, strategy: str) -> Future[Partitioned]:
+        """Returns the answer, which may be there later."""
         key = experiment.id, strategy
         with self._guard:
             if self._thread is None:
@@ -58,16 +70,12 @@ class Partitioning:
                 self._asked.put((experiment, strategy, answer))
             while len(self._known) > MOST_KEPT:
                 self._known.popitem(last=False)
-        try:
-            return answer.result()
-        except LabError:
-            with self._guard:
-                self._known.pop(key, None)
-            raise
+            return answer
 
     def close(self) -> None:
         """End the processes."""
         if self._thread is not None:
+            self._is_closed.set()
             self._asked.put(None)
             self._thread.join()
 
@@ -88,17 +96,19 @@ class Partitioning:
                 answer.set_exception(error)
 
     def _answer(self, experiment: Experiment, strategy: str) -> Partitioned:
-        key = _key(experiment)
+        key = self._key(experiment)
         child, _ = self._warm.pop(key, (None, 0.0))
         if child is not None and child.is_gone():
             _end(child)
             child = None
         if child is None:
             inherited = without_secrets(os.environ)
-            environ = worker_environment(_target(experiment), self._hardware(), inherited)
+            environ = worker_environment(self._target(experiment), self._hardware(), inherited)
             child = Child(_MODULE, [], environ, PARTITIONED)
-        child.send(PartitionCommand(experiment=experiment, strategy=strategy))
-        event = _received(child)
+        child.send(
+            PartitionCommand(experiment=experiment, strategy=strategy, is_quick=self._is_quick)
+        )
+        event = _received(child, self._is_closed)
         self._warm[key] = child, time.monotonic()
         while len(self._warm) > MOST_WARM:
             _end(self._warm.popitem(last=False)[1][0])
@@ -107,6 +117,16 @@ class Partitioning:
             raise kind(event.error.message)
         return event
 
+    def _key(self, experiment: Experiment) -> object:
+        """Experiments whose answers come from one process: a program handed in meets no other."""
+        program = experiment.exported
+        return program and program.described.program, self._target(experiment)
+
+    def _target(self, experiment: Experiment) -> str:
+        """The devices that a process compiles for: of attached ones as many simulated."""
+        is_absent = experiment.place.is_absent and not self._is_quick
+        return experiment.target if is_absent else f"cpu:{experiment.device_count}"
+
     def _let_go(self, is_over: Callable[[float], bool]) -> None:
         for key, (child, since) in list(self._warm.items()):
             if is_over(since):
@@ -114,24 +134,12 @@ class Partitioning:
                 _end(child)
 
 
-def _key(experiment: Experiment) -> object:
-    """Experiments whose answers come from one process: a program handed in meets no other."""
-    program = experiment.exported
-    return program and program.described.program, _target(experiment)
-
-
-def _target(experiment: Experiment) -> str:
-    """The devices that a process compiles for: of attached ones as many simulated."""
-    is_absent = experiment.place.is_absent
-    return experiment.target if is_absent else f"cpu:{experiment.device_count}"
-
-
-def _received(child: Warm) -> Partitioned | Failed:
+def _received(child: Warm, is_closed: threading.Event) -> Partitioned | Failed:
     """The answer of a process, which is ended if it gives none."""
     until = time.monotonic() + MOST_S
     why = f"took more than {MOST_S:g} s"
     with suppress(WorkerError):  # junk in the stream
-        while time.monotonic() < until and not child.is_broken:
+        while time.monotonic() < until and not child.is_broken and not is_closed.is_set():
             descriptors.readable([child], LOOK_S)
             if events := child.receive():
                 return events[0]

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from heapq import heappop, heappush
 
 from spmd_core.experiment import STRATEGIES, Experiment, ProgramLayout, Spec
 from spmd_core.program.communication.generic import (
@@ -83,34 +84,42 @@ class Flow:
 
     def readers(self, site: Site) -> Iterator[Instruction]:
         """The instructions that compute with what a collective moved, in their order."""
-        return self._reached(site, self.only_moves)
+        return (each for each, is_passed in self._reached(site, self.only_moves) if not is_passed)
 
     def result(self, site: Site) -> int | None:
         """The number of the program's result that a collective's value becomes, element by element;
         None where it becomes several, or something else.
         """
-        if not site.computation.is_entry or any(self._reached(site, self._keeps_elements)):
+        if not site.computation.is_entry:
             return None
-        root, numbers, seen = site.computation.root, set[int](), {site.start.outer.name}
-        for each in site.computation.instructions:  # operands come before their users
-            if not seen & set(each.operands) and each.name not in seen:
-                continue
+        seen, root = {site.start.outer.name}, site.computation.root
+        for each, is_passed in self._reached(site, self._keeps_elements):
+            if not is_passed:
+                return None
             seen.add(each.name)
-            if each is root and each.opcode != "tuple":
-                numbers.add(0)
-            elif each is root:
-                numbers |= {at for at, name in enumerate(each.operands) if name in seen}
-        return numbers.pop() if len(numbers) == 1 else None
+        values = root.operands if root.opcode == "tuple" else (root.name,)
+        numbers = [at for at, name in enumerate(values) if name in seen]
+        return numbers[0] if len(numbers) == 1 else None
 
-    def _reached(self, site: Site, passes: Callable[[Instruction], bool]) -> Iterator[Instruction]:
-        """The first instructions that a collective's value comes to that do not pass it on."""
-        seen = {site.start.outer.name}
-        for each in site.computation.instructions:
-            if seen & set(each.operands):
-                if passes(each):
-                    seen.add(each.name)
-                else:
-                    yield each
+    def _reached(
+        self, site: Site, passes: Callable[[Instruction], bool]
+    ) -> Iterator[tuple[Instruction, bool]]:
+        """The instructions that a collective's value comes to, in their order, and whether each
+        passes it on.
+        """
+        computation = site.computation
+        seen, waiting = {site.start.outer.name}, list[int]()
+        at, is_passed = site.start.outer, True
+        while True:
+            for user in computation.users[at.name] if is_passed else ():
+                if user.name not in seen:
+                    seen.add(user.name)
+                    heappush(waiting, computation.places[user.name])
+            if not waiting:
+                return
+            at = computation.instructions[heappop(waiting)]
+            is_passed = passes(at)
+            yield at, is_passed
 
     def only_moves(self, instruction: Instruction) -> bool:
         """Whether it computes nothing with its value; arithmetic of indices in a fusion may be."""

@@ -189,6 +189,11 @@ class Computation:
         return {instruction.name: instruction for instruction in self.instructions}
 
     @cached_property
+    def places(self) -> dict[str, int]:
+        """The place of an instruction by its name."""
+        return {name: at for at, name in enumerate(self.by_name)}
+
+    @cached_property
     def users(self) -> dict[str, tuple[Instruction, ...]]:
         """The users of an instruction's value."""
         users: dict[str, list[Instruction]] = {
@@ -209,7 +214,7 @@ class Computation:
             )
         )
 
-    @property
+    @cached_property
     def root(self) -> Instruction:
         """The instruction whose value the computation returns."""
         for instruction in self.instructions:

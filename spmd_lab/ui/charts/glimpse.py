@@ -11,7 +11,7 @@ import numpy as np
 import streamlit as st
 
 from spmd_core.base import bytes_text, seconds_text
-from spmd_core.experiment import Experiment, spec_code
+from spmd_core.experiment import Experiment, dtype_of, spec_code, type_text
 from spmd_core.program import CollectiveRow
 from spmd_core.words import listed, mesh_words
 from spmd_lab.ui.charts.colors import colors
@@ -151,8 +151,14 @@ def _box(box: Box, wide: float, tall: float, left: float, has_names: bool) -> st
 def _names(
     experiment: Experiment, box: Box, left: float, top: float, font: float, wide: float
 ) -> str:
-    room, lines = (box.width + _GAP) * wide, []
-    for words_, scale in ((box.array.name, 1.0), (spec_code(experiment.spec(box.array.name)), 0.8)):
+    """The name of an array and its spec below it, its type where types name axes, in the room up to
+    the next array.
+    """
+    room, lines, name = (box.width + _GAP) * wide, [], box.array.name
+    held = spec_code(experiment.spec(name))
+    if "explicit" in experiment.strategies:
+        held = type_text(dtype_of(experiment, name), box.held.shape, box.held.spec)
+    for words_, scale in ((name, 1.0), (held, 0.8)):
         top += 1.3 * font * scale
         lines.append(_text(left, top, min(scale * font, room / (_LETTER * len(words_))), words_))
     return "".join(lines)

@@ -15,7 +15,8 @@ from spmd_core.words import DISPATCH_BOUND, confirmation, row_title, unsettled_w
 from spmd_lab.ui import cards, links
 from spmd_lab.ui.charts import colors, glimpse
 from spmd_lab.ui.compare import selected
-from spmd_lab.ui.markdown import plain
+from spmd_lab.ui.ir import steps
+from spmd_lab.ui.markdown import coded, plain
 
 SIMULATED = "On simulated CPUs: says nothing of a TPU."
 _APART = 0.1  # of the quotient of the medians, from which on a paired ratio off it is explained
@@ -48,6 +49,9 @@ def picture(result: Result) -> None:
     best, answer = result.order[0], result.comparison
     name = name or best
     st.html(glimpse.html(result.row(name).experiment, row, large=True))
+    explicit = (key for key in result.strategies if result.row(key).strategy == "explicit")
+    if types := next((steps.types(result.run, key) for key in explicit), ""):
+        st.caption(f"Types under Explicit axes: {coded(types)}")
     # the best row is named beside its time, unless its rank is open
     if name != best or (answer is not None and unsettled_words(answer) is not None):
         st.caption(plain(colors.named(result.experiment, name)))

@@ -110,6 +110,17 @@ def is_typed(run: str, strategy: str) -> bool:
     return any(row.key == strategy and row.strategy == "explicit" for row in rows)
 
 
+def types(run: str, strategy: str) -> str:
+    """Returns the types of the values that the program names, as `jax.typeof` writes them."""
+    shardings = of_run(run, strategy)
+    typed = (
+        f"`{words.value_words(step)}: {words.shape_words(step, is_typed=True)}`"
+        for step in (shardings.steps if shardings else ())
+        if step.name
+    )
+    return ", ".join(dict.fromkeys(typed))
+
+
 def table(steps: list[Step], *, is_typed: bool = False) -> Sequence[Mapping[str, object]]:
     """A row per step, in the program's order, each with its line."""
     loops, known = any(step.inside for step in steps), any(step.origins for step in steps)

@@ -1,72 +1,74 @@
 """The effect of changed fields on what a program requests, before it is compiled."""
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.answers import WhatIf, what_if_table
 from spmd_core.base import LabError
-from spmd_core.experiment import Experiment, Program, read_spec_words
+from spmd_core.experiment import STRATEGIES, Experiment
 from spmd_core.words import count
-from spmd_lab.ui import shell, state
-from spmd_lab.ui.lab import as_viewer, lab
+from spmd_lab.ui import live, shell, state
+from spmd_lab.ui.lab import as_viewer, find, lab
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.tables import sortable
 
-SCREEN = "programs"
+_SAME = ("workload", "target", "dims", "options", "dtype", "memory")
 
 
-def draw(
-    experiment: Experiment, program: Program, top: DeltaGenerator, below: DeltaGenerator
-) -> None:
-    """Draws at `top` the collectives that appear and vanish against the file as it was exported,
-    and `below` the fields that constrain a value.
+def draw(screen: str, before: Experiment, after: Experiment) -> None:
+    """Draws the collectives that appear and vanish: at once as propagation requests them, then as
+    the compiler leaves them; and a button that compiles the program to its end.
     """
-    given = {"specs": {}, "mesh": dict(program.described.mesh or program.mesh)}
-    before = experiment.vary(**given)
-    if before != experiment:
-        with top.container(border=True, key="what_if"):
-            try:
-                with st.spinner("Partitioning…"):
-                    answer = as_viewer(lab().what_if, before, experiment)
-            except LabError as error:
-                shell.refusal(str(error))
-                return
-            _answer(answer)
-    with below:
-        _constrain(experiment, program)
+    with st.container(border=True, key="what_if"):
+        try:
+            with st.spinner("Propagating…"):
+                answer = as_viewer(lab().what_if_now, before, after)
+        except LabError as error:
+            shell.refusal(str(error))
+            return
+        _answer(answer, screen)
+        if answer.is_propagated:
+            _follow(before, after)
 
 
-def _answer(answer: WhatIf) -> None:
+def edited(screen: str, experiment: Experiment) -> None:
+    """Draws it against the run that a screen showed before its mesh or specs were edited."""
+    status = find(state.last_run(screen) or "")
+    before, after = (
+        each and _partitioned(each) for each in (status and status.experiment, experiment)
+    )
+    if before and after and before != after:
+        was, now = before.to_json(), after.to_json()
+        if all(was.get(name) == now.get(name) for name in _SAME):
+            draw(screen, before, after)
+
+
+def _partitioned(experiment: Experiment) -> Experiment | None:
+    """The experiment with its first strategy that the compiler partitions; None where there is none."""
+    wrote = [name for name in experiment.strategies if STRATEGIES[name].collectives == "compiler"]
+    is_one = wrote and not experiment.variants and not experiment.plan
+    return experiment.vary(strategies=wrote[:1]) if is_one else None
+
+
+@st.fragment(run_every=live.INTERVAL_S)
+def _follow(before: Experiment, after: Experiment) -> None:
+    """Draws the screen again once the compiler has answered."""
+    st.caption("The compiler partitions it: its own answer follows.")
+    if as_viewer(lab().is_partitioned, before, after):
+        st.rerun()
+
+
+def _answer(answer: WhatIf, screen: str) -> None:
     st.markdown(f"**What if?** {plain(answer.headline)}")
     for column, (name, figure) in zip(st.columns(3), answer.figures, strict=False):
         column.metric(plain(name), plain(figure))
     with st.container(horizontal=True, vertical_alignment="center"):
         st.badge(plain(answer.made), icon=":material/bolt:", color="orange")
         if answer.agreement:
-            st.caption(plain(answer.agreement))
+            st.caption(plain(answer.agreement), width="stretch")
+            if st.button("Compile it", icon=":material/play_arrow:", key="what_if:compile"):
+                live.ask(screen, state.experiment(screen))
     table = what_if_table(answer.changed, "screen")
     if table.rows:
         st.dataframe(sortable(table), hide_index=True, key="what_if_changes")
     if stays := len(answer.unchanged):
         st.caption(f"{count(stays, 'other')} {'stay' if stays > 1 else 'stays'}.")
-
-
-def _constrain(experiment: Experiment, program: Program) -> None:
-    if not program.described.files:
-        return
-    name = program.described.files[0].rpartition("/")[2]
-    with st.expander("Constrain a value"), st.form("constrain", border=False):
-        line = st.text_input("Line", placeholder=f"{name}:88", help="The last array of that line.")
-        spec = st.text_input(
-            "Spec",
-            placeholder="data,None",
-            help="Axes, or None, for each dim; axes of one dim joined by +.",
-        )
-        if st.form_submit_button("Constrain", icon=":material/push_pin:") and line and spec:
-            specs = dict(experiment.to_json()["specs"] or {}) | {f"@{line}": read_spec_words(spec)}
-            if sentence := shell.attempt(
-                lambda: state.replace(SCREEN, experiment.vary(specs=specs))
-            ):
-                shell.refusal(sentence)
-            else:
-                st.rerun()

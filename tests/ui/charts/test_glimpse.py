@@ -84,3 +84,11 @@ def test_host_memory_is_apart_with_the_copy_as_an_arrow():
     drawn = glimpse.svg(hosted, has_names=True)
     assert set(texts(drawn)) - set(texts(glimpse.svg(here, has_names=True))) == {"copy from host"}
     assert rectangles(drawn) > rectangles(glimpse.svg(here, has_names=True))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "held"), [("auto", "P(None, 'x')"), ("explicit", "f32[32,64@x]")]
+)
+def test_explicit_axes_are_in_the_types_of_arrays(strategy, held):
+    layer = parse_experiment(LAYER | {"strategies": [strategy]})
+    assert held in texts(glimpse.svg(layer, has_names=True))

@@ -14,6 +14,7 @@ from spmd_core.experiment import Held, Leaf, Program, as_exported, link, program
 from spmd_core.lab import Lab
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.programs import door, treemap
+from tests.labs import until
 from tests.layers import ROOT
 
 
@@ -107,11 +108,17 @@ def test_a_spec_of_a_group_makes_another_experiment(screen):
     assert experiment.to_json()["specs"] == {"params/embed": ["fsdp", None]}
     assert any("params/embed" in each.value and "fsdp" in each.value for each in screen.caption)
     assert not [each for each in findings(screen) if each.startswith("Replicated `params/embed")]
+    until(lambda: _says(screen.run(), "Partitioned, not compiled"))
+    assert button(screen, "Compile it")
     effect = next(each.value for each in screen.markdown if each.value.startswith("**What if?**"))
     assert "Adds " in effect and "MiB per step and device" in effect
     assert any(plain("140.0 MiB → ") in each.value for each in screen.metric)
     changes = next(each.value for each in screen.dataframe if "Change" in each.value)
     assert set(changes["Change"]) >= {"appears", "vanishes"}
+
+
+def _says(screen, words):
+    return any(words in each.value for each in screen.markdown)
 
 
 def test_a_link_to_a_program_that_is_not_held_asks_for_its_file(data_folder):

@@ -72,7 +72,7 @@ def _row(plan: Plan, kind: str, times: int) -> ContextRow:
 
 def _longer(plan: Plan, times: int) -> dict[str, int]:
     """The mesh with that much more of `context`, as far as axes of the batch have it."""
-    mesh = plan.axis_sizes
+    mesh = dict(plan.mesh)
     for axis in reversed(DATA_AXES):
         moved = math.gcd(mesh.get(axis, 1), times)
         if moved > 1:

@@ -52,11 +52,11 @@ def context_chart(rows: Sequence[ContextRow]) -> Spec:
         axis={"orient": "top", "grid": False, "titleColor": KINDS["exposed"]},
         scale={"domain": [0, 1.7 * (max(waits) or second) / second], "nice": False},
     )
-    color = category("kind", CONTEXT_KINDS, legend=TOP)
+    color = category("kind", CONTEXT_KINDS, legend=TOP | {"columns": 2})
     bars = [
         layer(values, {"type": "bar", "opacity": 0.55}, x=memory, y=y, color=color, tooltip=tips),
         layer(values, _LABEL, x=memory, y=y, text={"field": "label"}),
     ]
     dots = layer(values, MARKER | {"color": KINDS["exposed"]}, x=exposed, y=y, tooltip=tips)
     resolve = {"scale": {"x": "independent"}}
-    return layered([{"layer": bars}, dots], {"step": 20}, resolve=resolve)
+    return layered([{"layer": bars}, dots], {"step": 28}, resolve=resolve)

@@ -14,7 +14,6 @@ from bench.browser import answered, settled, visit
 from bench.dashboard import LAYER, dashboard
 from bench.server import CHROMIUM, ROOT
 from spmd_core.experiment import link_path, parse_experiment
-from spmd_core.lab import examples
 
 Shown = Callable[[Page, str, str], object]
 FOLDER = ROOT / "docs" / "pictures"
@@ -52,26 +51,16 @@ def at(path: str) -> Shown:
     return lambda page, url, run: visit(page, url + path)
 
 
-def search(page: Page, url: str, run: str) -> None:
-    """The answer to the question that Search begins with."""
-    visit(page, f"{url}/search")
-    page.get_by_role("button", name="Search", exact=True).click()
-    page.get_by_role("heading", name="Ranking").wait_for(timeout=PATIENCE_MS)
-
-
 SCREENS: dict[str, Shown] = {
     "overview": at("/"),
     "predict": at("/predict"),
     "collectives": at("/collectives"),
     "compare": compare,
-    "study": at(f"/compare?run={examples.run_ids()[6]}"),
     "layout": layout,
     "recipes": at("/recipes"),
     "programs": programs,
-    "search": search,
+    "search": at("/search"),
     "history": at("/history"),
-    "side-by-side": at(f"/history?runs={','.join(examples.run_ids()[8:10])}"),
-    "notebook": at("/notebook"),
 }
 PATIENCE_MS = 60_000
 SKELETON = '[data-testid="stSkeleton"]'

@@ -283,7 +283,7 @@ class Plan(PlanFields):
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> "Plan":
         """A copy with other fields, without what was worked out of these."""
         copied = super().model_copy(update=update, deep=deep)
-        for name in ("size", "axis_sizes", "devices", "batch", "length_shards"):
+        for name in ("size", "devices", "batch", "length_shards"):
             vars(copied).pop(name, None)
         return copied
 
@@ -304,7 +304,7 @@ class Plan(PlanFields):
         """Where it is to run."""
         return get_topology(self.target)
 
-    @cached_property
+    @property
     def axis_sizes(self) -> dict[str, int]:
         """Mesh axis -> size, in order."""
         return dict(self.mesh)

@@ -170,10 +170,11 @@ def operand(kind, mesh, count, dtype):
     """The operand of every device, on the mesh; or on its first half."""
     if kind.startswith("meshes"):
         sent, _ = ends(mesh, ())
-        shape = (sent.mesh.devices.size, count)
-        return jax.make_array_from_callback(
-            shape, sent, lambda index: values(index[0].start or 0, count, dtype)[None]
-        )
+
+        def row(index):
+            return values(index[0].start or 0, count, dtype)[None]
+
+        return jax.make_array_from_callback((sent.num_devices, count), sent, row)
     memory = "pinned_host" if kind == "host-to-device" else "device"
     sharding = NamedSharding(mesh, P(mesh.axis_names), memory_kind=memory)
 

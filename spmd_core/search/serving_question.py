@@ -19,7 +19,8 @@ from spmd_core.time import Lengths, ServingLoad
 MOST_LENGTH = 2**20
 MOST_AT_ONCE = 65536
 WEIGHT_DTYPES = (*SERVED_DTYPES, MXFP4)
-_DURATION = re.compile(r"([0-9.]{1,12})\s*(us|ms|s|)")
+_MOST_S = 100_000
+_DURATION = re.compile(r"([0-9.]{1,16})\s*(us|ms|s|)")
 _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "": 1.0}
 _LENGTHS = re.compile(r"([0-9]{1,9})(?:\.\.([0-9]{1,9}))?")
 # the texts of a question: those of the command line, of a screen, and of a link
@@ -183,14 +184,15 @@ def _number(name: str, text: str, least: float, most: int = MOST_LENGTH) -> floa
 
 
 def read_duration(text: str) -> float:
-    """Returns the seconds of `40ms` or `2s`; RequestError where it is no duration above 0."""
+    """Returns the seconds of `40ms` or `2s`; RequestError below 1us, or beyond a day."""
     match = _DURATION.fullmatch(text.strip().lower())
     try:
         value = float(match[1]) * _UNITS[match[2]] if match else math.nan
     except ValueError:
         value = math.nan
-    if not value > 0:
-        raise refuse(f"duration {shorten(text)}", "is not above 0", "write for example 40ms or 2s")
+    if not 1e-6 <= value <= _MOST_S:
+        rule = f"is not of 1us to {_MOST_S}s"
+        raise refuse(f"duration {shorten(text)}", rule, "write for example 40ms or 2s")
     return value
 
 

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from spmd_core.__main__ import main
+from spmd_core.base import RequestError
 from spmd_core.search import read_serving
 
 ASKED = ["serve", "--model", "qwen3-8b", "--chips", "v6e:4", "--concurrency", "32"]
@@ -57,8 +58,8 @@ def test_a_limit_that_the_best_may_keep_exits_with_0(capsys):
         (["--input", "0"], "length '0' is no number of tokens above 0"),
         (["--input", "2048..512"], "length '2048..512' is no number of tokens above 0"),
         (["--output", "90000"], "91,024 tokens of a request are more than the 40,960"),
-        (["--tpot", "-1"], "duration '-1' is not above 0"),
-        (["--tpot", "nan"], "duration 'nan' is not above 0"),
+        (["--tpot", "-1"], "duration '-1' is not of 1us to 100000s"),
+        (["--tpot", "nan"], "duration 'nan' is not of 1us to 100000s"),
         (["--weights-dtype", "fp4"], "dtype 'fp4' is not one of weights and cache"),
         (["--mesh", "tensor=3"], "mesh tensor=3 does not divide the 4 devices"),
         (["--chips", "v6e:4," * 200], "is too long: use at most 1,000 characters"),
@@ -134,3 +135,15 @@ def test_the_form_of_a_question_is_the_question():
     assert read_serving(question.form) == question and question.form.items() >= form.items() - {
         ("price", form["price"])
     }
+
+
+@pytest.mark.parametrize("limit", ["1us", "1.23456789012us", "0.5s", "99999.9s", "100000s"])
+def test_a_limit_is_read_again_from_its_form(limit):
+    form = read_serving({"model": "qwen3-8b", "chips": "v6e:4", "ttft": limit}).form
+    assert read_serving(form).form == form
+
+
+@pytest.mark.parametrize("limit", ["0.00001us", "10000000s", "0", "1.2.3s"])
+def test_a_limit_that_no_link_could_keep_is_refused(limit):
+    with pytest.raises(RequestError, match="is not of 1us to 100000s: write"):
+        read_serving({"model": "qwen3-8b", "chips": "v6e:4", "tpot": limit})

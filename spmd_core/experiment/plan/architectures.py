@@ -324,6 +324,7 @@ NOT_MODELED: Mapping[str, str] = {
     "n_routed_experts": "a mixture of experts of another architecture",
     "n_shared_experts": "shared experts beside those of this architecture",
     "shared_expert_intermediate_size": "shared experts beside those of this architecture",
+    "shared_intermediate_size": "shared experts beside those of this architecture",
     "first_k_dense_replace": "layers with experts among layers without",
     "mlp_only_layers": "layers without experts among layers with",
     "num_nextn_predict_layers": "the prediction of several tokens of another architecture",

@@ -147,16 +147,15 @@ _SHARED_WIDTHS = ("shared_expert_intermediate_size", "moe_shared_expert_intermed
 
 def _dense_first(fields: Fields, layers: int) -> Values:
     """The first layers, whose mlp has no experts; or those that a list names."""
-    given, types = fields.get("moe_layer_freq"), fields.get("mlp_layer_types")
-    if types is not None:
-        types = _of_each("mlp_layer_types", types, ("dense", "sparse"), layers)
-        given = [int(each == "sparse") for each in types]
-    if isinstance(given, list):
-        given = [*_of_each("moe_layer_freq", given, (0, 1), layers)]
-        dense = given.index(1) if 1 in given else layers
-        if 0 in given[dense:]:
+    name, (without, sparse), given = "moe_layer_freq", (0, 1), fields.get("moe_layer_freq")
+    if (types := fields.get("mlp_layer_types")) is not None:
+        name, (without, sparse), given = "mlp_layer_types", ("dense", "sparse"), types
+    if isinstance(given, list) or types is not None:
+        given = [*_of_each(name, given, (without, sparse), layers)]
+        dense = given.index(sparse) if sparse in given else layers
+        if without in given[dense:]:
             rule = "has layers without experts among layers with"
-            raise refuse(f"moe_layer_freq={shorten(given, 40)}", rule, "use sizes of its own")
+            raise refuse(f"{name}={shorten(given, 40)}", rule, "use sizes of its own")
     else:
         dense = fields.size("first_k_dense_replace", 0, MAX_LAYERS, least=0)
     return {

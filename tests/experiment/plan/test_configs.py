@@ -690,7 +690,17 @@ NO_EXPERTS = {"model_type": "nemotron_h", "hybrid_override_pattern": "ME"}
             json.dumps(SMALL | {"model_type": "minimax_m2", "attn_type_list": [1, 0]}),
             "one of 1 for",
         ),
+        (
+            json.dumps(SMALL | {"model_type": "minimax_m2", "shared_intermediate_size": 64}),
+            "shared_intermediate_size=64 is shared experts",
+        ),
         (json.dumps(SMALL | DEEPSEEK | {"model_type": "kimi_k2", "mlp_layer_types": "x"}), "dense"),
+        (
+            json.dumps(
+                SMALL | DEEPSEEK | {"model_type": "kimi_k2", "mlp_layer_types": ["sparse", "dense"]}
+            ),
+            "mlp_layer_types=.* has layers without experts among",
+        ),
         (
             json.dumps(SMALL | {"model_type": "olmo2", "num_attention_heads_per_layer": [2]}),
             "heads",

@@ -66,7 +66,7 @@ def test_fields_change_the_answer_and_the_link(data_folder):
     [
         ("chips", "<b>x</b>", "chips"),
         ("input", "0", "is no number of tokens above 0"),
-        ("tpot", "soon", "is not above 0"),
+        ("tpot", "soon", "is not of 1us to 100000s"),
         ("mesh", "tensor=7", "does not divide"),
         ("weights_dtype", "fp4", "is not one of weights and cache"),
         ("model", "x" * 500, "does not exist"),

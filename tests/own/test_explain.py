@@ -81,6 +81,7 @@ def test_the_first_screen_has_line_reason_and_accident(explained):
     assert "h = jnp.tanh(x @ params" in text
     assert "all-gather over fsdp" in text
     assert "set by argument params/up P('fsdp', 'tensor')" in text
+    assert "params/up is stored as P('fsdp', 'tensor'), but is needed" in text
     assert "missing_donation: params is replaced and not donated" in text
     assert explained._repr_html_().count("<svg") == 4
     assert "<script" not in explained._repr_html_()

@@ -33,8 +33,7 @@ class CollectiveFacts(Protocol):
 
 
 _BECAME = {
-    ("reduce-scatter", "all-reduce"): "; the compiler uses an all-reduce, and each device "
-    "keeps its shard",
+    ("reduce-scatter", "all-reduce"): "; the compiler uses an all-reduce",
     ("all-gather", "all-reduce"): "; the compiler pads each shard with zeros and adds them "
     "in an all-reduce",
 }

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
 
-from spmd_core.experiment import STRATEGIES, Experiment, ProgramLayout, Spec
+from spmd_core.experiment import STRATEGIES, Experiment, ProgramLayout, Spec, spec_code
 from spmd_core.program.communication.generic import (
     became,
     by_itself,
@@ -229,8 +229,10 @@ class Reasons:
         )
 
     def _held(self, name: str) -> str:
-        array = self.experiment.what.array(name)
-        return _sharded(array.present(self.experiment.sizes), self.experiment.spec(name))
+        array, spec = self.experiment.what.array(name), self.experiment.spec(name)
+        if self.experiment.exported is not None and any(spec):  # its dims have numbers, no names
+            return f"as {spec_code(spec)}"
+        return _sharded(array.present(self.experiment.sizes), spec)
 
     def _of_operand(self, collective: ParsedCollective, name: str) -> str:
         along, spec = names(collective.axes), self.experiment.spec(name)

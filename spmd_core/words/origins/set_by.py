@@ -154,11 +154,8 @@ def change_words(origins: Sequence[AxisOrigin], against: Sequence[AxisOrigin]) -
         return ""
     least = sides[counts[1] < counts[0]]
     named = list(dict.fromkeys(map(_what, least)))[:_MOST]
-    return f"change {listed(named)}: {_have(min(counts))} its axis, {max(counts)} the other's"
-
-
-def _have(values: int) -> str:
-    return "1 value has" if values == 1 else f"{values} values have"
+    follow = "1 value follows" if min(counts) == 1 else f"{min(counts)} values follow"
+    return f"the smaller change is at {listed(named)}: {follow} it, {max(counts)} the other"
 
 
 def step_words(step: Step) -> str:

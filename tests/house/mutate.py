@@ -61,7 +61,9 @@ def _named(path: str, text: str, instead: str) -> Mutation:
 
 # Each was once caught by no test. What it changes -> the mutation
 NAMED = {
-    "MFU of measured runs": _named("spmd_core/words/costs.py", "mfu *= outcome", "mfu /= outcome"),
+    "MFU of measured runs": _named(
+        "spmd_core/answers/strategies.py", "mfu *= outcome", "mfu /= outcome"
+    ),
     "MFU of measured runs, by the roofline": _named(
         "spmd_core/results/machine.py",
         "possible(self.ideal_s / median_s)",

@@ -255,7 +255,7 @@ if "-m" in sys.orig_argv and "spmd_core.worker" in sys.orig_argv:
     engine.measured.run = types.SimpleNamespace(run_experiment=run_experiment, run_again=run_again)
     engine.measured.compiled = types.SimpleNamespace(compile_experiment=compile_experiment)
     engine.absent = types.ModuleType("spmd_core.engine.absent")
-    engine.absent.topology_devices = types.SimpleNamespace(describe=describe)
+    engine.absent.topology = types.SimpleNamespace(describe=describe)
     engine.absent.run = types.SimpleNamespace(predict_experiment=predict_experiment)
     sys.modules["spmd_core.engine"] = engine
     sys.modules["spmd_core.engine.absent"] = engine.absent

@@ -53,7 +53,7 @@ def test_a_shared_link_opens_the_same_result_tab_strategy_and_text_for_another_v
     sender.get_by_text("What JAX handed to the compiler").wait_for()
     sender.get_by_role("button", name="Share").click()
     address = sender.get_by_test_id("stPopoverBody").locator("code").inner_text().strip()
-    assert "tab=Program" in address and "strategy=shard_map" in address and len(address) < 2000
+    assert "tab=Program" in address and len(address) < 2000  # no strategy where it is the one shown
     visit(receiver, address)
     receiver.get_by_text("What JAX handed to the compiler").wait_for()
     expect(receiver.get_by_role("tab", name="Program")).to_have_attribute("aria-selected", "true")

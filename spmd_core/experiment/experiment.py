@@ -206,7 +206,7 @@ class Experiment(Frozen):
         )
 
     @cached_property
-    def rows_by_key(self) -> dict[str, Row]:
+    def rows_by_key(self) -> Mapping[str, Row]:
         """Key of a row -> the row."""
         return {row.key: row for row in self.rows}
 
@@ -276,7 +276,7 @@ class Experiment(Frozen):
         return self.table_spec(array) if override is None else override
 
     @cached_property
-    def _exported_specs(self) -> dict[str, Spec] | None:
+    def _exported_specs(self) -> Mapping[str, Spec] | None:
         return self.exported and self.exported.array_specs()
 
     def axes_of_dim(self, dim: str) -> Axes:

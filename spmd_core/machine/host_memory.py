@@ -1,6 +1,7 @@
 """How much host memory arrays of a device may take, and what the owner of other hosts has."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -27,7 +28,7 @@ class Capacity:
         return Capacity(min(self.device, most or self.device), self.host)
 
 
-def own_host_bytes() -> dict[str, float]:
+def own_host_bytes() -> Mapping[str, float]:
     """Generation -> bytes of one host, as `SPMD_LAB_HOST_GIB=h100=2048,v5p=448` sets them.
 
     Raises:
@@ -37,7 +38,7 @@ def own_host_bytes() -> dict[str, float]:
 
 
 @lru_cache(maxsize=8)
-def _read(text: str) -> dict[str, float]:
+def _read(text: str) -> Mapping[str, float]:
     sizes = {}
     for part in filter(None, map(str.strip, text.split(","))):
         name, _, value = part.partition("=")

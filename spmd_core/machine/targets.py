@@ -4,6 +4,7 @@ devices, or absent TPUs or GPUs.
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint
@@ -118,7 +119,7 @@ def written_out(text: str) -> str:
 
 
 @cache
-def added_targets() -> tuple[dict[str, str], tuple[str, ...]]:
+def added_targets() -> tuple[Mapping[str, str], tuple[str, ...]]:
     """Returns the targets that installed packages name, such as `our-pod` for `tpu:v5p:4x4x8`, and the
     problems of those that are left out.
     """

@@ -1,5 +1,6 @@
 """The examples and problems by name, each with its description and its expected numbers."""
 
+from collections.abc import Mapping
 from functools import cache
 
 from spmd_core.base import refuse, shorten
@@ -50,7 +51,7 @@ def get_recipe(name: str) -> Recipe:
 
 
 @cache
-def _by_id() -> dict[str, Recipe]:
+def _by_id() -> Mapping[str, Recipe]:
     return {recipe.experiment.id: recipe for recipe in RECIPES.values()}
 
 

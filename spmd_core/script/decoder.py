@@ -3,7 +3,7 @@ configuration and mesh.
 """
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
 from importlib import resources
@@ -157,7 +157,7 @@ def _sources(files: tuple[str, ...] = _SHARED) -> tuple[str, ...]:
 
 
 @cache
-def _fields() -> dict[str, tuple[Any] | None]:
+def _fields() -> Mapping[str, tuple[Any] | None]:
     """Fields of the configuration, each with its default; None where it has none."""
     classes = [
         node
@@ -174,7 +174,7 @@ def _fields() -> dict[str, tuple[Any] | None]:
 
 
 @cache
-def _imports(files: tuple[str, ...], is_plain: bool) -> list[str]:
+def _imports(files: tuple[str, ...], is_plain: bool) -> Sequence[str]:
     """Import lines of all files and of the mesh, each once, without imports between these files."""
     extra = f"{'import numpy as np' if is_plain else 'from jax.experimental import mesh_utils'}\nfrom jax.sharding import AxisType"
     return merged_imports(
@@ -186,7 +186,7 @@ def _imports(files: tuple[str, ...], is_plain: bool) -> list[str]:
 
 
 @cache
-def _body(files: tuple[str, ...]) -> list[str]:
+def _body(files: tuple[str, ...]) -> Sequence[str]:
     lines: list[str] = []
     for source in _sources(files):
         last = max(

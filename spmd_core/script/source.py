@@ -111,7 +111,7 @@ def _function(source: str, wanted: str, otherwise: str) -> str:
 
 
 @cache
-def definitions(source: str) -> dict[str, ast.stmt]:
+def definitions(source: str) -> Mapping[str, ast.stmt]:
     """The functions, classes and constants of a program file, by name."""
     nodes: dict[str, ast.stmt] = {}
     for node in parsed(source).body:

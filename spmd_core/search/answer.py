@@ -120,13 +120,13 @@ class Answer:
     is_partial: bool = False
 
     @cached_property
-    def ranking(self) -> list[Ranked]:
+    def ranking(self) -> Sequence[Ranked]:
         """The best first."""
         best = self.proof.best_numbers if self.proof else ()
         return ranking(self.found, self.question.minimize, dict(self.question.price), best)
 
     @cached_property
-    def shardings(self) -> list[list[Ranked]]:
+    def shardings(self) -> Sequence[Sequence[Ranked]]:
         """The ranking by mesh, batch and target: the policies of each, the best first."""
         return shardings(self.ranking)
 
@@ -139,7 +139,7 @@ class Answer:
         return first if first and first.fits == "yes" else None
 
     @cached_property
-    def best_by_target(self) -> dict[str, Candidate]:
+    def best_by_target(self) -> Mapping[str, Candidate]:
         """The best of each target, the best target first; nothing of one that nothing fits on."""
         best: dict[str, Ranked] = {}
         for entry in self.ranking:
@@ -151,7 +151,7 @@ class Answer:
         }
 
     @cached_property
-    def best_by_batch(self) -> list[Candidate]:
+    def best_by_batch(self) -> Sequence[Candidate]:
         """The best of each batch on the winner's target, the smallest batch first."""
         best: dict[int, Candidate] = {}
         for entry in self.ranking:
@@ -195,7 +195,7 @@ class Answer:
         )
 
     @cached_property
-    def ties(self) -> list[Candidate]:
+    def ties(self) -> Sequence[Candidate]:
         """Those that tie with the winner: where it was proven, by that; else by the
         intervals.
         """
@@ -206,7 +206,7 @@ class Answer:
         return [each.candidate for each in self.ranking if each.candidate.number in tied]
 
     @cached_property
-    def rivals(self) -> list[Candidate]:
+    def rivals(self) -> Sequence[Candidate]:
         """Those of `ties` that differ in more than their policy: the best of other meshes and batches
         that tie with the winner's.
         """
@@ -221,18 +221,18 @@ class Answer:
         return proof if proof and winner and winner.number == proof.numbers[0] else None
 
     @cached_property
-    def front(self) -> list[Candidate]:
+    def front(self) -> Sequence[Candidate]:
         """The front of time against memory, the fastest first."""
         return front(self.ranking)
 
     @cached_property
-    def front_of_price(self) -> list[Candidate]:
+    def front_of_price(self) -> Sequence[Candidate]:
         """The front of time against price per token; nothing without prices."""
         price = dict(self.question.price)
         return front(self.ranking, price) if price else []
 
     @cached_property
-    def standards(self) -> list[StandardSharding]:
+    def standards(self) -> Sequence[StandardSharding]:
         """The winner's rivals; none where there is no winner."""
         if self.winner is None:
             return []

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -80,7 +80,7 @@ class Placements:
         return (*(*topology.shape, 1, 1)[:3], topology.chip.devices_per_chip, topology.slices)
 
     @cached_property
-    def _symmetries(self) -> list[np.ndarray]:
+    def _symmetries(self) -> Sequence[np.ndarray]:
         """[devices] each: the place that is seen at each place; the first shows all as it is."""
         plain = np.arange(math.prod(self._shape)).reshape(self._shape)
         if plain.size > MOST_DEVICES:

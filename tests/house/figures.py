@@ -90,6 +90,27 @@ def any_values(tree: Iterable[ast.AST]) -> list[int]:
     ]
 
 
+_CACHES = {"cached_property", "lru_cache", "cache"}
+_CHANGED = {"dict", "list", "set"}
+
+
+def cached_changeable(tree: Iterable[ast.AST]) -> list[str]:
+    """Cached functions that say they return what a caller may change for all others."""
+    return [
+        node.name
+        for node in tree
+        if isinstance(node, ast.FunctionDef) and node.returns is not None
+        if _CACHES & {name for each in node.decorator_list for name in _names(each)}
+        if _CHANGED & set(_names(node.returns))
+    ]
+
+
+def _names(tree: ast.AST) -> Iterable[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name | ast.Attribute):
+            yield node.id if isinstance(node, ast.Name) else node.attr
+
+
 def in_program(count) -> list[str]:
     """`file:what` for each occurrence in the program."""
     return [

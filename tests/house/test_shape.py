@@ -2,7 +2,14 @@
 
 import pytest
 
-from tests.house.figures import LONGEST, any_values, chained, in_program, long_functions
+from tests.house.figures import (
+    LONGEST,
+    any_values,
+    cached_changeable,
+    chained,
+    in_program,
+    long_functions,
+)
 from tests.layers import nodes
 
 pytestmark = pytest.mark.fast
@@ -13,7 +20,12 @@ MOST_CHAINED, MOST_LONG, MOST_ANY = 3, 0, 38
 
 @pytest.mark.parametrize(
     ("count", "most"),
-    [(chained, MOST_CHAINED), (long_functions, MOST_LONG), (any_values, MOST_ANY)],
+    [
+        (chained, MOST_CHAINED),
+        (long_functions, MOST_LONG),
+        (any_values, MOST_ANY),
+        (cached_changeable, 0),
+    ],
 )
 def test_what_makes_code_hard_to_read_does_not_come_back(count, most):
     assert len(listed := in_program(count)) <= most, "\n".join(listed)
@@ -24,3 +36,6 @@ def test_the_counters_see_what_they_count():
     tree = nodes(f"y = 1 if a else 2 if b else 3\ndef f(z: dict[str, Any]):\n{body}\n")
     assert (chained(tree), long_functions(tree), any_values(tree)) == ([1], ["f"], [2])
     assert chained(nodes("(1 if a else 2) if b else 3")) == []
+    cached = "@functools.cache\ndef f() -> {}: ...\n@cached_property\ndef g(self) -> {}: ..."
+    assert cached_changeable(nodes(cached.format("dict[str, int]", "list[int] | None"))) == [*"fg"]
+    assert cached_changeable(nodes(cached.format("Mapping[str, int]", "frozenset[int]"))) == []

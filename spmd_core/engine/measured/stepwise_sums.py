@@ -23,7 +23,7 @@ def added_up(
     where it is called, once for all."""
 
     @cache
-    def ends() -> tuple[list[list[Bounded]], int]:
+    def ends() -> tuple[Sequence[Sequence[Bounded]], int]:
         with jax.enable_x64(True), jax.default_device(jax.local_devices(backend="cpu")[0]):
             run = noisy(function, operands, noise)
             rows = rows_of_noise(operands, values, seed)

@@ -3,6 +3,7 @@
 import difflib
 import json
 import re
+from collections.abc import Mapping
 from functools import cache
 
 from spmd_core.base import plugins, refuse, shorten
@@ -82,7 +83,7 @@ def get_model(name: str) -> ModelSize:
 
 
 @cache
-def added_models() -> tuple[dict[str, ModelSize], tuple[str, ...]]:
+def added_models() -> tuple[Mapping[str, ModelSize], tuple[str, ...]]:
     """Returns models of installed packages, each in the form of a config.json, and the problems of
     those that are left out.
     """

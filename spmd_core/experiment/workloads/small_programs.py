@@ -164,7 +164,7 @@ class Size:
 
 
 @cache
-def program_sizes(program: str) -> dict[str, Size]:
+def program_sizes(program: str) -> Mapping[str, Size]:
     """Option name -> size, in the order of the file; empty where the program has none to choose."""
     ranges, sizes = {each.name: each for each in RANGES.get(program, ())}, {}
     for match in _CONSTANT.finditer(_text_of(program)):

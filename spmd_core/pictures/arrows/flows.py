@@ -10,7 +10,7 @@ link's bytes over its rate.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from spmd_core.base import by_key
@@ -29,7 +29,7 @@ SEND, SEND_ALL = "send", "send to all"  # between slices: parts of a sum; values
 
 
 @lru_cache(maxsize=256)
-def unit_flows(placed: Placed, kind: str, groups: tuple[Group, ...]) -> dict[Key, float]:
+def unit_flows(placed: Placed, kind: str, groups: tuple[Group, ...]) -> Mapping[Key, float]:
     """Bytes on each link, for a collective of one byte: all grow with the bytes alike."""
     flows: defaultdict[Key, float] = defaultdict(float)
     for group in groups:

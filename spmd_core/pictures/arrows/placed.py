@@ -1,6 +1,7 @@
 """The placement of a mesh's devices: their ids, mesh positions, coordinates and hosts."""
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -32,12 +33,12 @@ class Placed:
     places: tuple[Coordinates, ...] | None = None
 
     @cached_property
-    def positions(self) -> dict[int, int]:
+    def positions(self) -> Mapping[int, int]:
         """JAX's number -> position in `mesh.devices`."""
         return {number: at for at, number in enumerate(self.numbers)}
 
     @cached_property
-    def chips(self) -> dict[Coordinates, tuple[int, ...]]:
+    def chips(self) -> Mapping[Coordinates, tuple[int, ...]]:
         """(x, y, z, slice) -> positions of the devices of that chip, in order of their core."""
         chips: dict[Coordinates, list[int]] = defaultdict(list)
         for position, place in enumerate(self.places or ()):

@@ -184,17 +184,17 @@ class Computation:
     is_entry: bool = False
 
     @cached_property
-    def by_name(self) -> dict[str, Instruction]:
+    def by_name(self) -> Mapping[str, Instruction]:
         """Instruction by its name."""
         return {instruction.name: instruction for instruction in self.instructions}
 
     @cached_property
-    def places(self) -> dict[str, int]:
+    def places(self) -> Mapping[str, int]:
         """The place of an instruction by its name."""
         return {name: at for at, name in enumerate(self.by_name)}
 
     @cached_property
-    def users(self) -> dict[str, tuple[Instruction, ...]]:
+    def users(self) -> Mapping[str, tuple[Instruction, ...]]:
         """The users of an instruction's value."""
         users: dict[str, list[Instruction]] = {
             instruction.name: [] for instruction in self.instructions
@@ -235,7 +235,7 @@ class Module:
     replicas: int = 1
 
     @cached_property
-    def by_name(self) -> dict[str, Computation]:
+    def by_name(self) -> Mapping[str, Computation]:
         """Computation by its name."""
         return {computation.name: computation for computation in self.computations}
 

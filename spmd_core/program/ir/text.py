@@ -3,7 +3,7 @@ that ops were made from.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -106,7 +106,7 @@ class ProgramText:
         return rows
 
     @cached_property
-    def _starts(self) -> dict[int, Section]:
+    def _starts(self) -> Mapping[int, Section]:
         return {section.start: section for section in self.sections}
 
 

@@ -109,7 +109,7 @@ class Origins:
         return self.mesh
 
     @cached_property
-    def _names(self) -> dict[str, str]:
+    def _names(self) -> Mapping[str, str]:
         return {
             theirs: ours for (ours, _), (theirs, _) in zip(self.mesh, self.own_mesh, strict=True)
         }

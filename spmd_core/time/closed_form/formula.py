@@ -3,6 +3,7 @@ which arrays a program sums or gathers.
 """
 
 import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -39,7 +40,7 @@ class Formula:
         return self.experiment.what.flops(self.experiment.sizes)
 
     @cached_property
-    def bytes(self) -> dict[Array, float]:
+    def bytes(self) -> Mapping[Array, float]:
         """Bytes of each operand, result and array between them, unsharded."""
         program = self.experiment.what.program
         through = (array for _, arrays in program.passes for array in arrays)
@@ -56,7 +57,7 @@ class Formula:
         return element_count(Array("", dims).shape(self.sizes)) * width
 
     @cached_property
-    def gathered(self) -> list[tuple[Array, str]]:
+    def gathered(self) -> Sequence[tuple[Array, str]]:
         """(array between operands and results, dim along which a program needs it unsharded). Of a
         dim that another is a multiple of (key heads, of query heads) it is the last array before
         the other takes its place.
@@ -76,7 +77,7 @@ class Formula:
         ]
 
     @cached_property
-    def tied(self) -> dict[str, str]:
+    def tied(self) -> Mapping[str, str]:
         """Dim -> the dim that is a multiple of it."""
         return {
             rule.dim: rule.other
@@ -85,7 +86,7 @@ class Formula:
         }
 
     @cached_property
-    def steps(self) -> list[tuple[Array, Array]]:
+    def steps(self) -> Sequence[tuple[Array, Array]]:
         """(array, the next that is made of it), along what each operand passes through."""
         what = self.experiment.what
         return [

@@ -6,7 +6,7 @@ enough to separate good from bad where it is several.
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -26,7 +26,7 @@ class ShardedFormula:
     sharded: Sharded
 
     @cached_property
-    def specs(self) -> dict[Array, Spec]:
+    def specs(self) -> Mapping[Array, Spec]:
         """How the sharding splits each operand, result, and what is between."""
         table, given = dict(self.sharded.table), dict(self.sharded.overrides)
         specs = {array: array.spec(self.formula.sizes, table) for array in self.formula.bytes}

@@ -109,7 +109,7 @@ class Calibration:
         return min((cost.seconds for cost in self.outcome.costs), default=_LEAST_S)
 
     @cached_property
-    def _curves(self) -> dict[str, Curve]:
+    def _curves(self) -> Mapping[str, Curve]:
         curves = by_key(
             (cost.operation.kind, (cost.operation.sizes[0], cost.seconds))
             for cost in self.outcome.costs
@@ -118,14 +118,14 @@ class Calibration:
         return {kind: _curve(points) for kind, points in curves.items()}
 
     @cached_property
-    def _moves(self) -> dict[str, dict[Case, Curve]]:
+    def _moves(self) -> Mapping[str, Mapping[Case, Curve]]:
         return _by_kind(
             (each.kind, each.axes, each.devices, each.bytes, each.seconds)
             for each in self.outcome.move_costs
         )
 
     @cached_property
-    def _points(self) -> dict[str, dict[Case, Curve]]:
+    def _points(self) -> Mapping[str, Mapping[Case, Curve]]:
         """Of collectives on their own, without the floor of those that are a call each."""
         return _by_kind(
             (

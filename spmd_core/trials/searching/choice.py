@@ -106,7 +106,7 @@ class CandidateChoice:
         return drawn
 
     @cached_property
-    def _order(self) -> list[int]:
+    def _order(self) -> Sequence[int]:
         """A number for each candidate: who has the least is drawn first. Of the question alone."""
         order = list(range(self._space))
         random.Random(self._question.id).shuffle(order)

@@ -153,7 +153,7 @@ class Described(Frozen):
         )
 
     @cached_property
-    def updated(self) -> dict[str, str]:
+    def updated(self) -> Mapping[str, str]:
         """Path of an output -> path of the parameter that it updates, or whose state it is."""
         kept = self.optimizer
         return {

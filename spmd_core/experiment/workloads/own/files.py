@@ -62,7 +62,7 @@ def paths() -> tuple[Path, ...]:
 
 
 @cache
-def _of_packages() -> tuple[dict[str, Path], tuple[str, ...]]:
+def _of_packages() -> tuple[Mapping[str, Path], tuple[str, ...]]:
     """The files of the modules that packages name; no code of theirs runs for this."""
 
     def read(each: EntryPoint) -> Path:

@@ -92,7 +92,6 @@ elif status and result:
         next_step.draw(result)
         if experiment.plan:
             run_answer.others(experiment.plan)
-            run_answer.over_context(experiment.plan)
         remedies.draw(result, [chosen])
     labels.draw(status.run)
     variant.draw(experiment)

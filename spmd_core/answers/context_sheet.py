@@ -5,7 +5,7 @@ from itertools import groupby
 
 from spmd_core.base import count_text
 from spmd_core.sheets import Sheet, Table, count, seconds, size, text
-from spmd_core.sweeps import ContextRow
+from spmd_core.sweeps import ContextRow, fastest_kinds
 
 CONTEXT_ROWS = Sheet[ContextRow](
     (
@@ -33,13 +33,8 @@ def context_table(rows: Sequence[ContextRow]) -> Table:
 
 def context_headline(rows: Sequence[ContextRow]) -> str:
     """Returns the fastest kind that fits at each length, in a sentence; "" without rows."""
-    best = [
-        (tokens, min(fitting, key=lambda row: row.seconds or 0.0).kind if fitting else "none")
-        for tokens, alike in groupby(rows, lambda row: row.tokens)
-        for fitting in [[row for row in alike if row.step and row.step.fits and row.seconds]]
-    ]
     parts = []
-    for kind, alike in groupby(best, lambda each: each[1]):
+    for kind, alike in groupby(fastest_kinds(rows).items(), lambda each: each[1]):
         lengths = [count_text(tokens) for tokens, _ in alike]
         parts.append(f"{kind} at {' to '.join(dict.fromkeys((lengths[0], lengths[-1])))} tokens")
     return f"Fastest that fits: {', '.join(parts)}." if parts else ""

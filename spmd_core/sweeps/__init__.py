@@ -1,7 +1,7 @@
 """Sweeps: one question over a range of a variable, its points and its curves."""
 
 from spmd_core.sweeps.best_mesh import BEST, best_mesh
-from spmd_core.sweeps.context_kinds import CONTEXT_KINDS, ContextRow, context_rows
+from spmd_core.sweeps.context_kinds import CONTEXT_KINDS, ContextRow, context_rows, fastest_kinds
 from spmd_core.sweeps.curves import Outcome, SweepRow, csv_text, curves, row_json
 from spmd_core.sweeps.first_look import first_look
 from spmd_core.sweeps.runs import Asked, cancel, estimated, look, seconds_taken, start, to_compile
@@ -59,6 +59,7 @@ __all__ = [
     "csv_text",
     "curves",
     "estimated",
+    "fastest_kinds",
     "first_look",
     "look",
     "members",

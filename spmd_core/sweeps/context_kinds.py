@@ -3,8 +3,9 @@ and what it waits for.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from spmd_core.base import RequestError
@@ -55,6 +56,15 @@ def context_rows(plan: Plan) -> tuple[ContextRow, ...]:
         return ()
     times = range((MAX_SEQUENCE // plan.sequence).bit_length())
     return tuple(_row(plan, kind, 2**each) for each in times for kind in CONTEXT_KINDS)
+
+
+def fastest_kinds(rows: Sequence[ContextRow]) -> dict[int, str]:
+    """Returns the fastest kind that fits, by tokens of a sequence; "none" where none fits."""
+    best = dict[int, str]()
+    for tokens, alike in groupby(rows, lambda row: row.tokens):
+        fitting = [row for row in alike if row.step and row.step.fits and row.seconds]
+        best[tokens] = min(fitting, key=lambda row: row.seconds or 0.0).kind if fitting else "none"
+    return best
 
 
 def _row(plan: Plan, kind: str, times: int) -> ContextRow:

@@ -4,6 +4,7 @@ from spmd_core.answers import context_headline, context_table
 from spmd_core.experiment import parse_plan
 from spmd_core.sweeps import CONTEXT_KINDS, context_rows
 from spmd_core.time import estimate_step
+from spmd_lab.ui.charts.colors import BEST
 from spmd_lab.ui.charts.over_context import context_chart
 
 LONG = {
@@ -43,3 +44,5 @@ def test_what_is_refused_says_why_and_the_headline_names_the_fastest_that_fits()
     assert f"{best} at 131,072" in context_headline(rows)
     drawn = context_chart(rows)["layer"][1]["data"]["values"]
     assert len(drawn) == len(rows) - len(refused)
+    marked = [row["row"] for row in drawn if row["color"] == BEST]
+    assert marked[0] == f"131,072 · {best}" and len(marked) == len({row.tokens for row in rows})

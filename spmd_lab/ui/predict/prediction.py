@@ -104,7 +104,6 @@ def before(experiment: Experiment) -> None:
             st.caption(plain(words.chip_words(topology)))
     if experiment.plan:
         run_answer.others(experiment.plan)
-        run_answer.over_context(experiment.plan)
     variant.draw(experiment)
     if experiment.plan is None:
         _mesh(experiment)

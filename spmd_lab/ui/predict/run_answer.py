@@ -97,7 +97,10 @@ def draw_filled(table: Table | Mapping[str, Sequence[str]]) -> None:
 
 
 def others(plan: Plan) -> None:
-    """Draws the same question on other chips: the answer, a picture, a table, a button for each."""
+    """Draws the question with other attention over `context`, then on other chips: the answer, a
+    picture, a table, a button for each.
+    """
+    _over_context(plan)
     with st.container(key="other-chips"):
         left, right = st.columns([3, 2], vertical_alignment="bottom")
         with right:
@@ -123,7 +126,7 @@ def others(plan: Plan) -> None:
         _use(answer, plan)
 
 
-def over_context(plan: Plan) -> None:
+def _over_context(plan: Plan) -> None:
     """Draws what each kind of attention over `context` holds and waits for, to a million tokens."""
     if not (rows := context_rows(plan)):
         return

@@ -5,8 +5,7 @@
 Programs are steps of other libraries, decoders and small workloads, each with random specs of a few
 groups of arguments, a third of them with other sizes of the mesh axes, compiled for 8 simulated or
 absent devices. Equal are the kinds, as requested, with their mesh axes; the bytes of all, within 2 %; and
-every collective with its count. Of propagation alone, which answers first, also how often it has each
-kind that the compiler leaves.
+every collective with its count.
 
 With `--layers 80`: seconds until a changed spec of an unrolled decoder is answered, by processes of a
 Lab: the first time, and then; by propagation, and by the compiler. The interface is not included.
@@ -42,7 +41,6 @@ from spmd_core.engine.absent.lower import lower_experiment
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import Steps
 from spmd_core.engine.partitioned import lowered, partitioned
-from spmd_core.engine.propagated import propagated
 from spmd_core.experiment import Experiment
 from spmd_core.lab import Lab
 from spmd_core.program import read_collectives
@@ -143,11 +141,6 @@ def main(asked: Asked, figures: Figures) -> None:
         counts["sets"] += _kinds(ours) == _kinds(compiled)
         counts["bytes"] += abs(_bytes(ours) - _bytes(compiled)) <= CLOSE * _bytes(compiled)
         counts["each"] += _each(ours) == _each(compiled)
-        quick = propagated(experiment, "auto").collectives
-        counts["propagated"] += _kinds(quick) == _kinds(compiled)
-        counts["most"] += _kinds(quick) >= _kinds(compiled)
-        for kind in _kinds(compiled) - _kinds(quick):
-            print(f"{name}: {kind[0]} over {', '.join(kind[1])} is not propagated", file=sys.stderr)
         counts["communicate"] += bool(compiled)
         for kind in _kinds(ours) ^ _kinds(compiled):
             there = "only partitioned" if kind in _kinds(ours) else "only compiled"
@@ -158,8 +151,6 @@ def main(asked: Asked, figures: Figures) -> None:
     figures.add("kinds and axes", counts["sets"] / total, least=0.95)
     figures.add("bytes within 2 %", counts["bytes"] / total, least=0.9)
     figures.add("every collective", counts["each"] / total)
-    figures.add("propagated alone: kinds and axes", counts["propagated"] / total)
-    figures.add("propagated alone: none is missing", counts["most"] / total)
     figures.add("CPU seconds of one", seconds / total, note=f"compiled: {compiles / total:.2f}")
 
 

@@ -73,7 +73,7 @@ from spmd_core.answers.training_sheet import (
     training_json,
     training_table,
 )
-from spmd_core.answers.what_if import WhatIf, what_if_table
+from spmd_core.answers.what_if import WhatIf, resharded_table, what_if_table
 
 __all__ = [
     "ABOUT_EVEN",
@@ -113,6 +113,7 @@ __all__ = [
     "programs_table",
     "programs_words",
     "ranking_table",
+    "resharded_table",
     "roofs_table",
     "samples_table",
     "search_lines",

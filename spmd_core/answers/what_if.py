@@ -18,7 +18,6 @@ from spmd_core.words import count
 # of `bench.what_if`, programs x shardings: how many, with the kinds and axes of the compiled program,
 # and with its bytes within 2 %; by the kind of a target
 _AGREE = {"cpu": ("CPU", 30, 30, 30), "tpu": ("TPU v5e", 24, 24, 24)}
-_PROPAGATED = (20, 5, 14)  # the same of propagation alone for CPU: its kinds and axes; none missing
 
 
 def agreement_words(experiment: Experiment) -> str:
@@ -122,8 +121,24 @@ class WhatIf:
 
     @property
     def is_propagated(self) -> bool:
-        """Returns True if propagation alone gave the collectives."""
-        return any(each.is_propagated for each in self.programs)
+        """Returns True if the compiler has not answered yet: no collective is known."""
+        return any(each.values is not None for each in self.programs)
+
+    @cached_property
+    def resharded(self) -> tuple[tuple[str, str, str, int], ...]:
+        """Source lines whose propagated types change: types before and after, and how many values."""
+        before, after = (
+            Counter({(line, of): number for line, of, number in each.values or ()})
+            for each in self.programs
+        )
+        rows: dict[str, tuple[Counter[str], Counter[str]]] = {}
+        for at, changed in enumerate((before - after, after - before)):
+            for (line, of), number in changed.items():
+                rows.setdefault(line, (Counter(), Counter()))[at][of] += number
+        return tuple(
+            (line, _some([*was]), _some([*now]), max(was.total(), now.total()))
+            for line, (was, now) in rows.items()
+        )
 
     @property
     def made(self) -> str:
@@ -141,17 +156,19 @@ class WhatIf:
     def agreement(self) -> str:
         """How far to trust what was not compiled to its end, as measured; "" where all was."""
         if self.is_propagated:
-            number, same, none = _PROPAGATED
-            return (
-                f"About: of {number} programs compiled for CPU, {same / number:.0%} had these kinds "
-                f"and axes, {none / number:.0%} no others."
-            )
+            return "These shardings are what the compiler begins with; it decides the collectives."
         made = all(each.is_compiled for each in self.programs)
         return "" if made else agreement_words(self.after)
 
     @property
     def headline(self) -> str:
         """The change in a sentence."""
+        if self.is_propagated:
+            number = sum(each[-1] for each in self.resharded)
+            values = f"{count(number, 'value')} on {count(len(self.resharded), 'line')}"
+            return (
+                f"Changes the sharding of {values}." if number else "No value is sharded otherwise."
+            )
         changes = [
             f"{verb} {_most(self.rows, change)}"
             for verb, change in (("adds", "appears"), ("removes", "vanishes"))
@@ -201,6 +218,10 @@ def _argument_bytes(experiment: Experiment) -> int:
         layout_of(experiment, name).shard_bytes(dtype_of(experiment, name))
         for name in (each.name for each in experiment.what.operands)
     )
+
+
+def _some(types: Sequence[str]) -> str:
+    return ", ".join(types[:3]) + (", …" if len(types) > 3 else "") or "–"
 
 
 def _both(was: str, now: str) -> str:
@@ -260,6 +281,21 @@ WHAT_IF: Sheet[Changed] = Sheet(
         replace(_COLUMNS["Why, and where"], title="Of, and where", places=EVERYWHERE),
     )
 )
+
+
+_RESHARDED: Sheet[tuple[str, str, str, int]] = Sheet(
+    (
+        text("Line", lambda each: each[0] or "–"),
+        text("Before", lambda each: each[1]),
+        text("After", lambda each: each[2]),
+        text("Values", lambda each: str(each[3])),
+    )
+)
+
+
+def resharded_table(answer: WhatIf, place: Place) -> Table:
+    """Returns the values that propagation shards otherwise, for a renderer."""
+    return _RESHARDED.table(answer.resharded, place)
 
 
 def what_if_table(rows: Sequence[Changed], place: Place) -> Table:

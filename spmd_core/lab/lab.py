@@ -428,7 +428,7 @@ class Lab:
     def what_if_now(
         self, before: Experiment, after: Experiment, asker: Asker = COMMAND_LINE
     ) -> WhatIf:
-        """Returns `what_if` once the compiler has answered; until then the answer of propagation alone.
+        """Returns `what_if` once the compiler has answered; until then propagated shardings alone.
 
         Raises:
           RequestError, WorkerError: as `what_if`.

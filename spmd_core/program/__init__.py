@@ -41,7 +41,7 @@ from spmd_core.program.hlo.trip_counts import trip_count
 from spmd_core.program.ir.accidents import judged
 from spmd_core.program.ir.diff import MOST_LINES, DiffRow, TextDifference, compare, short
 from spmd_core.program.ir.reading import Match, find, read_text, spans_of
-from spmd_core.program.ir.shardings import NAME, steps_of
+from spmd_core.program.ir.shardings import NAME, assigned, steps_of
 from spmd_core.program.ir.text import (
     Op,
     ProgramText,
@@ -79,6 +79,7 @@ __all__ = [
     "Site",
     "StartOp",
     "TextDifference",
+    "assigned",
     "axes_of",
     "compare",
     "counterparts",

@@ -164,14 +164,15 @@ class Partitioned(Frozen):
     """Up: the collectives of the program, its peak memory on a device, whether it was compiled to its
     end, as programs for GPUs and with Pallas kernels are, the estimate of its time on an
     absent target, what else a device does, where that can be listed, and the CPU seconds that this took;
-    `is_propagated`: propagation alone gave its collectives.
+    `values`: of propagation alone, its values by source line and type,
+    and how many there are of each; no collectives.
     """
 
     event: Literal["partitioned"] = "partitioned"
     collectives: tuple[Requested, ...]
     peak_bytes: int | None = None
     is_compiled: bool = False
-    is_propagated: bool = False
+    values: tuple[tuple[str, str, int], ...] | None = None
     predicted_s: Estimate | None = None
     operations: tuple[Operation, ...] | None = None
     seconds: float = 0.0

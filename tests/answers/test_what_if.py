@@ -1,7 +1,7 @@
 """The change of what a program requests: appears, vanishes, stays, more and fewer."""
 
 from bench.exported import MESH, sgd_step
-from spmd_core.answers import WhatIf, what_if_table
+from spmd_core.answers import WhatIf, resharded_table, what_if_table
 from spmd_core.experiment import parse_experiment, programs
 from spmd_core.results import Estimate
 from spmd_core.runs import Partitioned, Requested
@@ -88,9 +88,17 @@ def test_what_was_compiled_to_its_end_is_not_called_partitioned():
     assert _answer([], []).made == "Partitioned, not compiled"
 
 
-def test_what_propagation_alone_says_is_marked_so():
-    answer = _answer([], [], is_propagated=True)
-    assert answer.json()["marked"] == "propagated, not compiled"
-    assert answer.agreement.startswith(
-        "About: of 20 programs compiled for CPU, 25% had these kinds"
-    )
+def test_propagation_alone_names_shardings_and_no_collective():
+    answer = _answer([], [], values=[("model.py:3", "f32[8@fsdp]", 2), ("model.py:4", "f32[]", 1)])
+    was = Partitioned(collectives=[], values=[("model.py:3", "f32[8]", 2), ("model.py:4", "f32[]", 1)])  # fmt: skip
+    answer = WhatIf(answer.before, answer.after, (was, answer.programs[1]))
+    assert answer.made == "Propagated, not compiled" and "compiler begins with" in answer.agreement
+    assert answer.headline == "Changes the sharding of 2 values on 1 line."
+    table = resharded_table(answer, "terminal")
+    assert [[cell.text for cell in table.column(name)] for name in ("Line", "Before", "After")] == [
+        ["model.py:3"],
+        ["f32[8]"],
+        ["f32[8@fsdp]"],
+    ]
+    same = WhatIf(answer.before, answer.after, (was, was))
+    assert same.headline == "No value is sharded otherwise."

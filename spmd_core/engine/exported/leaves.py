@@ -35,7 +35,7 @@ _THROUGH = (
 )
 # of sdy-propagation-pipeline those that decide what arguments and results have, through calls of
 # functions too: the others, which place reshards within, take as long again
-PASSES = ",".join(
+_PASSES = ",".join(
     f"sdy-{name}"
     for name in (
         "flatten-call-graph",
@@ -238,7 +238,7 @@ def _propagated(module: ir.Module, arguments: int, mesh: Mesh) -> list[Spec | No
     none; [] where it is not available.
     """
     try:
-        passmanager.PassManager.parse(f"builtin.module({PASSES})").run(module.operation)
+        passmanager.PassManager.parse(f"builtin.module({_PASSES})").run(module.operation)
     except Exception:  # the pass is the library's own: without it they are not known
         return []
     main: Any = ir.SymbolTable(module.operation)["main"]

@@ -43,7 +43,7 @@ class Partitioning:
         self._guard, self._is_closed = threading.Lock(), threading.Event()
 
     def ask(self, experiment: Experiment, strategy: str) -> Partitioned:
-        """Returns the collectives that a program requests; where `is_quick`, by propagation alone.
+        """Returns the collectives that a program requests; where `is_quick`, its propagated shardings.
 
         Raises:
           RequestError: the compiler refuses it.

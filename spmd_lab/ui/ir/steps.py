@@ -1,5 +1,6 @@
 """How each step of a program is sharded, beside the line that it comes from."""
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 
@@ -7,7 +8,7 @@ import streamlit as st
 from pydantic import ValidationError
 
 from spmd_core.base import bytes_text
-from spmd_core.program import NAME
+from spmd_core.program import NAME, assigned, program_lines
 from spmd_core.results import Shardings, Step, safe_cell
 from spmd_core.words import texts as words
 from spmd_lab.ui.ir import stored
@@ -17,6 +18,7 @@ from spmd_lab.ui.markdown import as_sentence, coded, plain
 from spmd_lab.ui.tables import sheet
 
 _COLORS = ("blue", "orange", "green", "violet", "red", "yellow", "gray")  # of origins, in turn
+_TYPE = re.compile(r"\s*\w+:(\S+\[\S*\]) = ")
 _ROWS = 14  # of a table that is as high as its rows
 # Pixels: what is long gets what is left of a usual screen
 _WIDTHS = {
@@ -111,14 +113,18 @@ def is_typed(run: str, strategy: str) -> bool:
 
 
 def types(run: str, strategy: str) -> str:
-    """Returns the types of the values that the program names, as `jax.typeof` writes them."""
-    shardings = of_run(run, strategy)
-    typed = (
-        f"`{words.value_words(step)}: {words.shape_words(step, is_typed=True)}`"
-        for step in (shardings.steps if shardings else ())
-        if step.name
-    )
-    return ", ".join(dict.fromkeys(typed))
+    """Returns the types of the values that the program names, as JAX traced them."""
+    jaxpr, program = (stored.text(run, strategy, kind) for kind in ("jaxpr", "program"))
+    if jaxpr is None or program is None:
+        return ""
+    names, file = assigned(program.lines), stored.own_file(run, strategy)
+    typed = {
+        names[number]: typing[1]
+        for op in jaxpr.ops
+        for number in program_lines(op, file)[:1]
+        if number in names and (typing := _TYPE.match(jaxpr.lines[op.line]))
+    }
+    return ", ".join(f"`{name}: {of}`" for name, of in typed.items())
 
 
 def table(steps: list[Step], *, is_typed: bool = False) -> Sequence[Mapping[str, object]]:

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from spmd_core.answers import WhatIf, what_if_table
+from spmd_core.answers import WhatIf, resharded_table, what_if_table
 from spmd_core.base import LabError
 from spmd_core.experiment import STRATEGIES, Experiment
 from spmd_core.words import count
@@ -15,8 +15,8 @@ _SAME = ("workload", "target", "dims", "options", "dtype", "memory")
 
 
 def draw(screen: str, before: Experiment, after: Experiment) -> None:
-    """Draws the collectives that appear and vanish: at once as propagation requests them, then as
-    the compiler leaves them; and a button that compiles the program to its end.
+    """Draws at once the values that propagation shards otherwise, then the collectives that appear
+    and vanish, as the compiler leaves them; and a button that compiles the program to its end.
     """
     with st.container(border=True, key="what_if"):
         try:
@@ -52,7 +52,7 @@ def _partitioned(experiment: Experiment) -> Experiment | None:
 @st.fragment(run_every=live.INTERVAL_S)
 def _follow(before: Experiment, after: Experiment) -> None:
     """Draws the screen again once the compiler has answered."""
-    st.caption("The compiler partitions it: its own answer follows.")
+    st.caption("The compiler partitions it: its collectives follow.")
     if as_viewer(lab().is_partitioned, before, after):
         st.rerun()
 
@@ -67,7 +67,8 @@ def _answer(answer: WhatIf, screen: str) -> None:
             st.caption(plain(answer.agreement), width="stretch")
             if st.button("Compile it", icon=":material/play_arrow:", key="what_if:compile"):
                 live.ask(screen, state.experiment(screen))
-    table = what_if_table(answer.changed, "screen")
+    waits = answer.is_propagated
+    table = resharded_table(answer, "screen") if waits else what_if_table(answer.changed, "screen")
     if table.rows:
         st.dataframe(sortable(table), hide_index=True, key="what_if_changes")
     if stays := len(answer.unchanged):

@@ -11,7 +11,9 @@ from streamlit.testing.v1 import AppTest
 
 from spmd_core.experiment import parse_experiment
 from spmd_core.lab import Lab
+from spmd_core.program import read_text
 from spmd_core.words import texts as words
+from spmd_lab.ui.ir import steps
 from spmd_lab.ui.ir.html import LONGEST, Line, listing, marked
 from spmd_lab.ui.ir.words import collective_counts_words
 
@@ -206,3 +208,17 @@ def test_the_selected_collective_is_marked_in_each_text(stored, text, word):
     (marked,) = tinted(at, "strong")
     assert word in marked and "▸" in marked
     assert not tinted(choose(at, "Strategy", "single"), "strong")
+
+
+def test_types_under_explicit_axes_are_read_off_the_trace(monkeypatch):
+    program = "@jax.jit\ndef f(a, b):\n    h = (a @ b)\n    return h + 1"
+    jaxpr = """{ lambda ; a:f32[8@x,4] b:f32[4,2]. let
+    c:f32[8@x,2] = dot_general[  # layer_explicit.py:3:8 (f)
+      dimension_numbers=(([1], [0]), ([], []))
+    ] a b
+    d:f32[8@x,2] = add c 1.0:f32[]  # layer_explicit.py:4:11 (f)
+  in (d,) }"""
+    texts = {"program": program, "jaxpr": jaxpr}
+    monkeypatch.setattr(steps.stored, "text", lambda run, strategy, kind: read_text(texts[kind], kind))  # fmt: skip
+    monkeypatch.setattr(steps.stored, "own_file", lambda *_: "layer_explicit.py")
+    assert steps.types("run", "explicit") == "`h: f32[8@x,2]`, `f(): f32[8@x,2]`"

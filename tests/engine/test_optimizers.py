@@ -34,6 +34,7 @@ SIZES = {
     "mlp": 64,
     "vocab": 64,
 }
+COMPILED = {"heads": 16, "kv_heads": 8, "mlp": 7168}
 GOOD = {"target": "tpu:v5e:4x4", "model": "scaled:1", "mesh": {"fsdp": 16}, "batch_per_device": 2}
 
 
@@ -165,6 +166,25 @@ def test_adapters_without_values_are_the_model_without_them_and_plans_count_them
     assert step.memory_bytes.peak < full.memory_bytes.peak
     assert step.before_compiling["parts"]["frozen weights"] == 2 * plan.size.parameters // 16
     assert configuration(plan)["lora_rank"] == 16
+
+
+@pytest.mark.parametrize(
+    ("changes", "peak"),  # as compiled for v5e
+    [
+        ({"lora_rank": 16}, 847_977_472),
+        (
+            {"lora_rank": 32, "batch_per_device": 4, "layers": 2, "mesh": {"fsdp": 4, "tensor": 2}},
+            1_505_981_440,
+        ),
+        ({"state_dtype": "float8"}, 1_488_222_208),
+        ({"optimizer": "muon"}, 1_624_078_848),
+    ],
+)
+def test_peaks_of_adapters_and_of_small_moments_are_near_those_compiled(changes, peak):
+    compiled = {"target": "tpu:v5e:2x4", "mesh": {"fsdp": 8}, "layers": 4, "sizes": COMPILED}
+    assert estimate_memory(parse_plan(GOOD | compiled | changes)).peak == pytest.approx(
+        peak, rel=0.05
+    )
 
 
 def test_one_step_by_hand():

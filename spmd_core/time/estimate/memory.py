@@ -456,6 +456,8 @@ def _logits(plan: Plan, a: Arrays) -> tuple[float, float]:
     each = _logit_rows(plan) * model.vocab * 2
     table = model.embed * model.vocab * 2 / tensor
     if model.logits_float32:
+        if plan.lora_rank:  # one product alone needs their gradient, and makes it
+            return 2 * each + table + _gathered_streams(plan, a), 0.0
         return 3 * each + 2 * table, 0.0
     tables = (2 if model.tied else 3) * table
     if model.logits_cap:

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -16,12 +17,13 @@ from spmd_core.engine.lower import compile_with
 from spmd_core.engine.shardings import blamed, compiled_again, compiler_options
 from spmd_core.experiment import type_text
 from spmd_core.machine import dump_folder
-from spmd_core.program import ProgramNames, read_collectives
+from spmd_core.program import ProgramNames, parse_module, read_collectives
 from spmd_core.program.origins import trace
 from spmd_core.program.origins.dump import read_dump
+from spmd_core.program.origins.of_collectives import with_origins
 from spmd_core.program.origins.reach import SameDims
 from spmd_core.program.origins.trace import Tracer, with_written
-from spmd_core.results import NoOrigin
+from spmd_core.results import AxisOrigin, Collective, NoOrigin
 from spmd_core.words import texts
 from spmd_core.words.origins.set_by import set_by_words
 
@@ -263,6 +265,41 @@ def unrolled(count):
 
     weights = {"up": shape(16, 32, spec=P(None, "tensor")), "down": shape(32, 16, spec=P("tensor"))}
     return jax.grad(total), [weights] * count, shape(8, 16, spec=P("data"))
+
+
+CALLED = """HloModule step
+
+inside {
+  h = f32[16,16] parameter(0)
+  ROOT dot.1 = f32[16,16] dot(h, h), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="dot_general"}
+}
+
+ENTRY main {
+  x = f32[16,16] parameter(0), sharding={devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}
+  ROOT call.1 = f32[16,16] call(x), to_apply=inside, metadata={op_name="jit(step)/closed_call"}
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("axis", "why"), [("tensor", None), ("data", NoOrigin.NOT_FOLLOWED)]
+)  # it may be constrained inside
+def test_an_operation_of_a_called_function_has_the_origins_of_its_call(axis, why):
+    """The compiler inlines it, and puts the name of the call before its own."""
+    known = AxisOrigin(axis=axis, kind="argument", name="x")
+    named = SimpleNamespace(module=parse_module(CALLED), names=ProgramNames(FILE))
+    put = SimpleNamespace(
+        record=named,
+        mesh=SIZES,
+        own_mesh=SIZES,
+        renamed=lambda spec: spec,
+        of=lambda inside, each, of: known if each.name == "x" else None,
+        also=lambda *ends: [],
+    )
+    sums = [Collective(kind="all-reduce", axes=(axis,), bytes=8, count=1, op=f"jit(step)/{name}") for name in ("closed_call/dot_general", "other/dot_general")]  # fmt: skip
+    inside, other = with_origins(sums, named.module, put)
+    assert (inside.origin, inside.no_origin) == (() if why else (known,), why)
+    assert other.no_origin == NoOrigin.NO_OPERATION
 
 
 @pytest.mark.newer_whole

@@ -103,7 +103,17 @@ class _Blamer:
         names = merged_names(one.op or "")
         called = [at for name in names for at in self._called.get((name, frames), ()) if frames]
         lines = [at for name in names for at in self._on_line.get((name, one.source), ())]
-        return called or lines or [at for name in names for at in self._named.get(name, ())]
+        named = [at for name in names for at in self._named.get(name, ())]
+        return called or lines or named or [at for name in names for at in self._calls(name)]
+
+    def _calls(self, name: str) -> list[_At]:
+        """The innermost calls that an operation is inside: inlining puts their names before its own."""
+        parts = name.split("/")
+        around = ("/".join(parts[:at]) for at in reversed(range(1, len(parts))))
+        calls = (
+            [at for at in self._named.get(one, ()) if at[1].opcode == "call"] for one in around
+        )
+        return next(filter(None, calls), [])
 
     def _facts(self, one: Collective, candidates: Sequence[_At]) -> dict[str, object]:
         """What a collective has more of than without its origins."""
@@ -122,7 +132,11 @@ class _Blamer:
             if (one.asked or one.kind) not in _SUMS:
                 against += _distinct(each for end in ends for each in self._against(end, axis))
         missing = set(one.axes) - {each.axis for each in origin if not each.also}
-        is_sharded = any(self._is_sharded(*at, missing) for at in candidates)
+        # a called function is not joined: its own constraints are unknown
+        is_sharded = any(
+            each.opcode == "call" or self._is_sharded(inside, each, missing)
+            for inside, each in candidates
+        )
         why = (NoOrigin.NOT_FOLLOWED if is_sharded else NoOrigin.NO_VALUE) if missing else None
         against = [each for each in against if each not in origin]
         return {"origin": tuple(origin), "against": tuple(against), "no_origin": why}
@@ -219,6 +233,8 @@ class _Blamer:
         else the spec of a constraint.
         """
         reader, inside = end.reader, end.computation
+        if reader.opcode == "call":  # an operation inside may need another sharding
+            return
         result, had = self._spec(inside, reader), self._spec(inside, end.value)
         if reader is not end.value:
             others = [

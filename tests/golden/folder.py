@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
+import spmd_core.lab.lab
 import spmd_lab.ui.lab
 from spmd_core.lab import Lab
 from tests.golden.runs import PACKED
@@ -33,6 +34,7 @@ def opened(folder: Path) -> Iterator[Lab]:
     with (
         mock.patch.dict(os.environ, _ENVIRONMENT | {"SPMD_LAB_DATA": str(folder)}),
         mock.patch("os.sched_getaffinity", lambda _: set(range(_CORES)), create=True),
+        mock.patch.object(spmd_core.lab.lab, "PROPAGATED_S", None),  # waits for the compiler
     ):
         time.tzset()
         _forget()

@@ -54,7 +54,7 @@ def five_figures(
     value, _, share = bound.partition(" (")
     causal = f"{step.mfu_causal:.1%} causal MFU" if step.mfu_causal else ""
     binds = f"{share.removesuffix(')')} of the step" if share else causal
-    span = f"{number_text(run.days.low)} to {number_text(run.days.high)}" if run else ""
+    span = f"{days_text(run.days.low)} to {days_text(run.days.high)}" if run else ""
     hourly = f"at {money_text(price)} a chip-hour" if price else "no price given"
     mesh = " × ".join(f"{axis} {length}" for axis, length in plan.mesh)
     return (

@@ -90,15 +90,21 @@ def _cause(result: Result) -> str:
     if sharded and all(DISPATCH_BOUND in each.notes for each in sharded.values()):
         return "The sharded rows are dispatch bound: calls cost more than what they compute."
     sent = [
-        (each.bytes_total or 0, name, each)
+        (each.bytes_total or 0, name, what_words(each))
         for name, outcome in sharded.items()
         for each in outcome.collectives or ()
     ]
     if not sent:
         return ""
-    nbytes, name, largest = max(sent, key=lambda each: each[0])
-    sized = f"{bytes_text(nbytes)} per device, by " if nbytes else ""
-    return f"{row_title(result, name)} sends the most: {sized}{what_words(largest)}."
+    nbytes, _, largest = max(sent, key=lambda each: each[0])
+    rows = {
+        name: row_title(result, name)
+        for size, name, what in sent
+        if (size, what) == (nbytes, largest)
+    }
+    sized = f", {bytes_text(nbytes)} per device" if nbytes else ""
+    where = "each sharded row" if 1 < len(rows) == len(sharded) else " and ".join(rows.values())
+    return f"Largest collective: {largest}{sized}, in {where}."
 
 
 def _clash(result: Result) -> str:

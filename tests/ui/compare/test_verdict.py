@@ -64,8 +64,16 @@ def test_a_reason_is_the_largest_collective_or_dispatch():
     sums = [{"kind": "all-reduce", "axes": ["x"], "bytes": 2**20, "count": 1}]
     found = result({"single": strategy(1e-3), "auto": strategy(2e-3, collectives=sums)})
     assert verdict.reasons(found) == (
-        "Automatic sends the most: 1.0 MiB per device, by all-reduce over `x`."
+        "Largest collective: all-reduce over `x`, 1.0 MiB per device, in Automatic."
     )
+    alike = {
+        "auto": strategy(2e-3, collectives=sums),
+        "shard_map": strategy(3e-3, collectives=sums),
+    }
+    assert verdict.reasons(result(alike)).endswith("per device, in each sharded row.")
+    half = [sums[0] | {"bytes": 2**19}]
+    unlike = alike | {"shard_map": strategy(3e-3, collectives=half)}
+    assert verdict.reasons(result(unlike)).endswith("1.0 MiB per device, in Automatic.")
     slow = result({"single": strategy(1e-3), "auto": strategy(2e-3, notes=["dispatch bound"])})
     assert "dispatch bound" in verdict.reasons(slow)
 

@@ -19,6 +19,9 @@ from spmd_core.search import (
 
 MOST_LOOKED = 400  # candidates of a target: half a second of estimates
 _MOST_TARGETS = 4  # the largest of each kind of chip
+# sequences per device: one always fits, and eight fill matrix products and links; between them the
+# best mesh may change
+_BATCHES = (1.0, 8.0)
 _KEPT = 32
 
 
@@ -45,13 +48,17 @@ def _first_look(code: str) -> Answer | None:
 
 
 def _parts(question: ModelQuestion) -> list[ModelQuestion]:
-    """The question on the largest topology of each kind of chip, with one batch, nothing offloaded."""
+    """The question on the largest topology of each kind of chip, with a small and a larger batch
+    where it is free, nothing offloaded.
+    """
     largest = {each.chip.generation: each.target for each in question.topologies}
-    changes: dict[str, object] = {"offload": False}
-    if question.global_batch is None and question.batch_per_device is None:
-        changes["batch_per_device"] = 1.0
-    targets = list(largest.values())[:_MOST_TARGETS]
-    return [question.model_copy(update=changes | {"chips": (target,)}) for target in targets]
+    is_free = question.global_batch is None and question.batch_per_device is None
+    batches = [{"batch_per_device": each} for each in _BATCHES] if is_free else [{}]
+    return [
+        question.model_copy(update={"offload": False, "chips": (target,)} | batch)
+        for target in list(largest.values())[:_MOST_TARGETS]
+        for batch in batches
+    ]
 
 
 def _some(question: ModelQuestion) -> list[Candidate]:

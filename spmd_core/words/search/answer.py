@@ -452,14 +452,17 @@ def ranked_words(answer: Answer) -> str:
     return f"{count_text(count)} candidates in {rows} rows: `Every candidate` lists them all."
 
 
-def look_words(answer: Answer, winner: Candidate) -> str:
-    """Returns the answer of a first look in a sentence."""
-    mesh = winner.name.partition(" · ")[0]
-    looked, takes = count_text(answer.counts["estimated"]), seconds_text(winner.seconds)
-    first = f"A first look, {looked} estimates: {mesh} is"
-    if not (rivals := len(answer.rivals)):
-        return f"{first} fastest, about {takes}."
-    return f"{first} first, about {takes}; {rivals} others may be as fast."
+def best_words(answer: Answer, winner: Candidate) -> str:
+    """Returns the first candidate with what is minimized, in a sentence."""
+    goal, first = answer.question.minimize, winner.name
+    takes = time_of_tokens(winner)
+    if winner.step:
+        mesh, *_, batch, _ = winner.name.split(" · ")
+        first, takes = f"{mesh} with {batch}", f"{takes} a billion tokens"
+    if goal == "memory":
+        takes = f"{bytes_text(winner.memory_bytes)} per device"
+    least = minimized_words(winner, goal, dict(answer.question.price)) or takes
+    return f"{'First' if answer.rivals else 'Best'}: {first}, {least}."
 
 
 def space_words(answer: Answer) -> str:

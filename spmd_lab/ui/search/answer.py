@@ -1,12 +1,14 @@
 """The answer of a search: the winner first, the ranking, what was pruned, and why not another."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 import pandas as pd
 import streamlit as st
 
-from spmd_core.answers import best_table, every_table, ranking_table
+from spmd_core.answers import Figure, best_table, every_table, ranking_table
 from spmd_core.base import bytes_text, count_text, seconds_text
+from spmd_core.machine import get_topology
 from spmd_core.script import script_text
 from spmd_core.search import SAME, Answer, AnyQuestion, Candidate, Ranked, axis_rules, rules_text
 from spmd_core.sheets import Table
@@ -14,10 +16,11 @@ from spmd_core.sweeps import first_look
 from spmd_core.trials import Search
 from spmd_core.words import fact_words, predict_command, search as words
 from spmd_lab.ui import cards, exports, state
+from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.lab import end
 from spmd_lab.ui.markdown import coded, plain
 from spmd_lab.ui.search import charts
-from spmd_lab.ui.shell import attempt
+from spmd_lab.ui.shell import attempt, draw_figures
 from spmd_lab.ui.tables import sheet, table_frame
 
 ROWS, MOST_LISTED = 15, 200
@@ -73,55 +76,73 @@ def _best_of_each(answer: Answer) -> None:
         st.dataframe(sheet(_shown(best_table(answer), answer)), hide_index=True)
 
 
-def _figures(winner: Candidate, answer: Answer) -> list[tuple[str, str]]:
-    """Titles and values of the figures of a winner: what is minimized comes first."""
-    known = words.STAGES[winner.stage]
+def _figures(winner: Candidate, answer: Answer) -> list[Figure]:
+    """The figures of a winner: what is minimized comes first."""
     goal, price = answer.question.minimize, dict(answer.question.price)
-    time, memory = (
-        (f"{'Time of a step' if winner.step else 'Time'}, {known}", seconds_text(winner.seconds)),
-        ("Memory per device", bytes_text(winner.memory_bytes)),
+    of_steps, known = winner.step is not None, words.STAGES[winner.stage]
+    span = (
+        f"{seconds_text(winner.span[0])} to {seconds_text(winner.span[1])}"
+        if winner.span
+        else known
     )
-    of_steps = winner.step is not None
+    time = Figure("Time of a step" if of_steps else "Time", seconds_text(winner.seconds), span)
+    held = get_topology(winner.target).chip.device_hbm_bytes if of_steps else 0
+    room = f"of {bytes_text(held)}" if held else ""
+    memory = Figure("Memory per device", bytes_text(winner.memory_bytes), room)
     paid = words.paid_goal(goal, bool(price), of_steps)
-    cost = words.cost_title(paid, of_steps), words.cost_text(winner, paid, price)
-    costs = [cost] if cost[0] else []
-    share = [("Causal MFU", f"{causal:.1%}")] if (causal := winner.mfu_causal) else []
-    of_goal = {"memory": [memory, time, *share], "time": [time, *costs, *share, memory]}
-    figures = of_goal.get(goal, [*costs, time, *share, memory])
-    if len(figures) < 3:
-        figures.append(("Candidates", count_text(answer.space)))
-    return figures
+    cost = Figure(words.cost_title(paid, of_steps), words.cost_text(winner, paid, price))
+    times = [Figure("A billion tokens", words.time_of_tokens(winner), known)] if of_steps else []
+    times, costs = [*times, time], [cost] if cost.title else []
+    share = [Figure("Causal MFU", f"{causal:.1%}")] if (causal := winner.mfu_causal) else []
+    of_goal = {"memory": [memory, *times, *share], "time": [*times, *costs, *share, memory]}
+    return of_goal.get(goal, [*costs, *times, *share, memory])
 
 
-def headline(answer: Answer, has_time: bool = True) -> None:
-    """The winner with its number, how sure it is, and what to do next: `has_time` is whether the
-    question has seconds to compile in.
+def headline(answer: Answer, has_time: bool = True, when: str = "") -> None:
+    """The winner with its picture, its numbers, how sure it is, and what to do next: `has_time` is
+    whether the question has seconds to compile in; `when` what it is the answer of, in a word.
     """
     winner = answer.winner
     if winner is None:
         st.error(plain(words.search_headline(answer)), icon=":material/block:")
         return
-    st.subheader(plain(winner.name), anchor=False)
-    figures = _figures(winner, answer)
-    for column, (title, value) in zip(st.columns(len(figures)), figures, strict=True):
-        column.metric(plain(title), plain(value))
-    sure = words.sure_words(answer), words.risk_words(answer)
-    st.markdown(plain(" ".join(each for each in sure if each)))
-    if ahead := words.ahead_words(answer):
-        st.markdown(plain(ahead))
+    with st.container(border=True, key="answer"):
+        with st.container(horizontal=True, vertical_alignment="center", key="row-answer"):
+            st.html(glimpse.html(winner.experiment), width=130)
+            st.subheader(plain(words.best_words(answer, winner)), anchor=False)
+        draw_figures(_figures(winner, answer))
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.badge(when or _KNOWN_AS[winner.stage], color=_COLORS[winner.stage])
+            if answer.rivals:
+                st.badge("Cannot tell", color="orange")
+            st.caption(plain(winner.name))
+        st.markdown(plain(words.sure_words(answer)))
+        for sentence in (words.ahead_words(answer), words.next_words(answer, has_time)):
+            if sentence and not when:
+                st.markdown(coded(sentence))
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            _open(winner, "main-link-winner")
+            with st.popover("How sure?", type="tertiary", key="how-sure"):
+                for sentence in (words.risk_words(answer), words.space_words(answer)):
+                    st.markdown(plain(sentence))
+                st.markdown(plain(words.state_words(answer)))
+                st.caption(coded(" ".join(map(fact_words, answer.notes))))
+        if (proof := answer.proof_of_winner) is not None:
+            st.page_link(
+                "pages/compare.py",
+                label="**Open the proof on Compare**",
+                icon=":material/open_in_new:",
+                query_params=cards.query(proof.experiment, proof.run),
+            )
     _best_of_each(answer)
-    if following := words.next_words(answer, has_time):
-        st.markdown(coded(following))
-    if (proof := answer.proof_of_winner) is not None:
-        st.page_link(
-            "pages/compare.py",
-            label="**Open the proof on Compare**",
-            icon=":material/open_in_new:",
-            query_params=cards.query(proof.experiment, proof.run),
-        )
 
 
 _KNOWN_AS = {"measured": "Measured", "compiled": "Compiled, predicted", "estimated": "Estimated"}
+_COLORS: dict[str, Literal["green", "violet"]] = {
+    "measured": "green",
+    "compiled": "violet",
+    "estimated": "violet",
+}
 
 
 def by_stage(answer: Answer) -> None:
@@ -139,21 +160,17 @@ def by_stage(answer: Answer) -> None:
 def look(question: AnyQuestion) -> None:
     """What estimates of a few candidates show before anything is searched."""
     answer = first_look(question)
-    if answer is None or (winner := answer.winner) is None:
+    if answer is None or answer.winner is None:
         return
-    st.subheader(plain(words.look_words(answer, winner)), anchor=False)
+    headline(answer, when="A first look")
     by_stage(answer)
     fronts(answer)
 
 
 def details(answer: Answer) -> None:
     """Everything else, in the order in which a reader needs it."""
-    winner = answer.winner
-    st.caption(
-        f"{plain(words.space_words(answer))} "
-        f"{plain(words.state_words(answer))} {coded(' '.join(map(fact_words, answer.notes)))}"
-    )
-    if winner is None:
+    if answer.winner is None:
+        st.caption(plain(f"{words.space_words(answer)} {words.state_words(answer)}"))
         every(answer)
         return
     by_stage(answer)
@@ -191,7 +208,7 @@ def fronts(answer: Answer) -> None:
 
 def _ranking(answer: Answer) -> Candidate:
     """The ranking; the candidate that was chosen: of the row, under the policy."""
-    st.subheader("Ranking", anchor=False)
+    place = st.container()
     shown = answer.shardings[:ROWS]
     asked = st.query_params.get(_CANDIDATE, "")
     numbers = [[str(each.candidate.number) for each in group] for group in shown]
@@ -219,7 +236,8 @@ def _ranking(answer: Answer) -> Candidate:
     known = {group[0].candidate.stage for group in shown}
     order = "" if len(known) == 1 else words.KNOWN_FIRST + " "
     fits = f"{words.FITS} " if "Fits" in table else ""
-    st.caption(f"Choose a row to see what it costs, and to open it. {of_plans}{fits}{order}{more}")
+    place.subheader("Ranking", anchor=False, help=f"{of_plans}{fits}{order}")
+    st.caption(f"Choose a row to see what it costs, and to open it. {more}")
     rows = [row for row in event["selection"]["rows"] if row < len(shown)]
     chosen = _policy(shown[rows[0] if rows else 0], asked)
     if rows or chosen is not first:
@@ -254,21 +272,25 @@ def _shown(table: Table, answer: Answer) -> pd.DataFrame:
     return drawn.drop(columns=[name for name in same if name in alike])
 
 
+def _open(candidate: Candidate, key: str) -> None:
+    """A link to a candidate on its screen."""
+    experiment = candidate.experiment
+    title = "Predict" if candidate.step or experiment.place.is_absent else "Compare"
+    title = "Programs" if experiment.exported else title
+    with st.container(key=key, width="content"):
+        st.page_link(
+            cards.page_of(experiment) if candidate.step else f"pages/{title.lower()}.py",
+            label=f"**Open on {title}**",
+            icon=":material/open_in_new:",
+            query_params=cards.query(experiment, candidate.run),
+        )
+
+
 def actions(candidate: Candidate) -> None:
     """Open a candidate on its screen, download its script, and its axis rules."""
     experiment = candidate.experiment
-    page = cards.page_of(experiment)
     with st.container(horizontal=True, vertical_alignment="center"):
-        title = "Predict" if candidate.step or experiment.place.is_absent else "Compare"
-        title = "Programs" if experiment.exported else title
-        page = f"pages/{title.lower()}.py" if not candidate.step else page
-        with st.container(key="main-link", width="content"):
-            st.page_link(
-                page,
-                label=f"**Open on {title}**",
-                icon=":material/open_in_new:",
-                query_params=cards.query(experiment, candidate.run),
-            )
+        _open(candidate, "open-chosen")
         exports.text_button(
             "Script",
             lambda: script_text(experiment),

@@ -31,6 +31,7 @@ ALIKE = 1.01  # costs closer than this are the same: an axis of them would show 
 _WINNER, _FRONT, _OTHERS, _OPEN = "first", "front", "others", "may not fit"
 _COLORS = {_WINNER: BEST, _FRONT: ON_FRONT, _OTHERS: OTHER, _OPEN: "#c9485b"}
 _NAME = {"type": "text", "align": "left", "dx": 12, "dy": -10, "fontWeight": 600, **INK}
+_LEFT = {"align": "right", "dx": -8, "dy": 14}  # below: the first is the lowest
 _POINT = {"type": "point", "filled": True, "size": 60}
 _STEPS = {"type": "line", "interpolate": "step-after", "opacity": 0.5}
 
@@ -48,7 +49,6 @@ def front_chart(
     winner, on_front = entries[0].candidate, {each.number for each in front}
     times, called, time_name = _times(shown)
     cost_unit, cost_name = (1.0, "$") if price else unit(list(costs.values()), BYTES)
-    title = cost_title("price", of_steps=True) if price else "Memory per device"
     kinds = dict.fromkeys(on_front, _FRONT) | {winner.number: _WINNER}
     rows = {
         each.number: {
@@ -57,29 +57,32 @@ def front_chart(
             "kind": kinds.get(each.number, _OPEN if each.fits != "yes" else _OTHERS),
             "time": f"{number_text(times[each.number])} {time_name}",
             "name": each.name,
+            "short": _short(each, False),
             "memory": bytes_text(each.memory_bytes),
         }
         for each in shown
     }
+    title = cost_title("price", of_steps=True) if price else "Memory per device"
     x = quantity("x", title=f"{title} ({cost_name})", scale={"zero": False})
-    y = quantity("y", title=f"{called} ({time_name})", scale={"zero": False})
-    color = _color({str(row["kind"]) for row in rows.values()})
-    tooltip = hover(name="candidate", time=called.lower(), memory="memory")
-    looks = {"x": x, "y": y, "color": color, "tooltip": tooltip}
+    y = quantity("y", title=f"{called} ({time_name})", scale={"zero": False, "padding": 20})
+    looks = {"x": x, "y": y} | _looks({str(row["kind"]) for row in rows.values()}, called)
     first = [rows[winner.number]] if winner.number in rows else []  # on top of the others
-    line = [row for number, row in rows.items() if number in on_front]
+    is_right = 2 * costs.get(winner.number, 0.0) > min(costs.values()) + max(costs.values())
     layers = [
         layer(list(rows.values()), _POINT, **looks),
-        layer(line, _STEPS, x=x, y=y),
+        layer([row for at, row in rows.items() if at in on_front], _STEPS, x=x, y=y),
         layer(first, _POINT | {"size": 160, "opacity": 1}, **looks),
-        layer(first, _NAME, x=x, y=y, text={"field": "name"}),
+        layer(first, _NAME | _LEFT if is_right else _NAME, x=x, y=y, text={"field": "short"}),
     ]
     return layered(layers, 280)
 
 
-def _color(kinds: Set[str]) -> Spec:
+def _looks(kinds: Set[str], called: str) -> dict[str, object]:
     there = {kind: color for kind, color in _COLORS.items() if kind in kinds}
-    return category("kind", list(there), legend=TOP, colors=list(there.values()))
+    return {
+        "color": category("kind", list(there), legend=TOP, colors=list(there.values())),
+        "tooltip": hover(name="candidate", time=called.lower(), memory="memory"),
+    }
 
 
 def _times(shown: Sequence[Candidate]) -> tuple[dict[int, float], str, str]:
@@ -114,6 +117,7 @@ def _cost(candidate: Candidate, price: dict[str, float] | None) -> float:
     return float(candidate.memory_bytes or 0)
 
 
+_ALIKE, _BEHIND = "#a5c1e8", "#cdd4dd"  # light in both themes: words on them are dark
 _BAR = {"type": "bar", "height": 16, "cornerRadiusEnd": 3}
 _SPAN = {"type": "rule", "strokeWidth": 2, "opacity": 0.7, **INK}
 
@@ -131,22 +135,24 @@ def stage_charts(
     times, called, name = _times(best)
     ends = {each.number: _ends(each, times[each.number]) for each in best}
     # an interval that is many times its estimate would leave no room for the others
-    top = 1.4 * max(times[each.number] for each in best)
+    top = 1.25 * max(times[each.number] for each in best)
     scale = {"domain": [0, top], "nice": False}
     several = len({each.target for each in best}) > 1
-    alike, charts = {each.number for each in rivals}, {}
+    fills = {each.number: _ALIKE for each in rivals} | {best[0].number: BEST}
+    charts = {}
     for stage in ("measured", "compiled", "estimated"):
         rows = [
             {
                 "row": _short(each, several),
                 "x": times[each.number],
                 "low": ends[each.number][0],
-                "high": min(ends[each.number][1], 0.9 * top),
-                "label": f"{number_text(times[each.number])} {name}",
-                "color": BEST if each is best[0] or each.number in alike else OTHER,
-                "opacity": 1.0 if each is best[0] else 0.45,
+                "high": min(ends[each.number][1], top),
+                "label": f"{number_text(times[each.number])} {name}"
+                + (", may not fit" if each.step and each.fits != "yes" else ""),
+                "color": fills.get(each.number, _BEHIND),
+                "ink": "#ffffff" if each is best[0] else "#15181d",
             }
-            for each in best
+            for each in sorted(best, key=lambda each: (each is not best[0], times[each.number]))
             if each.stage == stage
         ]
         if rows:
@@ -161,16 +167,12 @@ def _bars(rows: Sequence[Row], title: str, scale: Spec) -> Spec:
     }
     y = rows_axis([str(row["row"]) for row in rows])
     y["axis"] = LABELS | {"labelLimit": 330, "labelExpr": "datum.label"}
-    looks = {
-        "color": as_is("color"),
-        "opacity": {"field": "opacity", "type": "quantitative", "scale": None},
-    }
     tips = hover(row="candidate", label="takes")
-    text = {"type": "text", "align": "left", "dx": 6, **INK}
+    text = {"type": "text", "align": "left", "dx": 8, "x": 0, "fontWeight": 600}
     layers = [
-        layer(rows, _BAR, x=x["x"], y=y, tooltip=tips, **looks),
+        layer(rows, _BAR, x=x["x"], y=y, tooltip=tips, color=as_is("color")),
         layer(rows, _SPAN, x=x["low"], x2={"field": "high"}, y=y),
-        layer(rows, text, x=x["high"], y=y, text={"field": "label"}),
+        layer(rows, text, y=y, text={"field": "label"}, color=as_is("ink")),
     ]
     return layered(layers, {"step": 28})
 

@@ -254,6 +254,36 @@ def test_a_second_mesh_has_origins_by_its_own_names():
     }
 
 
+def test_a_mesh_whose_axes_are_parts_of_the_first_has_the_origins_of_both():
+    """The compiler keeps the finer one alone."""
+    flat = Mesh(MESH.devices.ravel(), ("x",))
+
+    def program(x):
+        y = held(jnp.sin(x), "tensor", "data")
+        return y.T @ y
+
+    found = traced(program, shape(64, 64, spec=P("x"), mesh=flat), mesh=(("x", 8),))
+    assert {place for each in found for place in origins(each)} == {
+        ("x", "argument", "x"),
+        ("x", "constraint", ""),
+    }
+    (named,) = {o.spec for each in found for o in each.origin if o.kind == "constraint"}
+    assert named == (("tensor",), ("data",)) and not any(each.no_origin for each in found)
+
+
+def test_an_operation_with_named_results_hides_no_origin():
+    """`%values, %indices = mhlo.topk(…)`, in the text of the record."""
+    found = traced(lambda x: jax.lax.top_k(x, 2), shape(16, 64, spec=P("data", "tensor")))
+    assert found and all(("argument", "x") in {o[1:] for o in origins(each)} for each in found)
+
+
+def test_an_operation_that_cannot_work_on_shards_is_no_second_origin():
+    found = traced(lambda x: jnp.fft.fft(x * 2), shape(16, 64, spec=P(None, "tensor")))
+    assert [(origins(each), each.against) for each in found] == [
+        ({("tensor", "argument", "x")}, ())
+    ]
+
+
 def unrolled(count):
     """The gradient of layers that are not a loop, and their arguments; each has a scope of its own."""
 

@@ -2,6 +2,7 @@
 those into which the compiler merges several.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -187,9 +188,16 @@ def names_by_dims(
     }
 
 
+def _all_of(name: str, counts: Mapping[str, int]) -> str:
+    """`w1 and w2` for two arrays that are each `w1 or w2`."""
+    every = counts[name] == name.count(" or ") + 1
+    return name.replace(" or ", " and ") if every else name
+
+
 def parts_words(parts: Sequence[Part]) -> str:
     """The end of a sentence, e.g. "; one op carries `w` (4 MiB) and `b` (16 KiB)"."""
-    sizes = sums_by_key((part.name, part.bytes) for part in parts)
+    counts = Counter(part.name for part in parts)
+    sizes = sums_by_key((_all_of(part.name, counts), part.bytes) for part in parts)
     if len(sizes) < 2:
         return ""  # the reason has that name
     named = [f"`{name}` ({bytes_text(size)})" for name, size in sizes.items()]

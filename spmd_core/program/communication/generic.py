@@ -42,6 +42,7 @@ _WRAPS = re.compile(
     r"(jit|pjit|jvp|transpose|vmap)\(|(while|body|cond|closed_call|checkpoint|shard_map|"
     r"rematted_computation|core_call|custom_jvp_call|custom_vjp_call|scan)$|$"
 )
+_WINDOW = re.compile(r"/(conv_general_dilated|reduce_window\w*)\)*$")  # each slides a window
 _MOST_MERGED = 2  # of the operations that one was merged of, in a sentence
 _CALLED = {"sharding_constraint": "with_sharding_constraint"}  # a primitive, as programs call it
 _LOGICAL = {
@@ -185,10 +186,21 @@ def _of_rows(collective: CollectiveFacts) -> str:
     return f"values move between devices along {along}"
 
 
-def of_shards(collective: CollectiveFacts, value: str = "", reader: str = "") -> str:
+def of_window(collective: CollectiveFacts) -> str | None:
+    """The reason of a permute for an operation that slides a window; None for any other collective."""
+    if collective.kind != "collective-permute" or not _WINDOW.search(collective.op_name or ""):
+        return None
+    place = place_words(collective.op_name, collective.source)
+    return (
+        f"halo exchange between neighbors along {names(collective.axes)}: the window of {place} "
+        "reaches into the neighbors' shards"
+    )
+
+
+def of_shards(collective: CollectiveFacts, value: str = "") -> str:
     """The reason of a collective over axes that shard other dims, or of a program that is not a
-    decoder. `value`: the name of what it moves, `reader` the operation that reads it; "" where
-    the collective's own operation is all that is known.
+    decoder. `value`: the name of what it moves; "" where only the operation that needs it is known:
+    the partitioner gives the collective its name.
     """
     along = names(collective.axes)
     if collective.wanted in ("all-reduce", "reduce-scatter"):
@@ -197,8 +209,14 @@ def of_shards(collective: CollectiveFacts, value: str = "", reader: str = "") ->
         keeps = ", and each device keeps its shard" if collective.wanted == "reduce-scatter" else ""
         return partial_sums(collective) + keeps
     place = place_words(collective.op_name, collective.source)
-    value = value or (f"the value of {place}" if place else "a computed value")
-    needs = f"{reader} needs it" if reader else "it is needed"
-    if collective.wanted == "all-gather":
+    if sentence := of_window(collective):
+        return sentence
+    is_gather = collective.wanted == "all-gather"
+    if place and not value:
+        if is_gather:
+            return f"{place} needs a value replicated that is sharded over {along}"
+        return f"{place} needs a value in another sharding: its shards move over {along}"
+    value, needs = value or "a computed value", f"{place} needs it" if place else "it is needed"
+    if is_gather:
         return f"{value} is sharded over {along}, but {needs} replicated"
-    return f"{value} is sharded in another way than {reader or 'the program'} needs it: its shards move over {along}"
+    return f"{value} is sharded in another way than {place or 'the program'} needs it: its shards move over {along}"

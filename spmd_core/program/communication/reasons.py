@@ -14,6 +14,7 @@ from spmd_core.program.communication.generic import (
     merged_names,
     names,
     of_shards,
+    of_window,
     other_reduction,
     partial_sums,
     place_words,
@@ -81,10 +82,6 @@ class Flow:
             if at.opcode == "parameter" or not self.only_moves(at):
                 return at
         return None
-
-    def readers(self, site: Site) -> Iterator[Instruction]:
-        """The instructions that compute with what a collective moved, in their order."""
-        return (each for each, is_passed in self._reached(site, self.only_moves) if not is_passed)
 
     def result(self, site: Site) -> int | None:
         """The number of the program's result that a collective's value becomes, element by element;
@@ -218,7 +215,7 @@ class Reasons:
         """A permute along the dim over which a window slides."""
         halo = self.experiment.what.program.halo
         if halo is None or collective.kind != "collective-permute":
-            return None
+            return of_window(collective)
         dim, width = halo
         if not set(collective.axes) <= set(self.experiment.axes_of_dim(dim)):
             return None
@@ -249,12 +246,13 @@ class Reasons:
         )
 
     def _of_result(self, collective: ParsedCollective, name: str) -> str:
-        along = names(collective.axes)
+        along, held = names(collective.axes), self._held(name)
+        called = f"output {name}" if name.isdecimal() else f"`{name}`"
         if collective.wanted == "all-gather":
-            return f"`{name}` is computed sharded over {along}, but is requested {self._held(name)}"
+            return f"{called} is computed sharded over {along}, but is returned {held}"
         return (
-            f"`{name}` is computed in another sharding than requested "
-            f"({self._held(name)}): its shards move over {along}"
+            f"{called} is computed in another sharding than it is returned in "
+            f"({held}): its shards move over {along}"
         )
 
     def _operand(self, collective: ParsedCollective) -> str | None:
@@ -273,10 +271,12 @@ class Reasons:
         return results[number].name if number is not None and number < len(results) else None
 
     def _of_value(self, each: ParsedCollective) -> str:
-        """Of a computed value that something computes with: both by their operations and lines."""
-        made, reader = self._flow.maker(each.site), next(self._flow.readers(each.site), None)
-        by, to = (self._named(at) if at is not None else "" for at in (made, reader))
-        return of_shards(each, f"the value of {by}" if by else "", to)
+        """Of a computed value: what made it and what needs it, by their operations and lines."""
+        made = self._flow.maker(each.site)
+        by = self._named(made) if made is not None else ""
+        # a fusion may have the name of the operation that reads the value
+        is_known = made is not None and by and made.op_name != each.op_name
+        return of_shards(each, f"the value of {by}" if is_known else "")
 
     def _named(self, each: Instruction) -> str:
         program = self.experiment.exported

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 
 from spmd_core.base import by_key
 from spmd_core.program.hlo.lines import File, is_of, line_of, place
@@ -101,22 +102,25 @@ class Origins:
 
     @cached_property
     def own_mesh(self) -> Mesh:
-        """The mesh that the module has: of several of the same sizes the compiler keeps one."""
-        sizes, own = [size for _, size in self.mesh], dict(self.mesh)
-        for mesh in meshes_of(self.record.after):
-            if [size for _, size in mesh] == sizes and not set(own) & {name for name, _ in mesh}:
-                return mesh
-        return self.mesh
+        """The mesh that the module has: of several over the same devices the compiler keeps one."""
+        own, meshes = dict(self.mesh), meshes_of(self.record.after)
+        if not meshes or any(set(own) & set(dict(mesh)) for mesh in meshes):
+            return self.mesh
+        return next(mesh for mesh in meshes if _split(self.mesh, mesh) is not None)
+
+    @cached_property
+    def _parts(self) -> Mapping[str, Sequence[str]]:
+        return _split(self.mesh, self.own_mesh) or {}
 
     @cached_property
     def _names(self) -> Mapping[str, str]:
-        return {
-            theirs: ours for (ours, _), (theirs, _) in zip(self.mesh, self.own_mesh, strict=True)
-        }
+        return {theirs: ours for ours, parts in self._parts.items() for theirs in parts}
 
     def renamed(self, spec: Spec) -> Spec:
         """A spec of the module over the mesh of the experiment."""
-        return tuple(tuple(self._names.get(axis, axis) for axis in axes) for axes in spec)
+        return tuple(
+            tuple(dict.fromkeys(self._names.get(axis, axis) for axis in axes)) for axes in spec
+        )
 
     def of(self, computation: Computation, each: Instruction, axis: str) -> AxisOrigin | None:
         """Returns what put an axis on an instruction's value; None if that is unknown."""
@@ -125,9 +129,25 @@ class Origins:
             return None
         key = id(self._tracer.same(value)), axis
         if key not in self._known:
-            path = self._tracer.path(value, self._own(axis))
+            path = self._path(value, axis)
             self._known[key] = self._origin(path, axis) if path else None
         return self._known[key]
+
+    def _path(self, value: Value, axis: str) -> Path | None:
+        paths = (self._tracer.path(value, part) for part in self._parts[axis])
+        return next(filter(None, paths), None)
+
+    def is_passed(
+        self, computation: Computation, one: Instruction, other: Instruction, axis: str
+    ) -> bool:
+        """Returns True if one value has an axis by another."""
+        to, at = (self._value(computation, each) for each in (one, other))
+        if to is None or at is None or (start := self._path(to, axis)) is None:
+            return False
+        path = self._path(at, axis)
+        while path is not None and path is not start:
+            path = path.before
+        return path is start
 
     def also(
         self, ends: Iterable[tuple[Computation, Instruction]], axis: str, most: int
@@ -136,8 +156,7 @@ class Origins:
         most so many; what would put it on another dim comes last.
         """
         known: dict[OriginPlace, AxisOrigin] = {}
-        own = self._own(axis)
-        for computation, each in ends:
+        for (computation, each), own in product(ends, self._parts[axis]):
             value, origin = self._value(computation, each), self.of(computation, each, axis)
             if value is None:
                 continue
@@ -180,20 +199,18 @@ class Origins:
     def _value(self, computation: Computation, each: Instruction) -> Value | None:
         return self._joined.values.get((computation.name, each.name))
 
-    def _own(self, axis: str) -> str:
-        return self.own_mesh[[name for name, _ in self.mesh].index(axis)][0]
-
     def _origin(self, path: Path, axis: str) -> AxisOrigin:
         listed = self._steps(path)
         _, name, source, called = self._place(path)
-        counted = self._values
+        counted, spec = self._values, self.renamed(path.spec)
+        axes = [axis for dim in spec for axis in dim]
         return AxisOrigin(
             axis=axis,
             kind=path.kind,
             name=name,
             source=source,
             called=called,
-            spec=self.renamed(path.spec),
+            spec=spec if len({*axes}) == len(axes) else path.spec,  # parts of one axis on two dims
             steps=listed.steps,
             values=None if counted is None else counted[path.kind, path.index, id(path.op), axis],
             left_out=listed.count - len(listed.steps),
@@ -268,3 +285,16 @@ class Origins:
             return None
         name = last_part(each.op_name) or each.opcode
         return OriginStep(operation=name, source=self._line(hop.op), backward=hop.backward)
+
+
+def _split(ours: Mesh, theirs: Mesh) -> dict[str, list[str]] | None:
+    """The axes of another mesh that each axis of a mesh is made of, in order; None if one is not."""
+    rest, split = [each for each in theirs if each[1] > 1], dict[str, list[str]]()
+    for name, size in ours:
+        split[name] = list[str]()
+        while rest and size > 1 and size % rest[0][1] == 0:
+            split[name].append(rest[0][0])
+            size //= rest.pop(0)[1]
+        if size > 1:
+            return None
+    return split

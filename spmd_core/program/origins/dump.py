@@ -8,7 +8,8 @@ from spmd_core.program.hlo.text import closing, split
 from spmd_core.program.ir.stablehlo import quiet
 from spmd_core.program.origins.graph import CONSTRAINTS, MANUAL, Edge, Graph, Op, Region, Value
 
-_OP = re.compile(r'\s*(?:(%[\w$.-]+)(?::(\d+))? = )?"?((?:\w+\.[\w.]+)|return|call)"?(?=[\s("<])')
+_OP = re.compile(r'\s*(?:(%[^=]+) = )?"?((?:\w+\.[\w.]+)|return|call)"?(?=[\s("<])')
+_RESULT = re.compile(r"(%[\w$.-]+)(?::(\d+))?")
 _NAME = re.compile(r"%[\w$.-]+(?:#\d+)?(?!\w*:)")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _INNERMOST = re.compile(r"\{[^{}]*\}")
@@ -141,7 +142,7 @@ class _Reader:
         return None
 
     def _op(self, line: str, match: re.Match[str]) -> None:
-        kind, rest = match[3], line[match.end() :]
+        kind, rest = match[2], line[match.end() :]
         bare = _without_braces(rest)
         names = self._operand_names(kind, bare)
         operands = [value for name in names if (value := self._value(name)) is not None]
@@ -174,11 +175,10 @@ class _Reader:
         return _NAME.findall(bare)
 
     def _results(self, op: Op, match: re.Match[str], bare: str) -> None:
-        count = int(match[2] or 1) if match[1] else 0
-        for at in range(count):
-            value = Value(op=op, index=at)
-            op.results.append(value)
-            self._scopes[-1][f"{match[1]}#{at}" if match[2] else match[1]] = value
+        for name, count in _RESULT.findall(match[1] or ""):  # `%values, %indices = mhlo.topk(…)`
+            for at in range(int(count or 1)):
+                op.results.append(Value(op=op, index=len(op.results)))
+                self._scopes[-1][f"{name}#{at}" if count else name] = op.results[-1]
         _with_shapes(op, bare)
 
     def _finish(self, op: Op, text: str) -> None:

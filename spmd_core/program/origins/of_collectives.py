@@ -238,7 +238,12 @@ class _Blamer:
         result, had = self._spec(inside, reader), self._spec(inside, end.value)
         if reader is not end.value:
             others = [
-                each for axes in result for each in axes if each == axis or not _has(had, each)
+                each
+                for axes in result
+                for each in axes
+                # an axis that the reader has by this value is no other need
+                if (each == axis and not self.origins.is_passed(inside, end.value, reader, axis))
+                or not _has(had, each)
             ]
             known = [self.origins.of(inside, reader, each) for each in others]
             if any(known):

@@ -57,8 +57,8 @@ def axis_words(origin: AxisOrigin) -> str:
 
 
 def set_by_words(each: Collective | StepCollective, *, is_brief: bool = False) -> str:
-    """Who put the axes of a collective on its value, and on what that is moved to; `is_brief`: without
-    what else would put them there.
+    """Who put the axes of a collective on its value, and on what that is moved to; `is_brief`: with
+    the first alone of what else would put them there.
 
     A collective over several axes names each: "x: argument `w` P('x'); y: …".
     """
@@ -66,9 +66,9 @@ def set_by_words(each: Collective | StepCollective, *, is_brief: bool = False) -
     for axis in each.axes:
         own = [origin for origin in each.origin if origin.axis == axis]
         if words := _each(origin for origin in own if not origin.also):
-            others = _each(each for each in own if each.also and not each.elsewhere)
-            if others and not is_brief:
-                words += f" (else by {others})"
+            others = [each for each in own if each.also and not each.elsewhere]
+            if others:
+                words += f" (else by {_each(others[: 1 if is_brief else None])})"
         elif each.no_origin is not None:
             words = _NONE[each.no_origin]
         else:
@@ -85,7 +85,7 @@ def all_set_by_words(
     members: Iterable[Collective | StepCollective], *, is_brief: bool = False
 ) -> list[str]:
     """Returns who put the axes of several collectives there: a sentence of those that are needed alike,
-    of many the first ones. The layers of a model are one.
+    of many the first ones, `is_brief`: the first. The layers of a model are one.
     """
     places = lambda some: frozenset(each.place for each in _without_layers(some))  # noqa: E731
     needs = lambda one: (one.axes, one.no_origin, places(one.against))  # noqa: E731
@@ -95,6 +95,8 @@ def all_set_by_words(
         sides = {"origin": _without_layers(origin.values()), "against": _without_layers(against.values())}  # fmt: skip
         words[set_by_words(some[0].model_copy(update=sides), is_brief=is_brief)] = None
     listed = [*filter(None, words)]
+    if is_brief and len(listed) > 1:
+        return [f"{listed[0]} (and {len(listed) - 1} more)"]
     more = len(listed) - _MOST_SENTENCES
     return listed[:_MOST_SENTENCES] + ([f"and {more} more"] if more > 0 else [])
 
@@ -150,7 +152,9 @@ def change_words(origins: Sequence[AxisOrigin], against: Sequence[AxisOrigin]) -
     sides = [[each for each in some if not each.also] for some in (origins, against)]
     counts = [sum(each.values or 0 for each in side) for side in sides]
     is_known = all(side and all(each.values for each in side) for side in sides)
-    if not is_known or counts[0] == counts[1]:
+    # the same place on both sides, on another dim: no side is the smaller change
+    is_shared = not {each.place for each in sides[0]}.isdisjoint(each.place for each in sides[1])
+    if not is_known or is_shared or counts[0] == counts[1]:
         return ""
     least = sides[counts[1] < counts[0]]
     named = list(dict.fromkeys(map(_what, least)))[:_MOST]

@@ -54,7 +54,7 @@ def found(kind, axes=("x",), op_name="", asked=None):
             None,
             ("tensor",),
             "jit(f)/jvp()/while/body/attention/dot_general",
-            "the value of `attention/dot_general` is sharded over tensor, but it is needed replicated",
+            "`attention/dot_general` needs a value replicated that is sharded over tensor",
         ),
         ("all-to-all", None, ("x",), "", "its shards move over x"),
         (

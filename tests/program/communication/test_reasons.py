@@ -121,9 +121,9 @@ def test_a_result_that_is_asked_otherwise_than_it_is_computed():
         "  ROOT %c = f32[32,8]{0,1} copy(%g)"
     )
     assert why(lines, overrides={"y": ["x", None]}) == [
-        "`y` is computed sharded over y, but is requested sharded over x along `batch`"
+        "`y` is computed sharded over y, but is returned sharded over x along `batch`"
     ]
-    assert why(lines) == ["`y` is computed sharded over y, but is requested replicated"]
+    assert why(lines) == ["`y` is computed sharded over y, but is returned replicated"]
 
 
 def test_a_value_on_the_way_is_named_by_what_makes_and_what_reads_it():
@@ -134,11 +134,25 @@ def test_a_value_on_the_way_is_named_by_what_makes_and_what_reads_it():
         f"  %e = f32[8,8]{{1,0}} fusion(%w), kind=kLoop, calls=%computed, {made}\n"
         f"  %g = f32[8,32]{{1,0}} all-gather(%e), {ALONG_Y}, dimensions={{1}}\n"
         "  ROOT %dot = f32[8,32]{1,0} dot(%x, %g), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
-        ', metadata={op_name="jit(program)/dot_general"}'
+        ', metadata={op_name="jit(program)/dot_general" source_file="layer_auto.py" source_line=33}'
     )
     assert why(lines) == [
         "the value of `attention/exp` (line 31) is sharded over y, but `dot_general` needs it "
         "replicated"
+    ]
+    # a fusion has the name of what reads its value
+    assert why(lines.replace("attention/exp", "dot_general")) == [
+        "`dot_general` needs a value replicated that is sharded over y"
+    ]
+
+
+def test_a_window_over_a_sharded_dim_exchanges_halos():
+    lines = (
+        f'  %m = f32[8,8]{{1,0}} collective-permute(%w), source_target_pairs={{{{0,1}},{{1,2}},{{2,3}},{{4,5}}}}, metadata={{op_name="jit(f)/conv_general_dilated"}}\n'
+        "  ROOT %c = f32[8,16]{1,0} concatenate(%m, %w), dimensions={1}"
+    )
+    assert why(lines) == [
+        "halo exchange between neighbors along y: the window of `conv_general_dilated` reaches into the neighbors' shards"
     ]
 
 
@@ -150,7 +164,7 @@ def test_a_value_that_becomes_the_result_element_by_element_is_the_result():
         "  ROOT %e = f32[8,8]{1,0} fusion(%m), kind=kLoop, calls=%computed"
     )
     assert why(lines, overrides={"y": [None, "y"]}) == [
-        "`y` is computed in another sharding than requested (sharded over y along `out`): its "
+        "`y` is computed in another sharding than it is returned in (sharded over y along `out`): its "
         "shards move over y"
     ]
 

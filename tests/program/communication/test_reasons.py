@@ -148,7 +148,7 @@ def test_a_value_on_the_way_is_named_by_what_makes_and_what_reads_it():
 
 def test_a_window_over_a_sharded_dim_exchanges_halos():
     lines = (
-        f'  %m = f32[8,8]{{1,0}} collective-permute(%w), source_target_pairs={{{{0,1}},{{1,2}},{{2,3}},{{4,5}}}}, metadata={{op_name="jit(f)/conv_general_dilated"}}\n'
+        '  %m = f32[8,8]{1,0} collective-permute(%w), source_target_pairs={{0,1},{1,2},{2,3},{4,5}}, metadata={op_name="jit(f)/conv_general_dilated"}\n'
         "  ROOT %c = f32[8,16]{1,0} concatenate(%m, %w), dimensions={1}"
     )
     assert why(lines) == [

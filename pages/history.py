@@ -5,7 +5,7 @@ import streamlit as st
 from spmd_core.experiment import PROGRAM_FILE, workload_names
 from spmd_core.runs import STATES
 from spmd_core.words import read_search, state_words, workload_title
-from spmd_lab.ui import links, live, shell
+from spmd_lab.ui import choices, links, live, shell
 from spmd_lab.ui.compare import beside
 from spmd_lab.ui.history import listing as history, opening, searches, side_by_side
 from spmd_lab.ui.history.listing import ONLY_SEARCHED
@@ -19,6 +19,9 @@ tour.guide(*history.asked())
 # a stop of the tour shows its comparison first; else what a tick opens is below the rows
 first = st.container() if tour.at(history.asked()) is not None else None
 live.watch_history(live.listed_runs())
+workloads = [*workload_names(), PROGRAM_FILE]
+choices.offered("workload", map(workload_title, workloads))
+choices.offered("state", map(state_words, STATES))
 with st.container(horizontal=True, vertical_alignment="bottom"):
     text = st.text_input(
         "Search",
@@ -29,7 +32,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
     )
     workload = st.selectbox(
         "Workload",
-        [*workload_names(), PROGRAM_FILE],
+        workloads,
         index=None,
         key="workload",
         bind="query-params",

@@ -15,8 +15,6 @@ experiment = state.experiment("programs")
 program = experiment.exported
 if program is None:
     st.title(shell.QUESTIONS["programs"], anchor=False)
-    if unread := links.unread():
-        st.info(plain(unread), icon=":material/link_off:")
     left, right = st.columns([2, 3], gap="large")
     with left:
         door.drop()

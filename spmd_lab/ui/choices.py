@@ -1,15 +1,24 @@
-"""Choices that a link carries: which tab, strategy, text and view of it are open; and numbers."""
+"""Parameters of a link: which ones a screen reads, choices and numbers among them, and the sentence
+on one that cannot be read.
+"""
 
+import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.errors import StreamlitAPIException
 
+from spmd_core.base import RequestError, refuse, shorten
+from spmd_core.search import SERVING_FORM
+from spmd_core.words import read_prices_by_kind
 from spmd_lab.ui import state
-from spmd_lab.ui.markdown import option
+from spmd_lab.ui.entrance import cookies
+from spmd_lab.ui.markdown import option, plain
 
 TAB, STRATEGY, TEXT, VIEW = "tab", "strategy", "text", "view"  # in the query string
 SHOWN = "show"  # one of a screen's views, such as the sweep
@@ -19,9 +28,114 @@ RANKED = "by"  # the strategy by which a study ranks its variants
 TO = "to"  # the spec that Layout reshards to
 KIND = "kind"  # the collective that is shown
 ELEMENT = "element"  # of the array on Layout, whose devices are named
-_LONGEST = 32  # characters of a number in a link
 DETAIL = "detail"  # the table of a run that is open
-LINKED = (TAB, STRATEGY, TEXT, VIEW, SHOWN, ARROWS, ONCE, RANKED, TO, KIND, ELEMENT, DETAIL)
+RUN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+MOST = {"measured": 1e6, "tokens": 1e7, "days": 36_500.0, "dollars": 1e12}  # of a number
+_EXPERIMENT = ("experiment", "run")
+_PROGRAM = (TAB, STRATEGY, TEXT, VIEW, ARROWS, ONCE, "at")
+# screen -> what it reads of an address; Predict while it serves has a row of its own
+READ = {
+    "overview": (),
+    "layout": (*_EXPERIMENT, TO, ELEMENT),
+    "compare": (*_EXPERIMENT, *_PROGRAM, RANKED, DETAIL),
+    "predict": (
+        *_EXPERIMENT,
+        *_PROGRAM,
+        *(SHOWN, "sweep", "scaling", "meshes", "with", "price"),
+        *MOST,
+    ),
+    "serving": (*_EXPERIMENT, SHOWN, "sweep", *SERVING_FORM),
+    "search": ("search", "candidate"),
+    "collectives": (*_EXPERIMENT, KIND, VIEW, TAB),
+    "recipes": ("search",),
+    "programs": _EXPERIMENT,
+    "notebook": ("collection", "edit"),
+    "history": (
+        *("search", "workload", "state", "runs", "searches", "open"),
+        *("baseline", "columns", "form", "price"),
+    ),
+}
+# of those that have no reader of their own: values that can be read, and what to use
+_PATTERNS = {
+    ARROWS: (r"all|\d{1,6}", "all, or the number of a collective"),
+    "at": (r"\d{1,6}:.*", "what Share writes"),
+    "candidate": (r"\d{1,6}", "the number of a candidate"),
+    ONCE: ("true|false", "true or false"),
+    "edit": ("true|false", "true or false"),
+    SHOWN: ("step|sweep|serving", "step, sweep or serving"),
+    "scaling": ("weak|strong", "weak or strong"),
+    "meshes": ("kept|best", "kept or best"),
+    "with": (RUN_ID.pattern, "the id of a run"),
+    "baseline": (RUN_ID.pattern, "the id of a run"),
+}
+_LONGEST = 2000  # characters of a value
+_UNBOUNDED = ("experiment", "search", "runs", "searches")  # they have refusals of their own
+_TOLD, _NAMED = 3, 8  # sentences at once, and options in one of them
+
+
+def unread(screen: str) -> None:
+    """Draws a sentence on each parameter of the address that a screen does not read."""
+    if st.query_params.get(SHOWN) == "serving" and screen == "predict":
+        screen = "serving"
+    for name in [each for each in st.query_params if each != cookies.PARAMETER][:_TOLD]:
+        try:
+            _check(screen, name, st.query_params.get_all(name))
+        except RequestError as error:
+            _tell(error)
+
+
+def _check(screen: str, name: str, values: Sequence[str]) -> None:
+    """Raises RequestError where a screen does not read a name, or nobody such a value."""
+    known, text = READ[screen], values[-1] if values else ""
+    if name not in known and not ("at" in known and name.startswith("at_")):
+        near = get_close_matches(name, known, 1)
+        fix = f"use {near[0]}" if near else "leave it out, or copy all of the link"
+        raise refuse(f"{shorten(name, 40)} in the link", "is not read on this screen", fix)
+    if len(values) > 1 and name != "columns":
+        raise refuse(f"{name} in the link", f"is there {len(values)} times", "copy the link again")
+    if len(text) > _LONGEST and name not in _UNBOUNDED:
+        fix = f"use at most {_LONGEST:,} characters"
+        raise refuse(f"{name}={shorten(text, 40)} in the link", "is too long", fix)
+    pattern, fix = _PATTERNS.get(name.partition("_")[0], (".*", ""))
+    if text and not re.fullmatch(pattern, text, re.DOTALL):
+        raise refuse(f"{name}={shorten(text, 40)} in the link", "cannot be read", f"use {fix}")
+    if text and name in MOST:
+        number(name, text)
+    if name == "price":
+        try:
+            read_prices_by_kind(text)
+        except RequestError as error:
+            value = f"price={shorten(text, 40)} in the link"
+            raise refuse(value, "cannot be read", "use 4.20 or v5p=4.20") from error
+
+
+def _tell(error: RequestError) -> None:
+    st.info(plain(str(error)), icon=":material/link_off:")
+
+
+def number(name: str, text: str) -> float:
+    """Returns a number of a link; RequestError for anything else.
+
+    >>> number("days", "0.25")
+    0.25
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= MOST[name]:
+        fix = f"use a number above 0, at most {MOST[name]:,.0f}"
+        raise refuse(f"{name}={shorten(text, 40)} in the link", "cannot be read", fix)
+    return value
+
+
+def offered(key: str, options: Iterable[str]) -> None:
+    """Draws a sentence where the link names what is not among the options of a choice."""
+    wanted, known = st.query_params.get(key, ""), list(dict.fromkeys(options))
+    if wanted and wanted not in known and st.session_state.get(key) not in known:
+        names = ", ".join(known[:_NAMED]) + (" …" if len(known) > _NAMED else "")
+        value = f"{key}={shorten(wanted, 40)} in the link"
+        _tell(refuse(value, "is not offered here", f"choose {names}"))
 
 
 def now(key: str) -> str:
@@ -58,15 +172,20 @@ def open_detail(names: Iterable[str]) -> None:
 
 def opened_tab(names: Sequence[str], default: str | None = None) -> tuple[str, DeltaGenerator]:
     """Tabs, and the one that is open: only its content is made."""
+    offered(TAB, names)
     tabs = st.tabs(list(names), default=default, key=TAB, on_change="rerun", bind="query-params")
     opened = [(name, tab) for name, tab in zip(names, tabs, strict=True) if tab.open]
     return opened[0] if opened else (names[0], tabs[0])
 
 
 def one_of(label: str, options: Sequence[str], key: str, words: Callable[[str], str] = str) -> str:
-    """One of the options; the first, until a link or a click names another of them."""
+    """One of the options; the first, until a click names another of them, or a link, by the label
+    that is shown or by the name that the commands have.
+    """
+    offered(key, [*(option(words(each)) for each in options), *options])
     if st.session_state.get(key) not in options:
-        st.session_state[key] = options[0]
+        wanted = st.query_params.get(key)
+        st.session_state[key] = wanted if wanted in options else options[0]
     chosen = st.segmented_control(
         label,
         list(options),
@@ -81,11 +200,10 @@ def one_of(label: str, options: Sequence[str], key: str, words: Callable[[str], 
 
 @dataclass(frozen=True, slots=True)
 class LinkNumber:
-    """A number of a screen: `name` in the query string, `read` from its text (None: none)."""
+    """A number of a screen, of a `name` in the query string."""
 
     screen: str
     name: str
-    read: Callable[[str], float | None]
 
     def now(self) -> float | None:
         """The number; None where none was given."""
@@ -93,11 +211,12 @@ class LinkNumber:
 
     def from_query(self) -> bool:
         """Take the number of a link that was just opened, once; whether there was one."""
-        text = st.query_params.get(self.name, "")[:_LONGEST]
+        text = st.query_params.get(self.name, "")
         if not text or text == state.aside(self.screen, f"{self.name}.read"):
             return False
         state.set_aside(self.screen, f"{self.name}.read", text)
-        state.set_aside(self.screen, self.name, self.read(text))
+        with suppress(RequestError):  # `unread` has told why
+            state.set_aside(self.screen, self.name, number(self.name, text))
         return True
 
     def keep(self, value: float | None) -> None:

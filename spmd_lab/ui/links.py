@@ -2,7 +2,6 @@
 the box to copy it from.
 """
 
-import re
 from urllib.parse import urlencode, urlsplit
 
 import streamlit as st
@@ -23,10 +22,6 @@ from spmd_lab.ui.entrance import cookies
 from spmd_lab.ui.lab import find, lab
 from spmd_lab.ui.markdown import plain
 
-RUN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-# what the Predict screen shows beside the experiment
-_KEPT = ("sweep", "scaling", "meshes", "measured", "tokens", "with", "price", "at")
-
 
 def from_query(screen: str) -> None:
     """Take the address bar's experiment and run into the screen's state, once.
@@ -40,7 +35,7 @@ def from_query(screen: str) -> None:
     if seen == before:
         return
     state.set_link(screen, seen)
-    code, run = query[0], query[1] if RUN_ID.fullmatch(query[1]) else None
+    code, run = query[0], query[1] if choices.RUN_ID.fullmatch(query[1]) else None
     if not any(query):
         return
     # a link from a screen to itself: the browser takes up the query, but does not show it
@@ -252,7 +247,7 @@ def share_box(
             if experiment:
                 if run is None:
                     link.check_flags(experiment)
-                address = path(experiment, run, screen) + _view()
+                address = path(experiment, run, screen) + _view(screen)
             address = base_address(screen) + address
         except RequestError as error:
             st.error(plain(str(error)))
@@ -276,16 +271,6 @@ def _file(run: str) -> None:
     exports.page_button(run, sender.strip())
 
 
-def unread() -> str:
-    """Returns a sentence on a name in the address of a screen that reads none; "" without one."""
-    known = {"experiment", "run", cookies.PARAMETER, *_KEPT, *choices.LINKED}
-    unknown = [shorten(name, 40) for name in st.query_params if name not in known]
-    if not unknown:
-        return ""
-    rule = "is not read here, where links name an experiment or a run"
-    return str(refuse(f"{unknown[0]} in the link", rule, "copy all of the link"))
-
-
 def path(experiment: Experiment | None, run: str | None, screen: str) -> str:
     """Path and query that open an experiment; by its run alone where no link may carry it."""
     if experiment is None:
@@ -305,13 +290,15 @@ def base_address(screen: str) -> str:
     return f"{place.scheme}://{place.netloc}{folder}"
 
 
-def _view() -> str:
+def _view(screen: str) -> str:
     """What else of the view a link shows: the sweep, the open tab, strategy and text."""
     query = urlencode(
         {
             name: value
-            for name in (*_KEPT, *choices.LINKED)
-            if (value := st.query_params.get(name, "")) and len(value) < 512
+            for name in choices.READ[screen]
+            if name not in ("experiment", "run")
+            and (value := st.query_params.get(name, ""))
+            and len(value) < 512
         }
     )
     return f"&{query}" if query else ""

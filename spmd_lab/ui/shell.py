@@ -16,7 +16,7 @@ from spmd_core.experiment import Experiment, files
 from spmd_core.machine import parse_target
 from spmd_core.sheets import Table
 from spmd_core.words import experiment_words
-from spmd_lab.ui import links, state, style
+from spmd_lab.ui import choices, links, state, style
 from spmd_lab.ui.entrance import door, version
 from spmd_lab.ui.lab import as_viewer, lab, may_act, take_examples
 from spmd_lab.ui.markdown import as_sentence, plain
@@ -100,6 +100,7 @@ def open_page(screen: str) -> DeltaGenerator:
         st.warning(plain(exposed), icon=":material/lock_open:")
     if screen in _OWN_SCREENS:
         _own_files()
+    choices.unread(screen)
     if screen in _EXPERIMENT_SCREENS:
         links.from_query(screen)
         _link_notice(screen)

@@ -70,6 +70,7 @@ def _choose(
         labels[str(number)] = words.row_label(row, mesh, groups)
     options = list(labels) if len(listed) > 1 else ["1"]
     key = choices.ARROWS if len(options) <= _FEW else _LIST
+    choices.offered(choices.ARROWS, options)
     if st.session_state.get(key) not in options:  # by number: labels are of this result alone
         wanted = st.query_params.get(choices.ARROWS, "")
         st.session_state[key] = wanted if wanted in options else options[0]

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from spmd_core.base import shorten
-from spmd_lab.ui import cards, links
+from spmd_lab.ui import cards, choices
 from spmd_lab.ui.entrance.short import OPEN
 from spmd_lab.ui.lab import find
 from spmd_lab.ui.markdown import plain
@@ -15,12 +15,12 @@ def follow() -> None:
     if not run:
         return
     st.query_params.pop(OPEN, None)
-    status = find(run) if links.RUN_ID.fullmatch(run) else None
+    status = find(run) if choices.RUN_ID.fullmatch(run) else None
     if status is not None:
         st.switch_page(
             cards.page_of(status.experiment), query_params=cards.query(status.experiment, run)
         )
-    if links.RUN_ID.fullmatch(run):
+    if choices.RUN_ID.fullmatch(run):
         st.query_params["runs"] = run  # which is missing, and may be imported
         return
     st.info(

@@ -109,6 +109,7 @@ def _compared(subjects: Sequence[Subject]) -> Compared:
 def _baseline(subjects: Sequence[Subject]) -> str:
     """The run that the others are compared with: the first that has a time, unless one is chosen."""
     ids = [each.run for each in subjects]
+    choices.offered(_BASELINE, ids)
     named = st.query_params.get(_BASELINE, "")
     timed = [each.run for each in subjects if each.fastest] or ids
     names = {

@@ -19,7 +19,7 @@ from spmd_core.words import (
     parts,
     title,
 )
-from spmd_lab.ui import cards, price, run_tables, state
+from spmd_lab.ui import cards, choices, price, run_tables, state
 from spmd_lab.ui.charts import shares
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
@@ -43,6 +43,7 @@ def show(result: Result, name: str) -> None:
             "be seen side by side here."
         )
         return
+    choices.offered(_KEY, offered)
     now = state.aside("predict", _KEY)
     now = now if now in offered else st.query_params.get(_KEY, "")
     at = list(offered).index(now) if now in offered else None

@@ -10,9 +10,8 @@ from spmd_core.results import Prediction, Result
 from spmd_core.time import baseline as baselines, gap_parts, unexplained_s
 from spmd_core.words import predictions
 from spmd_lab.ui import exports, state
-from spmd_lab.ui.choices import LinkNumber
+from spmd_lab.ui.choices import MOST, LinkNumber
 from spmd_lab.ui.markdown import plain
-from spmd_lab.ui.predict import question
 from spmd_lab.ui.shell import draw_table, refusal
 
 _CAUSES = {
@@ -65,14 +64,13 @@ def gap_table(prediction: Prediction, measured_s: float) -> list[dict[str, str]]
 
 
 SCREEN = "predict"
-_LONGEST_S = 1e6
 _IN_CI = (
     "**Check it in CI.** This compiles the plan again, reports which collective, byte or buffer "
     "changed, and ends with code 1 if any did:"
 )
 
 
-MEASURED = LinkNumber(SCREEN, "measured", lambda text: question.number(text, _LONGEST_S))
+MEASURED = LinkNumber(SCREEN, "measured")
 
 
 def own_time(prediction: Prediction) -> None:
@@ -84,7 +82,7 @@ def own_time(prediction: Prediction) -> None:
             "My run takes (seconds a step)",
             value=None,
             min_value=0.0,
-            max_value=_LONGEST_S,
+            max_value=MOST["measured"],
             step=0.001,
             format="%g",
             key=state.seed(state.key(SCREEN, "aside.measured"), MEASURED.now()),

@@ -11,7 +11,7 @@ from spmd_core.experiment import Plan, experiment_of
 from spmd_core.machine import CHIPS, nearest_of_chips
 from spmd_core.sweeps import KINDS, MOST_CHIPS, TrainingAnswer, TrainingQuestion, train
 from spmd_lab.ui import inputs, price, state
-from spmd_lab.ui.choices import LinkNumber
+from spmd_lab.ui.choices import MOST, LinkNumber
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.predict import drafts, topology_fields
 from spmd_lab.ui.state import Form
@@ -19,31 +19,14 @@ from spmd_lab.ui.state import Form
 SCREEN = "predict"
 _TOKENS_E9 = 1000.0  # where a link has none
 _CHIPS, _DAYS, _DOLLARS = LIMITS = ("chips", "days", "dollars")
-_MOST = {"tokens": 1e7, _DAYS: 36_500.0, _DOLLARS: 1e12}
 _FIRST = {_DAYS: 30.0, _DOLLARS: 1e6}
 
 
-def number(text: str, most: float) -> float | None:
-    """A positive number of a query string; None for anything else.
-
-    >>> number("0.25", 10), number("nan", 10), number("1e9", 10), number("<b>", 10)
-    (0.25, None, None, None)
-    """
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if 0 < value <= most else None
-
-
-_LINKED = {
-    name: LinkNumber(SCREEN, name, lambda text, most=most: number(text, most))
-    for name, most in _MOST.items()
-}
+_LINKED = {name: LinkNumber(SCREEN, name) for name in ("tokens", _DAYS, _DOLLARS)}
 
 
 def from_query() -> None:
-    """Takes tokens, deadline and budget out of a link, once; what is no such number is left out."""
+    """Takes tokens, deadline and budget out of a link, once."""
     for each in _LINKED.values():
         each.from_query()
 
@@ -96,7 +79,7 @@ def fields(models: tuple[str, ...], words: Callable[[str], str]) -> str:
 def _number(name: str, label: str, first: float, step: float) -> None:
     key = state.seed(state.key(SCREEN, f"aside.{name}"), _LINKED[name].now() or first)
     value = st.number_input(
-        label, min_value=0.0, max_value=_MOST[name], step=step, format="%g", key=key
+        label, min_value=0.0, max_value=MOST[name], step=step, format="%g", key=key
     )
     _LINKED[name].keep(None if name == "tokens" and value == first else value)
 

@@ -1,5 +1,6 @@
 """The answer of a search: the winner first, the ranking, what was pruned, and why not another."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Literal
 
@@ -15,7 +16,7 @@ from spmd_core.sheets import Table
 from spmd_core.sweeps import first_look
 from spmd_core.trials import Search
 from spmd_core.words import fact_words, predict_command, search as words
-from spmd_lab.ui import cards, exports, state
+from spmd_lab.ui import cards, choices, exports, state
 from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.lab import end
 from spmd_lab.ui.markdown import coded, plain
@@ -212,6 +213,7 @@ def _ranking(answer: Answer) -> Candidate:
     shown = answer.shardings[:ROWS]
     asked = st.query_params.get(_CANDIDATE, "")
     numbers = [[str(each.candidate.number) for each in group] for group in shown]
+    choices.offered(_CANDIDATE, itertools.chain(*numbers))
     picked = [at for at, group in enumerate(numbers) if asked in group]
     table = _shown(ranking_table(answer, "screen", ROWS), answer)
     event = st.dataframe(

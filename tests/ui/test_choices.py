@@ -1,0 +1,77 @@
+"""Parameters of links: each screen tells of one that it does not read, or cannot."""
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from spmd_core.base import RequestError
+from spmd_lab.ui import choices
+from spmd_lab.ui.choices import number
+from tests.ui import opened, said
+
+PAGES = {name: None if name == "overview" else name for name in choices.READ if name != "serving"}
+
+
+@pytest.mark.parametrize("page", PAGES.values(), ids=str)
+@pytest.mark.parametrize("value", ["1", "<script>alert(1)</script>", "x" * 5000])
+def test_every_screen_names_a_parameter_that_it_does_not_read(data_folder, page, value):
+    assert "'no_such_thing' in the link is not read on this screen" in said(
+        opened(page, no_such_thing=value)
+    )
+
+
+@pytest.mark.parametrize(
+    ("screen", "name"),
+    [
+        (screen, name)
+        for screen, names in choices.READ.items()
+        for name in names
+        if name in {*choices._PATTERNS, *choices.MOST, "price"} and screen in PAGES
+    ],
+)
+def test_every_screen_refuses_a_value_that_it_cannot_read(data_folder, screen, name):
+    words = said(opened(PAGES[screen], **{name: "-<b>inf"}))
+    assert f"{name}='-<b>inf' in the link cannot be read: use" in words
+
+
+def test_a_value_that_is_there_twice_or_endless_is_told(data_folder):
+    assert "tab in the link is there 2 times" in said(opened("compare", tab=["Why", "Fastest"]))
+    assert "is too long: use at most 2,000" in said(opened("compare", tab="x" * 9000))
+
+
+def test_a_price_that_is_none_is_told_where_a_model_is_served(data_folder):
+    told = said(opened("predict", show="serving", price="v6e=inf"))
+    assert "price='v6e=inf' in the link cannot be read: use 4.20 or v5p=4.20" in told
+
+
+def test_a_parameter_of_another_view_is_told_with_the_nearest_that_is_read(data_folder):
+    assert "'exprement' in the link is not read on this screen: use experiment" in said(
+        opened("programs", exprement="x")
+    )
+
+
+def _texts() -> None:
+    from spmd_lab.ui import choices as under_test
+    from spmd_lab.ui.ir.words import TEXTS
+
+    under_test.one_of("Text", list(TEXTS), "text", TEXTS.__getitem__)
+
+
+@pytest.mark.parametrize("value", ["hlo", "Compiled HLO"])
+def test_a_choice_is_named_as_it_is_shown_or_as_the_commands_name_it(value):
+    screen = AppTest.from_function(_texts)
+    screen.query_params["text"] = value
+    assert "in the link" not in said(screen.run()) and screen.session_state["text"] == "hlo"
+
+
+def test_a_choice_that_is_not_offered_is_told_with_those_that_are():
+    screen = AppTest.from_function(_texts)
+    screen.query_params["text"] = "ptx"
+    assert (
+        "text='ptx' in the link is not offered here: choose Program, jaxpr, StableHLO, Compiled HLO"
+    ) in said(screen.run())
+
+
+@pytest.mark.parametrize("text", ["", "-1", "0", "inf", "nan", "1e99", "<script>", "1;2"])
+def test_a_hostile_number_of_a_link_is_refused(text):
+    with pytest.raises(RequestError, match="measured="):
+        number("measured", text)

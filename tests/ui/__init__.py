@@ -5,7 +5,7 @@ from streamlit.testing.v1 import AppTest
 from tests.labs import ROOT
 
 
-def opened(page: str | None = None, **query: str) -> AppTest:
+def opened(page: str | None = None, **query: str | list[str]) -> AppTest:
     """The screen of a page (None: the first one) with these fields in its address."""
     screen = AppTest.from_file(str(ROOT / "home.py"), default_timeout=60)
     if page:

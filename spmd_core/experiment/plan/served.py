@@ -90,7 +90,11 @@ class ServedPlan(Frozen):
         inside = self.devices // expert if self.devices % expert == 0 else 0
         self._check_tensor(tensor)
         if expert > size.experts or not inside:
-            rule = f"does not divide {self.devices} devices, or is above {size.experts} experts"
+            rule = f"does not divide the {self.devices} devices of a replica"
+            if expert > size.experts:
+                rule = f"is above the {size.experts} experts of {self.model}"
+            if size.experts == 1:
+                rule = f"is of models with experts, and {self.model} has none"
             fix = f"use {math.gcd(expert, self.devices, size.experts)}"
             raise refuse(f"expert={expert}", rule, fix)
         if self.weights_dtype == MXFP4 and size.experts == 1:

@@ -316,16 +316,20 @@ def nothing_left(answer: Answer) -> str:
     """Why no candidate can run: what failed, else which rule excludes them, with an example of its
     message.
     """
+    looked, space = len(answer.found), count_text(answer.space)
+    none = f"None of {space} candidates"
+    if looked < answer.space:  # too many to estimate each
+        none = f"None of the {count_text(looked)} looked at, of {space} candidates,"
     if answer.ranking:  # of which none is sure to fit
         first = answer.ranking[0].candidate
         return (
-            f"None of {count_text(answer.space)} candidates is sure to fit. {first.name} may, at "
+            f"{none} is sure to fit. {first.name} may, at "
             f"{time_words(first)} and {memory_words(first)}: compile it, use more chips, or a "
             "smaller batch."
         )
     if failed := [each for each in answer.found if each.stage == "failed"]:
         return (
-            f"None of {count_text(answer.space)} candidates can run: {count_text(len(failed))} "
+            f"{none} can run: {count_text(len(failed))} "
             f"failed, the first of them {failed[0].name} ({rule_words(failed[0].detail).rstrip('.')})."
         )
     rules = {reason: count for reason, count in answer.pruned.items() if reason not in _NO_RULE}
@@ -344,7 +348,7 @@ def nothing_left(answer: Answer) -> str:
     }.get(reason, "fix less")
     because = f"is {reason}" if reason.startswith("excluded") else reason
     return (
-        f"None of {count_text(answer.space)} candidates can run: {count_text(count)} are "
+        f"{none} can run: {count_text(count)} are "
         f"pruned because each {because} ({example}): {fix}."
     )
 

@@ -122,7 +122,8 @@ def test_a_window_bounds_the_cache():
     [
         ((("tensor", 3),), "does not divide the 8 devices"),
         ((("fsdp", 8),), "is not one that a served model is sharded over"),
-        ((("tensor", 8), ("expert", 3)), "does not divide 8 devices, or is above 128 experts"),
+        ((("tensor", 8), ("expert", 3)), "does not divide the 8 devices of a replica"),
+        ((("tensor", 8), ("expert", 256)), "is above the 128 experts of qwen3-30b-a3b: use 8"),
         ((("tensor", 4), ("tensor", 2)), "has an axis twice"),
     ],
 )

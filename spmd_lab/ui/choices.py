@@ -93,6 +93,11 @@ def _check(screen: str, name: str, values: Sequence[str]) -> None:
         raise refuse(f"{shorten(name, 40)} in the link", "is not read on this screen", fix)
     if len(values) > 1 and name != "columns":
         raise refuse(f"{name} in the link", f"is there {len(values)} times", "copy the link again")
+    _check_value(name, text)
+
+
+def _check_value(name: str, text: str) -> None:
+    """Raises RequestError where a text is no value of a name."""
     if len(text) > _LONGEST and name not in _UNBOUNDED:
         fix = f"use at most {_LONGEST:,} characters"
         raise refuse(f"{name}={shorten(text, 40)} in the link", "is too long", fix)
@@ -199,33 +204,39 @@ def one_of(label: str, options: Sequence[str], key: str, words: Callable[[str], 
 
 
 @dataclass(frozen=True, slots=True)
-class LinkNumber:
-    """A number of a screen, of a `name` in the query string."""
+class Linked:
+    """A text of a screen that links carry by a `name`, unless it is what the screen has `first`."""
 
     screen: str
     name: str
+    first: str = ""
 
-    def now(self) -> float | None:
-        """The number; None where none was given."""
-        return state.aside(self.screen, self.name)
+    def now(self) -> str:
+        """Returns the text."""
+        return state.aside(self.screen, self.name) or self.first
+
+    def number(self) -> float | None:
+        """Returns the text as a number; None where none was given."""
+        return float(self.now()) if self.now() else None
 
     def from_query(self) -> bool:
-        """Take the number of a link that was just opened, once; whether there was one."""
-        text = st.query_params.get(self.name, "")
-        if not text or text == state.aside(self.screen, f"{self.name}.read"):
+        """Takes the text of a link that was just opened, once; True if there was one."""
+        text, read = st.query_params.get(self.name, ""), f"{self.name}.read"
+        if not text or text == state.aside(self.screen, read):
             return False
-        state.set_aside(self.screen, f"{self.name}.read", text)
+        state.set_aside(self.screen, read, text)
+        state.set_aside(self.screen, self.name, "")
         with suppress(RequestError):  # `unread` has told why
-            state.set_aside(self.screen, self.name, number(self.name, text))
+            _check_value(self.name, text)
+            state.set_aside(self.screen, self.name, text)
         return True
 
-    def keep(self, value: float | None) -> None:
-        """Remember a number, and write it to the address bar."""
-        state.set_aside(self.screen, self.name, value or None)
-        if value:
-            text = f"{value:g}"
-            state.set_aside(self.screen, f"{self.name}.read", text)
-            if st.query_params.get(self.name) != text:
-                st.query_params[self.name] = text
-        elif self.name in st.query_params:
-            del st.query_params[self.name]
+    def keep(self, text: str) -> str:
+        """Remembers a text, and writes it to the address bar; returns it."""
+        state.set_aside(self.screen, self.name, text)
+        state.set_aside(self.screen, f"{self.name}.read", text)
+        if not text or text == self.first:
+            st.query_params.pop(self.name, None)
+        elif st.query_params.get(self.name) != text:
+            st.query_params[self.name] = text
+        return text

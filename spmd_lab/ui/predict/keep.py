@@ -10,7 +10,7 @@ from spmd_core.results import Prediction, Result
 from spmd_core.time import baseline as baselines, gap_parts, unexplained_s
 from spmd_core.words import predictions
 from spmd_lab.ui import exports, state
-from spmd_lab.ui.choices import MOST, LinkNumber
+from spmd_lab.ui.choices import MOST, Linked
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.shell import draw_table, refusal
 
@@ -70,7 +70,7 @@ _IN_CI = (
 )
 
 
-MEASURED = LinkNumber(SCREEN, "measured")
+MEASURED = Linked(SCREEN, "measured")
 
 
 def own_time(prediction: Prediction) -> None:
@@ -85,14 +85,14 @@ def own_time(prediction: Prediction) -> None:
             max_value=MOST["measured"],
             step=0.001,
             format="%g",
-            key=state.seed(state.key(SCREEN, "aside.measured"), MEASURED.now()),
+            key=state.seed(state.key(SCREEN, "aside.measured"), MEASURED.number()),
             placeholder="e.g. 0.25",
             width=230,
             help="Measured on real chips. It stays with the link of this page.",
         )
-        before = MEASURED.now()
-        MEASURED.keep(measured)
-        if MEASURED.now() != before:
+        before = MEASURED.number()
+        MEASURED.keep(f"{measured:g}" if measured else "")
+        if MEASURED.number() != before:
             st.rerun()  # the interval above shows it too
         words = predictions.measured_words(prediction, measured or 0.0)
         gap = gap_sentence(prediction, measured or 0.0) or ""

@@ -11,7 +11,7 @@ from spmd_core.experiment import Plan, experiment_of
 from spmd_core.machine import CHIPS, nearest_of_chips
 from spmd_core.sweeps import KINDS, MOST_CHIPS, TrainingAnswer, TrainingQuestion, train
 from spmd_lab.ui import inputs, price, state
-from spmd_lab.ui.choices import MOST, LinkNumber
+from spmd_lab.ui.choices import MOST, Linked
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.predict import drafts, topology_fields
 from spmd_lab.ui.state import Form
@@ -22,7 +22,7 @@ _CHIPS, _DAYS, _DOLLARS = LIMITS = ("chips", "days", "dollars")
 _FIRST = {_DAYS: 30.0, _DOLLARS: 1e6}
 
 
-_LINKED = {name: LinkNumber(SCREEN, name) for name in ("tokens", _DAYS, _DOLLARS)}
+_LINKED = {name: Linked(SCREEN, name) for name in ("tokens", _DAYS, _DOLLARS)}
 
 
 def from_query() -> None:
@@ -33,13 +33,13 @@ def from_query() -> None:
 
 def tokens() -> float:
     """Returns the tokens to train on."""
-    return (_LINKED["tokens"].now() or _TOKENS_E9) * 1e9
+    return (_LINKED["tokens"].number() or _TOKENS_E9) * 1e9
 
 
 def limit() -> tuple[str, float | None]:
     """Returns what decides the number of chips, and its value: none of chips."""
     for name in (_DAYS, _DOLLARS):
-        if value := _LINKED[name].now():
+        if value := _LINKED[name].number():
             return name, value
     return _CHIPS, None
 
@@ -66,7 +66,7 @@ def fields(models: tuple[str, ...], words: Callable[[str], str]) -> str:
     )
     for name in (_DAYS, _DOLLARS):
         if name != by:
-            _LINKED[name].keep(None)
+            _LINKED[name].keep("")
     with columns[4]:
         if by == _CHIPS:
             _chips(draft, kind, chosen)
@@ -77,11 +77,11 @@ def fields(models: tuple[str, ...], words: Callable[[str], str]) -> str:
 
 
 def _number(name: str, label: str, first: float, step: float) -> None:
-    key = state.seed(state.key(SCREEN, f"aside.{name}"), _LINKED[name].now() or first)
+    key = state.seed(state.key(SCREEN, f"aside.{name}"), _LINKED[name].number() or first)
     value = st.number_input(
         label, min_value=0.0, max_value=MOST[name], step=step, format="%g", key=key
     )
-    _LINKED[name].keep(None if name == "tokens" and value == first else value)
+    _LINKED[name].keep("" if not value or name == "tokens" and value == first else f"{value:g}")
 
 
 def _chips(draft: Form, kind: str | None, chosen: str) -> None:

@@ -29,6 +29,7 @@ from spmd_core.search import (
 from spmd_lab.ui import links, price, state
 from spmd_lab.ui.charts.base import INK, TOP, Row, Spec, category, hover, layer, layered, quantity
 from spmd_lab.ui.charts.colors import BEST, ON_FRONT, OTHER
+from spmd_lab.ui.choices import Linked
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.predict import run_answer, sweep
 from spmd_lab.ui.serving import varied
@@ -36,7 +37,8 @@ from spmd_lab.ui.shell import draw_figures, refusal
 
 SCREEN = "predict"
 _FIRST = dict(SERVING_FORM) | {"model": "qwen3-32b", "chips": "v6e:..16"}
-_LONGEST = 200  # characters of a field in a link
+_LINKED = {name: Linked("serving", name, first) for name, first in _FIRST.items()}
+_LONGEST = 200  # characters of a field
 _ROWS = 12
 _BEST, _FRONT, _OTHERS = "best", "front", "others"
 _COLORS = {_BEST: BEST, _FRONT: ON_FRONT, _OTHERS: OTHER}
@@ -109,36 +111,24 @@ def _text(names: tuple[str, ...]) -> dict[str, str]:
     text = st.text_input(label, key=_seeded(names), max_chars=_LONGEST, help=words)
     parts = [part.strip() for part in text.split(",", len(names) - 1)] if len(names) > 1 else [text]
     parts += parts[-1:] * (len(names) - len(parts))
-    return {name: _kept(name, part) for name, part in zip(names, parts, strict=True)}
+    return {name: _LINKED[name].keep(part) for name, part in zip(names, parts, strict=True)}
 
 
 def _choice(name: str, label: str, options: tuple[str, ...]) -> str:
     key = _seeded((name,))
     if st.session_state[key] not in options:  # of a link: a model's own name, or several dtypes
         options = (*options, st.session_state[key])
-    return _kept(name, st.selectbox(label, options, key=key))
+    return _LINKED[name].keep(st.selectbox(label, options, key=key))
 
 
 def _seeded(names: tuple[str, ...]) -> str:
     """The key of a field, which has the texts of a link that was just opened, or else its own."""
     key = state.key(SCREEN, f"serve.{names[0]}")
-    before = {name: state.aside(SCREEN, f"serve.{name}") for name in names}
-    linked = {name: st.query_params.get(name, "")[:_LONGEST] for name in names}
-    texts = [linked[name] or before[name] or _FIRST[name] for name in names]
-    if any(text and text != before[name] for name, text in linked.items()):
-        st.session_state[key] = ", ".join(texts)
-    return state.seed(key, ", ".join(texts))
-
-
-def _kept(name: str, text: str) -> str:
-    """Writes a field to the address bar, where it does not have its first text."""
-    state.set_aside(SCREEN, f"serve.{name}", text)
-    if text and text != _FIRST[name]:
-        if st.query_params.get(name) != text:
-            st.query_params[name] = text
-    elif name in st.query_params:
-        del st.query_params[name]
-    return text
+    fresh = [_LINKED[name].from_query() for name in names]
+    text = ", ".join(_LINKED[name].now() for name in names)
+    if any(fresh):
+        st.session_state[key] = text
+    return state.seed(key, text)
 
 
 def _draw(answer: ServingAnswer) -> None:

@@ -91,7 +91,7 @@ def own_time(prediction: Prediction) -> None:
             help="Measured on real chips. It stays with the link of this page.",
         )
         before = MEASURED.number()
-        MEASURED.keep(f"{measured:g}" if measured else "")
+        MEASURED.keep(f"{measured:.12g}" if measured else "")
         if MEASURED.number() != before:
             st.rerun()  # the interval above shows it too
         words = predictions.measured_words(prediction, measured or 0.0)

@@ -22,7 +22,11 @@ _CHIPS, _DAYS, _DOLLARS = LIMITS = ("chips", "days", "dollars")
 _FIRST = {_DAYS: 30.0, _DOLLARS: 1e6}
 
 
-_LINKED = {name: Linked(SCREEN, name) for name in ("tokens", _DAYS, _DOLLARS)}
+_LINKED = {
+    "tokens": Linked(SCREEN, "tokens", f"{_TOKENS_E9:g}"),
+    _DAYS: Linked(SCREEN, _DAYS),
+    _DOLLARS: Linked(SCREEN, _DOLLARS),
+}
 
 
 def from_query() -> None:
@@ -33,7 +37,7 @@ def from_query() -> None:
 
 def tokens() -> float:
     """Returns the tokens to train on."""
-    return (_LINKED["tokens"].number() or _TOKENS_E9) * 1e9
+    return (_LINKED["tokens"].number() or 0.0) * 1e9
 
 
 def limit() -> tuple[str, float | None]:
@@ -81,7 +85,7 @@ def _number(name: str, label: str, first: float, step: float) -> None:
     value = st.number_input(
         label, min_value=0.0, max_value=MOST[name], step=step, format="%g", key=key
     )
-    _LINKED[name].keep("" if not value or name == "tokens" and value == first else f"{value:g}")
+    _LINKED[name].keep(f"{value:.12g}" if value else "")
 
 
 def _chips(draft: Form, kind: str | None, chosen: str) -> None:

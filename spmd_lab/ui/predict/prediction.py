@@ -277,7 +277,7 @@ def _numbers(result: Result, prediction: Prediction, time: Estimate) -> None:
     if len(result.strategies) == 1:
         span = f"{seconds_text(time.low)} to {seconds_text(time.high)}"
         st.vega_lite_chart(
-            charts.interval_chart({"time": time}, keep.MEASURED.now()),
+            charts.interval_chart({"time": time}, keep.MEASURED.number()),
             alt=f"It takes {span}, estimate {seconds_text(time.estimate)}",
             key="interval",
         )

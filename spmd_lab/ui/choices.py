@@ -51,7 +51,7 @@ READ = {
     "programs": _EXPERIMENT,
     "notebook": ("collection", "edit"),
     "history": (
-        *("search", "workload", "state", "runs", "searches", "open"),
+        *("search", "workload", "state", "searched", "runs", "searches", "open"),
         *("baseline", "columns", "form", "price"),
     ),
 }
@@ -60,8 +60,7 @@ _PATTERNS = {
     ARROWS: (r"all|\d{1,6}", "all, or the number of a collective"),
     "at": (r"\d{1,6}:.*", "what Share writes"),
     "candidate": (r"\d{1,6}", "the number of a candidate"),
-    ONCE: ("true|false", "true or false"),
-    "edit": ("true|false", "true or false"),
+    **dict.fromkeys((ONCE, "edit", "searched"), ("true|false", "true or false")),
     SHOWN: ("step|sweep|serving", "step, sweep or serving"),
     "scaling": ("weak|strong", "weak or strong"),
     "meshes": ("kept|best", "kept or best"),

@@ -1,11 +1,14 @@
 """Parameters of links: each screen tells of one that it does not read, or cannot."""
 
+import ast
+
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from spmd_core.base import RequestError
+from spmd_core.base import RequestError, parsed
 from spmd_lab.ui import choices
 from spmd_lab.ui.choices import number
+from tests.layers import ROOT
 from tests.ui import opened, said
 
 PAGES = {name: None if name == "overview" else name for name in choices.READ if name != "serving"}
@@ -31,6 +34,20 @@ def test_every_screen_names_a_parameter_that_it_does_not_read(data_folder, page,
 def test_every_screen_refuses_a_value_that_it_cannot_read(data_folder, screen, name):
     words = said(opened(PAGES[screen], **{name: "-<b>inf"}))
     assert f"{name}='-<b>inf' in the link cannot be read: use" in words
+
+
+def test_every_widget_that_a_link_fills_is_of_a_parameter_that_its_screen_reads():
+    known = {name for names in choices.READ.values() for name in names}
+    bound = [
+        ast.literal_eval(word.value)
+        for folder in ("spmd_lab/ui", "pages")
+        for path in (ROOT / folder).rglob("*.py")
+        for call in ast.walk(parsed(path.read_text("utf-8")))
+        if isinstance(call, ast.Call) and any(each.arg == "bind" for each in call.keywords)
+        for word in call.keywords
+        if word.arg == "key" and isinstance(word.value, ast.Constant)
+    ]
+    assert len(bound) > 4 and set(bound) <= known
 
 
 def test_a_value_that_is_there_twice_or_endless_is_told(data_folder):

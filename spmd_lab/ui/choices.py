@@ -69,7 +69,7 @@ _PATTERNS = {
 }
 _LONGEST = 2000  # characters of a value
 _UNBOUNDED = ("experiment", "search", "runs", "searches")  # they have refusals of their own
-_TOLD, _NAMED = 3, 8  # sentences at once, and options in one of them
+_TOLD, _NAMED = 3, 8  # at once: sentences, and options in a sentence
 
 
 def unread(screen: str) -> None:
@@ -225,7 +225,7 @@ class Linked:
             return False
         state.set_aside(self.screen, read, text)
         state.set_aside(self.screen, self.name, "")
-        with suppress(RequestError):  # `unread` has told why
+        with suppress(RequestError):  # `unread` draws its sentence
             _check_value(self.name, text)
             state.set_aside(self.screen, self.name, text)
         return True

@@ -69,18 +69,18 @@ _PATTERNS = {
 }
 _LONGEST = 2000  # characters of a value
 _UNBOUNDED = ("experiment", "search", "runs", "searches")  # they have refusals of their own
-_TOLD, _NAMED = 3, 8  # at once: sentences, and options in a sentence
+_SENTENCES, _NAMED = 3, 8  # at once: sentences, and options in a sentence
 
 
 def unread(screen: str) -> None:
     """Draws a sentence on each parameter of the address that a screen does not read."""
     if st.query_params.get(SHOWN) == "serving" and screen == "predict":
         screen = "serving"
-    for name in [each for each in st.query_params if each != cookies.PARAMETER][:_TOLD]:
+    for name in [each for each in st.query_params if each != cookies.PARAMETER][:_SENTENCES]:
         try:
             _check(screen, name, st.query_params.get_all(name))
         except RequestError as error:
-            _tell(error)
+            _draw(error)
 
 
 def _check(screen: str, name: str, values: Sequence[str]) -> None:
@@ -113,7 +113,7 @@ def _check_value(name: str, text: str) -> None:
             raise refuse(value, "cannot be read", "use 4.20 or v5p=4.20") from error
 
 
-def _tell(error: RequestError) -> None:
+def _draw(error: RequestError) -> None:
     st.info(plain(str(error)), icon=":material/link_off:")
 
 
@@ -139,7 +139,7 @@ def offered(key: str, options: Iterable[str]) -> None:
     if wanted and wanted not in known and st.session_state.get(key) not in known:
         names = ", ".join(known[:_NAMED]) + (" …" if len(known) > _NAMED else "")
         value = f"{key}={shorten(wanted, 40)} in the link"
-        _tell(refuse(value, "is not offered here", f"choose {names}"))
+        _draw(refuse(value, "is not offered here", f"choose {names}"))
 
 
 def now(key: str) -> str:

@@ -119,7 +119,7 @@ def _beside(result: Result, name: str, other: Result, other_name: str) -> None:
 
 
 def answer(result: Result, name: str, other: Result, other_name: str) -> str:
-    """Says if A, this one, or B takes less time, as far as the intervals tell."""
+    """Returns if A, this one, or B is faster, by the intervals."""
     rows = {result.run: result.strategies[name], other.run: other.strategies[other_name]}
     seconds = {
         run: each.predicted_s.estimate for run, each in rows.items() if each.predicted_s is not None

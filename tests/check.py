@@ -38,7 +38,7 @@ PROCESSES = "4"  # tests wait for workers and browsers: two of them would leave 
 RUFF = (sys.executable, "-m", "ruff", "check")
 PYRIGHT = (sys.executable, "-m", "pyright", "--pythonpath", sys.executable)
 CHECKED = ("app.py", "home.py", "pages", "spmd_lab", "spmd_core", "bench")  # as in pyproject.toml
-PYTEST = ("-m", "pytest", "--durations", "40", *GROUPS)  # the time of all of them is limited
+PYTEST = ("-m", "pytest", "-p", "tests.costs", *GROUPS)  # the time of all of them is limited
 CACHE = "cache_dir="  # the option of a run of pytest, where it keeps which tests failed
 # Tests that may run again alone: what else passes alone has a race, which is to be found
 BROWSER = "tests/browser/"

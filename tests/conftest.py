@@ -49,12 +49,24 @@ settings.load_profile("ci")
 FIRST = ("browser", "golden", "house", "own", "commands", "script", "recipes", "lab", "engine")
 
 
+# Tests that read the syntax tree of every file: 5 CPU s in each process that has one of them
+TREES = {
+    f"tests/{name}.py"
+    for name in (
+        *(f"house/test_{of}" for of in ("check", "docs", "layers", "names", "shape", "units")),
+        *("time/test_one_owner", "words/test_voice"),
+    )
+}
+
+
 def group(nodeid: str) -> str:
     """The tests that stay in one process with this one: its file's, or its folder's where files
     share a fixture.
     """
     file = nodeid.partition("::")[0]
     _, folder, *_ = Path(file).parts
+    if file in TREES:
+        return "trees"
     return folder if folder in ("browser", "recipes") else file
 
 

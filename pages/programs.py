@@ -36,6 +36,11 @@ program = experiment.exported or program
 run = live.joined("programs", experiment)
 at_work = live.is_at_work(run)
 misfit = None if refusal else links.misfit(experiment)
+own_mesh = dict(program.described.mesh or program.mesh)
+before = experiment.vary(specs={}, mesh=own_mesh)
+is_changed = not refusal and not misfit and before != experiment
+if is_changed:
+    what_if.begin(before, experiment)
 verb = "Compile and predict" if experiment.place.is_absent else "Run"
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title(plain(program.described.name), width="stretch", anchor=False)
@@ -74,9 +79,6 @@ with st.expander("Another program"):
     door.guide()
 links.write_query("programs", experiment, run)
 links.share_box(share, "programs", experiment, run)
-if not refusal and not misfit:  # last: the rest does not wait for its seconds
-    given = {"specs": {}, "mesh": dict(program.described.mesh or program.mesh)}
-    before = experiment.vary(**given)
+if is_changed:  # last: the rest does not wait for its seconds
     with changes:
-        if before != experiment:
-            what_if.draw("programs", before, experiment)
+        what_if.draw("programs", before, experiment)

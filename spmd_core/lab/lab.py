@@ -8,14 +8,12 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, wait
-from contextlib import suppress
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
 from pathlib import Path
 
 from spmd_core.answers import WhatIf
 from spmd_core.base import (
-    LabError,
     Settings,
     StorageError,
     UnreadableRun,
@@ -71,7 +69,7 @@ from spmd_core.words import (
 )
 
 HARDWARE_S = 2.0  # how long a look at the hardware stays good
-PROPAGATED_S = 0.5  # after which propagation answers before the compiler
+ASKED_S = 0.5  # between two requests of a caller that waits for a changed program
 RESULTS_KEPT = 8
 
 _open_labs: dict[Path, "Lab"] = {}
@@ -433,26 +431,31 @@ class Lab:
         Raises:
           RequestError, WorkerError: as `what_if`.
         """
-        answers = self._partitions(before, after, asker)
-        if wait(answers, PROPAGATED_S).not_done:
-            with suppress(LabError):  # another jaxlib's passes may differ: wait for the compiler
-                programs = [
-                    self._propagating.ask(each, each.strategies[0]) for each in (before, after)
-                ]
-                return WhatIf(before, after, (programs[0], programs[1]))
-        return self.what_if(before, after, asker)
+        while True:
+            compiled, quick = self._partitions(before, after, asker)
+            if all(each.done() for each in compiled):
+                return self.what_if(before, after, asker)
+            # another jaxlib's passes may differ: wait for the compiler then
+            if all(each.done() and not each.exception() for each in quick):
+                return WhatIf(before, after, (quick[0].result(), quick[1].result()))
+            open_ = [each for each in (*compiled, *quick) if not each.done()]
+            wait(open_, ASKED_S, FIRST_COMPLETED)
 
     def is_partitioned(
         self, before: Experiment, after: Experiment, asker: Asker = COMMAND_LINE
     ) -> bool:
         """Returns True if the compiler has answered; requests both answers."""
-        return all(each.done() for each in self._partitions(before, after, asker))
+        return all(each.done() for each in self._partitions(before, after, asker)[0])
 
     def _partitions(
         self, before: Experiment, after: Experiment, asker: Asker
-    ) -> list[Future[Partitioned]]:
+    ) -> list[list[Future[Partitioned]]]:
+        """The compiler's answers, and those of propagation alone."""
         self._check_partitions(before, asker)
-        return [self._partitioning.asked(each, each.strategies[0]) for each in (before, after)]
+        return [
+            [process.asked(each, each.strategies[0]) for each in (before, after)]
+            for process in (self._partitioning, self._propagating)
+        ]
 
     def partition(self, experiment: Experiment, asker: Asker = COMMAND_LINE) -> Partitioned:
         """Returns what the compiler makes of the first strategy's program, without its code.

@@ -6,7 +6,6 @@ import math
 import re
 from collections import OrderedDict
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, Protocol
 
 import jax
@@ -35,15 +34,9 @@ _THROUGH = (
 )
 # of sdy-propagation-pipeline those that decide what arguments and results have, through calls of
 # functions too: the others, which place reshards within, take as long again
-_PASSES = ",".join(
-    f"sdy-{name}"
-    for name in (
-        "flatten-call-graph",
-        "import-pipeline",
-        "add-func-data-flow-edges",
-        "user-priority-propagate",
-        "update-non-divisible-input-output-shardings",
-    )
+_PASSES = (
+    *("flatten-call-graph", "import-pipeline", "add-func-data-flow-edges"),
+    *("user-priority-propagate", "update-non-divisible-input-output-shardings"),
 )
 
 
@@ -217,7 +210,12 @@ def _spec(attributes: ir.DictAttr, mesh: Mesh) -> Spec | None:
     return of_sharding(attributes["sdy.sharding"], mesh)
 
 
-@cache  # programs have as many arrays as they like, sharded in few ways
+def propagate(module: ir.Module) -> None:
+    """Has Shardy shard every value of a module; what another jaxlib's passes raise is raised."""
+    passes = ",".join(f"sdy-{name}" for name in _PASSES)
+    passmanager.PassManager.parse(f"builtin.module({passes})").run(module.operation)
+
+
 def of_sharding(attribute: ir.Attribute, mesh: Mesh | None) -> Spec | None:
     """Returns a sharding's spec; None where it has axes that a mesh does not have, or parts of axes."""
     sharding = sdy.TensorShardingAttr(attribute)
@@ -238,7 +236,7 @@ def _propagated(module: ir.Module, arguments: int, mesh: Mesh) -> list[Spec | No
     none; [] where it is not available.
     """
     try:
-        passmanager.PassManager.parse(f"builtin.module({_PASSES})").run(module.operation)
+        propagate(module)
     except Exception:  # the pass is the library's own: without it they are not known
         return []
     main: Any = ir.SymbolTable(module.operation)["main"]

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -18,7 +18,7 @@ from spmd_core.engine.exported import module as modules
 from spmd_core.engine.exported.allowed import check_module, check_runs
 from spmd_core.engine.exported.by_hand import renumber
 from spmd_core.engine.exported.constrained import constrain
-from spmd_core.experiment import Experiment, Leaf, Program, Spec, programs
+from spmd_core.experiment import Experiment, Leaf, Mesh, Program, Spec, programs
 from spmd_core.program import file_name
 
 Names = Mapping[str, Any]
@@ -151,16 +151,11 @@ def meshed(program: Program, platform: str, inlined: bool = False, runs: bool = 
     """
     described = program.described
     programs.check_platform(described, platform)
-    exported = export.deserialize(bytearray(programs.artifact(described.program)))
+    programs.check_held(described.program)
     with mlir.make_ir_context():
-        module = modules.module_of(exported)
-        check_module(module)
-        if program.mesh != described.mesh:
-            module = modules.parsed(modules.on_mesh(modules.printed(module), program.mesh))
-            if described.mesh:
-                renumber(module, described.mesh, program.mesh)
+        given = described.program, described.mesh, program.mesh, platform
+        module = ir.Module.parse(_prepared(*given, is_final=not described.symbols))
         main = modules.Main(module)
-        main.choose_platform(exported.platforms, platform)
         kept = kept_leaves(program)
         main.shard_arguments([program.spec(leaf) for leaf in kept])
         for source, spec in program.constraints:
@@ -168,14 +163,30 @@ def meshed(program: Program, platform: str, inlined: bool = False, runs: bool = 
         main.shard_results([output_spec(program, leaf) for leaf in described.outputs])
         if described.symbols:
             main.resize([program.shape(leaf) for leaf in kept])
-        # without the functions of other platforms
-        passmanager.PassManager.parse("builtin.module(symbol-dce)").run(module.operation)
         if inlined or described.symbols:  # which JAX refines too
             module = mlir.refine_polymorphic_shapes(module)
-        check_module(module, is_final=True)
+            check_module(module, is_final=True)
         if runs:
             check_runs(module)
         return module
+
+
+@lru_cache(maxsize=4)  # the next question about a program differs in specs alone, as a rule
+def _prepared(sha256: str, own: Mesh, mesh: Mesh, platform: str, is_final: bool) -> bytes:
+    """The module of a program on a mesh, for one platform, as bytecode: its own specs stay."""
+    exported = export.deserialize(bytearray(programs.artifact(sha256)))
+    with mlir.make_ir_context():
+        module = modules.module_of(exported)
+        check_module(module)
+        if mesh != own:
+            module = modules.parsed(modules.on_mesh(modules.printed(module), mesh))
+            if own:
+                renumber(module, own, mesh)
+        modules.Main(module).choose_platform(exported.platforms, platform)
+        # without the functions of other platforms
+        passmanager.PassManager.parse("builtin.module(symbol-dce)").run(module.operation)
+        check_module(module, is_final)
+        return mlir.module_to_bytecode(module)
 
 
 def draw(program: Program, seed: int) -> dict[str, np.ndarray]:

@@ -8,6 +8,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import dataclass, field
+from math import inf
 
 from spmd_core.base import LabError, RequestError, WorkerError, descriptors, resident_bytes
 from spmd_core.experiment import Experiment
@@ -22,8 +24,19 @@ MOST_S = 120.0  # of the clock, for one answer
 MOST_BYTES = 4 * 2**30  # of memory that a process may hold
 MOST_KEPT = 64  # answers
 LOOK_S = 0.05
+STALE_S = 2.0  # without a request, after which a question gives way: pages poll twice a second
 _MODULE = "spmd_core.worker.partitioning"
 Warm = Child[Partitioned | Failed]
+
+
+@dataclass
+class _Question:
+    """A program to partition; `asked_at`: time of the last request, inf while a caller waits."""
+
+    experiment: Experiment
+    strategy: str
+    asked_at: float = 0.0
+    answer: Future[Partitioned] = field(default_factory=Future)
 
 
 class Partitioning:
@@ -34,11 +47,9 @@ class Partitioning:
     def __init__(self, hardware: Callable[[], Hardware], is_quick: bool = False) -> None:
         self._hardware, self._is_quick = hardware, is_quick
         # newest first: older questions are often about fields that have changed since
-        self._asked: queue.LifoQueue[tuple[Experiment, str, Future[Partitioned]] | None] = (
-            queue.LifoQueue()
-        )
+        self._asked: queue.LifoQueue[_Question | None] = queue.LifoQueue()
         self._warm: OrderedDict[object, tuple[Warm, float]] = OrderedDict()
-        self._known: OrderedDict[tuple[str, str], Future[Partitioned]] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str], _Question] = OrderedDict()
         self._thread: threading.Thread | None = None
         self._guard, self._is_closed = threading.Lock(), threading.Event()
 
@@ -50,14 +61,18 @@ class Partitioning:
           WorkerError: the process that does it ended.
         """
         try:
-            return self.asked(experiment, strategy).result()
+            return self.asked(experiment, strategy, waits=True).result()
         except LabError:
             with self._guard:
                 self._known.pop((experiment.id, strategy), None)
             raise
 
-    def asked(self, experiment: Experiment, strategy: str) -> Future[Partitioned]:
-        """Returns the answer, which may be there later."""
+    def asked(
+        self, experiment: Experiment, strategy: str, waits: bool = False
+    ) -> Future[Partitioned]:
+        """Returns the answer, which may be there later. It is cancelled where newer questions wait
+        and nothing requests this one any more, unless the caller `waits`.
+        """
         key = experiment.id, strategy
         with self._guard:
             if self._thread is None:
@@ -65,12 +80,13 @@ class Partitioning:
                     target=self._work, name="spmd-lab-partitioning", daemon=True
                 )
                 self._thread.start()
-            if (answer := self._known.get(key)) is None:
-                answer = self._known[key] = Future()
-                self._asked.put((experiment, strategy, answer))
+            if (question := self._known.get(key)) is None:
+                question = self._known[key] = _Question(experiment, strategy)
+                self._asked.put(question)
+            question.asked_at = inf if waits else max(question.asked_at, time.monotonic())
             while len(self._known) > MOST_KEPT:
                 self._known.popitem(last=False)
-            return answer
+            return question.answer
 
     def close(self) -> None:
         """End the processes."""
@@ -89,13 +105,24 @@ class Partitioning:
             if asked is None:
                 self._let_go(lambda since: True)
                 return
-            experiment, strategy, answer = asked
+            if self._is_dropped(asked):
+                continue
             try:
-                answer.set_result(self._answer(experiment, strategy))
+                asked.answer.set_result(self._answer(asked))
             except Exception as error:  # the caller gets it
-                answer.set_exception(error)
+                if not asked.answer.cancelled():
+                    asked.answer.set_exception(error)
 
-    def _answer(self, experiment: Experiment, strategy: str) -> Partitioned:
+    def _is_dropped(self, question: _Question) -> bool:
+        """Cancels a question that others wait behind, once nothing requests it; True if it did."""
+        with self._guard:
+            if self._asked.empty() or time.monotonic() - question.asked_at < STALE_S:
+                return False
+            self._known.pop((question.experiment.id, question.strategy), None)
+            return question.answer.cancel()
+
+    def _answer(self, question: _Question) -> Partitioned:
+        experiment = question.experiment
         key = self._key(experiment)
         child, _ = self._warm.pop(key, (None, 0.0))
         if child is not None and child.is_gone():
@@ -106,9 +133,11 @@ class Partitioning:
             environ = worker_environment(self._target(experiment), self._hardware(), inherited)
             child = Child(_MODULE, [], environ, PARTITIONED)
         child.send(
-            PartitionCommand(experiment=experiment, strategy=strategy, is_quick=self._is_quick)
+            PartitionCommand(
+                experiment=experiment, strategy=question.strategy, is_quick=self._is_quick
+            )
         )
-        event = _received(child, self._is_closed)
+        event = _received(child, lambda: self._is_closed.is_set() or self._is_dropped(question))
         self._warm[key] = child, time.monotonic()
         while len(self._warm) > MOST_WARM:
             _end(self._warm.popitem(last=False)[1][0])
@@ -134,12 +163,12 @@ class Partitioning:
                 _end(child)
 
 
-def _received(child: Warm, is_closed: threading.Event) -> Partitioned | Failed:
-    """The answer of a process, which is ended if it gives none."""
+def _received(child: Warm, is_over: Callable[[], bool]) -> Partitioned | Failed:
+    """The answer of a process, which is ended if it gives none, or once none is wanted."""
     until = time.monotonic() + MOST_S
     why = f"took more than {MOST_S:g} s"
     with suppress(WorkerError):  # junk in the stream
-        while time.monotonic() < until and not child.is_broken and not is_closed.is_set():
+        while time.monotonic() < until and not child.is_broken and not is_over():
             descriptors.readable([child], LOOK_S)
             if events := child.receive():
                 return events[0]

@@ -1,5 +1,7 @@
 """The effect of changed fields on what a program requests, before it is compiled."""
 
+from contextlib import suppress
+
 import streamlit as st
 
 from spmd_core.answers import WhatIf, resharded_table, what_if_table
@@ -12,6 +14,12 @@ from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.tables import sortable
 
 _SAME = ("workload", "target", "dims", "options", "dtype", "memory")
+
+
+def begin(before: Experiment, after: Experiment) -> None:
+    """Has both programs propagated and partitioned while the rest of a page is drawn."""
+    with suppress(LabError):  # `draw` reports it
+        as_viewer(lab().is_partitioned, before, after)
 
 
 def draw(screen: str, before: Experiment, after: Experiment) -> None:

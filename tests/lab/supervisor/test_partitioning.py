@@ -10,6 +10,7 @@ from spmd_core.base import WorkerError
 from spmd_core.experiment import parse_experiment, programs
 from spmd_core.lab.supervisor import partitioning
 from spmd_core.machine import read_hardware
+from tests.labs import until
 
 
 @pytest.fixture(scope="module")
@@ -44,3 +45,20 @@ def test_a_process_that_takes_too_long_is_ended(asked, experiment, monkeypatch):
     with pytest.raises(WorkerError, match=r"took more than 0.01 s: compile it instead"):
         asked.ask(experiment, "auto")
     assert not asked._warm
+
+
+def test_a_question_that_nobody_asks_again_gives_way(asked, experiment, monkeypatch):
+    monkeypatch.setattr(partitioning, "STALE_S", 0.0)
+    stale = asked.asked(experiment, "auto")
+    until(asked._asked.empty)  # a process is at it
+    changed = experiment.vary(mesh={"fsdp": 2, "tensor": 4})
+    assert asked.ask(changed, "auto").collectives
+    assert stale.cancelled() and asked.asked(experiment, "auto") is not stale
+
+
+def test_a_question_that_a_caller_waits_for_is_answered(asked, experiment, monkeypatch):
+    monkeypatch.setattr(partitioning, "STALE_S", 0.0)
+    waited = asked.asked(experiment, "auto", waits=True)
+    until(asked._asked.empty)
+    asked.asked(experiment.vary(mesh={"fsdp": 2, "tensor": 4}), "auto")
+    assert waited.result(60).collectives

@@ -636,7 +636,12 @@ class Model:
 
         if count == 1:
             total = self.part_entropy(parameters, x, targets, segments)
-        else:
+        else:  # one gather of the table for all parts, as MaxText's vocabulary tiling
+            c = self.config
+            name, dims = ("embedding", -1) if c.tied else ("logits", 1)
+            table = parameters[name] if c.logits_float32 else parameters[name].astype(x.dtype)
+            whole = self.cut(table, *("whole", "act_vocab")[::dims])
+            parameters = parameters | {name: whole}
             parts = split(x, "act_embed"), split(targets), split(segments)
             total, _ = jax.lax.scan(jax.checkpoint(add), jnp.zeros(()), parts)
         return total / (jnp.sum(segments != 0) + 1e-8)

@@ -266,7 +266,8 @@ def _blocks(instruction: Instruction, queries: int, keys: int, kind: str) -> tup
         return rows, columns, kept_pairs(rows, columns, width)
     sides = (int(table[1]), int(table[2])) if table else (rows, columns)
     width = columns if sorted(sides) == sorted((rows, columns)) else min(sides)
-    kept = kept_pairs(rows, columns, width)
+    among = max(1, keys // queries)  # keys gathered for queries of a device
+    kept = kept_pairs(rows * among, columns, width) / among
     return rows, columns, kept * (2 - 1 / int(last[1])) if last and width == columns else kept
 
 

@@ -10,7 +10,7 @@ from spmd_core.program import HBM, HOST_MEMORY_SPACE, Computation, Instruction, 
 IN_PLACE = {"dynamic-update-slice": 1, "scatter": 2}
 MOVES = ("copy", "transpose")  # bytes to another place, where they stand alone
 # inside a fusion: what is read through them is what their reader reads
-RELABELS = ("bitcast", "reshape", *MOVES)
+RELABELS = ("bitcast", "reshape", "pad", *MOVES)
 
 
 def hbm_bytes(shape: Shape) -> int:

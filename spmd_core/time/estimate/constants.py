@@ -16,9 +16,10 @@ WEIGHT_PASSES = 2.0  # of a layer's weights gathered
 # XLA compiled for 8 H100: of the stream, of each projection of the mlp, of queries and twice of
 # keys, of what the forward pass saves
 GPU_STREAM_PASSES, GPU_WIDE_PASSES, GPU_HEAD_PASSES, GPU_SAVED_PASSES = 30.0, 3.0, 14.0, 3.0
-# bytes for each element of queries that a call of a ring's kernel leaves in bfloat16, and that are
-# added to sums in float32; of the program
-RING_BYTES = 10.0
+# Attention around a ring, way -> passes over a shard's queries, and over its keys and values: of
+# each call, which takes half a shard, and of all at once; of the program (slices, sums in float32
+# that a call adds to, halves that are stacked, results). A step shows them all
+RING_PASSES = {"forward": ((7.0, 2.0), (7.0, 2.0)), "backward": ((5.0, 5.0), (3.0, 3.0))}
 # of gathered keys and values, read and written in the order of positions: forward, again, and as
 # gradients; of the program
 ORDER_PASSES = 6.0
@@ -29,6 +30,7 @@ STATE_PASSES, STATE_OPERATIONS = (2.0, 4.0), 12
 # devices and back or without; counted in the program
 SENT_PASSES, SORTED_PASSES = 16.0, 8.0
 GPU_LOGIT_PASSES = 6.0  # on GPUs: largest, exponential, sum, gradient
+RING_LOGIT_PASSES = 1.5  # where a ring keeps their gradient out of the matmuls; read off
 LOGIT_PASSES = 1.0  # of the logits in float32, beside what is fused to their matmuls; read off
 # A transfer over `tensor` runs beside the matmul that it feeds, part by part; shares that do not,
 # read off

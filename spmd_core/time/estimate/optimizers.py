@@ -55,14 +55,25 @@ def hidden_matrices(
         yield array, here, alone[1], _elements(tuple(inside))
 
 
-def layer_shards(size: ModelSize, mesh: Mapping[str, int], array: ShardedArray) -> int:
-    """Devices that layers are exchanged among for complete matrices; 1 where each is gathered."""
-    times = math.gcd(*(count for _, count in size.stages), array.times)
-    shards = 1
+def matrix_axes(array: ShardedArray) -> set[str]:
+    """Mesh axes that shard a matrix, but for those that part experts."""
+    return {
+        axis
+        for (dim, _), axes in zip(array.dims, array.axes, strict=True)
+        for axis in axes
+        if dim != "experts"
+    }
+
+
+def layer_axes(size: ModelSize, mesh: Mapping[str, int], array: ShardedArray) -> tuple[str, ...]:
+    """Mesh axes along which layers are exchanged for complete matrices; none where each is gathered."""
+    times, shards, axes = math.gcd(*(count for _, count in size.stages), array.times), 1, []
     for axis in RULES["stacked"]:
-        among = shards * mesh.get(axis, 1)
-        shards = among if times % among == 0 else shards
-    return shards
+        length = mesh.get(axis, 1)
+        if length > 1 and times % (shards * length) == 0:
+            shards *= length
+            axes.append(axis)
+    return tuple(axes)
 
 
 def newton_schulz(rows: int, columns: int) -> tuple[tuple[int, int, int], ...]:

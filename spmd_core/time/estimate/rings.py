@@ -78,22 +78,37 @@ def parts_s(shapes: Shapes, name: str, matmul_s: float) -> tuple[float, float]:
     return max(matmul_s / steps, once), max(matmul_s / steps, ADDED_PASSES * once)
 
 
+def reread_s(shapes: Shapes, wide: float, matmul_s: float) -> float:
+    """Seconds that HBM adds to a matmul whose parts each read all of its wide operand, of so many
+    bytes: parts of its result, not of its contracted dim.
+    """
+    read_s = ring_of(shapes, 0.0).steps * hbm_s(shapes.chip, shapes.passed_bytes(wide))
+    return max(0.0, read_s - matmul_s)
+
+
 def ring_memory_s(
     shapes: Shapes, matmuls: Mapping[str, float], recomputed: Collection[str]
 ) -> tuple[float, float]:
-    """Seconds that HBM adds to one layer's forward and backward pass where weights pass in rings."""
-    if shapes.ring == 1 or shapes.size.experts > 1:
+    """Seconds that HBM adds to one layer's forward and backward pass where weights pass in rings:
+    among experts, those of attention. The gradient of each weight passes in parts of itself.
+    """
+    if shapes.ring == 1:
         return 0.0, 0.0
-    names = FORWARD, tuple(name for name in BACKWARD if name not in recomputed)
-    listed = []
-    for way in (0, 1):
-        late = 0.0
-        for name in names[way]:
-            if seconds := matmuls.get(name, 0.0):
-                steps = ring_of(shapes, 0.0).steps
-                late += steps * sum(parts_s(shapes, name, seconds)) / 2 - seconds
-        wide, stream = shapes.result_bytes("mlp_up"), shapes.result_bytes("mlp_down")
-        unfused = RING_WIDE[way] * shapes.passed_bytes(wide)
-        unfused += RING_STREAM[way] * shapes.passed_bytes(stream)
-        listed.append(late + hbm_s(shapes.chip, unfused))
-    return listed[0], listed[1]
+    of_experts = () if shapes.size.experts == 1 else ("mlp_up", "mlp_gate", "mlp_down")
+    names = [each for each in (*FORWARD, *BACKWARD) if each in matmuls and each not in of_experts]
+    late = [0.0, 0.0]
+    for name in names:
+        seconds, again = matmuls[name], reread_s(shapes, shapes.wide_bytes(name), matmuls[name])
+        added = ring_of(shapes, 0.0).steps * sum(parts_s(shapes, name, seconds)) / 2 - seconds
+        late[0] += added if name in FORWARD else again
+        if name not in recomputed:
+            late[1] += added if name in BACKWARD else again
+        late[1] += again
+    if of_experts:
+        return late[0], late[1]
+    wide, stream = shapes.result_bytes("mlp_up"), shapes.result_bytes("mlp_down")
+    unfused = [
+        RING_WIDE[way] * shapes.passed_bytes(wide) + RING_STREAM[way] * shapes.passed_bytes(stream)
+        for way in (0, 1)
+    ]
+    return late[0] + hbm_s(shapes.chip, unfused[0]), late[1] + hbm_s(shapes.chip, unfused[1])

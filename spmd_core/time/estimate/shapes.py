@@ -231,6 +231,12 @@ class Shapes:
         }
         return 2.0 * self.matmul_rows * columns.get(matmul, self.size.embed)
 
+    def wide_bytes(self, matmul: str) -> float:
+        """Bytes in bfloat16 of the operand or result of a layer's matmul that is not the stream."""
+        out = 2.0 * self.matmul_rows * self.projected_heads * self.size.value_size
+        inside = {"out": out, "mlp_down": self.result_bytes("mlp_up")}
+        return inside.get(matmul) or self.result_bytes(matmul)
+
     def passed_bytes(self, nbytes: float) -> float:
         """Of a pass over an array, the bytes that move in HBM: part of a small one is in vector
         memory.

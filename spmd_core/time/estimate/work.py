@@ -28,7 +28,8 @@ from spmd_core.time.estimate.constants import (
     LOGIT_PASSES,
     ORDER_PASSES,
     PART_PASSES,
-    RING_BYTES,
+    RING_LOGIT_PASSES,
+    RING_PASSES,
     SENT_PASSES,
     SMALL_OPERATIONS,
     SORTED_PASSES,
@@ -44,11 +45,12 @@ from spmd_core.time.estimate.optimizers import (
     BYTES,
     NEWTON_SCHULZ,
     hidden_matrices,
-    layer_shards,
+    layer_axes,
+    matrix_axes,
     moment_bytes,
     newton_schulz,
 )
-from spmd_core.time.estimate.rings import ring_memory_s
+from spmd_core.time.estimate.rings import reread_s, ring_memory_s
 from spmd_core.time.estimate.scaling import scaled_s
 from spmd_core.time.estimate.shapes import Shapes
 from spmd_core.time.gpu.constants import TF32
@@ -88,7 +90,7 @@ class StepWork:
     backward: DeviceSeconds
     tables: DeviceSeconds
     update: DeviceSeconds
-    last_s: float = 0.0  # of the forward pass, after the last weights of each layer arrived
+    last_s: float = 0.0  # of the forward pass, which hides no gathers of its layer
 
     @property
     def total(self) -> DeviceSeconds:
@@ -157,11 +159,21 @@ def step_work(shapes: Shapes, recomputed: Collection[str], matmuls: Sequence[Mat
         forward, backward = forward.plus(joined, heads), backward.plus(joined, 2 * heads)
         again = again.plus(joined, heads * ("joined" in recomputed))
     last = sum(
-        count * own.get("mlp_down", 0.0)
-        for (_, count), (own, _) in zip(shapes.layers, matmuls, strict=True)
+        count * _beside_nothing(layer, own)
+        for (layer, count), (own, _) in zip(shapes.layers, matmuls, strict=True)
         if not shapes.chip.is_gpu  # whose gathers run on from the layer before
     )
     return StepWork(forward, again, backward, _tables(shapes), _update(shapes), last)
+
+
+def _beside_nothing(layer: Shapes, own: Mapping[str, float]) -> float:
+    """Seconds of a layer's forward pass that hide none of its gathers: its last matmul; and where
+    weights pass in rings, what comes before its experts, whose gathers wait for those links.
+    """
+    if layer.ring == 1 or layer.size.experts == 1:
+        return own.get("mlp_down", 0.0)
+    mlp = sum(own.get(name, 0.0) for name in ("mlp_up", "mlp_gate"))
+    return sum(own.values()) - mlp + mixing(layer, "forward").seconds
 
 
 def _of_layer(
@@ -343,9 +355,18 @@ def _splash(shapes: Shapes, way: str) -> DeviceSeconds:
     ]
     return DeviceSeconds(
         kernel=calls * sum(each.seconds for each in costs),
-        memory=hbm_s(chip, RING_BYTES * calls * math.prod(query)) if in_ring else 0.0,
+        memory=hbm_s(chip, _ring_bytes(shapes, way, calls)) if in_ring else 0.0,
         fastest=calls * sum(each.fastest for each in costs),
     )
+
+
+def _ring_bytes(shapes: Shapes, way: str, calls: int) -> float:
+    """HBM bytes of what is added up around a ring of attention, in so many calls."""
+    arrays, (of_call, of_all) = shapes.arrays, RING_PASSES[way]
+    of_queries, of_others = (
+        calls / 2 * one + all_ for one, all_ in zip(of_call, of_all, strict=True)
+    )
+    return of_queries * arrays.query + of_others * (arrays.key + arrays.value)
 
 
 def _state(shapes: Shapes, way: str) -> DeviceSeconds:
@@ -433,8 +454,12 @@ def _tables(shapes: Shapes) -> DeviceSeconds:
         matmuls = (3 - frozen + again) / (TF32 if size.logits_float32 else 1.0)
     passes = GPU_LOGIT_PASSES if chip.is_gpu else LOGIT_PASSES
     vocab = size.vocab / shapes.shards_of("vocab")
-    nbytes = passes * shapes.matmul_rows * vocab * 4
-    tables = DeviceSeconds(matmuls * one, memory=hbm_s(chip, nbytes))
+    logits = shapes.matmul_rows * vocab
+    late = 0.0
+    if shapes.ring > 1 and shapes.plan.logit_parts == 1:
+        passes += RING_LOGIT_PASSES
+        late = reread_s(shapes, 2 * logits, one)  # for the gradient of the table
+    tables = DeviceSeconds(matmuls * one, memory=hbm_s(chip, passes * logits * 4) + late)
     return DeviceSeconds().plus(tables, 1 + size.mtp_layers)
 
 
@@ -447,9 +472,10 @@ def _update(shapes: Shapes) -> DeviceSeconds:
     matmul = 0.0
     if shapes.plan.optimizer == "muon":
         for array, here, *sides in hidden_matrices(shapes.trained, shapes.mesh):
-            count = (
-                NEWTON_SCHULZ * here * array.times / layer_shards(shapes.size, shapes.mesh, array)
-            )
+            # exchanged for layers, the compiler shares the rows of a matrix among the other devices
+            exchanged = layer_axes(shapes.size, shapes.mesh, array)
+            among = shapes.along(*matrix_axes(array)) if exchanged else 1
+            count = NEWTON_SCHULZ * here * array.times / among
             products = (product_s(*each, shapes.chip) for each in newton_schulz(*sides))
             matmul += count * sum(products)
     return DeviceSeconds(matmul, memory=seconds)

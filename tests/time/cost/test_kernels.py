@@ -46,6 +46,13 @@ def test_blocks_above_the_diagonal_do_no_flops():
     assert cost.seconds == pytest.approx(KERNEL_STALLS * cost.fastest)
 
 
+def test_queries_of_a_device_see_a_share_of_the_keys_gathered_for_them():
+    call, (query, *_) = kernel("splash_mha_fwd_segmented_residuals", 1024, 512)
+    _, (_, *of_keys) = kernel("splash_mha_fwd_segmented_residuals", 4096, 512)
+    cost = kernel_cost(call, [query, *of_keys], CHIPS["v5e"])
+    assert cost.flops == 4 * 2 * 1024 * 4096 * 128 * 36 / 64  # of 8 x 8 blocks, as of all devices
+
+
 @pytest.mark.parametrize(
     ("name", "chip", "length", "block", "fused", "bundles"),
     [

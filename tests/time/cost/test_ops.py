@@ -66,6 +66,15 @@ MODULE = parse_module("""HloModule m
   ROOT %taken = f32[1,1024]{1,0} gather(%table, %of), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,1024}
 }
 
+%window (all: f32[64,1024], of: s32[]) -> f32[1,1024] {
+  %all = f32[64,1024]{1,0} parameter(0)
+  %of = s32[] parameter(1)
+  %none = f32[] constant(0)
+  %first = s32[] constant(0)
+  %wider = f32[65,1024]{1,0} pad(%all, %none), padding=0_1x0_0
+  ROOT %part = f32[1,1024]{1,0} dynamic-slice(%wider, %of, %first), dynamic_slice_sizes={1,1024}
+}
+
 ENTRY %main (x: f32[64,1024], y: f32[1,1024], at: s32[], a: bf16[4096,4096], b: bf16[4096,4096]) -> f32[64,1024] {
   %x = f32[64,1024]{1,0} parameter(0)
   %y = f32[1,1024]{1,0} parameter(1)
@@ -80,6 +89,7 @@ ENTRY %main (x: f32[64,1024], y: f32[1,1024], at: s32[], a: bf16[4096,4096], b: 
   %which = s32[1,1]{1,0:S(1)} bitcast(%at)
   %scattered = f32[64,1024]{1,0} fusion(%x, %which, %y), kind=kCustom, calls=%put
   %looked_up = f32[1,1024]{1,0} fusion(%x, %which), kind=kCustom, calls=%take
+  %padded = f32[1,1024]{1,0} fusion(%x, %at), kind=kLoop, calls=%window
   %gathered = f32[1,1024]{1,0} gather(%x, %which), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,1024}
   %tiled = ((f32[64,1024]{1,0}), f32[64,1024]{1,0}, u32[]{:S(8)}) async-start(%x), async_execution_thread="sparsecore", calls=%other_tiles
   %rows = f32[64,1024]{1,0} scatter(%x, %which, %y), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=%replace
@@ -109,6 +119,7 @@ def at(name):
         ("scattered", 2 * ROW),
         ("rows", 2 * ROW),
         ("looked_up", 2 * ROW),
+        ("padded", 2 * ROW + 4),
         ("gathered", 2 * ROW),
         ("tiled", 2 * WHOLE),
         ("slow", 3 * 4096 * 4096 * 2),

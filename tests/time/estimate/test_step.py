@@ -258,6 +258,13 @@ def test_long_matmuls_hide_their_rings_and_many_devices_make_none():
     assert estimate_step(many).facts == estimate_step(many.without_rings).facts
 
 
+def test_narrow_parts_of_rings_wait_for_their_wide_operand():
+    """Compiled: 1.440 s, where 64 columns of a weight at a time meet 32,768 rows."""
+    sizes = {"embed": 2048, "heads": 16, "kv_heads": 8, "mlp": 7168, "vocab": 32000}
+    plan = few_rows(target="tpu:v5e:4x8", mesh={"fsdp": 32}, sequence=16384, sizes=sizes)
+    assert estimate_step(plan).predicted_s.estimate == pytest.approx(1.440, rel=0.06)
+
+
 def test_what_compiles_far_slower_has_a_wide_interval_and_a_note():
     asked = {"target": "tpu:v5p:2x2x2", "model": "scaled:1", "batch_per_device": 1}
     plain, wide = (

@@ -46,7 +46,8 @@ with st.container(horizontal=True, vertical_alignment="center", key="machine"):
     )
 if pressed and shell.done(as_viewer, lab().release):
     st.toast("The worker releases the devices now, or after the current run.")
-waiting, fold = st.container(), st.expander("Devices, host and self-test")
+waiting = st.container()
+fold = st.container(key="about-machine").expander("Devices, host and self-test")
 is_asked = asked or (
     lab().devices(target) is None
     and may_act()

@@ -19,14 +19,28 @@ _CSS = """<style>
 .figure small {{ font-size: 1rem; font-weight: 400; color: var(--quiet); }}
 img.picture {{ width: 100%; max-height: 17rem; }}
 img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-position: left; display: block; }}
-:is(.st-key-starts, [class*="st-key-gallery"]) img.glimpse {{ height: 5rem; max-width: 100%; }}
-[class*="st-key-gallery"] [data-testid="stPageLink-NavLink"], .st-key-starts [data-testid="stPageLink-NavLink"] {{ padding-left: 0; }}
-.st-key-next [data-testid="stPageLink-NavLink"] {{ background: none; padding-left: 0; }}
+:is(.st-key-starts, [class*="st-key-gallery"]) img.glimpse {{
+  width: 100%; height: 8rem; max-width: none; padding: 1rem; border-radius: 0.5rem;
+  background: var(--tint); object-position: center;
+}}
+:is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stColumn"] > div > div > div {{
+  position: relative; padding: 0.6rem; border-radius: 0.8rem;
+}}
+:is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stColumn"]:hover > div > div > div {{ border-color: var(--accent); }}
+:is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stPageLink-NavLink"] {{ position: static; background: none; padding-left: 0.25rem; }}
+:is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stPageLink-NavLink"]::after {{ content: ""; position: absolute; inset: 0; }}
+:is(.st-key-starts, [class*="st-key-gallery"]) h4 {{ padding: 0 0.25rem 0.25rem; }}
+.st-key-starts [data-testid="stPageLink-NavLink"] :is(p, span) {{ color: var(--accent) !important; }}
+.st-key-tour {{ background: var(--tint); border-color: transparent; border-radius: 0.8rem; }}
+.st-key-tour img.glimpse {{ height: 3.4rem; }}
+.st-key-about-machine details {{ border: none; }}
+:is(.st-key-next, [class*="st-key-row-"]) [data-testid="stPageLink-NavLink"] {{ background: none; padding-left: 0; }}
+[class*="st-key-row-"] [data-testid="stPageLink-NavLink"] p {{ font-weight: 600; }}
 .st-key-next [data-testid="stPageLink-NavLink"] p {{ font-weight: 400; }}
 .variants {{ display: flex; flex-wrap: wrap; gap: 1rem 2.5rem; }}
 .variants figure {{ margin: 0; }}
 .variants figcaption {{ font-size: 0.85rem; padding-top: 0.4rem; }}
-[data-testid="stMain"] h1 {{ padding: 0 0 0.5rem; }}
+[data-testid="stMain"] h1 {{ padding: 0.9rem 0 0.5rem; }}
 @media (min-width: 1101px) {{
   .st-key-head {{ flex-wrap: nowrap; }}
   .st-key-head > [data-testid="stElementContainer"]:has([data-testid="stCaptionContainer"]) {{ flex: 1 1 0; min-width: 0; }}
@@ -65,13 +79,22 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   .st-key-starts [data-testid="stColumn"] {{ min-width: calc(50% - 1rem); }}
 }}
 @media (max-width: 640px) {{
-  .st-key-menu {{ row-gap: 0.2rem; }}
-  .st-key-machine > :first-child {{ min-width: 100%; }}
-  .st-key-menu [data-testid="stPageLink-NavLink"] {{ padding: 0.3rem; }}
-  .st-key-menu > :has(> [class*="st-key-menu-"]) {{ width: 100% !important; }}
-  [class*="st-key-menu-"] {{ flex-direction: row !important; align-items: center; width: 100%; }}
-  [class*="st-key-menu-"] > [data-testid="stElementContainer"] {{ width: 4rem !important; }}
+  .st-key-menu {{ gap: 0; align-items: center; }}
+  .st-key-menu > :first-child {{ order: -2; flex: 1 1 65%; }}
+  .st-key-menu > :last-child {{ order: -1; }}
+  .st-key-menu :has(> [class*="st-key-menu-"]), [class*="st-key-menu-"],
+  [class*="st-key-menu-"] [data-testid="stLayoutWrapper"], [class*="st-key-menu-"] [data-testid="stHorizontalBlock"] {{ display: contents; }}
+  .st-key-menu :is([data-testid="stElementContainer"]:has([data-testid="stCaptionContainer"]), [data-testid="stElementContainer"]:has(> [data-testid="stSpace"])) {{ display: none; }}
+  .st-key-menu [data-testid="stPageLink-NavLink"] {{ padding: 0.4rem 0.3rem; }}
+  .st-key-menu [data-testid="stPageLink-NavLink"] p {{ font-size: 0.8rem; }}
+  .st-key-machine > :first-child, .st-key-tour > :not(:last-child) {{ min-width: 100%; }}
+  [class*="st-key-row-"] > :nth-child(2) {{ flex: 1 1 0; min-width: 50%; }}
+  :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stHorizontalBlock"] {{ gap: 0.6rem; }}
+  :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stColumn"] {{ min-width: calc(50% - 0.3rem); flex: 1 1 calc(50% - 0.3rem); }}
+  :is(.st-key-starts, [class*="st-key-gallery"]) img.glimpse {{ height: 5.5rem; padding: 0.6rem; }}
 }}
+[data-testid="stExpandSidebarButton"] {{ width: auto; }}
+[data-testid="stExpandSidebarButton"]::after {{ content: "Fields"; font-size: 0.87rem; padding-right: 0.5rem; }}
 @media (min-width: 641px) {{
   [class*="st-key-line-"], [class*="st-key-row-"], .st-key-tour {{ flex-wrap: nowrap; }}
   [class*="st-key-line-"] > :last-child, [class*="st-key-row-"] > :nth-child(2) {{

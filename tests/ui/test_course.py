@@ -235,3 +235,19 @@ def test_a_recipe_opens_by_its_link_and_never_above_what_was_typed(data_folder):
     assert "A variation of recipe" in read(shown)
     next(field for field in shown.number_input if field.label == dim).set_value(size).run()
     assert f"recipe {course.position(recipe)} of" in read(shown), "the way back"
+
+
+def test_the_tour_stays_beside_own_runs_until_it_is_finished_or_dismissed(data_folder, monkeypatch):
+    monkeypatch.setenv("SPMD_LAB_EXAMPLES", "on")
+    offered = "Five clicks over real results"
+    screen = opened()
+    store(data_folder, result({"auto": strategy(1e-5)}))
+    assert offered in read(screen.run())
+    screen.button(key="tour:dismiss").click().run()
+    assert offered not in read(screen) and offered not in read(screen.run())
+    other = opened("history", runs=",".join(examples.tour()[0].runs))  # of another viewer
+    assert offered in read(other.switch_page("home.py").run())
+    last = examples.tour()[-1].runs
+    ended = opened("compare", run=last[0])
+    assert "Your turn" in " ".join(labels(ended))
+    assert offered not in read(ended.switch_page("home.py").run())

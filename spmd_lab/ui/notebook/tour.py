@@ -6,22 +6,39 @@ import streamlit as st
 
 from spmd_lab.ui import cards, state
 from spmd_lab.ui.charts import glimpse
-from spmd_lab.ui.lab import Stop, find, lab, tour
+from spmd_lab.ui.lab import Stop, find, tour
 from spmd_lab.ui.markdown import plain
 
 _ICON = ":material/tour:"
+_COOKIE, _OVER = "spmd_lab_tour", ("tour", "over")
 _FIRST = "New here? **Five clicks over real results.** Nothing runs."
 
 
 def offer() -> None:
-    """The five clicks in a row, where their results are stored here and nothing else is."""
-    if stored() and not lab().history(over=True, limit=1, searched=False, source="here"):
-        first = find(tour()[0].runs[0])
-        with st.container(border=True, key="tour"):
-            if first is not None:
-                st.html(glimpse.html(first.experiment))
-            st.markdown(f"{_ICON} {_FIRST}")
-            _clicks()
+    """The five clicks in a row, until the viewer has finished or dismissed them."""
+    if state.aside(*_OVER):
+        _end()
+    elif stops := () if st.context.cookies.get(_COOKIE) == "over" else stored():
+        with st.container(border=True, horizontal=True, vertical_alignment="center", key="tour"):
+            if first := find(stops[0].runs[0]):
+                st.html(glimpse.html(first.experiment), width=150)
+            with st.container(gap="small"):
+                st.markdown(f"{_ICON} {_FIRST}")
+                _clicks()
+            st.button(
+                "Dismiss",
+                key="tour:dismiss",
+                type="tertiary",
+                on_click=state.set_aside,
+                args=(*_OVER, True),
+            )
+
+
+def _end() -> None:
+    """Offer the tour no more to this viewer: in this session, and by a cookie in later ones."""
+    state.set_aside(*_OVER, True)
+    kept = f'document.cookie = "{_COOKIE}=over; path=/; max-age=31536000; samesite=lax"'
+    st.html(f"<script>{kept}</script>", unsafe_allow_javascript=True)
 
 
 def listed() -> None:
@@ -53,6 +70,7 @@ def guide(*runs: str) -> bool:
         if place + 1 < len(stops):
             _link(place + 1, "Next: ")
         else:
+            _end()
             st.page_link(
                 "pages/compare.py",
                 label="**Your turn: run one of your own**",

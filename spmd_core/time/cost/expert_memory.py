@@ -46,7 +46,10 @@ def expert_memory(plan: Plan, rows: float, wide: float) -> Experts:
         return Experts(own, waits, routes + matrix, 0.0, 2 * routes + rows)
     # biases are gathered for rows
     waits = 2 * rows + (5 if size.mlp_bias else 3) * wide + 3 * matrix
-    own = 3 * rows + 3 * wide + max(3 * rows, 4 * matrix)
+    blocks = [any(size.layer(kind).experts > 1 for kind in kinds) for kinds, _ in size.stages]
+    # one gradient, and the sums of all; of a block before, the last one and its sum
+    summed = 3 + size.gated + 2 * (sum(blocks) > 1)
+    own = 3 * rows + 3 * wide + max(3 * rows, summed * matrix)
     shards = [each.held(mesh) for each in arrays(plan) if each.name in _MATRICES]
     empty = sum(_filled(shape) - math.prod(shape) for shape in shards)
     layers = sum(count for each, count in size.layer_counts if each.experts > 1)

@@ -168,11 +168,11 @@ def step_work(shapes: Shapes, recomputed: Collection[str], matmuls: Sequence[Mat
 
 def _beside_nothing(layer: Shapes, own: Mapping[str, float]) -> float:
     """Seconds of a layer's forward pass that hide none of its gathers: its last matmul; and where
-    weights pass in rings, what comes before its experts, whose gathers wait for those links.
+    weights pass in rings, what comes before experts, whose gathers wait for those links.
     """
-    if layer.ring == 1 or layer.size.experts == 1:
+    if layer.ring == 1 or layer.plan.size.experts == 1:
         return own.get("mlp_down", 0.0)
-    mlp = sum(own.get(name, 0.0) for name in ("mlp_up", "mlp_gate"))
+    mlp = layer.size.experts > 1 and sum(own.get(name, 0.0) for name in ("mlp_up", "mlp_gate"))
     return sum(own.values()) - mlp + mixing(layer, "forward").seconds
 
 

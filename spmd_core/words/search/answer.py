@@ -348,8 +348,7 @@ def nothing_left(answer: Answer) -> str:
     }.get(reason, "fix less")
     because = f"is {reason}" if reason.startswith("excluded") else reason
     return (
-        f"{none} can run: {count_text(count)} are "
-        f"pruned because each {because} ({example}): {fix}."
+        f"{none} can run: {count_text(count)} are pruned because each {because} ({example}): {fix}."
     )
 
 

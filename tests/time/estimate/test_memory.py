@@ -273,6 +273,16 @@ def test_what_is_kept_beside_an_offload_may_be_copied_to_another_layout():
     assert copied not in kept.parts and moved.high < 1.6 * moved.peak
 
 
+@pytest.mark.parametrize(
+    ("model", "layers", "gigabytes"),
+    [("qwen3-next-80b-a3b", 4, 17.69), ("nemotron-3-nano-30b-a3b", 7, 16.25)],
+)
+def test_sums_of_a_block_of_experts_wait_beside_those_of_the_next(model, layers, gigabytes):
+    """Of several blocks: compiled peaks."""
+    found = plan("v5p:2x2x4", model, {"fsdp": 16}, 1, 4096, layers=layers, dropless=True)
+    assert estimate_memory(found).peak == pytest.approx(gigabytes * 1e9, rel=0.1)
+
+
 def test_float32_logits_have_bfloat16_gradients():
     parts = estimate_memory(plan("v5e:4x4", "scaled:1", {"fsdp": 16}, 24)).parts
     assert parts["logits and output table"] == 24 * 2048 * 32000 * (4 + 2) + 2048 * 32000 * 4

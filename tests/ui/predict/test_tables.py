@@ -1,6 +1,5 @@
 """Predictions in words and tables."""
 
-
 from spmd_core.answers import step_collectives, strategies_table
 from spmd_core.results import Collective, Estimate
 from spmd_lab.ui.predict import beside

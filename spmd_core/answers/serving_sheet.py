@@ -31,8 +31,8 @@ def serving_headline(answer: ServingAnswer) -> str:
         return _not_kept(answer)
     named = _on(best)
     assert best.served is not None
-    takes = _takes(question, best.served)
-    if (cost := best.per_million()) is not None:
+    takes, cost = _takes(question, best.served), best.per_million()
+    if cost is not None and not best.even:
         takes += f", {money_text(cost)} a million"
     if not within_words(question):
         each = "dollar" if question.price else "chip"
@@ -52,19 +52,19 @@ def _not_kept(answer: ServingAnswer) -> str:
     named = _on(near)
     takes, rate = _takes(answer.question, near.served), answer.question.load.rate
     if near.served.waiting and rate:
-        return f"Nothing keeps up with {rate:g} requests a second: nearest is {named}, {takes}."
+        return f"Nothing keeps up with {rate:g} requests a second: nearest {named}, {takes}."
     if near.served.waiting:
         return f"No pool holds all requests: on {named} {near.served.waiting:,} wait, {takes}."
-    return f"Nothing keeps {within_words(answer.question)}: nearest is {named}: {takes}."
+    return f"Nothing keeps {within_words(answer.question)}: nearest {named}: {takes}."
 
 
 def _takes(question: ServingQuestion, served: Served) -> str:
     """The time of a token; of the first one where that is missed by more, or all that there is."""
-    first, each = f"{seconds_text(served.ttft_s)} first", f"{seconds_text(served.tpot_s)} a token"
+    first, each = f"{seconds_text(served.ttft_s)} first", f"{seconds_text(served.tpot_s)}/token"
     if question.load.output.high == 1:
         return first
     if not (question.ttft_s and question.tpot_s):
-        return f"{first}, {each}" if question.ttft_s else each
+        return first if question.ttft_s else each
     late = served.ttft_s / question.ttft_s, served.tpot_s / question.tpot_s
     return first if late[0] > max(1, late[1]) else each
 
@@ -338,7 +338,16 @@ def _reasons(lead: ServingRow, row: ServingRow) -> Iterator[str]:
     if not row.keeps and not row.served.waiting:
         yield row.verdict
     less = 1 - row.per_chip / lead.per_chip
-    late = {n: each - lead.served.step.parts[n] for n, each in row.served.step.parts.items()}
     if less >= 0.005:
-        most = PART_NAMES[max(late, key=lambda name: late[name])]
+        per_token = [
+            {
+                name: each * one.chips / one.served.running
+                for name, each in one.served.step.parts.items()
+            }
+            for one in (row, lead)
+            if one.served
+        ]
+        most = PART_NAMES[
+            max(per_token[0], key=lambda name: per_token[0][name] - per_token[1][name])
+        ]
         yield f"makes {less:.0%} fewer tokens, most by {most}"

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from heapq import nlargest
 
 from spmd_core.base import RequestError, refuse
 from spmd_core.experiment import ServedPlan, get_model, step_experiment
@@ -23,8 +24,10 @@ from spmd_core.time import (
 _LARGEST = 128  # devices of a replica
 _AT_ONCE = (1, 4, 16, 64, 256)  # of the table by concurrency
 _LENGTHS = ((1024, 1024), (8192, 1024))  # of the same, beside those of the question
-# requests that are simulated at most, about 8 us each, and as many as the steps of a plan take
-_MOST_WORK, _PER_PLAN = 2_500_000, 1000
+_LOOKED = 3  # plans that are simulated for a cell of it, those of the most tokens at a quick look
+# requests that are simulated at most, about 8 us each, as many as the steps of a plan take, and of those
+# at once so many waves
+_MOST_WORK, _PER_PLAN, _WAVES = 2_500_000, 1000, 3
 _SECONDS_PER_HOUR = 3600.0
 KEEPS, EVEN, WAITS = "keeps", "about even", "requests wait"
 NO_ROOM, NO_REQUEST = "does not fit", "holds no request"
@@ -163,8 +166,9 @@ def serve(question: ServingQuestion, is_compiled: bool = False) -> ServingAnswer
 
 
 def _check_work(question: ServingQuestion, plans: tuple[ServedPlan, ...]) -> None:
-    at_once = question.load.concurrency
-    if sum(_PER_PLAN + at_once // plan.replicas for plan in plans) > _MOST_WORK:
+    load, at_once = question.load, question.load.concurrency
+    each = max(_WAVES * at_once, load.requests or 0)
+    if sum(_PER_PLAN + each // plan.replicas for plan in plans) > _MOST_WORK:
         what = f"{len(plans):,} plans for {at_once:,} requests at once"
         raise refuse(what, "are too many to simulate", "name fewer chips, dtypes or requests")
 
@@ -307,6 +311,7 @@ def _by_load(
             load = replace(
                 asked, input=given, output=made, concurrency=at_once, rate=None, requests=None
             )
-            plans = list(plans_of(replace(here, load=load)))
-            best = max(plans, key=lambda plan: steady_per_s(plan, load))
-            yield load, _looked(replace(here, load=load), best)
+            asks = replace(here, load=load)
+            first = nlargest(_LOOKED, plans_of(asks), key=lambda plan: steady_per_s(plan, load))
+            rows = (_looked(asks, plan) for plan in first)
+            yield load, max(rows, key=lambda row: row.per_chip)

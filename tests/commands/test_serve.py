@@ -39,7 +39,7 @@ def test_a_mesh_is_kept_and_dtypes_are_tried(capsys):
 
 def test_limits_that_nothing_keeps_exit_with_1(capsys):
     assert main([*ASKED, "--tpot", "1us"]) == 1
-    assert capsys.readouterr().out.startswith("Nothing keeps 1 µs each: nearest is")
+    assert capsys.readouterr().out.startswith("Nothing keeps 1 µs each: nearest")
 
 
 def test_a_limit_that_the_best_may_keep_exits_with_0(capsys):

@@ -5,6 +5,8 @@ from dataclasses import replace
 import pytest
 
 from spmd_core.answers import (
+    PART_NAMES,
+    served_mesh,
     serving_figures,
     serving_headline,
     serving_json,
@@ -67,7 +69,7 @@ def test_limits_that_nothing_keeps_name_the_nearest():
     assert missed.best is None
     serving = [row for row in missed.rows if row.served and not row.served.waiting]
     assert missed.nearest.served.tpot_s == min(row.served.tpot_s for row in serving)
-    assert serving_headline(missed).startswith("Nothing keeps 2 s first, 1 ms each: nearest is")
+    assert serving_headline(missed).startswith("Nothing keeps 2 s first, 1 ms each: nearest")
     assert serving_json(missed)["best"] is None and serving_json(missed)["nearest"]
 
 
@@ -234,6 +236,24 @@ def test_every_headline_has_at_most_twenty_words(answer):
     for given in ({}, {"price": ()}, {"ttft_s": None, "tpot_s": None}, {"tpot_s": 0.001},
                   {"chips": ("v6e:1",)}, {"load": replace(LOAD, concurrency=4096)}):  # fmt: skip
         assert len(serving_headline(serve(replace(ASKED, **given))).split()) <= 20
+    chips = ("tpu7x:16",)
+    wide = replace(ASKED, model="qwen3-30b-a3b", chips=chips, price=(("tpu7x", 5.0),))
+    mesh = (("data", 2), ("tensor", 4), ("expert", 8))
+    for each in (0.04, 0.0001, serve(replace(wide, mesh=mesh)).best.served.tpot_s):
+        for load in (LOAD, replace(LOAD, rate=2.0), replace(LOAD, rate=1e4)):
+            said = serving_headline(serve(replace(wide, mesh=mesh, tpot_s=each, load=load)))
+            assert len(said.split()) <= 20, said
+
+
+def test_why_not_names_what_takes_longer_for_a_token(answer):
+    question = ServingQuestion("deepseek-v3-671b", ("b200:8",), replace(LOAD, concurrency=512))
+    found = serve(replace(question, weights_dtypes=("fp8",)))
+    lead = found.best or found.nearest
+    for row, said in ((row, said) for row in found.rows for said in why_not_served(found)):
+        if row.served and said.startswith(f"{served_mesh(row)} ") and "most by" in said:
+            name = next(n for n, words in PART_NAMES.items() if said.endswith(f"by {words}."))
+            more = [each.served.step.parts[name] / each.served.running for each in (row, lead)]
+            assert more[0] > more[1], said
 
 
 def test_a_compiled_step_takes_the_place_of_the_estimate_and_may_not_fit(answer):

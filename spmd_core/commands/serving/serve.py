@@ -86,7 +86,7 @@ _HELP = {
     "--output": ("N", "tokens that are made, or a range"),
     "--concurrency": ("N", "requests at once; with --rate, at most"),
     "--rate": ("R", "requests a second that arrive by chance"),
-    "--requests": ("N", "requests in all (default: 3 of each place)"),
+    "--requests": ("N", "requests in all, from the first on (default: a load that goes on)"),
     "--ttft": ("2s", "the most that a first token takes, on average"),
     "--tpot": ("40ms", "the most that each further token takes, on average"),
     "--weights-dtype": ("fp8", f"of {_LISTED}, {MXFP4} (of experts); commas try several"),

@@ -3,11 +3,12 @@
 import heapq
 import math
 import random
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
+from itertools import islice, repeat
 from operator import attrgetter
 from statistics import fmean
 
@@ -17,8 +18,8 @@ from spmd_core.time.serving.assumed import CHUNK
 from spmd_core.time.serving.held import Pool, pool_of
 from spmd_core.time.serving.step import StepLoad, StepTime, cache_s, interval, step_time
 
-_WAVES = 3  # requests of each place of a fixed concurrency
-_MOST = 768  # requests of a replica that are simulated
+_COUNTED = 512  # requests of a replica whose times are kept, of a load that goes on
+_BLOCKS = 100  # of as many, that may come before these have all ended
 _GRID = 1.5  # between numbers of requests whose steps are worked out; others are between
 
 
@@ -39,9 +40,12 @@ class Lengths:
         """As they are typed: 1024, or 512..2048."""
         return f"{self.low}" if self.low == self.high else f"{self.low}..{self.high}"
 
-    def drawn(self, chance: random.Random) -> int:
-        """Returns one of them."""
-        return self.low if self.low == self.high else chance.randint(self.low, self.high)
+    def drawn(self, chance: random.Random, count: int) -> list[int]:
+        """Returns so many in any order, one of each part of the range, so that their mean is its own."""
+        wide = self.high - self.low + 1
+        lengths = [self.low + int(wide * (n + chance.random()) / count) for n in range(count)]
+        chance.shuffle(lengths)
+        return lengths
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ class ServingLoad:
       output: tokens that are made.
       concurrency: requests at once; each that ends begins another.
       rate: requests a second; None for a fixed concurrency, which is the most at once otherwise.
-      requests: in all; None for a few of each place.
+      requests: in all, the first with nothing before them; None for a load that goes on.
       chunk: tokens of prompts in a step, on each shard of `data`.
       accepted: tokens of a request that a step makes, with speculation; 1 without.
       seed: of lengths and arrivals.
@@ -130,7 +134,8 @@ class _StepTimes:
     def __init__(self, plan: ServedPlan, load: ServingLoad, scale: tuple[float, float]) -> None:
         self.plan, self.load, self.scale = plan, load, scale
         self.known: dict[tuple[int, int, int], tuple[float, float]] = {}
-        self.before = load.input.mean / 2
+        self.around: dict[int, tuple[tuple[int, float], ...]] = {}
+        self.before, self.data = load.input.mean / 2, plan.along("data")
 
     @cached_property
     def contexts(self) -> tuple[float, float]:
@@ -145,7 +150,9 @@ class _StepTimes:
         near, far = self.contexts
         along = (context - near) / (far - near)
         total = 0.0
-        for requests, share in self._around(decoding):
+        if decoding not in self.around:
+            self.around[decoding] = self._around(decoding)
+        for requests, share in self.around[decoding]:
             for tokens, part in _levels(prompt):
                 start, more = self._ends(requests, tokens, prompts)
                 total += share * part * (start + more * along)
@@ -153,17 +160,13 @@ class _StepTimes:
 
     def shards(self, prompts: int) -> int:
         """Returns the shards of `data` that so many prompts are on."""
-        return min(prompts, self.plan.along("data"))
-
-    def chunk(self, places: int) -> StepTime:
-        """Returns a step of a chunk of prompts alone on each shard, as far as there are places."""
-        return prompt_time(self.plan, self.load, self.shards(places)).scaled(self.scale[1])
+        return min(prompts, self.data)
 
     def _around(self, decoding: int) -> tuple[tuple[int, float], ...]:
         """Numbers of requests of the grid on either side, with their shares; a step waits for its
         fullest shard.
         """
-        data = self.plan.along("data")
+        data = self.data
         if decoding <= 4 * data:
             return ((decoding, 1.0),)
         power = math.floor(math.log(decoding / data, _GRID))
@@ -202,6 +205,7 @@ class _Request:
     input: int
     output: int
     left: int  # of the prompt
+    is_counted: bool
     first: float = 0.0
     began: float = 0.0  # the turn before its first decode step
     end: float = 0.0
@@ -221,17 +225,16 @@ def simulate(
     pool = pool_of(plan, load.longest)
     if pool.requests < 1:
         return None
-    replicas, asked = plan.replicas, -(-load.concurrency // plan.replicas)
-    places = min(asked, pool.requests)
-    steps = _StepTimes(plan, load, scale)
-    replica = _Replica(steps, places, _requests(load, asked, replicas))
-    done = replica.run(asked)
-    kept, input, output = _kept_per_s(plan, load, scale, replica)
-    lacking = load.concurrency - places * replicas if load.rate is None else load.rate - kept
-    waits = sorted(each.first - each.arrival for each in done)
+    places = min(-(-load.concurrency // plan.replicas), pool.requests)
+    replica = _run(plan, load, scale, places, _COUNTED >> is_end)
+    kept, input, output, later = _kept_per_s(plan, load, scale, replica)
+    lacking = load.concurrency - places * plan.replicas if load.rate is None else load.rate - kept
+    done = replica.done
+    waits = sorted(each.first - each.arrival + later for each in done)
     step = step_time(plan, StepLoad(places, load.context)).scaled(scale[0])
     tpots = [(each.end - each.first) / (each.output - 1) for each in done if each.output > 1]
-    tpot, prompt = fmean(tpots or [step.seconds / load.accepted]), steps.chunk(places)
+    tpot = fmean(tpots or [step.seconds / load.accepted])
+    prompt = prompt_time(plan, load, min(places, plan.along("data"))).scaled(scale[1])
     served = Served(
         tpot=interval(step.parts, tpot, min(step.least, tpot)),
         ttft=interval(prompt.parts, fmean(waits), 0.0),
@@ -239,14 +242,34 @@ def simulate(
         step_s=step.seconds / load.accepted,
         output_per_s=kept * output,
         input_per_s=kept * input,
-        running=min(places * replicas, load.concurrency),
+        running=min(places * plan.replicas, load.concurrency),
         waiting=max(0, math.ceil(lacking)),
         step=step,
         prompt=prompt,
         chunk=load.chunk,
         pool=pool,
     )
-    return served if load.rate is None or is_end else _with_arrivals(served, plan, load, scale)
+    alone = load.rate is None or is_end or served.waiting
+    return served if alone else _with_arrivals(served, plan, load, scale)
+
+
+def _run(
+    plan: ServedPlan, load: ServingLoad, scale: tuple[float, float], places: int, most: int
+) -> "_Replica":
+    """A replica that has served all requests, or so many of a load that goes on: more at once than
+    twice its places only wait longer.
+    """
+    asked = -(-load.concurrency // plan.replicas)
+    at_once = asked if load.requests else min(asked, 2 * places)
+    skipped, count, in_flight = 0, -(-(load.requests or 0) // plan.replicas) or most, 0
+    if not load.requests and load.rate is None:
+        skipped, count = at_once, max(at_once, min(2 * at_once, most))
+    elif load.rate and not load.requests:
+        in_flight = _in_flight(plan, load, scale, places)
+    requests = _requests(load, plan.replicas, skipped, count)
+    replica = _Replica(_StepTimes(plan, load, scale), places, requests, at_once)
+    replica.run(count, in_flight)
+    return replica
 
 
 def _with_arrivals(
@@ -268,29 +291,40 @@ def _with_arrivals(
 
 def _kept_per_s(
     plan: ServedPlan, load: ServingLoad, scale: tuple[float, float], replica: "_Replica"
-) -> tuple[float, float, float]:
-    """Requests a second of all replicas, and their mean lengths: those that ended, or of a rate as
-    many as a step allows, whatever was drawn.
+) -> tuple[float, float, float, float]:
+    """Requests a second of all replicas, their mean lengths, and seconds that each waits longer behind
+    those that were left out. By Little's law at so many at once; at a rate as many as a step allows.
     """
     if load.rate is not None:
         kept = min(load.rate, steady_per_s(plan, load, scale) / load.output.mean)
-        return kept, load.input.mean, load.output.mean
-    asked = -(-load.concurrency // plan.replicas)  # of each, some of which have one less
+        return kept, load.input.mean, load.output.mean, 0.0
     done, count = replica.done, len(replica.done)
-    input, output = (sum(map(attrgetter(name), done)) / count for name in ("input", "output"))
-    return count / replica.now * load.concurrency / asked, input, output
+    input, output = (fmean(map(attrgetter(name), done)) for name in ("input", "output"))
+    asked = -(-load.concurrency // plan.replicas)  # of each, some of which have one less
+    if load.requests:
+        return count / replica.now * load.concurrency / asked, input, output, 0.0
+    takes = fmean(each.end - each.arrival for each in done)
+    kept = replica.at_once / takes * load.concurrency / asked
+    return kept, input, output, (asked - replica.at_once) * takes / replica.at_once
 
 
-def _requests(load: ServingLoad, asked: int, replicas: int) -> Iterator[_Request]:
-    """The requests of a replica, in the order of their arrival; 0.0 for those that follow others."""
-    chance = random.Random(load.seed)
-    count = -(-load.requests // replicas) if load.requests else _WAVES * asked
-    now = 0.0
-    for _ in range(max(asked if load.rate is None else 1, min(count, _MOST))):
-        if load.rate is not None:
-            now += chance.expovariate(load.rate / replicas)
-        length = load.input.drawn(chance)
-        yield _Request(now, length, load.output.drawn(chance), length)
+def _in_flight(plan: ServedPlan, load: ServingLoad, scale: tuple[float, float], places: int) -> int:
+    """Requests that decode at once on a replica when as many end as arrive, at most its places."""
+    made = (load.rate or 0.0) * load.output.mean / plan.replicas
+    return bisect_left(range(1, places), made, key=lambda n: _made_per_s(plan, load, scale, n))
+
+
+def _requests(load: ServingLoad, replicas: int, skipped: int, count: int) -> Iterator[_Request]:
+    """The requests of a replica, in the order of their arrival, 0.0 for those that follow others: those
+    that fill it, so many that count, and what comes after these.
+    """
+    chance, now = random.Random(load.seed), 0.0
+    for block, each in enumerate((skipped, *repeat(count, 1 if load.requests else _BLOCKS))):
+        lengths = (lengths.drawn(chance, each) for lengths in (load.input, load.output))
+        for input, output in zip(*lengths, strict=True):
+            if load.rate is not None:
+                now += chance.expovariate(load.rate / replicas)
+            yield _Request(now, input, output, input, block == 1)
 
 
 class _Replica:
@@ -300,36 +334,52 @@ class _Replica:
     that decodes; between two events all decode steps are taken at once.
     """
 
-    def __init__(self, steps: _StepTimes, places: int, requests: Iterator[_Request]) -> None:
-        self.steps, self.load, self.places = steps, steps.load, places
-        self.coming = deque(requests)
+    def __init__(
+        self, steps: _StepTimes, places: int, requests: Iterator[_Request], at_once: int
+    ) -> None:
+        self.steps, self.load, self.places, self.at_once = steps, steps.load, places, at_once
+        self.coming, self.next = requests, next(requests, None)
         self.waiting, self.prompts = deque[_Request](), deque[_Request]()
         self.decoding: list[tuple[float, int, _Request]] = []  # by the turn in which each ends
-        self.done: list[_Request] = []
+        self.done: list[_Request] = []  # of those that count
         self.now = self.turn = self.cached = 0.0
+        self.begun, self.is_by_chance = 0, steps.load.rate is not None
 
-    @property
-    def is_by_chance(self) -> bool:
-        """True if requests arrive at times of their own."""
-        return self.load.rate is not None
-
-    def run(self, asked: int) -> list[_Request]:
-        """Serves all requests, at most so many of which have arrived and not ended; returns them."""
-        for _ in range(0 if self.is_by_chance else min(asked, len(self.coming))):
-            self.waiting.append(self.coming.popleft())
-        while self.coming or self.waiting or self.prompts or self.decoding:
+    def run(self, count: int, in_flight: int) -> None:
+        """Serves until so many that count have ended; at first so many of mean
+        lengths decode, from one that has just begun to one that is about to end.
+        """
+        input, output = (round(each.mean) for each in (self.load.input, self.load.output))
+        for place in range(in_flight):
+            made = (output - 1) * place / in_flight
+            self.turn = -made / self.load.accepted
+            self._begin(_Request(0.0, input, output, 0, False))
+            self.cached += made
+        self.turn = 0.0
+        for _ in range(0 if self.is_by_chance else self.at_once):
+            self._arrive_next()
+        while len(self.done) < count:
             self._arrive()
             if self.prompts or self.decoding:
                 self._step()
             else:
-                self.now = self.coming[0].arrival
-        return self.done
+                assert self.next
+                self.now = self.next.arrival
 
     def _arrive(self) -> None:
-        while self.is_by_chance and self.coming and self.coming[0].arrival <= self.now:
-            self.waiting.append(self.coming.popleft())
+        while self.is_by_chance and self.next and self.next.arrival <= self.now:
+            self._arrive_next()
         while self.waiting and len(self.prompts) + len(self.decoding) < self.places:
             self.prompts.append(self.waiting.popleft())
+
+    def _arrive_next(self) -> None:
+        """The next request waits, since now where it follows another."""
+        if self.next is None:
+            return
+        if not self.is_by_chance:
+            self.next.arrival = self.now
+        self.waiting.append(self.next)
+        self.next = next(self.coming, None)
 
     def _step(self) -> None:
         count, finished = len(self.decoding), list[_Request]()
@@ -368,9 +418,9 @@ class _Replica:
 
     def _before_arrival(self, times: float, seconds: float) -> float:
         """So many steps, or as many as end at or after the next arrival."""
-        if not (self.is_by_chance and self.coming):
+        if not (self.is_by_chance and self.next):
             return times
-        until = math.ceil((self.coming[0].arrival - self.now) / seconds)
+        until = math.ceil((self.next.arrival - self.now) / seconds)
         return min(times, max(1.0, until))
 
     def _begin(self, each: _Request) -> None:
@@ -382,14 +432,15 @@ class _Replica:
         self.cached += each.input + 1
         each.began = self.turn
         last = self.turn + (each.output - 1) / self.load.accepted
-        heapq.heappush(self.decoding, (last, len(self.done) + len(self.decoding), each))
+        self.begun += 1
+        heapq.heappush(self.decoding, (last, self.begun, each))
 
     def _end(self, each: _Request) -> None:
         each.end = self.now
-        self.done.append(each)
-        if not self.is_by_chance and self.coming:
-            self.coming[0].arrival = self.now
-            self.waiting.append(self.coming.popleft())
+        if each.is_counted:
+            self.done.append(each)
+        if not self.is_by_chance:
+            self._arrive_next()
 
 
 def _taken(prompts: deque[_Request], chunk: int, most: int) -> tuple[int, list[_Request]]:
@@ -410,14 +461,28 @@ def _taken(prompts: deque[_Request], chunk: int, most: int) -> tuple[int, list[_
 def steady_per_s(
     plan: ServedPlan, load: ServingLoad, scale: tuple[float, float] = (1.0, 1.0)
 ) -> float:
-    """Returns about the output tokens a second of all replicas, without a simulation: a step, and
-    each request's prompt once in its output; 0 where the pool holds no request.
+    """Returns about the output tokens a second of all replicas, without a simulation; 0 where the pool
+    holds no request.
     """
     places = min(-(-load.concurrency // plan.replicas), pool_of(plan, load.longest).requests)
-    if places < 1:
-        return 0.0
-    steps = _StepTimes(plan, load, scale)
-    step = step_time(plan, StepLoad(places, load.context)).scaled(scale[0])
-    chunks = places * load.input.mean / load.chunk / steps.shards(places)
-    prompts = steps.chunk(places).seconds * chunks
-    return places * plan.replicas / (step.seconds / load.accepted + prompts / load.output.mean)
+    return plan.replicas * _made_per_s(plan, load, scale, places) if places > 0 else 0.0
+
+
+def _made_per_s(
+    plan: ServedPlan, load: ServingLoad, scale: tuple[float, float], places: int
+) -> float:
+    """Tokens a second of a replica, whose shards of `data` step together: while one of them has a chunk
+    of a prompt, the others' tokens take as long.
+    """
+    shards, made = min(places, plan.along("data")), load.output.mean / load.accepted
+    chunks = load.input.mean / load.chunk
+    busy = min(1.0, places / shards * chunks / (made + chunks))  # of its steps, those with one
+    decoding, any_busy = max(1, round(busy * shards / chunks * made)), 1 - (1 - busy) ** shards
+    prompts = max(1, round(busy * shards / any_busy))
+    step = StepLoad(decoding, load.context)
+    mixed = replace(step, prompt=prompts * load.chunk, before=load.input.mean / 2, prompts=prompts)
+    alone, beside = (
+        step_time(plan, each).scaled(times).seconds
+        for each, times in zip((step, mixed), scale, strict=True)
+    )
+    return load.output.mean * busy * shards / chunks / (alone + any_busy * (beside - alone))

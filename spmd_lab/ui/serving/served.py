@@ -58,7 +58,7 @@ _FIELDS = {
     ("mesh",): ("Mesh of a replica", "data=4,tensor=2. Empty: searched."),
     ("chunk",): ("Chunk of prompts", "Tokens in a step, on each shard of data."),
     ("accepted",): ("Tokens accepted", "Of a request in a step, with speculation; 1 without."),
-    ("requests",): ("Requests in all", "Empty: 3 of each place."),
+    ("requests",): ("Requests in all", "From the first on. Empty: a load that goes on."),
     ("seed",): ("Seed", "Of lengths and arrivals."),
 }
 _IN_SIGHT = 4

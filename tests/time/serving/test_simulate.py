@@ -1,5 +1,7 @@
 """A load on a plan: requests one after the other, at once, by chance, and beyond the pool."""
 
+from itertools import pairwise
+
 import pytest
 
 from spmd_core.experiment import ServedPlan
@@ -60,7 +62,49 @@ def test_requests_beyond_the_pool_wait_and_no_others():
     assert simulate(PLAN, load(pool.requests)).waiting == 0
     beyond = simulate(PLAN, load(pool.requests + 32))
     assert beyond.waiting == 32 and beyond.running == pool.requests
-    assert beyond.ttft_p99_s > 1024 * beyond.step_s, "they begin once others have ended"
+    assert beyond.ttft_p99_s > 512 * beyond.step_s, "they begin once others have ended"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        load(1),
+        load(64),
+        load(1024),
+        load(4096),
+        load(512, THOUSAND, Lengths(1, 1)),
+        load(16, Lengths(128, 8000), Lengths(16, 2048)),
+        load(1024, Lengths(128, 8000), Lengths(16, 2048)),
+        load(64, rate=4.0),
+        load(4096, rate=0.3, output=Lengths(8192, 8192)),
+        load(4096, rate=2.0, input=Lengths(128, 8000), output=Lengths(16, 2048)),
+    ],
+    ids=str,
+)
+def test_as_many_are_there_as_come_in_the_time_that_each_takes(given):
+    served = simulate(PLAN, given)
+    takes = served.ttft_s + (given.output.mean - 1) * served.tpot_s
+    there = served.output_per_s / given.output.mean * takes
+    if given.rate is None:
+        assert there == pytest.approx(given.concurrency, rel=0.05)
+    else:  # as many decode as make so many tokens
+        step = step_time(PLAN, StepLoad(round(there), given.context)).seconds
+        assert served.waiting == 0 and step < served.tpot_s < 1.6 * step
+
+
+def test_a_load_that_goes_on_does_not_depend_on_how_many_are_simulated():
+    output = Lengths(8192, 8192)
+    on, long = (
+        simulate(PLAN, load(4096, rate=0.3, output=output, requests=each)) for each in (None, 2000)
+    )
+    short = simulate(PLAN, load(4096, rate=0.3, output=output, requests=20))
+    assert on.tpot_s == pytest.approx(long.tpot_s, rel=0.1) and short.tpot_s < 0.8 * on.tpot_s
+
+
+def test_more_at_once_make_no_fewer_tokens_whatever_was_drawn():
+    lengths = Lengths(32768, 32768), Lengths(16, 512)
+    made = [simulate(PLAN, load(n, *lengths)).output_per_s for n in (1, 4, 16, 64, 256, 1024)]
+    assert all(more >= 0.98 * few for few, more in pairwise(made))
 
 
 def test_a_pool_without_room_for_one_serves_nothing():
@@ -76,7 +120,7 @@ def test_slow_arrivals_are_served_alone_and_fast_ones_queue():
 
 
 def test_the_interval_at_a_rate_has_queues_of_slower_steps_in_it():
-    busy, idle = (simulate(PLAN, load(64, rate=rate, requests=256)) for rate in (12.0, 0.1))
+    busy, idle = (simulate(PLAN, load(64, rate=rate)) for rate in (4.5, 0.1))
 
     def width(found):
         return (found.high - found.low) / found.estimate
@@ -113,3 +157,15 @@ def test_the_quick_look_is_near_the_simulation():
     for concurrency in (4, 64, 256):
         served = simulate(PLAN, load(concurrency))
         assert steady_per_s(PLAN, load(concurrency)) == pytest.approx(served.output_per_s, rel=0.05)
+
+
+@pytest.mark.parametrize("mesh", [(("tensor", 4),), (("data", 4),)])
+@pytest.mark.parametrize(
+    "lengths", [((30000, 30000), (16, 512)), ((131071, 131071), (16, 512)), ((64, 192), (64, 8000))]
+)
+def test_the_quick_look_knows_that_shards_wait_for_a_prompt_of_one(mesh, lengths):
+    plan = ServedPlan(model="qwen3-8b", target="tpu:v6e:2x2", mesh=mesh, weights_dtype="fp8")
+    for at_once in (1, 4, 8, 64):
+        asked = load(at_once, *(Lengths(*each) for each in lengths))
+        found = simulate(plan, asked).output_per_s
+        assert steady_per_s(plan, asked) == pytest.approx(found, rel=0.25), at_once

@@ -57,7 +57,7 @@ from spmd_core.experiment.plan.meshes import (
 from spmd_core.experiment.plan.model_rules import VARIABLE
 from spmd_core.experiment.plan.model_size import Kind, ModelSize
 from spmd_core.experiment.plan.models import get_model, model_names
-from spmd_core.experiment.plan.plan import Plan
+from spmd_core.experiment.plan.plan import Basis, Plan
 from spmd_core.experiment.plan.presets import PRESETS
 from spmd_core.experiment.plan.reading import parse_mesh, parse_plan
 from spmd_core.experiment.plan.schedules import SCHEDULES, Schedule, StagePiece, check_schedule
@@ -223,6 +223,7 @@ __all__ = [
     "WORKLOADS",
     "Array",
     "Axes",
+    "Basis",
     "Choice",
     "Config",
     "Continued",

@@ -21,7 +21,7 @@ from spmd_core.search.spaces.model_points import (
     points_of,
 )
 from spmd_core.search.standards import PIPELINE, kind_of_mesh
-from spmd_core.time import MeshEstimates
+from spmd_core.time import MemoryEstimate, MeshEstimates
 
 WIDE = 40_000  # candidates that are all estimated: seconds; of more, those of the best meshes
 WIDEST = 10_000_000  # a quick look at so many takes minutes: more are refused
@@ -120,10 +120,9 @@ def _by_bound(
     begun = set[str]()
 
     def push(points: list[MeshPoint]) -> None:
-        for at, point in enumerate(points):
-            if (bound := _bound(point)) is not None:
-                heapq.heappush(heap, (bound, point.number, points[at:]))
-                return
+        if (first := _first_held(points)) is not None:
+            at, bound = first
+            heapq.heappush(heap, (bound, points[at].number, points[at:]))
 
     for points in meshes:
         if stop():
@@ -140,26 +139,42 @@ def _by_bound(
         push(points[1:])
 
 
-def _bound(point: MeshPoint) -> float | None:
-    """Seconds per token where all is saved and has room, which others hardly stay below; None where
-    the sizes make no plan, or a device holds none that saves little.
+def _first_held(points: list[MeshPoint]) -> tuple[int, float] | None:
+    """The place of the first batch of a mesh that makes a plan, of which a device may hold one that
+    saves little, with its seconds per token where all is saved and has room, which others hardly
+    stay below; None where there is none.
     """
-    if not_as_fixed(point) is not None:
+    if not points or not_as_fixed(points[0]) is not None:
         return None
-    schedule = point.policies[0].schedule
+    schedule, like = points[0].policies[0].schedule, None
     saving = [replace(each, schedule=schedule) for each in SAVING]
-    try:
-        plan = point.plan(saving[0])
-        check_slices(point)
-    except RequestError:
-        return None
-    estimates, most = MeshEstimates(plan), point.question.limit(point.topology)
-    small = (point.policies[-1], point.policies[:QUICK][-1])
-    plans = (plan.model_copy(update=policy.fields) for policy in small)
-    if all(estimates.memory(each).fits(most) == "no" for each in plans):
-        return None
-    plans = (plan.model_copy(update=policy.fields) for policy in saving)
-    return min(estimates.time(each, 0).estimate for each in plans) / plan.tokens
+    small = points[0].policies[-1], points[0].policies[:QUICK][-1]
+    most = points[0].question.limit(points[0].topology)
+    for at, point in enumerate(points):
+        if like is not None:  # what no device holds is as little a plan as what does not divide
+            held = _memories(like.model_copy(update={"batch_per_device": point.per_device}), small)
+            if all(each.fits(most) == "no" for each in held):
+                continue
+        try:
+            plan = point.plan(saving[0])
+            check_slices(point)
+        except RequestError:
+            continue
+        held = _memories(plan, small) if like is None else ()
+        if held and all(each.fits(most) == "no" for each in held):
+            like = None if plan.is_in_parts else plan
+            if like and all(each.of_any_batch > most.device for each in held):
+                return None
+            continue
+        estimates = MeshEstimates(plan)
+        plans = (plan.model_copy(update=policy.fields) for policy in saving)
+        return at, min(estimates.time(each, 0).estimate for each in plans) / plan.tokens
+    return None
+
+
+def _memories(plan: Plan, small: tuple[Policy, ...]) -> list[MemoryEstimate]:
+    estimates = MeshEstimates(plan)
+    return [estimates.memory(plan.model_copy(update=policy.fields)) for policy in small]
 
 
 def _quick_look(point: MeshPoint) -> float | None:

@@ -1,20 +1,25 @@
 """The best mesh of a training step on a topology, by the instant estimate."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import cast
 
 from spmd_core.base import RequestError, refuse
-from spmd_core.experiment import STAGE, Mesh, Plan, parse_plan
+from spmd_core.experiment import CONTEXT, LONG_SEQUENCE, STAGE, Mesh, Plan, parse_plan
 from spmd_core.machine import Topology, get_topology
 from spmd_core.search import named_meshes, staged_meshes
+from spmd_core.sweeps.context_kinds import BOTH, CONTEXT_KINDS, with_heads
 from spmd_core.time import MeshEstimates
 
 BEST = "best"  # in place of a mesh
 MOST_AXES = 2  # within a slice
 _AXES = ("data", "fsdp", "expert", "sequence", "tensor")
+_LONG = ("data", "fsdp", "expert", "sequence", CONTEXT, "tensor")
 _KEPT = 512
 
 
@@ -32,13 +37,14 @@ def best_mesh(
     form: Mapping[str, object], target: str, batch: float, remats: Sequence[str] = ()
 ) -> BestMesh:
     """Returns the plan with the best mesh of up to two axes, with `data` over slices beside them; or
-    with stages where the form has some, or no mesh but a schedule.
+    with stages where the form has some, or no mesh but a schedule. A mesh of the form that fills the
+    topology is tried, too; of long sequences also `context`, with each kind of attention over it.
 
     Args:
       form: the JSON form of a plan; its target, mesh and batch are replaced.
       target: the topology.
       batch: sequences of a step.
-      remats: rematerializations to try; none for that of the form.
+      remats: rematerializations to try beside that of the form.
 
     Raises:
       RequestError: the sizes divide over no mesh.
@@ -46,22 +52,24 @@ def best_mesh(
     kept = {name: value for name, value in form.items() if name not in ("mesh", "target")}
     mesh = dict(cast(Mapping[str, int], form.get("mesh") or {}))
     in_stages = STAGE in mesh or (not mesh and bool({"schedule", "repeats"} & {*form}))
-    text = json.dumps(kept | {"batch_per_device": None})
-    return _best(text, target, batch, tuple(remats), in_stages)
+    text, own = json.dumps(kept | {"batch_per_device": None}), tuple(mesh.items())
+    return _best(text, target, batch, tuple(remats), in_stages, own)
 
 
 @lru_cache(maxsize=_KEPT)
 def _best(
-    form: str, target: str, batch: float, remats: tuple[str, ...], in_stages: bool
+    form: str, target: str, batch: float, remats: tuple[str, ...], in_stages: bool, own: Mesh
 ) -> BestMesh:
     topology = get_topology(target)
     given = json.loads(form) | {"target": topology.target}
     given["batch_per_device"] = batch / topology.devices
     known: list[tuple[bool, float, int, Plan]] = []
     reason, tried = "", 0
-    for mesh in _staged(topology) if in_stages else _meshes(topology):
+    is_long = CONTEXT in dict(own) or (given.get("sequence") or 0) >= LONG_SEQUENCE
+    meshes = _staged(topology) if in_stages else _meshes(topology, is_long)
+    for each in _forms(given, chain(meshes, _filled(given, own, topology))):
         try:
-            first = parse_plan(given | {"mesh": mesh})
+            first = parse_plan(each)
         except RequestError as error:
             reason = reason or str(error)
             continue
@@ -69,15 +77,38 @@ def _best(
             continue
         tried += 1
         estimates = MeshEstimates(first)
-        for remat in remats:
-            plan = first.model_copy(update={"remat": remat, "save": (), "offload": ()})
+        own_policy = first.remat, first.save, first.offload
+        for remat, save, offload in dict.fromkeys(
+            (own_policy, *((each, (), ()) for each in remats))
+        ):
+            plan = first.model_copy(update={"remat": remat, "save": save, "offload": offload})
             known.append((*_cost(estimates, plan), len(known), plan))
-        if not remats:
-            known.append((*_cost(estimates, first), len(known), first))
     if not known:
         raise refuse(f"mesh {BEST} on {topology.name}", f"is none ({reason})", "change the sizes")
     over, _, _, plan = min(known)
     return BestMesh(plan, tried, not over)
+
+
+def _filled(given: Mapping[str, object], own: Mesh, topology: Topology) -> Iterator[Mesh]:
+    """A mesh that fills the topology; one with `context` also with heads over a part of that."""
+    if own and math.prod(size for _, size in own) == topology.devices:
+        yield own
+        if CONTEXT in dict(own):
+            with suppress(RequestError):
+                plan = parse_plan({**given, "mesh": own, "context_attention": "all-gather"})
+                yield tuple(with_heads(plan, dict(own)))
+
+
+def _forms(given: Mapping[str, object], meshes: Iterable[Mesh]) -> Iterator[dict[str, object]]:
+    """A plan's form with each mesh; with `context` also with each kind of attention over it."""
+    own = (
+        given.get("context_attention") or CONTEXT_KINDS[0],
+        given.get("context_order") or "balanced",
+    )
+    kinds = dict.fromkeys((own, *((each, "balanced") for each in CONTEXT_KINDS if each != BOTH)))
+    for mesh in meshes:
+        for kind, order in kinds if CONTEXT in dict(mesh) else (own,):
+            yield {**given, "mesh": mesh, "context_attention": kind, "context_order": order}
 
 
 def _cost(estimates: MeshEstimates, plan: Plan) -> tuple[bool, float]:
@@ -95,10 +126,10 @@ def _staged(topology: Topology) -> Iterator[Mesh]:
             yield mesh
 
 
-def _meshes(topology: Topology) -> Iterator[Mesh]:
-    slices = topology.slices
-    yield from named_meshes(topology.devices, _AXES, MOST_AXES)
+def _meshes(topology: Topology, is_long: bool) -> Iterator[Mesh]:
+    slices, names = topology.slices, _LONG if is_long else _AXES
+    yield from named_meshes(topology.devices, names, MOST_AXES)
     if slices > 1:
-        for mesh in named_meshes(topology.devices, _AXES, MOST_AXES + 1):
+        for mesh in named_meshes(topology.devices, names, MOST_AXES + 1):
             if len(mesh) > MOST_AXES and mesh[0] == ("data", slices):
                 yield mesh

@@ -73,7 +73,7 @@ def _row(plan: Plan, kind: str, times: int) -> ContextRow:
     form |= {"sequence": tokens, "batch_per_device": plan.batch_per_device / times}
     form |= {"context_attention": "ring" if kind == BOTH else kind, "context_order": "balanced"}
     try:
-        form["mesh"] = [*_with_heads(plan, mesh)] if kind == BOTH else [*mesh.items()]
+        form["mesh"] = [*with_heads(plan, mesh)] if kind == BOTH else [*mesh.items()]
         other = parse_plan(form)
     except RequestError as error:
         return ContextRow(kind, tokens, refusal=str(error))
@@ -91,7 +91,7 @@ def _longer(plan: Plan, times: int) -> dict[str, int]:
     return mesh
 
 
-def _with_heads(plan: Plan, mesh: dict[str, int]) -> Iterator[tuple[str, Any]]:
+def with_heads(plan: Plan, mesh: dict[str, int]) -> Iterator[tuple[str, Any]]:
     """The mesh with `sequence`, which moves heads, over as much of `context` as these divide over; the
     ring is over the rest, of 2 at least.
     """

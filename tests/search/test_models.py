@@ -494,3 +494,32 @@ def test_no_candidate_of_a_search_offloads_more_than_its_host_has(chips):
     assert refused and {row["fate"] for row in refused} == {"pruned"}
     over = [each for each in answer.found if "host memory" in words.rule_words(each.detail)]
     assert len(over) == len(refused)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model": "qwen3-30b-a3b", "chips": ["v5p:8"], "sequence": 4096},
+        {"model": "llama-3.1-8b", "chips": ["v5p:8"], "sequence": 8192},
+    ],
+)
+def test_the_first_batch_that_a_device_may_hold_is_that_of_one_by_one(changes):
+    every = models.points_of(read_question(changes))
+    meshes = [list(each)[::-1] for _, each in itertools.groupby(every, lambda point: point.mesh)]
+    found = []
+    for points in meshes:
+        alone = [models._first_held([each]) for each in points]
+        first = next((at for at, each in enumerate(alone) if each), None)
+        assert models._first_held(points) == (None if first is None else (first, alone[first][1]))
+        found.append(first)
+    assert len({*found}) > 2 and None in found
+
+
+def test_copies_of_a_plan_keep_what_its_policy_does_not_change():
+    given = {"target": "tpu:v5e:4x4", "model": "scaled:1", "batch_per_device": 2}
+    plan = parse_plan(given | {"mesh": {"fsdp": 4, "tensor": 4}})
+    saving = plan.model_copy(update={"remat": "none"})
+    assert saving.basis is plan.basis and saving != plan
+    wider = plan.model_copy(update={"mesh": (("fsdp", 16),)})
+    assert wider.axis_sizes == {"fsdp": 16} and wider.basis.plan is wider
+    assert estimate_step(wider) == estimate_step(parse_plan(wider.to_json()))

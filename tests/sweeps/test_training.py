@@ -5,9 +5,10 @@ from itertools import pairwise
 import pytest
 
 from spmd_core.base import RequestError
+from spmd_core.experiment import parse_plan
 from spmd_core.machine import topology_of_chips
 from spmd_core.search.question import REMATS
-from spmd_core.sweeps import TOKENS_OF_A_STEP, TrainingQuestion, best_mesh, train
+from spmd_core.sweeps import TOKENS_OF_A_STEP, TrainingQuestion, best_mesh, context_rows, train
 from spmd_core.time import estimate_step, least_chip_days, training_run
 
 FORM = {"model": "llama-3.1-8b", "sequence": 8192}
@@ -83,3 +84,15 @@ def test_so_many_chips_of_each_and_what_does_not_fit():
 def test_a_question_without_an_answer_is_refused(given, sentence):
     with pytest.raises(RequestError, match=sentence):
         train(TrainingQuestion(FORM, TOKENS, **given))
+
+
+def test_on_its_own_chips_no_kind_of_attention_over_context_is_faster_than_the_answer():
+    mesh = {"fsdp": 32, "context": 8}
+    form = {"model": "llama-3.1-70b", "sequence": 131072, "mesh": mesh}
+    plan = parse_plan(form | {"target": "tpu:v5p:4x8x8", "batch_per_device": 1 / 8})
+    kinds = [row for row in context_rows(plan) if row.tokens == plan.sequence and row.step.fits]
+    found = best_mesh(plan.to_json(), plan.target, plan.batch, REMATS)
+    seconds = estimate_step(found.plan).predicted_s.estimate
+    assert found.fits and len(kinds) > 1 and seconds <= min(row.seconds for row in kinds)
+    other = best_mesh(form | {"mesh": None}, "tpu:v6e:16x16", plan.batch, REMATS)
+    assert "context" in other.plan.axis_sizes or not other.fits

@@ -5,7 +5,8 @@ flags, as one frozen value.
 import math
 import re
 from collections.abc import Mapping
-from functools import cached_property, lru_cache
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from pydantic import ValidationInfo, field_validator, model_validator
@@ -58,6 +59,9 @@ def _pairs(value: Any) -> list[Any]:
 _DTYPES = {"float8": "float8_e4m3fn", "int8": "int8", "bfloat16": "bfloat16"}
 
 
+_KEPT = {"remat", "save", "offload"}  # fields that no property which is kept depends on
+
+
 class Precision(NamedTuple):
     """Dtypes by their names in JAX; fields are those of the program's `Decoder`."""
 
@@ -65,6 +69,13 @@ class Precision(NamedTuple):
     backward_dtype: str
     gathered_dtype: str
     static_scales: bool
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Basis:
+    """A key of plans that differ only in the arrays they save: one of them."""
+
+    plan: "Plan"
 
 
 AXIS = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")  # also a cell of a table: no formula
@@ -282,9 +293,13 @@ class Plan(PlanFields):
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> "Plan":
         """A copy with other fields, without what was worked out of these."""
+        if is_policy := (update or {}).keys() <= _KEPT:
+            for name in _cached_names():
+                getattr(self, name)
         copied = super().model_copy(update=update, deep=deep)
-        for name in ("size", "devices", "batch", "length_shards"):
-            vars(copied).pop(name, None)
+        if not is_policy:
+            for name in [each for each in vars(copied) if each not in type(self).model_fields]:
+                del vars(copied)[name]
         return copied
 
     @cached_property
@@ -299,15 +314,20 @@ class Plan(PlanFields):
         )
         return _sized(self.model, self.sizes, self.layers, choices)
 
-    @property
+    @cached_property
     def topology(self) -> Topology:
         """Where it is to run."""
         return get_topology(self.target)
 
-    @property
-    def axis_sizes(self) -> dict[str, int]:
+    @cached_property
+    def axis_sizes(self) -> Mapping[str, int]:
         """Mesh axis -> size, in order."""
         return dict(self.mesh)
+
+    @cached_property
+    def basis(self) -> Basis:
+        """The same object for copies that differ only in the arrays they save."""
+        return Basis(self)
 
     @cached_property
     def devices(self) -> int:
@@ -319,7 +339,7 @@ class Plan(PlanFields):
         """Stages of a pipeline; 1 for none."""
         return self.axis_sizes.get(STAGE, 1)
 
-    @property
+    @cached_property
     def parts(self) -> int:
         """Microbatches: as given, else up to four for each stage of a pipeline."""
         if self.microbatches is not None or self.stages == 1:
@@ -327,12 +347,12 @@ class Plan(PlanFields):
         each, most = self._sequences, 4 * self.stages
         return max(part for part in range(1, most + 1) if each % part == 0)
 
-    @property
+    @cached_property
     def is_in_parts(self) -> bool:
         """Whether a step is more than one pass over one batch by all devices."""
         return self.stages > 1 or self.parts > 1
 
-    @property
+    @cached_property
     def _sequences(self) -> int:
         return self.batch // math.prod(self.axis_sizes.get(name, 1) for name in DATA_AXES)
 
@@ -341,7 +361,7 @@ class Plan(PlanFields):
         """Sequences in a step."""
         return round(self.batch_per_device * self.devices)  # a share such as 1/192 is not exact
 
-    @property
+    @cached_property
     def tokens(self) -> int:
         """Tokens in a step."""
         return self.batch * self.sequence
@@ -351,13 +371,13 @@ class Plan(PlanFields):
         """Devices among which a sequence is divided between the blocks."""
         return math.prod(self.axis_sizes.get(axis, 1) for axis in LENGTH_AXES)
 
-    @property
+    @cached_property
     def context_shards(self) -> int:
         """Devices among which a sequence is divided inside attention."""
         exchanged = self.context_attention == "ulysses"
         return 1 if exchanged else self.axis_sizes.get(CONTEXT, 1)
 
-    @property
+    @cached_property
     def exchanged_axes(self) -> tuple[str, ...]:
         """Axes along which attention has heads in place of tokens."""
         inside = () if self.context_attention == "ulysses" else (CONTEXT,)
@@ -369,13 +389,13 @@ class Plan(PlanFields):
         """Whether a device has two parts of each sequence, an early and a late one."""
         return self.context_shards > 1 and self.context_order == "balanced"
 
-    @property
+    @cached_property
     def attended(self) -> tuple[int, int]:
         """Queries and keys of one call of attention, or of a part of it."""
         here = self.sequence // (self.context_shards * (1 + self.is_balanced))
         return here, here if self.context_attention == "ring" else self.sequence
 
-    @property
+    @cached_property
     def kernel_blocks(self) -> Blocks:
         """Blocks of the attention kernel: queries, keys, keys per matmul."""
         return kernel_blocks(self.attention_blocks, self.topology.chip.generation, self.attended)
@@ -420,7 +440,7 @@ class Plan(PlanFields):
             return None
         return f"{what} were compared with {steps}: compile the plan before booking chips for it"
 
-    @property
+    @cached_property
     def visits(self) -> float:
         """Rows of the mlp for each token: of experts as many as it visits, with the free places."""
         size = self.size
@@ -432,7 +452,7 @@ class Plan(PlanFields):
             self.imbalance if self.axis_sizes.get("expert", 1) > 1 else 1.0
         )
 
-    @property
+    @cached_property
     def expert_repeats(self) -> int:
         """How many devices do the same work of experts: with a capacity, slots are of complete
         sequences, so that those among which one is divided have all of them.
@@ -447,7 +467,7 @@ class Plan(PlanFields):
         both = tuple(_DTYPES.get(dtype, dtype) for dtype in named)
         return both[:1] if self.optimizer in ("momentum", "lion") else both
 
-    @property
+    @cached_property
     def precision(self) -> Precision:
         """Dtypes of the operands of the layers' matmuls, of their gradients, of gathered weights."""
         usual = "float8" if self.matmul_dtype == "float8" else "bfloat16"
@@ -459,7 +479,7 @@ class Plan(PlanFields):
             self.scales == "static",
         )
 
-    @property
+    @cached_property
     def fused_attention_backward(self) -> bool:
         """Whether the attention kernel's backward is one kernel, as in most published runs on v6e."""
         usual = get_topology(self.target).chip.matrix_unit == 256
@@ -510,3 +530,8 @@ class Plan(PlanFields):
     def to_json(self) -> dict[str, object]:
         """The JSON form, defaults filled in."""
         return self.model_dump(mode="json")
+
+
+@cache
+def _cached_names() -> tuple[str, ...]:
+    return tuple(name for name, each in vars(Plan).items() if isinstance(each, cached_property))

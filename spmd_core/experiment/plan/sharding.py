@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from spmd_core.experiment.plan.model_size import ModelSize
 from spmd_core.experiment.plan.plan import Plan
@@ -118,23 +119,51 @@ def group_rows(plan: Plan) -> int:
     return min(512, max(128, 1 << (each.bit_length() - 1)))
 
 
+class _WeightKey(NamedTuple):
+    """Fields of a plan that say how its parameters are sharded, the same for every batch and policy."""
+
+    size: ModelSize
+    mesh: tuple[tuple[str, int], ...]
+    lora_rank: int | None
+    fused_qkv: bool
+    fused_mlp: bool
+    fsdp_on_experts: bool
+
+
+def _weight_key(plan: Plan) -> _WeightKey:
+    return _WeightKey(*(getattr(plan, name) for name in _WeightKey._fields))
+
+
 def arrays(plan: Plan) -> tuple[ShardedArray, ...]:
     """The main arrays under a plan's mesh; axes of size 1 shard nothing and are left out."""
     mesh = {name: length for name, length in plan.mesh if length > 1}
-    listed = [("activations", name, dims, 1) for name, dims in _activations(plan).items()]
-    listed += [("parameters", name, *each) for name, each in parameters(plan).items()]
+    own = (
+        ShardedArray("activations", name, dims, spec(dims, mesh))
+        for name, dims in _activations(plan).items()
+    )
+    return (*own, *_parameter_arrays(_weight_key(plan)))
+
+
+@lru_cache(maxsize=64)
+def _parameter_arrays(key: _WeightKey) -> tuple[ShardedArray, ...]:
+    mesh = {name: length for name, length in key.mesh if length > 1}
     return tuple(
-        ShardedArray(group, name, dims, spec(dims, mesh), times)
-        for group, name, dims, times in listed
+        ShardedArray("parameters", name, dims, spec(dims, mesh), times)
+        for name, (dims, times) in parameters(key).items()
     )
 
 
 def layer_weights(plan: Plan, layer: ModelSize) -> tuple[ShardedArray, ...]:
     """The matrices of one layer."""
-    mesh = {name: length for name, length in plan.mesh if length > 1}
+    return _layer_weights(_weight_key(plan), layer)
+
+
+@lru_cache(maxsize=256)
+def _layer_weights(key: _WeightKey, layer: ModelSize) -> tuple[ShardedArray, ...]:
+    mesh = {name: length for name, length in key.mesh if length > 1}
     return tuple(
         ShardedArray("parameters", name, dims, spec(dims, mesh))
-        for name, dims in _of_layer(plan, layer).items()
+        for name, dims in _of_layer(key, layer).items()
     )
 
 
@@ -156,10 +185,15 @@ def parameter_share(plan: Plan) -> float:
     """The share of the model's weights (without norms and adapters) that one device holds: more than
     1 / devices if a dim does not divide.
     """
-    total = per_device = 0
-    for array in (each for each in _weights(plan) if not each.is_adapter):
+    return _parameter_share(_weight_key(plan))
+
+
+@lru_cache(maxsize=64)
+def _parameter_share(key: _WeightKey) -> float:
+    total, per_device, mesh = 0, 0, dict(key.mesh)
+    for array in (each for each in _weights(key) if not each.is_adapter):
         total += array.times * math.prod(size for _, size in array.dims)
-        per_device += array.times * math.prod(array.held(plan.axis_sizes))
+        per_device += array.times * math.prod(array.held(mesh))
     return per_device / total
 
 
@@ -188,12 +222,9 @@ def undivided_axes(plan: Plan) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _weights(plan: Plan) -> list[ShardedArray]:
-    return [
-        array
-        for array in arrays(plan)
-        if array.group == "parameters" and not array.name.endswith("norm")
-    ]
+def _weights(plan: Plan | _WeightKey) -> list[ShardedArray]:
+    key = plan if isinstance(plan, _WeightKey) else _weight_key(plan)
+    return [array for array in _parameter_arrays(key) if not array.name.endswith("norm")]
 
 
 WORDS = {
@@ -243,7 +274,7 @@ def _activations(plan: Plan) -> dict[str, Dims]:
 KINDS = ("dense_", "full_", "state_")
 
 
-def parameters(plan: Plan) -> dict[str, tuple[Dims, int]]:
+def parameters(plan: Plan | _WeightKey) -> dict[str, tuple[Dims, int]]:
     """Parameters by their names in the program, with how many layers have them: dims without that of
     layers, with which those of a block begin.
     """
@@ -284,7 +315,7 @@ def _norms(layer: ModelSize) -> dict[str, Dims]:
     return {f"{name}_norm": (("norm", layer.embed),) for name in listed}
 
 
-def _of_layer(plan: Plan, layer: ModelSize) -> dict[str, Dims]:
+def _of_layer(plan: Plan | _WeightKey, layer: ModelSize) -> dict[str, Dims]:
     """The matrices of a layer, with the adapters of each."""
     weights = _frozen(plan, layer)
     for name, dims in [*weights.items()] if plan.lora_rank else ():
@@ -294,7 +325,7 @@ def _of_layer(plan: Plan, layer: ModelSize) -> dict[str, Dims]:
     return weights
 
 
-def _frozen(plan: Plan, layer: ModelSize) -> dict[str, Dims]:
+def _frozen(plan: Plan | _WeightKey, layer: ModelSize) -> dict[str, Dims]:
     mixer, embed = layer.mixers[0], ("embed", layer.embed)
     weights = {}
     if mixer == "attention":
@@ -323,7 +354,7 @@ def _of_state(layer: ModelSize) -> dict[str, Dims]:
     return weights | {"steps": steps, "out": (heads, values[2], embed)}
 
 
-def _of_attention(plan: Plan, layer: ModelSize) -> dict[str, Dims]:
+def _of_attention(plan: Plan | _WeightKey, layer: ModelSize) -> dict[str, Dims]:
     embed, of_heads = ("embed", layer.embed), ("heads", layer.heads)
     head_dim, value = ("head_dim", layer.head_dim), ("head_dim", layer.value_size)
     out: dict[str, Dims] = {"out": (of_heads, value, embed)}
@@ -347,7 +378,7 @@ def _of_attention(plan: Plan, layer: ModelSize) -> dict[str, Dims]:
     return query | values | out
 
 
-def _of_mlp(plan: Plan, layer: ModelSize, experts: Dims) -> dict[str, Dims]:
+def _of_mlp(plan: Plan | _WeightKey, layer: ModelSize, experts: Dims) -> dict[str, Dims]:
     by_experts, mlp = bool(experts) and plan.fsdp_on_experts, ("mlp", layer.mlp)
     embed = ("unsharded_embed" if by_experts else "embed", layer.embed)
     up: Dims = (*experts, embed, *((("gate_up", 2),) if plan.fused_mlp else ()), mlp)

@@ -15,6 +15,7 @@ from typing import Literal
 
 from spmd_core.experiment import (
     GATHERED_AXES,
+    Basis,
     Kind,
     ModelSize,
     Plan,
@@ -29,6 +30,7 @@ from spmd_core.time.estimate.optimizers import BYTES, moment_bytes
 
 _HEADS = {"query", "key", "value"}
 _TURNED = "saved arrays in another layout"
+_STATE = "frozen weights", "parameters and optimizer", "bfloat16 copies"
 _FETCHED = "an offloaded array of all layers"
 LANES = 128  # the attention kernel leaves its row sums once per lane; they are kept once
 # How far the peak may be off, either way: the worst of compiled plans, with some to spare. More of
@@ -53,6 +55,11 @@ class MemoryEstimate:
     high: int
     host: int
     parts: dict[str, int]
+
+    @property
+    def of_any_batch(self) -> float:
+        """Bytes of the state, as far below its estimate as the low end is: those of the smallest batch."""
+        return sum(self.parts.get(name, 0) for name in _STATE) * self.low / self.peak
 
     def scaled(self, ratio: float) -> "MemoryEstimate":
         """The same, its peak and interval times a ratio."""
@@ -118,7 +125,7 @@ def estimate_memory(plan: Plan, parameters: float | None = None) -> MemoryEstima
         "kept by the forward pass": stored,
     }
     with_experts = next((each for each, _ in size.layer_counts if each.experts > 1), usual)
-    experts = _experts(plan, with_experts, layer_arrays(plan, with_experts))
+    experts = _experts(plan.basis, with_experts)
     gradients = parameters * BYTES[plan.parameter_dtype] + (experts.empty if experts else 0.0)
     worst, spare, may_turn = _worst_moment(plan, usual, arrays, gradients, bool(experts))
     parts |= worst
@@ -137,8 +144,10 @@ def estimate_memory(plan: Plan, parameters: float | None = None) -> MemoryEstima
     )
 
 
-def _experts(plan: Plan, layer: ModelSize, a: Arrays) -> Experts | None:
+@lru_cache(maxsize=256)
+def _experts(basis: Basis, layer: ModelSize) -> Experts | None:
     """What a layer's experts hold; None for one without."""
+    plan, a = basis.plan, _layer_arrays(basis, layer)
     if layer.experts == 1 or not a.wide:
         return None
     times = plan.axis_sizes.get("tensor", 1) * plan.visits * plan.expert_repeats
@@ -218,15 +227,18 @@ def _logit_rows(plan: Plan) -> float:
 
 def layer_arrays(plan: Plan, layer: ModelSize) -> Arrays:
     """Bytes of one layer's arrays on a device, as the plan shards them."""
-    axes, visits = plan.axis_sizes, plan.visits * plan.expert_repeats
-    return _arrays(layer, _rows(plan), axes.get("tensor", 1), axes.get("expert", 1), visits)
+    return _layer_arrays(plan.basis, layer)
 
 
-@lru_cache(maxsize=4096)  # policies of one mesh have them in common
-def _arrays(layer: ModelSize, rows: float, tensor: int, expert: int, visits: float) -> Arrays:
-    weights = wide = 0.0
+@lru_cache(maxsize=256)
+def _layer_arrays(basis: Basis, layer: ModelSize) -> Arrays:
+    plan, weights, wide = basis.plan, 0.0, 0.0
+    rows, tensor = _rows(plan), plan.axis_sizes.get("tensor", 1)
     if layer.mlps[0] != "none":
-        visits, apart = (visits, expert) if layer.experts > 1 else (1.0, 1)
+        visits, apart = 1.0, 1
+        if layer.experts > 1:
+            visits = plan.visits * plan.expert_repeats
+            apart = plan.axis_sizes.get("expert", 1)
         matrices = 3 if layer.gated else 2
         all_mlps = layer.mlp * layer.experts / apart + layer.shared_mlp
         weights = matrices * layer.embed * all_mlps * 2 / tensor
@@ -295,7 +307,7 @@ def kept_bytes(plan: Plan) -> tuple[float, float]:
         arrays = layer_arrays(plan, layer)
         named = _named(plan, layer, arrays)
         if plan.remat == "none":
-            experts = _experts(plan, layer, arrays)
+            experts = _experts(plan.basis, layer)
             own = _residuals(layer, arrays) + named["mlp_down"] + (experts.kept if experts else 0.0)
             kept += count * own
         else:
@@ -341,10 +353,21 @@ def _of_block(plan: Plan, kinds: Collection[Kind]) -> tuple[float, float]:
 def _of_layer(plan: Plan, layer: ModelSize) -> tuple[float, float, float]:
     """(working set of a layer's backward pass, what the compiler can do without, what waits where it
     is not at work)."""
-    a = layer_arrays(plan, layer)
+    block, spare, waits = _working_set(plan.basis, layer)
+    if not plan.offload:
+        return block, spare, waits
+    named = _named(plan, layer, layer_arrays(plan, layer))
+    # those at work are counted; one set is on its way to or from the host unless memory is short
+    offloaded = sum(named[name] for name in plan.offload)
+    return block + offloaded, offloaded + spare, waits
+
+
+@lru_cache(maxsize=256)
+def _working_set(basis: Basis, layer: ModelSize) -> tuple[float, float, float]:
+    """The same where nothing is offloaded."""
+    plan, a, experts = basis.plan, _layer_arrays(basis, layer), _experts(basis, layer)
     tensor = plan.axis_sizes.get("tensor", 1)
     narrow = 1.0 if plan.precision.gathered_dtype == "bfloat16" else 0.5
-    experts = _experts(plan, layer, a)
     mlp = (4 if layer.gated else 3) * a.wide + (1 + narrow) * a.weights
     block = experts.block if experts else mlp
     block += _attention(plan, layer, a)
@@ -352,11 +375,8 @@ def _of_layer(plan: Plan, layer: ModelSize) -> tuple[float, float, float]:
     is_attention = layer.mixers[0] == "attention"
     if is_attention and tensor > layer.kv_heads:  # keys and values are sums over `tensor`
         block += 4 * a.key * layer.kv_heads
-    named = _named(plan, layer, a)
-    # those at work are counted; one set is on its way to or from the host unless memory is short
-    offloaded = sum(named[name] for name in plan.offload)
-    spare = offloaded + 4 * a.stream + (a.wide if layer.experts == 1 else 0.0)
-    return block + offloaded, spare, (experts.waits if experts else 0.0) + a.state
+    spare = 4 * a.stream + (a.wide if layer.experts == 1 else 0.0)
+    return block, spare, (experts.waits if experts else 0.0) + a.state
 
 
 def _gathered_streams(plan: Plan, a: Arrays) -> float:

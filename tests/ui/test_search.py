@@ -85,11 +85,12 @@ def test_of_several_targets_the_best_of_each_comes_first_and_each_row_names_its_
     question = read_question(SMALL | {"chips": ["v5e:4", "v5e:8"]})
     search = running.start(lab, question, None)
     until(lambda: search.is_over)
-    best, ranking = (
-        frame.value for frame in opened("search", search=encode(question)).dataframe[:2]
-    )
+    screen = opened("search", search=encode(question))
+    best, ranking = (frame.value for frame in screen.dataframe[:2])
     assert list(best["Target"]) == ["v5e:2x4", "v5e:2x2"] and "Price" not in best
     assert set(ranking["Chips"]) <= {"v5e:2x4", "v5e:2x2"}
+    next(each for each in screen.button if each.label == "Compile it").click().run()
+    assert [each.experiment for each in lab.active()] == [search.answer.winner.experiment]
 
 
 def test_a_link_is_the_question_and_cannot_set_the_compiler_s_files():

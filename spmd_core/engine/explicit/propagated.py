@@ -10,6 +10,8 @@ from jaxlib.mlir import ir, passmanager
 from jaxlib.mlir.dialects import sdy
 
 from spmd_core.engine.explicit.watch import Key, Watch
+from spmd_core.engine.exported.leaves import of_sharding
+from spmd_core.experiment import Spec
 
 _PROBE = re.compile(r"spmd_probe_(\d+)_(\d+)_")
 
@@ -57,12 +59,10 @@ def _probed(op: Any, specs: dict[tuple[int, int], PartitionSpec | None]) -> None
     if match is None or "transpose(" in location[: match.start()].rpartition('"')[2]:
         return
     rank = len(ir.RankedTensorType(op.results[0].type).shape)
-    spec = PartitionSpec(*[None] * rank)
+    spec: Spec | None = ((),) * rank
     if "sdy.sharding" in op.attributes:
-        sharding = sdy.TensorShardingPerValueAttr(op.attributes["sdy.sharding"]).shardings[0]
-        dims = sdy.TensorShardingAttr(sharding).dimension_shardings
-        axes = [[sdy.AxisRefAttr(axis) for axis in sdy.DimensionShardingAttr(dim).axes] for dim in dims]  # fmt: skip
-        if any(axis.sub_axis_info is not None for dim in axes for axis in dim):
-            return
-        spec = PartitionSpec(*(tuple(str(axis.name) for axis in dim) or None for dim in axes))
-    specs.setdefault((int(match[1]), int(match[2])), spec)
+        given = sdy.TensorShardingPerValueAttr(op.attributes["sdy.sharding"])
+        spec = of_sharding(given.shardings[0], None)
+    if spec is not None:
+        named = PartitionSpec(*(axes or None for axes in spec))
+        specs.setdefault((int(match[1]), int(match[2])), named)

@@ -9,6 +9,7 @@ import streamlit as st
 
 from spmd_core.answers import Figure, best_table, every_table, ranking_table
 from spmd_core.base import bytes_text, count_text, seconds_text
+from spmd_core.experiment import Experiment
 from spmd_core.machine import get_topology
 from spmd_core.script import script_text
 from spmd_core.search import SAME, Answer, AnyQuestion, Candidate, Ranked, axis_rules, rules_text
@@ -18,10 +19,10 @@ from spmd_core.trials import Search
 from spmd_core.words import fact_words, predict_command, search as words
 from spmd_lab.ui import cards, choices, exports, state
 from spmd_lab.ui.charts import glimpse
-from spmd_lab.ui.lab import end
+from spmd_lab.ui.lab import as_viewer, end, lab
 from spmd_lab.ui.markdown import coded, plain
 from spmd_lab.ui.search import charts
-from spmd_lab.ui.shell import attempt, draw_figures
+from spmd_lab.ui.shell import attempt, done, draw_figures
 from spmd_lab.ui.tables import sheet, table_frame
 
 ROWS, MOST_LISTED = 15, 200
@@ -280,12 +281,24 @@ def _open(candidate: Candidate, key: str) -> None:
     title = "Predict" if candidate.step or experiment.place.is_absent else "Compare"
     title = "Programs" if experiment.exported else title
     with st.container(key=key, width="content"):
+        page = cards.page_of(experiment) if candidate.step else f"pages/{title.lower()}.py"
         st.page_link(
-            cards.page_of(experiment) if candidate.step else f"pages/{title.lower()}.py",
+            page,
             label=f"**Open on {title}**",
             icon=":material/open_in_new:",
             query_params=cards.query(experiment, candidate.run),
         )
+    if (
+        candidate.stage == "estimated"
+        and not candidate.is_pipeline
+        and st.button("Compile it", icon=":material/play_arrow:", key=f"{key}:compile")
+    ):
+        done(_compile, page, experiment)
+
+
+def _compile(page: str, experiment: Experiment) -> None:
+    run = as_viewer(lab().submit, experiment)
+    st.switch_page(page, query_params=cards.query(experiment, run))
 
 
 def actions(candidate: Candidate) -> None:

@@ -17,7 +17,7 @@ from playwright.sync_api import Page, ViewportSize, sync_playwright
 from bench.accessible import THEMES, WIDTHS, screens
 from bench.browser import PATIENCE_MS, settled, visit
 from bench.figures import Asked, Figures, measure
-from bench.server import CHROMIUM, Server
+from bench.server import CHROMIUM, ROOT, Server
 from spmd_core.lab import Lab
 
 FOLD: ViewportSize = {"width": 1400, "height": 900}
@@ -75,12 +75,22 @@ OVERLAPPING = """() => {
       found.push(one.text.slice(0, 30) + ' | ' + other.text.slice(0, 30));
   }
   return found; }"""
-# question -> what is pressed from a fresh Overview, and what then has the answer
-PRESSES = {
-    "who holds what": (["See the shards"], '[data-testid="stVegaLiteChart"]'),
-    "a win on 16 TPUs": (["1. A win on 16 TPUs"], '[data-testid="stVegaLiteChart"]'),
-    "fastest, and why": (["Compare strategies", "Run"], ".st-key-answer h3"),
-}
+EXAMPLE = ROOT / "spmd_core" / "recipes" / "example.jaxexport"
+# question -> what is done from a fresh Overview, and what then has the answer: a label is pressed,
+# (label, text) is typed, a file is handed in by one press
+PRESSES: dict[str, tuple[tuple[str | tuple[str, str] | Path, ...], str, int]] = {
+    "who holds what": (("See the shards",), '[data-testid="stVegaLiteChart"]', 1),
+    "a win on 16 TPUs": (("1. A win on 16 TPUs",), '[data-testid="stVegaLiteChart"]', 1),
+    "fastest, and why": (("Compare strategies", "Run"), ".st-key-answer h3", 2),
+    "a remedy": (("Compare strategies", "Run", "Try changes"), '.st-key-trying a, [href*="experiment"] >> text=/less|faster|removes|without/i', 3),
+    "a timeline": (("1. A win on 16 TPUs", "Next: "), '[data-testid="stBidiComponentRegular"], .st-key-timeline canvas, canvas', 3),
+    "a 70B plan with dollars and days": (
+        ("Predict a training step", ("Model", "llama-3.1-70b"), "Change the plan", ("Price per chip-hour ($)", "v5e=1.2")),
+        '.five div:has(span:text("Dollars")) b:has-text("$")',
+        2,
+    ),
+    "my own exported step": (("Drop a step of your own", EXAMPLE), ".st-key-wrong, h1 >> text=/example/i", 3),
+}  # fmt: skip
 
 
 def count(texts: list[str]) -> int:
@@ -133,14 +143,21 @@ def clipped(page: Page) -> list[str]:
 
 def presses(page: Page, url: str, figures: Figures) -> None:
     """How many presses lead from a fresh start to the answers of some questions."""
-    for question, (labels, answer) in PRESSES.items():
+    for question, (steps, answer, most) in PRESSES.items():
         visit(page, url)
-        for label in labels:
-            found = page.get_by_role("button", name=label, exact=True)
-            found.or_(page.get_by_role("link", name=label)).first.click()
+        for step in steps:
+            if isinstance(step, Path):
+                page.locator("input[type=file]").first.set_input_files(step)
+            elif isinstance(step, tuple):
+                field = page.get_by_label(step[0], exact=True).first
+                field.fill(step[1])
+                field.press("Enter")
+            else:
+                page.get_by_text(step).locator("visible=true").first.click(timeout=PATIENCE_MS)
             settled(page)
         page.locator(answer).first.wait_for(timeout=PATIENCE_MS)
-        figures.add(f"presses to: {question}", len(labels), most=len(labels))
+        pressed = sum(not isinstance(step, tuple) for step in steps)
+        figures.add(f"presses to: {question}", pressed, most=most)
 
 
 def main(asked: Asked, figures: Figures) -> None:
@@ -153,7 +170,7 @@ def main(asked: Asked, figures: Figures) -> None:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         page = browser.new_page(viewport=FOLD)
         try:
-            if not wanted:
+            if not wanted or "presses" in wanted:
                 presses(page, server.url, figures)
             for name, address in screens().items():
                 if not wanted or name in wanted:

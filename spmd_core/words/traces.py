@@ -19,10 +19,7 @@ ABOUT = (
     "begins when the last of its devices has come to it: until then the others wait for that "
     "device. Click an operation for its instruction and its source line."
 )
-NEVER_TRACED = (
-    "This run was not traced. Trace a step to see what each device did when; it is "
-    "done after the timing."
-)
+NEVER_TRACED = "Trace a step to see what each device did when, after the timing."
 PREDICTED_ABOVE = "Predicted, by the cost model:"
 TRACED_BELOW = "Traced on the devices:"
 _KINDS = {

@@ -156,10 +156,10 @@ def collective(count: int) -> int:
 def rename_tab(old: Mapping[str, str]) -> None:
     """Open the tab that has now what the tab of a link had, by its name of before."""
     if (name := st.query_params.get(TAB, "")) in old:
-        _open(TAB, old[name])
+        turn(TAB, old[name])
 
 
-def _open(key: str, value: str) -> None:
+def turn(key: str, value: str) -> None:
     """Set a choice before it is drawn. Streamlit writes the address itself, and refuses to have it
     written, once the choice was drawn in a session.
     """
@@ -171,7 +171,7 @@ def _open(key: str, value: str) -> None:
 def open_detail(names: Iterable[str]) -> None:
     """Open the table of details that a link names as a tab, which it was."""
     if (name := st.query_params.get(TAB, "")) in names:
-        _open(DETAIL, name)
+        turn(DETAIL, name)
 
 
 def opened_tab(names: Sequence[str], default: str | None = None) -> tuple[str, DeltaGenerator]:

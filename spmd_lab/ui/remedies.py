@@ -19,15 +19,13 @@ from spmd_core.words import (
     titles,
     what_words,
 )
-from spmd_lab.ui import cards
+from spmd_lab.ui import cards, choices
 from spmd_lab.ui.lab import begin, end, lab, room
 from spmd_lab.ui.markdown import as_sentence, coded, plain
 from spmd_lab.ui.shell import attempt, done, refusal
 
-TRIES = (
-    "Compiles up to 8 changes for each collective that keeps the device waiting for over 2 % of the "
-    "time, and 24 more where none removes it. Close ones are timed side by side."
-)
+TRIES = "Compiles up to 8 changes of each slow collective, and times close ones."
+_MORE = "Slow: the device waits for it for over 2 % of the time. Where none of 8 helps, 24 more are tried."
 NOTHING_WORTH = (
     "No collective keeps the device waiting for more than 2 % of the predicted time: nothing was "
     "tried."
@@ -80,12 +78,26 @@ def offered(result: Result, names: Sequence[str] | None = None) -> list[str]:
     ]
 
 
+def offer(result: Result, tab: str) -> None:
+    """Draws a button under the verdict, which has changes tried and opens the tab that shows them;
+    nothing where they were tried, or nothing communicates.
+    """
+    is_new = running.find(lab(), result.run) is None and running.known(lab(), result.run) is None
+    if is_new and offered(result):
+        if st.button("Try changes", key="remedies:offer", icon=":material/build:", help=TRIES):
+            choices.turn(choices.TAB, tab)
+            _begin(result)
+
+
 def _ask(label: str, result: Result) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="line-remedies"):
         pressed = st.button(label, key="remedies", icon=":material/build:")
-        st.caption(plain(TRIES))
-    if not pressed:
-        return
+        st.caption(plain(TRIES), help=_MORE)
+    if pressed:
+        _begin(result)
+
+
+def _begin(result: Result) -> None:
     taken = room()
     if taken.own >= taken.own_most or taken.queued >= taken.queued_most:
         refusal(f"Nothing was begun: {taken.words} Wait for one, or cancel one on Overview.")

@@ -200,13 +200,9 @@ def origin_words(origin: Origin, experiment: Experiment, device: str) -> str:
     is_prediction = experiment.place.is_absent
     made = "compiled" if is_prediction else "run"
     on = f"{'for' if is_prediction else 'on'} {visible(device)}"
-    answers = (
-        "Nothing was executed."
-        if is_prediction
-        else "It answers for that machine, not for this one."
-    )
+    answers = "Nothing was executed." if is_prediction else "It answers for that machine alone."
     if origin.installation == EXAMPLES:
-        return f"An example that came with the program: it was {made} elsewhere, {on}. {answers}"
+        return f"An example that came with the program, {made} elsewhere {on}. {answers}"
     day = datetime.fromtimestamp(origin.imported_at, UTC).strftime("%Y-%m-%d")
     return (
         f"A foreign {'prediction' if is_prediction else 'run'}, from "

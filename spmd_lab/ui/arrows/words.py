@@ -39,10 +39,7 @@ _NO_LINKS = (
     "Links between these devices are not known. Each group passes shards round a ring in "
     "its own order; an all-to-all goes from each to each."
 )
-_SIMULATED = (
-    "Simulated devices share memory: an arrow is who sends to whom, no wire. Each group "
-    "passes shards round a ring in its own order; an all-to-all goes from each to each."
-)
+_SIMULATED = "Simulated devices share memory: an arrow is who sends to whom, no wire."
 
 
 def headline(stand: Placed, traffic: Traffic, when: str) -> str:

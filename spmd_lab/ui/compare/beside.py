@@ -85,10 +85,7 @@ def _pairs(run: str, calibrated: str | None) -> tuple[Pair, ...]:
 def beside_words(pairs: Sequence[Pair]) -> str:
     """How well predictions of some runs match: median error, rank correlation, and number of runs."""
     if not pairs:
-        return (
-            "No run here has both: calibrate a target on Collectives, and its runs have a "
-            "prediction beside what was measured."
-        )
+        return "No run here has both: calibrate a target on Collectives first."
     text = (
         f"{median_error(pairs):.0%} median error of {count_text(len(pairs))} timed "
         f"{'program' if len(pairs) == 1 else 'programs'}"

@@ -75,7 +75,7 @@ def _account(result: Result, name: str, row: CollectiveRow) -> None:
     if at is None:
         return
     cells = dict(zip(table.columns, (each.text for each in table.rows[at]), strict=True))
-    sizes = [f"{row.size} per device"]
+    sizes = []  # beside its bytes on a device, which the choice above has
     if row.count not in (None, 1) and row.bytes_total:
         sizes.append(f"{bytes_text(row.bytes_total)} in {count_text(row.count)} executions")
     sizes += [
@@ -83,7 +83,8 @@ def _account(result: Result, name: str, row: CollectiveRow) -> None:
         for each, words in (("Time", "in all"), ("Exposed", "exposed"))
         if cells.get(each, NONE) != NONE
     ]
-    st.markdown(f"{coded(cells.get(_WHY, ''))}  \n:small[{plain(', '.join(sizes))}]")
+    small = f"  \n:small[{plain(', '.join(sizes))}]" if sizes else ""
+    st.markdown(f"{coded(cells.get(_WHY, ''))}{small}")
     own = file_name(result.row(name).experiment.workload, result.row(name).strategy)
     file, _, number = (row.first.source or "").rpartition(":")
     if file == own and number.isdigit():

@@ -26,7 +26,7 @@ from spmd_core.words import (
     studies,
     title,
 )
-from spmd_lab.ui import cards, next_step
+from spmd_lab.ui import cards, next_step, remedies
 from spmd_lab.ui.charts import colors, glimpse, together
 from spmd_lab.ui.compare import small_program, study, verdict
 from spmd_lab.ui.compare.view import View
@@ -57,6 +57,7 @@ def headline(view: View, when: str, noted: Result | None = None) -> None:
                 st.caption(plain(" · ".join(versions)))
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
                 verdict.onward(result)
+                remedies.offer(result, "Fix it")
                 with st.popover("How sure?", key="how-sure", type="tertiary"):
                     _evidence(noted or result, when)
     failed(result)

@@ -22,8 +22,7 @@ MOST_LISTED = 200  # runs of a list, unless more are requested
 
 ONLY_SEARCHED = "Only runs of searches are here: switch them on above."
 ONLY_EXAMPLES = (
-    "Nothing of your own has run here yet. These results came with the program, and answer for the "
-    "machine that they were measured on; your first run takes their place."
+    "These results came with the program, of another machine: your first run takes their place."
 )
 
 

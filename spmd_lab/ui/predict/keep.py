@@ -88,7 +88,7 @@ def own_time(prediction: Prediction) -> None:
             key=state.seed(state.key(SCREEN, "aside.measured"), MEASURED.number()),
             placeholder="e.g. 0.25",
             width=230,
-            help="Measured on real chips. It stays with the link of this page.",
+            help="On real chips: how far off the estimate is, and where to look for the gap.",
         )
         before = MEASURED.number()
         MEASURED.keep(f"{measured:.12g}" if measured else "")
@@ -96,12 +96,8 @@ def own_time(prediction: Prediction) -> None:
             st.rerun()  # the interval above shows it too
         words = predictions.measured_words(prediction, measured or 0.0)
         gap = gap_sentence(prediction, measured or 0.0) or ""
-        st.markdown(
-            f"**{plain(words)}** {plain(gap)}"
-            if words
-            else ":gray[shows how far off the estimate is, and where to look for the gap.]",
-            width="stretch",
-        )
+        if words:
+            st.markdown(f"**{plain(words)}** {plain(gap)}", width="stretch")
     if words and (rows := gap_table(prediction, measured or 0.0)):
         draw_table(pd.DataFrame(rows))
 

@@ -46,9 +46,8 @@ STORED_BEFORE = (
 )
 
 ABOUT = (
-    "The compiler's schedule, timed by the cost model. Links and copies have rows of their "
-    "own: communication is hidden beside the chip's work, and exposed where the chip waits "
-    "for it. A line joins what is waited for with the wait."
+    "The compiler's schedule, timed by the cost model. Exposed: the chip waits for it. A line "
+    "joins a wait with its cause."
 )
 
 _DOUBTS = ("may take longer", "mostly attention")  # facts of an estimate that are shown in front
@@ -265,7 +264,7 @@ def numbers(result: Result, name: str, when: str) -> None:
         _numbers(result, prediction, time)
         counted = f"{parameters_words(plan.size)}. {convention_words(plan, prediction)}."
         trained = f"Training takes {run_answer.steps_words(plan, prediction)}."
-        st.caption(plain(f"{trained} {counted}" if prediction.mfu else trained))
+        st.caption(plain(trained), help=plain(counted) if prediction.mfu else None)
         st.caption(plain(_provenance(result, when)))
         keep.own_time(prediction)
 
@@ -440,9 +439,7 @@ def _collectives(result: Result, name: str, prediction: Prediction) -> None:
         return
     with st.container(key="collectives"):
         draw_table(step_collectives(prediction, result.experiment))
-    st.caption(
-        "Bytes are per device and execution; total and exposed times are per step. Exposed is what the chip waits for."
-    )
+    st.caption("Bytes are per device and execution, times per step.")
 
 
 def _memory(prediction: Prediction, plan: Plan | None) -> None:

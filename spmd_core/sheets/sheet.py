@@ -172,8 +172,11 @@ def chosen_columns(table: Table, names: Sequence[str]) -> Table:
 
 
 def turned(table: Table) -> Table:
-    """Returns a table with its rows as columns: a few long rows are read side by side."""
+    """Returns a table with its rows as columns, without those that no row has a value in: a few long
+    rows are read side by side.
+    """
     names = [row[0].text for row in table.rows]
     cells = zip(*(row[1:] for row in table.rows), strict=True)
     rows = zip(map(Cell, table.columns[1:]), cells, strict=True)
-    return Table((table.columns[0], *names), tuple((name, *row) for name, row in rows))
+    filled = ((name, *row) for name, row in rows if any(cell.text != NONE for cell in row))
+    return Table((table.columns[0], *names), tuple(filled))

@@ -83,10 +83,11 @@ def offer(result: Result, tab: str) -> None:
     nothing where they were tried, or nothing communicates.
     """
     is_new = running.find(lab(), result.run) is None and running.known(lab(), result.run) is None
-    if is_new and offered(result):
-        if st.button("Try changes", key="remedies:offer", icon=":material/build:", help=TRIES):
-            choices.turn(choices.TAB, tab)
-            _begin(result)
+    if not (is_new and offered(result)):
+        return
+    if st.button("Try changes", key="remedies:offer", icon=":material/build:", help=TRIES):
+        choices.turn(choices.TAB, tab)
+        _begin(result)
 
 
 def _ask(label: str, result: Result) -> None:

@@ -82,7 +82,7 @@ PRESSES: dict[str, tuple[tuple[str | tuple[str, str] | Path, ...], str, int]] = 
     "who holds what": (("See the shards",), '[data-testid="stVegaLiteChart"]', 1),
     "a win on 16 TPUs": (("1. A win on 16 TPUs",), '[data-testid="stVegaLiteChart"]', 1),
     "fastest, and why": (("Compare strategies", "Run"), ".st-key-answer h3", 2),
-    "a remedy": (("Compare strategies", "Run", "Try changes"), '.st-key-trying a, [href*="experiment"] >> text=/less|faster|removes|without/i', 3),
+    "a remedy": (("Compare strategies", "Run", "Try changes"), ".st-key-remedy a", 3),
     "a timeline": (("1. A win on 16 TPUs", "Next: "), '[data-testid="stBidiComponentRegular"], .st-key-timeline canvas, canvas', 3),
     "a 70B plan with dollars and days": (
         ("Predict a training step", ("Model", "llama-3.1-70b"), "Change the plan", ("Price per chip-hour ($)", "v5e=1.2")),

@@ -14,6 +14,7 @@ from streamlit.delta_generator import DeltaGenerator
 from streamlit.errors import StreamlitAPIException
 
 from spmd_core.base import RequestError, refuse, shorten
+from spmd_core.runs import COLLECTION_ID
 from spmd_core.search import SERVING_FORM
 from spmd_core.words import read_prices_by_kind
 from spmd_lab.ui import state
@@ -64,8 +65,8 @@ _PATTERNS = {
     SHOWN: ("step|sweep|serving", "step, sweep or serving"),
     "scaling": ("weak|strong", "weak or strong"),
     "meshes": ("kept|best", "kept or best"),
-    "with": (RUN_ID.pattern, "the id of a run"),
-    "baseline": (RUN_ID.pattern, "the id of a run"),
+    **dict.fromkeys(("with", "baseline", "open"), (RUN_ID.pattern, "the id of a run")),
+    "collection": (COLLECTION_ID.pattern, "the id of a collection"),
 }
 _LONGEST = 2000  # characters of a value
 _UNBOUNDED = ("experiment", "search", "runs", "searches")  # they have refusals of their own

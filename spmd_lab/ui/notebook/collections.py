@@ -25,18 +25,16 @@ def opened() -> Collection | None:
         # a link from a screen to itself: the browser takes up the query, but does not show it
         state.set_aside("notebook", COLLECTION, name)
         st.query_params.update({COLLECTION: name} if name else {})
-    if not name:
+    if not COLLECTION_ID.fullmatch(name):
         return None
-    words = "The link names no collection: copy all of it."
-    if COLLECTION_ID.fullmatch(name):
-        try:
-            return lab().collections.find(name)
-        except RequestError:
-            words = (
-                f"The link names collection {name}, not stored here: it was deleted, or is of "
-                "another machine. Ask for its archive, and drop it on History."
-            )
-    st.info(plain(words), icon=":material/link_off:")
+    try:
+        return lab().collections.find(name)
+    except RequestError:
+        words = (
+            f"The link names collection {name}, not stored here: it was deleted, or is of "
+            "another machine. Ask for its archive, and drop it on History."
+        )
+        st.info(plain(words), icon=":material/link_off:")
     return None
 
 

@@ -253,8 +253,8 @@ def _write_query(sweep: Sweep) -> None:
     for name, usual in _OF_SCALING.items():
         if (value := getattr(sweep, name)) != usual:
             st.query_params[name] = value
-        elif name in st.query_params:
-            del st.query_params[name]
+        else:
+            st.query_params.pop(name, None)
     st.session_state[_WRITTEN] = _swept()
 
 

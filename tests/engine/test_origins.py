@@ -284,6 +284,35 @@ def test_an_operation_that_cannot_work_on_shards_is_no_second_origin():
     ]
 
 
+RAGGED = """HloModule step
+
+ENTRY main {
+  x = f32[16,16] parameter(0), sharding={devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}, metadata={op_name="x"}
+  w = f32[16,16] parameter(1), sharding={devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}, metadata={op_name="w"}
+  copy.1 = f32[16,16] copy(w), sharding={replicated}, metadata={op_name="w"}
+  ROOT d.1 = f32[16,16] dot(x, copy.1), lhs_contracting_dims={1}, rhs_contracting_dims={0}, sharding={devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}, metadata={op_name="jit(f)/ragged_dot"}
+}
+"""
+
+
+def test_what_is_named_as_an_argument_is_moved_as_it_was_stored():
+    """Though the name of the operation that reads it is listed."""
+    named = SimpleNamespace(module=parse_module(RAGGED), names=ProgramNames(FILE))
+    put = SimpleNamespace(
+        record=named,
+        mesh=SIZES,
+        own_mesh=SIZES,
+        renamed=lambda spec: spec,
+        of=lambda inside, each, axis: AxisOrigin(axis=axis, kind="argument", name=each.name),
+        also=lambda *ends: [],
+        is_passed=lambda *ends: False,
+    )
+    moved = 'ENTRY main {\n  p = f32[4,16] parameter(0)\n  ROOT g = f32[16,16] all-gather(p), dimensions={0}, metadata={op_name="w"}\n}'
+    one = Collective(kind="all-gather", axes=("tensor",), bytes=1024, count=1, op="jit(f)/ragged_dot", name="g")  # fmt: skip
+    (found,) = with_origins([one], parse_module(f"HloModule step\n\n{moved}\n"), put)
+    assert [each.name for each in found.origin] == ["w"]
+
+
 def unrolled(count):
     """The gradient of layers that are not a loop, and their arguments; each has a scope of its own."""
 

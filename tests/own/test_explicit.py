@@ -55,7 +55,8 @@ def step():
 
 
 def test_a_fix_has_its_bytes_and_an_auto_mesh_is_made_explicit(folder):
-    (folder / "one.py").write_text(_HEAD.replace("'x',)", "'x',), axis_types=TYPES") + _ONE)
+    head = _HEAD.replace("'x',)", "'x',), axis_types=(AxisType.Auto,) * 1")
+    (folder / "one.py").write_text(head + _ONE)
     report = explicit("one.py")
     chosen, same, other = report.errors[0].fixes
     # the sum of 8 x 32 of float32; or x, which is gathered first
@@ -63,7 +64,9 @@ def test_a_fix_has_its_bytes_and_an_auto_mesh_is_made_explicit(folder):
     assert (same.how, same.bytes, same.in_auto) == ("auto_axes", 8 * 32 * 4, True)
     assert (other.how, other.bytes, other.in_auto) == ("reshard", 8 * 32 * 4 + 8 * 16 * 4, False)
     assert other.collectives == ("all-gather over x", "all-reduce over x")
-    assert "+mesh = jax.make_mesh((2,), ('x',), axis_types=(jax.sharding.AxisType.Explicit,) * 1)" in report.patch  # fmt: skip
+    assert (
+        "+mesh = jax.make_mesh((2,), ('x',), axis_types=(AxisType.Explicit,) * 1)" in report.patch
+    )
     assert "one.py:4: the mesh has Auto axes, and the patch makes them Explicit" in report.notes
 
 

@@ -15,15 +15,14 @@ from spmd_core.engine.explicit.editor import Editor, Fix, Proposal, Specs
 from spmd_core.engine.explicit.source import Edit, Slot
 
 _MOST_TRIED = 40
-_LOOPS = {jax.lax.scan: (1, 0), jax.lax.while_loop: (2, 1), jax.lax.fori_loop: (3, 2)}
-_BRANCHES = (jax.lax.cond, jax.lax.switch)
+_LOOPS = ((jax.lax.scan, 1, 0), (jax.lax.while_loop, 2, 1), (jax.lax.fori_loop, 3, 2))
 
 
 def loop(editor: Editor) -> Iterator[Callable[[], Proposal]]:
     """The first carry of a loop as its body returns it."""
-    attempt = editor.attempt
-    if attempt.function in _LOOPS:
-        yield partial(_carry, editor, *_LOOPS[attempt.function])
+    for function, place, body in _LOOPS:  # what a library calls may have no hash: a module of Flax
+        if editor.attempt.function is function:
+            yield partial(_carry, editor, place, body)
 
 
 def _carry(editor: Editor, place: int, body: int) -> Proposal:
@@ -75,9 +74,9 @@ def _changed_leaves(
 def branches(editor: Editor, specs: Sequence[Specs]) -> Iterator[Callable[[], Proposal]]:
     """Every branch returns the same type."""
     attempt = editor.attempt
-    if attempt.function not in _BRANCHES or len(attempt.args) < 3:
-        return
     is_cond = attempt.function is jax.lax.cond
+    if not (is_cond or attempt.function is jax.lax.switch) or len(attempt.args) < 3:
+        return
     slots: list[Slot] = [(1,), (2,)] if is_cond else [(1, at) for at in range(len(attempt.args[1]))]
     given = attempt.args[3:] if is_cond else attempt.args[2:]
     types = [jax.tree.map(spec_of, attempt.value(slot)(*given)) for slot in slots]

@@ -134,6 +134,9 @@ class Watch:
             source = self.sources[site.path]
             text = f"({source.names()['jax']}.sharding.AxisType.Explicit,) * {len(types)}"
             if (span := site.slots.get(("axis_types",))) is not None:
+                was = source.text[slice(*span)]
+                is_named = "AxisType.Auto" in was
+                text = was.replace("AxisType.Auto", "AxisType.Explicit") if is_named else text
                 edits = (Edit(span[0], 0, span[1], text),)
             else:
                 end = site.span[1] - 1

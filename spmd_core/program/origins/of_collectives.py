@@ -41,13 +41,15 @@ def with_origins(
       compiled: that program.
       origins: of the program before partitioning.
     """
-    frames = {
-        each.name: each.frames
+    written = {
+        each.name: (each.frames, each.op_name)
         for computation in compiled.computations
         for each in computation.instructions
     }
     blamer = _Blamer(origins)
-    return tuple(blamer.blamed(each, frames.get(each.name or "", ())) for each in collectives)
+    return tuple(
+        blamer.blamed(one, *written.get(one.name or "", ((), None))) for one in collectives
+    )
 
 
 def without_record(collectives: Sequence[Collective], why: NoOrigin) -> tuple[Collective, ...]:
@@ -85,18 +87,20 @@ class _Blamer:
                     self._on_line.setdefault((name, line), []).append((computation, each))
                     self._called.setdefault((name, each.frames), []).append((computation, each))
 
-    def blamed(self, one: Collective, frames: tuple[Frame, ...]) -> Collective:
+    def blamed(self, one: Collective, frames: tuple[Frame, ...], written: str | None) -> Collective:
         """A collective with its origins; `frames`, the calls that led to it, distinguish the uses of a
-        function.
+        function; `written` is the name that it has itself: of an argument that is moved, its path.
         """
         if (own := called(one)) is not None:
             return own
         if not one.axes or not one.op:
             return one
         # all that an answer depends on: collectives of unrolled layers have it in common
-        key = one.op, one.source, one.kind, one.asked, one.axes, one.bytes, frames
+        key = one.op, one.source, one.kind, one.asked, one.axes, one.bytes, frames, written
         if key not in self._known:
-            self._known[key] = self._facts(one, self._candidates(one, frames))
+            moved = self._named.get(written or "", ()) if "/" not in (written or "/") else ()
+            some = moved or self._candidates(one, frames)
+            self._known[key] = self._facts(one, some)
         return one.model_copy(update=self._known[key])
 
     def _candidates(self, one: Collective, frames: tuple[Frame, ...]) -> list[_At]:

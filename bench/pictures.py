@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from bench.accessible import screens
 from bench.browser import answered, settled, visit
 from bench.dashboard import LAYER, dashboard
 from bench.server import CHROMIUM, ROOT
@@ -35,15 +36,23 @@ def compare(page: Page, url: str, run: str) -> None:
     answered(page)
 
 
+def programs(page: Page, url: str, run: str) -> None:
+    """What is wrong with the example step, and where."""
+    visit(page, f"{url}/programs").get_by_role("button", name="Try an example").click()
+    page.get_by_text("3 things are wrong").wait_for(timeout=PATIENCE_MS)
+
+
 def layout(page: Page, url: str, run: str) -> None:
     """Who holds what of a small array."""
     visit(page, url + link_path(parse_experiment(ARRAY), screen="layout"))
 
 
-def programs(page: Page, url: str, run: str) -> None:
-    """What is wrong with the example step, and where."""
-    visit(page, f"{url}/programs").get_by_role("button", name="Try an example").click()
-    page.get_by_text("3 things are wrong").wait_for(timeout=PATIENCE_MS)
+def predict(page: Page, url: str, run: str) -> None:
+    """A training step as its compiler schedules it; the second visit shows the stored answer."""
+    press = visit(page, f"{url}/predict").get_by_role("button", name="Predict", exact=True)
+    if press.count():
+        press.click()
+    page.get_by_role("tab", name="Arrows").wait_for(timeout=3 * PATIENCE_MS)
 
 
 def at(path: str) -> Shown:
@@ -51,16 +60,20 @@ def at(path: str) -> Shown:
     return lambda page, url, run: visit(page, url + path)
 
 
+EXAMPLES = screens()  # each screen with a result that comes with the program
 SCREENS: dict[str, Shown] = {
     "overview": at("/"),
-    "predict": at("/predict"),
-    "collectives": at("/collectives"),
+    "predict": predict,
+    "collectives": at(EXAMPLES["collectives"]),
     "compare": compare,
     "layout": layout,
     "recipes": at("/recipes"),
     "programs": programs,
     "search": at("/search"),
     "history": at("/history"),
+    "study": at(EXAMPLES["study"]),
+    "side-by-side": at(EXAMPLES["side by side"]),
+    "notebook": at("/notebook"),
 }
 PATIENCE_MS = 60_000
 SKELETON = '[data-testid="stSkeleton"]'

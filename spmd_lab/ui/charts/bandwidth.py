@@ -82,7 +82,7 @@ def _labels(rows: Iterable[Row], under: str) -> list[Row]:
             "y": (min if line[-1]["line"] == under else max)(
                 cast(float, row["y"]) for row in line[-(len(line) // 3 + 1) :]
             ),
-            "label": f"{line[-1]['kind']}, {line[-1]['line']} {line[-1]['shown']}",
+            "label": f"{line[-1]['kind']}, {line[-1]['line']} {line[-1]['shown']} at {line[-1]['size']}",
         }
         for line in lines.values()
     ]

@@ -181,10 +181,9 @@ def before(experiment: Experiment, can_run: bool = True) -> None:
         return
     if not is_stored:
         study.nothing_yet("time these strategies side by side")
+    picture = beside = card = st.container(border=True, key="answer")
     if together.is_narrow(together.drawn(experiment)):
-        picture, beside = st.container(key="picture-and-numbers").columns(2, gap="medium")
-    else:
-        picture = beside = st.container()
+        picture, beside = card.container(key="picture-and-numbers").columns(2, gap="medium")
     with picture:
         glimpse.show(experiment)
     with beside:

@@ -45,7 +45,7 @@ def before(experiment: Experiment, is_stored: bool) -> None:
 
 def nothing_yet(does: str) -> None:
     """Draw that there is no answer yet, and what Run does."""
-    st.info(f"Nothing has been computed yet. Press Run to {does}.", icon=":material/play_circle:")
+    st.caption(f":material/play_circle: Nothing has been computed yet. Press Run to {does}.")
 
 
 def pictures(experiment: Experiment) -> None:

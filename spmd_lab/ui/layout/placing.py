@@ -6,9 +6,9 @@ from contextlib import suppress
 
 import streamlit as st
 
-from spmd_core.base import RequestError, bytes_text, count_text, seconds_text
+from spmd_core.base import RequestError, bytes_text, capital, count_text, seconds_text
 from spmd_core.experiment import Experiment, Layout, parse_experiment
-from spmd_core.results import Result, StrategyResult, difference
+from spmd_core.results import StrategyResult, difference
 from spmd_core.runs import RunStatus
 from spmd_core.words import ago, environment_words
 from spmd_lab.ui import cards
@@ -78,14 +78,16 @@ def outcome(expected: Layout, status: RunStatus) -> None:
         return
     if "array" in placed.outputs:
         _comparison(expected, placed)
-    st.caption(
-        plain(
-            f"{environment_words(result.environment)} · finished "
-            f"{ago(status.finished_at or status.submitted_at)} · run {result.run}"
-        )
-    )
+    if result.environment.simulated:
+        st.badge("Simulated", color="violet")
+    with st.popover("How sure?", type="tertiary", key="how-sure"):
+        when = ago(status.finished_at or status.submitted_at)
+        st.markdown(plain(f"{environment_words(result.environment)} · finished {when}"))
+        for note in dict.fromkeys((*placed.notes, *result.notes, *result.environment.notes)):
+            st.markdown(plain(capital(note)))
+        st.caption(plain(f"run {result.run}"))
+    _held(placed)
     labels.draw(status.run)
-    _details(result, placed)
 
 
 def _comparison(expected: Layout, placed: StrategyResult) -> None:
@@ -112,7 +114,7 @@ def _comparison(expected: Layout, placed: StrategyResult) -> None:
         )
 
 
-def _details(result: Result, placed: StrategyResult) -> None:
+def _held(placed: StrategyResult) -> None:
     report = placed.outputs.get("array")
     if report is not None and report.shards is not None:
         with st.expander("What the devices hold", key="held", on_change="rerun") as held:
@@ -129,6 +131,3 @@ def _details(result: Result, placed: StrategyResult) -> None:
                     ),
                     hide_index=True,
                 )
-    notes = [*placed.notes, *result.notes, *result.environment.notes]
-    if notes:
-        st.caption(plain("; ".join(dict.fromkeys(notes))))

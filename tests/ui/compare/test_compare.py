@@ -94,7 +94,7 @@ def test_sizes_that_are_none(screen, size, words):
     assert words in errors(screen)
     assert field(screen, "number_input", "in").value == size
     # Run is off: nothing asks for a press of it
-    assert not [each.value for each in screen.info if "Press Run" in each.value]
+    assert not [each.value for each in screen.caption if "Press Run" in each.value]
 
 
 def test_too_large_for_memory_is_refused_with_the_bytes_and_the_limit(screen):

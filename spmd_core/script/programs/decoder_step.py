@@ -115,7 +115,9 @@ def muon(model: Model, dims, g, p, step, mean, square):
     if one_by_one:
         change = jax.lax.map(of_layer, ahead)
     else:
-        change = jax.vmap(of_layer)(model.cut(ahead, "stacked", *whole[1:]))
+        given = model.cut(ahead, "stacked", *whole[1:])
+        # complete until its last sum, whose terms would be exchanged apart
+        change = model.cut(jax.vmap(of_layer)(given), "stacked", *whole[1:])
     change = model.cut(change, *names).astype(jnp.float32)
     return change + DECAY * p, (mean, square)
 

@@ -27,7 +27,7 @@ from spmd_core.base.errors import (
     shorten,
 )
 from spmd_core.base.foreign import CLEAR, open_file, plain_streams, read_file, visible
-from spmd_core.base.frozen import AsObject, Frozen, PairsOf
+from spmd_core.base.frozen import AsObject, Frozen, PairsOf, validated
 from spmd_core.base.imports import imported
 from spmd_core.base.keyed import by_key, sums_by_key
 from spmd_core.base.login import is_confirmed
@@ -108,6 +108,7 @@ __all__ = [
     "sums_by_key",
     "threads",
     "unhindered",
+    "validated",
     "value_text",
     "visible",
     "waited_s",

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, Literal
 
-from pydantic import Field, StrictInt, ValidationError
+from pydantic import Field, StrictInt
 
-from spmd_core.base import mesh_text, refuse, shorten
+from spmd_core.base import mesh_text, refuse, shorten, validated
 from spmd_core.experiment import STRATEGIES, Described, Experiment, Mesh, parse_experiment, programs
 from spmd_core.machine import Target, default_target, get_topology, parse_target
-from spmd_core.search.question import MOST_GIB, Question, check_prices, refusal_of, require_prices
+from spmd_core.search.question import MOST_GIB, Question, check_prices, require_prices
 
 Open = Literal["mesh", "sharding", "overrides", "specs"]
 OPEN: tuple[Open, ...] = ("mesh", "sharding", "overrides", "specs")
@@ -167,14 +167,8 @@ def read_array_question(data: Any, devices: int | None = None, **more: Any) -> A
         for name, value in data.items()
         if name != "target" and name not in searched and value is not None
     }
-    try:
-        question = ArrayQuestion(
-            spec=spec, targets=texts, searched=searched, devices=devices, **more
-        )
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = next((str(part) for part in first["loc"]), "search")
-        raise refusal_of(f"{place}={shorten(first['input'])}", first) from None
+    fields = {"spec": spec, "targets": texts, "searched": searched, "devices": devices, **more}
+    question = validated(ArrayQuestion, fields, "search")
     _check(question)
     _check_price(question)
     return question

@@ -3,12 +3,12 @@
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StrictInt, ValidationError, field_validator, model_validator
+from pydantic import Field, StrictInt, field_validator, model_validator
 
-from spmd_core.base import AsObject, Frozen, PairsOf, RequestError, refuse, shorten
+from spmd_core.base import AsObject, Frozen, PairsOf, refuse, shorten, validated
 from spmd_core.experiment import (
     AXES,
     CONTEXT,
@@ -29,15 +29,6 @@ REMATS = ("none", "minimal", "full")
 BATCHES = (0.125, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
 SECONDS_PER_HOUR = 3600.0
 MOST_GIB = 65536
-_RULES = (
-    ("greater_than_equal", "is too small", "use at least {ge}"),
-    ("greater_than", "is too small", "use more than {gt:g}"),
-    ("less_than_equal", "is too large", "use at most {le}"),
-    ("finite_number", "is not a finite number", "use one that is"),
-    ("too_short", "names nothing", "name at least one"),
-    ("too_long", "names too many", "name at most {max_length}"),
-    ("extra_forbidden", "is not part of a search", "leave it out"),
-)
 _HELD = (*(name for name, row in PLAN_FIELDS.items() if not row.searched), *VARIABLE)
 
 
@@ -255,30 +246,5 @@ def bytes_of(gib: float) -> int:
 
 def read_question(data: Any) -> ModelQuestion:
     """The question of a JSON object; RequestError, in one sentence, where it has none."""
-    if not isinstance(data, Mapping):
-        raise refuse(
-            f"search {shorten(data)}",
-            "is not a JSON object",
-            'write for example {"model": "llama-3.1-8b", "chips": ["v5p:16"]}',
-        )
-    try:
-        return ModelQuestion.model_validate(data)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        cause = first.get("ctx", {}).get("error")
-        if isinstance(cause, RequestError):
-            raise RequestError(str(cause)) from None
-        place = ".".join(str(part) for part in first["loc"] if isinstance(part, str)) or "search"
-        if first["type"] == "missing":
-            raise refuse(f"search without {place}", "is incomplete", f"add {place!r}") from None
-        given = "" if first["input"] == [] else f"={shorten(first['input'])}"  # an empty field
-        raise refusal_of(f"{place}{given}", first) from None
-
-
-def refusal_of(value: str, error: Mapping[str, Any]) -> RequestError:
-    """What pydantic refuses in a value, as value, rule and fix."""
-    bounds = error.get("ctx", {})
-    for kind, rule, fix in _RULES:
-        if error["type"] == kind:
-            return refuse(value, rule, fix.format(**bounds))
-    return refuse(value, "is not valid", f"{error['msg'][0].lower()}{error['msg'][1:]}")
+    example = '{"model": "llama-3.1-8b", "chips": ["v5p:16"]}'
+    return validated(ModelQuestion, data, "search", example)

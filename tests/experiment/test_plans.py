@@ -210,7 +210,7 @@ def test_an_experiment_is_varied():
             {"dims": {"batch": 20}},
             "batch_per_device=1.25 makes 20 sequences, which do not divide over 16 shards: use 1",
         ),
-        ({"dims": {"batch": 16, "sequence": 100}}, "sequence=100 is not valid"),
+        ({"dims": {"batch": 16, "sequence": 100}}, "sequence=100 is too small: use at least 128"),
         (
             {"dims": {"batch": 16, "sequence": 2048, "rows": 3}},
             "dim 'rows' is not one of decoder: use batch, sequence",

@@ -3,7 +3,7 @@ runs it: one that the library does not guarantee may end the process, or worse.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from jax._src.export import _export
@@ -115,13 +115,15 @@ def check_runs(module: ir.Module) -> None:
             )
 
 
-def operations(op: ir.Operation) -> Iterator[ir.Operation]:
-    """An operation and those of all its regions, without recursion: a file chooses their depth."""
+def operations(op: ir.Operation, closed: Collection[str] = ()) -> Iterator[ir.Operation]:
+    """Yields an operation and those of all its regions but of the `closed` ones, by name; without
+    recursion, since a file chooses their depth.
+    """
     waiting = [op]
     while waiting:
         at = waiting.pop()
         yield at
-        for region in at.regions:
+        for region in at.regions if at.name not in closed else ():
             for block in region.blocks:
                 waiting += [each.operation for each in block.operations]
 

@@ -12,6 +12,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import func, stablehlo
 
 from spmd_core.base import refuse
+from spmd_core.engine.exported.allowed import operations
 from spmd_core.engine.exported.summed import (
     Float64,
     filled,
@@ -37,6 +38,7 @@ _ROUNDING = frozenset(f"stablehlo.{name}" for name in _FUNCTIONS)
 _COMBINING = frozenset(
     f"stablehlo.{name}" for name in ("reduce", "reduce_window", "scatter", "select_and_scatter")
 )
+_CLOSED = _COMBINING | {"stablehlo.sort"}  # their bodies work on single values
 _ADDING = frozenset(("stablehlo.add", "stablehlo.multiply"))
 # operations that return 0 of operands that are not, where the result is too small for the dtype
 _UNDERFLOWING = frozenset(("stablehlo.multiply", "stablehlo.divide", "stablehlo.convert"))
@@ -67,7 +69,7 @@ def add_noise(module: ir.Module, blocks: int, coarse: float) -> str | None:
         The dtype of such sums, of several the one that rounds most; None without any.
     """
     main: Any = ir.SymbolTable(module.operation)["main"]
-    rounding = [op for op in _listed(main.operation) if _rounds(op)]
+    rounding = [op for op in operations(main.operation, _CLOSED) if _rounds(op)]
     if len(rounding) > MOST_OPERATIONS:
         raise refuse(
             f"{len(rounding):,} operations",
@@ -136,18 +138,6 @@ def _is_in_loop(op: Any) -> bool:
             return True
         at = at.parent
     return False
-
-
-def _listed(op: Any) -> Iterator[Any]:
-    """The operations in an operation's regions, but for those in bodies that combine two values."""
-    waiting = [op]
-    while waiting:
-        at = waiting.pop()
-        yield at
-        if at.name not in _COMBINING and at.name != "stablehlo.sort":
-            for region in at.regions:
-                for block in region.blocks:
-                    waiting += [each.operation for each in block.operations]
 
 
 def _rounds(op: Any) -> bool:

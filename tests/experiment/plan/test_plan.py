@@ -186,7 +186,7 @@ def test_v6e_takes_the_blocks_of_the_published_runs():
             {"gated": False, "fused_mlp": True},
             "fused_mlp is one matmul for gate and up, and scaled:1 here has no gate: leave it out",
         ),
-        ({"colour": 1}, "colour=1 is not valid"),
+        ({"colour": 1}, "colour=1 is not part of a plan: leave it out"),
     ],
 )
 def test_a_bad_plan_is_refused_with_the_value_the_rule_and_a_fix(change, words):

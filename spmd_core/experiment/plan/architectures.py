@@ -23,7 +23,7 @@ class Architecture:
     transformers 4.57; `traits`: fields of a ModelSize; `window`: the layers that have one: "all",
     those "above" max_window_layers, or all but every so-many-th; "other": none of these; `experts`:
     the fields of their number and width; `reads`: fields that would be refused of another
-    architecture; `stored`: the methods by which its published weights are quantized, which training
+    architecture; `names`: fields by which its files call those of others; `stored`: the methods by which its published weights are quantized, which training
     does not see; `parts`: readers of its layers (`config_layers.READERS`).
     """
 
@@ -35,6 +35,7 @@ class Architecture:
     stored: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
     window_field: str = "sliding_window"
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 _EXPERTS = ("num_local_experts", "num_experts", "num_experts_per_tok")
@@ -300,12 +301,52 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         reads=("attention_bias", "mlp_bias"),
     ),
     "phi3": Architecture(_sizes(8192, 32, 32, None, 32064), window="all"),
+    "ministral3": Architecture(_sizes(14336, 34, 32, 8, 131072), stored=("fp8",)),
+    "mimo": Architecture(
+        _sizes(11008, 36, 32, 8, 151680),
+        {"qkv_bias": True, "out_bias": False},
+        reads=("attention_bias", "num_nextn_predict_layers"),
+    ),
+    "glm4": Architecture(
+        _sizes(13696, 40, 32, 2, 151552) | {"head_dim": 128},
+        _POST_NORMS | {"out_bias": False},
+        reads=("attention_bias",),
+    ),
+    "hunyuan_v1_dense": Architecture(
+        _sizes(11008, 32, 32, None, 290943) | {"use_qk_norm": True},
+        parts=("qk norm",),
+        reads=("attention_bias", "use_qk_norm"),
+    ),
+    "ernie4_5_moe": Architecture(
+        _sizes(12288, 28, 20, 4, 103424)
+        | {"first_k_dense_replace": 1, "n_routed_experts": 64, "n_shared_experts": 2}
+        | {"moe_intermediate_size": 1536, "num_experts_per_tok": 6, "moe_layer_interval": 1}
+        | {"tie_word_embeddings": True, "topk_method": "noaux_tc"},
+        experts=("n_routed_experts", "moe_intermediate_size"),
+        parts=("dense first", "shared", "chosen"),
+        names={
+            "first_k_dense_replace": "moe_layer_start_index",
+            "moe_layer_freq": "moe_layer_interval",
+            "n_routed_experts": "moe_num_experts",
+            "n_shared_experts": "moe_num_shared_experts",
+            "num_experts_per_tok": "moe_k",
+        },
+    ),
+    "bailing_moe": replace(
+        _GLM,
+        usual={**_GLM.usual, **_sizes(5120, 20, 16, 4, 157184), "num_experts": 256}
+        | {"use_qk_norm": True, "n_group": 8, "topk_group": 4, "moe_intermediate_size": 512},
+        names={"n_routed_experts": "num_experts", "n_shared_experts": "num_shared_experts"},
+        stored=(),
+    ),
 }
 
 # the same decoder under other names: of models that see, and of later ones
 SAME: Mapping[str, str] = {
     "kimi_k25": "kimi_k2",
-    "ministral3": "llama",
+    "bailing_moe_v2": "bailing_moe",
+    "ernie4_5": "llama",
+    "granite": "llama",
     "qwen2_vl": "qwen2",
     "qwen2_5_vl": "qwen2",
     "qwen3_vl": "qwen3",
@@ -345,6 +386,7 @@ NOT_MODELED: Mapping[str, str] = {
     "qkv_bias": "biases under another name than attention_bias",
     "use_bias": "biases under another name than attention_bias",
     "use_qk_norm": "norms of queries and keys that this architecture does not have",
+    "use_sliding_window": "a window that this architecture does not have",
     "use_double_wide_mlp": "a wider mlp in layers that share keys",
     "mamba_proj_bias": "biases of a mixer's projections",
     "moe_latent_size": "experts of a narrower stream",
@@ -371,7 +413,6 @@ LACKING: Mapping[str, str] = {
     **dict.fromkeys(("mamba", "jamba", "falconh"), "Mamba layers of another architecture"),
     "minimax": "linear attention of another architecture",
     **dict.fromkeys(("t5", "flant5", "bart", "whisper"), "an encoder beside the decoder"),
-    "ernie45": "layers with experts among layers without",
     **dict.fromkeys(("gemma3n", "gemma4small"), "embeddings for each layer"),
     "bert": "attention to later tokens",
 }

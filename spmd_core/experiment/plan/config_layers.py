@@ -158,6 +158,7 @@ def _dense_first(fields: Fields, layers: int) -> Values:
             raise refuse(f"{name}={shorten(given, 40)}", rule, "use sizes of its own")
     else:
         dense = fields.size("first_k_dense_replace", 0, MAX_LAYERS, least=0)
+        fields.size("moe_layer_end_index", layers - 1, layers - 1, layers - 1)  # to the last layer
     return {
         "dense_layers": dense,
         "dense_mlp": fields.size("intermediate_size") if dense else 0,

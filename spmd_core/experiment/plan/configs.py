@@ -76,7 +76,6 @@ def read_config(data: str | bytes) -> Config:
 
 
 _SIZE = re.compile(r"\b[a-z_]+(?==)")
-_EXPERTS = ("num_local_experts", "")
 _OWN_NAMES = {
     "dense_layers": "first_k_dense_replace",
     "expert_groups": "n_group",
@@ -92,14 +91,18 @@ _READ = {"model_type", "architectures", "tie_word_embeddings"}
 
 
 def _of_transformers(values: Values) -> Config:
-    fields = Fields(values, {})
-    named = fields.get("model_type")
+    named = values.get("model_type")
     name = str(named).removesuffix("_text")
     name = SAME.get(name, name)
     kind = ARCHITECTURES.get(name)
-    reads = kind.reads if kind else ()
-    if kind and _method(values) in kind.stored:  # as weights are stored, not trained
-        reads += ("quantization_config",)
+    fields = Fields(values, kind.names if kind else {})
+    fields.read.add("model_type")
+    reads = kind and (
+        *kind.reads,
+        *("use_sliding_window",) * bool(kind.window),
+        # as weights are stored, not trained
+        *("quantization_config",) * (_method(values) in kind.stored),
+    )
     if kind is None and named is not None:
         lacks = _lacks(name, values)
         raise refuse(
@@ -109,7 +112,7 @@ def _of_transformers(values: Values) -> Config:
             else "is not an architecture that is read",
             f"use {_nearest(name)}, or sizes of its own",
         )
-    _refuse_what_is_not_modeled(values, NOT_MODELED, reads)
+    _refuse_what_is_not_modeled(values, NOT_MODELED, reads or ())
     if kind is None:
         raise refuse("config without model_type", "is incomplete", "add for example 'llama'")
     heads = fields.get("architectures") or ["ForCausalLM"]
@@ -184,7 +187,7 @@ def _config(
     try:
         size = own_model(name, given)
     except RequestError as error:  # in the file's own names
-        own = {**_OWN_NAMES, "experts": (kind.experts or _EXPERTS)[0]}
+        own = {**_OWN_NAMES, "experts": (kind.experts or ("num_local_experts",))[0]}
         text = _SIZE.sub(lambda name: fields.label(own.get(name[0], name[0])), str(error))
         raise RequestError(text) from None
     return Config(size, name, tuple(sorted(fields_of.keys() - fields.read)))

@@ -81,6 +81,11 @@ MINIMAX = {"attn_type_list": [1] * 62, "head_dim": 128, "num_local_experts": 256
 MINIMAX |= {"num_experts_per_tok": 8, "qk_norm_type": "per_layer", "use_qk_norm": True}
 MINIMAX |= {"scoring_func": "sigmoid", "use_routing_bias": True, "num_mtp_modules": 3}
 MINIMAX |= {"quantization_config": {"quant_method": "fp8"}}
+ERNIE = {"head_dim": 128, "moe_num_experts": 64, "moe_k": 6, "moe_intermediate_size": 1536}
+ERNIE |= {"moe_num_shared_experts": 2, "moe_layer_start_index": 1, "moe_layer_end_index": 27}
+ERNIE |= {"moe_layer_interval": 1, "use_bias": False, "tie_word_embeddings": True}
+LING = {"head_dim": 128, "num_experts": 256, "num_shared_experts": 1, "num_experts_per_tok": 8}
+LING |= {"moe_intermediate_size": 512, "first_k_dense_replace": 1, "use_qk_norm": True}
 NEMOTRON = {
     "hybrid_override_pattern": "M-M-M-MM-M-M-M*-M-M-M*-M-M-M-M*-M-M-M-M*-M-MM-M-M-M-M-M-",
     "mamba_head_dim": 80,
@@ -416,6 +421,77 @@ PUBLISHED = {
         transformers("smollm3", 36, 2048, 11008, 16, 4, 128256, no_rope_layers=[1, 1, 1, 0] * 9),
         3075098624,
     ),
+    "zai-org/GLM-4-9B-0414": (
+        transformers("glm4", 40, 4096, 13696, 32, 2, 151552, head_dim=128, attention_bias=True),
+        9400279040,
+    ),
+    "ibm-granite/granite-3.1-8b-base": (
+        transformers(
+            *("granite", 40, 4096, 12800, 32, 8, 49155),
+            tie_word_embeddings=True,
+            residual_multiplier=0.22,
+        ),
+        8170848256,
+    ),
+    # less the layer that predicts a later token, counted by hand, as are those below
+    "XiaomiMiMo/MiMo-7B-Base": (
+        transformers(
+            *("mimo", 36, 4096, 11008, 32, 8, 151680),
+            attention_bias=True,
+            num_nextn_predict_layers=1,
+        ),
+        2 * 151680 * 4096
+        + 4096
+        + 36 * (4096 * 128 * (2 * 32 + 2 * 8) + 128 * 48 + 3 * 4096 * 11008 + 2 * 4096),
+    ),
+    "baidu/ERNIE-4.5-0.3B": (
+        transformers(
+            *("ernie4_5", 18, 1024, 3072, 16, 2, 103424),
+            head_dim=128,
+            use_bias=False,
+            tie_word_embeddings=True,
+        ),
+        103424 * 1024 + 1024 + 18 * (1024 * 128 * (2 * 16 + 2 * 2) + 3 * 1024 * 3072 + 2 * 1024),
+    ),
+    "baidu/ERNIE-4.5-21B-A3B": (
+        transformers("ernie4_5_moe", 28, 2560, 12288, 20, 4, 103424, **ERNIE),
+        103424 * 2560
+        + 2560
+        + 28 * (2560 * 128 * (2 * 20 + 2 * 4) + 2 * 2560)
+        + 3 * 2560 * 12288
+        + 27 * (66 * 3 * 2560 * 1536 + 64 * 2560 + 64),
+    ),
+    "inclusionAI/Ling-mini-2.0": (
+        transformers("bailing_moe_v2", 20, 2048, 5120, 16, 4, 157184, **LING),
+        2 * 157184 * 2048
+        + 2048
+        + 20 * (2048 * 128 * (2 * 16 + 2 * 4) + 2 * 128 + 2 * 2048)
+        + 3 * 2048 * 5120
+        + 19 * (257 * 3 * 2048 * 512 + 256 * 2048 + 256),
+    ),
+}
+# layers with experts, experts, those that a token visits, parameters of one
+VISITED = {
+    "deepseek-ai/DeepSeek-V3 (the main model)": (58, 256, 8, 3 * 7168 * 2048),
+    "moonshotai/Kimi-K2-Instruct": (60, 384, 8, 3 * 7168 * 2048),
+    "moonshotai/Kimi-K2.5 (text)": (60, 384, 8, 3 * 7168 * 2048),
+    "mistralai/Mixtral-8x7B-v0.1": (32, 8, 2, 3 * 4096 * 14336),
+    "mistralai/Mixtral-8x22B-v0.1": (56, 8, 2, 3 * 6144 * 16384),
+    "deepseek-ai/DeepSeek-V2": (59, 160, 6, 3 * 5120 * 1536),
+    "deepseek-ai/DeepSeek-V2-Lite": (26, 64, 6, 3 * 2048 * 1408),
+    "zai-org/GLM-4.7-Flash": (46, 64, 4, 3 * 2048 * 1536),
+    "MiniMaxAI/MiniMax-M2": (62, 256, 8, 3 * 3072 * 1536),
+    "Qwen/Qwen3-VL-235B-A22B (text)": (94, 128, 8, 3 * 4096 * 1536),
+    "Qwen/Qwen1.5-MoE-A2.7B": (24, 60, 4, 3 * 2048 * 1408),
+    "rednote-hilab/dots.llm1.base": (61, 128, 6, 3 * 4096 * 1408),
+    "allenai/OLMoE-1B-7B": (16, 64, 8, 3 * 2048 * 1024),
+    "Qwen/Qwen3-30B-A3B": (48, 128, 8, 3 * 2048 * 768),
+    "Qwen/Qwen3-235B-A22B": (94, 128, 8, 3 * 4096 * 1536),
+    "Qwen/Qwen3-Coder-480B-A35B-Instruct": (62, 160, 8, 3 * 6144 * 2560),
+    "openai/gpt-oss-20b": (24, 32, 4, 3 * 2880 * 2881),
+    "openai/gpt-oss-120b": (36, 128, 4, 3 * 2880 * 2881),
+    "baidu/ERNIE-4.5-21B-A3B": (27, 64, 6, 3 * 2560 * 1536),
+    "inclusionAI/Ling-mini-2.0": (19, 256, 8, 3 * 2048 * 512),
 }
 # what the publishers say that a token visits; gpt-oss counts no input table
 ACTIVE = {
@@ -435,6 +511,8 @@ ACTIVE = {
     "Qwen/Qwen3-30B-A3B": 3.3e9,
     "Qwen/Qwen3-235B-A22B": 22e9,
     "Qwen/Qwen3-Coder-480B-A35B-Instruct": 35e9,
+    "baidu/ERNIE-4.5-21B-A3B": 3.35e9,  # 3 billion, rounded down
+    "inclusionAI/Ling-mini-2.0": 1.43e9,
     "openai/gpt-oss-20b": 3.61e9 + 201088 * 2880,
     "openai/gpt-oss-120b": 5.13e9 + 201088 * 2880,
 }
@@ -445,6 +523,8 @@ def test_a_published_config_has_the_published_parameters(name):
     config, parameters = PUBLISHED[name]
     found = read_config(json.dumps(config))
     assert found.size.parameters == parameters
+    layers, experts, visited, each = VISITED.get(name, (0, 0, 0, 0))
+    assert found.size.active_parameters == parameters - layers * (experts - visited) * each
     assert found.size.active_parameters == pytest.approx(ACTIVE.get(name, parameters), rel=0.02)
     assert get_model(found.size.name) == found.size  # its name is all that a link has to carry
 
@@ -658,6 +738,15 @@ NO_EXPERTS = {"model_type": "nemotron_h", "hybrid_override_pattern": "ME"}
         ),
         (json.dumps(SMALL | {"model_type": "nobody_s", "mamba_d_state": 16}), "has Mamba layers"),
         (json.dumps(SMALL | {"model_type": "nobody_s", "num_experts": 8}), "is not an architec"),
+        (json.dumps(SMALL | {"use_sliding_window": True}), "is a window that this architecture"),
+        (
+            json.dumps(SMALL | {"model_type": "ernie4_5_moe", "moe_layer_interval": 2}),
+            "moe_layer_interval=2 is not modeled: use 1",
+        ),
+        (
+            json.dumps(SMALL | ERNIE | {"model_type": "ernie4_5_moe", "num_hidden_layers": 30}),
+            "moe_layer_end_index=27 is not a size: use a whole number from 29 to 29",
+        ),
         ("decoder_block: minimax", "decoder_block 'minimax' has linear attention"),
         ("decoder_block: deepseek", "config without base_emb_dim is incomplete: add"),
         (

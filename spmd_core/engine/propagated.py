@@ -1,5 +1,6 @@
 """Returns how propagation alone shards the values of a program; no pass of XLA's runs."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -55,5 +56,5 @@ def _type_texts(types: tuple[ir.Type, ...], shardings: ir.Attribute | None) -> I
         if isinstance(kind, ir.RankedTensorType):
             shape = tuple(kind.shape)
             spec = ((),) * len(shape) if sharding is None else of_sharding(sharding, None)
-            element = str(kind.element_type)
+            element = re.sub("^i1$", "bool", str(kind.element_type).replace("ui", "u"))
             yield str(sharding) if spec is None else type_text(element, shape, spec)

@@ -90,7 +90,9 @@ def test_the_size_of_an_axis_changes_bytes():
 def test_an_axis_of_size_one_communicates_nothing():
     x, w = _array((64, 32), "data", "tensor"), _array((32, 16), "tensor", None)
     experiment = _experiment(lambda x, w: x @ w, x=x, w=w)
-    assert _requested(experiment.vary(mesh={"data": 8, "tensor": 1})) == []
+    whole = experiment.vary(mesh={"data": 8, "tensor": 1})
+    assert _requested(whole) == []
+    assert [of for _, of, _ in propagated(whole, "auto").values] == ["f32[64@data,16]"]
 
 
 def test_a_scan_counts_its_steps():
@@ -110,6 +112,15 @@ def test_a_loop_of_unknown_length_has_no_count():
 
     experiment = _experiment(step, x=_array((64, 32), "data"), w=_array((32, 32), "tensor", None))
     assert None in {each[4] for each in _requested(experiment)}
+    types = {of for _, of, _ in propagated(experiment, "auto").values}
+    assert {"f32[64@data,32@tensor]", "bool[]"} <= types
+
+
+def test_a_custom_call_is_sharded_over_its_batch_alone():
+    experiment = _experiment(lambda x: jnp.linalg.qr(x)[0], x=_array((8, 64, 32), "data"))
+    moved = experiment.vary(specs={"x": ["tensor", None, None]})
+    types = {of for _, of, _ in propagated(moved, "auto").values}
+    assert "f32[8@tensor,64,32]" in types and not _requested(moved)
 
 
 def test_collectives_of_a_shard_map_are_read_on_their_local_arrays():

@@ -15,6 +15,7 @@ from bench.browser import answered, settled, visit
 from bench.dashboard import LAYER, dashboard
 from bench.server import CHROMIUM, ROOT
 from spmd_core.experiment import link_path, parse_experiment
+from spmd_core.lab import Lab, examples
 
 Shown = Callable[[Page, str, str], object]
 FOLDER = ROOT / "docs" / "pictures"
@@ -103,6 +104,10 @@ def main() -> int:
     chosen, large = sys.argv[1:] or list(SCREENS), 0
     FOLDER.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright, dashboard([LAYER, ARRAY, SUM]) as (server, runs):
+        lab = Lab.open(server.folder / "data", serve=False)
+        with examples.ARCHIVE.open("rb") as file:
+            lab.archives.import_file(file)
+        lab.close()
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for screen in chosen:
             for theme in ("light", "dark"):

@@ -163,7 +163,8 @@ class Reasons:
         if (halo := self._halo(collective)) is not None:
             return lead + halo
         if (operand := self._operand(collective)) is not None:
-            return lead + self._of_operand(collective, operand) + became(collective)
+            name, shard = operand
+            return lead + self._of_operand(collective, name, shard) + became(collective)
         if (result := self._result(collective)) is not None:
             return lead + self._of_result(collective, result) + became(collective)
         if by_hand:
@@ -231,7 +232,7 @@ class Reasons:
             return f"as {spec_code(spec)}"
         return _sharded(array.present(self.experiment.sizes), spec)
 
-    def _of_operand(self, collective: ParsedCollective, name: str) -> str:
+    def _of_operand(self, collective: ParsedCollective, name: str, shard: int) -> str:
         along, spec = names(collective.axes), self.experiment.spec(name)
         if not {axis for axes in spec for axis in axes} & set(collective.axes):
             return (
@@ -240,6 +241,11 @@ class Reasons:
             )
         if collective.wanted == "all-gather":
             return f"`{name}` is stored {self._held(name)}, but is needed replicated over {along}"
+        if collective.kind == "collective-permute" and collective.site.start.bytes < shard:
+            return (
+                f"`{name}` is stored {self._held(name)}: devices along {along} need a part of each "
+                "other's shards"
+            )
         return (
             f"`{name}` is stored {self._held(name)}, but is needed in another sharding: its "
             f"shards move over {along}"
@@ -255,13 +261,15 @@ class Reasons:
             f"({held}): its shards move over {along}"
         )
 
-    def _operand(self, collective: ParsedCollective) -> str | None:
-        """The workload's operand that is moved as it was stored; None for a computed value."""
+    def _operand(self, collective: ParsedCollective) -> tuple[str, int] | None:
+        """The workload's operand that is moved as it was stored, and the bytes of its shard; None
+        for a computed value.
+        """
         made = self._flow.maker(collective.site)
         if made is None or made.opcode != "parameter" or not collective.site.computation.is_entry:
             return None
         operands, number = self.experiment.what.operands, int(made.argument)
-        return operands[number].name if number < len(operands) else None
+        return (operands[number].name, made.shape.bytes) if number < len(operands) else None
 
     def _result(self, collective: ParsedCollective) -> str | None:
         """The workload's result that a moved value becomes, element by element; None for one that

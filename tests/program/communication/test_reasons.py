@@ -146,6 +146,17 @@ def test_a_value_on_the_way_is_named_by_what_makes_and_what_reads_it():
     ]
 
 
+def test_an_edge_of_a_shard_that_moves_is_a_part_of_it():
+    """As `jnp.roll` and `jnp.diff` need it."""
+    lines = (
+        "  %edge = f32[8,1]{1,0} slice(%x), slice={[0:8], [7:8]}\n"
+        "  %m = f32[8,1]{1,0} collective-permute(%edge), source_target_pairs={{0,1},{1,2},{2,3},{4,5}}\n"
+        "  ROOT %c = f32[8,9]{1,0} concatenate(%m, %w), dimensions={1}"
+    )
+    (reason,) = why(lines, overrides={"x": [None, "y"]})
+    assert reason.endswith(": devices along y need a part of each other's shards")
+
+
 def test_a_window_over_a_sharded_dim_exchanges_halos():
     lines = (
         '  %m = f32[8,8]{1,0} collective-permute(%w), source_target_pairs={{0,1},{1,2},{2,3},{4,5}}, metadata={op_name="jit(f)/conv_general_dilated"}\n'

@@ -10,7 +10,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
-import spmd_core.lab.lab
 import spmd_lab.ui.lab
 from spmd_core.lab import Lab
 from tests.golden.runs import PACKED
@@ -34,7 +33,7 @@ def opened(folder: Path) -> Iterator[Lab]:
     with (
         mock.patch.dict(os.environ, _ENVIRONMENT | {"SPMD_LAB_DATA": str(folder)}),
         mock.patch("os.sched_getaffinity", lambda _: set(range(_CORES)), create=True),
-        mock.patch.object(spmd_core.lab.lab, "PROPAGATED_S", None),  # waits for the compiler
+        mock.patch.object(Lab, "what_if_now", Lab.what_if),  # waits for the compiler
     ):
         time.tzset()
         _forget()

@@ -92,7 +92,7 @@ def ring_memory_s(
     """Seconds that HBM adds to one layer's forward and backward pass where weights pass in rings:
     among experts, those of attention. The gradient of each weight passes in parts of itself.
     """
-    if shapes.ring == 1:
+    if not shapes.rings_layers:
         return 0.0, 0.0
     of_experts = () if shapes.size.experts == 1 else ("mlp_up", "mlp_gate", "mlp_down")
     names = [each for each in (*FORWARD, *BACKWARD) if each in matmuls and each not in of_experts]

@@ -203,6 +203,17 @@ class Shapes:
         return among if alone and few and made else 1
 
     @property
+    def rings_layers(self) -> bool:
+        """Returns True if layers' weights pass in rings, too: none that are gathered to be scaled."""
+        return self.ring > 1 and not self.scales_gathered
+
+    @property
+    def scales_gathered(self) -> bool:
+        """Returns True if weights are gathered in bfloat16 and then scaled to 8 bits."""
+        precision = self.plan.precision
+        return precision.matmul_dtype != "bfloat16" == precision.gathered_dtype
+
+    @property
     def has_rings(self) -> bool:
         """Whether matmuls' operands or sums pass around rings on a topology of few devices, where
         those may take longer than the matmuls.

@@ -204,7 +204,9 @@ def _of_weights(
     """Gathers of weights for the forward and the backward pass, and sums of their gradients."""
     for array in shapes.weights:
         axes = _gathered(shapes, array)
-        in_ring = shapes.ring > 1 and "experts" not in dict(array.dims) and not array.is_adapter
+        is_table = array.name in NOT_OF_A_LAYER
+        in_ring = shapes.ring > 1 if is_table else shapes.rings_layers
+        in_ring &= "experts" not in dict(array.dims) and not array.is_adapter
         in_ring &= shapes.plan.logit_parts == 1 or array.name != "logits"
         moved = list[StepTransfer]()
         if axes and in_ring:
@@ -236,11 +238,14 @@ def _of_weight(
     is_exposed = is_table or not held or (held == "by weight" and array.weight in ("down", "out"))
     if shapes.plan.dropless and array.name in ("gate", "up", "down"):
         reduce, is_exposed = "all-reduce", array.name != "down" or shapes.ring > 1
+    # the latter read off a step of int8 forward alone
+    is_int8 = shapes.scales_gathered and shapes.element("backward") == "bf16"
+    in_float32 = array.name == "logits" if is_table else is_int8 and not once
     yield _transfer(
         shapes,
         reduce,
         axes,
-        nbytes * (2 if is_table and array.name == "logits" else 1),  # in float32
+        nbytes * (2 if in_float32 else 1),
         times,
         "" if is_exposed else "layers",
         None if reduce == "reduce-scatter" else "reduce-scatter",
@@ -322,7 +327,7 @@ def _as_compiled(shapes: Shapes, axes: tuple[str, ...]) -> tuple[str, str, str, 
             return "all-reduce", "", "all-reduce", ""
         return "all-gather", "layers", "all-reduce", ""
     many = shapes.along(*axes) > RING
-    if full and len(where.spans) == 2 and (many or shapes.ring == 1):
+    if full and len(where.spans) == 2 and (many or not shapes.rings_layers):
         summed = many or shapes.along(*axes) == RING
         return "all-gather", "layers", "all-reduce" if summed else "reduce-scatter", ""
     few = shapes.topology.devices <= RING

@@ -117,7 +117,7 @@ def muon(model: Model, dims, g, p, step, mean, square):
     else:
         given = model.cut(ahead, "stacked", *whole[1:])
         # complete until its last sum, whose terms would be exchanged apart
-        change = model.cut(jax.vmap(of_layer)(given), "stacked", *whole[1:])
+        change = model.cut(jax.vmap(of_layer)(given), "stacked", *names[1:])
     change = model.cut(change, *names).astype(jnp.float32)
     return change + DECAY * p, (mean, square)
 

@@ -4,7 +4,7 @@ import heapq
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import Plan
@@ -88,9 +88,12 @@ def _coarse_to_fine(
             most = math.inf if is_standard else NEAR * best.get(point.topology.target, math.inf)
             for each in _tried(point, seen, most):
                 if each.fits == "yes" and each.seconds:
-                    taken = each.seconds / each.tokens
-                    best[each.target] = min(taken, best.get(each.target, math.inf))
+                    least = best.get(each.target, math.inf)
+                    best[each.target] = min(each.seconds / each.tokens, least)
                 yield each
+    others = (points[0] for points in (*meshes, *pipelines) if points[0].number not in known)
+    for point in islice((each for each in others if not_as_fixed(each) is None), not best):
+        yield from _tried(point, seen)  # of an empty space the rule that empties it
 
 
 def _kind(point: MeshPoint) -> str:
@@ -166,15 +169,15 @@ def _first_held(points: list[MeshPoint]) -> tuple[int, float] | None:
             if like and all(each.of_any_batch > most.device for each in held):
                 return None
             continue
-        estimates = MeshEstimates(plan)
+        step_s = MeshEstimates(plan).time
         plans = (plan.model_copy(update=policy.fields) for policy in saving)
-        return at, min(estimates.time(each, 0).estimate for each in plans) / plan.tokens
+        return at, min(step_s(each, 0).estimate for each in plans) / plan.tokens
     return None
 
 
 def _memories(plan: Plan, small: tuple[Policy, ...]) -> list[MemoryEstimate]:
-    estimates = MeshEstimates(plan)
-    return [estimates.memory(plan.model_copy(update=policy.fields)) for policy in small]
+    held = MeshEstimates(plan).memory
+    return [held(plan.model_copy(update=policy.fields)) for policy in small]
 
 
 def _quick_look(point: MeshPoint) -> float | None:

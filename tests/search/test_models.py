@@ -523,3 +523,17 @@ def test_copies_of_a_plan_keep_what_its_policy_does_not_change():
     wider = plan.model_copy(update={"mesh": (("fsdp", 16),)})
     assert wider.axis_sizes == {"fsdp": 16} and wider.basis.plan is wider
     assert estimate_step(wider) == estimate_step(parse_plan(wider.to_json()))
+
+
+@pytest.mark.parametrize(
+    ("more", "rule"),
+    [
+        ({"fixed": {"stage": 64}}, "stage=64 makes 64 runs of the 32 layers of llama-3.1-8b: use"),
+        ({"fixed": {"context": 8}, "sequence": 3000}, "sequence=3000 does not divide into blocks"),
+    ],
+)
+def test_a_wide_space_that_a_rule_empties_names_the_rule(more, rule):
+    asked = read_question({"model": "llama-3.1-8b", "chips": ["v5e:64"]} | more)
+    answer = Answer(asked, space_size(asked), tuple(candidates(asked)), True)
+    assert space_size(asked) > models.WIDE and answer.winner is None
+    assert rule in words.search_headline(answer)

@@ -28,8 +28,8 @@ from spmd_core.search.serving import (
     CompiledDecode,
     ServingAnswer,
     ServingRow,
+    decode_experiment,
     serve,
-    step_load,
     with_compiled,
 )
 from spmd_core.search.serving_apart import Split, splits
@@ -76,6 +76,7 @@ __all__ = [
     "bytes_of",
     "candidates",
     "check_prices",
+    "decode_experiment",
     "generations",
     "link",
     "meshes",
@@ -96,7 +97,6 @@ __all__ = [
     "space_size",
     "splits",
     "staged_meshes",
-    "step_load",
     "too_large",
     "unknown_target",
     "with_compiled",

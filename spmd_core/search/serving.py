@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from heapq import nlargest
 
 from spmd_core.base import RequestError, refuse
-from spmd_core.experiment import ServedPlan, get_model, step_experiment
+from spmd_core.experiment import Experiment, ServedPlan, get_model, step_experiment
 from spmd_core.machine import Topology
 from spmd_core.search.serving_question import ServingQuestion
 from spmd_core.time import (
@@ -14,7 +14,6 @@ from spmd_core.time import (
     Pool,
     Served,
     ServingLoad,
-    StepLoad,
     check_dtypes,
     pool_of,
     simulate,
@@ -145,19 +144,16 @@ def missed(question: ServingQuestion, row: ServingRow) -> tuple[int, float]:
     return served.waiting, max([*over, 1.0])
 
 
-def serve(question: ServingQuestion, is_compiled: bool = False) -> ServingAnswer:
-    """Returns how the load is served on each mesh. `is_compiled`: its best rows are to be compiled.
+def serve(question: ServingQuestion) -> ServingAnswer:
+    """Returns how the load is served on each mesh.
 
     Raises:
       RequestError: the question has no answer: an unknown model or chip, a length of 0, a dtype
-        that a chip lacks, a mesh that no sizes divide over, more than is simulated in half a minute;
-        or no plan has a program of its step.
+        that a chip lacks, a mesh that no sizes divide over, more than is simulated in half a minute.
     """
     question.check()
     plans = tuple(plans_of(question))
     _check_work(question, plans)
-    if is_compiled:
-        _check_programs(question, plans)
     rows = tuple(_looked(question, plan) for plan in plans)
     ranked = tuple(sorted(rows, key=lambda row: _order(question, row)))
     answer = ServingAnswer(question, ranked)
@@ -171,18 +167,6 @@ def _check_work(question: ServingQuestion, plans: tuple[ServedPlan, ...]) -> Non
     if sum(_PER_PLAN + each // plan.replicas for plan in plans) > _MOST_WORK:
         what = f"{len(plans):,} plans for {at_once:,} requests at once"
         raise refuse(what, "are too many to simulate", "name fewer chips, dtypes or requests")
-
-
-def _check_programs(question: ServingQuestion, plans: tuple[ServedPlan, ...]) -> None:
-    refused: RequestError | None = None
-    for plan in plans:
-        try:
-            step_experiment(plan, plan.replicas * plan.along("data"), question.load.longest)
-        except RequestError as error:
-            refused = refused or error
-        else:
-            return
-    raise refused or refuse("no plan", "has a program of its step", "use other chips")
 
 
 def _order(question: ServingQuestion, row: ServingRow) -> tuple[float, ...]:
@@ -245,14 +229,17 @@ def _meshes(question: ServingQuestion, topology: Topology) -> Iterator[tuple[tup
             yield mesh or (("tensor", 1),)
 
 
-def step_load(question: ServingQuestion, row: ServingRow) -> StepLoad:
+def decode_experiment(question: ServingQuestion, row: ServingRow) -> Experiment:
     """Returns the decode step that is compiled of a row: as many requests of each shard as run at
     once, with as many tokens as each has at its end.
+
+    Raises:
+      RequestError: no program of a step has such a mesh, or such layers.
     """
     assert row.served
     shards = row.plan.replicas * row.plan.along("data")
-    each = max(1, row.served.running // shards)
-    return StepLoad(each * row.plan.along("data"), question.load.longest)
+    requests = max(1, row.served.running // shards) * shards
+    return step_experiment(row.plan, requests, question.load.longest)
 
 
 def with_compiled(

@@ -2,10 +2,16 @@
 
 from spmd_core.sweeps.best_mesh import BEST, best_mesh
 from spmd_core.sweeps.context_kinds import CONTEXT_KINDS, ContextRow, context_rows, fastest_kinds
-from spmd_core.sweeps.curves import Outcome, SweepRow, csv_text, curves, row_json
+from spmd_core.sweeps.curves import Outcome, SweepRow, csv_text, curves, numbers_of, row_json
 from spmd_core.sweeps.first_look import first_look
 from spmd_core.sweeps.runs import Asked, cancel, estimated, look, seconds_taken, start, to_compile
-from spmd_core.sweeps.serving import SERVED_SWEPT, ServedPoint, served_points
+from spmd_core.sweeps.serving import (
+    SERVED_SWEPT,
+    ServedPoint,
+    decode_points,
+    served_points,
+    with_steps,
+)
 from spmd_core.sweeps.sizes import SizePoint, at_sizes, begins, point_of, read_count
 from spmd_core.sweeps.sweep import (
     Meshes,
@@ -58,11 +64,13 @@ __all__ = [
     "context_rows",
     "csv_text",
     "curves",
+    "decode_points",
     "estimated",
     "fastest_kinds",
     "first_look",
     "look",
     "members",
+    "numbers_of",
     "parse_sweep",
     "point_of",
     "read_count",
@@ -73,4 +81,5 @@ __all__ = [
     "to_compile",
     "train",
     "variants",
+    "with_steps",
 ]

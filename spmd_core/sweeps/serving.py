@@ -1,11 +1,22 @@
 """A question of serving over values of one of its texts: requests at once, lengths, chips, dtypes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from spmd_core.base import RequestError, refuse, shorten
-from spmd_core.search import ServingAnswer, ServingQuestion, ServingRow, read_serving
-from spmd_core.sweeps.sweep import MAX_POINTS
+from spmd_core.base import RequestError, mesh_text, refuse, shorten
+from spmd_core.experiment import ServedPlan
+from spmd_core.search import (
+    CompiledDecode,
+    ServingAnswer,
+    ServingQuestion,
+    ServingRow,
+    decode_experiment,
+    read_serving,
+    with_compiled,
+)
+from spmd_core.sweeps.curves import Numbers
+from spmd_core.sweeps.sweep import MAX_POINTS, SweepPoint
+from spmd_core.time import contiguous_time
 
 # names of `SERVING_FORM` that are varied, and values worth starting with
 SERVED_SWEPT = {
@@ -74,3 +85,35 @@ def _point(
         return ServedPoint(value, answered(replace(question, price=price)))
     except RequestError as error:
         return ServedPoint(value, refusal=str(error))
+
+
+def decode_points(answer: ServingAnswer, count: int) -> dict[ServedPlan, SweepPoint]:
+    """Returns the decode steps of so many rows, the best first, to be compiled."""
+    return {
+        row.plan: _decode_point(answer, row)
+        for row in [row for row in answer.rows if row.served][:count]
+    }
+
+
+def _decode_point(answer: ServingAnswer, row: ServingRow) -> SweepPoint:
+    label = f"{row.plan.topology.name}, {mesh_text(row.plan.mesh, ' ')}"
+    try:
+        experiment = decode_experiment(answer.question, row)
+    except RequestError as error:
+        return SweepPoint(label, row.plan.target, refusal=str(error))
+    return SweepPoint(label, row.plan.target, experiment, chips=row.chips)
+
+
+def with_steps(
+    answer: ServingAnswer,
+    points: Mapping[ServedPlan, SweepPoint],
+    numbers: Iterable[Numbers | None],
+) -> ServingAnswer:
+    """Returns the answer with those of its steps that are compiled, beside their estimates."""
+    steps = dict[ServedPlan, CompiledDecode]()
+    for (plan, point), known in zip(points.items(), numbers, strict=True):
+        if known and point.experiment and (step := point.experiment.served):
+            estimate = contiguous_time(step).seconds
+            seconds = known.step_s or estimate
+            steps[plan] = CompiledDecode(seconds, estimate, known.peak_bytes, known.fits)
+    return with_compiled(answer, steps) if steps else answer

@@ -18,6 +18,7 @@ TOO_LARGE = 1.15  # of the capacity: a peak estimated from the sizes was up to 1
 # Rough seconds of a decoder's step on two cores: 34 to 669 s were seen for v6e, tpu7x is a guess.
 _COMPILE_S = {"v6e": 150.0, "tpu7x": 120.0}
 _DECODER_S, _SMALL_S = 60.0, 4.0  # 60 to 121 s were seen on v5e and v5p, with other work beside
+_SERVED_S = 15.0  # of a serving step, 10 to 30 s
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,5 +195,5 @@ def compile_seconds(point: SweepPoint, like: Sequence[float] = ()) -> float:
     if like:
         return median(like)
     if point.experiment.plan is None:
-        return _SMALL_S
+        return _SERVED_S if point.experiment.served else _SMALL_S
     return _COMPILE_S.get(get_topology(point.experiment.target).chip.generation, _DECODER_S)

@@ -79,8 +79,7 @@ def test_bad_requests_are_one_sentence(words, sentence, capsys):
     assert sentence in said.err and said.err.count("\n") == 1 and not said.out
 
 
-def test_a_program_that_no_plan_has_is_refused_before_any_answer(capsys, monkeypatch):
-    monkeypatch.setattr("spmd_core.search.serving.simulate", None)
+def test_a_program_that_no_plan_has_is_refused_before_any_answer(capsys):
     words = ["serve", "--model", "gpt-oss-20b", "--chips", "v6e:8", "--weights-dtype", "mxfp4"]
     assert main([*words, "--compile", "1"]) == 2
     said = capsys.readouterr()

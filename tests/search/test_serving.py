@@ -15,8 +15,14 @@ from spmd_core.answers import (
     why_not_served,
 )
 from spmd_core.base import RequestError
-from spmd_core.search import CompiledDecode, ServingQuestion, serve, step_load, with_compiled
-from spmd_core.time import Lengths, ServingLoad, step_time
+from spmd_core.search import (
+    CompiledDecode,
+    ServingQuestion,
+    decode_experiment,
+    serve,
+    with_compiled,
+)
+from spmd_core.time import Lengths, ServingLoad
 
 THOUSAND = Lengths(1024, 1024)
 LOAD = ServingLoad(THOUSAND, THOUSAND, 64)
@@ -258,9 +264,9 @@ def test_why_not_names_what_takes_longer_for_a_token(answer):
 
 def test_a_compiled_step_takes_the_place_of_the_estimate_and_may_not_fit(answer):
     first, second = (row for row in answer.rows[:2])
-    load = step_load(ASKED, first)
-    assert load.decoding == first.served.running // first.plan.replicas and load.context == 2048
-    estimate = step_time(first.plan, load).seconds
+    step = decode_experiment(ASKED, first).served
+    assert (step.requests, step.slots) == (first.served.running, 2048)
+    estimate = first.served.step_s
     slow = {first.plan: CompiledDecode(3 * estimate, estimate, 10**9, True)}
     slower = with_compiled(answer, slow)
     row = next(row for row in slower.rows if row.plan == first.plan)

@@ -27,22 +27,18 @@ from spmd_core.base import RequestError, Settings, refuse
 from spmd_core.commands.config import CONFIG, config_from
 from spmd_core.commands.predict import compiled
 from spmd_core.commands.predict_arguments import MODELS
-from spmd_core.experiment import MXFP4, SERVED_AXES, SERVED_DTYPES, ServedPlan, step_experiment
+from spmd_core.experiment import MXFP4, SERVED_AXES, SERVED_DTYPES
 from spmd_core.lab import Lab
 from spmd_core.search import (
     SERVING_FORM,
-    CompiledDecode,
     ServingAnswer,
     ServingQuestion,
     read_serving,
     serve,
     splits,
-    step_load,
-    with_compiled,
 )
 from spmd_core.sheets import sheet_lines, table
-from spmd_core.sweeps import SERVED_SWEPT, served_points
-from spmd_core.time import contiguous_time
+from spmd_core.sweeps import SERVED_SWEPT, decode_points, numbers_of, served_points, with_steps
 from spmd_core.trials import searches
 
 _BAR, _ROWS = 40, 12
@@ -65,7 +61,7 @@ def main(arguments: Namespace) -> int:
     count = arguments.compile
     if count is not None and count < 1:
         raise refuse(f"--compile {count}", "is no number of rows", "use 1 or more")
-    answer = serve(question, is_compiled=count is not None)
+    answer = serve(question)
     if count is not None:
         answer = _with_compiled(answer, count, arguments.timeout)
     print(json.dumps(serving_json(answer)) if arguments.json else "\n".join(_lines(answer)))
@@ -158,29 +154,12 @@ def _swept(question: ServingQuestion, text: str, as_json: bool) -> int:
 
 
 def _with_compiled(answer: ServingAnswer, count: int, timeout_s: float) -> ServingAnswer:
-    lab, compiled_steps = Lab.open(serve=False), dict[ServedPlan, CompiledDecode]()
-    rows, refused = [row for row in answer.rows if row.served][:count], list[RequestError]()
-    for row in rows:
-        load = step_load(answer.question, row)
-        requests = load.decoding * row.plan.replicas
-        try:
-            experiment = step_experiment(row.plan, requests, int(load.context))
-        except RequestError as error:  # no program of a step has such a mesh, or such layers
-            refused.append(error)
-            continue
-        prediction = compiled(lab, experiment, timeout_s, fresh=False).prediction
-        assert experiment.served
-        step = contiguous_time(experiment.served).seconds
-        takes = prediction.predicted_s
-        compiled_steps[row.plan] = CompiledDecode(
-            takes.estimate if takes else step,
-            step,
-            prediction.memory_bytes.peak,
-            bool(prediction.fits),
-        )
-    if refused and not compiled_steps:
-        raise refused[0]
-    return with_compiled(answer, compiled_steps)
+    lab, points = Lab.open(serve=False), decode_points(answer, count)
+    steps = [each.experiment for each in points.values()]
+    if points and not any(steps):
+        raise RequestError(next(iter(points.values())).refusal or "")
+    predicted = (step and compiled(lab, step, timeout_s, fresh=False).prediction for step in steps)
+    return with_steps(answer, points, [each and numbers_of(each) for each in predicted])
 
 
 def _lines(answer: ServingAnswer) -> list[str]:

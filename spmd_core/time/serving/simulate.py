@@ -219,8 +219,7 @@ def simulate(
 ) -> Served | None:
     """Returns what a load takes on a plan; None where the pool holds no request.
 
-    `scale`: of a compiled step over its estimate, in decode and with a chunk of prompts. `is_end`: of an
-    interval at a rate, which needs none of its own.
+    `scale`: of a compiled step over its estimate, in decode and beside prompts. `is_end`: of an interval.
     """
     pool = pool_of(plan, load.longest)
     if pool.requests < 1:
@@ -229,17 +228,18 @@ def simulate(
     replica = _run(plan, load, scale, places, _COUNTED >> is_end)
     kept, input, output, later = _kept_per_s(plan, load, scale, replica)
     lacking = load.concurrency - places * plan.replicas if load.rate is None else load.rate - kept
-    done = replica.done
-    waits = sorted(each.first - each.arrival + later for each in done)
+    waits = sorted(each.first - each.arrival + later for each in replica.done)
     step = step_time(plan, StepLoad(places, load.context)).scaled(scale[0])
-    tpots = [(each.end - each.first) / (each.output - 1) for each in done if each.output > 1]
-    tpot = fmean(tpots or [step.seconds / load.accepted])
+    many = (each for each in replica.done if each.output > 1)
+    tpots = [(each.end - each.first) / (each.output - 1) for each in many]
     prompt = prompt_time(plan, load, min(places, plan.along("data"))).scaled(scale[1])
+    step_s = step.seconds / load.accepted
+    tpot = fmean(tpots or [step_s])
     served = Served(
         tpot=interval(step.parts, tpot, min(step.least, tpot)),
         ttft=interval(prompt.parts, fmean(waits), 0.0),
         ttft_p99_s=waits[min(len(waits) - 1, int(0.99 * len(waits)))],
-        step_s=step.seconds / load.accepted,
+        step_s=step_s,
         output_per_s=kept * output,
         input_per_s=kept * input,
         running=min(places * plan.replicas, load.concurrency),
@@ -249,8 +249,8 @@ def simulate(
         chunk=load.chunk,
         pool=pool,
     )
-    alone = load.rate is None or is_end or served.waiting
-    return served if alone else _with_arrivals(served, plan, load, scale)
+    is_alone = load.rate is None or is_end or served.waiting
+    return served if is_alone else _with_arrivals(served, plan, load, scale)
 
 
 def _run(
@@ -261,14 +261,12 @@ def _run(
     """
     asked = -(-load.concurrency // plan.replicas)
     at_once = asked if load.requests else min(asked, 2 * places)
-    skipped, count, in_flight = 0, -(-(load.requests or 0) // plan.replicas) or most, 0
+    skipped, count = 0, -(-(load.requests or 0) // plan.replicas) or most
     if not load.requests and load.rate is None:
         skipped, count = at_once, max(at_once, min(2 * at_once, most))
-    elif load.rate and not load.requests:
-        in_flight = _in_flight(plan, load, scale, places)
     requests = _requests(load, plan.replicas, skipped, count)
     replica = _Replica(_StepTimes(plan, load, scale), places, requests, at_once)
-    replica.run(count, in_flight)
+    replica.run(count, 0 if load.requests else _in_flight(plan, load, scale, places))
     return replica
 
 
@@ -310,8 +308,8 @@ def _kept_per_s(
 
 def _in_flight(plan: ServedPlan, load: ServingLoad, scale: tuple[float, float], places: int) -> int:
     """Requests that decode at once on a replica when as many end as arrive, at most its places."""
-    made = (load.rate or 0.0) * load.output.mean / plan.replicas
-    return bisect_left(range(1, places), made, key=lambda n: _made_per_s(plan, load, scale, n))
+    made, most = (load.rate or 0.0) * load.output.mean / plan.replicas, places * bool(load.rate)
+    return bisect_left(range(1, most), made, key=lambda n: _made_per_s(plan, load, scale, n))
 
 
 def _requests(load: ServingLoad, replicas: int, skipped: int, count: int) -> Iterator[_Request]:

@@ -26,12 +26,13 @@ from spmd_core.search import (
     serve,
     splits,
 )
+from spmd_core.sweeps import decode_points, with_steps
 from spmd_lab.ui import links, price, state
 from spmd_lab.ui.charts.base import INK, TOP, Row, Spec, category, hover, layer, layered, quantity
 from spmd_lab.ui.charts.colors import BEST, ON_FRONT, OTHER
 from spmd_lab.ui.choices import Linked
 from spmd_lab.ui.markdown import as_sentence, plain
-from spmd_lab.ui.predict import run_answer, sweep
+from spmd_lab.ui.predict import compiling, run_answer, sweep
 from spmd_lab.ui.serving import varied
 from spmd_lab.ui.shell import draw_figures, refusal
 
@@ -39,7 +40,7 @@ SCREEN = "predict"
 _FIRST = dict(SERVING_FORM) | {"model": "qwen3-32b", "chips": "v6e:..16"}
 _LINKED = {name: Linked("serving", name, first) for name, first in _FIRST.items()}
 _LONGEST = 200  # characters of a field
-_ROWS = 12
+_ROWS, _COMPILED = 12, 3
 _BEST, _FRONT, _OTHERS = "best", "front", "others"
 _COLORS = {_BEST: BEST, _FRONT: ON_FRONT, _OTHERS: OTHER}
 _NAME = {"type": "text", "align": "left", "dx": 12, "dy": -10, "fontWeight": 600, **INK}
@@ -83,7 +84,10 @@ def show(share: DeltaGenerator) -> None:
         refusal(as_sentence(str(error)))
         links.share_box(share, SCREEN)
         return
-    _draw(answer)
+    shown = st.container()
+    answer = _compiled(answer)
+    with shown:
+        _draw(answer)
     varied.draw(question, _answered, SCREEN)
     varied.outputs(answer)
     links.share_box(share, SCREEN)
@@ -92,6 +96,21 @@ def show(share: DeltaGenerator) -> None:
 @lru_cache(maxsize=32)
 def _answered(question: ServingQuestion) -> ServingAnswer:
     return serve(question)
+
+
+def _compiled(answer: ServingAnswer) -> ServingAnswer:
+    """The answer with those of its best steps that are compiled, and below it a button for others."""
+    points = decode_points(answer, _COMPILED)
+    steps = tuple(points.values())
+    outcomes = compiling.outcomes_of(steps)
+    with st.expander("Compile the best decode steps", key="serving-compile"):
+        compiling.controls(steps, outcomes, lambda point: point.label, "step")
+        _points_of(
+            f"{step.label}: {each.words}"
+            for step, each in zip(steps, outcomes, strict=True)
+            if each.words
+        )
+    return with_steps(answer, points, [each.numbers for each in outcomes])
 
 
 def _question() -> dict[str, str]:

@@ -11,7 +11,8 @@ from spmd_core.answers import (
     serving_table,
 )
 from spmd_core.search import read_serving, serve
-from spmd_core.sweeps import served_points
+from spmd_core.sweeps import decode_points, served_points, with_steps
+from spmd_core.sweeps.curves import Numbers
 from tests.ui import errors, opened
 
 LINK = {"show": "serving", "model": "qwen3-8b", "chips": "v6e:..4", "tpot": "30ms"}
@@ -133,3 +134,16 @@ def test_assumptions_are_those_of_the_command(data_folder):
     shown = plain("\n".join(each.value for each in screen.markdown))
     assert all(each in shown for each in serving_assumptions(lead))
     assert "Kernels of paged attention have no cost of their own" in shown
+
+
+def test_the_best_steps_are_compiled_by_a_press_and_stand_in_the_answer(data_folder):
+    screen = opened("predict", **LINK)
+    (button,) = [each for each in screen.button if each.label == "Compile 3 steps"]
+    assert not button.disabled
+    asked = {name: text for name, text in LINK.items() if name != "show"}
+    found = answer(**asked)
+    points = decode_points(found, 3)
+    changed = with_steps(found, points, [Numbers(True, step_s=9.0, peak_bytes=1)] * 3)
+    assert {row.plan for row in changed.rows if row.compiled} == set(points)
+    assert all(row.compiled.seconds == 9.0 for row in changed.rows if row.plan in points)
+    assert with_steps(found, points, [None] * 3) is found

@@ -124,7 +124,7 @@ def _watch(run: str, names: tuple[str, ...]) -> None:
                     trial.cancel()
         st.progress(trial.done / trial.of if trial.of else 0.0)
         if first := trial.first:
-            st.caption("The first change that helps: compiled, not yet measured.")
+            st.caption("The first change that may help: compiled, not yet measured.")
             _answers(with_remedies(trial.result, first), names)
     _answers(with_remedies(trial.result, trial.answers), names)
 

@@ -14,7 +14,7 @@ from spmd_core.base import LabError, RequestError, seconds_text
 from spmd_core.experiment import STRATEGIES, Experiment, Mesh, Row, study_of
 from spmd_core.lab import COMMAND_LINE, Asker, Batch, Lab, Remedies
 from spmd_core.program import NAME as SHARDINGS
-from spmd_core.results import Remedy, Removal, Result, Shardings, Step, StrategyResult
+from spmd_core.results import Removal, Result, Shardings, Step, StrategyResult
 from spmd_core.time import (
     NOT_CALIBRATED,
     ProgramTime,
@@ -84,7 +84,7 @@ class RemedySearch(Work):
 
     @property
     def first(self) -> Answers:
-        """The first change that helps, compiled, until its collective has its answer."""
+        """The first change that may help, compiled, until its collective has its answer."""
         known = self._answers
         is_over = any(self._first[name].keys() & known.get(name, {}).keys() for name in self._first)
         return {} if is_over else self._first
@@ -196,7 +196,7 @@ class RemedySearch(Work):
                     return False
                 self._compile_here(trial.row, candidate)
             trial.judge(self._tried(candidate, trial.base.operations is not None))
-            if not self._first and isinstance(helped := trial.answer, Remedy):
+            if not self._first and (helped := trial.answer).experiment is not None:
                 self._first = {trial.row.key: dict.fromkeys(trial.target.numbers, helped)}
             if not self._is_ended and (doubtful := trial.wants_timed) is not None:
                 trial.time(doubtful, self._timed(trial.row, doubtful))

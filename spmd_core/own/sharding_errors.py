@@ -51,10 +51,11 @@ def explicit_headline(report: ExplicitReport) -> str:
     count = len(report.errors)
     if not count and report.traces:
         return f"{report.function} traces under Explicit axes as it is"
-    words = f"{count} sharding type error{'s' * (count > 1)}"
+    words = f"{count} sharding type error{'s' * (count != 1)}"
     if not report.traces:
         left = sum(1 for each in report.errors if each.refused)
-        return f"{words}, of which {left} {'is' if left == 1 else 'are'} left to you"
+        ending = f"{left} left to you" if left else "another error is left"
+        return f"{words} listed; {ending}: the patched step does not trace"
     equal = "the results are not compared" if report.wrong is None else "equal results"
     equal = f"{report.wrong} wrong elements" if report.wrong else equal
     more = f"more {', '.join(report.beyond)}" if report.beyond else "no new collective"

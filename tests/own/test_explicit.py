@@ -87,6 +87,37 @@ def test_without_a_sharded_dim_there_is_no_error_and_a_note(folder):
     assert "no spec of an argument names an axis: every type is replicated" in report.notes
 
 
+_AS_INITIALIZED = """
+def f(x, w):
+    {}
+    return jnp.reshape(x @ w, (-1,))
+
+def step():  # a library initializes weights by the function itself
+    f(jnp.zeros((8, 16)), jnp.zeros((16, 32)))
+    a = lambda shape, *spec: jax.ShapeDtypeStruct(shape, "float32", sharding=NamedSharding(mesh, P(*spec)))
+    return f, (a((8, 16), None, "x"), a((16, 32), "x"))
+"""
+
+
+def test_a_step_that_is_called_before_its_mesh_is_set_is_mended(folder):
+    (folder / "linear.py").write_text(
+        f"import jax.numpy as jnp\n{_HEAD}{_AS_INITIALIZED.format('')}"
+    )
+    report = explicit("linear.py")
+    assert len(report.errors) == 1 and report.traces and (report.wrong, report.beyond) == (0, ())
+
+
+def test_an_error_of_another_kind_is_no_sharding_type_error(folder):
+    line = "assert AxisType.Explicit not in jax.typeof(x).sharding.mesh.axis_types, 'disk full'"
+    (folder / "own.py").write_text(
+        f"import jax.numpy as jnp\n{_HEAD}{_AS_INITIALIZED.format(line)}"
+    )
+    report = explicit("own.py")
+    assert (report.errors, report.traces) == ((), False)
+    assert report.notes[0].endswith("no sharding type error: AssertionError: disk full")
+    assert explicit_lines(report)[0].startswith("0 sharding type errors listed; another error")
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

@@ -50,15 +50,15 @@ def reported(loader: Loader) -> ExplicitReport:
     mended = ways.chosen()
     notes = _notes(auto, given, mended)
     loader.use(mended.texts)
-    traced, judged, outputs = None, None, {}
+    traced, wrong, compared = None, None, 0
     try:
         traced = loader.trace(None)[0]
     except Exception as error:  # whatever JAX raises: the report has it
         mended.unmended = mended.unmended or error_words(error)
+        if not mended.is_of_sharding:
+            notes.insert(0, f"the patch ends at what is no sharding type error: {mended.unmended}")
     if traced is not None:
-        judged = judge(auto, traced, notes)
-        types = (aval.str_short(short_dtypes=True) for aval in traced.traced.jaxpr.out_avals)
-        outputs = dict(zip(traced.outputs, types, strict=False))
+        wrong, compared = judge(auto, traced, notes)
     return ExplicitReport(
         function=auto.function,
         mesh=tuple(mesh.shape.items()),
@@ -70,12 +70,17 @@ def reported(loader: Loader) -> ExplicitReport:
             if each.finished() != each.original
         },
         traces=traced is not None,
-        wrong=judged[0] if judged else None,
-        compared=judged[1] if judged else 0,
+        wrong=wrong,
+        compared=compared,
         beyond=ways.beyond(mended),
-        outputs=outputs,
+        outputs=_outputs(traced) if traced else {},
         notes=tuple(notes),
     )
+
+
+def _outputs(traced: tracing.TracedStep) -> dict[str, str]:
+    types = (aval.str_short(short_dtypes=True) for aval in traced.traced.jaxpr.out_avals)
+    return dict(zip(traced.outputs, types, strict=False))
 
 
 def _auto(loader: Loader) -> tuple[tracing.TracedStep, Any, Any]:
@@ -103,7 +108,10 @@ def _notes(auto: tracing.TracedStep, given: Any, mended: Mended) -> list[str]:
     shardings = (getattr(leaf, "sharding", None) for leaf in jax.tree.leaves(given))
     if not any(any(each.spec) for each in shardings if each is not None):
         notes.append("no spec of an argument names an axis: every type is replicated")
-    notes.append("call the step under `with jax.set_mesh(mesh):`, by which specs find their mesh")
+    notes.append(
+        "call the step, and what initializes it, under `with jax.set_mesh(mesh):`, by which specs "
+        "find their mesh"
+    )
     return notes
 
 

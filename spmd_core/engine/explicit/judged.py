@@ -15,9 +15,9 @@ from spmd_core.engine.step.tracing import TracedStep
 from spmd_core.experiment import Program, programs
 
 
-def judge(auto: TracedStep, explicit: TracedStep, notes: list[str]) -> tuple[int, int] | None:
-    """Elements that are wrong, and those that were compared; None, with a note, where the step
-    cannot be run on one device.
+def judge(auto: TracedStep, explicit: TracedStep, notes: list[str]) -> tuple[int | None, int]:
+    """Elements that are wrong, and those that were compared; None and 0, with a note, where the
+    step cannot be run on one device.
     """
     try:
         exported = read(capture.exported(auto, "cpu"))
@@ -31,7 +31,7 @@ def judge(auto: TracedStep, explicit: TracedStep, notes: list[str]) -> tuple[int
         expected = program_references(program, operands, "cpu", 0)
     except RequestError as error:
         notes.append(f"results were not compared: {error}")
-        return None
+        return None, 0
     results = _run(explicit, operands)
     judged = [expected[path].judge(results[path]) for path in expected]
     return sum(each.wrong for each in judged), sum(each.compared for each in judged)
@@ -41,9 +41,8 @@ def _run(step: TracedStep, operands: dict[str, Any]) -> dict[str, Any]:
     compiled = step.traced.lower().compile()
     infos = jax.tree.leaves(step.traced.args_info, is_leaf=lambda leaf: hasattr(leaf, "_aval"))
     placed = []
-    for path, info, sharding in zip(
-        step.arguments, infos, _shardings(compiled, infos), strict=True
-    ):
+    shardings = jax.tree.leaves(compiled.input_shardings)
+    for path, info, sharding in zip(step.arguments, infos, shardings, strict=True):
         value = operands.get(path)
         if value is None:  # not used by the step
             value = jax.numpy.zeros(info.shape, info.dtype)
@@ -51,9 +50,3 @@ def _run(step: TracedStep, operands: dict[str, Any]) -> dict[str, Any]:
     args, kwargs = jax.tree.unflatten(compiled.in_tree, placed)
     outputs = jax.tree.leaves(compiled(*args, **kwargs))
     return {path: jax.device_get(each) for path, each in zip(step.outputs, outputs, strict=True)}
-
-
-def _shardings(compiled: Any, infos: list[Any]) -> list[Any]:
-    given = jax.tree.leaves(compiled.input_shardings)
-    assert len(given) == len(infos)
-    return given

@@ -39,11 +39,13 @@ class Loader:
         name: `package.module:function`, `path.py:function`, or `path.py`.
         root: the folder whose files are the user's.
         sources: the files that were loaded, by path.
+        mesh: that of the step as it was traced last.
     """
 
     name: str
     root: Path
     sources: dict[str, EditedFile] = field(default_factory=dict)
+    mesh: Mesh | None = None
 
     def use(self, texts: Mapping[str, str]) -> None:
         """Have files with other texts; those that are not named as they were."""
@@ -56,9 +58,15 @@ class Loader:
         """
         jax.clear_caches()
         with self._loaded(watch):
-            step, args, kwargs = self._made()
             axis_type = watch.axis_type if watch else None
-            mesh = mesh_of((args, kwargs), axis_type)
+            try:
+                step, args, kwargs = self._made()
+            except Exception:  # as flax's init, once its module has specs, which find no mesh
+                if self.mesh is None:
+                    raise
+                with jax.set_mesh(self.mesh):
+                    step, args, kwargs = self._made()
+            mesh = self.mesh = mesh_of((args, kwargs), axis_type)
             args, kwargs = jax.tree.map(lambda leaf: _placed(leaf, mesh), (args, kwargs))
             with jax.set_mesh(mesh):
                 return tracing.trace(step, args, kwargs), (args, kwargs), mesh

@@ -1,6 +1,7 @@
 """Edits files until JAX rejects no expression of a step under Explicit axes."""
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from spmd_core.engine.explicit.source import Edit, EditedFile
 from spmd_core.engine.explicit.watch import Key, Rejected, Watch, error_words
 
 _MOST_PASSES = 12
+_IS_OF_SHARDING = re.compile(r"^ShardingTypeError|\w\[[^\]]*@|Explicit")  # or a type with an axis
 
 
 @dataclass
@@ -23,6 +25,11 @@ class Mended:
     refused: dict[Key, Rejected] = field(default_factory=dict)
     meshes: list[str] = field(default_factory=list)
     unmended: str | None = None  # the error at which it ends
+
+    @property
+    def is_of_sharding(self) -> bool:
+        """Whether that error is one of sharding types."""
+        return bool(_IS_OF_SHARDING.search(self.unmended or ""))
 
 
 def mend(loader: Loader, wanted: Mapping[Key, list[Any]], choices: Mapping[Key, int]) -> Mended:

@@ -102,7 +102,7 @@ class Ways:
             by_how = {fix.how: fix for fix in (*reversed(others), first)}
             fixes = (first, *(fix for how, fix in by_how.items() if how != first.how))
             errors.append(_error(self.loader, each, fixes))
-        if files.unmended:
+        if files.unmended and files.is_of_sharding:
             errors.append(
                 ExplicitError(
                     source="", line="", message=files.unmended, operands=(),

@@ -78,11 +78,11 @@ HELD = {
     "A login that was once seen is remembered in the data folder": (
         "base/login/test_login.py", "test_only_the_command_ends_a_login"),
     "where Authlib is missing": (
-        "ui/test_gate.py", "test_without_what_a_login_needs_nothing_is_served"),
+        "ui/entrance/test_gate.py", "test_without_what_a_login_needs_nothing_is_served"),
     "That holds at start and while the server runs": (
-        "ui/test_gate.py", "test_it_is_closed_from_the_start"),
+        "ui/entrance/test_gate.py", "test_it_is_closed_from_the_start"),
     "open connections end": (
-        "ui/test_gate.py", "test_it_closes_while_it_runs_and_opens_once_repaired"),
+        "ui/entrance/test_gate.py", "test_it_closes_while_it_runs_and_opens_once_repaired"),
     "it is exchanged for a cookie": (
         "ui/entrance/test_token.py", "test_it_is_exchanged_for_a_cookie_and_leaves_the_address"),
     "never part of a copied link": ("ui/entrance/test_token.py", "test_a_copied_link_has_none"),
@@ -168,9 +168,9 @@ HELD = {
     "only an address that the provider confirms (`email_verified`) counts": (
         "base/login/test_login.py", "test_others_are_turned_away"),
     "From then on nothing but a sentence is served": (
-        "ui/test_gate.py", "test_it_is_closed_from_the_start"),
+        "ui/entrance/test_gate.py", "test_it_is_closed_from_the_start"),
     "always where the file cannot be read or does not parse": (
-        "ui/test_gate.py", "test_a_damaged_file_closes_and_is_remembered_if_it_mentions_a_login"),
+        "ui/entrance/test_gate.py", "test_a_damaged_file_closes_and_is_remembered_if_it_mentions_a_login"),
     "Only this ends a login": ("base/login/test_login.py", "test_only_the_command_ends_a_login"),
     "nothing is served before a link with": (
         "ui/entrance/test_token.py", "test_nothing_is_served_without_it"),
@@ -242,7 +242,7 @@ HELD = {
     "A connection without a request ends": (
         "ui/entrance/test_connections.py", "test_half_of_a_head_ends"),
     "beyond, new tabs are refused with a sentence": (
-        "ui/test_gate.py", "test_new_tabs_are_refused_while_few_descriptors_are_left"),
+        "ui/entrance/test_gate.py", "test_new_tabs_are_refused_while_few_descriptors_are_left"),
     "What viewers may queue and store is limited": (
         "lab/store/test_limits.py", "test_a_full_store_refuses_viewers_and_names_the_oldest"),
     "what the server keeps of their searches": (

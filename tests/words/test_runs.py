@@ -204,7 +204,7 @@ def test_a_foreign_prediction_is_not_said_to_have_run():
         assert "compiled" in compiled and compiled.endswith("Nothing was executed.")
         assert "for TPU v5 lite" in compiled
         assert "was run" not in compiled and "that machine" not in compiled
-        assert "that machine, not for this one." in origin_words(origin, layer, "cpu")
+        assert "for that machine alone." in origin_words(origin, layer, "cpu")
 
 
 def test_of_values_that_differ_the_elements_that_do_are_shown():

@@ -1,6 +1,7 @@
 """Sizes of a plan's arrays on one device, worked out once per estimate."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
@@ -38,7 +39,7 @@ class Shapes:
     plan: Plan
     topology: Topology
     size: ModelSize
-    mesh: dict[str, int]
+    mesh: Mapping[str, int]
     is_layer: bool = False
 
     @cached_property

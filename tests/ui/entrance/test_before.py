@@ -13,7 +13,7 @@ from spmd_lab.ui.entrance import before
 from spmd_lab.ui.entrance.gate import Gate
 from tests.commands.calls import told
 from tests.loops import finished
-from tests.ui.test_gate import asked, connected, scope, secrets, served, set_up
+from tests.ui.entrance.test_gate import asked, connected, scope, secrets, served, set_up
 
 __all__ = ["secrets"]
 CLOSED = (

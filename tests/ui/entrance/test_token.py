@@ -4,7 +4,7 @@ import pytest
 
 from spmd_lab.ui.entrance import cookies as tokens
 from spmd_lab.ui.entrance.gate import Gate
-from tests.ui.test_gate import finished, served
+from tests.ui.entrance.test_gate import finished, served
 
 TOKEN = "a_token-of_24_characters"
 

@@ -26,6 +26,7 @@ from spmd_core.base.errors import (
     refuse,
     shorten,
 )
+from spmd_core.base.exit_message import SILENT, failing_line, tail_with
 from spmd_core.base.foreign import CLEAR, open_file, plain_streams, read_file, visible
 from spmd_core.base.frozen import AsObject, Frozen, PairsOf, validated
 from spmd_core.base.imports import imported
@@ -57,6 +58,7 @@ __all__ = [
     "CLEAR",
     "CLOCK_TIMES",
     "MOST_OUTPUT_BYTES",
+    "SILENT",
     "AccessError",
     "Alone",
     "AsObject",
@@ -82,6 +84,7 @@ __all__ = [
     "count_text",
     "default_data_folder",
     "descriptors",
+    "failing_line",
     "held_folder",
     "imported",
     "is_confirmed",
@@ -106,6 +109,7 @@ __all__ = [
     "shorten",
     "suffixed_sizes",
     "sums_by_key",
+    "tail_with",
     "threads",
     "unhindered",
     "validated",

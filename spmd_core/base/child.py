@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from spmd_core.base.exit_message import failing_line
+
 ROOT = Path(__file__).resolve().parents[2]
-TAIL_CHARACTERS = 300
-TAIL_BYTES = 2**12  # of what it printed that is read
+TAIL_BYTES = 2**16  # of what it printed that is read: dumps of threads follow the cause
 MOST_OUTPUT_BYTES = 64 * 2**20  # that it may print, or answer, which the server then holds
 LOOK_S = 0.02  # between two looks at what it has taken
 # seconds of the clock for each second of a core: a child that waits, on a machine with other work
@@ -40,8 +41,7 @@ class ChildAnswer:
         """How the process ended, to follow `the process … ended`."""
         name = signal.Signals(-self.status).name if self.status < 0 else ""
         how = f"with {name}" if name else f"with exit status {self.status}"
-        last = " ".join(self.errors.split())[-TAIL_CHARACTERS:]
-        return how + (f" ({last})" if last else "")
+        return f"{how} ({failing_line(self.errors)})" if self.errors.strip() else how
 
 
 class AnsweringChild:

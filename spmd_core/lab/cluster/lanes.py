@@ -11,7 +11,15 @@ from dataclasses import replace
 
 from pydantic import ValidationError
 
-from spmd_core.base import RequestError, Settings, StorageError, WorkerError, shorten, waited_s
+from spmd_core.base import (
+    SILENT,
+    RequestError,
+    Settings,
+    StorageError,
+    WorkerError,
+    shorten,
+    waited_s,
+)
 from spmd_core.lab.cluster.compiling import Compiled
 from spmd_core.lab.cluster.messages import (
     ALIVE_S,
@@ -30,7 +38,6 @@ from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.active import ActiveRun, RunEnd
 from spmd_core.lab.supervisor.compile_gate import CompileGate
 from spmd_core.lab.supervisor.environment import dask_environment
-from spmd_core.lab.supervisor.exit_message import SILENT
 from spmd_core.lab.supervisor.lane import Lane
 from spmd_core.lab.supervisor.process import Child, ending_text
 from spmd_core.lab.supervisor.runner import ENDS

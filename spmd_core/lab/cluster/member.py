@@ -14,11 +14,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from spmd_core.base import Watched, WorkerError, unhindered
+from spmd_core.base import SILENT, Watched, WorkerError, unhindered
 from spmd_core.experiment import files
 from spmd_core.lab.cluster.messages import PassedOn
 from spmd_core.lab.supervisor.environment import worker_environment
-from spmd_core.lab.supervisor.exit_message import SILENT
 from spmd_core.lab.supervisor.process import Worker, ending_text
 from spmd_core.machine import read_hardware
 from spmd_core.runs import PingCommand, Pong, encode

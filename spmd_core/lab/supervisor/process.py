@@ -16,8 +16,7 @@ from typing import Generic, TypeVar
 
 from pydantic import BaseModel, TypeAdapter
 
-from spmd_core.base import Watched, WorkerError, descriptors
-from spmd_core.lab.supervisor.exit_message import failing_line
+from spmd_core.base import Watched, WorkerError, descriptors, failing_line
 from spmd_core.machine import dumps as dump_folder
 from spmd_core.results import Environment
 from spmd_core.runs import (

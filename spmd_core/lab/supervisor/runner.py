@@ -7,12 +7,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
-from spmd_core.base import LabError, Settings, StorageError, WorkerError, resident_bytes
+from spmd_core.base import (
+    SILENT,
+    LabError,
+    Settings,
+    StorageError,
+    WorkerError,
+    resident_bytes,
+    tail_with,
+)
 from spmd_core.experiment import Experiment, compiler_flags
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.active import ActiveRun, RunEnd
 from spmd_core.lab.supervisor.compile_gate import Wakeup
-from spmd_core.lab.supervisor.exit_message import SILENT, tail_with
 from spmd_core.lab.supervisor.host import WorkerHost
 from spmd_core.lab.supervisor.process import Worker, ending_text
 from spmd_core.lab.supervisor.unsaved import Ended, UnsavedRuns, say

@@ -12,12 +12,11 @@ import sys
 
 import pytest
 
-from spmd_core.base import RequestError, StorageError, UnreadableRun
+from spmd_core.base import RequestError, StorageError, UnreadableRun, failing_line, tail_with
 from spmd_core.commands.waiting import LOOK_S, wait
 from spmd_core.lab import Lab
 from spmd_core.lab.store.database import FILE_NAME
 from spmd_core.lab.store.store import Store
-from spmd_core.lab.supervisor.exit_message import failing_line, tail_with
 from spmd_core.lab.supervisor.folder_lock import FILE_NAME as LOCK
 from tests.labs import HASTY, PATIENCE_S, ROOT, experiment, is_running, start_python, until
 from tests.standin import sitecustomize as standin
@@ -243,6 +242,13 @@ DUMP = (
             # libtpu logs the first wherever it runs
             "ERROR: Unknown command line flag 'xla_tpu_no_such_flag'",
         ),
+        (
+            "E0000 00:00:1.2 42 common_lib.cc:860] INVALID_ARGUMENT: unexpected worker hostname\n"
+            "=== Source Location Trace: ===\nlearning/45eac/tfrc/runtime/libtpu_init_utils.cc:370\n"
+            'Fatal Python error: Illegal instruction\n\nThread 0x1:\n  File "a.py", line 1 in main\n',
+            "Fatal Python error: Illegal instruction",
+        ),
+        ('Traceback:\n  File "a.py", line 1 in main\n    exit(3)\nSystemExit: 3', "SystemExit: 3"),
         ("", "it said nothing"),
     ],
 )

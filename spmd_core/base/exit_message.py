@@ -14,6 +14,11 @@ _DUMP = re.compile(
     r"^(Fatal Python error|\*\*\* |Current thread|Thread 0x|Extension modules:"
     r"|  File \"|\s*@ +0x|PC: @|<no Python frame>|#\d+ )"
 )
+# what libtpu writes wherever it is loaded without its chips
+_LOADING = re.compile(
+    r"^(WARNING: Logging before |Failed to find host bounds|[IWE]\d{4} .* common_lib\.cc:"
+    r"|=== Source Location Trace|[\w./-]+\.cc:\d+$)"
+)
 MAX_CHARACTERS = 500
 SILENT = "it said nothing"
 
@@ -24,7 +29,8 @@ def failing_line(text: str) -> str:
     >>> failing_line("starting\\nF1121 17:15:50.1 42 a.cc:7] Check failed: x\\nFatal Python error: Aborted")
     'Check failed: x'
     """
-    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    written = [line.rstrip() for line in text.splitlines() if line.strip()]
+    lines = [line for line in written if not _LOADING.match(line)]
     kept = [line for line in lines if not _DUMP.match(line)]
     for is_cause in (_FATAL.match, _CHECK.search):
         if cause := next((line for line in kept if is_cause(line)), None):
@@ -37,7 +43,8 @@ def failing_line(text: str) -> str:
 
 def _before_dump(lines: list[str]) -> str | None:
     """The last line before the first line of a dump; None where there is no dump."""
-    at = next((place for place, line in enumerate(lines) if _DUMP.match(line)), None)
+    dumped = (place for place, line in enumerate(lines) if _DUMP.match(line) and line[0] != " ")
+    at = next(dumped, None)  # frames alone are those of an exception, which its last line names
     return lines[at - 1] if at else None
 
 

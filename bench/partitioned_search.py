@@ -3,10 +3,12 @@
     python -m bench.partitioned_search [--seconds 60] [--target cpu:8] [--mesh '{"fsdp": 4, "tensor": 2}']
 
 A candidate is considered once its own program was partitioned, compiled or measured. The exhaustive
-search goes on until each candidate that may run was; the winners are then measured in the same rounds.
+search goes on until each candidate that may run was; each winner is then measured beside its own in the
+same rounds.
 """
 
 import json
+import math
 import tempfile
 import time
 from pathlib import Path
@@ -19,7 +21,8 @@ from spmd_core.lab import COMMAND_LINE, Lab, Searches
 from spmd_core.search import Answer, Candidate, read_array_question
 from spmd_core.trials import Search
 from spmd_core.trials.searching import search as searching
-from spmd_core.trials.searching.prove import Runs, side_by_side
+from spmd_core.trials.searching.behind import estimate_s
+from spmd_core.trials.searching.prove import Runs, proof_of, side_by_side
 
 PARTITIONED = "open_candidates", lambda candidates: []
 CONSTRAINED = "CONSTRAINED", 0
@@ -58,33 +61,41 @@ def main(asked: Asked, figures: Figures) -> None:
     figures.add("now", considered(after), least=10 * considered(before), note="of attached devices")
     figures.add("constraints among them", sum(each.constrained is not None for each in after.found))
     figures.add("of the space, exhaustively", considered(every), note=f"complete: {every.complete}")
-    winners = {"before": before.winner, "now": after.winner, "exhaustive": every.winner}
-    chosen = {each.number: each for each in winners.values() if each}
-    seconds = together(list(chosen.values()), asked.seconds)
-    best = winners.pop("exhaustive")
-    for name, own in winners.items():
-        if own and best and {own.number, best.number} <= {*seconds}:
-            behind = seconds[own.number] / seconds[best.number] - 1
-            note = f"{own.name}; exhaustive {best.name}; in the same rounds"
+    best = every.winner
+    for name, own in {"before": before.winner, "now": after.winner}.items():
+        if own and best:
+            behind, note = against(own, best, asked.seconds)
             figures.add(f"behind exhaustive, {name}", behind, most=0.0, note=note)
         else:
             figures.add(f"no winner to compare, {name}", 1, most=0)
+    if best and (priced := prices(after)) and best.number in priced:
+        place = sorted(priced, key=priced.__getitem__).index(best.number) + 1
+        figures.add("place of the exhaustive winner by price", place, note=f"of {len(priced)}")
 
 
-def together(chosen: list[Candidate], seconds: float) -> dict[int, float]:
-    """Returns the median seconds of candidates by number, measured in the same shuffled rounds: the
-    least of many medians of separate runs is below its own time.
+def prices(answer: Answer) -> dict[int, float]:
+    """Returns the seconds that candidates were estimated at by their partitioned programs."""
+    return {each.number: estimate_s(each) or 0.0 for each in answer.found if each.partitioned}
+
+
+def against(own: Candidate, best: Candidate, seconds: float) -> tuple[float, str]:
+    """Returns by which share a candidate is behind the best, and how sure that is: Compare's ratio
+    of shuffled rounds in several processes. Medians of separate runs differ by more than winners do.
     """
-    if len(chosen) == 1:
-        return {chosen[0].number: 1.0}
+    if own.number == best.number:
+        return 0.0, f"the same: {own.name}"
     with tempfile.TemporaryDirectory() as folder:
         lab = Lab.open(Path(folder))
-        deadline = time.monotonic() + seconds
-        runs = Runs(lab, COMMAND_LINE, "winners", lambda: False, deadline)
-        result, keys = side_by_side(runs, chosen)
+        runs = Runs(lab, COMMAND_LINE, "winners", lambda: False, time.monotonic() + seconds)
+        result, _ = side_by_side(runs, [own, best])
         lab.close()
-    rows = result.strategies if result else {}
-    return {number: rows[key].median_s or 0.0 for number, key in keys.items()}
+    proof = proof_of([own, best], result) if result else None
+    if proof is None:
+        return math.nan, "not measured"
+    is_ahead, ratio = proof.faster == own.name, proof.best
+    sure = f"{ratio.verdict} [{ratio.interval[0]:.3f}, {ratio.interval[1]:.3f}]"
+    note = f"{own.name}; exhaustive {best.name}; {proof.faster} is ahead: {sure}"
+    return (1 / ratio.ratio if is_ahead else ratio.ratio) - 1, note
 
 
 if __name__ == "__main__":

@@ -103,7 +103,8 @@ class TimeModel:
             source: Source = "measured" if measured else "calibrated"
             return self._duration(seconds, off + known.spread, source, stand_in)
         if self.host is not None:
-            return self._duration(self.host.collective_s(kind, nbytes), OFF_GUESS, "guessed")
+            seconds = self.host.collective_s(kind, nbytes, devices)
+            return self._duration(seconds, OFF_GUESS, "guessed")
         return not_measured(kind) if known else NOT_CALIBRATED
 
     def compiled(self, each: Collective, mesh: Mesh) -> Duration | Unknown:

@@ -12,11 +12,13 @@ from spmd_core.lab import COMMAND_LINE
 from spmd_core.results import Estimate, Operation
 from spmd_core.runs import Partitioned, Requested
 from spmd_core.search import Answer, ProgramSpace, read_array_question, rules_text, with_constraint
+from spmd_core.time import time_model
 from spmd_core.trials.searching import search as search_module
 from spmd_core.trials.searching.choice import CandidateChoice
 from spmd_core.trials.searching.outcomes import restored_constraints, to_stored
 from spmd_core.trials.searching.partitioning import open_candidates, partitioned
 from spmd_core.trials.searching.search import Search
+from tests.labs import experiment
 
 GATHER = Requested(kind="all-gather", axes=("fsdp",), bytes=2**20, count=3)
 PRODUCT = Operation(kind="matmul", sizes=(256, 256, 256), count=2)
@@ -120,3 +122,21 @@ def test_constraints_are_numbered_beyond_the_space_and_are_not_added_again(monke
     assert search.space == 501
     again._add(restored_constraints(dict(kept), [best]))
     assert not again._constrain(runs) and again.space == 501
+
+
+@pytest.mark.parametrize(
+    ("axes", "devices", "many"),
+    [
+        (("fsdp",), None, 4),
+        (("tensor",), None, 2),
+        (("fsdp", "tensor"), None, 8),
+        ((), 4, 4),
+        ((), None, 8),
+    ],
+)
+def test_simulated_devices_wait_for_each_of_their_group(axes, devices, many):
+    mesh = (("fsdp", 4), ("tensor", 2))
+    times = time_model(experiment(), None, cores=2)
+    found = times.collective("all-gather", mesh, axes, 0.0, devices=devices)
+    pair = times.collective("all-gather", mesh, ("tensor",), 0.0)
+    assert found.seconds == pytest.approx(many / 2 * pair.seconds)

@@ -136,3 +136,11 @@ def test_an_authors_own_dump_stays_and_gets_no_file_of_ours(tmp_path):
     assert run(XLA_FLAGS=flags).split()[1] == "True"
     names = [each.name for each in tmp_path.rglob("*")]
     assert not [name for name in names if "shardy" in name]
+
+
+def test_a_step_without_shardings_is_told_what_gives_it_some():
+    step, x = lambda x: x @ x.T, jax.ShapeDtypeStruct((8, 16), "float32")
+    sentence = refused(step, (x,), target="cpu:8")
+    assert "has no shardings, and mesh= and specs= name none: name both" in sentence
+    given = {"mesh": {"x": 8}, "specs": {"*": P("x")}}
+    assert spmd_lab.explain(step, target="cpu:8", **given)(x).mesh == (("x", 8),)

@@ -59,6 +59,9 @@ def _compiled(folder: Path) -> CompiledStep:
     if sizes := request.get("mesh"):
         exported = _on_axes(exported, sizes, request.get("specs", {}))
     described, kept = describe(exported, is_own=True)
+    if not (described.mesh or request.get("mesh")):
+        fix = 'name both, such as mesh={"x": 8} and specs={"*": P("x")}'
+        raise refuse("this step", "has no shardings, and mesh= and specs= name none", fix)
     function = request.pop("function")
     named = {"program": sha256(data).hexdigest(), "name": function, "function": function}
     described = described.model_copy(update=named)

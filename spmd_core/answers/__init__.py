@@ -43,6 +43,7 @@ from spmd_core.answers.serving_kept import (
 from spmd_core.answers.serving_sheet import (
     PART_NAMES,
     apart_headline,
+    compiled_steps,
     served_mesh,
     served_points_headline,
     served_points_table,
@@ -90,6 +91,7 @@ __all__ = [
     "ceilings_table",
     "collectives_table",
     "communicated",
+    "compiled_steps",
     "context_headline",
     "context_table",
     "days_text",

@@ -299,6 +299,18 @@ def why_not_served(answer: ServingAnswer) -> tuple[str, ...]:
     return tuple([*_left_out(answer), *named][:_MOST_REASONS])
 
 
+def compiled_steps(answer: ServingAnswer) -> tuple[str, ...]:
+    """Returns the seconds of each decode step that is compiled, as sentences."""
+    compiled = ((row, row.compiled) for row in answer.rows if row.compiled)
+    return tuple(
+        f"{_on(row)}: {seconds_text(step.seconds)} compiled, {seconds_text(step.estimate)} estimated; "
+        f"its tokens count {step.seconds / step.estimate:.2f} times as long."
+        if step.fits
+        else f"{_on(row)}: does not fit, its step takes {bytes_text(step.peak or 0)}."
+        for row, step in compiled
+    )
+
+
 def _left_out(answer: ServingAnswer) -> Iterator[str]:
     question = answer.question
     tried = {row.plan.topology.chip.generation for row in answer.rows}

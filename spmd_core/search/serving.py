@@ -1,7 +1,7 @@
 """Which sharding serves a model: meshes, replicas and dtypes on chips, for a load and its limits."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from heapq import nlargest
 
@@ -155,10 +155,19 @@ def serve(question: ServingQuestion) -> ServingAnswer:
     plans = tuple(plans_of(question))
     _check_work(question, plans)
     rows = tuple(_looked(question, plan) for plan in plans)
-    ranked = tuple(sorted(rows, key=lambda row: _order(question, row)))
-    answer = ServingAnswer(question, ranked)
+    return _ranked(question, rows, {})
+
+
+def _ranked(
+    question: ServingQuestion,
+    rows: Iterable[ServingRow],
+    compiled: Mapping[ServedPlan, CompiledDecode],
+) -> ServingAnswer:
+    answer = ServingAnswer(question, tuple(sorted(rows, key=lambda row: _order(question, row))))
     lead = answer.best or answer.nearest
-    return answer if lead is None else replace(answer, by_load=tuple(_by_load(question, lead)))
+    if lead is None:
+        return answer
+    return replace(answer, by_load=tuple(_by_load(question, lead, compiled)))
 
 
 def _check_work(question: ServingQuestion, plans: tuple[ServedPlan, ...]) -> None:
@@ -247,11 +256,12 @@ def with_compiled(
 ) -> ServingAnswer:
     """Returns the answer with compiled steps in the place of estimates, ranked again."""
     question = answer.question
-    rows = [
+    rows = (
         _looked(question, row.plan, compiled[row.plan]) if row.plan in compiled else row
         for row in answer.rows
-    ]
-    return replace(answer, rows=tuple(sorted(rows, key=lambda row: _order(question, row))))
+    )
+    # fewer requests may fit
+    return _ranked(question, rows, {plan: step for plan, step in compiled.items() if step.fits})
 
 
 def _looked(
@@ -282,7 +292,7 @@ def _looked(
 
 
 def _by_load(
-    question: ServingQuestion, lead: ServingRow
+    question: ServingQuestion, lead: ServingRow, compiled: Mapping[ServedPlan, CompiledDecode]
 ) -> Iterator[tuple[ServingLoad, ServingRow]]:
     """The best sharding on the chips and in the dtypes of a row, by requests at once and lengths."""
     here = replace(
@@ -300,5 +310,5 @@ def _by_load(
             )
             asks = replace(here, load=load)
             first = nlargest(_LOOKED, plans_of(asks), key=lambda plan: steady_per_s(plan, load))
-            rows = (_looked(asks, plan) for plan in first)
+            rows = (_looked(asks, plan, compiled.get(plan)) for plan in first)
             yield load, max(rows, key=lambda row: row.per_chip)

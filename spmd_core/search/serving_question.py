@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from spmd_core.base import mesh_text, refuse, shorten
@@ -161,8 +162,14 @@ def read_serving(form: Mapping[str, Any]) -> ServingQuestion:
         tuple(dict.fromkeys(weights)),
         tuple(dict.fromkeys(cache)),
         read_prices(given["price"], generations(chips)) if given["price"] else (),
-        parse_mesh(given["mesh"]) if given["mesh"] else None,
+        _mesh(given["mesh"], given["model"], chips) if given["mesh"] else None,
     )
+
+
+def _mesh(text: str, model: str, chips: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
+    size, devices = get_model(model), max(each.devices for each in chain(*map(read_chips, chips)))
+    tensor = math.gcd(4, size.heads, size.kv_heads, size.state_heads, devices)
+    return parse_mesh(text, f"tensor={tensor}")
 
 
 def _count(name: str, text: str, least: int, most: int = MOST_LENGTH) -> int:

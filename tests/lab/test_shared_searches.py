@@ -178,6 +178,23 @@ def test_only_admins_delete_a_foreign_search_and_nobody_one_of_here(there, here)
         there.searches.delete(found.id)
 
 
+def test_what_someone_kept_is_forgotten_last_and_what_was_only_estimated_first(there):
+    store = Searches(there.folder)
+    running.keep(there, kept("mine", words="The best."))
+    for number in range(50):
+        store.begin(f"tried-{number}", {}, 1)
+        store.keep(kept(f"tried-{number}", spent_s=1.0, words="The best."))
+        if number:
+            store.keep_outcomes(f"tried-{number}", [(0, {"fate": "compiled"})])
+    store.begin("new", {}, 1)
+    assert store.find("mine") and there.searches.find("mine") and store.find("tried-1")
+    assert store.find("tried-0") is None
+    for number in range(60):
+        store.begin(f"later-{number}", {}, 1)
+        store.keep_outcomes(f"later-{number}", [(0, {"fate": "compiled"})])
+    assert store.find("mine") and store.find("tried-1") is None
+
+
 def test_searches_are_compared_by_what_differs_in_question_and_answer():
     one = kept(question={"model": "m", "chips": ["v5p:16"], "plan": {"gated": True}})
     other = kept(

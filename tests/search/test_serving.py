@@ -19,6 +19,7 @@ from spmd_core.search import (
     CompiledDecode,
     ServingQuestion,
     decode_experiment,
+    read_serving,
     serve,
     with_compiled,
 )
@@ -238,6 +239,24 @@ def test_a_question_without_an_answer_is_refused_in_a_sentence(given, words):
         serve(replace(ASKED, **given))
 
 
+@pytest.mark.parametrize("model", ["qwen3-8b", "deepseek-v3-671b", "gpt-oss-20b"])
+@pytest.mark.parametrize("chips", ["v6e:1", "tpu7x:..16", "h100:8", "v6e:..4,h100:..16"])
+def test_a_mesh_that_no_one_can_read_is_refused_with_one_that_is_taken(model, chips):
+    form = {"model": model, "chips": chips, "concurrency": "4"}
+    with pytest.raises(RequestError, match=r"is not a list of axes: write for example (.+)") as bad:
+        read_serving(form | {"mesh": "8x4"})
+    taken = str(bad.value).rpartition("example ")[2]
+    serve(read_serving(form | {"mesh": taken}))
+
+
+@pytest.mark.parametrize("tensor", [3, 16])
+def test_a_mesh_beyond_the_chips_is_refused_with_a_size_that_is_taken(tensor):
+    form = {"model": "qwen3-8b", "chips": "v6e:8"}
+    with pytest.raises(RequestError, match=r"use sizes that multiply to [28]$") as bad:
+        serve(read_serving(form | {"mesh": f"tensor={tensor}"}))
+    serve(read_serving(form | {"mesh": f"data={str(bad.value).rpartition(' ')[2]}"}))
+
+
 def test_every_headline_has_at_most_twenty_words(answer):
     for given in ({}, {"price": ()}, {"ttft_s": None, "tpot_s": None}, {"tpot_s": 0.001},
                   {"chips": ("v6e:1",)}, {"load": replace(LOAD, concurrency=4096)}):  # fmt: skip
@@ -272,6 +291,8 @@ def test_a_compiled_step_takes_the_place_of_the_estimate_and_may_not_fit(answer)
     row = next(row for row in slower.rows if row.plan == first.plan)
     assert row.served.tpot_s > 2 * first.served.tpot_s and row.compiled.seconds == 3 * estimate
     assert slower.best.plan == second.plan, "the first misses its limit now"
+    at = {load.concurrency: row for load, row in slower.by_load if load.input == LOAD.input}
+    assert at[LOAD.concurrency].compiled is None, "the table by load knows it too"
     full = with_compiled(answer, {first.plan: CompiledDecode(estimate, estimate, 10**12, False)})
     row = next(row for row in full.rows if row.plan == first.plan)
     assert (row.verdict, row.served) == ("does not fit", None) and full.best.plan == second.plan

@@ -12,7 +12,7 @@ def parse_plan(data: Any) -> Plan:
     return validated(Plan, data, "plan", example)
 
 
-def parse_mesh(text: str) -> tuple[tuple[str, int], ...]:
+def parse_mesh(text: str, example: str = "fsdp=16,tensor=4") -> tuple[tuple[str, int], ...]:
     """`data=2,fsdp=16,tensor=4` as pairs, in order."""
     pairs = []
     for part in text.split(","):
@@ -27,7 +27,7 @@ def parse_mesh(text: str) -> tuple[tuple[str, int], ...]:
             raise refuse(
                 f"mesh {shorten(text)}",
                 "is not a list of axes",
-                "write for example fsdp=16,tensor=4",
+                f"write for example {example}",
             )
         pairs.append((name, int(size)))
     return tuple(pairs)

@@ -84,9 +84,10 @@ class ServedPlan(Frozen):
         size, tensor, expert = self.size, self.along("tensor"), self.along("expert")
         if self.topology.devices % self.devices:
             rule = f"does not divide the {self.topology.devices} devices of {self.topology.name}"
-            raise refuse(
-                f"mesh {mesh_text(self.mesh)}", rule, "use sizes that multiply to a divisor"
-            )
+            sizes = range(1, min(self.devices, self.topology.devices) + 1)
+            fits = max(each for each in sizes if self.topology.devices % each == 0)
+            fix = f"use sizes that multiply to {fits}"
+            raise refuse(f"mesh {mesh_text(self.mesh)}", rule, fix)
         inside = self.devices // expert if self.devices % expert == 0 else 0
         self._check_tensor(tensor)
         if expert > size.experts or not inside:

@@ -103,9 +103,10 @@ class Searches(Database):
                 (search, json.dumps(question), now, now, space),
             )
             db.execute(
-                # what was only estimated goes first: who may only look makes no more than that
+                # what was only estimated goes first: who may only look makes no more than that;
+                # what someone kept goes last: an answer that took no search
                 """DELETE FROM searches WHERE id != ? AND id NOT IN
-                    (SELECT id FROM searches ORDER BY EXISTS
+                    (SELECT id FROM searches ORDER BY spent_s = 0 AND words != '' DESC, EXISTS
                         (SELECT 1 FROM search_outcomes WHERE search = id) DESC,
                         updated_at DESC LIMIT ?)""",
                 (search, KEPT),

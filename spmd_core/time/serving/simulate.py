@@ -43,6 +43,8 @@ class Lengths:
     def drawn(self, chance: random.Random, count: int) -> list[int]:
         """Returns so many in any order, one of each part of the range, so that their mean is its own."""
         wide = self.high - self.low + 1
+        if wide == 1:
+            return [self.low] * count
         lengths = [self.low + int(wide * (n + chance.random()) / count) for n in range(count)]
         chance.shuffle(lengths)
         return lengths
@@ -128,13 +130,17 @@ def prompt_time(plan: ServedPlan, load: ServingLoad, shards: int) -> StepTime:
     return step_time(plan, StepLoad(prompt=shards * load.chunk, before=before, prompts=shards))
 
 
-class _StepTimes:
-    """Seconds of steps of a plan, worked out at a grid of requests and between."""
+_Steps = dict[tuple[int, int, int], tuple[StepTime, float]]
 
-    def __init__(self, plan: ServedPlan, load: ServingLoad, scale: tuple[float, float]) -> None:
-        self.plan, self.load, self.scale = plan, load, scale
-        self.known: dict[tuple[int, int, int], tuple[float, float]] = {}
-        self.around: dict[int, tuple[tuple[int, float], ...]] = {}
+
+class _StepTimes:
+    """Seconds of steps of a plan, worked out at a grid of requests, which is `known`, and between."""
+
+    def __init__(
+        self, plan: ServedPlan, load: ServingLoad, scale: tuple[float, float], known: _Steps
+    ) -> None:
+        self.plan, self.load, self.scale, self.known = plan, load, scale, known
+        self.between: dict[tuple[int, int, int], tuple[float, float]] = {}
         self.before, self.data = load.input.mean / 2, plan.along("data")
 
     @cached_property
@@ -147,16 +153,22 @@ class _StepTimes:
         many prompts, which the shards of `data` take one by one.
         """
         prompts = self.shards(prompts) if prompt else 0
+        key = decoding, prompt, prompts
+        if key not in self.between:
+            self.between[key] = self._between(*key)
+        start, more = self.between[key]
         near, far = self.contexts
-        along = (context - near) / (far - near)
-        total = 0.0
-        if decoding not in self.around:
-            self.around[decoding] = self._around(decoding)
-        for requests, share in self.around[decoding]:
+        return start + more * (context - near) / (far - near)
+
+    def _between(self, decoding: int, prompt: int, prompts: int) -> tuple[float, float]:
+        start = more = 0.0
+        for requests, share in self._around(decoding):
             for tokens, part in _levels(prompt):
-                start, more = self._ends(requests, tokens, prompts)
-                total += share * part * (start + more * along)
-        return total
+                step, rest = self._ends(requests, tokens, prompts)
+                times = self.scale[1 if tokens else 0]
+                start += share * part * step.scaled(times).seconds
+                more += share * part * times * rest
+        return start, more
 
     def shards(self, prompts: int) -> int:
         """Returns the shards of `data` that so many prompts are on."""
@@ -174,15 +186,14 @@ class _StepTimes:
         share = (decoding - low) / (high - low)
         return ((low, 1 - share), (high, share)) if 0 <= share <= 1 else ((decoding, 1.0),)
 
-    def _ends(self, decoding: int, prompt: int, prompts: int) -> tuple[float, float]:
-        """(seconds at the first context, what the last takes longer)."""
+    def _ends(self, decoding: int, prompt: int, prompts: int) -> tuple[StepTime, float]:
+        """(the step at the first context, seconds that the last takes longer)."""
         key = decoding, prompt, prompts
         if key not in self.known:
             near, far = self.contexts
             step = step_time(self.plan, StepLoad(decoding, near, prompt, self.before, prompts))
             more = cache_s(self.plan, decoding, far) - step.parts["cache"]
-            times = self.scale[1 if prompt else 0]
-            self.known[key] = step.scaled(times).seconds, times * more
+            self.known[key] = step, more
         return self.known[key]
 
 
@@ -215,17 +226,18 @@ def simulate(
     plan: ServedPlan,
     load: ServingLoad,
     scale: tuple[float, float] = (1.0, 1.0),
-    is_end: bool = False,
+    known: _Steps | None = None,
 ) -> Served | None:
     """Returns what a load takes on a plan; None where the pool holds no request.
 
-    `scale`: of a compiled step over its estimate, in decode and beside prompts. `is_end`: of an interval.
+    `scale`: of compiled steps over estimates, decode and prompts. `known`: at an interval's end.
     """
     pool = pool_of(plan, load.longest)
     if pool.requests < 1:
         return None
     places = min(-(-load.concurrency // plan.replicas), pool.requests)
-    replica = _run(plan, load, scale, places, _COUNTED >> is_end)
+    steps, is_end = _StepTimes(plan, load, scale, known or {}), known is not None
+    replica = _run(steps, places, _COUNTED >> is_end)
     kept, input, output, later = _kept_per_s(plan, load, scale, replica)
     lacking = load.concurrency - places * plan.replicas if load.rate is None else load.rate - kept
     waits = sorted(each.first - each.arrival + later for each in replica.done)
@@ -233,13 +245,12 @@ def simulate(
     many = (each for each in replica.done if each.output > 1)
     tpots = [(each.end - each.first) / (each.output - 1) for each in many]
     prompt = prompt_time(plan, load, min(places, plan.along("data"))).scaled(scale[1])
-    step_s = step.seconds / load.accepted
-    tpot = fmean(tpots or [step_s])
+    tpot = fmean(tpots or [step.seconds / load.accepted])
     served = Served(
         tpot=interval(step.parts, tpot, min(step.least, tpot)),
         ttft=interval(prompt.parts, fmean(waits), 0.0),
         ttft_p99_s=waits[min(len(waits) - 1, int(0.99 * len(waits)))],
-        step_s=step_s,
+        step_s=step.seconds / load.accepted,
         output_per_s=kept * output,
         input_per_s=kept * input,
         running=min(places * plan.replicas, load.concurrency),
@@ -250,36 +261,34 @@ def simulate(
         pool=pool,
     )
     is_alone = load.rate is None or is_end or served.waiting
-    return served if is_alone else _with_arrivals(served, plan, load, scale)
+    return served if is_alone else _with_arrivals(served, steps)
 
 
-def _run(
-    plan: ServedPlan, load: ServingLoad, scale: tuple[float, float], places: int, most: int
-) -> "_Replica":
+def _run(steps: _StepTimes, places: int, most: int) -> "_Replica":
     """A replica that has served all requests, or so many of a load that goes on: more at once than
     twice its places only wait longer.
     """
+    plan, load, scale = steps.plan, steps.load, steps.scale
     asked = -(-load.concurrency // plan.replicas)
     at_once = asked if load.requests else min(asked, 2 * places)
     skipped, count = 0, -(-(load.requests or 0) // plan.replicas) or most
     if not load.requests and load.rate is None:
         skipped, count = at_once, max(at_once, min(2 * at_once, most))
     requests = _requests(load, plan.replicas, skipped, count)
-    replica = _Replica(_StepTimes(plan, load, scale), places, requests, at_once)
+    replica = _Replica(steps, places, requests, at_once)
     replica.run(count, 0 if load.requests else _in_flight(plan, load, scale, places))
     return replica
 
 
-def _with_arrivals(
-    served: Served, plan: ServedPlan, load: ServingLoad, scale: tuple[float, float]
-) -> Served:
+def _with_arrivals(served: Served, steps: _StepTimes) -> Served:
     """The same with intervals of two further simulations: steps as fast, and as slow, as theirs."""
     step = served.step.estimate
-    ends = []
+    ends, scale = [], steps.scale
     for place, end in enumerate((step.low, step.high), 1):
         times = end / step.estimate
-        other = replace(load, seed=load.seed + place)
-        ends.append(simulate(plan, other, (scale[0] * times, scale[1] * times), True))
+        other = replace(steps.load, seed=steps.load.seed + place)
+        scaled = scale[0] * times, scale[1] * times
+        ends.append(simulate(steps.plan, other, scaled, steps.known))
     named = {}
     for name in ("tpot", "ttft"):
         values = [getattr(each, name).estimate for each in (served, *ends)]

@@ -8,6 +8,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.answers import (
     apart_headline,
+    compiled_steps,
     serving_assumptions,
     serving_figures,
     serving_headline,
@@ -105,12 +106,12 @@ def _compiled(answer: ServingAnswer) -> ServingAnswer:
     outcomes = compiling.outcomes_of(steps)
     with st.expander("Compile the best decode steps", key="serving-compile"):
         compiling.controls(steps, outcomes, lambda point: point.label, "step")
-        _points_of(
-            f"{step.label}: {each.words}"
-            for step, each in zip(steps, outcomes, strict=True)
-            if each.words
-        )
-    return with_steps(answer, points, [each.numbers for each in outcomes])
+        answer = with_steps(answer, points, [each.numbers for each in outcomes])
+        both = zip(steps, outcomes, strict=True)
+        failed = (f"{step.label}: {each.words}" for step, each in both if each.words)
+        if lines := (*compiled_steps(answer), *failed):
+            _points_of(lines)
+    return answer
 
 
 def _question() -> dict[str, str]:

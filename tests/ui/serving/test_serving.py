@@ -5,11 +5,13 @@ from urllib.parse import parse_qsl
 import pytest
 
 from spmd_core.answers import (
+    compiled_steps,
     served_points_headline,
     serving_assumptions,
     serving_headline,
     serving_table,
 )
+from spmd_core.base import seconds_text
 from spmd_core.search import read_serving, serve
 from spmd_core.sweeps import decode_points, served_points, with_steps
 from spmd_core.sweeps.curves import Numbers
@@ -146,4 +148,7 @@ def test_the_best_steps_are_compiled_by_a_press_and_stand_in_the_answer(data_fol
     changed = with_steps(found, points, [Numbers(True, step_s=9.0, peak_bytes=1)] * 3)
     assert {row.plan for row in changed.rows if row.compiled} == set(points)
     assert all(row.compiled.seconds == 9.0 for row in changed.rows if row.plan in points)
-    assert with_steps(found, points, [None] * 3) is found
+    compiled = [row.compiled for row in changed.rows if row.compiled]
+    for step, said in zip(compiled, compiled_steps(changed), strict=True):
+        assert f"9 s compiled, {seconds_text(step.estimate)} estimated" in said
+    assert with_steps(found, points, [None] * 3) is found and compiled_steps(found) == ()

@@ -14,10 +14,11 @@ _DUMP = re.compile(
     r"^(Fatal Python error|\*\*\* |Current thread|Thread 0x|Extension modules:"
     r"|  File \"|\s*@ +0x|PC: @|<no Python frame>|#\d+ )"
 )
-# what libtpu writes wherever it is loaded without its chips
+# what libtpu writes wherever it is loaded without its chips, and as it ends
 _LOADING = re.compile(
     r"^(WARNING: Logging before |Failed to find host bounds|[IWE]\d{4} .* common_lib\.cc:"
-    r"|=== Source Location Trace|[\w./-]+\.cc:\d+$)"
+    r"|=== Source Location Trace|[\w./-]+\.cc:\d+$"
+    r"|https://symbolize|[IWE]\d{4} .*\] RAW: )"
 )
 MAX_CHARACTERS = 500
 SILENT = "it said nothing"

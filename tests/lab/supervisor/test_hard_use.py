@@ -245,7 +245,8 @@ DUMP = (
         (
             "E0000 00:00:1.2 42 common_lib.cc:860] INVALID_ARGUMENT: unexpected worker hostname\n"
             "=== Source Location Trace: ===\nlearning/45eac/tfrc/runtime/libtpu_init_utils.cc:370\n"
-            'Fatal Python error: Illegal instruction\n\nThread 0x1:\n  File "a.py", line 1 in main\n',
+            'Fatal Python error: Illegal instruction\n\nThread 0x1:\n  File "a.py", line 1 in main\n'
+            "E1126 14:42:57.292918   18001 process_state.cc:794] RAW: Raising signal 4",
             "Fatal Python error: Illegal instruction",
         ),
         ('Traceback:\n  File "a.py", line 1 in main\n    exit(3)\nSystemExit: 3', "SystemExit: 3"),

@@ -28,7 +28,6 @@ os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
 import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec as P
-from streamlit.testing.v1 import AppTest
 
 from bench.exported import abstract_mesh, sharded, written
 from bench.exported_steps import STEPS
@@ -154,6 +153,8 @@ def main(asked: Asked, figures: Figures) -> None:
 
 
 def _latency(asked: Asked, figures: Figures) -> None:
+    from streamlit.testing.v1 import AppTest  # agreement is measured without screens too
+
     layer = {"qkv": (256, 768), "out": (256, 256), "up": (256, 512), "down": (512, 256)}
     specs = {name: P("data", "tensor") for name in ("qkv", "up")}
     specs |= {name: P("tensor", "data") for name in ("out", "down")}

@@ -7,11 +7,15 @@ from spmd_core.base import count_text, number_text
 from spmd_core.experiment import Plan
 from spmd_core.results import Prediction
 from spmd_core.sheets import NONE, Column, Sheet, Table, count, number, size, text
-from spmd_core.sweeps import TrainingAnswer, TrainingRow
+from spmd_core.sweeps import TrainingAnswer, TrainingRow, measure
 from spmd_core.time import TrainingCost
 from spmd_core.words import bound_words, chip_title, money_text
 
-_BEST = {"chips": "fewest", "days": "fastest", "dollars": "cheapest"}
+_BEST = {  # of the best row, and of one that needs so many times as much
+    "chips": ("fewest", "× the chips"),
+    "days": ("fastest", "× as long"),
+    "dollars": ("cheapest", "× the dollars"),
+}
 _MISSES, ABOUT_EVEN, _CANNOT_TELL = "misses", "about even", "cannot tell"
 # Estimates further apart than this are not alike, though intervals that meet leave their order open
 _MOST_ALIKE = 1.25
@@ -135,9 +139,14 @@ def even_mark(answer: TrainingAnswer) -> str:
 def _mark(answer: TrainingAnswer, row: TrainingRow) -> str:
     if row in answer.even:
         return even_mark(answer)
-    if row is answer.best:
-        return _BEST[answer.by]
-    return "" if row.meets or row.run is None else _MISSES
+    best, (is_best, more) = answer.best, _BEST[answer.by]
+    if row is best:
+        return is_best
+    if row.run is None:
+        return row.refusal
+    if best is None or not row.meets:
+        return _MISSES
+    return f"{number_text(measure(row, answer.by) / measure(best, answer.by))}{more}"
 
 
 class _Marked(NamedTuple):
@@ -148,7 +157,7 @@ class _Marked(NamedTuple):
 def _mesh(row: _Marked) -> str | None:
     plan = row.row.plan
     if plan is None or row.row.run is None:
-        return row.row.refusal
+        return None
     return " ".join(f"{axis}={length}" for axis, length in plan.mesh)
 
 
@@ -179,8 +188,8 @@ _SHEET: Sheet[_Marked] = Sheet(
 
 
 def training_table(answer: TrainingAnswer) -> Table:
-    """Returns a row for each kind of chip: its best plan, days and dollars."""
-    return _SHEET.table([_Marked(_mark(answer, row), row) for row in answer.rows], "screen")
+    """Returns a row for each kind of chip, the best first: its best plan, days and dollars."""
+    return _SHEET.table([_Marked(_mark(answer, row), row) for row in answer.ordered], "screen")
 
 
 def training_json(answer: TrainingAnswer) -> dict[str, object]:

@@ -29,6 +29,7 @@ from spmd_core.sweeps.training import (
     TrainingAnswer,
     TrainingQuestion,
     TrainingRow,
+    measure,
     train,
 )
 from spmd_core.sweeps.variables import FIRST, VARIABLES, Scaling, Variable
@@ -69,6 +70,7 @@ __all__ = [
     "fastest_kinds",
     "first_look",
     "look",
+    "measure",
     "members",
     "numbers_of",
     "parse_sweep",

@@ -109,9 +109,19 @@ class TrainingAnswer:
     @cached_property
     def best(self) -> TrainingRow | None:
         """The best row of those that meet the question; None where none does."""
-        meeting = [row for row in self.rows if row.meets]
-        both = (self.by, "days")
-        return min(meeting, key=lambda row: [measure(row, by) for by in both], default=None)
+        return next((row for row in self.ordered if row.meets), None)
+
+    @cached_property
+    def ordered(self) -> tuple[TrainingRow, ...]:
+        """Rows that meet the question, the best first, then those that miss it, then those without a
+        run.
+        """
+
+        def key(row: TrainingRow) -> tuple[float, ...]:
+            measured = (measure(row, by) for by in (self.by, "days") if row.run)
+            return (row.run is None, not row.meets, *measured)
+
+        return tuple(sorted(self.rows, key=key))
 
     @cached_property
     def even(self) -> tuple[TrainingRow, ...]:
@@ -121,10 +131,7 @@ class TrainingAnswer:
         if self.best is None or self.by == "chips":
             return ()
         most = _span(self.best, self.by)[1]
-        meeting = sorted(
-            (row for row in self.rows if row.meets), key=lambda row: measure(row, self.by)
-        )
-        rows = tuple(row for row in meeting if _span(row, self.by)[0] <= most)
+        rows = tuple(row for row in self.ordered if row.meets and _span(row, self.by)[0] <= most)
         return rows if len(rows) > 1 else ()
 
     @cached_property

@@ -26,7 +26,7 @@ def asked(**given):
 
 def test_the_sheet_has_each_number_of_its_row():
     answer = asked(days=30, price=PRICE)
-    table = training_table(answer)
+    table, rows = training_table(answer), answer.ordered
     for name, of in {
         "Chips": lambda row: row.plan.topology.chips,
         "Days": lambda row: row.run.days.estimate,
@@ -35,9 +35,15 @@ def test_the_sheet_has_each_number_of_its_row():
         "Causal MFU": lambda row: row.step.mfu_causal,
         "Memory": lambda row: row.step.memory_bytes.peak,
     }.items():
-        assert [cell.value for cell in table.column(name)] == [of(row) for row in answer.rows]
+        assert [cell.value for cell in table.column(name)] == [of(row) for row in rows]
     marks = [cell.text for cell in table.column("Verdict")]
-    assert marks[answer.rows.index(answer.best)] == "cheapest" and marks.count("cheapest") == 1
+    assert rows[0] is answer.best and marks[0] == "cheapest" and marks.count("cheapest") == 1
+    for row, mark in zip(rows[1:], marks[1:], strict=True):
+        more = row.run.money / answer.best.run.money
+        assert mark == f"{number_text(more)}× the dollars"
+    large = train(TrainingQuestion(FORM | {"model": "llama-3.1-70b"}, 1e12, 512, KINDS, chips=256))
+    marks = training_table(large).column("Verdict")
+    assert [cell.text for cell in marks] == ["fastest", "does not fit"]
     assert answer.even == () and training_json(answer)["about_even"] == []
 
 

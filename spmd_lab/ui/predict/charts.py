@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from spmd_core.answers import ABOUT_EVEN, even_mark
 from spmd_core.base import bytes_text, number_text, seconds_text
 from spmd_core.results import Estimate, PredictedMemory
-from spmd_core.sweeps import TrainingAnswer
+from spmd_core.sweeps import TrainingAnswer, measure
 from spmd_core.words import chip_title, money_text
 from spmd_lab.ui.charts.base import (
     BYTES,
@@ -120,8 +120,11 @@ def training_chart(answer: TrainingAnswer) -> Spec:
 
 
 def _chips_rows(answer: TrainingAnswer) -> Iterator[Row]:
-    differ = len({each.plan.topology.chips for each in answer.rows if each.run and each.plan}) > 1
-    for each in answer.rows:
+    timed = sorted(
+        (each for each in answer.rows if each.run), key=lambda each: measure(each, "days")
+    )
+    differ = len({each.plan.topology.chips for each in timed if each.plan}) > 1
+    for each in timed:
         if each.run is None or each.plan is None:
             continue
         mark = _FRONT_DOT if each.kind in answer.front else _OTHER

@@ -111,7 +111,7 @@ def others(plan: Plan) -> None:
             left.caption(plain(as_sentence(str(error))))
             return
         left.subheader(plain(training_headline(answer)), anchor=False)
-        timed = [row for row in answer.rows if row.run]
+        timed = [row for row in answer.ordered if row.run]
         if timed:
             st.vega_lite_chart(
                 charts.training_chart(answer),
@@ -142,7 +142,7 @@ def _use(answer: TrainingAnswer, plan: Plan) -> None:
     """A button for each plan of the table, which makes it the screen's."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="use-plan"):
         st.caption("Open the plan of", width="content")
-        for row in answer.rows:
+        for row in answer.ordered:
             if row.plan is None or row.run is None:
                 continue
             pressed = st.button(

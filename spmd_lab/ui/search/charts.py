@@ -9,7 +9,6 @@ from spmd_core.words.search import hours_of_tokens
 from spmd_lab.ui.charts.base import (
     BYTES,
     INK,
-    LABELS,
     SECONDS,
     TOP,
     Row,
@@ -117,7 +116,7 @@ def _cost(candidate: Candidate, price: dict[str, float] | None) -> float:
     return float(candidate.memory_bytes or 0)
 
 
-_ALIKE, _BEHIND = "#a5c1e8", "#cdd4dd"  # light in both themes: words on them are dark
+_ALIKE, _BEHIND = "#8fb2e3", OTHER
 _BAR = {"type": "bar", "height": 16, "cornerRadiusEnd": 3}
 _SPAN = {"type": "rule", "strokeWidth": 2, "opacity": 0.7, **INK}
 
@@ -127,7 +126,7 @@ def stage_charts(
 ) -> dict[Stage, Spec]:
     """Stage -> a bar for each of the best meshes that are known in that way, with its interval:
     what was measured, compiled and estimated is apart, on one axis. The first is in the color of
-    what is best, lighter are those that may be as fast.
+    what is best, lighter are those that may be as fast. Its time stands behind each bar.
     """
     best = [group[0].candidate for group in groups if group[0].candidate.seconds][:MOST_BARS]
     if not best:
@@ -136,7 +135,7 @@ def stage_charts(
     ends = {each.number: _ends(each, times[each.number]) for each in best}
     # an interval that is many times its estimate would leave no room for the others
     top = 1.25 * max(times[each.number] for each in best)
-    scale = {"domain": [0, top], "nice": False}
+    scale = {"domain": [0, 1.7 * top], "nice": False}  # the rest is for labels
     several = len({each.target for each in best}) > 1
     fills = {each.number: _ALIKE for each in rivals} | {best[0].number: BEST}
     charts = {}
@@ -147,10 +146,10 @@ def stage_charts(
                 "x": times[each.number],
                 "low": ends[each.number][0],
                 "high": min(ends[each.number][1], top),
+                "end": max(min(ends[each.number][1], top), times[each.number]),
                 "label": f"{number_text(times[each.number])} {name}"
                 + (", may not fit" if each.step and each.fits != "yes" else ""),
                 "color": fills.get(each.number, _BEHIND),
-                "ink": "#ffffff" if each is best[0] else "#15181d",
             }
             for each in sorted(best, key=lambda each: (each is not best[0], times[each.number]))
             if each.stage == stage
@@ -163,18 +162,17 @@ def stage_charts(
 def _bars(rows: Sequence[Row], title: str, scale: Spec) -> Spec:
     x = {
         at: quantity(at, title=title, scale=scale, axis={"grid": False})
-        for at in ("x", "low", "high")
+        for at in ("x", "low", "high", "end")
     }
     y = rows_axis([str(row["row"]) for row in rows])
-    y["axis"] = LABELS | {"labelLimit": 330, "labelExpr": "datum.label"}
     tips = hover(row="candidate", label="takes")
-    text = {"type": "text", "align": "left", "dx": 8, "x": 0, "fontWeight": 600}
+    text = {"type": "text", "align": "left", "dx": 8, "fontWeight": 600, **INK}
     layers = [
         layer(rows, _BAR, x=x["x"], y=y, tooltip=tips, color=as_is("color")),
         layer(rows, _SPAN, x=x["low"], x2={"field": "high"}, y=y),
-        layer(rows, text, y=y, text={"field": "label"}, color=as_is("ink")),
+        layer(rows, text, x=x["end"], y=y, text={"field": "label"}),
     ]
-    return layered(layers, {"step": 28})
+    return layered(layers, {"step": 32})
 
 
 def _ends(each: Candidate, time: float) -> tuple[float, float]:
@@ -187,7 +185,8 @@ def _short(each: Candidate, several: bool) -> str:
     """The mesh of a step, and its batch where several are compared; all of another candidate's name."""
     parts = each.name.split(" · ")
     kept = [parts[0], parts[-2]] if each.step else parts
-    return ", ".join([*kept, *([each.target.removeprefix("tpu:")] if several else [])])
+    more = [*kept[1:], *([each.target.removeprefix("tpu:")] if several else [])]
+    return " · ".join([kept[0], ", ".join(more)] if more else kept)
 
 
 def batch_chart(best: Sequence[Candidate]) -> Spec | None:

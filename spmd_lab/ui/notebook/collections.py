@@ -11,7 +11,7 @@ from spmd_core.words import ago
 from spmd_lab.ui import links, shell, state
 from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.entrance.short import COLLECTION
-from spmd_lab.ui.lab import Stop, as_viewer, find, lab, may_act
+from spmd_lab.ui.lab import as_viewer, find, lab, may_act
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import tour
 
@@ -71,28 +71,29 @@ def listed() -> bool:
 def example() -> Collection | None:
     """Returns a page of the results that came with the program; None where they are not here."""
     parts = [
-        part
-        for stop in tour.stored()
-        for part in ((TEXT, _section(stop)), *((RUN, run) for run in stop.runs))
+        part for text, runs in _sections() for part in ((TEXT, text), *((RUN, run) for run in runs))
     ]
-    items = (CollectionItem(str(at), *part) for at, part in enumerate(dict.fromkeys(parts)))
+    items = (CollectionItem(str(at), *part) for at, part in enumerate(parts))
     return Collection("", "Which sharding, and why?", tuple(items)) if parts else None
 
 
 def take_example() -> None:
     """Store a copy of the example page, which its reader may edit, and open it."""
-    _begin("An example: what came with the program", stops=tour.stored())
+    _begin("An example: what came with the program", sections=_sections())
 
 
-def _section(stop: Stop) -> str:
-    return f"## {stop.title}\n{stop.look}"
+def _sections() -> Sequence[tuple[str, Sequence[str]]]:
+    """Each text of the tour with its runs, which stand under the first that shows them."""
+    first = {run: stop for stop in reversed(tour.stored()) for run in stop.runs}
+    shown = ((stop, [run for run in stop.runs if first[run] is stop]) for stop in tour.stored())
+    return [(f"## {stop.title}\n{stop.look}", runs) for stop, runs in shown if runs]
 
 
 def _begin(
     title: str,
     runs: Sequence[str] = (),
     searches: Sequence[KeptSearch] = (),
-    stops: Sequence[Stop] = (),
+    sections: Sequence[tuple[str, Sequence[str]]] = (),
 ) -> None:
     made: list[Collection] = []
 
@@ -100,9 +101,9 @@ def _begin(
         new = as_viewer(lab().collections.create, title)
         made.append(new)
         _put(new.id, runs, searches)
-        for stop in stops:
-            as_viewer(lab().collections.add_text, new.id, _section(stop))
-            _put(new.id, stop.runs)
+        for text, shown in sections:
+            as_viewer(lab().collections.add_text, new.id, text)
+            _put(new.id, shown)
 
     if shell.done(make):
         st.switch_page("pages/notebook.py", query_params={COLLECTION: made[0].id})

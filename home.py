@@ -14,7 +14,7 @@ from spmd_lab.ui.shell import WHAT_THIS_IS
 share = shell.open_page("overview")
 target = default_target()
 hardware, active = lab().hardware(), lab().active()
-recent = lab().history(over=True, limit=6, searched=False, source="here")
+recent = lab().history(over=True, limit=3, searched=False, source="here")
 
 if active or recent:
     st.title("What is running?" if active else "What came out last?")
@@ -32,7 +32,7 @@ else:
 predicted = state.experiment("predict")
 opened = predicted != state.first("predict")  # by this viewer: the default is what nobody opened
 cards.starts(shell.QUESTIONS, {"predict": lambda: nearest.verdict(predicted)} if opened else {})
-tour.offer()
+tour.offer(is_folded=bool(recent))
 
 with st.container(horizontal=True, vertical_alignment="center", key="machine"):
     place = st.container(width="stretch")

@@ -8,6 +8,7 @@ import streamlit as st
 
 from spmd_core.base import RequestError, UnreadableRun
 from spmd_core.experiment import Experiment, link
+from spmd_core.machine import default_target
 from spmd_core.recipes import RECIPES
 from spmd_core.runs import RunSummary
 from spmd_core.words import (
@@ -16,6 +17,7 @@ from spmd_core.words import (
     answer_words,
     bound_words,
     experiment_words,
+    fastest_words,
     outcome_words,
     shape_words,
     short_verdict,
@@ -130,16 +132,17 @@ def run_row(summary: RunSummary) -> None:
             query_params=query(summary.experiment, summary.run),
             help=plain(experiment_words(summary.experiment)),
         )
-        ended(summary)
-        st.caption(_outcome(summary), width="content")
+        badge = ended(summary)
+        st.caption(_outcome(summary, badge), width="content")
 
 
-def ended(summary: RunSummary) -> None:
-    """A badge of how the rows of a stored run compare, else of how it ended."""
+def ended(summary: RunSummary) -> str:
+    """Draws a badge of how the rows of a stored run compare, else of how it ended; returns the first."""
     if compared := verdict(summary.run):
         st.badge(plain(compared), color="orange" if compared.startswith("Cannot") else "green")
     else:
         st.markdown(state_badge(summary.state, outcome_words(summary)), width="content")
+    return compared or ""
 
 
 @kept(1_000)
@@ -161,18 +164,25 @@ def verdict(run: str) -> str | None:
 
 
 def _short_words(experiment: Experiment) -> str:
-    """What is computed, how it is sharded, and on what: `Dense layer · in over x · cpu:8`."""
+    """Returns the workload, its sharding, and a target that is not the default: `Dense layer · in
+    over x · tpu:v5e:4x4`.
+    """
     cells = shape_words(experiment)
     sharded = cells["Sharding"].replace(" sharded", "") or cells["Mesh"]
-    return " · ".join((cells["Workload"], sharded, cells["Target"]))
+    target = cells["Target"] if experiment.target != default_target() else ""
+    return " · ".join(filter(None, (cells["Workload"], sharded, target)))
 
 
-def _outcome(summary: RunSummary) -> str:
-    """What came out of a stored run, and when it was requested, as Markdown."""
-    answer = answer_words(summary)
+def _outcome(summary: RunSummary, badge: str = "") -> str:
+    """Returns the answer of a stored run, without the fastest row where `badge` names it, and when it
+    was requested, as Markdown.
+    """
+    answer, fastest = answer_words(summary), fastest_words(summary)
+    if badge.startswith(f"{fastest}, "):
+        answer = answer.removeprefix(f"{fastest} ")
     if not answer and outcome_words(summary) == DOES_NOT_FIT:
         answer = "does not fit"
-    return " · ".join(part for part in (plain(answer), ago(summary.submitted_at)) if part)
+    return ", ".join(part for part in (plain(answer), ago(summary.submitted_at)) if part)
 
 
 def stored_runs(experiment: Experiment) -> tuple[RunSummary, ...]:

@@ -182,11 +182,17 @@ def test_a_stop_of_the_tour_has_one_next_and_no_recipe_beside_it(data_folder, mo
     # the notebook can begin with a page of them
     page = opened("notebook")
     assert "Which sharding, and why?" in [each.value for each in page.header]
-    assert all(stop.title in read(page) for stop in stops)
+    # a section for each stop but those whose runs stand above: none is empty
+    first = {run: stop for stop in reversed(stops) for run in stop.runs}.values()
+    said = read(page)
+    assert [stop for stop in stops if stop.title in said] == [
+        stop for stop in stops if stop in first
+    ]
+    assert len({*first}) < len(stops)
     page.button(key="collection:example").click().run()
     (made,) = Lab.open().collections.listed()
     assert set(made.runs) == {run for stop in stops for run in stop.runs}
-    assert sum(each.kind == "text" for each in made.items) == len(stops)
+    assert sum(each.kind == "text" for each in made.items) == len({*first})
 
 
 def test_runs_that_a_search_made_take_neither_the_examples_nor_the_tour_away(

@@ -11,15 +11,22 @@ from spmd_lab.ui.markdown import plain
 
 _ICON = ":material/tour:"
 _COOKIE, _OVER = "spmd_lab_tour", ("tour", "over")
+_FOLD = "Tour: five clicks"
 _FIRST = "New here? **Five clicks over real results.** Nothing runs."
 
 
-def offer() -> None:
+def offer(is_folded: bool = False) -> None:
     """The five clicks in a row, until the viewer has finished or dismissed them."""
     if state.aside(*_OVER):
         _end()
     elif stops := () if st.context.cookies.get(_COOKIE) == "over" else stored():
-        with st.container(border=True, horizontal=True, vertical_alignment="center", key="tour"):
+        fold = st.expander(_FOLD, icon=_ICON) if is_folded else st.container()
+        with (
+            fold,
+            st.container(
+                border=not is_folded, horizontal=True, vertical_alignment="center", key="tour"
+            ),
+        ):
             if first := find(stops[0].runs[0]):
                 st.html(glimpse.html(first.experiment), width=150)
             with st.container(gap="small"):
@@ -44,9 +51,7 @@ def _end() -> None:
 def listed() -> None:
     """The same folded, for who has runs of their own."""
     if stored():
-        with st.expander(
-            "A tour of five clicks over results that came with the program", icon=_ICON
-        ):
+        with st.expander(_FOLD, icon=_ICON):
             _clicks()
 
 

@@ -191,7 +191,7 @@ class Experiment(Frozen):
         """The variants; of an experiment that stands alone itself, without a name."""
         return self.variants or (Variant.model_construct(name="", experiment=self),)
 
-    @cached_property
+    @property  # a cached one would hold the experiment itself, and == would never end
     def rows(self) -> tuple[Row, ...]:
         """What is run side by side: every strategy of every variant, in order."""
         return tuple(
@@ -205,7 +205,7 @@ class Experiment(Frozen):
             for strategy in each.experiment.strategies
         )
 
-    @cached_property
+    @property  # a cached one would hold the experiment itself, and == would never end
     def rows_by_key(self) -> Mapping[str, Row]:
         """Key of a row -> the row."""
         return {row.key: row for row in self.rows}

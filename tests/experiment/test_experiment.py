@@ -99,6 +99,7 @@ def test_any_text_is_an_experiment_or_one_sentence(text):
 )
 def test_equal_experiments_have_equal_ids(one, other):
     first, second = parse_experiment(LAYER | one), parse_experiment(LAYER | other)
+    assert first.rows == second.rows and first.rows_by_key == second.rows_by_key
     assert first == second and first.id == second.id and first.to_json() == second.to_json()
 
 

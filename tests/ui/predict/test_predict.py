@@ -387,7 +387,7 @@ def test_a_link_opens_its_tab_and_an_unknown_one_is_ignored(opened, query, peak)
     ("tab", "now", "words"),
     [
         ("Where the time goes", "Time", "stored without its timeline"),
-        ("Collectives", "Time", "total and exposed times are per step"),
+        ("Collectives", "Time", "times per step"),
         ("Mesh on the torus", "Memory", "largest arrays of the compiled program"),
         ("Side by side", "Beside", "No other prediction is stored yet"),
         ("Baseline", "Beside", "No other prediction is stored yet"),

@@ -79,7 +79,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   .st-key-starts [data-testid="stColumn"] {{ min-width: calc(50% - 1rem); }}
 }}
 @media (max-width: 640px) {{
-  .st-key-menu {{ gap: 0; align-items: center; }}
+  .st-key-menu {{ gap: 0.3rem 0; align-items: center; }}
   .st-key-menu > :first-child {{ order: -2; flex: 1 1 65%; }}
   .st-key-menu > :last-child {{ order: -1; }}
   .st-key-menu :has(> [class*="st-key-menu-"]), [class*="st-key-menu-"],

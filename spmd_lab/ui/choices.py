@@ -85,7 +85,7 @@ def unread(screen: str) -> None:
 
 
 def _check(screen: str, name: str, values: Sequence[str]) -> None:
-    """Raises RequestError where a screen does not read a name, or nobody such a value."""
+    """Raises RequestError if a screen does not read a name, or its value cannot be read."""
     known, text = READ[screen], values[-1] if values else ""
     if name not in known and not ("at" in known and name.startswith("at_")):
         near = get_close_matches(name, known, 1)

@@ -126,7 +126,8 @@ def stage_charts(
 ) -> dict[Stage, Spec]:
     """Stage -> a bar for each of the best meshes that are known in that way, with its interval:
     what was measured, compiled and estimated is apart, on one axis. The first is in the color of
-    what is best, lighter are those that may be as fast. Its time stands behind each bar.
+    what is best, lighter are those that may be as fast. Its time stands behind each bar, with the
+    end of an interval that is drawn shorter than it is.
     """
     best = [group[0].candidate for group in groups if group[0].candidate.seconds][:MOST_BARS]
     if not best:
@@ -148,6 +149,7 @@ def stage_charts(
                 "high": min(ends[each.number][1], top),
                 "end": max(min(ends[each.number][1], top), times[each.number]),
                 "label": f"{number_text(times[each.number])} {name}"
+                + (f" up to {number_text(high)}" if (high := ends[each.number][1]) > top else "")
                 + (", may not fit" if each.step and each.fits != "yes" else ""),
                 "color": fills.get(each.number, _BEHIND),
             }

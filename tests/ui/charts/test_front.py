@@ -1,6 +1,9 @@
 """The chart of time against memory: what may not fit is named, and the first is in sight."""
 
+import re
 from dataclasses import replace
+
+import pytest
 
 from spmd_core.search import Answer, read_question
 from spmd_core.search.models import candidates
@@ -43,3 +46,23 @@ def test_what_is_known_in_different_ways_is_in_charts_of_its_own():
     assert len({row["row"] for row in rows["estimated"]}) == len(rows["estimated"])
     assert stage_charts([]) == {}
     assert all(row["low"] <= row["x"] <= max(row["high"], row["x"]) for row in rows["estimated"])
+
+
+def test_an_interval_that_is_drawn_shorter_says_where_it_ends():
+    question = read_question(
+        {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "remat": ["minimal"]}
+    )
+    found = list(candidates(question))
+    answer = Answer(question, len(found), found, True)
+    rows = stage_charts(answer.shardings)["estimated"]["layer"][0]["data"]["values"]
+    best = [group[0].candidate for group in answer.shardings][: len(rows)]
+    top = max(row["end"] for row in rows)
+    cut = [row for row in rows if "up to" in row["label"]]
+    longest = sorted(
+        round(1e3 * high) for each in best for _, high in [each.span] if 1e3 * high > top
+    )
+    shown = [re.search(r"up to ([\d,.]+)", row["label"])[1].strip(",") for row in cut]
+    assert cut and {row["end"] for row in cut} == {top}
+    assert sorted(float(each.replace(",", "")) for each in shown) == pytest.approx(
+        longest, rel=5e-3
+    )

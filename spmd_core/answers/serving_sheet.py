@@ -175,10 +175,10 @@ def serving_loads_table(answer: ServingAnswer) -> Table:
 
 
 def _of_lead(column: Column[_Marked]) -> Column[ServedPoint]:
-    def cell(point: ServedPoint) -> object:
-        return column.of(_Marked("", point.lead)) if point.lead else None
-
-    return Column(column.title, cell, column.form)
+    of = column.of
+    return Column(
+        column.title, lambda at: of(_Marked("", at.lead)) if at.lead else None, column.form
+    )
 
 
 _SWEPT: Sheet[ServedPoint] = Sheet(
@@ -205,7 +205,7 @@ def served_points_headline(points: Sequence[ServedPoint]) -> str:
     ]
     if not parts:
         return "Nothing keeps the limits at any of these values."
-    if len(parts) == 1:
+    if len(parts) == 1 and len(best) == len(points):
         return f"Best at each of these values: {parts[0][0]}."
     spans = (
         f"{name} at {values[0]}" + f" to {values[-1]}" * (len(values) > 1) for name, values in parts
@@ -267,7 +267,8 @@ def serving_assumptions(row: ServingRow) -> tuple[str, ...]:
     """Returns which engine the times of a row are of, and what they leave out, a sentence each."""
     served, engine = row.served, engine_of(row.plan)
     pages = f"A paged engine such as {engine.name}: pages of {engine.page} tokens, the pool in"
-    lines = [f"{pages} {engine.pool_share:.0%} of the memory beside the weights."]
+    step = f" and {bytes_text(round(engine.step_bytes))} of a step" * bool(engine.step_bytes)
+    lines = [f"{pages} {engine.pool_share:.0%} of the memory beside the weights{step}."]
     if served is not None:
         share = served.step.parts["cache"] / served.step.seconds
         lines += [
@@ -334,9 +335,8 @@ def _reasons(lead: ServingRow, row: ServingRow) -> Iterator[str]:
         yield f"{row.verdict}: its compiled decode step takes {bytes_text(row.compiled.peak or 0)}"
         return
     if row.served is None:
-        room = bytes_text(pool.weights + pool.cache)
-        what = f"weights take {bytes_text(pool.weights)} of the {room} for them and the cache"
-        yield f"{row.verdict}: {what}"
+        weights, room = bytes_text(pool.weights), bytes_text(pool.weights + pool.cache)
+        yield f"{row.verdict}: weights take {weights} of the {room} for them and the cache"
         return
     if row.plan.repeats > lead.plan.repeats:
         heads = (

@@ -57,12 +57,12 @@ class ServedPlan(Frozen):
         """Returns the size of a mesh axis."""
         return dict(self.mesh).get(axis, 1)
 
-    @property
+    @cached_property
     def devices(self) -> int:
         """Devices of a replica."""
         return self.along("data") * self.along("tensor")
 
-    @property
+    @cached_property
     def replicas(self) -> int:
         """Copies of the model on the topology."""
         return self.topology.devices // self.devices

@@ -3,8 +3,14 @@ chosen beside the nine rows of `bench/served_models.py`, which therefore do not 
 """
 
 # of HBM that weights and cache may take: sglang-jax runs its benchmarks with 0.8
-# (`mem_fraction_static`); of a GPU's memory vLLM takes 0.9, which its capacity has already
+# (`mem_fraction_static`); vLLM takes 0.9 of a GPU's, the largest step among it
 POOL_SHARE = 0.8
+# sequences and prompt tokens of that step, which vLLM profiles at its start (`get_batch_defaults`), and
+# its bytes: of a logit, which the sampler sorts, of a value of the stream, and on one GPU or on each of
+# several of driver, CUDA and NCCL. The bytes are fitted to six H100 runs (llm-d-benchmark,
+# empirical-vllm-memory-results.md: 4.76 to 7.38 GiB beside the last), each within 1 %
+PROFILED = {"a100": (256, 2048), "": (1024, 8192)}
+LOGIT_BYTES, STREAM_BYTES, CONTEXT_BYTES = 38.2, 2.6, (0.55 * 2**30, 0.97 * 2**30)
 PAGE = 128  # tokens of a page on TPUs, sglang-jax and tpu-inference
 GPU_PAGE = 16  # vLLM's default block
 LANES = 128  # keys and values of a token are padded to so many elements on TPUs
@@ -23,6 +29,9 @@ KERNEL_BLOCK = 512  # of queries and keys, the kernel's default
 # results leave, with nothing beside them, each way half a microsecond over HBM; a guess
 SEQUENCE_S = 1e-6
 PAGE_S = 2.5e-8  # to start the copy of a page: about 40 bundles of the scalar core; a guess
+# to write a prompt's token to the cache of a layer, in a kernel of its own that copies one token at a
+# time: sglang-jax#137, 94 us for 2,048 tokens of Qwen3-8B on v6e-4
+WRITE_S = 94e-6 / 2048
 # of a collective beside its launch and hops, each way: tpu-recipes' all-gather over 4 TPU7x takes
 # 14.6 us at 1 MiB and 32.5 us at 4 MiB, of which 5.9 and 23.5 are its bytes
 COLLECTIVE_S = 5e-6

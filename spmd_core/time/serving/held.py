@@ -9,16 +9,20 @@ from typing import NamedTuple
 
 from spmd_core.base import refuse
 from spmd_core.experiment import MXFP4, SERVED_DTYPES, ModelSize, ServedPlan
-from spmd_core.machine import Chip, Gpu
+from spmd_core.machine import GPU_SHARE, Chip, Gpu
 from spmd_core.time.cost.constants import hbm_share
 from spmd_core.time.cost.flops import narrow_cycles
 from spmd_core.time.serving.assumed import (
     CACHE_SHARE,
+    CONTEXT_BYTES,
     GPU_PAGE,
     LANES,
+    LOGIT_BYTES,
     PAGE,
     POOL_SHARE,
+    PROFILED,
     STATE_BYTES,
+    STREAM_BYTES,
 )
 
 WEIGHT_BYTES = {"bf16": 2.0, MXFP4: 4.25 / 8}  # of an element; 1 in 8 bits
@@ -189,22 +193,26 @@ def cache_bytes(plan: ServedPlan, tokens: float) -> float:
 
 class Engine(NamedTuple):
     """What serves: its name, tokens of a page, the share of memory that weights and cache may take,
-    and of the peak rate that reading the cache reaches.
+    the bytes of a step that it keeps free of that, and of the peak rate that reading the cache reaches.
     """
 
     name: str
     page: int
     pool_share: float
+    step_bytes: float
     cache_share: float
 
 
 def engine_of(plan: ServedPlan) -> Engine:
     """Returns the engine that a plan's times are of."""
-    chip = plan.topology.chip
-    if chip.is_gpu:
-        share = chip.device_hbm_bytes / chip.hbm_bytes
-        return Engine("vLLM", GPU_PAGE, share, hbm_share(chip))
-    return Engine("sglang-jax or tpu-inference", PAGE, POOL_SHARE, CACHE_SHARE)
+    chip, size = plan.topology.chip, plan.size
+    if not chip.is_gpu:
+        return Engine("sglang-jax or tpu-inference", PAGE, POOL_SHARE, 0.0, CACHE_SHARE)
+    sequences, tokens = PROFILED.get(chip.generation, PROFILED[""])
+    step = LOGIT_BYTES * sequences * size.vocab + STREAM_BYTES * tokens * size.embed
+    return Engine(
+        "vLLM", GPU_PAGE, GPU_SHARE, step + CONTEXT_BYTES[plan.devices > 1], hbm_share(chip)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,10 +237,9 @@ class Pool:
 def pool_of(plan: ServedPlan, length: int) -> Pool:
     """Returns the pool of a plan for sequences of that many tokens at most."""
     chip = plan.topology.chip
-    weights = weight_bytes(plan)
-    cache = chip.device_hbm_bytes * (1 if chip.is_gpu else POOL_SHARE) - weights
-    page = engine_of(plan).page
-    paged = math.ceil(length / page) * page
+    weights, engine = weight_bytes(plan), engine_of(plan)
+    cache = chip.hbm_bytes / chip.devices_per_chip * engine.pool_share - engine.step_bytes - weights
+    paged = math.ceil(length / engine.page) * engine.page
     shard = max(0.0, cache) / cache_bytes(plan, paged)
     data, replicas = plan.along("data"), plan.replicas
     return Pool(

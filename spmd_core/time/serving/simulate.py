@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import islice, repeat
 from operator import attrgetter
 from statistics import fmean
@@ -130,16 +130,11 @@ def prompt_time(plan: ServedPlan, load: ServingLoad, shards: int) -> StepTime:
     return step_time(plan, StepLoad(prompt=shards * load.chunk, before=before, prompts=shards))
 
 
-_Steps = dict[tuple[int, int, int], tuple[StepTime, float]]
-
-
 class _StepTimes:
-    """Seconds of steps of a plan, worked out at a grid of requests, which is `known`, and between."""
+    """Seconds of steps of a plan, worked out at a grid of requests, and between."""
 
-    def __init__(
-        self, plan: ServedPlan, load: ServingLoad, scale: tuple[float, float], known: _Steps
-    ) -> None:
-        self.plan, self.load, self.scale, self.known = plan, load, scale, known
+    def __init__(self, plan: ServedPlan, load: ServingLoad, scale: tuple[float, float]) -> None:
+        self.plan, self.load, self.scale = plan, load, scale
         self.between: dict[tuple[int, int, int], tuple[float, float]] = {}
         self.before, self.data = load.input.mean / 2, plan.along("data")
 
@@ -152,23 +147,23 @@ class _StepTimes:
         """Returns the seconds of a step with so many requests of that mean context, and tokens of so
         many prompts, which the shards of `data` take one by one.
         """
-        prompts = self.shards(prompts) if prompt else 0
+        prompts = min(prompts, self.data) if prompt else 0
         key = decoding, prompt, prompts
         if key not in self.between:
             self.between[key] = self._between(*key)
         start, more = self.between[key]
-        near, far = self.contexts
-        return start + more * (context - near) / (far - near)
+        return start + more * context
 
     def _between(self, decoding: int, prompt: int, prompts: int) -> tuple[float, float]:
-        start = more = 0.0
+        """(seconds, and for each token of context) of a step that the grid may not have."""
+        start, more, times, (near, far) = 0.0, 0.0, self.scale[prompt > 0], self.contexts
         for requests, share in self._around(decoding):
             for tokens, part in _levels(prompt):
-                step, rest = self._ends(requests, tokens, prompts)
-                times = self.scale[1 if tokens else 0]
-                start += share * part * step.scaled(times).seconds
+                at = self.plan, (requests, near, tokens, self.before, prompts), far
+                seconds, least, rest = _ends(*at)
+                start += share * part * max(times * seconds, least)
                 more += share * part * times * rest
-        return start, more
+        return start - more * near, more
 
     def shards(self, prompts: int) -> int:
         """Returns the shards of `data` that so many prompts are on."""
@@ -186,15 +181,15 @@ class _StepTimes:
         share = (decoding - low) / (high - low)
         return ((low, 1 - share), (high, share)) if 0 <= share <= 1 else ((decoding, 1.0),)
 
-    def _ends(self, decoding: int, prompt: int, prompts: int) -> tuple[StepTime, float]:
-        """(the step at the first context, seconds that the last takes longer)."""
-        key = decoding, prompt, prompts
-        if key not in self.known:
-            near, far = self.contexts
-            step = step_time(self.plan, StepLoad(decoding, near, prompt, self.before, prompts))
-            more = cache_s(self.plan, decoding, far) - step.parts["cache"]
-            self.known[key] = step, more
-        return self.known[key]
+
+@lru_cache(maxsize=2**15)  # the ends of an interval, and the next question, have many of them again
+def _ends(
+    plan: ServedPlan, load: tuple[int, float, int, float, int], far: float
+) -> tuple[float, float, float]:
+    """(seconds of a step, the least of them, seconds more for each token of context up to `far`)."""
+    step, (decoding, near, *_) = step_time(plan, StepLoad(*load)), load
+    more = cache_s(plan, decoding, far) - cache_s(plan, decoding, near)
+    return step.seconds, step.least, more / (far - near)
 
 
 def _levels(prompt: int) -> tuple[tuple[int, float], ...]:
@@ -226,17 +221,17 @@ def simulate(
     plan: ServedPlan,
     load: ServingLoad,
     scale: tuple[float, float] = (1.0, 1.0),
-    known: _Steps | None = None,
+    is_end: bool = False,
 ) -> Served | None:
     """Returns what a load takes on a plan; None where the pool holds no request.
 
-    `scale`: of compiled steps over estimates, decode and prompts. `known`: at an interval's end.
+    `scale`: of compiled steps over estimates, decode and prompts. `is_end`: of an interval, with half the requests.
     """
     pool = pool_of(plan, load.longest)
     if pool.requests < 1:
         return None
     places = min(-(-load.concurrency // plan.replicas), pool.requests)
-    steps, is_end = _StepTimes(plan, load, scale, known or {}), known is not None
+    steps = _StepTimes(plan, load, scale)
     replica = _run(steps, places, _COUNTED >> is_end)
     kept, input, output, later = _kept_per_s(plan, load, scale, replica)
     lacking = load.concurrency - places * plan.replicas if load.rate is None else load.rate - kept
@@ -288,7 +283,7 @@ def _with_arrivals(served: Served, steps: _StepTimes) -> Served:
         times = end / step.estimate
         other = replace(steps.load, seed=steps.load.seed + place)
         scaled = scale[0] * times, scale[1] * times
-        ends.append(simulate(steps.plan, other, scaled, steps.known))
+        ends.append(simulate(steps.plan, other, scaled, is_end=True))
     named = {}
     for name in ("tpot", "ttft"):
         values = [getattr(each, name).estimate for each in (served, *ends)]

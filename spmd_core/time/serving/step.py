@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from spmd_core.experiment import ModelSize, ServedPlan
 from spmd_core.machine import Gpu
@@ -44,6 +45,7 @@ from spmd_core.time.serving.assumed import (
     STEP_S,
     STREAM_S,
     STREAM_SHARE,
+    WRITE_S,
 )
 from spmd_core.time.serving.held import WeightMatmul, cached, engine_of, layers_of, products
 
@@ -109,14 +111,18 @@ def interval(parts: dict[str, float], seconds: float, least: float) -> Estimate:
     return Estimate(low=max(least, seconds - low), estimate=seconds, high=seconds + high)
 
 
+@lru_cache(maxsize=2**14)
 def step_time(plan: ServedPlan, load: StepLoad) -> StepTime:
     """Returns the seconds of a step on the device that has most to do."""
     data = plan.along("data")
     mine = -(-load.decoding // data)
     prompt = load.prompt / min(data, max(1, load.prompts))
+    is_padded = (
+        not plan.topology.chip.is_gpu
+    )  # each shard to the fullest: tpu-inference, tpu_runner.py
     tokens = {
         "attention": mine + prompt,
-        "mlp": float(load.decoding + load.prompt),
+        "mlp": float(data * (mine + prompt) if is_padded else load.decoding + load.prompt),
         "logits": float(load.decoding + min(load.prompts, load.prompt)),
     }
     parts, touched = dict.fromkeys(PARTS, 0.0), 0.0
@@ -127,7 +133,8 @@ def step_time(plan: ServedPlan, load: StepLoad) -> StepTime:
         touched += nbytes
     parts["cache"], read = _decode_s(plan, mine, load.context)
     parts["matmul"] += _prompt_s(plan, prompt, load.before)
-    late = 0.0 if plan.topology.chip.is_gpu else COLLECTIVE_S
+    late, write = (COLLECTIVE_S, WRITE_S) if is_padded else (0.0, 0.0)
+    parts["cache"] += write * prompt * sum(each.count for each in cached(plan) if each.row)
     of_all, of_experts = _collectives(plan, tokens)
     parts["collectives"] = passing_s(plan, of_all, late, "engine")
     parts["collectives"] += min(passing_s(plan, each, late, "engine") for each in of_experts)
@@ -156,19 +163,13 @@ def _product_s(
         flops = round(2 * padded * each.inner * each.columns)
     if not rows:
         return 0.0, 0.0, 0.0
-    if each.rows == "expert":
-        # a layer's experts are one kernel
-        layers = sum(count for layer, count in layers_of(size) if layer.experts > 1)
-        return _rest(plan, nbytes, layers, matmul_s(Matmul(flops, each.element), chip))
-    sides = [max(1, round(side)) for side in (rows, each.inner, each.columns)]
-    one = Matmul(2 * math.prod(sides), each.element, 1, sides[0], sides[2])
-    return _rest(plan, nbytes, times, times * matmul_s(one, chip))
-
-
-def _rest(
-    plan: ServedPlan, nbytes: float, times: float, compute: float
-) -> tuple[float, float, float]:
-    chip = plan.topology.chip
+    if each.rows == "expert":  # a layer's experts are one kernel
+        times = sum(count for layer, count in layers_of(size) if layer.experts > 1)
+        compute = matmul_s(Matmul(flops, each.element), chip)
+    else:
+        sides = [max(1, round(side)) for side in (rows, each.inner, each.columns)]
+        one = Matmul(2 * math.prod(sides), each.element, 1, sides[0], sides[2])
+        compute = times * matmul_s(one, chip)
     share, begin = (chip.hbm_share, KERNEL_S) if isinstance(chip, Gpu) else (STREAM_SHARE, STREAM_S)
     reading = nbytes / (chip.device_hbm_bandwidth * share) + times * begin
     return reading, max(0.0, compute - reading), nbytes

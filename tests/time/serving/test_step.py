@@ -98,6 +98,21 @@ def test_tensor_above_the_key_heads_repeats_the_cache():
     assert per_byte[4] / 2 == pytest.approx(per_byte[8], rel=0.01)
 
 
+@pytest.mark.parametrize(
+    ("model", "gpus", "dtype", "gib"),
+    [
+        ("llama-3.1-8b", 1, "bf16", 51.38),
+        ("qwen3-32b", 1, "bf16", 4.45),
+        ("llama-3.1-70b", 2, "fp8", 32.0),
+    ],
+)
+def test_a_pool_on_gpus_is_what_vllm_logs(model, gpus, dtype, gib):
+    """llm-d-benchmark, empirical-vllm-memory-results.md: H100, defaults of vLLM."""
+    target, mesh = f"gpu:h100:{gpus}", (("tensor", gpus),)
+    plan = ServedPlan(model=model, target=target, mesh=mesh, weights_dtype=dtype)
+    assert pool_of(plan, 2048).cache / 2**30 == pytest.approx(gib, abs=0.1)
+
+
 def test_a_latent_cache_is_on_each_device_of_tensor():
     latent = {
         mesh: pool_of(

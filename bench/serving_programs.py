@@ -132,6 +132,8 @@ def main(asked: Asked, figures: Figures) -> None:
     wrong = refused = fast = 0
     for row in known.values():
         step = parse_experiment(row["step"])
+        if step.target.startswith("gpu") != asked.gpus:
+            continue
         served, name = step.served, ",".join(f"{axis}={n}" for axis, n in step.mesh)
         assert served is not None
         kind = "decode" if served.chunk == 1 else "prefill"

@@ -4,34 +4,63 @@ compiled one, operation by operation, before it is compiled.
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
 
-from spmd_core.experiment import SERVED_DTYPES, ServedPlan, ServedStep
-from spmd_core.machine import Chip
+from spmd_core.experiment import SERVED_DTYPES, ModelSize, ServedPlan, ServedStep
+from spmd_core.machine import Chip, Gpu
 from spmd_core.time.cost.constants import MATMUL_SHARE, OPERATION_S, hbm_s
 from spmd_core.time.cost.flops import Matmul, matmul_s, narrow_cycles
 from spmd_core.time.cost.kernels import GROUP_SIDE, grouped_cost
 from spmd_core.time.gpu.constants import LAUNCH_S
-from spmd_core.time.serving.held import Cached, cached, layers_of, products
+from spmd_core.time.gpu.matmuls import sustained
+from spmd_core.time.serving.held import WEIGHT_BYTES, Cached, cached, layers_of, products
 from spmd_core.time.serving.step import PARTS, Passed, StepTime, layer_counts, passing_s
 
 LANES = 128
-# bytes of a core's vector memory, where arrays stay between operations: jax's `get_tpu_info`. The two
-# cores of v5p have one each, and of both only little stays; a GPU has none
-VMEM = {"v5e": 2**27, "v6e": 2**27, "tpu7x": 2**26}
+# bytes of a core's vector memory, where arrays stay between operations: jax's `get_tpu_info`, of v6e
+# three quarters, where 64 MiB of scores and 112 MiB of experts do not stay. The two cores of v5p have
+# one each, and of both only little stays; a GPU has none
+VMEM = {"v5e": 2**27, "v6e": 3 * 2**25, "tpu7x": 2**26}
 SHARED = 2**23
-# read off compiled layers: small operations of one core, and of two; more for scales of weights in 8
-# bits; passes over scores in float32, one more with sinks; over rows of experts, in and out of tiles
-SMALL, OF_TWO, OF_SCALES, SCORES, ROWS, UNTILED_ROWS = 6, 19, 14, 3, 8, 23
+# passes over rows of experts, in and out of tiles: read off compiled layers
+ROWS, UNTILED_ROWS = 8, 23
 RETILED = ("tpu7x",)  # whose compiler lays out bfloat16 weights anew, once a step
+# of GPUs, read off compiled steps: rows up to which what is contracted is split, and bytes from which a
+# sum runs beside the copies of the next weights
+SPLIT_ROWS, BESIDE_BYTES = 128, 2**16
+
+
+class _Layer(NamedTuple):
+    """A compiler's program of a layer, read off compiled ones: small operations, more of them for scales
+    of weights in 8 bits, for norms of queries and keys, for routing; passes over scores in float32,
+    those `apart` beside no matmul; times that weights and cache pass as they are sliced out of all
+    layers'.
+    """
+
+    small: int
+    of_scales: int = 14
+    of_norms: int = 0
+    of_routing: int = 0
+    scores: float = 3
+    apart: float = 0
+    sliced: int = 0
+
+
+ONE_CORE, TWO_CORES, ON_GPUS = _Layer(6), _Layer(19), _Layer(24, 4, 5, 18, 5, 3.5, 2)
+
+
+def _layer_on(chip: Chip) -> _Layer:
+    return ON_GPUS if chip.is_gpu else TWO_CORES if chip.cores > 1 else ONE_CORE
 
 
 def contiguous_time(step: ServedStep) -> StepTime:
     """Returns the seconds of the compiled step, by part as of an engine's."""
-    plan, chip = step.plan, step.plan.topology.chip
+    plan, chip = step.plan, sustained(step.plan.topology).chip
     mine = step.requests / plan.replicas / plan.along("data")
     rows = {"attention": mine * step.chunk, "logits": mine * plan.along("data")}
     rows["mlp"] = rows["logits"] * step.chunk
-    parts, touched = dict.fromkeys(PARTS, 0.0), 0.0
+    parts, held = dict.fromkeys(PARTS, 0.0), dict.fromkeys(rows, 0.0)
     begin = LAUNCH_S if chip.is_gpu else OPERATION_S
     for each in products(plan):
         if each.rows == "expert":
@@ -39,56 +68,95 @@ def contiguous_time(step: ServedStep) -> StepTime:
         reading = each.times * max(begin, hbm_s(chip, each.nbytes / each.times))
         sides = [max(1, round(side)) for side in (rows[each.rows], each.inner, each.columns)]
         one = Matmul(2 * math.prod(sides), each.element, 1, sides[0], sides[2])
-        compute = each.times * matmul_s(one, chip)
+        compute = each.times * _matmul_s(one, chip, each.element != "s8")
         parts["weights"] += reading
         parts["matmul"] += max(0.0, compute - reading)
-        touched += each.nbytes
-    for reading, more, nbytes in _experts(step, rows["mlp"]):
+        held[each.rows] += each.nbytes
+    for reading, more, nbytes in _experts(step, chip, rows["mlp"]):
         parts["weights"] += reading
         parts["matmul"] += more
-        touched += nbytes
-    parts["cache"], read = _attention(step, mine)
-    parts["collectives"] = passing_s(plan, _collectives(step, rows))
+        held["mlp"] += nbytes
+    sliced = {name: hbm_s(chip, _layer_on(chip).sliced * each) for name, each in held.items()}
+    parts["weights"] += sliced["attention"] + sliced["mlp"]
+    parts["cache"], read = _attention(step, chip, mine)
+    behind_mixers, *others = _collectives(step, rows)
+    is_beside = behind_mixers[2] >= BESIDE_BYTES and plan.weights_dtype != "int8"
+    exposed = passing_s(plan, [behind_mixers]) - is_beside * sliced["mlp"]
+    parts["collectives"] = max(0.0, exposed) + passing_s(plan, others)
     parts["dispatch"] = _dispatch(plan, begin)
-    return StepTime(parts, (touched + read) / chip.device_hbm_bandwidth)
+    return StepTime(parts, (sum(held.values()) + read) / chip.device_hbm_bandwidth)
 
 
-def _experts(step: ServedStep, tokens: float) -> Iterator[tuple[float, float, float]]:
-    """(seconds of reading weights, of the rest, bytes of weights) of each kind of layer's experts.
+def _matmul_s(one: Matmul, chip: Chip, may_split: bool = True) -> float:
+    """Seconds of a matmul; of few rows on GPUs as many parts of what is contracted as fill it."""
+    parts = (4, 16, 64) if may_split and chip.is_gpu and one.rows <= SPLIT_ROWS else (1,)
+    return min(matmul_s(replace(one, rows=each * one.rows), chip) for each in parts)
 
-    A kernel reads bfloat16 weights of the experts visited in place; others are first sliced out of
-    all layers', and widened if the chip has no unit for their dtype.
-    """
-    plan, chip, dtype = step.plan, step.plan.topology.chip, step.plan.weights_dtype
-    element, width = SERVED_DTYPES[dtype], 2 if dtype == "bf16" else 1
-    wide = 4 if dtype == "fp8" and narrow_cycles(chip, element) > 0.5 else width
+
+def _experts(step: ServedStep, chip: Chip, tokens: float) -> Iterator[tuple[float, float, float]]:
+    """(seconds of reading weights, of the rest, bytes of weights) of each kind of layer's experts."""
+    plan = step.plan
     for layer, count in layers_of(plan.size):
         if layer.experts == 1:
             continue
-        local, share = layer.experts / plan.along("expert"), layer.experts_per_token / layer.experts
-        inside = layer.mlp * plan.along("expert") / plan.devices
-        visited = max(1, round(local * (1 - (1 - share) ** tokens)))
-        rows, slots = round(tokens * share * local), round(tokens * layer.experts_per_token)
-        tiled = layer.embed % LANES == 0 and inside % LANES == 0
-        in_place = not chip.is_gpu and tiled and dtype == "bf16"
+        local, slots = layer.experts / plan.along("expert"), tokens * layer.experts_per_token
+        inside, ways = layer.mlp * layer.experts / local / plan.devices, 1 + layer.gated
+        visited = local * (1 - (1 - layer.experts_per_token / layer.experts) ** tokens)
+        visited = round(local if chip.is_gpu else max(1, visited))
         reading = more = nbytes = 0.0
-        for inner, columns in [(layer.embed, inside)] * (1 + layer.gated) + [(inside, layer.embed)]:
-            matrices = local * _up(inner) * _up(columns)
-            if not in_place:
-                stays = wide * matrices <= _vmem(chip)
-                reading += hbm_s(chip, (width + wide * (not stays)) * matrices)
-            streaming = wide * visited / local * matrices + 2 * rows * (inner + columns)
-            high = min(step.group_rows if in_place else 128, max(8, slots))
-            block = high, GROUP_SIDE if in_place else round(max(inner, columns))
-            sizes = max(1, rows), round(inner), round(columns), visited, block, chip
-            compute = grouped_cost(*sizes, "f32" if wide == 4 else element).seconds
-            reading += hbm_s(chip, streaming)
-            more += max(0.0, compute - hbm_s(chip, streaming))
-            nbytes += width * visited * inner * columns
-        stream = 2 * tokens * layer.experts_per_token * layer.embed
+        for *sides, shared in [(layer.embed, inside, ways)] * ways + [(inside, layer.embed, 1)]:
+            args = step, chip, (local, *sides), slots
+            seconds = _masked_s(*args, shared) if chip.is_gpu else _grouped_s(*args, layer, visited)
+            sliced, stream, compute = seconds
+            reading += sliced + stream
+            more += max(0.0, compute - stream)
+            nbytes += WEIGHT_BYTES.get(plan.weights_dtype, 1.0) * visited * math.prod(sides)
+        stream = 2 * slots * layer.embed
         if stream > _vmem(chip) / 3:
-            more += hbm_s(chip, (UNTILED_ROWS if layer.embed % LANES else ROWS) * stream)
+            is_tiled = chip.is_gpu or layer.embed % LANES == 0
+            more += hbm_s(chip, (ROWS if is_tiled else UNTILED_ROWS) * stream)
         yield count * reading, count * more, count * nbytes
+
+
+def _masked_s(
+    step: ServedStep, chip: Chip, sides: tuple[float, ...], slots: float, shared: int
+) -> tuple[float, float, float]:
+    """(seconds of slicing, which is counted apart, of reading, of multiplying) of a dense product over all
+    experts of a GPU, for which each row is laid out once for each of them, as zeros but for its own, and
+    `shared` by so many products.
+    """
+    dtype, rows = step.plan.weights_dtype, max(1, round(slots))
+    laid_out = rows * sides[0] * sides[1] * (1 + 1 / shared)
+    stream = hbm_s(chip, WEIGHT_BYTES.get(dtype, 1.0) * (math.prod(sides) + laid_out))
+    flops = round(2 * rows * math.prod(sides))
+    one = Matmul(flops, SERVED_DTYPES[dtype], 1, rows, round(sides[2]))
+    return 0.0, stream, _matmul_s(one, chip)
+
+
+def _grouped_s(
+    step: ServedStep,
+    chip: Chip,
+    sides: tuple[float, ...],
+    slots: float,
+    layer: ModelSize,
+    visited: int,
+) -> tuple[float, float, float]:
+    """The same on TPUs: a kernel reads bfloat16 weights of the experts visited in place; others are first
+    sliced out of all layers', and widened if the chip has no unit for their dtype.
+    """
+    dtype, (local, inner, columns) = step.plan.weights_dtype, sides
+    element, width, sliced = SERVED_DTYPES[dtype], 2 if dtype == "bf16" else 1, 0.0
+    wide = 4 if dtype == "fp8" and narrow_cycles(chip, element) > 0.5 else width
+    rows, matrices = round(slots / layer.experts * local), local * _up(inner) * _up(columns)
+    in_place = dtype == "bf16" and not (inner % LANES or columns % LANES)
+    if not in_place:
+        stays = wide * matrices <= _vmem(chip)
+        sliced = hbm_s(chip, (width + wide * (not stays)) * matrices)
+    high = min(step.group_rows if in_place else 128, max(8, round(slots)))
+    block = high, GROUP_SIDE if in_place else round(max(inner, columns))
+    stream = hbm_s(chip, wide * visited / local * matrices + 2 * rows * (inner + columns))
+    each = max(1, rows), round(inner), round(columns), visited, block, chip
+    return sliced, stream, grouped_cost(*each, "f32" if wide == 4 else element).seconds
 
 
 def _up(side: float) -> float:
@@ -99,30 +167,31 @@ def _vmem(chip: Chip) -> float:
     return VMEM.get(chip.generation, SHARED if chip.cores > 1 and not chip.is_gpu else 0)
 
 
-def _attention(step: ServedStep, mine: float) -> tuple[float, float]:
+def _attention(step: ServedStep, chip: Chip, mine: float) -> tuple[float, float]:
     """(seconds of attention over all slots, the fewest bytes of cache to read)."""
-    chip, plan, seconds, least = step.plan.topology.chip, step.plan, 0.0, 0.0
-    for each in cached(plan):
-        seconds += each.count * _layer_attention(step, each, mine)
+    seconds, least = 0.0, 0.0
+    for each in cached(step.plan):
+        seconds += each.count * _layer_attention(step, chip, each, mine)
         least += mine * each.count * (each.row * each.tokens(step.slots) + each.state)
         seconds += hbm_s(chip, 2 * mine * each.count * each.state)
     return seconds, least
 
 
-def _layer_attention(step: ServedStep, each: Cached, mine: float) -> float:
+def _layer_attention(step: ServedStep, chip: Chip, each: Cached, mine: float) -> float:
     if not each.row:
         return 0.0
-    chip, layer = step.plan.topology.chip, each.layer
+    layer, made = each.layer, _layer_on(chip)
     heads, tokens = layer.heads / step.plan.along("tensor"), each.tokens(step.slots)
     if tokens < step.slots and step.chunk > 1:
         tokens += step.chunk  # the new ones beside the window
-    scores = 4.0 * mine * heads * step.chunk * tokens
-    passes = (SCORES + layer.sinks) * (scores > _vmem(chip) / 2)
-    nbytes = mine * each.padded * tokens + passes * scores
+    scores, nbytes = 4.0 * mine * heads * step.chunk * tokens, mine * each.padded * tokens
+    passes = (made.scores - made.apart + layer.sinks) * (scores > _vmem(chip) / 2)
     sides = layer.head_dim + layer.value_size
     sides = 2 * layer.kv_rank + layer.rope_dim if layer.kv_rank else sides
-    flops = 2 * scores / 4 * sides
-    return max(hbm_s(chip, nbytes), flops / (chip.device_flops * MATMUL_SHARE))
+    share = chip.matmul_share if isinstance(chip, Gpu) else MATMUL_SHARE
+    multiplying = scores / 2 * sides / (chip.device_flops * share)
+    apart = hbm_s(chip, made.sliced * nbytes + made.apart * scores)
+    return max(hbm_s(chip, nbytes + passes * scores), multiplying) + apart
 
 
 def _collectives(step: ServedStep, rows: dict[str, float]) -> Iterator[Passed]:
@@ -132,7 +201,8 @@ def _collectives(step: ServedStep, rows: dict[str, float]) -> Iterator[Passed]:
     plan, (mixers, mlps) = step.plan, layer_counts(step.plan)
     width = 2 if plan.weights_dtype == "bf16" else 4
     own, every = (rows[name] * plan.size.embed for name in ("attention", "mlp"))
-    yield "all-reduce", ("tensor",), width * own, mixers + mlps
+    yield "all-reduce", ("tensor",), width * own, mixers
+    yield "all-reduce", ("tensor",), width * own, mlps
     yield "all-gather", ("data",), 2 * every, mlps
     # no sum of integers is scattered
     kind = "all-reduce" if plan.weights_dtype == "int8" else "reduce-scatter"
@@ -145,5 +215,7 @@ def _dispatch(plan: ServedPlan, begin: float) -> float:
     again = 0.0
     if chip.generation in RETILED and not narrow:
         again = sum(each.nbytes for each in products(plan) if each.rows in ("attention", "mlp"))
-    small = (OF_TWO if chip.cores > 1 else SMALL) + OF_SCALES * narrow
-    return plan.size.layers * small * begin + hbm_s(chip, 2 * again)
+    made, size = _layer_on(chip), plan.size
+    small = made.small + made.of_scales * narrow + made.of_norms * size.qk_norm
+    routed = sum(count for layer, count in layers_of(size) if layer.experts > 1)
+    return (size.layers * small + routed * made.of_routing) * begin + hbm_s(chip, 2 * again)

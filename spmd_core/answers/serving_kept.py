@@ -26,11 +26,6 @@ from spmd_core.search import (
 from spmd_core.sweeps import ServedPoint
 from spmd_core.time import Lengths, ServingLoad
 
-_OF_SERVED = (
-    *("tpot_s", "tpot_low_s", "tpot_high_s", "ttft_s", "ttft_low_s", "ttft_high_s", "ttft_p99_s"),
-    *("step_s", "batch", "chunk", "waiting", "binds", "parts_s"),
-)
-
 
 def splits_json(splits: Sequence[Split]) -> list[dict[str, object]]:
     """Returns the splits for machines: seconds, bytes, shares."""
@@ -121,7 +116,7 @@ def serving_question_json(question: ServingQuestion) -> dict[str, object]:
 
 
 def _row_json(row: ServingRow) -> dict[str, object]:
-    plan, pool = row.plan, row.pool
+    plan, pool, served = row.plan, row.pool, row.served
     return {
         "target": plan.target,
         "chips": row.chips,
@@ -129,8 +124,20 @@ def _row_json(row: ServingRow) -> dict[str, object]:
         "replicas": plan.replicas,
         "weights_dtype": plan.weights_dtype,
         "kv_dtype": plan.kv_dtype,
-        **_times_json(row),
-        "tokens_per_s_per_chip": row.per_chip if row.served else None,
+        "tpot_s": served and served.tpot_s,
+        "tpot_low_s": served and served.tpot.low,
+        "tpot_high_s": served and served.tpot.high,
+        "ttft_s": served and served.ttft_s,
+        "ttft_low_s": served and served.ttft.low,
+        "ttft_high_s": served and served.ttft.high,
+        "ttft_p99_s": served and served.ttft_p99_s,
+        "step_s": served and served.step_s,
+        "batch": served and -(-served.running // plan.replicas),
+        "chunk": served and served.chunk,
+        "waiting": served and served.waiting,
+        "binds": served and served.step.binds,
+        "parts_s": served and served.step.parts,
+        "tokens_per_s_per_chip": row.per_chip if served else None,
         "price_per_million_tokens": row.per_million(),
         "price_per_million_input_tokens": row.per_million(prompts=True),
         "kv_pool_tokens": pool and pool.tokens,
@@ -141,21 +148,8 @@ def _row_json(row: ServingRow) -> dict[str, object]:
         "compiled_estimate_s": row.compiled and row.compiled.estimate,
         "compiled_peak_bytes": row.compiled and row.compiled.peak,
         "fate": row.verdict,
-        "fits": row.served is not None,
+        "fits": served is not None,
     }
-
-
-def _times_json(row: ServingRow) -> dict[str, object]:
-    served = row.served
-    if served is None:
-        return dict[str, object]((name, None) for name in _OF_SERVED)
-    tpot, ttft = served.tpot, served.ttft
-    values = (
-        *(tpot.estimate, tpot.low, tpot.high, ttft.estimate, ttft.low, ttft.high),
-        *(served.ttft_p99_s, served.step_s, -(-served.running // row.plan.replicas), served.chunk),
-        *(served.waiting, served.step.binds, served.step.parts),
-    )
-    return dict(zip(_OF_SERVED, values, strict=True))
 
 
 def kept_serving(answer: ServingAnswer, at: float) -> KeptSearch:

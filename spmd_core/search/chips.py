@@ -14,6 +14,7 @@ from spmd_core.machine import CHIPS, GPUS, Topology, get_topology, kind_of, lega
 MAX_SLICES = 256
 _COUNT = re.compile(r"([a-z0-9]+):(?:([0-9]{1,9}))?(\.\.)?([0-9]{1,9})?")
 ANY, CURRENT = "any", ("v5e", "v5p", "v6e", "tpu7x")  # of them any may be
+_SHAPE = re.compile(r"(?:gpu:)?[a-z0-9]+[:-][0-9]+(?:x[0-9]+)*(?:\*[0-9]+)?")
 _FIX = "write for example v5p:64, v5e:..256 for up to 256, any:..64, or v5p:4x4x4"
 
 
@@ -27,21 +28,15 @@ def read_chips(text: str, slices: str = "fewest") -> tuple[Topology, ...]:
     words = _by_kind(text)
     match = _COUNT.fullmatch(words)
     kind, colon, _ = words.partition(":")
-    of_gpus = kind in ("gpu", *GPUS) and colon and ".." not in words
-    if of_gpus or (match is None and (":" in words or "-" in words)):
+    if colon and kind not in ("gpu", ANY, *CHIPS):
+        raise refuse(f"chips {shorten(text)}", "name no kind of chips", f"use {', '.join(CHIPS)}")
+    if (match is None or kind in GPUS) and _SHAPE.fullmatch(words):
         return (get_topology(words),)
     generation, first, dots, last = match.groups() if match else (ANY, None, None, None)
-    if generation not in (*CHIPS, ANY):
-        get_topology(f"tpu:{generation}:1x1")  # refuses, with the nearest generation
     if (not first and not last) or (last and not dots):
         raise refuse(f"chips {shorten(text)}", "is not a number of chips", _FIX)
-    least = int(first) if first else 1
-    if last:
-        most = int(last)
-    elif not dots:
-        most = least
-    else:
-        most = 10**6
+    least = int(first or 1)
+    most = int(last or (10**6 if dots else least))
     named = CURRENT if generation == ANY else (generation,)
     topologies = tuple(each for name in named for each in _topologies(name, least, most, slices))
     if not topologies:
@@ -72,27 +67,24 @@ def generations(words: Iterable[str], slices: str = "fewest") -> list[str]:
 
 
 def _topologies(generation: str, least: int, most: int, slices: str) -> list[Topology]:
-    chip, topologies = CHIPS[generation], {}
-    for shape in legal_shapes(generation):
-        chips = math.prod(shape)
-        for count in range(1, MAX_SLICES + 1):
-            if count & (count - 1) or not least <= chips * count <= most:
-                continue
-            if slices.isdigit() and count != int(slices):
-                continue
-            topologies[shape, count] = Topology(chip, shape, count)
-    if slices == "fewest":
-        fewest: dict[int, int] = {}
-        for topology in topologies.values():
-            fewest[topology.chips] = min(fewest.get(topology.chips, MAX_SLICES), topology.slices)
-        largest = max(map(math.prod, legal_shapes(generation)))
-        return [
-            each
-            for each in topologies.values()
-            if each.slices == fewest[each.chips]
-            and (each.slices == 1 or least == most or each.chips > largest)
-        ]
-    return list(topologies.values())
+    shapes = legal_shapes(generation)
+    counts = [2**power for power in range(MAX_SLICES.bit_length())]
+    listed = [
+        Topology(CHIPS[generation], shape, count)
+        for shape in shapes
+        for count in counts
+        if least <= math.prod(shape) * count <= most and slices in ("fewest", "any", str(count))
+    ]
+    if slices != "fewest":
+        return listed
+    fewest = {each.chips: each.slices for each in sorted(listed, key=lambda each: -each.slices)}
+    largest = max(map(math.prod, shapes))
+    return [
+        each
+        for each in listed
+        if each.slices == fewest[each.chips]
+        and (each.slices == 1 or least == most or each.chips > largest)
+    ]
 
 
 def check_slices(value: Any) -> str:

@@ -284,8 +284,7 @@ def _looked(
     could = all(each.low <= limit for each, limit in known) and not served.waiting
     even = could and any(limit <= each.high for each, limit in known)
     missing = f"misses {over[0]}" if over else KEEPS
-    verdicts = ((even, EVEN), (served.waiting, WAITS), (True, missing))
-    verdict = next(each for holds, each in verdicts if holds)
+    verdict = EVEN if even else WAITS if served.waiting else missing
     return ServingRow(
         plan, verdict, not over and not served.waiting, even, served, pool, price, step
     )

@@ -21,7 +21,7 @@ MOST_LENGTH = 2**20
 MOST_AT_ONCE = 65536
 WEIGHT_DTYPES = (*SERVED_DTYPES, MXFP4)
 _MOST_S = 100_000
-_DURATION = re.compile(r"([0-9.]{1,16})\s*(us|ms|s|)")
+_DURATION = re.compile(r"([0-9]{1,9}\.?[0-9]{0,15}|\.[0-9]{1,15})\s*(us|ms|s|)")
 _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "": 1.0}
 _LENGTHS = re.compile(r"([0-9]{1,9})(?:\.\.([0-9]{1,9}))?")
 # the texts of a question: those of the command line, of a screen, and of a link
@@ -119,7 +119,8 @@ class ServingQuestion:
                 raise refuse(f"{name}={value:.12g}", "is out of range", f"use 1 to {largest:,}")
         if load.longest > most:
             rule = f"are more than the {most:,} that {model.title} sees"
-            raise refuse(f"{load.longest:,} tokens of a request", rule, "use shorter lengths")
+            fix = f"use at most {most:,} for input and output together"
+            raise refuse(f"{load.longest:,} tokens of a request", rule, fix)
         kinds = sorted({each.chip.generation for each in self.topologies})
         check_prices(self.price, kinds)
         if self.price:
@@ -138,12 +139,12 @@ def read_serving(form: Mapping[str, Any]) -> ServingQuestion:
         if len(text) > _LONGEST:
             fix = f"use at most {_LONGEST:,} characters"
             raise refuse(f"{name}={shorten(text)}", "is too long", fix)
-        if not text and name in ("model", "chips"):
+        if not text.strip(", ") and name in ("model", "chips"):
             raise refuse(f"serve without {name}", "is incomplete", "name a model, and chips")
     chips = tuple(dict.fromkeys(filter(None, map(str.strip, given["chips"].split(",")))))
     load = ServingLoad(
-        read_lengths(given["input"]),
-        read_lengths(given["output"]),
+        _lengths("input", given["input"]),
+        _lengths("output", given["output"]),
         _count("concurrency", given["concurrency"], 1, MOST_AT_ONCE),
         _number("rate", given["rate"], 1e-6) if given["rate"] else None,
         _count("requests", given["requests"], 1, MOST_AT_ONCE) if given["requests"] else None,
@@ -151,16 +152,18 @@ def read_serving(form: Mapping[str, Any]) -> ServingQuestion:
         _number("accepted", given["accepted"], 1),
         _count("seed", given["seed"], 0),
     )
-    weights = (served_dtype(each, WEIGHT_DTYPES) for each in given["weights_dtype"].split(","))
-    cache = map(served_dtype, given["kv_dtype"].split(","))
     return ServingQuestion(
         given["model"],
         chips,
         load,
-        read_duration(given["ttft"]) if given["ttft"] else None,
-        read_duration(given["tpot"]) if given["tpot"] else None,
-        tuple(dict.fromkeys(weights)),
-        tuple(dict.fromkeys(cache)),
+        _duration("ttft", given["ttft"]) if given["ttft"] else None,
+        _duration("tpot", given["tpot"]) if given["tpot"] else None,
+        tuple(
+            dict.fromkeys(
+                served_dtype(each, WEIGHT_DTYPES) for each in given["weights_dtype"].split(",")
+            )
+        ),
+        tuple(dict.fromkeys(map(served_dtype, given["kv_dtype"].split(",")))),
         read_prices(given["price"], generations(chips)) if given["price"] else (),
         _mesh(given["mesh"], given["model"], chips) if given["mesh"] else None,
     )
@@ -190,25 +193,22 @@ def _number(name: str, text: str, least: float, most: int = MOST_LENGTH) -> floa
     return value
 
 
-def read_duration(text: str) -> float:
+def _duration(name: str, text: str) -> float:
     """Returns the seconds of `40ms` or `2s`; RequestError below 1us, or beyond a day."""
-    match = _DURATION.fullmatch(text.strip().lower())
-    try:
-        value = float(match[1]) * _UNITS[match[2]] if match else math.nan
-    except ValueError:
-        value = math.nan
+    match = _DURATION.fullmatch(text.lower())
+    value = float(match[1]) * _UNITS[match[2]] if match else math.nan
     if not 1e-6 <= value <= _MOST_S:
         rule = f"is not of 1us to {_MOST_S}s"
-        raise refuse(f"duration {shorten(text)}", rule, "write for example 40ms or 2s")
+        raise refuse(f"{name}={shorten(text)}", rule, "write for example 40ms or 2s")
     return value
 
 
-def read_lengths(text: str) -> Lengths:
+def _lengths(name: str, text: str) -> Lengths:
     """Returns the lengths of `1024`, or of `512..2048`; RequestError for anything else."""
-    match = _LENGTHS.fullmatch(text.strip())
+    match = _LENGTHS.fullmatch(text)
     low = int(match[1]) if match else 0
     high = int(match[2]) if match and match[2] else low
     if not 0 < low <= high:
-        rule = "is no number of tokens above 0"
-        raise refuse(f"length {shorten(text)}", rule, "write for example 1024 or 512..2048")
+        rule = "is no number of tokens above 0, and no range of them upward"
+        raise refuse(f"{name}={shorten(text)}", rule, "write for example 1024 or 512..2048")
     return Lengths(low, high)

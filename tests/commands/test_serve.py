@@ -55,11 +55,11 @@ def test_a_limit_that_the_best_may_keep_exits_with_0(capsys):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--input", "0"], "length '0' is no number of tokens above 0"),
-        (["--input", "2048..512"], "length '2048..512' is no number of tokens above 0"),
+        (["--input", "0"], "input='0' is no number of tokens above 0"),
+        (["--input", "2048..512"], "input='2048..512' is no number of tokens above 0, and no range of them upward"),
         (["--output", "90000"], "91,024 tokens of a request are more than the 40,960"),
-        (["--tpot", "-1"], "duration '-1' is not of 1us to 100000s"),
-        (["--tpot", "nan"], "duration 'nan' is not of 1us to 100000s"),
+        (["--tpot", "-1"], "tpot='-1' is not of 1us to 100000s"),
+        (["--tpot", "nan"], "tpot='nan' is not of 1us to 100000s"),
         (["--weights-dtype", "fp4"], "dtype 'fp4' is not one of weights and cache"),
         (["--mesh", "tensor=3"], "mesh tensor=3 does not divide the 4 devices"),
         (["--chips", "v6e:4," * 200], "is too long: use at most 1,000 characters"),
@@ -70,6 +70,8 @@ def test_a_limit_that_the_best_may_keep_exits_with_0(capsys):
         (["--compile", "-1"], "--compile -1 is no number of rows: use 1 or more"),
         (["--rate", "0"], "rate='0' is out of range"),
         (["--chips", "v6e:3"], "is no number of chips"),
+        (["--chips", "v6e:1e9"], "chips 'v6e:1e9' is not a number of chips"),
+        (["--chips", ",,"], "serve without chips is incomplete"),
         (["--price", "h100=2"], "price h100=2 is of chips that are not asked for"),
     ],
 )

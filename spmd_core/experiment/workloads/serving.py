@@ -13,7 +13,7 @@ from spmd_core.experiment.workloads.workload import Workload
 from spmd_core.machine import parse_target
 
 STEP = "serving_step"
-_DTYPES = tuple(SERVED_DTYPES)
+_DTYPES, _OWN = tuple(SERVED_DTYPES), ("weights_dtype", "kv_dtype", "expert")
 # mesh axes along which devices may hold different experts
 SPREADS = ((), ("tensor",), ("data",), ("data", "tensor"))
 
@@ -121,10 +121,8 @@ def fields_of_step(step: ServedStep) -> dict[str, Any]:
     """The fields of a step's experiment; equal steps give equal fields."""
     plan, usual = step.plan, _DTYPES[0]
     options: dict[str, object] = {"device_order": "topology", "model": plan.size.name}
-    for name, value in (("weights_dtype", plan.weights_dtype), ("kv_dtype", plan.kv_dtype)):
-        options |= {name: value} if value != usual else {}
-    if plan.along("expert") > 1:
-        options["expert"] = plan.along("expert")
+    own = dict(zip(_OWN, (plan.weights_dtype, plan.kv_dtype, plan.along("expert")), strict=True))
+    options |= {name: value for name, value in own.items() if value not in (usual, 1)}
     dims = {"requests": step.requests, "slots": step.slots, "chunk": step.chunk}
     return {
         "target": plan.target,

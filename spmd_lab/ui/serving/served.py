@@ -19,6 +19,7 @@ from spmd_core.answers import (
 )
 from spmd_core.base import RequestError, number_text, seconds_text
 from spmd_core.experiment import MXFP4, SERVED_DTYPES, model_names
+from spmd_core.machine import CHIPS
 from spmd_core.search import (
     SERVING_FORM,
     ServingAnswer,
@@ -50,7 +51,7 @@ _POINT = {"type": "point", "filled": True, "size": 70}
 _FIELDS = {
     ("chips",): (
         "Chips",
-        "So many, or up to: tpu7x:4, v6e:..16, h100:8. Commas for several kinds.",
+        "So many, or up to: tpu7x:4, v6e:..16, h100:8. Commas for several of " + ", ".join(CHIPS),
     ),
     ("input", "output"): ("Tokens in, out", "Of each request: 1024, 1024. Or ranges: 512..2048."),
     ("concurrency",): ("At once", "Requests: each that ends begins another."),
@@ -187,11 +188,10 @@ def _points(answer: ServingAnswer) -> Iterator[Row]:
     for row in answer.rows:
         if row.served is None:
             continue
-        kind = _FRONT if row in front else _OTHERS
         yield {
             "speed": row.speed,
             "rate": row.per_chip,
-            "kind": _BEST if row is lead else kind,
+            "kind": _BEST if row is lead else _FRONT if row in front else _OTHERS,
             "name": f"{row.plan.topology.name}, {', '.join(f'{a}={n}' for a, n in row.plan.mesh)}",
             "takes": f"{seconds_text(row.served.tpot_s)} a token",
             "makes": f"{number_text(row.per_chip)} tokens/s a chip",
@@ -219,5 +219,8 @@ def _front_chart(answer: ServingAnswer) -> Spec:
 
 
 def _front_words(answer: ServingAnswer) -> str:
-    shown = (row for row in _points(answer) if row["kind"] != _OTHERS)
-    return "; ".join(f"{row['name']}: {row['takes']}, {row['makes']}" for row in shown)
+    return "; ".join(
+        f"{row['name']}: {row['takes']}, {row['makes']}"
+        for row in _points(answer)
+        if row["kind"] != _OTHERS
+    )

@@ -284,9 +284,16 @@ def _looked(
     could = all(each.low <= limit for each, limit in known) and not served.waiting
     even = could and any(limit <= each.high for each, limit in known)
     missing = f"misses {over[0]}" if over else KEEPS
-    verdict = EVEN if even else WAITS if served.waiting else missing
+    late = WAITS if served.waiting else missing
     return ServingRow(
-        plan, verdict, not over and not served.waiting, even, served, pool, price, step
+        plan,
+        EVEN if even else late,
+        not over and not served.waiting,
+        even,
+        served,
+        pool,
+        price,
+        step,
     )
 
 

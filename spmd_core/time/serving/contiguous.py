@@ -51,7 +51,7 @@ ONE_CORE, TWO_CORES, ON_GPUS = _Layer(6), _Layer(19), _Layer(24, 4, 5, 18, 5, 3.
 
 
 def _layer_on(chip: Chip) -> _Layer:
-    return ON_GPUS if chip.is_gpu else TWO_CORES if chip.cores > 1 else ONE_CORE
+    return ON_GPUS if chip.is_gpu else (ONE_CORE, TWO_CORES)[chip.cores > 1]
 
 
 def contiguous_time(step: ServedStep) -> StepTime:

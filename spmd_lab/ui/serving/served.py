@@ -188,10 +188,11 @@ def _points(answer: ServingAnswer) -> Iterator[Row]:
     for row in answer.rows:
         if row.served is None:
             continue
+        kind = _FRONT if row in front else _OTHERS
         yield {
             "speed": row.speed,
             "rate": row.per_chip,
-            "kind": _BEST if row is lead else _FRONT if row in front else _OTHERS,
+            "kind": _BEST if row is lead else kind,
             "name": f"{row.plan.topology.name}, {', '.join(f'{a}={n}' for a, n in row.plan.mesh)}",
             "takes": f"{seconds_text(row.served.tpot_s)} a token",
             "makes": f"{number_text(row.per_chip)} tokens/s a chip",

@@ -2,9 +2,12 @@
 above the program may rule out what is far behind.
 """
 
+import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from spmd_core.base import by_key
 from spmd_core.results import Estimate, StoredFact
@@ -13,6 +16,7 @@ from spmd_core.time import estimate_step
 
 REASON: Reason = "estimate far above the best"
 DRAWN = 20  # shardings compiled that were drawn at random of those left, before any is ruled out
+HELD = 0.01  # of the weight of a candidate: how much each part is held near the median
 MARGIN = 2.0  # below the least that was seen of a time over its estimate
 Kind = tuple[
     str, bool
@@ -87,13 +91,21 @@ def _rule(times: float, known: Trust) -> StoredFact:
 @dataclass(frozen=True, slots=True)
 class Scale:
     """Times of `count` compiled or measured candidates over their estimates: the median, the least
-    and the most.
+    and the most. `weights` scale the parts of an estimate, where each has its own.
     """
 
     median: float
     least: float
     most: float
     count: int
+    weights: tuple[float, ...] = ()
+
+    def of(self, candidate: Candidate) -> float:
+        """Returns how many times its estimate a candidate of this kind is expected to take."""
+        priced = [seconds for _, seconds in candidate.parts]
+        if not self.weights or len(priced) != len(self.weights):
+            return self.median
+        return float(np.dot(priced, self.weights)) / sum(priced)
 
     def fact(self, target: str) -> StoredFact:
         """Returns the note that says it."""
@@ -113,17 +125,32 @@ def scales(candidates: Iterable[Candidate]) -> dict[Kind, Scale]:
     """Returns the scale of each target of which something is compiled or measured: of what was
     partitioned, and of the rest.
     """
-    ratios = by_key(
-        ((each.target, each.partitioned), each.seconds / estimate)
+    known = by_key(
+        ((each.target, each.partitioned), (each, each.seconds / estimate))
         for each in candidates
         if each.stage in ("compiled", "measured")
         and each.seconds
         and (estimate := estimate_s(each))
     )
-    return {
-        kind: Scale(statistics.median(own), min(own), max(own), len(own))
-        for kind, own in ratios.items()
-    }
+    return {kind: _scale(kind, own) for kind, own in known.items()}
+
+
+def _scale(kind: Kind, known: Sequence[tuple[Candidate, float]]) -> Scale:
+    ratios = [ratio for _, ratio in known]
+    scale = Scale(statistics.median(ratios), min(ratios), max(ratios), len(ratios))
+    return replace(scale, weights=_weights(known, scale.median)) if kind[1] else scale
+
+
+def _weights(known: Sequence[tuple[Candidate, float]], median: float) -> tuple[float, ...]:
+    """Returns the weight of each part of an estimate: the least squares of relative errors, held
+    near `median` while few candidates are known.
+    """
+    parts = np.array([[seconds for _, seconds in each.parts] for each, _ in known])
+    shares = parts * median / (parts.sum(1) * [ratio for _, ratio in known])[:, None]
+    held = math.sqrt(HELD) * np.eye(parts.shape[1])
+    wanted = np.concatenate([np.ones(len(known)), held.sum(0)])
+    fit = np.linalg.lstsq(np.vstack([shares, held]), wanted)[0]
+    return tuple((fit.clip(0) * median).tolist())
 
 
 def scaled(candidates: Sequence[Candidate], known: dict[Kind, Scale]) -> tuple[Candidate, ...]:
@@ -143,7 +170,7 @@ def scaled(candidates: Sequence[Candidate], known: dict[Kind, Scale]) -> tuple[C
 def _scaled(each: Candidate, by: Scale) -> Candidate:
     if each.predicted is None:
         return each
-    ends = (each.predicted.low * by.least, each.predicted.estimate * by.median)
+    ends = (each.predicted.low * by.least, each.predicted.estimate * by.of(each))
     low, middle, high = (
         max(end, each.bound_s or 0.0) for end in (*ends, each.predicted.high * by.most)
     )

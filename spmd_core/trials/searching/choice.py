@@ -13,6 +13,7 @@ from spmd_core.trials.searching.outcomes import run_key
 
 # by estimates that see the program the best is known first, and then what it is compared with
 BEST_FIRST = 1
+ALIKE = 1.25  # times: their measured times differ by less than those of other programs
 DRAWN_EACH = 2  # of so many runs one is drawn at random, until enough are: the others are the best
 
 
@@ -113,12 +114,18 @@ class CandidateChoice:
         return order
 
     def _other(self, left: Sequence[Candidate], candidates: Sequence[Candidate]) -> Candidate:
-        """The best candidate of a sharding that was not tried yet; the best of all where every
-        sharding was. Candidates that only order or factor their axes otherwise are one sharding.
-        """
+        """The best candidate that is unlike all that were tried; the best of all where none is."""
         if left[0].point is None:
             return left[0]
-        seen = {
-            each.point.alike for each in candidates if each.point and run_key(each) in self.tried
-        }
-        return next((each for each in left if each.point and each.point.alike not in seen), left[0])
+        seen = {_likeness(each) for each in candidates if run_key(each) in self.tried}
+        return next((each for each in left if _likeness(each) not in seen), left[0])
+
+
+def _likeness(candidate: Candidate) -> object:
+    """What candidates share of which one is tried before the others: the price of each part of the
+    partitioned program, within ALIKE; else the sharding, however its axes are ordered or factored.
+    """
+    if candidate.partitioned:
+        priced = (math.log(max(seconds, 1e-9), ALIKE) for _, seconds in candidate.parts)
+        return candidate.target, *map(round, priced)
+    return candidate.point and candidate.point.alike

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 
@@ -14,6 +15,7 @@ from spmd_core.runs import Partitioned, Requested
 from spmd_core.search import Answer, ProgramSpace, read_array_question, rules_text, with_constraint
 from spmd_core.time import time_model
 from spmd_core.trials.searching import search as search_module
+from spmd_core.trials.searching.behind import scaled, scales
 from spmd_core.trials.searching.choice import CandidateChoice
 from spmd_core.trials.searching.outcomes import restored_constraints, to_stored
 from spmd_core.trials.searching.partitioning import open_candidates, partitioned
@@ -72,6 +74,44 @@ def test_what_is_partitioned_is_ranked_and_tried_first():
     choice = CandidateChoice(answer.question, len(known), False)
     assert [each.number for each in choice.next(answer)] == [last.number]
     assert last.number not in {each.number for each in open_candidates(known)}
+
+
+def _priced(each, compute, memory, communication, measured_s=None):
+    parts = {"compute": compute, "memory": memory, "communication": communication}
+    seconds = measured_s or sum(parts.values())
+    expected = Estimate(low=seconds, estimate=seconds, high=seconds)
+    own = {"stage": "measured", "measured_s": measured_s} if measured_s else {}
+    return replace(each, partitioned=True, parts=tuple(parts.items()), predicted=expected, **own)
+
+
+def test_of_candidates_with_like_parts_one_is_tried_before_any_other_of_them():
+    first, second, other = open_candidates(_candidates())[:3]
+    known = (
+        _priced(first, 1.0, 1.0, 1.0),
+        _priced(second, 1.01, 1.0, 1.0),
+        _priced(other, 1.0, 1.0, 3.0),
+    )
+    answer = Answer(_question("cpu:8"), len(known), known, True)
+    choice = CandidateChoice(answer.question, len(known), False)
+    with mock.patch.object(Answer, "standards", ()):
+        tried = [choice.next(answer)[0].number for _ in known]
+    assert tried == [first.number, other.number, second.number]
+
+
+def test_each_part_is_scaled_by_its_own_weight_and_one_measurement_scales_all_alike():
+    one, two, three, open_one = open_candidates(_candidates())[:4]
+    left = _priced(open_one, 2.0, 2.0, 1.0)
+    alone = [_priced(one, 1.0, 1.0, 2.0, measured_s=8.0), left]
+    assert scaled(alone, scales(alone))[1].seconds == pytest.approx(10.0)
+    known = [  # ten times as long to communicate, else as priced
+        _priced(one, 4.0, 1.0, 1.0, measured_s=15.0),
+        _priced(two, 1.0, 4.0, 1.0, measured_s=15.0),
+        _priced(three, 1.0, 1.0, 4.0, measured_s=42.0),
+        left,
+    ]
+    (weights,) = (scale.weights for scale in scales(known).values())
+    assert weights[2] > 2 * max(weights[:2]) and min(weights) >= 0
+    assert scaled(known, scales(known))[3].seconds == pytest.approx(14.0, rel=0.25)
 
 
 @pytest.mark.parametrize(("error", "asked"), [(RequestError, 3), (WorkerError, 1)])

@@ -1,24 +1,24 @@
 """Sheets of results: the columns of each kind of row, for every renderer."""
 
 from spmd_core.answers.candidates import (
+    SEARCHES,
     SearchRow,
     best_table,
     every_table,
     kept_ranking,
     ranking_table,
-    searches_sheet,
 )
 from spmd_core.answers.collective_sheet import (
     collectives_table,
     step_collectives,
 )
-from spmd_core.answers.context_sheet import context_headline, context_table
+from spmd_core.answers.context_sheet import CONTEXT_ROWS, context_headline
 from spmd_core.answers.drawn import devices_text, layout_lines
 from spmd_core.answers.machine_sheets import (
+    CEILING_ROWS,
+    FITS,
+    POINTS,
     ceiling_figures,
-    ceilings_table,
-    fits_table,
-    points_table,
 )
 from spmd_core.answers.measuring import (
     errors_table,
@@ -42,17 +42,17 @@ from spmd_core.answers.serving_kept import (
 )
 from spmd_core.answers.serving_sheet import (
     PART_NAMES,
+    SERVED_POINTS,
+    SERVING_LOADS,
+    SPLITS,
     apart_headline,
     compiled_steps,
     served_mesh,
     served_points_headline,
-    served_points_table,
     serving_assumptions,
     serving_figures,
     serving_headline,
-    serving_loads_table,
     serving_table,
-    splits_table,
     why_not_served,
 )
 from spmd_core.answers.strategies import (
@@ -74,12 +74,22 @@ from spmd_core.answers.training_sheet import (
     training_json,
     training_table,
 )
-from spmd_core.answers.what_if import WhatIf, resharded_table, what_if_table
+from spmd_core.answers.what_if import RESHARDED, WHAT_IF, WhatIf
 
 __all__ = [
     "ABOUT_EVEN",
+    "CEILING_ROWS",
+    "CONTEXT_ROWS",
+    "FITS",
     "PART_NAMES",
+    "POINTS",
+    "RESHARDED",
+    "SEARCHES",
+    "SERVED_POINTS",
+    "SERVING_LOADS",
+    "SPLITS",
     "STRATEGIES",
+    "WHAT_IF",
     "Figure",
     "ProgramRow",
     "SearchRow",
@@ -88,18 +98,15 @@ __all__ = [
     "apart_headline",
     "best_table",
     "ceiling_figures",
-    "ceilings_table",
     "collectives_table",
     "communicated",
     "compiled_steps",
     "context_headline",
-    "context_table",
     "days_text",
     "devices_text",
     "errors_table",
     "even_mark",
     "every_table",
-    "fits_table",
     "five_figures",
     "hosts_table",
     "is_program",
@@ -111,29 +118,23 @@ __all__ = [
     "parts_table",
     "peak_bytes",
     "phases_table",
-    "points_table",
     "programs_table",
     "programs_words",
     "ranking_table",
-    "resharded_table",
     "roofs_table",
     "samples_table",
     "search_lines",
-    "searches_sheet",
     "series_table",
     "served_mesh",
     "served_points_headline",
     "served_points_json",
-    "served_points_table",
     "serving_assumptions",
     "serving_figures",
     "serving_headline",
     "serving_json",
-    "serving_loads_table",
     "serving_question_json",
     "serving_table",
     "splits_json",
-    "splits_table",
     "step_collectives",
     "strategies_table",
     "strategy_rows",
@@ -141,6 +142,5 @@ __all__ = [
     "training_headline",
     "training_json",
     "training_table",
-    "what_if_table",
     "why_not_served",
 ]

@@ -262,11 +262,6 @@ SEARCHES = Sheet[SearchRow](
 )
 
 
-def searches_sheet(rows: Iterable[SearchRow]) -> Table:
-    """Returns kept searches side by side, each with its winner."""
-    return SEARCHES.table(rows, "document")
-
-
 def best_table(answer: Answer) -> Table:
     """Returns the best candidate of each target, for a billion tokens."""
     best = answer.best_by_target.values()

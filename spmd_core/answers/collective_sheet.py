@@ -37,14 +37,6 @@ class CommunicationRow:
     places: tuple[str, ...] = ()
 
 
-def _what(each: CommunicationRow) -> str:
-    return each.row.what if each.row else "no communication"
-
-
-def _over(each: CommunicationRow) -> str | None:
-    return ", ".join(each.row.axes) if each.row else None
-
-
 def _route(each: CommunicationRow) -> str | None:
     if each.row is None or each.row.rest:
         return None
@@ -106,8 +98,8 @@ def _why_and_by(each: CommunicationRow) -> str:
 COLLECTIVES = Sheet[CommunicationRow](
     (
         text("Strategy", lambda each: each.strategies),
-        text("Collective", _what),
-        text("Over", _over),
+        text("Collective", lambda each: each.row.what if each.row else "no communication"),
+        text("Over", lambda each: ", ".join(each.row.axes) if each.row else None),
         text("Route", _route, *_WIDE),
         Column("Bytes", _bytes),
         Column("Count", _times),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from spmd_core.base import count_text
-from spmd_core.sheets import Sheet, Table, count, seconds, size, text
+from spmd_core.sheets import Sheet, count, seconds, size, text
 from spmd_core.sweeps import ContextRow, fastest_kinds
 
 CONTEXT_ROWS = Sheet[ContextRow](
@@ -24,11 +24,6 @@ CONTEXT_ROWS = Sheet[ContextRow](
         text("Refused", lambda row: row.refusal),
     )
 )
-
-
-def context_table(rows: Sequence[ContextRow]) -> Table:
-    """Returns a row for each kind and length."""
-    return CONTEXT_ROWS.table(rows, "terminal")
 
 
 def context_headline(rows: Sequence[ContextRow]) -> str:

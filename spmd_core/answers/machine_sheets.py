@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from spmd_core.answers.training_sheet import Figure
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.results import Ceiling, Fit, Point
-from spmd_core.sheets import Cell, Column, Sheet, Table, seconds, size, text
+from spmd_core.sheets import Cell, Column, Sheet, seconds, size, text
 from spmd_core.time import busy_facts
 from spmd_core.words import (
     NO_LIMIT,
@@ -39,7 +39,7 @@ def _data_sheet(ceiling: Ceiling) -> Cell | None:
     return Cell(value_words(ceiling.model_copy(update={"value": value})), value)
 
 
-CEILINGS: Sheet[Ceiling] = Sheet(
+CEILING_ROWS: Sheet[Ceiling] = Sheet(
     (
         text("Ceiling", lambda each: each.title),
         Column("Value", lambda each: Cell(value_words(each), each.value)),
@@ -47,11 +47,6 @@ CEILINGS: Sheet[Ceiling] = Sheet(
         Column("Data sheet", _data_sheet),
     )
 )
-
-
-def ceilings_table(ceilings: Sequence[Ceiling]) -> Table:
-    """Returns the ceilings of a calibration, each in its unit."""
-    return CEILINGS.table(ceilings, "screen")
 
 
 _FIGURES = {
@@ -93,11 +88,6 @@ POINTS: Sheet[Point] = Sheet(
 )
 
 
-def points_table(points: Sequence[Point]) -> Table:
-    """Returns the points of a sweep of collectives: bytes per device, seconds, bytes per second."""
-    return POINTS.table(points, "screen")
-
-
 FITS: Sheet[Fit] = Sheet(
     (
         text("Collective", lambda each: kind_title(each.kind)),
@@ -109,8 +99,3 @@ FITS: Sheet[Fit] = Sheet(
         Column("Knee", lambda each: each.knee_bytes, bytes_text),
     )
 )
-
-
-def fits_table(fits: Sequence[Fit]) -> Table:
-    """Returns latency, bandwidth and knee of each kind and group of axes."""
-    return FITS.table(fits, "screen")

@@ -153,7 +153,7 @@ def serving_table(answer: ServingAnswer, most: int) -> Table:
 _Loaded = tuple[ServingLoad, ServingRow]
 
 
-_LOADS: Sheet[_Loaded] = Sheet(
+SERVING_LOADS: Sheet[_Loaded] = Sheet(
     (
         text("In, out", lambda each: f"{each[0].input.text}, {each[0].output.text}"),
         count("At once", lambda each: each[0].concurrency),
@@ -169,11 +169,6 @@ _LOADS: Sheet[_Loaded] = Sheet(
 )
 
 
-def serving_loads_table(answer: ServingAnswer) -> Table:
-    """Returns the best sharding by lengths and requests at once, on the chips of the best row."""
-    return _LOADS.table(answer.by_load, "screen")
-
-
 def _of_lead(column: Column[_Marked]) -> Column[ServedPoint]:
     of = column.of
     return Column(
@@ -181,18 +176,13 @@ def _of_lead(column: Column[_Marked]) -> Column[ServedPoint]:
     )
 
 
-_SWEPT: Sheet[ServedPoint] = Sheet(
+SERVED_POINTS: Sheet[ServedPoint] = Sheet(
     (
         text("Value", lambda each: each.value),
         *(_of_lead(column) for column in _ROWS.columns if column.title),
         text("Why not", lambda each: each.refusal),
     )
 )
-
-
-def served_points_table(points: Sequence[ServedPoint]) -> Table:
-    """Returns the best row, or the nearest, of each value of a sweep."""
-    return _SWEPT.table(points, "screen")
 
 
 def served_points_headline(points: Sequence[ServedPoint]) -> str:
@@ -213,7 +203,7 @@ def served_points_headline(points: Sequence[ServedPoint]) -> str:
     return f"Best: {'; '.join(spans)}."
 
 
-_SPLITS: Sheet[Split] = Sheet(
+SPLITS: Sheet[Split] = Sheet(
     (
         text("Prompts on", lambda each: each.prefill.topology.name.removeprefix("gpu:")),
         text("Mesh", lambda each: mesh_text(each.prefill.mesh, " ")),
@@ -256,11 +246,6 @@ def apart_headline(answer: ServingAnswer, splits: Sequence[Split]) -> str:
         else f"{abs(more):.0%} {'more' if more > 0 else 'fewer'}"
     )
     return f"Apart {than} tokens a chip: {named}: {made}."
-
-
-def splits_table(splits: Sequence[Split]) -> Table:
-    """Returns a row for each split of the chips, prefill apart from decode."""
-    return _SPLITS.table(splits, "screen")
 
 
 def serving_assumptions(row: ServingRow) -> tuple[str, ...]:

@@ -107,10 +107,6 @@ def communicated(outcome: StrategyResult | None) -> int | None:
     return None if None in totals else sum(total for total in totals if total is not None)
 
 
-def _variant(row: StrategyRow) -> str | None:
-    return studies.variant_of(row.result, row.name) or None
-
-
 def strategy_words(row: StrategyRow) -> str | None:
     """Returns a row's name beside its variant; None of a training step, and of a study with one
     strategy, which its answer names.
@@ -190,10 +186,6 @@ def _causal(row: StrategyRow) -> float | None:
     return None if row.is_unsharded else mfu_of(row.outcome, causal=True)
 
 
-def _only_mfu(row: StrategyRow) -> float | None:
-    return _mfu(row) if _causal(row) is None else None
-
-
 def _tokens_per_s(row: StrategyRow) -> float | None:
     predicted = row.outcome.prediction
     return predicted.tokens_per_s_per_chip if predicted else None
@@ -215,10 +207,6 @@ def _values(row: StrategyRow) -> str | None:
     return verdict_words(row.outcome) if is_judged else None
 
 
-def _compile(row: StrategyRow) -> float | None:
-    return None if row.is_unsharded else row.outcome.phases_s.compile
-
-
 def _timed_in(row: StrategyRow) -> str | None:
     uneven = len({each.processes for each in row.result.strategies.values() if each.median_s}) > 1
     is_timed = uneven and row.outcome.median_s is not None and not row.is_unsharded
@@ -227,7 +215,7 @@ def _timed_in(row: StrategyRow) -> str | None:
 
 STRATEGIES = Sheet[StrategyRow](
     (
-        text("Variant", _variant),
+        text("Variant", lambda row: studies.variant_of(row.result, row.name) or None),
         text("Strategy", strategy_words, "screen", "study", "document"),
         text("Strategy", _spec_words, "terminal"),
         Column("Time", _time, is_kept=True),
@@ -260,9 +248,18 @@ STRATEGIES = Sheet[StrategyRow](
         Column("Cost", lambda row: row.cost.money_per_step, money_text),
         number("Tokens/s per chip", _tokens_per_s),
         Column("Causal MFU", _causal, share_text),
-        Column("MFU", _only_mfu, share_text, ("screen", "study", "terminal")),
+        Column(
+            "MFU",
+            lambda row: _mfu(row) if _causal(row) is None else None,
+            share_text,
+            ("screen", "study", "terminal"),
+        ),
         Column("MFU", _mfu, share_text, ("document",)),
-        seconds("Compile", _compile, "terminal"),
+        seconds(
+            "Compile",
+            lambda row: None if row.is_unsharded else row.outcome.phases_s.compile,
+            "terminal",
+        ),
         text("Values", _values),
         number("Relative error", lambda row: row.outcome.max_rel_error, "terminal", "document"),
         # Add a column above this line.

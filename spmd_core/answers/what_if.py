@@ -12,7 +12,7 @@ from spmd_core.base import bytes_text, capital, seconds_text
 from spmd_core.experiment import Experiment, dtype_of, layout_of
 from spmd_core.program import CollectiveRow
 from spmd_core.runs import Partitioned, Requested
-from spmd_core.sheets import EVERYWHERE, Place, Sheet, Table, text
+from spmd_core.sheets import EVERYWHERE, Sheet, text
 from spmd_core.words import count
 
 # of `bench.what_if`, programs x shardings: how many, with the kinds and axes of the compiled program,
@@ -283,7 +283,7 @@ WHAT_IF: Sheet[Changed] = Sheet(
 )
 
 
-_RESHARDED: Sheet[tuple[str, str, str, int]] = Sheet(
+RESHARDED: Sheet[tuple[str, str, str, int]] = Sheet(
     (
         text("Line", lambda each: each[0] or "–"),
         text("Before", lambda each: each[1]),
@@ -291,13 +291,3 @@ _RESHARDED: Sheet[tuple[str, str, str, int]] = Sheet(
         text("Values", lambda each: str(each[3])),
     )
 )
-
-
-def resharded_table(answer: WhatIf, place: Place) -> Table:
-    """Returns the values that propagation shards otherwise, for a renderer."""
-    return _RESHARDED.table(answer.resharded, place)
-
-
-def what_if_table(rows: Sequence[Changed], place: Place) -> Table:
-    """Returns collectives with what happens to each, for a renderer."""
-    return WHAT_IF.table(rows, place)

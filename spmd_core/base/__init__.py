@@ -27,7 +27,7 @@ from spmd_core.base.errors import (
     shorten,
 )
 from spmd_core.base.exit_message import SILENT, failing_line, tail_with
-from spmd_core.base.foreign import CLEAR, open_file, plain_streams, read_file, visible
+from spmd_core.base.foreign import CLEAR, open_file, plain_streams, read_file, read_named, visible
 from spmd_core.base.frozen import AsObject, Frozen, PairsOf, validated
 from spmd_core.base.imports import imported
 from spmd_core.base.keyed import by_key, sums_by_key
@@ -100,6 +100,7 @@ __all__ = [
     "plain_streams",
     "plugins",
     "read_file",
+    "read_named",
     "read_settings",
     "refuse",
     "resident_bytes",

@@ -12,6 +12,8 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from os import PathLike
 from typing import Any, BinaryIO
 
+from spmd_core.base.errors import refuse, shorten
+
 _DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
@@ -40,6 +42,16 @@ def read_file(path: str | PathLike[str], most_bytes: int, pipe_s: float = PIPE_S
     """The first bytes of a file, as `open_file` opens it."""
     with open_file(path, pipe_s) as file:
         return file.read(most_bytes)
+
+
+def read_named(what: str, path: str, most_bytes: int, fix: str) -> bytes:
+    """The same of a file that a user names; RequestError where it cannot be read."""
+    try:
+        return read_file(path, most_bytes)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = getattr(error, "strerror", None) or str(error)
+        rule = f"cannot be read ({reason.lower()})"
+        raise refuse(f"{what} {shorten(path)}", rule, fix) from None
 
 
 @contextmanager

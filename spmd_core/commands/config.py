@@ -2,7 +2,7 @@
 
 import sys
 
-from spmd_core.base import read_file, refuse, shorten
+from spmd_core.base import read_named, refuse, shorten
 from spmd_core.experiment import MAX_CONFIG_BYTES, Config, read_config
 
 _FIX = "name the config.json beside the weights, MaxText's yml, or - for standard input"
@@ -25,11 +25,4 @@ def config_from(word: str, model: str | None) -> Config:
         )
     if word == "-":
         return read_config(sys.stdin.buffer.read(MAX_CONFIG_BYTES + 1))
-    try:
-        data = read_file(word, MAX_CONFIG_BYTES + 1)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        reason = getattr(error, "strerror", None) or str(error)
-        raise refuse(
-            f"config {shorten(word)}", f"cannot be read ({reason.lower()})", _FIX
-        ) from None
-    return read_config(data)
+    return read_config(read_named("config", word, MAX_CONFIG_BYTES + 1, _FIX))

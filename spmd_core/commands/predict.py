@@ -14,7 +14,7 @@ from spmd_core.base import (
     RequestError,
     WorkerError,
     mesh_text,
-    read_file,
+    read_named,
     refuse,
     shorten,
 )
@@ -370,14 +370,8 @@ def _of_program(arguments: Namespace, experiment: Experiment) -> int:
 
 
 def _compare(arguments: Namespace) -> int:
-    try:
-        content = read_file(arguments.baseline, baseline.MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise refuse(
-            f"baseline {shorten(arguments.baseline)}",
-            f"cannot be read ({error})",
-            "write one with --keep FILE",
-        ) from None
+    fix = "write one with --keep FILE"
+    content = read_named("baseline", arguments.baseline, baseline.MAX_BYTES + 1, fix)
     before = baseline.read_baseline(content)
     plan = before.plan
     if arguments.compiler_flags:

@@ -1,8 +1,8 @@
 """The arguments of `python -m spmd_core predict`; the flags that a table of fields draws."""
 
-import math
+import sys
 from argparse import ArgumentTypeError, Namespace
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from spmd_core.base import RequestError, Settings
 from spmd_core.commands import predict_sweep
@@ -26,6 +26,7 @@ from spmd_core.words import read_price, read_prices_by_kind
 MODELS = f"scaled:16, {', '.join(PRESETS)}; a model beside these by --config"
 MOST_TOKENS = 1e16  # of a training run
 MOST_DAYS, MOST_BUDGET = 36_500.0, 1e12
+_DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0}
 HELD = {name: row for name, row in PLAN_FIELDS.items() if not row.searched}  # of every candidate
 
 
@@ -70,46 +71,24 @@ def _prices(text: str) -> dict[str, float]:
         raise ArgumentTypeError(str(error)) from None
 
 
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0 < value < math.inf:
-        raise ValueError
-    return value
+def _up_to(most: float, called: str, units: Mapping[str, float] = {}) -> Callable[[str], float]:
+    """Reads a number above 0, with one of the `units` behind it or none."""
 
+    def read(text: str) -> float:
+        unit = units.get(text[-1:].lower())
+        value = float(text[:-1] if unit else text) * (unit or 1.0)
+        if not 0 < value <= most:
+            raise ValueError
+        return value
 
-def _tokens(text: str) -> float:
-    value = float(text)
-    if not 0 < value <= MOST_TOKENS:
-        raise ValueError
-    return value
-
-
-def _dollars(text: str) -> float:
-    value = float(text)
-    if not 0 < value <= MOST_BUDGET:
-        raise ValueError
-    return value
-
-
-def _days(text: str) -> float:
-    """Days of `30d`, `12h`, `6w` or `30`."""
-    unit = {"h": 1 / 24, "d": 1.0, "w": 7.0}.get(text[-1:].lower())
-    value = float(text[:-1] if unit else text) * (unit or 1.0)
-    if not 0 < value <= MOST_DAYS:
-        raise ValueError
-    return value
-
-
-_dollars.__name__ = "number of dollars"
-_days.__name__ = "deadline such as 30d"
-_tokens.__name__ = "number of tokens"
-_seconds.__name__ = "number of seconds"  # which argparse puts into its sentences
+    read.__name__ = called  # which argparse puts into its sentences
+    return read
 
 
 _OPTIONS = {
     "--strategy": {"metavar": "NAME", "help": "of a spec; default: its first that uses a mesh"},
     "--timeout": {
-        "type": _seconds,
+        "type": _up_to(sys.float_info.max, "number of seconds"),
         "default": Settings().predict_timeout_s,
         "metavar": "SECONDS",
         "help": f"for the compile (default {Settings().predict_timeout_s:g})",
@@ -127,17 +106,17 @@ _OPTIONS = {
     },
     "--tokens": {
         "metavar": "N",
-        "type": _tokens,
+        "type": _up_to(MOST_TOKENS, "number of tokens"),
         "help": "say how many days training a model on so many tokens takes: 15e12",
     },
     "--deadline": {
         "metavar": "30d",
-        "type": _days,
+        "type": _up_to(MOST_DAYS, "deadline such as 30d", _DAYS),
         "help": "find the fewest chips of each kind that train on --tokens in so many days",
     },
     "--budget": {
         "metavar": "DOLLARS",
-        "type": _dollars,
+        "type": _up_to(MOST_BUDGET, "number of dollars"),
         "help": "find the most chips of each kind that so many dollars pay to train on --tokens",
     },
     "--chips": {

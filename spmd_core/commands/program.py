@@ -8,7 +8,7 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
-from spmd_core.base import bytes_text, mesh_text, read_file, refuse, shorten
+from spmd_core.base import bytes_text, mesh_text, read_named, refuse
 from spmd_core.commands.run import ended_words
 from spmd_core.commands.waiting import interrupt, run_to_end
 from spmd_core.experiment import Described, Held, Program, parse_experiment, programs, shape_text
@@ -43,16 +43,8 @@ def main(arguments: Namespace) -> int:
         raise refuse("--target with --declared", "means nothing", "give one FILE")
     if arguments.declared:
         return _declared(arguments)
-    path = Path(arguments.file)
-    try:
-        data = read_file(path, programs.MOST_BYTES + 1)
-    except (OSError, ValueError) as error:  # a name with a NUL
-        reason = getattr(error, "strerror", None) or str(error)
-        raise refuse(
-            f"file {shorten(arguments.file)}", f"cannot be read ({reason.lower()})", programs.HOW
-        ) from None
     lab = Lab.open(serve=False)
-    program = _on_mesh(lab.take_program(data, arguments.name or path.stem))
+    program = _on_mesh(taken(lab, arguments.file, arguments.name))
     compiled = _compiled(lab, program, arguments.target) if arguments.target else None
     findings = compiled_findings(compiled) if compiled else ()
     if arguments.json:
@@ -60,6 +52,12 @@ def main(arguments: Namespace) -> int:
     else:
         print("\n".join(_lines(program, findings)))
     return 1 if arguments.target and compiled is None else 0
+
+
+def taken(lab: Lab, file: str, name: str = "") -> Described:
+    """The program of a file, taken into the lab; RequestError where it cannot be read."""
+    data = read_named("file", file, programs.MOST_BYTES + 1, programs.HOW)
+    return lab.take_program(data, name or Path(file).stem)
 
 
 def _on_mesh(described: Described) -> Program:

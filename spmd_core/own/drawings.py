@@ -47,7 +47,10 @@ def held(arguments: Sequence[StepArray]) -> str:
         total, count = sum(row[2] for row in rest), sum(row[3] for row in rest)
         rows = [*rows[: _TILES - 1], ("the smaller arrays", "", total, count)]
     height = 0.62 * WIDTH
-    fills = {spec: _fill(at, spec) for at, spec in enumerate(dict.fromkeys(row[1] for row in rows))}
+    fills = {
+        spec: _FILLS[at % len(_FILLS)] if "'" in spec or not spec else _REPLICATED
+        for at, spec in enumerate(dict.fromkeys(row[1] for row in rows))
+    }
     parts = []
     places = rectangles([row[2] for row in rows], (0, 0, 1, 1), height / WIDTH)
     for (path, spec, nbytes, _), (x, y, width, tall) in zip(rows, places, strict=True):
@@ -66,10 +69,6 @@ def held(arguments: Sequence[StepArray]) -> str:
 
 def _named(spec: str) -> str:
     return f"{spec}, replicated" if spec and "'" not in spec else spec or "several specs"
-
-
-def _fill(at: int, spec: str) -> str:
-    return _FILLS[at % len(_FILLS)] if "'" in spec or not spec else _REPLICATED
 
 
 def layout(name: str, shape: Sequence[int], spec: ArraySpec, mesh: Mapping[str, int]) -> str:

@@ -108,14 +108,13 @@ def explain(
     parsed = parse_target(target) if target is not None else None
     if parsed is not None and parsed.is_attached:
         parsed = None
-    given = tuple((path, _dims(spec)) for path, spec in (specs or {}).items())
+    given = tuple(
+        (path, [list(dim) if isinstance(dim, tuple) else dim for dim in spec])
+        for path, spec in (specs or {}).items()
+    )
     if given and parsed is None and mesh is None:
         raise refuse("specs=", "change a step for a target", 'name one, such as target="cpu:8"')
     return Explainer(step, parsed, mesh, given)
-
-
-def _dims(spec: Any) -> list[Any]:
-    return [list(dim) if isinstance(dim, tuple) else dim for dim in spec]
 
 
 def _simulated(mesh: Mapping[str, int] | None) -> Target | None:

@@ -147,10 +147,6 @@ def _strategy_title(row: _Run) -> str | None:
     return row_title(result, fastest) if result and fastest else None
 
 
-def _environment(row: _Run) -> str | None:
-    return environment_words(row[0].result.environment) if row[0].result else None
-
-
 _RUNS = Sheet[_Run](
     (
         text("", lambda row: row[0].letter),
@@ -158,7 +154,11 @@ _RUNS = Sheet[_Run](
         text("Name and tags", lambda row: labels_words(row[0].summary)),
         text("Experiment", lambda row: experiment_words(row[0].summary.experiment), "document"),
         text("Ended", _ended),
-        text("On", _environment, "document"),
+        text(
+            "On",
+            lambda row: environment_words(row[0].result.environment) if row[0].result else None,
+            "document",
+        ),
         text("Strategy", _strategy_title),
         seconds("Time", lambda row: _time(row)[0]),
         seconds("Low", lambda row: _time(row)[1]),
@@ -214,14 +214,10 @@ def differences(compared: Compared) -> Block:
     )
 
 
-def _strategy(row: tuple[Subject, StrategyRow, str]) -> StrategyRow:
-    return row[1]
-
-
 _COMPARED = Sheet[tuple[Subject, StrategyRow, str]](
     (
         text("", lambda each: each[0].letter),
-        *(column.within(_strategy) for column in STRATEGIES.columns),
+        *(column.within(lambda row: row[1]) for column in STRATEGIES.columns),
         text("Against the same of the baseline", lambda each: each[2]),
     )
 )

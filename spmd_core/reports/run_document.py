@@ -5,11 +5,11 @@ import time
 from collections.abc import Mapping, Sequence
 
 from spmd_core.answers import (
-    ceilings_table,
+    CEILING_ROWS,
+    POINTS,
     collectives_table,
     parts_table,
     phases_table,
-    points_table,
     samples_table,
     series_table,
     strategies_table,
@@ -132,14 +132,14 @@ def _times(result: Result) -> list[Block]:
     if chart := times_chart(result):
         blocks.append(chart)
     machine = measured(result)
-    if (ceilings := ceilings_table(machine.ceilings)).rows:
+    if (ceilings := CEILING_ROWS.table(machine.ceilings, "screen")).rows:
         blocks += [Heading("Ceilings", 3), ceilings]
     if (parts := parts_table(result)).rows:
         blocks += [Heading("Where the predicted time goes", 3), parts]
     count = max((each.processes for each in result.strategies.values()), default=1)
     of_first = f" of the first of {processes_words(count)}" if count > 1 else ""
     for heading, table in (
-        ("Points of the sweep", points_table(machine.points)),
+        ("Points of the sweep", POINTS.table(machine.points, "screen")),
         ("Once, before the steady state", phases_table(result)),
         (f"Every sample{of_first}", samples_table(result)),
         ("Curves of the training run", series_table(result)),

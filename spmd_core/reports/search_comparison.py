@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from spmd_core.answers import SearchRow, searches_sheet
+from spmd_core.answers import SEARCHES, SearchRow
 from spmd_core.reports.comparison import HERE, NAMES, check_compared
 from spmd_core.reports.comparison_document import against_words
 from spmd_core.reports.document import Block, Document, Heading, Paragraph
@@ -122,14 +122,17 @@ def search_sentences(compared: ComparedSearches) -> list[str]:
 def searches_table(compared: ComparedSearches) -> Table:
     """A row for each search: its winner, and how that compares."""
     answers = {each.run: each for each in compared.answers}
-    return searches_sheet(
-        SearchRow(
-            letter,
-            each,
-            each.origin or HERE,
-            "baseline" if each is compared.baseline else against_words(answers.get(each.id)),
-        )
-        for letter, each in compared.searches
+    return SEARCHES.table(
+        (
+            SearchRow(
+                letter,
+                each,
+                each.origin or HERE,
+                "baseline" if each is compared.baseline else against_words(answers.get(each.id)),
+            )
+            for letter, each in compared.searches
+        ),
+        "document",
     )
 
 

@@ -208,7 +208,10 @@ def _measuring(experiment: Experiment, result: Result | None) -> str:
         _MEASURING.format(
             samples=experiment.timing.samples,
             min_seconds=experiment.timing.min_seconds,
-            results=_results(experiment),
+            results={
+                array.name: experiment.shape(array.name)
+                for array in experiment.what.results or experiment.what.operands
+            },
             values=_values(result),
         ).strip("\n")
         + "\n"
@@ -219,13 +222,6 @@ def _platform(experiment: Experiment, result: Result | None) -> str:
     if result:
         return result.environment.platform
     return "cpu" if experiment.place.is_simulated else "tpu"
-
-
-def _results(experiment: Experiment) -> dict[str, tuple[int, ...]]:
-    return {
-        array.name: experiment.shape(array.name)
-        for array in experiment.what.results or experiment.what.operands
-    }
 
 
 def _values(result: Result | None) -> str:

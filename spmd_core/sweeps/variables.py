@@ -90,10 +90,6 @@ def _integer_of(count: float, what: str) -> int:
 # Batch and sequence ------------------------------------------------------------------------------
 
 
-def _batch_axis(base: Experiment) -> str:
-    return f"{base.what.batch_unit} per device"
-
-
 def _batch_default(base: Experiment) -> tuple[Value, ...]:
     own = base.sizes.get("batch", base.device_count) / base.device_count
     values = (value for value in (own / 2, own, own * 2, own * 4) if value >= min(1, own))
@@ -244,7 +240,7 @@ VARIABLES: dict[str, Variable] = {
         Variable(
             name="batch-per-device",
             title="Batch per device",
-            axis=_batch_axis,
+            axis=lambda base: f"{base.what.batch_unit} per device",
             needs="batch",
             example="1,2,4,8",
             also="the batch alone",

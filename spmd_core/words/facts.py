@@ -1,6 +1,7 @@
 """The sentences of stored facts, and of wrong values."""
 
 import math
+from collections.abc import Mapping
 
 from spmd_core.base import bytes_text, count_text, number_text, seconds_text
 from spmd_core.experiment import WITHOUT_RINGS, Plan, plan_notes
@@ -134,8 +135,14 @@ def fact_words(fact: StoredFact) -> str:
     if fact.kind == "beyond":
         return _beyond_words(dict(fact.values))
     passes, at, by = _TPU_PASSES.get(str(fact.values.get("precision")), ("", "", ""))
-    values = {name: _value(name, value) for name, value in fact.values.items()}
-    return _SENTENCES[fact.kind].format(passes=passes, at=at, by=by, **values)
+    return filled(_SENTENCES[fact.kind], {"passes": passes, "at": at, "by": by, **fact.values})
+
+
+def filled(template: str, values: Mapping[str, int | float | str]) -> str:
+    """Returns a sentence with its values, each written by the end of its name: `_s` seconds, `_bytes`
+    bytes, `_times` a factor; `row` is a strategy.
+    """
+    return template.format(**{name: _value(name, value) for name, value in values.items()})
 
 
 def same_program_words(outcome: StrategyResult) -> str | None:

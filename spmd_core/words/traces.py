@@ -37,13 +37,8 @@ def in_words(result: Result, name: str) -> Trace | None:
     outcome, environment = result.strategies[name], result.environment_of(name)
     if outcome.trace is None:
         return None
-    reasons: dict[str, str] = {
-        NoTrace.NOTHING: NOTHING,
-        NoTrace.ONLY_HOST: no_events(environment.platform),
-        NoTrace.RUNNING: RUNNING,
-        NoTrace.ENDED: ENDED,
-    }
-    reason = reasons.get(outcome.trace.reason or "", outcome.trace.reason)
+    stored = outcome.trace.reason
+    reason = _REASONS[stored].format(environment.platform) if stored in _REASONS else stored
     trace = outcome.trace.model_copy(update={"reason": reason})
     notes = trace.notes or tuple(_notes(trace, outcome, environment))
     return trace.model_copy(update={"sentence": trace_words(trace), "notes": notes})
@@ -52,16 +47,25 @@ def in_words(result: Result, name: str) -> Trace | None:
 def _notes(trace: Trace, outcome: StrategyResult, environment: Environment) -> Iterator[str]:
     if trace.step_s is None:
         return
-    yield calls_words(len(trace.calls_s), trace.step_s, outcome.median_s)
+    calls, median_s = len(trace.calls_s), outcome.median_s
+    beside = f", where the median without it is {seconds_text(median_s)}" if median_s else ""
+    yield (
+        f"{calls} call{'s' if calls != 1 else ''} traced, this one the median; with the profiler on "
+        f"it takes {seconds_text(trace.step_s)}{beside}"
+    )
     if len(outcome.hosts) > 1:
         own, hosts = count(len(trace.devices), "device"), len(outcome.hosts)
         yield f"traced on {own} of process 0, the first of {hosts} hosts; the others are not shown"
     if environment.simulated and environment.cores and len(trace.devices) > environment.cores:
-        yield shared_words(len(trace.devices), environment.cores)
+        shared = count(environment.cores, "core")
+        yield (
+            f"{len(trace.devices)} simulated devices share {shared}: an operation's time includes "
+            "what it waits for a core"
+        )
     if trace.asynchronous_on is not None:
         yield asynchronous_words(trace.asynchronous_on, len(trace.devices))
     if trace.left_out:
-        yield left_words(trace.left_out)
+        yield f"{trace.left_out:,} events were left out: trace a smaller program for all of them"
     if environment.platform == "gpu":
         yield WITHOUT_COMMAND_BUFFERS
     if trace.unattributed > LITTLE:
@@ -93,47 +97,15 @@ def trace_words(trace: Trace) -> str:
     return f"step {seconds_text(trace.step_s)}: {', '.join(parts)}"
 
 
-def calls_words(calls: int, traced_s: float, timed_s: float | None) -> str:
-    """How many calls were traced, and how long they took compared with the timed ones."""
-    beside = f", where the median without it is {seconds_text(timed_s)}" if timed_s else ""
-    return (
-        f"{calls} call{'s' if calls != 1 else ''} traced, this one the median; with the "
-        f"profiler on it takes {seconds_text(traced_s)}{beside}"
-    )
-
-
-def shared_words(devices: int, cores: int) -> str:
-    """That simulated devices take turns on the cores."""
-    return (
-        f"{devices} simulated devices share {cores} core{'s' if cores != 1 else ''}: an "
-        "operation's time includes what it waits for a core"
-    )
-
-
-def no_events(platform: str) -> str:
-    """Why there is no timeline of the devices."""
-    return (
-        f"JAX's profiler recorded no operation of a device on {platform}; below is what the "
-        "host did"
-    )
-
-
-NOTHING = "JAX's profiler recorded nothing, neither of the devices nor of the host"
-ENDED = (
-    "JAX's profiler ended the worker process while it recorded (on GPUs stop_trace can, jax issue "
-    "40260): what was measured before is complete"
-)
-RUNNING = (
-    "another profiler is recording in the worker process: end it (jax.profiler.stop_trace) "
-    "or restart SPMD Lab, and run again"
-)
-
-
-def left_words(left: int) -> str:
-    """That a trace was too long to be read to its end."""
-    return f"{left:,} events were left out: trace a smaller program for all of them"
-
-
+_REASONS: dict[str | None, str] = {
+    NoTrace.NOTHING: "JAX's profiler recorded nothing, neither of the devices nor of the host",
+    NoTrace.ONLY_HOST: "JAX's profiler recorded no operation of a device on {}; below is what the host "
+    "did",
+    NoTrace.RUNNING: "another profiler is recording in the worker process: end it "
+    "(jax.profiler.stop_trace) or restart SPMD Lab, and run again",
+    NoTrace.ENDED: "JAX's profiler ended the worker process while it recorded (on GPUs stop_trace can, "
+    "jax issue 40260): what was measured before is complete",
+}
 LITTLE = 0.005  # of the busy time: not worth a sentence
 WITHOUT_COMMAND_BUFFERS = (
     "this run was compiled without command buffers, in which a profiler loses the instructions of "

@@ -1,7 +1,7 @@
 """The change of what a program requests: appears, vanishes, stays, more and fewer."""
 
 from bench.exported import MESH, sgd_step
-from spmd_core.answers import WhatIf, resharded_table, what_if_table
+from spmd_core.answers import RESHARDED, WHAT_IF, WhatIf
 from spmd_core.experiment import parse_experiment, programs
 from spmd_core.results import Estimate
 from spmd_core.runs import Partitioned, Requested
@@ -32,7 +32,7 @@ def test_what_changes_is_first_and_named():
         "Adds 1 all-gather over fsdp and removes 3 all-reduces over tensor: "
         "1.0 MiB → 3.0 MiB per step and device."
     )
-    table = what_if_table(answer.changed, "terminal")
+    table = WHAT_IF.table(answer.changed, "terminal")
     assert [cell.text for cell in table.column("Count")] == ["0 → 1", "3 → 0", "5 → 10"]
     assert table.column("Of, and where")[0].text == "dim 0 of f32[8]. model.py:3"
 
@@ -94,7 +94,7 @@ def test_propagation_alone_names_shardings_and_no_collective():
     answer = WhatIf(answer.before, answer.after, (was, answer.programs[1]))
     assert answer.made == "Propagated, not compiled" and "compiler begins with" in answer.agreement
     assert answer.headline == "Changes the sharding of 2 values on 1 line."
-    table = resharded_table(answer, "terminal")
+    table = RESHARDED.table(answer.resharded, "terminal")
     assert [[cell.text for cell in table.column(name)] for name in ("Line", "Before", "After")] == [
         ["model.py:3"],
         ["f32[8]"],

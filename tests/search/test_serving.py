@@ -6,11 +6,11 @@ import pytest
 
 from spmd_core.answers import (
     PART_NAMES,
+    SERVING_LOADS,
     served_mesh,
     serving_figures,
     serving_headline,
     serving_json,
-    serving_loads_table,
     serving_table,
     why_not_served,
 )
@@ -115,7 +115,7 @@ def test_the_table_by_load_has_no_lengths_beyond_the_model_and_no_mesh_without_r
     question = ServingQuestion("gemma-3-27b", ("v5e:4",), LOAD)
     short = replace(question, load=ServingLoad(Lengths(16, 16), Lengths(16, 16), 1))
     answer = serve(short)
-    named = serving_loads_table(answer).column("Best sharding")
+    named = SERVING_LOADS.table(answer.by_load, "screen").column("Best sharding")
     assert {row.served is None for _, row in answer.by_load} == {True, False}
     for (_, row), cell in zip(answer.by_load, named, strict=True):
         assert ("=" in cell.text) is (row.served is not None)
@@ -188,7 +188,7 @@ def test_sheets_have_the_numbers_of_their_rows(answer):
     }.items():
         assert [cell.value for cell in table.column(name)] == [of(row) for row in answer.rows]
     assert [cell.text for cell in table.column("")].count("best") == 1
-    assert len(serving_loads_table(answer).rows) == len(answer.by_load)
+    assert len(SERVING_LOADS.table(answer.by_load, "screen").rows) == len(answer.by_load)
     titles = [each.title for each in serving_figures(answer.best)]
     assert titles == ["Chips", "Mesh", "A token", "Tokens/s a chip", "Binds"]
 

@@ -1,6 +1,6 @@
 """Kinds of attention over `context`, by length: the same tokens of a device, each as it is estimated."""
 
-from spmd_core.answers import context_headline, context_table
+from spmd_core.answers import CONTEXT_ROWS, context_headline
 from spmd_core.experiment import parse_plan
 from spmd_core.sweeps import CONTEXT_KINDS, context_rows
 from spmd_core.time import estimate_step
@@ -38,7 +38,7 @@ def test_what_is_refused_says_why_and_the_headline_names_the_fastest_that_fits()
     rows = context_rows(parse_plan(LONG | {"model": "gemma-2-27b"}))
     refused = [row for row in rows if row.refusal]
     assert {row.kind for row in refused} >= {"ring", "ulysses and ring"}
-    assert "windows" in context_table(rows).column("Refused")[1].text
+    assert "windows" in CONTEXT_ROWS.table(rows, "terminal").column("Refused")[1].text
     fitting = [row for row in rows if row.tokens == 2**17 and row.step and row.step.fits]
     best = min(fitting, key=lambda row: row.seconds).kind
     assert f"{best} at 131,072" in context_headline(rows)

@@ -7,7 +7,7 @@ import sys
 from argparse import Namespace
 
 from spmd_core.base import open_file, refuse, shorten, visible
-from spmd_core.lab import Imported, Lab
+from spmd_core.lab import Lab
 from spmd_core.words import imported_words
 
 ARGUMENTS = {
@@ -28,12 +28,12 @@ def main(arguments: Namespace) -> int:
         reason = getattr(error, "strerror", None) or str(error)
         rule = f"cannot be read ({reason.lower()})"
         raise refuse(f"archive {shorten(arguments.file)}", rule, "name a .spmdlab file") from None
-    print(json.dumps(taken.to_json()) if arguments.json else _words(taken))
+    print(
+        json.dumps(taken.to_json())
+        if arguments.json
+        else imported_words(len(taken.imported), len(taken.present), len(taken.refused))
+    )
     if taken.refused and not arguments.json:
         for each in taken.refused:
             print(visible(each.reason), file=sys.stderr)
     return 1 if taken.refused and not (taken.imported or taken.present) else 0
-
-
-def _words(taken: Imported) -> str:
-    return imported_words(len(taken.imported), len(taken.present), len(taken.refused))

@@ -12,9 +12,9 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from spmd_core.base import LabError, RequestError, read_file, refuse, shorten
+from spmd_core.base import LabError, RequestError, refuse, shorten
 from spmd_core.commands.history import as_json
-from spmd_core.commands.program import program_json
+from spmd_core.commands.program import program_json, taken
 from spmd_core.experiment import PROGRAM_FILE, Program, parse_experiment, programs
 from spmd_core.lab import simulated_devices
 from spmd_core.own import LabAnswer, layout, open_lab, predict, search
@@ -108,11 +108,7 @@ def explain_program(program: str, target: str | None = None) -> Any:
 
 def explain_export(path: str, target: str | None = None) -> Any:
     """Take a file that jax.export wrote, and explain it as `explain_program` does. It is read as data."""
-    try:
-        data = read_file(path, programs.MOST_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise RequestError(f"file {shorten(path)} cannot be read ({error}): name another") from None
-    return explain_program(open_lab().take_program(data, Path(path).stem).program, target)
+    return explain_program(taken(open_lab(), path).program, target)
 
 
 def lay_out(shape: list[int], spec: list[Any], mesh: dict[str, int]) -> Any:

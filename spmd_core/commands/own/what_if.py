@@ -2,12 +2,12 @@
 
 import json
 from argparse import Namespace
-from pathlib import Path
 from typing import Any
 
-from spmd_core.answers import what_if_table
-from spmd_core.base import read_file, refuse, shorten
-from spmd_core.experiment import Experiment, as_exported, parse_mesh, programs, read_spec_words
+from spmd_core.answers import WHAT_IF
+from spmd_core.base import refuse, shorten
+from spmd_core.commands.program import taken
+from spmd_core.experiment import Experiment, as_exported, parse_mesh, read_spec_words
 from spmd_core.lab import Lab
 from spmd_core.sheets import sheet_lines
 
@@ -37,14 +37,8 @@ ARGUMENTS = {
 
 def main(arguments: Namespace) -> int:
     """Take the program, partition it with both shardings, and print what changes."""
-    path, lab = Path(arguments.file), Lab.open(serve=False)
-    try:
-        data = read_file(path, programs.MOST_BYTES + 1)
-    except (OSError, ValueError) as error:  # a name with a NUL
-        reason = getattr(error, "strerror", None) or str(error)
-        what = f"file {shorten(arguments.file)}"
-        raise refuse(what, f"cannot be read ({reason.lower()})", programs.HOW) from None
-    before = as_exported(lab.take_program(data, path.stem), arguments.target)
+    lab = Lab.open(serve=False)
+    before = as_exported(taken(lab, arguments.file), arguments.target)
     answer = lab.what_if(before, _changed(before, arguments))
     if arguments.json:
         print(json.dumps(answer.json()))
@@ -52,7 +46,7 @@ def main(arguments: Namespace) -> int:
     print(answer.headline)
     print("\n".join(f"{name}: {text}" for name, text in answer.figures))
     print(f"{answer.made}. {answer.agreement}".rstrip(), end="\n\n")
-    print("\n".join(sheet_lines(what_if_table(answer.rows, "terminal"))))
+    print("\n".join(sheet_lines(WHAT_IF.table(answer.rows, "terminal"))))
     return 0
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from spmd_core.answers import (
+    CONTEXT_ROWS,
     context_headline,
-    context_table,
     five_figures,
     step_collectives,
     training_headline,
@@ -132,18 +132,21 @@ def _run(prediction: Prediction, plan: Plan | None, wanted: Wanted) -> list[str]
 
 def _tables(prediction: Prediction) -> list[str]:
     """Bars of where the time goes, and the collectives."""
-    shares, lines = parts(prediction), []
-    total = sum(shares.values())
+    shares = parts(prediction)
+    lines = bars("Where the time goes", shares, sum(shares.values()))
+    if prediction.collectives:
+        lines += ["", *sheet_lines(step_collectives(prediction))]
+    return lines
+
+
+def bars(title: str, shares: Mapping[str, float], total: float) -> list[str]:
+    """An empty line, and a bar for each share of a total that is worth one; nothing without any."""
     rows = [
         (name, f"{share / total:.0%}", "█" * max(1, round(_BAR * share / total)))
         for name, share in shares.items()
         if share > _SMALL * total
     ]
-    if rows:
-        lines += ["", *table([("Where the time goes", "Share", ""), *rows], numbers=(1,))]
-    if prediction.collectives:
-        lines += ["", *sheet_lines(step_collectives(prediction))]
-    return lines
+    return ["", *table([(title, "Share", ""), *rows], numbers=(1,))] if rows else []
 
 
 def _counted(plan: Plan, prediction: Prediction) -> str:
@@ -188,7 +191,11 @@ def print_estimate(plan: Plan, as_json: bool, model: Mapping[str, object], wante
     if is_timed:
         lines += _tables(estimate)
         rows = context_rows(plan)
-        lines += ["", context_headline(rows), *sheet_lines(context_table(rows)), ""] if rows else []
+        lines += (
+            ["", context_headline(rows), *sheet_lines(CONTEXT_ROWS.table(rows, "terminal")), ""]
+            if rows
+            else []
+        )
     above = (note for note in words["notes"] if note not in lines[0])
     notes = [f"note: {note}" for note in (*above, *estimate.notes)]
     print("\n".join(lines + notes + ignored(model)))

@@ -3,10 +3,10 @@ needs to know."""
 
 from collections.abc import Iterator
 
-from spmd_core.answers import ceilings_table, collectives_table, points_table, strategies_table
+from spmd_core.answers import CEILING_ROWS, POINTS, collectives_table, strategies_table
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.recipes import differences_of
-from spmd_core.results import SURE_PROCESSES, Result, Shardings, Step, StrategyResult
+from spmd_core.results import SURE_PROCESSES, Result, Shardings, StrategyResult
 from spmd_core.sheets import sheet_lines, table
 from spmd_core.time import measured
 from spmd_core.trials import remedy_lines
@@ -110,9 +110,9 @@ def _of_strategy(name: str, outcome: StrategyResult) -> Iterator[str]:
 
 def _of_machine(result: Result) -> list[str]:
     measurements = measured(result)
-    lines = sheet_lines(ceilings_table(measurements.ceilings))
+    lines = sheet_lines(CEILING_ROWS.table(measurements.ceilings, "screen"))
     if measurements.points and not measurements.ceilings:
-        lines += sheet_lines(points_table(measurements.points))
+        lines += sheet_lines(POINTS.table(measurements.points, "screen"))
     if measurements.fits:
         lines += ["", *map(fit_words, measurements.fits)]
     return lines + ([f"note: {DEFINITIONS}"] if measurements.points else [])
@@ -138,14 +138,10 @@ def shardings_lines(name: str, shardings: Shardings) -> Iterator[str]:
             bytes_text(step.bytes),
             texts.set_by_words(step),
             texts.before_words(step),
-            _place(step),
+            f"{step.source}: {step.code}" if step.source else "operand",
         )
         for step in shardings.steps
         if texts.is_listed(step)
     ]
     if len(rows) > 1:
         yield from table(rows, numbers=(3,))
-
-
-def _place(step: Step) -> str:
-    return f"{step.source}: {step.code}" if step.source else "operand"

@@ -7,26 +7,27 @@ from argparse import Namespace
 
 from spmd_core.answers import (
     PART_NAMES,
+    SERVED_POINTS,
+    SERVING_LOADS,
+    SPLITS,
     apart_headline,
     kept_serving,
     served_points_headline,
     served_points_json,
-    served_points_table,
     serving_assumptions,
     serving_figures,
     serving_headline,
     serving_json,
-    serving_loads_table,
     serving_question_json,
     serving_table,
     splits_json,
-    splits_table,
     why_not_served,
 )
 from spmd_core.base import RequestError, Settings, refuse
 from spmd_core.commands.config import CONFIG, config_from
 from spmd_core.commands.predict import compiled
 from spmd_core.commands.predict_arguments import MODELS
+from spmd_core.commands.printed.predict_lines import bars
 from spmd_core.experiment import MXFP4, SERVED_AXES, SERVED_DTYPES
 from spmd_core.lab import Lab
 from spmd_core.search import (
@@ -41,7 +42,7 @@ from spmd_core.sheets import sheet_lines, table
 from spmd_core.sweeps import SERVED_SWEPT, decode_points, numbers_of, served_points, with_steps
 from spmd_core.trials import searches
 
-_BAR, _ROWS = 40, 12
+_ROWS = 12
 
 
 def main(arguments: Namespace) -> int:
@@ -137,7 +138,7 @@ def _apart(question: ServingQuestion, as_json: bool) -> int:
         asked = serving_question_json(question)
         print(json.dumps({"question": asked, "answer": headline, "apart": splits_json(listed)}))
     else:
-        shown = ["", *sheet_lines(splits_table(listed[:_ROWS]))] if listed else []
+        shown = ["", *sheet_lines(SPLITS.table(listed[:_ROWS], "screen"))] if listed else []
         print("\n".join([headline, *shown]))
     return 0 if listed and listed[0].keeps else 1
 
@@ -148,7 +149,7 @@ def _swept(question: ServingQuestion, text: str, as_json: bool) -> int:
         asked = serving_question_json(question)
         print(json.dumps({"question": asked, **served_points_json(text, points)}))
     else:
-        table = sheet_lines(served_points_table(points))
+        table = sheet_lines(SERVED_POINTS.table(points, "screen"))
         print("\n".join([served_points_headline(points), "", *table]))
     return 0 if any(each.answer and each.answer.best for each in points) else 1
 
@@ -167,16 +168,12 @@ def _lines(answer: ServingAnswer) -> list[str]:
     if lead and lead.served:
         figures = [(each.title, each.value, each.more) for each in serving_figures(lead)]
         lines += ["", *table([("", "", ""), *figures])[1:]]
-        parts, total = lead.served.step.parts, lead.served.step.seconds
-        bars = [
-            (PART_NAMES[name], f"{each / total:.0%}", "█" * max(1, round(_BAR * each / total)))
-            for name, each in parts.items()
-            if each > 0.005 * total
-        ]
-        lines += ["", *table([("A decode step", "Share", ""), *bars], numbers=(1,))]
+        step = lead.served.step
+        parts = {PART_NAMES[name]: each for name, each in step.parts.items()}
+        lines += bars("A decode step", parts, step.seconds)
     lines += ["", *sheet_lines(serving_table(answer, _ROWS))]
     if answer.by_load:
-        lines += ["", *sheet_lines(serving_loads_table(answer))]
+        lines += ["", *sheet_lines(SERVING_LOADS.table(answer.by_load, "screen"))]
     if reasons := why_not_served(answer):
         lines += ["", "Why not another:", *(f"  {each}" for each in reasons)]
     if lead:

@@ -100,7 +100,11 @@ def run_again(
     sampler = Sampler(experiment, trials, emit, cancelled, process)
     for trial in trials:
         if not cancelled():
-            _prepare(trial, checkers.of(trial).operands, _without_texts(emit))
+            _prepare(
+                trial,
+                checkers.of(trial).operands,
+                lambda event: None if isinstance(event, Texts) else emit(event),
+            )
     sampler.warm_up()
     sampler.measure_again()
     for trial in trials:
@@ -141,10 +145,6 @@ def _slowest(trial: Trial, planned: int) -> None:
     if program and trial.hosts:
         slowest = max(trial.hosts, key=lambda each: each.median_s).process
         program.rounds = [tuple(turns) for turns in sent[slowest][2]]
-
-
-def _without_texts(emit: Emit) -> Emit:
-    return lambda event: None if isinstance(event, Texts) else emit(event)
 
 
 def _timed(trial: Trial) -> StrategyResult:

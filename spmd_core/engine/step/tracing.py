@@ -75,7 +75,7 @@ def trace(step: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, An
         kind = type(step).__name__
         raise refuse(f"a step of type {kind}", "cannot be called", "pass a function, jitted or not")
     name = str(getattr(step, "__name__", type(step).__name__))
-    if _is_of("equinox", step) and hasattr(step, "donate_first"):
+    if type(step).__module__.partition(".")[0] == "equinox" and hasattr(step, "donate_first"):
         return _filtered(step.__wrapped__, args, kwargs, name, _donated(step))
     if not hasattr(step, "trace"):
         if _any_of("flax.nnx", "Pytree", (args, kwargs)):
@@ -99,10 +99,6 @@ def trace(step: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, An
         _apart(results),
         name,
     )
-
-
-def _is_of(package: str, value: Any) -> bool:
-    return type(value).__module__.partition(".")[0] == package
 
 
 def _any_of(module: str, name: str, tree: Any) -> bool:
@@ -188,7 +184,9 @@ def _named(path: Sequence[Any], names: Sequence[str]) -> str:
 
 def _argument_names(traced: Any) -> list[str]:
     positional = traced.args_info[0]
-    numbered = jax.tree.unflatten(jax.tree.structure(positional), range(_count(positional)))
+    numbered = jax.tree.unflatten(
+        jax.tree.structure(positional), range(len(jax.tree.leaves(positional)))
+    )
     every = list(traced.jaxpr.debug_info.arg_names or ())
     names = []
     for place, each in enumerate(numbered):
@@ -197,10 +195,6 @@ def _argument_names(traced: Any) -> list[str]:
         match = _NAME.match(text)
         names.append(match[0] if match else str(place))
     return names if len(set(names)) == len(names) else [str(at) for at in range(len(names))]
-
-
-def _count(tree: Any) -> int:
-    return len(jax.tree.leaves(tree))
 
 
 def _plain(path: Sequence[Any]) -> str:

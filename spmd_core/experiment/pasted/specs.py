@@ -56,7 +56,10 @@ class _SpecReader:
             waiting += self._visit(waiting.pop())
         once = [each for each in self.read if each.place == _place(each.node)]
         direct = {id(each) for each in once if id(each.node) in self.used}
-        return sorted((each for each in self.read if id(each) not in direct), key=_order)
+        return sorted(
+            (each for each in self.read if id(each) not in direct),
+            key=lambda each: (*each.place, *_place(each.node)),
+        )
 
     def _visit(self, visit: _Visit) -> list[_Visit]:
         node = visit.node
@@ -153,10 +156,6 @@ def axes_of_tuple(nodes: list[ast.expr], names: Names) -> Spec:
 
 def _place(node: ast.expr) -> tuple[int, int]:
     return node.lineno, node.col_offset
-
-
-def _order(each: SpecAt) -> tuple[int, int, int, int]:
-    return (*each.place, *_place(each.node))
 
 
 def _spec(node: ast.Call, names: Names) -> Spec:

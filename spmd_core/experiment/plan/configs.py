@@ -258,7 +258,11 @@ def _lines(text: str) -> Values:
     begun = ""  # with lists that go on in the next line
     for line in text.splitlines():
         bare = begun + re.sub(r"(^|\s)#.*", "", line).rstrip()
-        begun = f"{bare} " if 0 < len(bare) < _MOST_OF_A_LIST and _is_open(bare) else ""
+        begun = (
+            f"{bare} "
+            if 0 < len(bare) < _MOST_OF_A_LIST and bare.count("[") > bare.count("]")
+            else ""
+        )
         if begun or not bare or bare == "---" or bare[0] in " \t-":
             continue
         match = _LINE.fullmatch(bare)
@@ -274,10 +278,6 @@ def _lines(text: str) -> Values:
     if not values:
         raise refuse("config", "is empty", "give the config.json beside the weights")
     return values
-
-
-def _is_open(line: str) -> bool:
-    return line.count("[") > line.count("]")
 
 
 def _value(text: str) -> Any:

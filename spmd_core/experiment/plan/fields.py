@@ -160,18 +160,6 @@ def _check_order(plan: Any) -> None:
         raise refuse(f"context_order={plan.context_order}", rule, "leave it out")
 
 
-def _usual_parts(given: Mapping[str, Any]) -> int | None:
-    return None if STAGE in dict(given["mesh"]) else 1
-
-
-def _usual_backward(given: Mapping[str, Any]) -> str:
-    return "float8" if given.get("matmul_dtype") == "float8" else "bfloat16"
-
-
-def _usual_gathered(given: Mapping[str, Any]) -> Any:
-    return given.get("matmul_dtype") if given.get("scales") == "static" else "bfloat16"
-
-
 def _published_backward(given: Mapping[str, Any]) -> str:
     is_wide = get_topology(given["target"]).chip.matrix_unit == 256
     return "fused" if is_wide else "split"
@@ -240,7 +228,10 @@ class PlanFields(Frozen):
     fused_qkv: Annotated[
         bool, Switch(label="One matmul for query, key and value", unfit=_unequal_heads)
     ] = False
-    fused_mlp: Annotated[bool, Switch(label="One matmul for gate and up", unfit=_no_gate)] = False
+    fused_mlp: Annotated[
+        bool,
+        Switch(label="One matmul for gate and up", unfit=_no_gate),
+    ] = False
     attention_blocks: Annotated[
         int | Blocks | None,
         BlocksField(
@@ -394,7 +385,7 @@ class PlanFields(Frozen):
             help="of the gradients that matmuls take",
             metavar="DTYPE",
             titles={"": "float8 beside float8"},
-            usual=_usual_backward,
+            usual=lambda given: "float8" if given.get("matmul_dtype") == "float8" else "bfloat16",
             rule=_check_backward,
         ),
     ] = None
@@ -416,7 +407,9 @@ class PlanFields(Frozen):
             help="of weights on their way to a matmul; static scales: that of the matmuls",
             metavar="DTYPE",
             titles={"": "as scales allow"},
-            usual=_usual_gathered,
+            usual=lambda given: (
+                given.get("matmul_dtype") if given.get("scales") == "static" else "bfloat16"
+            ),
             rule=_check_gathered,
         ),
     ] = None
@@ -431,7 +424,7 @@ class PlanFields(Frozen):
             help="parts of a batch, one after the other: gradients are added up, or they pass the "
             "stages of a pipeline",
             metavar="N",
-            usual=_usual_parts,
+            usual=lambda given: None if STAGE in dict(given["mesh"]) else 1,
         ),
     ] = None
     schedule: Annotated[

@@ -45,10 +45,6 @@ ELEMENTWISE = Workload(
 )
 
 
-def _contraction_flops(sizes: Dims) -> int:
-    return (sizes["rows"] - 1) * sizes.get("cols", 1)
-
-
 CONTRACTION = Workload(
     name="contraction",
     title="Contraction",
@@ -58,7 +54,7 @@ CONTRACTION = Workload(
     optional_dims=("cols",),
     operands=(_X,),
     results=(Array("y", ("cols",)),),
-    flops=_contraction_flops,
+    flops=lambda sizes: (sizes["rows"] - 1) * sizes.get("cols", 1),
     strategies=ALL_STRATEGIES,
     contracted=("rows",),
     integer_result=True,
@@ -95,10 +91,6 @@ LAYER = Workload(
 )
 
 
-def _dot_flops(sizes: Dims) -> int:
-    return 2 * sizes["n"] * sizes["k"]
-
-
 DOT = Workload(
     name="dot",
     title="Dot products",
@@ -107,7 +99,7 @@ DOT = Workload(
     defaults={"n": 4096, "k": 128},
     operands=(Array("v", ("n", "k")), Array("u", ("n", "k"))),
     results=(Array("y", ("n",)),),
-    flops=_dot_flops,
+    flops=lambda sizes: 2 * sizes["n"] * sizes["k"],
     strategies=ALL_STRATEGIES,
     default_strategies=WITH_MAP,
     contracted=("k",),
@@ -136,10 +128,6 @@ PRODUCT = Workload(
 )
 
 
-def _matmul_flops(sizes: Dims) -> int:
-    return sizes.get("batch", 1) * sizes["m"] * sizes["n"] * (2 * sizes["k"] + 1)
-
-
 MATMUL = Workload(
     name="matmul",
     title="Matrix products and a sum",
@@ -153,7 +141,7 @@ MATMUL = Workload(
         Array("c", ("batch", "m", "n")),
     ),
     results=(Array("y", ("batch", "m", "n")),),
-    flops=_matmul_flops,
+    flops=lambda sizes: sizes.get("batch", 1) * sizes["m"] * sizes["n"] * (2 * sizes["k"] + 1),
     strategies=ALL_STRATEGIES,
     default_strategies=WITH_MAP,
     contracted=("k",),
@@ -161,10 +149,6 @@ MATMUL = Workload(
     uses_precision=True,
     sampled=("m",),
 )
-
-
-def _convolve_flops(sizes: Dims) -> int:
-    return 2 * sizes["rows"] * sizes["length"] * sizes["width"]
 
 
 CONVOLVE = Workload(
@@ -175,7 +159,7 @@ CONVOLVE = Workload(
     defaults={"rows": 64, "length": 4096, "width": 5},
     operands=(Array("x", ("rows", "length")), Array("kernel", ("width",))),
     results=(Array("y", ("rows", "length")),),
-    flops=_convolve_flops,
+    flops=lambda sizes: 2 * sizes["rows"] * sizes["length"] * sizes["width"],
     dtypes=FLOATS,
     strategies=ALL_STRATEGIES,
     contracted=("width",),

@@ -44,7 +44,11 @@ class RemedyTrial:
         if self.is_over:
             return ()
         done = len(self._tried)
-        return self.candidates[done : done + 1] if not done else self.candidates[done : _end(done)]
+        return (
+            self.candidates[done : done + 1]
+            if not done
+            else self.candidates[done : MOST if done < MOST else None]
+        )
 
     def judge(self, tried: Tried) -> None:
         """Take what became of the next candidate."""
@@ -79,8 +83,3 @@ class RemedyTrial:
     @property
     def _doubtful(self) -> RemedyCandidate | None:
         return doubtful(self.target, self.base, self.expected, self._tried)
-
-
-def _end(done: int) -> int | None:
-    """The end of the candidates to compile beside one another: the rest only once it is needed."""
-    return MOST if done < MOST else None

@@ -9,10 +9,10 @@ from typing import Any
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import DTYPE_BYTES, STRATEGIES, Experiment, axes_json, element_count
-from spmd_core.results import SPREAD_WARNING, Next, Result, StrategyResult
+from spmd_core.results import SPREAD_WARNING, Next, Remedy, Result, StrategyResult
 from spmd_core.time import closed_form_s, formula_of, times_where_run
-from spmd_core.words.advice import sentences as words
-from spmd_core.words.advice.sentences import remedied
+from spmd_core.words.facts import filled
+from spmd_core.words.names import listed
 
 ONE_DEVICE_WINS = "one_device_wins"  # a rule, whose advice the stored sizes may refute
 FLOOR_SHARE = 0.3  # of the time: from here on the floor is what is measured
@@ -21,6 +21,22 @@ MOST_DOUBLINGS = 40
 MOST_BYTES = 2**28  # of operands, that a suggestion may need
 LARGE_BYTES, LARGE_SHARE = 2**20, 0.25  # of a replicated operand, of what a device holds
 SAVES = 0.95  # of its time, by the closed form, a suggestion must stay below
+_SENTENCES = {  # by rule, the number first
+    "dispatch_bound": "{share:.0%} of the time is the dispatch floor, {floor_s} a call: try {sizes}, "
+    "where more of it is computation.",
+    ONE_DEVICE_WINS: "Sharding takes {ratio:.3g}× as long as {row} here: try whether it still does at "
+    "{sizes}.",
+    "idle_axis": "{size} devices compute the same, since nothing is sharded over `{axis}`: try {dim} "
+    "sharded over `{axis}`.",
+    "replicated_operand": "{held_bytes} of `{array}` on every device: try it sharded over {over}, "
+    "{left_bytes} each.",
+    "partial_sums": "{each_bytes} per device in each {kind} over {over}: try {change}, which leaves no "
+    "partial sums of {dim} to add.",
+    "noisy": "The middle half of the samples spreads over {spread:.0%} of the median: try {samples} "
+    "samples on an idle machine.",
+    "larger_size": "{median_s} at this size: try {sizes} to see how it grows.",
+    "remedy": "{saved:.0%} less time, {how}: {remedy}.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +67,12 @@ class Facts:
 Rule = Callable[[Facts], Next | None]
 
 
+def _next(rule: str, number: float, experiment: Experiment, **values: float | str) -> Next:
+    """The advice of a rule: an experiment to try, and the sentence of the rule with its values."""
+    sentence = filled(_SENTENCES[rule], values)
+    return Next(rule=rule, number=number, experiment=experiment, sentence=sentence)
+
+
 def dispatch_bound(facts: Facts) -> Next | None:
     """Much of the time is what any call costs on this machine."""
     floor, seconds = facts.result.environment.dispatch_floor_s, facts.outcome.median_s
@@ -60,12 +82,8 @@ def dispatch_bound(facts: Facts) -> Next | None:
     larger = grown(facts.experiment)
     if share < FLOOR_SHARE or larger is None:
         return None
-    return Next(
-        rule="dispatch_bound",
-        number=share,
-        experiment=larger,
-        sentence=words.dispatch_words(share, floor, _grown_sizes(facts, larger)),
-    )
+    sizes = _grown_sizes(facts, larger)
+    return _next("dispatch_bound", share, larger, share=share, floor_s=floor, sizes=sizes)
 
 
 def one_device_wins(facts: Facts) -> Next | None:
@@ -78,8 +96,8 @@ def one_device_wins(facts: Facts) -> Next | None:
     if not sharded or not all(each.differs for each in sharded):
         return None
     ratio = sharded[0].ratio  # which the answer names
-    sentence = words.one_device_words(ratio, answer.fastest, _grown_sizes(facts, larger))
-    return Next(rule=ONE_DEVICE_WINS, number=ratio, experiment=larger, sentence=sentence)
+    sizes = _grown_sizes(facts, larger)
+    return _next(ONE_DEVICE_WINS, ratio, larger, ratio=ratio, row=answer.fastest, sizes=sizes)
 
 
 def idle_axis(facts: Facts) -> Next | None:
@@ -99,12 +117,7 @@ def idle_axis(facts: Facts) -> Next | None:
             changed = table | {dim: (*table.get(dim, ()), axis)}
             tried = varied(experiment, sharding=_table_json(changed))
             if tried is not None:
-                return Next(
-                    rule="idle_axis",
-                    number=size,
-                    experiment=tried,
-                    sentence=words.idle_words(axis, size, dim),
-                )
+                return _next("idle_axis", size, tried, size=size, axis=axis, dim=dim)
     return None
 
 
@@ -128,10 +141,8 @@ def replicated_operand(facts: Facts) -> Next | None:
                 experiment, overrides={**experiment.to_json()["overrides"], array.name: entries}
             )
             if tried is not None:
-                sentence = words.replicated_words(array.name, nbytes, axes, nbytes // parts)
-                return Next(
-                    rule="replicated_operand", number=nbytes, experiment=tried, sentence=sentence
-                )
+                given = {"array": array.name, "held_bytes": nbytes, "left_bytes": nbytes // parts}
+                return _next("replicated_operand", nbytes, tried, over=_over(axes), **given)
     return None
 
 
@@ -160,13 +171,10 @@ def partial_sums(facts: Facts) -> Next | None:
             best, least_s = (dim, other, tried), seconds
     if best is None:
         return None
-    dim, other, tried = best
-    return Next(
-        rule="partial_sums",
-        number=largest.bytes,
-        experiment=tried,
-        sentence=words.sum_words(largest.kind, largest.bytes, dim, other, largest.axes),
-    )
+    (dim, other, tried), over = best, _over(largest.axes)
+    change = f"{other} sharded over {over} in place of {dim}" if other else f"{dim} replicated"
+    given = {"each_bytes": largest.bytes, "kind": largest.kind, "over": over, "change": change}
+    return _next("partial_sums", largest.bytes, tried, dim=dim, **given)
 
 
 def _without_sums(
@@ -207,12 +215,7 @@ def noisy(facts: Facts) -> Next | None:
     if tried is None or tried == facts.experiment:
         return None
     spread = outcome.iqr_s / outcome.median_s
-    return Next(
-        rule="noisy",
-        number=spread,
-        experiment=tried,
-        sentence=words.noisy_words(spread, tried.timing.samples),
-    )
+    return _next("noisy", spread, tried, spread=spread, samples=tried.timing.samples)
 
 
 def larger_size(facts: Facts) -> Next | None:
@@ -220,12 +223,26 @@ def larger_size(facts: Facts) -> Next | None:
     larger = grown(facts.experiment)
     if larger is None or facts.seconds is None:
         return None
-    return Next(
-        rule="larger_size",
-        number=facts.seconds,
-        experiment=larger,
-        sentence=words.larger_words(facts.seconds, _grown_sizes(facts, larger)),
-    )
+    sizes = _grown_sizes(facts, larger)
+    return _next("larger_size", facts.seconds, larger, median_s=facts.seconds, sizes=sizes)
+
+
+def remedied(outcome: StrategyResult) -> Next | None:
+    """The remedy that saves the largest share of a program's time; None where nothing was tried, or
+    nothing helps.
+    """
+    removed = (each.remove for each in outcome.collectives or ())
+    saved = [(_saved(each), each) for each in removed if isinstance(each, Remedy)]
+    if not saved:
+        return None
+    share, best = max(saved, key=lambda each: each[0])
+    how = "measured" if best.measured_s else "predicted"
+    return _next("remedy", share, best.experiment, saved=share, how=how, remedy=best.sentence)
+
+
+def _saved(remedy: Remedy) -> float:
+    seconds = remedy.measured_s or remedy.predicted_s
+    return 1 - seconds.after / seconds.before
 
 
 # In the order in which they are tried: what spoils the answer first, then what would mend it.
@@ -275,8 +292,13 @@ def _by_size(experiment: Experiment) -> list[str]:
     return sorted(experiment.sizes, key=lambda dim: (dim in summed, -experiment.sizes[dim]))
 
 
-def _grown_sizes(facts: Facts, larger: Experiment) -> dict[str, int]:
-    return {dim: size for dim, size in larger.dims if facts.experiment.sizes[dim] != size}
+def _grown_sizes(facts: Facts, larger: Experiment) -> str:
+    sizes = facts.experiment.sizes
+    return listed([f"{dim}={size}" for dim, size in larger.dims if sizes[dim] != size])
+
+
+def _over(axes: Sequence[str]) -> str:
+    return listed([f"`{axis}`" for axis in axes])
 
 
 def _table_json(table: Mapping[str, tuple[str, ...]]) -> dict[str, object]:

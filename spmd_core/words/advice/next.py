@@ -4,15 +4,13 @@ rules for a training step, by the instant estimate.
 
 import math
 
-from spmd_core.base import RequestError, mesh_text
+from spmd_core.base import RequestError, bytes_text, mesh_text, seconds_text
 from spmd_core.experiment import NAME, Experiment, Plan, experiment_of, parse_plan, resized
 from spmd_core.machine import Topology
 from spmd_core.results import SURE_PROCESSES, Next, Prediction, Result
 from spmd_core.search import best_neighbors
 from spmd_core.time import NearestFit, estimate_step, larger, nearest_fit
-from spmd_core.words.advice import sentences as words
-from spmd_core.words.advice.arrays import RULES, Facts
-from spmd_core.words.advice.sentences import remedied
+from spmd_core.words.advice.arrays import RULES, Facts, remedied
 from spmd_core.words.names import listed
 from spmd_core.words.nearest import changes
 from spmd_core.words.predictions import parts
@@ -73,12 +71,12 @@ def _fit(plan: Plan, prediction: Prediction) -> Next | None:
     nearest = nearest_fit(plan)
     if nearest is None:
         return None
-    missing = prediction.memory_bytes.missing or 0
+    missing, change = prediction.memory_bytes.missing or 0, listed(list(changes(plan, nearest)))
     return Next(
         rule="does_not_fit",
         number=missing,
         experiment=nearest.experiment,
-        sentence=words.fit_words(missing, listed(list(changes(plan, nearest)))),
+        sentence=f"{bytes_text(missing)} per device too much: try {change}, which should fit.",
     )
 
 
@@ -95,10 +93,28 @@ def _neighbor(plan: Plan, compiled: Prediction) -> Next | None:
     if 1 - after * plan.tokens / min(seconds) < WORTH:
         return None
     best = NearestFit(near, estimate_step(near))
-    sentence = words.plan_words(
-        saved, listed(list(changes(plan, best))), time.estimate, after * plan.tokens, seconds[-1]
-    )
+    change = listed(list(changes(plan, best)))
+    sentence = _plan_words(saved, change, time.estimate, after * plan.tokens, seconds[-1])
     return Next(rule="better_plan", number=saved, experiment=best.experiment, sentence=sentence)
+
+
+def _plan_words(
+    share: float, change: str, before_s: float, after_s: float, compiled_s: float
+) -> str:
+    """A neighbor of a plan takes less time per token, by the instant estimates of both: seconds for
+    as many tokens; `compiled_s` is what compiling the plan predicted.
+    """
+    off = compiled_s / before_s - 1
+    side = "above" if off > 0 else "below"
+    beside = (
+        f" Compiled, this one takes {seconds_text(compiled_s)}, {abs(off):.0%} {side} its estimate."
+    )
+    if abs(off) < 0.005:  # the screen's headline is the compiled time: no second figure beside it
+        before_s, after_s, beside = compiled_s, after_s * compiled_s / before_s, ""
+    return (
+        f"{share:.1%} less time per token by the estimates of both, {seconds_text(before_s)} -> "
+        f"{seconds_text(after_s)} for as many tokens. It needs {change}.{beside}"
+    )
 
 
 def _more_chips(plan: Plan, prediction: Prediction) -> Next | None:
@@ -116,5 +132,8 @@ def _more_chips(plan: Plan, prediction: Prediction) -> Next | None:
         other = parse_plan(plan.to_json() | {"target": topology.target, "mesh": mesh})
     except RequestError:
         return None
-    sentence = words.more_chips_words(share, most, f"{topology.target} with {mesh_text(mesh)}")
+    sentence = (
+        f"{share:.0%} of the step is {most}, and no change of one axis or policy takes less time per "
+        f"token: try {topology.target} with {mesh_text(mesh)}."
+    )
     return Next(rule="more_chips", number=share, experiment=experiment_of(other), sentence=sentence)

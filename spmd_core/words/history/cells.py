@@ -123,20 +123,14 @@ def _workload(experiment: Experiment) -> str:
     return workload_title(experiment.workload)
 
 
-def _dims(experiment: Experiment) -> str:
-    return " ".join(f"{dim}={size}" for dim, size in experiment.dims)
-
-
-def _sharding(experiment: Experiment) -> str:
-    return sharding_words(experiment) if experiment.dims and not experiment.plan else ""
-
-
 _COLUMNS: Mapping[str, Callable[[Experiment], str]] = {
     "Workload": _workload,
-    "Dims": _dims,
+    "Dims": lambda experiment: " ".join(f"{dim}={size}" for dim, size in experiment.dims),
     "dtype": lambda each: each.dtype,
     "Mesh": lambda each: mesh_words(each.mesh),
-    "Sharding": _sharding,
+    "Sharding": lambda experiment: (
+        sharding_words(experiment) if experiment.dims and not experiment.plan else ""
+    ),
     "Target": lambda each: each.target,
 }
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from spmd_core.answers import ceiling_figures, ceilings_table, fits_table, points_table
+from spmd_core.answers import CEILING_ROWS, FITS, POINTS, ceiling_figures
 from spmd_core.base import RequestError, capital
 from spmd_core.experiment import Experiment, link
 from spmd_core.machine import nearest_of_chips
@@ -62,7 +62,7 @@ def draw(result: Result, when: str) -> None:
     labels.draw(result.run)
     if sweep.fits:
         with st.expander("Latency and bandwidth, fitted"):
-            st.dataframe(sortable(fits_table(sweep.fits)), hide_index=True)
+            st.dataframe(sortable(FITS.table(sweep.fits, "screen")), hide_index=True)
     st.caption(
         plain(f"{environment_words(result.environment)} · finished {when} · run {result.run}")
     )
@@ -108,7 +108,7 @@ def _ceilings(answer: str, sweep: StrategyResult, notes: Sequence[str], is_simul
             key="ceilings-chart",
             alt=chart.sweep_alt(points, chart.BUS),
         )
-    draw_table(ceilings_table(sweep.ceilings))
+    draw_table(CEILING_ROWS.table(sweep.ceilings, "screen"))
 
 
 def before(experiment: Experiment) -> None:
@@ -220,7 +220,7 @@ def _sweep(experiment: Experiment, points: tuple[Point, ...], run: str | None) -
         f"All {len(points)} points as a table", key="points", on_change="rerun"
     ) as numbers:
         if numbers.open:
-            st.dataframe(sortable(points_table(points)), hide_index=True)
+            st.dataframe(sortable(POINTS.table(points, "screen")), hide_index=True)
 
 
 def _over(group: str) -> str:

@@ -6,8 +6,8 @@ import pandas as pd
 import streamlit as st
 
 from spmd_core.answers import (
+    CONTEXT_ROWS,
     context_headline,
-    context_table,
     days_text,
     five_figures,
     tokens_text,
@@ -131,7 +131,7 @@ def _over_context(plan: Plan) -> None:
     if not (rows := context_rows(plan)):
         return
     st.subheader(plain(context_headline(rows)), anchor=False)
-    table = context_table(rows)
+    table = CONTEXT_ROWS.table(rows, "terminal")
     words = "; ".join(", ".join(cell.text for cell in row) for row in table.rows)
     st.vega_lite_chart(context_chart(rows), alt=words, key="over-context")
     with st.expander("Every kind and length", key="context-rows"):

@@ -4,7 +4,7 @@ from contextlib import suppress
 
 import streamlit as st
 
-from spmd_core.answers import WhatIf, resharded_table, what_if_table
+from spmd_core.answers import RESHARDED, WHAT_IF, WhatIf
 from spmd_core.base import LabError
 from spmd_core.experiment import STRATEGIES, Experiment
 from spmd_core.words import count
@@ -76,7 +76,11 @@ def _answer(answer: WhatIf, screen: str) -> None:
             if st.button("Compile it", icon=":material/play_arrow:", key="what_if:compile"):
                 live.ask(screen, state.experiment(screen))
     waits = answer.is_propagated
-    table = resharded_table(answer, "screen") if waits else what_if_table(answer.changed, "screen")
+    table = (
+        RESHARDED.table(answer.resharded, "screen")
+        if waits
+        else WHAT_IF.table(answer.changed, "screen")
+    )
     if table.rows:
         st.dataframe(sortable(table), hide_index=True, key="what_if_changes")
     if stays := len(answer.unchanged):

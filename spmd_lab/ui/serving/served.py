@@ -7,14 +7,14 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.answers import (
+    SERVING_LOADS,
+    SPLITS,
     apart_headline,
     compiled_steps,
     serving_assumptions,
     serving_figures,
     serving_headline,
-    serving_loads_table,
     serving_table,
-    splits_table,
     why_not_served,
 )
 from spmd_core.base import RequestError, number_text, seconds_text
@@ -161,7 +161,7 @@ def _draw(answer: ServingAnswer) -> None:
             st.vega_lite_chart(_front_chart(answer), key="serving-front", alt=_front_words(answer))
     if answer.by_load:
         st.subheader("Best sharding by load, on these chips", anchor=False)
-        run_answer.draw_filled(serving_loads_table(answer))
+        run_answer.draw_filled(SERVING_LOADS.table(answer.by_load, "screen"))
     with st.expander("Each mesh", key="serving-meshes"):
         run_answer.draw_filled(serving_table(answer, _ROWS))
     if reasons := why_not_served(answer):
@@ -173,7 +173,7 @@ def _draw(answer: ServingAnswer) -> None:
             listed = splits(answer.question)
             st.markdown(f"**{plain(apart_headline(answer, listed))}**")
             if listed:
-                run_answer.draw_filled(splits_table(listed[:_ROWS]))
+                run_answer.draw_filled(SPLITS.table(listed[:_ROWS], "screen"))
     if lead:
         with st.expander("How it is counted", key="serving-how"):
             _points_of(serving_assumptions(lead))

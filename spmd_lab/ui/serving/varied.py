@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 
 from spmd_core.answers import (
+    SERVED_POINTS,
     kept_serving,
     served_mesh,
     served_points_headline,
-    served_points_table,
 )
 from spmd_core.base import RequestError, seconds_text
 from spmd_core.reports import html_text, search_document
@@ -47,7 +47,7 @@ def draw(
         st.markdown(f"**{plain(served_points_headline(points))}**")
         if any(each.lead for each in points):
             st.vega_lite_chart(_chart(points), key="serving-varied", alt=_alt(points))
-        run_answer.draw_filled(served_points_table(points))
+        run_answer.draw_filled(SERVED_POINTS.table(points, "screen"))
 
 
 def _asked(linked: str, screen: str) -> str:

@@ -247,7 +247,7 @@ def matches(pattern: str, path: str) -> bool:
     >>> matches("blocks/*/up", "blocks/3/up"), matches("**/up", "blocks/3/up"), matches("*", "a/b")
     (True, True, False)
     """
-    return _compiled(pattern).fullmatch(path) is not None
+    return re.compile(as_regex(pattern)).fullmatch(path) is not None
 
 
 def as_regex(pattern: str) -> str:
@@ -255,7 +255,3 @@ def as_regex(pattern: str) -> str:
     parts = re.split(r"(\*\*/?|\*)", pattern)
     words = {"**": ".*", "**/": "(?:.*/)?", "*": "[^/]*"}
     return "".join(words.get(part) or re.escape(part) for part in parts)
-
-
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(as_regex(pattern))  # which `re` keeps

@@ -34,9 +34,9 @@ from spmd_core.base import (  # noqa: E402
     LabError,
     RequestError,
     capital,
+    check_known,
     imported,
     plain_streams,
-    refuse,
     shorten,
 )
 
@@ -137,7 +137,9 @@ def _carried_out(words: list[str]) -> int:
     except OSError as error:
         if error.errno not in (errno.EMFILE, errno.ENFILE):
             if isinstance(error, BrokenPipeError):
-                return _reader_is_gone()
+                # the rest is for nobody
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                return FAILURE
             raise
         return _say(
             LabError("too many files are open: close other programs, or raise `ulimit -n`"), FAILURE
@@ -158,11 +160,6 @@ def _open_standard_streams() -> None:
             setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115
 
 
-def _reader_is_gone() -> int:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the rest is for nobody
-    return FAILURE
-
-
 def _say(error: LabError, code: int) -> int:
     print(" ".join(str(error).split()), file=sys.stderr)
     return code
@@ -174,10 +171,7 @@ def _call(words: list[str]) -> int:
     if words[0] in ("-h", "--help"):
         print(_overview())
         return SUCCESS
-    if words[0] not in COMMANDS:
-        raise refuse(
-            f"command {shorten(words[0])}", "does not exist", f"use one of {', '.join(COMMANDS)}"
-        )
+    check_known("command", words[0], COMMANDS, "does not exist")
     meaning = COMMANDS[words[0]]
     command = pkgutil.resolve_name(f"spmd_core.commands.{_INSIDE.get(words[0], words[0])}")
     imported()

@@ -4,11 +4,14 @@ from spmd_core.base import descriptors, held_folder, login, threads
 from spmd_core.base.child import (
     CLOCK_TIMES,
     MOST_OUTPUT_BYTES,
+    SILENT,
     ChildAnswer,
     Spare,
     ask_child,
     asked,
+    failing_line,
     resident_bytes,
+    tail_with,
 )
 from spmd_core.base.errors import (
     AccessError,
@@ -22,11 +25,11 @@ from spmd_core.base.errors import (
     WorkerError,
     WrongResult,
     capital,
+    check_known,
     member_words,
     refuse,
     shorten,
 )
-from spmd_core.base.exit_message import SILENT, failing_line, tail_with
 from spmd_core.base.foreign import CLEAR, open_file, plain_streams, read_file, read_named, visible
 from spmd_core.base.frozen import AsObject, Frozen, PairsOf, validated
 from spmd_core.base.imports import imported
@@ -81,6 +84,7 @@ __all__ = [
     "by_key",
     "bytes_text",
     "capital",
+    "check_known",
     "count_text",
     "default_data_folder",
     "descriptors",

@@ -2,7 +2,7 @@
 
 import contextlib
 import reprlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 
@@ -69,6 +69,12 @@ def refuse(value: str, rule: str, fix: str) -> RequestError:
     'batch=30 does not divide over mesh axis y=4: use 28 or 32'
     """
     return RequestError(f"{value} {rule}: {fix}")
+
+
+def check_known(kind: str, name: str, known: Collection[str], rule: str) -> None:
+    """RequestError, which lists those that are known, where a name of some kind is none of them."""
+    if name not in known:
+        raise refuse(f"{kind} {shorten(name)}", rule, f"use {', '.join(known) or 'none'}")
 
 
 def shorten(value: object, limit: int = 60) -> str:

@@ -8,7 +8,7 @@ from argparse import Namespace
 from typing import Any
 
 from spmd_core.answers import layout_lines
-from spmd_core.base import RequestError, refuse, shorten
+from spmd_core.base import RequestError, check_known, refuse, shorten
 from spmd_core.commands.spec import OPTIONAL_SPEC, read_one
 from spmd_core.experiment import (
     ARRAY_DIMS,
@@ -43,12 +43,7 @@ def main(arguments: Namespace) -> int:
             "lay out another one, or run it",
         )
     if arguments.array is not None:
-        if arguments.array not in names:
-            raise refuse(
-                f"array {shorten(arguments.array)}",
-                f"is not one of {experiment.workload}",
-                f"use {', '.join(names)}",
-            )
+        check_known("array", arguments.array, names, f"is not one of {experiment.workload}")
         names = [arguments.array]
     if arguments.json:
         layouts = {name: layout_json(experiment, name) for name in names}

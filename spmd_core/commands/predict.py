@@ -13,15 +13,15 @@ from typing import Any
 from spmd_core.base import (
     RequestError,
     WorkerError,
+    check_known,
     mesh_text,
     read_named,
     refuse,
     shorten,
 )
 from spmd_core.commands import predict_sweep
-from spmd_core.commands.config import config_from
 from spmd_core.commands.output import check_output, write_output
-from spmd_core.commands.predict_arguments import ARGUMENTS, given_fields, price_for
+from spmd_core.commands.predict_arguments import ARGUMENTS, config_from, given_fields, price_for
 from spmd_core.commands.printed.predict_lines import (
     PredictAnswer,
     Wanted,
@@ -352,12 +352,9 @@ def _of_program(arguments: Namespace, experiment: Experiment) -> int:
     strategy = arguments.strategy or next(
         (name for name in experiment.strategies if name != "single"), experiment.strategies[0]
     )
-    if strategy not in experiment.what.strategies:
-        raise refuse(
-            f"strategy {shorten(strategy)}",
-            f"is not one of {experiment.workload}",
-            f"use {', '.join(experiment.what.strategies)}",
-        )
+    check_known(
+        "strategy", strategy, experiment.what.strategies, f"is not one of {experiment.workload}"
+    )
     answer = _predicted(experiment.vary(strategies=[strategy]), arguments)
     _trace(arguments, answer)
     print_predicted(

@@ -4,24 +4,49 @@ import sys
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Mapping
 
-from spmd_core.base import RequestError, Settings
+from spmd_core.base import RequestError, Settings, read_named, refuse, shorten
 from spmd_core.commands import predict_sweep
-from spmd_core.commands.config import CONFIG
 from spmd_core.commands.output import FORCE
 from spmd_core.commands.remedies import HELP as REMEDIES
 from spmd_core.commands.spec import HELP
 from spmd_core.experiment import (
     LENGTH_HELP,
+    MAX_CONFIG_BYTES,
     PLAN_FIELDS,
     PRESETS,
     VARIABLE,
     Choice,
+    Config,
     Field,
     Integer,
     Switch,
     Words,
+    read_config,
 )
 from spmd_core.words import read_price, read_prices_by_kind
+
+_FIX = "name the config.json beside the weights, MaxText's yml, or - for standard input"
+
+
+# in place of `--model`
+CONFIG = {
+    "--config": {
+        "metavar": "FILE",
+        "help": "in place of --model: a config.json as published with weights, MaxText's yml, or -",
+    }
+}
+
+
+def config_from(word: str, model: str | None) -> Config:
+    """The model of a file or of standard input; RequestError where there is none, or `model` too."""
+    if model:
+        raise refuse(
+            f"--config beside --model {shorten(model)}", "names two models", "give one of them"
+        )
+    if word == "-":
+        return read_config(sys.stdin.buffer.read(MAX_CONFIG_BYTES + 1))
+    return read_config(read_named("config", word, MAX_CONFIG_BYTES + 1, _FIX))
+
 
 MODELS = f"scaled:16, {', '.join(PRESETS)}; a model beside these by --config"
 MOST_TOKENS = 1e16  # of a training run

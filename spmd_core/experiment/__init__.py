@@ -59,7 +59,6 @@ from spmd_core.experiment.plan.model_size import Kind, ModelSize
 from spmd_core.experiment.plan.models import get_model, model_names
 from spmd_core.experiment.plan.plan import Basis, Plan
 from spmd_core.experiment.plan.presets import PRESETS
-from spmd_core.experiment.plan.reading import parse_mesh, parse_plan
 from spmd_core.experiment.plan.schedules import SCHEDULES, Schedule, StagePiece, check_schedule
 from spmd_core.experiment.plan.served import (
     MXFP4,
@@ -115,7 +114,7 @@ from spmd_core.experiment.workloads.catalog import (
     named_axes,
     workload_names,
 )
-from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC, NAME
+from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC, NAME, parse_mesh, parse_plan
 from spmd_core.experiment.workloads.exported import programs, sources
 from spmd_core.experiment.workloads.exported.description import (
     NAME as PROGRAM_FILE,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from spmd_core.base import refuse, shorten
+from spmd_core.base import check_known, refuse, shorten
 from spmd_core.experiment.fields import Choice, Field, Switch
 from spmd_core.experiment.plan.fields import PLAN_FIELDS
 from spmd_core.experiment.workloads.small_programs import check_sizes, program_names, program_sizes
@@ -97,10 +97,7 @@ def _program_options(
 ) -> tuple[dict[str, Any], Mapping[str, Any]]:
     """The options given to a small program, its sizes checked; and the defaults of those."""
     program = given.get("program")
-    if program not in program_names():
-        raise refuse(
-            f"program {shorten(program)}", "is not registered", f"use {', '.join(program_names())}"
-        )
+    check_known("program", program, program_names(), "is not registered")
     plain = {name: value for name, value in given.items() if name in known or name == "program"}
     sizes = check_sizes(program, {name: given[name] for name in given if name not in plain})
     own = {name: size.default for name, size in program_sizes(program).items() if name in sizes}

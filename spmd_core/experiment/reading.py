@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from spmd_core.base import refuse, shorten, suffixed_sizes
+from spmd_core.base import check_known, refuse, shorten, suffixed_sizes
 from spmd_core.experiment.fields import Field, Integer, Number
 from spmd_core.experiment.types import DRAWS, MemoryKind
 
@@ -153,9 +153,7 @@ def read_timing(given: Any) -> dict[str, object]:
     """Samples per strategy, seconds spent sampling each, processes, and the margin of a tie."""
     timing = dict(read_pairs("timing", given))
     for name in timing:
-        if name not in TIMING:
-            rule = "is not known here"
-            raise refuse(f"timing field {shorten(name)}", rule, f"use {', '.join(TIMING)}")
+        check_known("timing field", name, TIMING, "is not known here")
     return {name: TIMING[name].take(name, value) for name, value in timing.items()}
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from spmd_core.base import mesh_text, refuse, shorten
+from spmd_core.base import check_known, mesh_text, refuse, shorten
 from spmd_core.experiment.options import read_in_axes
 from spmd_core.experiment.types import Axes, Fields, Mesh, Spec
 from spmd_core.experiment.workloads.exported import programs
@@ -88,12 +88,7 @@ def check_dims(what: Workload, sizes: Dims) -> None:
     consistent.
     """
     for dim in sizes:
-        if dim not in what.dims:
-            raise refuse(
-                f"dim {shorten(dim)}",
-                f"is not one of {what.name}",
-                f"use {', '.join(what.dims) or 'none'}",
-            )
+        check_known("dim", dim, what.dims, f"is not one of {what.name}")
     for dim in what.dims:
         if dim not in sizes and dim not in what.optional_dims:
             raise refuse(
@@ -124,12 +119,7 @@ def _check_strategies(what: Workload, strategies: tuple[str, ...]) -> None:
     if not strategies:
         raise refuse("no strategy", "is chosen", f"choose at least one, such as {_titled(what)}")
     for name in strategies:
-        if name not in STRATEGIES or name not in what.strategies:
-            raise refuse(
-                f"strategy {shorten(name)}",
-                f"is not one of {what.name}",
-                f"use {', '.join(what.strategies)}",
-            )
+        check_known("strategy", name, what.strategies, f"is not one of {what.name}")
         if strategies.count(name) > 1:
             raise refuse(f"strategy {name!r}", "is listed twice", "list each strategy once")
 
@@ -148,12 +138,7 @@ def _check_arrays(what: Workload, fields: Fields) -> None:
     operands = [array.name for array in what.operands]
     for field, allowed in (("overrides", names), ("memory", names), ("data", operands)):
         for name, _ in fields[field]:
-            if name not in allowed:
-                raise refuse(
-                    f"{field} of {shorten(name)}",
-                    f"names no array of {what.name}",
-                    f"use {', '.join(allowed) or 'none'}",
-                )
+            check_known(f"{field} of", name, allowed, f"names no array of {what.name}")
     for name, kind in fields["data"]:
         if kind not in what.draws:
             rule = f"makes numbers in {what.name} that no rounding error can be judged by"
@@ -176,12 +161,7 @@ def check_specs(what: Workload, fields: Fields) -> None:
     if what.artifact:
         overrides = _check_program(what, fields)
     for dim, axes in table.items():
-        if dim not in what.dims:
-            raise refuse(
-                f"sharding of {shorten(dim)}",
-                f"names no dim of {what.name}",
-                f"use {', '.join(what.dims) or 'none'}",
-            )
+        check_known("sharding of", dim, what.dims, f"names no dim of {what.name}")
         if dim not in sizes:
             raise refuse(
                 f"sharding of {dim}",

@@ -26,8 +26,7 @@ from spmd_core.base import (
 from spmd_core.experiment import Described, Experiment, Listed, programs, take_declared
 from spmd_core.lab.archive.archives import Archives
 from spmd_core.lab.cluster.lanes import cluster_lanes
-from spmd_core.lab.collections import Collections
-from spmd_core.lab.notebook import Notebook, SharedSearches
+from spmd_core.lab.collections import Collections, Notebook, SharedSearches
 from spmd_core.lab.store.asker import check_may_change
 from spmd_core.lab.store.labels import COMMANDS, Action
 from spmd_core.lab.store.limits import (

@@ -14,10 +14,9 @@ from spmd_core.machine.chip import Chip
 from spmd_core.machine.chips import BY_DEVICE_KIND, CHIPS, TPUS, sheet_bytes
 from spmd_core.machine.dumps import dump_folder, size_bytes
 from spmd_core.machine.gpus import GPU_SHARE, GPUS, USUAL_SHARE, Gpu
-from spmd_core.machine.hardware import Hardware, read_hardware
+from spmd_core.machine.hardware import Hardware, read_hardware, spare_bytes
 from spmd_core.machine.host_memory import Capacity
 from spmd_core.machine.mesh_order import device_ids, listed, mesh_places
-from spmd_core.machine.own_memory import spare_bytes
 from spmd_core.machine.targets import (
     USUAL_DEVICES,
     Target,

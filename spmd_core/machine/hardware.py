@@ -255,3 +255,12 @@ def _attribute(address: str, name: str) -> str:
             return answer.read(2**16).decode(errors="replace").strip()
     except (OSError, ValueError):
         return ""
+
+
+SHARE = 0.9  # of the memory that is free: a machine without any stops responding
+
+
+def spare_bytes() -> int | None:
+    """Bytes that such code may take now; None where free memory is unknown."""
+    free = read_hardware().available_bytes
+    return None if free is None else int(SHARE * free)

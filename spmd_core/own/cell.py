@@ -8,7 +8,7 @@ from html import escape
 from spmd_core.base import visible
 from spmd_core.own import drawings
 from spmd_core.own.first_screen import detail_lines, head_lines
-from spmd_core.results import StepArray, StepDescription
+from spmd_core.results import StepDescription
 
 _LINE, _WIDTH, _MARGIN = 17, 7.6, 12  # pixels
 _MOST = 200  # characters of a line
@@ -45,7 +45,11 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 def cell_of(step: StepDescription) -> str:
     """Returns a step: its answer and accidents, pictures, and the text of its first screen."""
-    largest = max(filter(_is_sharded, step.arguments), key=lambda each: each.bytes, default=None)
+    largest = max(
+        (each for each in step.arguments if any(each.spec or ())),
+        key=lambda each: each.bytes,
+        default=None,
+    )
     pictures = [
         drawings.held(step.arguments),
         drawings.traffic(step),
@@ -56,10 +60,6 @@ def cell_of(step: StepDescription) -> str:
     first, *more = head_lines(step)
     accidents = (f"{each.kind}: {each.sentence}" for each in step.findings)
     return cell((first, *more, *accidents), detail_lines(step), filter(None, pictures), "pre-wrap")
-
-
-def _is_sharded(each: StepArray) -> bool:
-    return any(each.spec or ())
 
 
 def cell(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import cache
 
-from spmd_core.base import refuse, shorten
+from spmd_core.base import check_known
 from spmd_core.experiment import Experiment
 from spmd_core.recipes import (
     convolution,
@@ -43,10 +43,7 @@ RECIPES: dict[str, Recipe] = {
 
 def get_recipe(name: str) -> Recipe:
     """The recipe of that name; RequestError where there is none."""
-    if name not in RECIPES:
-        raise refuse(
-            f"recipe {shorten(name)}", "does not exist", f"use one of {', '.join(RECIPES)}"
-        )
+    check_known("recipe", name, RECIPES, "does not exist")
     return RECIPES[name]
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictInt, field_validator, model_validator
 
-from spmd_core.base import AsObject, Frozen, PairsOf, refuse, shorten, validated
+from spmd_core.base import AsObject, Frozen, PairsOf, check_known, refuse, shorten, validated
 from spmd_core.experiment import (
     AXES,
     CONTEXT,
@@ -106,9 +106,7 @@ class ModelQuestion(Question):
         if self.minimize == "price":
             require_prices(self.price, wanted)
         for name, value in self.plan:
-            if name not in _HELD:
-                rule = "is not one that a search holds fixed"
-                raise refuse(f"plan field {shorten(name)}", rule, f"use {', '.join(_HELD)}")
+            check_known("plan field", name, _HELD, "is not one that a search holds fixed")
             if name in PLAN_FIELDS and value is not None:
                 PLAN_FIELDS[name].take(name, value)
         return self
@@ -199,8 +197,7 @@ def check_prices(price: Prices, wanted: Sequence[str]) -> None:
     """RequestError where a price is not a positive number, or names chips that are not `wanted`."""
     names = [name for name, _ in price]
     for name, value in price:
-        if name not in CHIPS:
-            raise refuse(f"price {shorten(name)}", "names no generation", f"use {', '.join(CHIPS)}")
+        check_known("price", name, CHIPS, "names no generation")
         if not 0 < value < 1e9:
             raise refuse(
                 f"price {name}={value:g}",

@@ -1,6 +1,5 @@
 """Sheets: columns over rows of one kind, and the tables and lines that show them."""
 
-from spmd_core.sheets.columns import sheet_lines, table
 from spmd_core.sheets.sheet import (
     EMPTY,
     EVERYWHERE,
@@ -15,7 +14,9 @@ from spmd_core.sheets.sheet import (
     count,
     number,
     seconds,
+    sheet_lines,
     size,
+    table,
     text,
     turned,
 )

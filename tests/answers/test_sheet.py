@@ -2,7 +2,7 @@
 
 import pytest
 
-from spmd_core.sheets import Cell, Sheet, Table, columns as printed, text
+from spmd_core.sheets import Cell, Sheet, Table, sheet as printed, text
 from spmd_core.sheets.sheet import between, seconds, size
 
 SHEET = Sheet(

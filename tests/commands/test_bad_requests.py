@@ -10,7 +10,7 @@ from tests.labs import ROOT
 
 BAD = [
     ([], f"no command was given: use one of {', '.join(command_line.COMMANDS)}, or --help"),
-    (["walk"], "command 'walk' does not exist: use one of devices, layout"),
+    (["walk"], "command 'walk' does not exist: use devices, layout"),
     (["run"], "the following arguments are required: SPEC: see python -m spmd_core run --help"),
     (["run", "recipe:layer", "--jsn"], "unrecognized arguments: --jsn"),
     (["run", "nowhere.json"], "spec file 'nowhere.json' does not exist: name a spec file"),
@@ -24,7 +24,7 @@ BAD = [
     (["search", f"--top={'9x' * 500}"], f"invalid int value: '{'9x' * 28}9…': see"),
     (["history", "--state", "x" * 5000], f"state '{'x' * 57}…' does not exist: use one of"),
     (["history", "--run", "\udcff"], "text '\\udcff' has what is no character"),
-    (["run", "recipe:nothing"], "recipe 'nothing' does not exist: use one of"),
+    (["run", "recipe:nothing"], "recipe 'nothing' does not exist: use "),
     (["run", "1.abc"], "link '1.abc' is damaged or truncated: copy all of it"),
     (
         ["run", "http://localhost:8501/compare?experiment=2.abc"],

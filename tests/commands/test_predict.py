@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from spmd_core.commands import predict, search_arguments
+from spmd_core.commands import predict, search
 from spmd_core.experiment import PRESETS
 from spmd_core.lab import Lab
 from spmd_core.results import Result
@@ -306,5 +306,5 @@ def test_memory_that_a_dim_takes_because_it_does_not_divide_is_explained():
 
 
 def test_models_stand_in_the_help():
-    for arguments in (predict.ARGUMENTS, search_arguments.ARGUMENTS):
+    for arguments in (predict.ARGUMENTS, search.ARGUMENTS):
         assert all(name in arguments["--model"]["help"] for name in PRESETS)

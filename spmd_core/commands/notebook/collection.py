@@ -4,7 +4,7 @@ import json
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 
-from spmd_core.base import refuse, shorten, visible
+from spmd_core.base import check_known, refuse, shorten, visible
 from spmd_core.commands.notebook.named import run_named, subjects_of, text_of
 from spmd_core.lab import Lab
 from spmd_core.reports import collection_document, plain_text
@@ -51,8 +51,7 @@ ARGUMENTS = {
 def main(arguments: Namespace) -> int:
     """Carry out the action, and print the collection as it is then."""
     action, words = arguments.action, arguments.words
-    if action not in _USAGE:
-        raise refuse(f"action {shorten(action)}", "does not exist", f"use {', '.join(_USAGE)}")
+    check_known("action", action, _USAGE, "does not exist")
     if not _LEAST.get(action, 0) <= len(words) <= _MOST.get(action, len(words)):
         raise refuse(
             f"collection {action}", f"takes {_USAGE[action] or 'nothing else'}", "see --help"

@@ -99,7 +99,8 @@ def compile_early(
         if is_bounded and size_bytes(folder) > MOST_BYTES:
             is_bounded = False
         if not is_bounded:
-            _empty(folder)
+            for file in folder.glob("*.txt"):
+                file.unlink(missing_ok=True)
         elif (now := stage_of(folder)) != stage:
             stage = now
             report(stage)
@@ -172,8 +173,3 @@ def memory_account(text: str) -> dict[str, int]:
         account["argument"] + account["output"] - account["alias"] + account["temp"]
     )
     return account
-
-
-def _empty(folder: Path) -> None:
-    for file in folder.glob("*.txt"):
-        file.unlink(missing_ok=True)

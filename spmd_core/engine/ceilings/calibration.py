@@ -74,7 +74,8 @@ def run_calibration(experiment: Experiment, emit: Emit, cancelled: Cancelled) ->
     emit(Texts(strategy=STRATEGY, texts={"program": text}))
     emit(Phase(phase="sample", strategy=STRATEGY))
     names = execute(text, file_name(experiment.workload, STRATEGY))
-    sheet = _sheet(names["mesh"])
+    chip = CHIPS.get(BY_DEVICE_KIND.get(names["mesh"].devices.flat[0].device_kind, ""))
+    sheet = data_sheet(chip) if chip else {}
     items, sweep = list(_items(names, sheet)), _sweep(experiment, sheet)
     every = [(case, nbytes) for case in (cases(sweep) if sweep else ()) for nbytes in case.sizes]
     points, missed, total = list[Point](), list[StoredFact](), len(items) + len(every)
@@ -156,12 +157,6 @@ def _move(
     seconds = without(IN_A_TURN * point.time_s, beside) / IN_A_TURN
     fields = {name: getattr(point, name) for name in ("kind", "axes", "devices", "bytes")}
     return [MoveCost(**fields, seconds=seconds)]
-
-
-def _sheet(mesh: Any) -> Mapping[str, float]:
-    """The data sheet of a mesh's devices; empty where there is none."""
-    chip = CHIPS.get(BY_DEVICE_KIND.get(mesh.devices.flat[0].device_kind, ""))
-    return data_sheet(chip) if chip else {}
 
 
 def _bytes(least: int, rate: float | None) -> int:

@@ -78,7 +78,8 @@ def run_experiment(
     _train(experiment, trials, sampler)
     result = _result(experiment, run_id, environment, trials, sampler)
     forget_now_and_then()
-    return Finished(result=result, renew_worker=any(map(_ran_out, trials)))
+    ran_out = any(each.failure and each.failure.kind == OUT_OF_MEMORY for each in trials)
+    return Finished(result=result, renew_worker=ran_out)
 
 
 def run_again(
@@ -193,15 +194,11 @@ def _result(
     result = partial(_of_trials, experiment, run_id, measured, trials, floor_of, sampler)
     if experiment.what.is_traceable and experiment.option("trace") and not sampler.stopped:
         # a profiler can end the process (jax issue 40260): what was measured is sent before
-        before = partial(_send_measured, sampler.emit, result)
-        tracing.trace(trials, sampler.emit, sampler.cancelled, before)
+        emit = sampler.emit
+        tracing.trace(trials, emit, sampler.cancelled, lambda: emit(Measured(result=result())))
     if experiment.what.is_traceable and experiment.option("shardings") and not sampler.stopped:
         shardings.read(trials, experiment, sampler.emit, sampler.cancelled)
     return result()
-
-
-def _send_measured(emit: Emit, result: Callable[[], Result]) -> None:
-    emit(Measured(result=result()))
 
 
 def _of_trials(
@@ -234,10 +231,6 @@ def _of_trials(
     most = max((len(each.hosts) for _, each in result.ordered), default=0)
     fastest = next((each for _, each in result.ordered if len(each.hosts) == most > 0), None)
     return result.model_copy(update={"hosts": fastest.hosts}) if fastest else result
-
-
-def _ran_out(trial: Trial) -> bool:
-    return trial.failure is not None and trial.failure.kind == OUT_OF_MEMORY
 
 
 @cache

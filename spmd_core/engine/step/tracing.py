@@ -84,7 +84,9 @@ def trace(step: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, An
             return _filtered(step, args, kwargs, name, lambda at: False)
         else:
             step = jax.jit(step)
-    traced = _unwrapped(step.trace(*args, **kwargs))
+    traced = step.trace(*args, **kwargs)
+    while not hasattr(traced, "jaxpr"):  # a library's, around JAX's own
+        traced = next(getattr(traced, name) for name in _WRAPPED if hasattr(traced, name))
     names = _argument_names(traced)
     variables = variable_paths(args, traced.args_info[0], names)
     arguments, outputs = (
@@ -118,13 +120,6 @@ def _has_others(tree: Any) -> bool:
     """Whether a tree has leaves that `jax.jit` takes as static arguments alone."""
     numbers = bool | int | float | complex
     return not all(_is_array(leaf) or isinstance(leaf, numbers) for leaf in jax.tree.leaves(tree))
-
-
-def _unwrapped(traced: Any) -> Any:
-    """JAX's own `Traced` of what a library's `trace` returns."""
-    while not hasattr(traced, "jaxpr"):
-        traced = next(getattr(traced, name) for name in _WRAPPED if hasattr(traced, name))
-    return traced
 
 
 def _donated(step: Any) -> Callable[[int], bool]:

@@ -2,7 +2,7 @@
 
 import math
 
-from spmd_core.base import refuse, shorten
+from spmd_core.base import check_known, refuse
 from spmd_core.machine import Topology
 
 CONTEXT = "context"  # of a sequence, also inside attention
@@ -25,12 +25,7 @@ def check_mesh(mesh: tuple[tuple[str, int], ...], topology: Topology) -> None:
     """RequestError if a mesh has other axes, or does not fill the topology."""
     names, devices = [name for name, _ in mesh], math.prod(size for _, size in mesh)
     for name in names:
-        if name not in MESH_AXES:
-            raise refuse(
-                f"mesh axis {shorten(name)}",
-                "is not one that a decoder is sharded over",
-                f"use {', '.join(MESH_AXES)}",
-            )
+        check_known("mesh axis", name, MESH_AXES, "is not one that a decoder is sharded over")
         if names.count(name) > 1:
             raise refuse(f"mesh axis {name!r}", "appears twice in the mesh", "give it once")
     if devices != topology.devices:

@@ -5,15 +5,42 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from spmd_core.base import refuse
+from spmd_core.base import refuse, shorten, validated
 from spmd_core.experiment.fields import Text
 from spmd_core.experiment.plan.fields import PLAN_FIELDS
 from spmd_core.experiment.plan.meshes import MESH_AXES
 from spmd_core.experiment.plan.model_rules import VARIABLE
-from spmd_core.experiment.plan.plan import Plan
-from spmd_core.experiment.plan.reading import parse_plan
+from spmd_core.experiment.plan.plan import AXIS, Plan
 from spmd_core.experiment.workloads.workload import Workload
 from spmd_core.machine import parse_target
+
+
+def parse_plan(data: Any) -> Plan:
+    """The plan that a JSON value describes; RequestError, in one sentence, where it describes none."""
+    example = '{"target": "tpu:v5e:4x4", "model": "scaled:1", …}'
+    return validated(Plan, data, "plan", example)
+
+
+def parse_mesh(text: str, example: str = "fsdp=16,tensor=4") -> tuple[tuple[str, int], ...]:
+    """`data=2,fsdp=16,tensor=4` as pairs, in order."""
+    pairs = []
+    for part in text.split(","):
+        name, _, size = part.strip().partition("=")
+        if not (
+            AXIS.fullmatch(name)
+            and size.isascii()
+            and size.isdigit()
+            and len(size) < 10
+            and int(size) >= 1
+        ):
+            raise refuse(
+                f"mesh {shorten(text)}",
+                "is not a list of axes",
+                f"write for example {example}",
+            )
+        pairs.append((name, int(size)))
+    return tuple(pairs)
+
 
 NAME = "decoder"
 

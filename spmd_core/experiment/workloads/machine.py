@@ -78,15 +78,10 @@ def chosen_axes(
     """The groups of mesh axes that an experiment's options name: `x`, `y` and `x+y`."""
     text = str(options.get("axes", ALL))
     names = tuple(name for name, size in mesh if size > 1)
-    if text == ALL:
-        return _each_and_pairs(names)
+    if text == ALL:  # each axis, each pair, and all of them
+        groups = (*((name,) for name in names), *combinations(names, 2), names)
+        return tuple(dict.fromkeys(groups)) if names else ()
     return tuple(tuple(word.split("+")) for word in text.split(","))
-
-
-def _each_and_pairs(names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """Each axis, each pair, and all of them."""
-    groups = [(name,) for name in names] + list(combinations(names, 2))
-    return tuple(dict.fromkeys([*groups, names])) if names else ()
 
 
 def ladder(options: Mapping[str, Any], unit: int = 1) -> tuple[int, ...]:

@@ -82,7 +82,8 @@ class DaskClient(Connection):
         """Have a run compiled; it is lost where the cluster is away just now."""
         self._withdraw(asked.run)
         try:
-            worker = self._placed[asked.run] = self._free()
+            counts, free = Counter(self._placed.values()), self._known - self._left_out.keys()
+            worker = self._placed[asked.run] = min(free, key=lambda each: counts[each])
             future = self._client.submit(
                 remote.compiled,
                 asked.run,
@@ -95,7 +96,7 @@ class DaskClient(Connection):
                 allow_other_workers=False,
                 key=f"{asked.run}-{secrets.token_hex(4)}",
             )
-        except Exception:  # no client, or whatever one raises that is closing by now
+        except Exception:  # no worker, no client, or whatever one raises that is closing by now
             self._emit(Lost(run=asked.run))
             return
         self._tasks[asked.run] = asyncio.create_task(self._follow(asked.run, future))
@@ -139,7 +140,7 @@ class DaskClient(Connection):
             await quietly(future.cancel())
             raise
         except Exception as unread:  # whatever a worker's bytes lead to
-            how, ended = unread_words(unread), None
+            how, ended = f"sent what cannot be read ({type(unread).__name__[:60]})", None
         self._tasks.pop(run, None)
         if future.status in ("cancelled", "lost"):
             self._emit(Lost(run=run))
@@ -152,11 +153,6 @@ class DaskClient(Connection):
 
     # The workers
     # ----------------------------------------------------------------------------------------------
-
-    def _free(self) -> str:
-        """The worker with the fewest tasks of those that are not left out; ValueError if none is."""
-        counts = Counter(self._placed.values())
-        return min(self._known - self._left_out.keys(), key=lambda each: counts[each])
 
     def _reach(self, begun: float) -> Reach:
         here = self._last_seen
@@ -246,8 +242,3 @@ def inflated(data: bytes) -> str:
 def failed_words(error: Any) -> str:
     """Why a task failed, from what its worker or the scheduler raised."""
     return f"failed in its task ({words(error, 300)})"
-
-
-def unread_words(error: BaseException) -> str:
-    """How a worker failed whose result could not be read."""
-    return f"sent what cannot be read ({type(error).__name__[:60]})"

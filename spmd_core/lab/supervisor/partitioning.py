@@ -123,7 +123,8 @@ class Partitioning:
 
     def _answer(self, question: _Question) -> Partitioned:
         experiment = question.experiment
-        key = self._key(experiment)
+        program = experiment.exported and experiment.exported.described.program
+        key = program, self._target(experiment)  # a program handed in meets no other
         child, _ = self._warm.pop(key, (None, 0.0))
         if child is not None and child.is_gone():
             _end(child)
@@ -145,11 +146,6 @@ class Partitioning:
             kind = RequestError if event.error.kind == "RequestError" else WorkerError
             raise kind(event.error.message)
         return event
-
-    def _key(self, experiment: Experiment) -> object:
-        """Experiments whose answers come from one process: a program handed in meets no other."""
-        program = experiment.exported
-        return program and program.described.program, self._target(experiment)
 
     def _target(self, experiment: Experiment) -> str:
         """The devices that a process compiles for: of attached ones as many simulated."""

@@ -139,7 +139,8 @@ class _Builder:
         segments = [each for each in segments if each.duration_s > 0]
         kept = sorted(segments, key=lambda each: -each.duration_s)[:MOST_SPANS]
         kept.sort(key=lambda each: (each.start_s, -each.duration_s))
-        rows = _rows(kept)
+        tracks = {each.track for each in kept} | {CHIP}
+        rows = sorted(tracks, key=lambda row: (row != CHIP, not row.startswith("ici"), row))
         at = {each.name: place for place, each in enumerate(kept) if each.kind != WAIT}
         stood = _stretches(kept, at)
         needs = Needs(at, self.instructions)
@@ -238,11 +239,6 @@ class _Builder:
 
 def _depth(name: str, names: list[str], parents: dict[str, int]) -> int:
     return 0 if not name else 1 + _depth(names[parents[name]], names, parents)
-
-
-def _rows(segments: Sequence[Segment]) -> list[str]:
-    tracks = {each.track for each in segments} | {CHIP}
-    return sorted(tracks, key=lambda track: (track != CHIP, not track.startswith("ici"), track))
 
 
 def _stretches(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
 
-from spmd_core.experiment import STRATEGIES, Experiment, ProgramLayout, Spec, spec_code
+from spmd_core.experiment import STRATEGIES, Experiment, ProgramLayout, spec_code
 from spmd_core.program.communication.generic import (
     became,
     by_itself,
@@ -230,7 +230,9 @@ class Reasons:
         array, spec = self.experiment.what.array(name), self.experiment.spec(name)
         if self.experiment.exported is not None and any(spec):  # its dims have numbers, no names
             return f"as {spec_code(spec)}"
-        return _sharded(array.present(self.experiment.sizes), spec)
+        along = zip(array.present(self.experiment.sizes), spec, strict=True)
+        parts = [f"over {names(axes)} along `{dim}`" for dim, axes in along if axes]
+        return f"sharded {' and '.join(parts)}" if parts else "replicated"
 
     def _of_operand(self, collective: ParsedCollective, name: str, shard: int) -> str:
         along, spec = names(collective.axes), self.experiment.spec(name)
@@ -291,11 +293,3 @@ class Reasons:
         own = file_name(self.experiment.workload, self.strategy)
         file = program.described.files if program else own
         return place_words(each.op_name, named_line(line_of(each, file), file))
-
-
-def _sharded(dims: tuple[str, ...], spec: Spec) -> str:
-    """A spec in words, e.g. "sharded over `x` along `in`"; `replicated` where nothing is."""
-    parts = [
-        f"over {names(axes)} along `{dim}`" for dim, axes in zip(dims, spec, strict=True) if axes
-    ]
-    return f"sharded {' and '.join(parts)}" if parts else "replicated"

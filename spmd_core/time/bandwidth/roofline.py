@@ -195,7 +195,11 @@ def program_time(
         return None
     if outcome.prediction is not None:
         time = outcome.prediction.predicted_s
-        return time and ProgramTime(time.estimate, tuple(map(_waited_s, collectives)))
+        waited = (
+            each.exposed_in_all_s if each.exposed_s is not None else each.total_s
+            for each in collectives
+        )
+        return time and ProgramTime(time.estimate, tuple(waited))
     bare = outcome.model_copy(update={"predicted_s": None})
     time = with_roofs(experiment, strategy, bare, times).predicted_s
     each = moved_s(experiment, collectives, times)
@@ -224,7 +228,3 @@ def partitioned_s(
             return None
         parts["compute" if is_product else "memory"] += one.seconds * each.count
     return parts
-
-
-def _waited_s(each: Collective) -> float:
-    return each.exposed_in_all_s if each.exposed_s is not None else each.total_s

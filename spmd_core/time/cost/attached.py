@@ -5,7 +5,7 @@ there.
 import math
 from collections.abc import Mapping, Sequence
 
-from spmd_core.base import by_key, refuse, shorten
+from spmd_core.base import by_key, check_known, refuse
 from spmd_core.machine import BY_DEVICE_KIND, CHIPS, Chip, Topology
 from spmd_core.time.cost.comm import Cluster
 
@@ -22,7 +22,8 @@ def cluster_of(
     Coordinates may start anywhere, as on a host in the middle of a larger slice: they are counted
     from the least.
     """
-    chip = _chip(device_kind)
+    check_known("device kind", device_kind, BY_DEVICE_KIND, "is none whose data sheet is here")
+    chip = CHIPS[BY_DEVICE_KIND[device_kind]]
     slices = by_key((place[-1], place) for place in places)
     boxes = {number: _box(slice_places) for number, slice_places in slices.items()}
     shape = _shape(chip, boxes, slices)
@@ -46,17 +47,6 @@ def cluster_of(
         for place in used
     )
     return Cluster(Topology(chip, shape, len(slices)), tuple(moved))
-
-
-def _chip(device_kind: str) -> Chip:
-    """The chip of devices of this kind; RequestError where its rates are not known."""
-    if device_kind not in BY_DEVICE_KIND:
-        raise refuse(
-            f"device kind {shorten(device_kind)}",
-            "is none whose data sheet is here",
-            f"use one of {', '.join(BY_DEVICE_KIND)}",
-        )
-    return CHIPS[BY_DEVICE_KIND[device_kind]]
 
 
 def _shape(

@@ -79,7 +79,11 @@ def finding_words(finding: Finding, program: Program) -> str:
                 "its out_shardings name no axis: shard it there"
             )
         case "resharded_state":
-            return _resharded(finding)
+            specs = f"enters as {_spec(finding.spec)} and leaves as {_spec(finding.meant)}"
+            return (
+                f"{path} {specs} in {''.join(others)}, {held} a device: each call reshards it; give "
+                "both one sharding"
+            )
         case "missing_donation":
             count = f"{len(others)} arrays" if len(others) > 1 else "".join(others)
             return (
@@ -152,15 +156,6 @@ def accident_words(each: Accident) -> str:
 
 def _over(axes: tuple[str, ...]) -> str:
     return listed([f"`{axis}`" for axis in axes])
-
-
-def _resharded(finding: Finding) -> str:
-    held, others = bytes_text(finding.bytes_per_device), finding.others
-    where = (
-        f"{finding.path} enters as {_spec(finding.spec)} and leaves as {_spec(finding.meant)} in "
-        f"{''.join(others)}"
-    )
-    return f"{where}, {held} a device: each call reshards it; give both one sharding"
 
 
 def _rule(finding: Finding, program: Program) -> str:

@@ -11,8 +11,7 @@ from spmd_core.__main__ import main
 from spmd_core.base import RequestError, read_settings
 from spmd_core.lab import COMMAND_LINE, Asker, Lab, role_of
 from spmd_core.lab.archive.archives import Archives
-from spmd_core.lab.collections import Collections
-from spmd_core.lab.notebook import Notebook, SharedSearches
+from spmd_core.lab.collections import Collections, Notebook, SharedSearches
 from spmd_core.search import KeptSearch
 from tests.labs import HASTY, STANDIN, experiment, until
 

@@ -12,7 +12,6 @@ from spmd_core.answers.collective_sheet import (
     collectives_table,
     step_collectives,
 )
-from spmd_core.answers.context_sheet import CONTEXT_ROWS, context_headline
 from spmd_core.answers.drawn import devices_text, layout_lines
 from spmd_core.answers.machine_sheets import (
     CEILING_ROWS,
@@ -65,7 +64,9 @@ from spmd_core.answers.strategies import (
 )
 from spmd_core.answers.training_sheet import (
     ABOUT_EVEN,
+    CONTEXT_ROWS,
     Figure,
+    context_headline,
     days_text,
     even_mark,
     five_figures,

@@ -1,13 +1,16 @@
-"""The answer of a training run: a headline, five figures of a plan, a sheet of chips, JSON."""
+"""The answer of a training run: a headline, five figures of a plan, sheets of chips and of kinds of
+attention over `context`, JSON.
+"""
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from spmd_core.base import count_text, number_text
 from spmd_core.experiment import Plan
 from spmd_core.results import Prediction
-from spmd_core.sheets import NONE, Column, Sheet, Table, count, number, size, text
-from spmd_core.sweeps import TrainingAnswer, TrainingRow, measure
+from spmd_core.sheets import NONE, Column, Sheet, Table, count, number, seconds, size, text
+from spmd_core.sweeps import ContextRow, TrainingAnswer, TrainingRow, fastest_kinds, measure
 from spmd_core.time import TrainingCost
 from spmd_core.words import bound_words, chip_title, money_text
 
@@ -231,3 +234,31 @@ def _row_json(row: TrainingRow) -> Mapping[str, Any]:
             for chips, each in row.tried
         ],
     }
+
+
+CONTEXT_ROWS = Sheet[ContextRow](
+    (
+        count("Tokens of a sequence", lambda row: row.tokens),
+        text("Attention over context", lambda row: row.kind),
+        seconds("Step", lambda row: row.seconds),
+        seconds("Exposed", lambda row: row.exposed_s),
+        size("Memory", lambda row: row.step and row.step.memory_bytes.peak),
+        text("Fits", lambda row: row.step and ("no", "yes")[row.step.fits]),
+        text(
+            "Mesh",
+            lambda row: row.plan and ",".join(f"{axis}={size}" for axis, size in row.plan.mesh),
+            "terminal",
+            "document",
+        ),
+        text("Refused", lambda row: row.refusal),
+    )
+)
+
+
+def context_headline(rows: Sequence[ContextRow]) -> str:
+    """Returns the fastest kind that fits at each length, in a sentence; "" without rows."""
+    parts = []
+    for kind, alike in groupby(fastest_kinds(rows).items(), lambda each: each[1]):
+        lengths = [count_text(tokens) for tokens, _ in alike]
+        parts.append(f"{kind} at {' to '.join(dict.fromkeys((lengths[0], lengths[-1])))} tokens")
+    return f"Fastest that fits: {', '.join(parts)}." if parts else ""

@@ -1,5 +1,5 @@
 """A short-lived process of our own that answers on a file descriptor, with limits of time and
-memory.
+memory; and the line that names why a process aborted.
 """
 
 import contextlib

@@ -1,4 +1,6 @@
-"""The arguments of `python -m spmd_core predict`; the flags that a table of fields draws."""
+"""The arguments of `python -m spmd_core predict`: flags that a table of fields draws, and `--config`, a
+model from the file that describes it.
+"""
 
 import sys
 from argparse import ArgumentTypeError, Namespace

@@ -1,5 +1,5 @@
-"""What a worker runs on: the devices as JAX lists them, checked against the target that was
-requested for.
+"""The devices of a worker as JAX lists them, checked against the target that was requested, and what
+is free of their memory.
 """
 
 import os
@@ -11,9 +11,9 @@ from typing import Any
 
 import jax
 
-from spmd_core.base import WorkerError
+from spmd_core.base import WorkerError, bytes_text, refuse
 from spmd_core.engine.members import gathered
-from spmd_core.machine import Coordinates, Topology, accelerator_files, parse_target
+from spmd_core.machine import Coordinates, Topology, accelerator_files, parse_target, spare_bytes
 from spmd_core.results import Device, Environment
 
 MAX_LISTED_DEVICES = 256
@@ -157,3 +157,26 @@ def coordinates(
         )
         for device in devices
     )
+
+
+def check_room(compiled: Any, devices: int) -> None:
+    """Checks the temporaries and results of a program, once compiled, against free memory.
+
+    Args:
+        compiled: for CPU devices, which share the memory of their host: without a limit of its own
+            it takes all of that. Others refuse by themselves.
+        devices: how many of this process run it at once.
+
+    Raises:
+        RequestError: they need more than may be taken.
+    """
+    stats, spare = compiled.memory_analysis(), spare_bytes()
+    if jax.default_backend() != "cpu" or stats is None or spare is None:
+        return
+    each = stats.temp_size_in_bytes + stats.output_size_in_bytes - stats.alias_size_in_bytes
+    if (needed := each * devices) > spare:
+        raise refuse(
+            f"{bytes_text(needed)} of temporaries and results on {devices} simulated devices",
+            f"exceed the {bytes_text(spare)} that may be taken of what is free",
+            "use smaller sizes, or a topology such as tpu:v5e:4x4",
+        )

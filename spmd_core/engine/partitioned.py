@@ -1,17 +1,26 @@
-"""Returns what the compiler makes of a program's shardings, without a compile of its code."""
+"""Returns what the compiler makes of a program's shardings without a compile of its code, and how
+propagation alone shards its values.
+"""
 
+import re
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import jax
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import sdy
 
 from spmd_core.base import refuse
 from spmd_core.engine.absent.early import memory_account
 from spmd_core.engine.absent.run import predict_experiment
 from spmd_core.engine.absent.topology import describe
 from spmd_core.engine.codeless import own_buffers, without_code
-from spmd_core.engine.exported.lower import complete, quoted_files
+from spmd_core.engine.exported.constrained import own_line
+from spmd_core.engine.exported.leaves import of_sharding, propagate
+from spmd_core.engine.exported.lower import complete, meshed, quoted_files
 from spmd_core.engine.lower import execute, structs
-from spmd_core.experiment import STRATEGIES, Experiment
+from spmd_core.experiment import STRATEGIES, Experiment, type_text
 from spmd_core.machine import dump_folder
 from spmd_core.program import Module, Reasons, file_name, parse_module, read_collectives
 from spmd_core.results import Collective
@@ -108,3 +117,47 @@ def _with_dims(collectives: tuple[Collective, ...], module: Module) -> tuple[Req
         Requested(**dict(each), dim=int(dim) if dim.isdigit() else None)
         for each, dim in zip(collectives, own, strict=True)
     )
+
+
+def propagated(experiment: Experiment, strategy: str) -> Partitioned:
+    """Returns the types of the values of a strategy's program as propagation shards them. Its
+    collectives are the compiler's: those that Shardy makes of the same shardings are others.
+    """
+    if program := experiment.exported:
+        kind = experiment.place.kind
+        module = meshed(program, kind if kind in ("tpu", "gpu") else "cpu", runs=False)
+    else:
+        module = lowered(experiment, strategy).compiler_ir("stablehlo")
+    files = quoted_files(experiment, strategy)
+    own, values = (files,) if isinstance(files, str) else files, Counter[tuple[str, str]]()
+    with module.context:
+        propagate(module)
+        for (location, types, shardings), number in Counter(_alike(module.operation)).items():
+            line = own_line(location, own)
+            for of in _type_texts(types, shardings):
+                values[line, of] += number
+    return Partitioned(collectives=(), values=tuple((*of, n) for of, n in values.items()))
+
+
+def _alike(op: Any) -> Iterator[tuple[str, tuple[ir.Type, ...], ir.Attribute | None]]:
+    """Yields the location, types and shardings of each operation that an operation's regions have:
+    of many that are alike, text is made once.
+    """
+    for each in (each.operation for region in op.regions for block in region for each in block):
+        if each.regions:
+            yield from _alike(each)
+        if each.name.startswith("stablehlo.") and each.name != "stablehlo.constant":
+            shardings = each.attributes.get("sdy.sharding")
+            yield str(each.location), tuple(of.type for of in each.results), shardings
+
+
+def _type_texts(types: tuple[ir.Type, ...], shardings: ir.Attribute | None) -> Iterator[str]:
+    given: list[Any] = [None] * len(types)
+    if shardings is not None:
+        given = [*sdy.TensorShardingPerValueAttr(shardings).shardings]
+    for kind, sharding in zip(types, given, strict=True):
+        if isinstance(kind, ir.RankedTensorType):
+            shape = tuple(kind.shape)
+            spec = ((),) * len(shape) if sharding is None else of_sharding(sharding, None)
+            element = re.sub("^i1$", "bool", str(kind.element_type).replace("ui", "u"))
+            yield str(sharding) if spec is None else type_text(element, shape, spec)

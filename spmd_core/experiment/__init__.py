@@ -148,9 +148,13 @@ from spmd_core.experiment.workloads.machine import (
     ladder,
 )
 from spmd_core.experiment.workloads.own import files
-from spmd_core.experiment.workloads.own.declare import workload
+from spmd_core.experiment.workloads.own.declare import (
+    DeclaredStep,
+    declared_steps,
+    take_declared,
+    workload,
+)
 from spmd_core.experiment.workloads.own.files import check_present, newer, version_words
-from spmd_core.experiment.workloads.own.steps import DeclaredStep, declared_steps, take_declared
 from spmd_core.experiment.workloads.serving import STEP, ServedStep
 from spmd_core.experiment.workloads.small_programs import (
     merged_imports,

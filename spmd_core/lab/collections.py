@@ -1,11 +1,13 @@
-"""The gate of collections: who may make, change and delete them, and what one may hold."""
+"""The gate of what people keep: who may make, change and delete collections, labels and shared searches,
+and what a collection may hold.
+"""
 
 import secrets
 import time
 from collections.abc import Callable
 
 from spmd_core.base import Settings, bytes_text, refuse, shorten
-from spmd_core.lab.store.asker import (
+from spmd_core.lab.store.limits import (
     COMMAND_LINE,
     Asker,
     check_may_act,

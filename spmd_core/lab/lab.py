@@ -27,7 +27,6 @@ from spmd_core.experiment import Described, Experiment, Listed, programs, take_d
 from spmd_core.lab.archive.archives import Archives
 from spmd_core.lab.cluster.lanes import cluster_lanes
 from spmd_core.lab.collections import Collections, Notebook, SharedSearches
-from spmd_core.lab.store.asker import check_may_change
 from spmd_core.lab.store.labels import COMMANDS, Action
 from spmd_core.lab.store.limits import (
     COMMAND_LINE,
@@ -35,6 +34,7 @@ from spmd_core.lab.store.limits import (
     Room,
     check_asker,
     check_may_act,
+    check_may_change,
     check_program,
     room,
 )

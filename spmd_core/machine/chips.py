@@ -2,9 +2,8 @@
 source, and the GPUs.
 """
 
-from spmd_core.machine.chip import Chip
+from spmd_core.machine.chip import DESCRIBED, LISTED, Chip
 from spmd_core.machine.gpus import GPUS
-from spmd_core.machine.host_memory import DESCRIBED, LISTED
 
 GIB = 2**30
 

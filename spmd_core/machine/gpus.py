@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from spmd_core.machine.chip import Chip
-from spmd_core.machine.host_memory import DESCRIBED, LISTED
+from spmd_core.machine.chip import DESCRIBED, LISTED, Chip
 
 # of a GPU's memory that a process takes with XLA_PYTHON_CLIENT_MEM_FRACTION=0.9, as published runs
 # set it: the rest is for the CUDA context and NCCL. JAX takes USUAL_SHARE of it by default

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from spmd_core.own.expected.spmd import Spmd, goldens_of
     from spmd_core.own.explaining import Explainer, explain
     from spmd_core.own.explanation import Explanation, schema
-    from spmd_core.own.lab_answer import LabAnswer
-    from spmd_core.own.running import layout, open_lab, predict, run, search
+    from spmd_core.own.running import LabAnswer, layout, open_lab, predict, run, search
     from spmd_core.own.sharding_errors import (
         cost_words,
         explicit,
@@ -29,7 +28,7 @@ _MODULES = {
     "Spmd": "expected.spmd",
     "expect": "expected.expectation",
     "goldens_of": "expected.spmd",
-    "LabAnswer": "lab_answer",
+    "LabAnswer": "running",
     "layout": "running",
     "search": "running",
     "Explainer": "explaining",

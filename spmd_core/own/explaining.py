@@ -54,14 +54,14 @@ class Explainer:
         if self.target is not None and self.target.is_absent:
             _check_compiler(self.target)
         # JAX loads here: whoever imports this module may have no use for it yet
-        from spmd_core.engine.step import capture, equations, here, named_values, tracing
+        from spmd_core.engine.step import capture, equations, here, tracing
         from spmd_core.own.explanation import Explanation, More
 
         traced = tracing.trace(self.step, args, kwargs)
         more = More(
             partial(capture.exported, traced, "tpu", "cpu"),
             partial(equations.places_of, traced.traced.jaxpr),
-            partial(named_values.named_values, traced),
+            partial(capture.named_values, traced),
         )
         target = self.target or _simulated(self.mesh or tracing.abstract_mesh((args, kwargs)))
         if target is None:

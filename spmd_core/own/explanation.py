@@ -1,4 +1,6 @@
-"""An explained step: its description, as text, as a picture, as JSON, as a program of the lab."""
+"""An explained step: its description with sentences and source lines, as text, as a picture, as JSON, as
+a program of the lab.
+"""
 
 import json
 from collections.abc import Callable, Collection, Iterator, Set
@@ -93,7 +95,7 @@ def _callback_words(step: CompiledStep) -> Iterator[str]:
 
 
 if TYPE_CHECKING:
-    from spmd_core.own.lab_answer import LabAnswer
+    from spmd_core.own.running import LabAnswer
 
 
 @dataclass(frozen=True)

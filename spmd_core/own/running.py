@@ -1,6 +1,9 @@
-"""Runs, predicts, searches and lays out in one call, as the command line does."""
+"""Runs, predicts, searches and lays out in one call, as the command line does; the answer is printed
+like its output, drawn in a notebook, or JSON.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from spmd_core.answers import layout_lines, search_lines, strategies_table
@@ -18,12 +21,50 @@ from spmd_core.experiment import (
 from spmd_core.lab import Lab, Searches
 from spmd_core.machine import parse_target
 from spmd_core.own import drawings
-from spmd_core.own.lab_answer import LabAnswer
+from spmd_core.own.cell import cell
 from spmd_core.reports import table_text
 from spmd_core.results import Result, StepDescription, result_json
 from spmd_core.search import TOP, read_array_question, read_question, unknown_target
 from spmd_core.trials import RemedySearch, Search, carried_out, remedy_lines, store, with_remedies
 from spmd_core.words import headline_parts, search as words
+
+
+@dataclass(frozen=True, repr=False)
+class LabAnswer:
+    """The answer of `layout`, `run`, `predict`, `search`, `remedies` or `best_mesh`.
+
+    Attributes:
+        value: the value behind it, such as a `Result`.
+        lines: the lines that it is printed as.
+        data: its JSON form.
+        pictures: SVG, for a notebook.
+    """
+
+    value: Any
+    lines: tuple[str, ...]
+    data: Any
+    pictures: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, value: Any, lines: Iterable[str], data: Any, *pictures: str) -> "LabAnswer":
+        """Returns an answer, whose texts may have several lines."""
+        each_line = tuple(line for each in lines for line in each.split("\n"))
+        return cls(value, each_line, data, pictures)
+
+    def json(self) -> Any:
+        """Returns plain values, as the command of that name prints them with `--json`."""
+        return self.data
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        if self.pictures:  # which show what the text draws with characters
+            return cell(self.lines[:2], (), self.pictures)
+        return cell(self.lines[:1], self.lines[1:], ())
+
 
 _WIDTH = 100  # characters of a drawn layout
 Spec = Experiment | Mapping[str, Any]

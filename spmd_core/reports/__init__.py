@@ -21,16 +21,16 @@ from spmd_core.reports.document import Document, Heading, Paragraph, csv_of, jso
 from spmd_core.reports.html import html_text
 from spmd_core.reports.markdown import markdown_text, plain_text, table_markdown, table_text
 from spmd_core.reports.run_document import report_document, run_title
-from spmd_core.reports.search_comparison import (
+from spmd_core.reports.search_document import (
     ComparedSearches,
     compare_searches,
     question_differences,
+    search_document,
     search_sentences,
     searches_document,
     searches_json,
     searches_table,
 )
-from spmd_core.reports.search_document import search_document
 from spmd_core.sheets import Table, chosen_columns, turned
 
 __all__ = [

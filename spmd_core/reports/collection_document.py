@@ -9,12 +9,12 @@ from spmd_core.base import RequestError
 from spmd_core.reports.comparison import FEWEST, MOST, Subject
 from spmd_core.reports.document import Block, Document, Heading, Paragraph
 from spmd_core.reports.run_document import Texts, run_blocks, run_title
-from spmd_core.reports.search_comparison import (
+from spmd_core.reports.search_document import (
     ComparedSearches,
     compare_searches,
+    search_blocks,
     searches_document,
 )
-from spmd_core.reports.search_document import search_blocks
 from spmd_core.runs import RUN, SEARCH, TEXT, Collection, CollectionItem
 from spmd_core.search import KeptSearch, read_kept
 

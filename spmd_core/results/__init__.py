@@ -17,7 +17,6 @@ from spmd_core.results.environment import Device, Environment
 from spmd_core.results.explicit import ExplicitError, ExplicitFix, ExplicitReport
 from spmd_core.results.export import csv_text, json_text, result_json, safe_cell
 from spmd_core.results.machine import Ceiling, Cost, Fit, MoveCost, Operation, Point, Roofline
-from spmd_core.results.origin import AxisOrigin, NoOrigin, OriginPlace, OriginStep
 from spmd_core.results.placement import difference
 from spmd_core.results.prediction import (
     PROGRAM,
@@ -32,14 +31,15 @@ from spmd_core.results.prediction import (
     StoredFact,
     possible,
 )
-from spmd_core.results.processes import next_process, with_process
 from spmd_core.results.ranking import (
     against_baselines,
     best_rows,
     compare_predicted,
     estimates,
+    next_process,
     of_rows,
     predicted_verdict,
+    with_process,
     without_baselines,
 )
 from spmd_core.results.result import (
@@ -64,10 +64,14 @@ from spmd_core.results.result import (
 )
 from spmd_core.results.shardings import (
     Accident,
+    AxisOrigin,
     Judged,
     LostBatch,
     LostValue,
+    NoOrigin,
     NoShardings,
+    OriginPlace,
+    OriginStep,
     Reshard,
     Shardings,
     Spec,

@@ -9,7 +9,7 @@ from pydantic import model_validator
 
 from spmd_core.base import Frozen
 from spmd_core.experiment import Experiment, axes_of
-from spmd_core.results.origin import AxisOrigin, NoOrigin
+from spmd_core.results.shardings import AxisOrigin, NoOrigin
 from spmd_core.results.verdicts import Ratio
 
 

@@ -10,10 +10,9 @@ from pydantic import ConfigDict, Field
 from spmd_core.base import Frozen
 from spmd_core.experiment import Described, Mesh, Program, Spec
 from spmd_core.results.collective import CollectiveKind
-from spmd_core.results.origin import AxisOrigin, NoOrigin
 from spmd_core.results.prediction import Estimate
 from spmd_core.results.result import MemoryBytes
-from spmd_core.results.shardings import Accident, LostBatch
+from spmd_core.results.shardings import Accident, AxisOrigin, LostBatch, NoOrigin
 
 SCHEMA = 1
 

@@ -2,11 +2,17 @@
 
 from spmd_core.runs.collection import (
     COLLECTION_ID,
+    EXAMPLES,
     RUN,
     SEARCH,
     TEXT,
     Collection,
     CollectionItem,
+    Labels,
+    Origin,
+    checked_name,
+    checked_note,
+    checked_tags,
     checked_title,
 )
 from spmd_core.runs.events import (
@@ -34,7 +40,6 @@ from spmd_core.runs.events import (
     Started,
     Texts,
 )
-from spmd_core.runs.labels import EXAMPLES, Labels, Origin, checked_name, checked_note, checked_tags
 from spmd_core.runs.memory import check_memory, check_runs_here
 from spmd_core.runs.protocol import READ_BYTES, Lines, channel_to_parent, encode, send
 from spmd_core.runs.states import (

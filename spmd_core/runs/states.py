@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from spmd_core.experiment import Experiment
 from spmd_core.machine import parse_target
 from spmd_core.results import Failure, Point
-from spmd_core.runs.labels import NO_LABELS, Labels, Origin
+from spmd_core.runs.collection import NO_LABELS, Labels, Origin
 
 ACTIVE = ("queued", "starting", "running")
 TERMINAL = ("succeeded", "failed", "cancelled", "timed_out", "crashed", "interrupted")

@@ -1,4 +1,6 @@
-"""Sheets: the columns of a kind of row, each written once, for every renderer."""
+"""Sheets: the columns of a kind of row, each written once, for every renderer; and rows as aligned
+text.
+"""
 
 import shutil
 import sys

@@ -35,11 +35,11 @@ def main() -> None:
 
 
 def _answer(command: PartitionCommand) -> Partitioned | Failed:
-    from spmd_core.engine import partitioned, propagated  # jax, once a question has come
+    from spmd_core.engine import partitioned  # jax, once a question has come
 
     start = time.process_time()
     try:
-        how = propagated.propagated if command.is_quick else partitioned.partitioned
+        how = partitioned.propagated if command.is_quick else partitioned.partitioned
         answer = how(command.experiment, command.strategy)
     except Exception as error:  # whatever JAX raises is the answer
         kind = "RequestError" if isinstance(error, RequestError) else type(error).__name__

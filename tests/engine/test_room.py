@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 from spmd_core.base import RequestError
-from spmd_core.engine.room import check_room
+from spmd_core.engine.devices import check_room
 
 
 def sums(x):

@@ -21,7 +21,7 @@ from spmd_core.reports import (
     searches_document,
     searches_json,
 )
-from spmd_core.reports.search_comparison import flat
+from spmd_core.reports.search_document import flat
 from spmd_core.runs import CollectionItem
 from spmd_core.search import TOP, read_question
 from spmd_core.search.kept import MOST_CHARACTERS, KeptCandidate, KeptSearch, read_kept

@@ -4,7 +4,7 @@ import pytest
 
 from spmd_core.base import RequestError
 from spmd_core.machine import CHIPS
-from spmd_core.machine.host_memory import DESCRIBED, HOST_SHARE, LISTED, VARIABLE, Capacity
+from spmd_core.machine.chip import DESCRIBED, HOST_SHARE, LISTED, VARIABLE, Capacity
 from spmd_core.time.cost.constants import taken_memory
 from spmd_core.words.facts import fact_words
 from tests.labs import ROOT

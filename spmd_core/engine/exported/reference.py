@@ -15,11 +15,11 @@ import numpy as np
 from jax._src.interpreters import mlir
 
 from spmd_core.base import refuse
+from spmd_core.engine.devices import check_room
 from spmd_core.engine.exported.allowed import operations
 from spmd_core.engine.exported.flops import flops_of
 from spmd_core.engine.exported.lower import lowered_with, meshed
 from spmd_core.engine.exported.noisy import Levels, add_noise
-from spmd_core.engine.room import check_room
 from spmd_core.experiment import Program
 from spmd_core.reference import (
     EPS,

@@ -11,7 +11,7 @@ import jax
 from jax.sharding import Mesh
 
 from spmd_core.base import Inexpressible
-from spmd_core.engine.devices import JaxDevice, coordinates
+from spmd_core.engine.devices import JaxDevice, check_room, coordinates
 from spmd_core.engine.exported.lower import complete, quoted_files
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import Lowered, execute, look_into, lower
@@ -20,7 +20,6 @@ from spmd_core.engine.measured.named_results import check_function, named_result
 from spmd_core.engine.measured.place import array_report
 from spmd_core.engine.members import MEET_S, alike, nothing, on_host, shared_failure
 from spmd_core.engine.operands import Operands
-from spmd_core.engine.room import check_room
 from spmd_core.engine.shardings import blamed, dump_options, judged_of, names_of
 from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.engine.timing import Timed, block

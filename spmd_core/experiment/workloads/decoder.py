@@ -1,4 +1,4 @@
-"""The workload of a transformer's training step, which is only ever compiled."""
+"""The workload of a transformer's training step, which is only ever compiled, and its plan in JSON."""
 
 from __future__ import annotations
 

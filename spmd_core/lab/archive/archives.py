@@ -22,7 +22,7 @@ from spmd_core.lab.archive.contents import (
     with_archive,
 )
 from spmd_core.lab.store.archived import Incoming
-from spmd_core.lab.store.asker import COMMAND_LINE, Asker, check_may_act
+from spmd_core.lab.store.limits import COMMAND_LINE, Asker, check_may_act
 from spmd_core.lab.store.rows import columns_at_end, result_body
 from spmd_core.lab.store.store import Store
 from spmd_core.runs import COLLECTION_ID, EXAMPLES, Collection, lane_of_target

@@ -11,8 +11,7 @@ from typing import Any
 from spmd_core.base import refuse, shorten
 from spmd_core.experiment import Experiment
 from spmd_core.lab.store import rows as read
-from spmd_core.lab.store.collections import insert_collection
-from spmd_core.lab.store.labels import write_labels
+from spmd_core.lab.store.labels import insert_collection, write_labels
 from spmd_core.lab.store.queue import insert_run
 from spmd_core.lab.store.rows import LABELS, WITH_LABELS, labels_of, origin_of
 from spmd_core.lab.store.searches import KeptSearches, insert_kept

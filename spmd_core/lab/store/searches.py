@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from spmd_core.base import RequestError, refuse, shorten
-from spmd_core.lab.store.collections import CollectionsOfRuns
 from spmd_core.lab.store.database import Database
+from spmd_core.lab.store.labels import CollectionsOfRuns
 from spmd_core.search import KeptSearch, read_kept
 
 

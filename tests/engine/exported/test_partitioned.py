@@ -18,8 +18,7 @@ from spmd_core.base import RequestError
 from spmd_core.engine import codeless, partitioned as partition
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import memory_account
-from spmd_core.engine.partitioned import lowered, partitioned
-from spmd_core.engine.propagated import propagated
+from spmd_core.engine.partitioned import lowered, partitioned, propagated
 from spmd_core.program import read_collectives
 from spmd_core.results import PredictedMemory, Prediction, StoredFact, StrategyResult
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from spmd_core.engine import lower, room
+from spmd_core.engine import devices, lower
 from spmd_core.engine.measured import prepare, run as engine_run, sample
 from spmd_core.program.communication.specs import REPLICATES
 from spmd_core.runs import EVENTS, Finished
@@ -343,7 +343,7 @@ def test_memory_that_runs_out_fails_that_strategy_in_xla_s_words_and_renews_the_
             text + "\nprogram = jax.jit(lambda *operands: jnp.cumsum(jnp.ones(1 << 46)))\n"
         ),
     )
-    monkeypatch.setattr(room, "spare_bytes", lambda: None)  # else it is refused before it starts
+    monkeypatch.setattr(devices, "spare_bytes", lambda: None)  # else it is refused before it starts
     finished = run(**TUTORIAL_LAYER | {"strategies": ["single", "auto", "shard_map"]})
     assert isinstance(finished, Finished)
     failed = finished.result.strategies["auto"]

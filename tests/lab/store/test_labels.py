@@ -6,7 +6,7 @@ import pytest
 
 from spmd_core.base import RequestError
 from spmd_core.lab import Lab
-from spmd_core.runs.labels import MOST_NOTE_BYTES, Labels
+from spmd_core.runs.collection import MOST_NOTE_BYTES, Labels
 from tests.labs import HASTY, experiment
 
 RUN = "20260101-000000-aaaaaa"

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from spmd_core.base import CLOCK_TIMES, RequestError, imported
 from spmd_core.experiment.workloads.own import declare
+from spmd_core.experiment.workloads.own.declare import declared_steps
 from spmd_core.experiment.workloads.own.description import LOAD_S
-from spmd_core.experiment.workloads.own.steps import declared_steps
 
 
 def main() -> None:

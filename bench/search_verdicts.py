@@ -13,12 +13,12 @@ import jax
 from bench.exported import sgd_step, written
 from bench.figures import Asked, Figures, measure, of_part
 from spmd_core.answers import ranking_table
-from spmd_core.base import threads
 from spmd_core.experiment import programs
 from spmd_core.lab import Lab, Searches
 from spmd_core.search import Answer, read_array_question, read_question
 from spmd_core.sheets import Table
 from spmd_core.trials import Search
+from spmd_core.trials.searching.work import started
 from spmd_core.words import search as words
 
 LEAST, EVERY_S = 0.9, 1.0
@@ -97,7 +97,7 @@ def main(asked: Asked, figures: Figures) -> None:
         store = Searches(lab.folder)
         for question, budget in of_part(list(questions()), asked.part):
             search = Search(lab, store, question, budget)
-            over = threads.started(search.run, "search")
+            over = started(search.run, "search")
             said = set[str]()
             while not over.wait(EVERY_S):
                 looks += 1

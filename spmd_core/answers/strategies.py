@@ -1,7 +1,8 @@
 """Sheets of the strategies of a result: time, memory, communication, values, and how each was measured."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.results import MemoryBytes, PredictedMemory, Result, StrategyResult, possible
@@ -186,20 +187,11 @@ def _causal(row: StrategyRow) -> float | None:
     return None if row.is_unsharded else mfu_of(row.outcome, causal=True)
 
 
-def _tokens_per_s(row: StrategyRow) -> float | None:
-    predicted = row.outcome.prediction
-    return predicted.tokens_per_s_per_chip if predicted else None
-
-
-def _communication(row: StrategyRow) -> str | None:
-    if row.is_unsharded or row.outcome.collectives is None:
-        return None
-    return studies.communication(row.outcome)
-
-
-def _collectives(row: StrategyRow) -> str | None:
-    known = row.outcome.collectives is not None and not row.is_unsharded
-    return collectives_words(row.outcome) if known else None
+def _of_program(of: Callable[[StrategyResult], Any]) -> Callable[[StrategyRow], Any]:
+    """What a row's collectives give; None where they are not known, or are those of the row above."""
+    return lambda row: (
+        None if row.is_unsharded or row.outcome.collectives is None else of(row.outcome)
+    )
 
 
 def _values(row: StrategyRow) -> str | None:
@@ -237,16 +229,15 @@ STRATEGIES = Sheet[StrategyRow](
             "document",
         ),
         size("Host memory per device", host_bytes, "terminal", "document"),
-        text("Communication", _communication, "study"),
-        text("Collectives", _collectives, "terminal"),
-        size(
-            "Communicated per device",
-            lambda row: None if row.is_unsharded else communicated(row.outcome),
-            "document",
-        ),
+        text("Communication", _of_program(studies.communication), "study"),
+        text("Collectives", _of_program(collectives_words), "terminal"),
+        size("Communicated per device", _of_program(communicated), "document"),
         number("Chip-seconds", lambda row: row.cost.chip_seconds),
         Column("Cost", lambda row: row.cost.money_per_step, money_text),
-        number("Tokens/s per chip", _tokens_per_s),
+        number(
+            "Tokens/s per chip",
+            lambda row: row.outcome.prediction and row.outcome.prediction.tokens_per_s_per_chip,
+        ),
         Column("Causal MFU", _causal, share_text),
         Column(
             "MFU",

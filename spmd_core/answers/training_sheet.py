@@ -12,7 +12,7 @@ from spmd_core.results import Prediction
 from spmd_core.sheets import NONE, Column, Sheet, Table, count, number, seconds, size, text
 from spmd_core.sweeps import ContextRow, TrainingAnswer, TrainingRow, fastest_kinds, measure
 from spmd_core.time import TrainingCost
-from spmd_core.words import bound_words, chip_title, money_text
+from spmd_core.words import bound_words, chip_title, listed, money_text
 
 _BEST = {  # of the best row, and of one that needs so many times as much
     "chips": ("fewest", "× the chips"),
@@ -81,7 +81,8 @@ def training_headline(answer: TrainingAnswer) -> str:
     name = chip_title(best.kind)
     takes = days_text(best.run.days.estimate)
     chips = best.plan.topology.chips
-    others = _listed([chip_title(row.kind) for row in answer.even if row is not best])
+    names = [chip_title(row.kind) for row in answer.even if row is not best]
+    others = listed(names) if names else ""
     is_alike = even_mark(answer) == ABOUT_EVEN
     beside = f"about even with {others}" if is_alike else f"cannot tell from {others}"
     if question.budget and not question.days:
@@ -92,7 +93,7 @@ def training_headline(answer: TrainingAnswer) -> str:
         ends = takes, days_text(last.days.estimate) if last else takes
         alike = ends[0].partition(" ")[2] == ends[1].partition(" ")[2]
         span = f"{ends[0].partition(' ')[0] if alike else ends[0]} to {ends[1]}"
-        kinds = _listed([chip_title(row.kind) for row in answer.even])
+        kinds = listed([chip_title(row.kind) for row in answer.even])
         if not is_alike:
             return f"Of {chips:,} chips each, cannot tell which of {kinds} is fastest: {span}."
         return f"Of {chips:,} chips each, {kinds} are about even: {span}."
@@ -104,15 +105,6 @@ def training_headline(answer: TrainingAnswer) -> str:
         more = f", {beside}" if others else ""
         return f"{first} within {within}: {chips:,} {name}, {takes}, {money}{more}."
     return f"Fewest within {days_text(question.days)}: {chips:,} {name}, {takes}."
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Names in a sentence.
-
-    >>> _listed(["7x", "B200", "H100"]), _listed([])
-    ('7x, B200 and H100', '')
-    """
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def _not_met(answer: TrainingAnswer) -> str:

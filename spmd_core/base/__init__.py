@@ -1,6 +1,6 @@
-"""The foundations of every wing: refusals, units, frozen values, threads, settings."""
+"""The foundations of every wing: refusals, units, frozen values, settings."""
 
-from spmd_core.base import descriptors, held_folder, login, threads
+from spmd_core.base import descriptors, held_folder, login
 from spmd_core.base.child import (
     CLOCK_TIMES,
     MOST_OUTPUT_BYTES,
@@ -115,7 +115,6 @@ __all__ = [
     "suffixed_sizes",
     "sums_by_key",
     "tail_with",
-    "threads",
     "unhindered",
     "validated",
     "value_text",

@@ -40,8 +40,7 @@ from spmd_core.lab.store.limits import (
 )
 from spmd_core.lab.store.rows import Unread
 from spmd_core.lab.store.store import Store
-from spmd_core.lab.supervisor.clients import Clients
-from spmd_core.lab.supervisor.folder_lock import QueueLock
+from spmd_core.lab.supervisor.folder_lock import Clients, QueueLock
 from spmd_core.lab.supervisor.following import Followed, answered, as_seen
 from spmd_core.lab.supervisor.partitioning import Partitioning
 from spmd_core.lab.supervisor.supervisor import Supervisor, helping_lanes

@@ -102,12 +102,12 @@ def _seconds_of(compared: Compared, pair: Between) -> dict[str, float | None]:
     }
 
 
-def _times(outcome: StrategyResult) -> tuple[float | None, float | None, float | None, str]:
+def _times(outcome: StrategyResult | None) -> tuple[float | None, float | None, float | None, str]:
     """Seconds in the middle and at the ends of the interval, and whether measured or predicted."""
-    if outcome.median_s is not None:
+    if outcome and outcome.median_s is not None:
         low, high = outcome.ci95_s or (None, None)
         return outcome.median_s, low, high, "measured"
-    if (time_ := outcome.predicted_s) is not None:
+    if outcome and (time_ := outcome.predicted_s) is not None:
         return time_.estimate, time_.low, time_.high, "predicted"
     return None, None, None, ""
 
@@ -133,10 +133,6 @@ def _against(each: Subject, answers: Mapping[str, Between], compared: Compared) 
     return "baseline" if is_baseline else against_words(answers.get(each.run))
 
 
-def _time(row: _Run) -> tuple[float | None, float | None, float | None, str]:
-    return _times(row[1]) if row[1] else (None, None, None, "")
-
-
 def _ended(row: _Run) -> str:
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(row[0].moment))
     return f"{when}, {outcome_words(row[0].summary).lower()}"
@@ -160,10 +156,10 @@ _RUNS = Sheet[_Run](
             "document",
         ),
         text("Strategy", _strategy_title),
-        seconds("Time", lambda row: _time(row)[0]),
-        seconds("Low", lambda row: _time(row)[1]),
-        seconds("High", lambda row: _time(row)[2]),
-        text("Is", lambda row: _time(row)[3], "document"),
+        seconds("Time", lambda row: _times(row[1])[0]),
+        seconds("Low", lambda row: _times(row[1])[1]),
+        seconds("High", lambda row: _times(row[1])[2]),
+        text("Is", lambda row: _times(row[1])[3], "document"),
         text("Against the baseline", lambda row: row[2]),
         size("Peak per device", lambda row: peak_bytes(row[1]), "document"),
         size("Communicated per device", lambda row: communicated(row[1]), "document"),
@@ -277,12 +273,10 @@ def _more(before: int | None, after: int | None) -> str:
 
 def _collectives(subject: Subject) -> dict[str, list[Collective]] | None:
     """Collectives by kind and axes; None where the program is not known."""
-    if subject.result is None or subject.fastest is None:
+    outcome = _fastest(subject)
+    if outcome is None or outcome.collectives is None:
         return None
-    collectives = subject.result.strategies[subject.fastest].collectives
-    if collectives is None:
-        return None
-    return by_key((collective_words(each), each) for each in collectives)
+    return by_key((collective_words(each), each) for each in outcome.collectives)
 
 
 def _totals(collectives: Sequence[Collective]) -> str:

@@ -20,11 +20,13 @@ from spmd_core.runs.events import (
     EVENTS,
     PARTITION,
     PARTITIONED,
+    READ_BYTES,
     CancelCommand,
     Command,
     Event,
     Failed,
     Finished,
+    Lines,
     Measured,
     PartitionCommand,
     Partitioned,
@@ -39,9 +41,11 @@ from spmd_core.runs.events import (
     RunCommand,
     Started,
     Texts,
+    channel_to_parent,
+    encode,
+    send,
 )
 from spmd_core.runs.memory import check_memory, check_runs_here
-from spmd_core.runs.protocol import READ_BYTES, Lines, channel_to_parent, encode, send
 from spmd_core.runs.states import (
     ACTIVE,
     COMPILING,

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from spmd_core.lab import Lab
-from spmd_core.lab.supervisor.clients import FILE_NAME as CLIENTS
+from spmd_core.lab.supervisor.folder_lock import FILE_NAME as CLIENTS
 from tests.labs import (
     HASTY,
     PATIENCE_S,

@@ -14,9 +14,15 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from spmd_core.base import RequestError, refuse, shorten
-from spmd_core.experiment.pasted.meshes import MESHES, makes_devices, read_mesh
 from spmd_core.experiment.pasted.names import Names, names_of
-from spmd_core.experiment.pasted.pasted_arrays import PastedArray, made_arrays, printed_arrays
+from spmd_core.experiment.pasted.pasted_arrays import (
+    MESHES,
+    PastedArray,
+    made_arrays,
+    makes_devices,
+    printed_arrays,
+    read_mesh,
+)
 from spmd_core.experiment.pasted.pasted_syntax import check_length, no_spec, syntax_of
 from spmd_core.experiment.pasted.specs import SpecAt, axes_of_tuple, specs_of
 from spmd_core.experiment.rules import check_axis

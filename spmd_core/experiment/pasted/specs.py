@@ -4,8 +4,8 @@ import ast
 from dataclasses import dataclass, field
 
 from spmd_core.base import RequestError, refuse
-from spmd_core.experiment.pasted.meshes import MESHES
 from spmd_core.experiment.pasted.names import Names
+from spmd_core.experiment.pasted.pasted_arrays import MESHES
 from spmd_core.experiment.rules import check_axis
 from spmd_core.experiment.types import Axes, Spec
 

@@ -9,13 +9,15 @@ import stat
 import threading
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from spmd_core.base import MovedFolder, StorageError, held_folder, refuse, shorten
 from spmd_core.lab.store import held_file
 from spmd_core.lab.store.migrations import MIGRATIONS, apply
+
+T = TypeVar("T")
 
 FILE_NAME = "lab.sqlite3"
 BUSY_TIMEOUT_S = 5.0
@@ -173,6 +175,11 @@ class Database:
         with self._sentences(), self._reading:
             self.check()
             return self._reader.execute(query, values).fetchall()
+
+    def _one(self, query: str, values: Sequence[Any], make: Callable[[sqlite3.Row], T]) -> T | None:
+        """What is made of the first row; None without one."""
+        rows = self._rows(query, values)
+        return make(rows[0]) if rows else None
 
     def _write(self, statement: str, values: Sequence[Any] = ()) -> int:
         """Carry out one statement; how many rows it changed."""

@@ -62,8 +62,7 @@ class LabelsOfRuns(Actions):
 
     def origin(self, run: str) -> Origin | None:
         """Where a foreign run is from; None of a run of this data folder."""
-        rows = self._rows("SELECT origin FROM runs WHERE id = ?", (run,))
-        return origin_of(rows[0]) if rows else None
+        return self._one("SELECT origin FROM runs WHERE id = ?", (run,), origin_of)
 
     def owner(self, run: str) -> tuple[str | None, str | None]:
         """`issuer#sub` of who submitted a run by login, and the mark of who did by browser."""

@@ -112,12 +112,12 @@ class RunQueue(Database):
         """The first run of a lane of those that are taken there; UnreadableRun where this version
         cannot read it.
         """
-        rows = self._rows(
+        return self._one(
             f"{STATUS} WHERE state = 'queued' AND lane = ? AND {_WHICH[which]} "
             "ORDER BY position LIMIT 1",
             (lane,),
+            read.status_of,
         )
-        return read.status_of(rows[0]) if rows else None
 
     def hold_up(self, lane: str, reason: str, before: float) -> int:
         """Note why the cluster does not take its runs, for whoever waits for those that were queued

@@ -27,8 +27,11 @@ class Remedies(Database):
 
     def of(self, run: str) -> dict[str, object] | None:
         """The stored remedies of a run; None where nothing was tried."""
-        rows = self._rows("SELECT body FROM remedies WHERE run = ?", (run,))
-        return json.loads(zlib.decompress(rows[0]["body"])) if rows else None
+        return self._one(
+            "SELECT body FROM remedies WHERE run = ?",
+            (run,),
+            lambda row: json.loads(zlib.decompress(row["body"])),
+        )
 
 
 class KeptSearches(CollectionsOfRuns):

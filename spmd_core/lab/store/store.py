@@ -124,8 +124,7 @@ class Store(ArchivedRuns):
         """A run as last written; None where there is none of that id. UnreadableRun for one that
         cannot be read.
         """
-        rows = self._rows(f"{STATUS} WHERE runs.id = ?", (run,))
-        return read.status_of(rows[0]) if rows else None
+        return self._one(f"{STATUS} WHERE runs.id = ?", (run,), read.status_of)
 
     def active(self) -> tuple[RunStatus, ...]:
         """Runs without a terminal state, in the order of the queue, but those that cannot be read."""
@@ -141,32 +140,35 @@ class Store(ArchivedRuns):
         """The stored result; None where the run has none. UnreadableRun for one that cannot be
         read.
         """
-        rows = self._rows("SELECT body FROM results WHERE run = ?", (run,))
-        return read.result_of(run, rows[0]["body"]) if rows else None
+        return self._one(
+            "SELECT body FROM results WHERE run = ?",
+            (run,),
+            lambda row: read.result_of(run, row["body"]),
+        )
 
     def latest(self, experiment_id: str) -> str | None:
         """The newest run of an experiment that succeeded in this data folder; None where there is
         none.
         """
-        rows = self._rows(
+        return self._one(
             """SELECT id FROM runs JOIN results ON run = id WHERE experiment = ? AND state = 'succeeded' AND partial = 0
             AND compile_only = 0 AND origin IS NULL
             ORDER BY seq DESC LIMIT 1""",
             (experiment_id,),
+            lambda row: row["id"],
         )
-        return rows[0]["id"] if rows else None
 
     def last_took_s(self, experiment: Experiment) -> float | None:
         """Seconds that the last run of its kind took, of the same experiment where there is one:
         same workload and target. None where none succeeded.
         """
-        rows = self._rows(
+        return self._one(
             """SELECT finished_at - started_at AS seconds FROM runs JOIN experiments
             ON experiments.id = runs.experiment WHERE state = 'succeeded' AND workload = ?
             AND compile_only = 0 AND origin IS NULL AND target = ? ORDER BY (experiment = ?) DESC, seq DESC LIMIT 1""",
             (experiment.workload, experiment.target, experiment.id),
+            lambda row: row["seconds"],
         )
-        return rows[0]["seconds"] if rows else None
 
     def succeeded(self) -> frozenset[str]:
         """Ids of the experiments of which a run succeeded."""
@@ -190,11 +192,11 @@ class Store(ArchivedRuns):
 
     def text(self, run: str, strategy: str, name: str) -> str | None:
         """One of those texts; None where there is none of that name."""
-        rows = self._rows(
+        return self._one(
             "SELECT body FROM texts WHERE run = ? AND strategy = ? AND name = ?",
             (run, strategy, name),
+            lambda row: read.text_of(run, row["body"]),
         )
-        return read.text_of(run, rows[0]["body"]) if rows else None
 
     def history(
         self,
@@ -290,13 +292,19 @@ class Store(ArchivedRuns):
 
     def environment(self, target: str) -> Environment | None:
         """The last device report of a target; None where it cannot be read."""
-        rows = self._rows("SELECT body FROM environments WHERE target = ?", (target,))
-        return read.environment_of(rows[0]["body"]) if rows else None
+        return self._one(
+            "SELECT body FROM environments WHERE target = ?",
+            (target,),
+            lambda row: read.environment_of(row["body"]),
+        )
 
     def environment_seen_at(self, target: str) -> float | None:
         """When that report was made; None without one."""
-        rows = self._rows("SELECT seen_at FROM environments WHERE target = ?", (target,))
-        return rows[0]["seen_at"] if rows else None
+        return self._one(
+            "SELECT seen_at FROM environments WHERE target = ?",
+            (target,),
+            lambda row: row["seen_at"],
+        )
 
     def note_holder(self, pid: int, mark: str, file: str) -> None:
         """Keep which process works the queue, and by which lock file."""
@@ -304,8 +312,11 @@ class Store(ArchivedRuns):
 
     def holder(self) -> tuple[int, str, str] | None:
         """The process that last began to work the queue: pid, its mark, and its lock file."""
-        rows = self._rows("SELECT pid, mark, file FROM holder")
-        return (rows[0]["pid"], rows[0]["mark"], rows[0]["file"]) if rows else None
+        return self._one(
+            "SELECT pid, mark, file FROM holder",
+            (),
+            lambda row: (row["pid"], row["mark"], row["file"]),
+        )
 
     def ask(self, kind: str, *, run: str | None = None, target: str | None = None) -> int:
         """Leave a request for the process that works the queue; its id."""
@@ -326,8 +337,7 @@ class Store(ArchivedRuns):
 
     def request(self, number: int) -> Request | None:
         """The request of that id."""
-        rows = self._rows("SELECT * FROM requests WHERE id = ?", (number,))
-        return read.request_of(rows[0]) if rows else None
+        return self._one("SELECT * FROM requests WHERE id = ?", (number,), read.request_of)
 
     def answer(self, number: int, error: str | None = None) -> None:
         """Mark a request as done, or as failed."""

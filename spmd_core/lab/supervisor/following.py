@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 
 from spmd_core.base import StorageError, WorkerError
 from spmd_core.lab.store.store import Store
-from spmd_core.lab.supervisor.clients import Clients
-from spmd_core.lab.supervisor.folder_lock import QueueLock
+from spmd_core.lab.supervisor.folder_lock import Clients, QueueLock
 from spmd_core.lab.supervisor.supervisor import Supervisor
 from spmd_core.results import Environment
 from spmd_core.runs import RunStatus, behind

@@ -7,9 +7,8 @@ from typing import Any
 
 from spmd_core.base import MovedFolder, Settings, StorageError, UnreadableRun
 from spmd_core.lab.store.store import Store
-from spmd_core.lab.supervisor.clients import Clients
 from spmd_core.lab.supervisor.compile_gate import CompileGate, Wakeup
-from spmd_core.lab.supervisor.folder_lock import QueueLock
+from spmd_core.lab.supervisor.folder_lock import Clients, QueueLock
 from spmd_core.lab.supervisor.lane import CompilingLane, HelpingLane, Lane, TimingLane
 from spmd_core.lab.supervisor.unsaved import UnsavedRuns
 from spmd_core.machine import Hardware, read_hardware

@@ -4,7 +4,22 @@ import threading
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from spmd_core.base import threads
+
+def started(work: Callable[[], object], name: str) -> threading.Event:
+    """Start `work` in a thread. Returns an event that is set when it ends.
+
+    CPython 3.11 reports a thread as ended once its join was interrupted; an event is reliable.
+    """
+    ended = threading.Event()
+
+    def worked() -> None:
+        try:
+            work()
+        finally:
+            ended.set()
+
+    threading.Thread(target=worked, name=name, daemon=True).start()
+    return ended
 
 
 class Work:
@@ -61,7 +76,7 @@ def carried_out(work: W, name: str, on_change: Callable[[W], None], every_s: flo
     """The work once it is over, which a thread named `name` carries out; `on_change` is called as
     it goes on. Ctrl-C ends it, and keeps the results.
     """
-    ended = threads.started(work.run, name)
+    ended = started(work.run, name)
     try:
         while not ended.wait(every_s):
             on_change(work)

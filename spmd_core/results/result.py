@@ -230,6 +230,12 @@ class StrategyResult(Frozen):
         )
 
     @property
+    def time_s(self) -> float | None:
+        """Seconds of a call: the measured median, else the estimate; None where neither is known."""
+        predicted = self.predicted_s and self.predicted_s.estimate
+        return predicted if self.median_s is None else self.median_s
+
+    @property
     def prediction_error(self) -> float | None:
         """By what share of the measured time the estimate is above it (below it where negative);
         None without both.

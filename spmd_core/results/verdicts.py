@@ -60,6 +60,12 @@ class Ratio(Frozen):
         unsure: Verdict = "the same" if is_same else "cannot tell"
         return data | {"verdict": "faster" if data["differs"] else unsure}
 
+    def inverse(self, strategy: str) -> "Ratio":
+        """The same seen from the other row, which has this name: of the first's time to this one's."""
+        low, high = self.interval
+        inverse = {"ratio": 1 / self.ratio, "interval": (1 / high, 1 / low)}
+        return self.model_copy(update={"strategy": strategy, **inverse})
+
 
 def over_processes(
     known: Sequence[tuple[float, float]], alpha: float

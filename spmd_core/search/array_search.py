@@ -56,36 +56,24 @@ class ArrayPoint:
             strategies=strategies,
         )
 
-    @property
+    @cached_property
     def kind(self) -> str:
         """Which standard sharding it is, by what its table shards: result rows, weights, or both."""
-        return self._kind
-
-    @cached_property
-    def _kind(self) -> str:
         what, sizes = self.question.sample.what, self.question.sample.sizes
         table = {dim: set(axes) for dim, axes in self.sharded.table if axes}
         rows = table.pop(rows_dim(what, sizes), set())
-        if not rows or not table:
-            if rows:
-                return "data"
-            if len(table) == 1:
-                return "tensor"
-            return ""
+        if not rows:
+            return "tensor" if len(table) == 1 else ""
+        if not table:
+            return "data"
         shared = [bool(axes & rows) for axes in table.values()]
         if all(shared):
             return "fsdp"
-        if not any(shared) and len(table) == 1:
-            return "mixed"
-        return ""
-
-    @property
-    def alike(self) -> tuple[object, ...]:
-        """Equal for shardings that differ in the order and factors of their axes only."""
-        return self._alike
+        return "mixed" if not any(shared) and len(table) == 1 else ""
 
     @cached_property
-    def _alike(self) -> tuple[object, ...]:
+    def alike(self) -> tuple[object, ...]:
+        """Equal for shardings that differ in the order and factors of their axes only."""
         sample = self.question.sample_on(self.sharded.target)
         return canonical(self.sharded, sample.what, sample.sizes)
 

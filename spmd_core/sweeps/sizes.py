@@ -9,7 +9,6 @@ from spmd_core.experiment import STRATEGIES, Experiment
 from spmd_core.results import (
     Ratio,
     Result,
-    StrategyResult,
     compare_predicted,
     estimates,
 )
@@ -96,7 +95,7 @@ def point_of(experiment: Experiment, result: Result | None) -> SizePoint:
     times = {
         name: seconds
         for name, outcome in result.strategies.items()
-        if outcome.correct is not False and (seconds := _seconds(outcome)) is not None
+        if outcome.correct is not False and (seconds := outcome.time_s) is not None
     }
     sharded = {name: times[name] for name in times if not STRATEGIES[name].is_single_device}
     best = min(sharded, key=lambda name: sharded[name], default=None)
@@ -106,12 +105,6 @@ def point_of(experiment: Experiment, result: Result | None) -> SizePoint:
     return SizePoint(experiment, result.run, alone, best, sharded[best], _ratio(result, best))
 
 
-def _seconds(outcome: StrategyResult) -> float | None:
-    if outcome.median_s is not None:
-        return outcome.median_s
-    return outcome.predicted_s.estimate if outcome.predicted_s else None
-
-
 def _ratio(result: Result, best: str) -> Ratio | None:
     """The time on one device over that of the best sharded strategy, as they were compared."""
     answer = result.comparison or compare_predicted(estimates(result))
@@ -119,11 +112,7 @@ def _ratio(result: Result, best: str) -> Ratio | None:
     if answer and answer.fastest == best:
         return ratios.get("single")
     ratio = ratios.get(best)
-    if ratio is None:
-        return None
-    low, high = ratio.interval
-    turned = {"strategy": "single", "ratio": 1 / ratio.ratio, "interval": (1 / high, 1 / low)}
-    return ratio.model_copy(update=turned)
+    return ratio and ratio.inverse("single")
 
 
 def begins(points: Sequence[SizePoint]) -> SizePoint | None:

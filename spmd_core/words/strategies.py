@@ -97,7 +97,7 @@ def _baseline_words(result: Result) -> str:
     name = result.comparison.fastest if result.comparison else ""
     if name not in pairs or pairs[name].fastest != name:
         return ""
-    ratio = inverse(pairs[name].ratios[0])
+    ratio = pairs[name].ratios[0].inverse(name)
     called, takes = title(result.row(name).strategy), seconds_text(result.medians_s[name])
     if ratio.verdict == "faster":
         return f" {called} is faster: {takes}, {slower_words(ratio)}."
@@ -105,12 +105,6 @@ def _baseline_words(result: Result) -> str:
         margin = share_text(result.experiment.timing.margin)
         return f" {called} takes the same time ({takes}), within {margin}."
     return f" Cannot tell whether {called} ({takes}) is faster."
-
-
-def inverse(ratio: Ratio) -> Ratio:
-    """A ratio seen from its other row: of the time of the first to that of `strategy`."""
-    low, high = ratio.interval
-    return ratio.model_copy(update={"ratio": 1 / ratio.ratio, "interval": (1 / high, 1 / low)})
 
 
 def _measured(result: Result, called: "_Called") -> str:

@@ -172,7 +172,7 @@ def against(result: Result) -> dict[str, str]:
                     else strategies.against_words(each)
                 )
     for name, pair in pairs.items():
-        each = pair.ratios[0] if pair.fastest != name else strategies.inverse(pair.ratios[0])
+        each = pair.ratios[0] if pair.fastest != name else pair.ratios[0].inverse(name)
         verdicts[name] = strategies.against_words(each)
     return verdicts
 

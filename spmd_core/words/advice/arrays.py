@@ -34,7 +34,7 @@ _SENTENCES = {  # by rule, the number first
     "partial sums of {dim} to add.",
     "noisy": "The middle half of the samples spreads over {spread:.0%} of the median: try {samples} "
     "samples on an idle machine.",
-    "larger_size": "{median_s} at this size: try {sizes} to see how it grows.",
+    "larger_size": "{time_s} at this size: try {sizes} to see how it grows.",
     "remedy": "{saved:.0%} less time, {how}: {remedy}.",
 }
 
@@ -55,13 +55,6 @@ class Facts:
     def is_single_device(self, name: str) -> bool:
         """Whether a strategy of the result uses no mesh."""
         return STRATEGIES[self.result.row(name).strategy].is_single_device
-
-    @property
-    def seconds(self) -> float | None:
-        """Of the answer: measured, else predicted."""
-        if self.outcome.median_s is not None:
-            return self.outcome.median_s
-        return self.outcome.predicted_s.estimate if self.outcome.predicted_s else None
 
 
 Rule = Callable[[Facts], Next | None]
@@ -220,11 +213,10 @@ def noisy(facts: Facts) -> Next | None:
 
 def larger_size(facts: Facts) -> Next | None:
     """Nothing stands out: the same at a larger size."""
-    larger = grown(facts.experiment)
-    if larger is None or facts.seconds is None:
+    larger, time_s = grown(facts.experiment), facts.outcome.time_s
+    if larger is None or time_s is None:
         return None
-    sizes = _grown_sizes(facts, larger)
-    return _next("larger_size", facts.seconds, larger, median_s=facts.seconds, sizes=sizes)
+    return _next("larger_size", time_s, larger, time_s=time_s, sizes=_grown_sizes(facts, larger))
 
 
 def remedied(outcome: StrategyResult) -> Next | None:

@@ -48,7 +48,7 @@ from spmd_core.experiment import (
 )
 from spmd_core.lab import Lab
 from spmd_core.machine import get_topology, kind_of
-from spmd_core.pictures import text as timeline, trace_text
+from spmd_core.pictures import text as timeline, traces_text
 from spmd_core.results import INEXPRESSIBLE, Result
 from spmd_core.sweeps import BEST, KINDS, TrainingQuestion, best_mesh, train
 from spmd_core.time import baseline, is_current
@@ -330,9 +330,8 @@ def _stored_trace(lab: Lab, result: Result) -> str | None:
     text = lab.text(result.run, next(iter(result.strategies)), timeline.NAME)
     if text is None:
         return None
-    return trace_text(
-        timeline.from_text(text), experiment_words(result.experiment), names_of, row_words
-    )
+    step = {experiment_words(result.experiment): timeline.from_text(text)}
+    return traces_text(step, names_of, row_words)
 
 
 def _of_program(arguments: Namespace, experiment: Experiment) -> int:

@@ -7,8 +7,8 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
-from spmd_core.base import CLEAR, bytes_text, number_text, refuse, seconds_text
-from spmd_core.commands.waiting import wait
+from spmd_core.base import bytes_text, number_text, refuse, seconds_text
+from spmd_core.commands.waiting import show_progress, wait
 from spmd_core.experiment import Experiment
 from spmd_core.lab import Batch, Lab
 from spmd_core.runs import RunStatus
@@ -129,31 +129,18 @@ def _wait(lab: Lab, point: SweepPoint, asked: Asked, timeout_s: float, named: se
     def shown(status: RunStatus) -> None:
         if status.held_up and status.held_up not in named:
             named.add(status.held_up)
-            print(
-                f"{CLEAR if sys.stderr.isatty() else ''}waiting: {status.held_up}",
-                file=sys.stderr,
-                flush=True,
-            )
-        if sys.stderr.isatty():
-            _show(point, status)
+            show_progress()
+            print(f"waiting: {status.held_up}", file=sys.stderr, flush=True)
+        elapsed = f"{status.elapsed_s or 0:6.1f} s"
+        show_progress(f"{elapsed}  {point.label}: {phase_words(status)}")
 
     if not wait(lab, run, timeout_s, shown).is_over:
         lab.cancel(run)
         lab.wait(run, on_change=shown)
 
 
-def _show(point: SweepPoint, status: RunStatus) -> None:
-    print(
-        f"{CLEAR}{status.elapsed_s or 0:6.1f} s  {point.label}: {phase_words(status)}"[:119],
-        end="",
-        file=sys.stderr,
-        flush=True,
-    )
-
-
 def _print(sweep: Sweep, rows: Sequence[SweepRow], as_json: bool, price: float | None) -> None:
-    if sys.stderr.isatty():
-        print(CLEAR, end="", file=sys.stderr, flush=True)
+    show_progress()
     if as_json:
         print(json.dumps([row_json(row) | row_cost(row, price).to_json() for row in rows]))
         return

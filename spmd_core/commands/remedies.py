@@ -1,8 +1,6 @@
 """`--remedies`: tries what would remove the collectives of a result, and prints it."""
 
-import sys
-
-from spmd_core.base import CLEAR
+from spmd_core.commands.waiting import show_progress
 from spmd_core.lab import Lab
 from spmd_core.results import Result
 from spmd_core.trials import RemedySearch, carried_out, store, with_remedies
@@ -19,26 +17,15 @@ def with_tried(lab: Lab, result: Result) -> tuple[Result, bool]:
     whether Ctrl-C ended that: what was done until then is kept.
     """
     search = RemedySearch(lab, store(lab), result)
-    show = _show if sys.stderr.isatty() else _nothing
-    answers = carried_out(search, "remedies", show).answers
-    if sys.stderr.isatty():
-        print(end=CLEAR, file=sys.stderr, flush=True)
-    result = with_remedies(result, answers)
+    tried = carried_out(
+        search,
+        "remedies",
+        lambda each: show_progress(doing_words(each.done, each.of, each.doing)),
+    )
+    show_progress()
+    result = with_remedies(result, tried.answers)
     if search.state != "done":
         why = search.problem or f"{search.of - search.done} of {search.of} collectives are left"
         notes = (*result.notes, f"what removes collectives was not tried to the end: {why}")
         result = result.model_copy(update={"notes": notes})
     return result, search.state == "cancelled"
-
-
-def _show(search: RemedySearch) -> None:
-    print(
-        CLEAR + doing_words(search.done, search.of, search.doing)[:119],
-        end="",
-        file=sys.stderr,
-        flush=True,
-    )
-
-
-def _nothing(search: RemedySearch) -> None:
-    """Where nobody looks."""

@@ -7,7 +7,7 @@ from argparse import Namespace
 from collections.abc import Callable
 
 from spmd_core.answers import search_lines
-from spmd_core.base import CLEAR, refuse, shorten
+from spmd_core.base import refuse, shorten
 from spmd_core.commands.predict_arguments import (
     CONFIG,
     HELD,
@@ -18,7 +18,7 @@ from spmd_core.commands.predict_arguments import (
     given_fields,
 )
 from spmd_core.commands.spec import HELP, read_open_spec
-from spmd_core.commands.waiting import interrupt
+from spmd_core.commands.waiting import interrupt, show_progress
 from spmd_core.experiment import MESH_AXES, VARIABLE, parse_mesh
 from spmd_core.lab import Lab, Searches
 from spmd_core.search import (
@@ -213,10 +213,8 @@ def main(arguments: Namespace) -> int:
     few = FEW if not arguments.spec and not arguments.budget else None
     lab = _lab()
     search = Search(lab, Searches(lab.folder), question, arguments.budget or usual_s, compiles=few)
-    show = _show if sys.stderr.isatty() else _nothing
-    answer = carried_out(search, "search", show, 0.5).answer
-    if sys.stderr.isatty():
-        print(end=CLEAR, file=sys.stderr, flush=True)
+    answer = carried_out(search, "search", _show, 0.5).answer
+    show_progress()
     asked = _named(answer, arguments.why_not) if arguments.why_not else None
     reasons = {"why_not": why_not(answer, asked)} if asked else {}
     if arguments.json:
@@ -245,16 +243,7 @@ def _lab() -> Lab:
 
 
 def _show(search: Search) -> None:
-    print(
-        CLEAR + doing(search.glance, search.doing, search.spent_s, search.budget_s)[:119],
-        end="",
-        file=sys.stderr,
-        flush=True,
-    )
-
-
-def _nothing(search: Search) -> None:
-    """Where nobody looks."""
+    show_progress(doing(search.glance, search.doing, search.spent_s, search.budget_s))
 
 
 def _named(answer: Answer, text: str) -> Candidate:

@@ -56,15 +56,13 @@ def run_to_end(
 
     After `timeout_s` it is cancelled too. `compile_only`: as of `Lab.submit`.
     """
-    shown = _show if sys.stderr.isatty() else None
     with Stops() as stops:
         run = lab.submit(experiment, compile_only=compile_only)
-        status = wait(lab, run, timeout_s, shown, lambda: stops.came)
+        status = wait(lab, run, timeout_s, _show, lambda: stops.came)
         if not status.is_over:
             lab.cancel(run)
-            status = lab.wait(run, on_change=shown)
-    if shown:
-        print(end=CLEAR, file=sys.stderr, flush=True)
+            status = lab.wait(run, on_change=_show)
+    show_progress()
     return status, stops.came
 
 
@@ -72,7 +70,7 @@ def wait(
     lab: Lab,
     run: str,
     timeout_s: float | None,
-    shown: Callable[[RunStatus], None] | None,
+    shown: Callable[[RunStatus], None],
     is_stopped: Callable[[], bool] = lambda: False,
 ) -> RunStatus:
     """Wait until a run is over or `is_stopped`, or for `timeout_s` since it left the queue in which
@@ -101,5 +99,10 @@ def _show(status: RunStatus) -> None:
     medians = ", ".join(
         f"{name} {seconds_text(median)}" for name, median in status.medians_s.items()
     )
-    text = f"{status.elapsed_s or 0:6.1f} s  {doing}{rounds}  {medians}".rstrip()
-    print(CLEAR + text[:119], end="", file=sys.stderr, flush=True)
+    show_progress(f"{status.elapsed_s or 0:6.1f} s  {doing}{rounds}  {medians}".rstrip())
+
+
+def show_progress(text: str = "") -> None:
+    """Write a line over the one before, where standard error is a terminal; "" erases that."""
+    if sys.stderr.isatty():
+        print(CLEAR + text[:119], end="", file=sys.stderr, flush=True)

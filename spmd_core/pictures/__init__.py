@@ -17,7 +17,7 @@ from spmd_core.pictures.resharding.product import Product, is_product, product
 from spmd_core.pictures.timeline import text
 from spmd_core.pictures.timeline.facts import ProgramFacts
 from spmd_core.pictures.timeline.of_walk import timeline_of
-from spmd_core.pictures.timeline.perfetto import trace_text, traces_text
+from spmd_core.pictures.timeline.perfetto import traces_text
 from spmd_core.pictures.timeline.recorded import HOST, Event, Execution, Recorded
 from spmd_core.pictures.timeline.text import NAME, TRACED, from_text, to_text
 from spmd_core.pictures.timeline.traced import of_host, of_recorded
@@ -78,7 +78,6 @@ __all__ = [
     "time_of",
     "timeline_of",
     "to_text",
-    "trace_text",
     "traces_text",
     "traffic",
 ]

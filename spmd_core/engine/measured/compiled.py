@@ -8,10 +8,9 @@ from spmd_core.base import Inexpressible
 from spmd_core.engine.exported.lower import complete
 from spmd_core.engine.lower import Steps, compile_with, execute, forget_now_and_then, structs
 from spmd_core.engine.measured.prepare import host_bytes, memory_bytes, price, read_program
-from spmd_core.engine.measured.report import strategy_result
 from spmd_core.engine.shardings import dump_options, judged_of
 from spmd_core.engine.stderr import captured, compiler_warnings
-from spmd_core.engine.trial import Trial, device_order
+from spmd_core.engine.trial import Trial, device_order, strategy_result
 from spmd_core.experiment import STRATEGIES, Experiment
 from spmd_core.machine import dump_folder
 from spmd_core.program import file_name

@@ -15,7 +15,6 @@ from spmd_core.engine.lower import execute, forget_now_and_then
 from spmd_core.engine.measured import tracing
 from spmd_core.engine.measured.check import Checker
 from spmd_core.engine.measured.prepare import FailedElsewhere, meet, prepare
-from spmd_core.engine.measured.report import strategy_result
 from spmd_core.engine.measured.sample import Sampler, rankable_rounds
 from spmd_core.engine.measured.train import TrainingRun
 from spmd_core.engine.members import (
@@ -28,7 +27,7 @@ from spmd_core.engine.members import (
 )
 from spmd_core.engine.operands import Operands
 from spmd_core.engine.timing import Timed
-from spmd_core.engine.trial import Trial
+from spmd_core.engine.trial import Trial, strategy_result
 from spmd_core.experiment import STRATEGIES, Experiment, Row
 from spmd_core.results import (
     OUT_OF_MEMORY,

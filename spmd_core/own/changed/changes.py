@@ -15,10 +15,11 @@ from spmd_core.own.changed.golden import (
     GoldenCollective,
     golden_collectives,
     golden_of,
+    kind_of,
 )
-from spmd_core.own.changed.review import comment, kind_of
 from spmd_core.results import StepCollective, StepDescription
 from spmd_core.time import baseline
+from spmd_core.words import own_words
 
 
 @dataclass(frozen=True)
@@ -201,3 +202,37 @@ def _comment(
     causes = named or (changed if len({each.path for each in changed}) == 1 else [])
     since = causes[0].sentence.partition(": ")[2] if causes else None
     return comment(group, is_request, since, was)
+
+
+def comment(
+    group: Sequence[StepCollective], is_request: bool, since: str | None = None, was: str = ""
+) -> str:
+    """Returns kind, axes, bytes a step, place and reason of collectives of one line.
+
+    >>> each = StepCollective(kind="all-gather", axes=("x",), count=1, bytes=2048, dtype="int8",
+    ...     source="model.py:88", line="h = h @ w", function="loss")
+    >>> comment([each], True, "w lost its axis")
+    'all-gather over x, 2.0 KiB a step, int8, model.py:88  h = h @ w, in loss, since w lost its axis'
+    """
+    first = group[0]
+    over = ", ".join(first.axes) or "no axis"
+    unknown = " or more" if any(each.count is None for each in group) else ""
+    size = bytes_text(sum(each.bytes_total or each.bytes for each in group))
+    times = f" in {len(group)} collectives" if len(group) > 1 else ""
+    words = [
+        f"{kind_of(first, is_request)} over {over}",
+        f"{size}{unknown} a step{times}{was}",
+        first.dtype,
+    ]
+    if first.source:
+        words.append(f"{first.source}  {first.line}".rstrip())
+    if first.function:
+        words.append(f"in {first.function}")
+    origins = [origin for each in group for origin in each.origin]
+    is_named, since = bool(since), since or next((each.reason for each in group if each.reason), "")
+    is_named = is_named or any(each.name and each.name in since for each in origins)
+    if not is_named and (put := own_words(origins)):
+        words.append(f"set by {put.replace('`', '')}")
+    if since:
+        words.append(f"since {since.replace('`', '')}")
+    return ", ".join(words)

@@ -9,7 +9,6 @@ from pydantic import Field, ValidationError
 
 from spmd_core.base import Frozen, RequestError, by_key, mesh_text, refuse, shorten
 from spmd_core.experiment import Leaf, patterns
-from spmd_core.own.changed.review import array_text, kind_of
 from spmd_core.results import StepArray, StepCollective, StepDescription
 
 SCHEMA = 1
@@ -73,6 +72,21 @@ class Golden(Frozen):
             lines += [f"    {_toml(row.model_dump(exclude_defaults=True))}," for row in listed]
             lines.append("]")
         return _HEAD + "\n".join(lines) + "\n"
+
+
+def array_text(each: StepArray) -> str:
+    """Element type and sizes.
+
+    >>> array_text(StepArray(path="w", shape=(8, 4), dtype="int8", spec=None, bytes=32,
+    ...     bytes_per_device=None, copies=None))
+    'int8[8,4]'
+    """
+    return f"{each.dtype}[{','.join(map(str, each.shape))}]"
+
+
+def kind_of(each: StepCollective, is_request: bool) -> str:
+    """The kind that a program requests, or the one that is compiled."""
+    return (each.asked or each.kind) if is_request else each.kind
 
 
 def golden_of(step: StepDescription, test: str, of: str = REQUEST) -> Golden:

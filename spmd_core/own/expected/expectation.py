@@ -7,8 +7,8 @@ from typing import Any
 
 from spmd_core.base import bytes_text, refuse, seconds_text, shorten, visible
 from spmd_core.experiment import matches
+from spmd_core.own.changed.changes import comment
 from spmd_core.own.changed.golden import FIELDS, UPDATE
-from spmd_core.own.changed.review import comment
 from spmd_core.own.expected.answers import kept_answer
 from spmd_core.own.expected.goldens import Goldens
 from spmd_core.own.expected.limits import bytes_of, seconds_of

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from spmd_core.base import RequestError, mesh_text, refuse, shorten
-from spmd_core.own.changed.review import kind_of
+from spmd_core.own.changed.golden import kind_of
 from spmd_core.own.explanation import Explanation
 from spmd_core.results import Place, StepCollective, StepDescription
 

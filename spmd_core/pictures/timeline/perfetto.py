@@ -103,26 +103,17 @@ class _Writer:
         ]
 
 
-def trace_text(
-    timeline: Timeline,
-    title: str,
-    names: Callable[[TimelineScene], Sequence[str]],
-    row_name: Callable[[str], str] = str,
-) -> str:
-    """Trace-event JSON, times in microseconds: every pass of every loop, as long as there are not
-    too many; `names` gives those of a scene's spans.
-
-    The format: perfetto.dev/docs/getting-started/other-formats#chrome-json-format
-    """
-    return traces_text({title: timeline}, names, row_name)
-
-
 def traces_text(
     timelines: Mapping[str, Timeline],
     names: Callable[[TimelineScene], Sequence[str]],
     row_name: Callable[[str], str] = str,
 ) -> str:
-    """Several timelines in one trace, each a process by its title, all from time 0 on."""
+    """Trace-event JSON, times in microseconds, each timeline a process by its title, all from time 0
+    on: every pass of every loop, as long as there are not too many; `names` gives those of a scene's
+    spans.
+
+    The format: perfetto.dev/docs/getting-started/other-formats#chrome-json-format
+    """
     events = list[dict[str, object]]()
     for number, (title, timeline) in enumerate(timelines.items(), start=1):
         rows = list(dict.fromkeys(row for scene in timeline.scenes for row in scene.rows))

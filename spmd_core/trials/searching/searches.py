@@ -9,10 +9,10 @@ from typing import Generic, TypeVar
 from spmd_core.lab import COMMAND_LINE, Asker, Lab, Searches, StoredSearch
 from spmd_core.search import KeptSearch
 from spmd_core.trials.searching.search import AnyQuestion, Search
-from spmd_core.trials.searching.work import ThreadedWork
+from spmd_core.trials.searching.work import Work
 
 S = TypeVar("S")
-W = TypeVar("W", bound=ThreadedWork)
+W = TypeVar("W", bound=Work)
 
 
 class Registry(Generic[W, S]):

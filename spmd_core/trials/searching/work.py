@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 
 def started(work: Callable[[], object], name: str) -> threading.Event:
@@ -33,6 +33,10 @@ class Work:
         self.state = "running"
         self._stopped = threading.Event()
 
+    def run(self) -> object:
+        """Carry it out; returns when it is over."""
+        raise NotImplementedError
+
     def cancel(self) -> None:
         """Stop soon, and keep the results."""
         self._stopped.set()
@@ -48,28 +52,7 @@ class Work:
         return self.state != "running"
 
 
-class Carried(Protocol):
-    """Work that can be begun."""
-
-    def run(self) -> object:
-        """Carry it out; returns when it is over."""
-        ...
-
-    def cancel(self) -> None:
-        """Stop soon."""
-        ...
-
-
-class ThreadedWork(Carried, Protocol):
-    """Work that reports whether it is over."""
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing is looked at any more."""
-        ...
-
-
-W = TypeVar("W", bound=Carried)
+W = TypeVar("W", bound=Work)
 
 
 def carried_out(work: W, name: str, on_change: Callable[[W], None], every_s: float = 0.2) -> W:

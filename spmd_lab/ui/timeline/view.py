@@ -6,7 +6,7 @@ from pathlib import Path
 import streamlit as st
 from streamlit.components import v2
 
-from spmd_core.pictures import Timeline, trace_text
+from spmd_core.pictures import Timeline, traces_text
 from spmd_core.words import names_of, row_words
 from spmd_lab.ui import exports
 from spmd_lab.ui.tables import sheet
@@ -42,7 +42,7 @@ def show(timeline: Timeline, name: str, title: str, at: str = AT, picked: str = 
     with st.container(horizontal=True, vertical_alignment="center"):
         exports.download(
             "Trace for Perfetto",
-            lambda: trace_text(timeline, title, names_of, row_words),
+            lambda: traces_text({title: timeline}, names_of, row_words),
             f"{title}.trace.json",
             "application/json",
             "Open it at ui.perfetto.dev or in chrome://tracing",

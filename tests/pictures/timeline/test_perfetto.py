@@ -12,7 +12,7 @@ FOUND = timeline(EXPOSED)
 
 
 def events():
-    text = perfetto.trace_text(FOUND, "step", names_of, row_words)
+    text = perfetto.traces_text({"step": FOUND}, names_of, row_words)
     return json.loads(text)["traceEvents"]
 
 

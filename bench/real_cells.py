@@ -16,7 +16,6 @@ from spmd_core.experiment import (
     DTYPE_BYTES,
     Experiment,
     Workload,
-    element_count,
     get_workload,
     parse_experiment,
 )
@@ -156,7 +155,7 @@ def _sizes(cell: Cell, sizes: dict[str, int]) -> dict[str, int]:
 def _largest_bytes(cell: Cell, sizes: dict[str, int]) -> int:
     sizes = _sizes(cell, sizes)
     return DTYPE_BYTES[cell.dtype] * max(
-        element_count(array.shape(sizes)) for array in cell.what.arrays
+        math.prod(array.shape(sizes)) for array in cell.what.arrays
     )
 
 
@@ -164,7 +163,7 @@ def _all_bytes(cell: Cell, sizes: dict[str, int]) -> int:
     sizes = _sizes(cell, sizes)
     pairs = sizes["heads"] * sizes["batch"] * sizes["sequence"] ** 2 if "heads" in sizes else 0
     return cell.what.operand_bytes(sizes, cell.dtype) + DTYPE_BYTES[cell.dtype] * (
-        sum(element_count(array.shape(sizes)) for array in cell.what.results) + 2 * pairs
+        sum(math.prod(array.shape(sizes)) for array in cell.what.results) + 2 * pairs
     )
 
 

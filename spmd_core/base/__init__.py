@@ -33,7 +33,7 @@ from spmd_core.base.errors import (
 from spmd_core.base.foreign import CLEAR, open_file, plain_streams, read_file, read_named, visible
 from spmd_core.base.frozen import AsObject, Frozen, PairsOf, validated
 from spmd_core.base.imports import imported
-from spmd_core.base.keyed import by_key, sums_by_key
+from spmd_core.base.keyed import by_key, firsts_by_key, sums_by_key
 from spmd_core.base.login import is_confirmed
 from spmd_core.base.parsing import parsed
 from spmd_core.base.plugins import package_version, plugins
@@ -89,6 +89,7 @@ __all__ = [
     "default_data_folder",
     "descriptors",
     "failing_line",
+    "firsts_by_key",
     "held_folder",
     "imported",
     "is_confirmed",

@@ -19,6 +19,15 @@ def by_key(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
     return groups
 
 
+def firsts_by_key(pairs: Iterable[tuple[K, V]]) -> dict[K, V]:
+    """The first value of each key, keys in the order in which they come.
+
+    >>> firsts_by_key([("x", 1), ("y", 2), ("x", 3)])
+    {'x': 1, 'y': 2}
+    """
+    return {key: values[0] for key, values in by_key(pairs).items()}
+
+
 def sums_by_key(pairs: Iterable[tuple[K, float]]) -> dict[K, float]:
     """The sum of each key's numbers, keys in the order in which they come.
 

@@ -50,18 +50,16 @@ def _target(word: str) -> str:
 
 
 def _table(environment: Environment) -> list[str]:
-    rows = [("device", "process", "coordinates", "core", "memory kinds", "memory")]
-    for device in environment.devices:
-        coordinates = " ".join(str(number) for number in device.coords) if device.coords else "–"
-        core = "–" if device.core is None else str(device.core)
-        rows.append(
-            (
-                str(device.id),
-                str(device.process),
-                coordinates,
-                core,
-                " ".join(device.memory_kinds),
-                bytes_text(device.memory_bytes),
-            )
+    head = ("device", "process", "coordinates", "core", "memory kinds", "memory")
+    rows = [
+        (
+            str(device.id),
+            str(device.process),
+            " ".join(map(str, device.coords or ("–",))),
+            "–" if device.core is None else str(device.core),
+            " ".join(device.memory_kinds),
+            bytes_text(device.memory_bytes),
         )
-    return table(rows, numbers=(0, 1, 3, 5))
+        for device in environment.devices
+    ]
+    return table([head, *rows], numbers=(0, 1, 3, 5))

@@ -170,7 +170,6 @@ from spmd_core.experiment.workloads.workload import (
     Divides,
     Workload,
     array_bytes,
-    element_count,
     item_bytes,
 )
 
@@ -287,7 +286,6 @@ __all__ = [
     "decoder",
     "device_numbers",
     "dtype_of",
-    "element_count",
     "encode",
     "experiment_of",
     "files",

@@ -15,7 +15,7 @@ from spmd_core.base import RequestError, count_text, refuse, shorten
 from spmd_core.experiment import rules
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.types import Spec, axes_json
-from spmd_core.experiment.workloads.workload import element_count, item_bytes
+from spmd_core.experiment.workloads.workload import item_bytes
 from spmd_core.machine import device_ids, get_topology, listed, mesh_places, parse_target
 
 MeshAxes = tuple[tuple[str, int], ...]
@@ -150,11 +150,11 @@ class Layout:
 
     def shard_bytes(self, dtype: str) -> int:
         """Bytes that each device holds."""
-        return element_count(self.shard_shape) * item_bytes(dtype)
+        return math.prod(self.shard_shape) * item_bytes(dtype)
 
     def array_bytes(self, dtype: str) -> int:
         """Bytes of the array, counted once."""
-        return element_count(self.shape) * item_bytes(dtype)
+        return math.prod(self.shape) * item_bytes(dtype)
 
     def held_bytes(self, dtype: str) -> int:
         """Bytes that all devices hold together, replicas included."""

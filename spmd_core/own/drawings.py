@@ -11,7 +11,7 @@ from math import prod
 import numpy as np
 
 from spmd_core.answers import devices_text
-from spmd_core.base import bytes_text, mesh_text, seconds_text
+from spmd_core.base import by_key, bytes_text, mesh_text, seconds_text
 from spmd_core.own.first_screen import groups_of, rows_held
 from spmd_core.pictures import rectangles
 from spmd_core.results import ArraySpec, StepArray, StepDescription
@@ -109,12 +109,13 @@ def _of_block(numbers: np.ndarray, names: Sequence[str], mesh: Mapping[str, int]
 
 def traffic(step: StepDescription) -> str:
     """Returns the mesh with an arrow along each axis that collectives move bytes over."""
-    by_axes: dict[tuple[str, ...], list[str]] = {}
-    total: dict[tuple[str, ...], int] = {}
-    for group in groups_of(step.collectives or ()):
-        axes = tuple(group[0].axes)
-        total[axes] = total.get(axes, 0) + sum(each.bytes_total or each.bytes for each in group)
-        by_axes.setdefault(axes, []).append(group[0].kind)
+    by_axes = by_key(
+        (each.axes, each) for group in groups_of(step.collectives or ()) for each in group
+    )
+    total = {
+        axes: sum(each.bytes_total or each.bytes for each in alike)
+        for axes, alike in by_axes.items()
+    }
     sizes = [(name, size) for name, size in step.mesh if size > 1][-2:]
     if not sizes or not total:
         return ""
@@ -128,7 +129,7 @@ def traffic(step: StepDescription) -> str:
         bottom += _LINE
     ways = {down: "↓", across: "→"}
     for axes, nbytes in sorted(total.items(), key=lambda each: -each[1]):
-        kinds = ", ".join(dict.fromkeys(by_axes[axes]))
+        kinds = ", ".join(dict.fromkeys(each.kind for each in by_axes[axes]))
         arrow = "".join(ways.get(axis, "") for axis in axes)
         words = f"{arrow} {', '.join(axes) or 'no axis'}: {bytes_text(nbytes)} a step, {kinds}"
         for line in textwrap.wrap(words, int(WIDTH / _CHARACTER), subsequent_indent="   "):

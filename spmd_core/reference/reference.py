@@ -1,12 +1,15 @@
 """The right answer in NumPy float64, apart from every strategy, and which elements of an output are
 wrong by it."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
-from spmd_core.experiment import STRATEGIES, Experiment, element_count
+from spmd_core.base import by_key
+from spmd_core.experiment import STRATEGIES, Experiment
 from spmd_core.reference.bounds import EPS, Arithmetic, bound
 from spmd_core.reference.formulas import FORMULAS
 from spmd_core.reference.judging import Judgement, Sequential, judge
@@ -93,7 +96,7 @@ def sampled_rows(experiment: Experiment) -> tuple[np.ndarray | None, int]:
     its dims; None: all."""
     what, sizes = experiment.what, experiment.sizes
     dim = next((dim for dim in what.sampled if dim in sizes), None)
-    elements = sum(element_count(array.shape(sizes)) for array in what.arrays)
+    elements = sum(math.prod(array.shape(sizes)) for array in what.arrays)
     if (
         dim is None
         or sizes[dim] <= SAMPLED_ROWS
@@ -132,21 +135,15 @@ def arithmetic(experiment: Experiment, platform: str, strategy: str = "single") 
 
 
 def _parts(experiment: Experiment) -> tuple[tuple[str, int], ...]:
-    shares: dict[str, int] = {}
-    for array in experiment.what.operands:
-        for dim, axes in zip(
-            array.present(experiment.sizes), experiment.spec(array.name), strict=True
-        ):
-            shares[dim] = max(
-                shares.get(dim, 1),
-                int(np.prod([experiment.axis_sizes[axis] for axis in axes], initial=1)),
-            )
-    for dim, axes in experiment.sharding:
-        shares[dim] = max(
-            shares.get(dim, 1),
-            int(np.prod([experiment.axis_sizes[axis] for axis in axes], initial=1)),
-        )
-    return tuple((dim, parts) for dim, parts in sorted(shares.items()) if parts > 1)
+    specs = (
+        zip(array.present(experiment.sizes), experiment.spec(array.name), strict=True)
+        for array in experiment.what.operands
+    )
+    shares = by_key(
+        (dim, math.prod(experiment.axis_sizes[axis] for axis in axes))
+        for dim, axes in chain(*specs, experiment.sharding)
+    )
+    return tuple((dim, max(parts)) for dim, parts in sorted(shares.items()) if max(parts) > 1)
 
 
 def multiplier_fact(experiment: Experiment, platform: str) -> StoredFact | None:

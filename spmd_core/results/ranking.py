@@ -5,6 +5,7 @@ Plans what a further process is to measure.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from spmd_core.base import firsts_by_key
 from spmd_core.results.prediction import Estimate
 from spmd_core.results.result import Comparison, Result, StrategyResult
 from spmd_core.results.stats import Measured, compare, hierarchical_interval, median_of_processes
@@ -109,11 +110,9 @@ def best_rows(result: Result) -> tuple[str, ...]:
     out.
     """
     ranked = {*names_of(result.comparison), *names_of(result.predicted)}
-    best: dict[str, str] = {}
     last = result.experiment.baselines.__contains__
-    for name in sorted(filter(ranked.__contains__, result.order), key=last):
-        best.setdefault(result.row(name).variant, name)
-    return tuple(best.values())
+    names = sorted(filter(ranked.__contains__, result.order), key=last)
+    return tuple(firsts_by_key((result.row(name).variant, name) for name in names).values())
 
 
 def against_baselines(result: Result) -> dict[str, Comparison]:

@@ -16,7 +16,6 @@ from spmd_core.experiment import (
     check_present,
     check_traces,
     dtype_of,
-    element_count,
     ladder,
     program_sizes,
     read_plan,
@@ -67,13 +66,13 @@ def _need(experiment: Experiment) -> MemoryNeed:
     if what.is_of_machine:
         held = _machine_bytes(experiment)
         return MemoryNeed(held // 2, held, held * experiment.device_count)
-    counts = [element_count(array.shape(sizes)) for array in what.operands]
+    counts = [math.prod(array.shape(sizes)) for array in what.operands]
     host = (
         sum(counts) if what.program.derived else max(counts, default=0)
     ) * DRAW_BYTES + what.operand_bytes(sizes, experiment.dtype)
     if what.flops(sizes) <= FULL_FLOPS:
         host += (
-            sum(counts) + sum(element_count(array.shape(sizes)) for array in what.results)
+            sum(counts) + sum(math.prod(array.shape(sizes)) for array in what.results)
         ) * DRAW_BYTES
     unsharded = what.operand_bytes(sizes, experiment.dtype) + what.result_bytes(
         sizes, experiment.dtype
@@ -119,12 +118,11 @@ def _shard_bytes(experiment: Experiment, parts: list[int]) -> int:
     """Bytes of one device's shards of all operands and results; those in host memory count too,
     since they are moved in.
     """
-    total = 0
-    for array, count in zip(experiment.what.arrays, parts, strict=True):
-        if count:
-            dtype = dtype_of(experiment, array.name)
-            total += array_bytes(array, experiment.sizes, dtype) // count
-    return total
+    return sum(
+        array_bytes(array, experiment.sizes, dtype_of(experiment, array.name)) // count
+        for array, count in zip(experiment.what.arrays, parts, strict=True)
+        if count
+    )
 
 
 def check_runs_here(

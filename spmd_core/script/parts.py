@@ -1,5 +1,6 @@
 """The pieces that generated programs share: imports, meshes, specs and shardings as JAX writes them."""
 
+import math
 from collections.abc import Iterable
 
 from spmd_core.base import refuse
@@ -59,9 +60,7 @@ def placed_devices(
     """
     if topology.chip.is_gpu:
         return f"np.array({devices}).reshape({sizes})"
-    count = 1
-    for size in sizes:
-        count *= size
+    count = math.prod(sizes)
     if topology.slices == 1 or count * topology.slices <= topology.devices:
         return f"mesh_utils.create_device_mesh({sizes}, {devices}, allow_split_physical_axes=True)"
     split = split_over_slices(sizes, topology.slices) if count == topology.devices else None
@@ -142,9 +141,7 @@ def move_lines(
                 f"    {name} = jax.lax.all_gather({name}, {entry_text(gathered)}, axis={dim}, tiled=True)"
             )
         if sliced := want[len(kept) :]:
-            size = shape[dim]
-            for axis in want:
-                size //= sizes[axis]
+            size = shape[dim] // math.prod(sizes[axis] for axis in want)
             slices.append(
                 f"    {name} = jax.lax.dynamic_slice_in_dim({name}, {size} * jax.lax.axis_index({entry_text(sliced)}), {size}, axis={dim})"
             )

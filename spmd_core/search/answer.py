@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from spmd_core.base import RequestError
+from spmd_core.base import RequestError, firsts_by_key
 from spmd_core.experiment import Experiment, link_path
 from spmd_core.results import Comparison, Ratio, StoredFact
 from spmd_core.search.array_question import ArrayQuestion
@@ -141,10 +141,11 @@ class Answer:
     @cached_property
     def best_by_target(self) -> Mapping[str, Candidate]:
         """The best of each target, the best target first; nothing of one that nothing fits on."""
-        best: dict[str, Ranked] = {}
-        for entry in self.ranking:
-            if entry.candidate.fits == "yes":
-                best.setdefault(entry.candidate.target, entry)
+        best = firsts_by_key(
+            (entry.candidate.target, entry)
+            for entry in self.ranking
+            if entry.candidate.fits == "yes"
+        )
         return {
             target: entry.candidate
             for target, entry in sorted(best.items(), key=lambda pair: pair[1].score)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from spmd_core.base import by_key
 from spmd_core.results import Estimate, predicted_verdict
 from spmd_core.search.candidate import ORDER, Candidate, Stage
 from spmd_core.search.question import SECONDS_PER_HOUR, Goal
@@ -102,11 +103,12 @@ def _as_sure(each: Candidate, value: float, best_sure: float) -> tuple[float, fl
 
 def _best_sure(ranked: Iterable[tuple[Candidate, float]]) -> dict[str, float]:
     """Target -> the best score of those that are estimated and sure to fit."""
-    sure: dict[str, float] = {}
-    for each, value in ranked:
-        if each.stage == "estimated" and each.fits == "yes":
-            sure[each.target] = min(value, sure.get(each.target, value))
-    return sure
+    sure = by_key(
+        (each.target, value)
+        for each, value in ranked
+        if each.stage == "estimated" and each.fits == "yes"
+    )
+    return {target: min(scores) for target, scores in sure.items()}
 
 
 def _ahead_of_compiled(ranked: Sequence[tuple[Candidate, float]]) -> set[int]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+from spmd_core.base import firsts_by_key
 from spmd_core.pictures import EXPOSED, LOOP, WAIT, Span, TimelineScene
 
 _TRANSFORMS = ("jvp", "transpose")
@@ -50,10 +51,9 @@ def names_of(scene: TimelineScene) -> list[str]:
     An operation whose path the compiler did not keep is named after the first that needs it.
     """
     names = [_own_name(span) for span in scene.spans]
-    users: dict[int, int] = {}
-    for number, span in enumerate(scene.spans):
-        for needed in span.needs:
-            users.setdefault(needed, number)
+    users = firsts_by_key(
+        (needed, number) for number, span in enumerate(scene.spans) for needed in span.needs
+    )
     for number, span in enumerate(scene.spans):
         if names[number] is None and span.kind not in (WAIT, EXPOSED):
             user, seen = users.get(number), {number}

@@ -1,6 +1,7 @@
 """Lets an expression trace by resharding its operands, the first carry of a loop, or its branches."""
 
 import inspect
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
@@ -138,10 +139,7 @@ def _aligned(
 
 
 def _count(entry: Any, sizes: Mapping[str, int]) -> int:
-    count = 1
-    for axis in axes_in(entry):
-        count *= sizes[axis]
-    return count
+    return math.prod(sizes[axis] for axis in axes_in(entry))
 
 
 def _fewer(spec: PartitionSpec) -> list[PartitionSpec]:

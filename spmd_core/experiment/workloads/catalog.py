@@ -13,7 +13,6 @@ from spmd_core.experiment.workloads.workload import (
     Array,
     Dims,
     Workload,
-    element_count,
 )
 
 __all__ = [
@@ -25,7 +24,6 @@ __all__ = [
     "Dims",
     "Workload",
     "built_in",
-    "element_count",
     "get_workload",
     "named_axes",
     "workload_names",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -71,9 +72,7 @@ def plan_of_fields(fields: Mapping[str, Any]) -> Plan:
                 "follows from the names of its mesh axes",
                 f"leave {field} out, and name axes such as fsdp and tensor",
             )
-    sizes, devices = dict(fields["dims"]), 1
-    for _, size in fields["mesh"]:
-        devices *= size
+    sizes, devices = dict(fields["dims"]), math.prod(size for _, size in fields["mesh"])
     options, rows = dict(fields["options"]), PLAN_FIELDS.items()
     return parse_plan(
         {

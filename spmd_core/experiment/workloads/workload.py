@@ -260,7 +260,7 @@ class Workload:
 
 def array_bytes(array: Array, sizes: Dims, dtype: str) -> int:
     """Bytes of an array, unsharded; `dtype` is the experiment's."""
-    return element_count(array.shape(sizes)) * item_bytes(array.dtype or dtype)
+    return math.prod(array.shape(sizes)) * item_bytes(array.dtype or dtype)
 
 
 def item_bytes(dtype: str) -> int:
@@ -274,11 +274,3 @@ def item_bytes(dtype: str) -> int:
         return 8
     bits = re.search(r"\d+", dtype)
     return max(int(bits[0]) // 8, 1) if bits else 1
-
-
-def element_count(shape: tuple[int, ...]) -> int:
-    """Product of the sizes; exact, since Python integers do not overflow."""
-    total = 1
-    for size in shape:
-        total *= size
-    return total

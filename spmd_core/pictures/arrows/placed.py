@@ -1,13 +1,12 @@
 """The placement of a mesh's devices: their ids, mesh positions, coordinates and hosts."""
 
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from spmd_core.base import RequestError
+from spmd_core.base import RequestError, by_key
 from spmd_core.experiment import Experiment, device_numbers
 from spmd_core.machine import Coordinates, Gpu, Topology, get_topology, mesh_places
 from spmd_core.results import Environment
@@ -40,12 +39,10 @@ class Placed:
     @cached_property
     def chips(self) -> Mapping[Coordinates, tuple[int, ...]]:
         """(x, y, z, slice) -> positions of the devices of that chip, in order of their core."""
-        chips: dict[Coordinates, list[int]] = defaultdict(list)
-        for position, place in enumerate(self.places or ()):
-            chips[(*place[:3], place[4])].append(position)
+        places = self.places or ()
+        chips = by_key(((*place[:3], place[4]), at) for at, place in enumerate(places))
         return {
-            chip: tuple(sorted(held, key=lambda at: (self.places or ())[at][3]))
-            for chip, held in chips.items()
+            chip: tuple(sorted(held, key=lambda at: places[at][3])) for chip, held in chips.items()
         }
 
 

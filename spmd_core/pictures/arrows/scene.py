@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from spmd_core.base import by_key
+from spmd_core.base import by_key, firsts_by_key
 from spmd_core.machine import Gpu
 from spmd_core.pictures.arrows.placed import HOST_CHIPS, Placed
 from spmd_core.pictures.arrows.traffic import ChipLink, Traffic
@@ -151,9 +151,7 @@ def _joined(
     spots: list[_Spot],
 ) -> tuple[tuple[ChipLink, ...], float]:
     """Links between hosts, and the bytes that stay within one."""
-    first: dict[_Spot, int] = {}
-    for position, spot in enumerate(spots):
-        first.setdefault(spot, position)
+    first = firsts_by_key((spot, position) for position, spot in enumerate(spots))
     sums: defaultdict[tuple[int, int, str], float] = defaultdict(float)
     most: dict[tuple[int, int, str], ChipLink] = {}
     inside = 0.0

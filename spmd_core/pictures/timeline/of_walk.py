@@ -98,9 +98,7 @@ class _Builder:
 
     def timeline(self, walk: Walk) -> Timeline:
         """The scenes of a walk: the full walk, then loops in its order."""
-        by_loop: dict[str, list[Segment]] = {"": []}
-        for segment in walk.segments:
-            by_loop.setdefault(segment.loop, []).append(segment)
+        by_loop = {"": list[Segment]()} | by_key((each.loop, each) for each in walk.segments)
         names = list(by_loop)
         parents = {
             each.name: names.index(each.loop)
@@ -144,14 +142,15 @@ class _Builder:
         at = {each.name: place for place, each in enumerate(kept) if each.kind != WAIT}
         stood = _stretches(kept, at)
         needs = Needs(at, self.instructions)
-        spans = []
-        for each in kept:
-            span = (
+        spans = [
+            replace(
                 self._wait(each, at)
                 if each.kind == WAIT
-                else self._work(each, stood.get(each.name, ()), needs, loops)
+                else self._work(each, stood.get(each.name, ()), needs, loops),
+                row=rows.index(each.track),
             )
-            spans.append(replace(span, row=rows.index(each.track)))
+            for each in kept
+        ]
         left = len(segments) - len(kept)
         return TimelineScene(
             "",

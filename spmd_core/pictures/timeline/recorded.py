@@ -1,10 +1,9 @@
 """What a profiler recorded of a few calls, as values independent of any profiler."""
 
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from spmd_core.base import by_key
+from spmd_core.base import by_key, sums_by_key
 
 HOST = -1  # the device of what the host did
 
@@ -104,9 +103,7 @@ def _parts(listed: list[Execution], calls: int) -> list[list[Execution]]:
     size, rest = divmod(len(listed), calls) if calls else (0, 1)
     if size and not rest:
         return [listed[at : at + size] for at in range(0, len(listed), size)]
-    seconds: dict[str, float] = defaultdict(float)
-    for each in listed:
-        seconds[each.program] += each.end_s - each.start_s
+    seconds = sums_by_key((each.program, each.end_s - each.start_s) for each in listed)
     longest = max(seconds, key=lambda program: seconds[program])
     return [[each] for each in listed if each.program == longest]
 

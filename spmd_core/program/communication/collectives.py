@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from spmd_core.base import bytes_text, sums_by_key
+from spmd_core.base import by_key, bytes_text, sums_by_key
 from spmd_core.machine import Coordinates
 from spmd_core.program.communication.generic import generic, place_words
 from spmd_core.program.communication.parsed import Mesh, ParsedCollective, read
@@ -178,13 +178,10 @@ def names_by_dims(
     """Name by dims; arrays of equal dims share a combined name, e.g. `w1 or w2`. Many of them have
     none, nor has a number.
     """
-    by_dims: dict[tuple[int, ...], dict[str, None]] = {}
-    for dims, name in zip(shapes, names, strict=True):
-        by_dims.setdefault(dims, {})[name] = None
     return {
-        dims: " or ".join(each)
-        for dims, each in by_dims.items()
-        if dims and len(each) <= _MAX_NAMED
+        dims: " or ".join(dict.fromkeys(alike))
+        for dims, alike in by_key(zip(shapes, names, strict=True)).items()
+        if dims and len(set(alike)) <= _MAX_NAMED
     }
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spmd_core.base import bytes_text
+from spmd_core.base import by_key, bytes_text
 from spmd_core.results import Collective, CollectiveKind
 
 SMALL = 0.01  # rows that together take less than this share of the communication are merged
@@ -106,9 +106,7 @@ def rows(collectives: Sequence[Collective]) -> tuple[CollectiveRow, ...]:
     All steps of collective matmuls that implement the same collective over the same axes share a
     row. Rows that together take less than 1 % of the communication are merged into the last.
     """
-    alike: dict[tuple[object, ...], list[Collective]] = {}
-    for each in collectives:
-        alike.setdefault(_key(each), []).append(each)
+    alike = by_key((_key(each), each) for each in collectives)
     by_seconds = sorted(
         (CollectiveRow(tuple(group)) for group in alike.values()), key=lambda row: -row.seconds
     )

@@ -107,10 +107,7 @@ class Shape:
                 f"element type {self.element!r} of a compiled program has no known size: add it "
                 f"to hlo_module.py"
             )
-        count = 1
-        for size in self.dims:
-            count *= size
-        return (count * _BITS[self.element] + 7) // 8
+        return (math.prod(self.dims) * _BITS[self.element] + 7) // 8
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from math import prod
 
-from spmd_core.base import parsed
+from spmd_core.base import by_key, parsed
 from spmd_core.program.hlo.lines import File, frame_of, place
 from spmd_core.program.hlo.module import Computation, Frame, HloError, Instruction, Module
 from spmd_core.program.hlo.sharding_attributes import (
@@ -366,9 +366,7 @@ def _with_operands(steps: Sequence[Step], made: Mapping[str, int]) -> list[Step]
 
 def _with_collectives(steps: list[Step], collectives: Sequence[Collective]) -> list[Step]:
     """Adds the collectives of the compiled program to the steps of the same operation and line."""
-    of_op: dict[str, list[int]] = {}
-    for at, step in enumerate(steps):
-        of_op.setdefault(step.op, []).append(at)
+    of_op = by_key((step.op, at) for at, step in enumerate(steps))
     for each in collectives:
         over = f" over {', '.join(each.axes)}" if each.axes else ""
         at = max(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 
-from spmd_core.base import by_key
+from spmd_core.base import by_key, firsts_by_key
 from spmd_core.program.hlo.lines import File, is_of, line_of, place
 from spmd_core.program.hlo.module import Computation, Instruction, Module
 from spmd_core.program.hlo.sharding_attributes import Mesh
@@ -172,7 +172,6 @@ class Origins:
         """Returns what names axes for the operations of a line and for what they read; () where nothing
         does. What has put one of them there comes first.
         """
-        known: dict[OriginPlace, AxisOrigin] = {}
         ends = [
             (computation, computation.by_name[name])
             for computation in self.record.module.computations
@@ -180,10 +179,14 @@ class Origins:
             if line_of(each, self.record.names.file) == source
             for name in (*each.operands, each.name)
         ]
-        for axis in axes:
-            own = filter(None, (self.of(*end, axis) for end in ends))
-            for origin in (*own, *self.also(ends, axis, MOST_ORIGINS)):
-                known.setdefault(origin.place, origin)
+        known = firsts_by_key(
+            (origin.place, origin)
+            for axis in axes
+            for origin in (
+                *filter(None, (self.of(*end, axis) for end in ends)),
+                *self.also(ends, axis, MOST_ORIGINS),
+            )
+        )
         return tuple(known.values())[:MOST_ORIGINS]
 
     def _places_of(self, area: Area, own: str) -> dict[OriginPlace, Path]:

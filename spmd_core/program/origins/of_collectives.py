@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from spmd_core.base import by_key
 from spmd_core.program.communication.generic import merged_names
 from spmd_core.program.hlo.lines import line_of
 from spmd_core.program.hlo.module import Computation, Frame, Instruction, Module
@@ -74,18 +75,18 @@ def called(one: Collective) -> Collective | None:
 class _Blamer:
     def __init__(self, origins: Origins) -> None:
         self.origins = origins
-        self._named: dict[str, list[_At]] = {}
-        self._on_line: dict[tuple[str, str | None], list[_At]] = {}
-        self._called: dict[tuple[str, tuple[Frame, ...]], list[_At]] = {}
         self._known: dict[tuple[object, ...], dict[str, object]] = {}
         self._specs: dict[tuple[str, str], Spec] = {}
-        for computation in origins.record.module.computations:
-            for each in computation.instructions:
-                if name := each.op_name:
-                    line = line_of(each, origins.record.names.file)
-                    self._named.setdefault(name, []).append((computation, each))
-                    self._on_line.setdefault((name, line), []).append((computation, each))
-                    self._called.setdefault((name, each.frames), []).append((computation, each))
+        file = origins.record.names.file
+        named = [
+            (each.op_name, (computation, each))
+            for computation in origins.record.module.computations
+            for each in computation.instructions
+            if each.op_name
+        ]
+        self._named = by_key(named)
+        self._on_line = by_key(((name, line_of(at[1], file)), at) for name, at in named)
+        self._called = by_key(((name, at[1].frames), at) for name, at in named)
 
     def blamed(self, one: Collective, frames: tuple[Frame, ...], written: str | None) -> Collective:
         """A collective with its origins; `frames`, the calls that led to it, distinguish the uses of a

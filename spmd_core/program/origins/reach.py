@@ -5,6 +5,7 @@ sharding rules of the ops connect with it.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from spmd_core.base import by_key
 from spmd_core.program.origins.graph import MANUAL, Graph, Op, Value
 from spmd_core.program.origins.trace import Tracer
 
@@ -99,11 +100,12 @@ class SameDims:
 
 def _factors(op: Op) -> Iterator[list[tuple[Value, int]]]:
     """The dims of operands and results that have a factor of an op's rule in common."""
-    known: dict[str, list[tuple[Value, int]]] = {}
-    for value, dims in zip([*op.operands, *op.results], op.rule, strict=False):
-        for dim, factors in enumerate(dims):
-            for factor in factors:
-                known.setdefault(factor, []).append((value, dim))
+    known = by_key(
+        (factor, (value, dim))
+        for value, dims in zip([*op.operands, *op.results], op.rule, strict=False)
+        for dim, factors in enumerate(dims)
+        for factor in factors
+    )
     for factor, ends in known.items():
         if factor not in op.blocked and len(ends) > 1:
             yield ends

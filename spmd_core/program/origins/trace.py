@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from spmd_core.base import by_key
 from spmd_core.program.origins.graph import CONSTRAINTS, MANUAL, Edge, End, Graph, Op, Value
 
 Kind = Literal["argument", "constraint", "output", "shard_map"]
@@ -98,9 +99,7 @@ class Tracer:
         self._outputs = {id(each): at for at, each in reversed([*enumerate(graph.outputs)])}
         self._same: dict[int, Value] = {}  # an argument of a loop's region -> the loop's result
         self._arrivals: dict[tuple[int, str], _Arrival] = {}
-        self._returned: dict[int, list[int]] = {}
-        for at, value in enumerate(graph.returned):
-            self._returned.setdefault(id(value), []).append(at)
+        self._returned = by_key((id(value), at) for at, value in enumerate(graph.returned))
         for op in graph.ops:
             self._read(op)
 

@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 
+from spmd_core.base import by_key
 from spmd_core.experiment import (
     Array,
     Experiment,
@@ -147,10 +148,9 @@ def _by_dim(
 ) -> Iterator[Sharded]:
     """Every assignment of axes to dims; the arrays that are `kept` stay put."""
     for chosen in itertools.product(dim_sets(sample.what, sample.sizes), repeat=len(mesh)):
-        table: dict[str, list[str]] = {}
-        for (axis, _), dims in zip(mesh, chosen, strict=True):
-            for dim in dims:
-                table.setdefault(dim, []).append(axis)
+        table = by_key(
+            (dim, axis) for (axis, _), dims in zip(mesh, chosen, strict=True) for dim in dims
+        )
         yield Sharded(
             target,
             mesh,
@@ -188,13 +188,14 @@ def canonical(sharded: Sharded, what: Workload, sizes: Dims) -> tuple[object, ..
     simulated ones are: names and order of axes, axes of no use and how many factors an axis is
     written in mean nothing. Of a topology see `placement`.
     """
-    uses: dict[str, list[tuple[str, int]]] = {axis: [] for axis, _ in sharded.mesh}
-    for array in what.arrays:
-        for number, axes in enumerate(sharded.spec(what, sizes, array.name)):
-            for axis in axes:
-                uses[axis].append((array.name, number))
+    uses = by_key(
+        (axis, (array.name, number))
+        for array in what.arrays
+        for number, axes in enumerate(sharded.spec(what, sizes, array.name))
+        for axis in axes
+    )
     merged: dict[tuple[tuple[str, int], ...], int] = {}
     for axis, size in sharded.mesh:
-        if size > 1 and uses[axis]:
+        if size > 1 and axis in uses:
             merged[tuple(uses[axis])] = merged.get(tuple(uses[axis]), 1) * size
     return (sharded.target, *sorted(merged.items()))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from spmd_core.experiment import DTYPE_BYTES, STRATEGIES, Experiment, element_count
+from spmd_core.experiment import DTYPE_BYTES, STRATEGIES, Experiment
 from spmd_core.results import Collective, Estimate, Operation, Result, Roofline, StrategyResult
 from spmd_core.time.model.calibration import Calibration
 from spmd_core.time.model.duration import Source
@@ -128,7 +128,7 @@ def least_bytes(experiment: Experiment, strategy: str) -> float:
     what, total = experiment.what, 0.0
     for array in what.arrays:
         dtype = experiment.dtype if array in what.operands else what.result_dtype(experiment.dtype)
-        nbytes = element_count(experiment.shape(array.name)) * DTYPE_BYTES[dtype]
+        nbytes = math.prod(experiment.shape(array.name)) * DTYPE_BYTES[dtype]
         parts = (
             1
             if STRATEGIES[strategy].is_single_device

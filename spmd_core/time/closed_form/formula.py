@@ -3,6 +3,7 @@ which arrays a program sums or gathers.
 """
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +14,6 @@ from spmd_core.experiment import (
     Divides,
     Experiment,
     Workload,
-    element_count,
 )
 from spmd_core.time.model.limits import Limits, limits_of
 from spmd_core.time.model.time_model import TimeModel
@@ -54,7 +54,7 @@ class Formula:
         width = DTYPE_BYTES[what.result_dtype(dtype) if array in what.results else dtype]
         # heads beside kv_heads are those of one key head: both together are all heads
         dims = tuple(dim for dim in array.dims if self.tied.get(dim) not in array.dims)
-        return element_count(Array("", dims).shape(self.sizes)) * width
+        return math.prod(Array("", dims).shape(self.sizes)) * width
 
     @cached_property
     def gathered(self) -> Sequence[tuple[Array, str]]:

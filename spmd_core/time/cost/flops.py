@@ -2,6 +2,7 @@
 dims.
 """
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -67,10 +68,7 @@ def _dot_flops(instruction: Instruction, left: Shape) -> int:
         int(text)
         for text in re.findall(r"\d+", instruction.attributes.get("lhs_contracting_dims") or "")
     ]
-    inner = 1
-    for dim in contracted:
-        inner *= left.dims[dim]
-    return 2 * instruction.shape.elements * inner
+    return 2 * instruction.shape.elements * math.prod(left.dims[dim] for dim in contracted)
 
 
 def _dot_sides(instruction: Instruction, left: Shape) -> tuple[int, int]:

@@ -91,10 +91,11 @@ def _fusion_bytes(
     root = callee.root
     assert root is not None
     parts = [callee.by_name[name] for name in root.operands] if root.opcode == "tuple" else [root]
-    for part, shape in zip(parts, instruction.arrays, strict=False):
-        if shape.memory_space == HBM and part.opcode != "parameter" and not _is_collective(part):
-            total += _written_bytes(module, callee, part)
-    return total
+    return total + sum(
+        _written_bytes(module, callee, part)
+        for part, shape in zip(parts, instruction.arrays, strict=False)
+        if shape.memory_space == HBM and part.opcode != "parameter" and not _is_collective(part)
+    )
 
 
 def _passed_through(callee: Computation) -> set[str]:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
+from spmd_core.base import sums_by_key
 from spmd_core.experiment import SCHEDULES, STAGE, Plan
 from spmd_core.results import Collective, Estimate, Prediction, StoredFact
 from spmd_core.time.cost.links import NOMINAL, Paths, paths_along, permute_s, straggling
@@ -244,10 +245,11 @@ def _microbatch(plan: Plan, layers: int, has_logits: bool) -> _Microbatch:
     weights = work.backward.matmul / 2
     seconds = (forward, passes + waits - forward - weights, weights)
     update = {"matmul": work.update.matmul, "memory": work.update.memory}
-    for each in moved:
-        if is_of_update(each.name):
-            name = f"wait: {each.kind}"
-            update[name] = update.get(name, 0.0) + each.count * each.seconds
+    update |= sums_by_key(
+        (f"wait: {each.kind}", each.count * each.seconds)
+        for each in moved
+        if is_of_update(each.name)
+    )
     time = step_time(shapes, work, moved, memory.host, again)
     return _Microbatch(one, seconds, work.tables.seconds, update, memory, time)
 

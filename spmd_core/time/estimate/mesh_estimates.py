@@ -2,9 +2,9 @@
 what they have in common is worked out once.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable
 
+from spmd_core.base import sums_by_key
 from spmd_core.experiment import Plan, parameter_share
 from spmd_core.results import Estimate
 from spmd_core.time.cost.constants import MATMUL_SHARE
@@ -82,9 +82,8 @@ def step_bound(shapes: Shapes, work: StepWork, moved: Iterable[StepTransfer]) ->
     a device's matmuls with what is computed again, at the nominal peak; and what each link carries,
     at its nominal rate and without latency.
     """
-    busy: dict[str, float] = defaultdict(float)
-    for each in moved:
-        for name in each.where.resources:
-            busy[name] += each.bound_s * each.count
+    busy = sums_by_key(
+        (name, each.bound_s * each.count) for each in moved for name in each.where.resources
+    )
     flops_s = shapes.plan.flops / (shapes.topology.chips * shapes.chip.peak_flops)
     return max(flops_s, work.total.matmul * MATMUL_SHARE, *busy.values(), 0.0)

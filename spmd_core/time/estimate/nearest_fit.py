@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spmd_core.base import RequestError
+from spmd_core.base import RequestError, firsts_by_key
 from spmd_core.experiment import (
     DATA_AXES,
     NAME,
@@ -78,12 +78,11 @@ def larger(here: Topology) -> Iterator[Topology]:
     NVLink domains) of a larger shape, then more of the largest shape.
     """
     shapes = legal_shapes(here.chip.generation)
-    of_chips: dict[int, Topology] = {}
-    for shape in sorted(shapes, key=lambda each: (math.prod(each), sum(each))):
-        topology = Topology(here.chip, shape, here.slices)
-        if topology.chips > here.chips:
-            of_chips.setdefault(topology.chips, topology)
-    yield from of_chips.values()
+    compact_first = sorted(shapes, key=lambda each: (math.prod(each), sum(each)))
+    of_shapes = [Topology(here.chip, shape, here.slices) for shape in compact_first]
+    yield from firsts_by_key(
+        (each.chips, each) for each in of_shapes if each.chips > here.chips
+    ).values()
     largest, slices = max(shapes, key=math.prod), here.slices * 2
     while slices <= MOST_SLICES:
         topology = Topology(here.chip, largest, slices)

@@ -1,11 +1,11 @@
 """A training step's prediction from its plan alone, in the form of a compiled one."""
 
 import math
-from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from spmd_core.base import sums_by_key
 from spmd_core.experiment import Plan
 from spmd_core.machine import Gpu
 from spmd_core.program import generic
@@ -295,10 +295,9 @@ def _interval(
 
 
 def _bounds(work: StepWork, moved: list[StepTransfer], seconds: float) -> Bounds:
-    busy: dict[str, float] = defaultdict(float)
-    for each in moved:
-        for name in each.where.resources:
-            busy[name] += each.seconds * each.count
+    busy = sums_by_key(
+        (name, each.seconds * each.count) for each in moved for name in each.where.resources
+    )
     alone = work.total.seconds
     network = sum(each.seconds * each.count for each in moved)
     return Bounds(
@@ -312,14 +311,14 @@ def _shares(
 ) -> dict[str, float]:
     total = work.total
     shares = {"matmul": total.matmul, "kernel": total.kernel, "memory": total.memory}
-    for each, wait in zip(moved, exposed.transfers, strict=True):
-        shares[f"wait: {each.kind}"] = shares.get(f"wait: {each.kind}", 0.0) + wait
+    shares |= sums_by_key(
+        (f"wait: {each.kind}", wait) for each, wait in zip(moved, exposed.transfers, strict=True)
+    )
     shares |= {"wait: host": exposed.host, "wait: slices": late}
     return {name: seconds for name, seconds in shares.items() if seconds > 0}
 
 
 def _binds(shares: dict[str, float]) -> Binds:
-    groups: dict[Binds, float] = defaultdict(float)
     resources: dict[str, Binds] = {
         "matmul": "compute",
         "kernel": "compute",
@@ -328,33 +327,32 @@ def _binds(shares: dict[str, float]) -> Binds:
         "wait: send": "data centre network",
         "wait: slices": "data centre network",
     }
-    for name, seconds in shares.items():
-        groups[resources.get(name, "interconnect")] += seconds
+    groups = sums_by_key(
+        (resources.get(name, "interconnect"), seconds) for name, seconds in shares.items()
+    )
     return max(groups, key=lambda name: groups[name])
 
 
 def _collectives(moved: list[StepTransfer], exposed: _Exposed) -> tuple[Collective, ...]:
-    collectives = []
-    for each, wait in zip(moved, exposed.transfers, strict=True):
-        count = each.count
-        collectives.append(
-            Collective(
-                kind=each.kind,
-                asked=each.asked,
-                axes=each.axes,
-                bytes=int(each.nbytes),
-                count=count,
-                bytes_total=int(each.nbytes) * count,
-                op=each.op_name or None,
-                name=each.name,
-                reason=generic(each, each.name),
-                asynchronous=bool(each.beside),
-                seconds=each.seconds,
-                exposed_s=wait / max(1, count),
-                bound_s=each.bound_s,
-                seconds_total=each.seconds * count,
-                exposed_total_s=wait,
-                route=each.where.words,
-            )
+    collectives = [
+        Collective(
+            kind=each.kind,
+            asked=each.asked,
+            axes=each.axes,
+            bytes=int(each.nbytes),
+            count=each.count,
+            bytes_total=int(each.nbytes) * each.count,
+            op=each.op_name or None,
+            name=each.name,
+            reason=generic(each, each.name),
+            asynchronous=bool(each.beside),
+            seconds=each.seconds,
+            exposed_s=wait / max(1, each.count),
+            bound_s=each.bound_s,
+            seconds_total=each.seconds * each.count,
+            exposed_total_s=wait,
+            route=each.where.words,
         )
+        for each, wait in zip(moved, exposed.transfers, strict=True)
+    ]
     return tuple(sorted(collectives, key=lambda each: -each.total_s))

@@ -192,12 +192,13 @@ class Calibration:
 def _by_kind(
     points: Iterable[tuple[str, tuple[str, ...], int, int, float]],
 ) -> dict[str, dict[Case, Curve]]:
-    by_kind: dict[str, dict[Case, list[tuple[float, float]]]] = {}
-    for kind, axes, devices, nbytes, seconds in points:
-        by_kind.setdefault(kind, {}).setdefault((axes, devices), []).append((nbytes, seconds))
+    by_kind = by_key(
+        (kind, ((axes, devices), (float(nbytes), seconds)))
+        for kind, axes, devices, nbytes, seconds in points
+    )
     return {
-        kind: {case: _curve(every) for case, every in cases.items()}
-        for kind, cases in by_kind.items()
+        kind: {case: _curve(every) for case, every in by_key(measured).items()}
+        for kind, measured in by_kind.items()
     }
 
 

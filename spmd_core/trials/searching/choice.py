@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 
+from spmd_core.base import by_key
 from spmd_core.results import StoredFact
 from spmd_core.search import Answer, ArrayQuestion, Candidate, Question
 from spmd_core.trials.searching.behind import DRAWN, rejudged, trust
@@ -39,11 +40,12 @@ class CandidateChoice:
         """Candidates that are pruned now: their lower bound is above the best time of their target,
         or their estimate is further above the best than any compiled candidate was below its own.
         """
-        best: dict[str, float] = {}
-        for each in candidates:
-            if each.stage in ("measured", "compiled") and each.seconds is not None:
-                seconds = each.seconds / each.tokens
-                best[each.target] = min(best.get(each.target, seconds), seconds)
+        known = by_key(
+            (each.target, each.seconds / each.tokens)
+            for each in candidates
+            if each.stage in ("measured", "compiled") and each.seconds is not None
+        )
+        best = {target: min(seconds) for target, seconds in known.items()}
         if not best or self._question.minimize != "time":
             return []
         late = [

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from spmd_core.base import by_key
+from spmd_core.base import by_key, firsts_by_key
 from spmd_core.experiment import STRATEGIES
 from spmd_core.lab import Asker, Lab
 from spmd_core.machine import parse_target
@@ -81,16 +81,15 @@ def open_candidates(candidates: Iterable[Candidate]) -> list[Candidate]:
     """Returns those that the compiler can partition, the fastest by estimate first; of those that
     only order their axes otherwise one.
     """
-    unlike: dict[object, Candidate] = {}
-    for each in sorted(candidates, key=lambda each: (each.seconds or 0.0, each.number)):
-        if (
-            each.point
-            and each.stage == "estimated"
-            and not each.partitioned
-            and STRATEGIES[each.strategy].collectives == "compiler"
-            and not parse_target(each.target).is_cluster  # which is faster than one process
-        ):
-            unlike.setdefault((each.target, each.strategy, each.point.alike), each)
+    unlike = firsts_by_key(
+        ((each.target, each.strategy, each.point.alike), each)
+        for each in sorted(candidates, key=lambda each: (each.seconds or 0.0, each.number))
+        if each.point
+        and each.stage == "estimated"
+        and not each.partitioned
+        and STRATEGIES[each.strategy].collectives == "compiler"
+        and not parse_target(each.target).is_cluster  # which is faster than one process
+    )
     return list(unlike.values())
 
 

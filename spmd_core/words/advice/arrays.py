@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spmd_core.base import RequestError
-from spmd_core.experiment import DTYPE_BYTES, STRATEGIES, Experiment, axes_json, element_count
+from spmd_core.experiment import DTYPE_BYTES, STRATEGIES, Experiment, axes_json
 from spmd_core.results import SPREAD_WARNING, Next, Remedy, Result, StrategyResult
 from spmd_core.time import closed_form_s, formula_of, times_where_run
 from spmd_core.words.facts import filled
@@ -121,7 +121,7 @@ def replicated_operand(facts: Facts) -> Next | None:
     total = (held.peak or held.argument or 0) if held else 0
     for array in experiment.what.operands:
         spec = experiment.spec(array.name)
-        nbytes = element_count(experiment.shape(array.name)) * DTYPE_BYTES[experiment.dtype]
+        nbytes = math.prod(experiment.shape(array.name)) * DTYPE_BYTES[experiment.dtype]
         if any(spec) or nbytes < LARGE_BYTES or nbytes < LARGE_SHARE * total:
             continue
         for at, size in sorted(enumerate(experiment.shape(array.name)), key=lambda each: -each[1]):

@@ -64,7 +64,10 @@ def grouped_findings(program: Program) -> list[StepFinding]:
 
 def finding_words(finding: Finding, program: Program) -> str:
     """A finding in a sentence: what it costs, and what to change."""
-    held, devices = bytes_text(finding.bytes_per_device), _devices(program)
+    held, devices = (
+        bytes_text(finding.bytes_per_device),
+        math.prod(size for _, size in program.mesh),
+    )
     path, others = finding.path, finding.others
     match finding.kind:
         case "replicated":
@@ -228,13 +231,6 @@ def step_arrays(held: Iterable[Held]) -> tuple[StepArray, ...]:
 def _dim(axes: Axes) -> str | tuple[str, ...] | None:
     """The mesh axes of a dim as a `PartitionSpec` has them."""
     return axes if len(axes) > 1 else next(iter(axes), None)
-
-
-def _devices(program: Program) -> int:
-    count = 1
-    for _, size in program.mesh:
-        count *= size
-    return count
 
 
 def _spec(spec: Spec | None) -> str:

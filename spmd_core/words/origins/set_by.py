@@ -4,7 +4,7 @@ there.
 
 from collections.abc import Iterable, Sequence
 
-from spmd_core.base import by_key
+from spmd_core.base import by_key, firsts_by_key
 from spmd_core.experiment import spec_code
 from spmd_core.program import is_covered, without_layers
 from spmd_core.results import (
@@ -115,9 +115,9 @@ def _sentence(
 
 def _each(origins: Iterable[AxisOrigin]) -> str:
     """Origins in words, each once, whichever its ways; of many the first ones."""
-    known: dict[str, AxisOrigin] = {}
-    for each in origins:
-        known.setdefault(axis_words(each.model_copy(update={"steps": ()})), each)
+    known = firsts_by_key(
+        (axis_words(each.model_copy(update={"steps": ()})), each) for each in origins
+    )
     words = [*map(axis_words, known.values())]
     if (rest := len(words) - _MOST) > 1:
         words[_MOST:] = [f"{rest} more"]

@@ -267,11 +267,10 @@ def _called(call: ast.Call) -> str:
 
 
 def _is_place(function: ast.expr) -> bool:
-    """Whether it is Streamlit or a place on the screen that is asked to draw, not the Lab."""
-    return isinstance(function, ast.Attribute) and ast.unparse(function.value) not in (
-        "lab()",
-        "pa",
-    )
+    """Whether it is Streamlit or a place on the screen that is asked to draw, not the Lab or a sheet
+    such as `FITS`."""
+    asked = ast.unparse(function.value) if isinstance(function, ast.Attribute) else ""
+    return bool(asked) and asked not in ("lab()", "pa") and not asked.isupper()
 
 
 def _is_number(spec: ast.expr) -> bool:

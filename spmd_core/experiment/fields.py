@@ -160,7 +160,8 @@ class Integer(Field):
             isinstance(value, int) and self.low <= value <= self.high
         ):
             rule = f"is not a whole number from {self.low} to {self.high}"
-            fix = f"use for example {self.default or self.high}"
+            near = min(max(value, self.low), self.high) if type(value) is int else self.default
+            fix = f"use for example {near or self.default or self.high}"
             raise refuse(f"{name}={shorten(value)}", rule, fix)
         return value
 

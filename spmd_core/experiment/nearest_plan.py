@@ -13,7 +13,7 @@ from spmd_core.experiment import reading
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.options import source_of
 from spmd_core.experiment.plan.fields import MAX_SEQUENCE
-from spmd_core.experiment.plan.meshes import DATA_AXES, MESH_AXES
+from spmd_core.experiment.plan.meshes import CONTEXT, DATA_AXES, LENGTH_AXES, MESH_AXES, STAGE
 from spmd_core.experiment.plan.model_size import ModelSize
 from spmd_core.experiment.plan.models import get_model
 from spmd_core.experiment.plan.presets import PRESETS
@@ -170,7 +170,7 @@ def repaired_plan(data: Mapping[str, Any], parse: Parse, report: Report) -> Form
     fields["dims"] = accepted("dims", sizes, fields, parse, report, start)
     size = getattr(parse(fields).plan, "size", get_model(model["model"]))
     mesh = fields["mesh"] = _mesh(wanted, topology, size, report)
-    sequence = _sequence(sequence, mesh.get("sequence", 1), report)
+    sequence = _sequence(sequence, mesh, report)
     fields["dims"] |= {"batch": _batch(batch, mesh, report), "sequence": sequence}
     fields["options"] = accepted("options", options, fields, parse, report, model)
     return fields
@@ -225,15 +225,22 @@ def _mesh(
             mesh[axis] = size
         else:
             report(f"A decoder is not sharded over a mesh axis {shorten(axis)}: left out.")
+    for axis, near, rule in (
+        (
+            "tensor",
+            math.gcd(mesh.get("tensor", 1), model.heads, model.mlp, model.embed),
+            "does not divide the heads, mlp and embed of",
+        ),
+        (
+            STAGE,
+            model.fitting_stages(mesh.get(STAGE, 1), topology.devices),
+            "is no number of stages of",
+        ),
+    ):
+        if mesh.get(axis, near) != near:
+            report(f"{axis}={mesh[axis]} {rule} {model.name}: {axis}={near} is used.")
+            mesh[axis] = near
     before = dict(mesh)
-    if "tensor" in mesh:
-        mesh["tensor"] = math.gcd(mesh["tensor"], model.heads, model.mlp, model.embed)
-        if mesh["tensor"] != before["tensor"]:
-            report(
-                f"tensor={before['tensor']} does not divide the heads, mlp and embed of "
-                f"{model.name}: tensor={mesh['tensor']} is used."
-            )
-            before = dict(mesh)
     filled = dict(resized(tuple(mesh.items()), topology, workload=DECODER.name).mesh)
     if filled != mesh:
         had = (
@@ -245,13 +252,14 @@ def _mesh(
     return filled
 
 
-def _sequence(sequence: int, shards: int, report: Report) -> int:
-    unit = BLOCK * shards
+def _sequence(sequence: int, mesh: Mapping[str, int], report: Report) -> int:
+    shards = math.prod(mesh.get(axis, 1) for axis in LENGTH_AXES) * (1 + (CONTEXT in mesh))
+    unit = BLOCK * shards  # over `context` in two parts each
     fitting = min(max(unit, sequence // unit * unit), MAX_SEQUENCE // unit * unit)
     if fitting != sequence:
         report(
-            f"sequence={sequence} does not divide into blocks of {BLOCK} over sequence={shards}: "
-            f"sequence={fitting} is used."
+            f"sequence={sequence} does not divide into blocks of {BLOCK} over {shards} "
+            f"part{'s' * (shards > 1)}: sequence={fitting} is used."
         )
     return fitting
 

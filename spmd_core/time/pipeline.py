@@ -1,7 +1,9 @@
 """A step of a pipeline, simulated: when each piece of each stage runs, and what idles."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 from spmd_core.experiment import Schedule, StagePiece, check_schedule
@@ -43,58 +45,51 @@ def simulate_pipeline(
         stages: F, B and W of each stage, all its chunks together.
         hops: seconds from each stage to the next, and from the last to the first; () for free.
     """
-    count = len(stages)
+    count, hops = len(stages), hops or (0.0,) * len(stages)
     check_schedule(schedule, count, microbatches, chunks)
     orders = [[*schedule.order(count, microbatches, chunks, stage)] for stage in range(count)]
-    hops = hops or (0.0,) * count
-    ended: dict[tuple[int, StagePiece], float] = {}
-    free, at, runs = [0.0] * count, [0] * count, list[PieceRun]()
-    while len(runs) < sum(map(len, orders)):
-        before = len(runs)
-        for stage, order in enumerate(orders):
-            while at[stage] < len(order):
-                piece = order[at[stage]]
-                ready = _ready(piece, stage, count, chunks, hops, ended)
-                if ready is None:
-                    break
-                start = max(free[stage], ready)
-                free[stage] = start + _seconds(schedule, piece, stages[stage], chunks)
-                ended[stage, piece] = free[stage]
-                runs.append(PieceRun(stage, piece, start, free[stage]))
-                at[stage] += 1
-        assert len(runs) > before, f"{schedule.name} waits for itself"
-    seconds = max(free)
-    busy = [0.0] * count
-    for run in runs:
-        busy[run.stage] += run.end - run.start
-    return SimulatedPipeline(tuple(runs), seconds, tuple(seconds - each for each in busy))
+    took = [_took(schedule, seconds, chunks) for seconds in stages]
+    runs = tuple(_runs(orders, took, hops, chunks))
+    seconds = max(run.end for run in runs)
+    busy = (
+        sum(own[piece.kind] for piece in order) for own, order in zip(took, orders, strict=True)
+    )
+    return SimulatedPipeline(runs, seconds, tuple(seconds - each for each in busy))
 
 
-def _seconds(
-    schedule: Schedule, piece: StagePiece, seconds: tuple[float, float, float], chunks: int
-) -> float:
-    forward, back, weights = seconds
-    backward = back if schedule.apart else back + weights
-    return {"F": forward, "B": backward, "W": weights}[piece.kind] / chunks
-
-
-def _ready(
-    piece: StagePiece,
-    stage: int,
-    count: int,
-    chunks: int,
+def _runs(
+    orders: Sequence[Sequence[StagePiece]],
+    took: Sequence[Mapping[str, float]],
     hops: Sequence[float],
-    ended: dict[tuple[int, StagePiece], float],
-) -> float | None:
-    """When what a piece needs of another stage is there; None where it is not known yet."""
-    if piece.kind == "W":
-        return 0.0  # after its B, by the order
-    step = 1 if piece.kind == "B" else -1
-    beside, chunk = stage + step, piece.chunk
-    hop = min(stage, beside)
-    if not 0 <= beside < count:
-        beside, chunk, hop = beside % count, chunk + step, count - 1
-        if not 0 <= chunk < chunks:
-            return 0.0  # a first forward, or the backward of the last
-    end = ended.get((beside, piece._replace(chunk=chunk)))
-    return None if end is None else end + hops[hop]
+    chunks: int,
+) -> Iterator[PieceRun]:
+    """Each piece as early as its stage is free and what it needs is there."""
+    count, microbatches = len(orders), 1 + max(piece.microbatch for piece in orders[0])
+    # of each run of layers, from the first of the model, when a microbatch left it either way
+    ended = {way: [[math.inf] * microbatches for _ in range(count * chunks)] for way in "FB"}
+    free, at = [0.0] * count, [0] * count
+    while (before := sum(at)) < sum(map(len, orders)):
+        for stage, order in enumerate(orders):
+            now, own = free[stage], took[stage]
+            for piece in islice(order, at[stage], None):
+                kind, number, chunk = piece
+                here, start = chunk * count + stage, now
+                there = here + (-1 if kind == "F" else 1)
+                if kind != "W" and 0 <= there < count * chunks:
+                    start = max(now, ended[kind][there][number] + hops[min(here, there) % count])
+                if start == math.inf:
+                    break
+                now = start + own[kind]
+                if kind != "W":  # follows its B, by the order
+                    ended[kind][here][number] = now
+                yield PieceRun(stage, piece, start, now)
+                at[stage] += 1
+            free[stage] = now
+        assert sum(at) > before, "stages wait for one another"
+
+
+def _took(
+    schedule: Schedule, seconds: tuple[float, float, float], chunks: int
+) -> Mapping[str, float]:
+    forward, back, weights = (each / chunks for each in seconds)
+    return {"F": forward, "B": back if schedule.apart else back + weights, "W": weights}

@@ -45,6 +45,18 @@ def with_options(**changes):
             "tensor=3 does not divide the heads, mlp and embed of scaled:1",
         ),
         (
+            {"mesh": {"stage": 16}, "options": {"model": "gpt-oss-20b"}},
+            "mesh",
+            (("fsdp", 2), ("stage", 8)),
+            "stage=16 is no number of stages of gpt-oss-20b: stage=8 is used.",
+        ),
+        (
+            {"mesh": {"context": 16}, "dims": {"batch": 32, "sequence": 4000}},
+            "dims",
+            (("batch", 32), ("sequence", 4096)),
+            "sequence=4000 does not divide into blocks of 128 over 32 parts: sequence=4096 is used.",
+        ),
+        (
             {"target": "tpu:v5e:3x5"},
             "target",
             "tpu:v5e:4x4",
@@ -191,7 +203,7 @@ def test_what_fits_is_left_alone():
 @settings(max_examples=60)
 @given(
     st.dictionaries(
-        st.sampled_from(["data", "fsdp", "tensor", "sequence", "expert", "x"]),
+        st.sampled_from(["data", "fsdp", "tensor", "sequence", "context", "stage", "expert", "x"]),
         st.integers(1, 300),
         min_size=1,
         max_size=4,

@@ -4,7 +4,8 @@ yml. A field that changes the model is read, or refused by its name; the rest is
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,7 +111,7 @@ def _of_transformers(values: Values) -> Config:
             f"has {lacks}, which is not modeled"
             if lacks
             else "is not an architecture that is read",
-            f"use {_nearest(name)}, or sizes of its own",
+            f"use {_nearest_kind(name, values)}, or sizes of its own",
         )
     _refuse_what_is_not_modeled(values, NOT_MODELED, reads or ())
     if kind is None:
@@ -134,10 +135,25 @@ def _lacks(name: str, values: Values) -> str:
     )
 
 
-def _nearest(name: str) -> str:
-    """The architectures that a name is like; all of them where it is like none."""
-    near = difflib.get_close_matches(name, ARCHITECTURES, 2, 0.6)
-    return " or ".join(near) or f"one of {', '.join(ARCHITECTURES)}"
+def _nearest_kind(name: str, values: Values) -> str:
+    """The architecture that reads a file, without what it would refuse, and the most of its fields."""
+
+    def unread(kind: str) -> int:
+        reads = ARCHITECTURES[kind].reads
+        given = {each: values[each] for each in values if each not in NOT_MODELED or each in reads}
+        config = _of_transformers(given | {"model_type": kind})
+        return len(config.ignored) + len(values) - len(given)
+
+    return _nearest(name, ARCHITECTURES, unread)
+
+
+def _nearest(name: str, among: Collection[str], unread: Callable[[str], int]) -> str:
+    """Of names those that are like one, else all: that by which the fewest fields are not read."""
+    near, counts = difflib.get_close_matches(name, among, 2, 0.8) or [*among], dict[str, int]()
+    for each in near:
+        with suppress(RequestError):
+            counts[each] = unread(each)
+    return min(counts, key=lambda each: counts[each], default=near[0])
 
 
 def _method(values: Values) -> Any:
@@ -150,10 +166,14 @@ def _of_maxtext(values: Values) -> Config:
     name = MAXTEXT_BLOCKS.get(block) if isinstance(block, str) else None
     if name is None:
         lacks = _lacks(str(block), {})
+
+        def unread(kind: str) -> int:
+            return len(_of_maxtext({**values, "decoder_block": kind}).ignored)
+
         raise refuse(
             f"decoder_block {shorten(block)}",
             f"has {lacks}, which is not modeled" if lacks else "is not one that is read",
-            f"use one of {', '.join(MAXTEXT_BLOCKS)}",
+            f"use {_nearest(str(block), MAXTEXT_BLOCKS, unread)}",
         )
     latent = "mla" if name == "deepseek_v3" else "global"
     if values.get("attention_type", latent) not in (latent, "local_sliding"):
@@ -258,11 +278,8 @@ def _lines(text: str) -> Values:
     begun = ""  # with lists that go on in the next line
     for line in text.splitlines():
         bare = begun + re.sub(r"(^|\s)#.*", "", line).rstrip()
-        begun = (
-            f"{bare} "
-            if 0 < len(bare) < _MOST_OF_A_LIST and bare.count("[") > bare.count("]")
-            else ""
-        )
+        is_open = bare.count("[") > bare.count("]") and len(bare) < _MOST_OF_A_LIST
+        begun = f"{bare} " if is_open else ""
         if begun or not bare or bare == "---" or bare[0] in " \t-":
             continue
         match = _LINE.fullmatch(bare)

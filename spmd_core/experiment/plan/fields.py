@@ -6,7 +6,7 @@ from it. `docs/extending.md` has an example.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, StrictInt
@@ -19,7 +19,7 @@ from spmd_core.experiment.plan.meshes import CONTEXT, LENGTH_AXES, STAGE
 from spmd_core.experiment.plan.model_rules import nearest_divisor
 from spmd_core.experiment.plan.model_size import ModelSize
 from spmd_core.experiment.plan.models import get_model
-from spmd_core.experiment.plan.schedules import SCHEDULES
+from spmd_core.experiment.plan.schedules import MOST_MICROBATCHES, SCHEDULES
 from spmd_core.machine import get_topology
 
 NAMES = ("input", "query", "key", "value", "out", "mlp_up", "mlp_gate", "mlp_down", "attention")
@@ -30,6 +30,18 @@ _StateDtype = Literal["float32", "bfloat16", "float8"]
 
 def _not_saved(name: str) -> str | None:
     return None if name in NAMES else "is not saved by a decoder's block"
+
+
+def _refused(
+    when: Callable[[Any], bool], value: str, rule: str = "means nothing", fix: str = "leave it out"
+) -> Callable[[Any], None]:
+    """Returns the rule of a row that is refused `when` a plan is so; texts may name the plan's fields."""
+
+    def check(plan: Any) -> None:
+        if when(plan):
+            raise refuse(*(text.format(plan=plan) for text in (value, rule, fix)))
+
+    return check
 
 
 def _check_saved(plan: Any) -> None:
@@ -49,35 +61,8 @@ def _unequal_heads(size: ModelSize) -> str:
     return f"needs as many key heads as heads, and {has}"
 
 
-def _no_gate(size: ModelSize) -> str:
-    return "" if size.gated else f"is one matmul for gate and up, and {size.title} here has no gate"
-
-
 def _no_experts(size: ModelSize) -> str:
     return "" if size.experts > 1 else "of a model without experts means nothing"
-
-
-def _check_dropless(plan: Any) -> None:
-    if plan.topology.chip.is_gpu:
-        raise refuse("dropless", "is a kernel for TPUs", "choose a TPU topology, or leave it out")
-
-
-def _check_capacity(plan: Any) -> None:
-    if plan.dropless:
-        raise refuse(
-            "capacity_factor of experts that drop no token", "means nothing", "leave it out"
-        )
-
-
-def _check_imbalance(plan: Any) -> None:
-    if not plan.dropless:
-        raise refuse("imbalance of experts that drop tokens", "means nothing", "leave it out")
-
-
-def _check_backward(plan: Any) -> None:
-    if plan.matmul_dtype == "bfloat16":
-        rule = "of matmuls in bfloat16 means nothing"
-        raise refuse(f"backward_dtype={plan.backward_dtype}", rule, "use matmul_dtype=float8")
 
 
 def _check_gathered(plan: Any) -> None:
@@ -88,11 +73,6 @@ def _check_gathered(plan: Any) -> None:
     if plan.gathered_dtype != "bfloat16" and plan.scales == "dynamic":
         rule = "needs a scale that is known before a weight is gathered"
         raise refuse(label, rule, "use scales=static")
-
-
-def _check_scales(plan: Any) -> None:
-    if plan.matmul_dtype == "bfloat16":
-        raise refuse("scales of matmuls in bfloat16", "mean nothing", "use matmul_dtype=float8")
 
 
 def _check_fsdp_on_experts(plan: Any) -> None:
@@ -109,12 +89,6 @@ def _check_fsdp_on_experts(plan: Any) -> None:
         rule = f"does not divide experts={experts} of {plan.size.title}"
         near = nearest_divisor(math.gcd(experts, plan.devices), among)
         raise refuse(f"fsdp={among} with fsdp_on_experts", rule, f"use fsdp={near}")
-
-
-def _check_optimizer(plan: Any) -> None:
-    if plan.second_moment_dtype and plan.optimizer in ("momentum", "lion"):
-        rule = f"means nothing to {plan.optimizer}, which has one moment"
-        raise refuse("second_moment_dtype", rule, "leave it out")
 
 
 def _check_adapters(plan: Any) -> None:
@@ -152,12 +126,6 @@ def _check_context(plan: Any) -> None:
         near = nearest_divisor(math.gcd(heads // both, plan.devices), among)
         other = "" if plan.topology.chip.is_gpu else ", or all-gather"
         raise refuse(f"{CONTEXT}={among} of ulysses", rule, f"use {CONTEXT}={near}{other}")
-
-
-def _check_order(plan: Any) -> None:
-    if plan.context_attention != "all-gather":
-        rule = f"means nothing to {plan.context_attention}"
-        raise refuse(f"context_order={plan.context_order}", rule, "leave it out")
 
 
 def _published_backward(given: Mapping[str, Any]) -> str:
@@ -230,7 +198,14 @@ class PlanFields(Frozen):
     ] = False
     fused_mlp: Annotated[
         bool,
-        Switch(label="One matmul for gate and up", unfit=_no_gate),
+        Switch(
+            label="One matmul for gate and up",
+            unfit=lambda size: (
+                ""
+                if size.gated
+                else f"is one matmul for gate and up, and {size.title} here has no gate"
+            ),
+        ),
     ] = False
     attention_blocks: Annotated[
         int | Blocks | None,
@@ -334,7 +309,12 @@ class PlanFields(Frozen):
             help="experts take every token, by a grouped matmul",
             line="dropless experts",
             unfit=_no_experts,
-            rule=_check_dropless,
+            rule=_refused(
+                lambda plan: plan.topology.chip.is_gpu,
+                "dropless",
+                "is a kernel for TPUs",
+                "choose a TPU topology, or leave it out",
+            ),
         ),
     ] = False
     capacity_factor: Annotated[
@@ -346,7 +326,9 @@ class PlanFields(Frozen):
             help="rows that an expert takes, over an even share",
             metavar="FACTOR",
             unfit=_no_experts,
-            rule=_check_capacity,
+            rule=_refused(
+                lambda plan: plan.dropless, "capacity_factor of experts that drop no token"
+            ),
         ),
     ] = 1.25
     imbalance: Annotated[
@@ -358,7 +340,7 @@ class PlanFields(Frozen):
             help="dropless: rows that a device takes, over an even share",
             metavar="FACTOR",
             unfit=_no_experts,
-            rule=_check_imbalance,
+            rule=_refused(lambda plan: not plan.dropless, "imbalance of experts that drop tokens"),
         ),
     ] = 1.0
     fsdp_on_experts: Annotated[
@@ -386,7 +368,12 @@ class PlanFields(Frozen):
             metavar="DTYPE",
             titles={"": "float8 beside float8"},
             usual=lambda given: "float8" if given.get("matmul_dtype") == "float8" else "bfloat16",
-            rule=_check_backward,
+            rule=_refused(
+                lambda plan: plan.matmul_dtype == "bfloat16",
+                "backward_dtype={plan.backward_dtype}",
+                "of matmuls in bfloat16 means nothing",
+                "use matmul_dtype=float8",
+            ),
         ),
     ] = None
     scales: Annotated[
@@ -397,7 +384,12 @@ class PlanFields(Frozen):
             "gradients)",
             metavar="SCALES",
             line="{} scales",
-            rule=_check_scales,
+            rule=_refused(
+                lambda plan: plan.matmul_dtype == "bfloat16",
+                "scales of matmuls in bfloat16",
+                "mean nothing",
+                "use matmul_dtype=float8",
+            ),
         ),
     ] = "dynamic"
     gathered_dtype: Annotated[
@@ -417,7 +409,7 @@ class PlanFields(Frozen):
         int | None,
         Integer(
             low=1,
-            high=4096,
+            high=MOST_MICROBATCHES,
             placeholder="one, or up to four a stage",
             line="{} microbatches",
             label="Microbatches",
@@ -464,7 +456,11 @@ class PlanFields(Frozen):
                 "muon": "Muon, AdamW for the rest",
             },
             line="{} optimizer",
-            rule=_check_optimizer,
+            rule=_refused(
+                lambda plan: plan.second_moment_dtype and plan.optimizer in ("momentum", "lion"),
+                "second_moment_dtype",
+                "means nothing to {plan.optimizer}, which has one moment",
+            ),
         ),
     ] = "adamw"
     context_attention: Annotated[
@@ -491,7 +487,11 @@ class PlanFields(Frozen):
             "mirrors it, so that all attend to as many keys",
             metavar="ORDER",
             line="{} order over context",
-            rule=_check_order,
+            rule=_refused(
+                lambda plan: plan.context_attention != "all-gather",
+                "context_order={plan.context_order}",
+                "means nothing to {plan.context_attention}",
+            ),
         ),
     ] = "balanced"
     logit_parts: Annotated[

@@ -157,6 +157,14 @@ class ModelSize:
         patterns = self.mixers, self.mlps
         return each >= len(self.windows) and not any(each % len(kinds) for kinds in patterns)
 
+    def fitting_stages(self, most: int, devices: int, repeats: int = 1) -> int:
+        """Returns the largest number of stages up to `most` that has alike runs of layers, so many in
+        each stage, and divides the devices.
+        """
+        most = 1 if self.dense_layers or self.mtp_layers else min(most, self.layers // repeats)
+        counts = (count for count in range(2, most + 1) if self.divides(count))
+        return max((count for count in counts if devices % count == 0), default=1)
+
     def layer(self, kind: Kind) -> "ModelSize":
         """A model of one layer of that kind alone."""
         return _layer(self, kind)

@@ -41,7 +41,7 @@ from spmd_core.experiment.plan.meshes import (
 from spmd_core.experiment.plan.model_rules import VARIABLE, nearest_divisor
 from spmd_core.experiment.plan.model_size import ModelSize
 from spmd_core.experiment.plan.models import get_model
-from spmd_core.experiment.plan.schedules import SCHEDULES, check_schedule
+from spmd_core.experiment.plan.schedules import SCHEDULES, check_schedule, microbatch_counts
 from spmd_core.machine import Topology, get_topology
 
 
@@ -188,29 +188,27 @@ class Plan(PlanFields):
         return self
 
     def _check_parts(self, model: ModelSize) -> None:
-        each, parts, stages = self._sequences, self.parts, self.stages
-        if each % parts:
-            near = max(part for part in range(1, parts) if each % part == 0)
-            rule = f"does not divide the {each} sequences of each shard of the batch"
-            raise refuse(f"microbatches={parts}", rule, f"use {near}")
-        if stages == 1:
+        if self.stages > 1:
+            self._check_stages(model)
+        if self.is_in_parts:
+            schedule = SCHEDULES[self.schedule]
+            check_schedule(schedule, self.stages, self.parts, self.repeats, self._sequences)
+
+    def _check_stages(self, model: ModelSize) -> None:
+        """RequestError for stages that a model has no such runs of layers for."""
+        stages, runs = self.stages, self.stages * self.repeats
+        near = model.fitting_stages(stages, self.devices, self.repeats)
+        if near == stages:
             return
-        runs = stages * self.repeats
-        if runs > model.layers:
-            name, most = "stage", model.layers // self.repeats
-            if most < 2 and self.repeats > 1:  # no pipeline has so many runs in a stage
-                name, most = "repeats", model.layers // stages
-            rule = f"makes {runs} runs of the {model.layers} layers of {model.title}"
-            given = stages if name == "stage" else self.repeats
-            raise refuse(f"{name}={given}", rule, f"use {name}={max(1, most)} or fewer")
+        rule = f"cuts {model.title} into stages of other kinds of layers"
         if model.dense_layers or model.mtp_layers:
             rule = f"needs layers that are all alike, and {model.title} has others"
-            raise refuse(f"stage={stages}", rule, "use stage=1")
-        alike = [count for count in range(2, stages + 1) if model.divides(count)]
-        if stages not in alike:
-            rule = f"cuts {model.title} into stages of other kinds of layers"
-            raise refuse(f"stage={stages}", rule, f"use stage={max(alike, default=1)}")
-        check_schedule(SCHEDULES[self.schedule], stages, parts, self.repeats)
+        elif runs > model.layers:
+            rule = f"makes {runs} runs of the {model.layers} layers of {model.title}"
+            if near < 2 <= self.repeats:  # no pipeline has so many runs in a stage
+                fix = f"use repeats={max(1, model.layers // stages)} or fewer"
+                raise refuse(f"repeats={self.repeats}", rule, fix)
+        raise refuse(f"stage={stages}", rule, f"use stage={near}")
 
     def _check_rows(self) -> None:
         """RequestError for a row of the table that means nothing beside the others."""
@@ -243,10 +241,10 @@ class Plan(PlanFields):
         unit = 128 * self.length_shards * (1 + halves)
         if self.sequence % unit:
             below = self.sequence // unit * unit
-            over = f"{' by '.join(among) or 'sequence=1'}{', in two parts each' * halves}"
+            over = f" over {' by '.join(among)}{', in two parts each' * halves}" if among else ""
             raise refuse(
                 f"sequence={self.sequence}",
-                f"does not divide into blocks of 128 over {over}",
+                f"does not divide into blocks of 128{over}",
                 f"use {' or '.join(str(each) for each in (below, below + unit) if each)}",
             )
         tensor = axes.get("tensor", 1)
@@ -344,8 +342,9 @@ class Plan(PlanFields):
         """Microbatches: as given, else up to four for each stage of a pipeline."""
         if self.microbatches is not None or self.stages == 1:
             return self.microbatches or 1
-        each, most = self._sequences, 4 * self.stages
-        return max(part for part in range(1, most + 1) if each % part == 0)
+        schedule, most = SCHEDULES[self.schedule], 4 * self.stages
+        counts = microbatch_counts(schedule, self.stages, self.repeats, self._sequences)
+        return max((count for count in counts if count <= most), default=1)
 
     @cached_property
     def is_in_parts(self) -> bool:

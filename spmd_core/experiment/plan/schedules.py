@@ -11,6 +11,7 @@ from typing import NamedTuple
 from spmd_core.base import refuse
 
 _MOST_PIECES = 2**16
+MOST_MICROBATCHES = 4096
 
 
 class StagePiece(NamedTuple):
@@ -32,7 +33,8 @@ class Schedule:
     stages and free hops.
 
     `order` takes stages, microbatches, chunks of a stage and the stage; `bubble` takes F, B and W
-    of a stage, and the chunks: seconds for each stage but one.
+    of a stage, and the chunks: seconds for each stage but one. `held`: the most microbatches whose
+    activations a stage holds at once, all its layers as one.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Schedule:
     meaning: str
     order: Callable[[int, int, int, int], Order]
     bubble: Callable[[float, float, float, int], float]
+    held: Callable[[int, int, int, int], float]
     in_chunks: bool = False  # a stage holds several runs of layers, apart from one another
     apart: bool = False  # gradients of weights wait until a stage would idle
     source: str
@@ -47,14 +50,6 @@ class Schedule:
     def bubble_s(self, stages: int, seconds: tuple[float, float, float], chunks: int = 1) -> float:
         """Seconds that a stage idles in a step, where all stages are equal and hops free."""
         return (stages - 1) * self.bubble(*seconds, chunks)
-
-    def held(self, stages: int, microbatches: int, chunks: int, stage: int) -> float:
-        """The most microbatches whose activations a stage holds at once, all its layers as one."""
-        last, now, most = "W" if self.apart else "B", 0, 0
-        for piece in self.order(stages, microbatches, chunks, stage):
-            now += (piece.kind == "F") - (piece.kind == last)
-            most = max(most, now)
-        return most / chunks
 
 
 def _all_forward_first(stages: int, microbatches: int, chunks: int, stage: int) -> Order:
@@ -99,6 +94,11 @@ def _weights_later(stages: int, microbatches: int, chunks: int, stage: int) -> O
     )
 
 
+def _held_one_by_one(stages: int, microbatches: int, chunks: int, stage: int) -> float:
+    first = (stages - 1 - stage) * (2 if chunks > 1 else 1) + (chunks - 1) * stages + 1
+    return min(microbatches * chunks, first) / chunks
+
+
 SCHEDULES = {
     each.name: each
     for each in (
@@ -109,6 +109,7 @@ SCHEDULES = {
             "stages follow",
             order=_one_by_one,
             bubble=lambda f, b, w, chunks: f + b + w,
+            held=_held_one_by_one,
             source="Narayanan et al. 2021, arXiv:2104.04473",
         ),
         Schedule(
@@ -117,6 +118,7 @@ SCHEDULES = {
             meaning="all microbatches forward, then all backward",
             order=_all_forward_first,
             bubble=lambda f, b, w, chunks: f + b + w,
+            held=lambda stages, microbatches, chunks, stage: microbatches,
             source="Huang et al. 2019, arXiv:1811.06965",
         ),
         Schedule(
@@ -126,6 +128,7 @@ SCHEDULES = {
             "bubble",
             order=_one_by_one,
             bubble=lambda f, b, w, chunks: (f + b + w) / chunks,
+            held=_held_one_by_one,
             in_chunks=True,
             source="Narayanan et al. 2021, arXiv:2104.04473",
         ),
@@ -136,6 +139,7 @@ SCHEDULES = {
             "than a forward pass",
             order=_weights_later,
             bubble=lambda f, b, w, chunks: f + b - w,
+            held=lambda stages, microbatches, chunks, stage: min(stages, microbatches),
             apart=True,
             source="Qi et al. 2023, arXiv:2401.10241",
         ),
@@ -145,6 +149,7 @@ SCHEDULES = {
             meaning="MaxText's: all microbatches go around the stages once for each run of layers",
             order=_all_forward_first,
             bubble=lambda f, b, w, chunks: (f + b + w) / chunks,
+            held=lambda stages, microbatches, chunks, stage: microbatches,
             in_chunks=True,
             source="AI-Hypercomputer/maxtext, layers/pipeline.py",
         ),
@@ -152,19 +157,36 @@ SCHEDULES = {
 }
 
 
-def check_schedule(schedule: Schedule, stages: int, microbatches: int, chunks: int) -> None:
+def microbatch_counts(
+    schedule: Schedule, stages: int, chunks: int, sequences: int = 0
+) -> list[int]:
+    """Returns the numbers of microbatches that a schedule takes, and that divide so many sequences;
+    of 0 sequences all.
+    """
+    step = stages if chunks > 1 and schedule.name == "interleaved" else 1
+    least = stages if schedule.name == "circular" else step
+    most = min(sequences or MOST_MICROBATCHES, MOST_MICROBATCHES, _MOST_PIECES // (stages * chunks))
+    return [count for count in range(least, most + 1, step) if sequences % count == 0]
+
+
+def check_schedule(
+    schedule: Schedule, stages: int, microbatches: int, chunks: int, sequences: int = 0
+) -> None:
     """RequestError where a schedule has no such pipeline."""
     if chunks > 1 and not schedule.in_chunks:
         rule = f"means nothing to {schedule.name}, whose stages are one run of layers each"
         raise refuse(f"repeats={chunks}", rule, "use interleaved or circular")
-    if stages * microbatches * chunks > _MOST_PIECES:
-        most = max(1, _MOST_PIECES // (stages * chunks))
+    counts = microbatch_counts(schedule, stages, chunks, sequences)
+    if microbatches in counts:
+        return
+    if sequences % microbatches:
+        rule = f"does not divide the sequences of each shard of the batch ({sequences})"
+    elif stages * microbatches * chunks > _MOST_PIECES:
         rule = f"makes more than the {_MOST_PIECES:,} forward passes of stages that are simulated"
-        raise refuse(f"microbatches={microbatches}", rule, f"use {most} or fewer")
-    if chunks > 1 and schedule.name == "interleaved" and microbatches % stages:
-        near = -(-microbatches // stages) * stages
-        rule = f"does not divide over stage={stages}, as interleaved needs"
-        raise refuse(f"microbatches={microbatches}", rule, f"use {near}")
-    if schedule.name == "circular" and microbatches < stages:
+    elif schedule.name == "circular":
         rule = f"is fewer than stage={stages}, and a circular pipeline would wait for itself"
-        raise refuse(f"microbatches={microbatches}", rule, f"use {stages} or more")
+    else:
+        rule = f"does not divide over stage={stages}, as {schedule.name} needs"
+    near = min(counts, key=lambda count: abs(count - microbatches), default=stages)
+    more = "" if counts else f", and a multiple of {stages} sequences in each shard of the batch"
+    raise refuse(f"microbatches={microbatches}", rule, f"use {near}{more}")

@@ -164,13 +164,15 @@ class Model:
         query, key, value = self.heads(x, weights, positions)
         named = {}
         for name, array in (("query", query), ("key", key), ("value", value)):
-            named[name] = checkpoint_name(
-                self.cut(array, "batch", "length", "act_heads", "head_dim"), name
-            ).swapaxes(1, 2)
+            dims = "batch", "length", "act_heads", "head_dim"
+            # cut on either side: else the partitioner exchanges all layers' before it slices one
+            saved = self.cut(checkpoint_name(self.cut(array, *dims), name), *dims)
+            named[name] = saved.swapaxes(1, 2)
         attend: Callable[..., jax.Array] = self.flash if self.kernel else self.plain_attention  # pyright: ignore[reportAssignmentType]
         c, devices = self.config, self.mesh.shape.get("context", 1)
         # the scope names the window, and who has the most keys: no table of a kernel shows it
-        scope = f"attention within {c.window}" if c.window else "attention"
+        among = "chunks of " * c.chunked
+        scope = f"attention within {among}{c.window}" if c.window else "attention"
         if devices > 1 and c.context_order == "contiguous":
             scope = f"{scope}/last of {devices}"
         with jax.named_scope(scope):
@@ -374,8 +376,9 @@ class Model:
         with jax.named_scope("down"):
             hidden = mlp_hidden(gate, up, c.activation)
             down = self.times("xbcm,xme->xbce", hidden, weights, "down")
-            down = checkpoint_name(self.biased(down, weights, "down"), "mlp_down")
-        return jnp.einsum("xbce,bsxc->bse", self.exchanged(down, "experts", "batch"), combine)
+            down = self.exchanged(self.biased(down, weights, "down"), "experts", "batch")
+            down = checkpoint_name(down, "mlp_down")  # as it is read: see `attention`
+        return jnp.einsum("xbce,bsxc->bse", down, combine)
 
     def router(self, x, weights):
         """(chosen experts, their shares) of each token: [batch, length, choice]."""

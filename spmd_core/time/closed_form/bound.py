@@ -104,10 +104,13 @@ def _of_operand(case: ShardedFormula, operand: Array, through: tuple[Array, ...]
     of the arrays that it passes through, the result the last of them: of each at least what belongs
     to the device's part of the result.
     """
-    result = case.formula.experiment.what.results[0]
-    stored = pairs(operand, case.specs[operand])
+    formula, result = case.formula, case.formula.experiment.what.results[0]
+    # along these each part of the result needs all of the operand
     missing = 1 - 1 / math.prod(
-        case.parts((axis,)) for dim, axis in stored if _is_summed(case.formula, dim, result)
+        case.parts((axis,))
+        for dim, axis in pairs(operand, case.specs[operand])
+        if dim in formula.experiment.what.contracted
+        or (dim not in result.dims and formula.tied.get(dim) not in result.dims)
     )
     wanted = pairs(result, case.specs[result])
 
@@ -116,10 +119,3 @@ def _of_operand(case: ShardedFormula, operand: Array, through: tuple[Array, ...]
         return case.formula.bytes[array] / math.prod(parts)
 
     return missing * min(map(part, (operand, *through, result)))
-
-
-def _is_summed(formula: Formula, dim: str, result: Array) -> bool:
-    """Whether each part of the result needs all of an operand along this dim."""
-    return dim in formula.experiment.what.contracted or (
-        dim not in result.dims and formula.tied.get(dim) not in result.dims
-    )

@@ -25,7 +25,12 @@ def cluster_of(
     check_known("device kind", device_kind, BY_DEVICE_KIND, "is none whose data sheet is here")
     chip = CHIPS[BY_DEVICE_KIND[device_kind]]
     slices = by_key((place[-1], place) for place in places)
-    boxes = {number: _box(slice_places) for number, slice_places in slices.items()}
+    boxes = {  # of each slice the least and the largest coordinate along x, y, z
+        number: tuple(
+            (min(axis), max(axis)) for axis in zip(*(place[:-2] for place in of_slice), strict=True)
+        )
+        for number, of_slice in slices.items()
+    }
     shape = _shape(chip, boxes, slices)
     if shape is None:
         raise refuse(
@@ -68,10 +73,3 @@ def _shape(
     fits = bool(shape) and all(size <= most for size, most in limits)
     is_box = is_full and fits and all(size == 1 for size in flat)
     return shape if is_box and len(cores) == chip.devices_per_chip else None
-
-
-def _box(places: Sequence[Coordinates]) -> Box:
-    """Least and largest coordinate along x, y, z."""
-    return tuple(
-        (min(axis), max(axis)) for axis in zip(*(place[:-2] for place in places), strict=True)
-    )

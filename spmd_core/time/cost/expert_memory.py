@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 
 from spmd_core.experiment import Plan, arrays
+from spmd_core.time.cost.flops import narrow_cycles
 
 _SUBLANES, _LANES = 8, 128  # of a tile
 _MATRICES = ("gate", "up", "down")
@@ -47,8 +48,11 @@ def expert_memory(plan: Plan, rows: float, wide: float) -> Experts:
     # biases are gathered for rows
     waits = 2 * rows + (5 if size.mlp_bias else 3) * wide + 3 * matrix
     blocks = [any(size.layer(kind).experts > 1 for kind in kinds) for kinds, _ in size.stages]
-    # one gradient, and the sums of all; of a block before, the last one and its sum
-    summed = 3 + size.gated + 2 * (sum(blocks) > 1)
+    # one gradient, and the sums of all; of a block before, all gradients. Weights in 8 bits are
+    # turned into float32 for the gradient of their rows where the chip does not multiply them
+    summed = 3 + size.gated + (2 + size.gated) * (sum(blocks) > 1)
+    narrow = {"bfloat16": "bf16", "int8": "s8"}.get(plan.precision.gathered_dtype, "f8")
+    summed *= 1 + (narrow != "bf16" and narrow_cycles(plan.topology.chip, narrow) >= 1)
     own = 3 * rows + 3 * wide + max(3 * rows, summed * matrix)
     shards = [each.held(mesh) for each in arrays(plan) if each.name in _MATRICES]
     empty = sum(_filled(shape) - math.prod(shape) for shape in shards)

@@ -69,7 +69,8 @@ KERNELS = {
 GROUP_SIDE = 1024  # of a block of a grouped matmul, columns and what is summed over
 # how the compiler writes the blocks of its own, and how a Pallas kernel is named
 _TILING = re.compile(r'ragged_dot_tiling="(\d+),(\d+),(\d+)"')
-_WINDOW = re.compile(r"attention within (\d+)/")  # how the decoder names its scope
+# how the decoder names its scope
+_WINDOW = re.compile(r"attention within (chunks of )?(\d+)/")
 _EVERY = re.compile(r"every pair/")  # the same, of a ring's calls over keys of other devices
 _LAST = re.compile(r"last of (\d+)/")  # and of keys gathered for queries in their own order
 _VISITED = re.compile(r"/(\d+) experts, (\d+) rows/")  # the same, of a serving step's groups
@@ -261,12 +262,15 @@ def _blocks(instruction: Instruction, queries: int, keys: int, kind: str) -> tup
     if _EVERY.search(instruction.op_name or ""):
         return rows, columns, rows * columns
     named, last = (each.search(instruction.op_name or "") for each in (_WINDOW, _LAST))
+    among, sides = max(1, keys // queries), (queries // rows, keys // columns)
+    if named and named[1]:  # keys may be gathered for queries of a device
+        kept = chunk_pairs(rows * among, columns, int(named[2]), *sides)
+        return rows, columns, kept / among
     if kind == "fused" and named:
-        width = window_width(int(named[1]), queries // rows, keys // columns, columns)
+        width = window_width(int(named[2]), *sides, columns)
         return rows, columns, kept_pairs(rows, columns, width)
     sides = (int(table[1]), int(table[2])) if table else (rows, columns)
     width = columns if sorted(sides) == sorted((rows, columns)) else min(sides)
-    among = max(1, keys // queries)  # keys gathered for queries of a device
     kept = kept_pairs(rows * among, columns, width) / among
     return rows, columns, kept * (2 - 1 / int(last[1])) if last and width == columns else kept
 

@@ -61,10 +61,10 @@ SMALL_OPERATIONS = 60
 # seconds of a step, and of each layer, either way: copies and small operations of steps of few ms
 SMALL_OFF = (1e-3, 3e-4)
 RING_OFF = 0.15  # of a step with rings, either way: what they were off by there
-# Of a step, above its estimate: how far compiled plans of these kinds were, of 79, most of them drawn
-# at random: heads that are kept beside `sequence` (9; over 1.25 times in six of them), names offloaded
-# where parameters are sharded over slices (1), and so wide a `tensor` (3)
-HEADS_ABOVE, SLICES_ABOVE, TENSOR_ABOVE, WIDE_TENSOR = 4.3, 4.0, 0.85, 32
+# Of a step, above its estimate: how far compiled plans of these kinds were, of 70, most of them drawn
+# at random: names offloaded where parameters are sharded over slices (1), and so wide a `tensor` (3)
+SLICES_ABOVE, TENSOR_ABOVE, WIDE_TENSOR = 4.0, 0.85, 32
 MOSTLY = 0.5  # of a step in attention, from which on its kernel is named
 WITHOUT_COMPILING = 0.05  # of the step, either way: what the compiler would have shown; a guess
+SPARSE_CORES = ("v5p", "tpu7x")  # generations whose flags leave collectives to these
 NOT_OF_A_LAYER = ("embedding", "logits", "final_norm")  # weights

@@ -250,7 +250,7 @@ def _microbatch(plan: Plan, layers: int, has_logits: bool) -> _Microbatch:
         for each in moved
         if is_of_update(each.name)
     )
-    time = step_time(shapes, work, moved, memory.host, again)
+    time = step_time(shapes, work, moved, memory.host)
     return _Microbatch(one, seconds, work.tables.seconds, update, memory, time)
 
 

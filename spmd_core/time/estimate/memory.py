@@ -26,12 +26,12 @@ from spmd_core.experiment import (
 from spmd_core.machine import Capacity
 from spmd_core.time.cost.constants import NEARLY_FULL, RING
 from spmd_core.time.cost.expert_memory import Experts, expert_memory
+from spmd_core.time.estimate.constants import RING_STEPS, SPARSE_CORES
 from spmd_core.time.estimate.optimizers import BYTES, moment_bytes
 
 _HEADS = {"query", "key", "value"}
 _TURNED = "saved arrays in another layout"
 _STATE = "frozen weights", "parameters and optimizer", "bfloat16 copies"
-_FETCHED = "an offloaded array of all layers"
 LANES = 128  # the attention kernel leaves its row sums once per lane; they are kept once
 # How far the peak may be off, either way: the worst of compiled plans, with some to spare. More of
 # it may be missing where the compiler moves arrays to the host, and heads for the sequence with them
@@ -133,12 +133,14 @@ def estimate_memory(plan: Plan, parameters: float | None = None) -> MemoryEstima
         kept = _rows(plan) * plan.size.vocab * 4 * plan.size.mtp_layers
         parts["logits of later tokens"] = kept * (plan.logit_parts == 1)
     unsure = experts.more if experts else 0.0
-    turned, off = parts.get(_TURNED, 0.0), _off(plan)
-    peak = _squeezed(plan, sum(parts.values()), spare)
+    turned, off, total = parts.get(_TURNED, 0.0), _off(plan), sum(parts.values())
+    more = max(off, OFF_SEQUENCE if plan.offload and plan.exchanged_axes else 0.0)
+    # near the capacity the compiler makes spare arrays anew or later, and no more than it has to
+    peak = max(min(total, NEARLY_FULL * plan.topology.chip.device_hbm_bytes), total - spare)
     return MemoryEstimate(
         int(peak),
         int((peak - turned) * (1 - off)),
-        int((peak + may_turn - turned + unsure) * (1 + _more(plan))),
+        int((peak + may_turn - turned + unsure) * (1 + more)),
         int(host),
         {name: int(value) for name, value in parts.items()},
     )
@@ -160,15 +162,16 @@ def _worst_moment(
     """What is live beside the state and what is kept at the worst moment, by name; the bytes of it
     that the compiler can do without; and the most that it may copy to another layout.
     """
-    block, spare = _block(plan)
-    # their gradient is multiplied after the loop over experts, while there is room
-    late = _logit_rows(plan) * plan.size.vocab * 2 if has_experts else 0.0
+    block, spare = max(_of_block(plan, kinds) for kinds, _ in plan.size.stages)
+    operands, late = _waiting(plan, has_experts)
+    block += operands
     logits, of_logits = _logits(plan, arrays)
     heads, gate, may_turn = _turned(plan, usual, arrays)
     # a loop that offloads has one block's backward pass outside of it, beside that of the logits
     first = 0.0
     if plan.offload and _gathered_by(plan) <= RING:
-        first = block - _later(plan, usual, arrays)
+        first = block - 2 * arrays.weights
+        first -= 0.0 if plan.exchanged_axes else _attention(plan, usual, arrays)
     turned = heads
     if plan.topology.slices > 1:
         both = _logit_rows(plan) * plan.size.vocab * (4 if plan.size.logits_float32 else 2)
@@ -182,16 +185,29 @@ def _worst_moment(
     elif block + gradients + late >= logits + first:
         parts = {"gradients": gradients, "one block's backward pass": block}
         parts |= {"gradient of the logits": late} if late else {}
-        spare += late
+        spare += late * (has_experts or plan.logit_parts > 1)  # beside rings it waits all the same
     else:
         parts = {"logits and output table": logits, "one block's backward pass": first}
         spare = of_logits + first
-    if (fetched := _fetched(plan, usual, arrays)) and plan.topology.slices == 1:
-        own = block - _gathered_streams(plan, arrays)
-        if gradients + own + fetched > sum(parts.values()):
-            parts = {"gradients": gradients, "one block's backward pass": own, _FETCHED: fetched}
-            spare = 0.0
     return parts | ({_TURNED: turned} if turned else {}), spare, may_turn
+
+
+def _waiting(plan: Plan, has_experts: bool) -> tuple[float, float]:
+    """Bytes that wait until the loop over blocks has ended: operands of the gradients of a last block
+    that is no loop, and what the gradient of the table needs.
+    """
+    stages, operands = plan.size.stages, 0.0
+    is_lone = len(stages) > 1 == stages[-1][1]
+    for kind in stages[-1][0] if is_lone else ():
+        if (last := plan.size.layer(kind)).experts == 1:
+            operands += (2 + last.gated) * layer_arrays(plan, last).wide
+    if plan.logit_parts > 1:  # gradients of the table are summed over parts in float32
+        tensor = plan.axis_sizes.get("tensor", 1)
+        return operands, 4.0 * plan.size.embed * plan.size.vocab / tensor
+    in_order = is_lone and not plan.size.tied
+    in_order &= plan.topology.chip.generation not in SPARSE_CORES
+    is_late = (has_experts or _has_ring(plan)) and not in_order
+    return operands, _logit_rows(plan) * plan.size.vocab * 2 * is_late
 
 
 def _off(plan: Plan) -> float:
@@ -199,19 +215,6 @@ def _off(plan: Plan) -> float:
     if plan.size.experts > 1:
         return OFF_EXPERTS
     return OFF_OFFLOADED if plan.offload else OFF
-
-
-def _more(plan: Plan) -> float:
-    """By how much the peak may be above its estimate."""
-    is_sequence = bool(plan.offload and plan.exchanged_axes)
-    return max(OFF_SEQUENCE if is_sequence else 0.0, _off(plan))
-
-
-def _squeezed(plan: Plan, peak: float, spare: float) -> float:
-    """Near the capacity the compiler makes some arrays anew or later: `spare` bytes of them at
-    most, and no more than it has to.
-    """
-    return max(min(peak, NEARLY_FULL * plan.topology.chip.device_hbm_bytes), peak - spare)
 
 
 def _rows(plan: Plan) -> float:
@@ -311,16 +314,12 @@ def kept_bytes(plan: Plan) -> tuple[float, float]:
             own = _residuals(layer, arrays) + named["mlp_down"] + (experts.kept if experts else 0.0)
             kept += count * own
         else:
-            # a scanned block of several layers has one input
-            named["input"] *= _blocks(size) / size.all_layers
+            # a scanned block of several layers has one input, as a head of later tokens
+            blocks = sum(times for _, times in size.stages) + size.mtp_layers
+            named["input"] *= blocks / size.all_layers
             kept += count * sum(named[name] for name in names)
         moved += count * sum(named[name] for name in plan.offload)
     return kept, moved
-
-
-def _blocks(size: ModelSize) -> int:
-    """Blocks that are scanned, and heads of later tokens."""
-    return sum(times for _, times in size.stages) + size.mtp_layers
 
 
 def _residuals(layer: ModelSize, a: Arrays) -> float:
@@ -335,19 +334,15 @@ def _residuals(layer: ModelSize, a: Arrays) -> float:
     return norms + mixed + wide * a.wide
 
 
-def _block(plan: Plan) -> tuple[float, float]:
+def _of_block(plan: Plan, kinds: Collection[Kind]) -> tuple[float, float]:
     """(working set of one block's backward pass, the part that the compiler can do without): of the
     largest layer, and of the others what they computed again, which waits.
     """
-    blocks = (_of_block(plan, kinds) for kinds, _ in plan.size.stages)
-    return max(blocks, key=lambda each: each[0])
-
-
-def _of_block(plan: Plan, kinds: Collection[Kind]) -> tuple[float, float]:
     layers = [_of_layer(plan, plan.size.layer(kind)) for kind in kinds]
     own = max(range(len(layers)), key=lambda place: layers[place][0])
     waits = sum(each[2] for place, each in enumerate(layers) if place != own)
-    return layers[own][0] + waits, layers[own][1]
+    # what a kernel made is not made anew
+    return layers[own][0] + waits, layers[own][1] + waits * (plan.size.experts == 1)
 
 
 def _of_layer(plan: Plan, layer: ModelSize) -> tuple[float, float, float]:
@@ -367,8 +362,10 @@ def _working_set(basis: Basis, layer: ModelSize) -> tuple[float, float, float]:
     """The same where nothing is offloaded."""
     plan, a, experts = basis.plan, _layer_arrays(basis, layer), _experts(basis, layer)
     tensor = plan.axis_sizes.get("tensor", 1)
+    # rings gather no other set of weights, and what they stand between is not fused
     narrow = 1.0 if plan.precision.gathered_dtype == "bfloat16" else 0.5
-    mlp = (4 if layer.gated else 3) * a.wide + (1 + narrow) * a.weights
+    gathered = 1.0 if _has_ring(plan) else 1 + narrow
+    mlp = (3 + layer.gated + _is_unfused(plan)) * a.wide + gathered * a.weights
     block = experts.block if experts else mlp
     block += _attention(plan, layer, a)
     block += _gathered_streams(plan, a)
@@ -376,32 +373,16 @@ def _working_set(basis: Basis, layer: ModelSize) -> tuple[float, float, float]:
     if is_attention and tensor > layer.kv_heads:  # keys and values are sums over `tensor`
         block += 4 * a.key * layer.kv_heads
     spare = 4 * a.stream + (a.wide if layer.experts == 1 else 0.0)
-    return block, spare, (experts.waits if experts else 0.0) + a.state
+    again = experts.waits if experts else (2 + layer.gated) * a.wide
+    if is_attention:
+        again += 2 * (a.query + a.value) + a.mixed + a.key + a.sums
+    return block, spare, again + (4 + 2 * layer.post_norms) * a.stream + a.state
 
 
 def _gathered_streams(plan: Plan, a: Arrays) -> float:
     """Streams of full width, on the way into and out of the projections over `tensor`."""
     tensor = plan.axis_sizes.get("tensor", 1)
     return 0.0 if tensor == 1 else (2 if tensor > plan.size.kv_heads else 4) * a.stream * tensor
-
-
-def _fetched(plan: Plan, usual: ModelSize, a: Arrays) -> float:
-    """Bytes of an offloaded array that an all-to-all moves to other devices: it comes before the
-    slice of a layer, so that all layers come from the host, and are copied, at once.
-    """
-    axes, moved = plan.axis_sizes, set[str]()
-    if plan.exchanged_axes:
-        moved |= _HEADS
-    elif plan.context_shards > 1:
-        moved |= {"key", "value"}
-    if axes.get("expert", 1) > 1 and not plan.dropless:
-        moved.add("mlp_down")
-    named = _named(plan, usual, a)
-    return (
-        2
-        * plan.size.all_layers
-        * max((named[name] for name in moved & set(plan.offload)), default=0.0)
-    )
 
 
 def _attention(plan: Plan, layer: ModelSize, a: Arrays) -> float:
@@ -418,13 +399,6 @@ def _attention(plan: Plan, layer: ModelSize, a: Arrays) -> float:
         return held + a.query * (2 + blocks * queries * among / plan.sequence) + 5 * both
     # gathered, and their gradients
     return held + a.query * blocks + 2 * among * both * (among > 1)
-
-
-def _later(plan: Plan, usual: ModelSize, a: Arrays) -> float:
-    """What the backward pass of a block holds after the gradient of the logits is gone: gathered
-    weights, and attention, unless its heads change places with the sequence.
-    """
-    return 2 * a.weights + (0.0 if plan.exchanged_axes else _attention(plan, usual, a))
 
 
 def _turned(plan: Plan, usual: ModelSize, a: Arrays) -> tuple[float, float, float]:
@@ -457,6 +431,17 @@ def _turned(plan: Plan, usual: ModelSize, a: Arrays) -> tuple[float, float, floa
     return layers * heads, layers * gate, layers * max(heads + gate, most)
 
 
+def _has_ring(plan: Plan) -> bool:
+    """Whether weights pass in rings beside parts of their matmuls."""
+    among, topology = _gathered_by(plan), plan.topology
+    return topology.slices == 1 < among == topology.devices <= RING_STEPS and plan.makes_rings
+
+
+def _is_unfused(plan: Plan) -> bool:
+    """Whether they do without SparseCores."""
+    return _has_ring(plan) and plan.topology.chip.generation not in SPARSE_CORES
+
+
 def _gathered_by(plan: Plan) -> int:
     """Devices over which weights are gathered."""
     axes = plan.axis_sizes
@@ -478,7 +463,7 @@ def _logits(plan: Plan, a: Arrays) -> tuple[float, float]:
     if model.logits_float32:
         if plan.lora_rank:  # one product alone needs their gradient, and makes it
             return 2 * each + table + _gathered_streams(plan, a), 0.0
-        return 3 * each + 2 * table, 0.0
+        return 3 * each + (2 - _is_unfused(plan)) * table, 0.0
     tables = (2 if model.tied else 3) * table
     if model.logits_cap:
         return 2 * each + tables, 0.0

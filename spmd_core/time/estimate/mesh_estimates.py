@@ -37,7 +37,7 @@ class MeshEstimates:
         if plan.is_in_parts:
             return time_in_parts(plan)
         work, moved, _ = self._parts(plan)
-        return step_time(self._shapes, work, moved, offloaded, self._recomputed(plan))
+        return step_time(self._shapes, work, moved, offloaded)
 
     def is_above(self, plan: Plan, most: float) -> bool:
         """Returns True if a plan takes more than `most`, the same at each call, with nothing

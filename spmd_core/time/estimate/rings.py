@@ -74,7 +74,7 @@ def ring_of(shapes: Shapes, nbytes: float) -> Ring:
 def parts_s(shapes: Shapes, name: str, matmul_s: float) -> tuple[float, float]:
     """Seconds of a part of a matmul, and of one whose products are added to those before."""
     steps, result = ring_of(shapes, 0.0).steps, shapes.result_bytes(name)
-    once = hbm_s(shapes.chip, shapes.passed_bytes(result))
+    once = hbm_s(shapes.chip, shapes.passed_bytes(shapes.sum_width * result))
     return max(matmul_s / steps, once), max(matmul_s / steps, ADDED_PASSES * once)
 
 

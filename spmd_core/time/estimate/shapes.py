@@ -215,6 +215,13 @@ class Shapes:
         return precision.matmul_dtype != "bfloat16" == precision.gathered_dtype
 
     @property
+    def sum_width(self) -> int:
+        """Bytes of sums of a layer's products, over those in bfloat16: products of operands in 8 bits
+        are added, and gradients of stored weights summed, in float32.
+        """
+        return 1 if self.plan.precision.gathered_dtype == "bfloat16" else 2
+
+    @property
     def has_rings(self) -> bool:
         """Whether matmuls' operands or sums pass around rings on a topology of few devices, where
         those may take longer than the matmuls.

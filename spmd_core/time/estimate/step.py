@@ -1,6 +1,7 @@
 """A training step's prediction from its plan alone, in the form of a compiled one."""
 
 import math
+import operator
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -34,7 +35,6 @@ from spmd_core.time.cost.links import host_s, straggling
 from spmd_core.time.estimate.as_one import as_one, in_turn
 from spmd_core.time.estimate.constants import (
     ENDS,
-    HEADS_ABOVE,
     MOSTLY,
     RING_OFF,
     SLICES_ABOVE,
@@ -82,7 +82,7 @@ def estimate_step(plan: Plan) -> Prediction:
     work, moved = step_parts(shapes, again)
     memory = estimate_memory(plan)
     exposed = _exposed(shapes, work, moved, memory.host)
-    time = step_time(shapes, work, moved, memory.host, again)
+    time = step_time(shapes, work, moved, memory.host)
     seconds = time.estimate
     mfu = step_mfu(plan, seconds)
     topology, chip = shapes.topology, shapes.chip
@@ -120,7 +120,7 @@ def _facts(
         facts.append(StoredFact(kind="mostly attention", values={"share": attention}))
     if shapes.has_rings:
         facts.append(StoredFact(kind=RINGS))
-    above, what = _above(shapes, memory.host, again)
+    above, what = _above(shapes, memory.host)
     if above:
         facts.append(StoredFact(kind="may take longer", values={"what": what, "times": 1 + above}))
     return tuple(facts)
@@ -174,33 +174,25 @@ def step_time(
     work: StepWork,
     moved: list[StepTransfer],
     offloaded: int,
-    again: Collection[str],
 ) -> Estimate:
-    """Seconds of a step with this work and these transfers, `offloaded` bytes to the host and back,
-    and names that are computed again: what plans with the same work share is worked out once by who
-    has many of them.
+    """Seconds of a step with this work and these transfers, and `offloaded` bytes to the host and
+    back: what plans with the same work share is worked out once by who has many of them.
     """
     exposed = _exposed(shapes, work, moved, offloaded)
     seconds = (work.total.seconds + exposed.seconds) * (1 + straggling(shapes.topology))
     rings = RING_OFF * seconds if shapes.has_rings else 0.0
     low, high = _interval(shapes, work, moved, exposed, seconds, rings)
-    above = _above(shapes, offloaded, again)[0]
+    above = _above(shapes, offloaded)[0]
     return Estimate(low=low, estimate=seconds, high=max(high, (1 + above) * seconds))
 
 
-def _above(shapes: Shapes, offloaded: int, again: Collection[str]) -> tuple[float, str]:
+def _above(shapes: Shapes, offloaded: int) -> tuple[float, str]:
     """(share of a step that compiled plans of this kind took above their estimate, what they do); 0
     and "" where none did.
-
-    Beside `sequence` the partitioner may put the all-to-all of kept heads before the slice of their
-    layer, so that each pass of the loop moves, and fetches from the host, those of all layers.
     """
     if shapes.chip.is_gpu:  # what is known of them was compiled for TPUs
         return 0.0, ""
-    apart = shapes.along("data") % shapes.topology.slices == 0
-    if shapes.plan.exchanged_axes and not {"query", "key", "value"} <= set(again):
-        return HEADS_ABOVE, f"keep query, key or value beside {shapes.plan.exchanged_axes[0]}"
-    if offloaded and not apart:
+    if offloaded and shapes.along("data") % shapes.topology.slices:
         return SLICES_ABOVE, "offload over slices"
     if shapes.tensor >= WIDE_TENSOR:
         return TENSOR_ABOVE, f"have tensor={shapes.tensor}"
@@ -217,25 +209,28 @@ def _exposed(shapes: Shapes, work: StepWork, moved: list[StepTransfer], offloade
     under.
     """
     back = work.recomputed.seconds + work.backward.seconds
-    share = work.forward.seconds / (work.forward.seconds + back)
-    early = [
-        each.seconds * each.count * _of_forward(each, share) if each.beside else 0.0
-        for each in moved
+    passes = [_passes(each, work) for each in moved]
+    sent = [
+        sum(each.seconds * each.count * own[way] for each, own in both if each.beside)
+        for both in [[*zip(moved, passes, strict=True)]]
+        for way in range(3)
     ]
-    total = sum(each.seconds * each.count for each in moved if each.beside)
+    late_s = [0.0] * 3
+    for part, own in _loops(shapes, work):
+        free = 0.0  # of what is computed again, seconds that hide no gather
+        for way in range(3):
+            left = own[way] + free - part * sent[way]
+            late_s[way] -= min(0.0, left)
+            free = max(0.0, left) if way == 1 else 0.0
     lates = [
-        max(0.0, 1 - own / sent, _at_ends(shapes)) if sent else 0.0
-        for own, sent in (
-            (work.forward.seconds - work.last_s, sum(early)),
-            (back, total - sum(early)),
-        )
+        max(_at_ends(shapes), late / all_) if all_ else 0.0
+        for late, all_ in zip(late_s, sent, strict=True)
     ]
     if isinstance(shapes.chip, Gpu):  # what it hides takes multiprocessors from the work
         lates = [late + (1 - late) * CHANNELS / shapes.chip.sms for late in lates]
     waits = []
-    for each in moved:
-        first = _of_forward(each, share)
-        late = max(first * lates[0] + (1 - first) * lates[1], each.late)
+    for each, own in zip(moved, passes, strict=True):
+        late = max(sum(map(operator.mul, own, lates)), each.late)
         waits.append(each.seconds * each.count * (late if each.beside else each.alone))
     one_way = host_s(shapes.chip, offloaded)
     return _Exposed(
@@ -243,13 +238,37 @@ def _exposed(shapes: Shapes, work: StepWork, moved: list[StepTransfer], offloade
     )
 
 
-def _of_forward(each: StepTransfer, share: float) -> float:
-    """Returns the part of a transfer that the forward pass sends: of weights' gathers one of two, of
-    gradients none, of others as large a share as the forward pass has of the work.
+def _loops(shapes: Shapes, work: StepWork) -> list[tuple[float, tuple[float, ...]]]:
+    """(share of all layers' weights, seconds that hide transfers of each pass) of every block that is
+    repeated: what one sends hides under its own work alone.
+    """
+    nbytes = {layer.size: layer.layer_weight_bytes for layer, _ in shapes.layers}
+    size = shapes.size
+    blocks = [
+        ([size.layer(kind) for kind in kinds], times)
+        for kinds, times in (*size.stages, (size.kinds[-1:], size.mtp_layers))
+    ]
+    total = sum(times * nbytes[layer] for layers, times in blocks for layer in layers)
+    return [
+        (
+            sum(times * nbytes[layer] for layer in layers) / total,
+            tuple(sum(times * work.hiding[layer][way] for layer in layers) for way in range(3)),
+        )
+        for layers, times in blocks
+    ]
+
+
+def _passes(each: StepTransfer, work: StepWork) -> tuple[float, float, float]:
+    """Returns the parts of a transfer that the forward pass sends, what is computed again, and the
+    backward pass: of weights' gathers half, and of the other half what is needed to compute again;
+    of gradients nothing before the backward pass; of others by the work of the passes.
     """
     if each.name.startswith("gather "):
-        return 0.5
-    return 0.0 if each.op_name == GRADIENT else share
+        again = min(1.0, work.recomputed.matmul / work.forward.matmul)
+        return 0.5, again / 2, (1 - again) / 2
+    total = work.forward.seconds + work.recomputed.seconds + work.backward.seconds
+    first = 0.0 if each.op_name == GRADIENT else work.forward.seconds / total
+    return first, 0.0, 1 - first
 
 
 def _at_ends(shapes: Shapes) -> float:

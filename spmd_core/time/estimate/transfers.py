@@ -28,6 +28,7 @@ from spmd_core.time.estimate.constants import (
     LINE_GATHER,
     LONE_GATHER,
     NOT_OF_A_LAYER,
+    SPARSE_CORES,
     TABLE_ALONE,
 )
 from spmd_core.time.estimate.optimizers import (
@@ -40,7 +41,6 @@ from spmd_core.time.estimate.rings import BACKWARD, FORWARD, parts_s, ring_of
 from spmd_core.time.estimate.shapes import Shapes
 from spmd_core.time.estimate.work import mixing, product_s
 
-SPARSE_CORES = ("v5p", "tpu7x")  # generations whose flags leave collectives to these
 # weight -> the matmul of a layer that needs it
 _MATMULS = {
     "query": "query",
@@ -269,7 +269,7 @@ def _by_rings(
     """A weight's gathers and the sum of its gradient in a ring beside parts of a matmul.
 
     A gather that two matmuls share is no ring (XLA's `check_users_sharding`): of what the backward
-    pass computes again, and of the table of logits.
+    pass computes again, of the table of logits, and of one table for both ends, which comes first.
     """
     once, name = array.name in NOT_OF_A_LAYER, _MATMULS.get(array.weight, "logits")
     nbytes = shapes.unsharded_bytes(array) * (1.0 if once else _gathered_share(shapes))
@@ -277,20 +277,20 @@ def _by_rings(
     if array.weight.startswith("shared"):
         matmul_s = _shared_s(shapes, array)
     part_s, added_s = matmul_s / held.steps, sum(parts_s(shapes, name, matmul_s)) / 2
-    is_shared = array.name == "logits" or name in recomputed
-    count = array.times
+    is_tied, count = once and shapes.size.tied, array.times
+    is_shared = array.name == "logits" or is_tied or name in recomputed
     plain = _transfer(shapes, "all-gather", axes, nbytes, 0, "layers", name=f"gather {array.name}")
     if is_shared:
-        yield replace(plain, count=count)
+        alone = {"beside": "", "alone": TABLE_ALONE} if is_tied else {}
+        yield replace(plain, count=count, **alone)
     passed = replace(plain, kind="collective-permute", asked="all-gather", beside="", count=count)
-    forward = added_s if name in FORWARD else part_s
-    backward = added_s if name in BACKWARD else part_s
-    own = () if array.name == "logits" else (forward,)
-    for each in own if once or is_shared else (*own, backward):
-        late = held.gather_exposed_s(each)
+    ways = () if once and is_shared else (FORWARD,)
+    for way in ways if once or is_shared else (*ways, BACKWARD):
+        late = held.gather_exposed_s(added_s if name in way else part_s)
         yield replace(passed, seconds=held.seconds, alone=late / held.seconds)
-    # its sum is in float32
-    held = ring_of(shapes, shapes.unsharded_bytes(array) * (2 if array.name == "logits" else 1))
+    # the sum of the table of logits is in float32
+    width = 1 + (array.name == "logits") if once else shapes.sum_width
+    held = ring_of(shapes, shapes.unsharded_bytes(array) * width)
     yield replace(
         passed,
         asked="reduce-scatter",
@@ -460,7 +460,8 @@ def _of_activations(
         yield _transfer(shapes, "all-reduce", apart, slots, count, "", name=name)
     if shapes.peers > 1 and shapes.size.experts > 1:
         slots = arrays.stream * shapes.tensor * shapes.plan.visits
-        forth = (4 if again else 2) + 2  # there and back: forward, again, backward
+        # there and back: forward, again (back where that is not kept), backward
+        forth = 2 + again + ("mlp_down" in recomputed) + 2
         name = "rows to experts and back"
         yield _transfer(shapes, "all-to-all", ("expert",), slots, forth * layers, "", name=name)
     elif shapes.along("expert") > 1 and shapes.size.experts > 1:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from spmd_core.experiment import ADAPTERS, GATHERED_AXES, group_rows
+from spmd_core.experiment import ADAPTERS, GATHERED_AXES, ModelSize, group_rows
 from spmd_core.machine import Chip, Gpu
 from spmd_core.time.cost.constants import OPERATION_S, RING, hbm_s
 from spmd_core.time.cost.flops import Matmul, matmul_s
@@ -90,7 +90,8 @@ class StepWork:
     backward: DeviceSeconds
     tables: DeviceSeconds
     update: DeviceSeconds
-    last_s: float = 0.0  # of the forward pass, which hides no gathers of its layer
+    # of each kind of layer seconds that hide transfers: forward, again, backward
+    hiding: Mapping[ModelSize, tuple[float, ...]]
 
     @property
     def total(self) -> DeviceSeconds:
@@ -147,8 +148,13 @@ def step_work(shapes: Shapes, recomputed: Collection[str], matmuls: Sequence[Mat
     computes again.
     """
     forward = again = backward = DeviceSeconds()
+    hiding = dict[ModelSize, tuple[float, ...]]()
     for (layer, count), of_layer in zip(shapes.layers, matmuls, strict=True):
         passes = _of_layer(layer, recomputed, *of_layer)
+        # gathers of GPUs run on from the layer before
+        last_s = 0.0 if shapes.chip.is_gpu else _beside_nothing(layer, of_layer[0])
+        first_s, *rest_s = (own.seconds for own in passes)
+        hiding[layer.size] = first_s - last_s, *rest_s
         forward, again, backward = (
             total.plus(own, count)
             for total, own in zip((forward, again, backward), passes, strict=True)
@@ -158,12 +164,7 @@ def step_work(shapes: Shapes, recomputed: Collection[str], matmuls: Sequence[Mat
         joined = DeviceSeconds(product_s(shapes.matmul_rows, 2 * embed, embed, shapes.chip))
         forward, backward = forward.plus(joined, heads), backward.plus(joined, 2 * heads)
         again = again.plus(joined, heads * ("joined" in recomputed))
-    last = sum(
-        count * _beside_nothing(layer, own)
-        for (layer, count), (own, _) in zip(shapes.layers, matmuls, strict=True)
-        if not shapes.chip.is_gpu  # whose gathers run on from the layer before
-    )
-    return StepWork(forward, again, backward, _tables(shapes), _update(shapes), last)
+    return StepWork(forward, again, backward, _tables(shapes), _update(shapes), hiding)
 
 
 def _beside_nothing(layer: Shapes, own: Mapping[str, float]) -> float:

@@ -771,7 +771,17 @@ NO_EXPERTS = {"model_type": "nemotron_h", "hybrid_override_pattern": "ME"}
             json.dumps(SMALL | {"model_type": "deepseek_v33"}),
             "model_type 'deepseek_v33' is not .*: use deepseek_v3",
         ),
-        (json.dumps(SMALL | {"model_type": "falcon"}), "model_type 'falcon' is not an archi"),
+        (json.dumps(SMALL | {"model_type": "falcon"}), "'falcon' is not an archi.*: use llama, or"),
+        (
+            json.dumps(SMALL | DEEPSEEK | {"model_type": "longcat_flash", "num_hidden_layers": 8}),
+            "'longcat_flash' has latent attention .*: use deepseek_v3, or sizes of its own",
+        ),
+        (
+            json.dumps(SMALL | {"model_type": "phimoe", "num_local_experts": 8}),
+            "'phimoe' is not .*: use mixtral, or",
+        ),
+        (json.dumps({"model_type": "opt"}), "'opt' is not .*: use llama, or"),
+        ("decoder_block: llama5", "'llama5' is not one that is read: use llama4"),
         (json.dumps(SMALL | {"model_type": ["llama"]}), "is not an architecture that is read"),
         (json.dumps(SMALL | {"quantization_config": {"quant_method": "gptq"}}), "is quantization"),
         (json.dumps(SMALL | {"quantization_config": {"quant_method": ["fp8"]}}), "leave it out: a"),

@@ -64,7 +64,7 @@ def test_v6e_takes_the_blocks_of_the_published_runs():
         ),
         (
             {"sequence": 2001},
-            "sequence=2001 does not divide into blocks of 128 over sequence=1: use 1920 or 2048",
+            "sequence=2001 does not divide into blocks of 128: use 1920 or 2048",
         ),
         (
             {"mesh": {"fsdp": 8, "context": 2}, "sequence": 2304},

@@ -168,3 +168,17 @@ def test_the_kernel_of_all_gradients_skips_what_its_window_leaves_out(window, pa
     cost = kernel_cost(replace(call, op_name=scope), operands, CHIPS["v6e"])
     assert cost.flops / whole.flops == pytest.approx(pairs / 136)
     assert pairs == 136 or cost.seconds < whole.seconds
+
+
+@pytest.mark.parametrize("name", ["fwd_segmented_residuals", "dkv_segmented_no_residuals"])
+def test_attention_within_chunks_takes_the_pairs_of_each(name):
+    """Four chunks of a sequence have a quarter of its pairs, and a little of each diagonal."""
+    call, operands = kernel(f"splash_mha_{name}", 8192, 512, fused="true")
+    whole, apart = (
+        kernel_cost(replace(call, op_name=scope), operands, CHIPS["v6e"]).flops
+        for scope in (
+            "layer/attention/shard_map",
+            "layer/attention within chunks of 2048/shard_map",
+        )
+    )
+    assert apart / whole == pytest.approx(4 * 10 / 136)

@@ -116,7 +116,7 @@ def test_the_hop_between_slices_goes_over_dcn():
     [
         (
             {"mesh": {"stage": 64}, "layers": 32},
-            "stage=64 makes 64 runs of the 32 layers of llama-3.1-70b: use stage=32 or fewer",
+            "stage=64 makes 64 runs of the 32 layers of llama-3.1-70b: use stage=32",
         ),
         (
             PIPELINE | {"schedule": "circular", "repeats": 64},
@@ -124,16 +124,16 @@ def test_the_hop_between_slices_goes_over_dcn():
         ),
         (
             PIPELINE | {"microbatches": 5},
-            "microbatches=5 does not divide the 8 sequences of each shard of the batch: use 4",
+            "microbatches=5 does not divide the sequences of each shard of the batch (8): use 4",
         ),
         (
             PIPELINE | {"schedule": "circular", "microbatches": 2},
             "microbatches=2 is fewer than stage=4, and a circular pipeline would wait for itself: "
-            "use 4 or more",
+            "use 4",
         ),
         (
             {"model": "qwen3-next-80b-a3b", "mesh": {"stage": 16, "fsdp": 4}},
-            "stage=16 cuts qwen3-next-80b-a3b into stages of other kinds of layers: use stage=12",
+            "stage=16 cuts qwen3-next-80b-a3b into stages of other kinds of layers: use stage=4",
         ),
         (
             PIPELINE | {"model": "deepseek-v3-671b", "sequence": 4096},
@@ -145,3 +145,29 @@ def test_parts_that_there_are_not_are_refused(changes, words):
     with pytest.raises(RequestError) as refused:
         plan(**changes)
     assert str(refused.value) == words
+
+
+@pytest.mark.parametrize("layers", [8, 12, 61, 63])
+@pytest.mark.parametrize("stages", [16, 64])
+def test_the_stages_of_a_refusal_are_a_plan(stages, layers):
+    given = {"layers": layers, "batch_per_device": 1}
+    if stages > layers:
+        with pytest.raises(RequestError) as refused:
+            plan(**given, mesh={"stage": stages, "fsdp": 64 // stages})
+        stages = int(str(refused.value).rpartition("stage=")[2])
+    assert plan(**given, mesh={"stage": stages, "fsdp": 64 // stages}).stages == stages
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("repeats", [1, 2])
+@pytest.mark.parametrize("count", [1, 3, 7, 30])
+def test_the_microbatches_of_a_refusal_are_a_plan(schedule, repeats, count):
+    given = PIPELINE | {"schedule": schedule, "repeats": repeats}
+    try:
+        found = plan(**given, microbatches=count)
+    except RequestError as error:
+        if "repeats" in str(error):
+            return
+        near = int(str(error).rpartition("use ")[2])
+        found = plan(**given, microbatches=near)
+    assert found._sequences % found.parts == 0

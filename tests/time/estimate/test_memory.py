@@ -4,7 +4,7 @@ same plans.
 
 import pytest
 
-from spmd_core.experiment import Plan, parse_plan
+from spmd_core.experiment import WITHOUT_RINGS, Plan, parse_plan
 from spmd_core.machine import Capacity
 from spmd_core.time import estimate_memory
 
@@ -194,20 +194,36 @@ def test_gradients_of_grouped_matrices_fill_tiles(devices, last):
             {"offload": ("query", "key", "value")},
             52.64,
         ),
-        (  # all layers of an offloaded array are fetched before an all-to-all
-            ("v5p:2x2x4", "qwen3-30b-a3b", {"expert": 16}, 2, 4096),
-            {"save": ("query",), "offload": ("key", "value", "mlp_down")},
-            70.78,
-        ),
-        (
-            ("v5p:2x2x1", "scaled:8", {"sequence": 4}, 6, 8192),
-            {"save": ("out", "mlp_down"), "offload": ("key", "mlp_up", "attention")},
-            86.12,
-        ),
         (  # the gate is copied to another layout
             ("v6e:4x4*2", "scaled:16", {"data": 2, "sequence": 16}, 1),
             {"save": ("input", "key", "out", "mlp_gate"), "offload": ("mlp_up",)},
             28.71,
+        ),
+        *(  # layers of several kinds, and the last of another kind than those before
+            (
+                (chips, model, {"fsdp": 16}, 1, sequence),
+                {"layers": layers, "dropless": experts},
+                gib,
+            )
+            for chips, model, sequence, layers, experts, gib in (
+                ("v5e:4x4", "gemma-3-12b", 4096, 12, False, 11.63),
+                ("v5e:4x4", "olmo-3-32b", 8192, 4, False, 8.81),
+                ("v5p:2x2x4", "mimo-v2-flash", 4096, 6, True, 70.12),
+                ("v5p:2x2x4", "gemma-4-26b-a4b", 4096, 6, True, 13.41),
+                ("v5e:4x4", "qwen3.5-35b-a3b", 4096, 4, True, 9.84),
+            )
+        ),
+        (  # weights in 8 bits become float32 where the chip does not multiply them
+            ("v5p:2x2x4", "qwen3-30b-a3b", {"fsdp": 16}, 2, 4096),
+            {"layers": 4, "dropless": True, "matmul_dtype": "float8", "scales": "static"},
+            10.05,
+        ),
+        *(  # beside rings, without and with logits in parts
+            ((chips, "scaled:1", mesh, batch, sequence), {"sizes": {"kv_heads": 8}, **more}, gib)
+            for chips, mesh, batch, sequence, more, gib in (
+                ("tpu7x:2x2x4", {"fsdp": 32}, 1, 32768, {"layers": 2}, 9.35),
+                ("v5e:4x4", {"fsdp": 16}, 1, 4096, {"layers": 2, "logit_parts": 4}, 0.96),
+            )
         ),
         (("v5e:8x8", "llama-3.1-8b", {"fsdp": 64}, 4), {}, 7.63),
         (("v6e:16x16", "gpt-3-175b", {"fsdp": 256}, 2), {"offload": ("input",)}, 19.03),
@@ -283,9 +299,13 @@ def test_sums_of_a_block_of_experts_wait_beside_those_of_the_next(model, layers,
     assert estimate_memory(found).peak == pytest.approx(gigabytes * 1e9, rel=0.1)
 
 
-def test_float32_logits_have_bfloat16_gradients():
-    parts = estimate_memory(plan("v5e:4x4", "scaled:1", {"fsdp": 16}, 24)).parts
-    assert parts["logits and output table"] == 24 * 2048 * 32000 * (4 + 2) + 2048 * 32000 * 4
+@pytest.mark.parametrize(("flags", "tables"), [((), 1), ((WITHOUT_RINGS,), 2)])
+def test_float32_logits_have_bfloat16_gradients(flags, tables):
+    """A ring leaves no gradient of the whole table."""
+    given = plan("v5e:4x4", "scaled:1", {"fsdp": 16}, 24, compiler_flags=flags)
+    parts = estimate_memory(given).parts
+    whole = 24 * 2048 * 32000 * (4 + 2) + tables * 2048 * 32000 * 2
+    assert parts["logits and output table"] == whole
 
 
 def test_parameters_that_an_axis_does_not_divide_are_counted_whole():

@@ -266,14 +266,50 @@ def test_narrow_parts_of_rings_wait_for_their_wide_operand():
 
 
 def test_what_compiles_far_slower_has_a_wide_interval_and_a_note():
-    asked = {"target": "tpu:v5p:2x2x2", "model": "scaled:1", "batch_per_device": 1}
+    asked = {"target": "tpu:v5p:4x4x4", "model": "scaled:16", "batch_per_device": 1}
     plain, wide = (
-        estimate_step(parse_plan(asked | {"mesh": {"sequence": 8}, "save": (name,)}))
-        for name in ("out", "key")
+        estimate_step(parse_plan(asked | {"mesh": {"tensor": count, "fsdp": 64 // count}}))
+        for count in (16, 32)
     )
-    assert plain.predicted_s.high < 2 * plain.predicted_s.estimate
-    assert wide.predicted_s.high > 5 * wide.predicted_s.estimate
-    assert "beside sequence" in in_sentences(wide).notes[-1]
+    assert plain.predicted_s.high < 1.6 * plain.predicted_s.estimate
+    assert wide.predicted_s.high == pytest.approx(1.85 * wide.predicted_s.estimate)
+    assert "have tensor=32" in in_sentences(wide).notes[-1]
+
+
+@pytest.mark.parametrize(
+    ("plan", "compiled_s"),
+    [
+        (
+            {
+                "target": "tpu:v5p:2x2x1",
+                "model": "scaled:8",
+                "mesh": {"sequence": 4},
+                "batch_per_device": 6,
+                "sequence": 8192,
+                "save": ("out", "mlp_down"),
+                "offload": ("key", "mlp_up", "attention"),
+            },
+            3.396,
+        ),
+        (
+            {
+                "target": "tpu:v5p:2x2x4",
+                "model": "qwen3-30b-a3b",
+                "mesh": {"expert": 16},
+                "batch_per_device": 2,
+                "sequence": 4096,
+                "save": ("query",),
+                "offload": ("key", "value", "mlp_down"),
+            },
+            0.6438,
+        ),
+    ],
+)
+def test_what_is_kept_and_exchanged_is_moved_layer_by_layer(plan, compiled_s):
+    """Eight layers, compiled; by all layers in each pass 6.0 and 4.1 s."""
+    found = step(**plan, layers=8).predicted_s
+    assert found.estimate == pytest.approx(compiled_s, rel=0.12)
+    assert found.low <= compiled_s <= found.high < 1.5 * found.estimate
 
 
 def test_two_kernels_of_attentions_backward_take_longer_than_one():
@@ -445,7 +481,7 @@ def test_logits_in_parts_take_a_part_of_their_memory_and_one_more_matmul():
     given = {"model": "llama-3.1-8b", "mesh": {"fsdp": 512}, "batch_per_device": 1}
     whole, parts = (long_plan(**given, logit_parts=count) for count in (1, 16))
     held = [estimate_memory(each).peak for each in (whole, parts)]
-    assert held[0] - held[1] > 1e10  # then a block is the largest
+    assert held[0] - held[1] > 8e9  # then a block is the largest, beside the sums of the table
     work = [estimate_step(each).shares_s["matmul"] for each in (whole, parts)]
     flops = 2 * 131072 * 4096 * 128256
     assert 0.7 < flops / (work[1] - work[0]) / whole.topology.chip.device_flops < 1
@@ -474,6 +510,30 @@ def test_weights_beside_experts_pass_in_rings_which_leave_sums_nothing_to_hide_u
     assert all(each.exposed_s == each.seconds for each in summed)
 
 
+def test_one_table_for_both_ends_is_gathered_before_anything_hides_it():
+    """Two matmuls share it, and no ring is made: compiled 3 layers of Gemma 3 on 16 chips of v5e."""
+    gemma = {"model": "gemma-3-12b", "target": "tpu:v5e:4x4", "layers": 12, "mesh": {"fsdp": 16}}
+    (gather,) = (
+        each
+        for each in step(**gemma, batch_per_device=1, sequence=4096).collectives
+        if each.name == "gather embedding"
+    )
+    assert gather.kind == "all-gather" and gather.exposed_total_s > 0.7 * gather.seconds_total
+
+
+def test_gathers_to_compute_again_hide_under_no_gradient():
+    """They come first in their pass of the loop: a layer that computes nothing again hides them."""
+    again, kept = (
+        sum(
+            each.exposed_total_s
+            for each in step(**EXPERTS | more).collectives
+            if each.name == "gather up"
+        )
+        for more in ({}, {"remat": "none"})
+    )
+    assert kept < 0.8 * again
+
+
 def test_a_gather_hides_under_the_work_of_its_own_pass_before_its_matmul():
     """Of 16 chips' step the forward pass has as much left to wait for as compiled: 21.5 of 26.7 ms,
     where all passes together would hide most.
@@ -487,7 +547,7 @@ def test_a_gather_hides_under_the_work_of_its_own_pass_before_its_matmul():
         sum(getattr(each, name) for each in gathers)
         for name in ("seconds_total", "exposed_total_s")
     )
-    assert 0.2 < shown / sent < 0.65
+    assert 0.5 < shown / sent < 0.9
     more = step(**EXPERTS | {"batch_per_device": 16}).collectives
     late = sum(each.exposed_total_s for each in more if each.name in ("gather up", "gather down"))
     assert late < shown / 2

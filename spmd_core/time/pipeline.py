@@ -48,7 +48,10 @@ def simulate_pipeline(
     count, hops = len(stages), hops or (0.0,) * len(stages)
     check_schedule(schedule, count, microbatches, chunks)
     orders = [[*schedule.order(count, microbatches, chunks, stage)] for stage in range(count)]
-    took = [_took(schedule, seconds, chunks) for seconds in stages]
+    took = [
+        {"F": f / chunks, "B": (b if schedule.apart else b + w) / chunks, "W": w / chunks}
+        for f, b, w in stages
+    ]
     runs = tuple(_runs(orders, took, hops, chunks))
     seconds = max(run.end for run in runs)
     busy = (
@@ -86,10 +89,3 @@ def _runs(
                 at[stage] += 1
             free[stage] = now
         assert sum(at) > before, "stages wait for one another"
-
-
-def _took(
-    schedule: Schedule, seconds: tuple[float, float, float], chunks: int
-) -> Mapping[str, float]:
-    forward, back, weights = (each / chunks for each in seconds)
-    return {"F": forward, "B": back if schedule.apart else back + weights, "W": weights}

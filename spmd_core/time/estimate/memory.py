@@ -204,9 +204,8 @@ def _waiting(plan: Plan, has_experts: bool) -> tuple[float, float]:
     if plan.logit_parts > 1:  # gradients of the table are summed over parts in float32
         tensor = plan.axis_sizes.get("tensor", 1)
         return operands, 4.0 * plan.size.embed * plan.size.vocab / tensor
-    in_order = is_lone and not plan.size.tied
-    in_order &= plan.topology.chip.generation not in SPARSE_CORES
-    is_late = (has_experts or _has_ring(plan)) and not in_order
+    waits = plan.size.tied or plan.topology.chip.generation in SPARSE_CORES or not is_lone
+    is_late = (has_experts or _has_ring(plan)) and waits
     return operands, _logit_rows(plan) * plan.size.vocab * 2 * is_late
 
 

@@ -31,13 +31,11 @@ if sweep.serves():
     st.stop()
 head = st.container(horizontal=True, vertical_alignment="center")
 sweep.choose()
-asked = st.container(key="question")
 with st.sidebar:
-    summary = st.empty()
-    fields = plan_inputs.predict_fields(asked)
+    fields = plan_inputs.predict_fields()
 experiment, refusal = state.edit("predict", fields)
 if experiment.plan:
-    summary.caption(plain(experiment_words(experiment)))
+    st.sidebar.caption(plain(experiment_words(experiment)))
 run = live.joined("predict", experiment)
 can_look = run is None and refusal is None and state.notice("predict") is None
 if can_look and (run := lab().latest(experiment)) is not None:  # below a bad link: of what?

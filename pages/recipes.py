@@ -35,7 +35,7 @@ else:
     for group in groups():
         if here := [recipe for recipe in recipes if recipe.group == group]:
             st.subheader(plain(group), anchor=False)
-            course.lines(here, done)
+            course.gallery(here, done)
 if not recipes:
     st.info(
         f"No recipe {'of this level ' if level else ''}has the words {plain(words)}. Try fewer, or another level. "

@@ -5,7 +5,7 @@ import streamlit as st
 from spmd_core.trials import FEW, searches as running
 from spmd_core.words import search as words
 from spmd_lab.ui import exports, links, shell
-from spmd_lab.ui.lab import asker, begin, lab
+from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.search import answer, keep, question_inputs
 
@@ -42,20 +42,7 @@ if refusal:
     shell.refusal(refusal)
     st.caption("What you see below is of the last fields that were valid.")
 elif pressed:
-    if running.running() >= running.AT_ONCE:
-        shell.refusal("Two searches are at work already: wait for one, or cancel it.")
-    elif sentence := shell.attempt(
-        lambda: running.start(
-            lab(),
-            question,
-            budget_s,
-            begin("search") if budget_s else asker(),
-            FEW if question.kind == "model" else None,
-        )
-    ):
-        shell.refusal(sentence)
-    else:
-        st.rerun()
+    answer.begin(question, budget_s, FEW if question.kind == "model" else None)
 
 if at_work and search:
     answer.watch(search)

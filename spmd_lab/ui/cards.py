@@ -112,11 +112,6 @@ def page_of(experiment: Experiment) -> str:
     return f"pages/{link.screen_of(experiment)}.py"
 
 
-def state_badge(state: str, words: str) -> str:
-    """How a run ended as Markdown: words on a color."""
-    return f":{_COLORS.get(state, 'red')}-badge[{plain(words)}]"
-
-
 def run_row(summary: RunSummary) -> None:
     """One line for a stored run: its shards, its name or else what it was (a link that opens it),
     how its rows compare or how it ended, what came out and when.
@@ -141,7 +136,10 @@ def ended(summary: RunSummary) -> str:
     if compared := verdict(summary.run):
         st.badge(plain(compared), color="orange" if compared.startswith("Cannot") else "green")
     else:
-        st.markdown(state_badge(summary.state, outcome_words(summary)), width="content")
+        st.markdown(
+            f":{_COLORS.get(summary.state, 'red')}-badge[{plain(outcome_words(summary))}]",
+            width="content",
+        )
     return compared or ""
 
 
@@ -198,7 +196,8 @@ def stored(experiment: Experiment) -> bool:
     if not runs:
         return False
     with st.container(border=True, key="stored"):
-        st.markdown(f":material/history: **{plain(stored_words(len(runs)))}**")
+        many = f"{len(runs)} stored run{'s' * (len(runs) != 1)} of this experiment."
+        st.markdown(f":material/history: **{many}**")
         st.page_link(
             page_of(experiment),
             label=f"**Open the last one:** {_outcome(runs[0])}",
@@ -221,8 +220,3 @@ def shown_before(last: str | None) -> None:
         icon=":material/arrow_back:",
         query_params=query(status.experiment, status.run),
     )
-
-
-def stored_words(count: int) -> str:
-    """How many runs of the experiment in the fields are stored."""
-    return f"{count} stored {'run' if count == 1 else 'runs'} of this experiment."

@@ -84,6 +84,14 @@ def unread(screen: str) -> None:
             _draw(error)
 
 
+def undrawn(screen: str) -> None:
+    """Draws a sentence on each choice of an answer in the address where there is no answer."""
+    for name in {TAB, STRATEGY, TEXT, VIEW, RANKED, DETAIL, ARROWS, ONCE, "with"} & {*READ[screen]}:
+        if (text := st.query_params.get(name)) and name not in st.session_state:
+            value = f"{name}={shorten(text, 40)} in the link"
+            _draw(refuse(value, "is of an answer, and there is none here", "run it first"))
+
+
 def _check(screen: str, name: str, values: Sequence[str]) -> None:
     """Raises RequestError if a screen does not read a name, or its value cannot be read."""
     known, text = READ[screen], values[-1] if values else ""

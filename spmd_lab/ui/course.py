@@ -132,7 +132,11 @@ def hint(experiment: Experiment, is_answered: bool = True) -> None:
         if is_answered:
             st.markdown(f"**Look at:** {plain(recipe.look_at)}")
             st.markdown(f":small[{plain(recipe.why)}]")
-            _numbers(recipe)
+            here = recipe.numbers(variations.variation_of(recipe))
+            for label, line in zip(
+                ("By the estimate", variations.VARIATIONS[recipe.name].words), here, strict=False
+            ):
+                st.markdown(f"**{plain(capital(label))}:** {plain(line)}")
         else:
             st.caption("Press Run: the expected answer shows beside yours.")
         _neighbors(recipe, before, after)
@@ -155,15 +159,6 @@ def _neighbors(recipe: Recipe, before: Recipe | None, after: Recipe | None) -> N
                 label="The end of the course: all recipes",
                 icon=":material/menu_book:",
             )
-
-
-def _numbers(recipe: Recipe) -> None:
-    """Of a problem: its instant estimate, and that of its variation."""
-    here = recipe.numbers(variations.variation_of(recipe))
-    for label, line in zip(
-        ("By the estimate", variations.VARIATIONS[recipe.name].words), here, strict=False
-    ):
-        st.markdown(f"**{plain(capital(label))}:** {plain(line)}")
 
 
 def _variation(recipe: Recipe) -> None:
@@ -190,9 +185,11 @@ def _link(words: str, experiment: Experiment, icon: str) -> None:
 
 
 def gallery(recipes: Sequence[Recipe], done: Collection[str]) -> None:
-    """A card for each recipe: its picture, its question, which opens it, and a mark where it ran."""
+    """A card for each recipe: its picture, its question, which opens it, and how long it takes or
+    that it ran. `done` has the ids of experiments that ran to their end on this machine.
+    """
     for row in range(0, len(recipes), _ACROSS):
-        with st.container(key=f"gallery-{row}"):
+        with st.container(key=f"gallery-{recipes[row].name}"):
             columns = st.columns(_ACROSS)
             for column, recipe in zip(columns, recipes[row : row + _ACROSS], strict=False):
                 with column.container(border=True, height="stretch"):
@@ -201,31 +198,9 @@ def gallery(recipes: Sequence[Recipe], done: Collection[str]) -> None:
                         f"pages/{recipe.screen}.py",
                         label=f"**{plain(recipe.title)}**",
                         query_params=query(recipe.experiment),
-                        help=plain(recipe.group),
+                        help=plain(recipe.why),
                     )
                     if recipe.experiment.id in done:
                         st.caption("Done here")
-
-
-def lines(recipes: Sequence[Recipe], done: Collection[str]) -> None:
-    """One line a recipe: its picture and its question, which opens it filled in.
-
-    `done` has the ids of experiments that ran to their end on this machine; those are marked.
-    """
-    for recipe in recipes:
-        with st.container(
-            horizontal=True, vertical_alignment="center", gap="small", key=f"line-{recipe.name}"
-        ):
-            st.html(glimpse.html(recipe.experiment), width=130)
-            is_done = recipe.experiment.id in done
-            mark = ":green[:material/check_circle:]" if is_done else ":gray[:material/circle:]"
-            st.markdown(mark, width=36, help="Done here" if is_done else None)
-            st.page_link(
-                f"pages/{recipe.screen}.py",
-                label=f"**{plain(recipe.title)}**",
-                width="stretch",
-                query_params=query(recipe.experiment),
-                help=plain(recipe.why),
-            )
-            if recipe.takes and recipe.claims is None:
-                st.caption(plain(f"Takes {recipe.takes}."), width="content")
+                    elif recipe.takes and recipe.claims is None:
+                        st.caption(plain(f"Takes {recipe.takes}."))

@@ -202,7 +202,26 @@ def draw_self_test() -> None:
             st.error(plain(str(error)))
     checks: list[Check] = st.session_state.get("self_test", [])
     if checks:
-        _show_tested(checks)
+        (st.error if any(each.status == "fail" for each in checks) else st.info)(
+            plain(tested_headline(checks))
+        )
+        rows = [
+            {
+                "": _MARKS[each.status],
+                "Test": each.name.replace("_", " "),
+                "Value": each.value,
+                "Meaning": each.meaning,
+                "What to do": each.do,
+            }
+            for each in sorted(
+                checks, key=lambda each: ("fail", "warn", "unknown", "ok").index(each.status)
+            )
+        ]
+        st.dataframe(
+            sheet(pd.DataFrame(rows)),
+            hide_index=True,
+            alt="Each test with its value, what it means, and what to do",
+        )
     else:
         st.caption("Takes about 20 seconds. On the command line: `python -m spmd_core doctor`.")
 
@@ -219,29 +238,6 @@ def _tested() -> list[Check]:
         return checks
     finally:
         _testing.release()
-
-
-def _show_tested(checks: list[Check]) -> None:
-    (st.error if any(each.status == "fail" for each in checks) else st.info)(
-        plain(tested_headline(checks))
-    )
-    rows = [
-        {
-            "": _MARKS[each.status],
-            "Test": each.name.replace("_", " "),
-            "Value": each.value,
-            "Meaning": each.meaning,
-            "What to do": each.do,
-        }
-        for each in sorted(
-            checks, key=lambda each: ("fail", "warn", "unknown", "ok").index(each.status)
-        )
-    ]
-    st.dataframe(
-        sheet(pd.DataFrame(rows)),
-        hide_index=True,
-        alt="Each test with its value, what it means, and what to do",
-    )
 
 
 def devices_table(environment: Environment) -> pd.DataFrame:

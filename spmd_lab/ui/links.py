@@ -218,7 +218,11 @@ def _adapted(experiment: Experiment, count: int | None, target: str | None) -> E
 
 
 def write_query(screen: str, experiment: Experiment, run: str | None = None) -> None:
-    """Write what the screen shows to the address bar."""
+    """Write what the screen shows to the address bar; a sentence on what it chooses of an answer that
+    is not there.
+    """
+    if run is None and state.notice(screen) is None:
+        choices.undrawn(screen)
     try:
         query = {"experiment": link.encode(experiment)} | ({"run": run} if run else {})
     except RequestError:
@@ -247,7 +251,16 @@ def share_box(
             if experiment:
                 if run is None:
                     link.check_flags(experiment)
-                address = path(experiment, run, screen) + _view(screen)
+                query = urlencode(
+                    {
+                        name: value
+                        for name in choices.READ[screen]
+                        if name not in ("experiment", "run")
+                        and (value := st.query_params.get(name, ""))
+                        and len(value) < 512
+                    }
+                )
+                address = path(experiment, run, screen) + (f"&{query}" if query else "")
             address = base_address(screen) + address
         except RequestError as error:
             st.error(plain(str(error)))
@@ -255,20 +268,15 @@ def share_box(
         st.code(address, language=None, wrap_lines=True)
         st.caption("For whoever reaches this server. Opening a link never starts a computation.")
         if run is not None and lab().facts(run) is not None:
-            _file(run)
-
-
-def _file(run: str) -> None:
-    """A page that opens anywhere, from a name that its sender types."""
-    st.markdown("**Or a file that opens anywhere**")
-    sender = st.text_input(
-        "From",
-        max_chars=64,
-        key="share:sender",
-        placeholder="ana",
-        help="Shown with the run where it is imported. Letters, digits, hyphens; no host, no path.",
-    )
-    exports.page_button(run, sender.strip())
+            st.markdown("**Or a file that opens anywhere**")
+            sender = st.text_input(
+                "From",
+                max_chars=64,
+                key="share:sender",
+                placeholder="ana",
+                help="Shown with the run where it is imported. Letters, digits, hyphens; no host, no path.",
+            )
+            exports.page_button(run, sender.strip())
 
 
 def path(experiment: Experiment | None, run: str | None, screen: str) -> str:
@@ -288,20 +296,6 @@ def base_address(screen: str) -> str:
     place = urlsplit(st.context.url or "http://localhost:8501/")
     folder = place.path.rstrip("/").removesuffix(f"/{screen}").rstrip("/")
     return f"{place.scheme}://{place.netloc}{folder}"
-
-
-def _view(screen: str) -> str:
-    """What else of the view a link shows: the sweep, the open tab, strategy and text."""
-    query = urlencode(
-        {
-            name: value
-            for name in choices.READ[screen]
-            if name not in ("experiment", "run")
-            and (value := st.query_params.get(name, ""))
-            and len(value) < 512
-        }
-    )
-    return f"&{query}" if query else ""
 
 
 def _page_path(screen: str) -> str:

@@ -149,11 +149,25 @@ def watch(run: str) -> None:
             share, words = _progress(status)
             st.progress(share, text=plain(words))
         if status.points:
-            _points(status)
+            axes = status.points[-1].axes
+            shown = [point for point in status.points if point.axes == axes]
+            st.vega_lite_chart(
+                bandwidth.sweep_chart(shown, (), bandwidth.BUS),
+                key="live-points",
+                alt=bandwidth.sweep_alt(shown, bandwidth.BUS),
+                width="stretch",
+            )
         if status.series:
             curve.draw_live(status)
         if status.medians_s:
-            _medians(status)
+            medians = dict(status.medians_s)
+            with st.container(key="live-medians"):
+                st.caption(plain(by_strategy.medians_alt(medians)))
+                st.vega_lite_chart(
+                    by_strategy.live_chart(medians, status.experiment, status.intervals_s),
+                    alt=by_strategy.medians_alt(medians),
+                    key="live-chart",
+                )
 
 
 def _progress(status: RunStatus) -> tuple[float, str]:
@@ -174,28 +188,6 @@ def _progress(status: RunStatus) -> tuple[float, str]:
         state.set_aside(_PACE, status.run, now)
         return now.share, progress_words(status, left_s)
     return min(1.0, status.done / status.of), f"{part} {status.done} of {status.of}{left}"
-
-
-def _medians(status: RunStatus) -> None:
-    medians = dict(status.medians_s)
-    with st.container(key="live-medians"):
-        st.caption(plain(by_strategy.medians_alt(medians)))
-        st.vega_lite_chart(
-            by_strategy.live_chart(medians, status.experiment, status.intervals_s),
-            alt=by_strategy.medians_alt(medians),
-            key="live-chart",
-        )
-
-
-def _points(status: RunStatus) -> None:
-    axes = status.points[-1].axes
-    shown = [point for point in status.points if point.axes == axes]
-    st.vega_lite_chart(
-        bandwidth.sweep_chart(shown, (), bandwidth.BUS),
-        key="live-points",
-        alt=bandwidth.sweep_alt(shown, bandwidth.BUS),
-        width="stretch",
-    )
 
 
 def listed_runs() -> Seen:
@@ -283,21 +275,17 @@ def _cancel_refusal(run: str) -> None:
         refusal(sentence)
 
 
-def _kept(status: RunStatus) -> str:
-    result = None
-    with suppress(RequestError):  # one that this version cannot read
-        result = lab().result(status.run)
-    return kept_words(result)
-
-
 def outcome(status: RunStatus, button: str) -> None:
     """How a run ended, where it did not succeed: what happened, in its own words, and what to do:
     `button` starts it again.
     """
     if status.state == "succeeded" or not status.is_over:
         return
+    result = None
+    with suppress(RequestError):  # one that this version cannot read
+        result = lab().result(status.run)
     words = {
-        "cancelled": f"This run was cancelled: {plain(_kept(status))}. Press {button} to start again.",
+        "cancelled": f"This run was cancelled: {plain(kept_words(result))}. Press {button} to start again.",
         "interrupted": f"This run was interrupted: SPMD Lab ended while it ran. Press {button} to start again.",
         "timed_out": "This run took longer than allowed and was ended. Use smaller dims or fewer samples, and "
         f"press {button} again.",

@@ -156,9 +156,17 @@ def _answers(result: Result, names: Sequence[str]) -> None:
             st.caption(coded(others))
         if removal.experiment is not None:
             st.caption(plain(beside_words(result, whose[0], removal.experiment)))
-            _as_variant(result, removal.experiment)
+            study = beside(result.experiment, removal.experiment)
+            if study is not None and (query := cards.query(study)):
+                st.page_link(
+                    cards.page_of(study),
+                    icon=":material/add:",
+                    label="Add as a variant",
+                    query_params=query,
+                    help="Compare with both as variants of one study, which takes their times together.",
+                )
     if small:
-        st.caption(coded(small_words(small)))
+        st.caption(coded(f"Not tried, each under 2 % of the time: {listed(small)}."))
     if groups and is_guessed(result):
         st.caption(coded(as_sentence(GUESSED)))
 
@@ -188,21 +196,6 @@ def beside_words(result: Result, name: str, changed: Experiment) -> str:
     return "".join(f"{each}. " for each in parts if each).strip()
 
 
-def _as_variant(result: Result, changed: Experiment) -> None:
-    """A link to the study of what ran and of the change, to be timed together; nothing where no
-    study can have both.
-    """
-    study = beside(result.experiment, changed)
-    if study is not None and (query := cards.query(study)):
-        st.page_link(
-            cards.page_of(study),
-            icon=":material/add:",
-            label="Add as a variant",
-            query_params=query,
-            help="Compare with both as variants of one study, which takes their times together.",
-        )
-
-
 def grouped(result: Result, names: Sequence[str]) -> list[Group]:
     """Each different answer of these strategies once, in their order."""
     groups: dict[tuple[str, str], Group] = {}
@@ -215,11 +208,3 @@ def grouped(result: Result, names: Sequence[str]) -> list[Group]:
             if name not in group[2]:
                 group[2].append(name)
     return list(groups.values())
-
-
-def small_words(named: Sequence[str]) -> str:
-    """Why several collectives were not tried."""
-    return (
-        f"Not tried: {listed(list(named))}. Each keeps the device waiting for less than 2 % of the "
-        "predicted time."
-    )

@@ -21,11 +21,8 @@ from spmd_core.words import (
 WHEN, TIME, LABELS, OPERANDS_KIB = "When", "Time", "Name and tags", "Operands, KiB"
 DAY, PICTURE, VERDICT = "Day", "Shards", "Verdict"
 FASTEST = "Time of"  # whose it is: of a study the best variant's, which a baseline may be below
-# which experiment a row is of, before what can be looked up once it is ticked
-_FIRST = (
-    *(DAY, WHEN, PICTURE, "Workload", TIME, VERDICT, LABELS, "Target", "Mesh", "Outcome", "Dims"),
-    FASTEST,
-)
+# of every row; the other columns are for who asks for them, and in the CSV
+SHOWN = (DAY, WHEN, PICTURE, "Workload", VERDICT, TIME, LABELS, "Target", "Mesh", "Sharding")
 NAMES = "ABCDEFGH"  # of runs that stand side by side
 
 
@@ -39,6 +36,7 @@ def runs_table(
     answers = [run.answer or (None, None, None) for run in runs]
     shapes = [shape_words(run.experiment) for run in runs]
     sizes = [operand_bytes(run.experiment) for run in runs]
+    named = [labels_words(run) for run in runs]
     labels = list(dict.fromkeys(label for shape in shapes for label in shape))
     table = pd.DataFrame(
         {
@@ -46,7 +44,7 @@ def runs_table(
             WHEN: pd.to_datetime([run.submitted_at for run in runs], unit="s", utc=True),
             TIME: pd.Series([time for _, time, _ in answers], dtype="float64"),
             **added,
-            **_added(runs),
+            **({LABELS: [each or NONE for each in named]} if any(named) else {}),
             FASTEST: [fastest_words(run) or NONE for run in runs],
             "Outcome": [outcome_words(run) for run in runs],
             **{label: [shape[label] or NONE for shape in shapes] for label in labels},
@@ -56,7 +54,7 @@ def runs_table(
             "Run": [run.run for run in runs],
         }
     )
-    first = [label for label in _FIRST if label in table]
+    first = [label for label in SHOWN if label in table]
     return table.reindex(columns=[*first, *table.columns.difference(first, sort=False)])
 
 
@@ -64,12 +62,6 @@ def _days(runs: Sequence[RunSummary], zone: str | None) -> list[str]:
     """The day of each run where it differs from that of the run above."""
     days = [when_words(run.submitted_at, zone)[:10] for run in runs]
     return [day if at == 0 or day != days[at - 1] else "" for at, day in enumerate(days)]
-
-
-def _added(runs: Sequence[RunSummary]) -> dict[str, list[str]]:
-    """The column of names and tags, where any run has some."""
-    words = [labels_words(run) for run in runs]
-    return {LABELS: [each or NONE for each in words]} if any(words) else {}
 
 
 def differences_table(

@@ -12,7 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.answers import Figure
 from spmd_core.base import LabError, StorageError
-from spmd_core.experiment import Experiment, files
+from spmd_core.experiment import files
 from spmd_core.machine import parse_target
 from spmd_core.sheets import Table
 from spmd_core.words import experiment_words
@@ -99,7 +99,11 @@ def open_page(screen: str) -> DeltaGenerator:
     if exposed := lab().readable_by_others:
         st.warning(plain(exposed), icon=":material/lock_open:")
     if screen in _OWN_SCREENS:
-        _own_files()
+        late = files.late(_OWN_WAIT_S)
+        for sentence in files.problems(0.0):
+            st.warning(plain(sentence), icon=":material/extension_off:")
+        if late:
+            _until_loaded(late)
     choices.unread(screen)
     if screen in _EXPERIMENT_SCREENS:
         links.from_query(screen)
@@ -125,15 +129,6 @@ def _menu() -> DeltaGenerator:
         if door.is_login_set_up():
             _log_out()
         return st.container(width="content")
-
-
-def _own_files() -> None:
-    """What is wrong with the user's own files; and which of them are still being loaded."""
-    late = files.late(_OWN_WAIT_S)
-    for sentence in files.problems(0.0):
-        st.warning(plain(sentence), icon=":material/extension_off:")
-    if late:
-        _until_loaded(late)
 
 
 @st.fragment(run_every=_OWN_LOOK_S)
@@ -203,18 +198,13 @@ def offer_nearest(screen: str, notice: state.Notice, opening: str = "") -> None:
             st.rerun()
 
 
-def _offer_elsewhere(experiment: Experiment) -> None:
-    """A link to the screen that shows an experiment which this one does not."""
-    screen, query = links.elsewhere(experiment)
-    script, title, icon = PAGES[screen]
-    st.page_link(script, label=f"**Open it on {title}**", icon=icon, query_params=query)
-
-
 def _link_notice(screen: str) -> None:
     if notice := state.notice(screen):
         offer_nearest(screen, notice, "This link cannot be opened as it is. ")
         if notice.elsewhere is not None:
-            _offer_elsewhere(notice.elsewhere)
+            place, query = links.elsewhere(notice.elsewhere)
+            script, title, icon = PAGES[place]
+            st.page_link(script, label=f"**Open it on {title}**", icon=icon, query_params=query)
 
 
 def _address_banner() -> None:

@@ -100,6 +100,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   [class*="st-key-line-"] > :last-child, [class*="st-key-row-"] > :nth-child(2) {{
     flex: 1 1 0; min-width: 0;
   }}
+  [class*="st-key-row-"] > :nth-child(2):has([data-testid="stPageLink"]) {{ max-width: 26rem; }}
 }}
 @media (min-width: 641px) and (max-width: 1100px) {{
   .st-key-side-by-side [data-testid="stHorizontalBlock"] {{ flex-wrap: wrap; }}
@@ -161,15 +162,6 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .five b {{ font-size: 1.55rem; font-weight: 650; line-height: 1.25; font-variant-numeric: tabular-nums; }}
 @media (max-width: 640px) {{
   .five b {{ font-size: 1.25rem; }}
-}}
-@media (max-width: 1270px) {{
-  .st-key-question [data-testid="stHorizontalBlock"] {{ flex-wrap: wrap; }}
-  .st-key-question [data-testid="stColumn"] {{ min-width: calc(33% - 1rem); flex: 1 1 calc(33% - 1rem); }}
-  .st-key-question [data-testid="stColumn"]:first-child {{ min-width: calc(60% - 1rem); }}
-}}
-@media (max-width: 900px) {{
-  .st-key-question [data-testid="stColumn"] {{ min-width: calc(50% - 1rem); flex: 1 1 calc(50% - 1rem); }}
-  .st-key-question [data-testid="stColumn"]:first-child {{ min-width: 100%; }}
 }}
 @media print {{
   [data-testid="stSidebar"], [data-testid="stHeader"], [data-testid="stExpandSidebarButton"],

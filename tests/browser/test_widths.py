@@ -21,10 +21,8 @@ IN_SIGHT = """() => {
     .map(field => field.getBoundingClientRect()).filter(box => box.width > 0);
   return boxes.length > 2 && boxes.every(box => box.left >= 0 && box.right <= window.innerWidth); }"""
 
-# fields of the sidebar or of the question that are narrower than their text, or than what they show
-# where they are empty
-CUT = """() => [...document.querySelectorAll(
-    ':is([data-testid="stSidebar"], .st-key-question) input:not([type="checkbox"])')]
+# fields of the sidebar that are narrower than their text, or than what they show where they are empty
+CUT = """() => [...document.querySelectorAll('[data-testid="stSidebar"] input:not([type="checkbox"])')]
   .filter(field => {
     const pen = document.createElement('canvas').getContext('2d'), style = getComputedStyle(field);
     pen.font = style.font;

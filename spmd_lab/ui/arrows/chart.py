@@ -50,7 +50,16 @@ def chart(placed: Placed, scene: ArrowScene) -> Spec:
     if any(panel.name for panel in scene.panels):
         layers.append(_panel_names(scene, place))
     if len(arrows) <= _LABELLED:
-        layers.append(_bytes(place, wide))
+        mark = {
+            "type": "text",
+            "fontSize": 10.5,
+            "tooltip": None,
+            "aria": False,
+            **INK,
+            "opacity": {"expr": f"width / {wide:g} < {_ROOM_PX} ? 0 : 1"},
+        }
+        x, y = place["x"] | {"field": "tx"}, place["y"] | {"field": "ty"}
+        layers.append(layer("arrows", mark, x=x, y=y, text={"field": "label"}))
     return layered(
         layers,
         round(height),
@@ -203,16 +212,3 @@ def _panel_names(scene: ArrowScene, place: Spec) -> Spec:
     ]
     mark = {"type": "text", "align": "left", "fontSize": 11, **INK}
     return layer(rows, mark, **place, text={"field": "text"})
-
-
-def _bytes(place: Spec, wide: float) -> Spec:
-    mark = {
-        "type": "text",
-        "fontSize": 10.5,
-        "tooltip": None,
-        "aria": False,
-        **INK,
-        "opacity": {"expr": f"width / {wide:g} < {_ROOM_PX} ? 0 : 1"},
-    }
-    x, y = place["x"] | {"field": "tx"}, place["y"] | {"field": "ty"}
-    return layer("arrows", mark, x=x, y=y, text={"field": "label"})

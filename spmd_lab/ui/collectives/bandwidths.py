@@ -205,7 +205,16 @@ def _sweep(experiment: Experiment, points: tuple[Point, ...], run: str | None) -
     left, right = st.columns([3, 2], vertical_alignment="bottom")
     with left.container(horizontal=True):
         quantity = choices.one_of("Show", chart.QUANTITIES, choices.VIEW)
-        over = choices.one_of("Over", groups, choices.TAB, _over) if groups[1:] else groups[0]
+        over = (
+            choices.one_of(
+                "Over",
+                groups,
+                choices.TAB,
+                lambda group: f"over {axes_words(group.split('+') if group else ())}",
+            )
+            if groups[1:]
+            else groups[0]
+        )
     with right:
         other, others = _beside(experiment, run, over)
     wanted = (kind,) if kind != _ALL else tuple(kinds)
@@ -221,10 +230,6 @@ def _sweep(experiment: Experiment, points: tuple[Point, ...], run: str | None) -
     ) as numbers:
         if numbers.open:
             st.dataframe(sortable(POINTS.table(points, "screen")), hide_index=True)
-
-
-def _over(group: str) -> str:
-    return f"over {axes_words(group.split('+') if group else ())}"
 
 
 def _beside(experiment: Experiment, run: str | None, over: str) -> tuple[str, list[Point]]:

@@ -32,31 +32,24 @@ def what_input() -> str:
     chosen = st.segmented_control(
         "What to measure",
         _WORKLOADS,
-        format_func=_tab_words,
+        format_func=lambda name: (
+            "Ceilings of this machine" if name == CALIBRATION.name else plain(workload_title(name))
+        ),
         required=True,
         key=state.seed(state.key(SCREEN, "what"), now),
         label_visibility="collapsed",
     )
     if chosen and chosen != now:
-        _change(chosen)
+        old = state.draft(SCREEN)
+        target = old["target"]
+        if chosen == CALIBRATION.name and target.startswith(("tpu:", "gpu:")):
+            target = default_target()
+        state.replace_draft(
+            SCREEN, state.parse_or_keep({"workload": chosen, "target": target, "mesh": old["mesh"]})
+        )
+        state.set_run(SCREEN, None)
         st.rerun()
     return now
-
-
-def _tab_words(name: str) -> str:
-    return "Ceilings of this machine" if name == CALIBRATION.name else plain(workload_title(name))
-
-
-def _change(name: str) -> None:
-    """Show the other workload: target and mesh stay. Ceilings need devices that are here."""
-    old = state.draft(SCREEN)
-    target = old["target"]
-    if name == CALIBRATION.name and target.startswith(("tpu:", "gpu:")):
-        target = default_target()
-    state.replace_draft(
-        SCREEN, state.parse_or_keep({"workload": name, "target": target, "mesh": old["mesh"]})
-    )
-    state.set_run(SCREEN, None)
 
 
 def fields(what: str) -> Form:

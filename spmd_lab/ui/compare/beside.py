@@ -56,18 +56,22 @@ def draw(runs: Sequence[RunSummary]) -> None:
     if not box.open:
         return
     timed = [run for run in runs if any(run.medians_s.values()) and not run.origin]
-    pairs = [pair for run in timed[:MOST] for pair in _pairs(run.run, _calibrated(run))]
+    pairs = [
+        pair
+        for run in timed[:MOST]
+        for pair in _pairs(
+            run.run,
+            None
+            if run.experiment.place.is_absent
+            else lab().latest(calibration_of(run.experiment)),
+        )
+    ]
     with box:
         left = len(timed) - MOST
         more = f" Of the {count_text(MOST)} newest of {count_text(len(timed))}." if left > 0 else ""
         st.caption(plain(beside_words(pairs) + more))
         if pairs:
             st.vega_lite_chart(beside_chart(pairs), alt=beside_words(pairs), key="history:chart")
-
-
-def _calibrated(run: RunSummary) -> str | None:
-    """The calibration that a run is held against: a newer one makes other predictions."""
-    return None if run.experiment.place.is_absent else lab().latest(calibration_of(run.experiment))
 
 
 @lru_cache(maxsize=4 * MOST)

@@ -6,7 +6,7 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from spmd_core.base import RequestError
+from spmd_core.base import RequestError, mesh_text
 from spmd_core.experiment import (
     BY_POSITION,
     STRATEGIES,
@@ -75,8 +75,9 @@ def compare_fields() -> Form:
 
 def _program(what: Workload, draft: Form, table: DeltaGenerator) -> Form:
     table = st.container()
-    sizes = st.expander(_sizes_words(draft["dims"]))
-    with st.expander(f"Mesh: {plain(_mesh_words(draft['mesh']))}"):
+    sizes = " × ".join(str(size) for size in draft["dims"].values() if size is not None)
+    sizes = st.expander(f"Sizes: {sizes}")
+    with st.expander(f"Mesh: {plain(mesh_text(draft['mesh'], ' '))}"):
         on_mesh = st.container()
     with st.expander(f"Target: {plain(draft['target'])}, {plain(draft['dtype'])}"):
         fields: Form = {"workload": draft["workload"], "target": inputs.target_input(_SCREEN)}
@@ -92,15 +93,6 @@ def _program(what: Workload, draft: Form, table: DeltaGenerator) -> Form:
     with st.expander(f"Strategies: {len(chosen)} of {len({*offered, *chosen})}"):
         fields["strategies"] = inputs.strategies_input(_SCREEN, "strategies", offered, chosen)
     return fields
-
-
-def _sizes_words(dims: Form) -> str:
-    sizes = " × ".join(str(size) for size in dims.values() if size is not None)
-    return plain(f"Sizes: {sizes}")
-
-
-def _mesh_words(mesh: Mesh) -> str:
-    return " ".join(f"{name}={size}" for name, size in mesh)
 
 
 def _offered(what: Workload, target: str) -> list[str]:

@@ -11,10 +11,10 @@ from spmd_core.base import RequestError, bytes_text, seconds_text
 from spmd_core.experiment import MAX_VARIANTS, Experiment
 from spmd_core.machine import get_topology
 from spmd_core.results import Comparison, Estimate, compare_predicted
-from spmd_core.search import price_example, read_chips, read_prices
+from spmd_core.search import read_chips
 from spmd_core.sweeps import SweepRow, curves, estimated, members
 from spmd_core.words import LISTED, listed, money_text, row_cost, slower_words
-from spmd_lab.ui import links, state
+from spmd_lab.ui import links, price, state
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.predict import compiling, drafts
 from spmd_lab.ui.shell import refusal
@@ -28,7 +28,8 @@ def ranked_rows(rows: Sequence[SweepRow]) -> tuple[SweepRow, ...]:
     """The fastest per token first; then those that do not fit, failed or cannot be."""
 
     def order(row: SweepRow) -> tuple[bool, float]:
-        token_s = _token_s(row)
+        plan = row.point.experiment.plan if row.point.experiment else None
+        token_s = row.numbers.step_s / plan.tokens if plan and row.numbers.step_s else None
         return not (token_s and _fits(row)), token_s or 0.0
 
     return tuple(sorted(rows, key=order))
@@ -105,11 +106,6 @@ def _fits(row: SweepRow) -> bool:
     return row.numbers.fits and row.outcome.state not in ("too large", "does not fit", "failed")
 
 
-def _token_s(row: SweepRow) -> float | None:
-    plan = row.point.experiment.plan if row.point.experiment else None
-    return row.numbers.step_s / plan.tokens if plan and row.numbers.step_s else None
-
-
 def _compared(timed: Sequence[SweepRow]) -> Comparison | None:
     """Plans beside the fastest, per token, by the intervals of those that have one."""
     times = {}
@@ -137,7 +133,8 @@ def show(experiment: Experiment) -> None:
     outcomes = compiling.outcomes_of(points)
     answer = st.container()
     _times_targets(experiment)
-    prices = _prices(experiment)
+    price.field()
+    prices = price.by_kind()
     with answer:
         rows = ranked_rows(curves(points, list(map(estimated, points, outcomes))))
         st.subheader(plain(grid_headline(rows, prices)), anchor=False)
@@ -184,22 +181,6 @@ def _spread(words: Sequence[str]) -> None:
     if new:
         state.set_variants(SCREEN, new[:MAX_VARIANTS])
         state.replace_draft(SCREEN, new[0][1])
-
-
-def _prices(experiment: Experiment) -> dict[str, float]:
-    """Dollars per chip and hour of each generation; none where none is typed."""
-    kinds = sorted({get_topology(e.experiment.target).chip.generation for e in experiment.members})
-    text = st.text_input(
-        "Price per chip-hour ($)",
-        max_chars=200,
-        key="plans:price",
-        placeholder=price_example(kinds),
-    )
-    try:
-        return dict(read_prices(text, kinds))
-    except RequestError as error:
-        refusal(str(error))
-        return {}
 
 
 def _table(rows: Sequence[SweepRow], prices: Mapping[str, float]) -> None:

@@ -72,7 +72,12 @@ def ranked(view: views.View) -> None:
     table, offered = view.times_table, studies.strategies_shared(view.result)
     shown = view.result
     if offered:
-        chosen = choices.one_of("Variants by", [BEST, *offered], choices.RANKED, _ranked_by)
+        chosen = choices.one_of(
+            "Variants by",
+            [BEST, *offered],
+            choices.RANKED,
+            lambda name: "Variants by their best" if name == BEST else f"by {title(name)}",
+        )
         if chosen != BEST:
             shown = studies.of_strategy(view.result, chosen)
             st.markdown(f"**{plain(words.headline_parts(shown)[0])}**")
@@ -90,10 +95,6 @@ def marked(experiment: Experiment, names: Sequence[str]) -> str:
         for at, name in enumerate(names, 1)
     )
     return f"<style>{''.join(rules)}</style>"
-
-
-def _ranked_by(name: str) -> str:
-    return "Variants by their best" if name == BEST else f"by {title(name)}"
 
 
 def _differences(before: Experiment, now: Experiment) -> None:

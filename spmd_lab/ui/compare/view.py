@@ -22,20 +22,14 @@ from spmd_lab.ui.charts.times import times_alt, times_chart
 from spmd_lab.ui.lab import kept, lab
 
 
-def predicted_chart(result: Result) -> Spec | None:
-    """Predicted times by row with their intervals, the fastest first; None without any."""
-    predicted = [name for name in result.order if name in result.only_predicted_s]
-    if not predicted:
-        return None
-    return by_strategy.side_by_side_chart([("predicted", of_rows(result, predicted))])
-
-
-def predicted_alt(result: Result) -> str:
-    """That chart in words."""
-    return "Predicted time by row: " + ", ".join(
-        f"{title(name)} {seconds_text(seconds)}"
-        for name, seconds in result.only_predicted_s.items()
-    )
+def _predicted(result: Result) -> list[tuple[Spec, str]]:
+    """The predicted times by row with their intervals, the fastest first, and the same in words;
+    nothing without any.
+    """
+    shown = [name for name in result.order if name in result.only_predicted_s]
+    times = (f"{title(name)} {seconds_text(result.only_predicted_s[name])}" for name in shown)
+    chart = by_strategy.side_by_side_chart([("predicted", of_rows(result, shown))])
+    return [(chart, f"Predicted time by row: {', '.join(times)}")] if shown and chart else []
 
 
 _KEPT_RUNS = 8  # a view is at most a few hundred kB
@@ -77,14 +71,9 @@ def view(run: str) -> View | None:
             )
         )
     of_study = bool(result.experiment.variants)
-    measured, predicted = (
-        times_chart(result),
-        predicted_chart(result) if of_study or len(result.only_predicted_s) > 1 else None,
-    )
-    times = [
-        *([(measured, times_alt(result))] if measured else []),
-        *([(predicted, predicted_alt(result))] if predicted else []),
-    ]
+    times = [(chart, times_alt(result))] if (chart := times_chart(result)) else []
+    if of_study or len(result.only_predicted_s) > 1:
+        times += _predicted(result)
     return View(
         result,
         tuple(times),

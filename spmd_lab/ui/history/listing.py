@@ -33,9 +33,8 @@ _MOST_PICTURES = 60  # of a table: more would be more to send than the rows
 _RUNS = "runs"  # of the query string: the ticked runs, so that a link shows the same side by side
 _MOST_HIDDEN = 20  # of the ticked runs that a filter hides
 _ALT = (
-    "Stored runs, pinned ones first, then newest first: day and hour, shards, workload, time, "
-    "verdict, name and tags where there are some, target, mesh, whether it was measured or "
-    "predicted, dims, which strategy the time is of, dtype, sharding, bytes of the operands, run id"
+    "Stored runs, pinned ones first, then newest first: day and hour, shards, workload, verdict or "
+    "how it ended, time, name and tags where there are some, target, mesh, sharding"
 )
 
 
@@ -64,7 +63,8 @@ def listed(
 
     of_searches = stored(True)
     is_left_out = bool(of_searches) and not st.toggle(
-        plain(searched_words(len(of_searches))),
+        f"Show {count_text(len(of_searches))}{' or more' * (len(of_searches) >= MOST_LISTED)} "
+        f"run{'s' * (len(of_searches) != 1)} of searches",
         key="searched",
         bind="query-params",
         help="What a search measured or compiled on its way, which Find a sharding lists, too; "
@@ -81,16 +81,15 @@ def listed(
 def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
     """The table of runs; those that are ticked, in its order, then those that a filter hides."""
     named = asked()
-    hidden = _hidden(named, runs)
+    names = _named(named, runs)
+    hidden = list(lab().history(runs=names)) if names else []
     known = {run.run for run in (*runs, *hidden)}
     if sentence := not_here("", named, known):
         st.info(plain(sentence), icon=":material/link_off:")
     rows = [at for at, run in enumerate(runs) if run.run in named]
     linked = [name for name in named if name in known]
-    if state.aside("history", "ticked") not in (
-        None,
-        linked,
-    ):  # the viewer went back, or opened a link, or what it names was imported
+    # the viewer went back, or opened a link, or what it names was imported
+    if state.aside("history", "ticked") not in (None, linked):
         state.set_aside("history", "opened", (state.aside("history", "opened") or 0) + 1)
     # rows are picked by number: a table with other rows must not inherit the numbers
     key = f"runs:{hash(tuple(run.run for run in runs))}:{state.aside('history', 'opened')}"
@@ -105,12 +104,13 @@ def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
             selection_default={"selection": {"rows": rows}},
             height=_TALL if len(runs) > _ROWS else "content",
             column_config=_columns(table),
+            column_order=[name for name in run_tables.SHOWN if name in table],
             placeholder=tables.NONE,
             alt=_ALT,
         )
     picked = [runs[at] for at in sorted(event.selection.rows) if at < len(runs)] + hidden
-    if sentence := ticked_words(len(picked), len(hidden)):
-        st.caption(plain(sentence))
+    if hidden:
+        st.caption(f"{len(hidden)} of {len(picked)} ticked runs are hidden by the filters above.")
     ticked = [run.run for run in picked]
     state.set_aside("history", "ticked", ticked)
     _cards(runs, ticked)
@@ -124,7 +124,7 @@ def _table(runs: Sequence[RunSummary]) -> pd.DataFrame:
     pictures = [glimpse.address(run.experiment) for run in runs[:_MOST_PICTURES]]
     added = {
         run_tables.PICTURE: [*pictures, *[""] * (len(runs) - len(pictures))],
-        run_tables.VERDICT: [cards.verdict(run.run) or tables.NONE for run in runs],
+        run_tables.VERDICT: [cards.verdict(run.run) or outcome_words(run) for run in runs],
     }
     return run_tables.runs_table(runs, st.context.timezone, **added)
 
@@ -193,12 +193,6 @@ def _columns(table: pd.DataFrame) -> dict[str, ColumnConfig]:
 def asked() -> list[str]:
     """The runs that the link names."""
     return [name for name in st.query_params.get(_RUNS, "").split(",") if name]
-
-
-def _hidden(asked: Sequence[str], runs: Sequence[RunSummary]) -> list[RunSummary]:
-    """Ticked runs that are stored, and that the filters keep out of the table."""
-    names = _named(asked, runs)
-    return list(lab().history(runs=names)) if names else []
 
 
 def _named(asked: Sequence[str], runs: Sequence[RunSummary]) -> list[str]:
@@ -305,17 +299,3 @@ def _open(run: RunSummary) -> None:
             query_params=cards.query(run.experiment, run.run),
         )
     exports.buttons(run.run, run.experiment)
-
-
-def searched_words(count: int) -> str:
-    """The runs of searches, which History shows on demand. At most MOST_LISTED are counted."""
-    more = " or more" if count >= MOST_LISTED else ""
-    return f"Show {count_text(count)}{more} {'run' if count == 1 else 'runs'} of searches"
-
-
-def ticked_words(ticked: int, hidden: int) -> str | None:
-    """That some ticked runs are not in the table; None where all are."""
-    if not hidden:
-        return None
-    are = "is" if hidden == 1 else "are"
-    return f"{hidden} of {ticked} ticked runs {are} hidden by the filters above, and stay ticked."

@@ -92,7 +92,15 @@ def _actions(picked: Sequence[KeptSearch]) -> None:
     if len(picked) == 1:
         card(picked[0], "history")
     elif FEWEST <= len(picked) <= MOST:
-        _compared(picked)
+        compared = compare_searches(picked)
+        side_by_side_of(compared)
+        side_by_side.downloads(
+            "searches",
+            searches_document(compared),
+            searches_table(compared),
+            lambda: searches_json(compared),
+            lambda: html_text(searches_document(compared, with_each=True)),
+        )
 
 
 def _delete(ids: Sequence[str]) -> None:
@@ -101,15 +109,3 @@ def _delete(ids: Sequence[str]) -> None:
             return
     st.query_params.pop(_SEARCHES, None)
     st.rerun()
-
-
-def _compared(picked: Sequence[KeptSearch]) -> None:
-    compared = compare_searches(picked)
-    side_by_side_of(compared)
-    side_by_side.downloads(
-        "searches",
-        searches_document(compared),
-        searches_table(compared),
-        lambda: searches_json(compared),
-        lambda: html_text(searches_document(compared, with_each=True)),
-    )

@@ -32,6 +32,7 @@ from spmd_core.runs import RunSummary
 from spmd_core.words import ago, basis_words, experiment_words
 from spmd_lab.ui import cards, choices, exports, price, run_tables
 from spmd_lab.ui.charts import by_strategy, glimpse
+from spmd_lab.ui.charts.shares import shares_chart
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import outcome
@@ -71,7 +72,9 @@ def draw(runs: Sequence[RunSummary]) -> None:
         _times(compared)
     with shown:
         _cards(compared)
-    _rows(compared)
+    table = rows_table(compared, "screen", price.now())
+    if table.rows:
+        draw_table(table)
     differences = run_tables.differences_table([run.experiment for run in runs])
     if len(differences):
         st.markdown("**What differs in the experiments**")
@@ -162,12 +165,16 @@ def _times(compared: Compared) -> None:
     if chart := by_strategy.side_by_side_chart(results):
         alt = "Time by strategy of each run; the numbers are in the table below"
         st.vega_lite_chart(chart, alt=alt, key="times-side-by-side")
-
-
-def _rows(compared: Compared) -> None:
-    table = rows_table(compared, "screen", price.now())
-    if table.rows:
-        draw_table(table)
+    timed = {
+        letter: step
+        for letter, result in results
+        if len(result.strategies) == 1
+        and (step := next(iter(result.strategies.values())).prediction)
+        and step.predicted_s
+    }
+    if len(timed) > 1:
+        alt = "Where the time of each step goes"
+        st.vega_lite_chart(shares_chart(timed), alt=alt, key="shares-side-by-side")
 
 
 def _to_copy(table: Table) -> None:

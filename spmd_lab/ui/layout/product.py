@@ -142,7 +142,18 @@ def screen(share: Any) -> None:
     with st.expander("Each array, with the mesh", key="each", on_change="rerun") as fold:
         if fold.open:
             for array in together.drawn(experiment):
-                _picture(experiment, array)
+                held, dtype = layout_of(experiment, array.name), dtype_of(experiment, array.name)
+                dims = ", ".join(array.present(experiment.sizes))
+                spec = spec_code(experiment.spec(array.name))
+                st.markdown(
+                    f"**{plain(array.name)}** ({plain(dims)}) {coded(f'`{spec}`')}: "
+                    f"{plain(layout_headline(held, dtype))}"
+                )
+                st.vega_lite_chart(
+                    picture.picture(held, dtype),
+                    key=f"picture:{array.name}",
+                    alt=picture.alt_text(held, dtype),
+                )
     links.write_query(SCREEN, experiment)
     links.share_box(share, SCREEN, experiment)
 
@@ -161,16 +172,3 @@ def _needs(experiment: Experiment) -> None:
     if needed.moves:
         moves.table(needed.moves, of, lambda move: words.why(experiment, needed, move))
         st.caption(coded(f"{words.time_source(needed.collectives, of)} {words.NEEDED}"))
-
-
-def _picture(experiment: Experiment, array: Array) -> None:
-    held, dtype = layout_of(experiment, array.name), dtype_of(experiment, array.name)
-    dims = ", ".join(array.present(experiment.sizes))
-    spec = spec_code(experiment.spec(array.name))
-    st.markdown(
-        f"**{plain(array.name)}** ({plain(dims)}) {coded(f'`{spec}`')}: "
-        f"{plain(layout_headline(held, dtype))}"
-    )
-    st.vega_lite_chart(
-        picture.picture(held, dtype), key=f"picture:{array.name}", alt=picture.alt_text(held, dtype)
-    )

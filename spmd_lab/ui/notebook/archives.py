@@ -40,7 +40,9 @@ def drop(asked: Sequence[str]) -> None:
         if file != dropped.file_id:
             sentences, runs = _import(dropped.name, dropped.getvalue())
             st.session_state[_TAKEN] = (dropped.file_id, sentences, runs)
-            _complete(asked, runs)
+            if len(asked) == 1 and asked[0] in runs and (status := find(asked[0])) is not None:
+                query = cards.query(status.experiment, status.run)
+                st.switch_page(cards.page_of(status.experiment), query_params=query)
             st.rerun()
         first, *refused = sentences
         st.info(plain(first), icon=":material/move_to_inbox:")
@@ -48,13 +50,6 @@ def drop(asked: Sequence[str]) -> None:
             cards.run_row(summary)
         for sentence in refused:
             shell.refusal(sentence)
-
-
-def _complete(asked: Sequence[str], imported: Sequence[str]) -> None:
-    """Go to the run that a link named and that was missing until now."""
-    if len(asked) == 1 and asked[0] in imported and (status := find(asked[0])) is not None:
-        query = cards.query(status.experiment, status.run)
-        st.switch_page(cards.page_of(status.experiment), query_params=query)
 
 
 def _import(name: str, data: bytes) -> tuple[tuple[str, ...], tuple[str, ...]]:

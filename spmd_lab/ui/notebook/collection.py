@@ -16,7 +16,7 @@ from spmd_core.reports import (
     searches_compared,
     text_blocks,
 )
-from spmd_core.runs import RUN, SEARCH, TEXT, Collection, CollectionItem, RunSummary
+from spmd_core.runs import RUN, SEARCH, TEXT, Collection, CollectionItem
 from spmd_core.words import (
     EXAMPLE,
     ago,
@@ -116,7 +116,9 @@ def _lines(lines: list[str]) -> None:
 def _run(subject: Subject) -> None:
     """A run as a card: its name, its answer, its times, and the link that opens it."""
     summary, result = subject.summary, subject.result
-    facts = [outcome_words(summary), ago(summary.submitted_at), summary.owner, origin_mark(summary)]
+    imported = EXAMPLE if is_example(summary) else "imported from another installation"
+    origin = imported if summary.origin else ""
+    facts = [outcome_words(summary), ago(summary.submitted_at), summary.owner, origin]
     with st.container(border=True, key=f"part-{summary.run}"):
         with st.container(
             horizontal=True, vertical_alignment="center", gap="small", key=f"row-part-{summary.run}"
@@ -270,10 +272,3 @@ def _downloads(page: Collection, subjects: dict[str, Subject]) -> None:
         f"{page.id}.spmdlab",
         "With its runs, to import elsewhere.",
     )
-
-
-def origin_mark(run: RunSummary) -> str:
-    """Where a run is from, in a word or two; "" of this installation."""
-    if run.origin is None:
-        return ""
-    return EXAMPLE if is_example(run) else "imported from another installation"

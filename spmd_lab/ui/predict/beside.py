@@ -1,41 +1,34 @@
-"""Two predictions side by side: choose another one that is stored, and see both with the
-differences in percent.
+"""Two predictions beside one another: another one that is stored, and numbers with the differences in
+percent.
 """
-
-from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
 from spmd_core.base import RequestError, bytes_text, capital, seconds_text
 from spmd_core.experiment import Experiment, study_of
-from spmd_core.results import Prediction, Result, between
+from spmd_core.results import Prediction, Result
 from spmd_core.runs import RunSummary
 from spmd_core.words import (
     ago,
-    between_words,
     cost_of,
     experiment_words,
     money_text,
     parts,
-    title,
 )
-from spmd_lab.ui import cards, choices, price, run_tables, state
-from spmd_lab.ui.charts import shares
+from spmd_lab.ui import choices, state
 from spmd_lab.ui.lab import lab
-from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.predict.tables import NONE, nowrap, percent
-from spmd_lab.ui.shell import draw_table
 
 _OFFERED = 100
 _KEY = "with"  # of the query string: the run that is beside
 
 
-def show(result: Result, name: str) -> None:
-    """A choice of stored predictions, and the one chosen beside this one."""
+def show(result: Result) -> None:
+    """A choice of stored predictions, and what shows the one chosen beside this one."""
     offered = {
         run.run: run
-        for run in stored(lab().history(state="succeeded", limit=_OFFERED, source="examples"))
-        if run.run != result.run
+        for run in lab().history(state="succeeded", limit=_OFFERED, source="examples")
+        if run.experiment.place.is_absent and run.run != result.run
     }
     if not offered:
         st.caption(
@@ -60,85 +53,21 @@ def show(result: Result, name: str) -> None:
         st.query_params.pop(_KEY, None)
         return
     st.query_params[_KEY] = chosen
-    other = lab().result(chosen)
-    predictions = (
-        {key: each.prediction for key, each in other.strategies.items() if each.prediction}
-        if other
-        else {}
-    )
-    if other is None or not predictions:
-        st.caption("That run left no prediction.")
-        return
-    _beside(result, name, other, name if name in predictions else next(iter(predictions)))
-
-
-def stored(runs: Sequence[RunSummary]) -> list[RunSummary]:
-    """Those of the runs that are predictions."""
-    return [run for run in runs if run.experiment.place.is_absent]
+    with st.container(horizontal=True):
+        st.page_link(
+            "pages/history.py",
+            label="**Both side by side**",
+            icon=":material/arrow_forward:",
+            query_params={"runs": f"{result.run},{chosen}"},
+        )
+        study(result.experiment, offered[chosen].experiment, "beside")
 
 
 def run_words(run: RunSummary, beside: Experiment) -> str:
     """A stored prediction in a line: what differs from the one that is shown, and when."""
-    parts = (
-        run.labels.name,
-        experiment_words(run.experiment),
-        ago(run.submitted_at),
-        "the same experiment" if run.experiment == beside else "",
-    )
+    same = "the same experiment" if run.experiment == beside else ""
+    parts = (run.labels.name, experiment_words(run.experiment), ago(run.submitted_at), same)
     return " · ".join(part for part in parts if part)
-
-
-def _beside(result: Result, name: str, other: Result, other_name: str) -> None:
-    here, there = result.strategies[name].prediction, other.strategies[other_name].prediction
-    assert here is not None and there is not None
-    st.markdown(f"**{plain(answer(result, name, other, other_name))}**")
-    _headings(result, name, other, other_name)
-    study(result.experiment, other.experiment, "beside")
-    pair = {"A: this one": here, "B": there}
-    timed = {label: each for label, each in pair.items() if each.predicted_s is not None}
-    if timed:
-        st.vega_lite_chart(
-            shares.shares_chart(timed),
-            key="beside-shares",
-            alt="; ".join(
-                f"{label}: {seconds_text(sum(each.shares_s.values()))}"
-                for label, each in timed.items()
-            ),
-        )
-    draw_table(numbers_table(here, there, price.now()))
-    st.markdown("**Collectives that differ**, by kind, axes and bytes")
-    differ = collectives_difference(here, there)
-    if differ["Collective"]:
-        draw_table(differ)
-    else:
-        st.caption("Both programs communicate alike.")
-    fields = run_tables.differences_table([result.experiment, other.experiment])
-    if len(fields):
-        st.markdown("**What differs in the experiments**")
-        draw_table(fields)
-
-
-def answer(result: Result, name: str, other: Result, other_name: str) -> str:
-    """Returns if A, this one, or B is faster, by the intervals."""
-    rows = {result.run: result.strategies[name], other.run: other.strategies[other_name]}
-    seconds = {
-        run: each.predicted_s.estimate for run, each in rows.items() if each.predicted_s is not None
-    }
-    pair = between(result, name, other, other_name, len(rows))
-    return between_words(pair, dict(zip(rows, "AB", strict=True)), seconds)
-
-
-def _headings(result: Result, name: str, other: Result, other_name: str) -> None:
-    words = [experiment_words(each.experiment) for each in (result, other)]
-    if len(result.strategies) > 1 or len(other.strategies) > 1:
-        words = [f"{words[0]}, {title(name)}", f"{words[1]}, {title(other_name)}"]
-    st.markdown(f"**A**: {plain(words[0])}  \n**B**: {plain(words[1])}")
-    st.page_link(
-        cards.page_of(other.experiment),
-        label="Open B",
-        icon=":material/open_in_new:",
-        query_params=cards.query(other.experiment, other.run),
-    )
 
 
 def study(one: Experiment, other: Experiment, key: str) -> None:
@@ -210,41 +139,3 @@ def _value(value: float | None, kind: str) -> str:
         "$": money_text,
     }[kind](value)
     return nowrap(text)
-
-
-def collectives_difference(here: Prediction, there: Prediction) -> dict[str, list[str]]:
-    """Rows of (kind, axes, bytes) whose count or exposed time differs, the largest change in total
-    time first.
-    """
-    ours, theirs = _totals(here), _totals(there)
-    rows = []
-    for key in {**ours, **theirs}:
-        one, two = ours.get(key, (0, 0.0, 0.0)), theirs.get(key, (0, 0.0, 0.0))
-        if one[0] != two[0] or abs(one[1] - two[1]) > 0.02 * max(one[1], two[1]):
-            rows.append((abs(two[1] - one[1]), key, one, two))
-    rows.sort(key=lambda row: -row[0])
-    return {
-        "Collective": [
-            f"{kind} over {', '.join(axes) or 'no axis'}, {bytes_text(size)}"
-            for _, (kind, axes, size), _, _ in rows
-        ],
-        "Times, A": [f"{one[0]:,}" for _, _, one, _ in rows],
-        "Times, B": [f"{two[0]:,}" for _, _, _, two in rows],
-        "Total, A": [nowrap(seconds_text(one[1])) if one[0] else NONE for _, _, one, _ in rows],
-        "Total, B": [nowrap(seconds_text(two[1])) if two[0] else NONE for _, _, _, two in rows],
-        "Exposed, A → B": [
-            f"{nowrap(seconds_text(one[2]))} → {nowrap(seconds_text(two[2]))}"
-            for _, _, one, two in rows
-        ],
-    }
-
-
-def _totals(
-    prediction: Prediction,
-) -> Mapping[tuple[str, tuple[str, ...], int], tuple[int, float, float]]:
-    totals: dict[tuple[str, tuple[str, ...], int], tuple[int, float, float]] = {}
-    for each in prediction.collectives:
-        key = (each.kind, each.axes, each.bytes)
-        count, seconds, exposed = totals.get(key, (0, 0.0, 0.0))
-        totals[key] = (count + each.times, seconds + each.total_s, exposed + each.exposed_in_all_s)
-    return totals

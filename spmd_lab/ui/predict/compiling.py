@@ -88,12 +88,10 @@ def controls(
         many = "compiles" if len(missing) > 1 else "compile"
         of = f"; {known} of {len(points)} {called}s are compiled already" if known else ""
         st.markdown(
-            plain(f"{len(missing)} {many}, roughly {_duration(seconds)} {like}{again}{of}.")
+            plain(
+                f"{len(missing)} {many}, roughly {(f'{seconds:.0f} s' if seconds < 90 else f'{seconds / 60:.0f} min')} {like}{again}{of}."
+            )
         )
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 
 @st.fragment(run_every=INTERVAL_S)

@@ -3,7 +3,6 @@
 import math
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import (
@@ -77,14 +76,13 @@ _SCALED = tuple(f"{name}:{1 << power}" for name in ("scaled", "scaled-2023") for
 _FIRST = ("remat", "device_order")  # beside the model; the others are folded
 
 
-def predict_fields(top: DeltaGenerator) -> Form:
-    """Draw every field of the screen; their values: a model's question at `top`, and all else behind
-    *Change the plan*. A change that changes other fields draws the screen again.
+def predict_fields() -> Form:
+    """Draw every field of the screen; their values: a model's question, and all else behind *Change
+    the plan*. A change that changes other fields draws the screen again.
     """
     draft, model = state.draft(SCREEN), None
     if is_model := named_axes(draft["workload"]):
-        with top:
-            model = question.fields((*model_names(), *_SCALED), _model_words)
+        model = question.fields((*model_names(), *_SCALED), _model_words)
     with st.expander("Change the plan", icon=":material/tune:", expanded=not is_model):
         name = inputs.choice_input(
             SCREEN,

@@ -45,10 +45,7 @@ STORED_BEFORE = (
     "This prediction was stored without its timeline: press Predict again to see every operation."
 )
 
-ABOUT = (
-    "The compiler's schedule, timed by the cost model. Exposed: the chip waits for it. A line "
-    "joins a wait with its cause."
-)
+ABOUT = "Exposed: the chip waits for it. A line joins a wait with its cause."
 
 _DOUBTS = ("may take longer", "mostly attention")  # facts of an estimate that are shown in front
 
@@ -257,10 +254,17 @@ def numbers(result: Result, name: str, when: str) -> None:
         return
     if plan is None:
         _numbers(result, prediction, time)
-        _shares(prediction)
+        alt = "; ".join(
+            f"{part} {seconds_text(share)}" for part, share in words.parts(prediction).items()
+        )
+        st.vega_lite_chart(
+            shares.shares_chart({"time": prediction}),
+            alt=f"Where the estimate goes: {alt}",
+            key="shares",
+        )
         keep.own_time(prediction)
         return
-    with st.expander("How sure? Its interval, its cost, your own time", key="sure"):
+    with st.expander("How sure? Interval, cost, your own time", key="sure"):
         _numbers(result, prediction, time)
         counted = f"{parameters_words(plan.size)}. {convention_words(plan, prediction)}."
         trained = f"Training takes {run_answer.steps_words(plan, prediction)}."
@@ -270,11 +274,17 @@ def numbers(result: Result, name: str, when: str) -> None:
 
 
 def _numbers(result: Result, prediction: Prediction, time: Estimate) -> None:
+    is_step = result.experiment.what.unit == "step"
+    span = f"{seconds_text(time.low)} to {seconds_text(time.high)}"
     with st.container(horizontal=True, gap="medium", key="numbers"):
-        _memory_metric(prediction)
-        _time_metrics(prediction, time, result.experiment.what.unit == "step")
+        if result.experiment.plan is None:  # a plan's card has them
+            _memory_metric(prediction)
+            _metric("Step time" if is_step else "Time", seconds_text(time.estimate), span)
+        if (tflops := prediction.tflops_per_chip) and prediction.tokens_per_s_per_chip:
+            tokens = f"{prediction.tokens_per_s_per_chip:,.0f}"
+            _metric("Tokens per second and chip", tokens, f"{tflops:,.0f} TFLOP/s")
+        _costs(prediction, is_step)
     if len(result.strategies) == 1:
-        span = f"{seconds_text(time.low)} to {seconds_text(time.high)}"
         st.vega_lite_chart(
             charts.interval_chart({"time": time}, keep.MEASURED.number()),
             alt=f"It takes {span}, estimate {seconds_text(time.estimate)}",
@@ -294,19 +304,6 @@ def _memory_metric(prediction: Prediction) -> None:
     peak = bytes_text(memory.peak) if memory.peak else "too much"
     account = words.MEMORY_ACCOUNTS.get(prediction.program or "", "")
     _metric("Memory per device", peak, over, "inverse" if memory.missing else "off", account)
-
-
-def _time_metrics(prediction: Prediction, time: Estimate, is_step: bool) -> None:
-    """Time, MFU and tokens per second; what it costs."""
-    span = f"{seconds_text(time.low)} to {seconds_text(time.high)}"
-    _metric("Step time" if is_step else "Time", seconds_text(time.estimate), span)
-    mfu, tflops = prediction.mfu, prediction.tflops_per_chip
-    if mfu and tflops and (tokens := prediction.tokens_per_s_per_chip):
-        causal = prediction.mfu_causal
-        title, shown = ("MFU", mfu) if causal is None else ("Causal MFU", causal)
-        _metric(title, f"{shown:.1%}", f"{tflops:,.0f} TFLOP/s per chip")
-        _metric("Tokens per second", f"{tokens:,.0f}", "per chip")
-    _costs(prediction, is_step)
 
 
 def _costs(prediction: Prediction, model: bool) -> None:
@@ -373,7 +370,15 @@ def details(result: Result, name: str) -> None:
     opened, tab = choices.opened_tab(names)
     with tab:
         if opened == _TIME:
-            _time(result, name, prediction)
+            if bounds := words.bounds_words(prediction):
+                st.caption(plain(bounds))
+            st.subheader("Timeline", anchor=False)
+            if (plan := result.row(name).experiment.plan) and plan.stages > 1:
+                stages.show(plan)
+            else:
+                _timeline(result, name)
+            st.subheader("Collectives", anchor=False)
+            _collectives(result, name, prediction)
         elif opened == _ARROWS:
             arrows.show(result, name, prediction.collectives)
         elif opened == _MEMORY:
@@ -381,34 +386,12 @@ def details(result: Result, name: str) -> None:
             st.subheader("Mesh on the torus", anchor=False)
             _mesh(result.experiment)
         elif opened == _BESIDE:
-            _besides(result, name, prediction)
+            st.subheader("Another prediction", anchor=False)
+            beside.show(result)
+            st.subheader("Baseline", anchor=False)
+            keep.baseline(result, prediction)
         else:
-            _programs(result, name)
-
-
-def _time(result: Result, name: str, prediction: Prediction) -> None:
-    """Where the time goes: operation by operation, and what communicates."""
-    if bounds := words.bounds_words(prediction):
-        st.caption(plain(bounds))
-    st.subheader("Timeline", anchor=False)
-    if (plan := result.row(name).experiment.plan) and plan.stages > 1:
-        stages.show(plan)
-    else:
-        _timeline(result, name)
-    st.subheader("Collectives", anchor=False)
-    _collectives(result, name, prediction)
-
-
-def _shares(prediction: Prediction) -> None:
-    """A bar of where the time goes."""
-    alt = "; ".join(
-        f"{part} {seconds_text(share)}" for part, share in words.parts(prediction).items()
-    )
-    st.vega_lite_chart(
-        shares.shares_chart({"time": prediction}),
-        alt=f"Where the estimate goes: {alt}",
-        key="shares",
-    )
+            viewer.show(result.run, [name], "predict")
 
 
 def _timeline(result: Result, name: str) -> None:
@@ -423,14 +406,6 @@ def _timeline(result: Result, name: str) -> None:
         return
     timeline_view.show(timeline, f"{result.run}:{name}", f"{result.run}-{name}")
     st.caption(ABOUT)
-
-
-def _besides(result: Result, name: str, prediction: Prediction) -> None:
-    """Another prediction and a baseline: each beside this prediction."""
-    st.subheader("Another prediction", anchor=False)
-    beside.show(result, name)
-    st.subheader("Baseline", anchor=False)
-    keep.baseline(result, prediction)
 
 
 def _collectives(result: Result, name: str, prediction: Prediction) -> None:
@@ -462,7 +437,3 @@ def _memory(prediction: Prediction, plan: Plan | None) -> None:
     if prediction.buffers:
         draw_table(tables.buffers_table(prediction), right)
         right.caption("The largest arrays of the compiled program, per device.")
-
-
-def _programs(result: Result, name: str) -> None:
-    viewer.show(result.run, [name], "predict")

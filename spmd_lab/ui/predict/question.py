@@ -53,25 +53,23 @@ def fields(models: tuple[str, ...], words: Callable[[str], str]) -> str:
     the topology, a deadline or a budget with the plan that keeps it.
     """
     draft = state.draft(SCREEN)
-    columns = st.columns([5, 3, 2, 3, 3], vertical_alignment="bottom")
-    with columns[0]:
-        now = draft["options"].get("model", models[0])
-        model = inputs.choice_input(SCREEN, "model", "Model", models, now, words=words)
-    with columns[1]:
+    now = draft["options"].get("model", models[0])
+    model = inputs.choice_input(SCREEN, "model", "Model", models, now, words=words)
+    left, right = st.columns(2, gap="small")
+    with left:
         _number("tokens", "Billion tokens", _TOKENS_E9, 100.0)
-    with columns[2]:
-        kind, chosen = topology_fields.kind_field(SCREEN, draft["target"])
-    by = columns[3].selectbox(
-        "Within",
-        list(LIMITS),
-        key=state.seed(state.key(SCREEN, "limit"), limit()[0]),
-        format_func=lambda name: "so many chips" if name == _CHIPS else name,
-        help="Days or dollars find the number of chips.",
-    )
+        by = st.selectbox(
+            "Within",
+            list(LIMITS),
+            key=state.seed(state.key(SCREEN, "limit"), limit()[0]),
+            format_func=lambda name: "so many chips" if name == _CHIPS else name,
+            help="Days or dollars find the number of chips.",
+        )
     for name in (_DAYS, _DOLLARS):
         if name != by:
             _LINKED[name].keep("")
-    with columns[4]:
+    with right:
+        kind, chosen = topology_fields.kind_field(SCREEN, draft["target"])
         if by == _CHIPS:
             _chips(draft, kind, chosen)
         else:

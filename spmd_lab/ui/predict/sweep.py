@@ -68,7 +68,10 @@ def show(experiment: Experiment) -> None:
     compiling.controls(points, outcomes, lambda point: point_title(sweep, point))
     _charts(sweep, rows)
     for row in rows:
-        if words := _words(row):
+        if words := (
+            row.point.refusal
+            or (row.outcome.words if row.outcome.state in ("failed", "too large") else None)
+        ):
             st.caption(plain(f"{row.point.label}: {words}"))
     _table(sweep, rows)
     with st.expander("More about these curves", key="sweep:more"):
@@ -339,6 +342,8 @@ def _cells(sweep: Sweep, row: SweepRow, base: str) -> dict[str, str | None]:
     if (memory is None or row.is_estimated) and point.expected_bytes is not None:
         memory = f"about {bytes_text(point.expected_bytes)}"
     mesh = mesh_text(point.experiment.mesh, " ") if point.experiment else None
+    wanted = "Cost" if price.now() else "Chip"
+    costs = cost_rows(row_cost(row, price.now()))
     cells = {
         "Topology": point.experiment.target.removeprefix("tpu:")
         if point.experiment and sweep.variable.scales
@@ -356,21 +361,9 @@ def _cells(sweep: Sweep, row: SweepRow, base: str) -> dict[str, str | None]:
         else None,
         "Memory": memory,
         "Exposed": f"{row.exposed_share:.1%}" if row.exposed_share is not None else None,
-        **_costs(row),
+        **({label: text for label, text in costs.items() if label.startswith(wanted)}),
         "Binds": bound_words(numbers.shares_s) if numbers.step_s else None,
         "Open": base + links.path(point.experiment, row.outcome.run, "predict"),
     }
     head = f"{title[0].upper()}{title[1:]}"
     return {head: point.label} | {name: cell for name, cell in cells.items() if name != head}
-
-
-def _costs(row: SweepRow) -> dict[str, str]:
-    wanted = "Cost" if price.now() else "Chip"
-    costs = cost_rows(row_cost(row, price.now()))
-    return {label: text for label, text in costs.items() if label.startswith(wanted)}
-
-
-def _words(row: SweepRow) -> str | None:
-    return row.point.refusal or (
-        row.outcome.words if row.outcome.state in ("failed", "too large") else None
-    )

@@ -78,13 +78,16 @@ def axes_table(axes: tuple[MeshAxis, ...], title: str = "On the chips") -> dict[
     return {
         "Axis": [nowrap(f"{each.name} {each.size}") for each in axes],
         title: [each.words for each in axes],
-        "Neighbors": [_apart(each.links_apart) for each in axes],
+        "Neighbors": [
+            (
+                NONE
+                if each.links_apart is None
+                else nowrap(f"{each.links_apart:.2g} link{'' if each.links_apart == 1 else 's'}")
+            )
+            for each in axes
+        ],
         nowrap("Gather 1 GiB"): [nowrap(seconds_text(each.gather_s)) for each in axes],
     }
-
-
-def _apart(links: float | None) -> str:
-    return NONE if links is None else nowrap(f"{links:.2g} link{'' if links == 1 else 's'}")
 
 
 def difference(placed: tuple[MeshAxis, ...], listed: tuple[MeshAxis, ...]) -> str | None:

@@ -63,7 +63,8 @@ def _compared(kept: Experiment, now: Experiment) -> None:
     if both is None:
         st.caption("Press Predict to compile B: then both are compared here.")
         return
-    st.markdown(f"**{plain(sentence(*both, _alike(kept, now)))}**")
+    sizes = [(each.plan.tokens, each.plan.topology.chips) for each in (kept, now) if each.plan]
+    st.markdown(f"**{plain(sentence(*both, (len(set(sizes)) < 2)))}**")
     st.caption(plain(basis))
     draw_table(numbers_table(*both, price.now()))
     draw_table(run_tables.differences_table([kept, now]))
@@ -113,8 +114,3 @@ def sentence(a: Prediction, b: Prediction, are_alike: bool) -> str:
     if times[slow].low / per[slow] <= times[fast].high / per[fast]:
         return f"About even, as their intervals overlap: {words}."
     return f"{fast} is faster: {words}."
-
-
-def _alike(one: Experiment, other: Experiment) -> bool:
-    sizes = [(each.plan.tokens, each.plan.topology.chips) for each in (one, other) if each.plan]
-    return len(set(sizes)) < 2

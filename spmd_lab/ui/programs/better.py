@@ -6,7 +6,7 @@ from spmd_core.experiment import Experiment
 from spmd_core.search import ArrayQuestion, read_array_question
 from spmd_core.trials import searches as running
 from spmd_lab.ui import shell
-from spmd_lab.ui.lab import begin, lab
+from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.search import answer
 
@@ -30,7 +30,7 @@ def draw(experiment: Experiment) -> None:
             )
         label = "Search on" if search else "Search meshes and specs"
         if st.button(label, icon=":material/travel_explore:", key="better_mesh"):
-            _start(question)
+            answer.begin(question, BUDGET_S)
         if search:
             if search.problem:
                 shell.refusal(search.problem_words)
@@ -44,11 +44,3 @@ def _question(experiment: Experiment) -> ArrayQuestion:
     form |= {"mesh": None, "specs": None}
     known = lab().devices("local") if experiment.target == "local" else None
     return read_array_question(form, known.device_count if known else None)
-
-
-def _start(question: ArrayQuestion) -> None:
-    if running.running() >= running.AT_ONCE:
-        shell.refusal("Two searches are at work already: wait for one, or cancel it.")
-        return
-    if shell.done(lambda: running.start(lab(), question, BUDGET_S, begin("search"))):
-        st.rerun()

@@ -121,7 +121,9 @@ def held(chosen: str) -> None:
             if described.program != chosen and st.button(
                 "Open", key=f"programs:open:{described.program}"
             ):
-                if sentence := shell.attempt(_open_held, described.program):
+                if sentence := shell.attempt(
+                    lambda held=described.program: open_program(programs.find(held))
+                ):
                     state.set_aside(SCREEN, "refused", sentence)
                 st.rerun()
             if st.button(
@@ -131,10 +133,6 @@ def held(chosen: str) -> None:
                 help=option(f"Lets go of {described.name}. Its stored runs stay."),
             ):
                 _delete(described, chosen)
-
-
-def _open_held(program: str) -> None:
-    open_program(programs.find(program))
 
 
 def _delete(described: Listed, chosen: str) -> None:

@@ -23,6 +23,9 @@ TOPOLOGIES = (
 )
 
 
+_FIXED = "The program uses this axis inside shard_map: its size is part of the program."
+
+
 def program_fields(program: Program) -> Form:
     """The experiment that the fields describe, as its JSON form."""
     draft = state.draft(SCREEN)
@@ -49,7 +52,11 @@ def _mesh(program: Program, now: Mesh) -> Mesh:
             axis,
             int(
                 inputs.number_input(
-                    SCREEN, f"mesh.{axis}", f"Mesh axis {axis}", size, text=_fixed(program, axis)
+                    SCREEN,
+                    f"mesh.{axis}",
+                    f"Mesh axis {axis}",
+                    size,
+                    text=_FIXED if axis in program.described.manual_axes else None,
                 )
             ),
         ]
@@ -72,12 +79,6 @@ def _target(now: str) -> str:
         "gpu:h100:2x8, or devices on which it also runs: `local`, or simulated ones such as cpu:8.",
     )
     return chosen or now
-
-
-def _fixed(program: Program, axis: str) -> str | None:
-    if axis in program.described.manual_axes:
-        return "The program uses this axis inside shard_map: its size is part of the program."
-    return None
 
 
 def _specs(program: Program, now: Form, mesh: Mesh) -> Form:

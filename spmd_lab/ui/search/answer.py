@@ -7,7 +7,7 @@ from typing import Literal
 import pandas as pd
 import streamlit as st
 
-from spmd_core.answers import Figure, best_table, every_table, ranking_table
+from spmd_core.answers import Figure, best_table, every_table, kept_ranking, ranking_table
 from spmd_core.base import bytes_text, count_text, seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.machine import get_topology
@@ -15,14 +15,14 @@ from spmd_core.script import script_text
 from spmd_core.search import SAME, Answer, AnyQuestion, Candidate, Ranked, axis_rules, rules_text
 from spmd_core.sheets import Table
 from spmd_core.sweeps import first_look
-from spmd_core.trials import Search
+from spmd_core.trials import Search, searches as running
 from spmd_core.words import fact_words, predict_command, search as words
 from spmd_lab.ui import cards, choices, exports, state
 from spmd_lab.ui.charts import glimpse
-from spmd_lab.ui.lab import as_viewer, end, lab
+from spmd_lab.ui.lab import as_viewer, asker, begin as allowed, end, lab
 from spmd_lab.ui.markdown import coded, plain
 from spmd_lab.ui.search import charts
-from spmd_lab.ui.shell import attempt, done, draw_figures
+from spmd_lab.ui.shell import attempt, done, draw_figures, refusal
 from spmd_lab.ui.tables import sheet, table_frame
 
 ROWS, MOST_LISTED = 15, 200
@@ -30,6 +30,18 @@ INTERVAL_S = 1.0
 # where rows differ in it
 _SHARED = ("Per device", "Chips", "Target", "Strategy", "Fits", "Known by")
 _CANDIDATE = "candidate"  # of the query string: the number of the one that is chosen
+
+
+def begin(question: AnyQuestion, budget_s: float | None, few: int | None = None) -> None:
+    """Starts a search and draws the screen again; the sentence where that is refused."""
+    if running.running() >= running.AT_ONCE:
+        refusal("Two searches are at work already: wait for one, or cancel it.")
+    elif done(
+        lambda: running.start(
+            lab(), question, budget_s, allowed("search") if budget_s else asker(), few
+        )
+    ):
+        st.rerun()
 
 
 @st.fragment(run_every=INTERVAL_S)
@@ -57,11 +69,13 @@ def watch(search: Search) -> None:
                 st.toast(plain(sentence))
             else:
                 search.cancel()
+    if search.doing == "estimating" and lab().searches.has(search.question.id):
+        # its estimates are read again, and rank nothing before all are there
+        kept = lab().searches.find(search.question.id)
+        st.markdown(f"**{plain(words.READ_AGAIN)}** {plain(kept.words)}")
+        st.dataframe(sheet(table_frame(kept_ranking(kept))), hide_index=True, key="search:kept")
+        return
     answer = search.glance
-    if (
-        search.doing == "estimating" and search.earlier_words
-    ):  # which the estimates below are only part of
-        st.markdown(f"**{plain(words.READ_AGAIN)}** {plain(search.earlier_words)}")
     if answer.space:
         share = len(answer.found) / answer.space
         st.progress(min(1.0, search.spent_s / search.budget_s if search.budget_s else share))
@@ -323,7 +337,9 @@ def actions(candidate: Candidate) -> None:
 
 def every(answer: Answer) -> None:
     """Every candidate with its stage, filtered by words."""
-    box = st.expander(_title(answer), key="search:every", on_change="rerun")
+    looked = " that was looked at" if answer.counts["not looked at"] else ""
+    title = f"Every candidate{looked} ({count_text(len(answer.found))})"
+    box = st.expander(title, key="search:every", on_change="rerun")
     if not box.open:  # tens of thousands of names: filtered only for who looks
         return
     with box:
@@ -358,8 +374,3 @@ def every(answer: Answer) -> None:
             f"{count_text(len(shown))} of {count_text(len(listed))} shown. "
             "Choose a row to see what it costs, and where it first loses."
         )
-
-
-def _title(answer: Answer) -> str:
-    looked = " that was looked at" if answer.counts["not looked at"] else ""
-    return f"Every candidate{looked} ({count_text(len(answer.found))})"

@@ -123,34 +123,32 @@ def _model(now: ModelQuestion | None) -> ModelQuestion:
     chips, goal = _parts(text), _goal(now, True)
     with st.expander(_MORE, icon=":material/tune:"):
         model, plan = own_model.fields(model, dict(now.plan), _key)
-        asked = _batch(now) | {"model": model, "chips": chips, "plan": plan}
+        left, right = st.columns(2)
+        batch = left.number_input(
+            "Global batch",
+            1,
+            2**24,
+            value=None,
+            key=_key("batch", now.global_batch),
+            placeholder=f"{now.batch_per_device:g} per device"
+            if now.batch_per_device
+            else "several",
+            help="Sequences in a step, over all devices.",
+        )
+        sequence = right.number_input(
+            "Sequence",
+            128,
+            2**20,
+            step=128,
+            key=_key("sequence", now.sequence),
+            help="Tokens of a sequence.",
+        )
+        asked = {
+            "global_batch": None if batch is None else int(batch),
+            "batch_per_device": now.batch_per_device if batch is None else None,
+            "sequence": int(sequence),
+        } | {"model": model, "chips": chips, "plan": plan}
         return read_question(asked | _costs(now, chips, goal) | _fixed(now))
-
-
-def _batch(now: ModelQuestion) -> Form:
-    left, right = st.columns(2)
-    batch = left.number_input(
-        "Global batch",
-        1,
-        2**24,
-        value=None,
-        key=_key("batch", now.global_batch),
-        placeholder=f"{now.batch_per_device:g} per device" if now.batch_per_device else "several",
-        help="Sequences in a step, over all devices.",
-    )
-    sequence = right.number_input(
-        "Sequence",
-        128,
-        2**20,
-        step=128,
-        key=_key("sequence", now.sequence),
-        help="Tokens of a sequence.",
-    )
-    return {
-        "global_batch": None if batch is None else int(batch),
-        "batch_per_device": now.batch_per_device if batch is None else None,
-        "sequence": int(sequence),
-    }
 
 
 def _costs(now: ModelQuestion, chips: Sequence[str], goal: Goal) -> Form:

@@ -68,17 +68,19 @@ _IN_SIGHT = 4
 
 
 def show(share: DeltaGenerator) -> None:
-    """Draws the mode: the question at the top, then the answer."""
+    """Draws the mode: the question in the sidebar, then the answer."""
     st.title(sweep.question_shown())
     sweep.choose()
-    with st.container(key="question"):
-        form = _question()
-    with st.sidebar, st.expander("Change the question", icon=":material/tune:"):
-        for names in list(_FIELDS)[_IN_SIGHT:]:
+    with st.sidebar:
+        form = {"model": _choice("model", "Model", model_names())}
+        for names in list(_FIELDS)[:_IN_SIGHT]:
             form |= _text(names)
-        form["weights_dtype"] = _choice("weights_dtype", "Weights", (*SERVED_DTYPES, MXFP4))
-        form["kv_dtype"] = _choice("kv_dtype", "Cache", tuple(SERVED_DTYPES))
-        price.field()
+        with st.expander("Change the question", icon=":material/tune:"):
+            for names in list(_FIELDS)[_IN_SIGHT:]:
+                form |= _text(names)
+            form["weights_dtype"] = _choice("weights_dtype", "Weights", (*SERVED_DTYPES, MXFP4))
+            form["kv_dtype"] = _choice("kv_dtype", "Cache", tuple(SERVED_DTYPES))
+            price.field()
     try:
         question = read_serving(form | {"price": st.query_params.get(price.PRICE, "")})
         answer = _answered(question)
@@ -115,17 +117,6 @@ def _compiled(answer: ServingAnswer) -> ServingAnswer:
     return answer
 
 
-def _question() -> dict[str, str]:
-    """The fields in sight: model, chips, lengths, requests at once, a limit."""
-    columns = st.columns([4, 3, 3, 2, 2], vertical_alignment="bottom")
-    with columns[0]:
-        form = {"model": _choice("model", "Model", model_names())}
-    for column, names in zip(columns[1:], _FIELDS, strict=False):
-        with column:
-            form |= _text(names)
-    return form
-
-
 def _text(names: tuple[str, ...]) -> dict[str, str]:
     """Texts of one field, by their names; the last is the same as the one before where it is left out."""
     label, words = _FIELDS[names]
@@ -158,7 +149,12 @@ def _draw(answer: ServingAnswer) -> None:
         lead = answer.best or answer.nearest
         if lead:
             draw_figures(serving_figures(lead))
-            st.vega_lite_chart(_front_chart(answer), key="serving-front", alt=_front_words(answer))
+            shown = (row for row in _points(answer) if row["kind"] != _OTHERS)
+            st.vega_lite_chart(
+                _front_chart(answer),
+                key="serving-front",
+                alt="; ".join(f"{row['name']}: {row['takes']}, {row['makes']}" for row in shown),
+            )
     if answer.by_load:
         st.subheader("Best sharding by load, on these chips", anchor=False)
         run_answer.draw_filled(SERVING_LOADS.table(answer.by_load, "screen"))
@@ -217,11 +213,3 @@ def _front_chart(answer: ServingAnswer) -> Spec:
         layer(best, _NAME, x=x, y=y, text={"field": "name"}),
     ]
     return layered(layers, 260)
-
-
-def _front_words(answer: ServingAnswer) -> str:
-    return "; ".join(
-        f"{row['name']}: {row['takes']}, {row['makes']}"
-        for row in _points(answer)
-        if row["kind"] != _OTHERS
-    )

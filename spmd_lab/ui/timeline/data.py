@@ -186,14 +186,13 @@ def _loops(timeline: Timeline, scene: TimelineScene) -> Scene:
     """Of each operation its passes, None of one that is no loop; of each loop what is inside."""
     inside = {at: span.inside for at, span in enumerate(scene.spans) if span.inside is not None}
     return {
-        "count": [_passes(timeline, scene, span) for span in scene.spans],
+        "count": [
+            (None if span.inside is None else timeline.scenes[span.inside].times // scene.times)
+            for span in scene.spans
+        ],
         "mix": {at: _mix(timeline, number) for at, number in inside.items()},
         "aside": {at: _aside(timeline, scene, number) for at, number in inside.items()},
     }
-
-
-def _passes(timeline: Timeline, scene: TimelineScene, span: Span) -> int | None:
-    return None if span.inside is None else timeline.scenes[span.inside].times // scene.times
 
 
 def _mix(timeline: Timeline, number: int) -> list[tuple[str, float]]:

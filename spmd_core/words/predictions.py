@@ -248,7 +248,7 @@ def bounds_words(prediction: Prediction) -> str:
     if prediction.bounds_s is None:
         return ""
     scheduled = seconds_text(sum(prediction.shares_s.values()))
-    how = "by the compiler's schedule" if prediction.compiled else "as estimated"
+    how = "as scheduled" if prediction.compiled else "as estimated"
     return (
         f"{scheduled} {how}; "
         f"{seconds_text(prediction.bounds_s.overlapped)} if all communication ran beside other work, "

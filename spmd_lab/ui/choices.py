@@ -38,7 +38,7 @@ _PROGRAM = (TAB, STRATEGY, TEXT, VIEW, ARROWS, ONCE, "at")
 READ = {
     "overview": (),
     "layout": (*_EXPERIMENT, TO, ELEMENT),
-    "compare": (*_EXPERIMENT, *_PROGRAM, RANKED, DETAIL),
+    "compare": (*_EXPERIMENT, *_PROGRAM, RANKED, DETAIL, "price"),
     "predict": (
         *_EXPERIMENT,
         *_PROGRAM,

@@ -24,7 +24,7 @@ from spmd_lab.ui.lab import begin, end, lab, room
 from spmd_lab.ui.markdown import as_sentence, coded, plain
 from spmd_lab.ui.shell import attempt, done, refusal
 
-TRIES = "Compiles up to 8 changes of each slow collective, and times close ones."
+TRIES = "Compiles up to 8 changes of each, and times close ones."
 _MORE = "Slow: the device waits for it for over 2 % of the time. Where none of 8 helps, 24 more are tried."
 NOTHING_WORTH = (
     "No collective keeps the device waiting for more than 2 % of the predicted time: nothing was "

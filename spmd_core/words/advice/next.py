@@ -94,27 +94,13 @@ def _neighbor(plan: Plan, compiled: Prediction) -> Next | None:
         return None
     best = NearestFit(near, estimate_step(near))
     change = listed(list(changes(plan, best)))
-    sentence = _plan_words(saved, change, time.estimate, after * plan.tokens, seconds[-1])
+    # from the time of the plan that the screen has above
+    takes = f"{seconds_text(seconds[-1])} -> {seconds_text((1 - saved) * seconds[-1])}"
+    sentence = (
+        f"{saved:.1%} less time per token by the estimates of both, {takes} for as many tokens. "
+        f"It needs {change}."
+    )
     return Next(rule="better_plan", number=saved, experiment=best.experiment, sentence=sentence)
-
-
-def _plan_words(
-    share: float, change: str, before_s: float, after_s: float, compiled_s: float
-) -> str:
-    """A neighbor of a plan takes less time per token, by the instant estimates of both: seconds for
-    as many tokens; `compiled_s` is what compiling the plan predicted.
-    """
-    off = compiled_s / before_s - 1
-    side = "above" if off > 0 else "below"
-    beside = (
-        f" Compiled, this one takes {seconds_text(compiled_s)}, {abs(off):.0%} {side} its estimate."
-    )
-    if abs(off) < 0.005:  # the screen's headline is the compiled time: no second figure beside it
-        before_s, after_s, beside = compiled_s, after_s * compiled_s / before_s, ""
-    return (
-        f"{share:.1%} less time per token by the estimates of both, {seconds_text(before_s)} -> "
-        f"{seconds_text(after_s)} for as many tokens. It needs {change}.{beside}"
-    )
 
 
 def _more_chips(plan: Plan, prediction: Prediction) -> Next | None:

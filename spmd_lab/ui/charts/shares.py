@@ -29,6 +29,8 @@ _SHARES_LEGEND = TOP | {
     "symbolStrokeWidth": 0,
 }
 
+_SEEN = 0.004  # of a bar: a thinner part is no color that a legend could name
+
 
 def row_axis(rows: Iterable[str]) -> Spec:
     """The y axis of these rows; of a single one, no axis."""
@@ -60,7 +62,14 @@ def parts_chart(rows: Mapping[str, Mapping[str, float]]) -> Spec:
         else {"axis": None}
     )
     x = {at: quantity(at, scale=scale, **axis) for at in ("x", "middle")}
-    color = category("part", list(shades), legend=_SHARES_LEGEND, colors=list(shades.values()))
+    legend = _SHARES_LEGEND | {
+        "values": [
+            part
+            for part in shades
+            if any(each.get(part, 0.0) > _SEEN * sums[row] for row, each in rows.items())
+        ]
+    }
+    color = category("part", list(shades), legend=legend, colors=list(shades.values()))
     bars = layer(
         values,
         {"type": "bar", "height": 26},

@@ -110,7 +110,8 @@ def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
         )
     picked = [runs[at] for at in sorted(event.selection.rows) if at < len(runs)] + hidden
     if hidden:
-        st.caption(f"{len(hidden)} of {len(picked)} ticked runs are hidden by the filters above.")
+        are = "is" if len(hidden) == 1 else "are"
+        st.caption(f"{len(hidden)} of {len(picked)} ticked runs {are} hidden by the filters above.")
     ticked = [run.run for run in picked]
     state.set_aside("history", "ticked", ticked)
     _cards(runs, ticked)

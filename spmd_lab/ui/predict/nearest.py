@@ -37,7 +37,7 @@ def offer_without_rings(plan: Plan, prediction: Prediction) -> None:
     if parameters := query(experiment_of(plan.without_rings)):
         st.page_link(
             "pages/predict.py",
-            label="Collective matmuls may make it slower on so few chips: try it without",
+            label="Try it without collective matmuls",
             icon=":material/flag:",
             query_params=parameters,
             width="content",

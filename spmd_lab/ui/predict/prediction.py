@@ -45,7 +45,7 @@ STORED_BEFORE = (
     "This prediction was stored without its timeline: press Predict again to see every operation."
 )
 
-ABOUT = "Exposed: the chip waits for it. A line joins a wait with its cause."
+ABOUT = "Exposed: the chip waits for it."
 
 _DOUBTS = ("may take longer", "mostly attention")  # facts of an estimate that are shown in front
 
@@ -194,7 +194,7 @@ def _provenance(result: Result, when: str) -> str:
     is_compiled = not predictions or predictions[0].compiled
     how = "compiled by XLA" if is_compiled else "estimated"
     jax = f"JAX {result.environment.jax}"
-    return f"{how}, nothing was executed · {jax} · finished {when} · run {result.run}"
+    return f"{how} · {jax} · finished {when} · run {result.run}"
 
 
 def _memory_headline(sentence: str, fits: bool, large: bool = True) -> None:
@@ -267,7 +267,7 @@ def numbers(result: Result, name: str, when: str) -> None:
     with st.expander("How sure? Interval, cost, your own time", key="sure"):
         _numbers(result, prediction, time)
         counted = f"{parameters_words(plan.size)}. {convention_words(plan, prediction)}."
-        trained = f"Training takes {run_answer.steps_words(plan, prediction)}."
+        trained = f"{run_answer.steps_words(plan, prediction)}."
         st.caption(plain(trained), help=plain(counted) if prediction.mfu else None)
         st.caption(plain(_provenance(result, when)))
         keep.own_time(prediction)
@@ -414,7 +414,7 @@ def _collectives(result: Result, name: str, prediction: Prediction) -> None:
         return
     with st.container(key="collectives"):
         draw_table(step_collectives(prediction, result.experiment))
-    st.caption("Bytes are per device and execution, times per step.")
+    st.caption("Bytes per device and execution, times per step.")
 
 
 def _memory(prediction: Prediction, plan: Plan | None) -> None:

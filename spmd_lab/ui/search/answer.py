@@ -131,7 +131,10 @@ def headline(answer: Answer, has_time: bool = True, when: str = "") -> None:
             st.badge(when or _KNOWN_AS[winner.stage], color=_COLORS[winner.stage])
             if answer.rivals:
                 st.badge("Cannot tell", color="orange")
-            st.caption(plain(winner.name))
+            if winner.experiment.place.is_simulated:
+                st.badge("Simulated", color="violet")
+            if winner.step:  # else the headline has it
+                st.caption(plain(winner.name))
         st.markdown(plain(words.sure_words(answer)))
         for sentence in (words.ahead_words(answer), words.next_words(answer, has_time)):
             if sentence and not when:
@@ -305,7 +308,11 @@ def _open(candidate: Candidate, key: str) -> None:
     if (
         candidate.stage == "estimated"
         and not candidate.is_pipeline
-        and st.button("Compile it", icon=":material/play_arrow:", key=f"{key}:compile")
+        and st.button(
+            "Compile it" if experiment.place.is_absent else "Run it",
+            icon=":material/play_arrow:",
+            key=f"{key}:compile",
+        )
     ):
         done(_compile, page, experiment)
 

@@ -85,7 +85,7 @@ def fields() -> tuple[AnyQuestion, float | None, str | None]:
         key=_key("kind", now.kind),
         required=True,
     )
-    if isinstance(now, ModelQuestion):
+    if isinstance(now, ModelQuestion) and kind == now.kind:
         st.page_link(
             "pages/predict.py",
             label="Serving, in place of training",

@@ -144,7 +144,7 @@ def _seeded(names: tuple[str, ...]) -> str:
 
 
 def _draw(answer: ServingAnswer) -> None:
-    with st.container(border=True, key="served"):
+    with st.container(border=True, key="answer"):
         st.subheader(plain(serving_headline(answer)), anchor=False)
         lead = answer.best or answer.nearest
         if lead:

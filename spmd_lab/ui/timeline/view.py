@@ -48,7 +48,7 @@ def show(timeline: Timeline, name: str, title: str, at: str = AT, picked: str = 
             "Open it at ui.perfetto.dev or in chrome://tracing",
             key,
         )
-    with st.expander("The same as a table", key=f"{key}:table", on_change="rerun") as fold:
+    with st.expander("As a table", key=f"{key}:table", on_change="rerun") as fold:
         if fold.open:
             st.dataframe(sheet(table(timeline, scene)), hide_index=True, key=f"{key}:rows:{scene}")
 

@@ -49,7 +49,7 @@ READ = {
     "search": ("search", "candidate"),
     "collectives": (*_EXPERIMENT, KIND, VIEW, TAB),
     "recipes": ("search",),
-    "programs": _EXPERIMENT,
+    "programs": (*_EXPERIMENT, *_PROGRAM, DETAIL),
     "notebook": ("collection", "edit"),
     "history": (
         *("search", "workload", "state", "searched", "runs", "searches", "open"),

@@ -50,6 +50,14 @@ def test_every_widget_that_a_link_fills_is_of_a_parameter_that_its_screen_reads(
     assert len(bound) > 4 and set(bound) <= known
 
 
+@pytest.mark.parametrize(
+    ("screen", "name"), [("compare", "tab"), ("predict", "strategy"), ("collectives", "view")]
+)
+def test_a_choice_of_an_answer_that_is_not_there_is_told(data_folder, screen, name):
+    told = said(opened(screen, **{name: "foo"}))
+    assert f"{name}='foo' in the link is of an answer, and there is none here" in told
+
+
 def test_a_value_that_is_there_twice_or_endless_is_told(data_folder):
     assert "tab in the link is there 2 times" in said(opened("compare", tab=["Why", "Fastest"]))
     assert "is too long: use at most 2,000" in said(opened("compare", tab="x" * 9000))

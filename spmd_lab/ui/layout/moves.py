@@ -22,6 +22,7 @@ from spmd_lab.ui.lab import lab
 from spmd_lab.ui.layout import picture
 from spmd_lab.ui.markdown import coded
 from spmd_lab.ui.shell import draw_table, refusal
+from spmd_lab.ui.tables import unbroken
 
 NONE = "–"
 
@@ -41,15 +42,12 @@ def table(moves: Sequence[Move], time_of: words.TimeOf, why: Callable[[Move], st
         "Step": [move.kind for move in moves],
         "Over": [", ".join(move.axes) for move in moves],
         "Bytes per device": [bytes_text(move.nbytes) if move.sends else NONE for move in moves],
-        "Time": [_time(move, time_of) for move in moves],
+        "Time": [
+            unbroken(seconds_text(time_of(move).seconds)) if move.sends else NONE for move in moves
+        ],
         "Why": [why(move) for move in moves],
     }
     draw_table(steps)
-
-
-def _time(move: Move, time_of: words.TimeOf) -> str:
-    text = seconds_text(time_of(move).seconds) if move.sends else NONE
-    return text.replace(" ", "\u00a0")
 
 
 def reshard_view(experiment: Experiment, placed: Layout) -> None:

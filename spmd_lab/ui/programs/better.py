@@ -3,7 +3,7 @@
 import streamlit as st
 
 from spmd_core.experiment import Experiment
-from spmd_core.search import ArrayQuestion, read_array_question
+from spmd_core.search import read_array_question
 from spmd_core.trials import searches as running
 from spmd_lab.ui import shell
 from spmd_lab.ui.lab import lab
@@ -15,7 +15,11 @@ BUDGET_S = 120.0  # for compiling, and for measuring what runs here
 
 def draw(experiment: Experiment) -> None:
     """The search of this program on this target: its answer, its progress, or the button."""
-    question = _question(experiment)
+    given = experiment.to_json()
+    form = {name: given[name] for name in ("workload", "program", "target", "dims")}
+    known = lab().devices("local") if experiment.target == "local" else None
+    count = known.device_count if known else None
+    question = read_array_question(form | {"mesh": None, "specs": None}, count)
     search = running.find(lab(), question)
     with st.expander("Which mesh and specs are better?", expanded=search is not None):
         if search and not search.is_over:
@@ -36,11 +40,3 @@ def draw(experiment: Experiment) -> None:
                 shell.refusal(search.problem_words)
             answer.headline(search.answer)
             answer.details(search.answer)
-
-
-def _question(experiment: Experiment) -> ArrayQuestion:
-    given = experiment.to_json()
-    form = {name: given[name] for name in ("workload", "program", "target", "dims")}
-    form |= {"mesh": None, "specs": None}
-    known = lab().devices("local") if experiment.target == "local" else None
-    return read_array_question(form, known.device_count if known else None)

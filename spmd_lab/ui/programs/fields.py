@@ -97,7 +97,10 @@ def _specs(program: Program, now: Form, mesh: Mesh) -> Form:
         "Spec of",
         list(groups),
         key=state.seed(state.key(SCREEN, "group"), next(iter(now), next(iter(groups)))),
-        format_func=lambda group: _title(group, len(groups[group]), group in now),  # plain text
+        format_func=lambda group: (  # plain text
+            f"{'changed: ' * (group in now)}"
+            f"{f'{len(groups[group])} × ' * (len(groups[group]) > 1)}{group}"
+        ),
         help="Arguments of the same path in several layers are one group: `*` stands for the number.",
     )
     leaf = groups[chosen][0]
@@ -114,8 +117,3 @@ def _specs(program: Program, now: Form, mesh: Mesh) -> Form:
     for group, spec in others.items():
         st.caption(f"{code(group)}: {code(spec_text(tuple(map(axes_of, spec))))}")
     return others
-
-
-def _title(group: str, count: int, is_changed: bool) -> str:
-    many = f"{count} × " if count > 1 else ""
-    return f"{'changed: ' if is_changed else ''}{many}{group}"

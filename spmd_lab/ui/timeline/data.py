@@ -121,7 +121,9 @@ def component_data(timeline: Timeline, name: str) -> Scene:
     kinds = {drawn_kind(span) for span in spans} - {LOOP}
     if any(span.exposed for span in spans):
         kinds |= {"exposed"}
-    if not timeline.predicted and all(map(_is_exposed, spans)):
+    if not timeline.predicted and all(
+        not span.is_communication or span.exposed_s > 0.99 * span.length_s for span in spans
+    ):
         kinds -= {"hidden"}
     words = KINDS if timeline.predicted else KINDS | TRACED_KINDS
     return {
@@ -131,11 +133,6 @@ def component_data(timeline: Timeline, name: str) -> Scene:
         "words": COMPONENT,
         "legend": [(kind, words[kind]) for kind in colors.KINDS if kind in kinds],
     }
-
-
-def _is_exposed(span: Span) -> bool:
-    """Whether nothing of a collective is hidden beside work, or it is none."""
-    return not span.is_communication or span.exposed_s > 0.99 * span.length_s
 
 
 def _scene(timeline: Timeline, number: int) -> Scene:

@@ -21,7 +21,7 @@ from spmd_core.words import (
 WHEN, TIME, LABELS, OPERANDS_KIB = "When", "Time", "Name and tags", "Operands, KiB"
 DAY, PICTURE, VERDICT = "Day", "Shards", "Verdict"
 FASTEST = "Time of"  # whose it is: of a study the best variant's, which a baseline may be below
-# of every row; the other columns are for who asks for them, and in the CSV
+# of every row; the other columns are in the menu of the table, and in the CSV
 SHOWN = (DAY, WHEN, PICTURE, "Workload", VERDICT, TIME, LABELS, "Target", "Mesh", "Sharding")
 NAMES = "ABCDEFGH"  # of runs that stand side by side
 

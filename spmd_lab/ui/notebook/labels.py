@@ -31,7 +31,7 @@ def draw(run: str) -> None:
             if box.open:
                 with box:
                     _form(run, labels)
-    if labels.note and tour.at([run]) is None:  # whose stop says it above the answer
+    if labels.note and tour.at([run]) is None:  # its stop shows that above the answer
         st.markdown(note_markdown(labels.note))
     if (origin := notebook.origin(run)) and (result := lab().result(run)):
         sentence = origin_words(origin, result.experiment, result.environment.device_kind)

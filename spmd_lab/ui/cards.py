@@ -197,7 +197,7 @@ def stored(experiment: Experiment) -> bool:
         return False
     with st.container(border=True, key="stored"):
         many = f"{len(runs)} stored run{'s' * (len(runs) != 1)} of this experiment."
-        st.markdown(f":material/history: **{many}**")
+        st.markdown(f":material/history: **{plain(many)}**")
         st.page_link(
             page_of(experiment),
             label=f"**Open the last one:** {_outcome(runs[0])}",

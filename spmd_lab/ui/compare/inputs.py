@@ -76,7 +76,7 @@ def compare_fields() -> Form:
 def _program(what: Workload, draft: Form, table: DeltaGenerator) -> Form:
     table = st.container()
     sizes = " × ".join(str(size) for size in draft["dims"].values() if size is not None)
-    sizes = st.expander(f"Sizes: {sizes}")
+    sizes = st.expander(plain(f"Sizes: {sizes}"))
     with st.expander(f"Mesh: {plain(mesh_text(draft['mesh'], ' '))}"):
         on_mesh = st.container()
     with st.expander(f"Target: {plain(draft['target'])}, {plain(draft['dtype'])}"):

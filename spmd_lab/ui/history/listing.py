@@ -63,8 +63,10 @@ def listed(
 
     of_searches = stored(True)
     is_left_out = bool(of_searches) and not st.toggle(
-        f"Show {count_text(len(of_searches))}{' or more' * (len(of_searches) >= MOST_LISTED)} "
-        f"run{'s' * (len(of_searches) != 1)} of searches",
+        plain(
+            f"Show {count_text(len(of_searches))}{' or more' * (len(of_searches) >= MOST_LISTED)} "
+            f"run{'s' * (len(of_searches) != 1)} of searches"
+        ),
         key="searched",
         bind="query-params",
         help="What a search measured or compiled on its way, which Find a sharding lists, too; "

@@ -96,7 +96,7 @@ def _program_options(
     given: Mapping[str, Any], known: Mapping[str, Any]
 ) -> tuple[dict[str, Any], Mapping[str, Any]]:
     """The options given to a small program, its sizes checked; and the defaults of those."""
-    program = given.get("program")
+    program = given.get("program", "")
     check_known("program", program, program_names(), "is not registered")
     plain = {name: value for name, value in given.items() if name in known or name == "program"}
     sizes = check_sizes(program, {name: given[name] for name in given if name not in plain})

@@ -27,7 +27,7 @@ def test_what_fits_on_one_device_may_not_on_all(monkeypatch):
     x = jax.ShapeDtypeStruct((2**10,), jnp.float32)
     found = jax.jit(sums).lower(x).compile()
     needed = found.memory_analysis().temp_size_in_bytes + x.size * 4
-    monkeypatch.setattr("spmd_core.engine.room.spare_bytes", lambda: 4 * needed)
+    monkeypatch.setattr("spmd_core.engine.devices.spare_bytes", lambda: 4 * needed)
     check_room(found, 4)
     with pytest.raises(RequestError, match="on 8 simulated devices exceed the"):
         check_room(found, 8)

@@ -21,7 +21,7 @@ from spmd_core.runs import (
     Progress,
     RunCommand,
     encode,
-    protocol,
+    events,
     send,
 )
 from tests.labs import ROOT, experiment
@@ -78,7 +78,7 @@ def test_what_came_before_the_junk_is_not_lost():
 
 
 def test_a_line_without_end_is_an_error(monkeypatch):
-    monkeypatch.setattr(protocol, "MAX_LINE_BYTES", 1000)
+    monkeypatch.setattr(events, "MAX_LINE_BYTES", 1000)
     with pytest.raises(WorkerError, match="a line of more than 1000 bytes"):
         list(Lines(EVENTS).feed(b"x" * 1001))
 

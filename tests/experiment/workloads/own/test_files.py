@@ -292,7 +292,7 @@ def test_a_file_that_does_not_load_is_named_and_the_rest_goes_on(files, text, se
 def test_a_file_that_eats_memory_while_it_loads_is_ended_and_named(files, monkeypatch):
     free = read_hardware().available_bytes
     assert free
-    monkeypatch.setattr("spmd_core.machine.own_memory.SHARE", 2**29 / free)
+    monkeypatch.setattr("spmd_core.machine.hardware.SHARE", 2**29 / free)
     monkeypatch.setattr("spmd_core.experiment.workloads.own.description.LOAD_S", PATIENCE_S)
     files(hungry="eaten = []\nwhile True:\n    eaten.append(bytearray(2**20))\n", weighted=WEIGHTED)
     (sentence,) = own.problems()
@@ -455,7 +455,7 @@ def test_a_function_that_eats_memory_is_ended_and_named(files, lab, monkeypatch)
     free = read_hardware().available_bytes
     assert free
     # half a GiB is enough of this machine's
-    monkeypatch.setattr("spmd_core.machine.own_memory.SHARE", 2**29 / free)
+    monkeypatch.setattr("spmd_core.machine.hardware.SHARE", 2**29 / free)
     status, _ = outcome(lab, workload="eats", strategies=["single"])
     assert (status.state, status.error.kind) == ("failed", "resource_exhausted")
     assert re.search(r"eats took more than .* of memory.*: correct eats", status.error.message)

@@ -12,10 +12,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, NoReturn
+
+from spmd_core.base.errors import LabError
+from spmd_core.base.imports import imported
 
 # glog's prefix of a fatal line, e.g. `F1121 17:15:50.123456  42 rendezvous.cc:12] Check failed: …`
 _FATAL = re.compile(r"^F\d{4} (?:[\d:.]+ +\d+ )?(?:[^\]\s]+:\d+\] )?|^F(?=\d{4}\b)")
@@ -245,6 +248,24 @@ class Spare:
             return child
         child.end()
         return None
+
+
+def answer(made: Callable[[], str]) -> NoReturn:
+    """In the child: write what is made to the descriptor, or `!` and why nothing is; and end, even if
+    threads were started.
+    """
+    imported()
+    descriptor = int(sys.argv[1])
+    os.set_inheritable(descriptor, False)
+    try:
+        text = made()
+    except LabError as error:
+        text = f"!{error}"
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def asked() -> list[str]:

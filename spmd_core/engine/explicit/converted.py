@@ -12,7 +12,7 @@ from typing import Any
 import jax
 from jax.sharding import AxisType
 
-from spmd_core.base import LabError, imported, refuse
+from spmd_core.base import LabError, answer, refuse
 from spmd_core.engine.explicit.judged import judge
 from spmd_core.engine.explicit.loading import Loader, read_request
 from spmd_core.engine.explicit.mending import Mended
@@ -21,19 +21,6 @@ from spmd_core.engine.explicit.watch import Key, Watch, error_words
 from spmd_core.engine.explicit.ways import Ways
 from spmd_core.engine.step import here, tracing
 from spmd_core.results import ExplicitReport
-
-
-def main() -> None:
-    """Write the report as JSON to the file descriptor, or `!` and why there is none."""
-    imported()
-    answer = int(sys.argv[1])
-    os.set_inheritable(answer, False)
-    try:
-        text = reported(read_request(json.loads(sys.argv[2]))).model_dump_json()
-    except LabError as error:
-        text = f"!{error}"
-    with os.fdopen(answer, "w") as file:
-        file.write(text)
 
 
 def reported(loader: Loader) -> ExplicitReport:
@@ -50,7 +37,7 @@ def reported(loader: Loader) -> ExplicitReport:
     mended = ways.chosen()
     notes = _notes(auto, given, mended)
     loader.use(mended.texts)
-    traced, wrong, compared = None, None, 0
+    traced, wrong, compared, outputs = None, None, 0, dict[str, str]()
     try:
         traced = loader.trace(None)[0]
     except Exception as error:  # whatever JAX raises: the report has it
@@ -59,6 +46,8 @@ def reported(loader: Loader) -> ExplicitReport:
             notes.insert(0, f"the patch ends at what is no sharding type error: {mended.unmended}")
     if traced is not None:
         wrong, compared = judge(auto, traced, notes)
+        types = (aval.str_short(short_dtypes=True) for aval in traced.traced.jaxpr.out_avals)
+        outputs = dict(zip(traced.outputs, types, strict=False))
     return ExplicitReport(
         function=auto.function,
         mesh=tuple(mesh.shape.items()),
@@ -73,14 +62,9 @@ def reported(loader: Loader) -> ExplicitReport:
         wrong=wrong,
         compared=compared,
         beyond=ways.beyond(mended),
-        outputs=_outputs(traced) if traced else {},
+        outputs=outputs,
         notes=tuple(notes),
     )
-
-
-def _outputs(traced: tracing.TracedStep) -> dict[str, str]:
-    types = (aval.str_short(short_dtypes=True) for aval in traced.traced.jaxpr.out_avals)
-    return dict(zip(traced.outputs, types, strict=False))
 
 
 def _auto(loader: Loader) -> tuple[tracing.TracedStep, Any, Any]:
@@ -125,6 +109,4 @@ def _patch(loader: Loader) -> str:
 
 
 if __name__ == "__main__":
-    main()
-    sys.stderr.flush()
-    os._exit(0)
+    answer(lambda: reported(read_request(json.loads(sys.argv[2]))).model_dump_json())

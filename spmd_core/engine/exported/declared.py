@@ -3,7 +3,6 @@ spmd_core.engine.exported.declared FD PATH FOLDER`. Nothing is allocated: argume
 """
 
 import json
-import os
 import re
 import runpy
 import sys
@@ -17,28 +16,27 @@ import jax
 from jax import export
 from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 
-from spmd_core.base import imported
+from spmd_core.base import answer
 from spmd_core.experiment import DeclaredStep, declared_steps
 
 Rule = tuple[str, Any]
 Arrays = dict[str, jax.ShapeDtypeStruct]
+_CALLS_BACK = (
+    "it calls back into Python, which no file carries: leave out jax.debug.print and callbacks"
+)
 
 
-def main() -> None:
-    """Write each step to FOLDER, by number, and their titles as JSON to the file descriptor; or the
-    problem in one line.
-    """
-    imported()
-    answer, path, folder = int(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
-    os.set_inheritable(answer, False)
+def report(path: Path, folder: Path) -> str:
+    """Write each step to FOLDER, by number; their titles as JSON, or the problem in one line."""
     try:
         runpy.run_path(str(path), run_name=path.stem)
         for number, step in enumerate(declared_steps):
             (folder / f"{number}.jaxexport").write_bytes(exported(step))
-        report: dict[str, object] = {"titles": [step.title for step in declared_steps]}
+        return json.dumps({"titles": [step.title for step in declared_steps]})
     except BaseException as error:  # SystemExit too: whatever the file or JAX raises
-        report = {"problem": f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"}
-    os.write(answer, json.dumps(report).encode())
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        is_callback = re.search("callback|effects", reason)
+        return json.dumps({"problem": _CALLS_BACK if is_callback else reason})
 
 
 def exported(step: DeclaredStep) -> bytes:
@@ -135,6 +133,4 @@ def _tails(path: str) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    main()
-    sys.stderr.flush()
-    os._exit(0)
+    answer(lambda: report(Path(sys.argv[2]), Path(sys.argv[3])))

@@ -5,9 +5,7 @@
 import dataclasses
 import itertools
 import math
-import os
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ from jax._src.interpreters import mlir
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy, stablehlo
 
-from spmd_core.base import RequestError, asked, imported, refuse
+from spmd_core.base import RequestError, answer, asked, refuse
 from spmd_core.engine.exported.allowed import check_arrays, check_axes, check_module, check_paths
 from spmd_core.engine.exported.by_hand import fixed_axes
 from spmd_core.engine.exported.flops import flops_of
@@ -48,25 +46,10 @@ _VERSION = re.compile(rb"StableHLO_v(\d{1,4}\.\d{1,4}\.\d{1,4})")
 _NEWER = re.compile(r"version|newer", re.IGNORECASE)
 
 
-def main() -> None:
-    """Write what answer() gives to the file descriptor."""
-    imported()
-    descriptor = int(sys.argv[1])
-    os.set_inheritable(descriptor, False)
-    text = answer(*map(Path, asked()))
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-
-
-def answer(given: Path, kept: Path) -> str:
-    """The description of the file `given`, or `!` and why there is none; `kept` is then the file with
-    short source paths.
-    """
-    try:
-        exported = read(given.read_bytes())
-        described, module = describe(exported)
-    except RequestError as error:
-        return f"!{error}"
+def described_file(given: Path, kept: Path) -> str:
+    """The description of the file `given`; `kept` is then the file with short source paths."""
+    exported = read(given.read_bytes())
+    described, module = describe(exported)
     kept.write_bytes(dataclasses.replace(exported, mlir_module_serialized=module).serialize())
     return described.model_dump_json()
 
@@ -239,6 +222,4 @@ def _manual_axes(module: ir.Module, mesh: Mesh) -> tuple[str, ...]:
 
 
 if __name__ == "__main__":
-    main()
-    sys.stderr.flush()
-    os._exit(0)
+    answer(lambda: described_file(*map(Path, asked())))

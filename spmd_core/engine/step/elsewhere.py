@@ -3,7 +3,6 @@ spmd_core.engine.step.elsewhere FD FOLDER`. FOLDER has the file, and what is req
 """
 
 import json
-import os
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,7 +13,7 @@ from typing import Any
 from jax._src.interpreters import mlir
 from jax.export import Exported
 
-from spmd_core.base import LabError, WorkerError, imported, refuse
+from spmd_core.base import WorkerError, answer, refuse
 from spmd_core.engine.absent.lower import structs
 from spmd_core.engine.absent.run import predict_experiment
 from spmd_core.engine.absent.topology import describe as describe_topology
@@ -37,19 +36,6 @@ from spmd_core.runs import Event, Texts
 from spmd_core.script import program_text
 
 REQUEST, FILE = "request.json", "step.jaxexport"
-
-
-def main() -> None:
-    """Write the compiled step as JSON to the file descriptor, or `!` and why there is none."""
-    imported()
-    answer, folder = int(sys.argv[1]), Path(sys.argv[2])
-    os.set_inheritable(answer, False)
-    try:
-        text = _compiled(folder).model_dump_json()
-    except LabError as error:
-        text = f"!{error}"
-    with os.fdopen(answer, "w") as file:
-        file.write(text)
 
 
 def _compiled(folder: Path) -> CompiledStep:
@@ -131,6 +117,4 @@ def _simulated(experiment: Experiment) -> CompiledStep:
 
 
 if __name__ == "__main__":
-    main()
-    sys.stderr.flush()
-    os._exit(0)
+    answer(lambda: _compiled(Path(sys.argv[2])).model_dump_json())

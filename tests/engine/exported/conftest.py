@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from spmd_core.base.child import ChildAnswer
+from spmd_core.base import ChildAnswer, RequestError
 from spmd_core.engine.exported import describe
 from spmd_core.experiment import programs
 
@@ -11,8 +11,11 @@ class _Here:
     """Reads files in this process, by the function of the process that else does."""
 
     def ask(self, question: tuple[str, str], seconds: float, most_bytes: int | None) -> ChildAnswer:
-        given, kept = map(Path, question)
-        return ChildAnswer(describe.answer(given, kept), 0, "")
+        try:
+            text = describe.described_file(*map(Path, question))
+        except RequestError as error:
+            text = f"!{error}"
+        return ChildAnswer(text, 0, "")
 
 
 @pytest.fixture

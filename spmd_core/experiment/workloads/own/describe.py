@@ -3,35 +3,20 @@ spmd_core.experiment.workloads.own.describe FD PATH`.
 """
 
 import json
-import os
 import runpy
 import signal
 import sys
 import traceback
 from pathlib import Path
 
-from spmd_core.base import CLOCK_TIMES, RequestError, imported
+from spmd_core.base import CLOCK_TIMES, RequestError, answer
 from spmd_core.experiment.workloads.own import declare
 from spmd_core.experiment.workloads.own.declare import declared_steps
 from spmd_core.experiment.workloads.own.description import LOAD_S
 
 
-def main() -> None:
-    """Write what the file declares, or why it could not be loaded, as one JSON object to the file
-    descriptor.
-    """
-    imported()
-    answer, path = int(sys.argv[1]), Path(sys.argv[2])
-    os.set_inheritable(answer, False)
-    # ends this process, even inside native code, if its parent is gone
-    signal.alarm(int(2 * CLOCK_TIMES * LOAD_S))
-    os.write(answer, json.dumps(_described(path)).encode())
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)  # even if the file has started threads
-
-
 def _described(path: Path) -> dict[str, object]:
+    """Returns what the file declares, or why it could not be loaded."""
     try:
         names = runpy.run_path(str(path), run_name=path.stem)
     except RequestError as error:
@@ -78,4 +63,6 @@ def _line(error: BaseException, path: Path) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    # ends this process, even inside native code, if its parent is gone
+    signal.alarm(int(2 * CLOCK_TIMES * LOAD_S))
+    answer(lambda: json.dumps(_described(Path(sys.argv[2]))))

@@ -9,6 +9,7 @@ from spmd_core.base import bytes_text, mesh_text, refuse
 from spmd_core.machine import dump_folder, parse_target
 from spmd_core.own.elsewhere import answer_of
 from spmd_core.results import ExplicitError, ExplicitFix, ExplicitReport
+from spmd_core.words import count
 
 _MODULE = "spmd_core.engine.explicit.converted"
 
@@ -48,10 +49,14 @@ def write_explicit(report: ExplicitReport) -> tuple[str, ...]:
 
 def explicit_headline(report: ExplicitReport) -> str:
     """The answer in one sentence."""
-    count = len(report.errors)
-    if not count and report.traces:
+    if not report.errors and report.traces:
         return f"{report.function} traces under Explicit axes as it is"
-    words = f"{count} sharding type error{'s' * (count != 1)}"
+    typed = sum(each.accepted for each in report.errors)
+    kinds = {"sharding type error": len(report.errors) - typed, "costlier type": typed}
+    listed = {name: number for name, number in kinds.items() if number} or {
+        "sharding type error": 0
+    }
+    words = " and ".join(count(number, name) for name, number in listed.items())
     if not report.traces:
         left = sum(1 for each in report.errors if each.refused)
         ending = f"{left} left to you" if left else "another error is left"

@@ -25,7 +25,7 @@ class ExplicitFix(Frozen):
 
 class ExplicitError(Frozen):
     """An expression that JAX refuses under Explicit axes; the first of `fixes` is in the patch.
-    `refused` is why there is none.
+    `refused` is why there is none; `accepted`: JAX traces it, with a type that communicates more.
     """
 
     source: str
@@ -34,6 +34,7 @@ class ExplicitError(Frozen):
     operands: tuple[str, ...]
     fixes: tuple[ExplicitFix, ...] = ()
     refused: str | None = None
+    accepted: bool = False
 
 
 class ExplicitReport(Frozen):

@@ -80,6 +80,16 @@ def test_changes_that_only_help_together_are_found(folder, name):
 
 
 @pytest.mark.newer_whole
+def test_a_type_that_jax_accepts_is_made_that_of_auto_axes_where_it_costs_more(folder):
+    (folder / "snippet.py").write_text(HEAD + FURTHER["merge batch and sequence, then experts"])
+    report = explicit("snippet.py")
+    (typed,) = (each for each in report.errors if each.accepted)
+    assert typed.message.startswith("is f32[32@(data,tensor),32]; as f32[32@data,32], as under")
+    assert report.traces and (report.wrong, report.beyond) == (0, ())
+    assert explicit_lines(report)[0].startswith("1 costlier type; the patch traces: equal results")
+
+
+@pytest.mark.newer_whole
 def test_without_a_sharded_dim_there_is_no_error_and_a_note(folder):
     (folder / "one.py").write_text(_HEAD + _ONE.replace('None, "x"', "").replace('"x")', ")"))
     report = explicit("one.py")

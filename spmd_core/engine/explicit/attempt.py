@@ -1,6 +1,7 @@
 """An expression of the user's, evaluated anew with other operands."""
 
 import operator
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ from jax.sharding import PartitionSpec
 
 from spmd_core.engine.explicit.source import Expression, Slot
 
-_OPERATORS = {
+OPERATORS = {
     "Add": operator.add,
     "Sub": operator.sub,
     "Mult": operator.mul,
@@ -44,6 +45,8 @@ _OPERATORS = {
     "Gt": operator.gt,
     "GtE": operator.ge,
 }
+# as JAX writes one: an entry may be a tuple, and a comma may end a single one
+_SPEC = re.compile(r"\b(?:PartitionSpec|P)\(((?:[^()]|\([^()]*\))*?),?\)")
 
 
 @dataclass(frozen=True)
@@ -54,16 +57,6 @@ class Attempt:
     function: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
-
-    @classmethod
-    def binary(cls, site: Expression, left: Any, right: Any) -> "Attempt":
-        """Of an operator."""
-        return cls(site, _OPERATORS[site.operator], (left, right), {})
-
-    @classmethod
-    def item(cls, site: Expression, value: Any, index: Any) -> "Attempt":
-        """Of a subscript."""
-        return cls(site, operator.getitem, (value, index), {})
 
     def __call__(self) -> Any:
         """Evaluate it."""
@@ -148,26 +141,10 @@ def trimmed(spec: PartitionSpec) -> PartitionSpec:
 
 def spec_text(tree: Any, name: str) -> str:
     """Specs as Python has them; ValueError where they are in a node of a library's own."""
-    if isinstance(tree, PartitionSpec):
-        entries = [
-            f"({', '.join(map(_quoted, each))},)" if isinstance(each, tuple) else _quoted(each)
-            for each in trimmed(tree)
-        ]
-        return f"{name}({', '.join(entries)})"
-    if type(tree) is tuple:
-        inside = ", ".join(spec_text(each, name) for each in tree)
-        return f"({inside}{',' * (len(tree) == 1)})"
-    if type(tree) is list:
-        return f"[{', '.join(spec_text(each, name) for each in tree)}]"
-    if type(tree) is dict:
-        return f"{{{', '.join(f'{key!r}: {spec_text(each, name)}' for key, each in tree.items())}}}"
-    if tree is None:
-        return "None"
-    raise ValueError(f"a {type(tree).__name__} of specs cannot be written out")
-
-
-def _quoted(axis: str | None) -> str:
-    return "None" if axis is None else f'"{axis}"'
+    text = _SPEC.sub(rf"{name}(\1)", repr(jax.tree.map(trimmed, tree))).replace("'", '"')
+    if re.search(r"\w\(", text.replace(f"{name}(", "")):
+        raise ValueError(f"specs within {text[:40]} cannot be written out")
+    return text
 
 
 def distinct(specs: Sequence[Any]) -> list[Any]:

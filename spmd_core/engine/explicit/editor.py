@@ -56,7 +56,8 @@ class Editor:
         comma = ""
         if self.source.text[opening + 1 : end].strip():
             last = self.source.after(max([opening + 1, *inside]))
-            comma = "" if self.source.text[last] == "," and last < end else ", "
+            is_last = self.source.text[last] == "," and self.source.after(last + 1) >= end
+            comma = "" if is_last and last < end else ", "
         return (Edit(end, end - site.span[0], end, f"{comma}{text}"),)
 
     def text(self, span: Span) -> str:

@@ -1,30 +1,37 @@
 """Ways to let an expression trace under Explicit axes, each with the edits of its text."""
 
+import ast
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 from jax.sharding import PartitionSpec
 
+from spmd_core.base import parsed
 from spmd_core.engine.explicit.attempt import Attempt, distinct, guesses
 from spmd_core.engine.explicit.editor import Editor, Fix, Proposal, Specs
 from spmd_core.engine.explicit.reshards import branches, loop, resharded
-from spmd_core.engine.explicit.source import Edit, EditedFile
+from spmd_core.engine.explicit.source import Edit, EditedFile, Slot
 
 _MOST_PROPOSED = 80
 
 
-def proposals(attempt: Attempt, source: EditedFile, wanted: Sequence[Specs]) -> Iterator[Proposal]:
+def proposals(
+    attempt: Attempt, source: EditedFile, wanted: Sequence[Specs], scope: Mapping[str, Any]
+) -> Iterator[Proposal]:
     """Changes that may let an expression trace, with what evaluates it so.
 
     Args:
         attempt: the expression.
         source: its file.
         wanted: specs of its result under Auto axes, where they are known.
+        scope: the names that it may use.
     """
     editor = Editor(attempt, source)
     specs = distinct([*wanted, *_guessed(attempt)])
@@ -34,11 +41,28 @@ def proposals(attempt: Attempt, source: EditedFile, wanted: Sequence[Specs]) -> 
         *loop(editor),
         *branches(editor, specs),
         *resharded(editor, specs),
-        *_auto(editor, specs),
+        *_auto(editor, specs, scope),
     )
     for make in made[:_MOST_PROPOSED]:
-        with suppress(ValueError):  # specs that cannot be written out
+        with suppress(ValueError, TypeError):  # specs that cannot be written out, or that none has
             yield make()
+
+
+def typed(attempt: Attempt, source: EditedFile, spec: PartitionSpec) -> Iterator[Proposal]:
+    """Changes that give the result of an expression a type."""
+    editor = Editor(attempt, source)
+    for make in (*_with_out_sharding(editor, [spec]), partial(_around, editor, spec)):
+        with suppress(ValueError):  # it is a statement
+            yield make()
+
+
+def _around(editor: Editor, spec: Specs) -> Proposal:
+    attempt, site = editor.attempt, editor.attempt.site
+    if site.kind == "augmented":
+        raise ValueError("not an expression")
+    before, after = f"{editor.name('jax.sharding.reshard')}(", f", {editor.specs(spec)})"
+    run = lambda: jax.sharding.reshard(attempt(), spec)  # noqa: E731
+    return Fix("reshard", editor.around(site.span, before, after)), run
 
 
 def _guessed(attempt: Attempt) -> list[Specs]:
@@ -76,6 +100,8 @@ def _with_out_sharding(editor: Editor, specs: Sequence[Specs]) -> Iterator[Calla
 
 
 def _takes_it(attempt: Attempt) -> bool:
+    if ("self",) in attempt.arrays():  # a method, such as `reshape`, which has no signature
+        return attempt.site.kind == "call"
     try:
         parameters = inspect.signature(attempt.function).parameters
     except (TypeError, ValueError):  # of a builtin
@@ -110,13 +136,33 @@ def _get(editor: Editor, spec: Specs) -> Proposal:
     return Fix("out_sharding", edits), lambda: array.at[index].get(out_sharding=spec)
 
 
-def _auto(editor: Editor, specs: Sequence[Specs]) -> Iterator[Callable[[], Proposal]]:
+def _auto(
+    editor: Editor, specs: Sequence[Specs], scope: Mapping[str, Any]
+) -> Iterator[Callable[[], Proposal]]:
     for spec in specs:
         yield partial(_auto_function, editor, spec)
         yield partial(_auto_lambda, editor, spec)
+        yield partial(_auto_names, editor, spec, scope)
+    slots = [slot for slot in editor.attempt.site.slots if len(slot) == 1 and slot[0] != "self"]
+    if any(not isinstance(editor.attempt.value(slot), jax.Array) for slot in slots):
+        for like in [
+            [slot for slot in slots if isinstance(slot[0], int)],
+            *([slot] for slot in slots),
+        ]:
+            yield partial(_auto_like, editor, like)
 
 
-def _auto_function(editor: Editor, spec: Specs) -> Proposal:
+def _auto_like(editor: Editor, slots: Sequence[Slot]) -> Proposal:
+    """A call under Auto axes whose results are sharded as operands, as those of an optimizer are."""
+    values: Any = tuple(editor.attempt.value(slot) for slot in slots)
+    text = ", ".join(editor.text(editor.attempt.site.slots[slot]) for slot in slots)
+    values, text = (values, f"({text})") if len(slots) > 1 else (*values, text)
+    specs = jax.tree.map(lambda each: jax.typeof(each).sharding.spec, values)
+    tree, typeof = editor.name("jax.tree.map"), editor.name("jax.typeof")
+    return _auto_function(editor, specs, f"{tree}(lambda a: {typeof}(a).sharding.spec, {text})")
+
+
+def _auto_function(editor: Editor, spec: Specs, text: str = "") -> Proposal:
     attempt, site = editor.attempt, editor.attempt.site
     if site.kind != "call" or site.function is None:
         raise ValueError("not a call")
@@ -124,7 +170,7 @@ def _auto_function(editor: Editor, spec: Specs) -> Proposal:
     length = opening - start
     edits = (
         Edit(start, -length, start, f"{editor.name('jax.sharding.auto_axes')}("),
-        Edit(opening, length, opening, f", out_sharding={editor.specs(spec)})"),
+        Edit(opening, length, opening, f", out_sharding={text or editor.specs(spec)})"),
     )
     called = jax.sharding.auto_axes(attempt.function, out_sharding=spec)
     return Fix("auto_axes", edits), partial(called, *attempt.args, **attempt.kwargs)
@@ -133,7 +179,7 @@ def _auto_function(editor: Editor, spec: Specs) -> Proposal:
 def _auto_lambda(editor: Editor, spec: Specs) -> Proposal:
     """The expression under Auto axes, as a function of its arrays."""
     attempt, site = editor.attempt, editor.attempt.site
-    arrays = {slot: value for slot, value in attempt.arrays().items() if len(slot) == 1}
+    arrays = attempt.arrays()
     if site.kind == "augmented" or not arrays:
         raise ValueError("no operand is an array")
     names = {slot: f"a{at}" for at, slot in enumerate(arrays)}
@@ -150,3 +196,26 @@ def _auto_lambda(editor: Editor, spec: Specs) -> Proposal:
     run = lambda *given: attempt.with_values(dict(zip(arrays, given, strict=True)))()  # noqa: E731
     called = jax.sharding.auto_axes(run, out_sharding=spec)
     return Fix("auto_axes", (edit,)), partial(called, *arrays.values())
+
+
+def _auto_names(editor: Editor, spec: Specs, scope: Mapping[str, Any]) -> Proposal:
+    """The expression under Auto axes, as a function of the arrays that it names: a function within it
+    uses them, too.
+    """
+    site = editor.attempt.site
+    if site.kind == "augmented":
+        raise ValueError("not an expression")
+    text = editor.text(site.span)
+    used = {node.id for node in ast.walk(parsed(f"({text})")) if isinstance(node, ast.Name)}
+    values = {name: scope[name] for name in sorted(used & scope.keys())}
+    arrays = {
+        name: value
+        for name, value in values.items()
+        if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(value))
+    }
+    names = ", ".join(arrays)
+    function = eval(f"lambda {names}: ({text})", dict(scope))
+    before = f"{editor.name('jax.sharding.auto_axes')}(lambda {names}: "
+    after = f", out_sharding={editor.specs(spec)})({names})"
+    called = jax.sharding.auto_axes(function, out_sharding=spec)
+    return Fix("auto_axes", editor.around(site.span, before, after)), partial(called, *arrays.values())  # fmt: skip

@@ -24,6 +24,7 @@ class Mended:
     texts: dict[str, str]
     refused: dict[Key, Rejected] = field(default_factory=dict)
     meshes: list[str] = field(default_factory=list)
+    others: dict[Key, int] = field(default_factory=dict)  # that have another type than under Auto
     unmended: str | None = None  # the error at which it ends
 
     @property
@@ -39,12 +40,14 @@ def mend(loader: Loader, wanted: Mapping[Key, list[Any]], choices: Mapping[Key, 
     made = Mended({})
     for _ in range(_MOST_PASSES):
         known = len(blocked)
-        watch = Watch(AxisType.Explicit, True, wanted=wanted, blocked=blocked, choices=dict(choices))  # fmt: skip
+        chosen = {key: at for key, at in choices.items() if key not in made.refused}
+        watch = Watch(AxisType.Explicit, True, wanted=wanted, blocked=blocked, choices=chosen)
         error = None
         try:
             loader.trace(watch)
         except Exception as raised:  # no change is known: the others are reported
             error = error_words(raised)
+        made.others |= watch.others
         if len(blocked) > known and any(key in watch.refused for key in blocked):
             continue  # an outer expression is changed instead
         made.unmended = error

@@ -2,6 +2,7 @@
 
 import re
 from collections import defaultdict
+from contextlib import suppress
 from typing import Any
 
 import jax
@@ -10,6 +11,7 @@ from jaxlib.mlir import ir, passmanager
 from jaxlib.mlir.dialects import sdy
 
 from spmd_core.engine.explicit.watch import Key, Watch
+from spmd_core.engine.exported.allowed import operations
 from spmd_core.engine.exported.leaves import of_sharding
 from spmd_core.experiment import Spec
 
@@ -21,39 +23,27 @@ def wanted_specs(traced: Any, watch: Watch) -> dict[Key, list[Any]]:
     evaluated several times alike. Nothing is compiled.
     """
     module = traced.lower().compiler_ir("stablehlo")
-    specs: dict[tuple[int, int], PartitionSpec | None] = {}
+    specs: dict[tuple[int, int], PartitionSpec] = {}
     with module.context:
         copy = ir.Module.parse(module.operation.get_asm(enable_debug_info=True), module.context)
         passmanager.PassManager.parse("builtin.module(sdy-propagation-pipeline)").run(
             copy.operation
         )
-        _read(copy.operation, specs)
+        for op in operations(copy.operation):  # the last first: of several alike the first stays
+            if op.name == "stablehlo.optimization_barrier":
+                _probed(op, specs)
     wanted: dict[Key, list[Any]] = defaultdict(list)
-    for number, (key, tree, ranks) in enumerate(watch.probed):
-        leaves = [specs.get((number, at)) for at in range(len(ranks))]
-        leaves = [PartitionSpec() if not rank else leaf for leaf, rank in zip(leaves, ranks, strict=True)]  # fmt: skip
-        is_known = all(
-            leaf is not None and (not rank or len(leaf) == rank)
-            for leaf, rank in zip(leaves, ranks, strict=True)
-        )
-        if is_known:
+    for number, (key, tree, dims) in enumerate(watch.probed):
+        given = [specs.get((number, at), PartitionSpec()) for at in range(len(dims))]
+        with suppress(IndexError):  # a leaf has no sharding that is known
+            leaves = [PartitionSpec(*(spec[dim] for dim in own)) for spec, own in zip(given, dims, strict=True)]  # fmt: skip
             made = jax.tree.unflatten(tree, leaves)
             if made not in wanted[key]:
                 wanted[key].append(made)
     return wanted
 
 
-def _read(operation: Any, specs: dict[tuple[int, int], PartitionSpec | None]) -> None:
-    for region in operation.regions:
-        for block in region:
-            for each in block:
-                op = each.operation
-                if op.name == "stablehlo.optimization_barrier":
-                    _probed(op, specs)
-                _read(op, specs)
-
-
-def _probed(op: Any, specs: dict[tuple[int, int], PartitionSpec | None]) -> None:
+def _probed(op: Any, specs: dict[tuple[int, int], PartitionSpec]) -> None:
     location = str(op.location)
     match = _PROBE.search(location)
     if match is None or "transpose(" in location[: match.start()].rpartition('"')[2]:
@@ -65,4 +55,4 @@ def _probed(op: Any, specs: dict[tuple[int, int], PartitionSpec | None]) -> None
         spec = of_sharding(given.shardings[0], None)
     if spec is not None:
         named = PartitionSpec(*(axes or None for axes in spec))
-        specs.setdefault((int(match[1]), int(match[2])), named)
+        specs[int(match[1]), int(match[2])] = named

@@ -110,8 +110,8 @@ def resharded(editor: Editor, specs: Sequence[Specs]) -> Iterator[Callable[[], P
     targets = [each for each in specs if isinstance(each, PartitionSpec)]
     targets += [spec for spec in own.values() if len(spec) == most]
     tried: list[Mapping[Slot, PartitionSpec]] = []
-    if len(arrays) > 1 and editor.attempt.site.operator != "MatMult":
-        tried += [_aligned(arrays, own, [*target, *[None] * (most - len(target))]) for target in targets]  # fmt: skip
+    if arrays and editor.attempt.site.operator != "MatMult":
+        tried += [_aligned(arrays, [*target, *[None] * (most - len(target))]) for target in targets]
     tried += [{slot: each} for slot, spec in own.items() for each in _fewer(spec)]
     tried += [
         dict(zip(own, chosen, strict=True))
@@ -122,9 +122,7 @@ def resharded(editor: Editor, specs: Sequence[Specs]) -> Iterator[Callable[[], P
             yield partial(_reshard, editor, arrays, others)
 
 
-def _aligned(
-    arrays: Mapping[Slot, Any], own: Mapping[Slot, PartitionSpec], target: Sequence[Any]
-) -> dict[Slot, PartitionSpec]:
+def _aligned(arrays: Mapping[Slot, Any], target: Sequence[Any]) -> dict[Slot, PartitionSpec]:
     """Specs of operands that broadcast to a result with this spec."""
     sizes = jax.typeof(next(iter(arrays.values()))).sharding.mesh.shape
     chosen = {}

@@ -2,7 +2,9 @@
 is kept, the expression is changed so that it traces, and tracing goes on.
 """
 
+import operator
 import os
+import sys
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -13,8 +15,8 @@ import jax
 from jax.core import Tracer
 from jax.sharding import AbstractMesh, AxisType, Mesh
 
-from spmd_core.engine.explicit.attempt import Attempt
-from spmd_core.engine.explicit.fixes import Fix, proposals
+from spmd_core.engine.explicit.attempt import OPERATORS, Attempt, axes_in, spec_of
+from spmd_core.engine.explicit.fixes import Fix, proposals, typed
 from spmd_core.engine.explicit.source import Edit, EditedFile, Expression
 
 _JAX = os.path.dirname(jax.__file__)
@@ -26,12 +28,15 @@ Key = tuple[str, int, str]
 
 @dataclass
 class Rejected:
-    """An expression whose types JAX refuses, and what makes it trace, the chosen way first."""
+    """An expression whose types JAX refuses, and what makes it trace, the chosen way first; or one
+    that it accepts, whose type under Auto axes communicates less.
+    """
 
     site: Expression
     message: str
     operands: tuple[str, ...]
     fixes: tuple[Fix, ...]
+    accepted: bool
 
 
 @dataclass
@@ -43,7 +48,9 @@ class Watch:
         mends: whether expressions that JAX refuses are changed.
         wanted: specs of results under Auto axes, by expression.
         blocked: expressions that are not changed: an outer one is.
-        choices: which of the ways to mend an expression is taken, the first where left out.
+        choices: which of the ways to mend an expression is taken, the first where left out; one that
+            JAX accepts gets its type under Auto axes.
+        others: expressions that JAX accepts with another type than under Auto axes.
     """
 
     axis_type: AxisType | None = None
@@ -54,9 +61,10 @@ class Watch:
     wanted: Mapping[Key, list[Any]] = field(default_factory=dict)
     blocked: dict[Key, str] = field(default_factory=dict)
     choices: dict[Key, int] = field(default_factory=dict)
+    others: dict[Key, int] = field(default_factory=dict)
     refused: dict[Key, Rejected] = field(default_factory=dict)
     meshes: dict[Key, tuple[Expression, tuple[Edit, ...]]] = field(default_factory=dict)
-    probed: list[tuple[Key, Any, tuple[int, ...]]] = field(default_factory=list)
+    probed: list[tuple[Key, Any, tuple[tuple[int, ...], ...]]] = field(default_factory=list)
 
     def call(self, number: int, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Evaluate a call."""
@@ -68,11 +76,12 @@ class Watch:
 
     def binary(self, number: int, left: Any, right: Any) -> Any:
         """Evaluate an operator."""
-        return self._evaluated(Attempt.binary(self.sites[number], left, right))
+        site = self.sites[number]
+        return self._evaluated(Attempt(site, OPERATORS[site.operator], (left, right), {}))
 
     def item(self, number: int, value: Any, index: Any) -> Any:
         """Evaluate a subscript."""
-        return self._evaluated(Attempt.item(self.sites[number], value, index))
+        return self._evaluated(Attempt(self.sites[number], operator.getitem, (value, index), {}))
 
     def _evaluated(self, attempt: Attempt) -> Any:
         try:
@@ -81,7 +90,31 @@ class Watch:
             if not self.mends or _is_auto() or not _is_of_jax(error):
                 raise
             return self._mended(attempt, error)
+        if self.mends and not _is_auto():
+            return self._typed(attempt, result)
         return self._probe(attempt.site.key, result) if self.probes else result
+
+    def _typed(self, attempt: Attempt, result: Any) -> Any:
+        """The result of an expression that JAX accepts, with its type under Auto axes if so chosen."""
+        key = attempt.site.key
+        wanted = self.wanted.get(key, ())
+        if len(wanted) != 1:
+            return result
+        pairs = zip(jax.tree.leaves(wanted[0]), jax.tree.leaves(result), strict=False)
+        if all([*map(axes_in, spec)] == [*map(axes_in, spec_of(leaf))] for spec, leaf in pairs):
+            return result
+        self.others[key] = 0
+        if key in self.choices:
+            for fix, run in typed(attempt, self.sources[attempt.site.path], wanted[0]):
+                with suppress(Exception):  # this way does not trace: the next one may
+                    value = run()
+                    types = (
+                        ", ".join(map(_type, jax.tree.leaves(each))) for each in (result, value)
+                    )
+                    words = "is {}; as {}, as under Auto axes, it communicates less".format(*types)
+                    self._keep(attempt, words, [fix], accepted=True)
+                    return value
+        return result
 
     def _mended(self, attempt: Attempt, error: Exception) -> Any:
         key = attempt.site.key
@@ -91,7 +124,11 @@ class Watch:
         kept: list[tuple[Fix, Any]] = []
         source = self.sources[attempt.site.path]
         enough = self.choices.get(key, 0) + 1
-        for fix, run in proposals(attempt, source, self.wanted.get(key, ())):
+        frame: Any = sys._getframe()
+        while frame.f_code.co_filename != source.path:
+            frame = frame.f_back
+        scope = {**frame.f_globals, **frame.f_locals}
+        for fix, run in proposals(attempt, source, self.wanted.get(key, ()), scope):
             others = [each.how for each, _ in kept]
             if (
                 fix.edits
@@ -107,21 +144,21 @@ class Watch:
             self.refused = before
             self.blocked[key] = "no change of this expression alone makes it trace"
             raise error
-        self._keep(attempt, error, [fix for fix, _ in kept])
+        self._keep(attempt, error_words(error), [fix for fix, _ in kept])
         return kept[min(enough, len(kept)) - 1][1]
 
-    def _keep(self, attempt: Attempt, error: Exception, fixes: list[Fix]) -> None:
+    def _keep(
+        self, attempt: Attempt, message: str, fixes: list[Fix], accepted: bool = False
+    ) -> None:
         key = attempt.site.key
         chosen = min(self.choices.get(key, 0), len(fixes) - 1)
         fixes.insert(0, fixes.pop(chosen))
-        operands = tuple(
-            jax.typeof(each).str_short(short_dtypes=True) for each in attempt.arrays().values()
-        )
+        operands = tuple(map(_type, attempt.arrays().values()))
         known = self.refused.get(key)
         if known is not None and known.fixes[0] != fixes[0]:
             self.blocked[key] = "its operands have other types from call to call"
         self.refused[key] = known or Rejected(
-            attempt.site, error_words(error), operands, tuple(fixes)
+            attempt.site, message, operands, tuple(fixes), accepted
         )
 
     def _mesh(
@@ -156,8 +193,24 @@ class Watch:
                     with jax.named_scope(f"spmd_probe_{number}_{at}_"):
                         leaf = jax.lax.optimization_barrier(leaf)
             marked.append(leaf)
-        self.probed.append((key, tree, tuple(getattr(leaf, "ndim", 0) for leaf in leaves)))
+        self.probed.append((key, tree, tuple(map(_dims, leaves))))
         return jax.tree.unflatten(tree, marked)
+
+
+def _dims(leaf: Any) -> tuple[int, ...]:
+    """The dims of a value among those that it has with what it is mapped over by `vmap`."""
+    mapped, at = list[int](), leaf
+    while isinstance(at, Tracer):
+        mapped += [dim] if (dim := getattr(at, "batch_dim", None)) is not None else []
+        at = getattr(at, "val", getattr(at, "primal", None))
+    dims = list(range(getattr(leaf, "ndim", 0) + len(mapped)))
+    for dim in reversed(mapped):
+        dims.pop(dim)
+    return tuple(dims)
+
+
+def _type(value: Any) -> str:
+    return jax.typeof(value).str_short(short_dtypes=True)
 
 
 def _is_of_jax(error: Exception) -> bool:

@@ -50,9 +50,13 @@ class Ways:
         choices: dict[Key, int] = {}
         best = mend(self.loader, self.wanted, choices)
         excess = self._excess(best)
-        for alike in _alike(best):  # ways that remove a collective only together
-            if excess and (less := self._excess(mend(self.loader, self.wanted, alike))) < excess:
-                choices, excess = alike, less
+        typed = [{key: 0} for key in best.others]
+        # some ways remove a collective only together
+        for some in (*_alike(best), *typed, best.others):
+            if not excess or process_time() > _SECONDS:
+                break
+            if (less := self._excess(mend(self.loader, self.wanted, choices | some))) < excess:
+                choices, excess = choices | some, less
         best = mend(self.loader, self.wanted, choices)
         for key, each in list(best.refused.items()):
             for at in range(len(each.fixes)):
@@ -101,7 +105,18 @@ class Ways:
             others = self._costs.get(key, [])
             by_how = {fix.how: fix for fix in (*reversed(others), first)}
             fixes = (first, *(fix for how, fix in by_how.items() if how != first.how))
-            errors.append(_error(self.loader, each, fixes))
+            path = os.path.relpath(each.site.path, self.loader.root)
+            lines = self.loader.sources[each.site.path].original.split("\n")
+            errors.append(
+                ExplicitError(
+                    source=f"{path}:{each.site.line}",
+                    line=lines[each.site.line - 1].strip()[:160],
+                    message=each.message,
+                    operands=each.operands,
+                    fixes=fixes,
+                    accepted=each.accepted,
+                )
+            )
         if files.unmended and files.is_of_sharding:
             errors.append(
                 ExplicitError(
@@ -118,18 +133,6 @@ def _alike(files: Mended) -> list[dict[Key, int]]:
         for at, fix in enumerate(each.fixes):
             kinds_of.setdefault(fix.how, {}).setdefault(key, at)
     return [each for each in kinds_of.values() if len(each) > 1]
-
-
-def _error(loader: Loader, each: Rejected, fixes: tuple[ExplicitFix, ...]) -> ExplicitError:
-    path = os.path.relpath(each.site.path, loader.root)
-    text = loader.sources[each.site.path].original.split("\n")[each.site.line - 1].strip()
-    return ExplicitError(
-        source=f"{path}:{each.site.line}",
-        line=text[:160],
-        message=each.message,
-        operands=each.operands,
-        fixes=fixes,
-    )
 
 
 def kinds(collectives: Sequence[StepCollective]) -> Kinds:

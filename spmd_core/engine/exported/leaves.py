@@ -6,7 +6,7 @@ import math
 import re
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 from jax._src import core
@@ -38,21 +38,7 @@ _PASSES = (
     *("flatten-call-graph", "import-pipeline", "add-func-data-flow-edges"),
     *("user-priority-propagate", "update-non-divisible-input-output-shardings"),
 )
-
-
-class Signature(Protocol):
-    """The arguments and results of a lowered program: of an exported one, or of JAX's own."""
-
-    @property
-    def in_tree(self) -> Any: ...  # noqa: D102
-    @property
-    def out_tree(self) -> Any: ...  # noqa: D102
-    @property
-    def in_avals(self) -> Sequence[Any]: ...  # noqa: D102
-    @property
-    def out_avals(self) -> Sequence[Any]: ...  # noqa: D102
-    @property
-    def module_kept_var_idx(self) -> Sequence[int]: ...  # noqa: D102
+Signature = Any  # trees, types and kept arguments: of jax.export.Exported, or of what JAX lowered
 
 
 def leaves(

@@ -39,7 +39,7 @@ misfit = None if refusal else links.misfit(experiment)
 own_mesh = dict(program.described.mesh or program.mesh)
 before = experiment.vary(specs={}, mesh=own_mesh)
 is_changed = not refusal and not misfit and before != experiment
-if is_changed:
+if not refusal and not misfit:
     what_if.begin(before, experiment)
 verb = "Compile and predict" if experiment.place.is_absent else "Run"
 with st.container(horizontal=True, vertical_alignment="center"):

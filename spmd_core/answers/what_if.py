@@ -88,11 +88,6 @@ class WhatIf:
         return tuple(each for each in self.rows if each.change != "stays")
 
     @property
-    def unchanged(self) -> tuple[Changed, ...]:
-        """The rows that stay."""
-        return tuple(each for each in self.rows if each.change == "stays")
-
-    @property
     def argument_bytes(self) -> tuple[int, int]:
         """What the arguments take on a device, before and after."""
         return _argument_bytes(self.before), _argument_bytes(self.after)

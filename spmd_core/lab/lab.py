@@ -445,15 +445,25 @@ class Lab:
         """Returns True if the compiler has answered; requests both answers."""
         return all(each.done() for each in self._partitions(before, after, asker)[0])
 
+    def is_propagated(
+        self, before: Experiment, after: Experiment, asker: Asker = COMMAND_LINE
+    ) -> bool:
+        """Returns True if propagation alone has answered; requests its answers, not the compiler's."""
+        answers = self._asked(self._propagating, before, after, asker)
+        return all(each.done() for each in answers)
+
     def _partitions(
         self, before: Experiment, after: Experiment, asker: Asker
     ) -> list[list[Future[Partitioned]]]:
         """The compiler's answers, and those of propagation alone."""
+        both = (self._partitioning, self._propagating)
+        return [self._asked(process, before, after, asker) for process in both]
+
+    def _asked(
+        self, process: Partitioning, before: Experiment, after: Experiment, asker: Asker
+    ) -> list[Future[Partitioned]]:
         self._check_partitions(before, asker)
-        return [
-            [process.asked(each, each.strategies[0]) for each in (before, after)]
-            for process in (self._partitioning, self._propagating)
-        ]
+        return [process.asked(each, each.strategies[0]) for each in (before, after)]
 
     def partition(self, experiment: Experiment, asker: Asker = COMMAND_LINE) -> Partitioned:
         """Returns what the compiler makes of the first strategy's program, without its code.

@@ -20,6 +20,8 @@ from spmd_core.runs import (
     send,
 )
 
+_PATIENT = 10  # niceness of a compile
+
 
 def main() -> None:
     """Answer each command."""
@@ -39,6 +41,8 @@ def _answer(command: PartitionCommand) -> Partitioned | Failed:
 
     start = time.process_time()
     try:
+        if not command.is_quick:  # a screen shows what propagation answers first
+            os.setpriority(os.PRIO_PROCESS, 0, _PATIENT)
         how = partitioned.propagated if command.is_quick else partitioned.partitioned
         answer = how(command.experiment, command.strategy)
     except Exception as error:  # whatever JAX raises is the answer

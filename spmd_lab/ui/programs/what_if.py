@@ -17,9 +17,12 @@ _SAME = ("workload", "target", "dims", "options", "dtype", "memory")
 
 
 def begin(before: Experiment, after: Experiment) -> None:
-    """Has both programs propagated and partitioned while the rest of a page is drawn."""
+    """Has both programs propagated and partitioned while the rest of a page is drawn; before the
+    first change only propagated, so that its process is there.
+    """
+    asks = lab().is_partitioned if before != after else lab().is_propagated
     with suppress(LabError):  # `draw` reports it
-        as_viewer(lab().is_partitioned, before, after)
+        as_viewer(asks, before, after)
 
 
 def draw(screen: str, before: Experiment, after: Experiment) -> None:
@@ -83,5 +86,5 @@ def _answer(answer: WhatIf, screen: str) -> None:
     )
     if table.rows:
         st.dataframe(sortable(table), hide_index=True, key="what_if_changes")
-    if stays := len(answer.unchanged):
+    if stays := len(answer.rows) - len(answer.changed):
         st.caption(f"{count(stays, 'other')} {'stay' if stays > 1 else 'stays'}.")

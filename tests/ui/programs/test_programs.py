@@ -12,6 +12,7 @@ from bench.exported import written
 from bench.lost_batches import PLANTED
 from spmd_core.experiment import Held, Leaf, Program, as_exported, link, programs
 from spmd_core.lab import Lab
+from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.programs import door, treemap
 from tests.labs import until
@@ -53,6 +54,12 @@ def test_the_example_opens_with_its_findings_and_its_fields(screen):
     assert "on each of 8 devices: mesh fsdp=8, tensor=2" not in screen.error  # refused or shown
     screen.number_input[1].set_value(1).run()
     assert any("mesh fsdp=8, tensor=1" in each.value.replace("\\", "") for each in screen.caption)
+
+
+def test_the_first_change_meets_a_process_that_propagates_and_nothing_is_compiled(screen):
+    button(screen, "Try an example").click().run()
+    held = lab()
+    assert len(held._propagating._known) == 1 and not held._partitioning._known
 
 
 def test_what_is_known_of_the_compiled_program_is_a_finding_too(data_folder):

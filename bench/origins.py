@@ -379,8 +379,11 @@ def presence(figures: Figures, asked: Asked) -> None:
                 total += 1
                 known += bool(each.origin) and each.no_origin is None
                 why.update([each.no_origin] if each.no_origin else ())
-                if not each.origin and not each.no_origin:
-                    silent.append(f"{given.workload}, {strategy}: {each.kind} {each.op}")
+                of = f"{given.workload}, {strategy}: {each.kind} over {each.axes}, {each.op}"
+                if each.no_origin:
+                    print(f"{of} at {each.source}: {each.no_origin}", file=sys.stderr)
+                elif not each.origin:
+                    silent.append(of)
     for sentence in silent:
         print(sentence, file=sys.stderr)
     note = f"of {programs} programs; {known} with every axis; else {dict(why)}"

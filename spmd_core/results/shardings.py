@@ -36,7 +36,8 @@ class OriginStep(Frozen):
 class AxisOrigin(Frozen):
     """What put an axis on a value.
 
-    `name` is the path of an argument or an output, the function of a `shard_map`; `source` is the
+    `name` is the path of an argument or an output, the function of a `shard_map`, `exported.call` of
+    the shardings that an exported function brings; `source` is the
     line of a constraint or a `shard_map`; `called` is the line that calls the function which
     constrains, where several do; `spec` is what is written there. `steps` lead from there to the value; `left_out` counts those in their middle that are not listed.
     `values` counts the values of the program that have the axis by it.

@@ -99,12 +99,9 @@ def on_mesh(rows: _Rows, before: Mesh, after: Mesh, kept: Axes) -> list[list[int
     for place in itertools.product(*(range(sizes[at]) for at in free)):
         for inner in first:
             coordinates = [dict(zip((*own, *free), (*each, *place), strict=True)) for each in inner]
-            moved.append([_number([each[at] for at in range(len(sizes))], sizes) for each in coordinates])  # fmt: skip
+            dims = ([each[at] for each in coordinates] for at in range(len(sizes)))
+            moved.append(np.ravel_multi_index(tuple(dims), sizes).tolist())
     return moved
-
-
-def _number(coordinates: Sequence[int], sizes: Sequence[int]) -> int:
-    return int(np.ravel_multi_index(tuple(coordinates), tuple(sizes)))
 
 
 def _check(op: Any, mesh: Mesh, kept: Axes) -> None:

@@ -2,13 +2,14 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
 from spmd_core.base import refuse
+from spmd_core.engine.exported.allowed import operations
 from spmd_core.experiment import Spec
 
 _CONSTRAINT = "sdy.sharding_constraint"
@@ -32,7 +33,11 @@ def constrain(module: ir.Module, files: Sequence[str], source: str, spec: Spec) 
     Raises:
         RequestError: the line has no array of this rank.
     """
-    own = [op for op in _operations(module) if own_line(str(op.location), files) == source]
+    functions = [op.operation for op in module.body.operations if op.operation.name == "func.func"]
+    # main is the last, and an operation comes after those within it
+    functions.sort(key=lambda op: ir.StringAttr(op.attributes["sym_name"]).value == "main")
+    every = [op for function in functions for op in reversed([*operations(function)])]
+    own = [op for op in every if own_line(str(op.location), files) == source]
     forward = [op for op in own if not _is_backward(op)]
     fitting = [op for op in own if _fits(op, len(spec))]
     constraints = [op for op in fitting if op.name == _CONSTRAINT]
@@ -80,22 +85,6 @@ def _cotangents(own: Sequence[Any], value: Any) -> list[Any]:
         if each.owner.operation not in own and _is_backward(each.owner)
     ]
     return entering[:1] if all(each == entering[0] for each in entering) else []
-
-
-def _operations(module: ir.Module) -> Iterator[Any]:
-    """Every operation of the main function with its loops; then those of the other functions."""
-    functions = [op.operation for op in module.body.operations if op.operation.name == "func.func"]
-    is_main = lambda op: ir.StringAttr(op.attributes["sym_name"]).value == "main"  # noqa: E731
-    for function in sorted(functions, key=is_main):
-        yield from _inside(function)
-
-
-def _inside(op: Any) -> Iterator[Any]:
-    for region in op.regions:
-        for block in region:
-            for each in block.operations:
-                yield from _inside(each.operation)
-                yield each.operation
 
 
 def _is_backward(op: Any) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from spmd_core.engine.exported.allowed import operations
 from spmd_core.experiment import Continued
 
 _MOST = 4000  # values looked at for an output: updates are short, whatever the program's size
@@ -61,7 +62,8 @@ def continued(module: ir.Module, kept: Sequence[str]) -> list[dict[str, Continue
     Args:
         kept: the paths of the arguments that `main` has, its last ones.
     """
-    changed: Continued = "trained" if _is_trained(module.operation) else "changed"
+    is_trained = any(_BACKWARD in _name(op) for op in operations(module.operation))
+    changed: Continued = "trained" if is_trained else "changed"
     functions = ir.SymbolTable(module.operation)
     main: Any = functions["main"]
     block = main.entry_block
@@ -151,15 +153,6 @@ def _further(how: Continued, is_scaled: bool, is_sum: bool) -> Continued:
     if how == "scaled" or (is_scaled and how == _SUMMED):
         return "scaled"
     return _SUMMED if is_sum or how == _SUMMED else "changed"
-
-
-def _is_trained(op: ir.Operation) -> bool:
-    return any(
-        _BACKWARD in _name(each) or _is_trained(each.operation)
-        for region in op.regions
-        for block in region.blocks
-        for each in block.operations
-    )
 
 
 def _factor(value: Any, is_divisor: bool) -> str | None:

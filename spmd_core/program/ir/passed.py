@@ -9,7 +9,6 @@ from spmd_core.program.ir.needed import ELEMENTWISE, numbers
 
 Labels = tuple[tuple[str, ...], ...]  # of each dim: the axes that sharded it
 _BY_SIZE = (
-    "dynamic-slice",
     "slice",
     "pad",
     "reverse",
@@ -33,6 +32,8 @@ def passed(each: Instruction, operands: Sequence[Labels], shapes: Sequence[Shape
             return tuple(of.get(dim, ()) for dim in range(len(dims)))
         case "reshape":
             return _reshaped(dims, operands[0], shapes[0].dims)
+        case "dynamic-slice":
+            return _of_slice(dims, operands[0], shapes[0].dims)
         case "reduce":
             gone = numbers(each, "dimensions")
             return tuple(axes for dim, axes in enumerate(operands[0]) if dim not in gone)
@@ -67,6 +68,19 @@ def _reshaped(dims: Sequence[int], given: Labels, before: Sequence[int]) -> Labe
     return tuple(
         labels.get(start, ()) if size > 1 else () for start, size in zip(after, dims, strict=False)
     )
+
+
+def _of_slice(dims: Sequence[int], given: Labels, before: Sequence[int]) -> Labels:
+    """A dim keeps its label where it is taken in full; a batch that a loop takes apart, as
+    microbatches, goes on in the next dim.
+    """
+    labels = [
+        axes if size == own else () for axes, size, own in zip(given, before, dims, strict=True)
+    ]
+    for dim, axes in enumerate(given[:-1]):
+        if dims[dim] == 1 < before[dim]:
+            labels[dim + 1] = labels[dim + 1] or axes
+    return tuple(labels)
 
 
 def _of_dot(each: Instruction, operands: Sequence[Labels]) -> Labels:

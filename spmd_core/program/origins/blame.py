@@ -222,7 +222,10 @@ class Origins:
 
     def _name(self, path: Path) -> str:
         if path.kind not in ("argument", "output"):
-            return ""
+            each = self._joined.instructions.get(id(path.op))
+            # the shardings that a function was exported with
+            is_call = each is not None and last_part(each.op_name) == "call_exported"
+            return "exported.call" if is_call else ""
         names = self.record.names
         given = names.arguments if path.kind == "argument" else names.outputs
         if path.index < len(given):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from spmd_core.base import by_key
@@ -268,28 +269,24 @@ class Tracer:
         for op, index in self._yielded.get(id(at), ()):
             yield op, True, op.results[index]
 
-    @property
+    @cached_property
     def _entered(self) -> dict[int, Op]:
-        if not hasattr(self, "_of_entered"):
-            self._of_entered = {
-                id(argument): op
-                for op in self.graph.ops
-                if op.kind == MANUAL
-                for region in op.regions
-                for argument in region.arguments
-            }
-        return self._of_entered
+        return {
+            id(argument): op
+            for op in self.graph.ops
+            if op.kind == MANUAL
+            for region in op.regions
+            for argument in region.arguments
+        }
 
-    @property
+    @cached_property
     def _yielded(self) -> dict[int, list[tuple[Op, int]]]:
-        if not hasattr(self, "_of_yielded"):
-            self._of_yielded = dict[int, list[tuple[Op, int]]]()
-            for op in self.graph.ops:
-                for region in op.regions:
-                    for index, value in enumerate(region.yields):
-                        if index < len(op.results):
-                            self._of_yielded.setdefault(id(value), []).append((op, index))
-        return self._of_yielded
+        return by_key(
+            (id(value), (op, index))
+            for op in self.graph.ops
+            for region in op.regions
+            for index, value in enumerate(region.yields[: len(op.results)])
+        )
 
 
 def _alike(one: Value, other: Value, axis: str) -> bool:

@@ -2,8 +2,12 @@
 
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import pytest
+from jax.sharding import NamedSharding, PartitionSpec as P
 
+from bench.exported import abstract_mesh, written
 from bench.fresh_findings import convolutions
 from bench.lost_batches import PLANTED, judged, judged_experiment, taken
 from spmd_core.base import RequestError
@@ -51,6 +55,35 @@ def test_convolutions_lose_the_batch_in_their_gradients_unless_it_is_kept():
     _, lost = judged(convolutions(is_kept=False))
     assert lost is not None and lost.axes == ("fsdp",) and lost.share > 0.2
     assert judged(convolutions())[1] is None
+
+
+def _accumulated(is_kept):
+    """Gradients over microbatches: rows that a loop takes are those of one device unless kept."""
+    mesh = abstract_mesh({"data": 4, "model": 2})
+    array = lambda shape, *spec: jax.ShapeDtypeStruct(  # noqa: E731
+        shape, jnp.float32, sharding=NamedSharding(mesh, P(*spec))
+    )
+
+    def step(w, x):
+        loss = lambda w, rows: (jnp.tanh(rows @ w["up"]) @ w["down"]).mean()  # noqa: E731
+        parts = x.reshape(4, 1024, 256)
+        if is_kept:
+            parts = jax.lax.with_sharding_constraint(parts, NamedSharding(mesh, P(None, "data")))
+        add = lambda total, rows: (  # noqa: E731
+            jax.tree.map(jnp.add, total, jax.grad(loss)(w, rows)),
+            None,
+        )
+        return jax.lax.scan(add, jax.tree.map(jnp.zeros_like, w), parts)[0]
+
+    w = {"up": array((256, 512), None, "model"), "down": array((512, 256), "model")}
+    return written(step, {"w": w, "x": array((4096, 256), "data")})
+
+
+@pytest.mark.newer_whole
+def test_a_loop_over_microbatches_loses_the_batch_unless_its_rows_are_kept():
+    _, lost = judged(_accumulated(is_kept=False))
+    assert lost is not None and lost.axes == ("data",) and lost.share > 0.2
+    assert judged(_accumulated(is_kept=True))[1] is None
 
 
 @pytest.mark.parametrize(

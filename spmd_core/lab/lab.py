@@ -442,28 +442,21 @@ class Lab:
     def is_partitioned(
         self, before: Experiment, after: Experiment, asker: Asker = COMMAND_LINE
     ) -> bool:
-        """Returns True if the compiler has answered; requests both answers."""
+        """Returns True if the compiler has answered; requests both answers, of a program that is not
+        changed the propagated one alone: its process is there for the first change.
+        """
         return all(each.done() for each in self._partitions(before, after, asker)[0])
-
-    def is_propagated(
-        self, before: Experiment, after: Experiment, asker: Asker = COMMAND_LINE
-    ) -> bool:
-        """Returns True if propagation alone has answered; requests its answers, not the compiler's."""
-        answers = self._asked(self._propagating, before, after, asker)
-        return all(each.done() for each in answers)
 
     def _partitions(
         self, before: Experiment, after: Experiment, asker: Asker
     ) -> list[list[Future[Partitioned]]]:
-        """The compiler's answers, and those of propagation alone."""
-        both = (self._partitioning, self._propagating)
-        return [self._asked(process, before, after, asker) for process in both]
-
-    def _asked(
-        self, process: Partitioning, before: Experiment, after: Experiment, asker: Asker
-    ) -> list[Future[Partitioned]]:
+        """The compiler's answers, where there is a change, and those of propagation alone."""
         self._check_partitions(before, asker)
-        return [process.asked(each, each.strategies[0]) for each in (before, after)]
+        compilers = [self._partitioning] if before != after else []
+        return [
+            [process.asked(each, each.strategies[0]) for each in (before, after)]
+            for process in (*compilers, self._propagating)
+        ]
 
     def partition(self, experiment: Experiment, asker: Asker = COMMAND_LINE) -> Partitioned:
         """Returns what the compiler makes of the first strategy's program, without its code.

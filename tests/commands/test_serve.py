@@ -56,7 +56,10 @@ def test_a_limit_that_the_best_may_keep_exits_with_0(capsys):
     ("words", "sentence"),
     [
         (["--input", "0"], "input='0' is no number of tokens above 0"),
-        (["--input", "2048..512"], "input='2048..512' is no number of tokens above 0, and no range of them upward"),
+        (
+            ["--input", "2048..512"],
+            "input='2048..512' is no number of tokens above 0, and no range of them upward",
+        ),
         (["--output", "90000"], "91,024 tokens of a request are more than the 40,960"),
         (["--tpot", "-1"], "tpot='-1' is not of 1us to 100000s"),
         (["--tpot", "nan"], "tpot='nan' is not of 1us to 100000s"),

@@ -34,7 +34,7 @@ def opened(folder: Path) -> Iterator[Lab]:
         mock.patch.dict(os.environ, _ENVIRONMENT | {"SPMD_LAB_DATA": str(folder)}),
         mock.patch("os.sched_getaffinity", lambda _: set(range(_CORES)), create=True),
         mock.patch.object(Lab, "what_if_now", Lab.what_if),  # waits for the compiler
-        mock.patch.object(Lab, "is_propagated", lambda *_, **__: True),  # nobody edits
+        mock.patch.object(Lab, "is_partitioned", lambda *_, **__: True),  # nobody edits
     ):
         time.tzset()
         _forget()

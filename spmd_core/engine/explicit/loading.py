@@ -156,15 +156,14 @@ def mesh_of(tree: Any, axis_type: AxisType | None) -> Mesh:
     Raises:
         RequestError: no argument is sharded, or there are too few devices.
     """
-    for leaf in jax.tree.leaves(tree):
-        sharding = getattr(leaf, "sharding", None)
-        if isinstance(sharding, NamedSharding) and not sharding.mesh.empty:
-            mesh: Any = sharding.mesh
-            break
-    else:
-        fix = "give arguments a NamedSharding over a mesh"
+    shardings = (getattr(leaf, "sharding", None) for leaf in jax.tree.leaves(tree))
+    meshes = (each.mesh for each in shardings if isinstance(each, NamedSharding))
+    mesh: Any = next((each for each in meshes if not each.empty), None)
+    if mesh is None:
         raise refuse(
-            "this step", "has no sharded argument, so that no type of it names an axis", fix
+            "this step",
+            "has no sharded argument, so that no type of it names an axis",
+            "give arguments a NamedSharding over a mesh",
         )
     if AxisType.Manual in mesh.axis_types:
         raise refuse(f"mesh {dict(mesh.shape)}", "has Manual axes", "pass what shard_map is given")

@@ -59,8 +59,9 @@ class Ways:
                 choices, excess = choices | some, less
         best = mend(self.loader, self.wanted, choices)
         for key, each in list(best.refused.items()):
-            for at in range(len(each.fixes)):
-                if process_time() > _SECONDS or not self._is_of_interest(each, at, excess):
+            hows = [fix.how for fix in each.fixes]
+            for at in range(1, len(hows)):  # of each function the first, of all where one adds
+                if process_time() > _SECONDS or (not excess and hows.index(hows[at]) != at):
                     continue
                 other = mend(self.loader, self.wanted, {**choices, key: at})
                 if self._excess(other) < excess:
@@ -68,10 +69,6 @@ class Ways:
                 if (mended := other.refused.get(key)) is not None:
                     self._costs.setdefault(key, []).append(self._priced(mended, other))
         return best
-
-    def _is_of_interest(self, each: Rejected, at: int, excess: float) -> bool:
-        hows = [fix.how for fix in each.fixes]
-        return at > 0 and (excess > 0 or hows.index(hows[at]) == at)
 
     def _excess(self, files: Mended) -> float:
         collectives = self.collectives(files)

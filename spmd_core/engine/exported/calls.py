@@ -3,7 +3,7 @@ writes past a buffer that is smaller than its operands ask for.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jaxlib.mlir import ir
@@ -107,12 +107,9 @@ def _types(values: Any) -> list[ArrayType]:
     return [_array(each) for value in values for each in _flat(value.type)]
 
 
-def _flat(kind: Any) -> Iterator[Any]:
-    if not isinstance(kind, ir.TupleType):
-        yield kind
-        return
-    for at in range(kind.num_types):
-        yield kind.get_type(at)
+def _flat(kind: Any) -> list[Any]:
+    is_tuple = isinstance(kind, ir.TupleType)
+    return [kind.get_type(at) for at in range(kind.num_types)] if is_tuple else [kind]
 
 
 def _array(kind: Any) -> ArrayType:

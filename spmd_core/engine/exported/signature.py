@@ -123,7 +123,11 @@ def _dtype(letter: str, of: str) -> str:
 
 
 def _matches(array: ArrayType, expected: ArrayType) -> bool:
-    if array.dtype != expected.dtype or len(array.sizes) != len(expected.sizes):
-        return False
-    pairs = zip(array.sizes, expected.sizes, strict=True)
-    return all(None in pair or pair[0] == pair[1] for pair in pairs)
+    return (
+        array.dtype == expected.dtype
+        and len(array.sizes) == len(expected.sizes)
+        and all(
+            None in pair or pair[0] == pair[1]
+            for pair in zip(array.sizes, expected.sizes, strict=True)
+        )
+    )

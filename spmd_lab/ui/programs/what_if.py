@@ -20,9 +20,8 @@ def begin(before: Experiment, after: Experiment) -> None:
     """Has both programs propagated and partitioned while the rest of a page is drawn; before the
     first change only propagated, so that its process is there.
     """
-    asks = lab().is_partitioned if before != after else lab().is_propagated
     with suppress(LabError):  # `draw` reports it
-        as_viewer(asks, before, after)
+        as_viewer(lab().is_partitioned, before, after)
 
 
 def draw(screen: str, before: Experiment, after: Experiment) -> None:

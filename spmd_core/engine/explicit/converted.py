@@ -37,7 +37,7 @@ def reported(loader: Loader) -> ExplicitReport:
     mended = ways.chosen()
     notes = _notes(auto, given, mended)
     loader.use(mended.texts)
-    traced, wrong, compared, outputs = None, None, 0, dict[str, str]()
+    traced, wrong, compared = None, None, 0
     try:
         traced = loader.trace(None)[0]
     except Exception as error:  # whatever JAX raises: the report has it
@@ -46,8 +46,6 @@ def reported(loader: Loader) -> ExplicitReport:
             notes.insert(0, f"the patch ends at what is no sharding type error: {mended.unmended}")
     if traced is not None:
         wrong, compared = judge(auto, traced, notes)
-        types = (aval.str_short(short_dtypes=True) for aval in traced.traced.jaxpr.out_avals)
-        outputs = dict(zip(traced.outputs, types, strict=False))
     return ExplicitReport(
         function=auto.function,
         mesh=tuple(mesh.shape.items()),
@@ -62,9 +60,14 @@ def reported(loader: Loader) -> ExplicitReport:
         wrong=wrong,
         compared=compared,
         beyond=ways.beyond(mended),
-        outputs=outputs,
+        outputs=_outputs(traced) if traced else {},
         notes=tuple(notes),
     )
+
+
+def _outputs(traced: tracing.TracedStep) -> dict[str, str]:
+    types = (aval.str_short(short_dtypes=True) for aval in traced.traced.jaxpr.out_avals)
+    return dict(zip(traced.outputs, types, strict=False))
 
 
 def _auto(loader: Loader) -> tuple[tracing.TracedStep, Any, Any]:

@@ -1,6 +1,6 @@
 """Follows a mesh axis of a value back to what put it there, by the edges of Shardy's propagation."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -270,7 +270,7 @@ class Tracer:
             yield op, True, op.results[index]
 
     @cached_property
-    def _entered(self) -> dict[int, Op]:
+    def _entered(self) -> Mapping[int, Op]:
         return {
             id(argument): op
             for op in self.graph.ops
@@ -280,7 +280,7 @@ class Tracer:
         }
 
     @cached_property
-    def _yielded(self) -> dict[int, list[tuple[Op, int]]]:
+    def _yielded(self) -> Mapping[int, Sequence[tuple[Op, int]]]:
         return by_key(
             (id(value), (op, index))
             for op in self.graph.ops

@@ -252,7 +252,8 @@ def serving_assumptions(row: ServingRow) -> tuple[str, ...]:
     """Returns which engine the times of a row are of, and what they leave out, a sentence each."""
     served, engine = row.served, engine_of(row.plan)
     pages = f"A paged engine such as {engine.name}: pages of {engine.page} tokens, the pool in"
-    step = f" and {bytes_text(round(engine.step_bytes))} of a step" * bool(engine.step_bytes)
+    step = f" and the {bytes_text(round(engine.step_bytes))} that a step takes of the {engine.sequences:,} "
+    step = f"{step}requests that it serves at most" * bool(engine.step_bytes)
     lines = [f"{pages} {engine.pool_share:.0%} of the memory beside the weights{step}."]
     if served is not None:
         share = served.step.parts["cache"] / served.step.seconds

@@ -54,7 +54,7 @@ def _not_kept(answer: ServingAnswer) -> str:
     if near.served.waiting and rate:
         return f"Nothing keeps up with {rate:g} requests a second: nearest {named}, {takes}."
     if near.served.waiting:
-        return f"No pool holds all requests: on {named} {near.served.waiting:,} wait, {takes}."
+        return f"Not all requests run at once: on {named} {near.served.waiting:,} wait, {takes}."
     return f"Nothing keeps {within_words(answer.question)}: nearest {named}: {takes}."
 
 
@@ -252,8 +252,8 @@ def serving_assumptions(row: ServingRow) -> tuple[str, ...]:
     """Returns which engine the times of a row are of, and what they leave out, a sentence each."""
     served, engine = row.served, engine_of(row.plan)
     pages = f"A paged engine such as {engine.name}: pages of {engine.page} tokens, the pool in"
-    step = f" and the {bytes_text(round(engine.step_bytes))} that a step takes of the {engine.sequences:,} "
-    step = f"{step}requests that it serves at most" * bool(engine.step_bytes)
+    taken, most = bytes_text(round(engine.step_bytes)), engine.sequences
+    step = f" and a step of at most {most:,} requests, {taken}" * bool(engine.step_bytes)
     lines = [f"{pages} {engine.pool_share:.0%} of the memory beside the weights{step}."]
     if served is not None:
         share = served.step.parts["cache"] / served.step.seconds

@@ -24,8 +24,8 @@ gc.set_threshold(100_000, 10, 10)
 # Set before any test imports jax: in this process, and in what is started from it.
 os.environ.update(simulated_devices(8, os.cpu_count() or 1))
 # Programs are small and run a few times: LLVM's optimizations are a quarter of what the tests of
-# programs take.
-flags = ["--xla_backend_optimization_level=0"]
+# programs take, its several modules for a program a tenth.
+flags = ["--xla_backend_optimization_level=0", "--xla_cpu_parallel_codegen_split_count=1"]
 if version("jaxlib").startswith("0.10."):  # its other emitters compile twice as long; later: alone
     flags.append("--xla_cpu_use_fusion_emitters=false")
 os.environ["XLA_FLAGS"] = " ".join(flags)
@@ -67,6 +67,8 @@ def group(nodeid: str) -> str:
     _, folder, *_ = Path(file).parts
     if file in TREES:
         return "trees"
+    if "test_golden.py" in file and "[screen" in nodeid:  # half of what all renderers take
+        return "screens"
     return folder if folder in ("browser", "recipes") else file
 
 
@@ -146,6 +148,29 @@ def pytest_collection_modifyitems(items):
         return FIRST.index(room) if room in FIRST else len(FIRST)
 
     items.sort(key=place)  # a stable sort: within a folder as collected
+
+
+class _Here:
+    """Reads files in this process, by the function of the process that else does."""
+
+    def prepare(self):
+        """There is no process to start."""
+
+    def ask(self, question, seconds, most_bytes):
+        from spmd_core.base import ChildAnswer, RequestError
+        from spmd_core.engine.exported import describe
+
+        try:
+            text = describe.described_file(*map(Path, question))
+        except RequestError as error:
+            text = f"!{error}"
+        return ChildAnswer(text, 0, "")
+
+
+@pytest.fixture
+def read_here(monkeypatch):
+    """A process for each file, which imports JAX, takes longer than what most tests ask of it."""
+    monkeypatch.setattr("spmd_core.experiment.workloads.exported.programs._parser", _Here())
 
 
 @pytest.fixture

@@ -154,7 +154,8 @@ def serve(question: ServingQuestion) -> ServingAnswer:
     question.check()
     plans = tuple(plans_of(question))
     _check_work(question, plans)
-    return _ranked(question, (_looked(question, plan) for plan in plans), {})
+    rows = tuple(_looked(question, plan) for plan in plans)
+    return _ranked(question, rows, {})
 
 
 def _ranked(

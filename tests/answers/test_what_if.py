@@ -1,10 +1,16 @@
 """The change of what a program requests: appears, vanishes, stays, more and fewer."""
 
+from functools import cache
+
+import pytest
+
 from bench.exported import MESH, sgd_step
 from spmd_core.answers import RESHARDED, WHAT_IF, WhatIf
 from spmd_core.experiment import parse_experiment, programs
 from spmd_core.results import Estimate
 from spmd_core.runs import Partitioned, Requested
+
+pytestmark = pytest.mark.usefixtures("read_here")
 
 
 def _asked(kind, axis, size, count: int | None = 1, dim=0):
@@ -12,9 +18,14 @@ def _asked(kind, axis, size, count: int | None = 1, dim=0):
     return Requested(kind=kind, axes=(axis,), bytes=size, count=count, reason=reason, **places)
 
 
-def _answer(before, after, **after_more):
+@cache
+def _experiment():
     given = {"workload": "program_file", "program": programs.take(sgd_step()).program}
-    experiment = parse_experiment(given | {"mesh": MESH, "target": "cpu:8"})
+    return parse_experiment(given | {"mesh": MESH, "target": "cpu:8"})
+
+
+def _answer(before, after, **after_more):
+    experiment = _experiment()
     other = experiment.vary(specs={"params/embed/kernel": [None, None]})
     was, now = Partitioned(collectives=before), Partitioned(collectives=after, **after_more)
     return WhatIf(experiment, other, (was, now))

@@ -34,7 +34,7 @@ def failures(parse) -> list[str]:
     failed = []
 
     def often() -> None:
-        for _ in range(40):
+        for _ in range(20):
             try:
                 parse(SOURCE)
             except SystemError as error:

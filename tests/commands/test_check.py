@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands.calls import told
 from tests.own.expected.test_plugin import MODEL
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -87,8 +88,9 @@ def test_a_step_that_cannot_be_compared_leaves_the_others(project):
         ("[tool.spmd-lab]\nsteps = 3\n", "steps in [tool.spmd-lab] is not valid ("),
     ],
 )
-def test_settings_that_name_no_steps_are_one_sentence(project, text, sentence):
+def test_settings_that_name_no_steps_are_one_sentence(project, monkeypatch, text, sentence):
     (project / "pyproject.toml").write_text(text)
-    done = run(project, "spmd-lab check")
+    monkeypatch.chdir(project)
+    done = told("check")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(sentence) and done.stderr.count("\n") == 1

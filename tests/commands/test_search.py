@@ -12,9 +12,9 @@ ASKED = [
     "--model",
     "scaled:1",
     "--chips",
-    "v5e:4x4",
+    "v5e:2x4",
     "--global-batch",
-    "32",
+    "16",
     "--remat",
     "full",
     "--no-offload",
@@ -27,10 +27,10 @@ def test_the_best_of_a_model_as_json_and_as_text(capsys):
     found = json.loads(capsys.readouterr().out)
     assert len(found["ranking"]) == 3 and found["complete"] is True
     assert found["winner"]["plan"]["model"] == "scaled:1"
-    assert main([*ASKED, "--why-not", "tensor=16", "--axis-rules"]) == 0
+    assert main([*ASKED, "--why-not", "tensor=8", "--axis-rules"]) == 0
     said = capsys.readouterr().out
     assert found["winner"]["name"] in said.splitlines()[0]
-    assert "tensor=16" in said and "logical_axis_rules" in said
+    assert "tensor=8" in said and "logical_axis_rules" in said
 
 
 def test_a_search_that_pauses_says_so_and_does_not_exit_with_0(data_folder, monkeypatch, capsys):
@@ -58,7 +58,7 @@ def test_a_search_is_stored_in_the_data_folder_of_its_command(tmp_path, data_fol
 
 
 def test_a_row_says_whether_it_fits_and_what_it_costs(capsys):
-    assert main([*ASKED, "--chips", "v5e:8", "--price", "1.2", "--json", "--top", "2"]) == 0
+    assert main([*ASKED, "--chips", "v5e:4", "--price", "1.2", "--json", "--top", "2"]) == 0
     found = json.loads(capsys.readouterr().out)
     best, row = found["best_by_target"], found["ranking"][0]
     assert row["fits"] == "yes" and row["fate"] == "estimated"

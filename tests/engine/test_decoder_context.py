@@ -11,6 +11,7 @@ from jax.sharding import AxisType
 from spmd_core.experiment import parse_plan
 from spmd_core.script.decoder import configuration
 from spmd_core.script.programs import decoder, decoder_config, decoder_context
+from tests.cover import whole
 
 pytestmark = pytest.mark.this_python
 
@@ -69,7 +70,7 @@ def of_one_device(batch, length):
         ({"fsdp": 4, "context": 2}, SHORT),
         ({"fsdp": 2, "context": 4}, SHORT | {"context_order": "contiguous"}),
         ({"fsdp": 2, "context": 4}, SHORT | {"context_attention": "ulysses"}),
-        ({"fsdp": 2, "context": 4}, {"context_attention": "ring"}),
+        pytest.param({"fsdp": 2, "context": 4}, {"context_attention": "ring"}, marks=whole),
         (
             {"tensor": 2, "sequence": 2, "context": 2},
             {"context_attention": "ring", "attention_backward": "fused"},

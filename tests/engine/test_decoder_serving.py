@@ -17,13 +17,12 @@ from tests.cover import cover
 
 pytestmark = pytest.mark.this_python
 
-SIZES = {"layers": 3, "embed": 64, "heads": 8, "kv_heads": 4, "head_dim": 16, "mlp": 128}
+SIZES = {"layers": 2, "embed": 64, "heads": 8, "kv_heads": 4, "head_dim": 16, "mlp": 128}
 EXPERTS = {"experts": 8, "experts_per_token": 2}
 OF_EXPERTS = [f"{name}{end}" for name in ("gate", "up", "down") for end in ("", "_bias")]
 STATES = {"state_heads": 8, "state_groups": 4, "state_dim": 16, "state_value": 8, "chunk": 16}
 LATENT = {"kv_heads": 8, "head_dim": 24, "rope_dim": 8, "value_dim": 16, "kv_rank": 32}
 VARIANTS: dict[str, dict[str, Any]] = {
-    "dense": {"qk_norm": True},
     "biases": {
         "qkv_bias": True,
         "mlp_bias": True,
@@ -31,15 +30,14 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "tied": True,
         "logits_cap": 9.0,
     },
-    "windows": {"layers": 5, "windows": (16, None), "post_norms": True, "activation": "gelu"},
-    "latent": LATENT | {"q_rank": 48},
-    "experts": EXPERTS | {"shared_mlp": 32, "dense_layers": 1, "dense_mlp": 96},
     "gpt_oss": EXPERTS
     | {"windows": (16, None), "mlp_bias": True, "router_bias": True, "sinks": True}
     | {"activation": "clamped_silu", "out_bias": True},
     "deepseek": EXPERTS
     | LATENT
     | {
+        "q_rank": 48,
+        "shared_mlp": 32,
         "dense_layers": 1,
         "dense_mlp": 96,
         "routing": "sigmoid",
@@ -49,14 +47,20 @@ VARIANTS: dict[str, dict[str, Any]] = {
     # layers with a state; one with a gate of each head, and one of the experts that all visit
     "qwen3_next": EXPERTS
     | STATES
-    | {"layers": 4, "mixers": ("delta", "attention"), "qk_norm": True, "out_gate": True}
+    | {"mixers": ("delta", "attention"), "qk_norm": True, "out_gate": True}
     | {"shared_mlp": 32, "shared_gate": True},
     "nemotron_h": EXPERTS
     | STATES
-    | {"layers": 5, "mixers": ("mamba", "none", "mamba", "attention", "none")}
-    | {"mlps": ("none", "mlp", "none", "none", "mlp"), "gated": False, "activation": "relu2"}
+    | {"layers": 3, "mixers": ("mamba", "none", "attention")}
+    | {"mlps": ("none", "mlp", "none"), "gated": False, "activation": "relu2"}
     | {"shared_mlp": 32, "routing": "sigmoid", "score_bias": True},
-    "chunked": {"windows": (16, None), "chunked": True},
+    "chunked": {
+        "layers": 5,
+        "windows": (16, None),
+        "chunked": True,
+        "post_norms": True,
+        "activation": "gelu",
+    },
 }
 # axes, and those that whole experts are spread over
 MESHES = (
@@ -193,7 +197,7 @@ def test_cached_steps_generate_what_the_forward_pass_without_a_cache_does(varian
 
 
 @pytest.mark.parametrize(
-    ("variant", "dtype"), cover(["dense", "deepseek"], ["int8", "float8_e4m3fn"])
+    ("variant", "dtype"), cover(["biases", "deepseek"], ["int8", "float8_e4m3fn"])
 )
 def test_weights_and_caches_of_8_bits_serve_what_a_forward_pass_with_them_makes(variant, dtype):
     logits, wanted = compared(variant, *MESHES[0], kept="float8_e4m3fn", parameter_dtype=dtype)
@@ -203,6 +207,6 @@ def test_weights_and_caches_of_8_bits_serve_what_a_forward_pass_with_them_makes(
 
 
 def test_a_window_bounds_the_slots_of_its_layers():
-    config = config_of("windows")
+    config = config_of("chunked")
     (near, far), (tail,) = Cache(2, SLOTS).leaves(config)
     assert [dict(each["key"][0])["slots"] for each in (near, far, tail)] == [32, SLOTS, 32]

@@ -22,7 +22,7 @@ from spmd_core.script.programs import (
     decoder_experts,
 )
 from spmd_core.script.programs.decoder_step import make_train_step, parameter_count
-from tests.cover import cover
+from tests.cover import cover, whole
 
 pytestmark = pytest.mark.this_python
 
@@ -30,7 +30,14 @@ SIZES = {"embed": 64, "heads": 4, "kv_heads": 2, "head_dim": 16, "mlp": 96, "voc
 LENGTH = 32  # and windows and chunks of a fourth: XLA optimizes no test's loops
 BLOCK = 128  # of the kernels
 VARIANTS = {
-    "qwen2": {"layers": 2, "qkv_bias": True, "tied": True},
+    "qwen2": {
+        "layers": 2,
+        "qkv_bias": True,
+        "tied": True,
+        "mlp_bias": True,
+        "out_bias": True,
+        "attention_cap": 5.0,
+    },
     "qwen3": {"layers": 2, "qk_norm": True},
     "gemma3": {
         "layers": 4,
@@ -90,7 +97,6 @@ VARIANTS = {
         "value_dim": 16,
         "kv_rank": 32,
     },
-    "biases": {"layers": 2, "mlp_bias": True, "out_bias": True, "attention_cap": 5.0},
     # three layers with a state and one with a gate, twice; a share of the experts all visit
     "qwen3_next": {
         "layers": 8,
@@ -205,10 +211,23 @@ VARIANTS = {
     },
 }
 
-VARIANTS["delta"] = VARIANTS["qwen3_next"] | {"layers": 4}
+VARIANTS["delta"] = VARIANTS["qwen3_next"] | {"layers": 2, "mixers": ("delta", "attention")}
+OF_PARTS = {"layers": 2, "mixers": ("mamba", "none"), "mlps": ("none", "mlp")}
+VARIANTS["of_parts"] = VARIANTS["nemotron_h"] | OF_PARTS
+PLAIN = (("data", 2), ("tensor", 2))
+MIXER_MESHES = [(("fsdp", 8),), (("fsdp", 2), ("tensor", 4)), (("sequence", 4), ("tensor", 2))]
+KINDS = cover(["qwen3_next", "nemotron_h", "gemma4", "llama4", "mimo"], MIXER_MESHES)
+MESH_OF = dict(case.values for case in KINDS if not case.marks)  # of each kind, in every check
+# whose every part another one has; and those of experts alone, which have a test of their own
+PARTS, ALONE = ("qwen3", "latent", "mamba"), ("experts", "shared", "delta", "of_parts")
+OTHERS = [
+    pytest.param(name, PLAIN, marks=[whole] * (name in PARTS))
+    for name in VARIANTS
+    if name not in (*MESH_OF, *ALONE)
+]
 
 
-def model_of(variant, mesh_axes=(("data", 2), ("tensor", 2)), kernel=False, **choices: Any):
+def model_of(variant, mesh_axes=PLAIN, kernel=False, **choices: Any):
     size = own_model(variant, SIZES | VARIANTS[variant])
     plan = parse_plan(
         {
@@ -231,9 +250,9 @@ def model_of(variant, mesh_axes=(("data", 2), ("tensor", 2)), kernel=False, **ch
 
 
 @functools.cache
-def compiled(variant, mesh_axes=(("data", 2), ("tensor", 2)), **choices: Any):
+def compiled(variant, mesh):
     """A variant's size, its model, and its logits: compiled once for all tests of them."""
-    size, model = model_of(variant, mesh_axes, **choices)
+    size, model = model_of(variant, mesh, capacity_factor=8.0)  # room for every row
     return size, model, jax.jit(model.logits)
 
 
@@ -458,10 +477,10 @@ def close(found, wanted):
     return np.median(np.sqrt(((found - wanted) ** 2).mean(-1) / (wanted**2).mean(-1)))
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_a_variant_computes_what_its_definition_says(variant):
-    size, model, logits = compiled(variant, capacity_factor=8.0)  # room for every row
-    parameters, (tokens, places, segments) = drawn(model.config), batch_of(2)
+@pytest.mark.parametrize(("variant", "mesh"), [*OTHERS, *KINDS])
+def test_a_variant_computes_what_its_definition_says(variant, mesh):
+    size, model, logits = compiled(variant, mesh)
+    parameters, (tokens, places, segments) = drawn(model.config), batch_of(8)
     found = logits(parameters, tokens, places, segments)
     assert close(found, expected(size, model.config, parameters, tokens)) < 0.06
     assert parameter_count(model.config) == size.parameters
@@ -499,7 +518,7 @@ STATIC = EIGHT_BITS | {"static_scales": True, "gathered_dtype": "float8_e4m3fn"}
     [
         ("qwen3", (("fsdp", 4), ("tensor", 2)), EIGHT_BITS),
         ("qwen3", (("fsdp", 4), ("tensor", 2)), {"matmul_dtype": "int8"}),
-        ("deepseek_v3", (("fsdp", 2), ("fsdp_transpose", 2)), EIGHT_BITS),
+        pytest.param("deepseek_v3", (("fsdp", 2), ("fsdp_transpose", 2)), EIGHT_BITS, marks=whole),
         ("deepseek_v3", (("fsdp", 4),), STATIC),
     ],
 )
@@ -510,20 +529,6 @@ def test_matmuls_in_8_bits_are_those_in_bfloat16_within_their_rounding(variant, 
     alike = flat @ wanted / np.linalg.norm(flat) / np.linalg.norm(wanted)
     assert 0.8 < alike < 1 - 1e-6, alike  # near, and not the same program
     assert ("i8" if "int8" in narrow.values() else "f8E4M3FN") in text
-
-
-MIXER_MESHES = [(("fsdp", 8),), (("fsdp", 2), ("tensor", 4)), (("sequence", 4), ("tensor", 2))]
-
-
-@pytest.mark.parametrize(
-    ("variant", "mesh"),
-    cover(["qwen3_next", "nemotron_h", "gemma4", "llama4", "mimo"], MIXER_MESHES),
-)
-def test_kinds_of_layers_compute_the_same_over_every_mesh(variant, mesh):
-    size, model = model_of(variant, mesh, capacity_factor=8.0)
-    parameters, (tokens, places, segments) = drawn(model.config), batch_of(8)
-    found = jax.jit(model.logits)(parameters, tokens, places, segments)
-    assert close(found, expected(size, model.config, parameters, tokens)) < 0.06
 
 
 @pytest.mark.parametrize(
@@ -587,8 +592,8 @@ def test_the_grouped_matmul_s_kernel_is_ragged_dot(monkeypatch, columns):
     ],
 )
 def test_the_definition_without_one_of_its_parts_is_another(variant, without):
-    size, model, logits = compiled(variant, capacity_factor=8.0)
-    parameters, (tokens, places, segments) = drawn(model.config), batch_of(2)
+    size, model, logits = compiled(variant, MESH_OF.get(variant, PLAIN))
+    parameters, (tokens, places, segments) = drawn(model.config), batch_of(8)
     for block in itertools.chain(*parameters["stages"]):
         for name in [each for each in block if each.endswith("sinks")]:
             block[name] += 3  # large enough to be seen beside the rounding of bfloat16
@@ -622,12 +627,12 @@ def test_the_kernel_has_sinks_and_windows_too(monkeypatch):
 @pytest.mark.parametrize(
     ("variant", "mesh", "dropless"),
     [
-        ("gemma3", (("data", 2), ("tensor", 2)), False),
-        ("gpt_oss", (("data", 2), ("tensor", 2)), False),
-        ("shared", (("fsdp", 2), ("expert", 2)), False),
+        pytest.param("gemma3", PLAIN, False, marks=whole),
+        ("gpt_oss", PLAIN, False),
+        pytest.param("shared", (("fsdp", 2), ("expert", 2)), False, marks=whole),
         ("delta", (("fsdp", 2), ("tensor", 2)), True),
-        ("nemotron_h", (("fsdp", 2), ("tensor", 2)), True),
-        ("gemma4", (("fsdp", 2), ("tensor", 2)), False),
+        ("of_parts", (("fsdp", 2), ("tensor", 2)), True),
+        pytest.param("gemma4", (("fsdp", 2), ("tensor", 2)), False, marks=whole),
         ("experts", (("fsdp", 2), ("expert", 2)), True),
     ],
 )

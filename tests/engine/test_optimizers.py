@@ -22,6 +22,7 @@ from spmd_core.script.programs.decoder_step import (
     wide_moment,
 )
 from spmd_core.time import estimate_memory, estimate_step
+from tests.cover import cover, whole
 
 pytestmark = pytest.mark.this_python
 
@@ -67,7 +68,11 @@ def stepped(name, sizes, dtype="float32", **more):
     return jax.tree.map(np.array, before), jax.tree.map(np.array, after)
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
+# of each element alone as AdamW, and by hand below
+ALIKE = [pytest.param(name, marks=whole) for name in ("momentum", "lion")]
+
+
+@pytest.mark.parametrize("name", ["adamw", "adafactor", "muon", *ALIKE])
 def test_a_step_over_a_mesh_is_that_of_one_device(name):
     before, one = stepped(name, {"fsdp": 1})
     _, eight = stepped(name, {"fsdp": 4, "tensor": 2})
@@ -87,7 +92,7 @@ def test_a_step_over_a_mesh_is_that_of_one_device(name):
     assert min(moved) > 0
 
 
-@pytest.mark.parametrize("name", ("adamw", "adafactor"))
+@pytest.mark.parametrize("name", [pytest.param("adamw", marks=whole), "adafactor"])
 def test_moments_in_8_bits_have_scales_and_a_mesh_has_the_same_step(name):
     before, one = stepped(name, {"fsdp": 1}, "float8_e4m3fn")
     _, eight = stepped(name, {"fsdp": 4, "tensor": 2}, "float8_e4m3fn")
@@ -109,23 +114,23 @@ def same(first, second):
     return all(np.array_equal(one, other) for one, other in pairs)
 
 
-def test_a_moment_in_8_bits_is_read_as_it_was_kept():
+@pytest.mark.parametrize("name", ["mean", "square"])
+def test_a_moment_in_8_bits_is_read_as_it_was_kept(name):
     exact = np.random.default_rng(0).normal(size=(3, 64)).astype(np.float32) ** 2
-    held = {"square": jnp.zeros(exact.shape, "float8_e4m3fn"), "square_scale": jnp.zeros((3, 1))}
-    held = kept_moment("square", exact, held)
-    found = np.array(wide_moment("square", held))
+    held = {name: jnp.zeros(exact.shape, "float8_e4m3fn"), f"{name}_scale": jnp.zeros((3, 1))}
+    held = kept_moment(name, exact, held)
+    found = np.array(wide_moment(name, held))
     assert np.abs(found - exact).max() < 0.14 * exact.max()  # twice the half of 2^-3
     assert np.median(np.abs(found / exact - 1)) < 0.07
 
 
-@pytest.mark.parametrize("name", ("adamw",))
-def test_adapters_alone_are_trained_and_a_mesh_has_the_same_step(name):
-    before, one = stepped(name, {"fsdp": 1}, lora_rank=4)
-    _, eight = stepped(name, {"fsdp": 4, "tensor": 2}, lora_rank=4)
+def test_adapters_alone_are_trained_and_a_mesh_has_the_same_step():
+    before, one = stepped("adamw", {"fsdp": 1}, lora_rank=4)
+    _, eight = stepped("adamw", {"fsdp": 4, "tensor": 2}, lora_rank=4)
     assert same(before["frozen"], one["frozen"]) and same(one["frozen"], eight["frozen"])
     assert not same(before["parameters"], one["parameters"])
     assert_alike(one["parameters"], eight["parameters"], 0.02)
-    for part in OPTIMIZERS[name][1]:
+    for part in OPTIMIZERS["adamw"][1]:
         assert_alike(one[part], eight[part], 0.03)
     names = {*one["parameters"]["stages"][0][0]}
     assert {each.partition("_")[0] for each in names} == {
@@ -235,19 +240,18 @@ def of_muon(mesh_axes, layers, dims):
     return arrays, np.array(made), np.array(mean), compiled.as_text()
 
 
+MATRICES = {
+    (32, 32): (("embed", 32), ("heads", 4), ("head_dim", 8)),
+    (64, 32): (("mlp", 64), ("embed", 32)),
+    (2, 32, 64): (("experts", 2), ("embed", 32), ("mlp", 64)),
+}
+
+
 @pytest.mark.parametrize(
-    ("layers", "kind"), [(8, "all-to-all"), (3, "all-gather")], ids=["exchanged", "gathered"]
+    ("sides", "how"), cover(MATRICES, [(8, "all-to-all"), (3, "all-gather")]), ids=str
 )
-@pytest.mark.parametrize(
-    ("dims", "sides"),
-    [
-        ((("embed", 32), ("heads", 4), ("head_dim", 8)), (32, 32)),
-        ((("mlp", 64), ("embed", 32)), (64, 32)),
-        ((("experts", 2), ("embed", 32), ("mlp", 64)), (2, 32, 64)),
-    ],
-    ids=["heads", "down", "experts"],
-)
-def test_muon_of_a_sharded_matrix_is_that_of_the_whole_one(layers, kind, dims, sides):
+def test_muon_of_a_sharded_matrix_is_that_of_the_whole_one(sides, how):
+    (layers, kind), dims = how, MATRICES[sides]
     (g, p, before), made, mean, text = of_muon({"fsdp": 4, "tensor": 2}, layers, dims)
     np.testing.assert_allclose(mean, 0.95 * before + g, rtol=1e-5)
     x = (g + 0.95 * mean).reshape(layers, *sides).astype(np.float64)

@@ -1,6 +1,7 @@
 """What the goldens show of the stored runs, and how it differs from what was recorded."""
 
 import difflib
+import itertools
 import json
 import lzma
 from collections.abc import Iterator, Sequence
@@ -63,13 +64,6 @@ def changed_texts(name: str, before: Sequence[Line], now: Sequence[Line]) -> lis
 
 
 def _differences(before: Sequence[str], now: Sequence[str]) -> Iterator[str]:
-    """Lines of a diff without context."""
-    if list(before) == list(now):
-        return
-    for each in (
-        difflib.ndiff(list(before), list(now))
-        if len(before) < 500
-        else difflib.unified_diff(before, now, n=0, lineterm="")
-    ):
-        if each[0] in "+-" and each[:3] not in ("---", "+++"):
-            yield each
+    """Lines of a diff without context and head."""
+    found = difflib.unified_diff(before, now, n=0, lineterm="")
+    return (each for each in itertools.islice(found, 2, None) if each[0] in "+-")

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import sys
 import tarfile
 import time
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from unittest import mock
 import spmd_lab.ui.lab
 from spmd_core.lab import Lab
 from tests.golden.runs import PACKED
+from tests.ui import forget
 
 _ENVIRONMENT = {
     "TZ": "UTC",
@@ -37,21 +37,12 @@ def opened(folder: Path) -> Iterator[Lab]:
         mock.patch.object(Lab, "is_partitioned", lambda *_, **__: True),  # nobody edits
     ):
         time.tzset()
-        _forget()
+        forget()
         lab = Lab.open(folder, serve=False)
         try:
             with mock.patch.object(spmd_lab.ui.lab, "Lab", SimpleNamespace(open=lambda *_: lab)):
                 yield lab
         finally:
             lab.close()
-            _forget()
+            forget()
     time.tzset()
-
-
-def _forget() -> None:
-    """Screens keep what they read of a run by its id."""
-    for name, module in list(sys.modules.items()):
-        if name.startswith("spmd_lab.ui."):
-            for value in vars(module).values():
-                if hasattr(value, "cache_clear"):
-                    value.cache_clear()

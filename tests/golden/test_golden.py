@@ -2,6 +2,8 @@
 the texts, which `python -m tests.golden.record` records again.
 """
 
+from functools import cache
+
 import pytest
 
 from tests.golden import changes as stored, folder
@@ -9,7 +11,7 @@ from tests.golden.doors import doors as every
 
 pytestmark = pytest.mark.slow
 
-RECORDED = stored.recorded()
+KINDS = sorted(path.name.partition(".")[0] for path in stored.RECORDED.glob("*.xz"))
 SHOWN = 20  # changes of a failure
 AGAIN = "changed; after a change of words: python -m tests.golden.record"
 LISTED = "changed; where that is right: python -m tests.golden.record --values, and list it"
@@ -27,39 +29,28 @@ def doors(lab):
 
 
 @pytest.fixture(scope="module")
-def now():
-    return {}
+def pairs(doors):
+    """Of a kind each name, what was recorded and what is shown; rendered once for both tests."""
 
+    @cache
+    def of(kind):
+        before = stored.read(stored.RECORDED / f"{kind}.json.xz")
+        return [(name, before[name], doors[name]() if name in doors else []) for name in before]
 
-def render(kind, doors, now):
-    """What is shown of a kind; rendered once for both tests."""
-    if kind not in now:
-        named = {name for name in doors if stored.kind_of(name) == kind}
-        now[kind] = {name: doors[name]() for name in RECORDED[kind] if name in named}
-    return now[kind]
+    return of
 
 
 def test_every_door_is_recorded(doors):
-    assert {name for texts in RECORDED.values() for name in texts} == set(doors)
+    assert {name for texts in stored.recorded().values() for name in texts} == set(doors)
 
 
-@pytest.mark.parametrize("kind", RECORDED)
-def test_numbers_flags_and_order_are_as_recorded(kind, doors, now):
-    shown = render(kind, doors, now)
-    changes = [
-        each
-        for name, before in RECORDED[kind].items()
-        for each in stored.changed_values(name, before, shown.get(name, []))
-    ]
+@pytest.mark.parametrize("kind", KINDS)
+def test_numbers_flags_and_order_are_as_recorded(kind, pairs):
+    changes = [each for pair in pairs(kind) for each in stored.changed_values(*pair)]
     assert not changes, "\n".join([f"{len(changes)} values {LISTED}", *changes[:SHOWN]])
 
 
-@pytest.mark.parametrize("kind", RECORDED)
-def test_texts_are_as_recorded(kind, doors, now):
-    shown = render(kind, doors, now)
-    changes = [
-        each
-        for name, before in RECORDED[kind].items()
-        for each in stored.changed_texts(name, before, shown.get(name, []))
-    ]
+@pytest.mark.parametrize("kind", KINDS)
+def test_texts_are_as_recorded(kind, pairs):
+    changes = [each for pair in pairs(kind) for each in stored.changed_texts(*pair)]
     assert not changes, "\n".join([f"{len(changes)} lines {AGAIN}", *changes[:SHOWN]])

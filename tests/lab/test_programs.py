@@ -10,6 +10,7 @@ from spmd_core.lab.store.limits import COMMAND_LINE, Asker, check_program
 from spmd_core.lab.supervisor.environment import without_secrets
 from spmd_core.words import experiment_words
 
+pytestmark = pytest.mark.usefixtures("read_here")
 VISITOR = Asker("v")
 EXPOSED = Asker("v", is_exposed=True)
 

@@ -30,7 +30,7 @@ from spmd_core.trials import Search, searches as running
 from spmd_core.words.search import answer_json
 from tests.lab.test_collections import exported
 
-SMALL = {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "remat": ["minimal"]}
+SMALL = {"model": "scaled:1", "chips": ["v5e:2x4"], "global_batch": 16, "remat": ["minimal"]}
 ODD = "<script>alert(1)</script> =cmd() [x](javascript:alert(1)) \u202e"
 RUNNER = Asker("mark", None, None, "bob", True, True, ("issuer#bob",))
 

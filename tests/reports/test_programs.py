@@ -14,6 +14,7 @@ from spmd_core.results import StrategyResult
 from spmd_core.words import difference_rows
 from tests.ui.predictions import store
 
+pytestmark = pytest.mark.usefixtures("read_here")
 ONE, OTHER = "20260101-000000-aaaaaa", "20260101-000001-bbbbbb"
 MINE = """from spmd_core.declare import workload
 

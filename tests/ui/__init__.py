@@ -1,8 +1,24 @@
 """Screens as a link opens them, without a browser, and what is read on them."""
 
+import sys
+from functools import cache
+
+from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
 from tests.labs import ROOT
+
+# Each AppTest asks every installed package for components: half of what a screen takes.
+manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_component_manifests)
+
+
+def forget() -> None:
+    """Screens keep what they read of a run by its id."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("spmd_lab.ui."):
+            for value in vars(module).values():
+                if hasattr(value, "cache_clear") and value.__module__ == name:
+                    value.cache_clear()
 
 
 def opened(page: str | None = None, **query: str | list[str]) -> AppTest:

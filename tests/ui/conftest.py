@@ -1,19 +1,15 @@
-import sys
 from types import SimpleNamespace
 
 import pytest
 
 from spmd_core.lab import Lab
+from tests.ui import forget
 
 
 @pytest.fixture(autouse=True)
 def nothing_read_before():
     """Screens keep what they read of a run by its id, and each test has a store of its own."""
-    for name, module in list(sys.modules.items()):
-        if name.startswith("spmd_lab.ui."):
-            for value in vars(module).values():
-                if hasattr(value, "cache_clear"):
-                    value.cache_clear()
+    forget()
 
 
 @pytest.fixture

@@ -24,18 +24,26 @@ SMALL = {
 }
 
 
+BEGINS = DEFAULT | {"global_batch": 32, "remat": ["full"], "offload": False}  # a smaller space
+
+
+@pytest.fixture
+def begins(monkeypatch):
+    """What the screen begins with."""
+    monkeypatch.setattr("spmd_lab.ui.search.question_inputs.DEFAULT", BEGINS)
+    return read_question(BEGINS)
+
+
 def pressed(screen):
     return "Search" in [each.label for each in screen.button]
 
 
-def test_nothing_is_searched_before_it_is_asked_for_and_a_stored_search_is_shown(lab):
+def test_nothing_is_searched_before_it_is_asked_for_and_a_stored_search_is_shown(lab, begins):
     question = read_question(SMALL)
     first = opened("search", search=encode(question))
     assert pressed(first) and running.running() == 0
-    linked = opened(
-        "search", search=encode(read_question(DEFAULT))
-    )  # what the screen begins with, by a link
-    assert pressed(linked) and running.find(lab, read_question(DEFAULT)) is None
+    linked = opened("search", search=encode(begins))  # what the screen begins with, by a link
+    assert pressed(linked) and running.find(lab, begins) is None
     search = running.start(lab, question, None)
     until(lambda: search.is_over)
     shown = opened("search", search=encode(question))
@@ -51,8 +59,8 @@ def test_nothing_is_searched_before_it_is_asked_for_and_a_stored_search_is_shown
     fit = search.answer.space - sum(search.answer.pruned.values())
     assert f"{fit:,} candidates in {len(search.answer.shardings):,} rows" in text
     past = opened("search")  # opening computes nothing
-    assert pressed(past) and running.find(lab, read_question(DEFAULT)) is None
-    first_one = running.start(lab, read_question(DEFAULT), None)
+    assert pressed(past) and running.find(lab, begins) is None
+    first_one = running.start(lab, begins, None)
     until(lambda: first_one.is_over)
     past.run()
     assert first_one.answer.winner.name in said(past) and first_one.budget_s is None
@@ -64,10 +72,8 @@ def test_nothing_is_searched_before_it_is_asked_for_and_a_stored_search_is_shown
     assert search.answer.winner.name in said(past)
 
 
-def test_a_bad_link_or_field_is_one_sentence(lab, monkeypatch):
-    begins = DEFAULT | {"global_batch": 32, "remat": ["full"], "offload": False}  # a smaller space
-    monkeypatch.setattr("spmd_lab.ui.search.question_inputs.DEFAULT", begins)
-    search = running.start(lab, read_question(begins), None)  # what the fields begin with
+def test_a_bad_link_or_field_is_one_sentence(lab, begins):
+    search = running.start(lab, begins, None)  # what the fields begin with
     until(lambda: search.is_over)
     broken = opened("search", search="1.nonsense")
     for screen in (broken, broken.run()):  # until a field says something else

@@ -87,6 +87,7 @@ def test_a_custom_call_that_is_not_on_the_list_is_refused(target, step):
         programs.take(doctored)
 
 
+@HERE
 @pytest.mark.this_python
 def test_a_custom_call_inside_a_loop_is_refused():
     mesh = abstract_mesh({"x": 8})

@@ -71,7 +71,10 @@ def step():
 
 @pytest.mark.parametrize(
     ("mesh", "specs"),
-    [({"fsdp": 2, "tensor": 4}, SPECS), ({"fsdp": 8, "tensor": 1}, SPECS | {"up": P("fsdp")})],
+    [
+        pytest.param({"fsdp": 2, "tensor": 4}, SPECS, marks=whole),
+        ({"fsdp": 8, "tensor": 1}, SPECS | {"up": P("fsdp")}),
+    ],
 )
 def test_on_another_mesh_it_is_what_its_python_would_be(mesh, specs, step):
     given = {f"*/**/{name}": list(spec) for name, spec in specs.items() if spec != SPECS[name]}
@@ -100,7 +103,7 @@ def piped(sizes, platforms):
     return written(lambda w, x: by_hand(w, x), given, platforms)
 
 
-@pytest.mark.parametrize("order", [("stage", "data"), ("data", "stage")])
+@pytest.mark.parametrize("order", [pytest.param(("stage", "data"), marks=whole), ("data", "stage")])
 def test_what_it_communicates_by_hand_is_that_of_another_mesh(order):
     before, after = ({axis: {"stage": 2, "data": data}[axis] for axis in order} for data in (4, 2))
     given = piped(before, ("cpu", "tpu"))
@@ -276,7 +279,7 @@ _ADAM = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(1e-3))
 
 
 @pytest.mark.newer_whole
-@pytest.mark.parametrize("is_jitted", [False, True])
+@pytest.mark.parametrize("is_jitted", [pytest.param(False, marks=whole), True])
 def test_a_file_of_two_platforms_is_the_step_that_jax_compiles(is_jitted):
     """Its collectives and bytes, and what the compiler gives the outputs that are left open."""
     devices = np.array(jax.devices()).reshape(4, 2)

@@ -13,6 +13,7 @@ from spmd_core.engine.exported.reference import program_references
 from spmd_core.engine.lower import execute, structs
 from spmd_core.experiment import parse_experiment, programs
 from spmd_core.script import program_text
+from tests.cover import cover
 
 pytestmark = [pytest.mark.this_python, pytest.mark.usefixtures("read_here")]
 
@@ -30,9 +31,9 @@ def sgd(table, tokens, target):
 
 def embedding(mesh, tokens=512):
     return {
-        "table": array(mesh, (64, 8), jnp.float32),
-        "tokens": array(mesh, (64, tokens), jnp.int32, "x"),
-        "target": array(mesh, (64, tokens, 8), jnp.bfloat16, "x"),
+        "table": array(mesh, (16, 8), jnp.float32),
+        "tokens": array(mesh, (16, tokens), jnp.int32, "x"),
+        "target": array(mesh, (16, tokens, 8), jnp.bfloat16, "x"),
     }
 
 
@@ -60,7 +61,7 @@ def test_an_embedding_gradient_is_as_right_on_eight_devices_as_on_one():
     assert one(np.array).wrong == 0 and one(np.array).imprecise > 0
     assert one(np.array).correct and eight(np.array).correct
     for wrong in (np.zeros_like, lambda each: np.roll(each, 1), lambda each: each * 1.001):
-        assert eight(wrong).wrong > 250
+        assert eight(wrong).wrong > 60
 
 
 def grouped(values, groups):
@@ -122,8 +123,7 @@ def test_float32_sums_of_many_terms_are_a_match():
     assert of(lambda each: each * np.float32(1.0001)).wrong == found.compared
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "int32", "bool"])
-@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize(("name", "dtype"), cover(STEPS, ["bfloat16", "int32", "bool"]))
 def test_results_of_few_elements_are_judged(name, dtype):
     """Of none, what is returned is right."""
     assert of_program(name, dtype) == (True, False)

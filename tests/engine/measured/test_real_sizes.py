@@ -11,6 +11,7 @@ from bench.real_sizes import fault
 from spmd_core.engine.measured.run import run_experiment
 from spmd_core.experiment import WORKLOADS
 from spmd_core.reference import sampled_rows
+from tests.cover import whole
 
 STRATEGIES = ("shard_map", "constrained", "explicit", "auto", "single")
 # every shape once, under one of the strategies that shard, odd and with a leading one in turns
@@ -45,6 +46,7 @@ def _parameter(cell: Cell):
     every = (*TURNS, *FOUND)
     left_out = cell.shape == "attention" or every.index(cell) % 4 in (1, 2)
     marks = [pytest.mark.this_python] if left_out else []
+    marks += [whole] if cell in TURNS[::2] else []
     return pytest.param(cell, marks=marks, id=cell.name)
 
 

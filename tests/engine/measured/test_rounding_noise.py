@@ -10,6 +10,7 @@ import pytest
 
 from spmd_core.engine.measured.rounding_noise import Noise, spread
 from spmd_core.reference.bounds import EPS, FACTOR, Arithmetic
+from tests.cover import cover
 
 pytestmark = pytest.mark.this_python
 
@@ -37,33 +38,22 @@ def turning(x):
     return jax.lax.cond(True, jnp.sin, jnp.cos, grown)
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        lambda x: jnp.sqrt((x**2).sum(axis=1)),
-        lambda x: x @ x.T,
-        lambda x: jax.nn.softmax(x, axis=0),
-        lambda x: jnp.cumsum(x, axis=1),
-        lambda x: (x - x.mean()) / x.std(),
-        jax.nn.gelu,
-        looping,
-        turning,
-        jax.checkpoint(jnp.sin),
-    ],
-    ids=[
-        "norm",
-        "product",
-        "softmax",
-        "cumsum",
-        "standardized",
-        "gelu",
-        "scan",
-        "while-cond",
-        "remat",
-    ],
-)
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-def test_what_a_dtype_gives_is_within_the_spread_and_a_tenth_more_is_not(function, dtype):
+FUNCTIONS = {
+    "norm": lambda x: jnp.sqrt((x**2).sum(axis=1)),
+    "product": lambda x: x @ x.T,
+    "softmax": lambda x: jax.nn.softmax(x, axis=0),
+    "cumsum": lambda x: jnp.cumsum(x, axis=1),
+    "standardized": lambda x: (x - x.mean()) / x.std(),
+    "gelu": jax.nn.gelu,
+    "scan": looping,
+    "while-cond": turning,
+    "remat": jax.checkpoint(jnp.sin),
+}
+
+
+@pytest.mark.parametrize(("name", "dtype"), cover(FUNCTIONS, ["float32", "bfloat16", "float16"]))
+def test_what_a_dtype_gives_is_within_the_spread_and_a_tenth_more_is_not(name, dtype):
+    function = FUNCTIONS[name]
     x = np.asarray(np.random.default_rng(0).normal(size=(16, 16)), jnp.dtype(dtype))
     value, found = spread_of(function, x.astype(np.float64), dtype=dtype)
     allowed = EPS[dtype] * np.abs(value) + FACTOR * found

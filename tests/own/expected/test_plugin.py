@@ -93,30 +93,21 @@ def test_goldens_are_written_compared_and_reviewed(project):
     )
 
 
-def test_a_process_that_dies_fails_its_test_alone(project):
+def test_a_process_that_dies_fails_its_test_alone_and_others_are_told_what_to_mark(project):
+    """One that names a target is slow; one with too few devices is told the ways to more."""
     (project / "test_model.py").write_text(
-        "import os, pytest\n"
-        "pytestmark = pytest.mark.spmd(devices=2)\n"
+        "import os, jax, model, pytest\n"
+        "@pytest.mark.spmd(devices=2)\n"
         "def test_dies():\n    os.write(2, b'out of luck'); os._exit(7)\n"
+        "@pytest.mark.spmd(devices=2)\n"
         "def test_lives():\n    pass\n"
+        "def test_a(spmd):\n    model.arguments(make=jax.make_mesh)\n"
+        "def test_slow(spmd):\n    print('tpu:v5e:4x4')\n"
     )
-    printed = run(project)
-    assert "1 failed, 1 passed" in printed
+    printed = run(project, "-m", "not slow")
+    assert "2 failed, 1 passed, 1 deselected" in printed
     assert "the process with 2 devices ended with status 7" in printed
-
-
-def test_too_few_devices_name_the_ways_to_more(project):
-    (project / "test_model.py").write_text(
-        "import jax, model\ndef test_a(spmd):\n    model.arguments(make=jax.make_mesh)\n"
-    )
-    assert "mark it `@pytest.mark.spmd(devices=8)`" in run(project)
-
-
-def test_a_test_that_names_a_target_is_slow(project):
-    (project / "test_model.py").write_text(
-        "def test_a(spmd):\n    print('tpu:v5e:4x4')\ndef test_b(spmd):\n    pass\n"
-    )
-    assert "1 passed, 1 deselected" in run(project, "-m", "not slow")
+    assert "mark it `@pytest.mark.spmd(devices=8)`" in printed
 
 
 def test_without_the_fixture_neither_jax_nor_the_core_is_loaded():

@@ -1,6 +1,7 @@
 """Candidates that are estimated by their partitioned programs, and those that constrain a value."""
 
 from dataclasses import replace
+from functools import cache
 from types import SimpleNamespace
 from unittest import mock
 
@@ -22,12 +23,18 @@ from spmd_core.trials.searching.partitioning import open_candidates, partitioned
 from spmd_core.trials.searching.search import Search
 from tests.labs import experiment
 
+pytestmark = pytest.mark.usefixtures("read_here")
 GATHER = Requested(kind="all-gather", axes=("fsdp",), bytes=2**20, count=3)
 PRODUCT = Operation(kind="matmul", sizes=(256, 256, 256), count=2)
 
 
+@cache
+def _program():
+    return programs.take(sgd_step()).program
+
+
 def _question(target):
-    spec = {"workload": "program_file", "program": programs.take(sgd_step()).program}
+    spec = {"workload": "program_file", "program": _program()}
     return read_array_question(spec | {"mesh": None, "specs": None, "target": target})
 
 

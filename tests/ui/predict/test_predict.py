@@ -217,21 +217,20 @@ def test_a_mesh_that_does_not_fill_is_refused_and_mended_by_one_click(opened):
     assert field(screen, "number_input", "Axis 1 size").value == 16
 
 
-@pytest.mark.parametrize(
-    ("label", "value", "words"),
-    [
+def test_bad_numbers_are_refused_and_stay(opened):
+    screen = opened()
+    for label, value, words in (
         ("Tokens in each", 100, "sequence"),
         ("Sequences per device", 0.3, "4.8"),
         ("Sequences per device", 0.0, "batch"),
         ("Tokens in each", -1, "sequence"),
-    ],
-)
-def test_bad_numbers_are_refused_and_stay(opened, label, value, words):
-    screen = opened()
-    field(screen, "number_input", label).set_value(value).run()
-    assert words in errors(screen)
-    assert len(errors(screen)) < 300
-    assert field(screen, "number_input", label).value == value
+    ):
+        right = field(screen, "number_input", label).value
+        field(screen, "number_input", label).set_value(value).run()
+        assert words in errors(screen)
+        assert len(errors(screen)) < 300
+        assert field(screen, "number_input", label).value == value
+        field(screen, "number_input", label).set_value(right)
 
 
 def test_flags_that_write_files_are_refused(opened):
@@ -269,11 +268,9 @@ def test_another_workload_and_back_keeps_the_model(opened):
     "spec",
     [
         {"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}},
-        {"workload": "layer", "target": "tpu:v5e:4x5", "mesh": {"x": 4}},
         {"workload": "layer", "target": "tpu:v9:4x4*9999", "mesh": {"x": 8}},
         {"workload": "layer", "target": "tpu:v5e:4x4", "mesh": {"x": 8}},
         {"workload": "array", "target": "cpu:8", "mesh": {"x": 8}, "dims": {"d0": 8}},
-        {"workload": "transfer", "target": "cpu:8", "mesh": {"x": 8}},
     ],
 )
 def test_an_experiment_that_cannot_be_predicted_is_said_and_the_nearest_offered(opened, spec):
@@ -387,7 +384,6 @@ def test_a_link_opens_its_tab_and_an_unknown_one_is_ignored(opened, query, peak)
         ("Where the time goes", "Time", "stored without its timeline"),
         ("Collectives", "Time", "times per step"),
         ("Mesh on the torus", "Memory", "largest arrays of the compiled program"),
-        ("Side by side", "Beside", "No other prediction is stored yet"),
         ("Baseline", "Beside", "No other prediction is stored yet"),
     ],
 )
@@ -430,16 +426,15 @@ def test_a_price_of_a_link_turns_chips_time_into_money(opened):
     assert "$" not in metrics(screen)["Cost of a step"] and "price" not in screen.query_params
 
 
-@pytest.mark.parametrize("price", ["0", "-4", "nan", "<b>", "1e400", "9" * 5000])
+@pytest.mark.parametrize("price", ["-4", "9" * 5000])
 def test_a_price_that_is_none_is_left_out(opened, price):
     screen = opened(experiment=link.encode(MODEL), price=price)
     assert errors(screen) == "" and not screen.exception
     assert field(screen, "text_input", "Price per chip-hour ($)").value == ""
 
 
-@pytest.mark.parametrize("query", [{}, {"arrows": "99"}, {"arrows": "<b>"}])
-def test_the_arrows_need_the_program_text_of_more_than_64_devices(opened, query):
-    screen = opened(predicted(), experiment=link.encode(MODEL), tab="Arrows", **query)
+def test_the_arrows_need_the_program_text_of_more_than_64_devices(opened):
+    screen = opened(predicted(), experiment=link.encode(MODEL), tab="Arrows", arrows="99")
     assert errors(screen) == ""
     assert any("Which devices take part in" in each.value for each in screen.markdown)
 

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import time
 from contextlib import closing
 
 import jax
@@ -17,6 +18,9 @@ from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.programs import door, treemap
 from tests.labs import until
 from tests.layers import ROOT
+
+PARSER = programs._parser  # that of a dashboard
+pytestmark = pytest.mark.usefixtures("read_here")
 
 
 @pytest.fixture
@@ -77,15 +81,16 @@ def test_what_is_known_of_the_compiled_program_is_a_finding_too(data_folder):
 
 
 def test_a_parser_is_ready_where_programs_are_taken(screen, monkeypatch):
-    ready = programs._parser._child
+    monkeypatch.setattr(programs, "_parser", PARSER)
+    ready = screen.run() and PARSER._child
     assert ready is not None and ready.is_there
     button(screen, "Try an example").click().run()
     assert programs.held(), "which it read"
-    assert programs._parser._child is not ready and not ready.is_there
-    programs._parser._child.end()
+    assert PARSER._child is not ready and not ready.is_there
+    PARSER._child.end()
     monkeypatch.setenv("SPMD_LAB_UPLOADS", "off")
     screen.run()
-    assert not programs._parser._child.is_there
+    assert not PARSER._child.is_there
 
 
 def test_a_program_without_shardings_opens_on_a_mesh_to_choose(screen):
@@ -115,7 +120,7 @@ def test_a_spec_of_a_group_makes_another_experiment(screen):
     assert experiment.to_json()["specs"] == {"params/embed": ["fsdp", None]}
     assert any("params/embed" in each.value and "fsdp" in each.value for each in screen.caption)
     assert not [each for each in findings(screen) if each.startswith("Replicated `params/embed")]
-    until(lambda: _says(screen.run(), "Partitioned, not compiled"))
+    until(lambda: _says(screen.run(), "Partitioned, not compiled") or time.sleep(1))
     assert button(screen, "Compile it")
     effect = next(each.value for each in screen.markdown if each.value.startswith("**What if?**"))
     assert "Adds " in effect and "MiB per step and device" in effect

@@ -11,9 +11,11 @@ from bench.exported import sgd_step
 from spmd_core.experiment import programs, sources
 from spmd_core.own.sources import line_of
 
+pytestmark = pytest.mark.usefixtures("read_here")
+
 
 @pytest.fixture
-def keep(monkeypatch, tmp_path):
+def keep(read_here, monkeypatch, tmp_path):
     """Writes files, imports them, and keeps those that a program names."""
 
     program = programs.take(sgd_step())

@@ -102,6 +102,13 @@ def test_a_sweep_has_the_best_row_of_each_value(capsys):
     assert found["points"][1]["best"] == alone["best"]
 
 
+def test_a_sweep_with_a_value_that_is_refused_names_the_others(capsys):
+    main([*ASKED, "--sweep", "concurrency=0,1"])
+    said = capsys.readouterr().out
+    assert said.startswith("Best: ") and " at 1." in said.splitlines()[0]
+    assert "concurrency='0' is out of range" in said
+
+
 @pytest.mark.parametrize("text", ["colour=1", "concurrency", "concurrency=", "seed=1"])
 def test_a_sweep_of_nothing_is_one_sentence(text, capsys):
     assert main([*ASKED, "--sweep", text]) == 2

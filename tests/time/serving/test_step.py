@@ -113,6 +113,26 @@ def test_a_pool_on_gpus_is_what_vllm_logs(model, gpus, dtype, gib):
     assert pool_of(plan, 2048).cache / 2**30 == pytest.approx(gib, abs=0.1)
 
 
+@pytest.mark.parametrize(("gpu", "most"), [("a100", 256), ("h200", 1024)])
+def test_a_shard_of_a_gpu_runs_no_more_requests_than_its_engine(gpu, most):
+    plan = ServedPlan(model="gpt-oss-20b", target=f"gpu:{gpu}:2", mesh=(("data", 2),))
+    assert pool_of(plan, 64).requests == 2 * most and pool_of(plan, 64).tokens > 64 * 2 * most
+
+
+def test_a_prompt_of_one_shard_costs_all_shards_on_tpus():
+    for target, is_padded in (("tpu:v6e:2x2", True), ("gpu:h100:4", False)):
+        plan = ServedPlan(model="qwen3-8b", target=target, mesh=(("data", 4),))
+        one = step_time(plan, StepLoad(prompt=1024, prompts=1)).parts["matmul"]
+        each = step_time(plan, StepLoad(prompt=4096, prompts=4)).parts["matmul"]
+        assert (one == pytest.approx(each, rel=0.01)) is is_padded
+
+
+def test_a_prompt_is_written_to_the_cache_token_by_token():
+    plan = ServedPlan(model="qwen3-8b", target="tpu:v6e:2x2", mesh=(("tensor", 4),))
+    written = step_time(plan, StepLoad(prompt=2048)).parts["cache"]
+    assert written == pytest.approx(36 * 94e-6)  # sglang-jax#137, of each layer
+
+
 def test_a_latent_cache_is_on_each_device_of_tensor():
     latent = {
         mesh: pool_of(

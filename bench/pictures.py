@@ -44,8 +44,20 @@ def programs(page: Page, url: str, run: str) -> None:
 
 
 def layout(page: Page, url: str, run: str) -> None:
-    """Who holds what of a small array."""
+    """Who holds what of a small array, and that real devices agree."""
     visit(page, url + link_path(parse_experiment(ARRAY), screen="layout"))
+    page.get_by_role("button", name="Place it on devices").click()
+    page.get_by_text("are where the picture says").wait_for(timeout=3 * PATIENCE_MS)
+
+
+def search(page: Page, url: str, run: str) -> None:
+    """Every candidate of the question that the screen begins with, by its estimate."""
+    seconds = visit(page, f"{url}/search").get_by_label("Seconds to compile and measure")
+    seconds.fill("0")
+    seconds.press("Enter")
+    settled(page)
+    page.get_by_role("button", name="Search", exact=True).click()
+    page.get_by_text("Every candidate").wait_for(timeout=3 * PATIENCE_MS)
 
 
 def predict(page: Page, url: str, run: str) -> None:
@@ -70,7 +82,7 @@ SCREENS: dict[str, Shown] = {
     "layout": layout,
     "recipes": at("/recipes"),
     "programs": programs,
-    "search": at("/search"),
+    "search": search,
     "history": at("/history"),
     "study": at(EXAMPLES["study"]),
     "side-by-side": at(EXAMPLES["side by side"]),

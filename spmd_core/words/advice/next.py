@@ -96,9 +96,11 @@ def _neighbor(plan: Plan, compiled: Prediction) -> Next | None:
     change = listed(list(changes(plan, best)))
     # from the time of the plan that the screen has above
     takes = f"{seconds_text(seconds[-1])} -> {seconds_text((1 - saved) * seconds[-1])}"
+    off = abs(seconds[-1] / time.estimate - 1)
+    doubt = f" The estimate of this one is {off:.0%} off." if off > WORTH else ""
     sentence = (
         f"{saved:.1%} less time per token by the estimates of both, {takes} for as many tokens. "
-        f"It needs {change}."
+        f"It needs {change}.{doubt}"
     )
     return Next(rule="better_plan", number=saved, experiment=best.experiment, sentence=sentence)
 

@@ -2,11 +2,15 @@
 link or field is one sentence.
 """
 
+import threading
+
 import pytest
 
-from spmd_core.search import read_question
+from spmd_core.lab import Searches
+from spmd_core.search import models, read_question
 from spmd_core.search.link import decode, encode
 from spmd_core.trials import searches as running
+from spmd_core.trials.searching.searches import Registry
 from spmd_core.words import why_not
 from spmd_lab.ui.search.question_inputs import DEFAULT
 from tests.labs import until
@@ -70,6 +74,21 @@ def test_nothing_is_searched_before_it_is_asked_for_and_a_stored_search_is_shown
     assert first_one.answer.winner.name in said(past)
     next(each for each in past.button if each.label == "Open").click().run()
     assert search.answer.winner.name in said(past)
+
+
+def test_a_stored_search_opens_with_its_answer_before_its_estimates_are_there(lab, monkeypatch):
+    question, gate, candidates = read_question(SMALL), threading.Event(), models.candidates
+    first = running.start(lab, question, None)
+    until(lambda: first.is_over)
+    monkeypatch.setattr(running, "_searches", Registry("search", len, Searches))  # a restart
+    monkeypatch.setattr(models, "candidates", lambda *a: gate.wait(60) and candidates(*a))
+    shown = opened("search", search=encode(question))
+    assert first.answer.winner.name in said(shown) and not running.find(lab, question).held
+    assert len(shown.dataframe[0].value) > 3
+    gate.set()
+    until(lambda: running.find(lab, question).is_over)
+    shown.run()
+    assert "Estimated, not compiled" in said(shown)
 
 
 def test_a_bad_link_or_field_is_one_sentence(lab, begins):

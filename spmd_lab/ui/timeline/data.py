@@ -1,7 +1,8 @@
 """A timeline to what the component draws: names, kinds as the legend has them, columns of spans."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from spmd_core.base import seconds_text, sums_by_key
@@ -114,7 +115,8 @@ def drawn_kind(span: Span) -> str:
     return "hidden" if span.is_communication else span.kind
 
 
-def component_data(timeline: Timeline, name: str) -> Scene:
+@lru_cache(maxsize=8)  # half of a rerun of a prediction went into the names of its operations
+def component_data(timeline: Timeline, name: str) -> Mapping[str, object]:
     """What the component is given, as JSON values; `name` identifies a timeline."""
     scenes = [_scene(timeline, number) for number in range(len(timeline.scenes))]
     spans = [span for scene in timeline.scenes for span in scene.spans]

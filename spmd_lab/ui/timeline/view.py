@@ -37,7 +37,8 @@ def show(timeline: Timeline, name: str, title: str, at: str = AT, picked: str = 
     """
     scene, pick, window = place_of(st.query_params.get(at, ""), timeline)
     key = f"timeline:{name}"
-    data = component_data(timeline, name) | {"at": scene, "pick": pick or picked, "window": window}
+    place = {"at": scene, "pick": pick or picked, "window": window}
+    data = {**component_data(timeline, name), **place}
     _component(data=data, key=key, on_place_change=lambda: _keep(key, at))
     with st.container(horizontal=True, vertical_alignment="center"):
         exports.download(

@@ -54,7 +54,7 @@ def _not_kept(answer: ServingAnswer) -> str:
     if near.served.waiting and rate:
         return f"Nothing keeps up with {rate:g} requests a second: nearest {named}, {takes}."
     if near.served.waiting:
-        return f"No pool holds all requests: on {named} {near.served.waiting:,} wait, {takes}."
+        return f"Not all requests run at once: on {named} {near.served.waiting:,} wait, {takes}."
     return f"Nothing keeps {within_words(answer.question)}: nearest {named}: {takes}."
 
 
@@ -252,7 +252,10 @@ def serving_assumptions(row: ServingRow) -> tuple[str, ...]:
     """Returns which engine the times of a row are of, and what they leave out, a sentence each."""
     served, engine = row.served, engine_of(row.plan)
     pages = f"A paged engine such as {engine.name}: pages of {engine.page} tokens, the pool in"
-    step = f" and {bytes_text(round(engine.step_bytes))} of a step" * bool(engine.step_bytes)
+    step = (
+        f" and a step of at most {engine.sequences:,} requests, "
+        f"{bytes_text(round(engine.step_bytes))}"
+    ) * bool(engine.step_bytes)
     lines = [f"{pages} {engine.pool_share:.0%} of the memory beside the weights{step}."]
     if served is not None:
         share = served.step.parts["cache"] / served.step.seconds
@@ -287,13 +290,13 @@ def why_not_served(answer: ServingAnswer) -> tuple[str, ...]:
 
 def compiled_steps(answer: ServingAnswer) -> tuple[str, ...]:
     """Returns the seconds of each decode step that is compiled, as sentences."""
-    compiled = ((row, row.compiled) for row in answer.rows if row.compiled)
     return tuple(
         f"{_on(row)}: {seconds_text(step.seconds)} compiled, {seconds_text(step.estimate)} estimated; "
         f"its tokens count {step.seconds / step.estimate:.2f} times as long."
         if step.fits
         else f"{_on(row)}: does not fit, its step takes {bytes_text(step.peak or 0)}."
-        for row, step in compiled
+        for row in answer.rows
+        if (step := row.compiled)
     )
 
 

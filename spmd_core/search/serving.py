@@ -154,8 +154,7 @@ def serve(question: ServingQuestion) -> ServingAnswer:
     question.check()
     plans = tuple(plans_of(question))
     _check_work(question, plans)
-    rows = tuple(_looked(question, plan) for plan in plans)
-    return _ranked(question, rows, {})
+    return _ranked(question, (_looked(question, plan) for plan in plans), {})
 
 
 def _ranked(

@@ -27,7 +27,7 @@ SHARED = 2**23
 ROWS, UNTILED_ROWS = 8, 23
 RETILED = ("tpu7x",)  # whose compiler lays out bfloat16 weights anew, once a step
 # of GPUs, read off compiled steps: rows up to which what is contracted is split, and bytes from which a
-# sum runs beside the copies of the next weights
+# sum runs beside the copies of experts, as any does beside those of an mlp. In int8 on A100 neither
 SPLIT_ROWS, BESIDE_BYTES = 128, 2**16
 
 
@@ -61,14 +61,15 @@ def contiguous_time(step: ServedStep) -> StepTime:
     rows = {"attention": mine * step.chunk, "logits": mine * plan.along("data")}
     rows["mlp"] = rows["logits"] * step.chunk
     parts, held = dict.fromkeys(PARTS, 0.0), dict.fromkeys(rows, 0.0)
-    begin = LAUNCH_S if chip.is_gpu else OPERATION_S
+    begin, is_int8 = LAUNCH_S if chip.is_gpu else OPERATION_S, plan.weights_dtype == "int8"
+    is_plain = is_int8 and isinstance(chip, Gpu) and chip.capability < (9, 0)
     for each in products(plan):
         if each.rows == "expert":
             continue
         reading = each.times * max(begin, hbm_s(chip, each.nbytes / each.times))
         sides = [max(1, round(side)) for side in (rows[each.rows], each.inner, each.columns)]
         one = Matmul(2 * math.prod(sides), each.element, 1, sides[0], sides[2])
-        compute = each.times * _matmul_s(one, chip, each.element != "s8")
+        compute = each.times * _matmul_s(one, chip, not (is_plain and each.element == "s8"))
         parts["weights"] += reading
         parts["matmul"] += max(0.0, compute - reading)
         held[each.rows] += each.nbytes
@@ -76,12 +77,14 @@ def contiguous_time(step: ServedStep) -> StepTime:
         parts["weights"] += reading
         parts["matmul"] += more
         held["mlp"] += nbytes
-    sliced = {name: hbm_s(chip, _layer_on(chip).sliced * each) for name, each in held.items()}
-    parts["weights"] += sliced["attention"] + sliced["mlp"]
+    # of one row a fusion that reads in place, but for the mlp in bfloat16
+    copied = held["attention"] * (rows["attention"] > 1), held["mlp"] * (rows["mlp"] > is_int8)
+    first, last = (hbm_s(chip, _layer_on(chip).sliced * each) for each in copied)
+    parts["weights"] += first + last
     parts["cache"], read = _attention(step, chip, mine)
     behind_mixers, *others = _collectives(step, rows)
-    is_beside = behind_mixers[2] >= BESIDE_BYTES and plan.weights_dtype != "int8"
-    exposed = passing_s(plan, [behind_mixers]) - is_beside * sliced["mlp"]
+    is_beside = not is_plain and (plan.size.experts == 1 or behind_mixers[2] >= BESIDE_BYTES)
+    exposed = passing_s(plan, [behind_mixers]) - is_beside * last
     parts["collectives"] = max(0.0, exposed) + passing_s(plan, others)
     parts["dispatch"] = _dispatch(plan, begin)
     return StepTime(parts, (sum(held.values()) + read) / chip.device_hbm_bandwidth)

@@ -193,13 +193,15 @@ def cache_bytes(plan: ServedPlan, tokens: float) -> float:
 
 class Engine(NamedTuple):
     """What serves: its name, tokens of a page, the share of memory that weights and cache may take,
-    the bytes of a step that it keeps free of that, and of the peak rate that reading the cache reaches.
+    the bytes of a step that it keeps free of that, for how many sequences of a shard, and of the peak rate
+    that reading the cache reaches.
     """
 
     name: str
     page: int
     pool_share: float
     step_bytes: float
+    sequences: float
     cache_share: float
 
 
@@ -207,12 +209,11 @@ def engine_of(plan: ServedPlan) -> Engine:
     """Returns the engine that a plan's times are of."""
     chip, size = plan.topology.chip, plan.size
     if not chip.is_gpu:
-        return Engine("sglang-jax or tpu-inference", PAGE, POOL_SHARE, 0.0, CACHE_SHARE)
+        return Engine("sglang-jax or tpu-inference", PAGE, POOL_SHARE, 0.0, math.inf, CACHE_SHARE)
     sequences, tokens = PROFILED.get(chip.generation, PROFILED[""])
     step = LOGIT_BYTES * sequences * size.vocab + STREAM_BYTES * tokens * size.embed
-    return Engine(
-        "vLLM", GPU_PAGE, GPU_SHARE, step + CONTEXT_BYTES[plan.devices > 1], hbm_share(chip)
-    )
+    step += CONTEXT_BYTES[plan.devices > 1]
+    return Engine("vLLM", GPU_PAGE, GPU_SHARE, step, sequences, hbm_share(chip))
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +247,7 @@ def pool_of(plan: ServedPlan, length: int) -> Pool:
         weights,
         cache,
         chip.device_hbm_bytes,
-        int(shard) * data,
+        int(min(shard, engine.sequences)) * data,
         int(shard * paged * data) * replicas,
     )
 

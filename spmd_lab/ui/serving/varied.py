@@ -90,8 +90,7 @@ def _chart(points: Sequence[ServedPoint]) -> Spec:
 
 
 def _alt(points: Sequence[ServedPoint]) -> str:
-    leads = ((each.value, each.lead) for each in points if each.lead)
-    return "; ".join(f"{value}: {served_mesh(lead)}" for value, lead in leads)
+    return "; ".join(f"{each.value}: {served_mesh(each.lead)}" for each in points if each.lead)
 
 
 def outputs(answer: ServingAnswer) -> None:

@@ -70,15 +70,31 @@ def paste(root: Path, block: Block) -> None:
     path.write_text(new, "utf-8")
 
 
-@pytest.fixture
-def copied(tmp_path):
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory):
     """A copy of the tree, as a clone has it."""
+    copy = tmp_path_factory.mktemp("copied")
     for name in _TREE:  # with what is compiled: the times of the files are copied too
         skipped = shutil.ignore_patterns("*.pyc.*")  # those that are being written
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=skipped)
+        shutil.copytree(ROOT / name, copy / name, ignore=skipped)
     for name in _FILES:
-        shutil.copy(ROOT / name, tmp_path)
-    return tmp_path
+        shutil.copy(ROOT / name, copy)
+    return copy
+
+
+def test_a_step_that_was_left_out_fails(copied):
+    """The tests of the page can fail: without its chip, the generation has no topology."""
+    _, test = blocks("A TPU generation")
+    paste(copied, test)
+    (command,) = commands("A TPU generation")
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=copied,
+        env={**os.environ, "PYTHONPATH": str(copied)},
+        capture_output=True,
+        timeout=600,
+    )
+    assert done.returncode == 1
 
 
 FILES = {
@@ -137,18 +153,3 @@ def test_the_blocks_of_the_page_pass_the_tests_that_it_names(copied):
         or (ROOT / path.relative_to(copied)).read_bytes() != path.read_bytes()
     }
     assert changed <= {block.file for block in found}
-
-
-def test_a_step_that_was_left_out_fails(copied):
-    """The tests of the page can fail: without its chip, the generation has no topology."""
-    _, test = blocks("A TPU generation")
-    paste(copied, test)
-    (command,) = commands("A TPU generation")
-    done = subprocess.run(
-        [sys.executable, *command],
-        cwd=copied,
-        env={**os.environ, "PYTHONPATH": str(copied)},
-        capture_output=True,
-        timeout=600,
-    )
-    assert done.returncode == 1

@@ -10,6 +10,7 @@ import pytest
 
 from spmd_core.lab import Lab
 from spmd_core.lab.supervisor.folder_lock import FILE_NAME as CLIENTS
+from tests.cover import whole
 from tests.labs import (
     HASTY,
     PATIENCE_S,
@@ -108,7 +109,7 @@ def runs_started(tmp_path):
     return [line.split()[0] for line in log.read_text().splitlines()] if log.exists() else []
 
 
-@pytest.mark.parametrize("behaviour", [standin.ROUNDS, standin.ENDLESS])
+@pytest.mark.parametrize("behaviour", [standin.ROUNDS, pytest.param(standin.ENDLESS, marks=whole)])
 def test_killing_the_dashboard_leaves_no_orphan_and_the_queue_goes_on_after_a_restart(
     dashboard, follower, data_folder, tmp_path, behaviour
 ):

@@ -8,6 +8,7 @@ import spmd_lab
 from bench.explicit_snippets import FURTHER, HEAD
 from spmd_core.base import RequestError
 from spmd_core.own import explicit, explicit_lines, write_explicit
+from tests.cover import whole
 
 pytestmark = [pytest.mark.newer]
 _HEAD = """import jax
@@ -128,12 +129,13 @@ def test_an_error_of_another_kind_is_no_sharding_type_error(folder):
     assert explicit_lines(report)[0].startswith("0 sharding type errors listed; another error")
 
 
+@pytest.mark.newer_whole
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
         ("def step(): return (lambda x: x @ 'a'), (jax.ShapeDtypeStruct((8,), 'float32', sharding=NamedSharding(mesh, P('x'))),)", "TypeError"),
         ("def step(): return (lambda x: x), (jax.ShapeDtypeStruct((8,), 'float32'),)", "has no sharded argument"),
-        ("def step(): return 3", "returns no \\(step, arguments\\)"),
+        pytest.param("def step(): return 3", "returns no \\(step, arguments\\)", marks=whole),
         ("def other(): return 3", "has no function step"),
     ],
 )  # fmt: skip

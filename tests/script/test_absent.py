@@ -18,6 +18,7 @@ from spmd_core.results.export import CSV_COLUMNS, csv_text, json_text
 from spmd_core.script import program_text, script_text
 from spmd_core.script.decoder import configuration, decoder_text
 from tests.commands.calls import told
+from tests.cover import whole
 
 pytest.importorskip("libtpu")
 
@@ -66,7 +67,9 @@ def lab(tmp_path_factory):
         lab.close()
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec["workload"])
+@pytest.mark.parametrize(
+    "spec", [*SPECS[:2], pytest.param(SPECS[2], marks=whole)], ids=lambda spec: spec["workload"]
+)
 def test_a_script_compiles_the_module_that_was_priced(lab, spec, tmp_path):
     experiment = parse_experiment(spec)
     run = lab.submit(experiment)

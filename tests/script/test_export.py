@@ -178,7 +178,6 @@ def test_without_a_run_values_are_judged_all_the_same(tmp_path):
     ("name", "words"),
     [
         ("layout_2x4", "place: array = 0.0 1.0 2.0 3.0"),
-        ("local_shape", "device local shape = (4,)"),
         ("psum_total", "total = 496"),
     ],
 )

@@ -84,7 +84,7 @@ def run_experiment(experiment, run_id, environment, emit, cancelled):
         if cancelled():
             return _finished(experiment, run_id, environment, partial=True)
         time.sleep(0.005)
-    size = 40_000_000 if experiment.seed == LARGE else 10
+    size = 8_000_000 if experiment.seed == LARGE else 10
     emit(Texts(strategy="single", texts={"program": "text " * (size // 5)}))
     return _finished(
         experiment, run_id, environment, notes=("x" * size,), renew=experiment.seed == RENEW

@@ -11,6 +11,7 @@ from spmd_core.experiment import parse_experiment
 from spmd_core.experiment.nearest import nearest
 from spmd_core.reference.reference import SAMPLED_ROWS
 from spmd_core.script import program_text
+from tests.cover import whole
 from tests.labs import HASTY, PATIENCE_S, lab_of_module
 from tests.specs import reference
 
@@ -81,13 +82,14 @@ def said(lab, chosen):
 @pytest.mark.parametrize(
     ("sharding", "expected"),
     [
-        ({"batch": "x", "heads": "y", "kv_heads": "y"}, []),
-        ({"heads": ["x", "y"]}, []),
+        pytest.param({"batch": "x", "heads": "y", "kv_heads": "y"}, [], marks=whole),
+        pytest.param({"heads": ["x", "y"]}, [], marks=whole),
         ({"heads": ["x", "y"], "kv_heads": "x"}, []),
-        (
+        pytest.param(
             {"sequence": "y"},
-            [("all-gather", ("y",), 2 * 16 * 4 * 4 * FLOAT, 1)] * 2,
-        ),  # keys, values
+            [("all-gather", ("y",), 2 * 16 * 4 * 4 * FLOAT, 1)] * 2,  # keys, values
+            marks=whole,
+        ),
         ({"batch": "x", "sequence": "y"}, [("all-gather", ("y",), 16 * 4 * 4 * FLOAT, 1)] * 2),
         ({"head_dim": "y"}, [("all-reduce", ("y",), 2 * 8 * 16 * 16 * FLOAT, 1)]),  # scores
     ],
@@ -102,7 +104,7 @@ def test_key_heads_that_are_cut_otherwise_than_query_heads_are_gathered_by_hand(
     assert collectives["shard_map"] == [("all-gather", ("x",), 2 * 16 * 4 * 4 * FLOAT, 1)] * 2
 
 
-@pytest.mark.parametrize("case", long_context.CASES[2:6], ids=str)
+@pytest.mark.parametrize("case", long_context.CASES[2:6:2], ids=str)
 def test_kinds_of_attention_along_the_sequence_are_right_and_move_what_their_formula_has(lab, case):
     assert list(long_context.differing(lab, case)) == []
 
@@ -178,10 +180,15 @@ STREAM = 2 * 16 * 8 * FLOAT
 @pytest.mark.parametrize(
     ("sharding", "sums", "gathers"),
     [
-        ({"batch": "x"}, [], 0),
-        ({"heads": "y", "kv_heads": "y", "mlp": "y"}, [("all-reduce", ("y",), STREAM, 1)] * 2, 0),
+        pytest.param({"batch": "x"}, [], 0, marks=whole),
+        pytest.param(
+            {"heads": "y", "kv_heads": "y", "mlp": "y"},
+            [("all-reduce", ("y",), STREAM, 1)] * 2,
+            0,
+            marks=whole,
+        ),
         ({"batch": "x", "heads": "y", "mlp": "y"}, [("all-reduce", ("y",), STREAM // 2, 1)] * 2, 0),
-        ({"batch": "x", "embed": "x"}, [], 7),
+        pytest.param({"batch": "x", "embed": "x"}, [], 7, marks=whole),
         (
             {"batch": "x", "embed": "x", "heads": "y", "kv_heads": "y", "mlp": "y"},
             [("all-reduce", ("y",), STREAM // 2, 1)] * 2,
@@ -371,7 +378,12 @@ def test_activations_stay_whole_along_embed_unless_an_override_cuts_them():
 @pytest.mark.parametrize(
     ("workload", "sharding", "kinds"),
     [
-        ("attention", {"heads": "x", "kv_heads": "x", "sequence": "y"}, {"all-gather"}),
+        pytest.param(
+            "attention",
+            {"heads": "x", "kv_heads": "x", "sequence": "y"},
+            {"all-gather"},
+            marks=whole,
+        ),
         (
             "transformer_block",
             {"batch": "y", "heads": "x", "kv_heads": "x", "mlp": "x"},

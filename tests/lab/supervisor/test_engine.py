@@ -98,7 +98,7 @@ def _killed_in(lab, phase, monkeypatch):
 
 
 def test_a_native_computation_that_takes_too_long_is_ended(tmp_path):
-    lab = Lab.open(tmp_path / "slow", settings=replace(HASTY, run_timeout_s=4.0))
+    lab = Lab.open(tmp_path / "slow", settings=replace(HASTY, run_timeout_s=2.0))
     try:
         slow = layer(
             dims={"batch": 10_000, "in": 10_000, "out": 10_000}, sharding={}, strategies=["single"]

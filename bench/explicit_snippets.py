@@ -383,3 +383,293 @@ def f(x, w):
 args = a(8, 8, 32, spec=("data", "tensor")), a(32, 16)
 """,
 }
+# As in threads of JAX, Equinox, Haliax, MaxText, Flax and Marin on `ShardingTypeError`, of other
+# classes: indices that are sharded, contractions, maps and scans, closures, libraries, custom rules.
+REPORTED = {
+    "gradient through a gather by sharded indices": """
+def f(table, ids, v):
+    out, back = jax.vjp(lambda table: jnp.sum(table[ids, :], axis=-1), table)
+    return out, back(v)
+
+args = a(64, 32), a(16, spec=("data",), dtype=jnp.int32), a(16, spec=("data",))
+""",
+    "gram matrix over the batch": """
+def f(x):
+    return x.T @ x / x.shape[0]
+
+args = (a(16, 32, spec=("data", "tensor")),)
+""",
+    "a sum over a dim that two axes shard": """
+def f(x, y):
+    return jnp.einsum("ji,j->i", x, y)
+
+args = a(16, 32, spec=(("data", "tensor"),)), a(16, spec=(("data", "tensor"),))
+""",
+    "take by indices of two sharded dims": """
+def f(table, ids):
+    return jax.nn.silu(table[ids]) * 0.5
+
+args = a(64, 32), a(8, 6, spec=("data", "tensor"), dtype=jnp.int32)
+""",
+    "heads that the axis does not divide": """
+def f(x, w):
+    b, s, _ = x.shape
+    heads = (x @ w).reshape(b, s, 5, 16)
+    mixed = jax.nn.softmax(jnp.einsum("bqhd,bkhd->bhqk", heads, heads), axis=-1)
+    return jnp.einsum("bhqk,bkhd->bqhd", mixed, heads).reshape(b, s, 80)
+
+args = a(8, 6, 32, spec=("data",)), a(32, 80, spec=(None, "tensor"))
+""",
+    "optimizer of a library, states sharded otherwise": """
+import optax
+optimizer = optax.adam(1e-3)
+
+def f(params, state, x, y):
+    def loss(params):
+        return ((jnp.tanh(x @ params["up"]) @ params["down"] - y) ** 2).mean()
+
+    value, grads = jax.value_and_grad(loss)(params)
+    updates, state = optimizer.update(grads, state)
+    return optax.apply_updates(params, updates), state, value
+
+params = {"up": a(32, 64, spec=(None, "tensor")), "down": a(64, 32, spec=("tensor",))}
+apart = {"up": a(32, 64, spec=("data", "tensor")), "down": a(64, 32, spec=("tensor", "data"))}
+held = jax.eval_shape(optimizer.init, params)
+state = (held[0]._replace(mu=apart, nu=apart), *held[1:])
+args = params, state, a(16, 32, spec=("data",)), a(16, 32, spec=("data",))
+""",
+    "lax.map over a sharded batch": """
+def f(x, w):
+    return lax.map(lambda row: jnp.tanh(row @ w), x)
+
+args = a(8, 6, 32, spec=("data",)), a(32, 64, spec=(None, "tensor"))
+""",
+    "associative scan over a sharded sequence": """
+def f(gates, x):
+    def combine(one, other):
+        return one[0] * other[0], one[1] * other[0] + other[1]
+
+    return lax.associative_scan(combine, (gates, x), axis=1)[1]
+
+args = a(8, 16, 4, spec=("data", "tensor")), a(8, 16, 4, spec=("data", "tensor"))
+""",
+    "vmap that names a mesh axis": """
+def layer(x, w):
+    return lax.with_sharding_constraint(jnp.tanh(x @ w), P(None, "tensor"))
+
+def f(x, w):
+    return jax.vmap(layer, in_axes=(0, None), spmd_axis_name="data")(x, w)
+
+args = a(8, 6, 32, spec=("data",)), a(32, 64, spec=("tensor",))
+""",
+    "shard_map of other specs inside": """
+def f(x, w):
+    h = x @ w
+    centered = jax.shard_map(
+        lambda h: h - lax.pmean(h, "data"), mesh=mesh, in_specs=P("data"), out_specs=P("data"))(h)
+    return centered * 2.0
+
+args = a(16, 32, spec=("data",)), a(32, 64, spec=(None, "tensor"))
+""",
+    "custom_vjp with a sharded bias": """
+@jax.custom_vjp
+def shifted(x, bias):
+    return x + bias
+
+def forward(x, bias):
+    return shifted(x, bias), None
+
+def backward(_, g):
+    return g, g.sum(0)
+
+shifted.defvjp(forward, backward)
+
+def f(x, bias):
+    return jax.grad(lambda b: (shifted(x, b) ** 2).sum())(bias)
+
+args = a(16, 32, spec=("data",)), a(32, spec=("tensor",))
+""",
+    "rows written in a loop": """
+def f(x, w):
+    def body(i, out):
+        return out.at[i].set(jnp.tanh(x[i] @ w))
+
+    return lax.fori_loop(0, 8, body, jnp.zeros((8, 64)))
+
+args = a(8, 32, spec=("data", "tensor")), a(32, 64, spec=("tensor",))
+""",
+    "order by a sharded score": """
+def f(scores, x):
+    order = jnp.argsort(scores, axis=-1)
+    return jnp.take_along_axis(x, order[:, :, None], axis=1)
+
+args = a(8, 16, spec=("data", "tensor")), a(8, 16, 4, spec=("data", "tensor"))
+""",
+    "split of one projection": """
+def f(x, w):
+    q, k, v = jnp.split(x @ w, 3, axis=-1)
+    return jax.nn.softmax(q @ k.swapaxes(-1, -2), axis=-1) @ v
+
+args = a(8, 6, 32, spec=("data",)), a(32, 96, spec=(None, "tensor"))
+""",
+    "both dims contracted": """
+def f(x, y):
+    return lax.dot_general(x, y, (((1, 2), (1, 0)), ((), ())))
+
+args = a(8, 16, 32, spec=("data", "tensor")), a(32, 16, 4, spec=(None, "tensor"))
+""",
+    "rows of a slice set": """
+def f(x, y):
+    return x.at[:, 2:6].set(y) + 1.0
+
+args = a(8, 16, 4, spec=("data", "tensor")), a(8, 4, 4, spec=("data",))
+""",
+    "cond in a scan": """
+def f(x, ws):
+    def body(h, w):
+        h = lax.cond(h.sum() > 0, lambda h: jnp.tanh(h @ w), lambda h: h, h)
+        return h, h.mean()
+
+    return lax.scan(body, x, ws)
+
+args = a(16, 32, spec=("data",)), a(3, 32, 32, spec=(None, None, "tensor"))
+""",
+    "distances of all pairs": """
+def f(x):
+    return ((x[:, None, :] - x[None, :, :]) ** 2).sum(-1)
+
+args = (a(16, 32, spec=("data",)),)
+""",
+    "contrastive logits": """
+def f(images, texts):
+    logits = images @ texts.T
+    return -jnp.diagonal(jax.nn.log_softmax(logits, axis=-1)).mean()
+
+args = a(16, 32, spec=("data",)), a(16, 32, spec=("data",))
+""",
+    "attention over a sharded sequence": """
+def f(q, k, v):
+    weights = jax.nn.softmax(jnp.einsum("bqhd,bkhd->bhqk", q, k), axis=-1)
+    return jnp.einsum("bhqk,bkhd->bqhd", weights, v)
+
+args = (a(8, 16, 2, 8, spec=("data", "tensor")),) * 3
+""",
+    "a list of outputs concatenated": """
+def f(x, ws):
+    outs = []
+    for w in ws:
+        outs.append(x @ w)
+    return jnp.concatenate(outs, axis=-1)
+
+args = a(16, 32, spec=("data",)), [a(32, 16, spec=(None, "tensor")), a(32, 16, spec=(None, "data")), a(32, 16)]
+""",
+    "tokens sent to slots of experts": """
+def f(x, experts, slots):
+    sent = jnp.zeros((4, 8, 32)).at[experts, slots].add(x)
+    return sent[experts, slots]
+
+args = a(16, 32, spec=("data",)), a(16, spec=("data",), dtype=jnp.int32), a(16, spec=("data",), dtype=jnp.int32)
+""",
+    "groups by ragged products": """
+def f(x, w, sizes):
+    return jax.nn.relu(lax.ragged_dot(x, w, sizes))
+
+args = a(16, 32, spec=("data",)), a(4, 32, 64, spec=(None, None, "tensor")), a(4, dtype=jnp.int32)
+""",
+    "median over a sharded dim": """
+def f(x):
+    return jnp.median(x, axis=0) + jnp.quantile(x, 0.9, axis=0)
+
+args = (a(16, 32, spec=("data", "tensor")),)
+""",
+    "cholesky of a sharded matrix": """
+def f(x):
+    return jnp.linalg.cholesky(x @ x.T + 100.0 * jnp.eye(16))
+
+args = (a(16, 32, spec=("data", "tensor")),)
+""",
+    "masked mean by where and sum": """
+def f(x, lengths):
+    mask = jnp.arange(x.shape[1])[None, :] < lengths[:, None]
+    kept = jnp.where(mask[..., None], x, 0.0)
+    return kept.sum(1) / lengths[:, None]
+
+args = a(8, 16, 32, spec=("tensor", "data")), a(8, spec=("data",), dtype=jnp.int32)
+""",
+    "a class that holds its weights": """
+import dataclasses
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Block:
+    up: jax.Array
+    down: jax.Array
+
+    def __call__(self, x):
+        h = x @ self.up
+        x += jax.nn.gelu(h) @ self.down
+        return x
+
+def f(blocks, x):
+    for block in blocks:
+        x = block(x)
+    return x
+
+block = Block(a(32, 64, spec=("data", "tensor")), a(64, 32, spec=("tensor", "data")))
+args = [block, block], a(16, 32, spec=("data",))
+""",
+    "operands by a star": """
+def f(*operands):
+    return jnp.einsum("bd,df,fe->be", *operands)
+
+args = a(16, 32, spec=("data",)), a(32, 64, spec=(None, "tensor")), a(64, 32, spec=("tensor",))
+""",
+    "a ring buffer by modulo": """
+def f(buffer, new, at):
+    buffer = lax.dynamic_update_index_in_dim(buffer, new, at % buffer.shape[0], axis=0)
+    return buffer, lax.dynamic_index_in_dim(buffer, at, axis=0, keepdims=False)
+
+args = a(16, 8, 32, spec=("tensor", "data")), a(8, 32, spec=("data",)), a(dtype=jnp.int32)
+""",
+    "microbatches by reshape and scan": """
+def f(params, x):
+    def loss(params, x):
+        return ((x @ params) ** 2).mean()
+
+    def body(total, batch):
+        return total + jax.grad(loss)(params, batch), None
+
+    return lax.scan(body, jnp.zeros_like(params), x.reshape(4, 4, 32))[0]
+
+args = a(32, 64, spec=(None, "tensor")), a(16, 32, spec=("data",))
+""",
+    "dynamic loss scale by select": """
+def f(grads, scale):
+    finite = jnp.isfinite(grads["a"]).all() & jnp.isfinite(grads["b"]).all()
+    merged = grads["a"] + grads["b"].T
+    return jnp.where(finite, merged / scale, jnp.zeros_like(merged))
+
+args = {"a": a(32, 32, spec=("data", "tensor")), "b": a(32, 32, spec=("data", "tensor"))}, a()
+""",
+    "loss over chunks of logits by map": """
+def f(h, w, labels):
+    def chunk(one):
+        hidden, label = one
+        logits = hidden @ w
+        return -jnp.take_along_axis(jax.nn.log_softmax(logits), label[:, None], axis=-1).mean()
+
+    return lax.map(chunk, (h.reshape(4, 4, 32), labels.reshape(4, 4))).mean()
+
+args = a(16, 32, spec=("data",)), a(32, 64, spec=(None, "tensor")), a(16, spec=("data",), dtype=jnp.int32)
+""",
+    "jit inside with its own specs": """
+@functools.partial(jax.jit, out_shardings=NamedSharding(mesh, P("data", "tensor")))
+def inner(x, w):
+    return jnp.tanh(x @ w)
+
+def f(x, w):
+    return inner(x, w) @ w.T
+
+args = a(16, 32, spec=("data",)), a(32, 64, spec=(None, "tensor"))
+""",
+}

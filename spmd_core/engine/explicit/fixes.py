@@ -100,13 +100,15 @@ def _with_out_sharding(editor: Editor, specs: Sequence[Specs]) -> Iterator[Calla
 
 
 def _takes_it(attempt: Attempt) -> bool:
+    if attempt.site.kind != "call" or "out_sharding" in attempt.kwargs:
+        return False
     if ("self",) in attempt.arrays():  # a method, such as `reshape`, which has no signature
-        return attempt.site.kind == "call"
+        return True
     try:
         parameters = inspect.signature(attempt.function).parameters
     except (TypeError, ValueError):  # of a builtin
         return False
-    return attempt.site.kind == "call" and "out_sharding" in parameters
+    return "out_sharding" in parameters
 
 
 def _out(editor: Editor, spec: Specs) -> Proposal:

@@ -23,6 +23,7 @@ _JAX = os.path.dirname(jax.__file__)
 _MESHES = (jax.make_mesh, Mesh, AbstractMesh)
 _MOST_KEPT = 3  # ways to mend one expression by one function
 _CHARACTERS = 400  # of an error of JAX's
+_TYPED = -1  # the choice of the type under Auto axes, for an expression that JAX accepts
 Key = tuple[str, int, str]
 
 
@@ -48,8 +49,8 @@ class Watch:
         mends: whether expressions that JAX refuses are changed.
         wanted: specs of results under Auto axes, by expression.
         blocked: expressions that are not changed: an outer one is.
-        choices: which of the ways to mend an expression is taken, the first where left out; one that
-            JAX accepts gets its type under Auto axes.
+        choices: which of the ways to mend an expression is taken, the first where left out; `_TYPED`
+            gives one that JAX accepts its type under Auto axes.
         others: expressions that JAX accepts with another type than under Auto axes.
     """
 
@@ -103,8 +104,8 @@ class Watch:
         pairs = zip(jax.tree.leaves(wanted[0]), jax.tree.leaves(result), strict=False)
         if all([*map(axes_in, spec)] == [*map(axes_in, spec_of(leaf))] for spec, leaf in pairs):
             return result
-        self.others[key] = 0
-        if key in self.choices:
+        self.others[key] = _TYPED
+        if self.choices.get(key) == _TYPED:
             for fix, run in typed(attempt, self.sources[attempt.site.path], wanted[0]):
                 with suppress(Exception):  # this way does not trace: the next one may
                     value = run()
@@ -123,7 +124,7 @@ class Watch:
         before = dict(self.refused)
         kept: list[tuple[Fix, Any]] = []
         source = self.sources[attempt.site.path]
-        enough = self.choices.get(key, 0) + 1
+        enough = max(self.choices.get(key, 0), 0) + 1
         frame: Any = sys._getframe()
         while frame.f_code.co_filename != source.path:
             frame = frame.f_back
@@ -151,7 +152,7 @@ class Watch:
         self, attempt: Attempt, message: str, fixes: list[Fix], accepted: bool = False
     ) -> None:
         key = attempt.site.key
-        chosen = min(self.choices.get(key, 0), len(fixes) - 1)
+        chosen = min(max(self.choices.get(key, 0), 0), len(fixes) - 1)
         fixes.insert(0, fixes.pop(chosen))
         operands = tuple(map(_type, attempt.arrays().values()))
         known = self.refused.get(key)

@@ -50,7 +50,7 @@ class Ways:
         choices: dict[Key, int] = {}
         best = mend(self.loader, self.wanted, choices)
         excess = self._excess(best)
-        typed = [{key: 0} for key in best.others]
+        typed = [{key: choice} for key, choice in best.others.items()]
         # some ways remove a collective only together
         for some in (*_alike(best), *typed, best.others):
             if not excess or process_time() > _SECONDS:

@@ -16,14 +16,12 @@ import jax
 from jax import export
 from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 
-from spmd_core.base import answer
+from spmd_core.base import RequestError, answer, refuse
 from spmd_core.experiment import DeclaredStep, declared_steps
 
 Rule = tuple[str, Any]
 Arrays = dict[str, jax.ShapeDtypeStruct]
-_CALLS_BACK = (
-    "it calls back into Python, which no file carries: leave out jax.debug.print and callbacks"
-)
+_CALLBACK = re.compile(r"debug_print|(?:debug|pure|io)_callback")
 
 
 def report(path: Path, folder: Path) -> str:
@@ -34,9 +32,8 @@ def report(path: Path, folder: Path) -> str:
             (folder / f"{number}.jaxexport").write_bytes(exported(step))
         return json.dumps({"titles": [step.title for step in declared_steps]})
     except BaseException as error:  # SystemExit too: whatever the file or JAX raises
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-        is_callback = re.search("callback|effects", reason)
-        return json.dumps({"problem": _CALLS_BACK if is_callback else reason})
+        kind = "" if isinstance(error, RequestError) else f"{type(error).__name__}: "
+        return json.dumps({"problem": f"{kind}{' '.join(str(error).split())[:300]}"})
 
 
 def exported(step: DeclaredStep) -> bytes:
@@ -55,7 +52,13 @@ def exported(step: DeclaredStep) -> bytes:
 
     donated = [at for at, name in enumerate(trees) if name in step.donated]
     program = jax.jit(flat, donate_argnums=donated)
-    return bytes(export.export(program, platforms=list(step.platforms))(*arrays).serialize())
+    try:
+        return bytes(export.export(program, platforms=list(step.platforms))(*arrays).serialize())
+    except Exception as error:  # which says nothing of a callback, where that is why
+        if (called := _CALLBACK.search(str(program.trace(*arrays).jaxpr))) is None:
+            raise
+        rule = "calls back into Python, which no file carries"
+        raise refuse(f"jax.{called[0]} of this step", rule, "leave it out") from error
 
 
 def arguments_of(arguments: Any, rules: Any, step: DeclaredStep) -> Arrays:

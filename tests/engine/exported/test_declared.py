@@ -104,3 +104,23 @@ def test_a_step_that_cannot_be_exported_is_refused_in_one_sentence(declare):
     )
     with pytest.raises(RequestError, match=r"cannot be exported \(ValueError: no such size\)"):
         take_declared()
+
+
+def test_a_step_that_prints_is_refused_in_a_sentence(declare):
+    declare(
+        """
+        import jax
+        from spmd_core.declare import workload
+
+        @workload(mesh={"x": 2})
+        def prints():
+            def step(w):
+                jax.debug.print("{}", w.sum())
+                return w
+
+            return step, {"w": jax.ShapeDtypeStruct((8,), "float32")}, [("w", ("x",))]
+        """
+    )
+    why = "of this step calls back into Python, which no file carries: leave it out"
+    with pytest.raises(RequestError, match=why):
+        take_declared()

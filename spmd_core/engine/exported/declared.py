@@ -54,7 +54,7 @@ def exported(step: DeclaredStep) -> bytes:
     program = jax.jit(flat, donate_argnums=donated)
     try:
         return bytes(export.export(program, platforms=list(step.platforms))(*arrays).serialize())
-    except Exception as error:  # which says nothing of a callback, where that is why
+    except Exception as error:  # of a callback it names another cause
         if (called := _CALLBACK.search(str(program.trace(*arrays).jaxpr))) is None:
             raise
         rule = "calls back into Python, which no file carries"

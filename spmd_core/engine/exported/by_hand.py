@@ -46,7 +46,11 @@ def fixed_axes(module: ir.Module, mesh: Mesh) -> Axes:
     """
     manual: dict[str, None] = {}
     for op in operations(module.operation):
-        if op.name == "sdy.manual_computation" and not _is_index(op):
+        if op.name == "sdy.manual_computation" and any(
+            each.operation.name not in _INDEX
+            for block in op.regions[0]
+            for each in block.operations
+        ):
             axes = sdy.ManualAxesAttr(op.attributes["manual_axes"])
             manual |= dict.fromkeys(str(getattr(axis, "value", axis)) for axis in axes)
     kept = tuple(name for name, _ in mesh if name in manual)
@@ -122,12 +126,6 @@ def _rows(op: Any, name: str) -> list[list[int]]:
     if not isinstance(given := op.attributes[name], ir.DenseIntElementsAttr):
         return []
     return np.array(given).tolist()
-
-
-def _is_index(op: Any) -> bool:
-    return all(
-        each.operation.name in _INDEX for block in op.regions[0] for each in block.operations
-    )
 
 
 def _indices(op: Any, mesh: Mesh) -> Iterator[tuple[Any, str]]:

@@ -57,8 +57,11 @@ def exported(step: DeclaredStep) -> bytes:
     except Exception as error:  # of a callback it names another cause
         if (called := _CALLBACK.search(str(program.trace(*arrays).jaxpr))) is None:
             raise
-        rule = "calls back into Python, which no file carries"
-        raise refuse(f"jax.{called[0]} of this step", rule, "leave it out") from error
+        raise refuse(
+            f"jax.{called[0]} of this step",
+            "calls back into Python, which no file carries",
+            "leave it out",
+        ) from error
 
 
 def arguments_of(arguments: Any, rules: Any, step: DeclaredStep) -> Arrays:

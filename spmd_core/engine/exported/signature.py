@@ -114,12 +114,9 @@ def _expected(
     dims = tuple(
         None if (size := sizes.get(name)) is None else size - less for name, less in pattern.dims
     )
-    return ArrayType(_dtype(pattern.dtype, of), (*batch[:start], *dims))
-
-
-def _dtype(letter: str, of: str) -> str:
     real = of.removeprefix("complex<").removesuffix(">")
-    return {"T": of, "R": real, "C": f"complex<{real}>", "i": "i32", "U": "ui32"}[letter]
+    dtypes = {"T": of, "R": real, "C": f"complex<{real}>", "i": "i32", "U": "ui32"}
+    return ArrayType(dtypes[pattern.dtype], (*batch[:start], *dims))
 
 
 def _matches(array: ArrayType, expected: ArrayType) -> bool:

@@ -2,8 +2,9 @@
 
     python -m bench.explicit_errors [--part K/N]
 
-Each of 30 steps, of 16 further ones and of 33 as reported, is patched. It counts where it has an error, the patched file traces, its results are
-equal to those under Auto axes by the bound of the lab, and no collective moves more bytes.
+Each of 30 steps, of 16 further ones and of 33 as reported is patched. It counts where it has an error,
+the patched file traces, its results are equal to those under Auto axes by the bound of the lab, and no
+collective moves more bytes.
 """
 
 import os

@@ -220,6 +220,18 @@ def test_loops_branches_and_calls_of_libraries_are_followed():
     assert {each.no_origin for each in found} <= {None, NoOrigin.NO_VALUE, NoOrigin.NO_OPERATION}
 
 
+def test_the_shardings_that_an_exported_function_brings_are_named_as_its_call():
+    given = shape(64, 32), shape(32, 16, spec=P(None, "tensor"))
+    inner = jax.export.export(jax.jit(jnp.matmul))(*given)
+    found = traced(lambda x, w: inner.call(x, w), given[0], shape(32, 16, spec=P("tensor")))
+    (moved,) = (each for each in found if each.kind == "all-to-all")
+    assert origins(moved) == {("tensor", "argument", "w")}
+    assert {(each.kind, each.name) for each in moved.against} == {("constraint", "exported.call")}
+    assert "needed otherwise by constraint `exported.call` of test_origins.py" in set_by_words(
+        moved
+    )
+
+
 def test_an_axis_of_size_one_and_no_sharding_have_no_collective_to_explain():
     thin = Mesh(np.array(jax.devices()).reshape(8, 1), ("data", "tensor"))
     one = shape(8, 16, spec=P(None, "tensor"), mesh=thin)

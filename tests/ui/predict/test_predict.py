@@ -309,6 +309,29 @@ def test_a_link_of_a_training_step_that_cannot_be_is_mended_by_one_click(opened)
     )
 
 
+@pytest.mark.parametrize(
+    ("mesh", "sequence", "words"),
+    [
+        (
+            {"stage": 64},
+            8192,
+            "stage=64 makes 64 runs of the 32 layers of llama-3.1-8b: use stage=32.",
+        ),
+        ({"context": 64}, 8000, "over context=64, in two parts each: use 16384."),
+    ],
+)
+def test_a_link_of_stages_or_contexts_that_cannot_be_is_mended_by_one_click(
+    opened, mesh, sequence, words
+):
+    spec = MODEL.to_json() | {"target": "tpu:v5p:4x4x4", "mesh": mesh}
+    spec |= {"dims": {"batch": 64, "sequence": sequence}, "options": {"model": "llama-3.1-8b"}}
+    packed = base64.urlsafe_b64encode(zlib.compress(json.dumps(spec).encode())).decode()
+    screen = opened(experiment=f"1.{packed}")
+    assert errors(screen).endswith(words)
+    field(screen, "button", "Use the nearest experiment").click().run()
+    assert errors(screen) == ""
+
+
 def test_the_nearest_of_simulated_devices_is_a_topology_of_as_many(opened):
     screen = opened(
         experiment=link.encode(

@@ -52,7 +52,9 @@ def layout(page: Page, url: str, run: str) -> None:
 
 def search(page: Page, url: str, run: str) -> None:
     """Every candidate of the question that the screen begins with, by its estimate."""
-    seconds = visit(page, f"{url}/search").get_by_label("Seconds to compile and measure")
+    seconds = visit(page, f"{url}/search").get_by_role(
+        "spinbutton", name="Seconds to compile and measure"
+    )
     seconds.fill("0")
     seconds.press("Enter")
     settled(page)

@@ -253,7 +253,7 @@ def _mesh(
 
 
 def _sequence(sequence: int, mesh: Mapping[str, int], report: Report) -> int:
-    shards = math.prod(mesh.get(axis, 1) for axis in LENGTH_AXES) * (1 + (CONTEXT in mesh))
+    shards = math.prod(mesh.get(axis, 1) for axis in LENGTH_AXES) * (1 + (mesh.get(CONTEXT, 1) > 1))
     unit = BLOCK * shards  # over `context` in two parts each
     fitting = min(max(unit, sequence // unit * unit), MAX_SEQUENCE // unit * unit)
     if fitting != sequence:

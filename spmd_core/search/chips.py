@@ -14,7 +14,7 @@ from spmd_core.machine import CHIPS, GPUS, Topology, get_topology, kind_of, lega
 MAX_SLICES = 256
 _COUNT = re.compile(r"([a-z0-9]+):(?:([0-9]{1,9}))?(\.\.)?([0-9]{1,9})?")
 ANY, CURRENT = "any", ("v5e", "v5p", "v6e", "tpu7x")  # of them any may be
-_SHAPE = re.compile(r"(?:gpu:)?[a-z0-9]+[:-][0-9]+(?:x[0-9]+)*(?:\*[0-9]+)?")
+_SHAPE = re.compile(r"[a-z0-9]+[:-][0-9]+(?:x[0-9]+)*(?:\*[0-9]+)?")
 _FIX = "write for example v5p:64, v5e:..256 for up to 256, any:..64, or v5p:4x4x4"
 
 
@@ -28,7 +28,7 @@ def read_chips(text: str, slices: str = "fewest") -> tuple[Topology, ...]:
     words = _by_kind(text)
     match = _COUNT.fullmatch(words)
     kind, colon, _ = words.partition(":")
-    if colon and kind not in ("gpu", ANY, *CHIPS):
+    if colon and kind not in (ANY, *CHIPS):
         raise refuse(f"chips {shorten(text)}", "name no kind of chips", f"use {', '.join(CHIPS)}")
     if (match is None or kind in GPUS) and _SHAPE.fullmatch(words):
         return (get_topology(words),)
@@ -55,8 +55,9 @@ def read_chips(text: str, slices: str = "fewest") -> tuple[Topology, ...]:
 
 
 def _by_kind(text: str) -> str:
-    """Returns a word of chips without `tpu:`, its kind by the name that is stored."""
-    kind, colon, size = text.strip().lower().removeprefix("tpu:").partition(":")
+    """Returns a word of chips without `tpu:` or `gpu:`, its kind by the name that is stored."""
+    text = text.strip().lower().removeprefix("tpu:").removeprefix("gpu:")
+    kind, colon, size = text.partition(":")
     return f"{kind_of(kind) or kind}{colon}{size}"
 
 
@@ -91,7 +92,7 @@ def check_slices(value: Any) -> str:
     """ "fewest", "any", or a number of slices; RequestError for anything else."""
     text = str(value)
     if text in ("fewest", "any") or (text.isdigit() and 1 <= int(text) <= MAX_SLICES):
-        return text
+        return text if not text.isdigit() else str(int(text))
     raise refuse(
         f"slices={shorten(value)}",
         "is not a number of slices",

@@ -70,6 +70,7 @@ _PATTERNS = {
 }
 _LONGEST = 2000  # characters of a value
 _UNBOUNDED = ("experiment", "search", "runs", "searches")  # they have refusals of their own
+UNBOUND = (ARROWS, "with")  # choices of an answer that no widget is bound to
 _SENTENCES, _NAMED = 3, 8  # at once: sentences, and options in a sentence
 
 
@@ -86,7 +87,7 @@ def unread(screen: str) -> None:
 
 def undrawn(screen: str) -> None:
     """Draws a sentence on each choice of an answer in the address where there is no answer."""
-    for name in {TAB, STRATEGY, TEXT, VIEW, RANKED, DETAIL, ARROWS, ONCE, "with"} & {*READ[screen]}:
+    for name in {TAB, STRATEGY, TEXT, VIEW, RANKED, DETAIL, ONCE, *UNBOUND} & {*READ[screen]}:
         if (text := st.query_params.get(name)) and name not in st.session_state:
             value = f"{name}={shorten(text, 40)} in the link"
             _draw(refuse(value, "is of an answer, and there is none here", "run it first"))

@@ -221,6 +221,9 @@ def write_query(screen: str, experiment: Experiment, run: str | None = None) -> 
     """Write what the screen shows to the address bar; a sentence on what it chooses of an answer that
     is not there.
     """
+    if run is None and "run" in st.query_params:  # what was chosen of its answer went with it
+        for name in choices.UNBOUND:
+            st.query_params.pop(name, None)
     if run is None and state.notice(screen) is None:
         choices.undrawn(screen)
     try:

@@ -96,10 +96,8 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 [data-testid="stExpandSidebarButton"] {{ width: auto; }}
 [data-testid="stExpandSidebarButton"]::after {{ content: "Fields"; font-size: 0.87rem; padding-right: 0.5rem; }}
 @media (min-width: 641px) {{
-  [class*="st-key-line-"], [class*="st-key-row-"], .st-key-tour {{ flex-wrap: nowrap; }}
-  [class*="st-key-line-"] > :last-child, [class*="st-key-row-"] > :nth-child(2) {{
-    flex: 1 1 0; min-width: 0;
-  }}
+  [class*="st-key-row-"], .st-key-tour {{ flex-wrap: nowrap; }}
+  [class*="st-key-row-"] > :nth-child(2) {{ flex: 1 1 0; min-width: 0; }}
   [class*="st-key-row-"] > :nth-child(2):has([data-testid="stPageLink"]) {{ max-width: 26rem; }}
 }}
 @media (min-width: 641px) and (max-width: 1100px) {{
@@ -116,7 +114,6 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   [data-testid="stElementContainer"]:has([data-testid="stDataFrame"]) {{ margin-top: 2.2rem; }}
 }}
 @media (max-width: 640px) {{
-  [class*="st-key-line-"] {{ row-gap: 0.3rem; padding-bottom: 0.5rem; }}
   [data-testid="stSidebar"] [data-testid="stHorizontalBlock"] {{ flex-wrap: nowrap; }}
   [data-testid="stSidebar"] [data-testid="stColumn"] {{ min-width: 0; }}
 }}

@@ -1,7 +1,6 @@
 """An expression of the user's, evaluated anew with other operands."""
 
 import operator
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -45,8 +44,6 @@ OPERATORS = {
     "Gt": operator.gt,
     "GtE": operator.ge,
 }
-# as JAX writes one: an entry may be a tuple, and a comma may end a single one
-_SPEC = re.compile(r"\b(?:PartitionSpec|P)\(((?:[^()]|\([^()]*\))*?),?\)")
 
 
 @dataclass(frozen=True)
@@ -141,10 +138,17 @@ def trimmed(spec: PartitionSpec) -> PartitionSpec:
 
 def spec_text(tree: Any, name: str) -> str:
     """Specs as Python has them; ValueError where they are in a node of a library's own."""
-    text = _SPEC.sub(rf"{name}(\1)", repr(jax.tree.map(trimmed, tree))).replace("'", '"')
-    if re.search(r"\w\(", text.replace(f"{name}(", "")):
-        raise ValueError(f"specs within {text[:40]} cannot be written out")
-    return text
+    if isinstance(tree, PartitionSpec):
+        return f"{name}({', '.join(repr(each) for each in trimmed(tree))})".replace("'", '"')
+    if type(tree) in (tuple, list):
+        inside = ", ".join(spec_text(each, name) for each in tree)
+        return f"[{inside}]" if type(tree) is list else f"({inside}{',' * (len(tree) == 1)})"
+    if type(tree) is dict and all(str(key).isidentifier() for key in tree):
+        items = (f'"{key}": {spec_text(each, name)}' for key, each in tree.items())
+        return f"{{{', '.join(items)}}}"
+    if tree is None:
+        return "None"
+    raise ValueError(f"a {type(tree).__name__} of specs cannot be written out")
 
 
 def distinct(specs: Sequence[Any]) -> list[Any]:

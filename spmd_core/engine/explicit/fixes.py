@@ -44,7 +44,8 @@ def proposals(
         *_auto(editor, specs, scope),
     )
     for make in made[:_MOST_PROPOSED]:
-        with suppress(ValueError, TypeError):  # specs that cannot be written out, or that none has
+        # specs that cannot be written out, or that none has
+        with suppress(ValueError, TypeError, SyntaxError):
             yield make()
 
 

@@ -102,7 +102,11 @@ class Watch:
         if len(wanted) != 1:
             return result
         pairs = zip(jax.tree.leaves(wanted[0]), jax.tree.leaves(result), strict=False)
-        if all([*map(axes_in, spec)] == [*map(axes_in, spec_of(leaf))] for spec, leaf in pairs):
+        if all(
+            [*map(axes_in, spec)] == [*map(axes_in, spec_of(leaf))]
+            for spec, leaf in pairs
+            if isinstance(leaf, jax.Array)  # others, such as names, have no type
+        ):
             return result
         self.others[key] = _TYPED
         if self.choices.get(key) == _TYPED:

@@ -103,7 +103,7 @@ class Scale:
     def of(self, candidate: Candidate) -> float:
         """Returns how many times its estimate a candidate of this kind is expected to take."""
         priced = [seconds for _, seconds in candidate.parts]
-        if not self.weights or len(priced) != len(self.weights):
+        if len(priced) != len(self.weights) or not sum(priced):
             return self.median
         return float(np.dot(priced, self.weights)) / sum(priced)
 
@@ -138,7 +138,8 @@ def scales(candidates: Iterable[Candidate]) -> dict[Kind, Scale]:
 def _scale(kind: Kind, known: Sequence[tuple[Candidate, float]]) -> Scale:
     ratios = [ratio for _, ratio in known]
     scale = Scale(statistics.median(ratios), min(ratios), max(ratios), len(ratios))
-    return replace(scale, weights=_weights(known, scale.median)) if kind[1] else scale
+    are_alike = len({len(each.parts) for each, _ in known}) == 1
+    return replace(scale, weights=_weights(known, scale.median)) if kind[1] and are_alike else scale
 
 
 def _weights(known: Sequence[tuple[Candidate, float]], median: float) -> tuple[float, ...]:

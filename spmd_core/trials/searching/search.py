@@ -89,10 +89,7 @@ class Search(Work):
         self.space, self.doing = 0, "estimating"
         self.problem = ""
         self._begun, self._spent, self._version = time.monotonic(), 0.0, 0
-        self._took_s, self.earlier_words = (
-            0.0,
-            "",
-        )  # before it was opened again: seconds, and its answer
+        self._took_s = 0.0  # seconds, before it was opened again
         self._answer: tuple[int, Answer] | None = None
         self._glance: tuple[float, Answer] | None = None
         self._left_out, self._is_partial, self._batch = True, False, f"search {question.id}"
@@ -150,7 +147,6 @@ class Search(Work):
         """Carry it out, going on from where an earlier search of the same question stopped."""
         deadline = self._begun + (self.budget_s or 1e9)
         earlier = self._store.find(self.question.id)
-        self.earlier_words = earlier.words if earlier else ""
         if self.budget_s is None and earlier is not None:  # opened again: it took what it took
             self._took_s = earlier.spent_s
         try:

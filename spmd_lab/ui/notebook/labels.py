@@ -8,7 +8,6 @@ from spmd_core.words import origin_words
 from spmd_lab.ui import shell
 from spmd_lab.ui.lab import as_viewer, lab, may_act
 from spmd_lab.ui.markdown import code, plain
-from spmd_lab.ui.notebook import tour
 
 _HELP = "Words, separated by spaces. Search for one with `tag:word`."
 
@@ -31,7 +30,7 @@ def draw(run: str) -> None:
             if box.open:
                 with box:
                     _form(run, labels)
-    if labels.note and tour.at([run]) is None:  # its stop shows that above the answer
+    if labels.note:
         st.markdown(note_markdown(labels.note))
     if (origin := notebook.origin(run)) and (result := lab().result(run)):
         sentence = origin_words(origin, result.experiment, result.environment.device_kind)

@@ -20,7 +20,8 @@ PROCESSES = [
 
 @pytest.mark.parametrize("path", PROCESSES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_process_collects_once_it_is_imported(path):
-    assert "\n    imported()\n" in path.read_text("utf-8")
+    text = path.read_text("utf-8")  # who answers as a child collects in `base.answer`
+    assert "\n    imported()\n" in text or "\n    answer(" in text
 
 
 def test_a_process_of_ours_imports_without_collections_and_no_other_does():

@@ -263,7 +263,7 @@ REFUSED = [
     ({"options": 0}, 'options=0 is not an object: write for example {"precision": "highest"}'),
     (
         {"timing": {"samples": 0}},
-        "samples=0 is not a whole number from 1 to 1000: use for example 20",
+        "samples=0 is not a whole number from 1 to 1000: use for example 1",
     ),
     (
         {"timing": {"samples": True}},

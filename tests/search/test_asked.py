@@ -64,7 +64,7 @@ def answer_of(asked, **changes) -> Answer:
         ),
         ({"price": (("v5e", 1.0), ("v5e", 2.0))}, "price v5e=1 is one of several for v5e: give"),
         ({"minimize": "price"}, "minimize=price needs one for v5e: add the price"),
-        ({"chips": ["v5e:１６"]}, "use"),
+        ({"chips": ["v5e:１６"]}, "is not a number of chips: write for example v5p:64"),
         ({"colour": 1}, "colour=1 is not part of a search"),
     ],
 )

@@ -17,7 +17,7 @@ def forget() -> None:
     for name, module in list(sys.modules.items()):
         if name.startswith("spmd_lab.ui."):
             for value in vars(module).values():
-                if hasattr(value, "cache_clear") and value.__module__ == name:
+                if hasattr(value, "cache_clear") and value.__module__.startswith("spmd_lab"):
                     value.cache_clear()
 
 

@@ -79,7 +79,7 @@ def test_nothing_is_searched_before_it_is_asked_for_and_a_stored_search_is_shown
 def test_a_stored_search_opens_with_its_answer_before_its_estimates_are_there(lab, monkeypatch):
     question, gate, candidates = read_question(SMALL), threading.Event(), models.candidates
     first = running.start(lab, question, None)
-    until(lambda: first.is_over)
+    until(lambda: first.is_over and running.stored(lab).find(question.id).words)
     monkeypatch.setattr(running, "_searches", Registry("search", len, Searches))  # a restart
     monkeypatch.setattr(models, "candidates", lambda *a: gate.wait(60) and candidates(*a))
     shown = opened("search", search=encode(question))

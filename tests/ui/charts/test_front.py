@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from spmd_core.search import Answer, read_question
+from spmd_core.search import Answer, Candidate, read_question
 from spmd_core.search.models import candidates
 from spmd_lab.ui.search.charts import front_chart, stage_charts
 
@@ -48,11 +48,18 @@ def test_what_is_known_in_different_ways_is_in_charts_of_its_own():
     assert all(row["low"] <= row["x"] <= max(row["high"], row["x"]) for row in rows["estimated"])
 
 
+def _less_sure(each: Candidate) -> Candidate:
+    """A candidate of which every third may take five times what is expected."""
+    expected = each.predicted
+    high = expected.high if each.number % 3 else 5 * expected.estimate
+    return replace(each, predicted=expected.model_copy(update={"high": high}))
+
+
 def test_an_interval_that_is_drawn_shorter_says_where_it_ends():
     question = read_question(
         {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "remat": ["minimal"]}
     )
-    found = list(candidates(question))
+    found = [_less_sure(each) if each.predicted else each for each in candidates(question)]
     answer = Answer(question, len(found), found, True)
     rows = stage_charts(answer.shardings)["estimated"]["layer"][0]["data"]["values"]
     best = [group[0].candidate for group in answer.shardings][: len(rows)]

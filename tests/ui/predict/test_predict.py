@@ -69,7 +69,7 @@ def test_a_missing_compiler_for_gpus_is_named_before_predict_is_pressed(
 def test_before_compiling_the_sizes_say_whether_it_fits(opened):
     screen = opened()
     assert errors(screen) == ""
-    assert "2.1 GiB of 15.8 GiB per device: should fit." in headings(screen)
+    assert "2.2 GiB of 15.8 GiB per device: should fit." in headings(screen)
     # an estimate is enough for a row of a study
     assert [each for each in screen.button if each.key == "predict:variant:add"]
     assert field(screen, "button", "Predict").disabled is False

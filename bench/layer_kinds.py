@@ -4,8 +4,8 @@ against the compiled prediction: seconds and memory by kind.
     python -m bench.layer_kinds [--compile N]
 
 Each plan has few layers of a published model, as many as its kinds take. What was compiled is kept
-in `--data`, one line of JSON for each plan, with the versions of JAX and libtpu. Nothing of the
-estimate was fitted to these.
+in `--data`, one line of JSON for each plan, with the versions of JAX and libtpu. The last two settled
+which arrays of a scanned block wait; nothing else of the estimate was fitted to these.
 """
 
 import argparse
@@ -30,6 +30,7 @@ from spmd_core.time import estimate_memory, estimate_step
 STORED = Path(__file__).parent / "layer_kinds.jsonl"
 MEDIAN, MEMORY_WITHIN, MEMORY_SHARE = 0.04, 0.10, 0.90
 _EIGHT = {"matmul_dtype": "float8", "scales": "static"}
+_KEPT = {"remat": "minimal", "sizes": {"vocab": 32768}}  # so that a block is the worst moment
 # kind, target, model, layers, mesh, sequences per device, tokens of each, more
 ROWS: tuple[tuple[str, str, str, int, dict[str, int], float, int, dict[str, Any]], ...] = (
     ("delta", "v5p:2x2x4", "qwen3-next-80b-a3b", 4, {"fsdp": 16}, 1, 4096, {"dropless": True}),
@@ -55,6 +56,8 @@ ROWS: tuple[tuple[str, str, str, int, dict[str, int], float, int, dict[str, Any]
     ("8 bits", "v5p:2x2x4", "llama-3.1-8b", 4, {"fsdp": 16}, 2, 4096, dict(_EIGHT)),
     ("delta", "v5e:4x4", "qwen3.5-35b-a3b", 4, {"fsdp": 16}, 1, 4096, {"dropless": True}),
     ("mamba", "v5e:4x4", "nemotron-3-nano-30b-a3b", 7, {"fsdp": 16}, 1, 4096, {"dropless": True}),
+    ("windows", "v5p:2x2x4", "gemma-3-12b", 12, {"fsdp": 16}, 2, 4096, dict(_KEPT)),
+    ("windows", "v5p:2x2x4", "gemma-3-12b", 12, {"fsdp": 16}, 1, 4096, _KEPT | {"remat": "none"}),
 )
 
 

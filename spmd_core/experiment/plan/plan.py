@@ -70,6 +70,11 @@ class Precision(NamedTuple):
     gathered_dtype: str
     static_scales: bool
 
+    @property
+    def scales_gathered(self) -> bool:
+        """Returns True if weights are gathered in bfloat16 and then scaled to 8 bits."""
+        return self.matmul_dtype != "bfloat16" == self.gathered_dtype
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Basis:
@@ -231,10 +236,13 @@ class Plan(PlanFields):
         batch = self.batch_per_device * self.devices
         if abs(batch - self.batch) > 1e-6 or self.batch < 1 or self.batch % rows:
             better = rows * max(1, round(batch / rows)) / self.devices
+            rule = (
+                f"which do not divide over {rows} shards" if rows > 1 else "no whole number of them"
+            )
             raise refuse(
-                f"batch_per_device={self.batch_per_device:g}",
-                f"makes {batch:g} sequences, which do not divide over {rows} shards",
-                f"use {better:g}",
+                f"batch_per_device={self.batch_per_device:.12g}",
+                f"makes {batch:.12g} sequences, {rule}",
+                f"use {better:.12g}",
             )
         among = [f"{axis}={axes[axis]}" for axis in LENGTH_AXES if axis in axes]
         halves = CONTEXT in axes and self.is_balanced

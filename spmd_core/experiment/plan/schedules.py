@@ -188,5 +188,6 @@ def check_schedule(
     else:
         rule = f"does not divide over stage={stages}, as {schedule.name} needs"
     near = min(counts, key=lambda count: abs(count - microbatches), default=stages)
-    more = "" if counts else f", and a multiple of {stages} sequences in each shard of the batch"
+    many = "or more, and as many" if schedule.name == "circular" else f"and a multiple of {stages}"
+    more = "" if counts else f" {many} sequences in each shard of the batch"
     raise refuse(f"microbatches={microbatches}", rule, f"use {near}{more}")

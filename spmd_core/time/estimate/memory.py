@@ -184,7 +184,9 @@ def _worst_moment(
         turned += gate
     elif block + gradients + late >= logits + first:
         parts = {"gradients": gradients, "one block's backward pass": block}
-        parts |= {"gradient of the logits": late} if late else {}
+        parts |= (
+            {f"gradient of the {('logits', 'table')[plan.logit_parts > 1]}": late} if late else {}
+        )
         spare += late * (has_experts or plan.logit_parts > 1)  # beside rings it waits all the same
     else:
         parts = {"logits and output table": logits, "one block's backward pass": first}
@@ -194,18 +196,18 @@ def _worst_moment(
 
 def _waiting(plan: Plan, has_experts: bool) -> tuple[float, float]:
     """Bytes that wait until the loop over blocks has ended: operands of the gradients of a last block
-    that is no loop, and what the gradient of the table needs.
+    that is no loop, and what the gradient of a trained table needs.
     """
-    stages, operands = plan.size.stages, 0.0
+    stages, operands, frozen = plan.size.stages, 0.0, plan.lora_rank is not None
     is_lone = len(stages) > 1 == stages[-1][1]
     for kind in stages[-1][0] if is_lone else ():
         if (last := plan.size.layer(kind)).experts == 1:
             operands += (2 + last.gated) * layer_arrays(plan, last).wide
     if plan.logit_parts > 1:  # gradients of the table are summed over parts in float32
         tensor = plan.axis_sizes.get("tensor", 1)
-        return operands, 4.0 * plan.size.embed * plan.size.vocab / tensor
+        return operands, 4.0 * plan.size.embed * plan.size.vocab / tensor * (not frozen)
     waits = plan.size.tied or plan.topology.chip.generation in SPARSE_CORES or not is_lone
-    is_late = (has_experts or _has_ring(plan)) and waits
+    is_late = (has_experts or has_ring(plan)) and waits and not frozen
     return operands, _logit_rows(plan) * plan.size.vocab * 2 * is_late
 
 
@@ -335,11 +337,14 @@ def _residuals(layer: ModelSize, a: Arrays) -> float:
 
 def _of_block(plan: Plan, kinds: Collection[Kind]) -> tuple[float, float]:
     """(working set of one block's backward pass, the part that the compiler can do without): of the
-    largest layer, and of the others what they computed again, which waits.
+    largest layer, and of the others what they computed again, or took out of what all layers keep,
+    which waits; a block that computes nothing again reads that in place.
     """
     layers = [_of_layer(plan, plan.size.layer(kind)) for kind in kinds]
     own = max(range(len(layers)), key=lambda place: layers[place][0])
-    waits = sum(each[2] for place, each in enumerate(layers) if place != own)
+    waits = sum(
+        each[2] for place, each in enumerate(layers) if place != own and plan.remat != "none"
+    )
     # what a kernel made is not made anew
     return layers[own][0] + waits, layers[own][1] + waits * (plan.size.experts == 1)
 
@@ -363,8 +368,9 @@ def _working_set(basis: Basis, layer: ModelSize) -> tuple[float, float, float]:
     tensor = plan.axis_sizes.get("tensor", 1)
     # rings gather no other set of weights, and what they stand between is not fused
     narrow = 1.0 if plan.precision.gathered_dtype == "bfloat16" else 0.5
-    gathered = 1.0 if _has_ring(plan) else 1 + narrow
-    mlp = (3 + layer.gated + _is_unfused(plan)) * a.wide + gathered * a.weights
+    rings = has_ring(plan) and not plan.precision.scales_gathered
+    gathered = 1.0 if rings else 1 + narrow
+    mlp = (3 + layer.gated + (rings and _is_unfused(plan))) * a.wide + gathered * a.weights
     block = experts.block if experts else mlp
     block += _attention(plan, layer, a)
     block += _gathered_streams(plan, a)
@@ -430,15 +436,25 @@ def _turned(plan: Plan, usual: ModelSize, a: Arrays) -> tuple[float, float, floa
     return layers * heads, layers * gate, layers * max(heads + gate, most)
 
 
-def _has_ring(plan: Plan) -> bool:
-    """Whether weights pass in rings beside parts of their matmuls."""
-    among, topology = _gathered_by(plan), plan.topology
-    return topology.slices == 1 < among == topology.devices <= RING_STEPS and plan.makes_rings
+def has_ring(plan: Plan) -> bool:
+    """Returns True if weights pass in rings beside parts of their matmuls.
+
+    The compiler makes rings of up to 32 steps (XLA's windowed einsum, spmd/dot_handler.cc), and
+    none where a weight is replicated over any axis: along `data`, or between slices.
+    """
+    among, topology, chip = _gathered_by(plan), plan.topology, plan.topology.chip
+    # of 4 devices the first and the last permute have nothing beside them: the compiler makes
+    # such a ring on 2D topologies, where matmuls take half as long as their gathers at least
+    rows = _rows(plan) * plan.axis_sizes.get("tensor", 1)
+    shares = rows * chip.link_bandwidth / chip.device_flops
+    worth = among > 4 or (chip.torus_dims == 2 and shares > 0.5 * 3 / 4)
+    alone = topology.slices == 1 < among == topology.devices <= RING_STEPS
+    return alone and worth and plan.makes_rings
 
 
 def _is_unfused(plan: Plan) -> bool:
     """Whether they do without SparseCores."""
-    return _has_ring(plan) and plan.topology.chip.generation not in SPARSE_CORES
+    return has_ring(plan) and plan.topology.chip.generation not in SPARSE_CORES
 
 
 def _gathered_by(plan: Plan) -> int:

@@ -7,7 +7,6 @@ from functools import cached_property
 
 from spmd_core.experiment import (
     DATA_AXES,
-    GATHERED_AXES,
     ModelSize,
     Plan,
     ShardedArray,
@@ -17,8 +16,8 @@ from spmd_core.experiment import (
 )
 from spmd_core.machine import Chip, Topology
 from spmd_core.time.cost.constants import RING
-from spmd_core.time.estimate.constants import HALF_BYTES, LARGE_BYTES, NOT_OF_A_LAYER, RING_STEPS
-from spmd_core.time.estimate.memory import Arrays, layer_arrays
+from spmd_core.time.estimate.constants import HALF_BYTES, LARGE_BYTES, NOT_OF_A_LAYER
+from spmd_core.time.estimate.memory import Arrays, has_ring, layer_arrays
 from spmd_core.time.gpu.matmuls import sustained
 
 PROJECTIONS = ("query", "key", "value", "out", "mlp_up", "mlp_gate")
@@ -187,32 +186,13 @@ class Shapes:
 
     @cached_property
     def ring(self) -> int:
-        """Devices among which weights pass in a ring beside parts of their matmul; else 1.
-
-        The compiler makes rings of up to 32 steps (XLA's windowed einsum, spmd/dot_handler.cc),
-        and none where a weight is replicated over any axis: along `data`, or between slices.
-        """
-        among = self.topology.devices
-        alone = self.along(*GATHERED_AXES) == among
-        alone = alone and self.topology.slices == 1
-        # of 4 devices the first and the last permute have nothing beside them: the compiler makes
-        # such a ring on 2D topologies, where matmuls take half as long as their gathers at least
-        shares = self.matmul_rows * self.chip.link_bandwidth / self.chip.device_flops
-        worth = among > 4 or (self.chip.torus_dims == 2 and shares > 0.5 * 3 / 4)
-        few = among <= RING_STEPS and worth
-        made = self.plan.makes_rings and not self.chip.is_gpu
-        return among if alone and few and made else 1
+        """Devices among which weights pass in a ring beside parts of their matmul; else 1."""
+        return self.topology.devices if has_ring(self.plan) else 1
 
     @property
     def rings_layers(self) -> bool:
         """Returns True if layers' weights pass in rings, too: none that are gathered to be scaled."""
-        return self.ring > 1 and not self.scales_gathered
-
-    @property
-    def scales_gathered(self) -> bool:
-        """Returns True if weights are gathered in bfloat16 and then scaled to 8 bits."""
-        precision = self.plan.precision
-        return precision.matmul_dtype != "bfloat16" == precision.gathered_dtype
+        return self.ring > 1 and not self.plan.precision.scales_gathered
 
     @property
     def sum_width(self) -> int:

@@ -239,7 +239,7 @@ def _of_weight(
     if shapes.plan.dropless and array.name in ("gate", "up", "down"):
         reduce, is_exposed = "all-reduce", array.name != "down" or shapes.ring > 1
     # the latter read off a step of int8 forward alone
-    is_int8 = shapes.scales_gathered and shapes.element("backward") == "bf16"
+    is_int8 = shapes.plan.precision.scales_gathered and shapes.element("backward") == "bf16"
     in_float32 = array.name == "logits" if is_table else is_int8 and not once
     yield _transfer(
         shapes,

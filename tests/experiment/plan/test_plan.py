@@ -1,5 +1,7 @@
 """Plans: what is accepted, filled in and refused."""
 
+import random
+
 import pytest
 
 from spmd_core.base import RequestError
@@ -45,6 +47,14 @@ def test_v6e_takes_the_blocks_of_the_published_runs():
         (
             {"mesh": {"fsdp": 16}, "batch_per_device": 0.5},
             "batch_per_device=0.5 makes 8 sequences, which do not divide over 16 shards: use 1",
+        ),
+        (
+            {"mesh": {"sequence": 16}, "batch_per_device": 1.7},
+            "batch_per_device=1.7 makes 27.2 sequences, no whole number of them: use 1.6875",
+        ),
+        (
+            {"mesh": {"sequence": 16}, "batch_per_device": 1.7},
+            "batch_per_device=1.7 makes 27.2 sequences, no whole number of them: use 1.6875",
         ),
         (
             {"mesh": {"tensor": 16}, "model": "llama-2-13b"},
@@ -194,6 +204,21 @@ def test_a_bad_plan_is_refused_with_the_value_the_rule_and_a_fix(change, words):
         parse_plan(GOOD | change)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_the_batch_that_a_refusal_names_is_accepted(seed):
+    """Drawn batches, over one shard or several of 64 to 256 devices."""
+    draws = random.Random(seed)
+    target, devices = draws.choice((("v5p:4x4x12", 192), ("v6e:8x8", 64), ("v5e:16x16", 256)))
+    apart = draws.choice([each for each in range(1, devices) if devices % each == 0])
+    mesh = {draws.choice(("data", "fsdp")): apart, "sequence": devices // apart}
+    given = GOOD | {"target": f"tpu:{target}", "mesh": mesh, "sequence": 128 * devices}
+    share = draws.uniform(0, 2) + draws.choice((0, 1000)) + 0.4 / devices
+    with pytest.raises(RequestError, match=r"^batch_per_device=.* sequences, ") as refused:
+        parse_plan(given | {"batch_per_device": share})
+    fixed = parse_plan(given | {"batch_per_device": float(str(refused.value).split("use ")[1])})
+    assert fixed.batch % apart == 0 and abs(fixed.batch_per_device - share) < apart / devices
 
 
 def test_a_mesh_is_read_in_order():

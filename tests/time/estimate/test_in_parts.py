@@ -132,6 +132,11 @@ def test_the_hop_between_slices_goes_over_dcn():
             "use 4",
         ),
         (
+            PIPELINE | {"schedule": "circular", "batch_per_device": 0.75},
+            "microbatches=1 is fewer than stage=4, and a circular pipeline would wait for itself: "
+            "use 4 or more, and as many sequences in each shard of the batch",
+        ),
+        (
             {"model": "qwen3-next-80b-a3b", "mesh": {"stage": 16, "fsdp": 4}},
             "stage=16 cuts qwen3-next-80b-a3b into stages of other kinds of layers: use stage=4",
         ),

@@ -7,6 +7,7 @@ import pytest
 from spmd_core.experiment import WITHOUT_RINGS, Plan, parse_plan
 from spmd_core.machine import Capacity
 from spmd_core.time import estimate_memory
+from spmd_core.time.estimate.shapes import shapes_of
 
 GIB = 2**30
 NAMES = ("input", "query", "key", "value", "out", "attention")
@@ -306,6 +307,67 @@ def test_float32_logits_have_bfloat16_gradients(flags, tables):
     parts = estimate_memory(given).parts
     whole = 24 * 2048 * 32000 * (4 + 2) + tables * 2048 * 32000 * 2
     assert parts["logits and output table"] == whole
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-70b", "gemma-3-27b", "gemma-2-9b"])
+@pytest.mark.parametrize("flags", [(), (WITHOUT_RINGS,)])
+def test_only_a_table_that_is_trained_has_a_gradient(model, flags):
+    """Tied or not, capped or not, beside rings or none; logits at once or in parts."""
+    plans = [
+        plan("v5p:2x2x4", model, {"fsdp": 16}, 2, compiler_flags=flags, logit_parts=parts, **rank)
+        for rank in ({"lora_rank": 8}, {})
+        for parts in (1, 8)
+    ]
+    one, frozen, _, trained = map(estimate_memory, plans)
+    assert not any(name.startswith("gradient of") for name in {*one.parts, *frozen.parts})
+    assert frozen.peak <= one.peak
+    table = plans[0].size.embed * plans[0].size.vocab
+    assert trained.parts["gradient of the table"] == 4 * table
+
+
+@pytest.mark.parametrize(("remat", "batch", "gib"), [("minimal", 2, 20.13), ("none", 1, 26.50)])
+def test_a_scanned_block_takes_out_what_it_keeps_unless_it_computes_nothing_again(
+    remat, batch, gib
+):
+    """Compiled peaks of six layers a block: with `none` less than 1 GiB waits of five of them."""
+    more = {"layers": 12, "sizes": {"vocab": 32768}, "remat": remat}
+    found = plan("v5p:2x2x4", "gemma-3-12b", {"fsdp": 16}, batch, 4096, **more)
+    assert estimate_memory(found).peak == pytest.approx(gib * GIB, rel=0.06)
+
+
+@pytest.mark.parametrize("model", ["gemma-3-12b", "gemma-2-9b", "gpt-oss-20b"])
+def test_no_layer_of_a_block_waits_where_nothing_is_computed_again(model):
+    fields = {"dropless": model == "gpt-oss-20b", "logit_parts": 8}
+    none, full = (
+        plan("v5p:2x2x4", model, {"fsdp": 16}, 2, 4096, **fields, remat=remat)
+        for remat in ("none", "full")
+    )
+    one, several = (
+        estimate_memory(each).parts["one block's backward pass"] for each in (none, full)
+    )
+    assert several > 1.2 * one
+
+
+@pytest.mark.parametrize(
+    ("target", "devices", "batch", "more", "rings"),
+    [
+        ("v5e:2x2", 4, 4, {}, True),
+        ("v5e:2x2", 4, 0.25, {"sequence": 512}, False),  # few tokens
+        ("v5p:2x2x1", 4, 4, {}, False),
+        ("v5e:2x4", 8, 4, {}, True),
+        ("v5e:2x4", 8, 4, {"matmul_dtype": "int8"}, False),  # gathered to be scaled
+        ("v5e:2x4", 8, 4, {"matmul_dtype": "int8", "scales": "static"}, True),
+    ],
+)
+def test_weights_wait_for_no_ring_that_the_seconds_do_not_know(target, devices, batch, more, rings):
+    """Of a block's weights a ring gathers no other set; where none is made a flag changes nothing."""
+    fields = {"layers": 2, "sizes": {"vocab": 1024}, **more}
+    found, without = (
+        plan(target, "llama-3.1-8b", {"sequence": devices}, batch, **fields, compiler_flags=flags)
+        for flags in ((), (WITHOUT_RINGS,))
+    )
+    blocks = [estimate_memory(each).parts["one block's backward pass"] for each in (found, without)]
+    assert (blocks[0] != blocks[1]) == rings == shapes_of(found).rings_layers
 
 
 def test_parameters_that_an_axis_does_not_divide_are_counted_whole():

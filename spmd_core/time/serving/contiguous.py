@@ -26,9 +26,13 @@ SHARED = 2**23
 # passes over rows of experts, in and out of tiles: read off compiled layers
 ROWS, UNTILED_ROWS = 8, 23
 RETILED = ("tpu7x",)  # whose compiler lays out bfloat16 weights anew, once a step
-# of GPUs, read off compiled steps: rows up to which what is contracted is split, and bytes from which a
-# sum runs beside the copies of experts, as any does beside those of an mlp. In int8 on A100 neither
-SPLIT_ROWS, BESIDE_BYTES = 128, 2**16
+# side of the tiles by which XLA's cost of a split counts waves (xla/backends/gpu/transforms,
+# splitk_rewriter.cc). Compiled decode steps of up to 4,096 rows follow it, but for int8 on A100; of
+# prefills, which it would split, none was
+SPLIT_TILE = 212
+# bytes of a sum of which none, and all, runs beside the copies of experts, as any sum does beside those
+# of an mlp: read off compiled steps; of one of 56 KiB two thirds do. None in int8 on A100
+BESIDE_BYTES = 45 * 2**10, 2**16
 
 
 class _Layer(NamedTuple):
@@ -69,7 +73,8 @@ def contiguous_time(step: ServedStep) -> StepTime:
         reading = each.times * max(begin, hbm_s(chip, each.nbytes / each.times))
         sides = [max(1, round(side)) for side in (rows[each.rows], each.inner, each.columns)]
         one = Matmul(2 * math.prod(sides), each.element, 1, sides[0], sides[2])
-        compute = each.times * _matmul_s(one, chip, not (is_plain and each.element == "s8"))
+        may_split = step.chunk == 1 and not (is_plain and each.element == "s8")
+        compute = each.times * _matmul_s(one, chip, may_split)
         parts["weights"] += reading
         parts["matmul"] += max(0.0, compute - reading)
         held[each.rows] += each.nbytes
@@ -83,16 +88,22 @@ def contiguous_time(step: ServedStep) -> StepTime:
     parts["weights"] += first + last
     parts["cache"], read = _attention(step, chip, mine)
     behind_mixers, *others = _collectives(step, rows)
-    is_beside = not is_plain and (plan.size.experts == 1 or behind_mixers[2] >= BESIDE_BYTES)
-    exposed = passing_s(plan, [behind_mixers]) - is_beside * last
-    parts["collectives"] = max(0.0, exposed) + passing_s(plan, others)
+    none, every = BESIDE_BYTES
+    share = max(0.0, plan.size.experts == 1, (behind_mixers[2] - none) / (every - none))
+    passed = passing_s(plan, [behind_mixers])
+    hidden = (not is_plain) * min(1.0, share) * min(last, passed)
+    parts["collectives"] = passed - hidden + passing_s(plan, others)
     parts["dispatch"] = _dispatch(plan, begin)
     return StepTime(parts, (sum(held.values()) + read) / chip.device_hbm_bandwidth)
 
 
-def _matmul_s(one: Matmul, chip: Chip, may_split: bool = True) -> float:
-    """Seconds of a matmul; of few rows on GPUs as many parts of what is contracted as fill it."""
-    parts = (4, 16, 64) if may_split and chip.is_gpu and one.rows <= SPLIT_ROWS else (1,)
+def _matmul_s(one: Matmul, chip: Chip, may_split: bool) -> float:
+    """Seconds of a matmul; on GPUs of as many parts of what is contracted as fill it, where the tiles
+    of two are one wave.
+    """
+    tiles = -(-one.rows // SPLIT_TILE) * -(-one.columns // SPLIT_TILE)
+    splits = may_split and isinstance(chip, Gpu) and 2 * tiles <= chip.sms
+    parts = (4, 16, 64) if splits else (1,)
     return min(matmul_s(replace(one, rows=each * one.rows), chip) for each in parts)
 
 
@@ -133,7 +144,7 @@ def _masked_s(
     stream = hbm_s(chip, WEIGHT_BYTES.get(dtype, 1.0) * (math.prod(sides) + laid_out))
     flops = round(2 * rows * math.prod(sides))
     one = Matmul(flops, SERVED_DTYPES[dtype], 1, rows, round(sides[2]))
-    return 0.0, stream, _matmul_s(one, chip)
+    return 0.0, stream, _matmul_s(one, chip, step.chunk == 1)
 
 
 def _grouped_s(

@@ -2,6 +2,7 @@
 
 import json
 import statistics
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -47,3 +48,21 @@ def test_a_gpu_keeps_its_scores_in_memory():
     scores = 4 * 4 * 1024 * 8192 * 32  # bytes of all layers, in float32
     more = many.parts["cache"] - one.parts["cache"]
     assert more > 3 * scores / plan.topology.chip.device_hbm_bandwidth
+
+
+@pytest.mark.parametrize(
+    ("model", "requests", "ms"),
+    [
+        ("qwen3-30b-a3b", 32, 22.84),
+        ("qwen3-30b-a3b", 128, 51.03),
+        ("qwen3-30b-a3b", 512, 161.4),
+        ("gpt-oss-20b", 10, 8.759),
+    ],
+)
+def test_a_decode_step_of_experts_grows_without_a_cliff(model, requests, ms):
+    """Beside compiled steps on H100; 256 rows of experts were estimated at six times the seconds."""
+    plan = ServedPlan(model=model, target="gpu:h100:8", mesh=(("tensor", 8),))
+    found = contiguous_time(step_experiment(plan, requests, 2048).served)
+    assert found.seconds * 1e3 == pytest.approx(ms, rel=0.03)
+    few = [contiguous_time(step_experiment(plan, n, 2048).served).seconds for n in range(1, 65)]
+    assert all(0.95 < after / before < 1.1 for before, after in pairwise(few))

@@ -27,8 +27,8 @@ SHARED = 2**23
 ROWS, UNTILED_ROWS = 8, 23
 RETILED = ("tpu7x",)  # whose compiler lays out bfloat16 weights anew, once a step
 # side of the tiles by which XLA's cost of a split counts waves (xla/backends/gpu/transforms,
-# splitk_rewriter.cc). Compiled decode steps of up to 4,096 rows follow it, but for int8 on A100; of
-# prefills, which it would split, none was
+# splitk_rewriter.cc). Compiled decode steps of up to 4,096 rows follow it, but for int8 on A100; the
+# experts of compiled prefills, which it would split, are not split
 SPLIT_TILE = 212
 # bytes of a sum of which none, and all, runs beside the copies of experts, as any sum does beside those
 # of an mlp: read off compiled steps; of one of 56 KiB two thirds do. None in int8 on A100
@@ -73,8 +73,8 @@ def contiguous_time(step: ServedStep) -> StepTime:
         reading = each.times * max(begin, hbm_s(chip, each.nbytes / each.times))
         sides = [max(1, round(side)) for side in (rows[each.rows], each.inner, each.columns)]
         one = Matmul(2 * math.prod(sides), each.element, 1, sides[0], sides[2])
-        may_split = step.chunk == 1 and not (is_plain and each.element == "s8")
-        compute = each.times * _matmul_s(one, chip, may_split)
+        in_one = step.chunk > 1 or (is_plain and each.element == "s8")
+        compute = each.times * _matmul_s(one, chip, not in_one)
         parts["weights"] += reading
         parts["matmul"] += max(0.0, compute - reading)
         held[each.rows] += each.nbytes

@@ -32,7 +32,7 @@ RETILED = ("tpu7x",)  # whose compiler lays out bfloat16 weights anew, once a st
 SPLIT_TILE = 212
 # bytes of a sum of which none, and all, runs beside the copies of experts, as any sum does beside those
 # of an mlp: read off compiled steps; of one of 56 KiB two thirds do. None in int8 on A100
-BESIDE_BYTES = 45 * 2**10, 2**16
+ALONE_BYTES, BESIDE_BYTES = 45 * 2**10, 2**16
 
 
 class _Layer(NamedTuple):
@@ -88,11 +88,10 @@ def contiguous_time(step: ServedStep) -> StepTime:
     parts["weights"] += first + last
     parts["cache"], read = _attention(step, chip, mine)
     behind_mixers, *others = _collectives(step, rows)
-    none, every = BESIDE_BYTES
-    share = max(0.0, plan.size.experts == 1, (behind_mixers[2] - none) / (every - none))
+    beside = (behind_mixers[2] - ALONE_BYTES) / (BESIDE_BYTES - ALONE_BYTES)
+    share = 0.0 if is_plain else min(1.0, max(0.0, plan.size.experts == 1, beside))
     passed = passing_s(plan, [behind_mixers])
-    hidden = (not is_plain) * min(1.0, share) * min(last, passed)
-    parts["collectives"] = passed - hidden + passing_s(plan, others)
+    parts["collectives"] = passed - share * min(last, passed) + passing_s(plan, others)
     parts["dispatch"] = _dispatch(plan, begin)
     return StepTime(parts, (sum(held.values()) + read) / chip.device_hbm_bandwidth)
 

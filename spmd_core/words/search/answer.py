@@ -271,12 +271,10 @@ def ahead_words(answer: Answer) -> str:
     over = sum(1 + len(entry.alike) for entry in less if entry.candidate.fits == "unlikely")
     sentences = []
     if likely:
-        first = likely[0].candidate
-        limit = bytes_text(question.limit(get_topology(first.target)).device)
         share = 1 - min(entry.score for entry in likely) / mine
         sentences.append(
-            f"Up to {share:.1%} less {goal_words(goal, True)} by plans that may not fit, such as "
-            f"{first.name}: {memory_words(first)} of {limit}. Compile them to know."
+            f"Plans that may not fit take up to {share:.1%} less {goal_words(goal, True)}: compile "
+            "them to know."
         )
     if over:
         sentences.append(

@@ -187,9 +187,8 @@ def test_adapters_without_values_are_the_model_without_them_and_plans_count_them
 )
 def test_peaks_of_adapters_and_of_small_moments_are_near_those_compiled(changes, peak):
     compiled = {"target": "tpu:v5e:2x4", "mesh": {"fsdp": 8}, "layers": 4, "sizes": COMPILED}
-    assert estimate_memory(parse_plan(GOOD | compiled | changes)).peak == pytest.approx(
-        peak, rel=0.05
-    )
+    found = estimate_memory(parse_plan(GOOD | compiled | changes))
+    assert found.peak == pytest.approx(peak, rel=0.07) and found.low <= peak <= found.high
 
 
 def test_one_step_by_hand():

@@ -190,9 +190,7 @@ def test_what_compiles_to_much_more_than_the_best_ranks_among_the_estimates(mini
 
 
 @pytest.mark.parametrize(("minimize", "allowed"), cover(["time", "price"], [None, 12 * 2**30]))
-def test_what_is_over_its_limit_by_estimate_is_last_and_what_may_not_fit_is_said(
-    minimize, allowed
-):
+def test_what_is_over_its_limit_by_estimate_is_last_and_what_may_not_fit_is_said(minimize, allowed):
     """The word of each is that of its memory, the JSON form's have no fourth one; and what is
     estimated below the winner has a sentence that says why it comes behind.
     """

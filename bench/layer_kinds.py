@@ -1,16 +1,20 @@
 """The instant estimate of plans whose layers are of several kinds, or whose matmuls have 8 bits,
 against the compiled prediction: seconds and memory by kind.
 
-    python -m bench.layer_kinds [--compile N]
+    python -m bench.layer_kinds [--compile N] [--again N]
 
-Each plan has few layers of a published model, as many as its kinds take. What was compiled is kept
-in `--data`, one line of JSON for each plan, with the versions of JAX and libtpu. The last two settled
-which arrays of a scanned block wait; nothing else of the estimate was fitted to these.
+Each plan has few layers of a published model, as many as its kinds take: blocks. The first are
+listed; the others are drawn at random (model, chips, mesh, batch, sequence, policy, dtypes), in turn on
+v5e or v5p and on TPU7x. What was compiled is kept in `--data`, one line of JSON for each plan, with
+the versions of JAX and libtpu. The last two of the list settled which arrays of a scanned block wait.
+`--again N` compiles N of those that are kept once more, in a folder of its own.
 """
 
 import argparse
+import itertools
 import json
 import os
+import random
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator
@@ -22,13 +26,16 @@ from typing import Any
 from bench.figures import Asked, Figures, measure
 from bench.memory_random import TIMEOUT_S, compiled, stored
 from bench.small_plans import key_of
-from spmd_core.base import read_settings
+from spmd_core.base import RequestError, read_settings
 from spmd_core.experiment import Plan, parse_plan
 from spmd_core.lab import Lab
+from spmd_core.machine import get_topology
+from spmd_core.search.chips import named_meshes
 from spmd_core.time import estimate_memory, estimate_step
 
 STORED = Path(__file__).parent / "layer_kinds.jsonl"
 MEDIAN, MEMORY_WITHIN, MEMORY_SHARE = 0.04, 0.10, 0.90
+V5, TPU7X, AGAIN = 50, 30, 5  # plans asked, and of them compiled again
 _EIGHT = {"matmul_dtype": "float8", "scales": "static"}
 _KEPT = {"remat": "minimal", "sizes": {"vocab": 32768}}  # so that a block is the worst moment
 # kind, target, model, layers, mesh, sequences per device, tokens of each, more
@@ -59,10 +66,69 @@ ROWS: tuple[tuple[str, str, str, int, dict[str, int], float, int, dict[str, Any]
     ("windows", "v5p:2x2x4", "gemma-3-12b", 12, {"fsdp": 16}, 2, 4096, dict(_KEPT)),
     ("windows", "v5p:2x2x4", "gemma-3-12b", 12, {"fsdp": 16}, 1, 4096, _KEPT | {"remat": "none"}),
 )
+PLACES = (
+    ("v5e:2x4", "v5e:4x4", "v5e:4x4", "v5p:2x2x1", "v5p:2x2x2", "v5p:2x2x4"),
+    ("tpu7x:2x2x1", "tpu7x:2x2x2", "tpu7x:2x2x4"),
+)
+BLOCKS = (  # kind, model, layers that show all of its kinds
+    ("delta", "qwen3-next-80b-a3b", 4),
+    ("delta", "qwen3.5-35b-a3b", 4),
+    ("mamba", "nemotron-3-nano-30b-a3b", 7),
+    ("heads", "gemma-4-26b-a4b", 6),
+    ("heads", "gemma-4-31b", 6),
+    ("heads", "mimo-v2-flash", 6),
+    ("chunks", "llama-4-scout-17b-16e", 4),
+    ("windows", "gemma-3-12b", 6),
+    ("windows", "olmo-3-32b", 4),
+    ("windows", "gpt-oss-20b", 4),
+    ("latent", "deepseek-v3-671b", 4),
+    ("latent", "kimi-k2-1t", 3),
+    ("8 bits", "llama-3.1-8b", 4),
+    ("8 bits", "qwen3-30b-a3b", 4),
+)
+
+
+def drawn(seed: int) -> tuple[str, Plan]:
+    """The plan of a seed, and its kind."""
+    draws = random.Random(f"kinds {seed}")
+    while True:
+        kind, model, layers = draws.choice(BLOCKS)
+        try:
+            plan = parse_plan({"model": model, "layers": layers, **_fields(draws, kind, seed)})
+        except RequestError:
+            continue
+        filled = estimate_memory(plan).peak / plan.topology.chip.device_hbm_bytes
+        if not plan.kernel_refusal and filled <= 1.02:
+            return kind, plan
+
+
+def _fields(draws: random.Random, kind: str, seed: int) -> dict[str, Any]:
+    target = f"tpu:{draws.choice(PLACES[seed % 2 and seed < 2 * TPU7X])}"
+    others = draws.choice(((), (), ("data",), ("fsdp_transpose",), ("tensor",), ("expert",)))
+    meshes = named_meshes(get_topology(target).devices, ("fsdp", *others), 1 + len(others))
+    bits = {"matmul_dtype": draws.choice(("float8", "int8"))}
+    return {
+        "target": target,
+        "mesh": draws.choice([each for each in meshes if len(each) == 1 + len(others)]),
+        "batch_per_device": draws.choice((0.5, 1, 1, 2, 2, 4)),
+        "sequence": draws.choice((2048, 4096, 4096, 8192)),
+        "remat": draws.choice(("full", "full", "minimal", "none")),
+        "offload": draws.choice(((), (), ("input",))),
+        "dropless": draws.random() < 2 / 3,
+        "scales": draws.choice(("dynamic", "static")),
+        **(bits if kind == "8 bits" or draws.random() < 1 / 8 else {}),
+    }
 
 
 def plans() -> Iterator[tuple[str, Plan]]:
-    """Each with its kind."""
+    """Each with its kind: the listed ones, then others that are drawn."""
+    listed = [*_listed()]
+    yield from listed
+    others = (each for each in map(drawn, itertools.count()) if each not in listed)
+    yield from itertools.islice(others, V5 + TPU7X - len(listed))
+
+
+def _listed() -> Iterator[tuple[str, Plan]]:
     for kind, target, model, layers, mesh, batch, sequence, more in ROWS:
         yield (
             kind,
@@ -82,10 +148,9 @@ def plans() -> Iterator[tuple[str, Plan]]:
 
 def compile_more(asked: argparse.Namespace, known: dict[str, dict[str, Any]]) -> None:
     """Compile the next plans that are not stored, and keep each."""
-    settings = replace(read_settings(os.environ), predict_timeout_s=TIMEOUT_S)
     versions = {name: version(name) for name in ("jax", "libtpu")}
     missing = [(kind, plan) for kind, plan in plans() if key_of(plan) not in known]
-    lab = Lab.open(asked.folder, settings=settings)
+    lab = _opened(asked.folder)
     try:
         for kind, plan in missing[: asked.compile]:
             row = known[key_of(plan)] = {"kind": kind, **versions, **compiled(lab, plan)}
@@ -95,33 +160,72 @@ def compile_more(asked: argparse.Namespace, known: dict[str, dict[str, Any]]) ->
         lab.close()
 
 
+def _opened(folder: Path) -> Lab:
+    return Lab.open(
+        folder, settings=replace(read_settings(os.environ), predict_timeout_s=TIMEOUT_S)
+    )
+
+
+def compile_again(asked: argparse.Namespace, rows: list[dict[str, Any]], figures: Figures) -> None:
+    """Compile some that are kept once more, those at equal distances in the file."""
+    lab, worst = _opened(asked.folder / "again"), 0.0
+    try:
+        for row in rows[:: max(1, len(rows) // asked.again)][: asked.again]:
+            found = compiled(lab, parse_plan(row["plan"]))
+            parts = [abs(found[name] / row[name] - 1) for name in ("peak", "seconds") if row[name]]
+            worst = max(worst, *parts)
+            print(f"{row['plan']['model']:24} again: {found['seconds']:.4g} s, {found['peak']}")
+    finally:
+        lab.close()
+    figures.add("compiled again: largest difference", worst, f"of {asked.again}", most=0.001)
+
+
 def main(asked: Asked, figures: Figures) -> None:
     known = {key_of(parse_plan(row["plan"])): row for row in stored(asked.data)}
     if asked.compile:
         compile_more(asked, known)
-    of_kinds, near = defaultdict[str, list[float]](list), list[bool]()
-    for kind, plan in plans():
-        row = known.get(key_of(plan))
-        if row is None or row["error"]:
-            print(f"{kind:8} {plan.model:24} {row['error'][:90] if row else 'not compiled'}")
+    if asked.again:
+        compile_again(asked, [row for row in known.values() if not row["error"]], figures)
+    of_kinds, near, wrong = defaultdict[str, list[float]](list), dict[Plan, bool](), 0
+    for row in known.values():
+        kind, plan = row["kind"], parse_plan(row["plan"])
+        step = estimate_step(plan)
+        wrong += row.get("fits") is not True and step.fits is True
+        if row["error"]:
+            print(f"{kind:8} {_named(plan)} {row['error'][:90]}")
             continue
-        time, memory = estimate_step(plan).predicted_s, estimate_memory(plan)
+        time, memory = step.predicted_s, estimate_memory(plan)
         off = memory.peak / row["peak"] - 1
-        near.append(abs(off) <= MEMORY_WITHIN)
-        late = time.estimate / row["seconds"] - 1 if time and row["seconds"] else float("nan")
-        of_kinds[kind].append(late)
-        print(
-            f"{kind:8} {plan.target[4:]:10} {plan.model:24} {plan.layers or plan.size.layers} layers, "
-            f"{row['seconds']:.4g} s compiled, {late:+.1%}; {row['peak'] / 1e9:.2f} GB, {off:+.1%}"
-        )
+        near[plan] = abs(off) <= MEMORY_WITHIN
+        print(f"{kind:8} {_named(plan)} {row['peak'] / 1e9:6.2f} GB {off:+6.1%}", end=" ")
+        if time and row["seconds"]:
+            of_kinds[kind].append(time.estimate / row["seconds"] - 1)
+            print(f"{row['seconds']:.4g} s {of_kinds[kind][-1]:+.1%}", end="")
+        print()
     for kind, errors in of_kinds.items():
         middle = statistics.median(map(abs, errors))
         print(f"{kind}: {len(errors)} plans, median error of seconds {middle:.1%}")
-    figures.add("plans compiled", len(near), least=50)
+    later = sum(plan.target.startswith("tpu:tpu7x") for plan in near)
+    figures.add("plans compiled, v5e and v5p", len(near) - later, least=V5)
+    figures.add("plans compiled, TPU7x", later, least=TPU7X)
     if near:
         every = [abs(each) for errors in of_kinds.values() for each in errors]
         figures.add("median error of seconds", statistics.median(every), most=MEDIAN)
-        figures.add("share of memory within 10 %", sum(near) / len(near), least=MEMORY_SHARE)
+        share = sum(near.values()) / len(near)
+        figures.add("share of memory within 10 %", share, least=MEMORY_SHARE)
+        figures.add("that should fit and do not", wrong, most=0)
+
+
+def _named(plan: Plan) -> str:
+    """The fields of a plan that are drawn."""
+    mesh = ",".join(f"{name}={size}" for name, size in plan.mesh)
+    words = [plan.remat, *(f"off:{each}" for each in plan.offload), "dropless" * plan.dropless]
+    if plan.matmul_dtype != "bfloat16":
+        words.append(f"{plan.matmul_dtype} {plan.scales}")
+    return (
+        f"{plan.target[4:]:11} {plan.model:23} {mesh:22} {plan.batch_per_device:g} x "
+        f"{plan.sequence:<5} {' '.join(filter(None, words)):32}"
+    )
 
 
 if __name__ == "__main__":
@@ -131,4 +235,5 @@ if __name__ == "__main__":
         data=(STORED, "lines of what was compiled"),
         folder=(Path("layer-kinds"), "of the compiles"),
         compile=(0, "how many more"),
+        again=(0, f"how many of those kept to compile once more: {AGAIN} are asked"),
     )

@@ -1,6 +1,6 @@
 """Published training steps beside the instant estimate; nothing is compiled.
 
-    python -m bench.published_steps [--only gpu|dense|experts|"8 bits"|"other kernel"]
+    python -m bench.published_steps [--only gpu|dense|v5p|experts|"8 bits"|"other kernel"]
 
 No constant was read off these rows: they are a test, as far as the plans say what ran. Sources:
 NVIDIA/dgxc-benchmarking (maxtext/README_70b.md of v25.01 and of v25.04, paxml/README_5b.md of
@@ -10,12 +10,13 @@ a3mega, logs of MaxText), AI-Hypercomputer/tpu-recipes (training/trillium and ir
 MaxText/configs/v5e/README.md of AI-Hypercomputer/maxtext, whose TFLOP/s a chip are those of the
 model. The rows of 8 bits, of DeepSeek-V3, of Gemma 3 on two slices and the lower end of Llama-3.1
 70B on TPU7x are of tpu-recipes c8cfe2f, gpt-oss of 2025-11 to 0797d9c, Llama-3.1 405B on v5p of
-maxtext 3eb77db (benchmarks/maxtext_v5p_model_configs.py), and on B200 of gpu-recipes 2e1fd5e. A plan
-that was published more than once is a band. `--picture FILE` draws a dot for each row, over its kind
+maxtext 3eb77db (benchmarks/maxtext_v5p_model_configs.py), on B200 of gpu-recipes 2e1fd5e, and 70B
+there of 0355c38. A plan that was published more than once is a band. `--picture FILE` draws a dot for each row, over its kind
 of chip. Where a log contradicts the batch of its own recipe (`total_weights` are its tokens), the
 log's is taken.
 """
 
+import math
 import statistics
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,7 @@ _DEEPSEEK |= {"state_dtype": "bfloat16", "second_moment_dtype": "float32"}
 _LLAMA_70B = {"save": ("attention", *_QKV), "state_dtype": "bfloat16"}
 _LLAMA_70B |= {"second_moment_dtype": "float32"}
 _FP8_FULL = {"matmul_dtype": "float8", "scales": "static"}
+_FP8_GPU = _FP8_FULL | {"gathered_dtype": "bfloat16"}  # MaxText's fp8: scales of earlier steps
 _GPT_OSS = {"offload": ("input", "mlp_down"), "dropless": True}
 # billions of parameters -> sequences a chip, mesh of a slice, more, and TFLOP/s of a chip on 1, 2,
 # 4, 8, 16 and 32 slices. The script of 128B offloads all projections; the line with its fused
@@ -62,10 +64,23 @@ _V5E: dict[int, tuple[float, str, dict[str, Any], tuple[int, ...]]] = {
     64: (2, "fsdp=256", {}, (118, 112, 110, 108, 105, 99)),
     128: (1, "fsdp=16,tensor=16", {"offload": _BLOCK}, (110, 110, 108, 104, 100, 91)),
 }
+# MaxText/configs/v5p/README.md of AI-Hypercomputer/maxtext 76bd53b, plans by the scripts beside it
+# (5431d43): billions, tensor, sequences a chip, policy, shapes of a slice, TFLOP/s of a chip on one
+# slice and on two. Of two shapes a chip has the same plan: they are a band, whose lower end counts
+# attention by halves, as MaxText did in spring 2024
+_V5P = (
+    (32, 4, 7, "minimal", {"4x4x4": (328, 319)}),
+    (64, 4, 3, "minimal", {"4x4x4": (323, 309)}),
+    (128, 8, 1, "minimal", {"4x4x8": (315, 305), "4x8x8": (316, 274)}),
+    (256, 8, 1, "minimal", {"8x8x8": (308, 289)}),
+    (512, 8, 2, "full", {"8x8x8": (294, 282)}),
+    (1024, 16, 2, "full", {"8x8x16": (254, 237), "8x16x16": (297, 279)}),
+)
 # % off, median and worst. Tokamax's kernel with an estimate of each row's maximum is not estimated
 GOALS = (
     ("gpu", 8, 20),
     ("dense", 2, 10),
+    ("v5p", 3, 8),
     ("experts", 7, 15),
     ("8 bits", 7, 15),
     ("other kernel", None, None),
@@ -143,8 +158,20 @@ ROWS: tuple[Published, ...] = (
     ("8 bits", 7.93, "tpu:tpu7x:4x4x4", "llama-3.1-70b", "fsdp=128", 2, 8192,
      _LLAMA_70B | _FP8_FULL),
     ("dense", (12.20, 12.515), "tpu:tpu7x:4x4x4", "llama-3.1-70b", "fsdp=128", 2, 8192, _LLAMA_70B),
-    ("8 bits", 28.294, "gpu:b200:32x8", "llama-3.1-405b", "data=2,fsdp=128", 2, 8192,
-     _FP8_FULL | {"gathered_dtype": "bfloat16"}),
+    ("8 bits", 28.294, "gpu:b200:32x8", "llama-3.1-405b", "data=2,fsdp=128", 2, 8192, _FP8_GPU),
+    ("8 bits", 20.935, "gpu:b200:32x8", "llama-3.1-70b", "fsdp=256", 8, 8192, _FP8_GPU),
+    *(
+        ("8 bits", seconds, f"gpu:h100:{count // 8}x8", "llama-2-70b", mesh, 2, 4096,
+         {"save": _SAVED} | _FP8_GPU)
+        for count, mesh, seconds in (
+            (64, "fsdp=64", 4.324),
+            (128, "fsdp=128", 4.556),
+            (256, "fsdp=256", 4.959),
+            (512, "data=4,fsdp=128", 5.043),
+            (1024, "data=8,fsdp=128", 5.062),
+            (2048, "data=16,fsdp=128", 4.930),
+        )
+    ),
 )  # fmt: skip
 
 
@@ -159,6 +186,24 @@ def v5e_rows() -> list[Published]:
             row = ("dense", 0.0, target, f"scaled-2023:{billions}", mesh, batch, 2048, more)
             seconds = plan_of(row).flops / plan_of(row).devices / rate / 1e12
             rows.append(("dense", seconds, *row[2:]))
+    return rows
+
+
+def v5p_rows() -> list[Published]:
+    """MaxText's table of v5p, in bands of seconds of a step."""
+    rows = list[Published]()
+    for billions, tensor, batch, remat, shapes in _V5P:
+        shape = next(iter(shapes))
+        fsdp = math.prod(map(int, shape.split("x"))) // tensor
+        for slices in (1, 2):
+            mesh = "data=2," * (slices > 1) + f"fsdp={fsdp},tensor={tensor}"
+            target = f"tpu:v5p:{shape}" + "*2" * (slices > 1)
+            what = (target, f"scaled:{billions}", mesh, batch, 2048, {"remat": remat})
+            plan = plan_of(("v5p", 0.0, *what))
+            rates = [rate[slices - 1] for rate in shapes.values()]
+            full = plan.flops / plan.devices / 1e12
+            band = full * plan.causal_share / max(rates), full / min(rates)
+            rows.append(("v5p", band, *what))
     return rows
 
 
@@ -199,7 +244,7 @@ def draw(file: Path) -> None:
             "error": 100 * error_of(row),
             "plan": name_of(row),
         }
-        for row in (*ROWS, *v5e_rows())
+        for row in (*ROWS, *v5e_rows(), *v5p_rows())
     ]
     chart = {
         "data": {"values": dots},
@@ -239,7 +284,7 @@ def main(asked: Asked, figures: Figures) -> None:
         if asked.only not in (None, kind):
             continue
         errors = []
-        for row in (each for each in (*ROWS, *v5e_rows()) if each[0] == kind):
+        for row in (each for each in (*ROWS, *v5e_rows(), *v5p_rows()) if each[0] == kind):
             errors.append(100 * error_of(row))
             seconds = row[1] if isinstance(row[1], tuple) else (row[1],)
             text = " to ".join(f"{each:.3f}" for each in seconds)

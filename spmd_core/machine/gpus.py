@@ -37,8 +37,9 @@ class Gpu(Chip):
     float32_flops: float  # without tensor cores; float64 with them reaches as much
     l2_bytes: int
     capability: tuple[int, int]  # CUDA's compute capability
-    # of the peaks: the best of published matmuls in bfloat16, and of streams over HBM
+    # of the peaks: the best of published matmuls in bfloat16 and in e4m3, and of streams over HBM
     matmul_share: float
+    fp8_share: float = 0.0
     hbm_share: float
     # of NVLink's nominal rate: what NCCL's rings reach, and what sums in the switch do (None: it
     # cannot add up)
@@ -58,6 +59,7 @@ def _hopper(
     memory_mib: int,
     hbm_bandwidth: float,
     hbm_share: float,
+    fp8_share: float,
     host_gib: int,
     host_type: str,
 ) -> Gpu:
@@ -83,6 +85,7 @@ def _hopper(
         l2_bytes=50 * MIB,
         capability=(9, 0),
         matmul_share=794 / 989,
+        fp8_share=fp8_share,
         hbm_share=hbm_share,
         ring_share=0.82,
         switch_share=0.68,
@@ -107,7 +110,6 @@ def _blackwell(
         sms=148,
         l2_bytes=126 * MIB,
         capability=(10, 0),
-        matmul_share=1745 / 2250,
         hbm_share=0.9,
         ring_share=0.73,
         sources=f"{_EACH}, {sources}",
@@ -151,6 +153,7 @@ GPUS: dict[str, Gpu] = {
             memory_mib=81_559,
             hbm_bandwidth=3.35e12,
             hbm_share=3.04 / 3.35,
+            fp8_share=1402.6 / 1979,
             host_gib=1872,
             host_type="a3-highgpu-8g",
         ),
@@ -160,6 +163,7 @@ GPUS: dict[str, Gpu] = {
             memory_mib=143_771,
             hbm_bandwidth=4.8e12,
             hbm_share=4.25 / 4.8,
+            fp8_share=1453.4 / 1979,
             host_gib=2952,
             host_type="a3-ultragpu-8g",
         ),
@@ -167,6 +171,8 @@ GPUS: dict[str, Gpu] = {
             "b200",
             "NVIDIA B200",
             peak_flops=2250e12,
+            matmul_share=1745 / 2250,
+            fp8_share=3432.5 / 4500,
             float32_flops=75e12,
             memory_mib=183_359,
             host_bandwidth=64e9,
@@ -181,6 +187,8 @@ GPUS: dict[str, Gpu] = {
             "gb200",
             "NVIDIA GB200 NVL72",
             peak_flops=2500e12,
+            matmul_share=1822 / 2500,
+            fp8_share=3615.6 / 5000,
             float32_flops=80e12,
             memory_mib=189_471,
             host_bandwidth=225e9,

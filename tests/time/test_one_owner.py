@@ -289,7 +289,7 @@ RATES = {
     *("peak_flops", "device_flops", "hbm_bandwidth", "device_hbm_bandwidth", "link_bandwidth"),
     *("dcn_bandwidth", "host_bandwidth", "device_host_bandwidth"),
     *("latency_s", "move_costs", "ceilings", "fp8_flops", "float32_flops"),
-    *("matmul_share", "hbm_share", "ring_share", "switch_share"),
+    *("matmul_share", "fp8_share", "hbm_share", "ring_share", "switch_share"),
 }
 # What makes a calibration, or shows what was measured as a table, a sentence or JSON: no seconds
 # are made of it there.

@@ -26,7 +26,8 @@ def sustained(topology: Topology) -> Topology:
     chip = topology.chip
     if not isinstance(chip, Gpu):
         return topology
-    slower = replace(chip, matmul_share=chip.matmul_share * SUSTAINED)
+    shares = {"matmul_share": chip.matmul_share, "fp8_share": chip.fp8_share}
+    slower = replace(chip, **{name: share * SUSTAINED for name, share in shares.items()})
     return Topology(slower, topology.shape, topology.slices)
 
 
@@ -51,7 +52,8 @@ def tiled_s(
     """Seconds of a matmul with a result [rows, columns]: full waves of tiles. Rows of 0 stand
     for a large one of an unknown shape.
     """
-    rate = peak_of(gpu, element, passes) * gpu.matmul_share / FULL_WAVES
+    share = gpu.fp8_share if element.startswith("f8") and gpu.fp8_flops else gpu.matmul_share
+    rate = peak_of(gpu, element, passes) * share / FULL_WAVES
     if not rows:
         return KERNEL_S + flops / (rate * FULL_WAVES)
     inner = flops / (2 * rows * columns)

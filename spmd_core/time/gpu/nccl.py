@@ -25,6 +25,7 @@ from spmd_core.time.gpu.constants import (
     SHARP_SLOWER,
     SWITCH_PIPE_S,
     SWITCH_S,
+    TREE_BYTES,
     XLA_SUM_S,
     XLA_SUM_SHARE,
 )
@@ -56,10 +57,10 @@ def nccl_s(gpu: Gpu, kind: str, group: Group, nbytes: float, caller: Caller = "x
     if kind in ("all-gather", "reduce-scatter", "collective-broadcast"):
         return min(direct, COLLECTIVE_S + _ring_s(gpu, group, nbytes))
     if kind == "all-reduce":
-        ring = COLLECTIVE_S + 2 * _ring_s(gpu, group, nbytes)
         late = XLA_SUM_S if caller == "xla" and gpu.switch_share else 0.0
         twice = 2 * direct - LAUNCH_S  # one kernel
-        return min(ring, _in_switch_s(gpu, group, nbytes, caller), twice) + late
+        around = COLLECTIVE_S + 2 * _ring_s(gpu, group, nbytes, trees=nbytes <= TREE_BYTES)
+        return min(around, _in_switch_s(gpu, group, nbytes, caller), twice) + late
     if kind in ("all-to-all", "ragged-all-to-all"):
         return _exchange_s(gpu, group, nbytes, caller)
     raise ValueError(f"collective {kind!r} has no formula")
@@ -101,10 +102,10 @@ def _direct_s(gpu: Gpu, group: Group, nbytes: float) -> float:
     return LAUNCH_S + HOP_S + nbytes * (1 - 1 / group.here) / rate
 
 
-def _ring_s(gpu: Gpu, group: Group, nbytes: float) -> float:
-    """Once around: every part passes all GPUs."""
-    steps = (group.here - 1) * group.domains * HOP_S
-    steps += (group.domains - 1) * NETWORK_HOP_S
+def _ring_s(gpu: Gpu, group: Group, nbytes: float, trees: bool = False) -> float:
+    """Once around: every part passes all GPUs; or up a tree of the domains."""
+    around, between = (1, math.log2(group.domains)) if trees else (group.domains, group.domains - 1)
+    steps = (group.here - 1) * around * HOP_S + between * NETWORK_HOP_S
     rate = math.inf if group.here == 1 else gpu.link_bandwidth * gpu.ring_share
     if group.domains > 1:
         rate = min(rate, group.here * gpu.dcn_bandwidth * NETWORK_SHARE)

@@ -188,14 +188,15 @@ def _size(dim: str, sizes: Form, report: Report) -> int:
 
 def _topology(given: Any, devices: int, report: Report) -> Topology:
     """The topology of a target, or the nearest legal one; for no topology at all, one of v5e with
-    about as many devices.
+    about as many devices; of no GPU, H100.
     """
     target: Target | None = None
     try:
         target = parse_target(reading.read_text("target", given))
         return get_topology(target)
     except RequestError as error:
-        nearest = nearest_topology(target, devices)
+        platform = "gpu" if str(given).startswith("gpu:") else "tpu"
+        nearest = nearest_topology(target, devices, platform)
         report(f"{sentence(error)} {nearest.target} is used.")
         return nearest
 
@@ -225,7 +226,12 @@ def _mesh(
             mesh[axis] = size
         else:
             report(f"A decoder is not sharded over a mesh axis {shorten(axis)}: left out.")
+    room = MAX_SEQUENCE // (2 * BLOCK)  # parts of the longest sequence, each of two blocks
+    room_beside = max(1, room // mesh.get("sequence", 1))
+    few = f"leaves less than two blocks of {BLOCK} tokens to a part of a sequence of"
     for axis, near, rule in (
+        ("sequence", min(mesh.get("sequence", 1), room), few),
+        (CONTEXT, min(mesh.get(CONTEXT, 1), room_beside), few),
         (
             "tensor",
             math.gcd(mesh.get("tensor", 1), model.heads, model.mlp, model.embed),

@@ -26,7 +26,7 @@ _TPU = re.compile(
 # another name of a kind, alone or before a number of chips, or before a shape
 _ALIAS = re.compile(r"(?:(tpu|gpu):)?([a-z0-9]{2,12}):([0-9x]{1,24})(\*[0-9]{1,4})?")
 # Google's accelerator types; v2 to v5p count the cores, two of a chip
-_GOOGLES = re.compile(r"(?:tpu:)?(v2|v3|v4|v5p|v5litepod|v6e)-([0-9]{1,6})")
+_GOOGLES = re.compile(r"(?:tpu:)?(v2|v3|v4|v5p|v5e|v5litepod|v6e)-([0-9]{1,6})")
 _SHORT = {"7x": "tpu7x"}
 _OF_CORES = ("v2", "v3", "v4", "v5p")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,40}")

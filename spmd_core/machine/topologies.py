@@ -118,7 +118,7 @@ def nearest_shapes(
 Coordinates = tuple[int, ...]  # x, y, z, core, slice
 
 
-_FALLBACK = "v5e"  # for a target that is not a TPU; one device per chip
+_FALLBACK = {"tpu": "v5e", "gpu": "h100"}  # of an unknown generation; one device per chip
 
 
 def nearest_of_chips(generation: str, chips: int) -> Topology:
@@ -129,11 +129,11 @@ def nearest_of_chips(generation: str, chips: int) -> Topology:
         return topology_of_chips(generation, nearest_counts(generation, chips)[0])
 
 
-def nearest_topology(target: Target | None, devices: int) -> Topology:
+def nearest_topology(target: Target | None, devices: int, platform: str = "tpu") -> Topology:
     """The topology that a target names, or the legal one nearest to it.
 
     Near in shape where the generation is known, with as many slices (at most 256); of a generation
-    that is not, or where the target is no TPU (or None), one of v5e with about as many devices.
+    that is not, or where the target is none (or None), one of v5e or H100 with about as many devices.
     """
     names: tuple[str, ...] = ()
     if target is not None and target.generation is not None:
@@ -141,4 +141,4 @@ def nearest_topology(target: Target | None, devices: int) -> Topology:
             return get_topology(target)
         except RequestError:
             names = nearest_names(target)
-    return get_topology(names[0]) if names else nearest_of_chips(_FALLBACK, devices)
+    return get_topology(names[0]) if names else nearest_of_chips(_FALLBACK[platform], devices)

@@ -12,6 +12,7 @@ from spmd_core.experiment import STAGE
 from spmd_core.machine import CHIPS, GPUS, Topology, get_topology, kind_of, legal_shapes
 
 MAX_SLICES = 256
+_PLATFORM = re.compile("^(tpu|gpu):")
 _COUNT = re.compile(r"([a-z0-9]+):(?:([0-9]{1,9}))?(\.\.)?([0-9]{1,9})?")
 ANY, CURRENT = "any", ("v5e", "v5p", "v6e", "tpu7x")  # of them any may be
 _SHAPE = re.compile(r"[a-z0-9]+[:-][0-9]+(?:x[0-9]+)*(?:\*[0-9]+)?")
@@ -28,8 +29,11 @@ def read_chips(text: str, slices: str = "fewest") -> tuple[Topology, ...]:
     words = _by_kind(text)
     match = _COUNT.fullmatch(words)
     kind, colon, _ = words.partition(":")
-    if colon and kind not in (ANY, *CHIPS):
-        raise refuse(f"chips {shorten(text)}", "name no kind of chips", f"use {', '.join(CHIPS)}")
+    platform = next(iter(_PLATFORM.findall(text.strip().lower())), "")
+    kinds = [name for name, chip in CHIPS.items() if platform in ("", chip.platform)]
+    if colon and kind not in kinds and (kind != ANY or platform == "gpu"):
+        what = platform.upper() or "chips"
+        raise refuse(f"chips {shorten(text)}", f"name no kind of {what}", f"use {', '.join(kinds)}")
     if (match is None or kind in GPUS) and _SHAPE.fullmatch(words):
         return (get_topology(words),)
     generation, first, dots, last = match.groups() if match else (ANY, None, None, None)

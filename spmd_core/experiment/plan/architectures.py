@@ -92,6 +92,18 @@ _GLM = Architecture(
     ),
     stored=("fp8",),
 )
+_LING = replace(
+    _GLM,
+    usual={**_GLM.usual, **_sizes(5120, 20, 16, 4, 157184), "moe_intermediate_size": 512}
+    | {"scoring_func": "softmax", "topk_method": "greedy", "n_routed_experts": 256},
+    names={
+        "n_routed_experts": "num_experts",
+        "n_shared_experts": "num_shared_experts",
+        "scoring_func": "score_function",
+        "topk_method": "moe_router_enable_expert_bias",
+    },
+    stored=(),
+)
 _DELTA_READS = (
     *("linear_num_value_heads", "attention_bias", "use_qk_norm", "mtp_num_hidden_layers"),
     *("n_shared_experts", "shared_expert_intermediate_size", *_EXPERTS),
@@ -124,6 +136,32 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         experts=("num_local_experts", "intermediate_size"),
         reads=_EXPERTS,
     ),
+    "granitemoe": Architecture(
+        _sizes(11008, 32, 32, None, 32000) | {"num_local_experts": 8, "num_experts_per_tok": 2},
+        experts=("num_local_experts", "intermediate_size"),
+        parts=("shared",),
+        reads=("attention_bias", "shared_intermediate_size", *_EXPERTS),
+        names={"shared_expert_intermediate_size": "shared_intermediate_size"},
+    ),
+    "granitemoehybrid": Architecture(
+        _sizes(11008, 32, 32, None, 32000)
+        | {"num_local_experts": 8, "num_experts_per_tok": 2, "shared_intermediate_size": 1024}
+        | {"mamba_num_heads": 128, "mamba_head_dim": 64, "n_groups": 1, "ssm_state_size": 256}
+        | {"conv_kernel": 4, "chunk_size": 256, "use_conv_bias": True},
+        window="other",
+        experts=("num_local_experts", "intermediate_size"),
+        parts=("mamba beside",),
+        reads=("attention_bias", "mamba_d_state", "shared_intermediate_size", *_EXPERTS),
+        names={
+            "chunk_size": "mamba_chunk_size",
+            "conv_kernel": "mamba_d_conv",
+            "mamba_head_dim": "mamba_d_head",
+            "mamba_num_heads": "mamba_n_heads",
+            "n_groups": "mamba_n_groups",
+            "ssm_state_size": "mamba_d_state",
+            "use_conv_bias": "mamba_conv_bias",
+        },
+    ),
     "qwen2": Architecture(
         _sizes(22016, 32, 32, 32, 151936) | {"sliding_window": 4096, "max_window_layers": 28},
         {"qkv_bias": True},
@@ -148,12 +186,14 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     "qwen2_moe": Architecture(
         _sizes(5632, 24, 16, 16, 151936)
         | {"num_experts": 60, "num_experts_per_tok": 4, "moe_intermediate_size": 1408}
-        | {"shared_expert_intermediate_size": 5632, "max_window_layers": 28},
-        {"qkv_bias": True, "out_bias": False, "shared_gate": True},
+        | {"shared_expert_intermediate_size": 5632, "max_window_layers": 28}
+        | {"attention_bias": True},
+        {"out_bias": False, "shared_gate": True},
         "above",
         ("num_experts", "moe_intermediate_size"),
-        ("attention_bias", "shared_expert_intermediate_size", *_EXPERTS),
+        ("attention_bias", "qkv_bias", "shared_expert_intermediate_size", *_EXPERTS),
         parts=("shared",),
+        names={"attention_bias": "qkv_bias"},
     ),
     "gemma": Architecture(
         _sizes(24576, 28, 16, 16, 256000) | _GEMMA_HEADS, reads=("attention_bias",)
@@ -194,6 +234,14 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         num_experts_per_tok=4,
         routed_scaling_factor=1.8,
     ),
+    "mistral4": _latent_experts(
+        **_sizes(12288, 36, 32, 32, 131072),
+        **dict(zip((*_LATENT, *_FIRST), (1024, 256, 64, 64, 128, 0, 128, 1), strict=True)),
+        num_experts_per_tok=4,
+        scoring_func="softmax",
+        topk_method="greedy",
+        routed_scaling_factor=1.0,
+    ),
     "qwen3_next": _delta_experts(512, 10),
     "qwen3_5_moe": _delta_experts(256, 8),
     "qwen3_5": Architecture(
@@ -207,6 +255,27 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     "dots1": replace(
         _GLM,
         usual={**_GLM.usual, **_sizes(10944, 62, 32, 32, 152064), "use_qk_norm": True},
+    ),
+    "solar_open": replace(
+        _GLM,
+        usual={**_GLM.usual, **_sizes(10944, 48, 64, 8, 196608), "moe_intermediate_size": 1280}
+        | {"first_k_dense_replace": 0},
+    ),
+    "hy_v3": replace(
+        _GLM,
+        usual={**_GLM.usual, **_sizes(13312, 80, 64, 8, 120832), "moe_intermediate_size": 1536}
+        | {"use_qk_norm": True, "n_routed_experts": 192, "routed_scaling_factor": 2.826},
+        names={
+            "n_routed_experts": "num_experts",
+            "n_shared_experts": "num_shared_experts",
+            "routed_scaling_factor": "router_scaling_factor",
+        },
+    ),
+    "deepseek": replace(
+        _GLM,
+        usual={**_GLM.usual, **_sizes(11008, 30, 32, 32, 102400), "head_dim": None}
+        | {"scoring_func": "softmax", "topk_method": "greedy"},
+        stored=(),
     ),
     "minimax_m2": Architecture(
         _sizes(1536, 62, 48, 8, 200064)
@@ -285,6 +354,16 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         {"pre_norms": False, **_POST_NORMS, "qk_norm": True, "qk_norms": "all"},
         reads=("attention_bias",),
     ),
+    "exaone4": Architecture(
+        _sizes(16384, 32, 32, 32, 102400) | {"sliding_window": 4096},
+        {"pre_norms": False, **_POST_NORMS, "qk_norm": True},
+        4,
+    ),
+    "arcee": Architecture(
+        _sizes(18432, 32, 32, None, 32000) | {"hidden_act": "relu2"},
+        {"gated": False},
+        reads=("attention_bias", "mlp_bias"),
+    ),
     "olmoe": Architecture(
         _sizes(2048, 16, 16, None, 50304) | {"num_experts": 64, "num_experts_per_tok": 8},
         {"qk_norm": True, "qk_norms": "all"},
@@ -312,6 +391,23 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         _POST_NORMS | {"out_bias": False},
         reads=("attention_bias",),
     ),
+    "glm": Architecture(
+        _sizes(13696, 40, 32, 2, 151552) | {"head_dim": 128, "attention_bias": True},
+        {"out_bias": False},
+        reads=("attention_bias",),
+    ),
+    "hunyuan_v1_moe": Architecture(
+        _sizes(11008, 32, 32, None, 290943) | {"use_qk_norm": True, "n_shared_experts": 1},
+        experts=("num_experts", "intermediate_size"),
+        parts=("qk norm", "dense first", "shared"),
+        names={
+            "first_k_dense_replace": "moe_layer_num_skipped",
+            "moe_intermediate_size": "intermediate_size",
+            "n_shared_experts": "num_shared_expert",
+            "num_experts_per_tok": "moe_topk",
+        },
+        reads=("attention_bias", "use_qk_norm", *_EXPERTS),
+    ),
     "hunyuan_v1_dense": Architecture(
         _sizes(11008, 32, 32, None, 290943) | {"use_qk_norm": True},
         parts=("qk norm",),
@@ -332,21 +428,23 @@ ARCHITECTURES: Mapping[str, Architecture] = {
             "num_experts_per_tok": "moe_k",
         },
     ),
-    "bailing_moe": replace(
-        _GLM,
-        usual={**_GLM.usual, **_sizes(5120, 20, 16, 4, 157184), "num_experts": 256}
-        | {"use_qk_norm": True, "n_group": 8, "topk_group": 4, "moe_intermediate_size": 512},
-        names={"n_routed_experts": "num_experts", "n_shared_experts": "num_shared_experts"},
-        stored=(),
+    "bailing_moe": _LING,
+    "bailing_moe_v2": replace(
+        _LING,
+        usual={**_LING.usual, **_SHARED_SIGMOID, "use_qk_norm": True}
+        | {"n_group": 8, "topk_group": 4},
     ),
 }
 
 # the same decoder under other names: of models that see, and of later ones
 SAME: Mapping[str, str] = {
     "kimi_k25": "kimi_k2",
-    "bailing_moe_v2": "bailing_moe",
     "ernie4_5": "llama",
+    "glm4v": "glm4",
+    "glm4v_moe": "glm4_moe",
     "granite": "llama",
+    "granitemoeshared": "granitemoe",
+    "qwen3_omni_moe": "qwen3_moe",
     "qwen2_vl": "qwen2",
     "qwen2_5_vl": "qwen2",
     "qwen3_vl": "qwen3",
@@ -387,6 +485,7 @@ NOT_MODELED: Mapping[str, str] = {
     "use_bias": "biases under another name than attention_bias",
     "use_qk_norm": "norms of queries and keys that this architecture does not have",
     "use_sliding_window": "a window that this architecture does not have",
+    "use_cla": "keys that layers share",
     "use_double_wide_mlp": "a wider mlp in layers that share keys",
     "mamba_proj_bias": "biases of a mixer's projections",
     "moe_latent_size": "experts of a narrower stream",
@@ -410,7 +509,12 @@ LACKING: Mapping[str, str] = {
     ),
     "minicpm3": "latent attention of another architecture",
     **dict.fromkeys(("kimilinear", "kimik3"), "a delta rule with a decay for each channel"),
-    **dict.fromkeys(("mamba", "jamba", "falconh"), "Mamba layers of another architecture"),
+    **dict.fromkeys(
+        ("mamba", "jamba", "falconh", "bamba", "zamba"), "Mamba layers of another architecture"
+    ),
+    "apertus": "an activation with parameters of its own",
+    "cohere": "attention and an mlp side by side",
+    "lfm2": "short convolutions in place of attention",
     "minimax": "linear attention of another architecture",
     **dict.fromkeys(("t5", "flant5", "bart", "whisper"), "an encoder beside the decoder"),
     **dict.fromkeys(("gemma3n", "gemma4small"), "embeddings for each layer"),

@@ -1,6 +1,6 @@
 """Fields of a model's file by their names in transformers, and which were read."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from spmd_core.base import refuse, shorten
@@ -34,8 +34,13 @@ class Fields:
     def size(
         self, name: str, otherwise: int | None = None, most: int = MOST, least: int = 1
     ) -> int:
-        """A size; RequestError where it is none, or left out without another to take."""
+        """A size, or one for each layer if they are alike; RequestError where it is none, or left out
+        without another to take.
+        """
         given = self.get(name)
+        layers = self._values.get("num_hidden_layers")
+        if isinstance(given, list) and len(given) == layers and given == given[:1] * layers:
+            given = given[0]
         value = otherwise if given is None else given
         if value is None:
             raise refuse(
@@ -49,21 +54,25 @@ class Fields:
             )
         return value
 
+    def only(self, name: str, values: Collection[Any], rule: str, fix: str) -> Any:
+        """A value that is one of `values`; RequestError for another."""
+        if (value := self.get(name)) not in values:
+            raise refuse(f"{self.label(name)}={shorten(value, 40)}", rule, fix)
+        return value
+
     def flag(self, name: str) -> bool:
         """A choice of two, off where it is left out."""
-        value = self.get(name)
-        if value not in (None, True, False):
-            raise refuse(
-                f"{self.label(name)}={shorten(value)}", "is neither on nor off", "use true or false"
-            )
-        return bool(value)
+        rule = "is neither on nor off"
+        return bool(self.only(name, (None, True, False), rule, "use true or false"))
 
     def cap(self, name: str) -> float | None:
-        """What scores are capped at, None for no cap."""
+        """A cap of scores, or a factor of theirs; None for neither."""
         value = self.get(name) or None
         if value is not None and (type(value) not in (int, float) or not 0 < value <= MOST):
             raise refuse(
-                f"{self.label(name)}={shorten(value)}", "is no cap", "use a number above 0, or null"
+                f"{self.label(name)}={shorten(value)}",
+                "is not a number above 0",
+                "use one, or null",
             )
         return None if value is None else float(value)
 

@@ -26,7 +26,6 @@ _PERIODS = (
     "no_rope_layer_interval",
     "nope_layer_interval",
 )
-_CHUNKS = ("attention_chunk_size",)
 
 
 def activation(fields: Fields, *own: str) -> dict[str, object]:
@@ -34,7 +33,8 @@ def activation(fields: Fields, *own: str) -> dict[str, object]:
     names = [fields.get(name) for name in (*own, "hidden_activation", "hidden_act")]
     named = next((each for each in names if each is not None), "silu")
     gated = not isinstance(named, list) or len(named) > 1
-    first = named[0] if isinstance(named, list) and named else named
+    of_maxtext = fields.label("hidden_act") != "hidden_act"
+    first = named[0] if isinstance(named, list) and named and of_maxtext else named
     if first == "sigmoid" and gated:  # times its argument
         first = "silu"
     if not isinstance(first, str) or first not in _ACTIVATIONS:
@@ -53,7 +53,11 @@ def windows(kind: Architecture, fields: Fields, layers: int) -> tuple[int | None
         return (None,)
     period = next((each for name in _PERIODS if (each := fields.get(name))), None)
     if types is not None:
-        local_type = "chunked_attention" if kind.window_field in _CHUNKS else "sliding_attention"
+        local_type = (
+            "chunked_attention"
+            if kind.window_field == "attention_chunk_size"
+            else "sliding_attention"
+        )
         types = _of_each("layer_types", types, (local_type, "full_attention"), layers)
         local = [each == local_type for each in types]
     elif rule == "above":  # layers below this number attend to all
@@ -83,7 +87,7 @@ def windows(kind: Architecture, fields: Fields, layers: int) -> tuple[int | None
 def _of_each(name: str, given: Any, known: Sequence[object], layers: int) -> Sequence[Any]:
     """Returns the value of a field for each layer; RequestError if one is not among `known`."""
     is_listed = isinstance(given, list | str) and len(given) == layers
-    if not is_listed or {*map(str, given)} - {*map(str, known)}:
+    if not is_listed or any(each not in known for each in given):
         rule = f"does not name one of {', '.join(map(str, known))} for each of {layers} layers"
         raise refuse(f"{name}={shorten(given, 40)}", rule, "write all of them")
     return given
@@ -99,9 +103,8 @@ def repeated(values: Sequence[T]) -> tuple[T, ...]:
     return tuple(values[:count])
 
 
-def _chosen(fields: Fields, layers: int) -> Values:
+def _chosen(fields: Fields, _: int) -> Values:
     """How experts are chosen: by scores, with a bias, within groups."""
-    del layers
     scores, method = fields.get("scoring_func") or "softmax", fields.get("topk_method")
     if (biased := fields.get("use_routing_bias")) is not None:
         method = biased
@@ -109,7 +112,7 @@ def _chosen(fields: Fields, layers: int) -> Values:
         scores = "sigmoid"
     for name, value, known in (
         ("scoring_func", scores, ("softmax", "sigmoid")),
-        ("topk_method", method, ("noaux_tc", "greedy", "group_limited_greedy", *_BIASED)),
+        ("topk_method", method, (*_METHODS, True, False, None)),
     ):
         if value not in known:
             fix = f"use {' or '.join(each for each in known if isinstance(each, str))}"
@@ -127,11 +130,10 @@ def _chosen(fields: Fields, layers: int) -> Values:
     }
 
 
-_BIASED = (True, False, None)
+_METHODS = ("noaux_tc", "greedy", "group_limited_greedy")
 
 
-def _shared(fields: Fields, layers: int) -> Values:
-    del layers
+def _shared(fields: Fields, _: int) -> Values:
     width = next(
         (fields.size(name) for name in _SHARED_WIDTHS if fields.get(name) is not None), None
     )
@@ -171,9 +173,8 @@ def _qk_norm(fields: Fields, layers: int) -> Values:
     return {"qk_norm": fields.flag("use_qk_norm")}
 
 
-def _latent(fields: Fields, layers: int) -> Values:
+def _latent(fields: Fields, _: int) -> Values:
     """Latent attention, of DeepSeek-V3's kind."""
-    del layers
     nope, rope = (fields.size(f"qk_{name}_head_dim") for name in ("nope", "rope"))
     fields.read.add("head_dim")
     return {
@@ -195,9 +196,8 @@ def _delta(fields: Fields, layers: int) -> Values:
         types = [known[(layer + 1) % every == 0] for layer in range(layers)]
     types = _of_each("layer_types", types, known, layers)
     fields.read |= {"full_attention_interval", "attn_output_gate"}
-    if fields.get("attn_output_gate") is False:
-        rule = "is attention without a gate in this architecture, which is not modeled"
-        raise refuse("attn_output_gate=False", rule, "use true, or sizes of its own")
+    rule = "is attention without a gate in this architecture, which is not modeled"
+    fields.only("attn_output_gate", (None, True), rule, "use true, or sizes of its own")
     return {
         "mixers": repeated(["delta" if each == known[0] else "attention" for each in types]),
         "state_heads": fields.size("linear_num_value_heads"),
@@ -211,48 +211,60 @@ def _delta(fields: Fields, layers: int) -> Values:
 
 
 _MAMBA = {
-    "M": ("mamba", "none"),
-    "*": ("attention", "none"),
-    "E": ("none", "mlp"),
-    "-": ("none", "dense"),
+    **dict.fromkeys(("M", "mamba"), ("mamba", "none")),
+    **dict.fromkeys(("*", "attention"), ("attention", "none")),
+    **dict.fromkeys(("E", "moe"), ("none", "mlp")),
+    **dict.fromkeys(("-", "mlp"), ("none", "dense")),
 }
-
-
-_MAMBA_NAMES = {"mamba": "M", "attention": "*", "moe": "E", "mlp": "-"}
 
 
 def _mamba(fields: Fields, layers: int) -> Values:
     """Layers of one part each: Mamba-2, attention, experts or an mlp."""
     pattern, names = fields.get("hybrid_override_pattern"), fields.get("layers_block_type")
-    if isinstance(names, list):
-        pattern = "".join(_MAMBA_NAMES.get(str(each), "?") for each in names)
-    pattern = _of_each("hybrid_override_pattern", pattern, [*_MAMBA], layers)
-    if not fields.flag("use_conv_bias"):
-        rule = "is a convolution without a bias, which is not modeled"
-        raise refuse("use_conv_bias=False", rule, "use true, or sizes of its own")
-    kinds = [_MAMBA[each] for each in pattern]
-    dense = {"dense_mlp": fields.size("intermediate_size")} if "-" in pattern else {}
-    if "E" in pattern:
+    given = names if isinstance(names, list) else pattern
+    kinds = [_MAMBA[each] for each in _of_each("hybrid_override_pattern", given, [*_MAMBA], layers)]
+    dense = {"dense_mlp": fields.size("intermediate_size")} if _MAMBA["-"] in kinds else {}
+    if _MAMBA["E"] in kinds:
         fields.size("n_routed_experts")
     return dense | {
         "mixers": repeated([mixer for mixer, _ in kinds]),
         "mlps": repeated([mlp for _, mlp in kinds]),
-        "state_heads": fields.size("mamba_num_heads"),
-        "state_groups": fields.size("n_groups"),
-        "state_dim": fields.size("ssm_state_size"),
-        "state_value": fields.size("mamba_head_dim"),
-        "conv": fields.size("conv_kernel", most=64),
-        "chunk": fields.size("chunk_size", 128),
+        **_state(fields),
         **activation(fields, "mlp_hidden_act"),
         "gated": False,
     }
 
 
-def _two_heads(fields: Fields, layers: int) -> Values:
+def _mamba_beside(fields: Fields, layers: int) -> Values:
+    """Layers of Mamba-2 or attention, each with an mlp, and with experts where the model has them."""
+    types = fields.get("layer_types") or ["mamba"] * layers
+    types = _of_each("layer_types", types, ("mamba", "attention"), layers)
+    mlp = "shared_mlp" if fields.get("num_local_experts") else "mlp"
+    return {
+        "mixers": repeated(types),
+        mlp: fields.size("shared_intermediate_size"),
+        **(_state(fields) if "mamba" in types else {}),
+    }
+
+
+def _state(fields: Fields) -> Values:
+    """The state of Mamba-2. Longer chunks than 128 are computed in parts, with the same sums."""
+    rule = "is a convolution without a bias, which is not modeled"
+    fields.only("use_conv_bias", (True,), rule, "use true, or sizes of its own")
+    return {
+        "state_heads": fields.size("mamba_num_heads"),
+        "state_groups": fields.size("n_groups"),
+        "state_dim": fields.size("ssm_state_size"),
+        "state_value": fields.size("mamba_head_dim"),
+        "conv": fields.size("conv_kernel", most=64),
+        "chunk": min(128, fields.size("chunk_size", 128)),
+    }
+
+
+def _two_heads(fields: Fields, _: int) -> Values:
     """Heads of other sizes in layers without a window, as Gemma 4 has them, and an mlp beside the
     experts.
     """
-    del layers
     shared_kv = fields.flag("attention_k_eq_v")
     own = {
         "full_head_dim": fields.size("global_head_dim", 0, least=0),
@@ -262,9 +274,8 @@ def _two_heads(fields: Fields, layers: int) -> Values:
     fields.read.add("enable_moe_block")
     if not fields.get("num_experts"):
         return own
-    if (count := fields.size("n_shared_experts", 1)) != 1:
-        label = f"{fields.label('n_shared_experts')}={count}"
-        raise refuse(label, "is not the one mlp beside the experts of this architecture", "use 1")
+    rule = "is not the one mlp beside the experts of this architecture"
+    fields.only("n_shared_experts", (None, 1), rule, "use 1")
     return own | {"shared_mlp": fields.size("intermediate_size"), "split_norms": True}
 
 
@@ -273,9 +284,8 @@ def _by_pattern(fields: Fields, layers: int) -> Values:
     given = fields.get("hybrid_layer_pattern")
     pattern = _of_each("hybrid_layer_pattern", given, (0, 1), layers)
     for name in ("num_attention_heads", "v_head_dim"):
-        if (own := fields.get(f"swa_{name}")) not in (None, fields.get(name)):
-            fix = f"use {shorten(fields.get(name))}"
-            raise refuse(f"swa_{name}={shorten(own)}", f"is not {name}", fix)
+        own = fields.get(name)
+        fields.only(f"swa_{name}", (None, own), f"is not {name}", f"use {shorten(own)}")
     window, full = fields.size("sliding_window"), fields.size("num_key_value_heads")
     head_dim = fields.size("head_dim")
     own = fields.size("swa_head_dim", head_dim)
@@ -297,7 +307,10 @@ def _interleaved(fields: Fields, layers: int) -> Values:
     """Experts in every so-many-th layer, one of which all tokens visit, and norms of queries and keys
     without scales, as Llama 4 has them.
     """
-    step, width = fields.size("interleave_moe_layer_step", 1), fields.size("intermediate_size")
+    step = fields.size("interleave_moe_layer_step", 1, layers)
+    width, sparse = fields.size("intermediate_size"), [*range(step - 1, layers, step)]
+    rule = f"are not the last of each interleave_moe_layer_step={step} layers"
+    fields.only("moe_layers", (None, sparse), rule, "leave it out, or use those")
     own = fields.get("moe_intermediate_size")  # MaxText has both widths the other way around
     dense = fields.size("intermediate_size_mlp", width) if own is None else width
     experts = width if own is None else fields.size("moe_intermediate_size")
@@ -326,6 +339,7 @@ READERS: Mapping[str, Reader] = {
     "latent": _latent,
     "delta": _delta,
     "mamba": _mamba,
+    "mamba beside": _mamba_beside,
     "two heads": _two_heads,
     "by pattern": _by_pattern,
     "interleaved": _interleaved,

@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from spmd_core.base import RequestError, refuse, shorten
@@ -66,18 +66,25 @@ def read_config(data: str | bytes) -> Config:
     values = load_json(text, fix="give the config.json beside the weights")
     if not isinstance(values, dict):
         raise refuse(f"config {shorten(values)}", "is not a JSON object", 'begin with "{"')
-    inner = values.get("text_config")
-    outer = {name: value for name, value in values.items() if name != "text_config"}
-    if not isinstance(inner, dict):
-        return _of_transformers(outer)
-    shared = {name: outer[name] for name in _SHARED if name in outer}
-    text_model = _of_transformers(shared | inner)
-    ignored = tuple(sorted({*text_model.ignored, *outer} - _READ))
-    return Config(text_model.size, text_model.architecture, ignored)
+    outer = set[str]()
+    while inner := next(
+        (each for name in _INNER if isinstance(each := values.get(name), dict)), None
+    ):
+        outer |= values.keys() - _READ
+        values = {name: values[name] for name in _SHARED if name in values} | inner
+    text_model = _of_transformers(values)
+    return replace(text_model, ignored=tuple(sorted({*text_model.ignored, *outer})))
 
 
 _SIZE = re.compile(r"\b[a-z_]+(?==)")
+_OF_PARTS = {  # of the readers of layers
+    "delta": {"state_groups": "linear_num_key_heads", "state_heads": "linear_num_value_heads"},
+    "latent": {"head_dim": "qk_nope_head_dim+qk_rope_head_dim"},
+    "mamba": {"state_groups": "n_groups", "state_heads": "mamba_num_heads"},
+    "mamba beside": {"state_groups": "n_groups", "state_heads": "mamba_num_heads"},
+}
 _OWN_NAMES = {
+    "chunk": "chunk_size",
     "dense_layers": "first_k_dense_replace",
     "expert_groups": "n_group",
     "experts_per_token": "num_experts_per_tok",
@@ -86,9 +93,11 @@ _OWN_NAMES = {
     "heads": "num_attention_heads",
     "kv_heads": "num_key_value_heads",
     "rope_dim": "qk_rope_head_dim",
+    "value_dim": "v_head_dim",
 }
 _SHARED = ("model_type", "architectures", "quantization_config", "tie_word_embeddings")
-_READ = {"model_type", "architectures", "tie_word_embeddings"}
+_INNER = ("text_config", "thinker_config", "llm_config", "language_config")  # the text model
+_READ = {"model_type", "architectures", "tie_word_embeddings", *_INNER}
 
 
 def _of_transformers(values: Values) -> Config:
@@ -98,11 +107,13 @@ def _of_transformers(values: Values) -> Config:
     kind = ARCHITECTURES.get(name)
     fields = Fields(values, kind.names if kind else {})
     fields.read.add("model_type")
+    bits = values.get("quantization_config")
     reads = kind and (
         *kind.reads,
         *("use_sliding_window",) * bool(kind.window),
         # as weights are stored, not trained
-        *("quantization_config",) * (_method(values) in kind.stored),
+        *("quantization_config",)
+        * (isinstance(bits, dict) and bits.get("quant_method") in kind.stored),
     )
     if kind is None and named is not None:
         lacks = _lacks(name, values)
@@ -156,11 +167,6 @@ def _nearest(name: str, among: Collection[str], unread: Callable[[str], int]) ->
     return min(counts, key=lambda each: counts[each], default=near[0])
 
 
-def _method(values: Values) -> Any:
-    config = values.get("quantization_config")
-    return config.get("quant_method") if isinstance(config, dict) else None
-
-
 def _of_maxtext(values: Values) -> Config:
     block = values.get("decoder_block") or "llama2"
     name = MAXTEXT_BLOCKS.get(block) if isinstance(block, str) else None
@@ -199,15 +205,13 @@ def _config(
 ) -> Config:
     fields.usual = {**kind.usual, **usual}
     for each in (name for name in ONE if name not in kind.reads):
-        if (value := fields.get(each)) not in (None, 1):
-            raise refuse(
-                f"{fields.label(each)}={shorten(value)}", "is not modeled", "use 1, or sizes"
-            )
+        fields.only(each, (None, 1), "is not modeled", "use 1, or sizes of its own")
     given = _given(kind, fields, bool(usual))
     try:
         size = own_model(name, given)
     except RequestError as error:  # in the file's own names
         own = {**_OWN_NAMES, "experts": (kind.experts or ("num_local_experts",))[0]}
+        own |= dict(each for part in kind.parts for each in _OF_PARTS.get(part, {}).items())
         text = _SIZE.sub(lambda name: fields.label(own.get(name[0], name[0])), str(error))
         raise RequestError(text) from None
     return Config(size, name, tuple(sorted(fields_of.keys() - fields.read)))
@@ -231,6 +235,9 @@ def _refuse_what_is_not_modeled(
             )
 
 
+_DENSE_TOO = {"two heads", "mamba", "mamba beside"}  # readers of families with dense models
+
+
 def _given(kind: Architecture, fields: Fields, of_maxtext: bool) -> Values:
     embed, heads = fields.size("hidden_size"), fields.size("num_attention_heads")
     layers = fields.size("num_hidden_layers", most=MAX_LAYERS)
@@ -238,7 +245,7 @@ def _given(kind: Architecture, fields: Fields, of_maxtext: bool) -> Values:
         layers *= 2  # a layer of MaxText's is a local one and a global one
     experts, width = kind.experts or (None, "intermediate_size")
     more = {}
-    if experts and {"two heads", "mamba"} & {*kind.parts} and not fields.get(experts):
+    if experts and _DENSE_TOO & {*kind.parts} and not fields.get(experts):
         experts, width = None, "intermediate_size"  # of its family those without experts
     if experts:
         chosen = fields.get("experts_per_token") or fields.get("top_k_experts")

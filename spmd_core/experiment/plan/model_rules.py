@@ -76,11 +76,13 @@ def _inconsistent(size: Any) -> Iterator[tuple[set[str], str, str, str]]:
             f"use {nearest_divisor(size.heads, size.kv_heads)}",
         )
     if (size.value_size % LANES and size.value_size > LANES) or size.head_dim % 2:
+        name = "value_dim" if size.value_dim and not size.head_dim % 2 else "head_dim"
+        value = getattr(size, name)
         yield (
-            {"head_dim"},
-            f"head_dim={size.head_dim}",
+            {"head_dim", "value_dim"},
+            f"{name}={value}",
             f"does not fit the attention kernel's lanes of {LANES}",
-            f"use {max(1, round(size.head_dim / LANES)) * LANES}",
+            f"use {max(1, round(value / LANES)) * LANES}",
         )
     yield from _inconsistent_layers(size)
     yield from _inconsistent_latent(size)
@@ -126,7 +128,9 @@ def _inconsistent_experts(size: Any) -> Iterator[tuple[set[str], str, str, str]]
     dense = f"dense_layers={size.dense_layers}"
     if size.dense_layers >= size.layers:
         rule = f"leaves none of {size.layers} layers with experts"
-        yield {"dense_layers", "layers"}, dense, rule, f"use at most {size.layers - 1}"
+        yield {"dense_layers"}, dense, rule, f"use at most {size.layers - 1}"
+        fewer = f"leaves none with experts after dense_layers={size.dense_layers}"
+        yield {"layers"}, f"layers={size.layers}", fewer, f"use at least {size.dense_layers + 1}"
     if size.dense_layers and not size.dense_mlp:
         yield {"dense_layers", "dense_mlp"}, dense, "have no width", "add dense_mlp"
 

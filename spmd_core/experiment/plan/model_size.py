@@ -172,7 +172,8 @@ class ModelSize:
     @cached_property
     def layer_counts(self) -> tuple[tuple["ModelSize", int], ...]:
         """Each kind's layer with how many the model has, those of later tokens among them."""
-        return _layer_counts(self)
+        kinds = self.kinds + self.kinds[-1:] * self.mtp_layers
+        return tuple((self.layer(kind), count) for kind, count in Counter(kinds).items())
 
     @property
     def all_layers(self) -> int:
@@ -349,11 +350,6 @@ def _layer(size: ModelSize, kind: Kind) -> ModelSize:
             sinks=size.sinks and size.full_sinks,
         )
     return one
-
-
-def _layer_counts(size: ModelSize) -> tuple[tuple[ModelSize, int], ...]:
-    kinds = size.kinds + size.kinds[-1:] * size.mtp_layers
-    return tuple((size.layer(kind), count) for kind, count in Counter(kinds).items())
 
 
 @lru_cache(maxsize=1024)

@@ -139,7 +139,11 @@ def test_chunks_keep_fewer_pairs_than_windows():
 CHANGES = [
     ("Qwen3.5-35B-A3B.json", {"attn_output_gate": False}, "attn_output_gate=False is attention"),
     ("Qwen3.5-35B-A3B.json", {"layer_types": ["mamba"] * 40}, "layer_types=.* does not name one"),
-    ("Qwen3.5-35B-A3B.json", {"linear_num_key_heads": 5}, "state_groups=5 does not divide"),
+    (
+        "Qwen3.5-35B-A3B.json",
+        {"linear_num_key_heads": 5},
+        "linear_num_key_heads=5 does not divide linear_num",
+    ),
     ("Qwen3.5-35B-A3B.json", {"linear_num_value_heads": 0}, "linear_num_value_heads=0 is not a"),
     ("Qwen3.5-35B-A3B.json", {"mlp_only_layers": [1]}, "mlp_only_layers=.* is layers without"),
     ("gemma-4-26B-A4B.json", {"hidden_size_per_layer_input": 256}, "is embeddings for each layer"),
@@ -149,6 +153,8 @@ CHANGES = [
     ("MiMo-V2-Flash.json", {"hybrid_layer_pattern": [0, 1]}, "hybrid_layer_pattern=.* does not"),
     ("MiMo-V2-Flash.json", {"swa_num_attention_heads": 32}, "swa_num_attention_heads=32 is not"),
     ("MiMo-V2-Flash.json", {"moe_layer_freq": [1, 0] * 24}, "layers without experts among"),
+    ("Llama-4-Scout-17B-16E-Instruct.json", {"interleave_moe_layer_step": 49}, "from 1 to 48"),
+    ("Llama-4-Scout-17B-16E-Instruct.json", {"moe_layers": [1]}, "are not the last of each inter"),
     ("Llama-4-Scout-17B-16E-Instruct.json", {"no_rope_layers": [1] * 47}, "no_rope_layers=.* does"),
     (
         "NVIDIA-Nemotron-3-Nano-30B-A3B-BF16.json",

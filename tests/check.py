@@ -36,8 +36,8 @@ def marked(name: str, *but: str) -> tuple[str, ...]:
 GROUPS = ("--dist", "loadscope", "--no-loadscope-reorder")
 PROCESSES = "4"  # tests wait for workers and browsers: two of them would leave a core idle
 RUFF = (sys.executable, "-m", "ruff", "check")
-PYRIGHT = (sys.executable, "-m", "pyright", "--pythonpath", sys.executable)
-CHECKED = ("app.py", "home.py", "pages", "spmd_lab", "spmd_core", "bench")  # as in pyproject.toml
+# All but those of tests/types.json, which it finds where another checker finds none
+TYPES = (sys.executable, "-m", "pyrefly", "check", "--python-interpreter-path", sys.executable)
 PYTEST = ("-m", "pytest", "-p", "tests.costs", *GROUPS)  # the time of all of them is limited
 CACHE = "cache_dir="  # the option of a run of pytest, where it keeps which tests failed
 # Tests that may run again alone: what else passes alone has a race, which is to be found
@@ -97,30 +97,10 @@ def pass_alone(command: tuple[str, ...]) -> bool:
     return not subprocess.run((command[0], "-m", "pytest", "-n", "0", *names), cwd=ROOT).returncode
 
 
-def changed() -> tuple[str, ...]:
-    """Returns the Python files of the program that differ from the branch main, new ones too; all of
-    them where git knows no such branch.
-    """
-    lines = ("diff --name-only --diff-filter=d main", "ls-files --others --exclude-standard")
-    found = [
-        subprocess.run(("git", *line.split()), cwd=ROOT, capture_output=True, text=True)
-        for line in lines
-    ]
-    if any(each.returncode for each in found):
-        return CHECKED
-    names = [name for each in found for name in each.stdout.splitlines() if name.endswith(".py")]
-    return tuple(name for name in names if name.startswith(CHECKED))
-
-
 def fast() -> list[tuple[str, ...]]:
-    """What needs no process of the Lab, no device and no browser; those that failed. Types are those
-    of the files that were changed: of who imports them, the whole check has them.
-    """
-    types = [(*PYRIGHT, *files)] if (files := changed()) else []
-    return [
-        *passes(RUFF),
-        *passes((sys.executable, *PYTEST, "-n", "2", *marked("fast", "slow")), *types),
-    ]
+    """What needs no process of the Lab, no device and no browser; those that failed."""
+    tests = (sys.executable, *PYTEST, "-n", "2", *marked("fast", "slow"))
+    return [*passes(RUFF), *passes(tests, TYPES)]
 
 
 def everything(is_whole: bool) -> list[tuple[str, ...]]:
@@ -142,7 +122,7 @@ def everything(is_whole: bool) -> list[tuple[str, ...]]:
     newer = ("-o", f"{CACHE}.pytest_cache/newer", "-n", "1", *marked("newer", *left_out))
     again = [(another, *PYTEST, *newer)] if another else []
     # one process after the other would leave a core idle
-    failed = [*passes(RUFF), *passes(here, *again, PYRIGHT)]
+    failed = [*passes(RUFF), *passes(here, *again, TYPES)]
     return [command for command in failed if not pass_alone(command)]
 
 
@@ -159,7 +139,7 @@ def main() -> int:
     ask.add_argument(
         "--fast",
         action="store_true",
-        help="ruff, the import rules, the tests that start no process, types of changed files",
+        help="ruff, the import rules, the tests that start no process, types",
     )
     ask.add_argument(
         "--whole", action="store_true", help="every case of the sweeps too: before a release"

@@ -150,6 +150,11 @@ def pytest_collection_modifyitems(items):
     items.sort(key=place)  # a stable sort: within a folder as collected
 
 
+def pytest_collection_finish():
+    """Leave what was imported and collected out of every collection of garbage."""
+    gc.freeze()
+
+
 class _Here:
     """Reads files in this process, by the function of the process that else does."""
 

@@ -1,19 +1,20 @@
 """What tests cost: CPU seconds, those of the processes that they started, seconds in which neither
 worked, and how many processes of which kind. A run with `-p tests.costs` prints them by folder, the
-files that cost most, and when each process of the tests had nothing left to do.
+files and tests that cost most, and when each process of the tests had nothing left to do.
 """
 
 import os
 import sys
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+LEAST_S = 3.0  # of a file, and of a test
 _started: Counter[str] = Counter()
 _begun: dict[str, tuple[float, float, float, Counter[str]]] = {}
-_files: dict[str, Counter[str]] = defaultdict(Counter)
+_tests: dict[str, Counter[str]] = {}
 _last: dict[str, float] = {}
 
 
@@ -52,9 +53,13 @@ def pytest_runtest_makereport(item, call):
 def pytest_runtest_logreport(report):
     """Add up what a test cost."""
     if report.when == "teardown" and (costs := dict(report.user_properties).get("costs")):
-        _files[report.nodeid.partition("::")[0]].update({"tests": 1, **costs})
+        _tests[report.nodeid] = Counter({"tests": 1, **costs})
         node = getattr(report, "node", None)
         _last[node.gateway.id if node else "here"] = time.monotonic()
+
+
+def _spent(costs: Counter[str]) -> float:
+    return costs["here"] + costs["children"]
 
 
 def _line(name: str, costs: Counter[str]) -> str:
@@ -67,14 +72,16 @@ def _line(name: str, costs: Counter[str]) -> str:
 
 def pytest_terminal_summary(terminalreporter):
     """Print the sums."""
-    folders: dict[str, Counter[str]] = defaultdict(Counter)
-    for file, costs in _files.items():
-        folders[Path(file).parts[1]].update(costs)
-    for title, sums in (("folders", folders), ("files", _files)):
+    sums: dict[str, dict[str, Counter[str]]] = {"folders": {}, "files": {}, "tests": _tests}
+    for name, costs in _tests.items():
+        file = name.partition("::")[0]
+        for title, key in (("folders", Path(file).parts[1]), ("files", file)):
+            sums[title].setdefault(key, Counter()).update(costs)
+    for title, found in sums.items():
         terminalreporter.section(f"costs of {title}")
-        for name in sorted(sums, key=lambda each: -sums[each]["here"] - sums[each]["children"]):
-            if title == "folders" or sums[name]["here"] + sums[name]["children"] > 3:
-                terminalreporter.write_line(_line(name, sums[name]))
+        for name in sorted(found, key=lambda each: -_spent(found[each])):
+            if title == "folders" or _spent(found[name]) > LEAST_S:
+                terminalreporter.write_line(_line(name, found[name]))
     if _last:
         end = max(_last.values())
         early = ", ".join(f"{name} {end - at:.0f} s" for name, at in sorted(_last.items()))

@@ -62,14 +62,15 @@ def lab_of_module(settings: Settings | None = None) -> Any:
 
 
 def until(condition: Callable[[], Any], timeout_s: float = PATIENCE_S) -> Any:
-    """The first true value of `condition`, asked every few milliseconds; it fails after
-    `timeout_s`.
+    """The first true value of `condition`, asked every few milliseconds, and less often later: it is
+    a read of the store that the others wait for. It fails after `timeout_s`.
     """
-    deadline = time.monotonic() + timeout_s
+    deadline, pause_s = time.monotonic() + timeout_s, 0.003
     while not (value := condition()):
         if time.monotonic() > deadline:
             pytest.fail("it did not happen in time")
-        time.sleep(0.003)
+        time.sleep(pause_s)
+        pause_s = min(1.3 * pause_s, 0.05)
     return value
 
 

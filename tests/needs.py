@@ -1,6 +1,6 @@
 """What the tests need beside the requirements: a browser, and a newer Python with its JAX where
-there is one. Missing, it is set up: the newer Python's environment by `python -m tests.needs` as well,
-which needs nothing installed.
+there is one. Missing, it is set up. `python -m tests.needs` installs both environments, of which this
+Python's own needs nothing but uv.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ VARIABLE = "SPMD_LAB_NEWER_PYTHON"
 INSTALL = ("apt-get", "install", "-y", "-qq", "--no-install-recommends")
 # Without pages, the core tests need no more than the rest.
 _PAGES = re.compile(
-    "streamlit|altair|pandas|pyarrow|playwright|vl-convert|websockets|ruff|pyright|nodejs|pydeck"
+    "streamlit|altair|pandas|pyarrow|playwright|vl-convert|websockets|ruff|pyrefly|pydeck"
 )
 
 
@@ -67,24 +67,36 @@ def make_newer_python() -> str | None:
         return None
     if found := newer_python():
         return found
-    print(f"+ {named} -m venv {FOLDER.name}, and what the core tests need", flush=True)
-    subprocess.run([named, "-m", "venv", FOLDER], check=True)
+    print(f"+ uv venv --python {named} {FOLDER.name}, and what the core tests need", flush=True)
     wanted, python = FOLDER / "requirements.txt", FOLDER / "bin" / "python"
+    subprocess.run(_uv("venv", "--allow-existing", "--python", named, FOLDER), check=True)
     minor = subprocess.run(
         [python, "-c", "import sys; print(sys.version_info[1])"], capture_output=True, check=True
     )
     wanted.write_text("".join(core_requirements(int(minor.stdout)).values()))
-    # Most of what is installed is never imported: what is, is compiled then.
-    if subprocess.run(
-        [
-            *(python, "-m", "pip", "install", "--quiet", "--no-compile"),
-            *("--require-hashes", "--no-deps", "--requirement", wanted),
-        ]
-    ).returncode:
+    if subprocess.run(_installing(python, wanted)).returncode:
         sys.exit(
             f"the requirements could not be installed in {FOLDER.name}: see above, or leave {VARIABLE} out"
         )
     return str(python)
+
+
+def _uv(*words: str | Path) -> list[str | Path]:
+    """A command of uv, which keeps what it downloads where it may."""
+    kept = Path(os.environ.get("UV_CACHE_DIR", "~/.cache/uv")).expanduser()
+    try:
+        kept.mkdir(parents=True, exist_ok=True)
+    except OSError:  # a read-only home
+        words = ("--no-cache", *words)
+    return [Path(sys.executable).with_name("uv"), "--quiet", *words]
+
+
+def _installing(python: str | Path, lock: Path) -> list[str | Path]:
+    """A command that installs a lock; what is there already stays. Modules are compiled when they
+    are imported: most never are.
+    """
+    words = ("--no-deps", "--require-hashes", "--requirement", lock)
+    return _uv("pip", "install", "--python", python, *words)
 
 
 def core_requirements(minor: int) -> dict[str, str]:
@@ -96,4 +108,8 @@ def core_requirements(minor: int) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    make_newer_python()
+    with subprocess.Popen(
+        _installing(sys.executable, locks.lock_of(sys.version_info[1], is_dev=True))
+    ) as own:
+        make_newer_python()
+    sys.exit(own.returncode)

@@ -1,10 +1,23 @@
-"""How every screen looks beyond the theme, in print and in narrow windows; and what the browser's
-Back does.
+"""The style of every screen beyond the theme, in print and in narrow windows; and the script of the
+browser's Back.
 """
 
 from pathlib import Path
+from typing import Literal
 
 import streamlit as st
+
+from spmd_lab.ui.markdown import plain
+
+# evidence of a figure, strongest first
+_EVIDENCE: dict[str, Literal["green", "blue", "violet", "gray"]] = {
+    "Measured": "green",
+    "Compiled": "blue",
+    "Estimated": "violet",
+    "Predicted": "violet",
+    "Simulated": "gray",
+    "Example": "gray",
+}
 
 _STEPS = Path(__file__).with_name("steps.js").read_text("utf-8")
 
@@ -13,7 +26,8 @@ _STEPS = Path(__file__).with_name("steps.js").read_text("utf-8")
 # Type: 12, 13, 15, 17, 24, 40 px; weights 400, 600, 700; spaces 4, 8, 16, 24, 40 px.
 _CSS = """<style>
 :root {{ {rows} --quiet: light-dark(#4f5b6b, #a9b5c4); --line: light-dark(#d9dfe7, #323c49);
-  --tint: light-dark(#f6f8fb, #171c23); --accent: light-dark({light}, {dark}); }}
+  --tint: light-dark(#f6f8fb, #171c23); --accent: light-dark({light}, {dark}); --page: light-dark(#ffffff, #12161c); --menu: 3.5rem; }}
+[data-baseweb="tag"] :is(span, svg) {{ color: light-dark(#ffffff, #0b1420) !important; fill: currentColor; }}
 [data-testid="stMain"] {{ font-variant-numeric: tabular-nums; }}
 .figure {{ font-size: 2.67rem; font-weight: 700; line-height: 1.1; overflow-wrap: anywhere; }}
 .figure small {{ font-size: 1rem; font-weight: 400; color: var(--quiet); }}
@@ -71,7 +85,19 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .st-key-menu [data-testid="stPageLink-NavLink"] p {{ white-space: nowrap; }}
 .st-key-menu [data-testid="stCaptionContainer"] {{ margin: 0; }}
 .st-key-menu [data-testid="stCaptionContainer"] p {{ font-size: 0.72rem; padding-left: 0.3rem; margin: 0; }}
-@media (min-width: 641px) and (max-width: 1500px) {{ .st-key-menu {{ gap: 0.6rem; }} }}
+@media (min-width: 641px) {{
+  .st-key-menu {{
+    position: fixed; top: 0; left: 0; width: 100vw; z-index: 999991; flex-wrap: nowrap;
+    padding: 0.35rem 1.25rem 0.5rem; background: var(--page); border-bottom: 1px solid var(--line);
+  }}
+  [data-testid="stAppViewContainer"] {{ top: var(--menu); height: auto; bottom: 0; }}
+  [data-testid="stSidebarHeader"] {{ height: 2.2rem; margin: 0; padding-bottom: 0; }}
+  [data-testid="stMainBlockContainer"] {{ padding-top: 0; }}
+  :has(> [data-testid="stMain"]) {{ height: 100%; }}
+  [data-testid="stMain"] {{ height: 100%; }}
+  [data-testid="stAppViewContainer"]:has([data-testid="stExpandSidebarButton"]) [data-testid="stMainBlockContainer"] {{ padding-top: 2.2rem; }}
+}}
+@media (min-width: 641px) and (max-width: 800px) {{ .st-key-menu > :first-child {{ display: none; }} }}
 @media (min-width: 641px) and (max-width: 1100px) {{
   .st-key-menu {{ gap: 0.15rem; }}
   .st-key-menu [data-testid="stPageLink-NavLink"] p {{ font-size: 0.82rem; }}
@@ -194,6 +220,11 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   .st-key-picture-and-numbers [data-testid="stColumn"] {{ min-width: 100%; }}
 }}
 </style>"""
+
+
+def evidence(kind: str, words: str = "") -> None:
+    """Draws a badge in the color of a kind of evidence: its name, or `words`."""
+    st.badge(plain(words or kind), color=_EVIDENCE[kind])
 
 
 def draw() -> None:

@@ -46,7 +46,7 @@ OURS = [
 LONG = {"calibrate", "dashboard", "mcp", "versions"}
 # used as programs, or through another package
 # jax imports flatbuffers; mcp is an extra of the wheel alone
-TOOLS = {"ruff", "pyright", "pytest", "libtpu", "flatbuffers", "mcp"}
+TOOLS = {"ruff", "pyrefly", "uv", "pytest", "libtpu", "flatbuffers", "mcp"}
 MODULES = {
     "vl-convert-python": "vl_convert",
     "pytest-xdist": "xdist",

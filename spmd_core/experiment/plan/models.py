@@ -50,7 +50,7 @@ def scaled(scale: int, of_2023: bool = False) -> ModelSize:
         heads = 16 << wide
         sizes = (2048 << tall, heads, heads, 128, 7168 << wide, 32000, _SCALED_SOURCE)
         others = {}
-    return ModelSize(f"{name}:{scale}", 16 << rounds, *sizes, **others)
+    return ModelSize(f"{name}:{scale}", 16 << rounds, *sizes, **others)  # pyrefly: ignore
 
 
 def get_model(name: str) -> ModelSize:

@@ -47,7 +47,7 @@ class Actions(RunQueue):
             "SELECT who, at, action, subject FROM actions WHERE who != ? ORDER BY id DESC LIMIT ?",
             ("" if with_commands else COMMANDS, limit),
         )
-        return tuple(Action(**row) for row in rows)
+        return tuple(Action(**dict(row)) for row in rows)
 
 
 _OF_RUN = f"SELECT {LABELS} FROM runs {WITH_LABELS} WHERE runs.id = ?"

@@ -288,7 +288,7 @@ def _with_arrivals(served: Served, steps: _StepTimes) -> Served:
     for name in ("tpot", "ttft"):
         values = [getattr(each, name).estimate for each in (served, *ends)]
         named[name] = Estimate(low=min(values), estimate=values[0], high=max(values))
-    return replace(served, **named)
+    return replace(served, **named)  # pyrefly: ignore
 
 
 def _kept_per_s(

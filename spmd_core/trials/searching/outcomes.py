@@ -125,7 +125,7 @@ def restored(candidate: Candidate, stored: dict[str, Any]) -> Candidate:
         stored = stored | {"detail": StoredFact(**stored["detail"])}
     return replace(
         candidate,
-        **{name: stored.get(_KEYS.get(name, name)) for name in _STORED},
+        **{name: stored.get(_KEYS.get(name, name)) for name in _STORED},  # pyrefly: ignore
         memory_span=None,
         host_bytes=stored.get("host_bytes", candidate.host_bytes),
         fits=stored.get("fits") or ("no" if stored.get("reason") == "does not fit" else "yes"),

@@ -27,7 +27,7 @@ from spmd_core.words import (
     kind_title,
     sweep_words,
 )
-from spmd_lab.ui import cards, choices
+from spmd_lab.ui import cards, choices, style
 from spmd_lab.ui.charts import bandwidth as chart, glimpse
 from spmd_lab.ui.collectives import moved
 from spmd_lab.ui.collectives.moved import CEILINGS, NOT_CALIBRATED, plan_words
@@ -94,7 +94,7 @@ def _ceilings(answer: str, sweep: StrategyResult, notes: Sequence[str], is_simul
         draw_figures(ceiling_figures(sweep.ceilings))
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             if is_simulated:
-                st.badge("Simulated", color="violet")
+                style.evidence("Simulated")
             if notes:
                 with st.popover("How sure?", key="how-sure", type="tertiary"):
                     st.markdown("\n".join(f"- :small[{plain(capital(note))}.]" for note in notes))

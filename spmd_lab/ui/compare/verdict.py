@@ -12,7 +12,7 @@ from spmd_core.machine import nearest_of_chips
 from spmd_core.recipes import differences_of
 from spmd_core.results import SURE_PROCESSES, Result
 from spmd_core.words import DISPATCH_BOUND, confirmation, row_title, unsettled_words, what_words
-from spmd_lab.ui import cards, links
+from spmd_lab.ui import cards, links, style
 from spmd_lab.ui.charts import colors, glimpse
 from spmd_lab.ui.compare import selected
 from spmd_lab.ui.ir import steps
@@ -39,6 +39,10 @@ def figure(result: Result) -> None:
     with st.container(horizontal=True, gap="small"):
         for words, color in _badges(result):
             st.badge(plain(words), color=color)
+        if result.environment.simulated:
+            style.evidence("Simulated")
+        elif result.only_predicted_s:
+            style.evidence("Predicted")
 
 
 def picture(result: Result) -> None:
@@ -57,7 +61,7 @@ def picture(result: Result) -> None:
         st.caption(plain(colors.named(result.experiment, name)))
 
 
-def _badges(result: Result) -> Iterator[tuple[str, Literal["green", "orange", "violet"]]]:
+def _badges(result: Result) -> Iterator[tuple[str, Literal["green", "orange"]]]:
     answer = result.comparison
     if answer and answer.ratios:
         reason = unsettled_words(answer)
@@ -68,10 +72,6 @@ def _badges(result: Result) -> Iterator[tuple[str, Literal["green", "orange", "v
             yield (f"Cannot tell: {reason}" if reason else "Cannot tell"), "orange"
     if differences_of(result) == ():
         yield "As the example says", "green"
-    if result.environment.simulated:
-        yield "Simulated", "violet"
-    elif result.only_predicted_s:
-        yield "Predicted", "violet"
 
 
 def reasons(result: Result) -> str:

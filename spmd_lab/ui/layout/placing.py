@@ -11,7 +11,7 @@ from spmd_core.experiment import Experiment, Layout, parse_experiment
 from spmd_core.results import StrategyResult, difference
 from spmd_core.runs import RunStatus
 from spmd_core.words import ago, environment_words
-from spmd_lab.ui import cards
+from spmd_lab.ui import cards, style
 from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import code, plain
@@ -79,7 +79,7 @@ def outcome(expected: Layout, status: RunStatus) -> None:
     if "array" in placed.outputs:
         _comparison(expected, placed)
     if result.environment.simulated:
-        st.badge("Simulated", color="violet")
+        style.evidence("Simulated")
     with st.popover("How sure?", type="tertiary", key="how-sure"):
         when = ago(status.finished_at or status.submitted_at)
         st.markdown(plain(f"{environment_words(result.environment)} · finished {when}"))

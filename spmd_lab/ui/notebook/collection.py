@@ -25,7 +25,7 @@ from spmd_core.words import (
     is_example,
     outcome_words,
 )
-from spmd_lab.ui import cards, exports, shell, state
+from spmd_lab.ui import cards, exports, shell, state, style
 from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.entrance.short import COLLECTION
 from spmd_lab.ui.lab import as_viewer, lab, may_act
@@ -146,7 +146,7 @@ def example() -> None:
         return
     with st.container(horizontal=True, vertical_alignment="center", key="example-page"):
         st.header(plain(page.title), width="stretch", anchor=False)
-        st.badge("Example", color="violet")
+        style.evidence("Example")
         if may_act() and st.button(
             "Make it mine", key="collection:example", icon=":material/edit_note:", type="tertiary"
         ):

@@ -21,7 +21,7 @@ from spmd_core.words import (
     predictions as words,
     title,
 )
-from spmd_lab.ui import choices, price, state
+from spmd_lab.ui import choices, price, state, style
 from spmd_lab.ui.arrows import view as arrows
 from spmd_lab.ui.charts import shares
 from spmd_lab.ui.ir import viewer
@@ -174,7 +174,7 @@ def headline(result: Result, when: str) -> None:
             sized = f"{bytes_text(memory.peak)} of {bytes_text(memory.capacity)}"
             with st.container(horizontal=True, gap="small"):
                 st.badge(plain(f"Fits: {sized}"), color="green")
-                st.badge("Compiled" if is_compiled else "Estimated", color="violet")
+                style.evidence("Compiled" if is_compiled else "Estimated")
         else:
             _memory_headline(words.answer(result), fits)
             st.caption(plain(_provenance(result, when)))

@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Sequence
-from typing import Literal
 
 import pandas as pd
 import streamlit as st
@@ -17,7 +16,7 @@ from spmd_core.sheets import Table
 from spmd_core.sweeps import first_look
 from spmd_core.trials import Search, searches as running
 from spmd_core.words import fact_words, predict_command, search as words
-from spmd_lab.ui import cards, choices, exports, state
+from spmd_lab.ui import cards, choices, exports, state, style
 from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.lab import as_viewer, asker, begin as allowed, end, lab
 from spmd_lab.ui.markdown import coded, plain
@@ -128,11 +127,11 @@ def headline(answer: Answer, has_time: bool = True, when: str = "") -> None:
             st.subheader(plain(words.best_words(answer, winner)), anchor=False)
         draw_figures(_figures(winner, answer))
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.badge(when or _KNOWN_AS[winner.stage], color=_COLORS[winner.stage])
+            style.evidence(winner.stage.capitalize(), when or _KNOWN_AS[winner.stage])
             if answer.rivals:
                 st.badge("Cannot tell", color="orange")
             if winner.experiment.place.is_simulated:
-                st.badge("Simulated", color="violet")
+                style.evidence("Simulated")
             if winner.step:  # else the headline has it
                 st.caption(plain(winner.name))
         st.markdown(plain(words.sure_words(answer)))
@@ -157,11 +156,6 @@ def headline(answer: Answer, has_time: bool = True, when: str = "") -> None:
 
 
 _KNOWN_AS = {"measured": "Measured", "compiled": "Compiled, predicted", "estimated": "Estimated"}
-_COLORS: dict[str, Literal["green", "violet"]] = {
-    "measured": "green",
-    "compiled": "violet",
-    "estimated": "violet",
-}
 
 
 def by_stage(answer: Answer) -> None:

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from bench.server import BROWSERS
@@ -74,7 +75,7 @@ def make_newer_python() -> str | None:
         [python, "-c", "import sys; print(sys.version_info[1])"], capture_output=True, check=True
     )
     wanted.write_text("".join(core_requirements(int(minor.stdout)).values()))
-    if subprocess.run(_installing(python, wanted)).returncode:
+    if not install(python, wanted):
         sys.exit(
             f"the requirements could not be installed in {FOLDER.name}: see above, or leave {VARIABLE} out"
         )
@@ -91,12 +92,14 @@ def _uv(*words: str | Path) -> list[str | Path]:
     return [Path(sys.executable).with_name("uv"), "--quiet", *words]
 
 
-def _installing(python: str | Path, lock: Path) -> list[str | Path]:
-    """A command that installs a lock; what is there already stays. Modules are compiled when they
-    are imported: most never are.
+def install(python: str | Path, lock: Path) -> bool:
+    """Whether a lock is now installed for an interpreter; what is there already stays. uv reads no
+    pip.conf: where that names another registry, pip installs.
     """
     words = ("--no-deps", "--require-hashes", "--requirement", lock)
-    return _uv("pip", "install", "--python", python, *words)
+    pip = (sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-compile")
+    tools = (_uv("pip", "install", "--python", python), pip)
+    return any(subprocess.run([*tool, *words]).returncode == 0 for tool in tools)
 
 
 def core_requirements(minor: int) -> dict[str, str]:
@@ -108,8 +111,8 @@ def core_requirements(minor: int) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    with subprocess.Popen(
-        _installing(sys.executable, locks.lock_of(sys.version_info[1], is_dev=True))
-    ) as own:
+    lock = locks.lock_of(sys.version_info[1], is_dev=True)
+    with ThreadPoolExecutor() as beside:
+        own = beside.submit(install, sys.executable, lock)
         make_newer_python()
-    sys.exit(own.returncode)
+    sys.exit(not own.result())

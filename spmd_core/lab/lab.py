@@ -514,12 +514,14 @@ class Lab:
     @property
     def worker_pid(self) -> int | None:
         """The worker process that holds the devices, where this process has started one."""
-        return self._supervisor.lanes[TIMING].host.pid
+        worker = self._supervisor.lanes[TIMING].worker
+        return worker and worker.pid
 
     @property
     def compiler_pid(self) -> int | None:
         """The worker process that compiles for absent devices, where this process has one."""
-        return self._supervisor.lanes[COMPILING].host.pid
+        worker = self._supervisor.lanes[COMPILING].worker
+        return worker and worker.pid
 
     @property
     def queue_holder(self) -> int | None:

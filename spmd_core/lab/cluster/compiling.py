@@ -20,7 +20,7 @@ from spmd_core.base import Frozen, RequestError, WorkerError, read_settings
 from spmd_core.experiment import parse_experiment_text
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.compile_gate import CompileGate
-from spmd_core.lab.supervisor.lane import CompilingLane
+from spmd_core.lab.supervisor.lanes import CompilingLane
 from spmd_core.lab.supervisor.unsaved import UnsavedRuns
 from spmd_core.machine import read_hardware
 from spmd_core.results import Environment, Failure, Result

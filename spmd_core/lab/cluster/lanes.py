@@ -38,9 +38,8 @@ from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.active import ActiveRun, RunEnd
 from spmd_core.lab.supervisor.compile_gate import CompileGate
 from spmd_core.lab.supervisor.environment import dask_environment
-from spmd_core.lab.supervisor.lane import Lane
+from spmd_core.lab.supervisor.lane import ENDS, Lane
 from spmd_core.lab.supervisor.process import Child, ending_text
-from spmd_core.lab.supervisor.runner import ENDS
 from spmd_core.lab.supervisor.unsaved import UnsavedRuns, say
 from spmd_core.results import LOST, Failure
 from spmd_core.runs import COMPILING

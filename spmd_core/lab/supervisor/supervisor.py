@@ -9,7 +9,8 @@ from spmd_core.base import MovedFolder, Settings, StorageError, UnreadableRun
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.compile_gate import CompileGate, Wakeup
 from spmd_core.lab.supervisor.folder_lock import Clients, QueueLock
-from spmd_core.lab.supervisor.lane import CompilingLane, HelpingLane, Lane, TimingLane
+from spmd_core.lab.supervisor.lane import Lane
+from spmd_core.lab.supervisor.lanes import CompilingLane, HelpingLane, TimingLane
 from spmd_core.lab.supervisor.unsaved import UnsavedRuns
 from spmd_core.machine import Hardware, read_hardware
 from spmd_core.runs import COMPILING, TIMING, RunStatus
@@ -166,7 +167,7 @@ class Supervisor:
         lanes = self.lanes.values()
         idle = [lane.shut() for lane in lanes]
         if self._queue_lock.held and all(idle):
-            if all(lane.host.is_empty for lane in lanes):
+            if all(lane.worker is None for lane in lanes):
                 self._queue_lock.release()
             elif self._store.active() or self._store.requests():
                 for lane in lanes:

@@ -92,7 +92,7 @@ def test_a_worker_that_dies_in_the_middle_of_a_line_is_a_crash(lab):
 
 def test_stderr_without_end_is_kept_only_as_a_tail(lab):
     lab.probe("cpu:8", PATIENCE_S)
-    written = os.dup(lab._supervisor.lanes[TIMING].host._worker._stderr.fileno())
+    written = os.dup(lab._supervisor.lanes[TIMING].worker._stderr.fileno())
     status = finish(lab, standin.NOISY)
     assert status.state == "crashed"
     assert len(status.stderr_tail) < 20_000

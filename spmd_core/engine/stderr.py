@@ -38,7 +38,10 @@ def captured() -> Iterator[list[str]]:
     """
     sys.stderr.flush()
     text: list[str] = []
-    if _readable_file(2):
+    if (
+        stat.S_ISREG(os.fstat(2).st_mode)
+        and fcntl.fcntl(2, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDWR
+    ):
         before = os.fstat(2).st_size
         try:
             yield text
@@ -63,13 +66,6 @@ def captured() -> Iterator[list[str]]:
             if data:
                 os.write(2, data)
             text.append(data.decode(errors="replace"))
-
-
-def _readable_file(descriptor: int) -> bool:
-    return (
-        stat.S_ISREG(os.fstat(descriptor).st_mode)
-        and fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDWR
-    )
 
 
 def compiler_warnings(text: str) -> tuple[str, ...]:

@@ -33,11 +33,17 @@ MOST = 500  # collections of a data folder, beyond which a viewer makes no more
 _TWICE_S = 10.0  # between two presses of one button
 
 
-class Collections:
-    """The collections of a data folder. `allow(asker, action, subject)` refuses who may only look."""
+class Gated:
+    """A part of a data folder. `allow(asker, action, subject)` refuses who may only look, and notes
+    what was done.
+    """
 
     def __init__(self, store: Store, settings: Settings, allow: Callable[[Asker, str, str], None]):
         self._store, self._settings, self._allow = store, settings, allow
+
+
+class Collections(Gated):
+    """The collections of a data folder."""
 
     def find(self, collection: str) -> Collection:
         """The collection of that id; RequestError where there is none."""
@@ -66,7 +72,7 @@ class Collections:
         whose, least = (asker.owner, asker.viewer), time.time() - _TWICE_S
         for each in self._store.collections() if asker.viewer else ():
             is_new = each.created_at > least and not (each.items or each.origin)
-            is_own = is_new and self._store.owner_of_collection(each.id) == whose
+            is_own = is_new and self._store.owner(each.id, "collections") == whose
             if is_own and each.title == title.strip():
                 return each
         return None
@@ -139,7 +145,7 @@ class Collections:
 
     def _check_owner(self, collection: str, asker: Asker) -> None:
         self._store.collection(collection)
-        owner = self._store.owner_of_collection(collection)
+        owner = self._store.owner(collection, "collections")
         check_owner(self._settings, asker, f"collection {collection}", owner)
 
     def _check_room(self, asker: Asker) -> None:
@@ -156,11 +162,8 @@ class Collections:
 _CHECKED = {"name": checked_name, "note": checked_note, "tags": checked_tags, "is_pinned": bool}
 
 
-class Notebook:
-    """The notebook of a data folder. `allow(asker, action, run)` refuses who may not write in it."""
-
-    def __init__(self, store: Store, settings: Settings, allow: Callable[[Asker, str, str], None]):
-        self._store, self._settings, self._allow = store, settings, allow
+class Notebook(Gated):
+    """What people added to the runs of a data folder."""
 
     def labels(self, run: str) -> Labels:
         """What was added to a run; RequestError where there is none of that id."""
@@ -191,11 +194,8 @@ class Notebook:
         return labels
 
 
-class SharedSearches:
-    """The kept searches of a data folder. `allow(asker, action, subject)` notes what was done."""
-
-    def __init__(self, store: Store, settings: Settings, allow: Callable[[Asker, str, str], None]):
-        self._store, self._settings, self._allow = store, settings, allow
+class SharedSearches(Gated):
+    """The kept searches of a data folder."""
 
     def find(self, search: str) -> KeptSearch:
         """The search of that id; RequestError where there is none, or it has no answer yet."""

@@ -40,26 +40,12 @@ class Manifest:
     installation: str
     sha256: Mapping[str, str]
 
-    @property
-    def runs(self) -> tuple[str, ...]:
-        """Ids of its runs, in its order."""
-        return self._named("runs/")
-
-    @property
-    def collections(self) -> tuple[str, ...]:
-        """Ids of its collections, in its order."""
-        return self._named("collections/")
-
-    @property
-    def searches(self) -> tuple[str, ...]:
-        """Ids of its searches, in its order."""
-        return self._named("searches/")
-
-    def _named(self, folder: str) -> tuple[str, ...]:
+    def ids(self, folder: str = "runs") -> tuple[str, ...]:
+        """Returns the ids of its runs, or of what `folder` names, in its order."""
         return tuple(
             named[1]
             for name in self.sha256
-            if name.startswith(folder) and (named := _MEMBER.fullmatch(name))
+            if name.startswith(f"{folder}/") and (named := _MEMBER.fullmatch(name))
         )
 
 
@@ -125,21 +111,14 @@ class Archive:
 
     def members(self) -> Iterator[tuple[str, bytes, bytes | None]]:
         """Id, run and texts of each run of the archive."""
-        for run in self.manifest.runs:
+        for run in self.manifest.ids():
             data = self.data(f"runs/{run}.json")
             assert data is not None
             yield run, data, self.data(f"texts/{run}.json")
 
-    def collections(self) -> Iterator[tuple[str, bytes]]:
-        """Id and JSON of each collection of the archive."""
-        return self._each("collections", self.manifest.collections)
-
-    def searches(self) -> Iterator[tuple[str, bytes]]:
-        """Id and JSON of each search of the archive."""
-        return self._each("searches", self.manifest.searches)
-
-    def _each(self, folder: str, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-        for name in names:
+    def each(self, folder: str) -> Iterator[tuple[str, bytes]]:
+        """Yields the id and the JSON of each collection of the archive, or of each search."""
+        for name in self.manifest.ids(folder):
             data = self.data(f"{folder}/{name}.json")
             assert data is not None
             yield name, data
@@ -199,7 +178,7 @@ class Archive:
         if set(manifest.sha256) != names - {MANIFEST}:
             raise self._bad("has other members than its manifest names")
         texts = {name.removeprefix("texts/") for name in names if name.startswith("texts/")}
-        if texts - {f"{run}.json" for run in manifest.runs}:
+        if texts - {f"{run}.json" for run in manifest.ids()}:
             raise self._bad("has texts of a run that it does not have")
         return manifest
 

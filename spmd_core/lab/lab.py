@@ -482,10 +482,8 @@ class Lab:
             self._hardware = (now, read_hardware())
         return self._hardware[1]
 
-    def devices(self, target: str, refresh: bool = False) -> Environment | None:
-        """The last device report of a target; None where there is none. `refresh` requests one."""
-        if refresh:
-            self._ask_probe(target)
+    def devices(self, target: str) -> Environment | None:
+        """The last device report of a target; None where there is none."""
         return self._store.environment(target)
 
     def devices_seen_at(self, target: str) -> float | None:

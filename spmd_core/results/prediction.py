@@ -18,10 +18,6 @@ RINGS = "may become rings"  # an estimate's: the compiler may split matmuls amon
 _NOT_OF_AXES = ("copy", "host", "send", "slices", "stages")  # what else a step waits for
 
 
-def _is_exposed(share: str) -> bool:
-    return share.startswith("wait: ") and share.removeprefix("wait: ") not in _NOT_OF_AXES
-
-
 def possible(share: float | None) -> float | None:
     """Returns a share of a peak; None for one above 1, whose FLOPs or peak are counted wrong."""
     return None if share is not None and share > 1 else share
@@ -117,7 +113,11 @@ class Prediction(Frozen):
     def shares_by_axis(self) -> dict[str, float]:
         """Returns `shares_s` with the waits for collectives by mesh axes, `exposed: fsdp`, instead
         of by kind."""
-        waits = {name: s for name, s in self.shares_s.items() if _is_exposed(name)}
+        waits = {
+            name: s
+            for name, s in self.shares_s.items()
+            if name.startswith("wait: ") and name.removeprefix("wait: ") not in _NOT_OF_AXES
+        }
         exposed = sums_by_key(
             (each.axes, each.exposed_in_all_s)
             for each in self.collectives

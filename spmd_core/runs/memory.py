@@ -82,7 +82,13 @@ def _need(experiment: Experiment) -> MemoryNeed:
         if STRATEGIES[strategy].is_single_device:
             on_one, on_all = on_one + unsharded, on_all + unsharded
         else:
-            shard = _shard_bytes(experiment, _parts(experiment, strategy))
+            parts = _parts(experiment, strategy)
+            # those in host memory count too, since they are moved in
+            shard = sum(
+                array_bytes(array, experiment.sizes, dtype_of(experiment, array.name)) // count
+                for array, count in zip(experiment.what.arrays, parts, strict=True)
+                if count
+            )
             on_one, on_all = on_one + shard, on_all + shard * experiment.device_count
     return MemoryNeed(host, on_one, on_all)
 
@@ -112,17 +118,6 @@ def _parts(experiment: Experiment, strategy: str) -> list[int]:
     except Inexpressible:
         return [0] * len(experiment.what.arrays)
     return [1 if axis is None else plan.devices for axis in plan.in_axes + plan.out_axes]
-
-
-def _shard_bytes(experiment: Experiment, parts: list[int]) -> int:
-    """Bytes of one device's shards of all operands and results; those in host memory count too,
-    since they are moved in.
-    """
-    return sum(
-        array_bytes(array, experiment.sizes, dtype_of(experiment, array.name)) // count
-        for array, count in zip(experiment.what.arrays, parts, strict=True)
-        if count
-    )
 
 
 def check_runs_here(

@@ -56,13 +56,9 @@ class ArrayPoint:
             strategies=strategies,
         )
 
-    @property
+    @cached_property
     def kind(self) -> str:
         """Which standard sharding it is, by what its table shards: result rows, weights, or both."""
-        return self._kind
-
-    @cached_property
-    def _kind(self) -> str:
         what, sizes = self.question.sample.what, self.question.sample.sizes
         table = {dim: set(axes) for dim, axes in self.sharded.table if axes}
         rows = table.pop(rows_dim(what, sizes), set())
@@ -75,13 +71,9 @@ class ArrayPoint:
             return "fsdp"
         return "mixed" if not any(shared) and len(table) == 1 else ""
 
-    @property
+    @cached_property
     def alike(self) -> tuple[object, ...]:
         """Equal for shardings that differ in the order and factors of their axes only."""
-        return self._alike
-
-    @cached_property
-    def _alike(self) -> tuple[object, ...]:
         sample = self.question.sample_on(self.sharded.target)
         return canonical(self.sharded, sample.what, sample.sizes)
 
@@ -110,11 +102,12 @@ class Space:
             target: formula_of(question.sample_on(target), self.times(target), cores)
             for target in question.targets
         }
-        self._placements = {
-            target: self._placed(target)
-            for target in question.targets
-            if parse_target(target).is_absent
-        }
+        self._placements: dict[str, Placements] = {}
+        for target, formula in self._formulas.items():
+            if parse_target(target).is_absent:
+                order = dict(formula.experiment.options).get("device_order")
+                placed = Placements(get_topology(target), str(order or "topology"))
+                self._placements[target] = placed
 
     @cached_property
     def size(self) -> int:
@@ -168,10 +161,6 @@ class Space:
         if self._last is None or self._last.sharded is not sharded:
             self._last = ShardedFormula(self._formulas[sharded.target], sharded)
         return self._last
-
-    def _placed(self, target: str) -> Placements:
-        order = dict(self._formulas[target].experiment.options).get("device_order")
-        return Placements(get_topology(target), str(order or "topology"))
 
     def _ruled_out(self, sharded: Sharded) -> tuple[Reason, Rule] | None:
         if detail := _indivisible(self._of(sharded)):

@@ -219,11 +219,6 @@ def _flags(experiment: Experiment, study: Experiment) -> dict[str, object]:
     return dict(own_flags(experiment, study))
 
 
-def _gpu_options(is_step: bool) -> dict[str, object]:
-    """Options of a compile for GPUs; a training step's attention is a call that only runs there."""
-    return GPU_OPTIONS | ({"xla_gpu_mock_custom_calls": True} if is_step else {})
-
-
 def _value(text: str) -> object:
     """The value of a flag as XLA's own options take it."""
     if text in ("true", "false"):
@@ -263,7 +258,9 @@ def _compile(
     other refusal passes. A training step is compiled until it is scheduled.
     """
     topology = get_topology(experiment.target)
-    gpu_options = _gpu_options(ahead.is_step) if topology.chip.is_gpu else {}
+    # a training step's attention on GPUs is a call that only runs there
+    mocked = {"xla_gpu_mock_custom_calls": True} if ahead.is_step else {}
+    gpu_options = GPU_OPTIONS | mocked if topology.chip.is_gpu else {}
     missing: tuple[str, ...] = ()
     with captured() as log:
         begun = steps.clock()

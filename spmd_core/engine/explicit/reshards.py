@@ -129,15 +129,13 @@ def _aligned(arrays: Mapping[Slot, Any], target: Sequence[Any]) -> dict[Slot, Pa
     for slot, value in arrays.items():
         entries = target[len(target) - value.ndim :]
         fits = [
-            entry if size % _count(entry, sizes) == 0 and size > 1 else None
+            entry
+            if size % math.prod(sizes[axis] for axis in axes_in(entry)) == 0 and size > 1
+            else None
             for entry, size in zip(entries, value.shape, strict=True)
         ]
         chosen[slot] = PartitionSpec(*fits)
     return chosen
-
-
-def _count(entry: Any, sizes: Mapping[str, int]) -> int:
-    return math.prod(sizes[axis] for axis in axes_in(entry))
 
 
 def _fewer(spec: PartitionSpec) -> list[PartitionSpec]:

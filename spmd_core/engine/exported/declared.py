@@ -98,7 +98,10 @@ def arguments_of(arguments: Any, rules: Any, step: DeclaredStep) -> Arrays:
 
 def _rules(rules: Any) -> Iterator[Rule]:
     for name, value in rules.items() if isinstance(rules, Mapping) else rules or ():
-        if isinstance(value, PartitionSpec) or _is_dims(value):
+        if isinstance(value, PartitionSpec) or (
+            isinstance(value, tuple)
+            and all(each is None or isinstance(each, str | tuple) for each in value)
+        ):
             yield name, value
             continue
         is_spec: Callable[[Any], bool] = lambda leaf: isinstance(leaf, PartitionSpec)  # noqa: E731
@@ -106,12 +109,6 @@ def _rules(rules: Any) -> Iterator[Rule]:
             if is_spec(spec):
                 inner = _path(path).removesuffix("/value")
                 yield f"^{re.escape(name)}/{re.escape(inner)}(/value)?$", spec
-
-
-def _is_dims(value: Any) -> bool:
-    return isinstance(value, tuple) and all(
-        each is None or isinstance(each, str | tuple) for each in value
-    )
 
 
 def _spec(dims: Any, step: DeclaredStep) -> PartitionSpec:

@@ -57,7 +57,9 @@ def program_references(
         noisy = meshed(single, "cpu", inlined=True)
         _check_module(noisy)
         coarse = 0.0 if platform == "cpu" else EPS["bfloat16"]
-        most = LOST_ON_CPU if platform == "cpu" and not _has_windows(noisy) else 1.0
+        # one device adds up windows in a tree, several term by term
+        windows = any(op.name == "stablehlo.reduce_window" for op in operations(noisy.operation))
+        most = LOST_ON_CPU if platform == "cpu" and not windows else 1.0
         with noisy.context:
             dtype = add_noise(noisy, math.prod(size for _, size in program.mesh), coarse)
         levels = (np.uint32(0), *np.zeros(4, np.float32))
@@ -156,11 +158,6 @@ def _check_module(module: Any) -> None:
         raise refuse("the program", "draws numbers that depend on the mesh", "use a threefry key")
     if (flops := flops_of(module)) > MOST_FLOPS:
         raise refuse(f"{flops:.3g} FLOPs", f"are more than {MOST_FLOPS:.0e}", "use smaller sizes")
-
-
-def _has_windows(module: Any) -> bool:
-    """Whether there are sums that one device adds up in a tree, and several term by term."""
-    return any(op.name == "stablehlo.reduce_window" for op in operations(module.operation))
 
 
 def _called(program: Program, operands: Mapping[str, np.ndarray]) -> list[np.ndarray]:

@@ -21,6 +21,7 @@ from spmd_core.lab.archive.contents import (
     run_json,
     with_archive,
 )
+from spmd_core.lab.collections import Gated
 from spmd_core.lab.store.archived import Incoming
 from spmd_core.lab.store.limits import COMMAND_LINE, Asker, check_may_act
 from spmd_core.lab.store.rows import columns_at_end, result_body
@@ -52,11 +53,8 @@ class Imported:
         return asdict(self)
 
 
-class Archives:
-    """The archives of a data folder. `allow(asker, action, subject)` refuses who may not import."""
-
-    def __init__(self, store: Store, settings: Settings, allow: Callable[[Asker, str, str], None]):
-        self._store, self._settings, self._allow = store, settings, allow
+class Archives(Gated):
+    """The archives of a data folder."""
 
     def every(self) -> tuple[str, ...]:
         """Ids of all runs that are over, oldest first, and of all collections and searches."""
@@ -143,14 +141,18 @@ class Archives:
         """
         check_may_act(self._settings, asker)
         archive = container.Archive(archive_of(file, name), name)
-        here = self._store.present(archive.manifest.runs)
+        here = self._store.present(archive.manifest.ids())
         present: list[str] = []
         refused: list[Refused] = []
         incoming: list[tuple[Incoming, str]] = []
         for run, data, texts in archive.members():
             try:
                 read = read_run(run, data)
-                packed = _packed(run, texts)
+                packed = tuple(
+                    (strategy, name, zlib.compress(text.encode(errors="replace")))
+                    for strategy, named in (read_texts(run, texts) if texts else {}).items()
+                    for name, text in named.items()
+                )
             except RequestError as error:
                 refused.append(Refused(run, str(error)))
                 continue
@@ -162,8 +164,8 @@ class Archives:
             else:
                 refused.append(Refused(run, f"run {run} is another run here: rename neither"))
         mark = archive.manifest.installation
-        collections = _taken(archive.collections(), read_collection, mark, refused)
-        searches = _taken(archive.searches(), read_search, mark, refused)
+        collections = _taken(archive.each("collections"), read_collection, mark, refused)
+        searches = _taken(archive.each("searches"), read_search, mark, refused)
         searches = [each for each in searches if not self._is_own(each, present)]
         pages_bytes = sum(len(str(each)) for each in (*collections, *searches))
         self._check_room(asker, pages_bytes + sum(each.size_bytes for each, _ in incoming))
@@ -214,14 +216,6 @@ def _taken(
 def is_example(collection: Collection) -> bool:
     """Whether a collection came with the program."""
     return collection.origin is not None and collection.origin.installation == EXAMPLES
-
-
-def _packed(run: str, texts: bytes | None) -> tuple[tuple[str, str, bytes], ...]:
-    return tuple(
-        (strategy, name, zlib.compress(text.encode(errors="replace")))
-        for strategy, named in (read_texts(run, texts) if texts else {}).items()
-        for name, text in named.items()
-    )
 
 
 def _incoming(read: ArchivedRun, texts: tuple[tuple[str, str, bytes], ...]) -> Incoming:

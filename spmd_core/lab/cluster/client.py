@@ -69,7 +69,9 @@ class DaskClient(Connection):
             try:
                 await self._workers()
                 self._was_there, self._away_since = True, unhindered()
-                self._look_for_the_ended()
+                # runs of workers that ended with tasks are lost; one that many did not survive ended
+                for run in [each for each in self._tasks if self._placed[each] not in self._known]:
+                    self._died(run)
                 self._look_for_signs()
                 reach = self._reach(begun)
             except Away as away:
@@ -185,13 +187,6 @@ class DaskClient(Connection):
             self._left_out[worker] = LeftOut(why.how, "")
             if why.is_certain:
                 self._known.add(worker)
-
-    def _look_for_the_ended(self) -> None:
-        """Note workers that ended with tasks, and report their runs as lost; one that many did not
-        survive has ended.
-        """
-        for run in [each for each in self._tasks if self._placed[each] not in self._known]:
-            self._died(run)
 
     def _died(self, run: str) -> None:
         self._ended.add(self._placed[run])

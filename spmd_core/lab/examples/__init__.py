@@ -18,7 +18,7 @@ def run_ids() -> tuple[str, ...]:
     """Their ids, in the order of the texts; none where the archive cannot be read."""
     try:
         with ARCHIVE.open("rb") as file:
-            return container.Archive(file, ARCHIVE.name).manifest.runs
+            return container.Archive(file, ARCHIVE.name).manifest.ids()
     except (OSError, RequestError):
         return ()
 

@@ -64,9 +64,11 @@ class LabelsOfRuns(Actions):
         """Where a foreign run is from; None of a run of this data folder."""
         return self._one("SELECT origin FROM runs WHERE id = ?", (run,), origin_of)
 
-    def owner(self, run: str) -> tuple[str | None, str | None]:
-        """`issuer#sub` of who submitted a run by login, and the mark of who did by browser."""
-        rows = self._rows("SELECT owner, viewer FROM runs WHERE id = ?", (run,))
+    def owner(self, id: str, table: str = "runs") -> tuple[str | None, str | None]:
+        """`issuer#sub` of who made a run, or a row of another table, by login, and the mark of who
+        did by browser.
+        """
+        rows = self._rows(f"SELECT owner, viewer FROM {table} WHERE id = ?", (id,))
         return (rows[0]["owner"], rows[0]["viewer"]) if rows else (None, None)
 
     def label(self, run: str, was: Labels | None, **changes: object) -> Labels:
@@ -124,11 +126,6 @@ class CollectionsOfRuns(LabelsOfRuns):
         rows = self._rows(f"SELECT {_FIELDS} FROM collections ORDER BY updated_at DESC, id")
         listed = map(_collection, rows)
         return tuple(each for each in listed if run is None or run in each.runs)
-
-    def owner_of_collection(self, collection: str) -> tuple[str | None, str | None]:
-        """`issuer#sub` of who made a collection by login, and the mark of who did by browser."""
-        rows = self._rows("SELECT owner, viewer FROM collections WHERE id = ?", (collection,))
-        return (rows[0]["owner"], rows[0]["viewer"]) if rows else (None, None)
 
     def add_collection(
         self, new: Collection, owner: str | None = None, viewer: str | None = None

@@ -53,14 +53,6 @@ def _memory_for(experiment: Experiment, worker: Worker) -> int | None:
     return resident_bytes(worker.pid) + spare
 
 
-def _with_worker(run: ActiveRun, worker: Worker) -> RunStatus:
-    """A run's status with its worker's number, and, until that has the devices, what it has written
-    so far: libtpu writes there which hosts of a slice it waits for.
-    """
-    written = None if run.is_sent else worker.stderr_tail() or None
-    return replace(run.status, worker_pid=worker.pid, stderr_tail=written)
-
-
 def _check_room() -> None:
     """StorageError, for which the queue waits, where no worker could be started: its run would fail
     for the number of open tabs.
@@ -307,7 +299,10 @@ class Lane:
                 worker.send(run.command)
                 next_note = 0.0
                 most_bytes = _memory_for(experiment, worker)
-            status, now = _with_worker(run, worker), time.monotonic()
+            # libtpu writes there which hosts of a slice it waits for
+            written = None if run.is_sent else worker.stderr_tail() or None
+            status = replace(run.status, worker_pid=worker.pid, stderr_tail=written)
+            now = time.monotonic()
             self._publish(status)
             if now >= next_note:
                 next_note = now + self._settings.note_s

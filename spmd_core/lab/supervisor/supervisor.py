@@ -125,7 +125,9 @@ class Supervisor:
             self.unsaved.give_up()
             if self._queue_lock.held:
                 with suppress(StorageError):  # the next holder does it
-                    self._store.give_back(self._is_other_client)
+                    # to a process that waits to take up its own when this one ends
+                    own, lives = self._clients.own, self._clients.lives
+                    self._store.give_back(lambda client: client != own and lives(client))
                 self._queue_lock.release()
             with self.changed:
                 self.changed.notify_all()
@@ -193,10 +195,6 @@ class Supervisor:
             for run in abandoned:
                 if not self._store.cancel_queued(run, "interrupted") and run not in asked:
                     self._store.ask("interrupt", run=run)
-
-    def _is_other_client(self, client: int | None) -> bool:
-        """Whether another process waits that is to take up its runs when this one ends."""
-        return client != self._clients.own and self._clients.lives(client)
 
     def _is_over(self, run: str) -> bool:
         try:

@@ -229,7 +229,10 @@ class _Blamer:
             if is_sum:
                 is_meant = any(axis in spec[dim] for dim in summed_dims(each, at))
             else:
-                is_meant = _moves(spec, needed[at] or spec, axis)
+                is_meant = any(
+                    axis in before and axis not in after
+                    for before, after in zip(spec, needed[at] or spec, strict=True)
+                )
             is_kept = _has(result, axis)
             yield operand, 0 if is_meant else 2 + is_kept
 
@@ -261,12 +264,6 @@ class _Blamer:
 
 def _has(spec: Spec, axis: str) -> bool:
     return any(axis in axes for axes in spec)
-
-
-def _moves(had: Spec, wanted: Spec, axis: str) -> bool:
-    return any(
-        axis in before and axis not in after for before, after in zip(had, wanted, strict=True)
-    )
 
 
 def _distinct(origins: Iterator[AxisOrigin | None]) -> list[AxisOrigin]:

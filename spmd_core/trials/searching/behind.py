@@ -68,24 +68,20 @@ def rejudged(candidates: Sequence[Candidate], known: Trust, best_s: float) -> li
                     each,
                     stage="pruned",
                     reason=REASON,
-                    detail=_rule(estimate / each.tokens / best_s, known),
+                    detail=StoredFact(
+                        kind="far behind",
+                        values={
+                            "estimate_times": estimate / each.tokens / best_s,
+                            "least_times": known.least,
+                            "compiled": known.compiled,
+                            "drawn": known.drawn,
+                        },
+                    ),
                 )
             )
         elif is_out and not is_far:
             changed.append(replace(each, stage="estimated", reason=None, detail=""))
     return changed
-
-
-def _rule(times: float, known: Trust) -> StoredFact:
-    return StoredFact(
-        kind="far behind",
-        values={
-            "estimate_times": times,
-            "least_times": known.least,
-            "compiled": known.compiled,
-            "drawn": known.drawn,
-        },
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, TypeVar
 
-from spmd_core.base import RequestError, Settings, UnreadableRun, bytes_text, refuse, shorten
+from spmd_core.base import RequestError, UnreadableRun, bytes_text, refuse, shorten
 from spmd_core.lab import container, examples
 from spmd_core.lab.archive.contents import (
     ArchivedRun,
@@ -25,7 +25,6 @@ from spmd_core.lab.collections import Gated
 from spmd_core.lab.store.archived import Incoming
 from spmd_core.lab.store.limits import COMMAND_LINE, Asker, check_may_act
 from spmd_core.lab.store.rows import columns_at_end, result_body
-from spmd_core.lab.store.store import Store
 from spmd_core.runs import COLLECTION_ID, EXAMPLES, Collection, lane_of_target
 from spmd_core.search import KeptSearch
 

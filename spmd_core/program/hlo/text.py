@@ -1,7 +1,7 @@
 """Reads the text of a compiled HLO module into values; knows nothing of jax."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -41,23 +41,19 @@ def parse_module(text: str) -> Module:
             f"text {shorten(header)} is not a compiled program: it does not begin with HloModule"
         )
     attributes = _attributes(header.removeprefix("HloModule "))
-    tables: dict[str, dict[int, str]] = {name: {} for name in _TABLES}
-    frames: dict[int, tuple[Frame, ...]] | None = None
+    head: list[str] = []
+    frames: dict[int, tuple[Frame, ...]] = {}
     computations: list[Computation] = []
-    table = None
     for line in lines:
-        if line in tables:
-            table = tables[line]
-        elif table is not None and (row := _TABLE_ROW.fullmatch(line)):
-            table[int(row[1])] = row[2]
-        elif line.endswith("{") and (match := _COMPUTATION.match(line)):
-            table = None
-            frames = frames if frames is not None else frame_chains(tables)
+        if line.endswith("{") and (match := _COMPUTATION.match(line)):
+            frames = frames or read_frames(head)
             computations.append(
                 Computation(
                     match["name"], tuple(_instructions(lines, frames)), bool(match["entry"])
                 )
             )
+        elif not computations and (line in _TABLES or (head and _TABLE_ROW.fullmatch(line))):
+            head.append(line)
         else:
             raise HloError(f"line {shorten(line, 120)} of a compiled program cannot be read")
     name = header.removeprefix("HloModule ").split(",")[0].strip()
@@ -284,9 +280,14 @@ def _unquoted(text: str | None) -> str | None:
     return text.strip('"').replace('\\"', '"').replace("\\'", "'").replace("\\\\", "\\")
 
 
-def frame_chains(tables: dict[str, dict[int, str]]) -> dict[int, tuple[Frame, ...]]:
-    """Stack frame id -> frames, innermost first."""
-    places = {}
+def read_frames(head: Iterable[str]) -> dict[int, tuple[Frame, ...]]:
+    """Stack frame id -> frames, innermost first, by the tables at the head of a module."""
+    tables: dict[str, dict[int, str]] = {name: {} for name in _TABLES}
+    table, places = dict[int, str](), {}
+    for line in head:
+        table = tables.get(line, table)
+        if row := _TABLE_ROW.fullmatch(line):
+            table[int(row[1])] = row[2]
     for number, row in tables["FileLocations"].items():
         values = {key: int(value) for key, value in _FIELD.findall(row)}
         file = _unquoted(tables["FileNames"].get(values.get("file_name_id", 0))) or ""

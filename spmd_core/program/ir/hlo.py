@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from spmd_core.program.hlo.module import Frame
-from spmd_core.program.hlo.text import frame_chains
+from spmd_core.program.hlo.text import read_frames
 from spmd_core.program.ir.text import Op, ProgramText, Section
 
 COLLECTIVES = frozenset(
@@ -29,8 +29,6 @@ COLLECTIVES = frozenset(
     )
 )
 _HEAD = "Head of the module"
-_TABLES = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
-_ROW = re.compile(r"(\d+) (.*)")
 _COMPUTATION = re.compile(r"(ENTRY )?%?([\w.\-]+) (?=\(|\{)")
 _END = re.compile(r"\}(, \w+=.*)?")
 _START = re.compile(r"\s+(?:ROOT )?(%?[\w.\-]+) = ")
@@ -65,7 +63,7 @@ def read_hlo(text: str) -> ProgramText:
         ),
         len(lines),
     )
-    frames = _frames(lines[:first])
+    frames = read_frames(lines[:first])
     computations = {section.name: section for section in _computations(lines, first, frames)}
     ordered = _reading_order(lines, computations)
     head = Section(
@@ -120,16 +118,6 @@ def _frames_of(line: str, frames: dict[int, tuple[Frame, ...]]) -> tuple[Frame, 
         return frames.get(int(match[1]), ())
     match = _SOURCE.search(line)
     return (Frame(match[1], int(match[2])),) if match else ()
-
-
-def _frames(head: tuple[str, ...]) -> dict[int, tuple[Frame, ...]]:
-    tables: dict[str, dict[int, str]] = {name: {} for name in _TABLES}
-    table: dict[int, str] = {}
-    for line in head:
-        table = tables.get(line, table)
-        if row := _ROW.fullmatch(line):
-            table[int(row[1])] = row[2]
-    return frame_chains(tables)
 
 
 def _reading_order(lines: tuple[str, ...], computations: dict[str, Section]) -> list[Section]:

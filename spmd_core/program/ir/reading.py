@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from spmd_core.program.hlo.module import Frame
 from spmd_core.program.ir.hlo import read_hlo
 from spmd_core.program.ir.stablehlo import read_stablehlo
-from spmd_core.program.ir.text import Op, ProgramText, Section
+from spmd_core.program.ir.text import Op, ProgramText, Section, innermost
 
 COLLECTIVES = frozenset(
     (
@@ -49,13 +49,7 @@ def read_jaxpr(text: str) -> ProgramText:
     """The jaxprs of a text, the outermost first; one inside another is a section of its own."""
     lines = tuple(text.splitlines())
     ranges = _ranges(lines)
-    owners: list[int | None] = [None] * len(lines)
-    for number in sorted(
-        range(len(ranges)), key=lambda at: ranges[at][1] - ranges[at][0], reverse=True
-    ):
-        owners[ranges[number][0] : ranges[number][1]] = [number] * (
-            ranges[number][1] - ranges[number][0]
-        )
+    owners = innermost([each[:2] for each in ranges], lines)
     ops: list[list[Op]] = [[] for _ in ranges]
     for at, line in enumerate(lines):
         number, match = owners[at], _EQUATION.search(quiet(line)[:_LOOKED_AT])

@@ -67,15 +67,7 @@ class ProgramText:
     @cached_property
     def owners(self) -> tuple[int | None, ...]:
         """Index of the innermost section of every line."""
-        owners: list[int | None] = [None] * len(self.lines)
-        for number in sorted(
-            range(len(self.sections)),
-            key=lambda at: self.sections[at].stop - self.sections[at].start,
-            reverse=True,
-        ):
-            section = self.sections[number]
-            owners[section.start : section.stop] = [number] * (section.stop - section.start)
-        return tuple(owners)
+        return tuple(innermost([(each.start, each.stop) for each in self.sections], self.lines))
 
     @cached_property
     def ops(self) -> tuple[Op, ...]:
@@ -108,6 +100,15 @@ class ProgramText:
     @cached_property
     def _starts(self) -> Mapping[int, Section]:
         return {section.start: section for section in self.sections}
+
+
+def innermost(ranges: Sequence[tuple[int, int]], lines: Sequence[str]) -> list[int | None]:
+    """Returns for each line the number of the shortest range (start, stop) that holds it."""
+    owners: list[int | None] = [None] * len(lines)
+    for number in sorted(range(len(ranges)), key=lambda at: ranges[at][0] - ranges[at][1]):
+        start, stop = ranges[number]
+        owners[start:stop] = [number] * (stop - start)
+    return owners
 
 
 def file_name(workload: str, strategy: str) -> str:

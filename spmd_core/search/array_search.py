@@ -56,9 +56,13 @@ class ArrayPoint:
             strategies=strategies,
         )
 
-    @cached_property
+    @property
     def kind(self) -> str:
         """Which standard sharding it is, by what its table shards: result rows, weights, or both."""
+        return self._kind
+
+    @cached_property
+    def _kind(self) -> str:
         what, sizes = self.question.sample.what, self.question.sample.sizes
         table = {dim: set(axes) for dim, axes in self.sharded.table if axes}
         rows = table.pop(rows_dim(what, sizes), set())
@@ -71,9 +75,13 @@ class ArrayPoint:
             return "fsdp"
         return "mixed" if not any(shared) and len(table) == 1 else ""
 
-    @cached_property
+    @property
     def alike(self) -> tuple[object, ...]:
         """Equal for shardings that differ in the order and factors of their axes only."""
+        return self._alike
+
+    @cached_property
+    def _alike(self) -> tuple[object, ...]:
         sample = self.question.sample_on(self.sharded.target)
         return canonical(self.sharded, sample.what, sample.sizes)
 

@@ -147,11 +147,7 @@ class Archives(Gated):
         for run, data, texts in archive.members():
             try:
                 read = read_run(run, data)
-                packed = tuple(
-                    (strategy, name, zlib.compress(text.encode(errors="replace")))
-                    for strategy, named in (read_texts(run, texts) if texts else {}).items()
-                    for name, text in named.items()
-                )
+                packed = _packed(run, texts)
             except RequestError as error:
                 refused.append(Refused(run, str(error)))
                 continue
@@ -215,6 +211,14 @@ def _taken(
 def is_example(collection: Collection) -> bool:
     """Whether a collection came with the program."""
     return collection.origin is not None and collection.origin.installation == EXAMPLES
+
+
+def _packed(run: str, texts: bytes | None) -> tuple[tuple[str, str, bytes], ...]:
+    return tuple(
+        (strategy, name, zlib.compress(text.encode(errors="replace")))
+        for strategy, named in (read_texts(run, texts) if texts else {}).items()
+        for name, text in named.items()
+    )
 
 
 def _incoming(read: ArchivedRun, texts: tuple[tuple[str, str, bytes], ...]) -> Incoming:

@@ -27,6 +27,15 @@ Door = Callable[[], list[Line]]
 _MACHINE = {"memory_bytes": 2**30, "available_bytes": 2**30, "accelerator": None}
 _SEARCHED = 4  # runs of searches
 _ENOUGH = 3  # runs of one kind whose samples are written as CSV
+# tabs of a screen, beside the one that opens
+_TABS = {
+    "compare": ("Why", "Fix it", "From which size", "Program", "Details"),
+    "predict": ("Arrows", "Memory", "Beside", "Programs"),
+}
+_SERVED = (
+    ("--model", "qwen3-32b", "--chips", "v6e:8", "--ttft", "2s"),
+    ("--model", "llama-3.1-70b", "--chips", "h100:8", "--tpot", "40ms"),
+)
 _SPENT = re.compile(r'(?<="spent_s": )[\d.e-]+|(?<=, in )\d[\d.]* m?s\b')  # of a search
 
 
@@ -58,10 +67,33 @@ def doors(lab: Lab) -> Iterator[tuple[str, Door]]:
     yield from _of_searches(lab)
     for form in ("text", "json"):
         yield f"history/{form}", partial(printed, form, "history", "--searches", *_json(form))
+    yield from _of_views(runs)
+    for words in _SERVED:
+        yield from _both(f"serve/{words}", "serve", *words)
     yield "screen/overview", partial(screens.lines_of, None, {})
     yield "screen/history", partial(screens.lines_of, "history", {})
     yield "screen/notebook", partial(screens.lines_of, "notebook", {})
     yield "screen/recipes", partial(screens.lines_of, "recipes", {})
+
+
+def _of_views(runs) -> Iterator[tuple[str, Door]]:
+    """The tabs of the first run of some kinds, the sweeps of a plan, and two runs side by side."""
+    firsts: dict[tuple[str, bool, bool], Any] = {}
+    for each in (one for one in runs if one.state == "succeeded"):
+        what, page = each.experiment, screen_of(each.experiment)
+        if page in _TABS:
+            firsts.setdefault((page, what.place.is_absent, bool(what.variants)), each)
+    for (page, *_), each in firsts.items():
+        query = {"experiment": link.encode(each.experiment), "run": each.run}
+        for tab in _TABS[page]:
+            name = f"screen/{each.run} {tab}"
+            yield name, partial(screens.lines_of, page, query | {"tab": tab})
+    plan = next(each.experiment for each in runs if each.experiment.plan)
+    for sweep in ("chips=8,16,64", "batch-per-device=1,2,4,64"):
+        asked = {"experiment": link.encode(plan), "show": "sweep", "sweep": sweep}
+        yield f"screen/sweep {sweep}", partial(screens.lines_of, "predict", asked)
+    pairs = [each.run for each in firsts.values()][:2]
+    yield "screen/side by side", partial(screens.lines_of, "history", {"runs": ",".join(pairs)})
 
 
 def _refused(spec: dict[str, Any]) -> list[Line]:

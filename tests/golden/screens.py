@@ -1,5 +1,6 @@
 """Screens as a link opens them: what stands on them, element by element, without a browser."""
 
+import base64
 import io
 import json
 import re
@@ -10,12 +11,13 @@ import pyarrow as pa
 from streamlit.testing.v1 import AppTest
 
 from spmd_lab.ui.shell import screen_title
-from tests.golden.values import Line, normal
+from tests.golden.values import Line, normal, of_html
 from tests.labs import ROOT
 
 _SIZE = re.compile(r"Stored results: \S+ \S+")  # of the file, which grows by what is looked at
 _TEXTS = ("markdown", "caption", "title", "header", "subheader", "text", "latex", "code")
 _SCREENS = {"Overview", *(screen_title(page.stem) for page in (ROOT / "pages").glob("*.py"))}
+_DRAWN = re.compile(r'<img [^>]*?alt="([^"]*)" src="data:image/svg\+xml;base64,([^"]+)"[^>]*>')
 _ALERTS = ("info", "warning", "error", "success")
 
 
@@ -36,6 +38,8 @@ def _lines(node: Any) -> Iterator[Line]:
     kind, proto = getattr(node, "type", ""), cast(Any, getattr(node, "proto", None))
     if kind in _TEXTS or kind in _ALERTS:
         yield from ([normal(each)] for each in str(node.value).splitlines() if each.strip())
+    elif kind == "html":
+        yield from of_html(_DRAWN.sub(_written, proto.body))
     elif kind == "metric":
         yield ["metric", normal(proto.label), normal(proto.body), normal(proto.delta)]
     elif kind in ("expander", "status", "tab"):
@@ -50,6 +54,11 @@ def _lines(node: Any) -> Iterator[Line]:
         kind == "page_link" and proto.label not in _SCREENS
     ):
         yield [f"{kind}: {normal(proto.label)}"]
+
+
+def _written(drawn: re.Match[str]) -> str:
+    """A picture with what is written in it."""
+    return f"<p>{drawn[1]}</p>{base64.b64decode(drawn[2]).decode()}"
 
 
 def _table(proto: Any) -> Iterator[Line]:

@@ -10,9 +10,8 @@ from spmd_lab.ui.markdown import plain
 
 share = shell.open_page("collectives")
 head = st.container(horizontal=True, vertical_alignment="center")
-what = inputs.what_input()
 with st.sidebar:
-    fields = inputs.fields(what)
+    fields = inputs.fields(inputs.what_input())
 experiment, refusal = state.edit("collectives", fields)
 run = live.joined("collectives", experiment)
 misfit = None if refusal else links.misfit(experiment)

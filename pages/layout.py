@@ -4,7 +4,7 @@ devices.
 
 import streamlit as st
 
-from spmd_core.base import RequestError
+from spmd_core.base import RequestError, mesh_text
 from spmd_core.experiment import layout_of
 from spmd_core.script import program_text, three_lines
 from spmd_core.words import layout_headline
@@ -25,20 +25,19 @@ if is_product:
     product.screen(share)
     st.stop()
 with st.sidebar:
-    mesh = mesh_fields.mesh_input("layout")
-    fields = shape.shape_input("layout", mesh)
-    left, right = st.columns(2, gap="small")
-    with left:
+    first, draft = st.container(), state.draft("layout")
+    with st.expander(f"Mesh: {plain(mesh_text(draft['mesh'], ' '))}"):
+        mesh = mesh_fields.mesh_input("layout")
+    with first:
+        fields = shape.shape_input("layout", mesh)
+    with st.expander(f"Target: {plain(draft['target'])}, {plain(draft['dtype'])}"):
         dtype = inputs.dtype_input("layout", state.experiment("layout").what)
-    with right:
         memory = inputs.memory_input("layout", ("array",))
-    target = inputs.target_input("layout")
+        target = inputs.target_input("layout")
     paste.box("layout", {"array": tuple(fields["dims"])})
 experiment, refusal = state.edit(
     "layout",
-    state.draft("layout")
-    | fields
-    | {"mesh": mesh, "dtype": dtype, "memory": memory, "target": target},
+    draft | fields | {"mesh": mesh, "dtype": dtype, "memory": memory, "target": target},
 )
 placed = with_hosts(layout_of(experiment), experiment, lab().devices(experiment.target))
 run = live.joined("layout", experiment)
@@ -48,8 +47,8 @@ at_work = live.is_at_work(run)
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title(shell.QUESTIONS["layout"], width="stretch", anchor=False)
     pressed = st.button(
-        "Place it on devices",
-        type="primary",
+        "Place it again" if run and not at_work else "Place it on devices",
+        type="secondary" if run and not at_work else "primary",
         icon=":material/memory:",
         key="place",
         disabled=bool(refusal or misfit) or at_work,
@@ -78,8 +77,8 @@ with drawn:
         key="picture",
     )
     st.caption(
-        f"{plain(numbers_words(placed))} Same color, same data. Point at a cell for what it holds, "
-        "and to light every device that holds the same."
+        f"{plain(numbers_words(placed))} Same color, same data: point at a cell to light each device "
+        "that holds it."
     )
     st.markdown(picture.notes(placed))
     if apart := domains_words(experiment):
@@ -87,16 +86,16 @@ with drawn:
     shape.element_field(placed)
 with beside:
     placing.numbers(placed, experiment)
+    try:
+        st.code(three_lines(experiment), language="python", wrap_lines=True)
+    except RequestError as error:  # a topology that does not exist has no devices to write down
+        st.caption(plain(str(error)))
     if status := live.follow("layout", experiment, run, at_work):
         placing.outcome(placed, status)
     elif run is None and not cards.stored(experiment) and misfit is None:
         st.caption(
             "Not placed on devices yet. *Place it on devices* puts the real array there and compares."
         )
-    try:
-        st.code(three_lines(experiment), language="python", wrap_lines=True)
-    except RequestError as error:  # a topology that does not exist has no devices to write down
-        st.caption(plain(str(error)))
 
 moves.reshard_view(experiment, placed)
 with st.expander(

@@ -7,7 +7,7 @@ import streamlit as st
 from spmd_core.experiment import programs
 from spmd_core.words import program_headline
 from spmd_lab.ui import links, live, shell, state
-from spmd_lab.ui.markdown import code, plain
+from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.programs import better, constrain, door, fields, result, typed, what_if
 
 share = shell.open_page("programs")
@@ -29,7 +29,6 @@ if program is None:
     st.stop()
 
 with st.sidebar:
-    st.caption("Change a size or a spec: what that adds and removes is shown at once.")
     changed = fields.program_fields(program)
 experiment, refusal = state.edit("programs", changed)
 program = experiment.exported or program
@@ -43,7 +42,7 @@ if not refusal and not misfit:
     what_if.begin(before, experiment)
 verb = "Compile and predict" if experiment.place.is_absent else "Run"
 with st.container(horizontal=True, vertical_alignment="center"):
-    st.title(plain(program.described.name), width="stretch", anchor=False)
+    st.title(shell.QUESTIONS["programs"], width="stretch", anchor=False)
     pressed = st.button(
         verb,
         type="primary",
@@ -52,7 +51,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
         disabled=bool(refusal or misfit) or at_work,
     )
 held = f"{plain(program_headline(program))}."
-st.caption(f"{code(program.described.function)} for {plain(experiment.target)}. {held}")
+st.caption(f"**{plain(program.described.name)}** for {plain(experiment.target)}. {held}")
 sha256 = program.described.program
 if missing := shell.attempt(lambda: programs.check_held(sha256)):
     shell.refusal(missing)

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
-from spmd_core.base import by_key, bytes_text, scaled_text, seconds_text
+from spmd_core.base import by_key, bytes_text, capital, scaled_text, seconds_text
 from spmd_core.experiment import TRANSFERS
-from spmd_core.results import Ceiling, Fit, Point, Result, Roofline, StrategyResult
+from spmd_core.results import Ceiling, Fit, Point, Result, Roofline
 from spmd_core.words.names import listed
 
 TOO_HIGH = 1.05  # of a ceiling: more is a fault of the ceiling
@@ -25,19 +25,13 @@ def headline(result: Result) -> str:
     """The answer of a run that measures its machine."""
     outcome = next(iter(result.strategies.values()))
     if result.experiment.what.has_formula:
-        return " ".join(part for part in answer_parts(outcome) if part)
+        return " ".join(filter(None, sweep_words(outcome.points, outcome.fits)))
     return calibration_words(outcome.ceilings)
 
 
-def answer_parts(outcome: StrategyResult) -> tuple[str, str]:
-    """The answer of a sweep, and what else there is to it: sizes that reach half, points off the line."""
-    answer, more = sweep_words(outcome.points)
-    return answer, " ".join(filter(None, [more, off_line_words(outcome.points, outcome.fits)]))
-
-
-def sweep_words(points: Sequence[Point]) -> tuple[str, str]:
+def sweep_words(points: Sequence[Point], fits: Iterable[Fit] = ()) -> tuple[str, str]:
     """The highest bus bandwidth of the first kind over each group of axes; and the sizes around it
-    that reach half of that, "" where none does.
+    that reach half of that and the points that are off the line, "" where there are none.
     """
     timed = [point for point in points if (point.time_s or point.predicted_s) and _bus(point)]
     if not timed:
@@ -48,14 +42,17 @@ def sweep_words(points: Sequence[Point]) -> tuple[str, str]:
     for axes, listed_points in groups.items():
         peak, where = max(listed_points, key=lambda point: _bus(point) or 0.0), axes_words(axes)
         peaks.append(f"{rate_words(_bus(peak))} over {where} ({bytes_text(peak.bytes)})")
-        if half := _half_words(listed_points, peak):
-            halves.append(f"over {where} {half}")
+        if (half := half_sizes(listed_points)) is not None:
+            last = max(point.bytes for point in listed_points)
+            end = "on" if half[1] == last else f"to {bytes_text(half[1])}"
+            halves.append(f"over {where} from {bytes_text(half[0])} {end}")
     text = "Predicted: " if all(point.time_s is None for point in timed) else ""
     reached = f"Half of that is reached {listed(halves)}." if halves else ""
-    return f"{text}{kind_title(kind)} peaks at {listed(peaks)}.", reached
+    more = " ".join(filter(None, (reached, off_line_words(points, fits))))
+    return f"{text}{kind_title(kind)} peaks at {listed(peaks)}.", more
 
 
-def off_line_words(points: Sequence[Point], fits: Sequence[Fit]) -> str:
+def off_line_words(points: Iterable[Point], fits: Iterable[Fit]) -> str:
     """Which measured points are `OFF` times off the line of the model, or of their own fit where
     there is no model, the farthest first; "" of none."""
     lines = {(fit.kind, fit.axes): fit for fit in fits}
@@ -82,17 +79,19 @@ def _fitted_s(point: Point, fit: Fit | None) -> float | None:
     return fit.latency_s + moved / fit.bandwidth
 
 
-def _half_words(points: Sequence[Point], peak: Point) -> str:
-    """At which sizes around the highest bandwidth there is half of it; empty where at no other."""
-    least, sizes = (_bus(peak) or 0.0) / 2, sorted(points, key=lambda point: point.bytes)
-    at = sizes.index(peak)
-    before = list(takewhile(lambda point: (_bus(point) or 0.0) >= least, reversed(sizes[:at])))
-    after = list(takewhile(lambda point: (_bus(point) or 0.0) >= least, sizes[at + 1 :]))
-    first, last = (before or [peak])[-1], (after or [peak])[-1]
-    if first is last:
-        return ""
-    end = "on" if last is sizes[-1] else f"to {bytes_text(last.bytes)}"
-    return f"from {bytes_text(first.bytes)} {end}"
+def half_sizes(points: Iterable[Point]) -> tuple[int, int] | None:
+    """Returns the bytes of the first and the last point around the highest bus bandwidth that have
+    half of it; None where no other has. The points are of one collective over the same axes.
+    """
+    sizes = sorted(filter(_bus, points), key=lambda point: point.bytes)
+    if not sizes:
+        return None
+    at = sizes.index(max(sizes, key=_bus))
+    least = _bus(sizes[at]) / 2
+    before = list(takewhile(lambda point: _bus(point) >= least, sizes[at::-1]))
+    after = list(takewhile(lambda point: _bus(point) >= least, sizes[at:]))
+    first, last = before[-1], after[-1]
+    return None if first is last else (first.bytes, last.bytes)
 
 
 def _bus(point: Point) -> float:
@@ -103,7 +102,7 @@ def _bus(point: Point) -> float:
 
 def kind_title(kind: str) -> str:
     """`All-reduce` for `all-reduce`."""
-    return TRANSFERS[kind].title if kind in TRANSFERS else kind
+    return TRANSFERS[kind].title if kind in TRANSFERS else capital(kind)
 
 
 def axes_words(axes: Sequence[str]) -> str:

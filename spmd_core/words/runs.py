@@ -71,16 +71,19 @@ def run_headline(result: Result, differences: Sequence[str] | None = None) -> st
     return strategies.mixed(result) if result.experiment.is_mixed else strategies.measured(result)
 
 
-def headline_parts(result: Result, differences: Sequence[str] | None = None) -> tuple[str, str]:
+def headline_parts(
+    result: Result, differences: Sequence[str] | None = None, is_figured: bool = False
+) -> tuple[str, str]:
     """The answer for a headline above its table, without the evidence that the table has; and what
-    else it is, "" where that is all.
+    else it is, "" where that is all. `is_figured`: below the name and the time of the fastest row.
     """
     what = result.experiment.what
     if what.is_of_machine and what.has_formula:
-        return bandwidth.answer_parts(next(iter(result.strategies.values())))
+        outcome = next(iter(result.strategies.values()))
+        return bandwidth.sweep_words(outcome.points, outcome.fits)
     if what.is_small_program or what.is_of_machine or is_predicted(result):
         return run_headline(result, differences), ""
-    answer, more = strategies.answer_parts(result)
+    answer, more = strategies.answer_parts(result, is_figured=is_figured)
     predicted = strategies.predicted(result) if result.experiment.is_mixed else ""
     return answer, " ".join(part for part in (more, predicted) if part)
 

@@ -59,13 +59,17 @@ def measured(result: Result) -> str:
     return " ".join(part for part in answer_parts(result, is_brief=False) if part)
 
 
-def answer_parts(result: Result, is_brief: bool = True) -> tuple[str, str]:
+def answer_parts(
+    result: Result, is_brief: bool = True, is_figured: bool = False
+) -> tuple[str, str]:
     """The same in two parts: of a study the variants, and what holds within the best one (else
-    ""). `is_brief`: without the evidence, which the table below a headline has.
+    ""). `is_brief`: without the evidence, which the table below a headline has. `is_figured`: below
+    the name and the time of the fastest row, which it does not repeat.
     """
     best = best_rows(result) if result.experiment.variants else ()
+    first = "" if is_figured else "fastest"
     if not result.comparison or not best or len(best) == len(result.strategies):
-        return _measured(result, _Called(result, is_brief=is_brief)), ""
+        return _measured(result, _Called(result, is_brief=is_brief, first=first)), ""
     variant = result.row(best[0]).variant
     aside = result.experiment.baselines.difference(best)
     within = of_rows(
@@ -77,9 +81,7 @@ def answer_parts(result: Result, is_brief: bool = True) -> tuple[str, str]:
         ],
     )
     beside = _baseline_words(result)
-    called = _Called(
-        result, is_brief=is_brief, first="the fastest variant" if beside else "fastest"
-    )
+    called = _Called(result, is_brief=is_brief, first="the fastest variant" if beside else first)
     sentence = _measured(of_rows(without_baselines(result), best), called) + beside
     answer = within.comparison
     if not answer or not answer.ratios:
@@ -128,6 +130,7 @@ def _measured(result: Result, called: "_Called") -> str:
         low, high = map(seconds_text, interval or (None, None))
         between = f" (95 % interval {low} to {high})" if interval else ""
         words = f"{called(fastest)} takes {takes} per call{between}."
+        words = words if called.first else between and f"{between[2:-1]}."
     else:
         words = compared(answer, result.medians_s, called, result.experiment.timing.margin)
     loose = result.strategies[fastest].imprecise
@@ -160,7 +163,8 @@ def compared(
     )
     if not answer.tied:
         takes = seconds_text(medians_s[answer.fastest])
-        return f"{called(answer.fastest)} is {called.first}{here}: {takes} per call.{after}"
+        first = f"{called(answer.fastest)} is {called.first}{here}: {takes} per call."
+        return f"{first if called.first else ''}{after}".strip()
     parts = []
     if same:
         best = [answer.fastest, *(each.strategy for each in same)]

@@ -31,20 +31,11 @@ _EXPLAINED = {
 KINDS = 2  # of collectives with their axes that a row names
 
 
-def shared_words(form: Mapping[str, object]) -> tuple[str, str]:
-    """Which fields of a study change all its variants, and which only the one that they show.
-    `form`: the JSON form of a variant.
-    """
+def shared_words(form: Mapping[str, object]) -> str:
+    """Which fields of a study change all its variants. `form`: the JSON form of a variant."""
     shared = ", ".join(shared_parts(dict(form)))
-    if named_axes(str(form["workload"])):
-        return (
-            f"All variants share: {shared}.",
-            "Only this variant changes with: TPU, mesh, sequences per device, rematerialization, other options.",
-        )
-    return (
-        f"All variants share: workload, sizes of {shared}, data, samples, seed.",
-        "Only this variant changes with: target, mesh, sharding, specs, memory, dtype, options, strategies.",
-    )
+    of_plan = named_axes(str(form["workload"]))
+    return f"Shared by all: {shared if of_plan else 'workload, sizes, data, samples, seed'}."
 
 
 def variant_of(result: Result, name: str) -> str:

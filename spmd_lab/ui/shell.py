@@ -47,7 +47,7 @@ QUESTIONS = {
     "search": "Which sharding is best?",
     "collectives": "How fast are the links?",
     "recipes": "Where do I begin?",
-    "programs": "What is wrong with my step, and where?",
+    "programs": "What is wrong with my step?",
     "notebook": "What did we learn?",
     "history": "What ran, and what came out?",
 }
@@ -243,6 +243,13 @@ def draw_table(
 ) -> None:
     """Draw a table without an index, on the page or at `place`."""
     (place or st).table(escaped(table), hide_index=True, border="horizontal")
+
+
+def draw_figure(value: str, words: str, color: str = "inherit") -> None:
+    """Draws the one figure of a card, large, with what it is of."""
+    st.html(
+        f'<div class="figure" style="color: {color}">{escape(value)} <small>{escape(words)}</small></div>'
+    )
 
 
 def draw_figures(figures: Iterable[Figure]) -> None:

@@ -30,7 +30,7 @@ _CSS = """<style>
 [data-baseweb="tag"] :is(span, svg) {{ color: light-dark(#ffffff, #0b1420) !important; fill: currentColor; }}
 [data-testid="stMain"] {{ font-variant-numeric: tabular-nums; }}
 .figure {{ font-size: 2.67rem; font-weight: 700; line-height: 1.1; overflow-wrap: anywhere; }}
-.figure small {{ font-size: 1rem; font-weight: 400; color: var(--quiet); }}
+.figure small {{ display: inline-block; line-height: 1.4; font-size: 1rem; font-weight: 400; color: var(--quiet); }}
 img.picture {{ width: 100%; max-height: 17rem; }}
 img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-position: left; display: block; }}
 :is(.st-key-starts, [class*="st-key-gallery"]) img.glimpse {{
@@ -60,8 +60,8 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   .st-key-head > [data-testid="stElementContainer"]:has([data-testid="stCaptionContainer"]) {{ flex: 1 1 0; min-width: 0; }}
 }}
 .st-key-head [data-testid="stCaptionContainer"] p {{ padding-left: 0.5rem; }}
-.st-key-answer {{ background: var(--tint); border-radius: 0.8rem; padding: 1.6rem; border-color: transparent; }}
-.st-key-answer h3 {{ font-size: 1.13rem; font-weight: 600; line-height: 1.4; padding: 0 0 0.5rem; }}
+[class*="st-key-answer"] {{ background: var(--tint); border-radius: 0.8rem; padding: 1.6rem; border-color: transparent; }}
+[class*="st-key-answer"] h3 {{ font-size: 1.13rem; font-weight: 600; line-height: 1.4; padding: 0 0 0.5rem; }}
 [data-testid="stMain"] [data-testid="stTabs"] [role="tab"] p {{ font-size: 1rem; font-weight: 600; }}
 [data-testid="stMain"] [data-testid="stTable"] th {{ font-size: 0.8rem; font-weight: 400; color: var(--quiet); }}
 [data-testid="stMain"] [data-testid="stTable"] table {{ border: none; }}
@@ -197,7 +197,8 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
     padding-top: 0 !important;
   }}
 }}
-.st-key-findings td:first-child {{ color: light-dark(#b3293c, #ff8a97); font-weight: 600; }}
+.st-key-findings td:last-child [data-testid="stMarkdownContainer"] {{ max-width: none; }}
+.st-key-findings td:first-child {{ white-space: nowrap; color: light-dark(#b3293c, #ff8a97); font-weight: 600; }}
 .st-key-rows td:first-child, .st-key-stale td:first-child {{ min-width: 8rem; }}
 .st-key-collectives td:first-child, .st-key-collectives td:last-child {{
   min-width: 6.5rem; overflow-wrap: anywhere;

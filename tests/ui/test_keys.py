@@ -29,7 +29,6 @@ _BEGIN = {
     "key": (PROGRAMS,),  # of the viewer of programs
     "here": (f"{PROGRAMS}:RUN:STRATEGY:KIND",),
     "key in spmd_lab/ui/timeline/view.py": ("timeline:*",),
-    "where": ("preview",),
 }
 _FORMS = tuple(f"{screen}:0:*" for screen in PAGES)  # of `state.key`
 Key = tuple[str, str, str]  # kind of widget, pattern (`*`: any characters), place in the source

@@ -82,21 +82,30 @@ def headings(page, data_folder, found):
     cells = [str(cell) for each in screen.table for cell in each.value.to_numpy().ravel()]
     texts = [each.value for each in (*screen.subheader, *screen.markdown)] + cells
     texts = [each.replace("\\", "") for each in texts]
-    return [each.removeprefix(":red[:material/error: ").removesuffix("]") for each in texts]
+    told = [each.removeprefix(":red[:material/error: ").removesuffix("]") for each in texts]
+    figures = [
+        each.proto.body for each in screen.get("html") if 'class="figure"' in each.proto.body
+    ]
+    named = re.search(r"<small>\W*(.+)</small>", figures[0]) if figures else None
+    return [named[1] if named else "", *told]
 
 
 @pytest.mark.parametrize("case", MEASURED)
 def test_compare_says_what_the_command_line_says(data_folder, case):
     found = MEASURED[case]
     # and that its devices are simulated, which a terminal has among its notes
-    simulated = "" if found.experiment.what.is_small_program else f" {SIMULATED}"
-    assert headings("compare", data_folder, found)[0] == f"{report(found)[0]}{simulated}"
+    simulated = "" if found.experiment.what.is_small_program else SIMULATED
+    figure, heading, *_ = headings("compare", data_folder, found)
+    answer = heading.removesuffix(simulated).strip()
+    said = report(found)[0]
+    assert said.startswith(figure) and answer.rstrip(".") in said
+    assert figure or answer == said, "without a figure all of it"
 
 
 @pytest.mark.parametrize("case", PREDICTED)
 def test_predict_says_what_the_command_line_says(data_folder, case):
     found = PREDICTED[case]
-    said, shown = report(in_words(found))[0], headings("predict", data_folder, found)
+    said, shown = report(in_words(found))[0], headings("predict", data_folder, found)[1:]
     if case == "one":  # a timed plan has a table and badges below the answer of its training run
         values = re.findall(r"[\d.]+ (?:ms|GiB)|[\d.]+%|fits", said)
         assert len(values) == 5 and all(

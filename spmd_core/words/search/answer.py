@@ -20,6 +20,7 @@ from spmd_core.words.costs import money_text
 from spmd_core.words.names import processes_words
 from spmd_core.words.search.candidates import (
     STAGES,
+    called_words,
     is_alone_beside,
     memory_words,
     rule_words,
@@ -455,7 +456,7 @@ def ranked_words(answer: Answer) -> str:
 
 def best_words(answer: Answer, winner: Candidate) -> str:
     """Returns the first candidate with what is minimized, in a sentence."""
-    goal, first = answer.question.minimize, winner.name
+    goal, first = answer.question.minimize, called_words(winner)
     takes = time_of_tokens(winner)
     if winner.step:
         mesh, *_, batch, _ = winner.name.split(" · ")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spmd_core.base import bytes_text, capital, number_text, seconds_text
+from spmd_core.experiment import STRATEGIES
 from spmd_core.results import Estimate, Ratio, Verdict, predicted_verdict
 from spmd_core.search import (
     NOT_TRIED,
@@ -95,6 +96,16 @@ _LESS: dict[Goal, str] = {
 def rule_words(rule: Rule) -> str:
     """Why a candidate was ruled out, or failed."""
     return rule if isinstance(rule, str) else fact_words(rule)
+
+
+def called_words(candidate: Candidate) -> str:
+    """A candidate in words: `x=2,y=4 · batch over x, in over y · Automatic`; a step by its name."""
+    if candidate.step:
+        return candidate.name
+    mesh, *sharded = candidate.name.split(" · ")
+    parts = [", ".join(each.replace(":", " over ") for each in sharded[0].split(" "))]
+    parts += [STRATEGIES[each].title if each in STRATEGIES else each for each in sharded[1:]]
+    return " · ".join([mesh, *parts])
 
 
 def time_words(candidate: Candidate) -> str:

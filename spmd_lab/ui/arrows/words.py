@@ -26,19 +26,9 @@ from spmd_core.words import listed
 ALL = "All together"
 _GROUPS = 3  # of devices, that a label names
 _DEVICES = 4
-_SHARED = (
-    "Bytes by the algorithm that the cost model assumes: a ring passes shards half each way "
-    "round, a line both ways at once, and axes share in proportion to their bandwidth; an "
-    "all-to-all takes the shortest way."
-)
-_SWITCHED = (
-    "A ring through the GPUs of a group, as NCCL makes it: over the switch of an NVLink domain, and over "
-    "each GPU's own network card to the next."
-)
-_NO_LINKS = (
-    "Links between these devices are not known. Each group passes shards round a ring in "
-    "its own order; an all-to-all goes from each to each."
-)
+_SHARED = "Bytes by the rings that the cost model assumes, shared over axes by their bandwidth."
+_SWITCHED = "Rings as NCCL makes them: over the NVLink switch, and over each GPU's network card."
+_NO_LINKS = "Links between these devices are not known: each group passes shards round a ring."
 _SIMULATED = "Simulated devices share memory: an arrow is who sends to whom, no wire."
 
 

@@ -4,11 +4,10 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-from spmd_core.base import bytes_text, seconds_text
+from spmd_core.base import by_key, bytes_text, seconds_text
 from spmd_core.experiment import TRANSFERS
 from spmd_core.results import Point
-from spmd_core.time import fits
-from spmd_core.words import kind_title, rate_words
+from spmd_core.words import half_sizes, kind_title, rate_words
 from spmd_lab.ui.charts import base
 from spmd_lab.ui.charts.base import TOP, Row, Spec, category, hover, layer, layered
 
@@ -23,14 +22,14 @@ def sweep_chart(
     points: Sequence[Point], beside: Sequence[Point], quantity: str, other: str = ""
 ) -> Spec:
     """Returns a line for each kind: measured with points, predicted dashed, those of the `other` one
-    dotted; a tick where latency and bandwidth take equally long.
+    dotted; a rule at the size from which on half of the highest bandwidth is reached.
     """
     rows = [
         *_rows(points, MEASURED, quantity),
         *_rows(points, PREDICTED, quantity),
         *_rows(beside, other, quantity),
     ]
-    measured, knees = [row for row in rows if row["line"] != PREDICTED], _knees(points)
+    measured, halves = [row for row in rows if row["line"] != PREDICTED], _halves(points)
     dashes = {
         name: dash
         for name, dash in (_DASHES | {other: [2, 2]}).items()
@@ -47,11 +46,11 @@ def sweep_chart(
     layers = [
         layer(rows, _LINE, x=x, y=y, color=color, strokeDash=dash),
         layer(measured or rows, _POINT, x=x, y=y, color=color, tooltip=_HOVER),
-        layer(knees, _KNEE, x=x, color=color, tooltip=_KNEE_HOVER),
+        layer(halves, _HALF, x=x, color=color, tooltip=_HALF_HOVER),
     ]
     if len(kinds) <= _NAMED:
-        layers += _names(rows, bool(measured), x=x, y=y, color=color)
-        layers.append(layer(knees, _KNEE_LABEL, x=x, color=color, text={"field": "label"}))
+        layers += _names(rows, PREDICTED if measured else "", quantity, x=x, y=y, color=color)
+        layers.append(layer(halves, _HALF_LABEL, x=x, color=color, text={"field": "label"}))
     return layered(layers, _HEIGHT_PX)
 
 
@@ -63,16 +62,17 @@ def _decades(values: Sequence[float]) -> Spec:
     return {"values": [10.0**power for power in range(first, last + 2)]}
 
 
-def _names(rows: Sequence[Row], are_measured: bool, **channels: Spec) -> list[Spec]:
-    under = PREDICTED if are_measured else ""
-    labels = _labels(rows, under)
+def _names(rows: Sequence[Row], under: str, quantity: str, **channels: Spec) -> list[Spec]:
+    labels = _labels(rows, under, quantity)
     places = (({}, [row for row in labels if row["line"] != under]),)
     places += (({"dy": 16}, [row for row in labels if row["line"] == under]),)
     return [layer(at, _END | place, **channels, text={"field": "label"}) for place, at in places]
 
 
-def _labels(rows: Iterable[Row], under: str) -> list[Row]:
-    """The name of each line at its largest size: above its last third, or below that of `under`."""
+def _labels(rows: Iterable[Row], under: str, quantity: str) -> list[Row]:
+    """The name of each line, above its last third, or below that of `under`: with its highest
+    bandwidth, or the time of its largest size.
+    """
     lines: dict[tuple[object, object], list[Row]] = {}
     for row in rows:
         lines.setdefault((row["kind"], row["line"]), []).append(row)
@@ -82,15 +82,18 @@ def _labels(rows: Iterable[Row], under: str) -> list[Row]:
             "y": (min if line[-1]["line"] == under else max)(
                 cast(float, row["y"]) for row in line[-(len(line) // 3 + 1) :]
             ),
-            "label": f"{line[-1]['kind']}, {line[-1]['line']} {line[-1]['shown']} at {line[-1]['size']}",
+            "label": f"{top['kind']}, {top['line']} {top['shown']} at {top['size']}",
         }
         for line in lines.values()
+        for top in [
+            line[-1] if quantity == TIME else max(line, key=lambda row: cast(float, row["y"]))
+        ]
     ]
 
 
 _LINE = {"type": "line", "strokeWidth": 2, "opacity": 0.85}
 _POINT = {"type": "point", "filled": True, "size": 45}
-_KNEE = {"type": "rule", "strokeDash": [2, 3], "opacity": 0.6}
+_HALF = {"type": "rule", "strokeDash": [2, 3], "opacity": 0.6}
 BYTES_LABELS = (  # of an axis
     "datum.value >= 1073741824 ? datum.value / 1073741824 + ' GiB' : "
     "datum.value >= 1048576 ? datum.value / 1048576 + ' MiB' : "
@@ -100,9 +103,9 @@ _BYTES_SCALE = {"type": "log", "base": 2, "nice": False}
 _BYTES_AXIS = {"labelExpr": BYTES_LABELS, "tickCount": 8}
 _NAMED = 2  # kinds that are named at the ends of their lines, in place of a legend
 _END = {"type": "text", "align": "right", "dy": -12, "fontWeight": 600}
-_KNEE_LABEL = {"type": "text", "align": "left", "dx": 5, "y": {"expr": "height - 12"}}
+_HALF_LABEL = {"type": "text", "align": "left", "dx": 5, "y": {"expr": "height - 12"}}
 _HOVER = hover(kind="collective", line="is", size="bytes", time="time", bus="bus bandwidth")
-_KNEE_HOVER = hover(kind="knee of", size="at")
+_HALF_HOVER = hover(kind="half of the peak of", size="from")
 _DASHES = {MEASURED: [1, 0], PREDICTED: [6, 4]}
 
 
@@ -138,18 +141,17 @@ def _value(point: Point, seconds: float, quantity: str) -> float:
     return point.bytes / seconds * factor
 
 
-def _knees(points: Sequence[Point]) -> list[Row]:
-    """Where latency and bandwidth take equally long, within the sizes that were measured."""
-    most = max((point.bytes for point in points), default=0)
+def _halves(points: Sequence[Point]) -> list[Row]:
+    """The size from which on each kind reaches half of its highest bandwidth."""
     return [
         {
-            "kind": kind_title(fit.kind),
-            "bytes": fit.knee_bytes,
-            "size": bytes_text(fit.knee_bytes),
-            "label": f"knee of the fit, {bytes_text(fit.knee_bytes)}",
+            "kind": kind_title(kind),
+            "bytes": sizes[0],
+            "size": bytes_text(sizes[0]),
+            "label": f"half of the peak from {bytes_text(sizes[0])}",
         }
-        for fit in fits(points)
-        if 0 < fit.knee_bytes <= most
+        for kind, listed in by_key((point.kind, point) for point in points).items()
+        if (sizes := half_sizes(listed)) is not None
     ]
 
 

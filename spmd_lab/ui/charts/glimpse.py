@@ -1,11 +1,9 @@
 """An experiment at a glance: who holds what, and the collective between product and result, small."""
 
 from base64 import b64encode
-from collections.abc import Mapping
-from dataclasses import replace
+from functools import lru_cache
 from html import escape
 from math import inf
-from typing import Any, cast
 
 import numpy as np
 import streamlit as st
@@ -16,8 +14,7 @@ from spmd_core.program import CollectiveRow
 from spmd_core.words import listed, mesh_words
 from spmd_lab.ui.charts.colors import colors
 from spmd_lab.ui.charts.layout_words import together_about
-from spmd_lab.ui.charts.together import Box, blocks_of, boxes_of, drawn, is_to_scale, wide_of
-from spmd_lab.ui.lab import kept
+from spmd_lab.ui.charts.together import GAP, Box, blocks_of, boxes_of, drawn, is_to_scale
 from spmd_lab.ui.markdown import plain
 
 REDUCE = ("all-reduce", "reduce-scatter")  # what they add is one partial sum for each device
@@ -25,15 +22,15 @@ _MOST_CELLS = 16  # of a mesh along each side
 _FLATTEST = 3.4  # the width of a picture over its height
 _IN_A_ROW = 8  # devices of a mesh of one axis
 _STACK = 3  # partial sums that are drawn, one behind another
-_GAP = 0.05  # of the width, between arrays
 _FONT, _LEAST_NAME = 0.04, 13.0  # of the width of all arrays; pixels
 _LETTER = 0.56  # of the size of a font: a letter's width
 _BELOW = 6.0  # letters' heights between devices and host memory
 _AIR = 1.6  # letters' heights around the words of a collective
-_LEAST_FONT, _ON_COLOR = 5.0, "#15181d"  # of numbers on shards
+_LEAST_FONT, ON_COLOR = 9.0, "#15181d"  # of numbers on shards
 _INK, _LINE = "light-dark(#1c2430,#e4e9f0)", "light-dark(#ffffff,#12161c)"
 
 
+@lru_cache(512)
 def svg(experiment: Experiment, kind: str = "", size: str = "", has_names: bool = False) -> str:
     """Returns the picture as SVG: operands, partial sums where a collective adds them, the
     collective with its size, and the result; arrays in host memory below, each with the copy
@@ -45,64 +42,54 @@ def svg(experiment: Experiment, kind: str = "", size: str = "", has_names: bool 
       size: its bytes and seconds in words.
       has_names: names the arrays, for a picture that is large enough.
     """
-    return _drawn(experiment, kind, size, has_names) or ""
-
-
-@kept(512)
-def _drawn(experiment: Experiment, kind: str, size: str, has_names: bool) -> str:
     one = experiment.members[0].experiment
     arrays = [] if one.what.is_small_program else drawn(one)
     if not arrays:
         return _mesh(one)
-    wide = wide_of(arrays)
-    boxes = _close(boxes_of(one, arrays))
+    boxes = boxes_of(one, arrays)
     tall = max(box.height for box in boxes)
-    font = max(_LEAST_NAME, _FONT * (boxes[-1].left + boxes[-1].width) * wide)
+    font = max(_LEAST_NAME, _FONT * (boxes[-1].left + boxes[-1].width))
     results = [box for box in boxes if box.array in one.what.results] if kind else []
-    adds, at = kind.startswith(REDUCE), results[0].left * wide if results else inf
+    adds, at = kind.startswith(REDUCE), results[0].left if results else inf
     gone = font * (_LETTER * max(len(kind), len(size)) + 2 * _AIR)  # the arrow's length
-    shift = gone + (results[0].width * wide if adds else -_GAP * wide) if results else 0.0
+    shift = gone + (results[0].width if adds else -GAP) if results else 0.0
     parts, foot, copied = [], tall + 1.3 * font, tall + _BELOW * font
     hosted = [box for box in boxes if one.memory_kind(box.array.name) != "device"]
     for box in boxes:
-        left = box.left * wide + (shift if box.left * wide >= at else 0.0)
-        blocks = _box(box, wide, tall, left, has_names)
+        left = box.left + (shift if box.left >= at else 0.0)
+        blocks = _box(box, tall, left, font if has_names else 0.0)
         if box in hosted:
-            middle = left + box.width * wide / 2
+            middle = left + box.width / 2
             under = tall + 2.6 * font if has_names else (tall + box.height) / 2
             ends = under, copied + (tall - box.height) / 2
             parts.append(_copy(middle, *ends, font, box.array in one.what.results))
             blocks = f'<g opacity="0.3">{blocks}</g><g transform="translate(0 {copied:.0f})">{blocks}</g>'
         parts.append(blocks)
-        parts.append(_names(one, box, left, tall, font, wide) if has_names else "")
+        parts.append(_names(one, box, left, tall, font) if has_names else "")
     if results:
-        start = at - _GAP * wide
+        start = at - GAP
         if adds:
-            parts += _partial(results[0], at, wide, tall)
-            parts.append(_text(at, foot, font, "partial sums") if has_names else "")
-            start = at + results[0].width * wide
+            parts += _partial(results[0], at, tall)
+            parts.append(text(at, foot, font, "partial sums") if has_names else "")
+            start = at + results[0].width
         parts += _arrow(start, at + shift, tall, font, kind, size)
-    across = (boxes[-1].left + boxes[-1].width) * wide + shift
+    across = boxes[-1].left + boxes[-1].width + shift + (GAP if has_names else 0.0)
     below = 2.8 * font if has_names else 0.0
     if hosted:
         below = copied
-    return _drawing(across, tall + below, parts)
-
-
-def _close(boxes: list[Box]) -> list[Box]:
-    left, placed = 0.0, []
-    for box in boxes:
-        placed.append(replace(box, left=left))
-        left += box.width + _GAP
-    return placed
+    return drawing(across, tall + below, parts)
 
 
 def html(experiment: Experiment, row: CollectiveRow | None = None, *, large: bool = False) -> str:
     """Returns the picture as HTML, with the collectives of `row`; a small one unless `large`."""
     kind, size = ("", "") if row is None else words(row)
-    kept = "picture" if large else "glimpse"
-    about = escape(alt(experiment, kind, size))
-    return f'<img class="{kept}" alt="{about}" src="{address(experiment, kind, size, large)}">'
+    about, kept = alt(experiment, kind, size), "picture" if large else "glimpse"
+    return image(svg(experiment, kind, size, large), about, kept)
+
+
+def image(drawn_svg: str, about: str, kept: str) -> str:
+    """Returns SVG as an image of the CSS class `kept`; `about`: it in words."""
+    return f'<img class="{kept}" alt="{escape(about)}" src="{address(drawn_svg)}">'
 
 
 def show(experiment: Experiment) -> None:
@@ -114,10 +101,9 @@ def show(experiment: Experiment) -> None:
         st.caption(plain(together_about(is_to_scale(experiment, arrays), planes)))
 
 
-def address(experiment: Experiment, kind: str = "", size: str = "", has_names: bool = False) -> str:
-    """Returns the picture as a data address, which Streamlit leaves where it removes SVG."""
-    text = svg(experiment, kind, size, has_names)
-    return f"data:image/svg+xml;base64,{b64encode(text.encode()).decode()}"
+def address(drawn_svg: str) -> str:
+    """Returns SVG as a data address, which Streamlit leaves where it removes SVG."""
+    return f"data:image/svg+xml;base64,{b64encode(drawn_svg.encode()).decode()}"
 
 
 def words(row: CollectiveRow) -> tuple[str, str]:
@@ -134,42 +120,41 @@ def alt(experiment: Experiment, kind: str = "", size: str = "") -> str:
     return f"{experiment.what.formula or experiment.what.title} on mesh {mesh_words(experiment.mesh)}{sent}"
 
 
-def _box(box: Box, wide: float, tall: float, left: float, has_names: bool) -> str:
-    """The shards of an array, each with the devices that hold it where that can be read."""
-    parts = []
-    for block in cast(list[Mapping[str, Any]], blocks_of(box, tall)):
-        x, y = left + (block["x"] - box.left) * wide, block["y"]
-        width, height = (block["x2"] - block["x"]) * wide, block["y2"] - y
-        parts.append(_rect(x, y, width, height, block["color"]))
-        font = min(13.0, width / block["letters"] / _LETTER, 0.8 * height)
-        if has_names and font >= _LEAST_FONT:
-            middle = x + width / 2, y + height / 2 + 0.35 * font
-            parts.append(_text(*middle, font, block["text"], "middle", _ON_COLOR))
+def _box(box: Box, tall: float, left: float, most: float) -> str:
+    """The shards of an array, each with the devices that hold it, in letters of at most this size,
+    where that can be read.
+    """
+    parts, blocks = [], blocks_of(box, tall)
+    letters = max(2, *(len(each[-1]) for each in blocks))
+    for x, y, width, height, color, held in blocks:
+        parts.append(rect(left + x, y, width, height, color))
+        font = min(most, width / letters / _LETTER, 0.8 * height)
+        if font >= _LEAST_FONT:
+            middle = left + x + width / 2, y + height / 2 + 0.35 * font
+            parts.append(text(*middle, font, held, "middle", ON_COLOR))
     return "".join(parts)
 
 
-def _names(
-    experiment: Experiment, box: Box, left: float, top: float, font: float, wide: float
-) -> str:
+def _names(experiment: Experiment, box: Box, left: float, top: float, font: float) -> str:
     """The name of an array and its spec below it, its type where types name axes, in the room up to
     the next array.
     """
-    room, lines, name = (box.width + _GAP) * wide, [], box.array.name
+    room, lines, name = box.width + GAP, [], box.array.name
     held = spec_code(experiment.spec(name))
     if "explicit" in experiment.strategies:
         held = type_text(dtype_of(experiment, name), box.held.shape, box.held.spec)
     for words_, scale in ((name, 1.0), (held, 0.8)):
         top += 1.3 * font * scale
-        lines.append(_text(left, top, min(scale * font, room / (_LETTER * len(words_))), words_))
+        lines.append(text(left, top, min(scale * font, room / (_LETTER * len(words_))), words_))
     return "".join(lines)
 
 
-def _partial(result: Box, left: float, wide: float, tall: float) -> list[str]:
+def _partial(result: Box, left: float, tall: float) -> list[str]:
     """The result as each of a few devices has it before the sum, one behind another."""
-    width, step = result.width * wide, min(0.07 * result.width * wide, 0.1 * result.height)
+    width, step = result.width, min(0.07 * result.width, 0.1 * result.height)
     top, shades = (tall - result.height) / 2, colors(np.arange(_STACK), _STACK)
     return [
-        _rect(
+        rect(
             left + step * back,
             top + step * (_STACK - 1 - back),
             width - step * (_STACK - 1),
@@ -186,8 +171,8 @@ def _arrow(left: float, right: float, tall: float, font: float, kind: str, size:
     return [
         f'<path d="M{start:.1f} {middle:.1f}H{end:.1f}m{-head:.1f} {-head:.1f}l{head:.1f} {head:.1f}'
         f'l{-head:.1f} {head:.1f}" fill="none" stroke="#d9730d" stroke-width="{0.16 * font:.1f}"/>',
-        _text((start + end) / 2, middle - 0.7 * font, font, kind, "middle"),
-        _text((start + end) / 2, middle + 1.4 * font, font, size, "middle"),
+        text((start + end) / 2, middle - 0.7 * font, font, kind, "middle"),
+        text((start + end) / 2, middle + 1.4 * font, font, size, "middle"),
     ]
 
 
@@ -199,7 +184,7 @@ def _copy(at: float, device: float, host: float, font: float, is_result: bool) -
     return (
         f'<path d="{path}l{abs(head):.1f} {head:.1f}l{abs(head):.1f} {-head:.1f}" fill="none" '
         f'stroke="#d9730d" stroke-width="{0.16 * font:.1f}"/>'
-        + _text(
+        + text(
             at + 0.8 * font, host - 1.2 * font, font, f"copy {'to' if is_result else 'from'} host"
         )
     )
@@ -213,26 +198,27 @@ def _mesh(experiment: Experiment) -> str:
     count = down * across
     shades, side = colors(np.arange(count), count), 240.0 / max(across, 2 * down)
     cells = [
-        _rect(at % across * side, at // across * side, side, side, shades[at])
-        for at in range(count)
+        rect(at % across * side, at // across * side, side, side, shades[at]) for at in range(count)
     ]
-    return _drawing(side * across, side * down, cells)
+    return drawing(side * across, side * down, cells)
 
 
-def _rect(x: float, y: float, width: float, height: float, color: str) -> str:
+def rect(x: float, y: float, width: float, height: float, color: str) -> str:
+    """Returns a rectangle as SVG."""
     return f'<path d="M{x:.0f} {y:.0f}h{width:.0f}v{height:.0f}h-{width:.0f}z" fill="{color}"/>'
 
 
-def _text(
+def text(
     x: float, y: float, font: float, words_: str, anchor: str = "start", ink: str = _INK
 ) -> str:
+    """Returns words as SVG."""
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" font-size="{font:.1f}" text-anchor="{anchor}" '
         f'stroke="none" fill="{ink}">{escape(words_)}</text>'
     )
 
 
-def _drawing(width: float, height: float, parts: list[str]) -> str:
+def drawing(width: float, height: float, parts: list[str]) -> str:
     """The SVG; a flat one with room above and below, since a cell of a table crops what is wider."""
     room = max(0.0, width / _FLATTEST - height) / 2
     return (

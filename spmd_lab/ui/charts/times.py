@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from spmd_core.base import seconds_text
 from spmd_core.results import Result
-from spmd_core.words import row_title, title
+from spmd_core.words import factor_text, row_title, title
 from spmd_lab.ui.charts import colors
 from spmd_lab.ui.charts.base import (
     INK,
@@ -24,7 +24,7 @@ from spmd_lab.ui.charts.base import (
     unit,
 )
 
-_ROW_PX = 58
+_ROW_PX = 48
 _LOG_FROM = 20.0  # the slowest over the fastest: from here on, bars from zero hide the fast ones
 _FAR, _WIDEST = 1.5, 3.0  # the end of the axis over the slowest median: of samples, of intervals
 _BAR = {"type": "bar", "height": {"band": 0.5}, "opacity": 0.22, "cornerRadiusEnd": 3}
@@ -80,7 +80,9 @@ def times_chart(result: Result) -> Spec | None:
     }
     of_median = {**shared, "tooltip": _MEDIAN_HOVER}
     of_sample = {**shared, "x": x, "tooltip": _SAMPLE_HOVER}
-    medians = [_median_row(row, size) for row in rows]
+    ratios = result.comparison.ratios if result.comparison else ()
+    times = {row_title(result, each.strategy): f", {factor_text(each.ratio)}×" for each in ratios}
+    medians = [_median_row(row, size, times.get(row.label, "")) for row in rows]
     end = axis["scale"]["domain"][1]
     inside = _sample_rows(rows, size, -math.inf, end)
     beyond = _sample_rows(rows, size, end, math.inf)
@@ -92,7 +94,7 @@ def times_chart(result: Result) -> Spec | None:
         layer(beyond, _TRIANGLE, **of_sample),
         layer(medians, INTERVAL, **interval, **of_median),
         layer(medians, MARKER, x=x, shape=as_is("shape"), **of_median),
-        layer(medians, _NUMBER, x=x, y=y, text={"field": "time"}),
+        layer(medians, _NUMBER, x=x, y=y, text={"field": "label"}),
     ]
     return layered(layers, {"step": _ROW_PX})
 
@@ -157,7 +159,7 @@ def _axis(rows: list[_Row], size: float, log: bool) -> Spec:
     }
 
 
-def _median_row(row: _Row, size: float) -> Row:
+def _median_row(row: _Row, size: float, times: str) -> Row:
     low, high = row.interval
     return {
         "row": row.label,
@@ -165,6 +167,7 @@ def _median_row(row: _Row, size: float) -> Row:
         "low": low / size,
         "high": high / size,
         "time": seconds_text(row.median),
+        "label": f"{seconds_text(row.median)}{times}",
         "shape": row.shape,
         "interval": f"{seconds_text(low)} to {seconds_text(high)}",
     }

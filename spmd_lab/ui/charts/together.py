@@ -13,13 +13,12 @@ from spmd_core.experiment import (
     Layout,
     layout_of,
 )
-from spmd_lab.ui.charts.base import Row
 from spmd_lab.ui.charts.colors import colors
 from spmd_lab.ui.charts.layout_words import short_group_texts
 
 MOST_OPERANDS = 6  # side by side
 MOST_BLOCKS = 32  # along a dim; of more, neighbors are one block
-_GAP, _WIDEST_GAP = 0.09, 0.25  # between arrays, as a share of all of the width
+GAP, _APART = 30.0, 0.09  # between arrays: pixels, and at least that share of the width
 _LEAST = 0.18  # of the widest or tallest array
 _LOWEST, _TALLEST = 120.0, 270.0  # pixels
 # pixels that it takes at most: of two arrays, and of more; in a narrower window all sides shrink
@@ -27,9 +26,13 @@ _LOWEST, _TALLEST = 120.0, 270.0  # pixels
 _WIDE, _WIDER = 450.0, 900.0
 
 
+# left, top, width, height in pixels, color, and which devices hold it
+Block = tuple[float, float, float, float, str, str]
+
+
 @dataclass(frozen=True, slots=True)
 class Box:
-    """An array where it is drawn: left edge and width as shares of the width, height in pixels."""
+    """An array where it is drawn, in pixels."""
 
     array: Array
     held: Layout
@@ -40,19 +43,16 @@ class Box:
 
 def drawn(experiment: Experiment) -> list[Array]:
     """The arrays that the picture shows: operands of two dims and more, of one where there is no
-    other, and results of one dim and more; empty where too many would stand side by side.
+    other or the results have one, and results of one dim and more; empty where too many would
+    stand side by side.
     """
     what = experiment.what
     ranks = {each.name: len(experiment.shape(each.name)) for each in what.operands + what.results}
-    least = 2 if any(ranks[each.name] > 1 for each in what.operands) else 1
+    made = max((ranks[each.name] for each in what.results), default=0)
+    least = 2 if made != 1 and any(ranks[each.name] > 1 for each in what.operands) else 1
     operands = [each for each in what.operands if ranks[each.name] >= least]
     results = [each for each in what.results if ranks[each.name]]
     return [*operands, *results] if operands and len(operands) <= MOST_OPERANDS else []
-
-
-def wide_of(arrays: Sequence[Array]) -> float:
-    """Returns the width of these arrays at most, in pixels."""
-    return _WIDE if is_narrow(arrays) else _WIDER
 
 
 def is_narrow(arrays: Sequence[Array]) -> bool:
@@ -87,18 +87,16 @@ def boxes_of(experiment: Experiment, arrays: Sequence[Array]) -> list[Box]:
     largest = max(max(plane) for plane in planes)
     # one scale for all; what would be too thin to be read is as thick as can be read
     sides = [tuple(max(side / largest, _LEAST) for side in plane) for plane in planes]
-    across = (1 - _GAP * (len(arrays) - 1)) / sum(columns for _, columns in sides)
-    tall = wide_of(arrays) * across
+    wide = _WIDE if is_narrow(arrays) else _WIDER
+    across = tall = wide * (1 - _APART * (len(arrays) - 1)) / sum(columns for _, columns in sides)
     if (most := tall * max(rows for rows, _ in sides)) > _TALLEST:
         across, tall = across * _TALLEST / most, tall * _TALLEST / most
     elif min(map(min, sides)) == _LEAST and most < _LOWEST:  # not to scale: high enough to read
         tall *= _LOWEST / most
-    left_over = 1 - across * sum(columns for _, columns in sides)
-    gap = min(left_over / max(1, len(sides) - 1), _WIDEST_GAP)
     boxes, left = [], 0.0
     for array, each, (rows, columns) in zip(arrays, held, sides, strict=True):
         boxes.append(Box(array, each, left, columns * across, rows * tall))
-        left += columns * across + gap
+        left += columns * across + GAP
     return boxes
 
 
@@ -108,8 +106,8 @@ def is_to_scale(experiment: Experiment, arrays: Sequence[Array]) -> bool:
     return min(sides) >= _LEAST * max(sides)
 
 
-def blocks_of(box: Box, tallest: float) -> list[Row]:
-    """A rectangle for each shard of the dims that are drawn."""
+def blocks_of(box: Box, tallest: float) -> list[Block]:
+    """A rectangle for each shard of the dims that are drawn, from the left edge of its array."""
     held = box.held
     numbers = _shards(held)
     steps = [-(-part // MOST_BLOCKS) for part in numbers.shape]
@@ -119,17 +117,7 @@ def blocks_of(box: Box, tallest: float) -> list[Row]:
     shades = colors(first, held.device_count)
     width, height = box.width / shown.shape[1], box.height / shown.shape[0]
     top = (tallest - box.height) / 2
-    letters = max(2, max(map(len, texts)))
     return [
-        {
-            "x": round(box.left + column * width, 5),
-            "x2": round(box.left + (column + 1) * width, 5),
-            "y": round(top + row * height, 2),
-            "y2": round(top + (row + 1) * height, 2),
-            "color": shades[shard],
-            "text": texts[shard],
-            "letters": letters,
-            "array": box.array.name,
-        }
+        (column * width, top + row * height, width, height, shades[shard], texts[shard])
         for (row, column), shard in np.ndenumerate(shown)
     ]

@@ -5,11 +5,10 @@ from collections.abc import Sequence
 import streamlit as st
 
 from spmd_core.answers import CEILING_ROWS, FITS, POINTS, ceiling_figures
-from spmd_core.base import RequestError, capital
+from spmd_core.base import RequestError, bytes_text, capital
 from spmd_core.experiment import Experiment, link
 from spmd_core.machine import nearest_of_chips
-from spmd_core.results import Point, Result, StrategyResult
-from spmd_core.runs import RunStatus
+from spmd_core.results import Fit, Point, Result, StrategyResult
 from spmd_core.time import (
     calibration,
     calibration_of,
@@ -19,22 +18,23 @@ from spmd_core.time import (
 )
 from spmd_core.words import (
     axes_words,
-    calibration_words,
+    bandwidths,
     environment_words,
     experiment_words,
     failures,
     headline_parts,
     kind_title,
+    rate_words,
     sweep_words,
 )
 from spmd_lab.ui import cards, choices, style
 from spmd_lab.ui.charts import bandwidth as chart, glimpse
 from spmd_lab.ui.collectives import moved
-from spmd_lab.ui.collectives.moved import CEILINGS, NOT_CALIBRATED, plan_words
+from spmd_lab.ui.collectives.moved import CEILINGS, plan_words
 from spmd_lab.ui.lab import lab
-from spmd_lab.ui.markdown import plain
+from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.notebook import labels
-from spmd_lab.ui.shell import draw_figures, draw_table, refusal
+from spmd_lab.ui.shell import draw_figure, draw_figures, draw_table, refusal
 from spmd_lab.ui.tables import sortable
 
 MOST_OTHERS = 20  # stored sweeps that are offered to be held beside
@@ -49,16 +49,22 @@ def draw(result: Result, when: str) -> None:
     result = with_expected(result, known)
     sweep = measured(result)
     notes = tuple(dict.fromkeys((*sweep.notes, *result.notes)))
+    of_machine = experiment.what.has_formula and not experiment.place.is_absent
+    to_calibrate = experiment if is_own and of_machine and not known else None
     if sweep.ceilings:
         _ceilings(headline_parts(result)[0], sweep, notes, result.environment.simulated)
     else:
-        _answer(*headline_parts(result), *notes, points=sweep.points)
+        _answer(
+            sweep.points,
+            *notes,
+            fits=sweep.fits,
+            is_simulated=result.environment.simulated,
+            to_calibrate=to_calibrate,
+        )
     for sentence in failures(result):
         refusal(sentence)
     if sweep.points and not sweep.ceilings:
         _sweep(experiment, sweep.points, result.run)
-    if is_own and experiment.what.has_formula and not (known or experiment.place.is_absent):
-        _offer_calibration(experiment)
     labels.draw(result.run)
     if sweep.fits:
         with st.expander("Latency and bandwidth, fitted"):
@@ -68,23 +74,44 @@ def draw(result: Result, when: str) -> None:
     )
 
 
-def _answer(answer: str, more: str, *notes: str, points: Sequence[Point] = ()) -> None:
-    """The card: the answer, what limits it, and the picture of the collective that is shown."""
+def _answer(
+    points: Sequence[Point],
+    *notes: str,
+    fits: Sequence[Fit] = (),
+    on: str = "",
+    is_simulated: bool = False,
+    to_calibrate: Experiment | None = None,
+) -> None:
+    """The card of the collective that is shown: its highest bandwidth, from which size on half of
+    that is reached, its picture, and a link that measures the ceilings `to_calibrate`.
+    """
+    kinds, chosen = [point.kind for point in points], choices.now(choices.KIND)
+    shown = [each for each in points if each.kind == (chosen if chosen in kinds else kinds[0])]
+    answer, more = sweep_words(shown, fits)
     with st.container(key="answer"):
         left, right = st.columns([3, 2], vertical_alignment="center")
-        left.subheader(plain(answer), anchor=False)
-        if more:
-            left.markdown(plain(more))
-        if notes:
-            left.caption(plain("; ".join(notes)))
-        kinds = list(dict.fromkeys(point.kind for point in points))
-        if kinds:
-            chosen = choices.now(choices.KIND)
-            with right:
-                moved.show(
-                    chosen if chosen in kinds else kinds[0],
-                    max(point.devices for point in points),
+        with left:
+            top = max(shown, key=lambda each: bandwidths(each)[1] or 0.0, default=None)
+            if top is not None and (rate := bandwidths(top)[1]):
+                what = (
+                    f"{kind_title(top.kind)} over {axes_words(top.axes)}, {bytes_text(top.bytes)}"
                 )
+                draw_figure(rate_words(rate), f"peak: {what}{on and f', on {on}'}")
+                if all(each.time_s is None for each in shown):
+                    style.evidence("Predicted")
+                elif is_simulated:
+                    style.evidence("Simulated")
+                if len({each.axes for each in shown}) == 1:  # which the figure names
+                    answer, more = more, ""
+            if answer:
+                st.subheader(plain(answer), anchor=False)
+            for words in filter(None, (more, " ".join(map(as_sentence, notes)))):
+                st.caption(plain(words))
+            if to_calibrate is not None:
+                _offer_calibration(to_calibrate)
+        if shown:
+            with right:
+                moved.show(shown[0].kind, max(point.devices for point in points))
 
 
 def _ceilings(answer: str, sweep: StrategyResult, notes: Sequence[str], is_simulated: bool) -> None:
@@ -121,44 +148,36 @@ def before(experiment: Experiment) -> None:
         return
     if experiment.place.is_absent:
         points = on_topology(experiment)
-        _answer(*sweep_words(points), points=points)
+        _answer(points)
         _sweep(experiment, points, None)
         return
     target, points = _on_tpus(experiment)
-    last, is_example = _last(experiment)
-    pressed = plan_words(experiment, last, is_example)
+    known = calibration(experiment, lab().latest, lab().result)
     if points:
-        peak = sweep_words(points)[0].removeprefix("Predicted: ")
-        _answer(f"On {target}, predicted: {peak}", pressed, points=points)
+        _answer(
+            points,
+            plan_words(experiment),
+            on=target,
+            to_calibrate=None if known else experiment,
+        )
+        first = [each for each in points if each.kind == points[0].kind]
         st.vega_lite_chart(
-            chart.sweep_chart(points, [], chart.BUS),
+            chart.sweep_chart(first, [], chart.BUS),
             key="sweep-on-tpus",
-            alt=chart.sweep_alt(points, chart.BUS),
+            alt=chart.sweep_alt(first, chart.BUS),
         )
     else:
-        st.subheader(plain(pressed), anchor=False)
-    _calibrated(experiment)
-    if last and is_example:
+        st.subheader(plain(plan_words(experiment)), anchor=False)
+    last = lab().history(
+        workload=experiment.workload, state="succeeded", limit=1, source="examples"
+    )
+    if last and last[0].origin is not None:
         st.page_link(
-            cards.page_of(last.experiment),
+            cards.page_of(last[0].experiment),
             label="See an example: a sweep that came with the program",
             icon=":material/monitoring:",
-            query_params=cards.query(last.experiment, last.run),
+            query_params=cards.query(last[0].experiment, last[0].run),
         )
-
-
-def _calibrated(experiment: Experiment) -> None:
-    known = calibration(experiment, lab().latest, lab().result)
-    if known is not None:
-        st.markdown(plain(calibration_words(measured(known).ceilings)))
-        st.page_link(
-            cards.page_of(known.experiment),
-            label="Open the calibration",
-            icon=":material/open_in_new:",
-            query_params=cards.query(known.experiment, known.run),
-        )
-    else:
-        _offer_calibration(experiment)
 
 
 def _on_tpus(experiment: Experiment, over: str | None = None) -> tuple[str, list[Point]]:
@@ -177,24 +196,16 @@ def _on_tpus(experiment: Experiment, over: str | None = None) -> tuple[str, list
     return name, [point for point in points if "+".join(point.axes) == group]
 
 
-def _last(experiment: Experiment) -> tuple[RunStatus | None, bool]:
-    """The newest sweep that is stored, and whether it came with the program."""
-    stored = lab().history(
-        workload=experiment.workload, state="succeeded", limit=1, source="examples"
-    )
-    if not stored:
-        return None, False
-    return lab().status(stored[0].run), stored[0].origin is not None
-
-
 def _offer_calibration(experiment: Experiment) -> None:
     asked = calibration_of(experiment)
-    st.page_link(
-        cards.page_of(asked),
-        label=NOT_CALIBRATED,
-        icon=":material/speed:",
-        query_params=cards.query(asked),
-    )
+    with st.container(key="main-link-calibrate", width="content"):
+        st.page_link(
+            cards.page_of(asked),
+            label="**Measure this machine's ceilings**",
+            icon=":material/speed:",
+            query_params=cards.query(asked),
+            help="To predict each point beside what is measured.",
+        )
 
 
 def _sweep(experiment: Experiment, points: tuple[Point, ...], run: str | None) -> None:
@@ -247,7 +258,13 @@ def _beside(experiment: Experiment, run: str | None, over: str) -> tuple[str, li
     named = ({_TPUS: f"{tpus}, predicted"} if predicted else {}) | {_NOTHING: _NOTHING} | stored
     if len(named) == 1:
         return "", []
-    chosen = st.selectbox("Beside", list(named), key="sweep-beside", format_func=named.__getitem__)
+    chosen = st.selectbox(
+        "Compare with",
+        list(named),
+        key="sweep-beside",
+        format_func=lambda name: f"Compare with {named[name]}",
+        label_visibility="collapsed",
+    )
     if chosen == _TPUS:
         return tpus, predicted
     result = lab().result(chosen) if chosen in stored else None

@@ -1,20 +1,16 @@
 """What each collective does, as a picture: the blocks that devices hold before and after it."""
 
-from collections.abc import Iterable, Iterator, Sequence
-
 import numpy as np
 import streamlit as st
 
-from spmd_core.base import bytes_text, count_text, seconds_text
+from spmd_core.base import bytes_text, count_text
 from spmd_core.experiment import COLLECTIVES, Experiment
-from spmd_core.runs import RunStatus
-from spmd_core.time import Case, cases
+from spmd_core.time import cases
 from spmd_core.words import kind_title
-from spmd_lab.ui.charts.base import INK, Row, Spec, as_is, layer, layered, quantity
+from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.charts.colors import colors
 from spmd_lab.ui.markdown import code, plain
 
-NOT_CALIBRATED = "Measure this machine's ceilings, to predict each point beside it"
 CEILINGS = (
     "Calibrate times copies, matmuls, calls and collectives: what predictions of this machine use."
 )
@@ -37,32 +33,18 @@ def devices_drawn(drawn: int, devices: int) -> str:
     )
 
 
-def plan_words(
-    experiment: Experiment, before: RunStatus | None = None, is_example: bool = False
-) -> str:
-    """Returns how many points a sweep will measure, and how long that takes at the pace of the one
-    `before`.
-    """
+def plan_words(experiment: Experiment) -> str:
+    """Returns how many points a sweep will measure."""
     asked = cases(experiment)
-    points = _count(asked)
     low, high = min(case.sizes[0] for case in asked), max(case.sizes[-1] for case in asked)
-    sizes = f"{count_text(points)} points from {bytes_text(low)} to {bytes_text(high)}"
-    text = f"Measure times {sizes} on {experiment.target}"
-    if before is None or not before.elapsed_s or not (timed := _count(cases(before.experiment))):
-        return f"{text}."
-    takes = seconds_text(before.elapsed_s / timed * points)
-    return f"{text}: about {takes}, as {'the example' if is_example else 'the last sweep'}."
-
-
-def _count(cases: Iterable[Case]) -> int:
-    return sum(len(case.sizes) for case in cases)
+    points = count_text(sum(len(case.sizes) for case in asked))
+    sizes = f"{points} points from {bytes_text(low)} to {bytes_text(high)}"
+    return f"Measure times {sizes} on {experiment.target}."
 
 
 MOST_DEVICES = 4  # in a picture: enough to see the pattern
-_WIDTH, _STEP = 150, 24  # pixels of a picture, and of one device in it
+_SIDE = 40.0  # pixels of a block
 _SUM, _SUM_COLOR = "Σ", "#d5d8de"
-_BLOCK = {"type": "rect", "stroke": "#ffffff", "strokeWidth": 1, "cornerRadius": 2}
-_LABEL = {"type": "text", "color": "#15181d", "fontSize": 11}
 Held = tuple[int, int, int | None, str]  # device, place, whose data (None: a sum), label
 
 
@@ -100,38 +82,23 @@ def _part(place: int) -> str:
     return "abcdefgh"[place]
 
 
-def chart(kind: str, devices: int) -> Spec:
-    """Two grids, a row for each device: what it holds before, and after."""
+def picture(kind: str, devices: int) -> str:
+    """Returns SVG of two grids, a row for each device: what it holds before, and after."""
     before, after = held(kind, devices)
-    right = devices + 1.4  # of the first column of the second grid
-    blocks = [*_blocks(before, devices, 0.0), *_blocks(after, devices, right)]
-    signs = [{"mx": (devices + right) / 2, "my": devices / 2, "text": "→"}]
-    span = {"nice": False, "zero": False}
-    x = quantity("x", axis=None, scale=span | {"domain": [0, right + devices]})
-    y = quantity("y", axis=None, scale=span | {"domain": [0, devices], "reverse": True})
-    middle = {"x": x | {"field": "mx"}, "y": y | {"field": "my"}, "text": {"field": "text"}}
-    ends = {"x2": {"field": "x2"}, "y2": {"field": "y2"}}
-    layers = [
-        layer(blocks, _BLOCK, x=x, y=y, **ends, color=as_is("color")),
-        layer(blocks, _LABEL, **middle),
-        layer(signs, {"type": "text", "fontSize": 15, **INK}, **middle),
-    ]
-    return layered(layers, _STEP * devices)
-
-
-def _blocks(blocks: Sequence[Held], devices: int, left: float) -> Iterator[Row]:
-    shades = colors(np.arange(devices), devices)
-    for device, place, whose, label in blocks:
-        yield {
-            "x": left + place,
-            "x2": left + place + 1,
-            "y": device,
-            "y2": device + 1,
-            "mx": left + place + 0.5,
-            "my": device + 0.5,
-            "color": _SUM_COLOR if whose is None else shades[whose],
-            "text": label,
-        }
+    shades, after_at, middle = (
+        colors(np.arange(devices), devices),
+        devices + 1.4,
+        devices * _SIDE / 2,
+    )
+    parts = [glimpse.text((devices + 0.7) * _SIDE, middle + 6, 20.0, "→", "middle")]
+    for left, blocks in ((0.0, before), (after_at, after)):
+        for device, place, whose, label in blocks:
+            x, y = (left + place) * _SIDE, device * _SIDE
+            color = _SUM_COLOR if whose is None else shades[whose]
+            parts.append(glimpse.rect(x, y, _SIDE, _SIDE, color))
+            center = x + _SIDE / 2, y + _SIDE / 2 + 5
+            parts.append(glimpse.text(*center, 15.0, label, "middle", glimpse.ON_COLOR))
+    return glimpse.drawing((after_at + devices) * _SIDE, devices * _SIDE, parts)
 
 
 def show(kind: str, devices: int) -> None:
@@ -140,7 +107,6 @@ def show(kind: str, devices: int) -> None:
     if kind not in COLLECTIVES or drawn < 2:
         return
     function, effect = COLLECTIVE_EFFECTS[kind]
-    with st.container(width=2 * _WIDTH, gap="small", key="moved"):
-        st.markdown(f"**{plain(kind_title(kind))}** {code(function)}")
-        st.vega_lite_chart(chart(kind, drawn), key="moved:chart", alt=effect)
-        st.caption(plain(effect), help=plain(devices_drawn(drawn, devices)))
+    st.markdown(f"**{plain(kind_title(kind))}** {code(function)}")
+    st.html(glimpse.image(picture(kind, drawn), effect, "picture"))
+    st.caption(plain(effect), help=plain(devices_drawn(drawn, devices)))

@@ -11,7 +11,8 @@ from spmd_core.pictures import is_product
 from spmd_core.program import CollectiveRow, file_name
 from spmd_core.results import Result, of_rows
 from spmd_core.sheets import EMPTY, NONE, Table
-from spmd_core.words import title
+from spmd_core.trials import remedy_searches as running, with_remedies
+from spmd_core.words import removal_words, title
 from spmd_lab.ui import cards, choices
 from spmd_lab.ui.arrows import view as arrows
 from spmd_lab.ui.compare import selected, trace
@@ -40,6 +41,8 @@ def draw(view: View) -> None:
     collective as a table, and the trace.
     """
     result = view.result
+    if answers := running.known(lab(), result.run):
+        result = with_remedies(result, answers[1])
     names = selected.communicating(result)
     if names:
         name = (
@@ -85,6 +88,8 @@ def _account(result: Result, name: str, row: CollectiveRow) -> None:
     ]
     small = f"  \n:small[{plain(', '.join(sizes))}]" if sizes else ""
     st.markdown(f"{coded(cells.get(_WHY, ''))}{small}")
+    if row.first.remove is not None:
+        st.caption(f"What would remove it: {coded(removal_words(row.first.remove))}")
     own = file_name(result.row(name).experiment.workload, result.row(name).strategy)
     file, _, number = (row.first.source or "").rpartition(":")
     if file == own and number.isdigit():

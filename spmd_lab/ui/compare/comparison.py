@@ -1,6 +1,6 @@
 """The answer of a result on the Compare screen: its card, its notes, and what comes before a run."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import streamlit as st
 
@@ -26,7 +26,7 @@ from spmd_core.words import (
     studies,
     title,
 )
-from spmd_lab.ui import cards, next_step, remedies
+from spmd_lab.ui import cards, choices, next_step, remedies
 from spmd_lab.ui.charts import colors, glimpse, together
 from spmd_lab.ui.compare import small_program, study, verdict
 from spmd_lab.ui.compare.view import View
@@ -41,16 +41,16 @@ def headline(view: View, when: str, noted: Result | None = None) -> None:
     result = view.result
     if result.experiment.what.is_small_program:
         small_program.headline(result, when)
+        failed(result)
         return
     with st.container(border=True, key="answer"):
         pictured, answered = st.columns(2, gap="medium", vertical_alignment="center")
         with pictured:
             verdict.picture(result)
         with answered:
-            verdict.figure(result)
-            answer, more = words.headline_parts(result)
-            simulated = f" {verdict.SIMULATED}" if result.environment.simulated else ""
-            st.subheader(plain(answer + simulated), anchor=False)
+            answer, more = words.headline_parts(result, is_figured=verdict.figure(result))
+            simulated = verdict.SIMULATED if result.environment.simulated else ""
+            st.subheader(plain(f"{answer} {simulated}".strip()), anchor=False)
             if more := " ".join(filter(None, (more, verdict.reasons(result)))):
                 st.markdown(coded(more))
             if versions := list(_versions(result.experiment)):
@@ -105,8 +105,7 @@ def _of_ceilings(result: Result) -> str | None:
 
 def as_example(result: Result) -> None:
     """Draws a warning for numbers that differ from the classic example."""
-    differences = differences_of(result)
-    if differences and not result.experiment.what.is_small_program:
+    if (differences := differences_of(result)) and not words.failures(result):
         st.warning(
             "Not as the example says: " + plain("; ".join(differences)),
             icon=":material/difference:",
@@ -126,25 +125,6 @@ def notes(result: Result) -> None:
 def _remarks(outcome: StrategyResult) -> Iterator[str]:
     yield from outcome.notes
     yield from (f"compiler warning: {each}" for each in other_warnings(outcome))
-
-
-def _strategy_choice(names: Iterable[str], where: str) -> str:
-    """One of the strategies; no field where there is only one."""
-    offered = list(names)
-    if len(offered) == 1:
-        return offered[0]
-    return (
-        st.segmented_control(
-            "Strategy",
-            offered,
-            format_func=lambda name: plain(title(name)),
-            default=offered[0],
-            key=f"{where}:{','.join(offered)}",
-            required=True,
-            label_visibility="collapsed",
-        )
-        or offered[0]
-    )
 
 
 def _meanings(experiment: Experiment) -> None:
@@ -190,7 +170,12 @@ def before(experiment: Experiment, can_run: bool = True) -> None:
         _meanings(experiment)
     with st.expander("The programs that will run", key="preview", on_change="rerun") as preview:
         if preview.open:
-            name = _strategy_choice(experiment.strategies, "preview")
+            names = list(experiment.strategies)
+            name = (
+                names[0]
+                if len(names) == 1
+                else choices.one_of("Strategy", names, choices.STRATEGY, title)
+            )
             try:
                 st.code(
                     program.program_text(experiment, name), language="python", line_numbers=True

@@ -4,7 +4,15 @@ from dataclasses import replace
 
 import streamlit as st
 
-from spmd_core.answers import hosts_table, measuring_table, roofs_table, samples_table
+from spmd_core.answers import (
+    errors_table,
+    hosts_table,
+    measuring_table,
+    memory_table,
+    phases_table,
+    roofs_table,
+    samples_table,
+)
 from spmd_core.experiment import STRATEGIES, Experiment, Spec, axes_of, layout, padded
 from spmd_core.results import ArrayReport
 from spmd_core.words import environment_words, runs as words, title
@@ -43,7 +51,7 @@ def _values(view: View) -> None:
         own = view.result.experiment.what.source is not None
         of = "the function itself on one device" if own else "a NumPy reference"
         st.caption(f"Errors are against {of}, in float64.")
-        draw_table(view.errors)
+        draw_table(errors_table(view.result))
     alone = len(view.result.strategies) == 1
     for what, texts in words.outputs(view.result).items():
         for whose, text in words.output_texts(view.result, what, texts):
@@ -99,12 +107,12 @@ def spec_of(report: ArrayReport) -> Spec:
 
 def _phases(view: View) -> None:
     _chart(view.phases, "phases", "Seconds of each phase by strategy")
-    draw_table(view.phases_table)
+    draw_table(phases_table(view.result))
 
 
 def _memory(view: View) -> None:
     _chart(view.memory, "memory", "Bytes per device by strategy")
-    draw_table(view.memory_table)
+    draw_table(memory_table(view.result))
 
 
 def _chart(spec: VegaSpec | None, key: str, alt: str) -> None:

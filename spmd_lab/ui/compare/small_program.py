@@ -15,7 +15,7 @@ from spmd_core.script import program
 from spmd_core.words import environment_words, runs as words
 from spmd_lab.ui.charts import curve
 from spmd_lab.ui.markdown import plain
-from spmd_lab.ui.shell import draw_table, failure
+from spmd_lab.ui.shell import draw_table
 
 LOSSES = "losses"  # a result of this name is drawn as a curve
 _WIDTH = 100  # characters of a line of numbers
@@ -23,30 +23,15 @@ _TEXT_IN_A_ROW, _ARRAY_IN_A_ROW = 120, 80  # characters: what is longer is shown
 
 
 def headline(result: Result, when: str) -> None:
-    """Whether the numbers are those of the classic example, where and when it ran, and what went
-    wrong.
-    """
-    differences = differences_of(result)
-    failures = [
-        each.error.message
-        for each in result.strategies.values()
-        if each.status == "error" and each.error is not None
-    ]
+    """Whether the numbers are those of the classic example, where and when it ran."""
     with st.container(border=True, key="answer"):
-        st.subheader(plain(words.run_headline(result, differences)), anchor=False)
+        st.subheader(plain(words.run_headline(result, differences_of(result))), anchor=False)
         st.caption(
             plain(
                 " · ".join(
                     (environment_words(result.environment), f"finished {when}", f"run {result.run}")
                 )
             )
-        )
-    for message in failures:
-        failure("This program failed.", message)
-    if differences and not failures:
-        st.warning(
-            "Not as the example says: " + plain("; ".join(differences)),
-            icon=":material/difference:",
         )
 
 

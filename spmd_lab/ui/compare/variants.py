@@ -41,8 +41,7 @@ def name_field() -> None:
     if given != name:
         listed[at] = given, form
         state.set_variants(_SCREEN, listed, at)
-    shared, own = studies.shared_words(form)
-    st.caption(f":material/link: {plain(shared)}  \n:material/looks_one: {plain(own)}")
+    st.caption(f":material/link: {plain(studies.shared_words(form))}")
 
 
 def offer(experiment: Experiment) -> None:
@@ -99,7 +98,7 @@ def _names(listed: list[VariantForm]) -> tuple[str, ...]:
 def _choose(listed: list[VariantForm]) -> None:
     at, names = state.variant_at(_SCREEN), _names(listed)
     chosen = st.pills(
-        "Variant shown in the fields",
+        "Editing",
         range(len(listed)),
         default=at,
         required=True,

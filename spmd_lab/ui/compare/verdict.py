@@ -1,7 +1,6 @@
 """The verdict of a result as a card: the figure, how certain it is, and what to do next."""
 
 from collections.abc import Iterator
-from html import escape
 from typing import Literal
 
 import streamlit as st
@@ -17,24 +16,28 @@ from spmd_lab.ui.charts import colors, glimpse
 from spmd_lab.ui.compare import selected
 from spmd_lab.ui.ir import steps
 from spmd_lab.ui.markdown import coded, plain
+from spmd_lab.ui.shell import draw_figure
 
 SIMULATED = "On simulated CPUs: says nothing of a TPU."
 _APART = 0.1  # of the quotient of the medians, from which on a paired ratio off it is explained
 
 
-def figure(result: Result) -> None:
+def figure(result: Result) -> bool:
     """Draw the time of the best row, large and in its color, above how certain its rank is; no time
-    where none is known to be the best.
+    where none is known to be the best, which is returned as False.
     """
     answer = result.comparison
-    best = answer.fastest if answer else next(iter(result.order), "")
+    right = (name for name in result.order if result.strategies[name].correct is not False)
+    best = answer.fastest if answer else next(right, "")
     seconds = result.medians_s.get(best) or result.only_predicted_s.get(best)
     is_open = answer is not None and unsettled_words(answer) is not None
-    if seconds is not None and not is_open:
+    if is_drawn := seconds is not None and not is_open:
         marker = colors.MARKERS[colors.place(result.experiment, best)][0]
-        st.html(
-            f'<div class="figure" style="color: {colors.css(result.experiment, best)}">'
-            f"{seconds_text(seconds)} <small>{marker} {escape(row_title(result, best))}</small></div>"
+        ranked = " is fastest" if answer and answer.ratios and not answer.tied else ""
+        draw_figure(
+            seconds_text(seconds),
+            f"{marker} {row_title(result, best)}{ranked}",
+            colors.css(result.experiment, best),
         )
     with st.container(horizontal=True, gap="small"):
         for words, color in _badges(result):
@@ -43,6 +46,7 @@ def figure(result: Result) -> None:
             style.evidence("Simulated")
         elif result.only_predicted_s:
             style.evidence("Predicted")
+    return is_drawn
 
 
 def picture(result: Result) -> None:
@@ -50,15 +54,14 @@ def picture(result: Result) -> None:
     product and result.
     """
     name, row = selected.of(result)
-    best, answer = result.order[0], result.comparison
-    name = name or best
+    name = name or result.order[0]
+    times = result.medians_s.get(name) or result.only_predicted_s.get(name)
+    took = f", {seconds_text(times)}" if times else ""
+    st.caption(plain(f"{colors.named(result.experiment, name)}{took}"))
     st.html(glimpse.html(result.row(name).experiment, row, large=True))
     explicit = (key for key in result.strategies if result.row(key).strategy == "explicit")
     if types := next((steps.types(result.run, key) for key in explicit), ""):
         st.caption(f"Types under Explicit axes: {coded(types)}")
-    # the best row is named beside its time, unless its rank is open
-    if name != best or (answer is not None and unsettled_words(answer) is not None):
-        st.caption(plain(colors.named(result.experiment, name)))
 
 
 def _badges(result: Result) -> Iterator[tuple[str, Literal["green", "orange"]]]:
@@ -67,7 +70,7 @@ def _badges(result: Result) -> Iterator[tuple[str, Literal["green", "orange"]]]:
         reason = unsettled_words(answer)
         if reason is None:
             several = max(each.processes for each in answer.ratios) > 1
-            yield ("Sure" if several else "Sure in this process"), "green"
+            yield ("Sure" if several else "Sure, here"), "green"
         else:
             yield (f"Cannot tell: {reason}" if reason else "Cannot tell"), "orange"
     if differences_of(result) == ():
@@ -88,7 +91,7 @@ def _cause(result: Result) -> str:
         if not STRATEGIES[result.row(name).strategy].is_single_device and outcome.median_s
     }
     if sharded and all(DISPATCH_BOUND in each.notes for each in sharded.values()):
-        return "The sharded rows are dispatch bound: calls cost more than what they compute."
+        return "Too small to shard: the sharded rows are dispatch bound."
     sent = [
         (each.bytes_total or 0, name, what_words(each))
         for name, outcome in sharded.items()
@@ -104,7 +107,9 @@ def _cause(result: Result) -> str:
     }
     sized = f", {bytes_text(nbytes)} per device" if nbytes else ""
     where = "each sharded row" if 1 < len(rows) == len(sharded) else " and ".join(rows.values())
-    return f"Largest collective: {largest}{sized}, in {where}."
+    first = sharded.get(result.order[0])
+    none = "The fastest communicates nothing. " if first and not first.collectives else ""
+    return f"{none}Largest collective: {largest}{sized}, in {where}."
 
 
 def _clash(result: Result) -> str:

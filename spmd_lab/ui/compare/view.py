@@ -4,13 +4,7 @@ at last.
 
 from dataclasses import dataclass
 
-from spmd_core.answers import (
-    collectives_table,
-    errors_table,
-    memory_table,
-    phases_table,
-    strategies_table,
-)
+from spmd_core.answers import collectives_table, strategies_table
 from spmd_core.base import seconds_text
 from spmd_core.results import Result, of_rows
 from spmd_core.sheets import Table
@@ -47,10 +41,7 @@ class View:
     times_table: Table
     collectives: Table
     phases: Spec | None
-    phases_table: Table
     memory: Spec | None
-    memory_table: Table
-    errors: Table
 
 
 def forget() -> None:
@@ -80,8 +71,5 @@ def view(run: str) -> View | None:
         strategies_table(result, "study" if of_study else "screen"),
         collectives_table(result, programs=lab().program_texts(result)),
         by_strategy.phases_chart(result),
-        phases_table(result),
         by_strategy.memory_chart(result),
-        memory_table(result),
-        errors_table(result),
     )

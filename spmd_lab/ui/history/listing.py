@@ -124,7 +124,7 @@ def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
 
 def _table(runs: Sequence[RunSummary]) -> pd.DataFrame:
     """The table with the shards of the first rows, and how the rows of each run compare."""
-    pictures = [glimpse.address(run.experiment) for run in runs[:_MOST_PICTURES]]
+    pictures = [glimpse.address(glimpse.svg(run.experiment)) for run in runs[:_MOST_PICTURES]]
     added = {
         run_tables.PICTURE: [*pictures, *[""] * (len(runs) - len(pictures))],
         run_tables.VERDICT: [cards.verdict(run.run) or outcome_words(run) for run in runs],

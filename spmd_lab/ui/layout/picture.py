@@ -71,26 +71,21 @@ def picture(placed: Layout, dtype: str, domains: Domains | None = None) -> Spec:
 
 def array_grid(placed: Layout) -> Grid:
     """Where the shards of the array are drawn; a scalar is one cell."""
-    edge = _array_edge(placed)
     letters = max(map(len, short_group_texts(placed.named_groups[-1:])))
-    return arrange(
-        placed.parts or (1,),
-        _margin([edge(dim, parts - 1, parts)[0] for dim, parts in enumerate(placed.parts)]),
-        letters,
-        placed.shard_shape or None,
-    )
+    return arrange(placed.parts or (1,), _margin(placed), letters, placed.shard_shape or None)
 
 
 def mesh_grid(placed: Layout) -> Grid:
     """Where the devices of the mesh are drawn."""
-    edge = _mesh_edge(placed)
-    margin = _margin([edge(axis, size - 1, size)[0] for axis, (_, size) in enumerate(placed.mesh)])
-    return arrange(
-        tuple(size for _, size in placed.mesh), margin, len(str(placed.device_count - 1))
-    )
+    sizes = tuple(size for _, size in placed.mesh)
+    return arrange(sizes, _margin(placed), len(str(placed.device_count - 1)))
 
 
-def _margin(labels: list[str]) -> float:
+def _margin(placed: Layout) -> float:
+    """The room at the left for the labels of the array and of the mesh, whose frames align."""
+    array, mesh, sizes = _array_edge(placed), _mesh_edge(placed), [size for _, size in placed.mesh]
+    labels = [array(dim, parts - 1, parts)[0] for dim, parts in enumerate(placed.parts)]
+    labels += [mesh(axis, size - 1, size)[0] for axis, size in enumerate(sizes)]
     return min(12.0 + 5.8 * max(map(len, labels), default=0), 140.0)
 
 

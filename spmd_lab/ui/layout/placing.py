@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import streamlit as st
 
-from spmd_core.base import RequestError, bytes_text, capital, count_text, seconds_text
+from spmd_core.base import RequestError, bytes_text, capital, seconds_text
 from spmd_core.experiment import Experiment, Layout, parse_experiment
 from spmd_core.results import StrategyResult, difference
 from spmd_core.runs import RunStatus
@@ -14,14 +14,13 @@ from spmd_core.words import ago, environment_words
 from spmd_lab.ui import cards, style
 from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.lab import lab
-from spmd_lab.ui.markdown import code, plain
+from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import labels
 from spmd_lab.ui.shell import failure, refusal
-from spmd_lab.ui.tables import sheet
 
 
 def numbers(placed: Layout, experiment: Experiment) -> None:
-    """Bytes of the array on each device and on all, and how often each shard is held."""
+    """Bytes of the array on each device and on all."""
     dtype, on_host = experiment.dtype, experiment.memory_kind("array") != "device"
     if on_host:
         st.html(glimpse.html(experiment, large=True))
@@ -31,16 +30,6 @@ def numbers(placed: Layout, experiment: Experiment) -> None:
         st.metric(
             "For all devices" if on_host else "On all devices", bytes_text(placed.held_bytes(dtype))
         )
-        st.metric(
-            "Replication",
-            f"{count_text(placed.replication)}×",
-            help="How many devices hold each shard.",
-        )
-    st.caption(
-        f"{plain(dtype)} in {code(experiment.memory_kind('array'))} memory. The array, counted "
-        f"once, is {bytes_text(placed.array_bytes(dtype))}."
-    )
-
     if on_host and (copy := streamed(experiment, placed)):
         st.page_link(
             cards.page_of(copy),
@@ -78,15 +67,19 @@ def outcome(expected: Layout, status: RunStatus) -> None:
         return
     if "array" in placed.outputs:
         _comparison(expected, placed)
-    if result.environment.simulated:
-        style.evidence("Simulated")
-    with st.popover("How sure?", type="tertiary", key="how-sure"):
-        when = ago(status.finished_at or status.submitted_at)
-        st.markdown(plain(f"{environment_words(result.environment)} · finished {when}"))
-        for note in dict.fromkeys((*placed.notes, *result.notes, *result.environment.notes)):
-            st.markdown(plain(capital(note)))
-        st.caption(plain(f"run {result.run}"))
-    _held(placed)
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        if result.environment.simulated:
+            style.evidence("Simulated")
+        with st.popover("How sure?", type="tertiary", key="how-sure"):
+            if placed.ci95_s:
+                low, high = map(seconds_text, placed.ci95_s)
+                count = len(placed.samples_s)
+                st.markdown(plain(f"Median of {count} samples, 95 % interval {low} to {high}."))
+            when = ago(status.finished_at or status.submitted_at)
+            st.markdown(plain(f"{environment_words(result.environment)} · finished {when}"))
+            for note in dict.fromkeys((*placed.notes, *result.notes, *result.environment.notes)):
+                st.markdown(plain(capital(note)))
+            st.caption(plain(f"run {result.run}"))
     labels.draw(status.run)
 
 
@@ -96,38 +89,8 @@ def _comparison(expected: Layout, placed: StrategyResult) -> None:
     if wrong:
         refusal(f"The real array is placed differently: {wrong}. Please report this.")
         return
+    took = f" in {seconds_text(placed.median_s)}" if placed.median_s is not None else ""
     where = f"all {expected.device_count} shards are where the picture says"
     how = "" if report.shards is not None else ", by the array's spec"
-    sentence = f"Placed in {report.memory} memory: {where}{how}."
+    sentence = f"Placed in {report.memory} memory{took}: {where}{how}."
     st.success(plain(sentence), icon=":material/check_circle:")
-    if placed.median_s is not None:
-        interval = (
-            f", 95 % interval {seconds_text(placed.ci95_s[0])} to {seconds_text(placed.ci95_s[1])}"
-            if placed.ci95_s
-            else ""
-        )
-        st.markdown(
-            plain(
-                f"Placing takes {seconds_text(placed.median_s)} (median of "
-                f"{len(placed.samples_s)} samples{interval})."
-            )
-        )
-
-
-def _held(placed: StrategyResult) -> None:
-    report = placed.outputs.get("array")
-    if report is not None and report.shards is not None:
-        with st.expander("What the devices hold", key="held", on_change="rerun") as held:
-            if held.open:
-                st.dataframe(
-                    sheet(
-                        {
-                            "device": [shard.device for shard in report.shards],
-                            "holds": [
-                                ", ".join(f"{start}:{stop}" for start, stop in shard.index)
-                                for shard in report.shards
-                            ],
-                        }
-                    ),
-                    hide_index=True,
-                )

@@ -33,9 +33,9 @@ from spmd_lab.ui.layout import picture
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.notebook import labels
 from spmd_lab.ui.predict import prediction
-from spmd_lab.ui.programs import treemap
-from spmd_lab.ui.shell import draw_table
-from spmd_lab.ui.tables import sheet
+from spmd_lab.ui.programs import constrain, treemap
+from spmd_lab.ui.shell import draw_figure, draw_table
+from spmd_lab.ui.tables import sheet, unbroken
 
 SHOWN_FINDINGS = 8
 _TITLES = {
@@ -43,7 +43,7 @@ _TITLES = {
     "resharded_state": "Resharded on each call",
     "missing_donation": "Not donated",
     "float32_leak": "float32 among bfloat16",
-    "rule": "Rule",
+    "rule": "Odd one out",
     "replicated_output": "Result replicated",
     "lost_batch": "Batch lost",
     "repeated_work": "Repeated work",
@@ -54,11 +54,15 @@ _TITLES = {
 
 
 def wrong(program: Program, compiled: StrategyResult | None = None) -> None:
-    """Draws what is wrong with a program, and where its bytes are: a sentence, a picture, a table
-    with the fixes, the largest first; `compiled`: the program's own result.
+    """Draws what is wrong with a program, and where its bytes are: the largest in a card with what
+    mends it, a table with the fixes, the largest first; `compiled`: the program's own result.
     """
     listed = _listed(program, compiled)
-    st.subheader(plain(_headline(listed)), anchor=False)
+    with st.container(key="answer-wrong"):
+        if listed and (held := listed[0].bytes_per_device):
+            draw_figure(bytes_text(held), f"of each device: {_first(listed)}")
+        st.subheader(plain(f"{_count(listed)}."), anchor=False)
+        constrain.offer(program)
     if listed:
         with st.container(key="findings"):
             draw_table(_findings(listed[:SHOWN_FINDINGS]))
@@ -82,22 +86,23 @@ def _listed(program: Program, compiled: StrategyResult | None = None) -> list[St
     return sorted(every, key=lambda each: -each.bytes_per_device)
 
 
-def _headline(listed: Sequence[StepFinding]) -> str:
-    if not listed:
-        return "Nothing stands out."
-    first = listed[0]
-    held = f", {bytes_text(first.bytes_per_device)} a device" if first.bytes_per_device else ""
+def _count(listed: Sequence[StepFinding]) -> str:
     things = "1 thing is" if len(listed) == 1 else f"{len(listed)} things are"
-    return f"{things} wrong, first: {_TITLES[first.kind].lower()} {first.path}{held}."
+    return f"{things} wrong" if listed else "Nothing stands out"
+
+
+def _first(listed: Sequence[StepFinding]) -> str:
+    return f"{_TITLES[listed[0].kind].lower()} {listed[0].path}"
 
 
 def _findings(listed: Sequence[StepFinding]) -> dict[str, list[str]]:
     """The findings as a table: kind, path or source line, bytes, and the sentence with the fix."""
     return {
-        "Wrong": [_TITLES[each.kind] for each in listed],
+        "Problem": [_TITLES[each.kind] for each in listed],
         "Where": [f"`{each.path}`" if each.path else "–" for each in listed],
-        "A device": [
-            bytes_text(each.bytes_per_device) if each.bytes_per_device else "–" for each in listed
+        "Per\u00a0device": [
+            unbroken(bytes_text(each.bytes_per_device)) if each.bytes_per_device else "–"
+            for each in listed
         ],
         "Why, and the fix": [
             as_sentence(each.sentence.removeprefix(f"{each.path} ")) for each in listed
@@ -109,7 +114,8 @@ def example(described: Described) -> None:
     """Draws what the screen makes of a program that nobody has opened yet."""
     program = Program(described, described.mesh)
     placed = treemap.tiles(program.arguments())
-    st.markdown(f"**An example.** {plain(_headline(_listed(program)))}")
+    listed = _listed(program)
+    st.markdown(f"**An example.** {plain(f'{_count(listed)}, first: {_first(listed)}.')}")
     st.vega_lite_chart(treemap.chart(placed), alt=treemap.alt(placed), key="example-picture")
 
 
@@ -118,6 +124,8 @@ def picture_of(program: Program) -> None:
     arguments = program.arguments()
     if not (placed := treemap.tiles(arguments)):
         return
+    held = bytes_text(sum(each.weight for each in placed))
+    st.markdown(f"**Memory per device: {held}**")
     event = st.vega_lite_chart(
         treemap.chart(placed),
         alt=treemap.alt(placed),

@@ -10,7 +10,7 @@ from spmd_core.words import held_spec
 from spmd_lab.ui.charts.base import Row, Spec, hover, quantity
 
 MOST = 500  # rectangles: beyond them the smallest are one
-HEIGHT = 340
+HEIGHT = 220
 REPLICATED, BY_COMPILER = "replicated", "by the compiler"
 _COLORS = ("#3b76c4", "#5aa6a0", "#7a5cc7", "#8d8a5e", "#c07a2c", "#4f8a5b", "#a3598f", "#6c7686")
 # the last part of many paths: the part before it names the array

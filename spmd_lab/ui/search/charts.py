@@ -5,7 +5,7 @@ from collections.abc import Sequence, Set
 from spmd_core.base import bytes_text, number_text
 from spmd_core.search import Candidate, Ranked, Stage, score
 from spmd_core.words import cost_title
-from spmd_core.words.search import hours_of_tokens
+from spmd_core.words.search import called_words, hours_of_tokens
 from spmd_lab.ui.charts.base import (
     BYTES,
     INK,
@@ -185,7 +185,7 @@ def _ends(each: Candidate, time: float) -> tuple[float, float]:
 
 def _short(each: Candidate, several: bool) -> str:
     """The mesh of a step, and its batch where several are compared; all of another candidate's name."""
-    parts = each.name.split(" · ")
+    parts = called_words(each).split(" · ")
     kept = [parts[0], parts[-2]] if each.step else parts
     more = [*kept[1:], *([each.target.removeprefix("tpu:")] if several else [])]
     return " · ".join([kept[0], ", ".join(more)] if more else kept)

@@ -23,7 +23,7 @@ def timed(ratio=2.0, *, differs=True, **changes):
 @pytest.mark.parametrize(
     ("found", "badge"),
     [
-        (timed(), ":green-badge[Sure in this process]"),
+        (timed(), ":green-badge[Sure, here]"),
         (timed(processes=3), ":green-badge[Sure]"),
         (
             timed(1.05, differs=False, verdict="cannot tell", settles="more rounds"),

@@ -101,14 +101,12 @@ def test_pasted_code_that_does_not_fit_gets_a_sentence(text, arrays, said):
 def test_arrays_are_drawn_to_one_scale_with_a_block_for_each_shard():
     arrays = together.drawn(STEP)
     boxes = together.boxes_of(STEP, arrays)
-    blocks = [block for box in boxes for block in together.blocks_of(box, 100.0)]
-    assert [sum(block["array"] == array.name for block in blocks) for array in arrays] == [2, 8, 8]
+    blocks = {box.array.name: together.blocks_of(box, 100.0) for box in boxes}
+    assert [len(blocks[array.name]) for array in arrays] == [2, 8, 8]
     assert together.is_to_scale(STEP, arrays)
-    wide = next(block for block in blocks if block["array"] == "x")
-    narrow = next(block for block in blocks if block["array"] == "y")
+    (_, _, wide, tall, *_), (_, _, narrow, as_tall, *_) = blocks["x"][0], blocks["y"][0]
     # 32 x 128 and 32 x 16 elements
-    assert wide["x2"] - wide["x"] == pytest.approx(8 * (narrow["x2"] - narrow["x"]), rel=1e-3)
-    assert wide["y2"] - wide["y"] == pytest.approx(narrow["y2"] - narrow["y"], rel=1e-3)
+    assert wide == pytest.approx(8 * narrow) and tall == pytest.approx(as_tall)
 
 
 @pytest.mark.parametrize("mesh", [{"x": 7}, {"x": 2, "y": 4}, {"a": 3, "b": 5, "c": 1}])

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 import time
 from contextlib import closing
 
@@ -36,7 +37,8 @@ def headline(screen):
 def findings(screen):
     """The rows of the table of what is wrong."""
     table = next(each.value for each in screen.table if "Where" in each.value)
-    return [" ".join(row).replace("\\", "") for row in table.values.tolist()]
+    rows = [" ".join(row).replace("\\", "") for row in table.values.tolist()]
+    return [row.replace("\u00a0", " ") for row in rows]
 
 
 def button(screen, label):
@@ -48,16 +50,29 @@ def test_the_example_opens_with_its_findings_and_its_fields(screen):
     assert "spmd_lab.explain(step)(params, opt_state, batch).open()" in screen.code[0].value
     button(screen, "Try an example").click().run()
     assert not screen.exception
-    assert "3 things are wrong, first: replicated params/embed" in headline(screen)
+    assert "3 things are wrong." in headline(screen)
     found = findings(screen)
     assert found[0].startswith("Replicated `params/embed` 125.0 MiB Is replicated on 8 devices")
-    assert [each.split(" `")[0] for each in found] == ["Replicated", "Not donated", "Rule"]
-    assert found[2].startswith("Rule `params/layers/3/up` 4.0 MiB Has P(None,")
+    assert [each.split(" `")[0] for each in found] == ["Replicated", "Not donated", "Odd one out"]
+    assert found[2].startswith("Odd one out `params/layers/3/up` 4.0 MiB Has P(None,")
     assert [each.label for each in screen.number_input] == ["Mesh axis fsdp", "Mesh axis tensor"]
     screen.number_input[0].set_value(8).run()
     assert "on each of 8 devices: mesh fsdp=8, tensor=2" not in screen.error  # refused or shown
     screen.number_input[1].set_value(1).run()
     assert any("mesh fsdp=8, tensor=1" in each.value.replace("\\", "") for each in screen.caption)
+
+
+def test_one_press_gives_the_specs_that_mend_what_is_wrong(screen):
+    button(screen, "Try an example").click().run()
+    while mend := [each for each in screen.button if each.key == "mend"]:
+        before, after = re.findall(r"[\d.]+ MiB", mend[0].label.replace("\\", ""))
+        assert float(after.split()[0]) < float(before.split()[0])
+        mend[0].click().run()
+        assert not screen.exception and not screen.error
+        assert any(
+            f"take {after} on each" in each.value.replace("\\", "") for each in screen.caption
+        )
+    assert [each.split(" `")[0] for each in findings(screen)] == ["Not donated"]
 
 
 def test_the_first_change_meets_a_process_that_propagates_and_nothing_is_compiled(screen):

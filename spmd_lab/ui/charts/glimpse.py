@@ -30,7 +30,6 @@ _LEAST_FONT, ON_COLOR = 9.0, "#15181d"  # of numbers on shards
 _INK, _LINE = "light-dark(#1c2430,#e4e9f0)", "light-dark(#ffffff,#12161c)"
 
 
-@lru_cache(512)
 def svg(experiment: Experiment, kind: str = "", size: str = "", has_names: bool = False) -> str:
     """Returns the picture as SVG: operands, partial sums where a collective adds them, the
     collective with its size, and the result; arrays in host memory below, each with the copy
@@ -42,7 +41,11 @@ def svg(experiment: Experiment, kind: str = "", size: str = "", has_names: bool 
       size: its bytes and seconds in words.
       has_names: names the arrays, for a picture that is large enough.
     """
-    one = experiment.members[0].experiment
+    return _drawn(experiment.members[0].experiment, kind, size, has_names)
+
+
+@lru_cache(512)
+def _drawn(one: Experiment, kind: str, size: str, has_names: bool) -> str:
     arrays = [] if one.what.is_small_program else drawn(one)
     if not arrays:
         return _mesh(one)

@@ -80,9 +80,7 @@ def times_chart(result: Result) -> Spec | None:
     }
     of_median = {**shared, "tooltip": _MEDIAN_HOVER}
     of_sample = {**shared, "x": x, "tooltip": _SAMPLE_HOVER}
-    ratios = result.comparison.ratios if result.comparison else ()
-    times = {row_title(result, each.strategy): f", {factor_text(each.ratio)}×" for each in ratios}
-    medians = [_median_row(row, size, times.get(row.label, "")) for row in rows]
+    medians = _median_rows(result, rows, size)
     end = axis["scale"]["domain"][1]
     inside = _sample_rows(rows, size, -math.inf, end)
     beyond = _sample_rows(rows, size, end, math.inf)
@@ -159,18 +157,23 @@ def _axis(rows: list[_Row], size: float, log: bool) -> Spec:
     }
 
 
-def _median_row(row: _Row, size: float, times: str) -> Row:
-    low, high = row.interval
-    return {
-        "row": row.label,
-        "x": row.median / size,
-        "low": low / size,
-        "high": high / size,
-        "time": seconds_text(row.median),
-        "label": f"{seconds_text(row.median)}{times}",
-        "shape": row.shape,
-        "interval": f"{seconds_text(low)} to {seconds_text(high)}",
-    }
+def _median_rows(result: Result, rows: list[_Row], size: float) -> list[Row]:
+    ratios = result.comparison.ratios if result.comparison else ()
+    times = {row_title(result, each.strategy): f", {factor_text(each.ratio)}×" for each in ratios}
+    return [
+        {
+            "row": row.label,
+            "x": row.median / size,
+            "low": low / size,
+            "high": high / size,
+            "time": seconds_text(row.median),
+            "label": f"{seconds_text(row.median)}{times.get(row.label, '')}",
+            "shape": row.shape,
+            "interval": f"{seconds_text(low)} to {seconds_text(high)}",
+        }
+        for row in rows
+        for low, high in [row.interval]
+    ]
 
 
 def _sample_rows(rows: list[_Row], size: float, low: float, high: float) -> list[Row]:

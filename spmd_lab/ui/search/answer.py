@@ -10,7 +10,7 @@ from spmd_core.answers import Figure, best_table, every_table, kept_ranking, ran
 from spmd_core.base import bytes_text, count_text, seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.machine import get_topology
-from spmd_core.program import CollectiveRow, rows
+from spmd_core.program import rows
 from spmd_core.script import script_text
 from spmd_core.search import SAME, Answer, AnyQuestion, Candidate, Ranked, axis_rules, rules_text
 from spmd_core.sheets import Table
@@ -124,8 +124,7 @@ def headline(answer: Answer, has_time: bool = True, when: str = "") -> None:
         return
     with st.container(border=True, key="answer"):
         with st.container(horizontal=True, vertical_alignment="center", key="row-answer"):
-            picture = glimpse.html(winner.experiment, _sent(winner), large=not winner.step)
-            st.html(picture, width=130 if winner.step else 420)
+            _picture(winner)
             st.subheader(plain(words.best_words(answer, winner)), anchor=False)
         draw_figures(_figures(winner, answer))
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -157,11 +156,15 @@ def headline(answer: Answer, has_time: bool = True, when: str = "") -> None:
     _best_of_each(answer)
 
 
-def _sent(winner: Candidate) -> CollectiveRow | None:
-    """The longest collective of a candidate that was run."""
-    result = lab().result(winner.run) if winner.run and not winner.step else None
+def _picture(winner: Candidate) -> None:
+    """Draws a plan small, a computation large: with its longest collective once it was run."""
+    if winner.step:
+        st.html(glimpse.html(winner.experiment), width=130)
+        return
+    result = lab().result(winner.run) if winner.run else None
     outcome = result.strategies.get(winner.strategy) if result else None
-    return next(iter(rows(outcome.collectives or ())), None) if outcome else None
+    sent = next(iter(rows(outcome.collectives or ())), None) if outcome else None
+    st.html(glimpse.html(winner.experiment, sent, large=True), width=420)
 
 
 _KNOWN_AS = {"measured": "Measured", "compiled": "Compiled, predicted", "estimated": "Estimated"}

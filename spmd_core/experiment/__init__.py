@@ -59,7 +59,7 @@ from spmd_core.experiment.plan.model_size import Kind, ModelSize
 from spmd_core.experiment.plan.models import get_model, model_names
 from spmd_core.experiment.plan.plan import Basis, Plan
 from spmd_core.experiment.plan.presets import PRESETS
-from spmd_core.experiment.plan.schedules import SCHEDULES, Schedule, StagePiece, check_schedule
+from spmd_core.experiment.plan.schedules import SCHEDULES, Schedule, check_schedule
 from spmd_core.experiment.plan.served import (
     MXFP4,
     SERVED_AXES,
@@ -258,7 +258,6 @@ __all__ = [
     "Sharded",
     "ShardedArray",
     "Spec",
-    "StagePiece",
     "Switch",
     "Timing",
     "Variant",

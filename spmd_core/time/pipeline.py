@@ -1,35 +1,72 @@
 """A step of a pipeline, simulated: when each piece of each stage runs, and what idles."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from spmd_core.experiment import Schedule, StagePiece, check_schedule
+import numpy as np
+
+from spmd_core.experiment import Schedule, check_schedule
+
+_FEW = 3  # microbatches for each stage, after which turns are looked at for a repetition
+_ALIKE = 1e-12  # of the time passed, by which the shifts of stages that repeat may differ
 
 
 class PieceRun(NamedTuple):
-    """A piece of a stage, from when to when in seconds."""
+    """One microbatch through one chunk of a stage's layers: "F", "B" (with W where a schedule does
+    not set it apart) or "W"; from when to when in seconds.
+    """
 
     stage: int
-    piece: StagePiece
+    kind: str
+    microbatch: int
+    chunk: int
     start: float
     end: float
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedPipeline:
-    """A step of a pipeline: every piece, when it ends, and the seconds that each stage idles."""
+    """A step of a pipeline: its seconds, and those that each stage idles.
 
-    runs: tuple[PieceRun, ...]
+    `took`: seconds of each stage's pieces by kind. `hops`: from each stage to the next, and from
+    the last to the first. `chunks`: runs of layers of a stage.
+    """
+
+    schedule: Schedule
+    microbatches: int
+    took: tuple[dict[str, float], ...]
+    hops: Sequence[float]
+    chunks: int
     seconds: float
-    idle: tuple[float, ...]
+
+    @property
+    def idle(self) -> tuple[float, ...]:
+        """Seconds that each stage idles."""
+        each = (sum(own[kind] for kind in self.schedule.turn) for own in self.took)
+        return tuple(self.seconds - self.microbatches * self.chunks * own for own in each)
 
     @property
     def bubble(self) -> float:
         """The share of the step in which stages idle, on average."""
         return sum(self.idle) / len(self.idle) / self.seconds
+
+    def runs(self) -> list[PieceRun]:
+        """Each piece, stage by stage, as early as its stage is free and what it needs is there."""
+        runs, (starts, ends), each = list[PieceRun](), _ticks(self), _alike(self)
+        for stage, kind, begin, stride, _ in _lanes(self):
+            for number in range(self.microbatches * self.chunks):
+                tick, place = begin + stride * number, number
+                if kind != "F" and not self.schedule.in_turns:  # all in reverse
+                    place = self.microbatches * self.chunks - 1 - number
+                microbatch = place // (each * self.chunks) * each + place % each
+                chunk = place // each % self.chunks
+                if kind != "F" and self.schedule.in_turns:
+                    chunk = self.chunks - 1 - chunk
+                times = float(starts[tick, stage]), float(ends[tick, stage])
+                runs.append(PieceRun(stage, kind, microbatch, chunk, *times))
+        return sorted(runs, key=lambda run: (run.stage, run.start))
 
 
 def simulate_pipeline(
@@ -47,45 +84,106 @@ def simulate_pipeline(
     """
     count, hops = len(stages), hops or (0.0,) * len(stages)
     check_schedule(schedule, count, microbatches, chunks)
-    orders = [[*schedule.order(count, microbatches, chunks, stage)] for stage in range(count)]
-    took = [
-        {"F": f / chunks, "B": (b if schedule.apart else b + w) / chunks, "W": w / chunks}
+    apart = "W" in schedule.turn
+    took = tuple(
+        {"F": f / chunks, "B": (b if apart else b + w) / chunks, "W": w / chunks}
         for f, b, w in stages
-    ]
-    runs = tuple(_runs(orders, took, hops, chunks))
-    seconds = max(run.end for run in runs)
-    busy = (
-        sum(own[piece.kind] for piece in order) for own, order in zip(took, orders, strict=True)
     )
-    return SimulatedPipeline(runs, seconds, tuple(seconds - each for each in busy))
+    step = SimulatedPipeline(schedule, microbatches, took, hops, chunks, math.nan)
+    if schedule.in_turns:
+        seconds = _in_turns(step)
+    else:
+        seconds = sum(_one_way([own[way] for own in took], step) for way in "FB")
+    return replace(step, seconds=seconds)
 
 
-def _runs(
-    orders: Sequence[Sequence[StagePiece]],
-    took: Sequence[Mapping[str, float]],
-    hops: Sequence[float],
-    chunks: int,
-) -> Iterator[PieceRun]:
-    """Each piece as early as its stage is free and what it needs is there."""
-    count, microbatches = len(orders), 1 + max(piece.microbatch for piece in orders[0])
-    # of each run of layers, from the first of the model, when a microbatch left it either way
-    ended = {way: [[math.inf] * microbatches for _ in range(count * chunks)] for way in "FB"}
-    free, at = [0.0] * count, [0] * count
-    while (before := sum(at)) < sum(map(len, orders)):
-        for stage, order in enumerate(orders):
-            now, own = free[stage], took[stage]
-            for piece in islice(order, at[stage], None):
-                kind, number, chunk = piece
-                here, start = chunk * count + stage, now
-                there = here + (-1 if kind == "F" else 1)
-                if kind != "W" and 0 <= there < count * chunks:
-                    start = max(now, ended[kind][there][number] + hops[min(here, there) % count])
-                if start == math.inf:
-                    break
-                now = start + own[kind]
-                if kind != "W":  # follows its B, by the order
-                    ended[kind][here][number] = now
-                yield PieceRun(stage, piece, start, now)
-                at[stage] += 1
-            free[stage] = now
-        assert sum(at) > before, "stages wait for one another"
+def _one_way(took: Sequence[float], step: SimulatedPipeline) -> float:
+    """Seconds of all microbatches through all chunks, one way: the longest path goes around all
+    stages with a microbatch for each chunk, or stays at the slowest stage.
+    """
+    around, longest = sum(took) + sum(step.hops), max(took)
+    rest = step.microbatches * longest
+    return around - step.hops[-1] - longest + rest + (step.chunks - 1) * max(rest, around)
+
+
+def _in_turns(step: SimulatedPipeline) -> float:
+    """Seconds of a step whose stages alternate: of few microbatches, and of turns of all stages
+    that repeat, later by as much, for the others. A turn's ends follow from those of two ticks.
+    """
+    count, microbatches = len(step.took), step.microbatches
+    few = min(microbatches, microbatches % count + _FEW * count)
+    apart = 1 if step.chunks == 1 else count  # microbatches after which the order is the same
+    while True:
+        part = replace(step, microbatches=few)
+        _, ends = _ticks(part)
+        if few == microbatches:
+            return float(ends[-1].max())
+        # all stages have all pieces of their turns
+        begins = [begin for _, _, begin, _, _ in _lanes(part)]
+        many = step.chunks * len(step.schedule.turn)
+        stop = min(begins) + many * few
+        for number in range(apart, few, apart):
+            before = stop - many * number
+            if (microbatches - few) % number == 0 and before - 2 >= max(begins):
+                later = ends[stop - 2 : stop] - ends[before - 2 : before]
+                if np.ptp(later) <= _ALIKE * ends[-1].max():
+                    return float(ends[-1].max() + later.mean() * (microbatches - few) / number)
+        few = min(microbatches, 2 * few + (microbatches - 2 * few) % count)
+
+
+def _alike(step: SimulatedPipeline) -> int:
+    """Microbatches that pass a chunk before the next one's turn."""
+    return len(step.took) if step.schedule.in_turns else step.microbatches
+
+
+def _lanes(step: SimulatedPipeline) -> Iterator[tuple[int, str, int, int, tuple[int, int]]]:
+    """Yields stage and kind of pieces, the tick of the first, ticks from each to the next, and how
+    many before it what it waits for ended: of a chunk's neighbor, and of the chunk before.
+
+    A tick is one piece of each stage, or none. Stages are apart so that what a piece waits for ended
+    as many ticks before, for each microbatch.
+    """
+    turn, count, chunks = step.schedule.turn, len(step.took), step.chunks
+    many, last = len(turn), count - 1
+    for stage in range(count):
+        ahead = last - stage
+        if not step.schedule.in_turns:
+            lags = (1, step.microbatches - last)
+            yield stage, "F", stage, 1, lags
+            yield stage, "B", step.microbatches * chunks + last + ahead, 1, lags
+            continue
+        skew = 1 + (chunks > 1)
+        # forward passes of the first stage before its first turn
+        first = skew * last + (chunks - 1) * count + ("W" in turn)
+        for slot, kind in enumerate(turn):
+            begin = {"F": skew * stage, "B": first, "W": first + stage}[kind]
+            lag = skew * (many - 1 if kind == "F" else 1)
+            yield stage, kind, many * begin + slot + skew * ahead, many, (lag, lag)
+
+
+def _ticks(step: SimulatedPipeline) -> tuple[np.ndarray, np.ndarray]:
+    """Returns when each stage begins each tick, and ends it [ticks, stages]."""
+    lanes, count, number = (
+        [*_lanes(step)],
+        len(step.took),
+        np.arange(step.microbatches * step.chunks),
+    )
+    is_later = number // _alike(step) % step.chunks > 0  # a chunk that waits for the one before
+    takes = np.zeros((max(begin + stride * len(number) for _, _, begin, stride, _ in lanes), count))
+    waits, source = np.full(takes.shape, -math.inf), np.zeros(takes.shape, dtype=int)
+    for stage, kind, begin, stride, lags in lanes:
+        ticks = slice(begin, begin + stride * len(number), stride)
+        takes[ticks, stage] = step.took[stage][kind]
+        if kind != "W":
+            beside = stage + (-1 if kind == "F" else 1)
+            is_around = beside in (-1, count)
+            needs = is_later if is_around else True
+            waits[ticks, stage] = np.where(needs, step.hops[min(stage, beside) % count], -math.inf)
+            ended = (begin + stride * number - lags[is_around]) * count + beside % count
+            source[ticks, stage] = np.where(needs, ended, 0)
+    starts, ends = np.zeros(takes.shape), np.zeros(takes.shape)
+    flat, free = ends.reshape(-1), np.zeros(count)
+    for start, end, take, wait, of in zip(starts, ends, takes, waits, source, strict=True):
+        np.maximum(free, flat.take(of) + wait, out=start)
+        free = np.add(start, take, out=end)
+    return starts, ends

@@ -88,7 +88,10 @@ def of_plan(plan: Plan, answer: CompiledText, keep: Keep | None = None) -> Predi
     before = estimate_memory(plan).known(chip.capacity)
     if answer.error is not None:
         refused = _refused(answer, chip.device_hbm_bytes)
-        known = (_estimated(plan), *(refused.facts or ()))
+        time = estimate_step(plan).predicted_s
+        assert time is not None
+        values = {"estimate_s": time.estimate, "low_s": time.low, "high_s": time.high}
+        known = (StoredFact(kind="once it fits", values=values), *(refused.facts or ()))
         return refused.model_copy(
             update={"before_compiling": before, "compile": facts, "facts": known}
         )
@@ -106,15 +109,6 @@ def of_plan(plan: Plan, answer: CompiledText, keep: Keep | None = None) -> Predi
     wide = wide_gathers(parse_module(answer.text), predicted.collectives, plan)
     facts_now = (*(prediction.facts or ()), *wide)
     return prediction.model_copy(update={"before_compiling": before, "facts": facts_now})
-
-
-def _estimated(plan: Plan) -> StoredFact:
-    time = estimate_step(plan).predicted_s
-    assert time is not None
-    return StoredFact(
-        kind="once it fits",
-        values={"estimate_s": time.estimate, "low_s": time.low, "high_s": time.high},
-    )
 
 
 def of_experiment(

@@ -6,13 +6,13 @@ import pytest
 
 from bench.pipelines import differing
 from spmd_core.base import RequestError
-from spmd_core.experiment import SCHEDULES, StagePiece, check_schedule
+from spmd_core.experiment import SCHEDULES, check_schedule
 from spmd_core.time import simulate_pipeline
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_drawn_pipelines_take_and_hold_what_their_formulas_have(name):
-    assert differing(SCHEDULES[name], seed=1) == {"closed form": 0, "longest path": 0, "held": 0}
+    assert not any(differing(SCHEDULES[name], seed=1).values())
 
 
 def test_two_stages_by_hand():
@@ -20,11 +20,11 @@ def test_two_stages_by_hand():
     first backward ends at 5.5, that of the first stage begins at 6.
     """
     found = simulate_pipeline(SCHEDULES["1f1b"], 2, [(1.0, 2.0, 1.0)] * 2, (0.5, 9.0))
-    assert [tuple(run) for run in found.runs if run.stage == 1] == [
-        (1, StagePiece("F", 0), 1.5, 2.5),
-        (1, StagePiece("B", 0), 2.5, 5.5),
-        (1, StagePiece("F", 1), 5.5, 6.5),
-        (1, StagePiece("B", 1), 6.5, 9.5),
+    assert [tuple(run) for run in found.runs() if run.stage == 1] == [
+        (1, "F", 0, 0, 1.5, 2.5),
+        (1, "B", 0, 0, 2.5, 5.5),
+        (1, "F", 1, 0, 5.5, 6.5),
+        (1, "B", 1, 0, 6.5, 9.5),
     ]
     assert found.seconds == 13.0 and found.idle == (5.0, 5.0)
     assert found.bubble == pytest.approx(5 / 13)

@@ -1,12 +1,10 @@
-"""Schedules of a pipeline: the order in which each stage works, what it holds, and its bubble in
-closed form.
+"""Schedules of a pipeline: the order in which each stage works, and what it holds.
 
 A microbatch takes a stage F seconds forward, B backward for its inputs and W for its weights.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from spmd_core.base import refuse
 
@@ -14,84 +12,22 @@ _MOST_PIECES = 2**16
 MOST_MICROBATCHES = 4096
 
 
-class StagePiece(NamedTuple):
-    """One microbatch through one chunk of a stage's layers: "F", "B" (with W where a schedule does
-    not set it apart) or "W".
-    """
-
-    kind: str
-    microbatch: int
-    chunk: int = 0
-
-
-Order = Iterator[StagePiece]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """A schedule as data: the order of a stage's pieces, and its bubble in closed form for equal
-    stages and free hops.
+    """A schedule as data: the pieces of a stage's turn, and what it holds.
 
-    `order` takes stages, microbatches, chunks of a stage and the stage; `bubble` takes F, B and W
-    of a stage, and the chunks: seconds for each stage but one. `held`: the most microbatches whose
-    activations a stage holds at once, all its layers as one.
+    `held`: of stages, microbatches, chunks of a stage and the stage, the most microbatches whose
+    activations it holds at once, all its layers as one.
     """
 
     name: str
     title: str
     meaning: str
-    order: Callable[[int, int, int, int], Order]
-    bubble: Callable[[float, float, float, int], float]
     held: Callable[[int, int, int, int], float]
     in_chunks: bool = False  # a stage holds several runs of layers, apart from one another
-    apart: bool = False  # gradients of weights wait until a stage would idle
+    turn: str = "FB"  # pieces of a turn; with "W" these gradients wait until a stage would idle
+    in_turns: bool = True  # or all forward passes first
     source: str
-
-    def bubble_s(self, stages: int, seconds: tuple[float, float, float], chunks: int = 1) -> float:
-        """Seconds that a stage idles in a step, where all stages are equal and hops free."""
-        return (stages - 1) * self.bubble(*seconds, chunks)
-
-
-def _all_forward_first(stages: int, microbatches: int, chunks: int, stage: int) -> Order:
-    """GPipe and, of several chunks, MaxText's circular pipeline: all of a chunk, then the next."""
-    pieces = [(number, chunk) for chunk in range(chunks) for number in range(microbatches)]
-    yield from (StagePiece("F", *each) for each in pieces)
-    yield from (StagePiece("B", *each) for each in reversed(pieces))
-
-
-def _one_by_one(stages: int, microbatches: int, chunks: int, stage: int) -> Order:
-    """1F1B, and of several chunks Megatron's interleaved schedule."""
-    total, turn = microbatches * chunks, stages * chunks
-    following = (stages - 1 - stage) * (2 if chunks > 1 else 1)
-    first = min(total, following + (chunks - 1) * stages)
-
-    def piece(kind: str, number: int) -> StagePiece:
-        microbatch = number // turn * stages + number % stages if chunks > 1 else number
-        chunk = number % turn // stages if chunks > 1 else 0
-        return StagePiece(kind, microbatch, chunk if kind == "F" else chunks - 1 - chunk)
-
-    yield from (piece("F", number) for number in range(first))
-    for number in range(total - first):
-        yield piece("F", first + number)
-        yield piece("B", number)
-    yield from (piece("B", number) for number in range(total - first, total))
-
-
-def _weights_later(stages: int, microbatches: int, chunks: int, stage: int) -> Order:
-    """ZB-H1: as 1F1B, with gradients of weights `stage` microbatches after those of inputs, so that
-    a stage holds no more than the first of 1F1B does.
-    """
-    first = min(stages - stage, microbatches)
-    yield from (StagePiece("F", number) for number in range(first))
-    for number in range(microbatches):
-        yield StagePiece("B", number)
-        if number >= stage:
-            yield StagePiece("W", number - stage)
-        if first + number < microbatches:
-            yield StagePiece("F", first + number)
-    yield from (
-        StagePiece("W", number) for number in range(max(0, microbatches - stage), microbatches)
-    )
 
 
 def _held_one_by_one(stages: int, microbatches: int, chunks: int, stage: int) -> float:
@@ -107,8 +43,6 @@ SCHEDULES = {
             title="1F1B",
             meaning="a stage alternates forward and backward, and holds as many microbatches as "
             "stages follow",
-            order=_one_by_one,
-            bubble=lambda f, b, w, chunks: f + b + w,
             held=_held_one_by_one,
             source="Narayanan et al. 2021, arXiv:2104.04473",
         ),
@@ -116,9 +50,8 @@ SCHEDULES = {
             name="gpipe",
             title="GPipe",
             meaning="all microbatches forward, then all backward",
-            order=_all_forward_first,
-            bubble=lambda f, b, w, chunks: f + b + w,
             held=lambda stages, microbatches, chunks, stage: microbatches,
+            in_turns=False,
             source="Huang et al. 2019, arXiv:1811.06965",
         ),
         Schedule(
@@ -126,8 +59,6 @@ SCHEDULES = {
             title="Interleaved 1F1B",
             meaning="1F1B over several runs of layers in each stage: more hops, and a smaller "
             "bubble",
-            order=_one_by_one,
-            bubble=lambda f, b, w, chunks: (f + b + w) / chunks,
             held=_held_one_by_one,
             in_chunks=True,
             source="Narayanan et al. 2021, arXiv:2104.04473",
@@ -137,19 +68,16 @@ SCHEDULES = {
             title="Zero bubble (ZB-H1)",
             meaning="1F1B whose gradients of weights fill what would idle; they take no longer "
             "than a forward pass",
-            order=_weights_later,
-            bubble=lambda f, b, w, chunks: f + b - w,
             held=lambda stages, microbatches, chunks, stage: min(stages, microbatches),
-            apart=True,
+            turn="BWF",
             source="Qi et al. 2023, arXiv:2401.10241",
         ),
         Schedule(
             name="circular",
             title="Circular",
             meaning="MaxText's: all microbatches go around the stages once for each run of layers",
-            order=_all_forward_first,
-            bubble=lambda f, b, w, chunks: (f + b + w) / chunks,
             held=lambda stages, microbatches, chunks, stage: microbatches,
+            in_turns=False,
             in_chunks=True,
             source="AI-Hypercomputer/maxtext, layers/pipeline.py",
         ),

@@ -105,22 +105,19 @@ def roofline(
 
 
 def flops(experiment: Experiment, strategy: str) -> float:
-    """FLOPs of a device: those of the full computation over the devices that share it."""
-    total = experiment.what.flops(experiment.sizes)
-    return total if STRATEGIES[strategy].is_single_device else total / _sharers(experiment)
-
-
-def _sharers(experiment: Experiment) -> int:
-    """Devices that compute different parts: along axes over which nothing is sharded, all do the
-    same.
+    """FLOPs of a device: those of the full computation over the devices that share it. Along axes
+    over which nothing is sharded, all do the same.
     """
+    total = experiment.what.flops(experiment.sizes)
+    if STRATEGIES[strategy].is_single_device:
+        return total
     used = {
         axis
         for array in experiment.what.arrays
         for axes in experiment.spec(array.name)
         for axis in axes
     }
-    return math.prod(size for axis, size in experiment.mesh if axis in used)
+    return total / math.prod(size for axis, size in experiment.mesh if axis in used)
 
 
 def least_bytes(experiment: Experiment, strategy: str) -> float:

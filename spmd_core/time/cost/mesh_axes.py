@@ -81,19 +81,21 @@ def route_words(where: Route) -> str:
     if where.cores > 1:
         parts.append(f"the {where.cores} devices of a chip")
     if where.spans:
-        parts.append(_chips(where.spans) if where.regular else _scattered(where.spans))
+        parts.append(_chips(where.spans, where.regular))
     if where.slices > 1:
         parts.append(f"{where.slices} slices over DCN")
     return " and ".join(parts) if parts else "one device"
 
 
-def _chips(spans: tuple[AxisSpan, ...]) -> str:
+def _chips(spans: tuple[AxisSpan, ...], is_regular: bool) -> str:
+    sizes = " × ".join(str(span.size) for span in spans)
+    over = _and(["xyz"[span.axis] for span in spans])
+    if not is_regular:
+        return f"chips scattered over {sizes} along {over}"
     if len(spans) == 1:
         span = spans[0]
         shape = f"a {'ring' if span.wraps else 'line'} of {span.size} along {'xyz'[span.axis]}"
         return shape if span.stride == 1 else f"{shape}, every {ordinal_text(span.stride)} chip"
-    sizes = " × ".join(str(span.size) for span in spans)
-    over = _and(["xyz"[span.axis] for span in spans])
     closed = ["xyz"[span.axis] for span in spans if span.wraps]
     name = "torus" if len(closed) == len(spans) else "grid"
     strides = [
@@ -107,11 +109,6 @@ def _chips(spans: tuple[AxisSpan, ...]) -> str:
         else []
     )
     return ", ".join([f"a {name} of {sizes} over {over}", *rings, *strides])
-
-
-def _scattered(spans: tuple[AxisSpan, ...]) -> str:
-    sizes = " × ".join(str(span.size) for span in spans)
-    return f"chips scattered over {sizes} along {_and(['xyz'[span.axis] for span in spans])}"
 
 
 def _and(names: Sequence[str]) -> str:

@@ -126,12 +126,22 @@ def _of_parts(plan: Plan) -> Prediction:
         values = {"title": title, "parts": parts, "share": simulated.bubble}
         named = (each for each in facts if each.kind != "not compiled")
         facts = (StoredFact(kind="pipeline", values=values), *named)
+    repeated = (
+        each.model_copy(
+            update={
+                name: value * (1 if is_of_update(each.name or "") else plan.parts)
+                for name in ("count", "bytes_total", "seconds_total", "exposed_total_s")
+                if (value := getattr(each, name)) is not None
+            }
+        )
+        for each in one.collectives
+    )
     update_of_one = {
         "facts": facts,
         "fits": memory.is_held(capacity),
         "memory_bytes": one.memory_bytes.model_copy(update=held),
         "shares_s": shares,
-        "collectives": (*_repeated(plan, one), *_hops(plan)),
+        "collectives": (*repeated, *_hops(plan)),
         "before_compiling": memory.known(capacity),
     }
     return one.model_copy(update=update_of_one | _times(plan, one, time, late))
@@ -155,17 +165,6 @@ def _times(plan: Plan, one: Prediction, time: Estimate, update: float) -> dict[s
         "tokens_per_s_per_chip": plan.tokens / (chips * seconds),
         "chip_seconds": chips * seconds,
     }
-
-
-def _repeated(plan: Plan, one: Prediction) -> Iterator[Collective]:
-    for each in one.collectives:
-        yield each.model_copy(
-            update={
-                name: value * (1 if is_of_update(each.name or "") else plan.parts)
-                for name in ("count", "bytes_total", "seconds_total", "exposed_total_s")
-                if (value := getattr(each, name)) is not None
-            }
-        )
 
 
 def _hops(plan: Plan) -> Iterator[Collective]:

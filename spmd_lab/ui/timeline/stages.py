@@ -33,7 +33,8 @@ def show(plan: Plan) -> None:
     schedule, simulated = SCHEDULES[plan.schedule], pipeline_of(plan)
     share = f"stages idle {simulated.bubble:.0%} of their time on average."
     words = f"{schedule.title} with {plan.parts} microbatches: {share}"
-    if len(simulated.runs) <= _MOST_DRAWN:
+    pieces = plan.stages * plan.parts * plan.repeats * len(schedule.turn)
+    if pieces <= _MOST_DRAWN:
         st.vega_lite_chart(_chart(simulated), alt=words, key="stages")
     st.caption(plain(words))
 
@@ -42,21 +43,21 @@ def _chart(simulated: SimulatedPipeline) -> Spec:
     size, name = unit([simulated.seconds], SECONDS)
     idle = [
         {"row": f"stage {stage}", "what": _IDLE[0], "start": 0.0, "end": simulated.seconds / size}
-        for stage in range(len(simulated.idle))
+        for stage in range(len(simulated.took))
     ]
     runs = [
         {
             "row": f"stage {run.stage}",
-            "what": _KINDS[run.piece.kind][0],
-            "number": run.piece.microbatch,
+            "what": _KINDS[run.kind][0],
+            "number": run.microbatch,
             "start": run.start / size,
             "end": run.end / size,
             "time": seconds_text(run.end - run.start),
         }
-        for run in simulated.runs
+        for run in simulated.runs()
     ]
     legend = (
-        *(_KINDS[kind] for kind in dict.fromkeys(run.piece.kind for run in simulated.runs)),
+        *(shown for kind, shown in _KINDS.items() if kind in simulated.schedule.turn),
         _IDLE,
     )
     channels: Spec = {

@@ -4,7 +4,7 @@ hand.
 
 import pytest
 
-from bench.pipelines import differing
+from bench.pipelines import BUBBLES, differing
 from spmd_core.base import RequestError
 from spmd_core.experiment import SCHEDULES, check_schedule
 from spmd_core.time import simulate_pipeline
@@ -13,6 +13,15 @@ from spmd_core.time import simulate_pipeline
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_drawn_pipelines_take_and_hold_what_their_formulas_have(name):
     assert not any(differing(SCHEDULES[name], seed=1).values())
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_a_step_of_many_microbatches_has_the_bubble_of_its_closed_form(name):
+    stage, count, microbatches = (1.0, 1.25, 0.5), 16, 2048
+    chunks = 2 if SCHEDULES[name].in_chunks else 1
+    found = simulate_pipeline(SCHEDULES[name], microbatches, [stage] * count, chunks=chunks)
+    bubble = (count - 1) * BUBBLES[name](*stage, chunks)
+    assert found.seconds == pytest.approx(microbatches * sum(stage) + bubble, rel=1e-12)
 
 
 def test_two_stages_by_hand():

@@ -125,8 +125,10 @@ def generic(collective: CollectiveFacts, value: str = "") -> str | None:
     if collective.ring:
         return collective_matmul(collective)
     others = set(collective.axes) - set(DATA_AXES)
-    # sequences and weights are sharded over `expert` too; an all-to-all there is of experts' rows
-    of_rows = not others or (others == {"expert"} and collective.wanted != "all-to-all")
+    # sequences and weights are sharded over `expert` too, an all-to-all there is of experts' rows;
+    # and weights over `context`, where data axes shard them
+    shared = {"expert"} if others == set(collective.axes) else {"expert", "context"}
+    of_rows = not others or (others <= shared and collective.wanted != "all-to-all")
     return (_of_rows(collective) if of_rows else of_shards(collective, value)) + became(collective)
 
 
@@ -216,7 +218,10 @@ def of_shards(collective: CollectiveFacts, value: str = "") -> str:
         if is_gather:
             return f"{place} needs a value replicated that is sharded over {along}"
         return f"{place} needs a value in another sharding: its shards move over {along}"
-    value, needs = value or "a computed value", f"{place} needs it" if place else "it is needed"
+    if value and collective.kind == "collective-permute":
+        return f"{value}: shards pass around a ring along {along}"
+    value = value.removeprefix("gather ") or "a computed value"
+    needs = f"{place} needs it" if place else "it is needed"
     if is_gather:
         return f"{value} is sharded over {along}, but {needs} replicated"
     return f"{value} is sharded in another way than {place or 'the program'} needs it: its shards move over {along}"

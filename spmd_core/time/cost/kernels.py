@@ -109,7 +109,10 @@ def kernel_kind(instruction: Instruction) -> str:
     """
     if _GROUPED.match(instruction.name):
         return "grouped kernel"
-    return "kernel" if _is_attention(instruction) else "other kernel"
+    target = instruction.attributes.get("custom_call_target") or ""
+    text = f"{instruction.name} {instruction.op_name or ''} {target}"
+    is_attention = any(word in text for word in ("splash", "flash", "fmha", "attention"))
+    return "kernel" if is_attention else "other kernel"
 
 
 def _grouped(
@@ -218,12 +221,6 @@ def attention_cost(
     steps = batch * heads * rows * columns / cores * KERNEL_STEP_S
     bundles = cycles / chip.clock_hz + steps
     return KernelCost(bundles * KERNEL_STALLS, flops, bundles)
-
-
-def _is_attention(instruction: Instruction) -> bool:
-    target = instruction.attributes.get("custom_call_target") or ""
-    text = f"{instruction.name} {instruction.op_name or ''} {target}"
-    return any(word in text for word in ("splash", "flash", "fmha", "attention"))
 
 
 def _attention_kind(instruction: Instruction, query_dims: int) -> str | None:

@@ -9,6 +9,7 @@ microbatch; the optimizer follows the last one.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from operator import attrgetter
 from typing import NamedTuple
 
 from spmd_core.base import sums_by_key
@@ -20,7 +21,7 @@ from spmd_core.time.estimate.optimizers import BYTES, moment_bytes
 from spmd_core.time.estimate.shapes import recomputed, shapes_of
 from spmd_core.time.estimate.step import (
     estimate_step as step_of_a_pass,
-    exposed_s,
+    exposed_parts,
     step_mfu,
     step_parts,
     step_time,
@@ -64,11 +65,7 @@ def estimate_memory(plan: Plan, parameters: float | None = None) -> MemoryEstima
     """The peak of a plan's step: of a pipeline that of the stage with the most."""
     if not plan.is_in_parts:
         return memory_of_a_pass(plan, parameters)
-    return _largest(_stages(plan))
-
-
-def _largest(stages: Sequence[_Stage]) -> MemoryEstimate:
-    return max((each.memory for each in stages), key=lambda memory: memory.peak)
+    return max((each.memory for each in _stages(plan)), key=attrgetter("peak"))
 
 
 def pipeline_of(plan: Plan) -> SimulatedPipeline:
@@ -110,7 +107,7 @@ def _of_parts(plan: Plan) -> Prediction:
     slowest, simulated = _slowest(stages), _simulated(plan, stages)
     time = _time(plan, stages, simulated)
     seconds = time.estimate
-    memory, capacity = _largest(stages), plan.topology.chip.capacity
+    memory, capacity = estimate_memory(plan), plan.topology.chip.capacity
     one = step_of_a_pass(slowest.one.plan)
     shares = {name: plan.parts * each for name, each in one.shares_s.items()}
     for name, each in slowest.update.items():  # follows the last microbatch alone
@@ -238,7 +235,7 @@ def _microbatch(plan: Plan, layers: int, has_logits: bool) -> _Microbatch:
     shapes, again = shapes_of(one), recomputed(one)
     (work, moved), memory = step_parts(shapes, again), memory_of_a_pass(one)
     rest = [each for each in moved if not is_of_update(each.name)]
-    waits = exposed_s(shapes, work, rest, memory.host)
+    waits = exposed_parts(shapes, work, rest, memory.host).seconds
     passes = work.forward.seconds + work.recomputed.seconds + work.backward.seconds
     forward = work.forward.seconds * (1 + waits / passes)
     weights = work.backward.matmul / 2

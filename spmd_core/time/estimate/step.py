@@ -63,7 +63,7 @@ from spmd_core.time.gpu.constants import CHANNELS, COMBINED
 
 
 @dataclass(frozen=True, slots=True)
-class _Exposed:
+class Exposed:
     """Seconds of the step that each transfer holds up, in their order; and that the host does."""
 
     transfers: tuple[float, ...]
@@ -81,7 +81,7 @@ def estimate_step(plan: Plan) -> Prediction:
     again = recomputed(plan)
     work, moved = step_parts(shapes, again)
     memory = estimate_memory(plan)
-    exposed = _exposed(shapes, work, moved, memory.host)
+    exposed = exposed_parts(shapes, work, moved, memory.host)
     time = step_time(shapes, work, moved, memory.host)
     seconds = time.estimate
     mfu = step_mfu(plan, seconds)
@@ -178,7 +178,7 @@ def step_time(
     """Seconds of a step with this work and these transfers, and `offloaded` bytes to the host and
     back: what plans with the same work share is worked out once by who has many of them.
     """
-    exposed = _exposed(shapes, work, moved, offloaded)
+    exposed = exposed_parts(shapes, work, moved, offloaded)
     seconds = (work.total.seconds + exposed.seconds) * (1 + straggling(shapes.topology))
     rings = RING_OFF * seconds if shapes.has_rings else 0.0
     low, high = _interval(shapes, work, moved, exposed, seconds, rings)
@@ -199,12 +199,9 @@ def _above(shapes: Shapes, offloaded: int) -> tuple[float, str]:
     return 0.0, ""
 
 
-def exposed_s(shapes: Shapes, work: StepWork, moved: list[StepTransfer], offloaded: int) -> float:
-    """Seconds of the step that wait for transfers and for the host."""
-    return _exposed(shapes, work, moved, offloaded).seconds
-
-
-def _exposed(shapes: Shapes, work: StepWork, moved: list[StepTransfer], offloaded: int) -> _Exposed:
+def exposed_parts(
+    shapes: Shapes, work: StepWork, moved: list[StepTransfer], offloaded: int
+) -> Exposed:
     """What waits: all that nothing hides, and what is left of the rest beside the work it may hide
     under.
     """
@@ -233,7 +230,7 @@ def _exposed(shapes: Shapes, work: StepWork, moved: list[StepTransfer], offloade
         late = max(sum(map(operator.mul, own, lates)), each.late)
         waits.append(each.seconds * each.count * (late if each.beside else each.alone))
     one_way = host_s(shapes.chip, offloaded)
-    return _Exposed(
+    return Exposed(
         tuple(waits), max(0.0, one_way - work.forward.seconds) + max(0.0, one_way - back)
     )
 
@@ -285,7 +282,7 @@ def _interval(
     shapes: Shapes,
     work: StepWork,
     moved: list[StepTransfer],
-    exposed: _Exposed,
+    exposed: Exposed,
     seconds: float,
     rings: float,
 ) -> tuple[float, float]:
@@ -326,7 +323,7 @@ def _bounds(work: StepWork, moved: list[StepTransfer], seconds: float) -> Bounds
 
 
 def _shares(
-    work: StepWork, moved: list[StepTransfer], exposed: _Exposed, late: float
+    work: StepWork, moved: list[StepTransfer], exposed: Exposed, late: float
 ) -> dict[str, float]:
     total = work.total
     shares = {"matmul": total.matmul, "kernel": total.kernel, "memory": total.memory}
@@ -352,7 +349,7 @@ def _binds(shares: dict[str, float]) -> Binds:
     return max(groups, key=lambda name: groups[name])
 
 
-def _collectives(moved: list[StepTransfer], exposed: _Exposed) -> tuple[Collective, ...]:
+def _collectives(moved: list[StepTransfer], exposed: Exposed) -> tuple[Collective, ...]:
     collectives = [
         Collective(
             kind=each.kind,

@@ -275,8 +275,7 @@ def _by_rings(
     nbytes = shapes.unsharded_bytes(array) * (1.0 if once else _gathered_share(shapes))
     held, matmul_s = ring_of(shapes, nbytes), matmuls[name]
     if array.weight.startswith("shared"):
-        (_, inner), (_, columns) = array.dims
-        matmul_s = product_s(shapes.matmul_rows, inner, columns, shapes.chip)
+        matmul_s = _shared_s(shapes, array)
     part_s, added_s = matmul_s / held.steps, sum(parts_s(shapes, name, matmul_s)) / 2
     is_tied, count = once and shapes.size.tied, array.times
     is_shared = array.name == "logits" or is_tied or name in recomputed
@@ -300,6 +299,11 @@ def _by_rings(
         seconds=held.seconds,
         alone=held.sum_exposed_s(part_s) / held.seconds,
     )
+
+
+def _shared_s(shapes: Shapes, array: ShardedArray) -> float:
+    (_, inner), (_, columns) = array.dims
+    return product_s(shapes.matmul_rows, inner, columns, shapes.chip)
 
 
 def _as_compiled(shapes: Shapes, axes: tuple[str, ...]) -> tuple[str, str, str, str]:

@@ -113,15 +113,13 @@ def _in_turns(step: SimulatedPipeline) -> float:
     count, microbatches = len(step.took), step.microbatches
     few = min(microbatches, microbatches % count + _FEW * count)
     apart = 1 if step.chunks == 1 else count  # microbatches after which the order is the same
+    begins = [begin for _, _, begin, _, _ in _lanes(step)]
+    many = step.chunks * len(step.schedule.turn)
     while True:
-        part = replace(step, microbatches=few)
-        _, ends = _ticks(part)
+        _, ends = _ticks(replace(step, microbatches=few))
         if few == microbatches:
             return float(ends[-1].max())
-        # all stages have all pieces of their turns
-        begins = [begin for _, _, begin, _, _ in _lanes(part)]
-        many = step.chunks * len(step.schedule.turn)
-        stop = min(begins) + many * few
+        stop = min(begins) + many * few  # from the last of `begins` to here stages have all pieces
         for number in range(apart, few, apart):
             before = stop - many * number
             if (microbatches - few) % number == 0 and before - 2 >= max(begins):

@@ -107,7 +107,9 @@ def _of(
     for each in products:
         product = matmul(each, holder)
         if product.rows and product.columns:
-            count = _batch(each, holder)
+            left = holder.by_name[each.operands[0]].shape
+            dims = re.findall(r"\d+", each.attributes.get("lhs_batch_dims") or "")
+            count = math.prod(left.dims[int(dim)] for dim in dims)
             yield ("matmul", (max(1, product.rows // count), product.inner, product.columns)), count
         else:
             yield ("matmul", (1, max(1, product.flops // 2), 1)), 1
@@ -118,12 +120,6 @@ def _of(
         across = any(_reorders(each, holder) for each in parts)
         nbytes = moved_bytes(module, instruction, computation)
         yield ("relayout" if across else "copy", (nbytes,)), 1
-
-
-def _batch(instruction: Instruction, computation: Computation) -> int:
-    dims = re.findall(r"\d+", instruction.attributes.get("lhs_batch_dims") or "")
-    left = computation.by_name[instruction.operands[0]].shape
-    return math.prod(left.dims[int(dim)] for dim in dims)
 
 
 def _reorders(instruction: Instruction, computation: Computation) -> bool:

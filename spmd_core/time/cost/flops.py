@@ -54,7 +54,10 @@ def matmul(instruction: Instruction, computation: Computation) -> Matmul:
     """The matmul that a convolution or dot instruction is."""
     left, right = (computation.by_name[name].shape for name in instruction.operands[:2])
     if instruction.opcode == "dot":
-        flops, sides = _dot_flops(instruction, left), _dot_sides(instruction, left)
+        flops = _dot_flops(instruction, left)
+        inner = flops // max(1, 2 * instruction.shape.elements)
+        rows = max(1, left.elements // max(1, inner))
+        sides = rows, max(1, instruction.shape.elements // rows)
     else:
         flops = _convolution_flops(instruction, left, right)
         sides = _convolution_sides(instruction, left, right)
@@ -69,12 +72,6 @@ def _dot_flops(instruction: Instruction, left: Shape) -> int:
         for text in re.findall(r"\d+", instruction.attributes.get("lhs_contracting_dims") or "")
     ]
     return 2 * instruction.shape.elements * math.prod(left.dims[dim] for dim in contracted)
-
-
-def _dot_sides(instruction: Instruction, left: Shape) -> tuple[int, int]:
-    inner = _dot_flops(instruction, left) // max(1, 2 * instruction.shape.elements)
-    rows = max(1, left.elements // max(1, inner))
-    return rows, max(1, instruction.shape.elements // rows)
 
 
 def _convolution_sides(instruction: Instruction, left: Shape, right: Shape) -> tuple[int, int]:

@@ -145,6 +145,19 @@ VARIANTS = {
         "gated": False,
         "activation": "relu2",
     },
+    # experts and an mlp beside them after every mixer, one of which has a state
+    "granite": {
+        "layers": 2,
+        "mixers": ("mamba", "attention"),
+        "state_heads": 4,
+        "state_groups": 1,
+        "state_dim": 8,
+        "state_value": 16,
+        "chunk": 32,
+        "experts": 4,
+        "experts_per_token": 2,
+        "shared_mlp": 32,
+    },
     # norms of all heads as one beside experts, of which groups are chosen by softmax
     "minimax": {
         "layers": 2,

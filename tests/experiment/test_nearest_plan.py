@@ -57,6 +57,18 @@ def with_options(**changes):
             "sequence=4000 does not divide into blocks of 128 over 32 parts: sequence=4096 is used.",
         ),
         (
+            {"target": "tpu:v5p:16x16x16*2", "mesh": {"context": 8192}},
+            "mesh",
+            (("data", 2), ("fsdp", 1), ("context", 4096)),
+            "context=8192 leaves less than two blocks of 128 tokens to a part of a sequence",
+        ),
+        (
+            {"target": "gpu:any:8", "mesh": {"fsdp": 8}},
+            "target",
+            "gpu:h100:8",
+            "GPU 'any' has no data sheet here",
+        ),
+        (
             {"target": "tpu:v5e:3x5"},
             "target",
             "tpu:v5e:4x4",

@@ -43,6 +43,7 @@ def test_an_alias_is_read_and_the_canonical_target_is_stored(text, target):
         ("v5p-64", "is Google's name of 32 chips (64 cores): use v5p:32, or v5p:64 for 64 chips"),
         ("tpu:v4-8", "is Google's name of 4 chips (8 cores): use v4:4, or v4:8 for 8 chips"),
         ("v5litepod-64", "is Google's name of 64 chips: use v5e:64"),
+        ("tpu:v5e-16", "target v5e-16 is Google's name of 16 chips: use v5e:16"),
         ("v6e-256", "is Google's name of 256 chips: use v6e:256"),
         ("v5p:63", "do not form slices of TPU v5p: use 32 or 64"),
         ("h100:12", "is not built"),

@@ -405,6 +405,8 @@ def test_the_axis_of_experts_is_given_to_one_dim_of_an_array():
         ({"chips": ["any"]}, "chips 'any' is not a number of chips: write for example v5p:64"),
         ({"chips": ["gpu:8"]}, "chips 'gpu:8' is not a number of chips"),
         ({"chips": ["gpu:..8"]}, "chips 'gpu:..8' is not a number of chips"),
+        ({"chips": ["gpu:any:8"]}, "chips 'gpu:any:8' name no kind of GPU: use a100, h100"),
+        ({"chips": ["tpu:h100:8"]}, "chips 'tpu:h100:8' name no kind of TPU: use v2"),
         ({"chips": ["v9:64"]}, "chips 'v9:64' name no kind of chips: use v2"),
         ({"fixed": {"warp": 2}}, "is not one that a decoder is sharded over"),
         ({"fixed": {"data": 512}}, "is more than the 16 devices"),

@@ -57,6 +57,10 @@ def test_v6e_takes_the_blocks_of_the_published_runs():
             "batch_per_device=1.7 makes 27.2 sequences, no whole number of them: use 1.6875",
         ),
         (
+            {"mesh": {"fsdp": 16}, "model": "deepseek-v3-671b", "layers": 2},
+            "layers=2 leaves none with experts after dense_layers=3: use at least 4",
+        ),
+        (
             {"mesh": {"tensor": 16}, "model": "llama-2-13b"},
             "tensor=16 does not divide heads=40 of llama-2-13b: use 8",
         ),

@@ -8,6 +8,7 @@ from spmd_core.experiment import Plan
 from spmd_core.machine import GPUS, get_topology
 from spmd_core.time import TimeModel, estimate_step
 from spmd_core.time.cost.links import straggling
+from spmd_core.time.gpu.constants import COLLECTIVE_S, HOP_S, NETWORK_HOP_S
 from spmd_core.time.gpu.matmuls import flash_s, peak_of, tiled_s
 from spmd_core.time.gpu.nccl import Group, least_s, nccl_s
 
@@ -61,6 +62,20 @@ def test_bounds_by_hand():
     assert nccl_s(gpu, "all-reduce", Group(8), 2**30) < nccl_s(
         GPUS["a100"], "all-reduce", Group(8), 2**30
     )
+
+
+def test_a_small_sum_goes_up_a_tree_of_the_domains_and_down():
+    gpu = GPUS["h100"]
+    hops = 7 * HOP_S + 6 * NETWORK_HOP_S  # within a domain, and log2 of 64
+    assert nccl_s(gpu, "all-reduce", Group(8, 64), 4, "nccl") == pytest.approx(
+        COLLECTIVE_S + 2 * hops, rel=0.05
+    )
+
+
+def test_matmuls_in_float8_reach_the_published_rate():
+    flops = 2 * 15360 * 4096 * 3072
+    for name, rate in (("h100", 1402.6e12), ("h200", 1453.4e12), ("b200", 3432.5e12)):
+        assert flops / tiled_s(GPUS[name], flops, 0, 0, "f8e4m3fn") == pytest.approx(rate, rel=0.1)
 
 
 @pytest.mark.parametrize("target", MESHES)

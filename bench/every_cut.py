@@ -3,7 +3,7 @@ strategy cannot express it; the cases whose outcome is another are named.
 
     python -m bench.every_cut
 
-Through the worker, on 8 simulated devices: two minutes. tests/experiment/workloads runs one case of
+Through the worker, on 8 simulated devices: two minutes. tests/workloads runs one case of
 each workload and of each word of its options.
 """
 
@@ -14,9 +14,9 @@ from typing import Any
 
 from bench.figures import Asked, Figures, measure
 from spmd_core.experiment import parse_experiment
-from spmd_core.experiment.workloads.strategies import MAP_STRATEGIES, SHARDING_STRATEGIES
 from spmd_core.lab import Lab
 from spmd_core.results import StrategyResult
+from spmd_core.workloads.strategies import MAP_STRATEGIES, SHARDING_STRATEGIES
 
 MESH = {"x": 2, "y": 4}
 ALL_DEVICES = ["x", "y"]

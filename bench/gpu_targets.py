@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.figures import Asked, Figures, measure
-from spmd_core.experiment import Plan
 from spmd_core.machine import GPUS
+from spmd_core.plan import Plan
 from spmd_core.time import estimate_step
 from spmd_core.time.gpu.matmuls import tiled_s
 from spmd_core.time.gpu.nccl import Caller, Group, least_s, nccl_s

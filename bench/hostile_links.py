@@ -30,8 +30,9 @@ from urllib.parse import urlencode
 from bench.dashboard import MOST_RUNS, Drawn, Viewer, Visits, computed, dashboard, viewer
 from bench.figures import Asked, Figures, measure
 from bench.server import Server
-from spmd_core.experiment import DEFAULT_SPEC, WORKLOADS, encode, parse_experiment, programs
+from spmd_core.experiment import encode, parse_experiment
 from spmd_core.recipes import RECIPES
+from spmd_core.workloads import DEFAULT_SPEC, WORKLOADS, programs
 
 ROOT = Path(__file__).resolve().parents[1]
 SCREENS = ("layout", "compare", "predict", "collectives", "programs")

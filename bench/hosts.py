@@ -163,7 +163,8 @@ STRATEGIES = ["auto", "constrained", "shard_map"]
 
 def experiments(count: int) -> Iterator[dict[str, Any]]:
     """Experiments that are small: each workload on each mesh, its first dims sharded."""
-    from spmd_core.experiment import get_workload, parse_experiment
+    from spmd_core.experiment import parse_experiment
+    from spmd_core.workloads import get_workload
 
     for number in range(count):
         fields, mesh = WORKLOADS[number % len(WORKLOADS)], MESHES[number // len(WORKLOADS) % 3]

@@ -14,14 +14,16 @@ from pathlib import Path
 
 from bench.figures import Asked, Figures, measure
 from spmd_core.base import RequestError, read_settings
-from spmd_core.experiment import PRESETS, SCHEDULES, Plan, experiment_of, parse_plan
+from spmd_core.experiment import experiment_of
 from spmd_core.lab import Lab
 from spmd_core.machine import get_topology
+from spmd_core.plan import PRESETS, SCHEDULES, Plan
 from spmd_core.search import named_meshes, staged_meshes
 from spmd_core.time import is_current
 from spmd_core.time.estimate.mesh_estimates import step_bound
 from spmd_core.time.estimate.shapes import recomputed, shapes_of
 from spmd_core.time.estimate.step import estimate_step, step_parts
+from spmd_core.workloads import parse_plan
 
 PLANS, MEDIAN, WITHIN, SHARE, EACH_MS, MANY, MANY_S = 60, 0.08, 0.20, 0.95, 10.0, 10_000, 30.0
 DRAWN = 400  # plans of any model, mesh and schedule, whose estimates are timed

@@ -3,7 +3,7 @@ each collective against the closed form, and the same kinds requested from the T
 
     python -m bench.long_context
 
-Through the worker: a minute. tests/experiment/workloads runs some of the cases.
+Through the worker: a minute. tests/workloads runs some of the cases.
 """
 
 import math
@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.figures import Asked, Figures, measure
-from spmd_core.experiment import DTYPE_BYTES, SEQUENCE_STRATEGIES, Experiment, parse_experiment
+from spmd_core.experiment import Experiment, parse_experiment
 from spmd_core.lab import Lab
+from spmd_core.workloads import DTYPE_BYTES, SEQUENCE_STRATEGIES
 
 MESH = {"x": 2, "y": 4}
 ALL_DEVICES = ["x", "y"]

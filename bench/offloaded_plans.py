@@ -10,12 +10,13 @@ from collections.abc import Iterator
 
 from bench.figures import Asked, Figures, measure
 from spmd_core.base import RequestError
-from spmd_core.experiment import NAMES, Plan, parse_plan
 from spmd_core.machine import get_topology
+from spmd_core.plan import NAMES, Plan
 from spmd_core.recipes.recipe import in_a_line
 from spmd_core.search import models, read_question
 from spmd_core.search.chips import named_meshes
 from spmd_core.time import estimate_step
+from spmd_core.workloads import parse_plan
 
 PLANS = 120
 MODELS = (

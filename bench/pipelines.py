@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.figures import Asked, Figures, measure
-from spmd_core.experiment import SCHEDULES, Schedule, parse_experiment
+from spmd_core.experiment import parse_experiment
 from spmd_core.lab import Lab
+from spmd_core.plan import SCHEDULES, Schedule
 from spmd_core.time import PieceRun, simulate_pipeline
 
 LAYERS = {"microbatches": 8, "rows": 8, "repeats": 2, "stages": 8, "embed": 64}

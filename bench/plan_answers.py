@@ -9,13 +9,14 @@ from collections.abc import Iterator
 
 from bench.figures import Asked, Figures, measure
 from spmd_core.base import RequestError
-from spmd_core.experiment import PRESETS, Plan, parse_plan
+from spmd_core.plan import PRESETS, Plan
 from spmd_core.recipes.recipe import in_a_line
 from spmd_core.results import Prediction
 from spmd_core.search.chips import named_meshes
 from spmd_core.sweeps import best_mesh
 from spmd_core.time import estimate_step
 from spmd_core.words import predictions
+from spmd_core.workloads import parse_plan
 
 PLANS = 60
 TARGETS = ("tpu:v5e:16x16", "tpu:v5p:4x4x4", "tpu:v6e:16x16", "tpu:tpu7x:4x4x4", "gpu:h100:8x8")

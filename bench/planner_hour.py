@@ -18,8 +18,9 @@ from urllib.parse import urlencode
 from bench.dashboard import Drawn, Viewer, busy, dashboard, estimated, memory_mb, viewer
 from bench.figures import Asked, Figures, measure
 from bench.server import Server
-from spmd_core.experiment import encode, experiment_of, parse_plan
+from spmd_core.experiment import encode, experiment_of
 from spmd_core.search import ModelQuestion, link, read_question
+from spmd_core.workloads import parse_plan
 
 LIMIT_MB, OF_SEARCHES_MB = 400.0, 200.0
 MODELS = ("llama-2-7b", "llama-3.1-8b", "llama-2-13b", "llama-2-70b", "llama-3.1-70b")

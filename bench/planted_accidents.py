@@ -20,7 +20,7 @@ from jax.sharding import NamedSharding, PartitionSpec as P
 from bench.exported import abstract_mesh, written
 from bench.figures import Asked, Figures, measure, of_part
 from bench.lost_batches import judged_experiment, taken  # sets XLA's flags: before jax
-from spmd_core.experiment import findings
+from spmd_core.workloads import findings
 
 ROWS, LENGTH, VOCABULARY, WIDTH, LAYERS = 32, 32, 512, 256, 4
 MESH = abstract_mesh({"data": 4, "model": 2})

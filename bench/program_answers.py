@@ -29,21 +29,14 @@ from bench.search_block import compiled as compiled_candidates
 from spmd_core.engine.absent.lower import _standing_for
 from spmd_core.engine.absent.topology import devices_of
 from spmd_core.engine.lower import execute, structs
-from spmd_core.experiment import (
-    Experiment,
-    Program,
-    experiment_of,
-    findings,
-    parse_experiment,
-    parse_plan,
-    programs,
-)
+from spmd_core.experiment import Experiment, experiment_of, parse_experiment
 from spmd_core.lab import Lab, Searches
 from spmd_core.machine import get_topology
 from spmd_core.results import StrategyResult
 from spmd_core.script import program_text
 from spmd_core.search import read_array_question
 from spmd_core.trials import Search
+from spmd_core.workloads import Program, findings, parse_plan, programs
 from spmd_lab.ui.programs import result, treemap
 
 TARGET, SMALL = "tpu:v5e:2x4", "tpu:v5e:2x2"

@@ -24,7 +24,7 @@ from typing import Any
 import vl_convert
 
 from bench.figures import Asked, Figures, measure
-from spmd_core.experiment import WITHOUT_RINGS, Plan
+from spmd_core.plan import WITHOUT_RINGS, Plan
 from spmd_core.time import estimate_step
 
 Seconds = float | tuple[float, float]  # published more than once: from the least to the most

@@ -12,14 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from spmd_core.base import Inexpressible, RequestError
-from spmd_core.experiment import (
-    DTYPE_BYTES,
-    Experiment,
-    Workload,
-    get_workload,
-    parse_experiment,
-)
+from spmd_core.experiment import Experiment, parse_experiment
 from spmd_core.script import program_text
+from spmd_core.workloads import DTYPE_BYTES, Workload, get_workload
 
 MIB = (1, 4, 16, 64, 256)  # of the largest array
 MOST_BYTES = 2**30  # of all operands and results of a cell: a strategy holds them, and another

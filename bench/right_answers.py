@@ -18,8 +18,9 @@ os.environ |= {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "8"}
 
 from bench.figures import Asked, Figures, measure
 from bench.judging import Case
-from spmd_core.experiment import WORKLOADS, parse_experiment
-from spmd_core.experiment.workloads.strategies import MAP_STRATEGIES, SHARDING_STRATEGIES
+from spmd_core.experiment import parse_experiment
+from spmd_core.workloads import WORKLOADS
+from spmd_core.workloads.strategies import MAP_STRATEGIES, SHARDING_STRATEGIES
 
 Spec = tuple[
     str, dict[str, Any], dict[str, int], dict[str, Any]

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from bench.figures import Asked, Figures, measure
 from spmd_core.base import RequestError
-from spmd_core.experiment import PRESETS, ServedPlan
+from spmd_core.plan import PRESETS, ServedPlan
 from spmd_core.search import ServingQuestion, serve
 from spmd_core.time import Lengths, ServingLoad, StepLoad, check_dtypes, simulate, step_time
 

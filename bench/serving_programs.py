@@ -22,8 +22,9 @@ from typing import Any
 
 from bench.figures import Asked, Figures, measure
 from spmd_core.base import RequestError, read_settings
-from spmd_core.experiment import Experiment, ServedPlan, parse_experiment, step_experiment
+from spmd_core.experiment import Experiment, parse_experiment, step_experiment
 from spmd_core.lab import Lab
+from spmd_core.plan import ServedPlan
 from spmd_core.time import (
     StepTime,
     cache_bytes,

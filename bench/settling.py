@@ -19,7 +19,8 @@ from bench.dashboard import LAYER, MOST_RUNS, Drawn, Viewer, Visits, computed, d
 from bench.figures import Asked, Figures, measure, of_part
 from bench.hostile_links import QUESTIONS, SCREENS, code_of
 from bench.server import Server
-from spmd_core.experiment import DEFAULT_SPEC, encode, parse_experiment
+from spmd_core.experiment import encode, parse_experiment
+from spmd_core.workloads import DEFAULT_SPEC
 
 MENU = ("", *SCREENS, "search", "recipes", "history", "notebook")
 _CHIPS = {"workload": "layer", "mesh": {"x": 8}, "target": "tpu:v5e:2x4", "sharding": {"in": "x"}}

@@ -23,11 +23,12 @@ from typing import Any
 from bench.figures import Asked, Figures, measure
 from bench.memory_random import TIMEOUT_S, compiled, stored
 from spmd_core.base import RequestError, read_settings
-from spmd_core.experiment import Plan, parse_plan
 from spmd_core.lab import Lab
 from spmd_core.machine import get_topology
+from spmd_core.plan import Plan
 from spmd_core.search.chips import named_meshes
 from spmd_core.time import estimate_memory, estimate_step
+from spmd_core.workloads import parse_plan
 
 STORED = Path(__file__).parent / "small_plans.jsonl"
 INSIDE, MEDIAN, READ, HELD, LONG = 0.9, 0.06, 20, 20, 40

@@ -30,8 +30,9 @@ from spmd_core.base import RequestError
 from spmd_core.engine.exported.lower import complete
 from spmd_core.engine.exported.reference import program_references
 from spmd_core.engine.lower import execute, structs
-from spmd_core.experiment import parse_experiment, programs
+from spmd_core.experiment import parse_experiment
 from spmd_core.script import program_text, script_text
+from spmd_core.workloads import programs
 
 FLOATS = ("float32", "bfloat16", "float16")
 OWN = """

@@ -27,9 +27,10 @@ from bench.figures import Asked, Figures, measure, of_part
 from spmd_core.engine.exported.lower import complete
 from spmd_core.engine.exported.reference import program_references
 from spmd_core.engine.lower import execute, structs
-from spmd_core.experiment import parse_experiment, programs
+from spmd_core.experiment import parse_experiment
 from spmd_core.reference import Judgement, Reference
 from spmd_core.script import program_text
+from spmd_core.workloads import programs
 
 ROWS, WIDTH, GROUPS = 2048, 16, 32
 DTYPES = (jnp.bfloat16, jnp.float16)

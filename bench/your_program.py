@@ -36,9 +36,10 @@ from bench.figures import Asked, Figures, measure
 from spmd_core.base import RequestError
 from spmd_core.engine.exported.lower import complete
 from spmd_core.engine.lower import execute, structs
-from spmd_core.experiment import Program, findings, parse_experiment, programs
+from spmd_core.experiment import parse_experiment
 from spmd_core.script import program_text
 from spmd_core.search.array_question import program_meshes
+from spmd_core.workloads import Program, findings, programs
 
 _COLLECTIVE = re.compile(
     r"= (\S+|\(.*?\)) ((?:all-(?:gather|reduce|to-all)|reduce-scatter|collective-permute)(?:-start)?)\("

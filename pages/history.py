@@ -2,9 +2,9 @@
 
 import streamlit as st
 
-from spmd_core.experiment import PROGRAM_FILE, workload_names
 from spmd_core.runs import STATES
 from spmd_core.words import read_search, state_words, workload_title
+from spmd_core.workloads import PROGRAM_FILE, workload_names
 from spmd_lab.ui import choices, links, live, shell
 from spmd_lab.ui.compare import beside
 from spmd_lab.ui.history import listing as history, opening, searches, side_by_side

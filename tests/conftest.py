@@ -175,7 +175,7 @@ class _Here:
 @pytest.fixture
 def read_here(monkeypatch):
     """A process for each file, which imports JAX, takes longer than what most tests ask of it."""
-    monkeypatch.setattr("spmd_core.experiment.workloads.exported.programs._parser", _Here())
+    monkeypatch.setattr("spmd_core.workloads.exported.programs._parser", _Here())
 
 
 @pytest.fixture

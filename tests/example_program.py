@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import export
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec as P
 
-from spmd_core.experiment import programs
+from spmd_core.workloads import programs
 
 FILE = Path(__file__).parent.parent / "spmd_core/recipes/example.jaxexport"
 MESH = AbstractMesh((4, 2), ("fsdp", "tensor"))

@@ -26,6 +26,9 @@ HEAVY = {
 FLOORS = (
     ("base",),
     ("machine",),
+    ("fields",),
+    ("plan",),
+    ("workloads",),
     ("experiment",),
     ("results",),
     ("reference",),
@@ -53,7 +56,7 @@ FLOORS = (
 )
 # Modules that must be where they are, and the wing that each is the door of: `python -m spmd_core`,
 # what a user's file imports, and the screen that Streamlit starts with.
-DOORS = {"__main__": "commands", "declare": "experiment", "home": "pages"}
+DOORS = {"__main__": "commands", "declare": "workloads", "home": "pages"}
 # The rooms of `ui`, from the bottom, by the same rule.
 UI_FLOORS = (
     ("entrance", "lab", "markdown", "state", "style", "choices"),

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from spmd_core.experiment import WORKLOADS, Choice, Experiment, Workload, decoder, parse_experiment
+from spmd_core.experiment import Experiment, parse_experiment
+from spmd_core.fields import Choice
 from spmd_core.reference import Arithmetic, Reference, references
+from spmd_core.workloads import WORKLOADS, Workload, decoder
 
 # It keeps the compiler busy for half a minute at the least: what is cancelled, paused or limited
 # in mid-compile.

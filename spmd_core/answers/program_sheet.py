@@ -7,9 +7,10 @@ from math import prod
 
 from spmd_core.answers.strategies import communicated, peak_bytes
 from spmd_core.base import bytes_text, count_text, number_text
-from spmd_core.experiment import Experiment, version_words
+from spmd_core.experiment import Experiment
 from spmd_core.results import StrategyResult
 from spmd_core.sheets import Sheet, Table, count, number, size, text
+from spmd_core.workloads import version_words
 
 
 @dataclass(frozen=True)

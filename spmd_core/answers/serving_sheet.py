@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from spmd_core.answers.training_sheet import Figure
 from spmd_core.base import bytes_text, count_text, mesh_text, number_text, seconds_text
-from spmd_core.experiment import ServedPlan
+from spmd_core.plan import ServedPlan
 from spmd_core.search import ServingAnswer, ServingQuestion, ServingRow, Split
 from spmd_core.sheets import Column, Sheet, Table, count, number, seconds, size, text
 from spmd_core.sweeps import ServedPoint

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from spmd_core.base import count_text, number_text
-from spmd_core.experiment import Plan
+from spmd_core.plan import Plan
 from spmd_core.results import Prediction
 from spmd_core.sheets import NONE, Column, Sheet, Table, count, number, seconds, size, text
 from spmd_core.sweeps import ContextRow, TrainingAnswer, TrainingRow, fastest_kinds, measure

@@ -13,11 +13,12 @@ from spmd_core.commands.predict_arguments import flags_of, given_fields
 from spmd_core.commands.run import print_run
 from spmd_core.commands.spec import HELP, read_one
 from spmd_core.commands.waiting import interrupt, run_to_end
-from spmd_core.experiment import COLLECTIVES_SWEEP, Experiment, parse_experiment, parse_mesh
+from spmd_core.experiment import Experiment, parse_experiment
 from spmd_core.lab import Lab
 from spmd_core.machine import default_target, get_topology, parse_target
 from spmd_core.results import Result
 from spmd_core.time import calibration, measured, with_expected
+from spmd_core.workloads import COLLECTIVES_SWEEP, parse_mesh
 
 WORKLOAD = "collectives"
 

@@ -10,13 +10,9 @@ from typing import Any
 from spmd_core.answers import layout_lines
 from spmd_core.base import RequestError, check_known, refuse, shorten
 from spmd_core.commands.spec import OPTIONAL_SPEC, read_one
-from spmd_core.experiment import (
-    ARRAY_DIMS,
-    Experiment,
-    layout_json,
-    load_json,
-    parse_experiment,
-)
+from spmd_core.experiment import Experiment, layout_json, parse_experiment
+from spmd_core.fields import load_json
+from spmd_core.workloads import ARRAY_DIMS
 
 ARGUMENTS = {
     **OPTIONAL_SPEC,

@@ -34,26 +34,17 @@ from spmd_core.commands.remedies import with_tried
 from spmd_core.commands.run import ended_words
 from spmd_core.commands.spec import read_one
 from spmd_core.commands.waiting import interrupt, run_to_end
-from spmd_core.experiment import (
-    PLAN_FIELDS,
-    STAGE,
-    VARIABLE,
-    Config,
-    Experiment,
-    ModelSize,
-    Plan,
-    experiment_of,
-    parse_mesh,
-    parse_plan,
-)
+from spmd_core.experiment import Experiment, experiment_of
 from spmd_core.lab import Lab
 from spmd_core.machine import get_topology, kind_of
 from spmd_core.pictures import text as timeline, traces_text
+from spmd_core.plan import PLAN_FIELDS, STAGE, VARIABLE, Config, ModelSize, Plan
 from spmd_core.results import INEXPRESSIBLE, Result
 from spmd_core.sweeps import BEST, KINDS, TrainingQuestion, best_mesh, train
 from spmd_core.time import baseline, is_current
 from spmd_core.trials import with_stored_answers
 from spmd_core.words import experiment_words, names_of, row_words
+from spmd_core.workloads import parse_mesh, parse_plan
 
 __all__ = ["ARGUMENTS", "compiled", "main"]
 

@@ -11,18 +11,14 @@ from spmd_core.commands import predict_sweep
 from spmd_core.commands.output import FORCE
 from spmd_core.commands.remedies import HELP as REMEDIES
 from spmd_core.commands.spec import HELP
-from spmd_core.experiment import (
+from spmd_core.fields import Choice, Field, Integer, Switch, Words
+from spmd_core.plan import (
     LENGTH_HELP,
     MAX_CONFIG_BYTES,
     PLAN_FIELDS,
     PRESETS,
     VARIABLE,
-    Choice,
     Config,
-    Field,
-    Integer,
-    Switch,
-    Words,
     read_config,
 )
 from spmd_core.words import read_price, read_prices_by_kind

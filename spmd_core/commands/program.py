@@ -11,7 +11,7 @@ from pathlib import Path
 from spmd_core.base import bytes_text, mesh_text, read_named, refuse
 from spmd_core.commands.run import ended_words
 from spmd_core.commands.waiting import interrupt, run_to_end
-from spmd_core.experiment import Described, Held, Program, parse_experiment, programs, shape_text
+from spmd_core.experiment import parse_experiment, shape_text
 from spmd_core.lab import Lab
 from spmd_core.results import StepFinding, StrategyResult
 from spmd_core.sheets import table
@@ -23,6 +23,7 @@ from spmd_core.words import (
     step_arrays,
     step_findings,
 )
+from spmd_core.workloads import Described, Held, Program, programs
 
 ARGUMENTS = {
     "file": {"metavar": "FILE", "nargs": "?", "help": "what `Exported.serialize()` returned"},

@@ -19,8 +19,8 @@ from spmd_core.commands.predict_arguments import (
 )
 from spmd_core.commands.spec import HELP, read_open_spec
 from spmd_core.commands.waiting import interrupt, show_progress
-from spmd_core.experiment import MESH_AXES, VARIABLE, parse_mesh
 from spmd_core.lab import Lab, Searches
+from spmd_core.plan import MESH_AXES, VARIABLE
 from spmd_core.search import (
     GOALS,
     REMATS,
@@ -40,6 +40,7 @@ from spmd_core.search import (
 )
 from spmd_core.trials import FEW, FEW_S, Search, carried_out
 from spmd_core.words import doing, search as words, why_not
+from spmd_core.workloads import parse_mesh
 
 MOST_S = 30 * 86400.0
 BUDGET_S = 60.0  # of a spec, which no instant estimate answers

@@ -6,7 +6,8 @@ import sys
 from typing import IO, Any
 
 from spmd_core.base import RequestError, read_file, refuse, shorten
-from spmd_core.experiment import MAX_TEXT_BYTES, Experiment, link, load_json, parse_experiment_text
+from spmd_core.experiment import MAX_TEXT_BYTES, Experiment, link, parse_experiment_text
+from spmd_core.fields import load_json
 
 HELP = "a spec file, - for standard input, a link, or recipe:NAME"
 

@@ -16,7 +16,7 @@ from spmd_core.base import LabError
 from spmd_core.engine.exported.lower import quoted_files
 from spmd_core.engine.lower import RECORD, compile_with
 from spmd_core.engine.trial import Trial
-from spmd_core.experiment import STRATEGIES, Described, Experiment, Program, sources
+from spmd_core.experiment import Experiment
 from spmd_core.machine import dump_folder
 from spmd_core.program import (
     NAME,
@@ -33,6 +33,7 @@ from spmd_core.program import (
 )
 from spmd_core.results import Collective, Judged, NoOrigin, NoShardings, Shardings
 from spmd_core.runs import Event, Phase, Texts
+from spmd_core.workloads import STRATEGIES, Described, Program, sources
 
 # The passes that propagate: Shardy's, and XLA's own where Shardy is off
 PASSES = "shardy-xla|sharding-propagation"

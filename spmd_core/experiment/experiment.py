@@ -18,16 +18,11 @@ from pydantic import (
 )
 
 from spmd_core.base import AsObject, Frozen, RequestError, refuse, shorten
-from spmd_core.experiment import options as experiment_options, reading, rules, variants
-from spmd_core.experiment.json_text import load_json
-from spmd_core.experiment.plan.plan import Plan
-from spmd_core.experiment.types import Axes, Fields, MemoryKind, Mesh, Spec, axes_json
-from spmd_core.experiment.workloads.catalog import Workload, get_workload
-from spmd_core.experiment.workloads.exported import programs
-from spmd_core.experiment.workloads.exported.held import Program
-from spmd_core.experiment.workloads.serving import ServedStep
-from spmd_core.experiment.workloads.strategies import STRATEGIES
+from spmd_core.experiment import options as experiment_options, rules, variants
+from spmd_core.fields import Axes, Fields, MemoryKind, Mesh, Spec, axes_json, load_json, reading
 from spmd_core.machine import Target, default_target, parse_target
+from spmd_core.plan import Plan
+from spmd_core.workloads import STRATEGIES, Program, ServedStep, Workload, get_workload, programs
 
 MAX_TEXT_BYTES = 64 * 1024
 _AsAxes = PlainSerializer(lambda pairs: {dim: axes_json(axes) for dim, axes in pairs})

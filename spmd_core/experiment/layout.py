@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from spmd_core.base import RequestError, count_text, refuse, shorten
 from spmd_core.experiment import rules
 from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.types import Spec, axes_json
-from spmd_core.experiment.workloads.workload import item_bytes
+from spmd_core.fields import Spec, axes_json
 from spmd_core.machine import device_ids, get_topology, listed, mesh_places, parse_target
+from spmd_core.workloads import item_bytes
 
 MeshAxes = tuple[tuple[str, int], ...]
 Ints = NDArray[np.int64]

@@ -11,9 +11,9 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from spmd_core.base import RequestError, refuse, shorten
 from spmd_core.experiment.experiment import MAX_TEXT_BYTES, Experiment, parse_experiment
-from spmd_core.experiment.json_text import load_json
 from spmd_core.experiment.nearest import nearest
 from spmd_core.experiment.plans import check_flags
+from spmd_core.fields import load_json
 
 __all__ = [
     "MAX_LINK_CHARACTERS",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from spmd_core.base import Inexpressible
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.options import read_in_axes
-from spmd_core.experiment.workloads.workload import Array
+from spmd_core.workloads import Array
 
 AXIS_NAME = "devices"
 

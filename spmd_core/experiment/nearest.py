@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from spmd_core.base import RequestError, mesh_text, shorten
-from spmd_core.experiment import reading
 from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.experiment.nearest_plan import (
     Form,
@@ -22,9 +21,9 @@ from spmd_core.experiment.nearest_plan import (
     workload,
 )
 from spmd_core.experiment.plans import check_flags
-from spmd_core.experiment.workloads.own import files
-from spmd_core.experiment.workloads.workload import Workload
+from spmd_core.fields import reading
 from spmd_core.machine import default_target, parse_target
+from spmd_core.workloads import Workload, files
 
 
 class Nearest(NamedTuple):

@@ -9,18 +9,23 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from spmd_core.base import RequestError, capital, mesh_text, shorten
-from spmd_core.experiment import reading
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.options import source_of
-from spmd_core.experiment.plan.fields import MAX_SEQUENCE
-from spmd_core.experiment.plan.meshes import CONTEXT, DATA_AXES, LENGTH_AXES, MESH_AXES, STAGE
-from spmd_core.experiment.plan.model_size import ModelSize
-from spmd_core.experiment.plan.models import get_model
-from spmd_core.experiment.plan.presets import PRESETS
 from spmd_core.experiment.resized import resized
-from spmd_core.experiment.workloads.catalog import Workload, get_workload
-from spmd_core.experiment.workloads.decoder import DECODER, DEFAULT_SPEC
+from spmd_core.fields import reading
 from spmd_core.machine import Target, Topology, get_topology, nearest_topology, parse_target
+from spmd_core.plan import (
+    CONTEXT,
+    DATA_AXES,
+    LENGTH_AXES,
+    MAX_SEQUENCE,
+    MESH_AXES,
+    PRESETS,
+    STAGE,
+    ModelSize,
+    get_model,
+)
+from spmd_core.workloads import DECODER, DEFAULT_SPEC, Workload, get_workload
 
 Form = dict[str, Any]  # fields of an experiment, or entries of one
 Report = Callable[[str], None]

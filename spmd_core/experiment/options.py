@@ -7,11 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from spmd_core.base import check_known, refuse, shorten
-from spmd_core.experiment.fields import Choice, Field, Switch
-from spmd_core.experiment.plan.fields import PLAN_FIELDS
-from spmd_core.experiment.workloads.small_programs import check_sizes, program_names, program_sizes
-from spmd_core.experiment.workloads.strategies import MAP_STRATEGIES
-from spmd_core.experiment.workloads.workload import Workload
+from spmd_core.fields import Choice, Field, Switch
+from spmd_core.plan import PLAN_FIELDS
+from spmd_core.workloads import MAP_STRATEGIES, Workload, check_sizes, program_names, program_sizes
 
 PRECISION = Choice(
     ("default", "high", "highest"),

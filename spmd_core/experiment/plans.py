@@ -2,14 +2,17 @@
 
 from spmd_core.base import RequestError
 from spmd_core.experiment.experiment import Experiment, parse_experiment
-from spmd_core.experiment.plan.flags import link_refusal
-from spmd_core.experiment.plan.plan import Plan
-from spmd_core.experiment.plan.served import ServedPlan
-from spmd_core.experiment.workloads.decoder import NAME, fields_of_plan
-from spmd_core.experiment.workloads.exported import programs
-from spmd_core.experiment.workloads.exported.description import Described
-from spmd_core.experiment.workloads.serving import STEP, ServedStep, fields_of_step
 from spmd_core.machine import nearest_of_chips
+from spmd_core.plan import Plan, ServedPlan, link_refusal
+from spmd_core.workloads import (
+    NAME,
+    STEP,
+    Described,
+    ServedStep,
+    fields_of_plan,
+    fields_of_step,
+    programs,
+)
 
 
 def experiment_of(plan: Plan) -> Experiment:

@@ -26,9 +26,9 @@ from typing import Any
 
 from spmd_core.base import mesh_text
 from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.types import Axes, Mesh, axes_json, axes_of
-from spmd_core.experiment.workloads.catalog import named_axes
+from spmd_core.fields import Axes, Mesh, axes_json, axes_of
 from spmd_core.machine import Topology, get_topology
+from spmd_core.workloads import named_axes
 
 
 @dataclass(frozen=True, slots=True)

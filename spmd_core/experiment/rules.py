@@ -8,12 +8,9 @@ from typing import Any
 
 from spmd_core.base import check_known, mesh_text, refuse, shorten
 from spmd_core.experiment.options import read_in_axes
-from spmd_core.experiment.types import Axes, Fields, Mesh, Spec
-from spmd_core.experiment.workloads.exported import programs
-from spmd_core.experiment.workloads.exported.held import Program
-from spmd_core.experiment.workloads.strategies import STRATEGIES
-from spmd_core.experiment.workloads.workload import DTYPE_BYTES, Dims, Workload
+from spmd_core.fields import Axes, Fields, Mesh, Spec
 from spmd_core.machine import Target
+from spmd_core.workloads import DTYPE_BYTES, STRATEGIES, Dims, Program, Workload, programs
 
 MAX_DEVICES = 2**20  # of which a layout takes 50 MB, and its JSON 100 MB
 MAX_MESH_AXES = 6

@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 
 from spmd_core.base import mesh_text
-from spmd_core.experiment.types import Axes, Mesh, Spec
-from spmd_core.experiment.workloads.workload import Dims, Workload
+from spmd_core.fields import Axes, Mesh, Spec
+from spmd_core.workloads import Dims, Workload
 
 
 @dataclass(frozen=True, slots=True)

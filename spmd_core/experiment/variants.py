@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from spmd_core.base import RequestError, number_text, refuse, shorten
-from spmd_core.experiment.reading import first_twice
-from spmd_core.experiment.workloads.catalog import built_in
+from spmd_core.fields import first_twice
 from spmd_core.machine import parse_target
+from spmd_core.workloads import built_in
 
 MAX_VARIANTS, MAX_ROWS = 24, 96  # rows: variants x strategies
 MAX_NAME = 60

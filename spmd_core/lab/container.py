@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from spmd_core.base import RequestError, bytes_text, refuse, shorten
-from spmd_core.experiment import load_json
+from spmd_core.fields import load_json
 
 SCHEMA = 1
 FORMAT = "spmd-lab archive"

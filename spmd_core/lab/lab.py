@@ -23,7 +23,7 @@ from spmd_core.base import (
     resolved,
     shorten,
 )
-from spmd_core.experiment import Described, Experiment, Listed, programs, take_declared
+from spmd_core.experiment import Experiment
 from spmd_core.lab.archive.archives import Archives
 from spmd_core.lab.cluster.lanes import cluster_lanes
 from spmd_core.lab.collections import Collections, Notebook, SharedSearches
@@ -65,6 +65,7 @@ from spmd_core.words import (
     matches,
     waiting_words,
 )
+from spmd_core.workloads import Described, Listed, programs, take_declared
 
 HARDWARE_S = 2.0  # how long a look at the hardware stays good
 ASKED_S = 0.5  # between two requests of a caller that waits for a changed program

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from pydantic import PrivateAttr
 
 from spmd_core.base import package_version
-from spmd_core.experiment import Held
 from spmd_core.own.cell import svg_of
 from spmd_core.own.first_screen import lines
 from spmd_core.own.sources import line_of
@@ -24,6 +23,7 @@ from spmd_core.results import (
     StepFinding,
 )
 from spmd_core.words import compiled_findings, step_arrays, step_findings
+from spmd_core.workloads import Held
 
 _PACKAGES = ("jax", "jaxlib", "libtpu", "spmd-lab")
 

@@ -8,16 +8,7 @@ from typing import Any
 
 from spmd_core.answers import layout_lines, search_lines, strategies_table
 from spmd_core.base import WorkerError, refuse
-from spmd_core.experiment import (
-    ARRAY_DIMS,
-    PROGRAM_FILE,
-    Experiment,
-    layout_json,
-    layout_of,
-    link_path,
-    parse_experiment,
-    sources,
-)
+from spmd_core.experiment import Experiment, layout_json, layout_of, link_path, parse_experiment
 from spmd_core.lab import Lab, Searches
 from spmd_core.machine import parse_target
 from spmd_core.own import drawings
@@ -27,6 +18,7 @@ from spmd_core.results import Result, StepDescription, result_json
 from spmd_core.search import TOP, read_array_question, read_question, unknown_target
 from spmd_core.trials import RemedySearch, Search, carried_out, remedy_lines, store, with_remedies
 from spmd_core.words import headline_parts, search as words
+from spmd_core.workloads import ARRAY_DIMS, PROGRAM_FILE, sources
 
 
 @dataclass(frozen=True, repr=False)

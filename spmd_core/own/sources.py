@@ -6,7 +6,7 @@ import sys
 from functools import lru_cache
 from pathlib import Path
 
-from spmd_core.experiment import sources
+from spmd_core.workloads import sources
 
 _MARKS = (".git", "pyproject.toml", "setup.py")  # of a repository's root
 _CHARACTERS = 160  # of a line

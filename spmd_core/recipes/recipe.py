@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from spmd_core.base import bytes_text, seconds_text
-from spmd_core.experiment import Experiment, Plan, parse_experiment
+from spmd_core.experiment import Experiment, parse_experiment
+from spmd_core.plan import Plan
 from spmd_core.results import ArrayReport, Result, StrategyResult
 from spmd_core.time import estimate_step, host_s, nearest_fit
 from spmd_core.words import mfu_words, nearest_words, parts, predictions

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from spmd_core.experiment import Workload
 from spmd_core.reference.bounds import (
     FACTOR,
     LARGEST,
@@ -34,6 +33,7 @@ from spmd_core.reference.steps import (
     silu,
     wrapped,
 )
+from spmd_core.workloads import Workload
 
 Operands = Mapping[str, np.ndarray]
 Formula = Callable[[Operands, Arithmetic, Rows], tuple[Bounded, ...]]

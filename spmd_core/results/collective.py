@@ -8,7 +8,8 @@ from typing import Any, Literal
 from pydantic import model_validator
 
 from spmd_core.base import Frozen
-from spmd_core.experiment import Experiment, axes_of
+from spmd_core.experiment import Experiment
+from spmd_core.fields import axes_of
 from spmd_core.results.shardings import AxisOrigin, NoOrigin
 from spmd_core.results.verdicts import Ratio
 

@@ -1,7 +1,7 @@
 """The sharding type errors of a step under Explicit axes, and what makes it trace."""
 
 from spmd_core.base import Frozen
-from spmd_core.experiment import Mesh
+from spmd_core.fields import Mesh
 
 
 class ExplicitFix(Frozen):

@@ -1,6 +1,7 @@
 """Compares the placement of an array on devices with its computed layout."""
 
-from spmd_core.experiment import Layout, axes_json, shape_text
+from spmd_core.experiment import Layout, shape_text
+from spmd_core.fields import axes_json
 from spmd_core.results.result import ArrayReport
 
 

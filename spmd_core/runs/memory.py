@@ -8,21 +8,17 @@ from dataclasses import dataclass
 
 from spmd_core.base import Inexpressible, bytes_text, refuse
 from spmd_core.experiment import (
-    STRATEGIES,
     Experiment,
-    array_bytes,
     check_compiles,
     check_fits_target,
-    check_present,
     check_traces,
     dtype_of,
-    ladder,
-    program_sizes,
     read_plan,
 )
 from spmd_core.machine import Hardware, get_topology
 from spmd_core.reference import FULL_FLOPS
 from spmd_core.results import Environment
+from spmd_core.workloads import STRATEGIES, array_bytes, check_present, ladder, program_sizes
 
 CALIBRATION_BYTES = 256 * 2**20  # what a device holds of a calibration, at most
 DRAW_BYTES = 8  # operands are drawn, and the reference is computed, in float64

@@ -3,10 +3,11 @@ facts of the compiled programs.
 """
 
 from spmd_core.base import Inexpressible
-from spmd_core.experiment import STRATEGIES, Experiment, check_compiles, compiler_flags
+from spmd_core.experiment import Experiment, check_compiles, compiler_flags
 from spmd_core.machine import ENVIRONMENT, description, get_topology
 from spmd_core.script.bodies import body_text
 from spmd_core.script.program import header, program_text
+from spmd_core.workloads import STRATEGIES
 
 _REPORT = '''
 # %% compiling

@@ -7,7 +7,8 @@ import re
 from functools import partial
 
 from spmd_core.base import Inexpressible
-from spmd_core.experiment import SEQUENCE_STRATEGIES, STRATEGIES, Array, Experiment, Spec
+from spmd_core.experiment import Experiment
+from spmd_core.fields import Spec
 from spmd_core.script.maps import map_lines
 from spmd_core.script.parts import (
     mesh_lines,
@@ -19,6 +20,7 @@ from spmd_core.script.parts import (
     spec_text,
 )
 from spmd_core.script.source import computation_lines, table_spec
+from spmd_core.workloads import SEQUENCE_STRATEGIES, STRATEGIES, Array
 
 _PERMUTED = re.compile(r"ppermute\(\s*\w+,\s*(\w+)_AXES")
 

@@ -10,9 +10,10 @@ from importlib import resources
 from typing import Any
 
 from spmd_core.base import parsed
-from spmd_core.experiment import ModelSize, Plan, ServedStep, group_rows, merged_imports
 from spmd_core.machine import Topology
+from spmd_core.plan import ModelSize, Plan, group_rows
 from spmd_core.script.parts import placed_devices, spaced
+from spmd_core.workloads import ServedStep, merged_imports
 
 _SHARED = (
     "decoder_parts",

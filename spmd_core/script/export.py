@@ -3,13 +3,14 @@
 import json
 
 from spmd_core.base import Inexpressible, RequestError, mesh_text, refuse
-from spmd_core.experiment import STRATEGIES, Experiment, compiler_flags, encode
+from spmd_core.experiment import Experiment, compiler_flags, encode
 from spmd_core.results import Result
 from spmd_core.script.absent import absent_cells
 from spmd_core.script.bodies import body_text
 from spmd_core.script.judging import judging_cell
 from spmd_core.script.parts import spaced
 from spmd_core.script.program import header, operands_text, program_text
+from spmd_core.workloads import STRATEGIES
 
 _MEASURING = '''
 # %% measuring

@@ -1,9 +1,11 @@
 """Programs that map a function over one dim: vmap, pmap and their combinations with jit."""
 
 from spmd_core.base import Inexpressible
-from spmd_core.experiment import AXIS_NAME, STRATEGIES, Experiment, MapPlan, Spec, read_plan
+from spmd_core.experiment import AXIS_NAME, Experiment, MapPlan, read_plan
+from spmd_core.fields import Spec
 from spmd_core.script.parts import mesh_lines, named, placed_lines
 from spmd_core.script.source import computation_lines
+from spmd_core.workloads import STRATEGIES
 
 
 def map_lines(experiment: Experiment, strategy: str) -> list[str]:

@@ -4,7 +4,8 @@ import math
 from collections.abc import Iterable
 
 from spmd_core.base import refuse
-from spmd_core.experiment import Axes, Experiment, Spec
+from spmd_core.experiment import Experiment
+from spmd_core.fields import Axes, Spec
 from spmd_core.machine import Topology, get_topology, split_over_slices
 
 _STARTS = ("def ", "class ", "@")

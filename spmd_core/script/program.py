@@ -5,19 +5,12 @@ exported.
 import math
 
 from spmd_core.base import Inexpressible
-from spmd_core.experiment import (
-    STRATEGIES,
-    Experiment,
-    chosen_axes,
-    chosen_kinds,
-    ladder,
-    with_mesh,
-    with_sizes,
-)
+from spmd_core.experiment import Experiment
 from spmd_core.script.bodies import body_text, sharded_operands
 from spmd_core.script.decoder import decoder_text, serving_text
 from spmd_core.script.parts import mesh_lines, spaced
 from spmd_core.script.source import select_source, source_of
+from spmd_core.workloads import STRATEGIES, chosen_axes, chosen_kinds, ladder, with_mesh, with_sizes
 
 
 def program_text(experiment: Experiment, strategy: str) -> str:

@@ -8,8 +8,10 @@ from functools import cache
 from importlib import resources
 
 from spmd_core.base import parsed
-from spmd_core.experiment import SEQUENCE_STRATEGIES, Array, Axes, Experiment, Spec, Workload, files
+from spmd_core.experiment import Experiment
+from spmd_core.fields import Axes, Spec
 from spmd_core.script.parts import named
+from spmd_core.workloads import SEQUENCE_STRATEGIES, Array, Workload, files
 
 # Suffix of a strategy's function after the workload's name, "" if not listed. A file without such a
 # function uses the plain one.

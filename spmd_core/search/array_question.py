@@ -7,9 +7,11 @@ from typing import Any, Literal
 from pydantic import Field, StrictInt
 
 from spmd_core.base import mesh_text, refuse, shorten, validated
-from spmd_core.experiment import STRATEGIES, Described, Experiment, Mesh, parse_experiment, programs
+from spmd_core.experiment import Experiment, parse_experiment
+from spmd_core.fields import Mesh
 from spmd_core.machine import Target, default_target, get_topology, parse_target
 from spmd_core.search.question import MOST_GIB, Question, check_prices, require_prices
+from spmd_core.workloads import STRATEGIES, Described, programs
 
 Open = Literal["mesh", "sharding", "overrides", "specs"]
 OPEN: tuple[Open, ...] = ("mesh", "sharding", "overrides", "specs")

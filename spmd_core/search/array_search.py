@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 
-from spmd_core.experiment import STRATEGIES, Experiment, Sharded, axes_json, rows_dim
+from spmd_core.experiment import Experiment, Sharded, rows_dim
+from spmd_core.fields import axes_json
 from spmd_core.machine import get_topology, parse_target
 from spmd_core.results import Estimate, StoredFact
 from spmd_core.search.array_question import ArrayQuestion
@@ -20,6 +21,7 @@ from spmd_core.time import (
     formula_of,
     time_model,
 )
+from spmd_core.workloads import STRATEGIES
 
 # How far the closed form may be off, either way: a guess, and wide, since it only orders
 _LOW, _HIGH = 0.5, 2.0

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from spmd_core.experiment import CONTEXT, RULES, Plan
+from spmd_core.plan import CONTEXT, RULES, Plan
 
 # MaxText's names of our logical dims (`logical_axis_rules` of its base.yml in 2025). Rules that are
 # given take the place of all of its own: what has no rule would be replicated

@@ -8,8 +8,8 @@ from functools import cache
 from typing import Any
 
 from spmd_core.base import refuse, shorten
-from spmd_core.experiment import STAGE
 from spmd_core.machine import CHIPS, GPUS, Topology, get_topology, kind_of, legal_shapes
+from spmd_core.plan import STAGE
 
 MAX_SLICES = 256
 _PLATFORM = re.compile("^(tpu|gpu):")

@@ -5,7 +5,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from spmd_core.base import RequestError, refuse
-from spmd_core.experiment import link, link_refusal
+from spmd_core.experiment import link
+from spmd_core.plan import link_refusal
 from spmd_core.search.array_question import ArrayQuestion, read_array_question
 from spmd_core.search.question import ModelQuestion, read_question
 from spmd_core.search.serving_question import read_serving

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import chain, groupby, islice
 
 from spmd_core.base import RequestError
-from spmd_core.experiment import Plan
+from spmd_core.plan import Plan
 from spmd_core.results import StoredFact
 from spmd_core.search.candidate import Candidate, TrainingStep, over_limit
 from spmd_core.search.policies import GROUPS, Policy

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from spmd_core.base import RequestError
-from spmd_core.experiment import AXES, CONTEXT, LONG_SEQUENCE, NAMES, Plan, parse_plan
+from spmd_core.plan import AXES, CONTEXT, LONG_SEQUENCE, NAMES, Plan
 from spmd_core.search.policies import policies
 from spmd_core.time import MeshEstimates
+from spmd_core.workloads import parse_plan
 
 Mesh = dict[str, int]
 

@@ -8,9 +8,11 @@ from functools import cached_property
 import numpy as np
 
 from spmd_core.base import by_key
-from spmd_core.experiment import Axes, Divides, Mesh, Sharded, Workload
+from spmd_core.experiment import Sharded
+from spmd_core.fields import Axes, Mesh
 from spmd_core.machine import Topology, mesh_places
 from spmd_core.search.spaces.array_space import Dims
+from spmd_core.workloads import Divides, Workload
 
 MOST_DEVICES = 1024  # of a topology that is turned and mirrored: beyond, only equal parts are one
 Key = tuple[object, ...]

@@ -4,7 +4,7 @@ import itertools
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from spmd_core.experiment import NAMES
+from spmd_core.plan import NAMES
 
 Remat = Literal["none", "minimal", "full"]
 # Arrays that one decision is made of: alone none of them spares a matmul of its own kind.

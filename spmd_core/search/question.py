@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StrictInt, field_validator, model_validator
 
 from spmd_core.base import AsObject, Frozen, PairsOf, check_known, refuse, shorten, validated
-from spmd_core.experiment import (
+from spmd_core.machine import CHIPS, Capacity, Topology
+from spmd_core.plan import (
     AXES,
     CONTEXT,
     LONG_SEQUENCE,
@@ -19,7 +20,6 @@ from spmd_core.experiment import (
     ModelSize,
     get_model,
 )
-from spmd_core.machine import CHIPS, Capacity, Topology
 from spmd_core.search.chips import check_slices, read_chips
 
 Goal = Literal["time", "memory", "chip-seconds", "price"]

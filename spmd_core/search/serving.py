@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 from heapq import nlargest
 
 from spmd_core.base import RequestError, refuse
-from spmd_core.experiment import Experiment, ServedPlan, get_model, step_experiment
+from spmd_core.experiment import Experiment, step_experiment
 from spmd_core.machine import Topology
+from spmd_core.plan import ServedPlan, get_model
 from spmd_core.search.serving_question import ServingQuestion
 from spmd_core.time import (
     Lengths,

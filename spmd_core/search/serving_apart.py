@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from spmd_core.experiment import ServedPlan
+from spmd_core.plan import ServedPlan
 from spmd_core.search.serving import plans_of
 from spmd_core.search.serving_question import ServingQuestion
 from spmd_core.time import (

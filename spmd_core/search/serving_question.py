@@ -11,11 +11,12 @@ from itertools import chain
 from typing import Any
 
 from spmd_core.base import mesh_text, refuse, shorten
-from spmd_core.experiment import MXFP4, SERVED_DTYPES, get_model, parse_mesh, served_dtype
 from spmd_core.machine import Topology
+from spmd_core.plan import MXFP4, SERVED_DTYPES, get_model, served_dtype
 from spmd_core.search.chips import generations, read_chips
 from spmd_core.search.question import check_prices, read_prices, require_prices
 from spmd_core.time import Lengths, ServingLoad
+from spmd_core.workloads import parse_mesh
 
 MOST_LENGTH = 2**20
 MOST_AT_ONCE = 65536

@@ -10,11 +10,13 @@ from itertools import chain
 from typing import cast
 
 from spmd_core.base import RequestError, refuse
-from spmd_core.experiment import CONTEXT, LONG_SEQUENCE, STAGE, Mesh, Plan, parse_plan
+from spmd_core.fields import Mesh
 from spmd_core.machine import Topology, get_topology
+from spmd_core.plan import CONTEXT, LONG_SEQUENCE, STAGE, Plan
 from spmd_core.search import named_meshes, staged_meshes
 from spmd_core.sweeps.context_kinds import BOTH, CONTEXT_KINDS, with_heads
 from spmd_core.time import MeshEstimates
+from spmd_core.workloads import parse_plan
 
 BEST = "best"  # in place of a mesh
 MOST_AXES = 2  # within a slice

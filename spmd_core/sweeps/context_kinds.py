@@ -9,9 +9,10 @@ from itertools import groupby
 from typing import Any
 
 from spmd_core.base import RequestError
-from spmd_core.experiment import CONTEXT, DATA_AXES, MAX_SEQUENCE, Plan, parse_plan
+from spmd_core.plan import CONTEXT, DATA_AXES, MAX_SEQUENCE, Plan
 from spmd_core.results import Prediction
 from spmd_core.time import estimate_step, is_of_context
+from spmd_core.workloads import parse_plan
 
 BOTH = "ulysses and ring"
 CONTEXT_KINDS = ("all-gather", "ring", "ulysses", BOTH)

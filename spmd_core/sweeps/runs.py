@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Protocol
 
 from spmd_core.base import LabError
-from spmd_core.experiment import Experiment, Plan, undivided_axes
+from spmd_core.experiment import Experiment
+from spmd_core.plan import Plan, undivided_axes
 from spmd_core.results import Result
 from spmd_core.runs import RunStatus
 from spmd_core.sweeps.curves import ESTIMATED, Numbers, Outcome, failure, numbers_of, outcome_of

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from spmd_core.base import RequestError, mesh_text, refuse, shorten
-from spmd_core.experiment import ServedPlan
+from spmd_core.plan import ServedPlan
 from spmd_core.search import (
     CompiledDecode,
     ServingAnswer,

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spmd_core.base import RequestError, refuse
-from spmd_core.experiment import STRATEGIES, Experiment
+from spmd_core.experiment import Experiment
 from spmd_core.results import (
     Ratio,
     Result,
     compare_predicted,
     estimates,
 )
+from spmd_core.workloads import STRATEGIES
 
 POINTS, MOST_POINTS = 5, 12
 # Operands of the largest size, in bytes: simulated devices share the memory and the cores of one

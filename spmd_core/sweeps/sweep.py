@@ -6,8 +6,9 @@ from statistics import median
 from typing import Literal
 
 from spmd_core.base import RequestError, refuse, shorten
-from spmd_core.experiment import Experiment, Plan, experiment_of
+from spmd_core.experiment import Experiment, experiment_of
 from spmd_core.machine import get_topology, topology_of_chips
+from spmd_core.plan import Plan
 from spmd_core.sweeps.best_mesh import BEST, best_mesh
 from spmd_core.sweeps.variables import VARIABLES, Scaling, Value, Variable
 from spmd_core.time import estimate_memory

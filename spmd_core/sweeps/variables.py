@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from spmd_core.base import RequestError, mesh_text, refuse, shorten, suffixed_sizes
-from spmd_core.experiment import Experiment, Mesh, on_topology, parse_mesh
+from spmd_core.experiment import Experiment, on_topology
+from spmd_core.fields import Mesh
 from spmd_core.machine import (
     CHIPS,
     Topology,
@@ -20,6 +21,7 @@ from spmd_core.machine import (
     nearest_of_chips,
     topology_of_chips,
 )
+from spmd_core.workloads import parse_mesh
 
 Scaling = Literal["weak", "strong"]
 Value = float | int | str

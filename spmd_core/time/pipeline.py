@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spmd_core.experiment import Schedule, check_schedule
+from spmd_core.plan import Schedule, check_schedule
 
 _FEW = 3  # microbatches for each stage, after which turns are looked at for a repetition
 _ALIKE = 1e-12  # of the time passed, by which the shifts of stages that repeat may differ

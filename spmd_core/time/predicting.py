@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from spmd_core.base import RequestError, WorkerError, bytes_text
-from spmd_core.experiment import Experiment, Plan
+from spmd_core.experiment import Experiment
 from spmd_core.machine import get_topology
+from spmd_core.plan import Plan
 from spmd_core.program import parse_module
 from spmd_core.results import Collective, PredictedMemory, Prediction, Result, StoredFact
 from spmd_core.script import program_text

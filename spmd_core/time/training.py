@@ -1,7 +1,7 @@
 """What training a plan on so many tokens takes."""
 
 from spmd_core.base import Frozen
-from spmd_core.experiment import Plan
+from spmd_core.plan import Plan
 from spmd_core.results import Estimate, Prediction
 from spmd_core.time.estimate.step import step_mfu
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
 from spmd_core.base import by_key, bytes_text, capital, scaled_text, seconds_text
-from spmd_core.experiment import TRANSFERS
 from spmd_core.results import Ceiling, Fit, Point, Result, Roofline
 from spmd_core.words.names import listed
+from spmd_core.workloads import TRANSFERS
 
 TOO_HIGH = 1.05  # of a ceiling: more is a fault of the ceiling
 

@@ -3,20 +3,9 @@
 from collections.abc import Iterator
 
 from spmd_core.base import bytes_text, count_text, scaled_text
-from spmd_core.experiment import (
-    MARGIN,
-    PLAN_FIELDS,
-    Experiment,
-    Layout,
-    Plan,
-    Program,
-    Timing,
-    axes_json,
-    get_model,
-    option_choices,
-    shape_text,
-    version_words,
-)
+from spmd_core.experiment import MARGIN, Experiment, Layout, Timing, option_choices, shape_text
+from spmd_core.fields import axes_json
+from spmd_core.plan import PLAN_FIELDS, Plan, get_model
 from spmd_core.words.names import (
     listed,
     mesh_words,
@@ -25,6 +14,7 @@ from spmd_core.words.names import (
     titles,
     workload_title,
 )
+from spmd_core.workloads import Program, version_words
 
 _DIGITS = 12  # of a program's hash, as it is named before its owner names it
 

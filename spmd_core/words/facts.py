@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 
 from spmd_core.base import bytes_text, count_text, number_text, seconds_text
-from spmd_core.experiment import WITHOUT_RINGS, Plan, plan_notes
+from spmd_core.plan import WITHOUT_RINGS, Plan, plan_notes
 from spmd_core.reference import LARGEST
 from spmd_core.results import (
     RINGS,

@@ -4,10 +4,10 @@ import time
 from collections.abc import Mapping, Sequence
 
 from spmd_core.base import bytes_text, capital, mesh_text, shorten
-from spmd_core.experiment import PROGRAM_FILE, STRATEGIES, WORKLOADS
 from spmd_core.machine import GPUS, parse_target, sheet_bytes
 from spmd_core.results import Environment, Result
 from spmd_core.runs import RunSummary
+from spmd_core.workloads import PROGRAM_FILE, STRATEGIES, WORKLOADS
 
 DOES_NOT_FIT = "Does not fit"
 

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 
 from spmd_core.base import bytes_text, count_text, mesh_text, seconds_text
-from spmd_core.experiment import PLAN_FIELDS, Plan
+from spmd_core.plan import PLAN_FIELDS, Plan
 from spmd_core.time import NearestFit
 from spmd_core.words.names import listed
 

@@ -5,7 +5,9 @@ from math import ceil, inf
 from typing import Any
 
 from spmd_core.base import by_key, bytes_text, seconds_text
-from spmd_core.experiment import VALUE, Axes, Experiment, Plan, axes_of, matches, spec_code
+from spmd_core.experiment import Experiment, spec_code
+from spmd_core.fields import Axes, axes_of
+from spmd_core.plan import Plan
 from spmd_core.program import is_ring, kind_words
 from spmd_core.results import (
     Change,
@@ -23,6 +25,7 @@ from spmd_core.time import NearestFit, estimate_step
 from spmd_core.words.names import listed, title
 from spmd_core.words.nearest import changes as changes_of_plan
 from spmd_core.words.strategies import paired_words
+from spmd_core.workloads import VALUE, matches
 
 _MOST_NEW = 2  # collectives that replace it, in a sentence
 _SUMS = ("all-reduce", "reduce-scatter")

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from spmd_core.base import bytes_text
-from spmd_core.experiment import named_axes, shared_parts
+from spmd_core.experiment import shared_parts
 from spmd_core.results import Result, StrategyResult, against_baselines, of_rows, without_baselines
 from spmd_core.words import strategies
 from spmd_core.words.facts import DISPATCH_BOUND, DISPATCH_FACTOR, same_program_words
@@ -14,6 +14,7 @@ from spmd_core.words.runs import (
     is_predicted,
     merged_notes,
 )
+from spmd_core.workloads import named_axes
 
 _ANY = "every variant"  # of a row that no variant shards otherwise
 _BY_VARIANT = (

@@ -7,7 +7,8 @@ from typing import Any
 
 import streamlit as st
 
-from spmd_core.experiment import Choice, Field, Integer, ModelSize, Number, Switch, Words
+from spmd_core.fields import Choice, Field, Integer, Number, Switch, Words
+from spmd_core.plan import ModelSize
 from spmd_lab.ui import state
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.state import Form

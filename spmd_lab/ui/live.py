@@ -5,9 +5,10 @@ from contextlib import suppress
 import streamlit as st
 
 from spmd_core.base import RequestError, seconds_text
-from spmd_core.experiment import CALIBRATION, Experiment, newest
+from spmd_core.experiment import Experiment, newest
 from spmd_core.runs import COMPILING, Pace, RunStatus, behind, paced
 from spmd_core.words import compile_words, experiment_words, kept_words, phase_words, state_words
+from spmd_core.workloads import CALIBRATION
 from spmd_lab.ui import cards, links, state
 from spmd_lab.ui.charts import bandwidth, by_strategy, curve
 from spmd_lab.ui.lab import as_viewer, find, lab, room

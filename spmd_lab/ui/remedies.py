@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from spmd_core.base import seconds_text
-from spmd_core.experiment import STRATEGIES, Experiment, spec_code
+from spmd_core.experiment import Experiment, spec_code
 from spmd_core.results import Collective, Nothing, Removal, Result
 from spmd_core.trials import beside, is_guessed, remedy_searches as running, with_remedies
 from spmd_core.words import (
@@ -19,6 +19,7 @@ from spmd_core.words import (
     titles,
     what_words,
 )
+from spmd_core.workloads import STRATEGIES
 from spmd_lab.ui import cards, choices
 from spmd_lab.ui.lab import begin, end, lab, room
 from spmd_lab.ui.markdown import as_sentence, coded, plain

@@ -12,10 +12,10 @@ from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.answers import Figure
 from spmd_core.base import LabError, StorageError
-from spmd_core.experiment import files
 from spmd_core.machine import parse_target
 from spmd_core.sheets import Table
 from spmd_core.words import experiment_words
+from spmd_core.workloads import files
 from spmd_lab.ui import choices, links, state, style
 from spmd_lab.ui.entrance import door, version
 from spmd_lab.ui.lab import as_viewer, lab, may_act, take_examples

@@ -13,7 +13,8 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from spmd_core.base import RequestError
-from spmd_core.experiment import DEFAULT_SPEC, Experiment, names_of, parse_experiment, with_shared
+from spmd_core.experiment import Experiment, names_of, parse_experiment, with_shared
+from spmd_core.workloads import DEFAULT_SPEC
 
 Form = dict[
     str, Any

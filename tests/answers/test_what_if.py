@@ -6,9 +6,10 @@ import pytest
 
 from bench.exported import MESH, sgd_step
 from spmd_core.answers import RESHARDED, WHAT_IF, WhatIf
-from spmd_core.experiment import parse_experiment, programs
+from spmd_core.experiment import parse_experiment
 from spmd_core.results import Estimate
 from spmd_core.runs import Partitioned, Requested
+from spmd_core.workloads import programs
 
 pytestmark = pytest.mark.usefixtures("read_here")
 

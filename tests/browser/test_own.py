@@ -10,8 +10,9 @@ from playwright.sync_api import expect
 
 from bench.browser import answered, fields_say, settled, visit
 from bench.server import Server
-from spmd_core.experiment import files, parse_experiment
+from spmd_core.experiment import parse_experiment
 from spmd_core.experiment.link import decode, link_path
+from spmd_core.workloads import files
 from tests.experiment.test_newest import FIELDS, SWIGLU
 
 

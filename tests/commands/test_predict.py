@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from spmd_core.commands import predict, search
-from spmd_core.experiment import PRESETS
 from spmd_core.lab import Lab
+from spmd_core.plan import PRESETS
 from spmd_core.results import Result
 from tests.commands.calls import told
 from tests.labs import HASTY, PATIENCE_S, ROOT, until

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType
 
-from spmd_core.experiment import parse_plan
 from spmd_core.script.decoder import configuration
 from spmd_core.script.programs import decoder, decoder_config, decoder_context
+from spmd_core.workloads import parse_plan
 from tests.cover import whole
 
 pytestmark = pytest.mark.this_python

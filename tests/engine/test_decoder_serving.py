@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType
 
-from spmd_core.experiment.plan.own_models import own_model
+from spmd_core.plan.own_models import own_model
 from spmd_core.script.decoder import sizes_of
 from spmd_core.script.programs.decoder_config import Decoder
 from spmd_core.script.programs.decoder_precision import LIMITS

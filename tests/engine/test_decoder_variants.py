@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType
 
-from spmd_core.experiment import PRESETS, parse_plan
-from spmd_core.experiment.plan.own_models import own_model
+from spmd_core.plan import PRESETS
+from spmd_core.plan.own_models import own_model
 from spmd_core.script.decoder import configuration
 from spmd_core.script.programs import (
     decoder,
@@ -22,6 +22,7 @@ from spmd_core.script.programs import (
     decoder_experts,
 )
 from spmd_core.script.programs.decoder_step import make_train_step, parameter_count
+from spmd_core.workloads import parse_plan
 from tests.cover import cover, whole
 
 pytestmark = pytest.mark.this_python

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType, NamedSharding
 
-from spmd_core.experiment import PLAN_FIELDS, arrays, parse_plan
+from spmd_core.plan import PLAN_FIELDS, arrays
 from spmd_core.script.decoder import configuration
 from spmd_core.script.programs.decoder import Model
 from spmd_core.script.programs.decoder_config import TRAIN_RULES, Decoder, parameter_dims, spec
@@ -22,6 +22,7 @@ from spmd_core.script.programs.decoder_step import (
     wide_moment,
 )
 from spmd_core.time import estimate_memory, estimate_step
+from spmd_core.workloads import parse_plan
 from tests.cover import cover, whole
 
 pytestmark = pytest.mark.this_python

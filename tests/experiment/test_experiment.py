@@ -7,12 +7,12 @@ from hypothesis import given, strategies as st
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import (
-    WORKLOADS,
     Experiment,
     check_fits_target,
     parse_experiment,
     parse_experiment_text,
 )
+from spmd_core.workloads import WORKLOADS
 from tests.specs import experiments
 
 LAYER = {"workload": "layer", "mesh": {"x": 2, "y": 4}, "target": "cpu:8"}

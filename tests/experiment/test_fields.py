@@ -8,18 +8,11 @@ import pytest
 
 from spmd_core.base import RequestError
 from spmd_core.commands.predict_arguments import HELD, flags_of, given_fields
-from spmd_core.experiment import (
-    PLAN_FIELDS,
-    Choice,
-    Integer,
-    Number,
-    Switch,
-    Words,
-    experiment_of,
-    link,
-    parse_plan,
-)
+from spmd_core.experiment import experiment_of, link
+from spmd_core.fields import Choice, Integer, Number, Switch, Words
+from spmd_core.plan import PLAN_FIELDS
 from spmd_core.words import experiment_words
+from spmd_core.workloads import parse_plan
 
 GOOD = {"target": "tpu:v5e:4x4", "model": "scaled:1", "mesh": {"fsdp": 16}, "batch_per_device": 2}
 EXPERTS = GOOD | {"model": "mixtral-8x7b"}

@@ -3,7 +3,7 @@
 import pytest
 
 from spmd_core.base import RequestError
-from spmd_core.experiment import json_text, load_json
+from spmd_core.fields import json_text, load_json
 
 COMMAS = '"' + ",[{" * 100 + r"\"" + '"'  # of a string, which is one value
 

@@ -15,9 +15,9 @@ from spmd_core.experiment.link import (
     encode,
     link_path,
     looks_like_link,
-    nearest,
     parse_link,
 )
+from spmd_core.experiment.nearest import nearest
 from tests.specs import BIG_SPEC, experiments
 
 LAYER = {"workload": "layer", "mesh": {"x": 8}, "sharding": {"in": "x"}, "target": "cpu:8"}

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from spmd_core.base import RequestError
-from spmd_core.experiment import DEFAULT_SPEC, parse_experiment
+from spmd_core.experiment import parse_experiment
 from spmd_core.experiment.nearest import nearest
+from spmd_core.workloads import DEFAULT_SPEC
 
 SPEC = DEFAULT_SPEC  # scaled:1 on tpu:v5e:4x4, fsdp=16, batch 32
 

@@ -4,7 +4,8 @@ import textwrap
 
 import pytest
 
-from spmd_core.experiment import files, has_newer, newest, parse_experiment
+from spmd_core.experiment import has_newer, newest, parse_experiment
+from spmd_core.workloads import files
 
 pytestmark = pytest.mark.slow  # each version of the file is described in a process of its own
 
@@ -37,7 +38,7 @@ def write(tmp_path, data_folder, monkeypatch):
     """Writes the file, with these replacements."""
     path = tmp_path / "mine.py"
     # a machine with other work beside takes many times as long
-    monkeypatch.setattr("spmd_core.experiment.workloads.own.description.LOAD_S", 240.0)
+    monkeypatch.setattr("spmd_core.workloads.own.description.LOAD_S", 240.0)
     monkeypatch.setenv(files.VARIABLE, str(path))
 
     def written(**replaced: str) -> None:

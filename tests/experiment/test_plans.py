@@ -7,18 +7,16 @@ from hypothesis import given, strategies as st
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import (
-    NAMES,
-    VARIABLE,
     Experiment,
-    Plan,
     compiler_flags,
     experiment_of,
     parse_experiment,
     parse_experiment_text,
-    parse_plan,
 )
 from spmd_core.experiment.link import decode, encode
-from spmd_core.experiment.workloads.decoder import DECODER, DEFAULT_SPEC
+from spmd_core.plan import NAMES, VARIABLE, Plan
+from spmd_core.workloads import parse_plan
+from spmd_core.workloads.decoder import DECODER, DEFAULT_SPEC
 
 GOOD = {"target": "tpu:v5e:4x4", "model": "scaled:1", "mesh": {"fsdp": 16}, "batch_per_device": 2}
 

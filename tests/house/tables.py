@@ -4,8 +4,8 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from spmd_core.experiment import STRATEGIES, WORKLOADS
 from spmd_core.sweeps import VARIABLES
+from spmd_core.workloads import STRATEGIES, WORKLOADS
 
 ROOT = Path(__file__).resolve().parents[2]
 

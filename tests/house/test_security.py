@@ -11,9 +11,9 @@ import pytest
 import uvicorn
 
 from spmd_core.base import Settings
-from spmd_core.experiment import Described, programs
 from spmd_core.lab import Asker, Lab
 from spmd_core.lab.store.labels import KEPT
+from spmd_core.workloads import Described, programs
 from spmd_lab.ui.lab import asker
 from tests.labs import HASTY, ROOT, experiment
 
@@ -21,7 +21,7 @@ TEXT = (ROOT / "docs/security.md").read_text("utf-8")
 DOCUMENT = " ".join(TEXT.split())
 # a sentence, or the part of one that somebody relies on -> the file and the test that hold it
 HERE = "house/test_security.py"
-KEPT_TEXT = "experiment/workloads/exported/test_sources.py"
+KEPT_TEXT = "workloads/exported/test_sources.py"
 HELD = {
     "The lists are read when the dashboard starts": (
         "lab/store/test_roles.py", "test_a_run_outlasts_the_role_of_who_submitted_it"),
@@ -113,7 +113,7 @@ HELD = {
     "A report holds no script that runs": (
         "reports/test_reports.py", "test_a_report_has_every_number_of_the_result_and_runs_nothing"),
     "configs of models": (
-        "experiment/plan/test_configs.py",
+        "plan/test_configs.py",
         "test_what_cannot_be_a_model_is_refused_in_one_sentence"),
     "is bounded before the server holds it": (
         "ui/entrance/test_uploads.py", "test_bytes_are_counted_as_they_come_and_not_as_they_are_announced"),
@@ -147,7 +147,7 @@ HELD = {
         "ui/test_hostile_links.py", "test_a_sample_of_hostile_links_breaks_no_screen_and_no_command"),
     "all of the above": (
         HERE, "test_the_first_paragraph_says_what_one_visitor_can_do_to_others"),
-    "send Python code": ("experiment/workloads/own/test_files.py", "test_no_code_of_the_user_runs_in_this_process"),
+    "send Python code": ("workloads/own/test_files.py", "test_no_code_of_the_user_runs_in_this_process"),
     "read or write files": (
         "lab/store/test_limits.py", "test_other_flags_come_from_no_link_and_no_browser"),
     "look, export, estimate without compiling": (
@@ -185,7 +185,7 @@ HELD = {
     "taken by a list alone; none reads or writes files": (
         "lab/store/test_limits.py", "test_the_table_of_flags_has_a_reason_for_each_and_those_of_published_runs"),
     "No Python comes from the browser": (
-        "experiment/workloads/own/test_files.py", "test_no_code_of_the_user_runs_in_this_process"),
+        "workloads/own/test_files.py", "test_no_code_of_the_user_runs_in_this_process"),
     "data, read by a child process with limits of time and memory": (
         "engine/exported/test_describe.py", "test_what_is_no_program_ends_in_one_sentence"),
     "Only custom calls that JAX guarantees are allowed": (
@@ -218,20 +218,20 @@ HELD = {
     "in no process with the lab's secrets": (
         "lab/cluster/test_doors.py", "test_a_payload_runs_neither_in_the_lab_nor_beside_its_secrets"),
     "loaded only by child processes": (
-        "experiment/workloads/own/test_files.py", "test_no_code_of_the_user_runs_in_this_process"),
+        "workloads/own/test_files.py", "test_no_code_of_the_user_runs_in_this_process"),
     "needs more memory than there is is refused before it starts": (
         "ui/compare/test_compare.py",
         "test_too_large_for_memory_is_refused_with_the_bytes_and_the_limit"),
     "one that takes longer than `SPMD_LAB_RUN_TIMEOUT_S` is ended": (
         "lab/supervisor/test_engine.py", "test_a_native_computation_that_takes_too_long_is_ended"),
     "crashes, hangs or runs out of memory costs one run": (
-        "experiment/workloads/own/test_files.py",
+        "workloads/own/test_files.py",
         "test_a_function_that_misbehaves_costs_its_own_run"),
     "nearly all the memory that is free is ended, and named": (
-        "experiment/workloads/own/test_files.py",
+        "workloads/own/test_files.py",
         "test_a_function_that_eats_memory_is_ended_and_named"),
     "also while its file is loaded": (
-        "experiment/workloads/own/test_files.py",
+        "workloads/own/test_files.py",
         "test_a_file_that_eats_memory_while_it_loads_is_ended_and_named"),
     "Uploads are counted as they come": (
         "ui/entrance/test_uploads.py",

@@ -6,7 +6,7 @@ import optax
 from jax.sharding import NamedSharding, PartitionSpec as P
 
 from bench.exported import abstract_mesh
-from spmd_core.experiment import programs
+from spmd_core.workloads import programs
 
 LINES = """
 import inspect, pathlib

@@ -5,10 +5,11 @@ import pytest
 
 from bench.exported import MESH, sgd_step, written
 from spmd_core.base import RequestError, Settings, StorageError, read_settings
-from spmd_core.experiment import parse_experiment, programs
+from spmd_core.experiment import parse_experiment
 from spmd_core.lab.store.limits import COMMAND_LINE, Asker, check_program
 from spmd_core.lab.supervisor.environment import without_secrets
 from spmd_core.words import experiment_words
+from spmd_core.workloads import programs
 
 pytestmark = pytest.mark.usefixtures("read_here")
 VISITOR = Asker("v")

@@ -3,9 +3,10 @@
 import pytest
 
 from spmd_core.base import RequestError
-from spmd_core.experiment import link, parse_experiment, parse_plan
+from spmd_core.experiment import link, parse_experiment
 from spmd_core.machine import get_topology, parse_target
 from spmd_core.search.chips import read_chips
+from spmd_core.workloads import parse_plan
 
 ALIASES = {
     "v5p:64": "tpu:v5p:4x4x4",

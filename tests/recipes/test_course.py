@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from spmd_core.base import RequestError
-from spmd_core.experiment import parse_experiment, program_sizes
+from spmd_core.experiment import parse_experiment
 from spmd_core.lab import Lab
 from spmd_core.recipes import RECIPES
 from spmd_core.recipes.dot_products import OLD, WAYS
 from spmd_core.recipes.recipe import program_spec
 from spmd_core.results import StrategyResult
 from spmd_core.script import program_text
+from spmd_core.workloads import program_sizes
 from tests.labs import is_running, until
 
 # What the notebook prints from a TPU for key 42; most likely it rounds inside random.normal

@@ -7,16 +7,16 @@ import pytest
 from spmd_core.base import RequestError
 from spmd_core.experiment import parse_experiment
 from spmd_core.experiment.link import decode, link_path
-from spmd_core.experiment.workloads.small_programs import (
+from spmd_core.recipes import RECIPES, get_recipe, groups
+from spmd_core.recipes.recipe import Expected
+from spmd_core.script import program_text
+from spmd_core.workloads.small_programs import (
     RANGES,
     program_names,
     program_sizes,
     with_mesh,
     with_sizes,
 )
-from spmd_core.recipes import RECIPES, get_recipe, groups
-from spmd_core.recipes.recipe import Expected
-from spmd_core.script import program_text
 
 pytestmark = pytest.mark.newer
 # the longest, which compute what others do

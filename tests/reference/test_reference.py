@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from spmd_core.experiment import WORKLOADS, parse_experiment
+from spmd_core.experiment import parse_experiment
 from spmd_core.reference import Bounded, resolved
 from spmd_core.reference.reference import (
     SAMPLED_ROWS,
@@ -17,6 +17,7 @@ from spmd_core.reference.reference import (
     uniform,
 )
 from spmd_core.words import fact_words
+from spmd_core.workloads import WORKLOADS
 from tests.specs import reference
 
 

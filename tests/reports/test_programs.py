@@ -6,12 +6,13 @@ import pytest
 from bench.exported import written
 from bench.values import result, strategy
 from spmd_core.answers import ProgramRow, is_program, programs_table, programs_words
-from spmd_core.experiment import parse_experiment, programs
+from spmd_core.experiment import parse_experiment
 from spmd_core.lab import Lab
 from spmd_core.reports import Subject, compare_runs, comparison_json, plain_text
 from spmd_core.reports.comparison_document import comparison_document
 from spmd_core.results import StrategyResult
 from spmd_core.words import difference_rows
+from spmd_core.workloads import programs
 from tests.ui.predictions import store
 
 pytestmark = pytest.mark.usefixtures("read_here")
@@ -86,7 +87,7 @@ def test_specs_of_a_program_are_a_difference(files):
 
 
 def test_another_version_of_an_own_function_is_named(tmp_path, monkeypatch):
-    from spmd_core.experiment.workloads.own import files as own
+    from spmd_core.workloads.own import files as own
 
     path = tmp_path / "mine.py"
     monkeypatch.setenv(own.VARIABLE, str(path))

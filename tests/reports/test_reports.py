@@ -11,7 +11,7 @@ from bench.hostile_links import hold_example
 from bench.values import result, strategy
 from spmd_core.answers import collectives_table
 from spmd_core.base import RequestError
-from spmd_core.experiment import parse_experiment, programs
+from spmd_core.experiment import parse_experiment
 from spmd_core.lab import Lab
 from spmd_core.reports import (
     Subject,
@@ -30,6 +30,7 @@ from spmd_core.reports.search_document import search_blocks
 from spmd_core.results import Failure
 from spmd_core.search import KeptCandidate, KeptSearch
 from spmd_core.sheets import Table, chosen_columns
+from spmd_core.workloads import programs
 from tests.commands.calls import told
 from tests.labs import ROOT
 from tests.ui.predictions import predicted, store

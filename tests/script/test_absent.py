@@ -11,12 +11,13 @@ from collections import Counter
 import pytest
 
 from spmd_core.base import RequestError, Settings, bytes_text
-from spmd_core.experiment import DEFAULT_SPEC, parse_experiment
+from spmd_core.experiment import parse_experiment
 from spmd_core.lab import Lab
 from spmd_core.results import Result
 from spmd_core.results.export import CSV_COLUMNS, csv_text, json_text
 from spmd_core.script import program_text, script_text
 from spmd_core.script.decoder import configuration, decoder_text
+from spmd_core.workloads import DEFAULT_SPEC
 from tests.commands.calls import told
 from tests.cover import whole
 

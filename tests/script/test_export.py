@@ -15,12 +15,13 @@ import pytest
 
 from bench.hostile_links import hold_example, specs
 from spmd_core.base import RequestError
-from spmd_core.experiment import Experiment, compiler_flags, parse_experiment, workload_names
+from spmd_core.experiment import Experiment, compiler_flags, parse_experiment
 from spmd_core.recipes import RECIPES
 from spmd_core.results import Environment, Failure, Result, StrategyResult, Unsharded
 from spmd_core.results.export import CSV_COLUMNS, csv_text, json_text
 from spmd_core.script import script_text, why_no_script
 from spmd_core.script.bodies import body_text
+from spmd_core.workloads import workload_names
 from tests.labs import lab_of_module
 from tests.needs import newer_python
 

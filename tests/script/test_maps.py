@@ -4,8 +4,8 @@ import pytest
 
 from spmd_core.base import Inexpressible, RequestError
 from spmd_core.experiment import parse_experiment, read_plan
-from spmd_core.experiment.workloads.strategies import MAP_STRATEGIES
 from spmd_core.script import program_text
+from spmd_core.workloads.strategies import MAP_STRATEGIES
 
 DOT = {"workload": "dot", "target": "cpu:8", "mesh": {"x": 2, "y": 4}, "dims": {"n": 8, "k": 3}}
 LAYER = {

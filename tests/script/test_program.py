@@ -10,13 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from spmd_core.base import Inexpressible
-from spmd_core.experiment import WORKLOADS, Experiment, parse_experiment
-from spmd_core.experiment.workloads.strategies import MAP_STRATEGIES, SHARDING_STRATEGIES
+from spmd_core.experiment import Experiment, parse_experiment
 from spmd_core.reference import arithmetic, references
 from spmd_core.script import program_text
 from spmd_core.script.bodies import body_text
 from spmd_core.script.parts import move_lines, spaced, spec_text
 from spmd_core.script.source import select_source
+from spmd_core.workloads import WORKLOADS
+from spmd_core.workloads.strategies import MAP_STRATEGIES, SHARDING_STRATEGIES
 from tests.specs import experiments
 
 LAYER = {

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from spmd_core.base import RequestError, bytes_text
-from spmd_core.experiment import AXES, parse_plan
+from spmd_core.plan import AXES
 from spmd_core.results import Estimate
 from spmd_core.search import Answer, Candidate, models, read_question
 from spmd_core.search.axis_rules import flax, maxtext, parallelism
@@ -20,6 +20,7 @@ from spmd_core.search.ranking import SAME, front, ranking, score
 from spmd_core.search.standards import PIPELINE, kind_of
 from spmd_core.time import estimate_step
 from spmd_core.words import search as words
+from spmd_core.workloads import parse_plan
 from tests.cover import cover, whole
 
 SMALL = {

@@ -1,11 +1,11 @@
 """Plans one change away: the neighborhood that Next and remedies ask, inside a search's space."""
 
-from spmd_core.experiment import parse_plan
 from spmd_core.results import Collective
 from spmd_core.search import best_neighbors, models, read_question
 from spmd_core.search.neighborhood import neighbors
 from spmd_core.time import estimate_step
 from spmd_core.trials.remedies.plans import candidates
+from spmd_core.workloads import parse_plan
 
 PLAN = parse_plan(
     {

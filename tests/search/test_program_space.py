@@ -7,8 +7,8 @@ import jax
 import pytest
 
 from bench.exported import sgd_step, written
-from spmd_core.experiment import programs
 from spmd_core.search import ProgramSpace, read_array_question, rules_text
+from spmd_core.workloads import programs
 
 
 @pytest.fixture(scope="module")

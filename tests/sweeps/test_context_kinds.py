@@ -1,9 +1,9 @@
 """Kinds of attention over `context`, by length: the same tokens of a device, each as it is estimated."""
 
 from spmd_core.answers import CONTEXT_ROWS, context_headline
-from spmd_core.experiment import parse_plan
 from spmd_core.sweeps import CONTEXT_KINDS, context_rows
 from spmd_core.time import estimate_step
+from spmd_core.workloads import parse_plan
 from spmd_lab.ui.charts.colors import BEST
 from spmd_lab.ui.charts.over_context import context_chart
 

@@ -9,7 +9,7 @@ import pytest
 
 from spmd_core import __main__ as command_line
 from spmd_core.commands import predict_sweep
-from spmd_core.experiment import DEFAULT_SPEC, parse_experiment
+from spmd_core.experiment import parse_experiment
 from spmd_core.results import Failure, StrategyResult
 from spmd_core.sweeps import (
     Asked,
@@ -21,6 +21,7 @@ from spmd_core.sweeps import (
     to_compile,
     variants,
 )
+from spmd_core.workloads import DEFAULT_SPEC
 from tests.standin_lab import StandInLab, found
 
 BASE = parse_experiment(DEFAULT_SPEC)

@@ -5,7 +5,7 @@ from contextlib import suppress
 import pytest
 
 from spmd_core.base import RequestError
-from spmd_core.experiment import experiment_of, parse_experiment, parse_plan
+from spmd_core.experiment import experiment_of, parse_experiment
 from spmd_core.search.chips import named_meshes
 from spmd_core.sweeps import best_mesh, parse_sweep, variants
 from spmd_core.sweeps.curves import curves, row_json
@@ -14,6 +14,7 @@ from spmd_core.time import estimate_step
 from spmd_core.words import sweep_headline, sweep_notes
 from spmd_core.words.predictions import share_words
 from spmd_core.words.sweep.scaling import knee
+from spmd_core.workloads import parse_plan
 
 LAYER = parse_experiment(
     {"workload": "layer", "target": "tpu:v5p:4x4x4", "mesh": {"x": 64}, "strategies": ["auto"]}

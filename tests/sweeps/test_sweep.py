@@ -8,7 +8,7 @@ import io
 import pytest
 
 from spmd_core.base import RequestError
-from spmd_core.experiment import DEFAULT_SPEC, Experiment, parse_experiment
+from spmd_core.experiment import Experiment, parse_experiment
 from spmd_core.machine import nearest_of_chips, topology_of_chips
 from spmd_core.results import (
     Collective,
@@ -29,6 +29,7 @@ from spmd_core.sweeps.curves import (
     row_json,
 )
 from spmd_core.words import sweep_headline, sweep_notes
+from spmd_core.workloads import DEFAULT_SPEC
 
 GIB = 2**30
 

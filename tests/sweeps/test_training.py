@@ -5,11 +5,11 @@ from itertools import pairwise
 import pytest
 
 from spmd_core.base import RequestError
-from spmd_core.experiment import parse_plan
 from spmd_core.machine import topology_of_chips
 from spmd_core.search.question import REMATS
 from spmd_core.sweeps import TOKENS_OF_A_STEP, TrainingQuestion, best_mesh, context_rows, train
 from spmd_core.time import estimate_step, least_chip_days, training_run
+from spmd_core.workloads import parse_plan
 
 FORM = {"model": "llama-3.1-8b", "sequence": 8192}
 TOKENS, BATCH = 1e12, 512

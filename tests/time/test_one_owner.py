@@ -11,7 +11,8 @@ import pytest
 
 import spmd_lab.ui.layout.moves as layout_screen
 from bench.values import ENVIRONMENT
-from spmd_core.experiment import COLLECTIVES, Axes, Mesh, parse_experiment
+from spmd_core.experiment import parse_experiment
+from spmd_core.fields import Axes, Mesh
 from spmd_core.machine import get_topology, mesh_places
 from spmd_core.pictures import Move, time_of
 from spmd_core.results import Ceiling, Collective, MoveCost, Point, Result, StrategyResult
@@ -28,6 +29,7 @@ from spmd_core.time import (
     with_roofline,
 )
 from spmd_core.time.cost.comm import Cluster
+from spmd_core.workloads import COLLECTIVES
 from tests.layers import ROOT, source_files
 from tests.time.bandwidth.test_expected import machine
 

@@ -6,7 +6,7 @@ import pytest
 
 from bench.pipelines import BUBBLES, differing
 from spmd_core.base import RequestError
-from spmd_core.experiment import SCHEDULES, check_schedule
+from spmd_core.plan import SCHEDULES, check_schedule
 from spmd_core.time import simulate_pipeline
 
 

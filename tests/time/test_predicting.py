@@ -3,8 +3,9 @@
 import pytest
 
 from spmd_core.base import RequestError, WorkerError
-from spmd_core.experiment import parse_experiment, parse_plan
+from spmd_core.experiment import parse_experiment
 from spmd_core.time.predicting import CompiledText, of_experiment, of_plan
+from spmd_core.workloads import parse_plan
 
 
 def test_a_program_that_does_not_fit_is_a_prediction_that_says_by_how_much():

@@ -3,7 +3,7 @@
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from spmd_core.experiment import PLAN_FIELDS
+from spmd_core.plan import PLAN_FIELDS
 
 OPTIONS = {name: each.default for row in PLAN_FIELDS.values() for name, each in row.options.items()}
 OTHERS = {
@@ -23,7 +23,7 @@ OTHERS = {
 def page():
     import streamlit as st
 
-    from spmd_core.experiment import PLAN_FIELDS
+    from spmd_core.plan import PLAN_FIELDS
     from spmd_lab.ui import forms
 
     st.session_state["drawn"] = forms.draw_fields(

@@ -8,8 +8,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from bench.hostile_links import LINKS_A_SESSION, code_of, hostile, queries, through_commands
-from spmd_core.experiment import DEFAULT_SPEC, encode, parse_experiment
+from spmd_core.experiment import encode, parse_experiment
 from spmd_core.lab import Lab
+from spmd_core.workloads import DEFAULT_SPEC
 from spmd_lab.ui import links
 from spmd_lab.ui.shell import QUESTIONS
 from tests.labs import ROOT, experiment

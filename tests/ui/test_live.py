@@ -6,7 +6,8 @@ import resource
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from spmd_core.experiment import DEFAULT_SPEC, link, parse_experiment
+from spmd_core.experiment import link, parse_experiment
+from spmd_core.workloads import DEFAULT_SPEC
 from tests.ui import opened
 
 pytestmark = pytest.mark.slow

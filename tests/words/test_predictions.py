@@ -2,7 +2,6 @@
 
 import pytest
 
-from spmd_core.experiment import parse_plan
 from spmd_core.results import PredictedMemory, Prediction
 from spmd_core.time import estimate_step
 from spmd_core.words import convention_words, in_sentences, in_words
@@ -19,6 +18,7 @@ from spmd_core.words.predictions import (
     share_words,
     step_estimate,
 )
+from spmd_core.workloads import parse_plan
 from tests.ui.predictions import MODEL, TOKENS, TOO_LARGE, predicted, prediction
 
 STORED = prediction().model_dump(mode="json") | {"mfu": 17.2, "tflops_per_chip": 3400.0}

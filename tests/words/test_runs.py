@@ -6,7 +6,7 @@ import pytest
 
 from bench.values import comparison, result, strategy
 from spmd_core.answers import measuring_table, samples_table
-from spmd_core.experiment import DEFAULT_SPEC, parse_experiment
+from spmd_core.experiment import parse_experiment
 from spmd_core.results import Fit, Point
 from spmd_core.runs import EXAMPLES, Origin, RunStatus
 from spmd_core.words import ago, environment_words, evidence_words, experiment_words, origin_words
@@ -22,6 +22,7 @@ from spmd_core.words.runs import (
     samples_words,
     waiting_words,
 )
+from spmd_core.workloads import DEFAULT_SPEC
 from tests.answers import texts
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from spmd_core.base import RequestError, refuse, shorten
-from spmd_core.experiment import parse_mesh
 from spmd_core.own import explain
+from spmd_core.workloads import parse_mesh
 
 ARGUMENTS = {
     "function": {

@@ -15,9 +15,10 @@ from typing import Any
 from spmd_core.base import LabError, RequestError, refuse, shorten
 from spmd_core.commands.history import as_json
 from spmd_core.commands.program import program_json, taken
-from spmd_core.experiment import PROGRAM_FILE, Program, parse_experiment, programs
+from spmd_core.experiment import parse_experiment
 from spmd_core.lab import simulated_devices
 from spmd_core.own import LabAnswer, layout, open_lab, predict, search
+from spmd_core.workloads import PROGRAM_FILE, Program, programs
 
 ARGUMENTS = {
     "--allow-code": {

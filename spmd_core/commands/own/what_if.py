@@ -7,9 +7,10 @@ from typing import Any
 from spmd_core.answers import WHAT_IF
 from spmd_core.base import refuse, shorten
 from spmd_core.commands.program import taken
-from spmd_core.experiment import Experiment, as_exported, parse_mesh, read_spec_words
+from spmd_core.experiment import Experiment, as_exported, read_spec_words
 from spmd_core.lab import Lab
 from spmd_core.sheets import sheet_lines
+from spmd_core.workloads import parse_mesh
 
 ARGUMENTS = {
     "file": {"metavar": "FILE", "help": "what `Exported.serialize()` returned"},

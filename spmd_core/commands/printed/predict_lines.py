@@ -15,7 +15,7 @@ from spmd_core.answers import (
     training_table,
 )
 from spmd_core.base import WorkerError, bytes_text, number_text, seconds_text
-from spmd_core.experiment import Plan
+from spmd_core.plan import Plan
 from spmd_core.results import Prediction, Result
 from spmd_core.sheets import sheet_lines, table
 from spmd_core.sweeps import TrainingAnswer, context_rows

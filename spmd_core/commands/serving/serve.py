@@ -27,8 +27,8 @@ from spmd_core.base import RequestError, Settings, refuse
 from spmd_core.commands.predict import compiled
 from spmd_core.commands.predict_arguments import CONFIG, MODELS, config_from
 from spmd_core.commands.printed.predict_lines import bars
-from spmd_core.experiment import MXFP4, SERVED_AXES, SERVED_DTYPES
 from spmd_core.lab import Lab
+from spmd_core.plan import MXFP4, SERVED_AXES, SERVED_DTYPES
 from spmd_core.search import (
     SERVING_FORM,
     ServingAnswer,

@@ -14,10 +14,11 @@ from spmd_core.base import Inexpressible, refuse
 from spmd_core.engine.absent.topology import devices_of
 from spmd_core.engine.exported.lower import complete, quoted_files
 from spmd_core.engine.lower import Steps, execute, structs
-from spmd_core.experiment import STRATEGIES, Experiment, experiment_of
+from spmd_core.experiment import Experiment, experiment_of
 from spmd_core.machine import get_topology
 from spmd_core.program import file_name
 from spmd_core.script import program_text
+from spmd_core.workloads import STRATEGIES
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,11 @@ from spmd_core.engine.shardings import (
 )
 from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.engine.trial import failure_of
-from spmd_core.experiment import OPTIONAL_FLAGS, STRATEGIES, Experiment, Mesh, Row, own_flags
+from spmd_core.experiment import Experiment, Row, own_flags
+from spmd_core.fields import Mesh
 from spmd_core.machine import GPU_OPTIONS, Coordinates, dump_folder, get_topology, parse_target
 from spmd_core.pictures import NAME as TIMELINE, timeline_of, to_text
+from spmd_core.plan import OPTIONAL_FLAGS
 from spmd_core.program import (
     NAME as SHARDINGS,
     Module,
@@ -56,6 +58,7 @@ from spmd_core.results import (
 from spmd_core.runs import Event, Finished, Phase, Texts
 from spmd_core.script import program_text
 from spmd_core.time import CompiledText, estimate_step, of_experiment, on_topology, versions
+from spmd_core.workloads import STRATEGIES
 
 # a worker that once needed this much is renewed: a compiler gives little of it back
 LARGE_BYTES = 2 * 2**30

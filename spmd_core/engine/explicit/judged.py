@@ -12,7 +12,7 @@ from spmd_core.engine.exported.lower import draw
 from spmd_core.engine.exported.reference import program_references
 from spmd_core.engine.step import capture
 from spmd_core.engine.step.tracing import TracedStep
-from spmd_core.experiment import Program, programs
+from spmd_core.workloads import Program, programs
 
 
 def judge(auto: TracedStep, explicit: TracedStep, notes: list[str]) -> tuple[int | None, int]:

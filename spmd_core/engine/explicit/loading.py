@@ -22,7 +22,7 @@ from spmd_core.engine.explicit.source import WATCH, EditedFile
 from spmd_core.engine.explicit.watch import Watch
 from spmd_core.engine.exported.declared import arguments_of
 from spmd_core.engine.step import tracing
-from spmd_core.experiment import declared_steps
+from spmd_core.workloads import declared_steps
 
 _OWN = Path(__file__).resolve().parents[2]
 _LIBRARIES = ("site-packages", "dist-packages", sys.base_prefix, sys.prefix)

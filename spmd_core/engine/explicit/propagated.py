@@ -13,7 +13,7 @@ from jaxlib.mlir.dialects import sdy
 from spmd_core.engine.explicit.watch import Key, Watch
 from spmd_core.engine.exported.allowed import operations
 from spmd_core.engine.exported.leaves import of_sharding
-from spmd_core.experiment import Spec
+from spmd_core.fields import Spec
 
 _PROBE = re.compile(r"spmd_probe_(\d+)_(\d+)_")
 

@@ -11,7 +11,7 @@ from jaxlib.mlir import ir
 
 from spmd_core.base import refuse, shorten
 from spmd_core.engine.exported.calls import KNOWN, check_call
-from spmd_core.experiment import Mesh
+from spmd_core.fields import Mesh
 
 # Its own list, and never what a file permits itself: `disabled_safety_checks` are ignored.
 # A call into TensorFlow runs a graph that nobody has looked at.

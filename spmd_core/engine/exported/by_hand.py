@@ -12,7 +12,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy, stablehlo
 
 from spmd_core.engine.exported.allowed import operations
-from spmd_core.experiment import Axes, Mesh
+from spmd_core.fields import Axes, Mesh
 
 _LISTED = ("replica_groups", "source_target_pairs")
 _BY_HAND = frozenset(

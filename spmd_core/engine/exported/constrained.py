@@ -10,7 +10,7 @@ from jaxlib.mlir.dialects import sdy
 
 from spmd_core.base import refuse
 from spmd_core.engine.exported.allowed import operations
-from spmd_core.experiment import Spec
+from spmd_core.fields import Spec
 
 _CONSTRAINT = "sdy.sharding_constraint"
 _FRAME = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+)')

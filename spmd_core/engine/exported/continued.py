@@ -9,7 +9,7 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from spmd_core.engine.exported.allowed import operations
-from spmd_core.experiment import Continued
+from spmd_core.workloads import Continued
 
 _MOST = 4000  # values looked at for an output: updates are short, whatever the program's size
 _BACKWARD = "transpose("  # in the names that JAX gives the operations of a backward pass

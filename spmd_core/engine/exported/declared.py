@@ -17,7 +17,7 @@ from jax import export
 from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 
 from spmd_core.base import RequestError, answer, refuse
-from spmd_core.experiment import DeclaredStep, declared_steps
+from spmd_core.workloads import DeclaredStep, declared_steps
 
 Rule = tuple[str, Any]
 Arrays = dict[str, jax.ShapeDtypeStruct]

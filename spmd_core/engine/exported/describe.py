@@ -30,7 +30,8 @@ from spmd_core.engine.exported.module import (
     serialized,
     with_short_paths,
 )
-from spmd_core.experiment import Described, Mesh, programs
+from spmd_core.fields import Mesh
+from spmd_core.workloads import Described, programs
 
 _TEXTS = {  # of other files: what they begin with
     b"HloModule ": "HLO text",

@@ -15,7 +15,8 @@ from jaxlib.mlir.dialects import sdy
 
 from spmd_core.base import refuse, shorten
 from spmd_core.engine.exported.continued import continued
-from spmd_core.experiment import Leaf, Mesh, Spec, with_replaced
+from spmd_core.fields import Mesh, Spec
+from spmd_core.workloads import Leaf, with_replaced
 
 _THROUGH = (
     "convert",

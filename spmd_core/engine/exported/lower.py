@@ -18,8 +18,10 @@ from spmd_core.engine.exported import module as modules
 from spmd_core.engine.exported.allowed import check_module, check_runs
 from spmd_core.engine.exported.by_hand import renumber
 from spmd_core.engine.exported.constrained import constrain
-from spmd_core.experiment import Experiment, Leaf, Mesh, Program, Spec, programs
+from spmd_core.experiment import Experiment
+from spmd_core.fields import Mesh, Spec
 from spmd_core.program import file_name
+from spmd_core.workloads import Leaf, Program, programs
 
 Names = Mapping[str, Any]
 

@@ -16,7 +16,8 @@ from jax._src.lib import _jax  # pyright: ignore[reportPrivateImportUsage]
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-from spmd_core.experiment import Mesh, Spec, programs
+from spmd_core.fields import Mesh, Spec
+from spmd_core.workloads import programs
 
 _NUMBER = "tensor<i32>"  # of a branch
 

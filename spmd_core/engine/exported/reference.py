@@ -20,7 +20,6 @@ from spmd_core.engine.exported.allowed import operations
 from spmd_core.engine.exported.flops import flops_of
 from spmd_core.engine.exported.lower import lowered_with, meshed
 from spmd_core.engine.exported.noisy import Levels, add_noise
-from spmd_core.experiment import Program
 from spmd_core.reference import (
     EPS,
     Arithmetic,
@@ -31,6 +30,7 @@ from spmd_core.reference import (
     resolved,
     sequential,
 )
+from spmd_core.workloads import Program
 
 RUNS = 8  # with noise
 # of all that sums of any order may lose or gain, beyond what one device does: a scatter on CPUs adds

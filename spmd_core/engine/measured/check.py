@@ -16,7 +16,7 @@ from spmd_core.engine.measured.stepwise_sums import added_up
 from spmd_core.engine.members import Shards, gathered
 from spmd_core.engine.operands import Operands
 from spmd_core.engine.trial import Trial, failure_of
-from spmd_core.experiment import Experiment, Program
+from spmd_core.experiment import Experiment
 from spmd_core.reference import (
     Arithmetic,
     Bounded,
@@ -36,6 +36,7 @@ from spmd_core.reference import (
 )
 from spmd_core.results import Imprecise, StoredFact, Wrong, WrongElement
 from spmd_core.script import computation_lines
+from spmd_core.workloads import Program
 
 _IMPORTS = "import jax\nimport jax.numpy as jnp\nimport numpy as np\n"
 

@@ -11,12 +11,13 @@ from spmd_core.engine.measured.prepare import host_bytes, memory_bytes, price, r
 from spmd_core.engine.shardings import dump_options, judged_of
 from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.engine.trial import Trial, device_order, strategy_result
-from spmd_core.experiment import STRATEGIES, Experiment
+from spmd_core.experiment import Experiment
 from spmd_core.machine import dump_folder
 from spmd_core.program import file_name
 from spmd_core.results import Environment, Result
 from spmd_core.runs import Event, Finished, Phase
 from spmd_core.script import program_text
+from spmd_core.workloads import STRATEGIES
 
 
 def compile_experiment(

@@ -8,7 +8,8 @@ from typing import Any
 import jax
 
 from spmd_core.base import WrongResult
-from spmd_core.experiment import STRATEGIES, Experiment, read_plan
+from spmd_core.experiment import Experiment, read_plan
+from spmd_core.workloads import STRATEGIES
 
 Shapes = tuple[tuple[int, ...], ...]
 

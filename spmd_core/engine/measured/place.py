@@ -10,7 +10,7 @@ from jax.sharding import NamedSharding
 
 from spmd_core.engine.devices import JaxDevice
 from spmd_core.engine.members import complete
-from spmd_core.experiment import axes_json
+from spmd_core.fields import axes_json
 from spmd_core.results import ArrayReport, ShardReport
 
 MAX_SHARDS = 64

@@ -28,7 +28,7 @@ from spmd_core.engine.members import (
 from spmd_core.engine.operands import Operands
 from spmd_core.engine.timing import Timed
 from spmd_core.engine.trial import Trial, strategy_result
-from spmd_core.experiment import STRATEGIES, Experiment, Row
+from spmd_core.experiment import Experiment, Row
 from spmd_core.results import (
     OUT_OF_MEMORY,
     SAME_PROGRAM,
@@ -40,6 +40,7 @@ from spmd_core.results import (
 )
 from spmd_core.runs import Event, Finished, Measured, Phase, Texts
 from spmd_core.script import mesh_lines
+from spmd_core.workloads import STRATEGIES
 
 Emit = Callable[[Event], None]
 Cancelled = Callable[[], bool]

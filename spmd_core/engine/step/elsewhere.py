@@ -29,11 +29,12 @@ from spmd_core.engine.exported.module import (
 from spmd_core.engine.lower import execute
 from spmd_core.engine.step.here import compiling, facts_of
 from spmd_core.engine.step.step_collectives import step_collectives
-from spmd_core.experiment import PROGRAM_FILE, Experiment, parse_experiment, programs
+from spmd_core.experiment import Experiment, parse_experiment
 from spmd_core.program import parse_module
 from spmd_core.results import CompiledStep
 from spmd_core.runs import Event, Texts
 from spmd_core.script import program_text
+from spmd_core.workloads import PROGRAM_FILE, programs
 
 REQUEST, FILE = "request.json", "step.jaxexport"
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from spmd_core.base import RequestError, refuse
 from spmd_core.experiment.pasted.names import Names
 from spmd_core.experiment.rules import check_mesh
-from spmd_core.experiment.types import Mesh, Spec
+from spmd_core.fields import Mesh, Spec
 
 MESHES = ("make_mesh", "Mesh", "AbstractMesh")
 _SIZES = {"make_mesh": "axis_shapes", "AbstractMesh": "axis_sizes", "Mesh": "devices"}

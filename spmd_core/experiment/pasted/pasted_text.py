@@ -26,7 +26,7 @@ from spmd_core.experiment.pasted.pasted_arrays import (
 from spmd_core.experiment.pasted.pasted_syntax import check_length, no_spec, syntax_of
 from spmd_core.experiment.pasted.specs import SpecAt, axes_of_tuple, specs_of
 from spmd_core.experiment.rules import check_axis
-from spmd_core.experiment.types import Mesh, Spec
+from spmd_core.fields import Mesh, Spec
 
 
 @dataclass(frozen=True, slots=True)

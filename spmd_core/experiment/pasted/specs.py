@@ -7,7 +7,7 @@ from spmd_core.base import RequestError, refuse
 from spmd_core.experiment.pasted.names import Names
 from spmd_core.experiment.pasted.pasted_arrays import MESHES
 from spmd_core.experiment.rules import check_axis
-from spmd_core.experiment.types import Axes, Spec
+from spmd_core.fields import Axes, Spec
 
 READ = "P('x', None), PartitionSpec(('x', 'y')), NamedSharding(mesh, P('x')) or a line with one"
 SPECS = ("P", "PartitionSpec")

@@ -12,7 +12,8 @@ import numpy as np
 from pydantic import ValidationError
 
 from spmd_core.base import Frozen, bytes_text, refuse, shorten
-from spmd_core.experiment import Experiment, load_json, parse_experiment
+from spmd_core.experiment import Experiment, parse_experiment
+from spmd_core.fields import load_json
 from spmd_core.results import Failure, Result, csv_text, json_text
 from spmd_core.runs import (
     COLLECTION_ID,

@@ -15,12 +15,12 @@ from functools import partial
 from typing import Any
 
 from spmd_core.base import SILENT, Watched, WorkerError, unhindered
-from spmd_core.experiment import files
 from spmd_core.lab.cluster.messages import PassedOn
 from spmd_core.lab.supervisor.environment import worker_environment
 from spmd_core.lab.supervisor.process import Worker, ending_text
 from spmd_core.machine import read_hardware
 from spmd_core.runs import PingCommand, Pong, encode
+from spmd_core.workloads import files
 
 BEAT_S = 1.0  # between two signs of life
 WANTED_S = 8.0  # a scheduler that does not answer for so long is gone, or frozen

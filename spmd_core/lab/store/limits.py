@@ -5,8 +5,9 @@ how much is stored.
 from dataclasses import dataclass
 
 from spmd_core.base import Settings, bytes_text, refuse, shorten
-from spmd_core.experiment import Experiment, check_flags, programs
+from spmd_core.experiment import Experiment, check_flags
 from spmd_core.lab.store.store import Store
+from spmd_core.workloads import programs
 
 VIEWER, RUNNER, ADMIN = ("viewer", "runner", "admin")
 EVERYBODY = "*"  # of a list: whoever is logged in

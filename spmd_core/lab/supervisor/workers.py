@@ -4,7 +4,6 @@ import os
 from collections.abc import Mapping
 
 from spmd_core.base import Settings, WorkerError
-from spmd_core.experiment import files
 from spmd_core.lab.supervisor.environment import (
     dask_environment,
     without_secrets,
@@ -12,6 +11,7 @@ from spmd_core.lab.supervisor.environment import (
 )
 from spmd_core.lab.supervisor.process import Worker
 from spmd_core.machine import parse_target, read_hardware
+from spmd_core.workloads import files
 
 
 def start_worker(settings: Settings, target: str, flags: Mapping[str, str], program: str) -> Worker:

@@ -7,9 +7,9 @@ from difflib import SequenceMatcher
 from os.path import commonpath
 
 from spmd_core.base import by_key
-from spmd_core.experiment import matches
 from spmd_core.own.changed.golden import FIELDS, GoldenArray, golden_array, golden_arrays
 from spmd_core.results import StepArray
+from spmd_core.workloads import matches
 
 _MOST = 3  # kinds of arrays that a sentence names
 

@@ -8,8 +8,8 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from spmd_core.base import Frozen, RequestError, by_key, mesh_text, refuse, shorten
-from spmd_core.experiment import Leaf, patterns
 from spmd_core.results import StepArray, StepCollective, StepDescription
+from spmd_core.workloads import Leaf, patterns
 
 SCHEMA = 1
 REQUEST = "request"

@@ -6,7 +6,6 @@ from math import prod
 from typing import Any
 
 from spmd_core.base import bytes_text, refuse, seconds_text, shorten, visible
-from spmd_core.experiment import matches
 from spmd_core.own.changed.changes import comment
 from spmd_core.own.changed.golden import FIELDS, UPDATE
 from spmd_core.own.expected.answers import kept_answer
@@ -17,6 +16,7 @@ from spmd_core.own.explaining import Explainer, explain
 from spmd_core.own.explanation import Explanation
 from spmd_core.own.first_screen import groups_of
 from spmd_core.results import NamedValue, StepArray, StepCollective, spec_code
+from spmd_core.workloads import matches
 
 _MOST = 12  # lines of a failure
 

@@ -13,7 +13,8 @@ from functools import lru_cache
 import numpy as np
 
 from spmd_core.base import by_key, refuse
-from spmd_core.experiment import Axes, Layout, Mesh, Spec, layout
+from spmd_core.experiment import Layout, layout
+from spmd_core.fields import Axes, Mesh, Spec
 from spmd_core.time import Duration, TimeModel, Unknown
 
 MOST_DEVICES = 2**14  # checked one by one

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from spmd_core.base import RequestError
-from spmd_core.experiment import load_json
+from spmd_core.fields import load_json
 from spmd_core.pictures.timeline.values import Span, Timeline, TimelineScene
 
 NAME = "timeline"  # beside the program texts of a strategy

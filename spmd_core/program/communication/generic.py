@@ -3,7 +3,7 @@
 import re
 from typing import Protocol
 
-from spmd_core.experiment import DATA_AXES
+from spmd_core.plan import DATA_AXES
 from spmd_core.program.hlo.collective_ops import BETWEEN_SLICES
 
 

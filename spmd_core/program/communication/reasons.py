@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
 
-from spmd_core.experiment import STRATEGIES, Experiment, ProgramLayout, spec_code
+from spmd_core.experiment import Experiment, spec_code
 from spmd_core.program.communication.generic import (
     became,
     by_itself,
@@ -26,6 +26,7 @@ from spmd_core.program.hlo.module import Instruction, Module
 from spmd_core.program.hlo.requested import call_of
 from spmd_core.program.ir.needed import ELEMENTWISE
 from spmd_core.program.ir.text import file_name
+from spmd_core.workloads import STRATEGIES, ProgramLayout
 
 _MOVES = frozenset(
     (

@@ -5,18 +5,11 @@ import math
 from collections.abc import Iterator, Mapping
 
 from spmd_core.base import by_key
-from spmd_core.experiment import (
-    Array,
-    Experiment,
-    Mesh,
-    Sharded,
-    Spec,
-    Workload,
-    axes_of,
-    rows_dim,
-)
+from spmd_core.experiment import Experiment, Sharded, rows_dim
+from spmd_core.fields import Mesh, Spec, axes_of
 from spmd_core.search.array_question import ArrayQuestion, program_meshes
 from spmd_core.search.chips import MAX_AXES, factorizations
+from spmd_core.workloads import Array, Workload
 
 NAMES = ("x", "y", "z")
 Dims = Mapping[str, int]

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from spmd_core.experiment import DTYPE_BYTES, STRATEGIES, Experiment
+from spmd_core.experiment import Experiment
 from spmd_core.results import Collective, Estimate, Operation, Result, Roofline, StrategyResult
 from spmd_core.time.model.calibration import Calibration
 from spmd_core.time.model.duration import Source
 from spmd_core.time.model.stored_results import times_where_run
 from spmd_core.time.model.time_model import OFF as OFF_CALIBRATED, OFF_AS_MANY, TimeModel, interval
+from spmd_core.workloads import DTYPE_BYTES, STRATEGIES
 
 
 def with_roofline(result: Result, known: Result | None) -> Result:

@@ -8,15 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from spmd_core.experiment import (
-    DTYPE_BYTES,
-    Array,
-    Divides,
-    Experiment,
-    Workload,
-)
+from spmd_core.experiment import Experiment
 from spmd_core.time.model.limits import Limits, limits_of
 from spmd_core.time.model.time_model import TimeModel
+from spmd_core.workloads import DTYPE_BYTES, Array, Divides, Workload
 
 Dims = dict[str, int]
 

@@ -10,7 +10,7 @@ are arrays too. The counts were read off the live buffers of compiled steps at t
 import math
 from dataclasses import dataclass
 
-from spmd_core.experiment import Plan, arrays
+from spmd_core.plan import Plan, arrays
 from spmd_core.time.cost.flops import narrow_cycles
 
 _SUBLANES, _LANES = 8, 128  # of a tile

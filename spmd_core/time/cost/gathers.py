@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from spmd_core.experiment import Plan
+from spmd_core.plan import Plan
 from spmd_core.program import Module, sites
 from spmd_core.results import Collective, StoredFact
 

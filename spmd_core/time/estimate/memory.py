@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from spmd_core.experiment import (
+from spmd_core.machine import Capacity
+from spmd_core.plan import (
     GATHERED_AXES,
     Basis,
     Kind,
@@ -23,7 +24,6 @@ from spmd_core.experiment import (
     batch_shards,
     parameter_share,
 )
-from spmd_core.machine import Capacity
 from spmd_core.time.cost.constants import NEARLY_FULL, RING
 from spmd_core.time.cost.expert_memory import Experts, expert_memory
 from spmd_core.time.estimate.constants import RING_STEPS, SPARSE_CORES

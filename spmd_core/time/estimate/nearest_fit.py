@@ -18,19 +18,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from spmd_core.base import RequestError, firsts_by_key
-from spmd_core.experiment import (
-    DATA_AXES,
-    NAME,
-    NAMES,
-    Experiment,
-    Plan,
-    experiment_of,
-    parse_plan,
-    resized,
-)
+from spmd_core.experiment import Experiment, experiment_of, resized
 from spmd_core.machine import Topology, legal_shapes
+from spmd_core.plan import DATA_AXES, NAMES, Plan
 from spmd_core.results import Prediction
 from spmd_core.time.estimate.in_parts import estimate_memory, estimate_step
+from spmd_core.workloads import NAME, parse_plan
 
 MOST_SLICES = 64  # of the largest shape that are looked at
 _SPLITS = {"tensor": (4, 8), "sequence": (2, 4, 8, 16, 32, 64)}  # devices to a layer, a sequence

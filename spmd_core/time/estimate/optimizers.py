@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping
 
-from spmd_core.experiment import RULES, ModelSize, Plan, ShardedArray, arrays
+from spmd_core.plan import RULES, ModelSize, Plan, ShardedArray, arrays
 from spmd_core.time.estimate.constants import NOT_OF_A_LAYER
 
 BYTES = {"float32": 4, "bfloat16": 2, "float8_e4m3fn": 1}

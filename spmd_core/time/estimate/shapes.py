@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
-from spmd_core.experiment import (
+from spmd_core.machine import Chip, Topology
+from spmd_core.plan import (
     DATA_AXES,
     ModelSize,
     Plan,
@@ -14,7 +15,6 @@ from spmd_core.experiment import (
     batch_shards,
     layer_weights,
 )
-from spmd_core.machine import Chip, Topology
 from spmd_core.time.cost.constants import RING
 from spmd_core.time.estimate.constants import HALF_BYTES, LARGE_BYTES, NOT_OF_A_LAYER
 from spmd_core.time.estimate.memory import Arrays, has_ring, layer_arrays

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from spmd_core.base import sums_by_key
-from spmd_core.experiment import Plan
 from spmd_core.machine import Gpu
+from spmd_core.plan import Plan
 from spmd_core.program import generic
 from spmd_core.results import (
     RINGS,

@@ -4,14 +4,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from spmd_core.experiment import (
-    CONTEXT,
-    DATA_AXES,
-    LENGTH_AXES,
-    STAGE,
-    Plan,
-    ShardedArray,
-)
+from spmd_core.plan import CONTEXT, DATA_AXES, LENGTH_AXES, STAGE, Plan, ShardedArray
 from spmd_core.time.cost.constants import DCN_LATENCY_S, RING
 from spmd_core.time.cost.links import (
     EXPECTED,

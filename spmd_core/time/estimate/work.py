@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from spmd_core.experiment import ADAPTERS, GATHERED_AXES, ModelSize, group_rows
 from spmd_core.machine import Chip, Gpu
+from spmd_core.plan import ADAPTERS, GATHERED_AXES, ModelSize, group_rows
 from spmd_core.time.cost.constants import OPERATION_S, RING, hbm_s
 from spmd_core.time.cost.flops import Matmul, matmul_s
 from spmd_core.time.cost.kernels import (

@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spmd_core.base import RequestError
-from spmd_core.experiment import TRANSFERS, Axes, Experiment, Mesh, Plan
+from spmd_core.experiment import Experiment
+from spmd_core.fields import Axes, Mesh
 from spmd_core.machine import Chip, Gpu, Topology, get_topology, mesh_places
+from spmd_core.plan import Plan
 from spmd_core.results import Collective, Estimate, Operation
 from spmd_core.time.cost.constants import MATMUL_SHARE, MEMORY_HIGH, hbm_share
 from spmd_core.time.cost.links import (
@@ -33,6 +35,7 @@ from spmd_core.time.model.duration import (
     not_measured,
 )
 from spmd_core.time.model.host import SimulatedHost
+from spmd_core.workloads import TRANSFERS
 
 Pairs = Sequence[tuple[int, int]]  # positions in the mesh of source and target
 

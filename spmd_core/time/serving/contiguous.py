@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from spmd_core.experiment import SERVED_DTYPES, ModelSize, ServedPlan, ServedStep
 from spmd_core.machine import Chip, Gpu
+from spmd_core.plan import SERVED_DTYPES, ModelSize, ServedPlan
 from spmd_core.time.cost.constants import MATMUL_SHARE, OPERATION_S, hbm_s
 from spmd_core.time.cost.flops import Matmul, matmul_s, narrow_cycles
 from spmd_core.time.cost.kernels import GROUP_SIDE, grouped_cost
@@ -16,6 +16,7 @@ from spmd_core.time.gpu.constants import LAUNCH_S
 from spmd_core.time.gpu.matmuls import sustained
 from spmd_core.time.serving.held import WEIGHT_BYTES, Cached, cached, layers_of, products
 from spmd_core.time.serving.step import PARTS, Passed, StepTime, layer_counts, passing_s
+from spmd_core.workloads import ServedStep
 
 LANES = 128
 # bytes of a core's vector memory, where arrays stay between operations: jax's `get_tpu_info`, of v6e

@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from spmd_core.base import refuse
-from spmd_core.experiment import MXFP4, SERVED_DTYPES, ModelSize, ServedPlan
 from spmd_core.machine import GPU_SHARE, Chip, Gpu
+from spmd_core.plan import MXFP4, SERVED_DTYPES, ModelSize, ServedPlan
 from spmd_core.time.cost.constants import hbm_share
 from spmd_core.time.cost.flops import narrow_cycles
 from spmd_core.time.serving.assumed import (

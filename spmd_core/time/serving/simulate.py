@@ -12,7 +12,7 @@ from itertools import islice, repeat
 from operator import attrgetter
 from statistics import fmean
 
-from spmd_core.experiment import ServedPlan
+from spmd_core.plan import ServedPlan
 from spmd_core.results import Estimate
 from spmd_core.time.serving.assumed import CHUNK
 from spmd_core.time.serving.held import Pool, pool_of

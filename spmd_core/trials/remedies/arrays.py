@@ -7,18 +7,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from spmd_core.base import Inexpressible, RequestError
-from spmd_core.experiment import (
-    STRATEGIES,
-    VALUE,
-    Axes,
-    Experiment,
-    Spec,
-    axes_json,
-)
+from spmd_core.experiment import Experiment
+from spmd_core.fields import Axes, Spec, axes_json
 from spmd_core.results import Change, Collective, LostBatch, LostValue, Step
 from spmd_core.script import program_text
 from spmd_core.time import TimeModel, closed_form_s, formula_of, least_s, time_model
 from spmd_core.trials.remedies.candidate import MOST, MOST_MORE, MOST_VALUES, SUMS, RemedyCandidate
+from spmd_core.workloads import STRATEGIES, VALUE
 
 BEST_PLACES = 2  # dims that are tried in place of one before other changes are
 _BACKWARD = "transpose("  # in the names of a backward pass, which quotes lines of the forward one

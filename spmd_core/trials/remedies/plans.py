@@ -4,7 +4,8 @@ of the rematerialization policy.
 
 import math
 
-from spmd_core.experiment import Plan, experiment_of
+from spmd_core.experiment import experiment_of
+from spmd_core.plan import Plan
 from spmd_core.program import is_ring
 from spmd_core.results import Change, Collective
 from spmd_core.search import best_neighbors

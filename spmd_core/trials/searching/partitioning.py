@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import islice
 
 from spmd_core.base import by_key, firsts_by_key
-from spmd_core.experiment import STRATEGIES
 from spmd_core.lab import Asker, Lab
 from spmd_core.machine import parse_target
 from spmd_core.program import NAME as SHARDINGS
@@ -15,6 +14,7 @@ from spmd_core.results import Estimate, Shardings
 from spmd_core.search import Candidate, over_limit, with_constraint
 from spmd_core.time import Calibration, estimate_memory, partitioned_s, time_model
 from spmd_core.trials.remedies.arrays import values_of
+from spmd_core.workloads import STRATEGIES
 
 Key = tuple[object, ...]
 

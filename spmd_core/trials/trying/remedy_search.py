@@ -11,7 +11,8 @@ from math import inf
 from pydantic import TypeAdapter, ValidationError
 
 from spmd_core.base import LabError, RequestError, seconds_text
-from spmd_core.experiment import STRATEGIES, Experiment, Mesh, Row, study_of
+from spmd_core.experiment import Experiment, Row, study_of
+from spmd_core.fields import Mesh
 from spmd_core.lab import COMMAND_LINE, Asker, Batch, Lab, Remedies
 from spmd_core.program import NAME as SHARDINGS
 from spmd_core.results import Removal, Result, Shardings, Step, StrategyResult
@@ -36,6 +37,7 @@ from spmd_core.trials.remedies.judged import Tried, targets, untried
 from spmd_core.trials.searching.work import Work
 from spmd_core.trials.trying.trial import RemedyTrial
 from spmd_core.words import change_words
+from spmd_core.workloads import STRATEGIES
 
 PROCESSES = 3  # in which a program and its change are timed: enough for what is worth changing
 _FORM: TypeAdapter[dict[str, dict[int, Removal]]] = TypeAdapter(dict[str, dict[int, Removal]])

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from spmd_core.base import RequestError
-from spmd_core.experiment import DTYPE_BYTES, STRATEGIES, Experiment, axes_json
+from spmd_core.experiment import Experiment
+from spmd_core.fields import axes_json
 from spmd_core.results import SPREAD_WARNING, Next, Remedy, Result, StrategyResult
 from spmd_core.time import closed_form_s, formula_of, times_where_run
 from spmd_core.words.facts import filled
 from spmd_core.words.names import listed
+from spmd_core.workloads import DTYPE_BYTES, STRATEGIES
 
 ONE_DEVICE_WINS = "one_device_wins"  # a rule, whose advice the stored sizes may refute
 FLOOR_SHARE = 0.3  # of the time: from here on the floor is what is measured

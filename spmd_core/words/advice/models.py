@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from spmd_core.experiment import ModelSize, Plan
+from spmd_core.plan import ModelSize, Plan
 from spmd_core.results import Prediction
 
 

@@ -5,8 +5,9 @@ rules for a training step, by the instant estimate.
 import math
 
 from spmd_core.base import RequestError, bytes_text, mesh_text, seconds_text
-from spmd_core.experiment import NAME, Experiment, Plan, experiment_of, parse_plan, resized
+from spmd_core.experiment import Experiment, experiment_of, resized
 from spmd_core.machine import Topology
+from spmd_core.plan import Plan
 from spmd_core.results import SURE_PROCESSES, Next, Prediction, Result
 from spmd_core.search import best_neighbors
 from spmd_core.time import NearestFit, estimate_step, larger, nearest_fit
@@ -14,6 +15,7 @@ from spmd_core.words.advice.arrays import RULES, Facts, remedied
 from spmd_core.words.names import listed
 from spmd_core.words.nearest import changes
 from spmd_core.words.predictions import parts
+from spmd_core.workloads import NAME, parse_plan
 
 WORTH = 0.02  # of the time per token: less is within what the estimate is off
 

@@ -4,17 +4,7 @@ import math
 from collections.abc import Iterable
 
 from spmd_core.base import bytes_text, mesh_text
-from spmd_core.experiment import (
-    Axes,
-    Finding,
-    Held,
-    Program,
-    Spec,
-    as_regex,
-    findings as findings_of,
-    grouped,
-    matches,
-)
+from spmd_core.fields import Axes, Spec
 from spmd_core.results import (
     Accident,
     CompiledStep,
@@ -27,6 +17,15 @@ from spmd_core.script import spec_text
 from spmd_core.words.names import listed
 from spmd_core.words.origins.set_by import named_words, own_words
 from spmd_core.words.texts import count
+from spmd_core.workloads import (
+    Finding,
+    Held,
+    Program,
+    as_regex,
+    findings as findings_of,
+    grouped,
+    matches,
+)
 
 _DTYPES = {"f64": "float64", "f32": "float32", "f16": "float16"}  # of HLO
 EVEN = 1.05  # times an even share of work: what is below is even

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from time import time
 
-from spmd_core.experiment import TRANSFERS
 from spmd_core.runs import RunSummary
 from spmd_core.words.history.cells import fits, plain_text, row_text, terms, when_words
 from spmd_core.words.names import listed
+from spmd_core.workloads import TRANSFERS
 
 _DAYS = {"today": 0, "yesterday": 1}
 _WORD = re.compile(rf"(?<!\S)({'|'.join([*_DAYS, *TRANSFERS])})(?!\S)", re.IGNORECASE)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spmd_core.base import bytes_text, capital, number_text, seconds_text
-from spmd_core.experiment import STRATEGIES
 from spmd_core.results import Estimate, Ratio, Verdict, predicted_verdict
 from spmd_core.search import (
     NOT_TRIED,
@@ -23,6 +22,7 @@ from spmd_core.time import estimate_step
 from spmd_core.words.facts import fact_words
 from spmd_core.words.predictions import share_words
 from spmd_core.words.strategies import near_words, paired_words
+from spmd_core.workloads import STRATEGIES
 
 _TELLING = 0.005  # of the faster one's time: smaller differences are not worth a word
 

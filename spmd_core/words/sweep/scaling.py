@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from spmd_core.base import count_text, number_text
-from spmd_core.experiment import Plan, arrays
+from spmd_core.plan import Plan, arrays
 from spmd_core.sweeps import Sweep, SweepRow
 from spmd_core.time import tokens_needed
 from spmd_core.words.predictions import share_words

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from spmd_core.experiment import STRATEGIES, Experiment
+from spmd_core.experiment import Experiment
 from spmd_core.words import title
+from spmd_core.workloads import STRATEGIES
 
 _CHROMA = 0.095
 _FEW = 16  # up to so many, neighbors also differ in lightness

@@ -7,12 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spmd_core.experiment import (
-    Array,
-    Experiment,
-    Layout,
-    layout_of,
-)
+from spmd_core.experiment import Experiment, Layout, layout_of
+from spmd_core.workloads import Array
 from spmd_lab.ui.charts.colors import colors
 from spmd_lab.ui.charts.layout_words import short_group_texts
 

@@ -5,18 +5,18 @@ import math
 import streamlit as st
 
 from spmd_core.base import RequestError, bytes_text
-from spmd_core.experiment import (
+from spmd_core.experiment import Experiment
+from spmd_core.machine import default_target, get_topology, parse_target
+from spmd_core.words import workload_title
+from spmd_core.workloads import (
     ALL,
     CALIBRATION,
     COLLECTIVES,
     COLLECTIVES_SWEEP,
     TRANSFERS,
-    Experiment,
     chosen_kinds,
     get_workload,
 )
-from spmd_core.machine import default_target, get_topology, parse_target
-from spmd_core.words import workload_title
 from spmd_lab.ui import forms, inputs, mesh_fields, state
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.state import Form

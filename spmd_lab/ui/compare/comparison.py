@@ -5,12 +5,7 @@ from collections.abc import Iterator
 import streamlit as st
 
 from spmd_core.base import Inexpressible
-from spmd_core.experiment import (
-    STRATEGIES,
-    Experiment,
-    newer,
-    version_words,
-)
+from spmd_core.experiment import Experiment
 from spmd_core.recipes import differences_of
 from spmd_core.results import Result, StrategyResult
 from spmd_core.script import program
@@ -26,6 +21,7 @@ from spmd_core.words import (
     studies,
     title,
 )
+from spmd_core.workloads import STRATEGIES, newer, version_words
 from spmd_lab.ui import cards, choices, next_step, remedies
 from spmd_lab.ui.charts import colors, glimpse, together
 from spmd_lab.ui.compare import small_program, study, verdict

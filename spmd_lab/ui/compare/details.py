@@ -13,9 +13,11 @@ from spmd_core.answers import (
     roofs_table,
     samples_table,
 )
-from spmd_core.experiment import STRATEGIES, Experiment, Spec, axes_of, layout, padded
+from spmd_core.experiment import Experiment, layout
+from spmd_core.fields import Spec, axes_of, padded
 from spmd_core.results import ArrayReport
 from spmd_core.words import environment_words, runs as words, title
+from spmd_core.workloads import STRATEGIES
 from spmd_lab.ui import choices, hardware, tables
 from spmd_lab.ui.charts.base import Spec as VegaSpec
 from spmd_lab.ui.compare import small_program

@@ -7,24 +7,19 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.base import RequestError, mesh_text
-from spmd_core.experiment import (
-    BY_POSITION,
-    STRATEGIES,
-    TIMING,
-    WORKLOADS,
-    Field,
-    Workload,
-    axes_of,
-    get_workload,
-    later_options,
-    option_choices,
-    program_sizes,
-    source_of,
-    workload_names,
-)
+from spmd_core.experiment import BY_POSITION, later_options, option_choices, source_of
+from spmd_core.fields import TIMING, Field, axes_of
 from spmd_core.machine import parse_target
 from spmd_core.recipes import RECIPES
 from spmd_core.words import listed, workload_title
+from spmd_core.workloads import (
+    STRATEGIES,
+    WORKLOADS,
+    Workload,
+    get_workload,
+    program_sizes,
+    workload_names,
+)
 from spmd_lab.ui import forms, inputs, mesh_fields, state
 from spmd_lab.ui.compare import changed, variants
 from spmd_lab.ui.markdown import code, plain

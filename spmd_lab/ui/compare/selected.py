@@ -1,8 +1,8 @@
 """The selected collective: one click, kept in the link, marked wherever its program is shown."""
 
-from spmd_core.experiment import STRATEGIES
 from spmd_core.program import CollectiveRow, rows
 from spmd_core.results import Result
+from spmd_core.workloads import STRATEGIES
 from spmd_lab.ui import choices
 from spmd_lab.ui.ir import viewer
 

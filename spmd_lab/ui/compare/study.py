@@ -7,7 +7,8 @@ import pandas as pd
 import streamlit as st
 
 from spmd_core.answers import strategies_table, strategy_rows
-from spmd_core.experiment import Experiment, Plan, Variant
+from spmd_core.experiment import Experiment, Variant
+from spmd_core.plan import Plan
 from spmd_core.sheets import NONE
 from spmd_core.words import (
     listed,

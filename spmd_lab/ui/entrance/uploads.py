@@ -14,7 +14,7 @@ from streamlit import runtime
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 
 from spmd_core.base import bytes_text, read_settings
-from spmd_core.experiment import programs
+from spmd_core.workloads import programs
 from spmd_lab.ui.entrance import door, sessions
 
 ROUTE = "/_stcore/upload_file/"

@@ -6,7 +6,8 @@ from functools import partial
 import streamlit as st
 
 from spmd_core.base import RequestError, bytes_text, seconds_text
-from spmd_core.experiment import DTYPE_BYTES, Experiment, Layout, layout, padded, read_spec
+from spmd_core.experiment import Experiment, Layout, layout, read_spec
+from spmd_core.fields import padded
 from spmd_core.pictures import Move, missing_bytes, reshard, time_of
 from spmd_core.time import (
     Calibration,
@@ -16,6 +17,7 @@ from spmd_core.time import (
     time_model,
 )
 from spmd_core.words import layout_headline
+from spmd_core.workloads import DTYPE_BYTES
 from spmd_lab.ui import choices
 from spmd_lab.ui.charts import layout_words as words
 from spmd_lab.ui.lab import lab

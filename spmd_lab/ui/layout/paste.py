@@ -6,7 +6,8 @@ from typing import Any
 import streamlit as st
 
 from spmd_core.base import RequestError, refuse
-from spmd_core.experiment import Pasted, PastedArray, Spec, axes_json, read_pasted
+from spmd_core.experiment import Pasted, PastedArray, read_pasted
+from spmd_core.fields import Spec, axes_json
 from spmd_lab.ui import state
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.state import Form

@@ -7,19 +7,17 @@ import streamlit as st
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import (
-    Array,
     Experiment,
-    axes_json,
-    axes_of,
     dtype_of,
     layout_of,
-    padded,
     parse_experiment,
     read_spec,
     spec_code,
 )
+from spmd_core.fields import axes_json, axes_of, padded
 from spmd_core.pictures import is_product, product, time_of
 from spmd_core.words import layout_headline
+from spmd_core.workloads import Array
 from spmd_lab.ui import inputs, links, mesh_fields, shell, state
 from spmd_lab.ui.charts import glimpse, layout_words as words, together
 from spmd_lab.ui.lab import lab

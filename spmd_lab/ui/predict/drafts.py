@@ -7,21 +7,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from spmd_core.base import RequestError
-from spmd_core.experiment import (
+from spmd_core.experiment import Experiment, axes_left, link, resized, shrink
+from spmd_core.machine import Target, Topology, get_topology, nearest_topology, parse_target
+from spmd_core.workloads import (
     STRATEGIES,
     WORKLOADS,
-    Experiment,
-    axes_left,
     built_in,
     decoder,
     get_workload,
-    link,
     named_axes,
-    resized,
-    shrink,
     workload_names,
 )
-from spmd_core.machine import Target, Topology, get_topology, nearest_topology, parse_target
 from spmd_lab.ui.state import Form, Mesh
 
 # one device leaves nothing to shard

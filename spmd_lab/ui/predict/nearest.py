@@ -2,7 +2,8 @@
 
 import streamlit as st
 
-from spmd_core.experiment import Experiment, Plan, experiment_of
+from spmd_core.experiment import Experiment, experiment_of
+from spmd_core.plan import Plan
 from spmd_core.program import is_ring
 from spmd_core.results import RINGS, Prediction, StoredFact
 from spmd_core.time import estimate_step, nearest_fit

@@ -5,19 +5,18 @@ import math
 import streamlit as st
 
 from spmd_core.base import RequestError
-from spmd_core.experiment import (
+from spmd_core.plan import (
     MAX_CONFIG_BYTES,
     PLAN_FIELDS,
     VARIABLE,
     Config,
     ModelSize,
     get_model,
-    get_workload,
     model_names,
-    named_axes,
     read_config,
 )
 from spmd_core.words import ignored_words, parameters_words
+from spmd_core.workloads import get_workload, named_axes
 from spmd_lab.ui import forms, inputs, state
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.predict import drafts, question

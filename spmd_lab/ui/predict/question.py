@@ -7,8 +7,9 @@ from collections.abc import Callable
 import streamlit as st
 
 from spmd_core.base import RequestError
-from spmd_core.experiment import Plan, experiment_of
+from spmd_core.experiment import experiment_of
 from spmd_core.machine import CHIPS, nearest_of_chips
+from spmd_core.plan import Plan
 from spmd_core.sweeps import KINDS, MOST_CHIPS, TrainingAnswer, TrainingQuestion, train
 from spmd_lab.ui import inputs, price, state
 from spmd_lab.ui.choices import MOST, Linked

@@ -1,7 +1,7 @@
 """Predictions to tables for the screen; no Streamlit here."""
 
 from spmd_core.base import bytes_text
-from spmd_core.experiment import Plan, sharding
+from spmd_core.plan import Plan, sharding
 from spmd_core.results import Prediction
 from spmd_core.sheets import NONE
 

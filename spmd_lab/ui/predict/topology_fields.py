@@ -8,7 +8,6 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.base import RequestError, count_text, mesh_text
-from spmd_core.experiment import LENGTH_HELP, MESH_AXES, named_axes
 from spmd_core.machine import (
     CHIPS,
     Topology,
@@ -18,7 +17,9 @@ from spmd_core.machine import (
     nearest_of_chips,
     shape_text,
 )
+from spmd_core.plan import LENGTH_HELP, MESH_AXES
 from spmd_core.words import chip_title
+from spmd_core.workloads import named_axes
 from spmd_lab.ui import mesh_fields as axis_fields, state
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.predict import drafts

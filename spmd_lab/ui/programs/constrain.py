@@ -8,15 +8,10 @@ from operator import mul
 import streamlit as st
 
 from spmd_core.base import bytes_text
-from spmd_core.experiment import (
-    Experiment,
-    Program,
-    Spec,
-    findings,
-    grouped,
-    read_spec_words,
-)
+from spmd_core.experiment import Experiment, read_spec_words
+from spmd_core.fields import Spec
 from spmd_core.script import spec_text
+from spmd_core.workloads import Program, findings, grouped
 from spmd_lab.ui import shell, state
 from spmd_lab.ui.markdown import plain
 

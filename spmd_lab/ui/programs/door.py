@@ -6,7 +6,8 @@ from pathlib import Path
 import streamlit as st
 
 from spmd_core.base import LabError, bytes_text, count_text, mesh_text, refuse
-from spmd_core.experiment import Described, Listed, as_exported, files, programs
+from spmd_core.experiment import as_exported
+from spmd_core.workloads import Described, Listed, files, programs
 from spmd_lab.ui import shell, state
 from spmd_lab.ui.lab import as_viewer, lab, prepare_parser
 from spmd_lab.ui.markdown import coded, option, plain

@@ -4,9 +4,10 @@ arguments.
 
 import streamlit as st
 
-from spmd_core.experiment import Program, axes_of, padded
+from spmd_core.fields import axes_of, padded
 from spmd_core.machine import accelerator_files
 from spmd_core.script import spec_text
+from spmd_core.workloads import Program
 from spmd_lab.ui import inputs, mesh_fields, state
 from spmd_lab.ui.markdown import code
 from spmd_lab.ui.state import Form, Mesh

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from spmd_core.base import by_key, bytes_text, count_text
-from spmd_core.experiment import Held, patterns, shape_text
+from spmd_core.experiment import shape_text
 from spmd_core.pictures import Place, rectangles
 from spmd_core.words import held_spec
+from spmd_core.workloads import Held, patterns
 from spmd_lab.ui.charts.base import Row, Spec, hover, quantity
 
 MOST = 500  # rectangles: beyond them the smallest are one

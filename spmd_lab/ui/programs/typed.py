@@ -2,9 +2,9 @@
 
 import streamlit as st
 
-from spmd_core.experiment import files
 from spmd_core.own import cost_words, explicit, explicit_headline
 from spmd_core.results import ExplicitError, ExplicitReport
+from spmd_core.workloads import files
 from spmd_lab.ui import shell, state
 from spmd_lab.ui.lab import as_viewer, lab
 from spmd_lab.ui.markdown import code, option, plain

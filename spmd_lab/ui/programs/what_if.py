@@ -6,8 +6,9 @@ import streamlit as st
 
 from spmd_core.answers import RESHARDED, WHAT_IF, WhatIf
 from spmd_core.base import LabError
-from spmd_core.experiment import STRATEGIES, Experiment
+from spmd_core.experiment import Experiment
 from spmd_core.words import count
+from spmd_core.workloads import STRATEGIES
 from spmd_lab.ui import live, shell, state
 from spmd_lab.ui.lab import as_viewer, find, lab
 from spmd_lab.ui.markdown import plain

@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from spmd_core.base import RequestError
-from spmd_core.experiment import (
+from spmd_core.plan import (
     MAX_CONFIG_BYTES,
     PLAN_FIELDS,
     VARIABLE,

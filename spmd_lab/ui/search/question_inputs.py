@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from spmd_core.base import RequestError, refuse, shorten
-from spmd_core.experiment import WORKLOADS, Workload, model_names, parse_mesh
+from spmd_core.plan import model_names
 from spmd_core.search import (
     GOALS,
     MOST_GIB,
@@ -27,6 +27,7 @@ from spmd_core.search import (
 )
 from spmd_core.trials import FEW, FEW_S
 from spmd_core.words import goal_words
+from spmd_core.workloads import WORKLOADS, Workload, parse_mesh
 from spmd_lab.ui import state
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain

@@ -18,8 +18,8 @@ from spmd_core.answers import (
     why_not_served,
 )
 from spmd_core.base import RequestError, number_text, seconds_text
-from spmd_core.experiment import MXFP4, SERVED_DTYPES, model_names
 from spmd_core.machine import CHIPS
+from spmd_core.plan import MXFP4, SERVED_DTYPES, model_names
 from spmd_core.search import (
     SERVING_FORM,
     ServingAnswer,

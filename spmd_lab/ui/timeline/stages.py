@@ -3,7 +3,7 @@
 import streamlit as st
 
 from spmd_core.base import seconds_text
-from spmd_core.experiment import SCHEDULES, Plan
+from spmd_core.plan import SCHEDULES, Plan
 from spmd_core.time import SimulatedPipeline, pipeline_of
 from spmd_lab.ui.charts.base import (
     SECONDS,

@@ -11,9 +11,10 @@ import pytest
 from spmd_core.base import Settings
 from spmd_core.engine import codeless
 from spmd_core.engine.absent import early
-from spmd_core.experiment import DEFAULT_SPEC, parse_experiment
+from spmd_core.experiment import parse_experiment
 from spmd_core.lab import Lab
 from spmd_core.machine import dumps as dump_folder
+from spmd_core.workloads import DEFAULT_SPEC
 
 pytestmark = pytest.mark.this_python
 

@@ -3,7 +3,8 @@
 import pytest
 
 from spmd_core.base import RequestError, Settings
-from spmd_core.experiment import ServedPlan, parse_experiment, step_experiment
+from spmd_core.experiment import parse_experiment, step_experiment
+from spmd_core.plan import ServedPlan
 from tests.labs import lab_of_module
 
 pytest.importorskip("libtpu")

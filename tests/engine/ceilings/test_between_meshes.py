@@ -6,8 +6,9 @@ import pytest
 from jax.sharding import Mesh
 
 from spmd_core.base import RequestError
-from spmd_core.experiment import TRANSFERS, parse_experiment
+from spmd_core.experiment import parse_experiment
 from spmd_core.script.programs import collectives
+from spmd_core.workloads import TRANSFERS
 
 KINDS = tuple(name for name, each in TRANSFERS.items() if each.between_meshes)
 MESHES = {"x": 8}, {"x": 2, "y": 4}, {"x": 4, "y": 2}

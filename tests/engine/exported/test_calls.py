@@ -21,7 +21,7 @@ from spmd_core.base import RequestError
 from spmd_core.engine.exported import allowed, calls
 from spmd_core.engine.exported.allowed import KERNELS, TARGETS, check_module, operations
 from spmd_core.engine.exported.signatures import SIGNED
-from spmd_core.experiment import programs
+from spmd_core.workloads import programs
 from tests.engine.exported.test_describe import rewritten
 from tests.engine.exported.test_lower import compiled
 

@@ -11,7 +11,7 @@ import pytest
 
 from bench.exported import written
 from spmd_core.engine.exported import continued, describe
-from spmd_core.experiment import Program, findings
+from spmd_core.workloads import Program, findings
 
 pytestmark = pytest.mark.this_python
 W = jax.ShapeDtypeStruct((256, 256), "float32")

@@ -5,7 +5,7 @@ import textwrap
 import pytest
 
 from spmd_core.base import RequestError
-from spmd_core.experiment import Program, take_declared
+from spmd_core.workloads import Program, take_declared
 
 STEPS = """
     import equinox as eqx

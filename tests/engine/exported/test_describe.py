@@ -14,8 +14,8 @@ from bench.exported import MESH, SPECS, abstract_mesh, sgd_step, written
 from spmd_core.base import RequestError
 from spmd_core.commands.program import program_json
 from spmd_core.engine.exported import describe, module
-from spmd_core.experiment import Program, findings, programs
 from spmd_core.words import held_spec
+from spmd_core.workloads import Program, findings, programs
 
 HERE = pytest.mark.usefixtures("read_here")
 

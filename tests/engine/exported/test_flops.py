@@ -8,7 +8,7 @@ from jax.sharding import NamedSharding, PartitionSpec as P
 
 from bench.exported import abstract_mesh, written
 from bench.program_flops import CASES, OFF, K, M, N, alone, found
-from spmd_core.experiment import programs
+from spmd_core.workloads import programs
 
 pytestmark = pytest.mark.usefixtures("read_here")
 MESH = abstract_mesh({"x": 4, "y": 2})

@@ -20,10 +20,11 @@ from spmd_core.engine.exported.lower import Fed, complete, quoted_files
 from spmd_core.engine.exported.reference import program_references
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import execute, structs
-from spmd_core.experiment import parse_experiment, programs
+from spmd_core.experiment import parse_experiment
 from spmd_core.program import Reasons, read_collectives
 from spmd_core.script import program_text
 from spmd_core.words import experiment_size_words
+from spmd_core.workloads import programs
 from tests.cover import whole
 from tests.layers import ROOT
 

@@ -9,8 +9,9 @@ from bench import exported
 from bench.lost_batches import _lowered
 from spmd_core.engine.lower import Steps, compile_with
 from spmd_core.engine.shardings import compiler_options, names_of, of_folder
-from spmd_core.experiment import link_path, parse_experiment, programs, sources
+from spmd_core.experiment import link_path, parse_experiment
 from spmd_core.machine import dump_folder
+from spmd_core.workloads import programs, sources
 
 pytestmark = pytest.mark.usefixtures("read_here")
 

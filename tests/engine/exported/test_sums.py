@@ -11,8 +11,9 @@ from bench.small_shapes import STEPS, of_program
 from spmd_core.engine.exported.lower import complete
 from spmd_core.engine.exported.reference import program_references
 from spmd_core.engine.lower import execute, structs
-from spmd_core.experiment import parse_experiment, programs
+from spmd_core.experiment import parse_experiment
 from spmd_core.script import program_text
+from spmd_core.workloads import programs
 from tests.cover import cover
 
 pytestmark = [pytest.mark.this_python, pytest.mark.usefixtures("read_here")]

@@ -10,8 +10,9 @@ from bench.judging import Case
 from bench.own_faults import OWN, OWN_FUNCTIONS, passed
 from bench.planted_faults import DTYPES, FAULTS, caught
 from bench.right_answers import SPECS, SUM_NEAR_0, experiment_of, judged, kinds_of_data
-from spmd_core.experiment import WORKLOADS, parse_experiment
+from spmd_core.experiment import parse_experiment
 from spmd_core.words import fact_words
+from spmd_core.workloads import WORKLOADS
 from tests.cover import cover
 
 pytestmark = pytest.mark.this_python

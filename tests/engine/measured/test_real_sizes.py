@@ -9,8 +9,8 @@ import pytest
 from bench.real_cells import SHAPES, Cell, declare_own, experiment_of, pairwise
 from bench.real_sizes import fault
 from spmd_core.engine.measured.run import run_experiment
-from spmd_core.experiment import WORKLOADS
 from spmd_core.reference import sampled_rows
+from spmd_core.workloads import WORKLOADS
 from tests.cover import whole
 
 STRATEGIES = ("shard_map", "constrained", "explicit", "auto", "single")

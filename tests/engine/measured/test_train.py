@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from spmd_core.experiment.workloads.strategies import MAP_STRATEGIES, SHARDING_STRATEGIES
 from spmd_core.results.trace import MAX_POINTS, thinned
 from spmd_core.runs import Progress
+from spmd_core.workloads.strategies import MAP_STRATEGIES, SHARDING_STRATEGIES
 
 STEP = {
     "workload": "train_step",

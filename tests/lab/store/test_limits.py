@@ -8,12 +8,15 @@ import pytest
 
 from spmd_core.__main__ import main
 from spmd_core.base import RequestError, read_settings
-from spmd_core.experiment import DEFAULT_SPEC, parse_experiment, parse_mesh
-from spmd_core.experiment.link import check_flags, decode, encode, nearest
-from spmd_core.experiment.plan.flags import LINK_FLAGS, PUBLISHED_FLAGS, link_refusal
+from spmd_core.experiment import parse_experiment
+from spmd_core.experiment.link import decode, encode
+from spmd_core.experiment.nearest import nearest
+from spmd_core.experiment.plans import check_flags
 from spmd_core.lab import Asker, Lab
 from spmd_core.lab.store import labels as actions
 from spmd_core.lab.store.store import Store
+from spmd_core.plan.flags import LINK_FLAGS, PUBLISHED_FLAGS, link_refusal
+from spmd_core.workloads import DEFAULT_SPEC, parse_mesh
 from tests.labs import HASTY, experiment
 
 

@@ -7,7 +7,7 @@ import zlib
 import pytest
 
 from spmd_core.base import StorageError
-from spmd_core.experiment import parse_experiment, parse_plan
+from spmd_core.experiment import parse_experiment
 from spmd_core.experiment.link import decode
 from spmd_core.lab.store import migrations
 from spmd_core.lab.store.database import FILE_NAME
@@ -16,6 +16,7 @@ from spmd_core.lab.store.rows import columns_at_end
 from spmd_core.lab.store.store import Store
 from spmd_core.results import Result
 from spmd_core.words import outcome_words
+from spmd_core.workloads import parse_plan
 
 OWN = {
     "workload": "decoder",

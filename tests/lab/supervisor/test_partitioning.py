@@ -7,9 +7,10 @@ import pytest
 
 from bench.exported import MESH, sgd_step
 from spmd_core.base import WorkerError
-from spmd_core.experiment import parse_experiment, programs
+from spmd_core.experiment import parse_experiment
 from spmd_core.lab.supervisor import partitioning
 from spmd_core.machine import read_hardware
+from spmd_core.workloads import programs
 from tests.labs import until
 
 

@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import pytest
 from jax.sharding import AxisType, PartitionSpec as P
 
-from spmd_core.experiment import parse_plan
 from spmd_core.program import parse_module, read_collectives
 from spmd_core.time.cost.gathers import wide_gathers
+from spmd_core.workloads import parse_plan
 
 LAYERS, SHARDS = 4, 4
 NARROW = jnp.int8  # CPUs gather float8 in other types

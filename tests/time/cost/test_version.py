@@ -4,10 +4,11 @@ import shutil
 
 import pytest
 
-from spmd_core.experiment import DEFAULT_SPEC, parse_experiment
+from spmd_core.experiment import parse_experiment
 from spmd_core.script import program_text
 from spmd_core.time.cost import version
 from spmd_core.time.cost.version import hash_of, tree_hash, versions
+from spmd_core.workloads import DEFAULT_SPEC
 
 
 @pytest.fixture

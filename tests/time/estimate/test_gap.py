@@ -2,8 +2,8 @@
 
 import pytest
 
-from spmd_core.experiment import parse_plan
 from spmd_core.time import estimate_step, gap_parts, unexplained_s
+from spmd_core.workloads import parse_plan
 from spmd_lab.ui.predict.keep import gap_sentence, gap_table
 
 FOUND = estimate_step(

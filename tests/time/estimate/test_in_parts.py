@@ -3,8 +3,9 @@
 import pytest
 
 from spmd_core.base import RequestError
-from spmd_core.experiment import SCHEDULES, parse_plan
+from spmd_core.plan import SCHEDULES
 from spmd_core.time import estimate_memory, estimate_step, pipeline_of
+from spmd_core.workloads import parse_plan
 
 BASE = {
     "target": "tpu:v5p:4x4x4",

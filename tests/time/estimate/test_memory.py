@@ -4,10 +4,11 @@ same plans.
 
 import pytest
 
-from spmd_core.experiment import WITHOUT_RINGS, Plan, parse_plan
 from spmd_core.machine import Capacity
+from spmd_core.plan import WITHOUT_RINGS, Plan
 from spmd_core.time import estimate_memory
 from spmd_core.time.estimate.shapes import shapes_of
+from spmd_core.workloads import parse_plan
 
 GIB = 2**30
 NAMES = ("input", "query", "key", "value", "out", "attention")

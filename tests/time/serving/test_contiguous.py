@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import bench
-from spmd_core.experiment import ServedPlan, parse_experiment, step_experiment
+from spmd_core.experiment import parse_experiment, step_experiment
+from spmd_core.plan import ServedPlan
 from spmd_core.time import contiguous_time, step_time
 from spmd_core.time.serving.step import StepLoad
 

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from spmd_core.experiment import ServedPlan
+from spmd_core.plan import ServedPlan
 from spmd_core.time import (
     Lengths,
     ServingLoad,

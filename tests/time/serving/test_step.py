@@ -5,9 +5,9 @@ import random
 import pytest
 
 from spmd_core.base import RequestError
-from spmd_core.experiment import PRESETS, ServedPlan
-from spmd_core.experiment.plan.hybrid_presets import HYBRID
 from spmd_core.machine import get_topology
+from spmd_core.plan import PRESETS, ServedPlan
+from spmd_core.plan.hybrid_presets import HYBRID
 from spmd_core.time import StepLoad, check_dtypes, pool_of, step_time, weight_bytes
 from spmd_core.time.serving.held import products
 

@@ -3,7 +3,7 @@
 import pytest
 
 from bench.exported import MESH as EXPORTED_MESH, sgd_step
-from spmd_core.experiment import DEFAULT_SPEC, parse_experiment, programs
+from spmd_core.experiment import parse_experiment
 from spmd_core.results import (
     AxisOrigin,
     Change,
@@ -35,6 +35,7 @@ from spmd_core.trials.remedies.judged import (
 )
 from spmd_core.trials.trying.trial import RemedyTrial
 from spmd_core.words import change_words, changes, listed, removal_words, with_sentence
+from spmd_core.workloads import DEFAULT_SPEC, programs
 
 LAYER = parse_experiment(
     {

@@ -9,7 +9,6 @@ import pytest
 
 from bench.exported import sgd_step
 from spmd_core.base import RequestError, WorkerError
-from spmd_core.experiment import programs
 from spmd_core.lab import COMMAND_LINE
 from spmd_core.results import Estimate, Operation
 from spmd_core.runs import Partitioned, Requested
@@ -21,6 +20,7 @@ from spmd_core.trials.searching.choice import CandidateChoice
 from spmd_core.trials.searching.outcomes import restored_constraints, to_stored
 from spmd_core.trials.searching.partitioning import open_candidates, partitioned
 from spmd_core.trials.searching.search import Search
+from spmd_core.workloads import programs
 from tests.labs import experiment
 
 pytestmark = pytest.mark.usefixtures("read_here")

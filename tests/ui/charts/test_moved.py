@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
 
-from spmd_core.experiment import COLLECTIVES
 from spmd_core.script.programs.collectives import body
+from spmd_core.workloads import COLLECTIVES
 from spmd_lab.ui.collectives import moved
 from spmd_lab.ui.collectives.moved import COLLECTIVE_EFFECTS, devices_drawn
 

@@ -12,16 +12,17 @@ import pytest
 
 from bench.hostile_links import code_of
 from bench.values import result, strategy
-from spmd_core.experiment import encode, files, parse_experiment
+from spmd_core.experiment import encode, parse_experiment
 from spmd_core.lab import Lab
 from spmd_core.pictures import NAME, TRACED, Recorded, of_recorded, to_text
 from spmd_core.words.traces import trace_words
+from spmd_core.workloads import files
 from spmd_lab.ui.compare import view
-from tests.experiment.workloads.own.test_files import WEIGHTED
 from tests.pictures.timeline.test_traced import FACTS, call
 from tests.pictures.timeline.values import timeline as predicted
 from tests.ui import errors, opened
 from tests.ui.predictions import store
+from tests.workloads.own.test_files import WEIGHTED
 
 LAYER = parse_experiment(
     {"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8", "sharding": {"in": "x"}}

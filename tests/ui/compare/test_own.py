@@ -3,7 +3,8 @@
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from spmd_core.experiment import encode, files, parse_experiment
+from spmd_core.experiment import encode, parse_experiment
+from spmd_core.workloads import files
 from tests.experiment.test_newest import FIELDS, write  # noqa: F401
 from tests.labs import ROOT
 from tests.ui import opened
@@ -55,7 +56,7 @@ def test_a_file_that_takes_long_shows_itself_when_it_is_loaded(lab, tmp_path, mo
     )
     monkeypatch.setenv(files.VARIABLE, str(path))
     monkeypatch.setattr("spmd_lab.ui.shell._OWN_WAIT_S", 0.0)
-    monkeypatch.setattr("spmd_core.experiment.workloads.catalog.SHORT_WAIT_S", 0.0)
+    monkeypatch.setattr("spmd_core.workloads.catalog.SHORT_WAIT_S", 0.0)
     screen = AppTest.from_file(str(ROOT / "home.py"), default_timeout=60).run()
     assert any("slow.py is being loaded" in each.value.replace("\\", "") for each in screen.info)
     go.touch()

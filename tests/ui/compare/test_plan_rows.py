@@ -5,8 +5,9 @@ import json
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from spmd_core.experiment import DEFAULT_SPEC, parse_experiment, study_of
+from spmd_core.experiment import parse_experiment, study_of
 from spmd_core.sweeps import Outcome, curves, estimated, members
+from spmd_core.workloads import DEFAULT_SPEC
 from spmd_lab.ui.compare.plan_rows import grid_headline, ranked_rows
 from spmd_lab.ui.predict import compiling
 from tests.standin_lab import StandInLab, found

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from bench.hostile_links import hold_example
-from spmd_core.experiment import link, parse_experiment, programs
+from spmd_core.experiment import link, parse_experiment
+from spmd_core.workloads import programs
 from spmd_lab.ui.entrance import door, short
 from tests.loops import finished
 

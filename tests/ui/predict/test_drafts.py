@@ -4,8 +4,9 @@ import math
 
 import pytest
 
-from spmd_core.experiment import AXES, parse_experiment
+from spmd_core.experiment import parse_experiment
 from spmd_core.machine import TPUS, get_topology, legal_shapes
+from spmd_core.plan import AXES
 from spmd_lab.ui.predict import drafts
 
 MODEL = parse_experiment(

@@ -11,14 +11,15 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from spmd_core.experiment import DEFAULT_SPEC, get_model, link, parse_experiment
-from spmd_core.experiment.plan import models
+from spmd_core.experiment import link, parse_experiment
 from spmd_core.lab import Lab
 from spmd_core.machine import absent
+from spmd_core.plan import get_model, models
 from spmd_core.results import Estimate
 from spmd_core.sweeps import TrainingQuestion, train
 from spmd_core.time import estimate_step, training_run
 from spmd_core.words import cost_of, money_text
+from spmd_core.workloads import DEFAULT_SPEC
 from spmd_lab.ui import state
 from spmd_lab.ui.predict import variant
 from tests.ui import errors, opened as screen_opened, said

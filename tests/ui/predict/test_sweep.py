@@ -8,10 +8,11 @@ import altair
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from spmd_core.experiment import DEFAULT_SPEC, parse_experiment
+from spmd_core.experiment import parse_experiment
 from spmd_core.results import Failure
 from spmd_core.sweeps import parse_sweep, variants
 from spmd_core.sweeps.curves import Numbers, Outcome, curves, outcome_of
+from spmd_core.workloads import DEFAULT_SPEC
 from spmd_lab.ui.predict.sweep_charts import chart_alt, charts_of
 from tests.standin_lab import GIB, StandInLab, found
 
@@ -29,7 +30,7 @@ BASE = parse_experiment(
 
 def script():
     from spmd_core.experiment.experiment import parse_experiment
-    from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
+    from spmd_core.workloads.decoder import DEFAULT_SPEC
     from spmd_lab.ui.predict import sweep as sweep_view
 
     sweep_view.show(

@@ -12,8 +12,9 @@ from streamlit.testing.v1 import AppTest
 
 from bench.exported import written
 from bench.lost_batches import PLANTED
-from spmd_core.experiment import Held, Leaf, Program, as_exported, link, programs
+from spmd_core.experiment import as_exported, link
 from spmd_core.lab import Lab
+from spmd_core.workloads import Held, Leaf, Program, programs
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.programs import door, treemap

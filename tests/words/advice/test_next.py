@@ -4,10 +4,11 @@ import pytest
 
 from bench.values import ENVIRONMENT, comparison, strategy
 from spmd_core.base import seconds_text
-from spmd_core.experiment import experiment_of, parse_experiment, parse_plan
+from spmd_core.experiment import experiment_of, parse_experiment
 from spmd_core.results import Result
 from spmd_core.time import estimate_step
 from spmd_core.words import next_step, run_headline
+from spmd_core.workloads import parse_plan
 
 MATMUL = {
     "workload": "matmul",

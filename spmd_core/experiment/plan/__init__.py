@@ -1,1 +1,0 @@
-"""A training plan: model, mesh, batch, rematerialization."""

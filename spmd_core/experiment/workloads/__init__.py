@@ -1,1 +1,0 @@
-"""The computations that an experiment can run, as data."""

@@ -1,0 +1,86 @@
+"""A training or serving plan: the table of its options, its model, its rules and its shardings."""
+
+from spmd_core.plan import sharding
+from spmd_core.plan.configs import MAX_CONFIG_BYTES, Config, read_config
+from spmd_core.plan.fields import MAX_SEQUENCE, NAMES, PLAN_FIELDS
+from spmd_core.plan.flags import OPTIONAL_FLAGS, WITHOUT_RINGS, link_refusal
+from spmd_core.plan.meshes import (
+    AXES,
+    CONTEXT,
+    DATA_AXES,
+    GATHERED_AXES,
+    LENGTH_AXES,
+    LENGTH_HELP,
+    LONG_SEQUENCE,
+    MESH_AXES,
+    STAGE,
+)
+from spmd_core.plan.model_rules import VARIABLE
+from spmd_core.plan.model_size import Kind, ModelSize
+from spmd_core.plan.models import added_models, get_model, model_names
+from spmd_core.plan.plan import AXIS, Basis, Plan
+from spmd_core.plan.presets import PRESETS
+from spmd_core.plan.schedules import SCHEDULES, Schedule, check_schedule
+from spmd_core.plan.served import MXFP4, SERVED_AXES, SERVED_DTYPES, ServedPlan, served_dtype
+from spmd_core.plan.sharding import (
+    ADAPTERS,
+    RULES,
+    ShardedArray,
+    arrays,
+    batch_shards,
+    group_rows,
+    layer_weights,
+    parameter_share,
+    plan_notes,
+    undivided_axes,
+)
+
+__all__ = [
+    "ADAPTERS",
+    "AXES",
+    "AXIS",
+    "CONTEXT",
+    "DATA_AXES",
+    "GATHERED_AXES",
+    "LENGTH_AXES",
+    "LENGTH_HELP",
+    "LONG_SEQUENCE",
+    "MAX_CONFIG_BYTES",
+    "MAX_SEQUENCE",
+    "MESH_AXES",
+    "MXFP4",
+    "NAMES",
+    "OPTIONAL_FLAGS",
+    "PLAN_FIELDS",
+    "PRESETS",
+    "RULES",
+    "SCHEDULES",
+    "SERVED_AXES",
+    "SERVED_DTYPES",
+    "STAGE",
+    "VARIABLE",
+    "WITHOUT_RINGS",
+    "Basis",
+    "Config",
+    "Kind",
+    "ModelSize",
+    "Plan",
+    "Schedule",
+    "ServedPlan",
+    "ShardedArray",
+    "added_models",
+    "arrays",
+    "batch_shards",
+    "check_schedule",
+    "get_model",
+    "group_rows",
+    "layer_weights",
+    "link_refusal",
+    "model_names",
+    "parameter_share",
+    "plan_notes",
+    "read_config",
+    "served_dtype",
+    "sharding",
+    "undivided_axes",
+]

@@ -1,0 +1,68 @@
+"""Loads a file of the user's own workloads in a process of its own, and describes them: `python -m
+spmd_core.workloads.own.describe FD PATH`.
+"""
+
+import json
+import runpy
+import signal
+import sys
+import traceback
+from pathlib import Path
+
+from spmd_core.base import CLOCK_TIMES, RequestError, answer
+from spmd_core.workloads.own import declare
+from spmd_core.workloads.own.declare import declared_steps
+from spmd_core.workloads.own.description import LOAD_S
+
+
+def _described(path: Path) -> dict[str, object]:
+    """Returns what the file declares, or why it could not be loaded."""
+    try:
+        names = runpy.run_path(str(path), run_name=path.stem)
+    except RequestError as error:
+        return {"problem": f"declares a workload that does not hold together ({error})"}
+    except BaseException as error:  # SystemExit too: report any failure while loading the file
+        return {
+            "problem": f"does not load{_line(error, path)} ({type(error).__name__}: "
+            f"{_words(error)})"
+        }
+    if not declare.declared and not declared_steps:
+        return {
+            "problem": "declares no workload",
+            "fix": "decorate a function with spmd_core.workloads.own.declare.workload",
+        }
+    if taken := sorted(declare.DEFINED & names.keys()):
+        return {
+            "problem": f"defines {taken[0]}, which the programs of every workload define "
+            f"themselves",
+            "fix": "give it another name",
+        }
+    return {
+        "workloads": [
+            description(names).model_dump(mode="json") for description in declare.declared
+        ]
+    }
+
+
+def _words(error: BaseException) -> str:
+    return (
+        error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())
+    ) or "no reason given"
+
+
+def _line(error: BaseException, path: Path) -> str:
+    """The line of the file where it went wrong."""
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return f": line {error.lineno}"
+    lines = [
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename == str(path)
+    ]
+    return f": line {lines[-1]}" if lines else ""
+
+
+if __name__ == "__main__":
+    # ends this process, even inside native code, if its parent is gone
+    signal.alarm(int(2 * CLOCK_TIMES * LOAD_S))
+    answer(lambda: json.dumps(_described(Path(sys.argv[2]))))

@@ -1,0 +1,135 @@
+"""Which arrays of a program are alike, and what its author hardly meant: values alone."""
+
+import pytest
+
+from spmd_core.base import RequestError
+from spmd_core.workloads import Described, Leaf, Program, findings, grouped, patterns
+from spmd_core.workloads.exported.sizes import size_of
+from spmd_core.workloads.exported.state import owners, replaced
+
+NESTED = "b"
+for _ in range(12):
+    NESTED = f"floordiv({NESTED}, c)^8"
+
+
+MESH = (("x", 4), ("y", 2))
+
+
+def program(**specs):
+    """A program whose outputs replace its arguments: path, with `__` for `/` -> spec."""
+    leaves = [
+        Leaf(path=path.replace("__", "/"), sizes=("512", "512"), dtype="float32", spec=spec, is_donated=True)
+        for path, spec in specs.items()
+    ]  # fmt: skip
+    outputs = [leaf.model_copy(update={"path": f"0/{leaf.path}", "replaces": leaf.path}) for leaf in leaves]  # fmt: skip
+    described = Described(
+        program="", name="", function="f", platforms=("cpu",), mesh=MESH, devices=8, bytes=0,
+        arguments=tuple(leaves), outputs=tuple(outputs),
+    )  # fmt: skip
+    return Program(described, MESH)
+
+
+ROWS, COLUMNS, WHOLE = (("x",), ()), ((), ("x",)), ((), ())
+
+
+@pytest.mark.parametrize(
+    ("specs", "kinds"),
+    [
+        ({"params__a": WHOLE, "params__b": ROWS}, {"replicated"}),
+        # each device has every parameter, and a part of the moments
+        ({"params__a": WHOLE, "opt_state__mu__a": ROWS}, set()),
+        ({"params__a": ROWS, "opt_state__mu__a": COLUMNS}, {"rule"}),
+        # two matrices, one sharded by rows, one by columns
+        ({"params__Dense_0__kernel": COLUMNS, "params__Dense_1__kernel": ROWS}, set()),
+        (
+            {f"params__block_{at}__{name}": ROWS for at in (0, 1) for name in ("up", "down")}
+            | {"params__block_1__up": COLUMNS},
+            {"rule"},
+        ),
+    ],
+)
+def test_what_is_found(specs, kinds):
+    assert {each.kind for each in findings(program(**specs))} == kinds
+
+
+@pytest.mark.parametrize(("spec", "count"), [(WHOLE, 1), (None, 0), (ROWS, 0)])
+def test_a_large_result_that_the_file_replicates_is_found(spec, count):
+    given = program(params__a=ROWS)
+    logits = Leaf(path="logits", sizes=("512", "512"), dtype="float32", spec=spec, propagated=WHOLE)
+    described = given.described.model_copy(update={"outputs": (*given.described.outputs, logits)})
+    kinds = [each.kind for each in findings(Program(described, MESH))]
+    assert kinds == ["replicated_output"] * count
+
+
+def test_what_layers_have_in_common_is_said_once():
+    given = {f"params__block_{at}__up": WHOLE for at in range(9)} | {"params__out": ROWS}
+    found = program(**given)
+    assert len(findings(found)) == 9
+    (group,) = grouped(findings(found), found)
+    assert len(group) == 9
+
+
+def test_arrays_of_one_pattern_are_of_one_size():
+    sizes = {
+        **{f"p/blocks/{at}/up": "8" for at in (0, 1)},
+        **{f"p/block_{at}/Dense_{of}/kernel": str(of) for at in (0, 1) for of in (3, 4)},
+        "p/head_0": "8",
+        "p/head_1": "8",
+        "p/head_last": "8",
+    }
+    leaves = [Leaf(path=path, sizes=(size,), dtype="float32") for path, size in sizes.items()]
+    found = patterns(leaves)
+    assert set(found.values()) == {
+        *("p/blocks/*/up", "p/block_*/Dense_3/kernel", "p/block_*/Dense_4/kernel"),
+        *("p/head_0", "p/head_1", "p/head_last"),  # `p/head_*` would be `p/head_last` too
+    }
+
+
+def leaves(*paths):
+    return [Leaf(path=path, sizes=("8", "4"), dtype="float32") for path in paths]
+
+
+def test_outputs_of_the_same_paths_replace_arguments_in_order_parameters_first():
+    arguments = leaves("m/up", "m/down", "params/up", "params/down")
+    outputs = leaves("0/up", "0/down", "1/up", "1/down", "2")
+    found = [path for path, _ in replaced(arguments, outputs)]
+    assert found == ["params/up", "params/down", "m/up", "m/down", None]
+    named = [path for path, _ in replaced(arguments, leaves("output/m/up", "output/params/up"))]
+    assert named == ["m/up", "params/up"]
+
+
+def test_an_optimizer_keeps_what_ends_as_a_parameter():
+    for parameter, kept in (
+        ("params/attn/v/kernel", "opt_state/0/mu/attn/v/kernel"),
+        ("params/attn/v/kernel", "m/attn/v/kernel"),
+        ("state/params/Dense_0/kernel", "state/opt_state/0/nu/Dense_0/kernel"),
+        ("state/0/a/kernel/value", "state/1/opt_state/0/mu/a/kernel/value"),
+    ):
+        other = parameter.replace("v", "k").replace("Dense_0", "Dense_1").replace("/a/", "/b/")
+        assert owners(leaves(other, kept, parameter)) == {kept: parameter}
+
+
+def test_an_expression_has_the_value_that_it_says():
+    assert size_of("8*b + floordiv(c, 2) - mod(c, 2)", {"b": 3, "c": 5}) == 25
+    assert size_of("max(b, 1)^2", {"b": 4}) == 16
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        NESTED,
+        "b^-1",
+        "9" * 5000,
+        "9" * 30,
+        "²",
+        "max()",
+        "floordiv(b)",
+        "floordiv(b, 0)",
+        "b.c",
+        "\x00",
+        "-" * 9000 + "b",
+    ],
+)
+def test_what_is_no_size_is_refused(expression):
+    with pytest.raises(RequestError, match="is none with b=9, c=1: use other dims"):
+        size_of(expression, {"b": 9, "c": 1})

@@ -142,7 +142,6 @@ def _environment(count: int) -> dict[str, str]:
 
 
 def _set_up(config: pytest.Config) -> dict[str, Any]:
-    """Arguments and options of the run, as another process takes them."""
     given = vars(config.option)
     options = {name: value for name, value in given.items() if _is_plain(value)}
     plugins = [*options.get("plugins", ()), "no:terminal", "no:cacheprovider"]

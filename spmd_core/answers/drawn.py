@@ -99,7 +99,6 @@ def _grid(cells: np.ndarray, head: list[str], foot: list[str], width: int) -> It
 
 
 def _listed(layout: Layout, dims: Sequence[str]) -> list[str]:
-    """The first devices and what they hold; --json has the full list."""
     lines = []
     for device in range(min(layout.device_count, MAX_LISTED)):
         ranges = ", ".join(

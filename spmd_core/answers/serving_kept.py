@@ -179,7 +179,6 @@ def _asked(question: ServingQuestion) -> str:
 
 
 def _best(load: ServingLoad, row: ServingRow) -> str:
-    """The best sharding of a load, as a line."""
     what = f"{served_mesh(row)}, {served_output(row)}" if row.served else row.verdict
     return f"{load.input.text} in, {load.output.text} out, {load.concurrency:,} at once: {what}"
 

@@ -217,7 +217,6 @@ def _wanted_of(arguments: Namespace, plan: Plan) -> Wanted:
 
 
 def _trace(arguments: Namespace, answer: PredictAnswer) -> None:
-    """Write the timeline of a prediction where an option names its file."""
     if not arguments.trace:
         return
     if answer.trace is None:

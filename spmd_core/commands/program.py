@@ -66,7 +66,6 @@ def _on_mesh(described: Described) -> Program:
 
 
 def _compiled(lab: Lab, program: Program, target: str) -> StrategyResult | None:
-    """The program compiled for a target; None where it was not, with the reason on stderr."""
     given = {"workload": "program_file", "program": program.described.program, "target": target}
     mesh = {"mesh": dict(program.mesh)} if program.mesh else {}
     signal.signal(signal.SIGTERM, interrupt)

@@ -57,7 +57,6 @@ ARGUMENTS = {
 
 
 def _with_options(experiment: Experiment, arguments: Namespace) -> Experiment:
-    """The experiment as its options have it; RequestError where one does not apply."""
     if arguments.shardings:
         experiment = with_shardings(experiment)
     if arguments.remedies and not experiment.what.is_predicted:

@@ -93,7 +93,6 @@ def wait(
 
 
 def _show(status: RunStatus) -> None:
-    """The progress of the run, as one line on the terminal."""
     doing = phase_words(status)
     rounds = f" {status.done}/{status.of}" if status.of else ""
     medians = ", ".join(

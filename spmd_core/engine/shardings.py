@@ -162,7 +162,6 @@ class _TooLarge(Exception):
 
 @lru_cache(maxsize=1)
 def _record(folder: Path, names: ProgramNames) -> Record | None:
-    """The record of a propagation; None where the compiler wrote none."""
     files = _written(folder)[:1]
     files += [file for name in _RECORD for file in sorted(folder.glob(name))[:1]]
     if len(files) != 1 + len(_RECORD):

@@ -418,6 +418,5 @@ def parse_experiment_text(text: str | bytes) -> Experiment:
 
 
 def _on_one_device(experiment: Experiment) -> tuple[object, ...]:
-    """What decides a variant's program on one device."""
     options = {name: each for name, each in experiment.options if name != "device_order"}
     return experiment.target, experiment.dtype, experiment.memory, options

@@ -68,7 +68,6 @@ def nearest(data: Any, device_count: int | None = None, target: str | None = Non
 
 
 def _checked(fields: Any) -> Experiment:
-    """The experiment; RequestError where there is none, or where a link may not carry it."""
     experiment = parse_experiment(fields)
     check_flags(experiment)
     return experiment

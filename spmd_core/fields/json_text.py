@@ -31,7 +31,6 @@ def load_json(
 
 
 def _check_values(text: str | bytes) -> None:
-    """RequestError for more values than memory is planned for, before any of them is made."""
     if len(text) <= _LARGE_BYTES:
         return
     if isinstance(text, bytes):

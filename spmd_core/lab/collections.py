@@ -149,7 +149,6 @@ class Collections(Gated):
         check_owner(self._settings, asker, f"collection {collection}", owner)
 
     def _check_room(self, asker: Asker) -> None:
-        """RequestError where a viewer's collection would pass what this server stores."""
         if asker.viewer is None:
             return
         if len(self._store.collections()) >= MOST:

@@ -199,7 +199,6 @@ class Archive:
 
 
 def _manifest(fields: Mapping[str, Any]) -> Manifest | None:
-    """The manifest of these fields; None where one of them is of another kind."""
     match fields:
         case {
             "installation": str(installation),

@@ -563,7 +563,6 @@ class Lab:
         return replace(status, paused_for=paused_for, waiting_for=waiting_for)
 
     def _called(self, run: str) -> str:
-        """What a run is of, in words; its id where it is gone."""
         status = self._store.status(run)
         return experiment_words(status.experiment) if status else run
 
@@ -574,7 +573,6 @@ class Lab:
         return status
 
     def _is_wanted(self) -> bool:
-        """Whether this process is to work the queue now."""
         if self._serve:
             return True
         with self._guard:

@@ -105,7 +105,6 @@ def _is_tpu_group(root: Path, group: str) -> bool:
 
 
 def _tpus_on_pci(root: Path) -> list[str]:
-    """The title of each TPU chip on the PCI bus."""
     return _titles(sorted(root.glob("sys/bus/pci/devices/*/vendor")))
 
 
@@ -245,7 +244,6 @@ def _hosts(names: str) -> int:
 
 @lru_cache(maxsize=8)
 def _attribute(address: str, name: str) -> str:
-    """An attribute of this machine; empty where no metadata server answers."""
     request = urllib.request.Request(
         _ATTRIBUTES.format(address=address, name=name), headers={"Metadata-Flavor": "Google"}
     )

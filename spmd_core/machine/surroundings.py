@@ -107,7 +107,6 @@ def folder_facts(folder: Path) -> dict[str, object]:
 
 
 def _file_system(folder: Path) -> str | None:
-    """The type of the file system that holds a folder, as the kernel lists it."""
     try:
         mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
     except OSError:

@@ -187,7 +187,6 @@ def parse_target(text: str) -> Target:
 
 
 def _cluster(text: str, hosts: int, devices: int) -> Target:
-    """Processes of this machine that stand in for hosts."""
     if not 2 <= hosts <= MAX_MEMBERS:
         raise refuse(
             f"target {text!r}",

@@ -51,7 +51,6 @@ def get_topology(text: str | Target) -> Topology:
 
 
 def _refuse_generation(target: Target) -> NoReturn:
-    """RequestError: the generation is not one that programs are compiled for."""
     name = target.generation or ""
     if target.is_gpu:
         *_, near = sorted(GPUS, key=lambda known: SequenceMatcher(None, name, known).ratio())

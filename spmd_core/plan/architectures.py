@@ -63,7 +63,6 @@ _NO_GROUPS = {"n_group": 1, "topk_group": 1}
 
 
 def _latent_experts(**usual: object) -> Architecture:
-    """An architecture of DeepSeek's kind, which leaves out other values."""
     return replace(_DEEPSEEK, usual={**_DEEPSEEK.usual, **_NO_GROUPS, **usual})
 
 
@@ -111,7 +110,6 @@ _DELTA_READS = (
 
 
 def _delta_experts(experts: int, chosen: int) -> Architecture:
-    """An architecture of Qwen3-Next's kind."""
     return Architecture(
         _sizes(5120, 48, 16, 2, 151936)
         | _GATED_DELTA

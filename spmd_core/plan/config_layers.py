@@ -104,7 +104,6 @@ def repeated(values: Sequence[T]) -> tuple[T, ...]:
 
 
 def _chosen(fields: Fields, _: int) -> Values:
-    """How experts are chosen: by scores, with a bias, within groups."""
     scores, method = fields.get("scoring_func") or "softmax", fields.get("topk_method")
     if (biased := fields.get("use_routing_bias")) is not None:
         method = biased
@@ -174,7 +173,6 @@ def _qk_norm(fields: Fields, layers: int) -> Values:
 
 
 def _latent(fields: Fields, _: int) -> Values:
-    """Latent attention, of DeepSeek-V3's kind."""
     nope, rope = (fields.size(f"qk_{name}_head_dim") for name in ("nope", "rope"))
     fields.read.add("head_dim")
     return {

@@ -92,7 +92,6 @@ def _check_fsdp_on_experts(plan: Any) -> None:
 
 
 def _check_adapters(plan: Any) -> None:
-    """RequestError where a matrix has no adapters beside it."""
     size, label = plan.size, f"lora_rank={plan.lora_rank}"
     kinds = {*size.mixers} - {"attention"}
     if size.experts > 1 or size.kv_rank or size.mtp_layers or kinds:
@@ -115,7 +114,6 @@ def _check_logit_parts(plan: Any) -> None:
 
 
 def _check_context(plan: Any) -> None:
-    """RequestError where a model's attention does not go around a ring."""
     if plan.context_attention == "ring" and (any(plan.size.windows) or plan.size.sinks):
         rule = f"has neither windows nor sinks, which {plan.size.title} has"
         raise refuse("context_attention=ring", rule, "use all-gather")

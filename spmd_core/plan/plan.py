@@ -101,7 +101,6 @@ class Plan(PlanFields):
     @model_validator(mode="before")
     @classmethod
     def _read_layers(cls, data: Any) -> Any:
-        """Moves `layers` among the sizes to the field of that name."""
         pairs = _pairs(data.get("sizes")) if isinstance(data, Mapping) else []
         named = [size for name, size in pairs if name == "layers"]
         if not named:
@@ -193,7 +192,6 @@ class Plan(PlanFields):
             check_schedule(schedule, self.stages, self.parts, self.repeats, self._sequences)
 
     def _check_stages(self, model: ModelSize) -> None:
-        """RequestError for stages that a model has no such runs of layers for."""
         stages, runs = self.stages, self.stages * self.repeats
         near = model.fitting_stages(stages, self.devices, self.repeats)
         if near == stages:
@@ -209,7 +207,6 @@ class Plan(PlanFields):
         raise refuse(f"stage={stages}", rule, f"use stage={near}")
 
     def _check_rows(self) -> None:
-        """RequestError for a row of the table that means nothing beside the others."""
         for name, row in PLAN_FIELDS.items():
             if getattr(self, name) != row.value:
                 if rule := row.unfit(self.size):
@@ -261,7 +258,6 @@ class Plan(PlanFields):
             raise refuse(f"expert={among}", rule, f"use {near}")
 
     def _check_context(self, model: ModelSize) -> None:
-        """RequestError for a sequence over `context` that a model or a chip cannot have."""
         if (among := self.axis_sizes.get(CONTEXT, 1)) == 1:
             return
         if states := set(model.mixers) - {"attention", "none"}:

@@ -16,7 +16,6 @@ _GPT_OSS = "arXiv:2508.10925 table 1, and the config.json of openai/gpt-oss-{}"
 def _qwen_3(
     name: str, layers: int, embed: int, heads: int, kv_heads: int, mlp: int, **more: Any
 ) -> ModelSize:
-    """A model of this family: heads of 128 with norms of their own, one vocabulary."""
     return ModelSize(
         f"qwen3-{name.lower()}",
         layers,

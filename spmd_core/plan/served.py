@@ -106,7 +106,6 @@ class ServedPlan(Frozen):
             raise refuse(f"{inside} shards of an mlp", f"do not divide {size.mlp}", fix)
 
     def _check_tensor(self, tensor: int) -> None:
-        """Raises RequestError where heads do not divide over `tensor`."""
         size = self.size
         for value, rule, fix in (
             (size.heads % tensor, f"does not divide {size.heads} heads", size.heads),

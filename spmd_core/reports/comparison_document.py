@@ -265,7 +265,6 @@ def collectives_table(compared: Compared) -> Table:
 
 
 def _more(before: int | None, after: int | None) -> str:
-    """Returns how many bytes more or fewer than the baseline a run sends."""
     if before is None or after is None:
         return NONE
     return f"{bytes_text(abs(after - before))} {'more' if after > before else 'less'}"

@@ -112,7 +112,6 @@ def _with_all(interval: tuple[float, float]) -> tuple[float, float]:
 
 @cache
 def _quantile(probability: float, degrees: float) -> float:
-    """Of Student's distribution."""
     from scipy.special import stdtrit  # slow to import, and a plain run needs none
 
     return float(stdtrit(degrees, probability))

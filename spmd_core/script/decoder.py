@@ -124,7 +124,6 @@ def _of_layer(layer: ModelSize) -> dict[str, object]:
 
 
 def _stages(size: ModelSize, usual: Mapping[str, object]) -> tuple[tuple[object, int], ...]:
-    """The stages of a configuration: each layer by what differs."""
     return tuple(
         (
             tuple(
@@ -159,7 +158,6 @@ def _sources(files: tuple[str, ...] = _SHARED) -> tuple[str, ...]:
 
 @cache
 def _fields() -> Mapping[str, tuple[Any] | None]:
-    """Fields of the configuration, each with its default; None where it has none."""
     classes = [
         node
         for node in parsed(_sources()[_SHARED.index("decoder_config")]).body

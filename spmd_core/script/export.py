@@ -166,7 +166,6 @@ def _head(experiment: Experiment, result: Result | None) -> str:
 
 
 def _code(experiment: Experiment) -> str:
-    """The experiment as a link's code, or as JSON if it is too large for a link."""
     try:
         return encode(experiment)
     except RequestError:

@@ -73,7 +73,6 @@ def judging_cell(experiment: Experiment, strategies: list[str], platform: str) -
 
 
 def _texts(experiment: Experiment) -> list[str]:
-    """The sources that the cell includes; the last defines `right`."""
     texts = [_text("spmd_core.reference", name) for name in ("bounds.py", "judging.py")]
     what, bounds = experiment.what, "\n".join(texts)
     if experiment.what.is_bare_array:

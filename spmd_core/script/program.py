@@ -148,7 +148,6 @@ def _mesh_imports(experiment: Experiment) -> str:
 
 
 def _machine_call(experiment: Experiment) -> list[str]:
-    """`program(mesh)` of a text that measures a machine."""
     if not experiment.what.has_formula:
         return [
             "def program(mesh):",

@@ -129,7 +129,6 @@ def unknown_target(named: Any) -> str | None:
 
 
 def _targets(named: Any) -> tuple[str, ...]:
-    """The targets of a spec, each once; RequestError where they are none."""
     named = default_target() if named is None else named
     targets = [named] if isinstance(named, str) else named
     if not isinstance(targets, list | tuple) or not targets:
@@ -204,7 +203,6 @@ def _place(text: Any) -> Target:
 
 
 def _check_price(question: ArrayQuestion) -> None:
-    """RequestError of prices that are none, or of chips that are not requested."""
     places = {target: parse_target(target) for target in question.targets}
     asked = sorted(
         {get_topology(place).chip.generation for place in places.values() if place.is_absent}
@@ -223,7 +221,6 @@ def _check_price(question: ArrayQuestion) -> None:
 
 
 def _check(question: ArrayQuestion) -> None:
-    """RequestError where the other fields make no experiment, or one that cannot be timed."""
     for name in ("sharding", "overrides"):
         if not isinstance(given := question.spec.get(name, {}), Mapping):
             raise refuse(

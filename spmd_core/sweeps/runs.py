@@ -107,7 +107,6 @@ def _too_large(point: SweepPoint) -> Outcome:
 
 
 def _failed(lab: SweepRuns, run: str) -> Outcome | None:
-    """How a run that ended without a result ended."""
     try:
         status = lab.status(run)
     except LabError:

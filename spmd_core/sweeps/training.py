@@ -208,7 +208,6 @@ def _row(question: TrainingQuestion, kind: str) -> TrainingRow:
 def _looked(
     question: TrainingQuestion, kind: str, chips: int, price: float | None
 ) -> _Looked | str:
-    """The best plan on so many chips, or the sentence why there is none."""
     try:
         target = topology_of_chips(kind, chips).target
         best = best_mesh(question.form, target, question.sequences, REMATS)

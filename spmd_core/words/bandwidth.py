@@ -95,7 +95,6 @@ def half_sizes(points: Iterable[Point]) -> tuple[int, int] | None:
 
 
 def _bus(point: Point) -> float:
-    """Bus bandwidth of a point, measured, else predicted."""
     seconds = point.time_s or point.predicted_s or float("inf")
     return point.bytes / seconds * TRANSFERS[point.kind].bus_factor(point.devices)
 

@@ -83,7 +83,6 @@ def _own_name(span: Span) -> str | None:
 
 
 def _base(span: Span) -> str:
-    """An instruction's name without its numbers."""
     return _NUMBERED.sub("", _NUMBERED.sub("", span.name)).replace("_", " ")
 
 

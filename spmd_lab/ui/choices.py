@@ -94,7 +94,6 @@ def undrawn(screen: str) -> None:
 
 
 def _check(screen: str, name: str, values: Sequence[str]) -> None:
-    """Raises RequestError if a screen does not read a name, or its value cannot be read."""
     known, text = READ[screen], values[-1] if values else ""
     if name not in known and not ("at" in known and name.startswith("at_")):
         near = get_close_matches(name, known, 1)
@@ -106,7 +105,6 @@ def _check(screen: str, name: str, values: Sequence[str]) -> None:
 
 
 def _check_value(name: str, text: str) -> None:
-    """Raises RequestError where a text is no value of a name."""
     if len(text) > _LONGEST and name not in _UNBOUNDED:
         fix = f"use at most {_LONGEST:,} characters"
         raise refuse(f"{name}={shorten(text, 40)} in the link", "is too long", fix)

@@ -71,7 +71,6 @@ def _answer_here(screen: str, opened: Experiment) -> str | None:
 
 
 def _shown(screen: str) -> Experiment | None:
-    """The experiment that a screen's fields describe; None where they describe none."""
     try:
         return parse_experiment(state.study(screen))
     except RequestError:
@@ -101,7 +100,6 @@ def wrong_screen(screen: str, experiment: Experiment) -> str | None:
 
 
 def _unlike(screen: str, experiment: Experiment) -> str | None:
-    """The rule of a screen that a workload breaks; None where it breaks none."""
     what = experiment.what
     if bool(experiment.program) != (screen == "programs") and not experiment.variants:
         return _not_shown(screen)

@@ -105,7 +105,6 @@ def _axis_at(
 
 
 def _removed(screen: str) -> dict[int, tuple[str, Any]]:
-    """Position -> the axis that was removed there, until another form is opened."""
     return st.session_state[state.seed(state.key(screen, "mesh.removed"), {})]
 
 

@@ -131,7 +131,6 @@ def _run(prediction: Prediction, plan: Plan | None, wanted: Wanted) -> list[str]
 
 
 def _tables(prediction: Prediction) -> list[str]:
-    """Bars of where the time goes, and the collectives."""
     shares = parts(prediction)
     lines = bars("Where the time goes", shares, sum(shares.values()))
     if prediction.collectives:

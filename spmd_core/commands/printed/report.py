@@ -70,7 +70,6 @@ def _next(result: Result) -> list[str]:
 
 
 def _remarks(result: Result) -> Iterator[str]:
-    """What was printed, noted, warned of or went wrong; the values of small results."""
     remarks = [
         line
         for name, outcome in result.strategies.items()

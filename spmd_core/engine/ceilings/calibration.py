@@ -110,7 +110,6 @@ def _ceilings(
     missed: list[StoredFact],
     tell: Callable[[int], None],
 ) -> list[Ceiling]:
-    """What is measured of each item, until it is cancelled."""
     results = list[Ceiling]()
     for item in items:
         if cancelled():
@@ -130,7 +129,6 @@ def _costs(
     cancelled: Cancelled,
     missed: list[StoredFact],
 ) -> OperationCosts:
-    """What single operations cost, until it is cancelled."""
     costs = OperationCosts(names, _side(sheet))
     for measure in costs.measurements():
         if cancelled():
@@ -172,7 +170,6 @@ def _side(sheet: Mapping[str, float]) -> int:
 
 
 def _sweep(experiment: Experiment, sheet: Mapping[str, float]) -> Experiment | None:
-    """The sweep of collectives that belongs to a calibration; None on a single device."""
     if experiment.device_count < 2:
         return None
     kinds = [name for name in TRANSFERS if name in COLLECTIVES] + [
@@ -264,7 +261,6 @@ def _matmul(
 
 
 def _floor(on: Any, mesh: Any) -> tuple[float, Sequence[float]]:
-    """One call, and its seconds, measured a few times."""
     return 1.0, [timing.dispatch_floor_s(on, mesh.devices.flat[0]) for _ in range(5)]
 
 

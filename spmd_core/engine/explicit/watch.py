@@ -219,7 +219,6 @@ def _type(value: Any) -> str:
 
 
 def _is_of_jax(error: Exception) -> bool:
-    """Whether JAX raised it, and not the user's own code."""
     frames = traceback.extract_tb(error.__traceback__)
     return bool(frames) and frames[-1].filename.startswith(_JAX)
 

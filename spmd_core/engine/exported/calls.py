@@ -133,7 +133,6 @@ def _shape_operands(op: Any) -> range:
 
 
 def _attributes(op: Any) -> dict[str, tuple[int, str]]:
-    """Returns the numbers that a call passes on, by name, with their types."""
     given = op.attributes.get("mhlo.backend_config")
     plain = op.attributes.get("backend_config")
     if isinstance(plain, ir.DictAttr):

@@ -104,7 +104,6 @@ def _arguments(main: Any) -> tuple[Any, Levels]:
 
 
 def _longest(counts: list[Any]) -> Any:
-    """The largest number in some arrays, 0 without any, at the insertion point."""
     scalar = ir.RankedTensorType.get((), ir.F64Type.get())
     longest = zero = filled(scalar, 0.0)
     for count in counts:
@@ -131,7 +130,6 @@ def _return_also(main: Any, counts: list[Any]) -> None:
 
 
 def _is_in_loop(op: Any) -> bool:
-    """Returns True for an operation that runs again and again: its roundings are many."""
     at = op.parent
     while at is not None and at.name != "func.func":
         if at.name == "stablehlo.while":
@@ -150,7 +148,6 @@ def _rounds(op: Any) -> bool:
 
 
 def _bits(value: Any) -> int:
-    """Bits of a float's element; 0 of other values."""
     of = _element(value)
     return {"f64": 64, "f32": 32}.get(of, 16 if of in _DTYPES else 0)
 
@@ -253,12 +250,10 @@ class _Noise:
         return Float64(noise) * level.like(noise)
 
     def _of_bits(self, exact: Any) -> Any:
-        """Noise for each element of an array of float64, by its bits."""
         bits = of_type(exact.type, ir.IntegerType.get_unsigned(64))
         return self._hashed(exact.type, stablehlo.bitcast_convert(bits, exact))
 
     def _of_blocks(self, kind: Any, dim: int, blocks: int) -> Any:
-        """Noise that is alike in each of some blocks along a dim."""
         size = ir.RankedTensorType(kind).shape[dim]
         bits_kind = of_type(kind, ir.IntegerType.get_unsigned(64))
         place = stablehlo.iota(bits_kind, ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dim))

@@ -128,7 +128,6 @@ class Sampler:
         return names, count
 
     def _until(self, programs: Sequence[timing.Timed], of: int) -> None:
-        """Time programs in turns until `of` rounds are done in all."""
         before, planned = self._done, self.experiment.timing.samples
 
         def after_round(done: int) -> None:

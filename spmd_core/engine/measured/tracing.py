@@ -83,7 +83,6 @@ def _traced(trial: Trial) -> tuple[Trace, Timeline | None]:
 
 
 def _module(trial: Trial) -> Module | None:
-    """The compiled program; None where the call is not one, or it cannot be read."""
     if trial.compiled is None:
         return None
     try:

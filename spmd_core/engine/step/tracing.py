@@ -117,7 +117,6 @@ def _is_array(leaf: Any) -> bool:
 
 
 def _has_others(tree: Any) -> bool:
-    """Whether a tree has leaves that `jax.jit` takes as static arguments alone."""
     numbers = bool | int | float | complex
     return not all(_is_array(leaf) or isinstance(leaf, numbers) for leaf in jax.tree.leaves(tree))
 

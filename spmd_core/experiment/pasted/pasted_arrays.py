@@ -183,7 +183,6 @@ def made_arrays(nodes: Sequence[ast.AST], names: Names) -> Iterator[tuple[int, P
 
 
 def _sizes(node: ast.expr, names: Names) -> tuple[int, ...] | None:
-    """A tuple of sizes; None for anything else."""
     sizes = names.constants(names.elements(node), int)
     return tuple(sizes) if sizes and len(sizes) <= MAX_RANK else None
 

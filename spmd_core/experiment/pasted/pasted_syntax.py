@@ -74,7 +74,6 @@ def _brackets(text: str) -> int:
 
 
 def _is_deep(tree: ast.AST) -> bool:
-    """Whether a syntax tree has more than `MAX_DEPTH` levels; without recursion."""
     level = [tree]
     for _ in range(MAX_DEPTH):
         level = [child for node in level for child in ast.iter_child_nodes(node)]

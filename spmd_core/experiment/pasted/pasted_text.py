@@ -208,7 +208,6 @@ def _is_other_mesh(node: ast.Assign | ast.withitem, value: ast.expr, names: Name
 
 
 def _bare(tree: ast.Module, names: Names) -> Iterator[SpecAt]:
-    """Bare tuples of axis names, as statements: `('x', None)`."""
     for statement in tree.body:
         if isinstance(statement, ast.Expr) and _is_axes(statement.value):
             node = statement.value
@@ -225,7 +224,6 @@ def _array_words(array: PastedArray) -> str:
 
 
 def _is_axes(node: ast.expr) -> bool:
-    """Whether a bare tuple is of axis names: `('x', None)`."""
     return isinstance(node, ast.Tuple) and all(
         isinstance(each, (ast.Constant, ast.Tuple))
         and (

@@ -167,7 +167,6 @@ class DaskClient(Connection):
         return Reach(room=room, problem=None if room else problem, begun=begun, left_out=sentence)
 
     def _leave_out(self, worker: str, why: LeftOut) -> None:
-        """Give a worker no more tasks; those that it has are lost."""
         if worker not in self._left_out:
             self._left_out[worker] = why
             self._emit(self._reach(time.time()))  # before its runs are submitted again

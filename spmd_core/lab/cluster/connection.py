@@ -63,7 +63,6 @@ class Connection:
         """A worker has sent this to our topic."""
 
     def _left_s(self) -> float:
-        """Seconds until what is away is called so."""
         return self._away_since + (GONE_S if self._was_there else self.join_s) - unhindered()
 
     async def _workers(self) -> set[str]:

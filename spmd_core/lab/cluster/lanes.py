@@ -298,7 +298,6 @@ class ClusterLane(Lane):
                     self._end(run, run.outcome or RunEnd(state))
 
     def _put_back(self, run: ActiveRun) -> bool:
-        """Put a run back in the queue until the cluster can be used again."""
         with self._storage_may_fail():
             if self._store.put_back(run.status.run, self._reason):
                 self._forget(run)

@@ -73,7 +73,6 @@ class Database:
             )
 
     def _identity(self) -> str:
-        """Which file is at the path in the folder: device and inode."""
         status = self._status()
         return f"{status.st_dev}:{status.st_ino}"
 

@@ -54,7 +54,6 @@ def _findings(before: StepDescription, after: StepDescription) -> Iterator[str]:
 
 
 def _figures(before: StepDescription, after: StepDescription) -> Iterator[str]:
-    """Peak and time, where they differ by more than one program compiled twice."""
     held = [each.peak_bytes for each in (before, after)]
     if _differ(held[0], held[1], baseline.MEMORY_TOLERANCE):
         yield f"changed: peak was {bytes_text(held[0])}, now {bytes_text(held[1])}"

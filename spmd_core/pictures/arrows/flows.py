@@ -82,7 +82,6 @@ def _message(
     target: int,
     share: float,
 ) -> Iterator[tuple[Key, float]]:
-    """One message on its shortest way."""
     if placed.topology is None or placed.places is None:
         yield ("", (source,), (target,)), share
         return

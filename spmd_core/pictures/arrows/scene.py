@@ -116,7 +116,6 @@ def scene(placed: Placed, traffic: Traffic) -> ArrowScene:
 
 
 def _spots(placed: Placed, by_host: bool) -> list[_Spot]:
-    """Of every device, by position."""
     if placed.topology is None or placed.places is None:
         return _in_mesh(placed)
     chip = placed.topology.chip

@@ -175,7 +175,6 @@ class _Steps:
 
 
 def _dims(spec: Spec) -> dict[str, int]:
-    """Mesh axis -> the dim that it shards."""
     return {axis: dim for dim, axes in enumerate(spec) for axis in axes}
 
 

@@ -124,7 +124,6 @@ class Flow:
         return self._consists_of(instruction, lambda each: each.opcode in _MOVES)
 
     def _keeps_elements(self, instruction: Instruction) -> bool:
-        """Whether it only moves values, or makes each element of the same elements."""
         return self._consists_of(
             instruction, lambda each: each.opcode in _MOVES or each.opcode in ELEMENTWISE
         )

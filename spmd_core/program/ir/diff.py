@@ -140,8 +140,6 @@ def _sections(text: ProgramText) -> list[Keyed]:
 
 
 def _without_common(left: list[Keyed], right: list[Keyed]) -> tuple[list[Keyed], list[Keyed]]:
-    """Both without the sections that they share."""
-
     def words(section: Keyed) -> tuple[str, ...]:
         return tuple(key for _, key in section)
 

@@ -130,7 +130,6 @@ class Products:
 
 
 def _bits(element: str) -> int:
-    """The width of an element type, such as 16 of `bf16`."""
     return int(element.lstrip("abcdefghijklmnopqrstuvwxyz").partition("e")[0] or 0)
 
 
@@ -153,7 +152,6 @@ def _flops(each: Instruction, operands: Sequence[Instruction]) -> float:
 
 
 def _labels(each: Instruction) -> tuple[str, str, str]:
-    """The labels of a convolution's dims: of its input, its kernel and its result."""
     given, _, result = each.attributes["dim_labels"].partition("->")
     left, _, right = given.partition("_")
     return left, right, result

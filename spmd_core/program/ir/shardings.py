@@ -276,7 +276,6 @@ def _readable(text: str | None, rank: int, mesh: Mesh) -> Sharding | None:
 
 
 def _is_number(operand: Instruction, computation: Computation) -> bool:
-    """Whether an operand is a broadcast scalar, which every device has."""
     while operand.opcode in ("broadcast", "convert", "reshape") and operand.operands:
         operand = computation.by_name[operand.operands[0]]
     return operand.opcode in ("constant", "iota")

@@ -82,7 +82,6 @@ def _functions(lines: tuple[str, ...], locations: "_Locations") -> list[Section]
 
 
 def _ends(lines: tuple[str, ...], sections: list[Section]) -> Iterator[Section]:
-    """The head of the module and its table of locations, where it has such."""
     first = min((section.start for section in sections), default=len(lines))
     last = max((section.stop for section in sections), default=0)
     tables = next(

@@ -248,7 +248,6 @@ def _without_braces(text: str) -> str:
 
 
 def _attribute(text: str, name: str) -> str:
-    """The value of an attribute, as written; "" if there is none."""
     start = text.find(f"{name} = ")
     if start < 0:
         return ""

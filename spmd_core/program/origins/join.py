@@ -230,7 +230,6 @@ def _opcode(op: Op) -> str:
 
 
 def _is_copy(inside: Computation, each: Instruction) -> bool:
-    """Whether an instruction gives its operand, in another layout or with a sharding."""
     if each.opcode in ("copy", "bitcast"):
         return True
     if each.opcode == "reshape":  # of a layout, where the dims remain

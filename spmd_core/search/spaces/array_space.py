@@ -58,7 +58,6 @@ def meshes(question: ArrayQuestion, target: str) -> Iterator[Mesh]:
 
 
 def _products(devices: int, count: int) -> Iterator[tuple[int, ...]]:
-    """Ordered products of `count` factors, 1 among them, that are `devices`."""
     if count == 1:
         yield (devices,)
         return

@@ -170,7 +170,6 @@ def _seconds(time: Duration | Unknown) -> float:
 
 
 def _places(array: Array, spec: Spec) -> dict[str, str]:
-    """Mesh axis -> the dim of the array that it shards."""
     return {
         axis: dim for dim, axes in zip(present(array, spec), spec, strict=True) for axis in axes
     }

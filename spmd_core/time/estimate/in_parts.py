@@ -279,7 +279,6 @@ _STATE = "parameters and optimizer"
 
 
 def _passed(plan: Plan) -> float:
-    """Bytes of a microbatch's stream on a device."""
     return shapes_of(_one(plan, 1, False)).arrays.stream
 
 

@@ -148,7 +148,6 @@ def estimate_memory(plan: Plan, parameters: float | None = None) -> MemoryEstima
 
 @lru_cache(maxsize=256)
 def _experts(basis: Basis, layer: ModelSize) -> Experts | None:
-    """What a layer's experts hold; None for one without."""
     plan, a = basis.plan, _layer_arrays(basis, layer)
     if layer.experts == 1 or not a.wide:
         return None
@@ -212,7 +211,6 @@ def _waiting(plan: Plan, has_experts: bool) -> tuple[float, float]:
 
 
 def _off(plan: Plan) -> float:
-    """By how much the peak may be below its estimate."""
     if plan.size.experts > 1:
         return OFF_EXPERTS
     return OFF_OFFLOADED if plan.offload else OFF

@@ -229,7 +229,6 @@ def _with_input(offload: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _varied(plan: Plan, change: Change) -> Plan | None:
-    """The changed plan; None where the rules refuse it."""
     try:
         return parse_plan(plan.to_json() | dict(change))
     except RequestError:

@@ -29,7 +29,6 @@ def moment_bytes(plan: Plan) -> float:
 
 
 def _moments(plan: Plan, array: ShardedArray) -> tuple[tuple[tuple[str, int], ...], ...]:
-    """The dims of a weight's moments."""
     dims = array.dims
     if plan.optimizer == "adafactor":  # of rows and of columns
         return (dims[:-1], (*dims[:-2], dims[-1])) if len(dims) > 1 else (dims,)

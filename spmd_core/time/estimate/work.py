@@ -183,7 +183,6 @@ def _of_layer(
     matmuls: Mapping[str, float],
     of_gradients: Mapping[str, float],
 ) -> tuple[DeviceSeconds, DeviceSeconds, DeviceSeconds]:
-    """The forward pass of a layer, what its backward pass computes again, and that."""
     chip = shapes.chip
     routed = hbm_s(chip, _routed_bytes(shapes))
     again = sum(seconds for name, seconds in matmuls.items() if name in recomputed)

@@ -172,7 +172,6 @@ def _identity(experiment: Experiment, strategy: str) -> str:
 
 
 def _as_measured(candidate: Candidate, outcome: StrategyResult, result: Result) -> Candidate:
-    """A candidate as the run measured it; as it was where the run ended before it."""
     if outcome.median_s is None and outcome.error is None:
         return candidate
     only = result.model_copy(update={"strategies": {candidate.strategy: outcome}})

@@ -228,7 +228,6 @@ def step_arrays(held: Iterable[Held]) -> tuple[StepArray, ...]:
 
 
 def _dim(axes: Axes) -> str | tuple[str, ...] | None:
-    """The mesh axes of a dim as a `PartitionSpec` has them."""
     return axes if len(axes) > 1 else next(iter(axes), None)
 
 

@@ -16,7 +16,6 @@ from spmd_core.workloads.own.description import LOAD_S
 
 
 def _described(path: Path) -> dict[str, object]:
-    """Returns what the file declares, or why it could not be loaded."""
     try:
         names = runpy.run_path(str(path), run_name=path.stem)
     except RequestError as error:
@@ -51,7 +50,6 @@ def _words(error: BaseException) -> str:
 
 
 def _line(error: BaseException, path: Path) -> str:
-    """The line of the file where it went wrong."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return f": line {error.lineno}"
     lines = [

@@ -75,7 +75,6 @@ def _place(field: str, start: float, length: float, *, reverse: bool = False) ->
 
 
 def _shafts_and_heads(place: Spec, ends: Spec, wide: float, step_px: float) -> list[Spec]:
-    """The layers of the arrows; `wide` steps across, and pixels of a step down."""
     angle = f"atan2(datum.dx * width / {wide:g}, -datum.dy * {step_px:g}) * 180 / PI"
     thin = f"min(1, max(0.4, width / {wide * _ROOMY_PX:g}))"  # where nodes are close together
     hovered = {"color": as_is("color"), "tooltip": _ARROW_HOVER}
@@ -102,7 +101,6 @@ def _shafts_and_heads(place: Spec, ends: Spec, wide: float, step_px: float) -> l
 
 
 def _node(placed: Placed, node: Node) -> Row:
-    """A square: its devices, and where these are in the mesh and on the network."""
     axes, sizes = [name for name, _ in placed.mesh], [size for _, size in placed.mesh]
     coordinates = [
         mesh_text(list(zip(axes, map(int, np.unravel_index(position, sizes)), strict=True)))

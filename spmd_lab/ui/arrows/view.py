@@ -113,7 +113,6 @@ def _one_of(options: Sequence[str], labels: Mapping[str, str]) -> str | None:
 
 
 def _keep(key: str) -> None:
-    """Write to the address bar which collectives are drawn."""
     chosen = st.session_state.get(key)
     if chosen in (None, "all"):
         st.query_params.pop(choices.ARROWS, None)

@@ -55,7 +55,6 @@ def sweep_chart(
 
 
 def _decades(values: Sequence[float]) -> Spec:
-    """The ticks of an axis over many decades: one for each."""
     if not values or max(values) < 100 * min(values):
         return {"tickCount": 6}
     first, last = (math.floor(math.log10(each)) for each in (min(values), max(values)))

@@ -167,7 +167,6 @@ def beside_chart(pairs: Sequence[Pair]) -> Spec:
 
 
 def _point(pair: Pair, size: float) -> Row:
-    """A timed program, in units of `size` seconds."""
     return {
         "measured": pair.measured_s / size,
         "predicted": pair.predicted_s / size,

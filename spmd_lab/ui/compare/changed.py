@@ -82,7 +82,6 @@ def _change(title: str, change: Callable[[Form], Form]) -> None:
 
 
 def _sentence(title: str, before: Sequence[VariantForm], dropped: Sequence[int]) -> str:
-    """What stayed of a study, and what did not."""
     names = names_of([form for _, form in before], [name for name, _ in before])
     has_arrays = any(form.get(field) for _, form in before for field in _ARRAYS)
     arrays = "; specs, memory and data of single arrays are at their defaults" if has_arrays else ""

@@ -60,7 +60,6 @@ def headline(view: View, when: str, noted: Result | None = None) -> None:
 
 
 def _evidence(result: Result, when: str) -> None:
-    """How and where the answer was measured, and what to know when reading it."""
     others = predicted_words(result.environments) if result.environments else None
     sizes = experiment_size_words(result.experiment) if result.experiment.dims else None
     facts = [environment_words(result.environment), others, sizes]
@@ -81,7 +80,6 @@ def _evidence(result: Result, when: str) -> None:
 
 
 def _versions(experiment: Experiment) -> Iterator[str]:
-    """Which versions of the user's own files the answer is of."""
     asked = {each.experiment.what.source: each.experiment.what for each in experiment.members}
     for source, what in asked.items():
         if source is not None:

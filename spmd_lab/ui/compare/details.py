@@ -96,7 +96,6 @@ def _layouts(view: View) -> None:
 
 
 def _dims(experiment: Experiment, array: str, report: ArrayReport) -> tuple[str, ...]:
-    """The names of a reported array's dims; none where a strategy gives it other ones."""
     own = (each for each in experiment.what.arrays if each.name == array)
     dims = next((each.present(experiment.sizes) for each in own), ())
     return dims if len(dims) == len(report.shape) else ()

@@ -184,7 +184,6 @@ def _spread(words: Sequence[str]) -> None:
 
 
 def _table(rows: Sequence[SweepRow], prices: Mapping[str, float]) -> None:
-    """A row for each plan, the fastest per token first; empty columns are left out."""
     base = links.base_address(SCREEN)
     table = pd.DataFrame(
         [

@@ -58,7 +58,6 @@ def at_work(experiments: Sequence[Experiment]) -> list[str]:
 
 @st.fragment(run_every=2 * live.INTERVAL_S)
 def _watch(experiments: tuple[Experiment, ...]) -> None:
-    """What is known so far, until all are over."""
     active = at_work(experiments)
     if not active:
         st.rerun()

@@ -114,7 +114,6 @@ def _cause(result: Result) -> str:
 
 
 def _clash(result: Result) -> str:
-    """What to make of a paired ratio that is far off the quotient of the medians."""
     answer = result.comparison
     slower = (
         [each for each in answer.by_medians(result.medians_s) if each.differs] if answer else []

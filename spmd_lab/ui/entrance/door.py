@@ -157,7 +157,6 @@ def _closed(secrets: login.Secrets) -> str | None:
 
 
 def _has_library() -> bool:
-    """Whether what `st.login` needs is installed."""
     return all(find_spec(name) is not None for name in ("authlib", "httpx"))
 
 
@@ -180,7 +179,6 @@ def is_exposed() -> bool:
 
 
 def _state(path: str) -> object:
-    """What changes whenever a file does."""
     try:
         state = os.stat(path)
     except OSError as error:

@@ -86,7 +86,6 @@ def _add_deferred(manager: MediaFileManager, data: Any, *rest: Any, **named: Any
 
 
 def _execute_deferred(manager: MediaFileManager, file_id: str) -> str:
-    """Make a file when its button is pressed: a failure is shown beside the button."""
     if (download := _by_token.get(file_id)) is None:
         return _streamlit_executes(manager, file_id)
     _keep(file_id, download())

@@ -68,7 +68,6 @@ def is_previewing(scope: Scope) -> bool:
 
 
 def _experiment(code: str) -> str:
-    """The experiment of a link in words; nothing where the link has none."""
     try:
         experiment = link.decode(code)
         # the name of a program is stored, and not in the link

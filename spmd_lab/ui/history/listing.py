@@ -123,7 +123,6 @@ def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
 
 
 def _table(runs: Sequence[RunSummary]) -> pd.DataFrame:
-    """The table with the shards of the first rows, and how the rows of each run compare."""
     pictures = [glimpse.address(glimpse.svg(run.experiment)) for run in runs[:_MOST_PICTURES]]
     added = {
         run_tables.PICTURE: [*pictures, *[""] * (len(runs) - len(pictures))],
@@ -167,7 +166,6 @@ def _tick(shown: Sequence[str]) -> None:
 
 
 def _card(run: RunSummary) -> str:
-    """A run as the label of a card: what it is, what came out, when."""
     name = run.labels.name or experiment_words(run.experiment)
     facts = [answer_words(run) or outcome_words(run), ago(run.submitted_at)]
     return f"**{plain(name)}** {plain(' · '.join(facts))}"

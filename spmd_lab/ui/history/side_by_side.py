@@ -144,7 +144,6 @@ def _cards(compared: Compared) -> None:
 
 
 def _card(subject: Subject) -> None:
-    """A run's shards, its letter, name and link, how it ended, and what was computed."""
     run, words = subject.summary, experiment_words(subject.summary.experiment)
     st.html(glimpse.html(run.experiment))
     st.page_link(

@@ -87,7 +87,6 @@ def _pair(
 
 
 def _half(text: ProgramText, number: int | None, tint: str, sign: str) -> Line | None:
-    """Line `number` of a text; None where its side has none."""
     return None if number is None else Line(number + 1, text.quiet[number], (), tint, sign)
 
 

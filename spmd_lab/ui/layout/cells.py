@@ -107,7 +107,6 @@ def _tile_of(grid: Grid, blocks: Ints) -> Ints:
 def _joined_cells(
     placed: Layout, grid: Grid, blocks: Ints, holds: list[str], dtype: str
 ) -> tuple[Columns, list[str], list[str]]:
-    """Columns of tiles that each join several shards or devices."""
     tile, every = _tile_of(grid, blocks), np.arange(placed.device_count)
     count = np.bincount(tile, minlength=len(grid.tiles))
     first, last = np.full(len(grid.tiles), placed.device_count), np.zeros(len(grid.tiles), np.int64)

@@ -121,8 +121,6 @@ def filled(form: Mapping[str, Any], pasted: Pasted, arrays: Mapping[str, Sequenc
 
 
 def _of_axes(sharding: Form, axes: set[str]) -> Form:
-    """A sharding without the dims over an axis that the mesh has not."""
-
     def known(over: Any) -> bool:
         return {over} <= axes if isinstance(over, str) else {*over} <= axes
 

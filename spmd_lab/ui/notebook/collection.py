@@ -107,14 +107,12 @@ def _text(text: str) -> None:
 
 
 def _lines(lines: list[str]) -> None:
-    """Draw the lines of Markdown so far, and forget them."""
     if lines:
         st.markdown("\n\n".join(lines))
         lines.clear()
 
 
 def _run(subject: Subject) -> None:
-    """A run as a card: its name, its answer, its times, and the link that opens it."""
     summary, result = subject.summary, subject.result
     imported = EXAMPLE if is_example(summary) else "imported from another installation"
     origin = imported if summary.origin else ""
@@ -248,7 +246,6 @@ def _title(page: Collection) -> None:
 
 
 def _do(action: Callable[[], object]) -> None:
-    """Change the collection, and draw it anew; the sentence where that is refused."""
     if shell.done(action):
         st.rerun()
 

@@ -75,7 +75,6 @@ def _axis_to(top: float, title: str, field: str) -> Spec:
 
 
 def _beside(side: str) -> Spec:
-    """Text on this side of a bar's end."""
     place = {"align": "right", "dx": -6} if side == "left" else {"align": "left", "dx": 6}
     return {"type": "text", "opacity": 0.8, **place, **INK}
 

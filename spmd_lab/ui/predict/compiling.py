@@ -130,7 +130,6 @@ def _watch(points: Sequence[SweepPoint], seen: tuple[str, ...], titled: Titled) 
 
 
 def _doing(points: Sequence[SweepPoint], outcomes: Sequence[Outcome], titled: Titled) -> str:
-    """The first point that is being compiled and for how long; "" of none."""
     for point, outcome in zip(points, outcomes, strict=True):
         if outcome.state == "running":
             status = lab().status(outcome.run) if outcome.run else None

@@ -139,7 +139,6 @@ def _model_fields(screen: str, draft: Form, devices: int, model: str | None) -> 
 
 
 def _size(model: str, dims: Form, options: Form) -> ModelSize | None:
-    """The model with sizes and choices of its own; None where they make none."""
     try:
         rows = [row for row in PLAN_FIELDS.values() if row.of_model]
         read = {row.of_model: row.read(dict.fromkeys(row.options, "") | options) for row in rows}

@@ -190,7 +190,6 @@ def headline(result: Result, when: str) -> None:
 
 
 def _provenance(result: Result, when: str) -> str:
-    """How a prediction was made, and when."""
     predictions = [each.prediction for each in result.strategies.values() if each.prediction]
     is_compiled = not predictions or predictions[0].compiled
     how = "compiled by XLA" if is_compiled else "estimated"
@@ -396,7 +395,6 @@ def details(result: Result, name: str) -> None:
 
 
 def _timeline(result: Result, name: str) -> None:
-    """The schedule, operation by operation; a sentence where none was stored."""
     try:
         timeline = stored.of_run(result.run, name)
     except RequestError as error:

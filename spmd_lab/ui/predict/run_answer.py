@@ -64,7 +64,6 @@ def card(plan: Plan, estimate: Prediction, compiled: Prediction | None = None) -
 
 
 def _missed(days: float, money: float | None) -> str:
-    """Returns in words how a plan misses the question; "" where it does not."""
     by, value = question.limit()
     if value is None:
         return ""
@@ -76,7 +75,6 @@ def _missed(days: float, money: float | None) -> str:
 def _known_by(
     plan: Plan, rows: Mapping[str, Prediction], each: float | None
 ) -> Mapping[str, list[str]]:
-    """The same figures for what is estimated and what is compiled."""
     runs = [training_run(step, plan, question.tokens(), each) for step in rows.values()]
     return {
         "": list(rows),
@@ -140,7 +138,6 @@ def _over_context(plan: Plan) -> None:
 
 
 def _use(answer: TrainingAnswer, plan: Plan) -> None:
-    """A button for each plan of the table, which makes it the screen's."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="use-plan"):
         st.caption("Open the plan of", width="content")
         for row in answer.ordered:

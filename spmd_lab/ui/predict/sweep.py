@@ -249,7 +249,6 @@ def _linked(experiment: Experiment) -> tuple[Sweep | None, str | None]:
 
 
 def _write_query(sweep: Sweep) -> None:
-    """Write what is swept to the address bar, so that the link shows the same curves."""
     wanted = sweep.text
     if st.query_params.get("sweep") != wanted:
         st.query_params["sweep"] = wanted

@@ -95,7 +95,6 @@ def kind_field(screen: str, target: str) -> tuple[str | None, str]:
 
 
 def _shape(screen: str, target: str, places: Sequence[DeltaGenerator]) -> str:
-    """Shape and slices; a target of no known chip stays until another is chosen."""
     now = drafts.topology_target(target)
     if now is None or now.generation not in CHIPS:
         return target

@@ -106,7 +106,6 @@ def _place(field: str, length: float, *, reverse: bool = False) -> Spec:
 
 
 def _shades(size: int) -> Spec:
-    """The color of a chip by its coordinate along a mesh axis of this size."""
     if size <= 1:
         return {"value": "#3b76c4"}
     domain = [(size - 1) * part / (len(_SHADES) - 1) for part in range(len(_SHADES))]

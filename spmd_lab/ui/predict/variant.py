@@ -45,7 +45,6 @@ def draw(experiment: Experiment) -> None:
 
 
 def _button(label: str, icon: str, help_: str, kept: Experiment | None) -> None:
-    """A button that keeps an experiment as A; None keeps none."""
     st.button(
         label,
         icon=f":material/{icon}:",

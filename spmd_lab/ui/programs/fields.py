@@ -45,7 +45,6 @@ def program_fields(program: Program) -> Form:
 
 
 def _mesh(program: Program, now: Mesh) -> Mesh:
-    """The sizes of the program's axes; of a program without a mesh any axes."""
     if not program.described.mesh:
         return mesh_fields.mesh_input(SCREEN)
     return [

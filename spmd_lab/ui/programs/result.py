@@ -158,7 +158,6 @@ def table(arrays: tuple[Held, ...]) -> pd.DataFrame:
 
 
 def _picked(program: Program, arrays: tuple[Held, ...], event: object) -> None:
-    """The layout of the array that was clicked; of a group, of its first."""
     selection = getattr(event, "selection", {}).get("picked") or []
     path = selection[0].get("path") if selection else None
     patterns = program.described.patterns

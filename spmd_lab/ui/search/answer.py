@@ -93,7 +93,6 @@ def _best_of_each(answer: Answer) -> None:
 
 
 def _figures(winner: Candidate, answer: Answer) -> list[Figure]:
-    """The figures of a winner: what is minimized comes first."""
     goal, price = answer.question.minimize, dict(answer.question.price)
     of_steps, known = winner.step is not None, words.STAGES[winner.stage]
     span = (
@@ -232,7 +231,6 @@ def fronts(answer: Answer) -> None:
 
 
 def _ranking(answer: Answer) -> Candidate:
-    """The ranking; the candidate that was chosen: of the row, under the policy."""
     place = st.container()
     shown = answer.shardings[:ROWS]
     asked = st.query_params.get(_CANDIDATE, "")
@@ -299,7 +297,6 @@ def _shown(table: Table, answer: Answer) -> pd.DataFrame:
 
 
 def _open(candidate: Candidate, key: str) -> None:
-    """A link to a candidate on its screen."""
     experiment = candidate.experiment
     title = "Predict" if candidate.step or experiment.place.is_absent else "Compare"
     title = "Programs" if experiment.exported else title

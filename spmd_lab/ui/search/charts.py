@@ -178,7 +178,6 @@ def _bars(rows: Sequence[Row], title: str, scale: Spec) -> Spec:
 
 
 def _ends(each: Candidate, time: float) -> tuple[float, float]:
-    """The interval of a time, in its unit."""
     low, high = each.span or (each.seconds or 0.0,) * 2
     return time * low / (each.seconds or 1.0), time * high / (each.seconds or 1.0)
 

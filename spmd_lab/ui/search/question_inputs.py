@@ -192,7 +192,6 @@ def _fixed(now: ModelQuestion) -> Form:
 
 
 def _memory(now: int | None) -> int | None:
-    """The most bytes that a device may hold; None where that is all it has."""
     gib = st.number_input(
         "Memory per device, at most (GiB)",
         0.0,
@@ -205,7 +204,6 @@ def _memory(now: int | None) -> int | None:
 
 
 def _prices(now: Question | None, asked: Sequence[str] = ()) -> tuple[tuple[str, float], ...]:
-    """The price of each generation; nothing where none is typed yet."""
     text = st.text_input(
         "Price per chip-hour ($)",
         max_chars=200,
@@ -281,7 +279,6 @@ def _computation(now: str) -> str:
 
 
 def _dims(what: Workload, kept: Form) -> Form | None:
-    """The size of each dim; as the question has it where the field is unchanged."""
     sizes = _pairs(kept.get("dims") or dict(what.defaults))
     text = st.text_input("Dims", key=_key(f"dims.{what.name}", sizes), max_chars=400)
     if kept and text == sizes:
@@ -335,7 +332,6 @@ def _parts(text: str) -> list[str]:
 
 
 def _object(label: str, text: str) -> Any:
-    """The value of a field of JSON; RequestError where it is none."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -68,7 +68,6 @@ def _asked(linked: str, screen: str) -> str:
 
 
 def _chart(points: Sequence[ServedPoint]) -> Spec:
-    """Tokens a second of a chip at each value, colored by sharding."""
     rows = [
         {
             "value": each.value,

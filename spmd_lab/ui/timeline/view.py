@@ -71,7 +71,6 @@ def place_of(text: str, timeline: Timeline) -> tuple[int, str, tuple[float, floa
 
 
 def _window(text: str) -> tuple[float, float] | None:
-    """Two seconds of a link, in order; None where it has no such."""
     begin, _, end = text.partition("~")
     try:
         seconds = float(begin), float(end)

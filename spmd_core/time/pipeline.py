@@ -84,9 +84,8 @@ def simulate_pipeline(
     """
     count, hops = len(stages), hops or (0.0,) * len(stages)
     check_schedule(schedule, count, microbatches, chunks)
-    apart = "W" in schedule.turn
     took = tuple(
-        {"F": f / chunks, "B": (b if apart else b + w) / chunks, "W": w / chunks}
+        {"F": f / chunks, "B": (b + w * ("W" not in schedule.turn)) / chunks, "W": w / chunks}
         for f, b, w in stages
     )
     step = SimulatedPipeline(schedule, microbatches, took, hops, chunks, math.nan)

@@ -24,6 +24,7 @@ from spmd_core.time.cost.constants import DCN_LATENCY_S
 from spmd_core.time.cost.links import (
     EXPECTED,
     NOMINAL,
+    Paths,
     collective_s,
     dcn_bandwidth,
     paths,
@@ -109,10 +110,7 @@ def _communication(start: StartOp, cluster: Cluster) -> Communication:
     )
     algorithm = next((match[1] for match in emitters if match), "")
     if start.kind == "collective-permute":
-        pairs = parse_pairs(inner.attributes.get("source_target_pairs", "")).tolist()
-        pairs = [(source, target) for source, target in pairs]
-        ways = paths(topology, pairs, cluster.coordinates)
-        group = pairs[0] if pairs else ()
+        ways, group = _ways(cluster, inner.attributes.get("source_target_pairs", ""))
         seconds, bound = (permute_s(topology, ways, nbytes, rates) for rates in (EXPECTED, NOMINAL))
         resources = ways.used
         far = "neighbors" if ways.longest < 2 else f"up to {ways.longest} hops"
@@ -141,6 +139,14 @@ def _communication(start: StartOp, cluster: Cluster) -> Communication:
 
 
 @lru_cache(maxsize=64)
+def _ways(cluster: Cluster, pairs_text: str) -> tuple[Paths, tuple[int, ...]]:
+    """Returns the paths and the first pair of a permute; kept, since a program repeats the same few
+    patterns many times over, of thousands of pairs each.
+    """
+    pairs = [(source, target) for source, target in parse_pairs(pairs_text).tolist()]
+    return paths(cluster.topology, pairs, cluster.coordinates), pairs[0] if pairs else ()
+
+
 def _between_slices(start: StartOp, cluster: Cluster) -> Communication:
     """A transfer between slices, counted at the send; the hosts add what they receive."""
     topology, slices, nbytes = cluster.topology, cluster.topology.slices, start.operand_bytes

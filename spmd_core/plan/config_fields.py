@@ -39,7 +39,7 @@ class Fields:
         """
         given = self.get(name)
         layers = self._values.get("num_hidden_layers")
-        if isinstance(given, list) and len(given) == layers and given == given[:1] * layers:
+        if isinstance(given, list) and len(given) == layers and given == given[:1] * len(given):
             given = given[0]
         value = otherwise if given is None else given
         if value is None:

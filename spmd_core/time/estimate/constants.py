@@ -52,7 +52,6 @@ CHAINED, UNCHAINED = 1.5, 2.1
 # An array of so many bytes is half in vector memory, where passes over it cost nothing; read off
 # steps of 4 to 16 chips. `LARGE`: arrays from which on all passes count
 HALF_BYTES, LARGE_BYTES = 40e6, 133e6
-UNSAVED_WIDE = 10.0  # passes over the mlp's width where nothing is computed again; read off
 TABLE_ALONE = 0.8  # of a table's gather, which little can hide; read off
 # of a layer's transfers, what the first and the last layer have nothing beside; read off
 ENDS = 0.5

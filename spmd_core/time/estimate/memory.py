@@ -310,7 +310,11 @@ def kept_bytes(plan: Plan) -> tuple[float, float]:
         named = _named(plan, layer, arrays)
         if plan.remat == "none":
             experts = _experts(plan.basis, layer)
-            own = _residuals(layer, arrays) + named["mlp_down"] + (experts.kept if experts else 0.0)
+            own = (
+                residual_bytes(layer, arrays)
+                + named["mlp_down"]
+                + (experts.kept if experts else 0.0)
+            )
             kept += count * own
         else:
             # a scanned block of several layers has one input, as a head of later tokens
@@ -321,7 +325,7 @@ def kept_bytes(plan: Plan) -> tuple[float, float]:
     return kept, moved
 
 
-def _residuals(layer: ModelSize, a: Arrays) -> float:
+def residual_bytes(layer: ModelSize, a: Arrays) -> float:
     """What JAX keeps of a layer for its gradients, where nothing is computed again: of each norm
     its input in float32 and two results, queries, what attention makes of them twice, keys, values,
     and the mlp's.

@@ -36,11 +36,10 @@ from spmd_core.time.estimate.constants import (
     STATE_OPERATIONS,
     STATE_PASSES,
     STREAM_PASSES,
-    UNSAVED_WIDE,
     WEIGHT_PASSES,
     WIDE_PASSES,
 )
-from spmd_core.time.estimate.memory import kept_bytes
+from spmd_core.time.estimate.memory import kept_bytes, residual_bytes
 from spmd_core.time.estimate.optimizers import (
     BYTES,
     NEWTON_SCHULZ,
@@ -401,7 +400,7 @@ def _layer_bytes(shapes: Shapes, recomputed: Collection[str]) -> float:
     if shapes.plan.is_balanced and shapes.plan.context_attention == "all-gather":
         turned = ORDER_PASSES * shapes.along("context") * (arrays.key + arrays.value)
     unsharded = GATHERED_STREAM_PASSES * passed(arrays.stream * tensor) if tensor > 1 else 0.0
-    unsaved = UNSAVED_WIDE * passed(arrays.wide) if not recomputed else 0.0
+    unsaved = 2 * residual_bytes(shapes.size, arrays) if not recomputed else 0.0
     return (
         STREAM_PASSES * passed(arrays.stream)
         + turned

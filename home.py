@@ -1,4 +1,4 @@
-"""The Overview screen: what hardware this is, where to start, what runs now, and what ran last."""
+"""The Overview screen: where to start, what runs now and ran last, and what hardware this is."""
 
 import streamlit as st
 
@@ -14,25 +14,30 @@ from spmd_lab.ui.shell import WHAT_THIS_IS
 share = shell.open_page("overview")
 target = default_target()
 hardware, active = lab().hardware(), lab().active()
-recent = lab().history(over=True, limit=3, searched=False, source="here")
+recent = lab().history(over=True, limit=5, searched=False, source="here")
 
-if active or recent:
-    st.title("What is running?" if active else "What came out last?")
-    live.watch_queue(live.listed_runs())
-    for summary in recent:
-        cards.run_row(summary)
+with st.container(horizontal=True, vertical_alignment="center", key="head"):
+    st.title(shell.QUESTIONS["overview"], width="content")
+    st.caption(WHAT_THIS_IS)
     if recent:
-        st.page_link("pages/history.py", label="All stored runs", icon=":material/history:")
-    st.subheader(shell.QUESTIONS["overview"], anchor=False)
-else:
-    with st.container(horizontal=True, vertical_alignment="center", key="head"):
-        st.title(shell.QUESTIONS["overview"], width="content")
-        st.caption(WHAT_THIS_IS)
-    live.watch_queue(live.listed_runs())
+        tour.begin()
 predicted = state.experiment("predict")
 opened = predicted != state.first("predict")  # by this viewer: the default is what nobody opened
-cards.starts(shell.QUESTIONS, {"predict": lambda: nearest.verdict(predicted)} if opened else {})
-tour.offer(is_folded=bool(recent))
+now = {"predict": lambda: nearest.verdict(predicted)} if opened else {}
+if active or recent:
+    questions, ran = st.columns([3, 2], gap="medium")
+    with questions:
+        cards.starts(shell.QUESTIONS, now, across=2)
+    with ran, st.container(border=True, height="stretch", key="recent"):
+        st.markdown("**Running**" if active else "**Last runs**")
+        live.watch_queue(live.listed_runs())
+        for summary in recent:
+            cards.run_row(summary)
+        st.page_link("pages/history.py", label="All runs", icon=":material/history:")
+else:
+    live.watch_queue(live.listed_runs())
+    cards.starts(shell.QUESTIONS, now)
+    tour.offer()
 
 with st.container(horizontal=True, vertical_alignment="center", key="machine"):
     place = st.container(width="stretch")
@@ -56,9 +61,9 @@ is_asked = asked or (
     and not hardware.holders
 )
 with place:
-    shown = hardware_view.draw(hardware, lab().devices(target), target, lab().worker_pid)
-    if not active:
-        st.caption("Nothing is running or waiting.")
+    shown = hardware_view.draw(
+        hardware, lab().devices(target), target, lab().worker_pid, bool(active)
+    )
 with fold:
     st.caption(plain(room().stored_words))
     details = st.container()

@@ -69,7 +69,7 @@ def predict(page: Page, url: str, run: str) -> None:
     press = visit(page, f"{url}/predict").get_by_role("button", name="Predict", exact=True)
     if press.count():
         press.click()
-    page.get_by_role("tab", name="Arrows").wait_for(timeout=3 * PATIENCE_MS)
+    page.get_by_role("tab", name="Communication").wait_for(timeout=3 * PATIENCE_MS)
 
 
 def at(path: str) -> Shown:

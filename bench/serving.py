@@ -113,7 +113,7 @@ def in_a_browser(port: int, folder: Path, figures: Figures) -> None:
             page.get_by_role("button", name="Report").first.click()
         size = Path(downloading.value.path()).stat().st_size
         figures.add("a report through the proxy", size / 1024, "KiB", least=10)
-        page.get_by_text("Import an archive of runs").click()
+        page.get_by_role("button", name="Import").click()
         page.locator('input[type="file"]').set_input_files(str(archive))
         taken = page.get_by_text(re.compile("2 here before|2 imported"))
         taken.or_(page.get_by_text("Nothing was imported")).first.wait_for()

@@ -13,7 +13,10 @@ from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import archives, tour
 
 share = shell.open_page("history")
-st.title(shell.QUESTIONS["history"])
+with st.container(horizontal=True, vertical_alignment="center"):
+    title = st.container(width="stretch").empty()
+    archives.drop(history.asked())
+title.title(shell.QUESTIONS["history"])
 opening.follow()
 tour.guide(*history.asked())
 # a stop of the tour shows its comparison first; else what a tick opens is below the rows
@@ -57,6 +60,7 @@ if runs:
     picked = history.pick(runs)
     history.actions(picked, runs)
     if side_by_side.FEWEST <= len(picked) <= side_by_side.MOST:
+        title.title("Which is faster, and why?")
         with first or st.container():
             side_by_side.draw(picked)
     beside.draw(runs)
@@ -73,5 +77,4 @@ else:
     )
     st.page_link("pages/recipes.py", label="Open a recipe", icon=":material/menu_book:")
 searches.listed(is_open=not runs)
-archives.drop(history.asked())
 links.share_box(share, "history")

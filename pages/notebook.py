@@ -6,11 +6,13 @@ from spmd_lab.ui import links, shell
 from spmd_lab.ui.notebook import collection, collections
 
 share = shell.open_page("notebook")
-shown = collections.opened()
+shown, file = collections.opened(), None
 if shown is None:
-    st.title(shell.QUESTIONS["notebook"])
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.title(shell.QUESTIONS["notebook"], width="stretch")
+        collections.begin()
     if not collections.listed():
         collection.example()
 else:
-    collection.draw(shown)
-links.share_box(share, "notebook")
+    file = collection.draw(shown)
+links.share_box(share, "notebook", file=file)

@@ -14,8 +14,8 @@ done = lab().succeeded()
 count = sum(recipe.experiment.id in done for recipe in RECIPES.values())
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
     st.title(shell.QUESTIONS["recipes"], width="content")
-    st.caption(f"{len(RECIPES)} questions, {count} done here. Nothing runs before you press Run.")
-tour.listed()
+    st.caption(f"{len(RECIPES)} questions, {count} done here.")
+    tour.begin()
 words = st.text_input(
     "Search",
     key="search",

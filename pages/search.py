@@ -1,8 +1,10 @@
 """The Search screen: which sharding is best, how sure that is, and why not another."""
 
+from functools import partial
+
 import streamlit as st
 
-from spmd_core.trials import FEW, searches as running
+from spmd_core.trials import FEW, FEW_S, searches as running
 from spmd_core.words import search as words
 from spmd_lab.ui import exports, links, shell
 from spmd_lab.ui.lab import lab
@@ -17,17 +19,12 @@ broken = keep.still(broken, question)
 keep.write_query(question)
 search = None if broken else running.find(lab(), question)  # of which question, below a bad link?
 at_work = search is not None and not search.is_over
+file, few = None, FEW if question.kind == "model" else None
 
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title(shell.QUESTIONS["search"], width="stretch")
-    if search and search.is_over and budget_s:
-        label = plain(words.next_label(search.answer))
-    elif search:
-        label = "Search again"
-    else:
-        label = "Search"
-    pressed = st.button(
-        label,
+    pressed = not (search and search.is_over and search.answer.winner) and st.button(
+        "Search again" if search else "Search",
         type="primary",
         icon=":material/travel_explore:",
         key="search:start",
@@ -42,7 +39,7 @@ if refusal:
     shell.refusal(refusal)
     st.caption("What you see below is of the last fields that were valid.")
 elif pressed:
-    answer.begin(question, budget_s, FEW if question.kind == "model" else None)
+    answer.begin(question, budget_s, few)
 
 if at_work and search:
     answer.watch(search)
@@ -51,11 +48,14 @@ elif not (shown := search or keep.before()):
 else:
     if shown.problem:
         shell.refusal(shown.problem_words)
-    answer.headline(shown.answer, bool(budget_s))
+    if answer.headline(shown.answer, "" if search and not refusal else "Before"):
+        answer.begin(question, budget_s or FEW_S, few)
     answer.details(shown.answer)
     keep.answered(shown.question)
     if lab().searches.has(shown.question.id):
+        kept = lab().searches.find(shown.question.id)
+        file = partial(exports.search_page, kept)
         with st.container(horizontal=True):
-            exports.search_buttons(lab().searches.find(shown.question.id))
+            exports.search_buttons(kept)
 keep.others(question)
-links.share_box(share, "search")
+links.share_box(share, "search", file=file)

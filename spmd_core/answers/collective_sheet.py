@@ -63,14 +63,6 @@ def _seconds(of: Callable[[CollectiveRow], float]) -> Callable[[CommunicationRow
     return lambda each: of(each.row) if each.row and each.row.seconds else None
 
 
-def _exposed(row: CollectiveRow) -> float:
-    return row.exposed_s if row.exposed_s > _HIDDEN * row.seconds else 0.0
-
-
-def _why(each: CommunicationRow) -> str:
-    return ". ".join(filter(None, (_reason(each), _where(each))))
-
-
 def _reason(each: CommunicationRow) -> str:
     if each.row is None:
         return ""
@@ -106,10 +98,18 @@ COLLECTIVES = Sheet[CommunicationRow](
         Column("Count", _times),
         size("In total", lambda each: each.row and each.row.bytes_total, *_WIDE),
         seconds("Time", _seconds(lambda row: row.seconds), *_WIDE),
-        seconds("Exposed", _seconds(_exposed), *_WIDE),
+        seconds(
+            "Exposed",
+            _seconds(lambda row: row.exposed_s * (row.exposed_s > _HIDDEN * row.seconds)),
+            *_WIDE,
+        ),
         text("Set by", _set_by, "terminal", "document"),
         text("Why, and where", _why_and_by, "screen"),
-        text("Why, and where", _why, "document"),
+        text(
+            "Why, and where",
+            lambda each: ". ".join(filter(None, (_reason(each), _where(each)))),
+            "document",
+        ),
     )
 )
 

@@ -85,17 +85,18 @@ def memory_table(result: Result) -> Table:
     return MEMORY.table(_rows(result, lambda each: each.memory_bytes is not None), "screen")
 
 
-def _wrong(row: StrategyRow) -> str | None:
-    wrong = row.outcome.wrong
-    return wrong and f"{count_text(wrong.count)} of {count_text(wrong.of)}"
-
-
 ERRORS = Sheet[StrategyRow](
     (
         _STRATEGY,
         number("Largest error", lambda row: row.outcome.max_abs_error),
         number("Relative to the largest value", lambda row: row.outcome.max_rel_error),
-        text("Wrong elements", _wrong),
+        text(
+            "Wrong elements",
+            lambda row: (
+                (wrong := row.outcome.wrong)
+                and f"{count_text(wrong.count)} of {count_text(wrong.of)}"
+            ),
+        ),
         text("Values", lambda row: verdict_words(row.outcome)),
     )
 )

@@ -136,21 +136,11 @@ def _time(row: StrategyRow) -> Cell | str | None:
     return Cell(f"{seconds_text(row.seconds)}{kind}", row.seconds)
 
 
-def _per_token(row: StrategyRow) -> float | None:
-    tokens = row.result.tokens(row.name)
-    return row.seconds / tokens if row.seconds is not None and tokens > 1 else None
-
-
 def _predicted(row: StrategyRow) -> str | None:
     time, error = row.outcome.predicted_s, row.outcome.prediction_error
     if time is None or row.is_predicted or row.is_unsharded:
         return None
     return seconds_text(time.estimate) + ("" if error is None else f", {off_words(error)}")
-
-
-def _bound(row: StrategyRow) -> str | None:
-    predicted = row.outcome.prediction
-    return bound_words(predicted.shares_by_axis) if predicted and row.is_predicted else None
 
 
 def _exposed(row: StrategyRow) -> float | None:
@@ -194,11 +184,6 @@ def _of_program(of: Callable[[StrategyResult], Any]) -> Callable[[StrategyRow], 
     )
 
 
-def _values(row: StrategyRow) -> str | None:
-    is_judged = row.outcome.prediction is None or row.outcome.status != "ok"
-    return verdict_words(row.outcome) if is_judged else None
-
-
 def _timed_in(row: StrategyRow) -> str | None:
     uneven = len({each.processes for each in row.result.strategies.values() if each.median_s}) > 1
     is_timed = uneven and row.outcome.median_s is not None and not row.is_unsharded
@@ -212,13 +197,27 @@ STRATEGIES = Sheet[StrategyRow](
         text("Strategy", _spec_words, "terminal"),
         Column("Time", _time, is_kept=True),
         *between("Interval", lambda row: row.interval),
-        seconds("Time per token", _per_token),
+        seconds(
+            "Time per token",
+            lambda row: (
+                row.seconds / tokens
+                if row.seconds is not None and (tokens := row.result.tokens(row.name)) > 1
+                else None
+            ),
+        ),
         text("Paired ratio", lambda row: None if row.is_predicted else row.against),
         text("Ratio of estimates", lambda row: row.against if row.is_predicted else None),
         text("Timed in", _timed_in, "document"),
         number("GB/s", lambda row: (row.outcome.bytes_per_s or 0) / 1e9 or None),
         text("Predicted", _predicted),
-        text("Bound", _bound),
+        text(
+            "Bound",
+            lambda row: (
+                bound_words(predicted.shares_by_axis)
+                if (predicted := row.outcome.prediction) and row.is_predicted
+                else None
+            ),
+        ),
         seconds("Exposed communication", _exposed, "screen", "document"),
         text("Fits", _fits),
         size("Peak per device", lambda row: row.memory and row.memory.peak),
@@ -251,7 +250,14 @@ STRATEGIES = Sheet[StrategyRow](
             lambda row: None if row.is_unsharded else row.outcome.phases_s.compile,
             "terminal",
         ),
-        text("Values", _values),
+        text(
+            "Values",
+            lambda row: (
+                verdict_words(row.outcome)
+                if row.outcome.prediction is None or row.outcome.status != "ok"
+                else None
+            ),
+        ),
         number("Relative error", lambda row: row.outcome.max_rel_error, "terminal", "document"),
         # Add a column above this line.
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from spmd_core.base import count_text, number_text
+from spmd_core.base import count_text, number_text, seconds_text
 from spmd_core.plan import Plan
 from spmd_core.results import Prediction
 from spmd_core.sheets import NONE, Column, Sheet, Table, count, number, seconds, size, text
@@ -56,20 +56,27 @@ def tokens_text(tokens: float) -> str:
 def five_figures(
     plan: Plan, step: Prediction, run: TrainingCost | None, price: float | None = None
 ) -> tuple[Figure, ...]:
-    """Returns chips, mesh, days, dollars and what binds, of a plan that is estimated or compiled."""
+    """Returns chips, mesh, step, days, dollars where there is a price, and what binds, of a plan that is
+    estimated or compiled.
+    """
     topology, bound = plan.topology, bound_words(step.shares_s).removeprefix("largest share ")
     value, _, share = bound.partition(" (")
     causal = f"{step.mfu_causal:.1%} causal MFU" if step.mfu_causal else ""
     binds = f"{share.removesuffix(')')} of the step" if share else causal
     span = f"{days_text(run.days.low)} to {days_text(run.days.high)}" if run else ""
-    hourly = f"at {money_text(price)} a chip-hour" if price else "no price given"
+    hourly = f"at {money_text(price)} a chip-hour"
+    dollars = [Figure("Dollars", money_text(run.money if run else None), hourly)] if price else []
+    time, ends = step.predicted_s, ""
+    if time:
+        ends = f"{seconds_text(time.low)} to {seconds_text(time.high)}"
     mesh = " × ".join(f"{axis} {length}" for axis, length in plan.mesh)
     return (
         Figure("Chips", count_text(topology.chips), topology.name.removeprefix("gpu:")),
         Figure("Mesh", mesh, f"remat {plan.remat}"),
+        Figure("Step", seconds_text(time.estimate) if time else NONE, ends),
         Figure("Time", days_text(run.days.estimate) if run else NONE, span),
-        Figure("Dollars", money_text(run.money if run else None), hourly),
-        Figure("Binds", value.removesuffix("-bound"), binds),
+        *dollars,
+        Figure("Bound by", value.removesuffix("-bound"), binds),
     )
 
 

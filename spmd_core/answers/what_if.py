@@ -80,7 +80,15 @@ class WhatIf:
         alike = [_alike(each) for each in (before, after)]
         firsts = {_key(each): each for each in (*after, *before)}
         rows = [Changed(firsts[key], *(each.get(key, 0) for each in alike)) for key in firsts]
-        return tuple(sorted(rows, key=_order))
+        return tuple(
+            sorted(
+                rows,
+                key=lambda each: (
+                    each.change == "stays",
+                    -each.first.bytes * max(each.before or 1, each.after or 1),
+                ),
+            )
+        )
 
     @property
     def changed(self) -> tuple[Changed, ...]:
@@ -236,11 +244,6 @@ def _alike(requested: Sequence[Requested]) -> dict[tuple[object, ...], int | Non
     return counts
 
 
-def _order(each: Changed) -> tuple[bool, int]:
-    times = max(each.before or 1, each.after or 1)
-    return each.change == "stays", -each.first.bytes * times
-
-
 def _most(rows: Sequence[Changed], change: str) -> str:
     """The kind and axes of most collectives of a change, and how many others there are."""
     numbers = Counter[tuple[str, str]]()
@@ -258,11 +261,6 @@ def _row(each: Changed) -> CommunicationRow:
     return CommunicationRow(CollectiveRow((one,)), places=places)
 
 
-def _times(each: Changed) -> str:
-    words = ["unknown" if number is None else str(number) for number in (each.before, each.after)]
-    return _both(*words)
-
-
 _COLUMNS = {
     column.title: column.within(_row) for column in COLLECTIVES.columns
 }  # the document's last
@@ -272,7 +270,12 @@ WHAT_IF: Sheet[Changed] = Sheet(
         _COLUMNS["Collective"],
         _COLUMNS["Over"],
         _COLUMNS["Bytes"],
-        text("Count", _times),
+        text(
+            "Count",
+            lambda each: _both(
+                *("unknown" if n is None else str(n) for n in (each.before, each.after))
+            ),
+        ),
         replace(_COLUMNS["Why, and where"], title="Of, and where", places=EVERYWHERE),
     )
 )

@@ -81,7 +81,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "Classics": (),
 }
 FEATURED = (  # the questions of a gallery, in order
-    *("layout_2x4", "layer", "why_all_gather", "psum", "fits_70b", "fsdp_or_tensor"),
+    *("fits_70b", "fsdp_or_tensor", "layout_2x4", "why_all_gather", "layer", "psum"),
     *("mixture_of_experts", "long_context", "pinned_host", "contraction", "six_timings"),
     "network_gradient",
 )

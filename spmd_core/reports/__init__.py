@@ -4,6 +4,7 @@ Markdown, HTML or CSV.
 
 from spmd_core.reports.collection_document import (
     collection_document,
+    parts_of,
     search_of,
     searches_compared,
     text_blocks,
@@ -55,6 +56,7 @@ __all__ = [
     "json_of",
     "markdown_text",
     "marked",
+    "parts_of",
     "plain_text",
     "question_differences",
     "report_document",

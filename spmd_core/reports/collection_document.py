@@ -3,10 +3,12 @@
 import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import groupby
 
 from spmd_core.base import RequestError
-from spmd_core.reports.comparison import FEWEST, MOST, Subject
+from spmd_core.reports.comparison import FEWEST, MOST, Compared, Subject, compare_runs
+from spmd_core.reports.comparison_document import times_chart, verdict_sentences
 from spmd_core.reports.document import Block, Document, Heading, Paragraph
 from spmd_core.reports.run_document import Texts, run_blocks, run_title
 from spmd_core.reports.search_document import (
@@ -33,21 +35,47 @@ def collection_document(
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(collection.updated_at))
     by = f", by {collection.owner_name}" if collection.owner_name else ""
     blocks: list[Block] = [Paragraph(f"Collection {collection.id}, as of {when}{by}.")]
-    for item in collection.items:
-        if item.kind == TEXT:
-            blocks += text_blocks(item.text)
-        elif item.kind == RUN and item.text in subjects:
-            subject = subjects[item.text]
-            blocks.append(Heading(run_title(subject)))
-            blocks += run_blocks(subject, (texts or {}).get(item.text, {}))
-        elif item.kind == RUN:
-            blocks.append(Paragraph(f"Run {item.text} is not stored here."))
+    for item in parts_of(collection, subjects):
+        if isinstance(item, Compared):
+            blocks += [Paragraph(each, is_first=True) for each in verdict_sentences(item)]
+            blocks += filter(None, [times_chart(item)])
+            runs = [(f"{each.letter}: ", each) for each in item.subjects]
         else:
-            kept = search_of(item)
-            blocks += [Heading(f"Search: {kept.title}"), *search_blocks(kept)]
+            runs = [("", subjects[item.text])] if item.text in subjects else []
+            blocks += [] if runs else _blocks(item)
+        for letter, subject in runs:
+            blocks.append(Heading(f"{letter}{run_title(subject)}"))
+            blocks += run_blocks(subject, (texts or {}).get(subject.run, {}))
     if (compared := searches_compared(collection)) is not None:
         blocks += [Heading("Its searches side by side"), *searches_document(compared).blocks]
     return Document(collection.title, tuple(blocks))
+
+
+def _blocks(item: CollectionItem) -> list[Block]:
+    if item.kind == TEXT:
+        return text_blocks(item.text)
+    if item.kind == RUN:
+        return [Paragraph(f"Run {item.text} is not stored here.")]
+    kept = search_of(item)
+    return [Heading(f"Search: {kept.title}"), *search_blocks(kept)]
+
+
+def parts_of(
+    collection: Collection, subjects: Mapping[str, Subject]
+) -> Iterator[CollectionItem | Compared]:
+    """Yields the parts of a page in order; runs that follow one another, each of which compares with
+    the first, as one.
+    """
+    stored = groupby(collection.items, lambda each: each.kind == RUN and each.text in subjects)
+    for is_run, group in stored:
+        items = list(group)
+        runs = list(dict.fromkeys(each.text for each in items))
+        if is_run and FEWEST <= len(runs) <= MOST:
+            compared = compare_runs([subjects[run] for run in runs])
+            if sum(each.verdict is not None for each in compared.answers) == len(runs) - 1:
+                yield compared
+                continue
+        yield from items
 
 
 def searches_compared(collection: Collection) -> ComparedSearches | None:

@@ -1,7 +1,7 @@
 """A comparison of runs as a document, and as JSON."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from spmd_core.answers import (
     STRATEGIES,
@@ -116,8 +116,9 @@ def runs_table(compared: Compared, is_short: bool = False) -> Table:
     """A row for each run: what it is, when and where it ran, its time and how it compares;
     `is_short`: without what makes a table wider than a page.
     """
-    answers = {each.run: each for each in compared.answers}
-    rows = [(each, _fastest(each), _against(each, answers, compared)) for each in compared.subjects]
+    against = {each.run: against_words(each) for each in compared.answers}
+    against[compared.baseline.run] = "baseline"
+    rows = [(each, _fastest(each), against.get(each.run, NONE)) for each in compared.subjects]
     return _RUNS.table(rows, "screen" if is_short else "document")
 
 
@@ -128,19 +129,9 @@ def _fastest(each: Subject) -> StrategyResult | None:
     return each.result.strategies[each.fastest] if each.result and each.fastest else None
 
 
-def _against(each: Subject, answers: Mapping[str, Between], compared: Compared) -> str:
-    is_baseline = each.run == compared.baseline.run
-    return "baseline" if is_baseline else against_words(answers.get(each.run))
-
-
 def _ended(row: _Run) -> str:
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(row[0].moment))
     return f"{when}, {outcome_words(row[0].summary).lower()}"
-
-
-def _strategy_title(row: _Run) -> str | None:
-    result, fastest = row[0].result, row[0].fastest
-    return row_title(result, fastest) if result and fastest else None
 
 
 _RUNS = Sheet[_Run](
@@ -155,7 +146,14 @@ _RUNS = Sheet[_Run](
             lambda row: environment_words(row[0].result.environment) if row[0].result else None,
             "document",
         ),
-        text("Strategy", _strategy_title),
+        text(
+            "Strategy",
+            lambda row: (
+                row_title(result, fastest)
+                if (result := row[0].result) and (fastest := row[0].fastest)
+                else None
+            ),
+        ),
         seconds("Time", lambda row: _times(row[1])[0]),
         seconds("Low", lambda row: _times(row[1])[1]),
         seconds("High", lambda row: _times(row[1])[2]),
@@ -271,7 +269,6 @@ def _more(before: int | None, after: int | None) -> str:
 
 
 def _collectives(subject: Subject) -> dict[str, list[Collective]] | None:
-    """Collectives by kind and axes; None where the program is not known."""
     outcome = _fastest(subject)
     if outcome is None or outcome.collectives is None:
         return None

@@ -125,16 +125,16 @@ def _cell(cell: Cell) -> str:
 
 
 def _text(text: str) -> str:
-    """Foreign text in the page: shown word for word."""
     return escape(visible(text, keep="\n\t"))
 
 
 def svg_of(chart: Chart) -> str:
     """The picture. Values beyond the axis are drawn at its end."""
     most = _most(chart)
+    listed = ", ".join(f"{bar.label} {seconds_text(bar.middle)}" for bar in chart.bars)
     height = _TOP + _ROW * len(chart.bars) + _AXIS
     parts = [
-        f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{_alt(chart)}">',
+        f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(visible(f"{chart.title}: {listed}"))}">',
         *_axis(most, height),
     ]
     for number, bar in enumerate(chart.bars):
@@ -159,11 +159,6 @@ def svg_of(chart: Chart) -> str:
             f'<text x="{_WIDTH - _RIGHT + 12}" y="{y + 46}" class="n">{escape(value)}</text>'
         )
     return "".join([*parts, "</svg>"])
-
-
-def _alt(chart: Chart) -> str:
-    listed = ", ".join(f"{bar.label} {seconds_text(bar.middle)}" for bar in chart.bars)
-    return escape(visible(f"{chart.title}: {listed}"))
 
 
 def _most(chart: Chart) -> float:

@@ -23,6 +23,7 @@ from spmd_core.words import (
     short_verdict,
     state_words,
 )
+from spmd_lab.ui import style
 from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.lab import find, kept, lab
 from spmd_lab.ui.markdown import coded, plain
@@ -77,12 +78,15 @@ STARTS = (
 )
 
 
-def starts(questions: Mapping[str, str], now: Mapping[str, Callable[[], None]]) -> None:
+def starts(
+    questions: Mapping[str, str], now: Mapping[str, Callable[[], None]], across: int = len(STARTS)
+) -> None:
     """Draw a card for each screen to start with, with its question. `now` draws, by screen, what a
     card shows of the present state.
     """
     with st.container(key="starts"):
-        for column, start in zip(st.columns(len(STARTS)), STARTS, strict=True):
+        columns = [each for _ in range(0, len(STARTS), across) for each in st.columns(across)]
+        for column, start in zip(columns, STARTS, strict=True):
             with column.container(border=True, height="stretch"):
                 st.html(glimpse.html(RECIPES[start.pictured].experiment))
                 st.markdown(f"#### {plain(questions[start.screen])}")
@@ -127,8 +131,9 @@ def run_row(summary: RunSummary) -> None:
             query_params=query(summary.experiment, summary.run),
             help=plain(experiment_words(summary.experiment)),
         )
-        badge = ended(summary)
-        st.caption(_outcome(summary, badge), width="content")
+        with st.container(gap=None, width=190):
+            badge = ended(summary)
+            st.caption(_outcome(summary, badge))
 
 
 def ended(summary: RunSummary) -> str:
@@ -140,7 +145,15 @@ def ended(summary: RunSummary) -> str:
             f":{_COLORS.get(summary.state, 'red')}-badge[{plain(outcome_words(summary))}]",
             width="content",
         )
+    if summary.answer and summary.experiment.members[0].experiment.place.is_simulated:
+        style.evidence("Simulated")
     return compared or ""
+
+
+def short_outcome(summary: RunSummary) -> str:
+    """Returns how the rows of a stored run compare, else how it ended, and whether it was simulated."""
+    simulated = summary.answer and summary.experiment.members[0].experiment.place.is_simulated
+    return f"{verdict(summary.run) or outcome_words(summary)}{', simulated' if simulated else ''}"
 
 
 @kept(1_000)
@@ -162,9 +175,6 @@ def verdict(run: str) -> str | None:
 
 
 def _short_words(experiment: Experiment) -> str:
-    """Returns the workload, its sharding, and a target that is not the default: `Dense layer · in
-    over x · tpu:v5e:4x4`.
-    """
     cells = shape_words(experiment)
     sharded = cells["Sharding"].replace(" sharded", "") or cells["Mesh"]
     target = cells["Target"] if experiment.target != default_target() else ""

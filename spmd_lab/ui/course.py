@@ -200,7 +200,6 @@ def gallery(recipes: Sequence[Recipe], done: Collection[str]) -> None:
                         query_params=query(recipe.experiment),
                         help=plain(recipe.why),
                     )
-                    if recipe.experiment.id in done:
-                        st.caption("Done here")
-                    elif recipe.takes and recipe.claims is None:
-                        st.caption(plain(f"Takes {recipe.takes}."))
+                    is_done = recipe.experiment.id in done
+                    takes = "done here" if is_done else recipe.takes
+                    st.caption(plain(" · ".join(filter(None, (recipe.screen.capitalize(), takes)))))

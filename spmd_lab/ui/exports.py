@@ -3,7 +3,7 @@ button is pressed.
 """
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -13,13 +13,14 @@ from spmd_core.experiment import Experiment
 from spmd_core.reports import (
     Document,
     Subject,
+    collection_document,
     html_text,
     markdown_text,
     report_document,
     search_document,
 )
 from spmd_core.results import Result, csv_text, json_text
-from spmd_core.runs import RunSummary
+from spmd_core.runs import Collection, RunSummary
 from spmd_core.script import script_text, why_no_script
 from spmd_core.search import KeptSearch
 from spmd_core.trials import with_stored_answers
@@ -29,7 +30,13 @@ from spmd_lab.ui.lab import find, lab
 from spmd_lab.ui.tables import sheet
 
 _BYTES = "application/octet-stream"
-_KINDS = {"md": "text/markdown", "csv": "text/csv", "html": "text/html"}
+_KINDS = {
+    "md": "text/markdown",
+    "csv": "text/csv",
+    "html": "text/html",
+    "json": "application/json",
+    "py": "text/x-python",
+}
 
 
 def menu(place: DeltaGenerator, run: str, experiment: Experiment) -> None:
@@ -43,65 +50,56 @@ def menu(place: DeltaGenerator, run: str, experiment: Experiment) -> None:
 def buttons(run: str, experiment: Experiment) -> None:
     """The download buttons of a run; without a result there is only the script."""
     if lab().result(run) is not None:
-        download(
-            "JSON",
-            lambda: json_text(_result(run)),
-            f"{run}.json",
-            "application/json",
-            "All of it, as the command line prints it.",
-        )
-        download(
-            "CSV",
-            lambda: csv_text(_result(run)),
-            f"{run}.csv",
-            "text/csv",
-            "The numbers as a table.",
-        )
-    page_button(run)
-    file_button("Archive", lambda: archive_of([run]), f"{run}.spmdlab", "To import elsewhere.")
+        words = "All of it, as the command line prints it."
+        download("JSON", lambda: json_text(_result(run)), f"{run}.json", words)
+        words = "The numbers as a table."
+        download("CSV", lambda: csv_text(_result(run)), f"{run}.csv", words)
+    run_page(run)
+    download("Archive", lambda: archive_of([run]), f"{run}.spmdlab", "To import elsewhere.")
     if not why_no_script(experiment):
-        text_button(
-            "Script",
-            lambda: script_text(experiment, lab().result(run)),
-            f"{run}.py",
-            "A Python script of plain JAX that reproduces the experiment without this project.",
-        )
+        words = "A Python script of plain JAX that reproduces it without this project."
+        script = f"{run}.py"
+        download("Script", lambda: script_text(experiment, lab().result(run)), script, words)
 
 
-def page_button(run: str, sender: str = "") -> None:
+def run_page(run: str, sender: str | None = None) -> None:
     """A button that downloads a run as a page that shows it anywhere, and that imports again."""
-    file_button(
+    _page(run, lambda: report_document([_subject(run)]), sender)
+
+
+def search_page(kept: KeptSearch, sender: str | None = None) -> None:
+    """The same of a search, with the runs of its winner."""
+    _page(kept.id, lambda: _search(kept), sender)
+
+
+def collection_page(
+    page: Collection, subjects: Mapping[str, Subject], sender: str | None = None
+) -> None:
+    """The same of a page of the notebook, with its runs."""
+    _page(page.id, lambda: collection_document(page, subjects), sender)
+
+
+def _page(name: str, document: Callable[[], Document], sender: str | None) -> None:
+    download(
         "Report",
-        lambda: lab().archives.page(html_text(report_document([_subject(run)])), [run], sender),
-        f"{run}.html",
+        lambda: lab().archives.page(html_text(document()), [name], sender or ""),
+        f"{name}.html",
         "One HTML file to read, print or send. It opens without a server, and imports on History.",
-        name=f"{run}.html {sender}",
+        name=None if sender is None else f"{name}.html from {sender}",  # also in the box of Share
     )
+
+
+def _search(kept: KeptSearch) -> Document:
+    return search_document(kept, {run: _subject(run) for run in kept.runs if find(run)})
 
 
 def search_buttons(kept: KeptSearch) -> None:
     """The download buttons of a search."""
-
-    def document() -> Document:
-        return search_document(kept, {run: _subject(run) for run in kept.runs if find(run)})
-
-    file_button("Report", lambda: html_text(document()), f"{kept.id}.html", "One HTML file.")
+    search_page(kept)
     words = "To paste into a review."
-    file_button("Markdown", lambda: markdown_text(document()), f"{kept.id}.md", words)
+    download("Markdown", lambda: markdown_text(_search(kept)), f"{kept.id}.md", words)
     words = "To import elsewhere, with the runs of its winner."
-    file_button("Archive", lambda: archive_of([kept.id]), f"{kept.id}.spmdlab", words)
-
-
-def file_button(
-    label: str, make: Callable[[], str | bytes], file: str, words: str, name: str | None = None
-) -> None:
-    """A button that downloads a file, which is made when it is pressed."""
-    download(label, make, file, _KINDS.get(file.rpartition(".")[2], _BYTES), words, name)
-
-
-def text_button(label: str, make: Callable[[], str], file: str, words: str) -> None:
-    """A button that downloads a script, which is made when it is pressed."""
-    download(label, make, file, "text/x-python", words)
+    download("Archive", lambda: archive_of([kept.id]), f"{kept.id}.spmdlab", words)
 
 
 def rows_button(runs: Sequence[RunSummary]) -> None:
@@ -110,7 +108,6 @@ def rows_button(runs: Sequence[RunSummary]) -> None:
         "These rows as CSV",
         lambda: sheet(run_tables.runs_table(runs)).to_csv(index=False),
         "history.csv",
-        "text/csv",
         "Every column of the table; moments in UTC, milliseconds and bytes as numbers.",
     )
 
@@ -143,18 +140,18 @@ def download(
     label: str,
     make: Callable[[], str | bytes],
     file: str,
-    mime: str,
     words: str | None = None,
     name: str | None = None,
 ) -> None:
     """A button that downloads a file, which is made when it is pressed; `name` distinguishes buttons
     of the same file.
     """
+    kind = _KINDS.get(file.rpartition(".")[2], _BYTES)
     st.download_button(
         label,
-        downloads.offer(name or file, make, file, mime),
+        downloads.offer(name or file, make, file, kind),
         file,
-        mime,
+        kind,
         key=f"download:{name or file}",
         help=words,
         icon=":material/download:",

@@ -48,7 +48,6 @@ def draw_fields(
 
 
 def _is_short(option: Field) -> bool:
-    """Whether half of a side bar has room for its values."""
     if isinstance(option, Choice):
         return max(map(len, map(option.title, option.choices))) < 10
     return isinstance(option, Number) or (isinstance(option, Integer) and not option.placeholder)

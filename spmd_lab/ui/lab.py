@@ -35,7 +35,7 @@ def lab() -> Lab:
     return Lab.open()
 
 
-Stop = examples.Stop
+Stop, stops = examples.Stop, examples.stops
 _with_examples: set[Path] = set()  # data folders that were offered them
 
 
@@ -46,11 +46,6 @@ def take_examples() -> None:
         _with_examples.add(here.folder)
         with suppress(LabError, OSError):  # the dashboard is there without them
             here.archives.take_examples()
-
-
-def tour() -> tuple[examples.Stop, ...]:
-    """The clicks of the tour over those results."""
-    return examples.tour()
 
 
 def find(run: str) -> RunStatus | None:

@@ -2,6 +2,8 @@
 the box to copy it from.
 """
 
+from collections.abc import Callable
+from functools import partial
 from urllib.parse import urlencode, urlsplit
 
 import streamlit as st
@@ -152,7 +154,6 @@ def _short(part: str) -> str:
 
 
 def _nearest(screen: str, code: str) -> Experiment | None:
-    """The nearest experiment to what a link holds that the screen can show; None: there is none."""
     try:
         nearest = link.nearest(link.payload(code))[0]
     except RequestError:
@@ -240,9 +241,15 @@ def write_query(screen: str, experiment: Experiment, run: str | None = None) -> 
 
 
 def share_box(
-    place: DeltaGenerator, screen: str, experiment: Experiment | None = None, run: str | None = None
+    place: DeltaGenerator,
+    screen: str,
+    experiment: Experiment | None = None,
+    run: str | None = None,
+    file: Callable[[str], None] | None = None,
 ) -> None:
-    """A button, at `place`, that opens the copyable link of this screen."""
+    """A button, at `place`, that opens the copyable link of this screen, and a file of its answer:
+    of the run, else what `file` draws for the name of who sends it.
+    """
     box = place.popover("Share", icon=":material/link:", key="share", on_change="rerun")
     if not box.open:  # made when it is opened: a viewer changes what it shows without the screen
         return
@@ -269,15 +276,17 @@ def share_box(
         st.code(address, language=None, wrap_lines=True)
         st.caption("For whoever reaches this server. Opening a link never starts a computation.")
         if run is not None and lab().facts(run) is not None:
+            file = partial(exports.run_page, run)
+        if file:
             st.markdown("**Or a file that opens anywhere**")
             sender = st.text_input(
                 "From",
                 max_chars=64,
                 key="share:sender",
                 placeholder="ana",
-                help="Shown with the run where it is imported. Letters, digits, hyphens; no host, no path.",
+                help="Shown where it is imported. Letters, digits, hyphens; no host, no path.",
             )
-            exports.page_button(run, sender.strip())
+            file(sender.strip())
 
 
 def path(experiment: Experiment | None, run: str | None, screen: str) -> str:

@@ -117,7 +117,6 @@ def _at_work_on(experiment: Experiment) -> str | None:
 
 @st.fragment(run_every=IDLE_S)
 def _join(experiment: Experiment) -> None:
-    """Draw the screen again when a run of its fields is at work, started in another tab."""
     if _at_work_on(experiment):
         st.rerun()
 

@@ -59,7 +59,6 @@ def runs_table(
 
 
 def _days(runs: Sequence[RunSummary], zone: str | None) -> list[str]:
-    """The day of each run where it differs from that of the run above."""
     days = [when_words(run.submitted_at, zone)[:10] for run in runs]
     return [day if at == 0 or day != days[at - 1] else "" for at, day in enumerate(days)]
 

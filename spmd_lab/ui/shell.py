@@ -81,7 +81,7 @@ def open_page(screen: str) -> DeltaGenerator:
     st.set_page_config(
         page_title=f"{title} · SPMD Lab", page_icon=_ICON, layout="wide", initial_sidebar_state=340
     )
-    style.draw()
+    style.draw("Question" if screen in ("predict", "search") else "Fields")
     _require_login()
     share = _menu()
     _address_banner()
@@ -133,7 +133,6 @@ def _menu() -> DeltaGenerator:
 
 @st.fragment(run_every=_OWN_LOOK_S)
 def _until_loaded(late: tuple[str, ...]) -> None:
-    """Name the files that are being loaded; the screen is drawn again when one of them is done."""
     if files.late(0.0) != late:
         st.rerun()
     verb = "is" if len(late) == 1 else "are"
@@ -220,9 +219,6 @@ def _address_banner() -> None:
 
 
 def _require_login() -> None:
-    """Nothing is shown where the dashboard is closed, before a login that is set up, and to
-    somebody who is not among the members.
-    """
     entry = door.entry()
     if entry.may_enter:
         return

@@ -48,6 +48,11 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .st-key-tour {{ background: var(--tint); border-color: transparent; border-radius: 0.8rem; }}
 .st-key-tour img.glimpse {{ height: 3.4rem; }}
 .st-key-about-machine details {{ border: none; }}
+.st-key-recent [class*="st-key-row-"] {{ position: relative; border-radius: 0.5rem; padding: 0.25rem; }}
+.st-key-recent [class*="st-key-row-"]:hover {{ background: var(--tint); }}
+.st-key-recent [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] {{ position: static; }}
+.st-key-recent [class*="st-key-row-"] [data-testid="stPageLink-NavLink"]::after {{ content: ""; position: absolute; inset: 0; }}
+[class*="st-key-row-part-"] > :last-child {{ margin-left: auto; }}
 :is(.st-key-next, [class*="st-key-row-"]) [data-testid="stPageLink-NavLink"] {{ background: none; padding-left: 0; }}
 [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] p {{ font-weight: 600; }}
 .st-key-next [data-testid="stPageLink-NavLink"] p {{ font-weight: 400; }}
@@ -120,7 +125,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   :is(.st-key-starts, [class*="st-key-gallery"]) img.glimpse {{ height: 5.5rem; padding: 0.6rem; }}
 }}
 [data-testid="stExpandSidebarButton"] {{ width: auto; }}
-[data-testid="stExpandSidebarButton"]::after {{ content: "Fields"; font-size: 0.87rem; padding-right: 0.5rem; }}
+[data-testid="stExpandSidebarButton"]::after {{ content: "{fields}"; font-size: 0.87rem; padding-right: 0.5rem; }}
 @media (min-width: 641px) {{
   [class*="st-key-row-"], .st-key-tour {{ flex-wrap: nowrap; }}
   [class*="st-key-row-"] > :nth-child(2) {{ flex: 1 1 0; min-width: 0; }}
@@ -228,8 +233,8 @@ def evidence(kind: str, words: str = "") -> None:
     st.badge(plain(words or kind), color=_EVIDENCE[kind])
 
 
-def draw() -> None:
-    """Once on every screen."""
+def draw(fields: str) -> None:
+    """Once on every screen; `fields`: what its fields are, on the button that opens them."""
     light, dark = (  # none without the configuration that comes with the app
         st.get_option(f"theme.{each}.chartCategoricalColors") or () for each in ("light", "dark")
     )
@@ -239,6 +244,7 @@ def draw() -> None:
         _CSS.format(
             light=st.get_option("theme.light.primaryColor"),
             dark=st.get_option("theme.dark.primaryColor"),
+            fields=fields,
             rows=" ".join(f"--row-{at}: light-dark({a}, {b});" for at, (a, b) in enumerate(rows)),
         )
     )

@@ -76,8 +76,9 @@ def test_a_query_that_a_busy_browser_takes_before_the_name_of_its_screen_is_no_s
 def test_a_collection_opened_from_the_list_stays_open_while_it_is_edited(server, new_page):
     """A link from a screen to itself changes the address, too, there and back."""
     page = visit(new_page, f"{server.url}/notebook")
-    page.get_by_role("textbox", name="New page").fill("Week 47")
-    page.get_by_role("button", name="Begin a page").click()
+    page.get_by_role("button", name="New page").click()
+    page.get_by_role("textbox", name="Title").fill("Week 47")
+    page.get_by_role("button", name="Begin the page").click()
     for _ in range(2):
         page.wait_for_url("**/notebook?collection=*")
         settled(page).get_by_role("link", name="All collections").click()
@@ -88,7 +89,7 @@ def test_a_collection_opened_from_the_list_stays_open_while_it_is_edited(server,
     expect(page.get_by_test_id("stMain").get_by_text("Rows win.", exact=True)).to_be_visible()
     assert "?collection=" in page.url
     go_back(page)
-    expect(page.get_by_role("textbox", name="New page")).to_be_visible()
+    expect(page.get_by_role("button", name="New page")).to_be_visible()
 
 
 def test_overview_and_history_show_a_run_of_another_viewer_without_a_reload(

@@ -25,8 +25,8 @@ def run_ids() -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A click of the tour: the runs that it shows (several side by side), what it is called, and
-    what to look at.
+    """A click of the tour, or a section of the example page: the runs that it shows (several side
+    by side), what it is called, and what to look at.
     """
 
     runs: tuple[str, ...]
@@ -35,11 +35,11 @@ class Stop:
 
 
 @cache
-def tour() -> tuple[Stop, ...]:
-    """The clicks of the tour, in order."""
+def stops(part: str = "tour") -> tuple[Stop, ...]:
+    """The clicks of the tour, or the sections of the example `page`, in order."""
     texts = json.loads(SPECS.read_text("utf-8"))
     ids = dict(zip((each["name"] for each in texts["runs"]), run_ids(), strict=False))
     return tuple(
         Stop(tuple(ids[name] for name in each["runs"]), each["title"], each["look"])
-        for each in texts["tour"] * bool(ids)
+        for each in texts[part] * bool(ids)
     )

@@ -459,12 +459,24 @@ def best_words(answer: Answer, winner: Candidate) -> str:
     goal, first = answer.question.minimize, called_words(winner)
     takes = time_of_tokens(winner)
     if winner.step:
-        mesh, *_, batch, _ = winner.name.split(" · ")
+        mesh, *_, batch, _ = winner.name.replace("=", " ").replace(",", " × ").split(" · ")
         first, takes = f"{mesh} with {batch}", f"{takes} a billion tokens"
     if goal == "memory":
         takes = f"{bytes_text(winner.memory_bytes)} per device"
     least = minimized_words(winner, goal, dict(answer.question.price)) or takes
-    return f"{'First' if answer.rivals else 'Best'}: {first}, {least}."
+    known = "Best estimate" if winner.stage == "estimated" else "First"
+    return f"{known if answer.rivals else 'Best'}: {first}, {least}."
+
+
+_REASONS = {
+    "does not divide": "do not divide",
+    "does not fit": "do not fit in memory",
+    "equal to another by renaming": "equal another by renaming",
+    "lower bound above the best": "have a lower bound above the best",
+    "estimate far above the best": "are estimated far above the best",
+    "not expressible under its strategy": "cannot be written under their strategy",
+    "excluded by what is fixed": "are excluded by what is fixed",
+}
 
 
 def space_words(answer: Answer) -> str:
@@ -475,19 +487,8 @@ def space_words(answer: Answer) -> str:
         if count
     ]
     reasons = "; ".join(
-        f"{count_text(count)} {_reason(reason)}" for reason, count in answer.pruned.items()
+        f"{count_text(count)} {_REASONS.get(reason, reason)}"
+        for reason, count in answer.pruned.items()
     )
     why = f" Pruned: {reasons}." if reasons else ""
     return f"{count_text(answer.space)} candidates: {', '.join(parts)}.{why}"
-
-
-def _reason(reason: str) -> str:
-    return {
-        "does not divide": "do not divide",
-        "does not fit": "do not fit in memory",
-        "equal to another by renaming": "equal another by renaming",
-        "lower bound above the best": "have a lower bound above the best",
-        "estimate far above the best": "are estimated far above the best",
-        "not expressible under its strategy": "cannot be written under their strategy",
-        "excluded by what is fixed": "are excluded by what is fixed",
-    }.get(reason, reason)

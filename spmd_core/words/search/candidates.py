@@ -231,7 +231,6 @@ def _unsure(winner: Candidate, other: Candidate, difference: Difference) -> str:
 
 
 def _times_apart(difference: Difference, by: str) -> list[str]:
-    """The differences by kind of time, if any is less; `by` names their source."""
     less = [each for each in difference.seconds if each[1] > 0]
     kinds = [*less, *(each for each in difference.seconds if each[1] <= 0)] if less else []
     parts = [

@@ -162,7 +162,6 @@ def kept_candidate(
 
 
 def _row(group: Sequence[Ranked], answer: Answer) -> KeptCandidate:
-    """A mesh and batch under its best policy, as on the screen; how many others are of it."""
     each, others = group[0].candidate, sum(1 + len(entry.alike) for entry in group) - 1
     why = why_not(answer, each).removeprefix(each.name).lstrip(": ")
     return kept_candidate(each, answer, others, why)

@@ -86,6 +86,9 @@ def _of_one_kind(timed: Sequence[SweepRow]) -> list[SweepRow]:
     return compiled if len(compiled) >= len(guessed) else guessed
 
 
+_KEPT = {"weak": "batch per chip constant", "strong": "total batch constant"}
+
+
 def _trend(sweep: Sweep, timed: Sequence[SweepRow]) -> str:
     first, last = timed[0], timed[-1]
     span = f"From {first.point.label} to {point_title(sweep, last.point)}"
@@ -105,7 +108,7 @@ def _trend(sweep: Sweep, timed: Sequence[SweepRow]) -> str:
     else:
         text = f"the step goes from {seconds_text(first.numbers.step_s)} to {seconds_text(last.numbers.step_s)}"
     if sweep.variable.scales and last.efficiency is not None:
-        return f"{span} {text}; scaling efficiency {last.efficiency:.0%} ({sweep.scaling} scaling, {_kept(sweep)}{_why_above(first, last)})."
+        return f"{span} {text}; scaling efficiency {last.efficiency:.0%} ({sweep.scaling} scaling, {_KEPT[sweep.scaling]}{_why_above(first, last)})."
     best = max(timed, key=lambda row: row.efficiency or 0.0)
     return f"{span} {text}; most work per chip and second at {point_title(sweep, best.point)}."
 
@@ -134,10 +137,6 @@ def _why_above(first: SweepRow, last: SweepRow) -> str:
     )
 
 
-def _kept(sweep: Sweep) -> str:
-    return "batch per chip constant" if sweep.scaling == "weak" else "total batch constant"
-
-
 def _best(sweep: Sweep, timed: Sequence[SweepRow]) -> str:
     ranked = sorted(timed, key=lambda row: row.numbers.step_s or 0.0)
     best, other = ranked[0], ranked[1]
@@ -162,7 +161,6 @@ def _estimate(row: SweepRow) -> Estimate:
 
 
 def _binding(sweep: Sweep, timed: Sequence[SweepRow]) -> list[str]:
-    """Where compute stops binding, and what the step waits for then."""
     if sweep.is_categorical:
         return []
     bounds = [bound_words(row.numbers.shares_s, share=False) for row in timed]

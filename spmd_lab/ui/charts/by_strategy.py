@@ -130,7 +130,6 @@ def _stacked(
 
 
 def _time_interval(strategy: StrategyResult) -> tuple[float, float, float] | None:
-    """Seconds in the middle, at the low and at the high end: measured, else predicted."""
     if (median := strategy.median_s) is not None:
         return (median, *(strategy.ci95_s or (median, median)))
     predicted = strategy.predicted_s

@@ -2,12 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from spmd_core.base import seconds_text
-from spmd_core.results import Prediction
+from spmd_core.results import Estimate, Prediction
 from spmd_core.words import part_kind, parts
 from spmd_lab.ui.charts import colors
 from spmd_lab.ui.charts.base import (
+    INK,
     SECONDS,
     TOP,
     Row,
@@ -29,6 +31,8 @@ _SHARES_LEGEND = TOP | {
     "symbolStrokeWidth": 0,
 }
 
+_SPAN = {"type": "rule", "strokeWidth": 2, **INK}
+_AT_END = {"type": "text", "align": "left", "dx": 8, "fontWeight": 600, **INK}
 _SEEN = 0.004  # of a bar: a thinner part is no color that a legend could name
 
 
@@ -41,13 +45,17 @@ def row_axis(rows: Iterable[str]) -> Spec:
 
 
 def shares_chart(rows: Mapping[str, Prediction]) -> Spec:
-    """Returns `parts_chart` of predictions."""
-    return parts_chart({row: parts(prediction) for row, prediction in rows.items()})
+    """Returns `parts_chart` of predictions; of several, each with its time and interval."""
+    times = {row: each.predicted_s for row, each in rows.items() if each.predicted_s}
+    named = {row: parts(prediction) for row, prediction in rows.items()}
+    return parts_chart(named, times if len(rows) > 1 else {})
 
 
-def parts_chart(rows: Mapping[str, Mapping[str, float]]) -> Spec:
+def parts_chart(
+    rows: Mapping[str, Mapping[str, float]], times: Mapping[str, Estimate] = MappingProxyType({})
+) -> Spec:
     """Returns the seconds of each row as a bar of its parts, by the names that the terminal has too;
-    each part with its share in the bar where there is room.
+    each part with its share in the bar where there is room, and the interval of `times` at its end.
     """
     sums = {row: sum(seconds.values()) for row, seconds in rows.items()}
     size, name = unit(list(sums.values()), SECONDS)
@@ -55,13 +63,14 @@ def parts_chart(rows: Mapping[str, Mapping[str, float]]) -> Spec:
     values = [
         each for row, seconds in rows.items() for each in _parts_of(row, seconds, shades, size)
     ]
-    scale = {"domain": [0, max([*sums.values(), 0.0]) / size or 1.0], "nice": False}
+    top = max([*sums.values(), *(1.15 * each.high for each in times.values()), 0.0])
+    scale = {"domain": [0, top / size or 1.0], "nice": False}
     axis = (
         {"title": f"estimate ({name})", "axis": {"grid": False}}
         if len(rows) > 1
         else {"axis": None}
     )
-    x = {at: quantity(at, scale=scale, **axis) for at in ("x", "middle")}
+    x = {at: quantity(at, scale=scale, **axis) for at in ("x", "middle", "low")}
     legend = _SHARES_LEGEND | {
         "values": [
             part
@@ -81,7 +90,15 @@ def parts_chart(rows: Mapping[str, Mapping[str, float]]) -> Spec:
     )
     inside = {"x": x["middle"], "y": row_axis(rows), "text": {"field": "label"}}
     labels = layer(values, {"type": "text", "fontWeight": 600}, color=as_is("ink"), **inside)
-    return layered([bars, labels], {"step": 46 if len(rows) > 1 else 30})
+    ends = [
+        {"row": row, "low": each.low / size, "high": each.high / size}
+        | {"label": seconds_text(each.estimate)}
+        for row, each in times.items()
+    ]
+    span = layer(ends, _SPAN, x=x["low"], x2={"field": "high"}, y=row_axis(rows))
+    at_end = {"x": x["low"] | {"field": "high"}, "text": {"field": "label"}}
+    named = layer(ends, _AT_END, y=row_axis(rows), **at_end)
+    return layered([bars, labels, span, named], {"step": 46 if len(rows) > 1 else 30})
 
 
 def _parts_of(

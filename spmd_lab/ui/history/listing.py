@@ -126,7 +126,7 @@ def _table(runs: Sequence[RunSummary]) -> pd.DataFrame:
     pictures = [glimpse.address(glimpse.svg(run.experiment)) for run in runs[:_MOST_PICTURES]]
     added = {
         run_tables.PICTURE: [*pictures, *[""] * (len(runs) - len(pictures))],
-        run_tables.VERDICT: [cards.verdict(run.run) or outcome_words(run) for run in runs],
+        run_tables.VERDICT: [cards.short_outcome(run) for run in runs],
     }
     return run_tables.runs_table(runs, st.context.timezone, **added)
 
@@ -139,7 +139,6 @@ def _name(runs: Sequence[str]) -> None:
 
 
 def _cards(runs: Sequence[RunSummary], ticked: Sequence[str]) -> None:
-    """The same runs as cards to tick, which a narrow window shows in the place of the table."""
     shown = {run.run: run for run in runs[:_MOST_CARDS]}
     often = Counter(map(_card, shown.values()))
     st.session_state["cards"] = [run for run in ticked if run in shown]
@@ -197,7 +196,6 @@ def asked() -> list[str]:
 
 
 def _named(asked: Sequence[str], runs: Sequence[RunSummary]) -> list[str]:
-    """Names of a link, at most _MOST_HIDDEN, without those of `runs`."""
     shown = {run.run for run in runs}
     names = [name for name in dict.fromkeys(asked) if name not in shown and len(name) <= 64]
     return names[:_MOST_HIDDEN]
@@ -214,7 +212,7 @@ def not_here(what: str, asked: Sequence[str], known: Collection[str]) -> str | N
     more = f" and {len(missing) - 4} more" if len(missing) > 4 else ""
     return (
         f"The link names {what}{names}{more}, not stored here: deleted, or of another machine. "
-        "Ask its sender for the archive, and drop it below."
+        "Ask its sender for the archive, and import it here."
     )
 
 
@@ -258,8 +256,7 @@ def actions(picked: Sequence[RunSummary], runs: Sequence[RunSummary]) -> None:
     if not picked:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.caption(
-                "Tick one run to open, name or export it, two to eight to compare them, any number "
-                "to archive or delete them.",
+                "Tick one run to open it, two to eight to compare them.",
                 width="stretch",
             )
             exports.rows_button(runs)

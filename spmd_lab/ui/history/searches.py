@@ -43,7 +43,17 @@ def listed(is_open: bool) -> None:
         expanded=is_open or bool(asked),
     )
     with box:
-        table = sheet([_row(each) for each in every])
+        table = sheet(
+            [
+                {
+                    "Question": each.title,
+                    "Answer": each.words,
+                    "From": each.origin or "here",
+                    "Search": each.id,
+                }
+                for each in every
+            ]
+        )
         event = st.dataframe(
             table,
             key=f"searches:{hash(tuple(each.id for each in every))}",
@@ -67,15 +77,6 @@ def listed(is_open: bool) -> None:
             st.caption("Tick one to read, report or archive it, two to eight to compare them.")
 
 
-def _row(each: KeptSearch) -> dict[str, str]:
-    return {
-        "Question": each.title,
-        "Answer": each.words,
-        "From": each.origin or "here",
-        "Search": each.id,
-    }
-
-
 def _actions(picked: Sequence[KeptSearch]) -> None:
     ids = [each.id for each in picked]
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -83,7 +84,7 @@ def _actions(picked: Sequence[KeptSearch]) -> None:
             exports.search_buttons(picked[0])
         else:
             name = f"{len(picked)}-searches.spmdlab"
-            exports.file_button("Archive", lambda: exports.archive_of(ids), name, "To import.")
+            exports.download("Archive", lambda: exports.archive_of(ids), name, "To import.")
         collections.add(searches=picked)
         if may_act() and all(each.origin for each in picked):
             with st.popover("Delete", icon=":material/delete:"):

@@ -31,8 +31,7 @@ from spmd_core.reports import (
 from spmd_core.runs import RunSummary
 from spmd_core.words import ago, basis_words, experiment_words
 from spmd_lab.ui import cards, choices, exports, price, run_tables
-from spmd_lab.ui.charts import by_strategy, glimpse
-from spmd_lab.ui.charts.shares import shares_chart
+from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import outcome
@@ -69,7 +68,7 @@ def draw(runs: Sequence[RunSummary]) -> None:
         st.subheader(plain(first), anchor=False, help=plain(basis_words(compared.answers)) or None)
         for sentence in others:
             st.markdown(plain(sentence))
-        _times(compared)
+        outcome.side_by_side(compared)
     with shown:
         _cards(compared)
     table = rows_table(compared, "screen", price.now())
@@ -159,23 +158,6 @@ def _card(subject: Subject) -> None:
     outcome.reasons(run, subject.result)
 
 
-def _times(compared: Compared) -> None:
-    results = [(each.letter, each.result) for each in compared.subjects if each.result]
-    if chart := by_strategy.side_by_side_chart(results):
-        alt = "Time by strategy of each run; the numbers are in the table below"
-        st.vega_lite_chart(chart, alt=alt, key="times-side-by-side")
-    timed = {
-        letter: step
-        for letter, result in results
-        if len(result.strategies) == 1
-        and (step := next(iter(result.strategies.values())).prediction)
-        and step.predicted_s
-    }
-    if len(timed) > 1:
-        alt = "Where the time of each step goes"
-        st.vega_lite_chart(shares_chart(timed), alt=alt, key="shares-side-by-side")
-
-
 def _to_copy(table: Table) -> None:
     columns = [name for name in table.columns if name]
     usual = [name for name in _USUAL if name in columns]
@@ -194,14 +176,14 @@ def downloads(
 ) -> None:
     """A comparison to paste into a review, to calculate with, and to send."""
     with st.container(horizontal=True):
-        exports.file_button(
+        exports.download(
             "Markdown", lambda: markdown_text(document), f"{name}.md", "To paste into a review."
         )
-        exports.file_button("CSV", lambda: csv_of(table), f"{name}.csv", "A row for each.")
-        exports.file_button(
+        exports.download("CSV", lambda: csv_of(table), f"{name}.csv", "A row for each.")
+        exports.download(
             "JSON", lambda: json.dumps(form()), f"{name}.json", "Everything, with exact numbers."
         )
-        exports.file_button(
+        exports.download(
             "Report",
             report,
             f"{name}.html",

@@ -19,7 +19,7 @@ _MOST_NAMED = 8  # runs of an archive that are named
 def download(runs: Sequence[str]) -> None:
     """A button that downloads an archive of runs."""
     name = f"{runs[0]}.{_SUFFIX}" if len(runs) == 1 else f"{len(runs)}-runs.{_SUFFIX}"
-    exports.file_button("Archive", lambda: exports.archive_of(runs), name, "To import elsewhere.")
+    exports.download("Archive", lambda: exports.archive_of(runs), name, "To import elsewhere.")
 
 
 def drop(asked: Sequence[str]) -> None:
@@ -28,7 +28,7 @@ def drop(asked: Sequence[str]) -> None:
     """
     if not may_act() or not takes_files():
         return
-    box = st.expander("Import an archive of runs", icon=":material/move_to_inbox:", key="archive")
+    box = st.popover("Import", icon=":material/move_to_inbox:", key="archive")
     with box:
         dropped = st.file_uploader(
             "A file that Archive, Report or `export` wrote", type=[_SUFFIX, _PAGE]
@@ -53,7 +53,6 @@ def drop(asked: Sequence[str]) -> None:
 
 
 def _import(name: str, data: bytes) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What became of the archive, and why runs of it were refused; the runs that are here now."""
     try:
         taken = as_viewer(lab().archives.import_file, io.BytesIO(data), name)
     except LabError as error:

@@ -1,20 +1,24 @@
 """One collection: read, and edited in place."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import streamlit as st
 
 from spmd_core.reports import (
+    Compared,
     Heading,
     Paragraph,
     Subject,
     collection_document,
-    html_text,
     markdown_text,
+    parts_of,
+    rows_table,
     run_title,
     search_of,
     searches_compared,
     text_blocks,
+    verdict_sentences,
 )
 from spmd_core.runs import RUN, SEARCH, TEXT, Collection, CollectionItem
 from spmd_core.words import (
@@ -39,8 +43,10 @@ _OFFERED = 100  # runs that can be added from here
 _HELP = "A line that begins with # is a heading, with - a point; **bold** and `code` are shown so."
 
 
-def draw(page: Collection) -> None:
-    """The page; and with Edit on, what changes each of its parts."""
+def draw(page: Collection) -> Callable[[str], None]:
+    """The page; and with Edit on, what changes each of its parts. Returns what draws the button of
+    its file, for who sends it.
+    """
     st.page_link("pages/notebook.py", label="All collections", icon=":material/arrow_back:")
     st.title(plain(page.title), anchor=False)
     by = f", by {page.owner_name}" if page.owner_name else ""
@@ -56,17 +62,17 @@ def draw(page: Collection) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         if may_act():
             editing = st.toggle("Edit", key=_EDIT, bind="query-params", value=begun)
-        _downloads(page, subjects)
-        with st.popover("Link", icon=":material/link:"):
-            st.code(link_of(page.id), language=None)
+        with st.popover("Print or send", icon=":material/print:"):
+            _downloads(page, subjects)
         st.caption(plain(f"{imported}Changed {ago(page.updated_at)}{by}."), width="content")
-    for at, item in enumerate(page.items):
-        if editing and item.kind == TEXT:
+    if not editing:
+        _parts(page, subjects)
+    for at, item in enumerate(page.items * editing):
+        if item.kind == TEXT:
             _rewriting(page, item)
         else:
             _part(item, subjects)
-        if editing:
-            _tools(page, at)
+        _tools(page, at)
     if (compared := searches_compared(page)) is not None:
         st.subheader("Its searches side by side", anchor=False)
         side_by_side_of(compared)
@@ -75,9 +81,18 @@ def draw(page: Collection) -> None:
     if editing:
         _add(page)
         _title(page)
+    return partial(exports.collection_page, page, subjects)
 
 
-def _part(item: CollectionItem, subjects: dict[str, Subject]) -> None:
+def _parts(page: Collection, subjects: Mapping[str, Subject]) -> None:
+    for part in parts_of(page, subjects):
+        if isinstance(part, Compared):
+            _compared(part)
+        else:
+            _part(part, subjects)
+
+
+def _part(item: CollectionItem, subjects: Mapping[str, Subject]) -> None:
     if item.kind == TEXT:
         _text(item.text)
     elif item.kind == RUN and item.text in subjects:
@@ -112,24 +127,44 @@ def _lines(lines: list[str]) -> None:
         lines.clear()
 
 
-def _run(subject: Subject) -> None:
-    summary, result = subject.summary, subject.result
+def _row(subject: Subject) -> None:
+    summary = subject.summary
     imported = EXAMPLE if is_example(summary) else "imported from another installation"
     origin = imported if summary.origin else ""
     facts = [outcome_words(summary), ago(summary.submitted_at), summary.owner, origin]
+    letter = f"{subject.letter}: " if subject.letter else ""
+    with st.container(
+        horizontal=True, vertical_alignment="center", gap="small", key=f"row-part-{summary.run}"
+    ):
+        st.html(glimpse.html(summary.experiment), width=130)
+        st.page_link(
+            cards.page_of(summary.experiment),
+            label=f"**{plain(letter + run_title(subject))}**",
+            width="stretch",
+            query_params=cards.query(summary.experiment, summary.run),
+            help=plain(experiment_words(summary.experiment)),
+        )
+        st.caption(plain(", ".join(part for part in facts if part)), width="content")
+
+
+def _compared(compared: Compared) -> None:
+    with st.container(border=True, key=f"part-{compared.baseline.run}"):
+        for sentence in verdict_sentences(compared):
+            st.markdown(f"**{plain(sentence)}**")
+        outcome.side_by_side(compared)
+        for each in compared.subjects:
+            _row(each)
+        with st.expander("Details"):
+            for each in compared.subjects:
+                if each.summary.labels.note:
+                    st.markdown(labels.note_markdown(f"{each.letter}: {each.summary.labels.note}"))
+            shell.draw_table(rows_table(compared, "screen"))
+
+
+def _run(subject: Subject) -> None:
+    summary, result = subject.summary, subject.result
     with st.container(border=True, key=f"part-{summary.run}"):
-        with st.container(
-            horizontal=True, vertical_alignment="center", gap="small", key=f"row-part-{summary.run}"
-        ):
-            st.html(glimpse.html(summary.experiment), width=130)
-            st.page_link(
-                cards.page_of(summary.experiment),
-                label=f"**{plain(run_title(subject))}**",
-                width="stretch",
-                query_params=cards.query(summary.experiment, summary.run),
-                help=plain(experiment_words(summary.experiment)),
-            )
-            st.caption(plain(", ".join(part for part in facts if part)), width="content")
+        _row(subject)
         outcome.draw(summary, result)
         if result:
             outcome.times(result)
@@ -143,15 +178,14 @@ def example() -> None:
     if page is None:
         return
     with st.container(horizontal=True, vertical_alignment="center", key="example-page"):
-        st.header(plain(page.title), width="stretch", anchor=False)
         style.evidence("Example")
+        st.markdown(f"**{plain(page.title)}**", width="stretch")
         if may_act() and st.button(
-            "Make it mine", key="collection:example", icon=":material/edit_note:", type="tertiary"
+            "Edit a copy", key="collection:example", icon=":material/edit_note:"
         ):
             collections.take_example()
     subjects = {each.run: lab().subject(each) for each in lab().history(runs=page.runs)}
-    for item in page.items:
-        _part(item, subjects)
+    _parts(page, subjects)
 
 
 def _tools(page: Collection, at: int) -> None:
@@ -250,20 +284,16 @@ def _do(action: Callable[[], object]) -> None:
         st.rerun()
 
 
-def _downloads(page: Collection, subjects: dict[str, Subject]) -> None:
-    exports.file_button(
-        "Report",
-        lambda: html_text(collection_document(page, subjects)),
-        f"{page.id}.html",
-        "One HTML file to read, print or send.",
-    )
-    exports.file_button(
+def _downloads(page: Collection, subjects: Mapping[str, Subject]) -> None:
+    st.code(link_of(page.id), language=None)
+    exports.collection_page(page, subjects)
+    exports.download(
         "Markdown",
         lambda: markdown_text(collection_document(page, subjects)),
         f"{page.id}.md",
         "To paste into a review.",
     )
-    exports.file_button(
+    exports.download(
         "Archive",
         lambda: exports.archive_of([page.id]),
         f"{page.id}.spmdlab",

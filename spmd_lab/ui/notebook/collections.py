@@ -15,6 +15,7 @@ from spmd_lab.ui.lab import as_viewer, find, lab, may_act
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import tour
 
+_EXAMPLE = "Week 47: which sharding, and why?"
 _NEW = ""  # of the choice of a collection: one that is begun for it
 
 
@@ -38,10 +39,19 @@ def opened() -> Collection | None:
     return None
 
 
+def begin() -> None:
+    """A button that begins a page."""
+    if not may_act():
+        return
+    box = st.popover("New page", icon=":material/add:", type="primary")
+    with box, st.form("collection:new", border=False):  # pressed twice it has its title still
+        title = st.text_input("Title", max_chars=120, placeholder="Sharding of block 3")
+        if st.form_submit_button("Begin the page", type="primary"):
+            _begin(title)
+
+
 def listed() -> bool:
-    """Every collection, the one changed last first, and a field that begins a new one; whether there
-    is any.
-    """
+    """Every collection, the one changed last first; whether there is any."""
     pages = lab().collections.listed()
     for each in pages:
         with st.container(horizontal=True, vertical_alignment="center", key=f"row-{each.id}"):
@@ -54,17 +64,6 @@ def listed() -> bool:
                 query_params={COLLECTION: each.id},
             )
             st.caption(plain(_facts(each)))
-    if may_act():
-        form = st.form("collection:new", border=False)  # pressed twice it has its title still
-        with form, st.container(horizontal=True, vertical_alignment="bottom"):
-            title = st.text_input(
-                "New page",
-                max_chars=120,
-                placeholder="New page: sharding of block 3, week 47",
-                label_visibility="collapsed",
-            )
-            if st.form_submit_button("Begin a page", icon=":material/add:", type="primary"):
-                _begin(title)
     return bool(pages)
 
 
@@ -73,20 +72,17 @@ def example() -> Collection | None:
     parts = [
         part for text, runs in _sections() for part in ((TEXT, text), *((RUN, run) for run in runs))
     ]
-    items = (CollectionItem(str(at), *part) for at, part in enumerate(parts))
-    return Collection("", "Which sharding, and why?", tuple(items)) if parts else None
+    items = tuple(CollectionItem(str(at), *part) for at, part in enumerate(parts))
+    return Collection("", _EXAMPLE, items) if parts else None
 
 
 def take_example() -> None:
     """Store a copy of the example page, which its reader may edit, and open it."""
-    _begin("An example: what came with the program", sections=_sections())
+    _begin(_EXAMPLE, sections=_sections())
 
 
 def _sections() -> Sequence[tuple[str, Sequence[str]]]:
-    """Each text of the tour with its runs, which stand under the first that shows them."""
-    first = {run: stop for stop in reversed(tour.stored()) for run in stop.runs}
-    shown = ((stop, [run for run in stop.runs if first[run] is stop]) for stop in tour.stored())
-    return [(f"## {stop.title}\n{stop.look}", runs) for stop, runs in shown if runs]
+    return [(f"## {each.title}\n{each.look}", each.runs) for each in tour.stored("page")]
 
 
 def _begin(

@@ -6,39 +6,54 @@ import streamlit as st
 
 from spmd_lab.ui import cards, state
 from spmd_lab.ui.charts import glimpse
-from spmd_lab.ui.lab import Stop, find, tour
+from spmd_lab.ui.lab import Stop, find, stops
 from spmd_lab.ui.markdown import plain
 
 _ICON = ":material/tour:"
 _COOKIE, _OVER = "spmd_lab_tour", ("tour", "over")
-_FOLD = "Tour: five clicks"
 _FIRST = "New here? **Five clicks over real results.** Nothing runs."
 
 
-def offer(is_folded: bool = False) -> None:
+def offer() -> None:
     """The five clicks in a row, until the viewer has finished or dismissed them."""
-    if state.aside(*_OVER):
-        _end()
-    elif stops := () if st.context.cookies.get(_COOKIE) == "over" else stored():
-        fold = st.expander(_FOLD, icon=_ICON) if is_folded else st.container()
-        with (
-            fold,
-            st.container(
-                border=not is_folded, horizontal=True, vertical_alignment="center", key="tour"
-            ),
-        ):
-            if first := find(stops[0].runs[0]):
+    if shown := _offered():
+        with st.container(border=True, horizontal=True, vertical_alignment="center", key="tour"):
+            if first := find(shown[0].runs[0]):
                 st.html(glimpse.html(first.experiment), width=150)
             with st.container(gap="small"):
                 st.markdown(f"{_ICON} {_FIRST}")
-                _clicks()
-            st.button(
-                "Dismiss",
-                key="tour:dismiss",
-                type="tertiary",
-                on_click=state.set_aside,
-                args=(*_OVER, True),
-            )
+                with st.container(horizontal=True, gap="small"):
+                    for at in range(len(shown)):
+                        _link(at, f"{at + 1}. ")
+            _dismiss("Dismiss")
+
+
+def begin() -> None:
+    """The first click, for who has runs of their own."""
+    if _offered():
+        with st.container(horizontal=True, gap=None, width="content", key="tour-begin"):
+            _link(0, "Take the tour: ")
+            _dismiss("")
+
+
+def _dismiss(label: str) -> None:
+    st.button(
+        label,
+        icon=":material/close:",
+        key="tour:dismiss",
+        type="tertiary",
+        help="Offers the tour no more.",
+        on_click=state.set_aside,
+        args=(*_OVER, True),
+    )
+
+
+def _offered() -> Sequence[Stop]:
+    if state.aside(*_OVER):
+        _end()
+    elif st.context.cookies.get(_COOKIE) != "over":
+        return stored()
+    return ()
 
 
 def _end() -> None:
@@ -48,31 +63,24 @@ def _end() -> None:
     st.html(f"<script>{kept}</script>", unsafe_allow_javascript=True)
 
 
-def listed() -> None:
-    """The same folded, for who has runs of their own."""
-    if stored():
-        with st.expander(_FOLD, icon=_ICON):
-            _clicks()
-
-
 def at(runs: Sequence[str]) -> int | None:
     """Returns the index of the stop of the tour that shows these runs; None where none does."""
-    return next((at for at, stop in enumerate(tour()) if set(stop.runs) == set(runs)), None)
+    return next((at for at, stop in enumerate(stops()) if set(stop.runs) == set(runs)), None)
 
 
 def guide(*runs: str) -> bool:
     """Where what is shown is a stop of the tour, what to look at, and the next click; whether it
     is.
     """
-    stops, place = tour(), at(runs)
+    every, place = stops(), at(runs)
     if place is None or not stored():
         return False
     with st.container(border=True, horizontal=True, vertical_alignment="center", key="tour"):
         st.markdown(
-            f"{_ICON} **{plain(f'Tour, {place + 1} of {len(stops)}:')}** {plain(stops[place].look)}",
+            f"{_ICON} **{plain(f'Tour, {place + 1} of {len(every)}:')}** {plain(every[place].look)}",
             width="stretch",
         )
-        if place + 1 < len(stops):
+        if place + 1 < len(every):
             _link(place + 1, "Next: ")
         else:
             _end()
@@ -86,20 +94,14 @@ def guide(*runs: str) -> bool:
     return True
 
 
-def stored() -> tuple[Stop, ...]:
-    """The stops, where the results of all are stored here; else none."""
-    stops = tour()
-    return stops if all(find(run) for stop in stops for run in stop.runs) else ()
-
-
-def _clicks() -> None:
-    with st.container(horizontal=True, gap="small"):
-        for at in range(len(tour())):
-            _link(at, f"{at + 1}. ")
+def stored(part: str = "tour") -> tuple[Stop, ...]:
+    """The stops, or the sections of the example `page`, where the results of all are stored here."""
+    every = stops(part)
+    return every if all(find(run) for stop in every for run in stop.runs) else ()
 
 
 def _link(at: int, before: str) -> None:
-    stop = tour()[at]
+    stop = stops()[at]
     status = find(stop.runs[0])
     if status is None:
         return

@@ -147,7 +147,6 @@ def _chips_rows(answer: TrainingAnswer) -> Iterator[Row]:
 
 
 def _price_chart(rows: Sequence[Row], color: Spec, tips: list[Spec]) -> Spec:
-    """Days against dollars, with the front that none is both faster and cheaper than as a line."""
     x = quantity(
         "dollars", title="dollars", axis={"format": "$~s"}, scale={"zero": False, "padding": 40}
     )
@@ -175,7 +174,16 @@ def memory_chart(rows: Mapping[str, PredictedMemory]) -> Spec:
     """The peak of each row against what a program may use of the device."""
     limits = sorted({row.capacity for row in rows.values()})
     size, name = unit([limits[-1]], BYTES)
-    values = [_memory_row(row, memory, size) for row, memory in rows.items()]
+    values = [
+        {
+            "row": row,
+            "x": (memory.peak or 0) / size,
+            "peak": bytes_text(memory.peak),
+            "fits": "more than there is" if memory.missing else "fits",
+            "of": f"{(memory.peak or 0) / memory.capacity:.0%} of {bytes_text(memory.capacity)}",
+        }
+        for row, memory in rows.items()
+    ]
     ends: list[Row] = [
         {"limit": limit / size, "words": f"{bytes_text(limit)} may be used"} for limit in limits
     ]
@@ -194,14 +202,3 @@ def memory_chart(rows: Mapping[str, PredictedMemory]) -> Spec:
         layer(values, text, x=x, y=y, text={"field": "peak"}),
     ]
     return layered(layers, {"step": 56})
-
-
-def _memory_row(row: str, memory: PredictedMemory, size: float) -> Row:
-    peak = memory.peak or 0
-    return {
-        "row": row,
-        "x": peak / size,
-        "peak": bytes_text(memory.peak),
-        "fits": "more than there is" if memory.missing else "fits",
-        "of": f"{peak / memory.capacity:.0%} of {bytes_text(memory.capacity)}",
-    }

@@ -115,9 +115,7 @@ def baseline(result: Result, prediction: Prediction) -> None:
     st.markdown(
         "**Keep it.** A baseline holds the plan, its memory, time, collectives and buffers."
     )
-    exports.download(
-        "Download the baseline", lambda: baselines.to_text(now), file, "application/json"
-    )
+    exports.download("Download the baseline", lambda: baselines.to_text(now), file)
     st.markdown(_IN_CI)
     command = shlex.join(["python", "-m", "spmd_core", "predict", "--baseline", file])
     st.code(command, language="bash")

@@ -22,7 +22,7 @@ from spmd_core.words import (
     predictions as words,
     title,
 )
-from spmd_lab.ui import choices, price, state, style
+from spmd_lab.ui import choices, price, state
 from spmd_lab.ui.arrows import view as arrows
 from spmd_lab.ui.charts import shares
 from spmd_lab.ui.ir import viewer
@@ -168,16 +168,9 @@ def headline(result: Result, when: str) -> None:
         fits = not predictions or any(each.fits for each in predictions)
         is_timed = bool(plan and fits and predictions and predictions[0].is_timed)
         if plan and is_timed:
-            run_answer.card(plan, estimate_step(plan), predictions[0])
-        is_compiled = not predictions or predictions[0].compiled
-        if is_timed:
-            memory = predictions[0].memory_bytes
-            sized = f"{bytes_text(memory.peak)} of {bytes_text(memory.capacity)}"
-            with st.container(horizontal=True, gap="small"):
-                st.badge(plain(f"Fits: {sized}"), color="green")
-                style.evidence("Compiled" if is_compiled else "Estimated")
-        else:
-            _memory_headline(words.answer(result), fits)
+            run_answer.card(plan, predictions[0])
+        if not (is_timed and predictions[0].compiled):
+            _memory_headline(words.answer(result), fits, large=not is_timed)
             st.caption(plain(_provenance(result, when)))
         # an example came as it is, and is of no version here
         if lab().notebook.origin(result.run) is None and is_outdated(result):
@@ -265,6 +258,7 @@ def numbers(result: Result, name: str, when: str) -> None:
         keep.own_time(prediction)
         return
     with st.expander("How sure? Interval, cost, your own time", key="sure"):
+        run_answer.known_by(plan, prediction)
         _numbers(result, prediction, time)
         counted = f"{parameters_words(plan.size)}. {convention_words(plan, prediction)}."
         trained = f"{run_answer.steps_words(plan, prediction)}."
@@ -307,7 +301,6 @@ def _memory_metric(prediction: Prediction) -> None:
 
 
 def _costs(prediction: Prediction, model: bool) -> None:
-    """What a step and a billion tokens cost: money where there is a price, else chips' time."""
     spent = cost_of(prediction, price.now())
     if spent.chip_seconds is None:
         return
@@ -341,10 +334,18 @@ def _metric(label: str, value: str, delta: str, color: str = "off", account: str
     )
 
 
-_TIME, _ARROWS, _MEMORY, _BESIDE, _PROGRAMS = "Time", "Arrows", "Memory", "Beside", "Programs"
+_TIME, _ARROWS, _MEMORY, _BESIDE, _PROGRAMS = (
+    "Time",
+    "Communication",
+    "Memory",
+    "Compare",
+    "Programs",
+)
 _OLD_TABS = {  # of links of before
     "Where the time goes": _TIME,
     "Collectives": _TIME,
+    "Arrows": _ARROWS,
+    "Beside": _BESIDE,
     "Mesh on the torus": _MEMORY,
     "Side by side": _BESIDE,
     "Your own time": _BESIDE,

@@ -60,10 +60,9 @@ def fields(models: tuple[str, ...], words: Callable[[str], str]) -> str:
     with left:
         _number("tokens", "Billion tokens", _TOKENS_E9, 100.0)
         by = st.selectbox(
-            "Within",
+            "Limit",
             list(LIMITS),
             key=state.seed(state.key(SCREEN, "limit"), limit()[0]),
-            format_func=lambda name: "so many chips" if name == _CHIPS else name,
             help="Days or dollars find the number of chips.",
         )
     for name in (_DAYS, _DOLLARS):

@@ -20,10 +20,10 @@ from spmd_core.plan import Plan
 from spmd_core.results import Prediction
 from spmd_core.sheets import Table
 from spmd_core.sweeps import TrainingAnswer, context_rows
-from spmd_core.time import training_run
+from spmd_core.time import estimate_step, training_run
 from spmd_core.words import bound_words, chip_title, model_words, money_text, parts, predictions
-from spmd_lab.ui import price
-from spmd_lab.ui.charts import glimpse, shares
+from spmd_lab.ui import price, style
+from spmd_lab.ui.charts import shares
 from spmd_lab.ui.charts.over_context import context_chart
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.predict import charts, question, topology_fields
@@ -33,24 +33,24 @@ from spmd_lab.ui.tables import table_frame
 ESTIMATE, COMPILED = "Estimate", "Compiled"
 
 
-def card(plan: Plan, estimate: Prediction, compiled: Prediction | None = None) -> None:
-    """Draws the answer of a plan that has a time: one sentence, five figures, the bar of shares; of
-    a compiled plan also the row of its estimate.
-    """
-    shown = compiled or estimate
+def card(plan: Plan, shown: Prediction) -> None:
+    """Draws the answer of a plan that has a time: one sentence, five figures, the bar of shares."""
     kind = plan.topology.chip.generation
     each = price.by_kind().get(kind)
     run = training_run(shown, plan, question.tokens(), each)
     assert run is not None
     trained = f"{model_words(plan)} on {tokens_text(question.tokens())}"
     chips = f"{plan.topology.chips:,} {chip_title(kind)}"
-    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="row-plan"):
-        st.html(glimpse.html(experiment_of(plan)), width=130)
-        answer = f"{chips} train {trained} in {days_text(run.days.estimate)}."
-        st.subheader(plain(answer), anchor=False)
+    memory = shown.memory_bytes
+    st.subheader(plain(f"{chips} train {trained} in {days_text(run.days.estimate)}."), anchor=False)
+    with st.container(horizontal=True, gap="small"):
+        if shown.compiled:  # an estimate has the ends of its memory in a sentence
+            sized = f"{bytes_text(memory.peak)} of {bytes_text(memory.capacity)}"
+            st.badge(plain(f"Fits: {sized}"), color="green")
+        style.evidence("Compiled" if shown.compiled else "Estimated")
     figures = list(five_figures(plan, shown, run, each))
     if missed := _missed(run.days.estimate, run.money):
-        figures[2] = figures[2]._replace(more=f"{figures[2].more}, {missed}")
+        figures[3] = figures[3]._replace(more=f"{figures[3].more}, {missed}")
     draw_figures(figures)
     st.vega_lite_chart(
         shares.shares_chart({"time": shown}),
@@ -58,9 +58,6 @@ def card(plan: Plan, estimate: Prediction, compiled: Prediction | None = None) -
         + "; ".join(f"{part} {seconds_text(share)}" for part, share in parts(shown).items()),
         key="shares",
     )
-    if compiled:
-        rows = {COMPILED: compiled} | ({ESTIMATE: estimate} if estimate.is_timed else {})
-        draw_filled(_known_by(plan, rows, each))
 
 
 def _missed(days: float, money: float | None) -> str:
@@ -72,11 +69,12 @@ def _missed(days: float, money: float | None) -> str:
     return "" if money is None or money <= value else f"over {money_text(value)}"
 
 
-def _known_by(
-    plan: Plan, rows: Mapping[str, Prediction], each: float | None
-) -> Mapping[str, list[str]]:
+def known_by(plan: Plan, compiled: Prediction) -> None:
+    """Draws the same figures for what is compiled and what is estimated."""
+    estimate, each = estimate_step(plan), price.by_kind().get(plan.topology.chip.generation)
+    rows = {COMPILED: compiled} | ({ESTIMATE: estimate} if estimate.is_timed else {})
     runs = [training_run(step, plan, question.tokens(), each) for step in rows.values()]
-    return {
+    columns = {
         "": list(rows),
         "Step": [
             seconds_text(s.predicted_s.estimate) if s.predicted_s else "–" for s in rows.values()
@@ -87,6 +85,7 @@ def _known_by(
         "Causal MFU": [f"{s.mfu_causal:.1%}" if s.mfu_causal else "–" for s in rows.values()],
         "Memory": [bytes_text(step.memory_bytes.peak) for step in rows.values()],
     }
+    draw_filled(columns)
 
 
 def draw_filled(table: Table | Mapping[str, Sequence[str]]) -> None:
@@ -126,7 +125,6 @@ def others(plan: Plan) -> None:
 
 
 def _over_context(plan: Plan) -> None:
-    """Draws what each kind of attention over `context` holds and waits for, to a million tokens."""
     if not (rows := context_rows(plan)):
         return
     st.subheader(plain(context_headline(rows)), anchor=False)

@@ -307,7 +307,6 @@ def _chart(sweep: Sweep, rows: Sequence[SweepRow], name: str, chart: Spec) -> No
 
 
 def _table(sweep: Sweep, rows: Sequence[SweepRow]) -> None:
-    """Every point in a row, refused and failed ones with their words; and all of it as CSV."""
     base = links.base_address("predict")
     listed = (
         pd.DataFrame([_cells(sweep, row, base) for row in rows])
@@ -325,7 +324,6 @@ def _table(sweep: Sweep, rows: Sequence[SweepRow]) -> None:
         "CSV",
         lambda: csv_text(rows, lambda row: row_cost(row, dollars).to_json()),
         f"sweep-{sweep.vary}.csv",
-        "text/csv",
         "All points with their numbers, in seconds and bytes",
     )
 

@@ -52,7 +52,6 @@ class _Drawing:
 
 
 def _drawing(topology: Topology) -> _Drawing:
-    """As many layers side by side as make the picture about twice as wide as tall."""
     x, y = topology.shape[:2]
     layers = layers_drawn(topology)
     columns = round(math.sqrt(layers * 2 * (y + 1) / (x + 1)))

@@ -9,7 +9,7 @@ import streamlit as st
 from spmd_core.answers import Figure, best_table, every_table, kept_ranking, ranking_table
 from spmd_core.base import bytes_text, count_text, seconds_text
 from spmd_core.experiment import Experiment
-from spmd_core.machine import get_topology
+from spmd_core.machine import compiler_refusal, get_topology
 from spmd_core.program import rows
 from spmd_core.script import script_text
 from spmd_core.search import SAME, Answer, AnyQuestion, Candidate, Ranked, axis_rules, rules_text
@@ -102,7 +102,8 @@ def _figures(winner: Candidate, answer: Answer) -> list[Figure]:
     )
     time = Figure("Time of a step" if of_steps else "Time", seconds_text(winner.seconds), span)
     held = get_topology(winner.target).chip.device_hbm_bytes if of_steps else 0
-    room = f"of {bytes_text(held)}" if held else ""
+    ends = [bytes_text(each) for each in winner.memory_span or ()]
+    room = " of ".join([*filter(None, [" to ".join(ends)]), bytes_text(held)]) if held else ""
     memory = Figure("Memory per device", bytes_text(winner.memory_bytes), room)
     paid = words.paid_goal(goal, bool(price), of_steps)
     cost = Figure(words.cost_title(paid, of_steps), words.cost_text(winner, paid, price))
@@ -113,21 +114,23 @@ def _figures(winner: Candidate, answer: Answer) -> list[Figure]:
     return of_goal.get(goal, [*costs, *times, *share, memory])
 
 
-def headline(answer: Answer, has_time: bool = True, when: str = "") -> None:
-    """The winner with its picture, its numbers, how sure it is, and what to do next: `has_time` is
-    whether the question has seconds to compile in; `when` what it is the answer of, in a word.
+def headline(answer: Answer, when: str = "") -> bool:
+    """The winner with its picture, its numbers, how sure it is, and what to do next; `when`: what it
+    is the answer of, in a word, where nothing can go on with it. Returns True if the button that
+    goes on was pressed.
     """
     winner = answer.winner
     if winner is None:
         st.error(plain(words.search_headline(answer)), icon=":material/block:")
-        return
+        return False
     with st.container(border=True, key="answer"):
         with st.container(horizontal=True, vertical_alignment="center", key="row-answer"):
             _picture(winner)
             st.subheader(plain(words.best_words(answer, winner)), anchor=False)
         draw_figures(_figures(winner, answer))
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            style.evidence(winner.stage.capitalize(), when or _KNOWN_AS[winner.stage])
+            known = ", ".join(filter(None, (when, _KNOWN_AS[winner.stage])))
+            style.evidence(winner.stage.capitalize(), known)
             if answer.rivals:
                 st.badge("Cannot tell", color="orange")
             if winner.experiment.place.is_simulated:
@@ -135,13 +138,23 @@ def headline(answer: Answer, has_time: bool = True, when: str = "") -> None:
             if winner.step:  # else the headline has it
                 st.caption(plain(winner.name))
         st.markdown(plain(words.sure_words(answer)))
-        for sentence in (words.ahead_words(answer), words.next_words(answer, has_time)):
-            if sentence and not when:
-                st.markdown(coded(sentence))
+        missing = compiler_refusal(winner.target) if winner.stage == "estimated" else None
+        if missing and not when:
+            st.caption(plain(f"Not compiled: {missing}."))
+        further = "" if when or missing else words.next_words(answer)
+        is_open = bool(further and answer.rivals)  # whose answer is not to be taken yet
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            _open(winner, "main-link-winner")
+            pressed = bool(further) and st.button(
+                plain(words.next_label(answer)),
+                type="primary" if is_open else "secondary",
+                icon=":material/travel_explore:",
+                key="search:next",
+                help=coded(further),
+            )
+            _open(winner, "open-winner" if is_open else "main-link-winner")
             with st.popover("How sure?", type="tertiary", key="how-sure"):
-                for sentence in (words.risk_words(answer), words.space_words(answer)):
+                risk = (words.risk_words(answer), words.ahead_words(answer))
+                for sentence in (*risk, words.space_words(answer)):
                     st.markdown(plain(sentence))
                 st.markdown(plain(words.state_words(answer)))
                 st.caption(coded(" ".join(map(fact_words, answer.notes))))
@@ -153,12 +166,12 @@ def headline(answer: Answer, has_time: bool = True, when: str = "") -> None:
                 query_params=cards.query(proof.experiment, proof.run),
             )
     _best_of_each(answer)
+    return pressed
 
 
 def _picture(winner: Candidate) -> None:
-    """Draws a plan small, a computation large: with its longest collective once it was run."""
+    """Draws a computation large, with its longest collective once it was run."""
     if winner.step:
-        st.html(glimpse.html(winner.experiment), width=130)
         return
     result = lab().result(winner.run) if winner.run else None
     outcome = result.strategies.get(winner.strategy) if result else None
@@ -311,6 +324,7 @@ def _open(candidate: Candidate, key: str) -> None:
     if (
         candidate.stage == "estimated"
         and not candidate.is_pipeline
+        and not key.endswith("winner")
         and st.button(
             "Compile it" if experiment.place.is_absent else "Run it",
             icon=":material/play_arrow:",
@@ -330,7 +344,7 @@ def actions(candidate: Candidate) -> None:
     experiment = candidate.experiment
     with st.container(horizontal=True, vertical_alignment="center"):
         _open(candidate, "open-chosen")
-        exports.text_button(
+        exports.download(
             "Script",
             lambda: script_text(experiment),
             "search.py",

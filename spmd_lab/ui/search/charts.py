@@ -110,24 +110,23 @@ def _shown(entries: Sequence[Ranked], front: Sequence[Candidate]) -> list[Candid
 
 
 def _cost(candidate: Candidate, price: dict[str, float] | None) -> float:
-    """Dollars per billion tokens, or per million calls; without a price, bytes per device."""
     if price:
         return (1e9 if candidate.step else 1e6) * score(candidate, "price", price)
     return float(candidate.memory_bytes or 0)
 
 
 _ALIKE, _BEHIND = "#8fb2e3", OTHER
-_BAR = {"type": "bar", "height": 16, "cornerRadiusEnd": 3}
-_SPAN = {"type": "rule", "strokeWidth": 2, "opacity": 0.7, **INK}
+_DOT = {"type": "point", "filled": True, "size": 130, "opacity": 1}
+_SPAN = {"type": "rule", "strokeWidth": 3, "strokeCap": "round", "opacity": 0.8}
 
 
 def stage_charts(
     groups: Sequence[Sequence[Ranked]], rivals: Sequence[Candidate] = ()
 ) -> dict[Stage, Spec]:
-    """Stage -> a bar for each of the best meshes that are known in that way, with its interval:
-    what was measured, compiled and estimated is apart, on one axis. The first is in the color of
-    what is best, lighter are those that may be as fast. Its time stands behind each bar, with the
-    end of an interval that is drawn shorter than it is.
+    """Stage -> a dot for each of the best meshes that are known in that way, with its interval:
+    what was measured, compiled and estimated is apart, on one axis, and what may not fit is last.
+    The first is in the color of what is best, lighter are those that may be as fast. Its time
+    stands behind each, with the end of an interval that is drawn shorter than it is.
     """
     best = [group[0].candidate for group in groups if group[0].candidate.seconds][:MOST_BARS]
     if not best:
@@ -136,8 +135,11 @@ def stage_charts(
     ends = {each.number: _ends(each, times[each.number]) for each in best}
     # an interval that is many times its estimate would leave no room for the others
     top = 1.25 * max(times[each.number] for each in best)
-    scale = {"domain": [0, 1.7 * top], "nice": False}  # the rest is for labels
+    low = min(ends[each.number][0] for each in best)
+    room = max(top - low, 0.01 * top)  # twice as much on the right, for labels
+    scale = {"domain": [low - 0.05 * room, top + 0.6 * room], "nice": False, "zero": False}
     several = len({each.target for each in best}) > 1
+    open_ = {each.number: each.step is not None and each.fits != "yes" for each in best}
     fills = {each.number: _ALIKE for each in rivals} | {best[0].number: BEST}
     charts = {}
     for stage in ("measured", "compiled", "estimated"):
@@ -150,10 +152,13 @@ def stage_charts(
                 "end": max(min(ends[each.number][1], top), times[each.number]),
                 "label": f"{number_text(times[each.number])} {name}"
                 + (f" up to {number_text(high)}" if (high := ends[each.number][1]) > top else "")
-                + (", may not fit" if each.step and each.fits != "yes" else ""),
-                "color": fills.get(each.number, _BEHIND),
+                + ", may not fit" * open_[each.number],
+                "color": _COLORS[_OPEN] if open_[each.number] else fills.get(each.number, _BEHIND),
             }
-            for each in sorted(best, key=lambda each: (each is not best[0], times[each.number]))
+            for each in sorted(
+                best,
+                key=lambda each: (each is not best[0], open_[each.number], times[each.number]),
+            )
             if each.stage == stage
         ]
         if rows:
@@ -170,8 +175,8 @@ def _bars(rows: Sequence[Row], title: str, scale: Spec) -> Spec:
     tips = hover(row="candidate", label="takes")
     text = {"type": "text", "align": "left", "dx": 8, "fontWeight": 600, **INK}
     layers = [
-        layer(rows, _BAR, x=x["x"], y=y, tooltip=tips, color=as_is("color")),
-        layer(rows, _SPAN, x=x["low"], x2={"field": "high"}, y=y),
+        layer(rows, _SPAN, x=x["low"], x2={"field": "high"}, y=y, color=as_is("color")),
+        layer(rows, _DOT, x=x["x"], y=y, tooltip=tips, color=as_is("color")),
         layer(rows, text, x=x["end"], y=y, text={"field": "label"}),
     ]
     return layered(layers, {"step": 32})

@@ -153,7 +153,6 @@ def _model(now: ModelQuestion | None) -> ModelQuestion:
 
 
 def _costs(now: ModelQuestion, chips: Sequence[str], goal: Goal) -> Form:
-    """The goal, and the price of each generation; until one is typed, price cannot be minimized."""
     named = generations(chips)
     price = dict(_prices(now, named))
     if goal == "price" and not price:
@@ -229,7 +228,12 @@ def _goal(now: Question | None, of_model: bool) -> Goal:
 
 def _array(now: ArrayQuestion | None) -> ArrayQuestion:
     spec = _DEFAULT_SPEC if now is None else {**now.spec, "target": ", ".join(now.targets)}
-    name = _computation(spec["workload"])
+    name = st.selectbox(
+        "Computation",
+        [name for name, what in WORKLOADS.items() if what.kind == "computation"],
+        key=_key("workload", spec["workload"]),
+        format_func=lambda name: WORKLOADS[name].title,
+    )
     target = st.text_input(
         "Targets",
         key=_key("target", spec["target"]),
@@ -267,15 +271,6 @@ def _array(now: ArrayQuestion | None) -> ArrayQuestion:
         asked["sharding"] = None
     more = {"minimize": goal, "price": price, "memory_bytes": memory_bytes}
     return read_array_question(asked, _devices(targets), **more)
-
-
-def _computation(now: str) -> str:
-    return st.selectbox(
-        "Computation",
-        [name for name, what in WORKLOADS.items() if what.kind == "computation"],
-        key=_key("workload", now),
-        format_func=lambda name: WORKLOADS[name].title,
-    )
 
 
 def _dims(what: Workload, kept: Form) -> Form | None:

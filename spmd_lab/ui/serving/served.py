@@ -134,7 +134,6 @@ def _choice(name: str, label: str, options: tuple[str, ...]) -> str:
 
 
 def _seeded(names: tuple[str, ...]) -> str:
-    """The key of a field, which has the texts of a link that was just opened, or else its own."""
     key = state.key(SCREEN, f"serve.{names[0]}")
     fresh = [_LINKED[name].from_query() for name in names]
     text = ", ".join(_LINKED[name].now() for name in names)

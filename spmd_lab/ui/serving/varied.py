@@ -45,8 +45,8 @@ def draw(
             return
         st.query_params[SWEEP] = text
         st.markdown(f"**{plain(served_points_headline(points))}**")
-        if any(each.lead for each in points):
-            st.vega_lite_chart(_chart(points), key="serving-varied", alt=_alt(points))
+        if alt := "; ".join(f"{e.value}: {served_mesh(e.lead)}" for e in points if e.lead):
+            st.vega_lite_chart(_chart(points), key="serving-varied", alt=alt)
         run_answer.draw_filled(SERVED_POINTS.table(points, "screen"))
 
 
@@ -88,16 +88,12 @@ def _chart(points: Sequence[ServedPoint]) -> Spec:
     return layered([line, layer(rows, _POINT, x=x, y=y, color=color, tooltip=tips)], 220)
 
 
-def _alt(points: Sequence[ServedPoint]) -> str:
-    return "; ".join(f"{each.value}: {served_mesh(each.lead)}" for each in points if each.lead)
-
-
 def outputs(answer: ServingAnswer) -> None:
     """Draws what can be taken from here: a report, and the answer among the searches of History."""
     kept, question = kept_serving(answer, time.time()), answer.question
     with st.container(horizontal=True, vertical_alignment="center"):
         name = f"{kept.id}.html"
-        exports.file_button(
+        exports.download(
             "Report", lambda: html_text(search_document(kept, {})), name, "One HTML file."
         )
         if lab().searches.has(question.id):

@@ -45,7 +45,6 @@ def show(timeline: Timeline, name: str, title: str, at: str = AT, picked: str = 
             "Trace for Perfetto",
             lambda: traces_text({title: timeline}, names_of, row_words),
             f"{title}.trace.json",
-            "application/json",
             "Open it at ui.perfetto.dev or in chrome://tracing",
             key,
         )

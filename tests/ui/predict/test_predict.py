@@ -145,7 +145,7 @@ def test_two_predictions_open_side_by_side(opened):
         predicted(other, "20260101-000000-cccccc", auto=prediction(10**15)),
         experiment=link.encode(MODEL),
         run=predicted().run,
-        tab="Beside",
+        tab="Compare",
         **{"with": "20260101-000000-cccccc"},
     )
     assert errors(screen) == ""
@@ -408,7 +408,7 @@ def test_a_link_opens_its_tab_and_an_unknown_one_is_ignored(opened, query, peak)
         ("Where the time goes", "Time", "stored without its timeline"),
         ("Collectives", "Time", "times per step"),
         ("Mesh on the torus", "Memory", "largest arrays of the compiled program"),
-        ("Baseline", "Beside", "No other prediction is stored yet"),
+        ("Baseline", "Compare", "No other prediction is stored yet"),
     ],
 )
 def test_links_of_before_open_the_tab_that_has_it_now(opened, tab, now, words):
@@ -420,7 +420,13 @@ def test_links_of_before_open_the_tab_that_has_it_now(opened, tab, now, words):
 
 def test_five_tabs_and_the_sweep_is_a_view_of_its_own(opened):
     screen = opened(predicted(), experiment=link.encode(MODEL))
-    assert [tab.label for tab in screen.tabs] == ["Time", "Arrows", "Memory", "Beside", "Programs"]
+    assert [tab.label for tab in screen.tabs] == [
+        "Time",
+        "Communication",
+        "Memory",
+        "Compare",
+        "Programs",
+    ]
     field(screen, "button_group", "What is shown").set_value("sweep").run()
     assert errors(screen) == "" and not screen.tabs
     assert field(screen, "selectbox", "Vary").value == "chips"
@@ -509,8 +515,8 @@ def test_a_first_visit_answers_in_five_figures_of_a_model_that_people_know(data_
     plan = parse_experiment(state_default()).plan
     run = training_run(estimate_step(plan), plan, 1e12)
     shown = figures(screen)
-    assert list(shown) == ["Chips", "Mesh", "Time", "Dollars", "Binds"]
-    assert shown["Chips"] == "256 | v5e:16x16" and shown["Dollars"] == "– | no price given"
+    assert list(shown) == ["Chips", "Mesh", "Step", "Time", "Bound by"]
+    assert shown["Chips"] == "256 | v5e:16x16"
     assert shown["Time"].startswith(f"{run.days.estimate:.3g} days")
     (table,) = [each.value for each in screen.table if "Days" in each.value.columns]
     assert sorted(table["On"]) == ["7x", "B200", "H100", "v5e", "v5p", "v6e"]
@@ -525,12 +531,12 @@ def test_a_first_visit_answers_in_five_figures_of_a_model_that_people_know(data_
     assert labels(screen.main) == ["Price per chip-hour ($)"]
     folded = labels(screen.sidebar.expander[0])
     first = sorted(each for each in labels(screen.sidebar) if each not in folded)
-    assert first == sorted(["Model", "TPU or GPU", "Within", "Billion tokens", "Chips"])
+    assert first == sorted(["Model", "TPU or GPU", "Limit", "Billion tokens", "Chips"])
 
 
 def test_a_deadline_finds_the_plan_and_a_price_its_dollars(data_folder):
     screen = screen_opened("predict")
-    field(screen, "selectbox", "Within").set_value("days").run()
+    field(screen, "selectbox", "Limit").set_value("days").run()
     field(screen, "number_input", "Days").set_value(12.0).run()
     assert errors(screen) == ""
     plan = parse_experiment(state_default()).plan
@@ -545,7 +551,7 @@ def test_a_deadline_finds_the_plan_and_a_price_its_dollars(data_folder):
 
 def test_a_budget_without_a_price_says_what_it_needs(data_folder):
     screen = screen_opened("predict")
-    field(screen, "selectbox", "Within").set_value("dollars").run()
+    field(screen, "selectbox", "Limit").set_value("dollars").run()
     assert not screen.exception
     assert any("needs a price per" in each.value for each in screen.caption)
     field(screen, "text_input", "Price per chip-hour ($)").set_value("2").run()

@@ -91,6 +91,8 @@ SCREENS: dict[str, Shown] = {
     "study": at(EXAMPLES["study"]),
     "side-by-side": at(EXAMPLES["side by side"]),
     "notebook": at("/notebook"),
+    "sweep": at("/predict?sweep=chips%3D64..4096&scaling=strong"),
+    "serving": at("/predict?show=serving"),
 }
 PATIENCE_MS = 60_000
 SKELETON = '[data-testid="stSkeleton"]'

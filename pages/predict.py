@@ -82,12 +82,12 @@ elif status and result:
     exports.menu(downloads, status.run, status.experiment)
     when = ago(status.finished_at or status.submitted_at)
     prediction.headline(result, when)
+    next_step.draw(result)
     chosen = prediction.choose(result)
     if chosen is not None:
         prediction.numbers(result, chosen, when)
         prediction.offer_without_rings(result, chosen)
         prediction.details(result, chosen)
-        next_step.draw(result)
         if experiment.plan:
             run_answer.others(experiment.plan)
         remedies.draw(result, [chosen])

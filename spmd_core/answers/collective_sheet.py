@@ -38,12 +38,6 @@ class CommunicationRow:
     places: tuple[str, ...] = ()
 
 
-def _route(each: CommunicationRow) -> str | None:
-    if each.row is None or each.row.rest:
-        return None
-    return predictions.route_words(each.row.first.route or "")
-
-
 def _bytes(each: CommunicationRow) -> Cell | None:
     """The bytes of one execution; the exact number where all of a row have the same."""
     if each.row is None:
@@ -93,7 +87,15 @@ COLLECTIVES = Sheet[CommunicationRow](
         text("Strategy", lambda each: each.strategies),
         text("Collective", lambda each: each.row.what if each.row else "no communication"),
         text("Over", lambda each: ", ".join(each.row.axes) if each.row else None),
-        text("Route", _route, *_WIDE),
+        text(
+            "Route",
+            lambda each: (
+                predictions.route_words(each.row.first.route or "")
+                if each.row and not each.row.rest
+                else None
+            ),
+            *_WIDE,
+        ),
         Column("Bytes", _bytes),
         Column("Count", _times),
         size("In total", lambda each: each.row and each.row.bytes_total, *_WIDE),

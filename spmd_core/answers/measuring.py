@@ -23,23 +23,27 @@ def _rows(result: Result, has: Callable[[StrategyResult], object]) -> Iterator[S
     return (StrategyRow(result, name) for name, outcome in result.ordered if has(outcome))
 
 
-def _spread(row: StrategyRow) -> str | None:
-    iqr, median = row.outcome.iqr_s, row.outcome.median_s
-    return None if iqr is None or not median else f"{seconds_text(iqr)} ({iqr / median:.0%})"
-
-
-def _samples(row: StrategyRow) -> str:
-    taken = (row.outcome.samples_s, row.outcome.remeasured_s)
-    return " + ".join(count_text(len(each)) for each in taken if each)
-
-
 MEASURING = Sheet[StrategyRow](
     (
         _STRATEGY,
-        text("Samples", _samples),
+        text(
+            "Samples",
+            lambda row: " + ".join(
+                count_text(len(each))
+                for each in (row.outcome.samples_s, row.outcome.remeasured_s)
+                if each
+            ),
+        ),
         count("Calls per sample", lambda row: row.outcome.calls_per_sample),
         count("Outliers, kept", lambda row: len(row.outcome.outliers)),
-        text("Spread (inter-quartile range)", _spread),
+        text(
+            "Spread (inter-quartile range)",
+            lambda row: (
+                f"{seconds_text(iqr)} ({iqr / median:.0%})"
+                if (iqr := row.outcome.iqr_s) is not None and (median := row.outcome.median_s)
+                else None
+            ),
+        ),
     )
 )
 

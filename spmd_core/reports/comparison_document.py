@@ -129,18 +129,19 @@ def _fastest(each: Subject) -> StrategyResult | None:
     return each.result.strategies[each.fastest] if each.result and each.fastest else None
 
 
-def _ended(row: _Run) -> str:
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(row[0].moment))
-    return f"{when}, {outcome_words(row[0].summary).lower()}"
-
-
 _RUNS = Sheet[_Run](
     (
         text("", lambda row: row[0].letter),
         text("Run", lambda row: row[0].run),
         text("Name and tags", lambda row: labels_words(row[0].summary)),
         text("Experiment", lambda row: experiment_words(row[0].summary.experiment), "document"),
-        text("Ended", _ended),
+        text(
+            "Ended",
+            lambda row: (
+                f"{time.strftime('%Y-%m-%d %H:%M', time.localtime(row[0].moment))}, "
+                f"{outcome_words(row[0].summary).lower()}"
+            ),
+        ),
         text(
             "On",
             lambda row: environment_words(row[0].result.environment) if row[0].result else None,

@@ -123,17 +123,17 @@ def run_row(summary: RunSummary) -> None:
     with st.container(
         horizontal=True, vertical_alignment="center", gap="small", key=f"row-{summary.run}"
     ):
-        st.html(glimpse.html(summary.experiment), width=130)
-        st.page_link(
-            page_of(summary.experiment),
-            label=plain(summary.labels.name or _short_words(summary.experiment)),
-            width="stretch",
-            query_params=query(summary.experiment, summary.run),
-            help=plain(experiment_words(summary.experiment)),
-        )
-        with st.container(gap=None, width=190):
-            badge = ended(summary)
-            st.caption(_outcome(summary, badge))
+        st.html(glimpse.html(summary.experiment), width=90)
+        with st.container(gap=None):
+            st.page_link(
+                page_of(summary.experiment),
+                label=plain(summary.labels.name or _short_words(summary.experiment)),
+                query_params=query(summary.experiment, summary.run),
+                help=plain(experiment_words(summary.experiment)),
+            )
+            with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+                badge = ended(summary)
+                st.caption(_outcome(summary, badge), width="content")
 
 
 def ended(summary: RunSummary) -> str:
@@ -186,7 +186,7 @@ def _outcome(summary: RunSummary, badge: str = "") -> str:
     was requested, as Markdown.
     """
     answer, fastest = answer_words(summary), fastest_words(summary)
-    if badge.startswith(f"{fastest}, "):
+    if badge.startswith(f"{fastest} by "):
         answer = answer.removeprefix(f"{fastest} ")
     if not answer and outcome_words(summary) == DOES_NOT_FIT:
         answer = "does not fit"

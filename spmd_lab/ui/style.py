@@ -48,6 +48,10 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .st-key-tour {{ background: var(--tint); border-color: transparent; border-radius: 0.8rem; }}
 .st-key-tour img.glimpse {{ height: 3.4rem; }}
 .st-key-about-machine details {{ border: none; }}
+@media (max-width: 1100px) {{
+  [data-testid="stHorizontalBlock"]:has(> [data-testid="stColumn"] .st-key-recent) {{ flex-wrap: wrap; }}
+  [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]:has(.st-key-recent, .st-key-starts) {{ min-width: 100%; }}
+}}
 .st-key-recent [class*="st-key-row-"] {{ position: relative; border-radius: 0.5rem; padding: 0.25rem; }}
 .st-key-recent [class*="st-key-row-"]:hover {{ background: var(--tint); }}
 .st-key-recent [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] {{ position: static; }}

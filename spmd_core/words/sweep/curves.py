@@ -62,8 +62,9 @@ def _sentences(sweep: Sweep, rows: Sequence[SweepRow]) -> Iterator[str]:
     every = [row for row in rows if row.numbers.step_s]
     timed = _of_one_kind(every)
     if len(timed) > 1:
+        yield from (bends := knee_words(sweep, timed))[:1]
         yield _best(sweep, timed) if sweep.is_categorical else _trend(sweep, timed)
-        yield from knee_words(sweep, timed)
+        yield from bends[1:]
         yield from _binding(sweep, timed)
     elif timed:
         takes = seconds_text(timed[0].numbers.step_s)

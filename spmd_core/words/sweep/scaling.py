@@ -38,26 +38,29 @@ class Knee:
 
 
 def knee_words(sweep: Sweep, timed: Sequence[SweepRow]) -> list[str]:
-    """Where strong scaling falls below 80 %, with what takes the time; empty for other sweeps."""
-    if not sweep.variable.scales or sweep.scaling != "strong" or len(timed) < 2:
+    """Where scaling falls below 80 %, with what takes the time; empty for other sweeps."""
+    if not sweep.variable.scales or len(timed) < 2:
         return []
     rows = sorted(timed, key=lambda row: row.point.chips)
     bend = knee(rows)
     if bend is None:
         last = count_text(rows[-1].point.chips)
         is_good = (rows[-1].efficiency or 0.0) >= GOOD
-        return [f"No knee: efficiency stays above {GOOD:.0%} up to {last} chips."] * is_good
+        return [
+            f"It does not bend: efficiency stays above {GOOD:.0%} up to {last} chips."
+        ] * is_good
     before, after = (count_text(row.point.chips) for row in (bend.before, bend.after))
     tokens = ""
     if bend.tokens is not None and bend.needed is not None:
-        tokens = f", with {number_text(bend.tokens)} tokens per chip"
+        tokens = f"At {after} chips each has {number_text(bend.tokens)} tokens"
         if bend.cause.startswith(("exposed", "wait")):
             tokens += (
                 f"; its links hide a gather of weights from about {number_text(bend.needed)} on"
             )
     return [
-        f"The knee is at {before} chips: at {after} efficiency is {bend.after.efficiency:.0%}, mostly "
-        f"for {share_words(bend.cause)}, {bend.share:.0%} of the step{tokens}."
+        f"It bends at {before} chips: {bend.after.efficiency:.0%} efficiency at {after}, mostly for "
+        f"{share_words(bend.cause)}, {bend.share:.0%} of the step.",
+        *([f"{tokens}."] if tokens else []),
     ]
 
 

@@ -93,8 +93,7 @@ def show(share: DeltaGenerator) -> None:
     with shown:
         _draw(answer)
     varied.draw(question, _answered, SCREEN)
-    varied.outputs(answer)
-    links.share_box(share, SCREEN)
+    links.share_box(share, SCREEN, file=varied.outputs(answer))
 
 
 @lru_cache(maxsize=32)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import streamlit as st
 
@@ -88,15 +89,17 @@ def _chart(points: Sequence[ServedPoint]) -> Spec:
     return layered([line, layer(rows, _POINT, x=x, y=y, color=color, tooltip=tips)], 220)
 
 
-def outputs(answer: ServingAnswer) -> None:
-    """Draws what can be taken from here: a report, and the answer among the searches of History."""
+def outputs(answer: ServingAnswer) -> Callable[[str], None] | None:
+    """Draws what can be taken from here: a report, and the answer among the searches of History.
+    Returns what draws the button of its file, for who sends it, where the answer is kept.
+    """
     kept, question = kept_serving(answer, time.time()), answer.question
     with st.container(horizontal=True, vertical_alignment="center"):
         name = f"{kept.id}.html"
         exports.download(
             "Report", lambda: html_text(search_document(kept, {})), name, "One HTML file."
         )
-        if lab().searches.has(question.id):
+        if is_kept := lab().searches.has(question.id):
             st.page_link(
                 "pages/history.py",
                 label="Kept on History",
@@ -109,3 +112,4 @@ def outputs(answer: ServingAnswer) -> None:
         )
     if pressed and done(as_viewer, searches.keep, lab(), kept):
         st.rerun()
+    return partial(exports.search_page, kept) if is_kept else None

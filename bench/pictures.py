@@ -91,7 +91,7 @@ SCREENS: dict[str, Shown] = {
     "study": at(EXAMPLES["study"]),
     "side-by-side": at(EXAMPLES["side by side"]),
     "notebook": at("/notebook"),
-    "sweep": at("/predict?sweep=chips%3D64..4096&scaling=strong"),
+    "sweep": at("/predict?show=sweep"),
     "serving": at("/predict?show=serving"),
 }
 PATIENCE_MS = 60_000

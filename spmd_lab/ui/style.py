@@ -44,6 +44,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stPageLink-NavLink"] {{ position: static; background: none; padding-left: 0.25rem; }}
 :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stPageLink-NavLink"]::after {{ content: ""; position: absolute; inset: 0; }}
 :is(.st-key-starts, [class*="st-key-gallery"]) h4 {{ padding: 0 0.25rem 0.25rem; }}
+[class*="st-key-gallery"] [data-testid="stCaptionContainer"] {{ margin: -0.9rem 0 0; padding-left: 0.25rem; }}
 .st-key-starts [data-testid="stPageLink-NavLink"] :is(p, span) {{ color: var(--accent) !important; }}
 .st-key-tour {{ background: var(--tint); border-color: transparent; border-radius: 0.8rem; }}
 .st-key-tour img.glimpse {{ height: 3.4rem; }}

@@ -50,7 +50,8 @@ def knee_words(sweep: Sweep, timed: Sequence[SweepRow]) -> list[str]:
             f"It does not bend: efficiency stays above {GOOD:.0%} up to {last} chips."
         ] * is_good
     before, after = (count_text(row.point.chips) for row in (bend.before, bend.after))
-    tokens = ""
+    tokens, why = "", f", mostly for {share_words(bend.cause)}, {bend.share:.0%} of the step"
+    why *= bool(bend.cause)
     if bend.tokens is not None and bend.needed is not None:
         tokens = f"At {after} chips each has {number_text(bend.tokens)} tokens"
         if bend.cause.startswith(("exposed", "wait")):
@@ -58,8 +59,7 @@ def knee_words(sweep: Sweep, timed: Sequence[SweepRow]) -> list[str]:
                 f"; its links hide a gather of weights from about {number_text(bend.needed)} on"
             )
     return [
-        f"It bends at {before} chips: {bend.after.efficiency:.0%} efficiency at {after}, mostly for "
-        f"{share_words(bend.cause)}, {bend.share:.0%} of the step.",
+        f"It bends at {before} chips: {bend.after.efficiency:.0%} efficiency at {after}{why}.",
         *([f"{tokens}."] if tokens else []),
     ]
 

@@ -23,6 +23,7 @@ INK: Spec = {"color": "#ccd2da", "blend": "difference"}
 # of rows; that of a study's row, `variant · strategy`, on two lines
 LABELS: Spec = {
     "labelLimit": 220,
+    "labelOverlap": False,
     "ticks": False,
     "domain": False,
     "labelExpr": "split(datum.label, ' · ')",

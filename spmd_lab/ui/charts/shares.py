@@ -31,7 +31,7 @@ _SHARES_LEGEND = TOP | {
     "symbolStrokeWidth": 0,
 }
 
-_SPAN = {"type": "rule", "strokeWidth": 2, **INK}
+_SPAN = {"type": "rule", "strokeWidth": 2, "yOffset": 18, **INK}  # below the bar
 _AT_END = {"type": "text", "align": "left", "dx": 8, "fontWeight": 600, **INK}
 _SEEN = 0.004  # of a bar: a thinner part is no color that a legend could name
 

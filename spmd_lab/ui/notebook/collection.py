@@ -168,7 +168,7 @@ def _run(subject: Subject) -> None:
         outcome.draw(summary, result)
         if result:
             outcome.times(result)
-        if summary.labels.note:
+        if summary.labels.note and not is_example(summary):
             st.markdown(labels.note_markdown(summary.labels.note))
 
 

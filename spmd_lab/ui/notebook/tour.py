@@ -31,7 +31,13 @@ def offer() -> None:
 def begin() -> None:
     """The first click, for who has runs of their own."""
     if _offered():
-        with st.container(horizontal=True, gap=None, width="content", key="tour-begin"):
+        with st.container(
+            horizontal=True,
+            gap=None,
+            width="content",
+            key="main-link-tour",
+            vertical_alignment="center",
+        ):
             _link(0, "Take the tour: ")
             _dismiss("")
 

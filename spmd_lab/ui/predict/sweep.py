@@ -70,7 +70,10 @@ def show(experiment: Experiment) -> None:
     for row in rows:
         if words := (
             row.point.refusal
-            or (row.outcome.words if row.outcome.state in ("failed", "too large") else None)
+            or (
+                row.outcome.state in ("failed", "too large", "does not fit")
+                and (row.outcome.words or compiling.state_words(row))
+            )
         ):
             st.caption(plain(f"{row.point.label}: {words}"))
     _table(sweep, rows)

@@ -24,7 +24,7 @@ from spmd_core.search import (
     link,
 )
 from spmd_core.sweeps import ServedPoint
-from spmd_core.time import Lengths, ServingLoad
+from spmd_core.time import Lengths
 
 
 def splits_json(splits: Sequence[Split]) -> list[dict[str, object]]:
@@ -166,7 +166,11 @@ def kept_serving(answer: ServingAnswer, at: float) -> KeptSearch:
         complete=True,
         ranking=tuple(_kept(row) for row in answer.rows if row.served)[:TOP],
         standards=why_not_served(answer),
-        remarks=tuple(_best(load, row) for load, row in answer.by_load),
+        remarks=tuple(
+            f"{load.input.text} in, {load.output.text} out, {load.concurrency:,} at once: "
+            + (f"{served_mesh(row)}, {served_output(row)}" if row.served else row.verdict)
+            for load, row in answer.by_load
+        ),
         counts=Counter(row.verdict for row in answer.rows),
     ).within()
 
@@ -176,11 +180,6 @@ def _asked(question: ServingQuestion) -> str:
     come = f"{load.rate:g} requests a second" if load.rate else f"{load.concurrency:,} at once"
     asked = f"{question.model} on {', '.join(question.chips)}: {load.input.text} in, {load.output.text} out"
     return f"Serve {asked}, {come}" + f", within {limits}" * bool(limits)
-
-
-def _best(load: ServingLoad, row: ServingRow) -> str:
-    what = f"{served_mesh(row)}, {served_output(row)}" if row.served else row.verdict
-    return f"{load.input.text} in, {load.output.text} out, {load.concurrency:,} at once: {what}"
 
 
 def _kept(row: ServingRow) -> KeptCandidate:

@@ -122,11 +122,6 @@ def strategy_words(row: StrategyRow) -> str | None:
     return f"{shown}, from unsharded operands" if row.is_unsharded else shown
 
 
-def _spec_words(row: StrategyRow) -> str | None:
-    shown, own = strategy_words(row), row.result.row(row.name).strategy
-    return shown if shown in (None, own) else f"{shown} ({own})"
-
-
 def _time(row: StrategyRow) -> Cell | str | None:
     if row.seconds is None:
         predicted = row.outcome.prediction
@@ -194,7 +189,16 @@ STRATEGIES = Sheet[StrategyRow](
     (
         text("Variant", lambda row: studies.variant_of(row.result, row.name) or None),
         text("Strategy", strategy_words, "screen", "study", "document"),
-        text("Strategy", _spec_words, "terminal"),
+        text(
+            "Strategy",
+            lambda row: (
+                shown
+                if (shown := strategy_words(row))
+                in (None, own := row.result.row(row.name).strategy)
+                else f"{shown} ({own})"
+            ),
+            "terminal",
+        ),
         Column("Time", _time, is_kept=True),
         *between("Interval", lambda row: row.interval),
         seconds(

@@ -89,6 +89,19 @@ def _page(name: str, document: Callable[[], Document], sender: str | None) -> No
     )
 
 
+def sent(file: Callable[[str], None]) -> None:
+    """Draws a file to send: who it is from, and its button."""
+    st.markdown("**Or a file that opens anywhere**")
+    sender = st.text_input(
+        "From",
+        max_chars=64,
+        key="share:sender",
+        placeholder="ana",
+        help="Shown where it is imported. Letters, digits, hyphens; no host, no path.",
+    )
+    file(sender.strip())
+
+
 def _search(kept: KeptSearch) -> Document:
     return search_document(kept, {run: _subject(run) for run in kept.runs if find(run)})
 

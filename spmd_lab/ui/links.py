@@ -278,15 +278,7 @@ def share_box(
         if run is not None and lab().facts(run) is not None:
             file = partial(exports.run_page, run)
         if file:
-            st.markdown("**Or a file that opens anywhere**")
-            sender = st.text_input(
-                "From",
-                max_chars=64,
-                key="share:sender",
-                placeholder="ana",
-                help="Shown where it is imported. Letters, digits, hyphens; no host, no path.",
-            )
-            file(sender.strip())
+            exports.sent(file)
 
 
 def path(experiment: Experiment | None, run: str | None, screen: str) -> str:

@@ -31,6 +31,7 @@ _SHARES_LEGEND = TOP | {
     "symbolStrokeWidth": 0,
 }
 
+_BAR = {"type": "bar", "height": 26}
 _SPAN = {"type": "rule", "strokeWidth": 2, "yOffset": 18, **INK}  # below the bar
 _AT_END = {"type": "text", "align": "left", "dx": 8, "fontWeight": 600, **INK}
 _SEEN = 0.004  # of a bar: a thinner part is no color that a legend could name
@@ -79,26 +80,25 @@ def parts_chart(
         ]
     }
     color = category("part", list(shades), legend=legend, colors=list(shades.values()))
-    bars = layer(
-        values,
-        {"type": "bar", "height": 26},
-        x=x["x"],
-        x2={"field": "x2"},
-        y=row_axis(rows),
-        color=color,
-        tooltip=hover(part="part", time="time", share="share"),
-    )
-    inside = {"x": x["middle"], "y": row_axis(rows), "text": {"field": "label"}}
+    tips, y = hover(part="part", time="time", share="share"), row_axis(rows)
+    bars = layer(values, _BAR, x=x["x"], x2={"field": "x2"}, y=y, color=color, tooltip=tips)
+    inside = {"x": x["middle"], "y": y, "text": {"field": "label"}}
     labels = layer(values, {"type": "text", "fontWeight": 600}, color=as_is("ink"), **inside)
+    ends = _at_ends(times, size, x["low"], y)
+    return layered([bars, labels, *ends], {"step": 46 if len(rows) > 1 else 30})
+
+
+def _at_ends(times: Mapping[str, Estimate], size: float, x: Spec, y: Spec) -> list[Spec]:
     ends = [
         {"row": row, "low": each.low / size, "high": each.high / size}
         | {"label": seconds_text(each.estimate)}
         for row, each in times.items()
     ]
-    span = layer(ends, _SPAN, x=x["low"], x2={"field": "high"}, y=row_axis(rows))
-    at_end = {"x": x["low"] | {"field": "high"}, "text": {"field": "label"}}
-    named = layer(ends, _AT_END, y=row_axis(rows), **at_end)
-    return layered([bars, labels, span, named], {"step": 46 if len(rows) > 1 else 30})
+    high = x | {"field": "high"}
+    return [
+        layer(ends, _SPAN, x=x, x2={"field": "high"}, y=y),
+        layer(ends, _AT_END, x=high, y=y, text={"field": "label"}),
+    ]
 
 
 def _parts_of(

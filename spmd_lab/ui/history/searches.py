@@ -43,17 +43,7 @@ def listed(is_open: bool) -> None:
         expanded=is_open or bool(asked),
     )
     with box:
-        table = sheet(
-            [
-                {
-                    "Question": each.title,
-                    "Answer": each.words,
-                    "From": each.origin or "here",
-                    "Search": each.id,
-                }
-                for each in every
-            ]
-        )
+        table = sheet([_row(each) for each in every])
         event = st.dataframe(
             table,
             key=f"searches:{hash(tuple(each.id for each in every))}",
@@ -75,6 +65,15 @@ def listed(is_open: bool) -> None:
             _actions(picked)
         else:
             st.caption("Tick one to read, report or archive it, two to eight to compare them.")
+
+
+def _row(each: KeptSearch) -> dict[str, str]:
+    return {
+        "Question": each.title,
+        "Answer": each.words,
+        "From": each.origin or "here",
+        "Search": each.id,
+    }
 
 
 def _actions(picked: Sequence[KeptSearch]) -> None:

@@ -138,25 +138,11 @@ def headline(answer: Answer, when: str = "") -> bool:
             if winner.step:  # else the headline has it
                 st.caption(plain(winner.name))
         st.markdown(plain(words.sure_words(answer)))
-        missing = compiler_refusal(winner.target) if winner.stage == "estimated" else None
-        if missing and not when:
-            st.caption(plain(f"Not compiled: {missing}."))
-        further = "" if when or missing else words.next_words(answer)
-        is_open = bool(further and answer.rivals)  # whose answer is not to be taken yet
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            pressed = bool(further) and st.button(
-                plain(words.next_label(answer)),
-                type="primary" if is_open else "secondary",
-                icon=":material/travel_explore:",
-                key="search:next",
-                help=coded(further),
-            )
-            _open(winner, "open-winner" if is_open else "main-link-winner")
+            pressed = _next(answer, winner, is_over=not when)
             with st.popover("How sure?", type="tertiary", key="how-sure"):
-                risk = (words.risk_words(answer), words.ahead_words(answer))
-                for sentence in (*risk, words.space_words(answer)):
-                    st.markdown(plain(sentence))
-                st.markdown(plain(words.state_words(answer)))
+                for sentence_of in _HOW_SURE:
+                    st.markdown(plain(sentence_of(answer)))
                 st.caption(coded(" ".join(map(fact_words, answer.notes))))
         if (proof := answer.proof_of_winner) is not None:
             st.page_link(
@@ -179,6 +165,26 @@ def _picture(winner: Candidate) -> None:
     st.html(glimpse.html(winner.experiment, sent, large=True), width=420)
 
 
+def _next(answer: Answer, winner: Candidate, is_over: bool) -> bool:
+    missing = compiler_refusal(winner.target) if winner.stage == "estimated" else None
+    further = words.next_words(answer) if is_over else ""
+    is_open = bool(further and answer.rivals) and not missing  # not to be taken yet
+    pressed = False
+    if further and missing:
+        st.caption(plain(further))
+    elif further:
+        pressed = st.button(
+            plain(words.next_label(answer)),
+            type="primary" if is_open else "secondary",
+            icon=":material/travel_explore:",
+            key="search:next",
+            help=coded(further),
+        )
+    _open(winner, "open-winner" if is_open else "main-link-winner")
+    return pressed
+
+
+_HOW_SURE = (words.risk_words, words.ahead_words, words.space_words, words.state_words)
 _KNOWN_AS = {"measured": "Measured", "compiled": "Compiled, predicted", "estimated": "Estimated"}
 
 

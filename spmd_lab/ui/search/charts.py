@@ -117,30 +117,30 @@ def _cost(candidate: Candidate, price: dict[str, float] | None) -> float:
 
 _ALIKE, _BEHIND = "#8fb2e3", OTHER
 _DOT = {"type": "point", "filled": True, "size": 130, "opacity": 1}
+_LONGEST = 1.25  # of an interval, in longest times: a longer one would leave the others no room
 _SPAN = {"type": "rule", "strokeWidth": 3, "strokeCap": "round", "opacity": 0.8}
 
 
 def stage_charts(
     groups: Sequence[Sequence[Ranked]], rivals: Sequence[Candidate] = ()
 ) -> dict[Stage, Spec]:
-    """Stage -> a dot for each of the best meshes that are known in that way, with its interval:
-    what was measured, compiled and estimated is apart, on one axis, and what may not fit is last.
-    The first is in the color of what is best, lighter are those that may be as fast. Its time
-    stands behind each, with the end of an interval that is drawn shorter than it is.
+    """Stage -> a dot for each of the best meshes that are known in that way, with its interval, all on
+    one axis: the best, lighter what may be as fast, last what may not fit. Its time stands behind
+    each, with the end of an interval that is drawn shorter than it is.
     """
     best = [group[0].candidate for group in groups if group[0].candidate.seconds][:MOST_BARS]
     if not best:
         return {}
     times, called, name = _times(best)
     ends = {each.number: _ends(each, times[each.number]) for each in best}
-    # an interval that is many times its estimate would leave no room for the others
-    top = 1.25 * max(times[each.number] for each in best)
-    low = min(ends[each.number][0] for each in best)
-    room = max(top - low, 0.01 * top)  # twice as much on the right, for labels
-    scale = {"domain": [low - 0.05 * room, top + 0.6 * room], "nice": False, "zero": False}
+    top = _LONGEST * max(times[each.number] for each in best)
+    scale = _scale(min(low for low, _ in ends.values()), top)
     several = len({each.target for each in best}) > 1
     open_ = {each.number: each.step is not None and each.fits != "yes" for each in best}
-    fills = {each.number: _ALIKE for each in rivals} | {best[0].number: BEST}
+    fills = {each.number: _ALIKE for each in rivals}
+    fills |= {at: _COLORS[_OPEN] for at, is_open in open_.items() if is_open}
+    fills[best[0].number] = BEST
+    best[1:] = sorted(best[1:], key=lambda each: (open_[each.number], times[each.number]))
     charts = {}
     for stage in ("measured", "compiled", "estimated"):
         rows = [
@@ -153,17 +153,19 @@ def stage_charts(
                 "label": f"{number_text(times[each.number])} {name}"
                 + (f" up to {number_text(high)}" if (high := ends[each.number][1]) > top else "")
                 + ", may not fit" * open_[each.number],
-                "color": _COLORS[_OPEN] if open_[each.number] else fills.get(each.number, _BEHIND),
+                "color": fills.get(each.number, _BEHIND),
             }
-            for each in sorted(
-                best,
-                key=lambda each: (each is not best[0], open_[each.number], times[each.number]),
-            )
+            for each in best
             if each.stage == stage
         ]
         if rows:
             charts[stage] = _bars(rows, f"{called} ({name})", scale)
     return charts
+
+
+def _scale(low: float, top: float) -> Spec:
+    room = max(top - low, 0.01 * top)  # more of it on the right, for labels
+    return {"domain": [low - 0.05 * room, top + 0.6 * room], "nice": False, "zero": False}
 
 
 def _bars(rows: Sequence[Row], title: str, scale: Spec) -> Spec:

@@ -228,12 +228,7 @@ def _goal(now: Question | None, of_model: bool) -> Goal:
 
 def _array(now: ArrayQuestion | None) -> ArrayQuestion:
     spec = _DEFAULT_SPEC if now is None else {**now.spec, "target": ", ".join(now.targets)}
-    name = st.selectbox(
-        "Computation",
-        [name for name, what in WORKLOADS.items() if what.kind == "computation"],
-        key=_key("workload", spec["workload"]),
-        format_func=lambda name: WORKLOADS[name].title,
-    )
+    name = _computation(spec["workload"])
     target = st.text_input(
         "Targets",
         key=_key("target", spec["target"]),
@@ -271,6 +266,15 @@ def _array(now: ArrayQuestion | None) -> ArrayQuestion:
         asked["sharding"] = None
     more = {"minimize": goal, "price": price, "memory_bytes": memory_bytes}
     return read_array_question(asked, _devices(targets), **more)
+
+
+def _computation(now: str) -> str:
+    return st.selectbox(
+        "Computation",
+        [name for name, what in WORKLOADS.items() if what.kind == "computation"],
+        key=_key("workload", now),
+        format_func=lambda name: WORKLOADS[name].title,
+    )
 
 
 def _dims(what: Workload, kept: Form) -> Form | None:

@@ -38,21 +38,6 @@ class CommunicationRow:
     places: tuple[str, ...] = ()
 
 
-def _bytes(each: CommunicationRow) -> Cell | None:
-    """The bytes of one execution; the exact number where all of a row have the same."""
-    if each.row is None:
-        return None
-    sizes = {one.bytes for one in each.row.members}
-    return Cell(each.row.size, each.row.first.bytes if len(sizes) == 1 else None)
-
-
-def _times(each: CommunicationRow) -> Cell | None:
-    if each.row is None:
-        return None
-    times = each.row.count
-    return Cell("unknown") if times is None else Cell(count_text(times), times)
-
-
 def _seconds(of: Callable[[CollectiveRow], float]) -> Callable[[CommunicationRow], float | None]:
     return lambda each: of(each.row) if each.row and each.row.seconds else None
 
@@ -74,14 +59,6 @@ def _set_by(each: CommunicationRow, *, is_brief: bool = False) -> str:
     return ". ".join(all_set_by_words(members, is_brief=is_brief))
 
 
-def _why_and_by(each: CommunicationRow) -> str:
-    """One column for all, as a screen beside its fields has no room for more: the line of code first,
-    then who put the axes there.
-    """
-    by, why = _set_by(each, is_brief=True), _reason(each)
-    return ". ".join(filter(None, (_where(each), by and f"Set by {by}", capital(why))))
-
-
 COLLECTIVES = Sheet[CommunicationRow](
     (
         text("Strategy", lambda each: each.strategies),
@@ -96,8 +73,25 @@ COLLECTIVES = Sheet[CommunicationRow](
             ),
             *_WIDE,
         ),
-        Column("Bytes", _bytes),
-        Column("Count", _times),
+        Column(  # of one execution, exact where all of a row have the same
+            "Bytes",
+            lambda each: (
+                Cell(
+                    row.size,
+                    row.first.bytes if len({one.bytes for one in row.members}) == 1 else None,
+                )
+                if (row := each.row)
+                else None
+            ),
+        ),
+        Column(
+            "Count",
+            lambda each: (
+                Cell("unknown" if row.count is None else count_text(row.count), row.count)
+                if (row := each.row)
+                else None
+            ),
+        ),
         size("In total", lambda each: each.row and each.row.bytes_total, *_WIDE),
         seconds("Time", _seconds(lambda row: row.seconds), *_WIDE),
         seconds(
@@ -106,7 +100,20 @@ COLLECTIVES = Sheet[CommunicationRow](
             *_WIDE,
         ),
         text("Set by", _set_by, "terminal", "document"),
-        text("Why, and where", _why_and_by, "screen"),
+        text(  # one for all: a screen beside its fields has no room for more
+            "Why, and where",
+            lambda each: ". ".join(
+                filter(
+                    None,
+                    (
+                        _where(each),
+                        (by := _set_by(each, is_brief=True)) and f"Set by {by}",
+                        capital(_reason(each)),
+                    ),
+                )
+            ),
+            "screen",
+        ),
         text(
             "Why, and where",
             lambda each: ". ".join(filter(None, (_reason(each), _where(each)))),

@@ -131,20 +131,6 @@ def _time(row: StrategyRow) -> Cell | str | None:
     return Cell(f"{seconds_text(row.seconds)}{kind}", row.seconds)
 
 
-def _predicted(row: StrategyRow) -> str | None:
-    time, error = row.outcome.predicted_s, row.outcome.prediction_error
-    if time is None or row.is_predicted or row.is_unsharded:
-        return None
-    return seconds_text(time.estimate) + ("" if error is None else f", {off_words(error)}")
-
-
-def _exposed(row: StrategyRow) -> float | None:
-    predicted = row.outcome.prediction
-    if predicted is None or not row.is_predicted:
-        return None
-    return sum(each.exposed_in_all_s for each in predicted.collectives)
-
-
 def _fits(row: StrategyRow) -> str | None:
     predicted = row.outcome.prediction
     if predicted is None:
@@ -179,12 +165,6 @@ def _of_program(of: Callable[[StrategyResult], Any]) -> Callable[[StrategyRow], 
     )
 
 
-def _timed_in(row: StrategyRow) -> str | None:
-    uneven = len({each.processes for each in row.result.strategies.values() if each.median_s}) > 1
-    is_timed = uneven and row.outcome.median_s is not None and not row.is_unsharded
-    return processes_words(row.outcome.processes) if is_timed else None
-
-
 STRATEGIES = Sheet[StrategyRow](
     (
         text("Variant", lambda row: studies.variant_of(row.result, row.name) or None),
@@ -211,9 +191,34 @@ STRATEGIES = Sheet[StrategyRow](
         ),
         text("Paired ratio", lambda row: None if row.is_predicted else row.against),
         text("Ratio of estimates", lambda row: row.against if row.is_predicted else None),
-        text("Timed in", _timed_in, "document"),
+        text(
+            "Timed in",
+            lambda row: (
+                processes_words(row.outcome.processes)
+                if row.outcome.median_s is not None
+                and not row.is_unsharded
+                and len(
+                    {each.processes for each in row.result.strategies.values() if each.median_s}
+                )
+                > 1
+                else None
+            ),
+            "document",
+        ),
         number("GB/s", lambda row: (row.outcome.bytes_per_s or 0) / 1e9 or None),
-        text("Predicted", _predicted),
+        text(
+            "Predicted",
+            lambda row: (
+                seconds_text(time.estimate)
+                + (
+                    ""
+                    if (error := row.outcome.prediction_error) is None
+                    else f", {off_words(error)}"
+                )
+                if (time := row.outcome.predicted_s) and not (row.is_predicted or row.is_unsharded)
+                else None
+            ),
+        ),
         text(
             "Bound",
             lambda row: (
@@ -222,7 +227,16 @@ STRATEGIES = Sheet[StrategyRow](
                 else None
             ),
         ),
-        seconds("Exposed communication", _exposed, "screen", "document"),
+        seconds(
+            "Exposed communication",
+            lambda row: (
+                sum(each.exposed_in_all_s for each in predicted.collectives)
+                if (predicted := row.outcome.prediction) and row.is_predicted
+                else None
+            ),
+            "screen",
+            "document",
+        ),
         text("Fits", _fits),
         size("Peak per device", lambda row: row.memory and row.memory.peak),
         size(

@@ -35,29 +35,27 @@ def collection_document(
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(collection.updated_at))
     by = f", by {collection.owner_name}" if collection.owner_name else ""
     blocks: list[Block] = [Paragraph(f"Collection {collection.id}, as of {when}{by}.")]
-    for item in parts_of(collection, subjects):
-        if isinstance(item, Compared):
-            blocks += [Paragraph(each, is_first=True) for each in verdict_sentences(item)]
-            blocks += filter(None, [times_chart(item)])
-            runs = [(f"{each.letter}: ", each) for each in item.subjects]
+    together = [each for each in parts_of(collection, subjects) if isinstance(each, Compared)]
+    first = {each.baseline.run: each for each in together}
+    letters = {run: f"{letter}: " for each in together for run, letter in each.letters.items()}
+    for item in collection.items:
+        if compared := first.pop(item.text, None):
+            blocks += [Paragraph(each, is_first=True) for each in verdict_sentences(compared)]
+            blocks += filter(None, [times_chart(compared)])
+        if item.kind == TEXT:
+            blocks += text_blocks(item.text)
+        elif item.kind == RUN and item.text in subjects:
+            subject = subjects[item.text]
+            blocks.append(Heading(letters.get(item.text, "") + run_title(subject)))
+            blocks += run_blocks(subject, (texts or {}).get(item.text, {}))
+        elif item.kind == RUN:
+            blocks.append(Paragraph(f"Run {item.text} is not stored here."))
         else:
-            runs = [("", subjects[item.text])] if item.text in subjects else []
-            blocks += [] if runs else _blocks(item)
-        for letter, subject in runs:
-            blocks.append(Heading(f"{letter}{run_title(subject)}"))
-            blocks += run_blocks(subject, (texts or {}).get(subject.run, {}))
-    if (compared := searches_compared(collection)) is not None:
-        blocks += [Heading("Its searches side by side"), *searches_document(compared).blocks]
+            kept = search_of(item)
+            blocks += [Heading(f"Search: {kept.title}"), *search_blocks(kept)]
+    if (searches := searches_compared(collection)) is not None:
+        blocks += [Heading("Its searches side by side"), *searches_document(searches).blocks]
     return Document(collection.title, tuple(blocks))
-
-
-def _blocks(item: CollectionItem) -> list[Block]:
-    if item.kind == TEXT:
-        return text_blocks(item.text)
-    if item.kind == RUN:
-        return [Paragraph(f"Run {item.text} is not stored here.")]
-    kept = search_of(item)
-    return [Heading(f"Search: {kept.title}"), *search_blocks(kept)]
 
 
 def parts_of(

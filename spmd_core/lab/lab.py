@@ -17,6 +17,7 @@ from spmd_core.base import (
     Settings,
     StorageError,
     UnreadableRun,
+    WorkerError,
     default_data_folder,
     read_settings,
     refuse,
@@ -41,7 +42,7 @@ from spmd_core.lab.store.limits import (
 from spmd_core.lab.store.rows import Unread
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.folder_lock import Clients, QueueLock
-from spmd_core.lab.supervisor.following import Followed, answered, as_seen
+from spmd_core.lab.supervisor.following import POLL_S, answered, as_seen
 from spmd_core.lab.supervisor.partitioning import Partitioning
 from spmd_core.lab.supervisor.supervisor import Supervisor, helping_lanes
 from spmd_core.lab.supervisor.unsaved import UnsavedRuns
@@ -91,6 +92,7 @@ class Lab:
         self._guard = threading.Lock()
         self._own_runs: set[str] = set()  # submitted here, and not known to be over
         self._own_requests: set[int] = set()
+        # run -> since when the folder fails: a caller may wait in many short looks
         self._stuck: dict[str, float] = {}
         self._results: dict[str, Result] = {}
         self._known_kinds: dict[str, frozenset[str]] = {}  # of runs that were searched through
@@ -306,15 +308,34 @@ class Lab:
         `on_change` is called with each new status. StorageError where the data folder fails for
         longer than `write_s`, WorkerError where nothing works the queue any more.
         """
-        followed = Followed(
-            run,
-            lambda: self.status(run),
-            lambda: self._supervisor,
-            self._queue_lock,
-            self._settings.write_s,
-            self._stuck,
-        )
-        return followed.wait(timeout_s, on_change)
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        last = None
+        while True:
+            supervisor = self._supervisor  # of the moment: it is renewed where it ended
+            before = supervisor.in_progress(run)
+            status = self.status(run)
+            self._check_moves(run)
+            if on_change and status != last:
+                on_change(status)
+            last = status
+            if status.is_over or (deadline is not None and time.monotonic() >= deadline):
+                return status
+            with supervisor.changed:
+                if supervisor.in_progress(run) in (None, before):
+                    supervisor.changed.wait(POLL_S)
+
+    def _check_moves(self, run: str) -> None:
+        """An error where nobody works the queue, or the folder fails for too long."""
+        supervisor = self._supervisor
+        if not supervisor.is_alive and self._queue_lock.holder() is None:
+            raise WorkerError("the thread that works the queue ended, as said above: start again")
+        problem = supervisor.problem
+        if problem is None or supervisor.in_progress(run):
+            self._stuck.pop(run, None)
+        elif time.monotonic() - self._stuck.setdefault(run, time.monotonic()) > (
+            self._settings.write_s
+        ):
+            raise StorageError(problem)
 
     def history(
         self,

@@ -132,7 +132,9 @@ class _Backward:
             return  # rows of a table, and no table
         elif name == "stablehlo.broadcast_in_dim" and not _is_reshape(operands[0], value):
             return
-        elif name in _KEPT or (name == "stablehlo.custom_call" and _is_placing(op)):
+        elif name in _KEPT or (
+            name == "stablehlo.custom_call" and op.attributes["call_target_name"].value in _PLACING
+        ):
             for before in operands[_KEPT.get(name, slice(1))]:
                 yield before, calls, ""
 
@@ -195,11 +197,6 @@ def _made_by(value: Any) -> ir.Operation | None:
 def _is_reshape(before: Any, after: Any) -> bool:
     one, other = (ir.RankedTensorType(each.type).shape for each in (before, after))
     return [size for size in one if size != 1] == [size for size in other if size != 1]
-
-
-def _is_placing(op: Any) -> bool:
-    target: Any = op.attributes["call_target_name"]
-    return target.value in _PLACING
 
 
 def _name(op: Any) -> str:

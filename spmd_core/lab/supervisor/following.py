@@ -1,10 +1,10 @@
-"""Waiting for what the queue's worker does: a run to its end, the devices for their answer."""
+"""What who waits is told: the devices' answer, and a run as the locks show it."""
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from spmd_core.base import StorageError, WorkerError
+from spmd_core.base import WorkerError
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.folder_lock import Clients, QueueLock
 from spmd_core.lab.supervisor.supervisor import Supervisor
@@ -12,53 +12,6 @@ from spmd_core.results import Environment
 from spmd_core.runs import RunStatus, behind
 
 POLL_S = 0.2
-
-
-@dataclass(frozen=True, slots=True)
-class Followed:
-    """A run to wait for. `supervisor` gives the one of the moment: it is renewed where it ended.
-
-    `write_s` is how long the data folder may fail while the run is not in progress; `stuck` is run
-    -> since when it does, kept by the Lab: who waits may do so in many short looks.
-    """
-
-    run: str
-    status: Callable[[], RunStatus]
-    supervisor: Callable[[], Supervisor]
-    queue_lock: QueueLock
-    write_s: float
-    stuck: dict[str, float]
-
-    def wait(
-        self, timeout_s: float | None, on_change: Callable[[RunStatus], None] | None
-    ) -> RunStatus:
-        """Wait until the run is over, or for `timeout_s`; its status then."""
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        last = None
-        while True:
-            supervisor = self.supervisor()
-            before = supervisor.in_progress(self.run)
-            status = self.status()
-            self._check_moves(status.run)
-            if on_change and status != last:
-                on_change(status)
-            last = status
-            if status.is_over or (deadline is not None and time.monotonic() >= deadline):
-                return status
-            with supervisor.changed:
-                if supervisor.in_progress(self.run) in (None, before):
-                    supervisor.changed.wait(POLL_S)
-
-    def _check_moves(self, run: str) -> None:
-        """An error where nobody works the queue, or the folder fails for too long."""
-        supervisor = self.supervisor()
-        if not supervisor.is_alive and self.queue_lock.holder() is None:
-            raise WorkerError("the thread that works the queue ended, as said above: start again")
-        problem = supervisor.problem
-        if problem is None or supervisor.in_progress(run):
-            self.stuck.pop(run, None)
-        elif time.monotonic() - self.stuck.setdefault(run, time.monotonic()) > self.write_s:
-            raise StorageError(problem)
 
 
 def answered(

@@ -140,7 +140,11 @@ class _Builder:
         tracks = {each.track for each in kept} | {CHIP}
         rows = sorted(tracks, key=lambda row: (row != CHIP, not row.startswith("ici"), row))
         at = {each.name: place for place, each in enumerate(kept) if each.kind != WAIT}
-        stood = _stretches(kept, at)
+        stood = by_key(  # collective or copy -> when the chip waits for it
+            (cause, (each.start_s, each.start_s + each.duration_s))
+            for each in kept
+            if each.kind == WAIT and (cause := each.name.removeprefix(_WAIT)) in at
+        )
         needs = Needs(at, self.instructions)
         spans = [
             replace(
@@ -238,17 +242,6 @@ class _Builder:
 
 def _depth(name: str, names: list[str], parents: dict[str, int]) -> int:
     return 0 if not name else 1 + _depth(names[parents[name]], names, parents)
-
-
-def _stretches(
-    segments: Sequence[Segment], at: dict[str, int]
-) -> dict[str, list[tuple[float, float]]]:
-    """Collective or copy -> when the chip waits for it."""
-    return by_key(
-        (cause, (each.start_s, each.start_s + each.duration_s))
-        for each in segments
-        if each.kind == WAIT and (cause := each.name.removeprefix(_WAIT)) in at
-    )
 
 
 def line_of(instruction: Instruction) -> str:

@@ -75,7 +75,9 @@ def _collective(
         op=written[0],
         source=written[1],
         name=start.outer.name,
-        group_size=_group_size(one),
+        group_size=None
+        if start.kind == "collective-permute" or not one.groups.size
+        else one.groups.shape[1],
         asynchronous=start.asynchronous,
         parts=parts,
         reason=reason,
@@ -101,12 +103,6 @@ def _ids(
         else tuple(group)
         for group in groups.tolist()
     )
-
-
-def _group_size(collective: ParsedCollective) -> int | None:
-    if collective.kind == "collective-permute" or not collective.groups.size:
-        return None
-    return collective.groups.shape[1]
 
 
 def _names(module: Module, reasons: Reasons | None) -> Mapping[tuple[int, ...], str]:

@@ -112,7 +112,8 @@ class _Reader:
                 return
             if not text.endswith("{"):
                 self._last = self._open.pop()
-                self._finish(self._last, text)
+                _with_shapes(self._last, _without_braces(text.lstrip("})")))
+                self._attributes(self._last, text)
                 return
         elif self._last is not None:  # the first region, on a line of its own
             self._open.append(self._last)
@@ -180,10 +181,6 @@ class _Reader:
                 op.results.append(Value(op=op, index=len(op.results)))
                 self._scopes[-1][f"{name}#{at}" if count else name] = op.results[-1]
         _with_shapes(op, bare)
-
-    def _finish(self, op: Op, text: str) -> None:
-        _with_shapes(op, _without_braces(text.lstrip("})")))
-        self._attributes(op, text)
 
     def _attributes(self, op: Op, text: str) -> None:
         if label := _LABEL.search(text):

@@ -100,10 +100,8 @@ class Archive:
         self._check_members()
         self.manifest = self._read_manifest()
 
-    def data(self, name: str) -> bytes | None:
-        """A member as bytes; None where there is none of that name."""
-        if name not in self.manifest.sha256:
-            return None
+    def data(self, name: str) -> bytes:
+        """A member of the manifest as bytes."""
         data = self._read(name)
         if hashlib.sha256(data).hexdigest() != self.manifest.sha256[name]:
             raise self._bad(f"has the member {name}, which is not what its manifest names")
@@ -112,16 +110,14 @@ class Archive:
     def members(self) -> Iterator[tuple[str, bytes, bytes | None]]:
         """Id, run and texts of each run of the archive."""
         for run in self.manifest.ids():
-            data = self.data(f"runs/{run}.json")
-            assert data is not None
-            yield run, data, self.data(f"texts/{run}.json")
+            texts = f"texts/{run}.json"
+            has_texts = texts in self.manifest.sha256
+            yield run, self.data(f"runs/{run}.json"), self.data(texts) if has_texts else None
 
     def each(self, folder: str) -> Iterator[tuple[str, bytes]]:
         """Yields the id and the JSON of each collection of the archive, or of each search."""
         for name in self.manifest.ids(folder):
-            data = self.data(f"{folder}/{name}.json")
-            assert data is not None
-            yield name, data
+            yield name, self.data(f"{folder}/{name}.json")
 
     def _check_end(self, file: IO[bytes]) -> None:
         """RequestError before the directory is read, which may be large itself."""

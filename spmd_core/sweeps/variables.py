@@ -98,8 +98,7 @@ def _batch_default(base: Experiment) -> tuple[Value, ...]:
     return tuple(int(value) if value == int(value) else value for value in values)
 
 
-def _batch(base: Experiment, value: Value, scaling: Scaling) -> Changes:
-    del scaling
+def _batch(base: Experiment, value: Value, _: Scaling) -> Changes:
     batch = _integer_of(float(value) * base.device_count, f"batch-per-device={float(value):g}")
     return {"dims": base.sizes | {"batch": batch}}
 
@@ -109,8 +108,7 @@ def _sequence_default(base: Experiment) -> tuple[Value, ...]:
     return tuple(size for size in (own // 2, own, own * 2, own * 4) if size >= MIN_SEQUENCE)
 
 
-def _sequence(base: Experiment, value: Value, scaling: Scaling) -> Changes:
-    del scaling
+def _sequence(base: Experiment, value: Value, _: Scaling) -> Changes:
     return {"dims": base.sizes | {"sequence": int(value)}}
 
 
@@ -135,8 +133,7 @@ def _mesh_default(base: Experiment) -> tuple[Value, ...]:
     return tuple(dict.fromkeys([own, *(mesh_text(mesh, ",") for mesh in meshes)]))
 
 
-def _mesh(base: Experiment, value: Value, scaling: Scaling) -> Changes:
-    del scaling
+def _mesh(base: Experiment, value: Value, _: Scaling) -> Changes:
     mesh, devices = parse_mesh(str(value)), get_topology(base.target).devices
     count = math.prod(size for _, size in mesh)
     if count != devices:
@@ -167,8 +164,7 @@ def _generation_default(base: Experiment) -> tuple[Value, ...]:
     return tuple(dict.fromkeys((own, "v5e", "v5p", "v6e")))
 
 
-def _generation(base: Experiment, value: Value, scaling: Scaling) -> Changes:
-    del scaling
+def _generation(base: Experiment, value: Value, _: Scaling) -> Changes:
     return _moved(base, nearest_of_chips(str(value), get_topology(base.target).chips), "weak")
 
 

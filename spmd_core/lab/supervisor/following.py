@@ -1,4 +1,4 @@
-"""What who waits is told: the devices' answer, and a run as the locks show it."""
+"""Tells a caller that waits: the devices' answer, and a run as the locks show it."""
 
 import time
 from collections.abc import Callable, Iterable

@@ -4,7 +4,7 @@ by their names.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
@@ -192,39 +192,26 @@ class _Hlo:
         return self._groups[groups]
 
 
-class _StableHlo:
-    def __init__(self, text: ProgramText):
-        self._names = {op.name: f"%{short(op.opcode)}" for op in text.ops if op.name}
-
-    def __call__(self, line: str) -> str:
-        line = _CHANNEL.sub(r"\1", line)
-        return _MLIR_NAME.sub(
-            lambda name: self._names.get(name[0], re.sub(r"_?\d+$", "", name[0])), line
-        ).strip()
+def _stablehlo(text: ProgramText) -> Callable[[str], str]:
+    names = {op.name: f"%{short(op.opcode)}" for op in text.ops if op.name}
+    return lambda line: _MLIR_NAME.sub(
+        lambda name: names.get(name[0], re.sub(r"_?\d+$", "", name[0])),
+        _CHANNEL.sub(r"\1", line),
+    ).strip()
 
 
-class _Jaxpr:
+def _jaxpr(text: ProgramText) -> Callable[[str], str]:
     """Variables by the primitive that gives them; those that a jaxpr takes by their position."""
-
-    def __init__(self, text: ProgramText):
-        self._names: dict[str, str] = {}
-        for line in text.quiet:
-            if "{ lambda" in line:
-                self._names |= {
-                    name: f"in{at}"
-                    for at, name in enumerate(
-                        _BINDER.findall(line.split("lambda", 1)[1].split(". let")[0])
-                    )
-                }
-        for op in text.ops:
-            binders = text.quiet[op.line].split(" = ")[0]
-            self._names |= dict.fromkeys(_BINDER.findall(binders), op.opcode)
-
-    def __call__(self, line: str) -> str:
-        return _JAXPR_NAME.sub(
-            lambda name: name[1] if name[1] in ("in", "let") else self._names.get(name[1], name[1]),
-            line,
-        ).strip()
+    names: dict[str, str] = {}
+    for line in text.quiet:
+        if "{ lambda" in line:
+            taken = _BINDER.findall(line.split("lambda", 1)[1].split(". let")[0])
+            names |= {name: f"in{at}" for at, name in enumerate(taken)}
+    for op in text.ops:
+        binders = text.quiet[op.line].split(" = ")[0]
+        names |= dict.fromkeys(_BINDER.findall(binders), op.opcode)
+    names |= {"in": "in", "let": "let"}  # of the language
+    return lambda line: _JAXPR_NAME.sub(lambda name: names.get(name[1], name[1]), line).strip()
 
 
-_KEYS = {"program": lambda _: str, "jaxpr": _Jaxpr, "stablehlo": _StableHlo, "hlo": _Hlo}
+_KEYS = {"program": lambda _: str, "jaxpr": _jaxpr, "stablehlo": _stablehlo, "hlo": _Hlo}

@@ -5,7 +5,15 @@ from dataclasses import replace
 from typing import Any
 
 from spmd_core.experiment import Experiment
-from spmd_core.results import INEXPRESSIBLE, PROGRAM, Estimate, Result, StoredFact, StrategyResult
+from spmd_core.results import (
+    INEXPRESSIBLE,
+    PROGRAM,
+    Estimate,
+    Prediction,
+    Result,
+    StoredFact,
+    StrategyResult,
+)
 from spmd_core.search import Candidate, Rule, too_large, with_constraint
 
 _STORED = ("stage", "reason", "detail", "memory_bytes", "run", "measured_s", "fingerprint", "study")
@@ -51,7 +59,7 @@ def _one(candidate: Candidate, run: str, outcome: StrategyResult | None) -> Cand
         ended = StoredFact(kind="ended before it")
         return failed([candidate], f"{error.kind}: {error.message}" if error else ended, run)[0]
     if outcome.prediction is not None:
-        return _predicted(candidate, run, outcome)
+        return _predicted(candidate, run, outcome.prediction)
     if outcome.median_s is None:
         return failed([candidate], StoredFact(kind="nothing measured"), run)[0]
     if outcome.correct is False:
@@ -68,9 +76,7 @@ def _one(candidate: Candidate, run: str, outcome: StrategyResult | None) -> Cand
     )
 
 
-def _predicted(candidate: Candidate, run: str, outcome: StrategyResult) -> Candidate:
-    prediction = outcome.prediction
-    assert prediction is not None
+def _predicted(candidate: Candidate, run: str, prediction: Prediction) -> Candidate:
     memory = prediction.memory_bytes
     if not prediction.fits or prediction.predicted_s is None:
         limit, room = memory.capacity, prediction.host_capacity_bytes

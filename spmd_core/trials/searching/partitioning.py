@@ -9,6 +9,7 @@ from itertools import islice
 from spmd_core.base import by_key, firsts_by_key
 from spmd_core.lab import Asker, Lab
 from spmd_core.machine import parse_target
+from spmd_core.plan import Plan
 from spmd_core.program import NAME as SHARDINGS
 from spmd_core.results import Estimate, Shardings
 from spmd_core.search import Candidate, over_limit, with_constraint
@@ -32,29 +33,25 @@ def taught(
         (key, each.memory_bytes / estimate_memory(each.plan).peak)
         for each in known
         if each.plan is not None and each.memory_bytes and each.run
-        for key in _keys(each)
+        for key in _keys(each.plan)
     )
     if not ratios:
         return []
     changed = []
     for each in candidates:
         if each.stage == "estimated" and each.plan is not None:
-            own = [ratio for key in _keys(each) for ratio in ratios.get(key, ())]
-            if own and (now := _scaled(each, max(own), most)) != each:
+            own = [ratio for key in _keys(each.plan) for ratio in ratios.get(key, ())]
+            if own and (now := _scaled(each, each.plan, max(own), most)) != each:
                 changed.append(now)
     return changed
 
 
-def _keys(candidate: Candidate) -> Iterator[Key]:
-    plan = candidate.plan
-    assert plan is not None
-    yield candidate.target, plan.remat, plan.save, plan.offload
-    yield candidate.target, plan.mesh, plan.batch
+def _keys(plan: Plan) -> Iterator[Key]:
+    yield plan.target, plan.remat, plan.save, plan.offload
+    yield plan.target, plan.mesh, plan.batch
 
 
-def _scaled(candidate: Candidate, ratio: float, most: int | None) -> Candidate:
-    plan = candidate.plan
-    assert plan is not None
+def _scaled(candidate: Candidate, plan: Plan, ratio: float, most: int | None) -> Candidate:
     memory = estimate_memory(plan).scaled(ratio)
     capacity = plan.topology.chip.capacity
     limit = capacity.limited(most)

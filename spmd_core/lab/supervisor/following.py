@@ -1,4 +1,4 @@
-"""Tells a caller that waits: the devices' answer, and a run as the locks show it."""
+"""Gives a waiting caller the answer of the devices, and a run as the locks show it."""
 
 import time
 from collections.abc import Callable, Iterable

@@ -119,7 +119,7 @@ def everything(is_whole: bool) -> list[tuple[str, ...]]:
     if not is_whole:
         here += ("-m", "not whole")
         left_out += ["whole", "newer_whole"]
-    newer = ("-o", f"{CACHE}.pytest_cache/newer", "-n", "1", *marked("newer", *left_out))
+    newer = ("-o", f"{CACHE}.pytest_cache/newer", "-n", "0", *marked("newer", *left_out))
     again = [(another, *PYTEST, *newer)] if another else []
     # one process after the other would leave a core idle
     failed = [*passes(RUFF), *passes(here, *again, TYPES)]

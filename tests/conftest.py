@@ -16,6 +16,7 @@ from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
 from spmd_core.lab.supervisor.environment import simulated_devices
+from tests import forked
 
 # Screens and programs make many values and little garbage: a tenth of the tests' time went into
 # looking for it.
@@ -43,6 +44,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # a shared machine is slow at times; the same examples each time
 settings.register_profile("ci", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("ci")
+
+forked.install()
 
 # The folders whose files take longest, in the order in which they begin, so that no process is left
 # with one of them at the end; of two folders the files share what is slow to start.

@@ -68,7 +68,9 @@ def of_one_device(batch, length):
     ("mesh", "more"),
     [
         ({"fsdp": 4, "context": 2}, SHORT),
-        ({"fsdp": 2, "context": 4}, SHORT | {"context_order": "contiguous"}),
+        pytest.param(
+            {"fsdp": 2, "context": 4}, SHORT | {"context_order": "contiguous"}, marks=whole
+        ),
         ({"fsdp": 2, "context": 4}, SHORT | {"context_attention": "ulysses"}),
         pytest.param({"fsdp": 2, "context": 4}, {"context_attention": "ring"}, marks=whole),
         (

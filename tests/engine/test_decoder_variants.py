@@ -530,7 +530,7 @@ STATIC = EIGHT_BITS | {"static_scales": True, "gathered_dtype": "float8_e4m3fn"}
 @pytest.mark.parametrize(
     ("variant", "mesh", "narrow"),
     [
-        ("qwen3", (("fsdp", 4), ("tensor", 2)), EIGHT_BITS),
+        pytest.param("qwen3", (("fsdp", 4), ("tensor", 2)), EIGHT_BITS, marks=whole),
         ("qwen3", (("fsdp", 4), ("tensor", 2)), {"matmul_dtype": "int8"}),
         pytest.param("deepseek_v3", (("fsdp", 2), ("fsdp_transpose", 2)), EIGHT_BITS, marks=whole),
         ("deepseek_v3", (("fsdp", 4),), STATIC),

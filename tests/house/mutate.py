@@ -1,6 +1,6 @@
 """Plants mutations of shown values, and counts those that are caught:
 
-    python -m tests.house.mutate [--seed 1] [--count 100] [--against goldens|mirrors] [--named]
+    python -m tests.house.mutate [--seed 1] [--count 100] [--against both|goldens|mirrors] [--named]
 
 A rule and a place are drawn for each: two cells exchanged, a ratio inverted, a factor lost, another
 unit, a row dropped or the last one, a flag inverted, off by one, another order. Places are the
@@ -8,8 +8,8 @@ cells of the modules that turn results into words, tables and documents. `golden
 that run the changed function (`tests/golden`), against those of the program without a mutation,
 which is rendered twice before: a door that differs by itself is left out, and named. Each mutation
 is planted in a process that was forked with everything imported. `mirrors`: the tests that mirror
-the module, in a copy of the tree. What no renderer runs counts as not caught. `--named`: the
-mutations that tests once missed, by goldens, or else by mirrors. Survivors are printed.
+the module, in a copy of the tree. `both`: goldens, or else mirrors, as `--named`, the mutations that
+tests once missed. What no renderer and no mirror runs counts as not caught. Survivors are printed.
 """
 
 import argparse
@@ -332,7 +332,7 @@ def by_both(mutation: Mutation) -> str:
     return by_goldens(mutation) or by_mirrors(mutation)
 
 
-CHECKS = {"goldens": by_goldens, "mirrors": by_mirrors}
+CHECKS = {"goldens": by_goldens, "mirrors": by_mirrors, "both": by_both}
 
 
 def main() -> None:
@@ -346,7 +346,7 @@ def main() -> None:
     os.environ |= {"OPENBLAS_NUM_THREADS": "1"}
     for path in shown_modules():
         importlib.import_module(_name(path))
-    if asked.named or asked.against == "goldens":
+    if asked.named or asked.against != "mirrors":
         _baselines.append(baseline())
     begun = time.monotonic()
     chosen = list(NAMED.values()) if asked.named else drawn(asked.seed, asked.count)

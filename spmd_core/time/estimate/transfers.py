@@ -231,9 +231,14 @@ def _of_weight(
     is_exposed = is_table or not held or (held == "by weight" and array.weight in ("down", "out"))
     if shapes.plan.dropless and array.name in ("gate", "up", "down"):
         reduce, is_exposed = "all-reduce", array.name != "down" or shapes.ring > 1
-    # the latter read off a step of int8 forward alone
-    is_int8 = shapes.plan.precision.scales_gathered and shapes.element("backward") == "bf16"
-    in_float32 = array.name == "logits" if is_table else is_int8 and not once
+    if in_float32 := is_table and array.name == "logits":
+        reduce = (
+            reduce if shapes.plan.logit_parts == 1 else "all-reduce"
+        )  # after its loop over parts
+    elif (
+        shapes.plan.precision.scales_gathered and not once
+    ):  # read off a step of int8 forward alone
+        in_float32 = shapes.element("backward") == "bf16"
     yield _transfer(
         shapes,
         reduce,
@@ -442,7 +447,11 @@ def _of_activations(
     arrays, plan, size = shapes.arrays, shapes.plan, shapes.size
     again = bool({"query", "mlp_up", "out"} & set(recomputed))
     if (inside := plan.exchanged_axes) and size.mixers[0] != "none":
-        passes, shards = 2 + ("query" in recomputed), shapes.tensor * shapes.along(*inside)
+        # exchanged arrays are not saved: the kernel, or its gradients, need them again
+        passes, shards = (
+            2 + bool({"query", "attention"} & set(recomputed)),
+            shapes.tensor * shapes.along(*inside),
+        )
         keys = math.lcm(size.kv_heads, shards) / math.lcm(size.kv_heads, shapes.tensor)
         each = arrays.query + arrays.mixed + keys * (arrays.key + arrays.value)
         yield _transfer(shapes, "all-to-all", inside, each, passes * layers, "", name=_EXCHANGED)
@@ -476,18 +485,16 @@ def _of_context(shapes: Shapes, layers: int, recomputed: Collection[str]) -> Ite
     """
     plan, among = shapes.plan, shapes.along(CONTEXT)
     each = shapes.arrays.key + shapes.arrays.value
-    gather = _transfer(shapes, "all-gather", (CONTEXT,), among * each, 2 * layers, "")
-    gather = replace(gather, name=_PASSED)
+    gather = _transfer(shapes, "all-gather", (CONTEXT,), among * each, 2 * layers, "", name=_PASSED)
     summed = f"gradient of {_PASSED}"
     if plan.context_attention == "all-gather":
         yield gather
         yield replace(gather, kind="reduce-scatter", count=layers, op_name=GRADIENT, name=summed)
         return
     ways = paths_along(shapes.topology, plan.mesh, plan.device_order, CONTEXT)
-    again = "attention" in recomputed
     works = [mixing(shapes, way).seconds / among for way in ("forward", "backward")]
     for name, nbytes, count, work, op_name in (
-        (gather.name, each, among * (1 + again), works[0], ""),
+        (gather.name, each, among * (1 + ("attention" in recomputed)), works[0], ""),
         (f"{gather.name}, backward", each, among, works[1] / 3, ""),
         (summed, 2 * each, among, works[1] * 2 / 3, GRADIENT),
     ):

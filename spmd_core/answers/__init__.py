@@ -13,12 +13,7 @@ from spmd_core.answers.collective_sheet import (
     step_collectives,
 )
 from spmd_core.answers.drawn import devices_text, layout_lines
-from spmd_core.answers.machine_sheets import (
-    CEILING_ROWS,
-    FITS,
-    POINTS,
-    ceiling_figures,
-)
+from spmd_core.answers.machine_sheets import CEILING_ROWS, POINTS, ceiling_figures
 from spmd_core.answers.measuring import (
     errors_table,
     hosts_table,
@@ -30,14 +25,13 @@ from spmd_core.answers.measuring import (
     samples_table,
     series_table,
 )
-from spmd_core.answers.program_sheet import ProgramRow, is_program, programs_table, programs_words
+from spmd_core.answers.program_sheet import ProgramRow, programs_table, programs_words
 from spmd_core.answers.search_lines import search_lines
 from spmd_core.answers.serving_kept import (
     kept_serving,
     served_points_json,
     serving_json,
     serving_question_json,
-    splits_json,
 )
 from spmd_core.answers.serving_sheet import (
     PART_NAMES,
@@ -70,21 +64,17 @@ from spmd_core.answers.training_sheet import (
     days_text,
     even_mark,
     five_figures,
-    tokens_text,
     training_headline,
-    training_json,
     training_table,
 )
-from spmd_core.answers.what_if import RESHARDED, WHAT_IF, WhatIf
+from spmd_core.answers.what_if import WHAT_IF, WhatIf
 
 __all__ = [
     "ABOUT_EVEN",
     "CEILING_ROWS",
     "CONTEXT_ROWS",
-    "FITS",
     "PART_NAMES",
     "POINTS",
-    "RESHARDED",
     "SEARCHES",
     "SERVED_POINTS",
     "SERVING_LOADS",
@@ -110,7 +100,6 @@ __all__ = [
     "every_table",
     "five_figures",
     "hosts_table",
-    "is_program",
     "kept_ranking",
     "kept_serving",
     "layout_lines",
@@ -135,13 +124,10 @@ __all__ = [
     "serving_json",
     "serving_question_json",
     "serving_table",
-    "splits_json",
     "step_collectives",
     "strategies_table",
     "strategy_rows",
-    "tokens_text",
     "training_headline",
-    "training_json",
     "training_table",
     "why_not_served",
 ]

@@ -3,12 +3,10 @@
 from collections.abc import Callable, Sequence
 
 from spmd_core.answers.training_sheet import Figure
-from spmd_core.base import bytes_text, seconds_text
-from spmd_core.results import Ceiling, Fit, Point
+from spmd_core.results import Ceiling, Point
 from spmd_core.sheets import Cell, Column, Sheet, seconds, size, text
 from spmd_core.time import busy_facts
 from spmd_core.words import (
-    NO_LIMIT,
     axes_words,
     bandwidths,
     kind_title,
@@ -16,14 +14,6 @@ from spmd_core.words import (
     rate_words,
     value_words,
 )
-
-
-def rate_interval_words(interval: tuple[float, float]) -> str:
-    """An interval of bytes per second; one without an upper bound is marked so."""
-    low, high = interval
-    if high >= NO_LIMIT:
-        return f"{rate_words(low)} or more"
-    return f"{rate_words(low)} to {rate_words(high)}"
 
 
 def interval_words(ceiling: Ceiling) -> str:
@@ -84,18 +74,5 @@ POINTS: Sheet[Point] = Sheet(
         _rate("Bus bandwidth", lambda each: bandwidths(each)[1]),
         seconds("Predicted", lambda each: each.predicted_s),
         text("Values", lambda each: each.error or match_words(each.correct, "")),
-    )
-)
-
-
-FITS: Sheet[Fit] = Sheet(
-    (
-        text("Collective", lambda each: kind_title(each.kind)),
-        text("Over", lambda each: axes_words(each.axes)),
-        seconds("Latency", lambda each: each.latency_s),
-        text("Its 95 % interval", lambda each: " to ".join(map(seconds_text, each.latency_ci95_s))),
-        Column("Bus bandwidth", lambda each: each.bandwidth, rate_words),
-        text("Its interval", lambda each: rate_interval_words(each.bandwidth_ci95)),
-        Column("Knee", lambda each: each.knee_bytes, bytes_text),
     )
 )

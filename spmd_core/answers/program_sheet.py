@@ -83,11 +83,6 @@ PROGRAMS: Sheet[ProgramRow] = Sheet(
 )
 
 
-def is_program(experiment: Experiment) -> bool:
-    """Returns True of an exported program and of a function of the user's own."""
-    return experiment.exported is not None or experiment.what.source is not None
-
-
 def programs_table(rows: Sequence[ProgramRow]) -> Table:
     """Returns a row for each program, where they are several."""
     several = len({row.identity for row in rows}) > 1

@@ -20,31 +20,10 @@ from spmd_core.search import (
     ServingAnswer,
     ServingQuestion,
     ServingRow,
-    Split,
     link,
 )
 from spmd_core.sweeps import ServedPoint
 from spmd_core.time import Lengths
-
-
-def splits_json(splits: Sequence[Split]) -> list[dict[str, object]]:
-    """Returns the splits for machines: seconds, bytes, shares."""
-    return [
-        {
-            "prefill": {"target": each.prefill.target, "mesh": dict(each.prefill.mesh)},
-            "decode": {"target": each.decode.target, "mesh": dict(each.decode.mesh)},
-            "keeps": each.keeps,
-            "tpot_s": each.tpot_s,
-            "ttft_s": each.ttft_s,
-            "requests_per_s": each.requests_per_s,
-            "tokens_per_s_per_chip": each.tokens_per_s_per_chip,
-            "passed_bytes": int(each.passed_bytes),
-            "passed_s": each.passed_s,
-            "prefill_idle": each.prefill_idle,
-            "decode_idle": each.decode_idle,
-        }
-        for each in splits
-    ]
 
 
 def serving_json(answer: ServingAnswer) -> dict[str, object]:

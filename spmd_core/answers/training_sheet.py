@@ -2,9 +2,9 @@
 attention over `context`, JSON.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from spmd_core.base import count_text, number_text, seconds_text
 from spmd_core.plan import Plan
@@ -41,16 +41,6 @@ def days_text(days: float) -> str:
     if days < 1:
         return f"{number_text(24 * days)} hours"
     return f"{number_text(days)} days" if days < 730 else f"{number_text(days / 365)} years"
-
-
-def tokens_text(tokens: float) -> str:
-    """Returns a number of tokens in words.
-
-    >>> tokens_text(15e12), tokens_text(2.5e9)
-    ('15 trillion tokens', '2.5 billion tokens')
-    """
-    unit, word = (1e12, "trillion") if tokens >= 1e12 else (1e9, "billion")
-    return f"{number_text(tokens / unit)} {word} tokens"
 
 
 def five_figures(
@@ -192,47 +182,6 @@ _SHEET: Sheet[_Marked] = Sheet(
 def training_table(answer: TrainingAnswer) -> Table:
     """Returns a row for each kind of chip, the best first: its best plan, days and dollars."""
     return _SHEET.table([_Marked(_mark(answer, row), row) for row in answer.ordered], "screen")
-
-
-def training_json(answer: TrainingAnswer) -> dict[str, object]:
-    """Returns the answer for machines: seconds, bytes, days, dollars; None where not known."""
-    question = answer.question
-    return {
-        "answer": training_headline(answer),
-        "model": question.form.get("model"),
-        "tokens": question.tokens,
-        "global_batch": question.sequences,
-        "chips": question.chips,
-        "deadline_days": question.days,
-        "budget": question.budget,
-        "best": answer.best.kind if answer.best else None,
-        "best_by": answer.by,
-        "about_even": [row.kind for row in answer.even],
-        "rows": [_row_json(row) for row in answer.rows],
-    }
-
-
-def _row_json(row: TrainingRow) -> Mapping[str, Any]:
-    plan, step, run = row.plan, row.step, row.run
-    return {
-        "kind": row.kind,
-        "meets": row.meets,
-        "refusal": row.refusal or None,
-        "target": plan and plan.target,
-        "chips": plan and plan.topology.chips,
-        "mesh": plan and dict(plan.mesh),
-        "step_s": run and step and step.predicted_s and step.predicted_s.model_dump(),
-        "training_run": run and run.model_dump(),
-        "price_per_chip_hour": row.price,
-        "binds": run and step and bound_words(step.shares_s),
-        "mfu_causal": step.mfu_causal if run and step else None,
-        "peak_bytes": step and step.memory_bytes.peak,
-        "plan": plan and plan.to_json(),
-        "tried": [
-            {"chips": chips, "days": each.days.estimate, "dollars": each.money}
-            for chips, each in row.tried
-        ],
-    }
 
 
 CONTEXT_ROWS = Sheet[ContextRow](

@@ -279,13 +279,3 @@ WHAT_IF: Sheet[Changed] = Sheet(
         replace(_COLUMNS["Why, and where"], title="Of, and where", places=EVERYWHERE),
     )
 )
-
-
-RESHARDED: Sheet[tuple[str, str, str, int]] = Sheet(
-    (
-        text("Line", lambda each: each[0] or "–"),
-        text("Before", lambda each: each[1]),
-        text("After", lambda each: each[2]),
-        text("Values", lambda each: str(each[3])),
-    )
-)

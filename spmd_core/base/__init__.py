@@ -15,7 +15,6 @@ from spmd_core.base.child import (
     tail_with,
 )
 from spmd_core.base.errors import (
-    AccessError,
     Alone,
     Inexpressible,
     LabError,
@@ -35,7 +34,6 @@ from spmd_core.base.foreign import CLEAR, open_file, plain_streams, read_file, r
 from spmd_core.base.frozen import AsObject, Frozen, PairsOf, validated
 from spmd_core.base.imports import imported
 from spmd_core.base.keyed import by_key, firsts_by_key, sums_by_key
-from spmd_core.base.login import is_confirmed
 from spmd_core.base.parsing import parsed
 from spmd_core.base.plugins import package_version, plugins
 from spmd_core.base.settings import (
@@ -63,7 +61,6 @@ __all__ = [
     "CLOCK_TIMES",
     "MOST_OUTPUT_BYTES",
     "SILENT",
-    "AccessError",
     "Alone",
     "AsObject",
     "ChildAnswer",
@@ -94,7 +91,6 @@ __all__ = [
     "firsts_by_key",
     "held_folder",
     "imported",
-    "is_confirmed",
     "login",
     "member_words",
     "mesh_text",

@@ -34,10 +34,6 @@ def storage_errors(path: Path, kept: str) -> Iterator[None]:
         ) from error
 
 
-class AccessError(LabError):
-    """Somebody may not come in, or may not do this."""
-
-
 class UnreadableRun(RequestError):
     """A stored run that this version cannot read: made by another one, or damaged."""
 

@@ -12,7 +12,7 @@ from spmd_core.base import RequestError, check_known, refuse, shorten
 from spmd_core.commands.spec import OPTIONAL_SPEC, read_one
 from spmd_core.experiment import Experiment, layout_json, parse_experiment
 from spmd_core.fields import load_json
-from spmd_core.workloads import ARRAY_DIMS
+from spmd_core.workloads import get_workload
 
 ARGUMENTS = {
     **OPTIONAL_SPEC,
@@ -70,17 +70,18 @@ def _experiment(arguments: Namespace) -> Experiment:
             "there is nothing to lay out: name a spec, or give --mesh x=2,y=4 and --shape 4,8"
         )
     shape = [_json_value(size) for size in arguments.shape.split(",")]
-    if len(shape) > len(ARRAY_DIMS):
+    dims = get_workload("array").dims
+    if len(shape) > len(dims):
         raise refuse(
             f"--shape {shorten(arguments.shape)}",
             f"has rank {len(shape)}",
-            f"use a rank from 1 to {len(ARRAY_DIMS)}",
+            f"use a rank from 1 to {len(dims)}",
         )
     return parse_experiment(
         {
             "workload": "array",
             "mesh": _mesh(arguments.mesh),
-            "dims": dict(zip(ARRAY_DIMS, shape, strict=False)),
+            "dims": dict(zip(dims, shape, strict=False)),
             "dtype": arguments.dtype,
             "overrides": {"array": _partition(arguments.partition or "[]", len(shape))},
         }

@@ -9,7 +9,7 @@ from typing import Any
 from spmd_core.base import check_known, refuse, shorten
 from spmd_core.fields import Choice, Field, Switch
 from spmd_core.plan import PLAN_FIELDS
-from spmd_core.workloads import MAP_STRATEGIES, Workload, check_sizes, program_names, program_sizes
+from spmd_core.workloads import STRATEGIES, Workload, program_names, program_sizes
 
 PRECISION = Choice(
     ("default", "high", "highest"),
@@ -54,7 +54,7 @@ def later_options(workload: Workload) -> Mapping[str, Any]:
     They were added later: an experiment without them means the default.
     """
     later = {name: option.default for name, option in workload.options.items() if option.later}
-    maps = set(workload.strategies) & set(MAP_STRATEGIES)
+    maps = any(STRATEGIES[name].is_map for name in workload.strategies)
     in_axes = {"in_axes": BY_POSITION} if maps else {}
     looks = {name: option.default for name, option in _looks(workload).items()}
     return later | in_axes | looks
@@ -125,3 +125,31 @@ def read_in_axes(text: Any) -> tuple[int | None, ...] | None:
 def in_axes_text(axes: tuple[int | None, ...] | None) -> str:
     """One entry for each operand as an experiment writes them: `0, None`."""
     return BY_POSITION if axes is None else ", ".join(str(axis) for axis in axes)
+
+
+def check_sizes(program: str, given: dict[str, object]) -> dict[str, int]:
+    """The given sizes without defaults; RequestError for one that the program does not have or
+    allow.
+    """
+    sizes, chosen = program_sizes(program), {}
+    for name, value in given.items():
+        size = sizes.get(name)
+        if size is None:
+            raise refuse(
+                f"option {shorten(name)}",
+                f"is not one of program {program}",
+                f"use {' or '.join(['device_order', *sizes])}",
+            )
+        if (
+            not isinstance(value, int)
+            or isinstance(value, bool)
+            or not size.low <= value <= size.high
+        ):
+            raise refuse(
+                f"{name}={shorten(value)}",
+                f"is not a size of program {program}",
+                f"use a whole number from {size.low} to {size.high}",
+            )
+        if value != size.default:
+            chosen[name] = value
+    return {name: chosen[name] for name in sizes if name in chosen}

@@ -5,7 +5,7 @@ from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.machine import nearest_of_chips
 from spmd_core.plan import Plan, ServedPlan, link_refusal
 from spmd_core.workloads import (
-    NAME,
+    DECODER,
     STEP,
     Described,
     ServedStep,
@@ -18,7 +18,12 @@ from spmd_core.workloads import (
 def experiment_of(plan: Plan) -> Experiment:
     """The experiment that predicts a plan, which is its `plan`. Equal plans give equal ones."""
     return parse_experiment(
-        {"workload": NAME, "mesh": plan.mesh, "strategies": ["auto"], **fields_of_plan(plan)}
+        {
+            "workload": DECODER.name,
+            "mesh": plan.mesh,
+            "strategies": ["auto"],
+            **fields_of_plan(plan),
+        }
     )
 
 

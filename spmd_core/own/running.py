@@ -18,7 +18,7 @@ from spmd_core.results import Result, StepDescription, result_json
 from spmd_core.search import TOP, read_array_question, read_question, unknown_target
 from spmd_core.trials import RemedySearch, Search, carried_out, remedy_lines, store, with_remedies
 from spmd_core.words import headline_parts, search as words
-from spmd_core.workloads import ARRAY_DIMS, PROGRAM_FILE, sources
+from spmd_core.workloads import PROGRAM_FILE, get_workload, sources
 
 
 @dataclass(frozen=True, repr=False)
@@ -82,7 +82,7 @@ def layout(
         {
             "workload": "array",
             "mesh": dict(mesh),
-            "dims": dict(zip(ARRAY_DIMS, shape, strict=False)),
+            "dims": dict(zip(get_workload("array").dims, shape, strict=False)),
             "dtype": dtype,
             "overrides": {"array": dims + [None] * (len(shape) - len(dims))},
         }

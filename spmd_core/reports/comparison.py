@@ -5,8 +5,9 @@ compare with those of a baseline.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from spmd_core.answers import ProgramRow, is_program
+from spmd_core.answers import ProgramRow
 from spmd_core.base import refuse
+from spmd_core.experiment import Experiment
 from spmd_core.results import Between, Result, apart, between, fastest_row
 from spmd_core.runs import RunSummary
 from spmd_core.words import difference_rows
@@ -143,3 +144,8 @@ def _work(result: Result, row: str) -> tuple[object, ...]:
         return (experiment.workload, experiment.option("model"))
     program = experiment.program or dict(experiment.options).get("program")
     return (experiment.workload, program, experiment.dims, experiment.dtype)
+
+
+def is_program(experiment: Experiment) -> bool:
+    """Returns True of an exported program and of a function of the user's own."""
+    return experiment.exported is not None or experiment.what.source is not None

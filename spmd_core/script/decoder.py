@@ -12,8 +12,8 @@ from typing import Any
 from spmd_core.base import parsed
 from spmd_core.machine import Topology
 from spmd_core.plan import ModelSize, Plan, group_rows
-from spmd_core.script.parts import placed_devices, spaced
-from spmd_core.workloads import ServedStep, merged_imports
+from spmd_core.script.parts import merged_imports, placed_devices, spaced
+from spmd_core.workloads import ServedStep
 
 _SHARED = (
     "decoder_parts",

@@ -1,5 +1,6 @@
 """The pieces that generated programs share: imports, meshes, specs and shardings as JAX writes them."""
 
+import ast
 import math
 from collections.abc import Iterable
 
@@ -147,3 +148,22 @@ def move_lines(
                 f"    {name} = jax.lax.dynamic_slice_in_dim({name}, {size} * jax.lax.axis_index({entry_text(sliced)}), {size}, axis={dim})"
             )
     return gathers + slices
+
+
+def merged_imports(statements: Iterable[ast.stmt]) -> list[str]:
+    """The import lines among these statements, each name once, plain imports first."""
+    plain, named = set[str](), dict[str, set[str]]()
+    for statement in statements:
+        if isinstance(statement, ast.Import):
+            plain |= {ast.unparse(ast.Import([alias])) for alias in statement.names}
+        elif isinstance(statement, ast.ImportFrom):
+            named.setdefault(statement.module or "", set()).update(
+                ast.unparse(alias) for alias in statement.names
+            )
+    return [
+        *sorted(plain),
+        *(
+            f"from {module} import {', '.join(sorted(names))}"
+            for module, names in sorted(named.items())
+        ),
+    ]

@@ -2,15 +2,16 @@
 exported.
 """
 
+import ast
 import math
 
-from spmd_core.base import Inexpressible
+from spmd_core.base import Inexpressible, parsed
 from spmd_core.experiment import Experiment
 from spmd_core.script.bodies import body_text, sharded_operands
 from spmd_core.script.decoder import decoder_text, serving_text
-from spmd_core.script.parts import mesh_lines, spaced
+from spmd_core.script.parts import merged_imports, mesh_lines, spaced
 from spmd_core.script.source import select_source, source_of
-from spmd_core.workloads import STRATEGIES, chosen_axes, chosen_kinds, ladder, with_mesh, with_sizes
+from spmd_core.workloads import STRATEGIES, chosen_axes, chosen_kinds, ladder, with_sizes
 
 
 def program_text(experiment: Experiment, strategy: str) -> str:
@@ -162,3 +163,27 @@ def _machine_call(experiment: Experiment) -> list[str]:
         f"    return sweep(mesh, {chosen_kinds(options)}, {groups}, {ladder(options)}, "
         f"{experiment.dtype!r})",
     ]
+
+
+def with_mesh(source: str, imports: str, mesh_lines: list[str]) -> str:
+    """A program's text with the lines that make its mesh, after its imports; what both import is
+    imported once.
+    """
+    tree = parsed(source)
+    lines = source.splitlines()
+    head = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    docstring = lines[: tree.body[0].end_lineno] if ast.get_docstring(tree) else []
+    after = max((node.end_lineno or 0 for node in head), default=len(docstring))
+    return (
+        "\n".join(
+            [
+                *docstring,
+                "",
+                *merged_imports([*parsed(imports).body, *head]),
+                "",
+                *mesh_lines,
+                *lines[after:],
+            ]
+        )
+        + "\n"
+    )

@@ -24,25 +24,17 @@ from spmd_core.search.question import (
     read_question,
 )
 from spmd_core.search.ranking import SAME, Ranked, price_per_billion, score
-from spmd_core.search.serving import (
-    CompiledDecode,
-    ServingAnswer,
-    ServingRow,
-    decode_experiment,
-    serve,
-    with_compiled,
-)
+from spmd_core.search.serving import CompiledDecode, ServingAnswer, ServingRow, serve, with_compiled
 from spmd_core.search.serving_apart import Split, splits
 from spmd_core.search.serving_question import SERVING_FORM, ServingQuestion, read_serving
 from spmd_core.search.spaces.array_space import meshes
 from spmd_core.search.spaces.program_space import ProgramSpace, rules_text, with_constraint
-from spmd_core.search.standards import NOT_TRIED, PIPELINE, StandardSharding
+from spmd_core.search.standards import PIPELINE, StandardSharding
 
 __all__ = [
     "GOALS",
     "MOST",
     "MOST_GIB",
-    "NOT_TRIED",
     "PIPELINE",
     "REMATS",
     "SAME",
@@ -76,7 +68,6 @@ __all__ = [
     "bytes_of",
     "candidates",
     "check_prices",
-    "decode_experiment",
     "generations",
     "link",
     "meshes",

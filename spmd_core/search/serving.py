@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from heapq import nlargest
 
 from spmd_core.base import RequestError, refuse
-from spmd_core.experiment import Experiment, step_experiment
 from spmd_core.machine import Topology
 from spmd_core.plan import ServedPlan, get_model
 from spmd_core.search.serving_question import ServingQuestion
@@ -236,19 +235,6 @@ def _meshes(question: ServingQuestion, topology: Topology) -> Iterator[tuple[tup
             expert = devices if devices <= experts else math.gcd(experts, devices)
             mesh = tuple(each for each in (*pairs, ("expert", expert)) if each[1] > 1)
             yield mesh or (("tensor", 1),)
-
-
-def decode_experiment(question: ServingQuestion, row: ServingRow) -> Experiment:
-    """Returns the decode step that is compiled of a row: as many requests of each shard as run at
-    once, with as many tokens as each has at its end.
-
-    Raises:
-      RequestError: no program of a step has such a mesh, or such layers.
-    """
-    assert row.served
-    shards = row.plan.replicas * row.plan.along("data")
-    requests = max(1, row.served.running // shards) * shards
-    return step_experiment(row.plan, requests, question.load.longest)
 
 
 def with_compiled(

@@ -98,6 +98,11 @@ class StandardSharding:
     why: Rule = ""
     is_slow: bool = False
 
+    @property
+    def is_tried(self) -> bool:
+        """Returns False for one that no candidate of this search is."""
+        return self.why != NOT_TRIED
+
 
 _OF_MODELS = {
     ("data",): "data",

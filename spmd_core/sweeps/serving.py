@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from spmd_core.base import RequestError, mesh_text, refuse, shorten
+from spmd_core.experiment import Experiment, step_experiment
 from spmd_core.plan import ServedPlan
 from spmd_core.search import (
     CompiledDecode,
     ServingAnswer,
     ServingQuestion,
     ServingRow,
-    decode_experiment,
     read_serving,
     with_compiled,
 )
@@ -117,3 +117,16 @@ def with_steps(
             seconds = known.step_s or estimate
             steps[plan] = CompiledDecode(seconds, estimate, known.peak_bytes, known.fits)
     return with_compiled(answer, steps) if steps else answer
+
+
+def decode_experiment(question: ServingQuestion, row: ServingRow) -> Experiment:
+    """Returns the decode step that is compiled of a row: as many requests of each shard as run at
+    once, with as many tokens as each has at its end.
+
+    Raises:
+      RequestError: no program of a step has such a mesh, or such layers.
+    """
+    assert row.served
+    shards = row.plan.replicas * row.plan.along("data")
+    requests = max(1, row.served.running // shards) * shards
+    return step_experiment(row.plan, requests, question.load.longest)

@@ -1,12 +1,9 @@
 """The workloads: tables of what is computed, under which strategies; exported programs and own files."""
 
-from spmd_core.workloads import decoder
-from spmd_core.workloads.arrays import ARRAY_DIMS
 from spmd_core.workloads.catalog import built_in, get_workload, named_axes, workload_names
 from spmd_core.workloads.decoder import (
     DECODER,
     DEFAULT_SPEC,
-    NAME,
     fields_of_plan,
     parse_mesh,
     parse_plan,
@@ -47,15 +44,8 @@ from spmd_core.workloads.own import files
 from spmd_core.workloads.own.declare import DeclaredStep, declared_steps, take_declared, workload
 from spmd_core.workloads.own.files import check_present, newer, version_words
 from spmd_core.workloads.serving import STEP, ServedStep, fields_of_step
-from spmd_core.workloads.small_programs import (
-    check_sizes,
-    merged_imports,
-    program_names,
-    program_sizes,
-    with_mesh,
-    with_sizes,
-)
-from spmd_core.workloads.strategies import MAP_STRATEGIES, SEQUENCE_STRATEGIES, STRATEGIES
+from spmd_core.workloads.small_programs import program_names, program_sizes, with_sizes
+from spmd_core.workloads.strategies import SEQUENCE_STRATEGIES, STRATEGIES
 from spmd_core.workloads.table import WORKLOADS
 from spmd_core.workloads.workload import (
     DTYPE_BYTES,
@@ -70,7 +60,6 @@ from spmd_core.workloads.workload import (
 
 __all__ = [
     "ALL",
-    "ARRAY_DIMS",
     "CALIBRATION",
     "COLLECTIVES",
     "COLLECTIVES_SWEEP",
@@ -78,8 +67,6 @@ __all__ = [
     "DEFAULT_SPEC",
     "DTYPE_BYTES",
     "FLOATS",
-    "MAP_STRATEGIES",
-    "NAME",
     "PROGRAM_FILE",
     "SEQUENCE_STRATEGIES",
     "STEP",
@@ -105,11 +92,9 @@ __all__ = [
     "as_regex",
     "built_in",
     "check_present",
-    "check_sizes",
     "chosen_axes",
     "chosen_kinds",
     "declared_steps",
-    "decoder",
     "fields_of_plan",
     "fields_of_step",
     "files",
@@ -119,7 +104,6 @@ __all__ = [
     "item_bytes",
     "ladder",
     "matches",
-    "merged_imports",
     "moving",
     "named_axes",
     "newer",
@@ -132,7 +116,6 @@ __all__ = [
     "sources",
     "take_declared",
     "version_words",
-    "with_mesh",
     "with_replaced",
     "with_sizes",
     "workload",

@@ -2,15 +2,13 @@
 files, imports none.
 """
 
-import ast
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
-from spmd_core.base import parsed, refuse, shorten
 from spmd_core.workloads.workload import Workload
 
 
@@ -106,49 +104,6 @@ def _text_of(name: str) -> str:
     return (_PROGRAMS / f"{name}.py").read_text("utf-8")
 
 
-def with_mesh(source: str, imports: str, mesh_lines: list[str]) -> str:
-    """A program's text with the lines that make its mesh, after its imports; what both import is
-    imported once.
-    """
-    tree = parsed(source)
-    lines = source.splitlines()
-    head = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
-    docstring = lines[: tree.body[0].end_lineno] if ast.get_docstring(tree) else []
-    after = max((node.end_lineno or 0 for node in head), default=len(docstring))
-    return (
-        "\n".join(
-            [
-                *docstring,
-                "",
-                *merged_imports([*parsed(imports).body, *head]),
-                "",
-                *mesh_lines,
-                *lines[after:],
-            ]
-        )
-        + "\n"
-    )
-
-
-def merged_imports(statements: Iterable[ast.stmt]) -> list[str]:
-    """The import lines among these statements, each name once, plain imports first."""
-    plain, named = set[str](), dict[str, set[str]]()
-    for statement in statements:
-        if isinstance(statement, ast.Import):
-            plain |= {ast.unparse(ast.Import([alias])) for alias in statement.names}
-        elif isinstance(statement, ast.ImportFrom):
-            named.setdefault(statement.module or "", set()).update(
-                ast.unparse(alias) for alias in statement.names
-            )
-    return [
-        *sorted(plain),
-        *(
-            f"from {module} import {', '.join(sorted(names))}"
-            for module, names in sorted(named.items())
-        ),
-    ]
-
-
 @dataclass(frozen=True, slots=True)
 class Size:
     """A size by the name of its option, its value in the file, and what may be chosen.
@@ -172,34 +127,6 @@ def program_sizes(program: str) -> Mapping[str, Size]:
             name, default = each.name.lower(), int(match["value"])
             sizes[name] = Size(name, default, each.low, each.high, each.each_bytes)
     return sizes
-
-
-def check_sizes(program: str, given: dict[str, object]) -> dict[str, int]:
-    """The given sizes without defaults; RequestError for one that the program does not have or
-    allow.
-    """
-    sizes, chosen = program_sizes(program), {}
-    for name, value in given.items():
-        size = sizes.get(name)
-        if size is None:
-            raise refuse(
-                f"option {shorten(name)}",
-                f"is not one of program {program}",
-                f"use {' or '.join(['device_order', *sizes])}",
-            )
-        if (
-            not isinstance(value, int)
-            or isinstance(value, bool)
-            or not size.low <= value <= size.high
-        ):
-            raise refuse(
-                f"{name}={shorten(value)}",
-                f"is not a size of program {program}",
-                f"use a whole number from {size.low} to {size.high}",
-            )
-        if value != size.default:
-            chosen[name] = value
-    return {name: chosen[name] for name in sizes if name in chosen}
 
 
 def with_sizes(program: str, chosen: Mapping[str, object]) -> str:

@@ -11,7 +11,7 @@ from typing import Generic, ParamSpec, TypeVar
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from spmd_core.base import LabError, RequestError, is_confirmed, read_settings
+from spmd_core.base import LabError, RequestError, login, read_settings
 from spmd_core.lab import VIEWER, Asker, Batch, Lab, Room, doctor, examples, role_of
 from spmd_core.runs import RunStatus
 from spmd_core.words import Check
@@ -128,7 +128,7 @@ def _names() -> tuple[str, ...]:
     """`issuer#sub` of who is logged in, and their e-mail address where the provider confirms it."""
     if not _is_logged_in():
         return ()
-    email = st.user.get("email") if is_confirmed(st.user) else None
+    email = st.user.get("email") if login.is_confirmed(st.user) else None
     return (f"{st.user.get('iss')}#{st.user.get('sub')}", *([str(email)] if email else []))
 
 
@@ -142,7 +142,7 @@ def _login_name() -> str | None:
     """
     if not _is_logged_in():
         return None
-    if is_confirmed(st.user) and (email := st.user.get("email")):
+    if login.is_confirmed(st.user) and (email := st.user.get("email")):
         return str(email)
     return f"{st.user.get('iss')} {st.user.get('sub')}"
 

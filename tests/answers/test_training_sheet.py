@@ -4,16 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from spmd_core.answers import (
-    five_figures,
-    tokens_text,
-    training_headline,
-    training_json,
-    training_table,
-)
+from spmd_core.answers import five_figures, training_headline, training_table
 from spmd_core.base import number_text
+from spmd_core.commands.printed.predict_lines import training_json
 from spmd_core.results import Estimate
 from spmd_core.sweeps import TrainingAnswer, TrainingQuestion, train
+from spmd_lab.ui.predict.run_answer import tokens_text
 
 FORM = {"model": "llama-3.1-8b", "sequence": 8192}
 KINDS = ("v5e", "v5p")

@@ -10,13 +10,8 @@ from spmd_core.experiment.link import decode, link_path
 from spmd_core.recipes import RECIPES, get_recipe, groups
 from spmd_core.recipes.recipe import Expected
 from spmd_core.script import program_text
-from spmd_core.workloads.small_programs import (
-    RANGES,
-    program_names,
-    program_sizes,
-    with_mesh,
-    with_sizes,
-)
+from spmd_core.script.program import with_mesh
+from spmd_core.workloads.small_programs import RANGES, program_names, program_sizes, with_sizes
 
 pytestmark = pytest.mark.newer
 # the longest, which compute what others do

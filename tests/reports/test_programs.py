@@ -5,10 +5,11 @@ import pytest
 
 from bench.exported import written
 from bench.values import result, strategy
-from spmd_core.answers import ProgramRow, is_program, programs_table, programs_words
+from spmd_core.answers import ProgramRow, programs_table, programs_words
 from spmd_core.experiment import parse_experiment
 from spmd_core.lab import Lab
 from spmd_core.reports import Subject, compare_runs, comparison_json, plain_text
+from spmd_core.reports.comparison import is_program
 from spmd_core.reports.comparison_document import comparison_document
 from spmd_core.results import StrategyResult
 from spmd_core.words import difference_rows

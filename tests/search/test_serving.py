@@ -15,14 +15,8 @@ from spmd_core.answers import (
     why_not_served,
 )
 from spmd_core.base import RequestError
-from spmd_core.search import (
-    CompiledDecode,
-    ServingQuestion,
-    decode_experiment,
-    read_serving,
-    serve,
-    with_compiled,
-)
+from spmd_core.search import CompiledDecode, ServingQuestion, read_serving, serve, with_compiled
+from spmd_core.sweeps.serving import decode_experiment
 from spmd_core.time import Lengths, ServingLoad
 
 THOUSAND = Lengths(1024, 1024)

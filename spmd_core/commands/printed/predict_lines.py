@@ -11,18 +11,18 @@ from spmd_core.answers import (
     five_figures,
     step_collectives,
     training_headline,
-    training_json,
     training_table,
 )
 from spmd_core.base import WorkerError, bytes_text, number_text, seconds_text
 from spmd_core.plan import Plan
 from spmd_core.results import Prediction, Result
 from spmd_core.sheets import sheet_lines, table
-from spmd_core.sweeps import TrainingAnswer, context_rows
+from spmd_core.sweeps import TrainingAnswer, TrainingRow, context_rows
 from spmd_core.time import estimate_step, nearest_fit, training_run
 from spmd_core.trials import remedy_lines
 from spmd_core.words import (
     arguments,
+    bound_words,
     changes,
     convention_words,
     cost_of,
@@ -236,4 +236,45 @@ def nearest_json(plan: Plan) -> dict[str, Any]:
             "host_bytes": memory.host,
             "step_s": time.estimate if time else None,
         }
+    }
+
+
+def training_json(answer: TrainingAnswer) -> dict[str, object]:
+    """Returns the answer for machines: seconds, bytes, days, dollars; None where not known."""
+    question = answer.question
+    return {
+        "answer": training_headline(answer),
+        "model": question.form.get("model"),
+        "tokens": question.tokens,
+        "global_batch": question.sequences,
+        "chips": question.chips,
+        "deadline_days": question.days,
+        "budget": question.budget,
+        "best": answer.best.kind if answer.best else None,
+        "best_by": answer.by,
+        "about_even": [row.kind for row in answer.even],
+        "rows": [_row_json(row) for row in answer.rows],
+    }
+
+
+def _row_json(row: TrainingRow) -> Mapping[str, Any]:
+    plan, step, run = row.plan, row.step, row.run
+    return {
+        "kind": row.kind,
+        "meets": row.meets,
+        "refusal": row.refusal or None,
+        "target": plan and plan.target,
+        "chips": plan and plan.topology.chips,
+        "mesh": plan and dict(plan.mesh),
+        "step_s": run and step and step.predicted_s and step.predicted_s.model_dump(),
+        "training_run": run and run.model_dump(),
+        "price_per_chip_hour": row.price,
+        "binds": run and step and bound_words(step.shares_s),
+        "mfu_causal": step.mfu_causal if run and step else None,
+        "peak_bytes": step and step.memory_bytes.peak,
+        "plan": plan and plan.to_json(),
+        "tried": [
+            {"chips": chips, "days": each.days.estimate, "dollars": each.money}
+            for chips, each in row.tried
+        ],
     }

@@ -4,6 +4,7 @@ import json
 import sys
 import time
 from argparse import Namespace
+from collections.abc import Sequence
 
 from spmd_core.answers import (
     PART_NAMES,
@@ -20,7 +21,6 @@ from spmd_core.answers import (
     serving_json,
     serving_question_json,
     serving_table,
-    splits_json,
     why_not_served,
 )
 from spmd_core.base import RequestError, Settings, refuse
@@ -33,6 +33,7 @@ from spmd_core.search import (
     SERVING_FORM,
     ServingAnswer,
     ServingQuestion,
+    Split,
     read_serving,
     serve,
     splits,
@@ -178,3 +179,23 @@ def _lines(answer: ServingAnswer) -> list[str]:
     if lead:
         lines += ["", "How it is counted:", *(f"  {each}" for each in serving_assumptions(lead))]
     return lines
+
+
+def splits_json(splits: Sequence[Split]) -> list[dict[str, object]]:
+    """Returns the splits for machines: seconds, bytes, shares."""
+    return [
+        {
+            "prefill": {"target": each.prefill.target, "mesh": dict(each.prefill.mesh)},
+            "decode": {"target": each.decode.target, "mesh": dict(each.decode.mesh)},
+            "keeps": each.keeps,
+            "tpot_s": each.tpot_s,
+            "ttft_s": each.ttft_s,
+            "requests_per_s": each.requests_per_s,
+            "tokens_per_s_per_chip": each.tokens_per_s_per_chip,
+            "passed_bytes": int(each.passed_bytes),
+            "passed_s": each.passed_s,
+            "prefill_idle": each.prefill_idle,
+            "decode_idle": each.decode_idle,
+        }
+        for each in splits
+    ]

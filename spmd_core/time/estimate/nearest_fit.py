@@ -23,7 +23,7 @@ from spmd_core.machine import Topology, legal_shapes
 from spmd_core.plan import DATA_AXES, NAMES, Plan
 from spmd_core.results import Prediction
 from spmd_core.time.estimate.in_parts import estimate_memory, estimate_step
-from spmd_core.workloads import NAME, parse_plan
+from spmd_core.workloads import DECODER, parse_plan
 
 MOST_SLICES = 64  # of the largest shape that are looked at
 _SPLITS = {"tensor": (4, 8), "sequence": (2, 4, 8, 16, 32, 64)}  # devices to a layer, a sequence
@@ -55,7 +55,7 @@ def nearest_fit(plan: Plan) -> NearestFit | None:
         if nearest := _best(candidates):
             return nearest
     for topology in larger(plan.topology):
-        mesh = resized(plan.mesh, topology, workload=NAME, slices=plan.topology.slices).mesh
+        mesh = resized(plan.mesh, topology, workload=DECODER.name, slices=plan.topology.slices).mesh
         moved = _varied(plan, {"target": topology.target, "mesh": mesh})
         if moved is None or _is_hopeless(moved):
             continue

@@ -15,7 +15,7 @@ from spmd_core.words.advice.arrays import RULES, Facts, remedied
 from spmd_core.words.names import listed
 from spmd_core.words.nearest import changes
 from spmd_core.words.predictions import parts
-from spmd_core.workloads import NAME, parse_plan
+from spmd_core.workloads import DECODER, parse_plan
 
 WORTH = 0.02  # of the time per token: less is within what the estimate is off
 
@@ -114,7 +114,7 @@ def _more_chips(plan: Plan, prediction: Prediction) -> Next | None:
         return None
     here = plan.topology
     topology = next(iter(larger(here)), Topology(here.chip, here.shape, here.slices * 2))
-    mesh = resized(plan.mesh, topology, workload=NAME, slices=plan.topology.slices).mesh
+    mesh = resized(plan.mesh, topology, workload=DECODER.name, slices=plan.topology.slices).mesh
     shares = parts(prediction)  # by what the screens call them
     most = max(shares, key=shares.__getitem__)
     share = shares[most] / total

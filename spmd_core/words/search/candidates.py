@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from spmd_core.base import bytes_text, capital, number_text, seconds_text
 from spmd_core.results import Estimate, Ratio, Verdict, predicted_verdict
 from spmd_core.search import (
-    NOT_TRIED,
     PIPELINE,
     Answer,
     Candidate,
@@ -315,7 +314,7 @@ def standard_words(answer: Answer, standard: StandardSharding) -> str:
         return f"{title}: not among the candidates that were looked at."
     if each is None:
         why = rule_words(standard.why) or "no mesh of these devices is one"
-        is_known = standard.why != NOT_TRIED
+        is_known = standard.is_tried
         what = ("cannot win" if standard.is_slow else "cannot run") if is_known else "not compared"
         return f"{title}: {what}. {capital(why)}.".replace("..", ".")
     if each.number == winner.number:

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from spmd_core.answers import CEILING_ROWS, FITS, POINTS, ceiling_figures
-from spmd_core.base import RequestError, bytes_text, capital
+from spmd_core.answers import CEILING_ROWS, POINTS, ceiling_figures
+from spmd_core.base import RequestError, bytes_text, capital, seconds_text
 from spmd_core.experiment import Experiment, link
 from spmd_core.machine import nearest_of_chips
 from spmd_core.results import Fit, Point, Result, StrategyResult
+from spmd_core.sheets import Column, Sheet, seconds, text
 from spmd_core.time import (
     calibration,
     calibration_of,
@@ -17,6 +18,7 @@ from spmd_core.time import (
     with_expected,
 )
 from spmd_core.words import (
+    NO_LIMIT,
     axes_words,
     bandwidths,
     environment_words,
@@ -36,6 +38,18 @@ from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.notebook import labels
 from spmd_lab.ui.shell import draw_figure, draw_figures, draw_table, refusal
 from spmd_lab.ui.tables import sortable
+
+FITS: Sheet[Fit] = Sheet(
+    (
+        text("Collective", lambda each: kind_title(each.kind)),
+        text("Over", lambda each: axes_words(each.axes)),
+        seconds("Latency", lambda each: each.latency_s),
+        text("Its 95 % interval", lambda each: " to ".join(map(seconds_text, each.latency_ci95_s))),
+        Column("Bus bandwidth", lambda each: each.bandwidth, rate_words),
+        text("Its interval", lambda each: rate_interval_words(each.bandwidth_ci95)),
+        Column("Knee", lambda each: each.knee_bytes, bytes_text),
+    )
+)
 
 MOST_OTHERS = 20  # stored sweeps that are offered to be held beside
 _NOTHING, _ALL, _TPUS = "nothing", "all", "tpus"
@@ -270,3 +284,11 @@ def _beside(experiment: Experiment, run: str | None, over: str) -> tuple[str, li
     result = lab().result(chosen) if chosen in stored else None
     listed = measured(result).points if result else ()
     return "the other run", [point for point in listed if "+".join(point.axes) == over]
+
+
+def rate_interval_words(interval: tuple[float, float]) -> str:
+    """An interval of bytes per second; one without an upper bound is marked so."""
+    low, high = interval
+    if high >= NO_LIMIT:
+        return f"{rate_words(low)} or more"
+    return f"{rate_words(low)} to {rate_words(high)}"

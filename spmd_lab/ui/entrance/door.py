@@ -16,7 +16,7 @@ from streamlit.errors import StreamlitSecretNotFoundError
 from streamlit.runtime.secrets import Secrets as SecretsReader, secrets_singleton
 
 from spmd_core.base import (
-    AccessError,
+    LabError,
     MovedFolder,
     RequestError,
     StorageError,
@@ -228,3 +228,7 @@ def _mentions_login(path: str) -> bool:
             return b"auth" in file.read()
     except OSError:
         return False
+
+
+class AccessError(LabError):
+    """Somebody may not come in, or may not do this."""

@@ -10,10 +10,10 @@ from spmd_core.base import RequestError
 from spmd_core.experiment import Experiment, axes_left, link, resized, shrink
 from spmd_core.machine import Target, Topology, get_topology, nearest_topology, parse_target
 from spmd_core.workloads import (
+    DEFAULT_SPEC,
     STRATEGIES,
     WORKLOADS,
     built_in,
-    decoder,
     get_workload,
     named_axes,
     workload_names,
@@ -24,7 +24,7 @@ from spmd_lab.ui.state import Form, Mesh
 OVER_DEVICES = tuple(
     name for name, row in STRATEGIES.items() if row.is_sharding and not row.is_single_device
 )
-_FIRST = (decoder.NAME, "transformer_block", "attention", "mlp", "layer", "matmul")
+_FIRST = (DEFAULT_SPEC["workload"], "transformer_block", "attention", "mlp", "layer", "matmul")
 _TENSOR = 4  # chips of the tensor axis of a preset
 
 
@@ -71,7 +71,7 @@ def switched(draft: Form, name: str) -> Form:
         return new | {
             "mesh": known if known == mesh else [["fsdp", devices]],
             "strategies": ["auto"],
-            "options": dict(decoder.DEFAULT_SPEC["options"]),
+            "options": dict(DEFAULT_SPEC["options"]),
             "dims": {"batch": 2 * devices, "sequence": 2048},
         }
     kept = [strategy for strategy in draft["strategies"] if strategy in what.strategies]

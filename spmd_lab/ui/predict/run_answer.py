@@ -10,7 +10,6 @@ from spmd_core.answers import (
     context_headline,
     days_text,
     five_figures,
-    tokens_text,
     training_headline,
     training_table,
 )
@@ -152,3 +151,13 @@ def steps_words(plan: Plan, prediction: Prediction) -> str:
     """Returns steps, days and chip-hours of the run, in words."""
     each = price.by_kind().get(plan.topology.chip.generation)
     return predictions.run_words(prediction, plan, question.tokens(), each) or ""
+
+
+def tokens_text(tokens: float) -> str:
+    """Returns a number of tokens in words.
+
+    >>> tokens_text(15e12), tokens_text(2.5e9)
+    ('15 trillion tokens', '2.5 billion tokens')
+    """
+    unit, word = (1e12, "trillion") if tokens >= 1e12 else (1e9, "billion")
+    return f"{number_text(tokens / unit)} {word} tokens"

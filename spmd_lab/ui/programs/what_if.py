@@ -4,15 +4,25 @@ from contextlib import suppress
 
 import streamlit as st
 
-from spmd_core.answers import RESHARDED, WHAT_IF, WhatIf
+from spmd_core.answers import WHAT_IF, WhatIf
 from spmd_core.base import LabError
 from spmd_core.experiment import Experiment
+from spmd_core.sheets import Sheet, text
 from spmd_core.words import count
 from spmd_core.workloads import STRATEGIES
 from spmd_lab.ui import live, shell, state
 from spmd_lab.ui.lab import as_viewer, find, lab
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.tables import sortable
+
+RESHARDED: Sheet[tuple[str, str, str, int]] = Sheet(
+    (
+        text("Line", lambda each: each[0] or "–"),
+        text("Before", lambda each: each[1]),
+        text("After", lambda each: each[2]),
+        text("Values", lambda each: str(each[3])),
+    )
+)
 
 _SAME = ("workload", "target", "dims", "options", "dtype", "memory")
 

@@ -74,7 +74,7 @@ def test_a_part_of_a_screen_asks_too(opened):
     def part():
         import streamlit as st
 
-        from spmd_core.base.errors import AccessError
+        from spmd_lab.ui.entrance.door import AccessError
         from spmd_lab.ui.lab import lab
 
         try:

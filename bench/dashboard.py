@@ -30,7 +30,7 @@ PATIENCE_S = 180  # for one message of a server with many viewers
 ENDLESS = 12  # runs of a script after which it is taken to run for ever
 LOOKS = 3  # of a screen's timer that draw no screen anew: it has settled
 MOST_RUNS = 3  # within which a visit is to settle
-# the default of Compare
+# the layer of the tutorial
 LAYER: dict[str, Any] = {
     "workload": "layer",
     "target": "cpu:8",

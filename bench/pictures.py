@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from bench.accessible import screens
 from bench.browser import answered, settled, visit
-from bench.dashboard import LAYER, dashboard
+from bench.dashboard import dashboard
 from bench.server import CHROMIUM, ROOT
 from spmd_core.experiment import link_path, parse_experiment
 from spmd_core.lab import Lab, examples
@@ -28,12 +28,21 @@ ARRAY = {
     "dims": {"d0": 8, "d1": 16},
     "sharding": {"d0": "x", "d1": "y"},
 }
+# the default of Compare
+FIRST = {
+    "workload": "normalize",
+    "target": "cpu:8",
+    "mesh": {"x": 8},
+    "sharding": {"rows": "x"},
+    "dims": {"rows": 8192, "cols": 1024},
+    "strategies": ["single", "auto"],
+}
 SUM = {"workload": "contraction", "target": "cpu:8", "mesh": {"x": 8}, "sharding": {"rows": "x"}}
 
 
 def compare(page: Page, url: str, run: str) -> None:
-    """The answer of the layer of the tutorial."""
-    visit(page, url + link_path(parse_experiment(LAYER), run))
+    """The answer of what the screen begins with."""
+    visit(page, url + link_path(parse_experiment(FIRST), run))
     answered(page)
 
 
@@ -121,7 +130,7 @@ def main() -> int:
     """
     chosen, large = sys.argv[1:] or list(SCREENS), 0
     FOLDER.mkdir(parents=True, exist_ok=True)
-    with sync_playwright() as playwright, dashboard([LAYER, ARRAY, SUM]) as (server, runs):
+    with sync_playwright() as playwright, dashboard([FIRST, ARRAY, SUM]) as (server, runs):
         lab = Lab.open(server.folder / "data", serve=False)
         with examples.ARCHIVE.open("rb") as file:
             lab.archives.import_file(file)

@@ -38,7 +38,7 @@ def test_the_first_experiment_from_click_to_chart(server, page):
     figure = page.locator(".figure small")
     fastest = re.match(r"\W*(.+) is fastest", figure.inner_text()) if figure.count() else None
     assert fastest is None or fastest[1] in label
-    for name in ("Single device", "Automatic", "Constrained", "shard_map"):
+    for name in ("Single device", "Automatic"):
         assert re.search(rf"{name}:? [\d.,]+ [µmn]?s", label), label
     chart.locator("canvas, svg").first.wait_for()
 

@@ -27,9 +27,7 @@ misfit = None if refusal else links.misfit(experiment)
 
 at_work = live.is_at_work(run)
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
-    st.title(shell.QUESTIONS["compare"], width="content")
-    formula = code(experiment.what.formula) if experiment.dims else ""
-    st.caption(formula or plain(experiment.what.title), width="stretch")
+    st.title(shell.QUESTIONS["compare"], width="stretch")
     variants.offer(experiment)
     downloads = st.container(width="content")
     # a study of plans is compiled by a button beside its rows
@@ -40,6 +38,8 @@ with st.container(horizontal=True, vertical_alignment="center", key="head"):
         key="run",
         disabled=bool(refusal or misfit) or at_work,
     )
+formula = code(experiment.what.formula) if experiment.dims else ""
+st.caption(formula or plain(experiment.what.title))
 changed.draw(experiment)
 variants.draw(experiment)
 if run is None or not tour.guide(run):

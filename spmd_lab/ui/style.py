@@ -208,7 +208,8 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   }}
 }}
 .st-key-findings td:last-child [data-testid="stMarkdownContainer"] {{ max-width: none; }}
-.st-key-findings td:first-child {{ white-space: nowrap; color: light-dark(#b3293c, #ff8a97); font-weight: 600; }}
+.st-key-findings td:first-child p {{ white-space: nowrap; }}
+.st-key-findings td:first-child {{ color: light-dark(#b3293c, #ff8a97); font-weight: 600; }}
 .st-key-rows td:first-child, .st-key-stale td:first-child {{ min-width: 8rem; }}
 .st-key-collectives td:first-child, .st-key-collectives td:last-child {{
   min-width: 6.5rem; overflow-wrap: anywhere;

@@ -107,10 +107,11 @@ def _cause(result: Result) -> str:
         if (size, what) == (nbytes, largest)
     }
     sized = f", {bytes_text(nbytes)} per device" if nbytes else ""
-    where = "each sharded row" if 1 < len(rows) == len(sharded) else " and ".join(rows.values())
+    where = "each sharded row" if len(rows) == len(sharded) else " and ".join(rows.values())
+    where = f", in {where}" if len(sharded) > 1 else ""
     first = sharded.get(result.order[0])
     none = "The fastest communicates nothing. " if first and not first.collectives else ""
-    return f"{none}Largest collective: {largest}{sized}, in {where}."
+    return f"{none}Largest collective: {largest}{sized}{where}."
 
 
 def _clash(result: Result) -> str:

@@ -64,7 +64,7 @@ def test_a_reason_is_the_largest_collective_or_dispatch():
     sums = [{"kind": "all-reduce", "axes": ["x"], "bytes": 2**20, "count": 1}]
     found = result({"single": strategy(1e-3), "auto": strategy(2e-3, collectives=sums)})
     assert verdict.reasons(found) == (
-        "Largest collective: all-reduce over `x`, 1.0 MiB per device, in Automatic."
+        "Largest collective: all-reduce over `x`, 1.0 MiB per device."
     )
     alike = {
         "auto": strategy(2e-3, collectives=sums),

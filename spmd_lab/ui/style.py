@@ -67,9 +67,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 [data-testid="stMain"] h1 {{ padding: 0.9rem 0 0.5rem; }}
 @media (min-width: 1101px) {{
   .st-key-head {{ flex-wrap: nowrap; }}
-  .st-key-head > [data-testid="stElementContainer"]:has([data-testid="stCaptionContainer"]) {{ flex: 1 1 0; min-width: 0; }}
 }}
-.st-key-head [data-testid="stCaptionContainer"] p {{ padding-left: 0.5rem; }}
 [class*="st-key-answer"] {{ background: var(--tint); border-radius: 0.8rem; padding: 1.6rem; border-color: transparent; }}
 [class*="st-key-answer"] h3 {{ font-size: 1.13rem; font-weight: 600; line-height: 1.4; padding: 0 0 0.5rem; }}
 [data-testid="stMain"] [data-testid="stTabs"] [role="tab"] p {{ font-size: 1rem; font-weight: 600; }}

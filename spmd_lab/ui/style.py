@@ -65,9 +65,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .variants figure {{ margin: 0; }}
 .variants figcaption {{ font-size: 0.85rem; padding-top: 0.4rem; }}
 [data-testid="stMain"] h1 {{ padding: 0.9rem 0 0.5rem; }}
-@media (min-width: 1101px) {{
-  .st-key-head {{ flex-wrap: nowrap; }}
-}}
+@media (min-width: 641px) {{ .st-key-head {{ flex-wrap: nowrap; }} }}
 [class*="st-key-answer"] {{ background: var(--tint); border-radius: 0.8rem; padding: 1.6rem; border-color: transparent; }}
 [class*="st-key-answer"] h3 {{ font-size: 1.13rem; font-weight: 600; line-height: 1.4; padding: 0 0 0.5rem; }}
 [data-testid="stMain"] [data-testid="stTabs"] [role="tab"] p {{ font-size: 1rem; font-weight: 600; }}

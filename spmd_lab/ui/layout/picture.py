@@ -5,7 +5,7 @@ the colors of who holds what.
 from collections.abc import Callable
 
 import numpy as np
-import pyarrow as pa
+import pandas as pd
 
 from spmd_core.base import count_text, mesh_text
 from spmd_core.experiment import Layout, type_text
@@ -139,7 +139,7 @@ def scale_note(placed: Layout) -> str | None:
     return not_to_scale(placed.dim_name(grid.rows.dim), grid.stretch)
 
 
-def table(placed: Layout, dtype: str) -> pa.Table:
+def table(placed: Layout, dtype: str) -> pd.DataFrame:
     """The numbers of the picture, one row a device, the first 4,096: coordinates, slice of every
     dim, bytes, who holds the same.
     """
@@ -158,7 +158,7 @@ def table(placed: Layout, dtype: str) -> pa.Table:
         )
         for dim in range(len(placed.shape))
     }
-    return pa.table(
+    return pd.DataFrame(
         columns
         | {
             "bytes": [placed.shard_bytes(dtype)] * count,

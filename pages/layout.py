@@ -47,7 +47,7 @@ at_work = live.is_at_work(run)
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title(shell.QUESTIONS["layout"], width="stretch", anchor=False)
     pressed = st.button(
-        "Place it again" if run and not at_work else "Place it on devices",
+        "Place it on devices",
         type="secondary" if run and not at_work else "primary",
         icon=":material/memory:",
         key="place",

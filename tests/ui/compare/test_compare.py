@@ -65,7 +65,7 @@ def test_a_spec_that_shards_a_dim_otherwise_is_named_below_the_dims(screen):
 
 
 def test_the_default_fills_its_devices(data_folder, monkeypatch):
-    for target, sizes in (("cpu:8", (1024, 512)), ("local", (16384, 4096))):
+    for target, sizes in (("cpu:8", (8192, 1024)), ("local", (16384, 4096))):
         monkeypatch.setattr(
             "spmd_core.experiment.experiment.default_target", lambda name=target: name
         )
@@ -131,7 +131,7 @@ def test_junk_as_a_link_is_one_short_sentence_and_the_default_stays(data_folder,
     screen = opened("compare", experiment=code)
     assert words in errors(screen)
     assert len(errors(screen)) < 300
-    assert field(screen, "number_input", "rows").value == 1024
+    assert field(screen, "number_input", "rows").value == 8192
 
 
 @pytest.mark.parametrize(

@@ -142,9 +142,10 @@ def compared(
     medians_s: Mapping[str, float | None],
     called: "_Called | None" = None,
     margin: float = MARGIN,
+    is_brief: bool = False,
 ) -> str:
-    """The same of a comparison of several, and their medians."""
-    called = called or _Called(None)
+    """The same of a comparison of several, and their medians; `is_brief`: without the evidence."""
+    called = called or _Called(None, is_brief=is_brief)
     same, unsure, apart = (
         [each for each in answer.by_medians(medians_s) if each.verdict == verdict]
         for verdict in ("the same", "cannot tell", "faster")

@@ -227,13 +227,16 @@ def test_an_empty_space_names_the_rule():
     assert "in=5 does not divide over x=8" in words.search_headline(answer)
 
 
+RUN = "20260101-000000-aaaaaa"
+
+
 def proof(differs: bool) -> Proof:
     """b took 1.2 times as long as a, which was measured slower when it was measured alone."""
     ratio = Ratio(strategy="b", ratio=1.2, interval=(1.1, 1.3), differs=differs, rounds=20)
     medians = {"a": 1.0, "b": 1.21}
     said = Comparison(fastest="a", ratios=(ratio,), tied=() if differs else ("b",))
     said = said.model_copy(update={"sentence": compared(said, medians)})
-    return Proof("20260101-000000-aaaaaa", experiment(), said, medians, (0, 1), 40)
+    return Proof(RUN, experiment(), said, medians, (0, 1), 40)
 
 
 def measured(number: int, name: str, seconds: float) -> Candidate:
@@ -247,6 +250,22 @@ def measured(number: int, name: str, seconds: float) -> Candidate:
         measured_s=seconds,
         point=point,
         interval_s=(0.9 * seconds, 1.1 * seconds),
+    )
+
+
+def test_a_verdict_names_candidates_in_words():
+    names = "x=8 · m:x n:y · auto", "x=8 · replicated · shard_map"
+    every = [measured(at, name, 1.0 + at) for at, name in enumerate(names)]
+    said = Comparison(
+        fastest=names[0],
+        ratios=(Ratio(strategy=names[1], ratio=2.0, interval=(1.9, 2.1), differs=True, rounds=9),),
+        tied=(),
+    )
+    shown = Proof(RUN, experiment(), said, dict(zip(names, (1.0, 2.0), strict=True)), (0, 1), 9)
+    answer = Answer(read_array_question(OPEN), 2, every, True, proof=shown)
+    assert words.verdict_words(answer) == (
+        "x=8 · m over x, n over y · Automatic is fastest in this process: 1 s per call. "
+        "Next is x=8 · replicated · shard_map, 2.00× as long (1.90 to 2.10)."
     )
 
 
@@ -273,6 +292,9 @@ def test_an_answer_says_what_its_proof_says(differs, ties, said):
     assert answer.winner.name == "a", "c was measured alone, where luck may have made it faster"
     assert [each.name for each in answer.ties] == ties
     assert said in words.sure_words(answer)
+    short = words.verdict_words(answer)
+    assert "rounds" not in short and ("Cannot tell whether a (1 s) or b" in short) is not differs
+
     listed = words.answer_json(answer)["proof"]
     assert (listed["faster"], listed["slower"], listed["differs"]) == ("a", "b", differs)
     assert listed["link"].startswith("/compare?experiment=1.") and listed["run"] in listed["link"]

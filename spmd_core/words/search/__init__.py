@@ -20,6 +20,7 @@ from spmd_core.words.search.answer import (
     space_words,
     state_words,
     sure_words,
+    verdict_words,
 )
 from spmd_core.words.search.candidates import (
     BEST_OF_EACH,
@@ -80,5 +81,6 @@ __all__ = [
     "sure_words",
     "ties_words",
     "time_of_tokens",
+    "verdict_words",
     "why_not",
 ]

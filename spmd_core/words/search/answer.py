@@ -300,6 +300,20 @@ def proof_words(proof: Proof) -> str:
     )
 
 
+def verdict_words(answer: Answer) -> str:
+    """How the best few of a computation compare, in short and by their names in words; as
+    `sure_words` where nothing was measured side by side.
+    """
+    if (proof := answer.proof_of_winner) is None:
+        return sure_words(answer)
+    margin = proof.experiment.timing.margin
+    sentence = compared(proof.comparison, proof.medians_s, margin=margin, is_brief=True)
+    for each in answer.found:
+        if each.number in proof.numbers:
+            sentence = sentence.replace(each.name, called_words(each))
+    return sentence
+
+
 def proof_sentence(proof: Proof) -> str:
     """How the best few compare, as Compare words it."""
     margin = proof.experiment.timing.margin

@@ -101,9 +101,9 @@ def called_words(candidate: Candidate) -> str:
     """A candidate in words: `x=2,y=4 · batch over x, in over y · Automatic`; a step by its name."""
     if candidate.step:
         return candidate.name
-    mesh, *sharded = candidate.name.split(" · ")
-    parts = [", ".join(each.replace(":", " over ") for each in sharded[0].split(" "))]
-    parts += [STRATEGIES[each].title if each in STRATEGIES else each for each in sharded[1:]]
+    mesh, *rest = candidate.name.split(" · ")
+    parts = [part.replace(" ", ", ").replace(":", " over ") for part in rest[:1]]
+    parts += [STRATEGIES[each].title if each in STRATEGIES else each for each in rest[1:]]
     return " · ".join([mesh, *parts])
 
 

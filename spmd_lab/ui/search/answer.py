@@ -137,11 +137,11 @@ def headline(answer: Answer, when: str = "") -> bool:
                 style.evidence("Simulated")
             if winner.step:  # else the headline has it
                 st.caption(plain(winner.name))
-        st.markdown(plain(words.sure_words(answer)))
+        st.markdown(plain(words.verdict_words(answer)))
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             pressed = _next(answer, winner, is_over=not when)
             with st.popover("How sure?", type="tertiary", key="how-sure"):
-                for sentence_of in _HOW_SURE:
+                for sentence_of in (words.sure_words,) * bool(answer.proof_of_winner) + _HOW_SURE:
                     st.markdown(plain(sentence_of(answer)))
                 st.caption(coded(" ".join(map(fact_words, answer.notes))))
         if (proof := answer.proof_of_winner) is not None:

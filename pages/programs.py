@@ -50,8 +50,10 @@ with st.container(horizontal=True, vertical_alignment="center"):
         key="run_program",
         disabled=bool(refusal or misfit) or at_work,
     )
-held = f"{plain(program_headline(program))}."
-st.caption(f"**{plain(program.described.name)}** for {plain(experiment.target)}. {held}")
+st.caption(
+    f"**{plain(program.described.name)}** for {plain(experiment.target)}. "
+    f"{plain(program_headline(program))}."
+)
 sha256 = program.described.program
 if missing := shell.attempt(lambda: programs.check_held(sha256)):
     shell.refusal(missing)

@@ -306,18 +306,17 @@ def verdict_words(answer: Answer) -> str:
     """
     if (proof := answer.proof_of_winner) is None:
         return sure_words(answer)
-    margin = proof.experiment.timing.margin
-    sentence = compared(proof.comparison, proof.medians_s, margin=margin, is_brief=True)
+    sentence = proof_sentence(proof, is_brief=True)
     for each in answer.found:
         if each.number in proof.numbers:
             sentence = sentence.replace(each.name, called_words(each))
     return sentence
 
 
-def proof_sentence(proof: Proof) -> str:
-    """How the best few compare, as Compare words it."""
+def proof_sentence(proof: Proof, is_brief: bool = False) -> str:
+    """How the best few compare, as Compare words it; `is_brief`: without the evidence."""
     margin = proof.experiment.timing.margin
-    return compared(proof.comparison, proof.medians_s, margin=margin)
+    return compared(proof.comparison, proof.medians_s, margin=margin, is_brief=is_brief)
 
 
 def proof_run_words(proof: Proof) -> str:

@@ -102,9 +102,9 @@ def called_words(candidate: Candidate) -> str:
     if candidate.step:
         return candidate.name
     mesh, *rest = candidate.name.split(" · ")
-    parts = [part.replace(" ", ", ").replace(":", " over ") for part in rest[:1]]
-    parts += [STRATEGIES[each].title if each in STRATEGIES else each for each in rest[1:]]
-    return " · ".join([mesh, *parts])
+    named = [STRATEGIES[each].title if each in STRATEGIES else each for each in rest[1:]]
+    sharded = (each.replace(" ", ", ").replace(":", " over ") for each in rest[:1])
+    return " · ".join([mesh, *sharded, *named])
 
 
 def time_words(candidate: Candidate) -> str:

@@ -10,7 +10,14 @@ from spmd_core.experiment import Experiment, link, study_of
 from spmd_core.machine import nearest_of_chips
 from spmd_core.recipes import differences_of
 from spmd_core.results import SURE_PROCESSES, Result
-from spmd_core.words import DISPATCH_BOUND, confirmation, row_title, unsettled_words, what_words
+from spmd_core.words import (
+    DISPATCH_BOUND,
+    confirmation,
+    row_title,
+    runs,
+    unsettled_words,
+    what_words,
+)
 from spmd_core.workloads import STRATEGIES
 from spmd_lab.ui import cards, links, style
 from spmd_lab.ui.charts import colors, glimpse
@@ -56,9 +63,8 @@ def picture(result: Result) -> None:
     """
     name, row = selected.of(result)
     name = name or result.order[0]
-    times = result.medians_s.get(name) or result.only_predicted_s.get(name)
-    took = f", {seconds_text(times)}" if times else ""
-    st.caption(plain(f"{colors.named(result.experiment, name)}{took}"))
+    shown = colors.named(result.experiment, name), runs.time_words(result.strategies[name])
+    st.caption(plain(", ".join(filter(None, shown))))
     st.html(glimpse.html(result.row(name).experiment, row, large=True))
     explicit = (key for key in result.strategies if result.row(key).strategy == "explicit")
     if types := next((steps.types(result.run, key) for key in explicit), ""):

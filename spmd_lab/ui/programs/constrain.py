@@ -39,13 +39,14 @@ def offer(program: Program) -> None:
     group, spec = next(iter(specs.items()))
     label = f"Give {group} {spec_text(spec)}: {now} → {then} per device"
     if st.button(plain(label), type="primary", icon=":material/build:", key="mend"):
-        given = {name: [*map(list, each)] for name, each in specs.items()}
-        _give(state.experiment("programs"), given)
+        _give(
+            state.experiment("programs"),
+            {name: [*map(list, each)] for name, each in specs.items()},
+        )
 
 
 def _over_largest(shape: tuple[int, ...], program: Program) -> Spec:
-    parts = accumulate((size for _, size in program.mesh), mul)
-    largest = max(shape)
+    largest, parts = max(shape), accumulate((size for _, size in program.mesh), mul)
     axes = tuple(
         name for (name, _), of in zip(program.mesh, parts, strict=True) if not largest % of
     )

@@ -1,10 +1,17 @@
-"""Figures of the house, which notes quote: `python -m tests.house.figures` prints them."""
+"""Figures of the house, which notes quote: `python -m tests.house.figures` prints them.
+
+`--way COMMAND …` prints how many modules and functions of the program a command of
+`python -m spmd_core` runs, once all that it imports is there:
+`python -m tests.house.figures --way predict --estimate --model llama-3.1-8b --target tpu:v5e:4x4 --mesh fsdp=16 --batch-per-device 1`
+"""
 
 import ast
+import sys
 import tokenize
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from types import FrameType
 
 from tests.layers import ROOT, circles_of_siblings, imports, nodes, room_of, source_files
 from tests.voice import old_voice, read_for_voice
@@ -170,6 +177,40 @@ def figures() -> dict[str, float]:
     }
 
 
+def way(words: Sequence[str], before: Sequence[str]) -> dict[str, float]:
+    """Modules and named functions of the program that a command runs; `before` is a like command,
+    which imports what both need."""
+    from spmd_core.__main__ import main
+
+    called = set[tuple[str, int]]()
+
+    def look(frame: FrameType, event: str, _: object) -> None:
+        code = frame.f_code
+        if event == "call" and not code.co_name.startswith("<"):
+            called.add((code.co_filename, code.co_firstlineno))
+
+    main(before)
+    sys.setprofile(look)
+    main(words)
+    sys.setprofile(None)
+    ours = set(map(str, source_files()))
+    on_the_way = [each for each in called if each[0] in ours]
+    return {
+        "modules on the way": len({file for file, _ in on_the_way}),
+        "functions on the way": len(on_the_way),
+        "modules of the program that are imported": sum(
+            name.partition(".")[0] in ("spmd_core", "spmd_lab") for name in sys.modules
+        ),
+    }
+
+
+def _printed() -> dict[str, float]:
+    if sys.argv[1:2] != ["--way"]:
+        return figures()
+    like = [word.replace("llama-3.1-8b", "llama-3.1-70b") for word in sys.argv[2:]]
+    return way(sys.argv[2:], like)
+
+
 if __name__ == "__main__":
-    for name, figure in figures().items():
+    for name, figure in _printed().items():
         print(f"{figure:>8,} {name}")

@@ -14,7 +14,7 @@ done = lab().succeeded()
 count = sum(recipe.experiment.id in done for recipe in RECIPES.values())
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
     st.title(shell.QUESTIONS["recipes"], width="content")
-    st.caption(f"{len(RECIPES)} questions, {count} done here.")
+    st.caption(plain(f"{len(RECIPES)} questions" + f", {count} done here" * bool(count)))
     tour.begin()
 words = st.text_input(
     "Search",

@@ -149,11 +149,11 @@ def _row(subject: Subject) -> None:
 
 def _compared(compared: Compared) -> None:
     with st.container(border=True, key=f"part-{compared.baseline.run}"):
+        for each in compared.subjects:
+            _row(each)
         for sentence in verdict_sentences(compared):
             st.markdown(f"**{plain(sentence)}**")
         outcome.side_by_side(compared)
-        for each in compared.subjects:
-            _row(each)
         with st.expander("Details"):
             for each in compared.subjects:
                 if each.summary.labels.note:

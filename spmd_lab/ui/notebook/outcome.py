@@ -65,8 +65,8 @@ def side_by_side(compared: Compared) -> None:
     key = f"side-by-side:{compared.baseline.run}"
     if 1 < len(steps) == len(results):
         words = _differs(steps)
-        st.markdown(plain(words))
         st.vega_lite_chart(shares_chart(steps), alt=words, key=key)
+        st.markdown(plain(words))
     elif chart := side_by_side_chart(results):
         words = "Time by strategy of each run; the numbers are in the table below"
         st.vega_lite_chart(chart, alt=words, key=key)

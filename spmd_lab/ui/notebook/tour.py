@@ -24,8 +24,8 @@ def offer() -> None:
                 st.markdown(f"{_ICON} {_FIRST}")
                 with st.container(horizontal=True, gap="small"):
                     for at in range(len(shown)):
-                        _link(at, f"{at + 1}. ")
-            _dismiss("Dismiss")
+                        _link(at, f"{at + 1}. {shown[at].title}")
+            _dismiss()
 
 
 def begin() -> None:
@@ -38,14 +38,13 @@ def begin() -> None:
             key="main-link-tour",
             vertical_alignment="center",
         ):
-            _link(0, "Take the tour: ")
-            _dismiss("")
+            _link(0, "Take the tour")
+            _dismiss()
 
 
-def _dismiss(label: str) -> None:
+def _dismiss() -> None:
     st.button(
-        label,
-        icon=":material/close:",
+        "Dismiss",
         key="tour:dismiss",
         type="tertiary",
         help="Offers the tour no more.",
@@ -87,7 +86,7 @@ def guide(*runs: str) -> bool:
             width="stretch",
         )
         if place + 1 < len(every):
-            _link(place + 1, "Next: ")
+            _link(place + 1, f"Next: {every[place + 1].title}")
         else:
             _end()
             st.page_link(
@@ -106,7 +105,7 @@ def stored(part: str = "tour") -> tuple[Stop, ...]:
     return every if all(find(run) for stop in every for run in stop.runs) else ()
 
 
-def _link(at: int, before: str) -> None:
+def _link(at: int, label: str) -> None:
     stop = stops()[at]
     status = find(stop.runs[0])
     if status is None:
@@ -115,8 +114,8 @@ def _link(at: int, before: str) -> None:
     query = cards.query(status.experiment, status.run)
     st.page_link(
         cards.page_of(status.experiment) if alone else "pages/history.py",
-        label=f"**{plain(before + stop.title)}**",
-        icon=":material/arrow_forward:" if before.startswith("Next") else None,
+        label=f"**{plain(label)}**",
+        icon=":material/arrow_forward:" if label.startswith("Next") else None,
         query_params=query if alone else {"runs": ",".join(stop.runs)},
         width="content",
     )

@@ -371,13 +371,13 @@ def details(result: Result, name: str) -> None:
     opened, tab = choices.opened_tab(names)
     with tab:
         if opened == _TIME:
-            if bounds := words.bounds_words(prediction):
-                st.caption(plain(bounds))
             st.subheader("Timeline", anchor=False)
             if (plan := result.row(name).experiment.plan) and plan.stages > 1:
                 stages.show(plan)
             else:
                 _timeline(result, name)
+            if bounds := words.bounds_words(prediction):
+                st.caption(plain(bounds))
             st.subheader("Collectives", anchor=False)
             _collectives(result, name, prediction)
         elif opened == _ARROWS:

@@ -42,15 +42,15 @@ def card(plan: Plan, shown: Prediction) -> None:
     chips = f"{plan.topology.chips:,} {chip_title(kind)}"
     memory = shown.memory_bytes
     st.subheader(plain(f"{chips} train {trained} in {days_text(run.days.estimate)}."), anchor=False)
+    figures = list(five_figures(plan, shown, run, each))
+    if missed := _missed(run.days.estimate, run.money):
+        figures[3] = figures[3]._replace(more=f"{figures[3].more}, {missed}")
+    draw_figures(figures)
     with st.container(horizontal=True, gap="small"):
         if shown.compiled:  # an estimate has the ends of its memory in a sentence
             sized = f"{bytes_text(memory.peak)} of {bytes_text(memory.capacity)}"
             st.badge(plain(f"Fits: {sized}"), color="green")
         style.evidence("Compiled" if shown.compiled else "Estimated")
-    figures = list(five_figures(plan, shown, run, each))
-    if missed := _missed(run.days.estimate, run.money):
-        figures[3] = figures[3]._replace(more=f"{figures[3].more}, {missed}")
-    draw_figures(figures)
     st.vega_lite_chart(
         shares.shares_chart({"time": shown}),
         alt="Where the estimate goes: "

@@ -1,7 +1,6 @@
 """An experiment at a glance: who holds what, and the collective between product and result, small."""
 
 from base64 import b64encode
-from functools import lru_cache
 from html import escape
 from math import inf
 
@@ -15,6 +14,7 @@ from spmd_core.words import listed, mesh_words
 from spmd_lab.ui.charts.colors import colors
 from spmd_lab.ui.charts.layout_words import together_about
 from spmd_lab.ui.charts.together import GAP, Box, blocks_of, boxes_of, drawn, is_to_scale
+from spmd_lab.ui.lab import kept
 from spmd_lab.ui.markdown import plain
 
 REDUCE = ("all-reduce", "reduce-scatter")  # what they add is one partial sum for each device
@@ -41,10 +41,10 @@ def svg(experiment: Experiment, kind: str = "", size: str = "", has_names: bool 
       size: its bytes and seconds in words.
       has_names: names the arrays, for a picture that is large enough.
     """
-    return _drawn(experiment.members[0].experiment, kind, size, has_names)
+    return _drawn(experiment.members[0].experiment, kind, size, has_names) or ""
 
 
-@lru_cache(512)
+@kept(512)
 def _drawn(one: Experiment, kind: str, size: str, has_names: bool) -> str:
     arrays = [] if one.what.is_small_program else drawn(one)
     if not arrays:
@@ -86,13 +86,13 @@ def _drawn(one: Experiment, kind: str, size: str, has_names: bool) -> str:
 def html(experiment: Experiment, row: CollectiveRow | None = None, *, large: bool = False) -> str:
     """Returns the picture as HTML, with the collectives of `row`; a small one unless `large`."""
     kind, size = ("", "") if row is None else words(row)
-    about, kept = alt(experiment, kind, size), "picture" if large else "glimpse"
-    return image(svg(experiment, kind, size, large), about, kept)
+    of_class = "picture" if large else "glimpse"
+    return image(svg(experiment, kind, size, large), alt(experiment, kind, size), of_class)
 
 
-def image(drawn_svg: str, about: str, kept: str) -> str:
-    """Returns SVG as an image of the CSS class `kept`; `about`: it in words."""
-    return f'<img class="{kept}" alt="{escape(about)}" src="{address(drawn_svg)}">'
+def image(drawn_svg: str, about: str, of_class: str) -> str:
+    """Returns SVG as an image of a CSS class; `about`: it in words."""
+    return f'<img class="{of_class}" alt="{escape(about)}" src="{address(drawn_svg)}">'
 
 
 def show(experiment: Experiment) -> None:

@@ -70,6 +70,6 @@ def draw(experiment: Experiment, program: Program) -> None:
 
 
 def _give(experiment: Experiment, specs: Mapping[str, object]) -> None:
-    changed = dict(experiment.to_json()["specs"] or {}) | specs
+    changed = dict(experiment.to_json()["specs"] or {}) | dict(specs)
     if shell.done(lambda: state.replace("programs", experiment.vary(specs=changed))):
         st.rerun()

@@ -9,10 +9,8 @@ from spmd_core.base.child import (
     Spare,
     answer,
     ask_child,
-    asked,
     failing_line,
     resident_bytes,
-    tail_with,
 )
 from spmd_core.base.errors import (
     Alone,
@@ -79,7 +77,6 @@ __all__ = [
     "WrongResult",
     "answer",
     "ask_child",
-    "asked",
     "by_key",
     "bytes_text",
     "capital",
@@ -113,7 +110,6 @@ __all__ = [
     "shorten",
     "suffixed_sizes",
     "sums_by_key",
-    "tail_with",
     "unhindered",
     "validated",
     "value_text",

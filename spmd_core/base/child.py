@@ -67,11 +67,6 @@ def _before_dump(lines: list[str]) -> str | None:
     return lines[at - 1] if at else None
 
 
-def tail_with(line: str, tail: str) -> str:
-    """The tail of what was written, led by the failing line where the tail no longer holds it."""
-    return tail if line in tail or line == SILENT else f"{line}\n…\n{tail}"
-
-
 ROOT = Path(__file__).resolve().parents[2]
 TAIL_BYTES = 2**16  # of what it printed that is read: dumps of threads follow the cause
 MOST_OUTPUT_BYTES = 64 * 2**20  # that it may print, or answer, which the server then holds
@@ -221,7 +216,7 @@ _SEPARATOR = "\0"
 
 class Spare:
     """At most one child that is ready. Each is asked once: what a question does to it cannot reach
-    the next. The children call `asked`.
+    the next. The children `answer` with `waits`.
     """
 
     def __init__(self, module: str, environ: Mapping[str, str]) -> None:
@@ -250,15 +245,15 @@ class Spare:
         return None
 
 
-def answer(made: Callable[[], str]) -> NoReturn:
-    """In the child: write what is made to the descriptor, or `!` and why nothing is; and end, even if
-    threads were started.
+def answer(made: Callable[..., str], waits: bool = False) -> NoReturn:
+    """In the child: write what is made (of the question, if it `waits` for one) to the descriptor, or
+    `!` and why nothing is; and end, even if threads were started.
     """
     imported()
     descriptor = int(sys.argv[1])
     os.set_inheritable(descriptor, False)
     try:
-        text = made()
+        text = made(*(asked() if waits else ()))
     except LabError as error:
         text = f"!{error}"
     with os.fdopen(descriptor, "w") as file:

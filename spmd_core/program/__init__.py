@@ -40,7 +40,7 @@ from spmd_core.program.hlo.text import parse_module
 from spmd_core.program.hlo.trip_counts import trip_count
 from spmd_core.program.ir.accidents import judged
 from spmd_core.program.ir.diff import MOST_LINES, DiffRow, TextDifference, compare, short
-from spmd_core.program.ir.reading import Match, find, read_text, spans_of
+from spmd_core.program.ir.reading import read_text, spans_of
 from spmd_core.program.ir.shardings import NAME, assigned, steps_of
 from spmd_core.program.ir.text import (
     Op,
@@ -65,7 +65,6 @@ __all__ = [
     "DiffRow",
     "HloError",
     "Instruction",
-    "Match",
     "Mesh",
     "Module",
     "Op",
@@ -84,7 +83,6 @@ __all__ = [
     "compare",
     "counterparts",
     "file_name",
-    "find",
     "fingerprint",
     "generic",
     "groups_of",

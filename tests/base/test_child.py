@@ -61,7 +61,7 @@ def test_seconds_of_a_core_are_those_of_the_process():
 
 
 READY = """
-from spmd_core.base import asked
+from spmd_core.base.child import asked
 open(sys.argv[0] + ".ready", "w").close()
 text = "/".join([str(os.getpid()), *asked()])
 os.write(int(sys.argv[1]), text.encode())

@@ -16,7 +16,7 @@ from jax._src.interpreters import mlir
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy, stablehlo
 
-from spmd_core.base import RequestError, answer, asked, refuse
+from spmd_core.base import RequestError, answer, refuse
 from spmd_core.engine.exported.allowed import check_arrays, check_axes, check_module, check_paths
 from spmd_core.engine.exported.by_hand import fixed_axes
 from spmd_core.engine.exported.flops import flops_of
@@ -223,4 +223,4 @@ def _manual_axes(module: ir.Module, mesh: Mesh) -> tuple[str, ...]:
 
 
 if __name__ == "__main__":
-    answer(lambda: described_file(*map(Path, asked())))
+    answer(lambda *files: described_file(*map(Path, files)), waits=True)

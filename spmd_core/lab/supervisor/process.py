@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 
 from pydantic import BaseModel, TypeAdapter
 
-from spmd_core.base import Watched, WorkerError, descriptors, failing_line
+from spmd_core.base import SILENT, Watched, WorkerError, descriptors, failing_line
 from spmd_core.machine import dumps as dump_folder
 from spmd_core.results import Environment
 from spmd_core.runs import (
@@ -264,3 +264,8 @@ def ending_text(status: int | None) -> str:
     name = signal.Signals(-status).name if -status in {*signal.Signals} else f"signal {-status}"
     hint = ", which the kernel also sends when memory runs out" if -status == signal.SIGKILL else ""
     return f"was ended by {name}{hint}"
+
+
+def tail_with(line: str, tail: str) -> str:
+    """The tail of what was written, led by the failing line where the tail no longer holds it."""
+    return tail if line in tail or line == SILENT else f"{line}\n…\n{tail}"

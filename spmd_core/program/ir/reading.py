@@ -4,7 +4,6 @@ and searches them; those of a jaxpr here.
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from spmd_core.program.hlo.module import Frame
 from spmd_core.program.ir.hlo import read_hlo
@@ -159,17 +158,6 @@ def read_text(text: str, kind: str) -> ProgramText:
         return _as_it_is(text, kind, "The text, which is not as JAX writes it")
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
-    """A line that matches a search: its index, its section's index (None outside all sections), and
-    the positions in the line as shown.
-    """
-
-    line: int
-    section: int | None
-    spans: tuple[tuple[int, int], ...]
-
-
 def spans_of(line: str, wanted: str) -> tuple[tuple[int, int], ...]:
     """(start, stop) of each case-insensitive match of a text in a line; none for an empty text."""
     return (
@@ -177,21 +165,3 @@ def spans_of(line: str, wanted: str) -> tuple[tuple[int, int], ...]:
         if wanted
         else ()
     )
-
-
-def find(text: ProgramText, wanted: str, details: bool) -> list[Match]:
-    """Lines that hold `wanted`, as they are shown with or without details; sections of details are
-    searched only with them.
-    """
-    if not wanted:
-        return []
-    hidden = (
-        set()
-        if details
-        else {number for number, section in enumerate(text.sections) if section.is_details}
-    )
-    return [
-        Match(at, text.owners[at], spans)
-        for at, line in enumerate(text.shown(details))
-        if text.owners[at] not in hidden and (spans := spans_of(line, wanted))
-    ]

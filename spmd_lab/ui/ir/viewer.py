@@ -3,10 +3,11 @@ follow its ops to the program's lines.
 """
 
 from collections.abc import Sequence, Set
+from dataclasses import dataclass
 
 import streamlit as st
 
-from spmd_core.program import Match, ProgramText, Section, find, program_lines, rows, spans_of
+from spmd_core.program import ProgramText, Section, program_lines, rows, spans_of
 from spmd_core.words import count, title
 from spmd_lab.ui import choices
 from spmd_lab.ui.ir import compare, lines as source_lines, steps, stored
@@ -22,6 +23,17 @@ _SECTIONS = 12  # on a page
 _LINES_SHOWN = 300  # of a section on a page
 _MATCHES = 100
 _WANTED = 200  # characters of what is searched for
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A line that matches a search: its index, its section's index (None outside all sections), and
+    the positions in the line as shown.
+    """
+
+    line: int
+    section: int | None
+    spans: tuple[tuple[int, int], ...]
 
 
 @st.fragment
@@ -219,3 +231,21 @@ def _listed(text: ProgramText, matches: Sequence[Match], lines: Sequence[str]) -
         last = match.section if match.section is not None else -1
         rows.append(Line(match.line + 1, lines[match.line], match.spans))
     return rows
+
+
+def find(text: ProgramText, wanted: str, details: bool) -> list[Match]:
+    """Lines that hold `wanted`, as they are shown with or without details; sections of details are
+    searched only with them.
+    """
+    if not wanted:
+        return []
+    hidden = (
+        set()
+        if details
+        else {number for number, section in enumerate(text.sections) if section.is_details}
+    )
+    return [
+        Match(at, text.owners[at], spans)
+        for at, line in enumerate(text.shown(details))
+        if text.owners[at] not in hidden and (spans := spans_of(line, wanted))
+    ]

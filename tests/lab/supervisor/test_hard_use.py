@@ -12,12 +12,13 @@ import sys
 
 import pytest
 
-from spmd_core.base import RequestError, StorageError, UnreadableRun, failing_line, tail_with
+from spmd_core.base import RequestError, StorageError, UnreadableRun, failing_line
 from spmd_core.commands.waiting import LOOK_S, wait
 from spmd_core.lab import Lab
 from spmd_core.lab.store.database import FILE_NAME
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.folder_lock import FILE_NAME as LOCK
+from spmd_core.lab.supervisor.process import tail_with
 from tests.labs import HASTY, PATIENCE_S, ROOT, experiment, is_running, start_python, until
 from tests.standin import sitecustomize as standin
 

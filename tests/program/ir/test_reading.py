@@ -12,13 +12,13 @@ from spmd_core.program import (
     Section,
     compare,
     file_name,
-    find,
     made_from,
     parse_module,
     program_lines,
     read_text,
     spans_of,
 )
+from spmd_lab.ui.ir.viewer import find
 
 HLO = Path(__file__).parents[1] / "hlo"
 MODULES = sorted(HLO.glob("*.hlo"))

@@ -40,8 +40,10 @@ local = acme.places:POD
 PROGRAM = """
 import json
 from spmd_core.base import RequestError
-from spmd_core.experiment import get_model, model_names, parse_experiment, files
+from spmd_core.experiment import parse_experiment
 from spmd_core.machine import parse_target
+from spmd_core.plan import get_model, model_names
+from spmd_core.workloads import files
 
 def refused(call, text):
     try:

@@ -9,7 +9,7 @@ from spmd_core.results import Prediction
 def parameters_words(size: ModelSize) -> str:
     """Parameters to the last one; of experts also those that a token visits.
 
-    >>> from spmd_core.experiment import get_model
+    >>> from spmd_core.plan import get_model
     >>> parameters_words(get_model("mixtral-8x7b"))
     '46,702,792,704 parameters, 12,879,925,248 of them active'
     """

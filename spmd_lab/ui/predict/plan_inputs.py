@@ -210,7 +210,7 @@ def _workload_fields(screen: str, draft: Form, mesh: Mesh) -> Form:
 def sizes_words(size: ModelSize) -> str:
     """A model below its field: a scaled decoder also by its sizes, which its name does not tell.
 
-    >>> from spmd_core.experiment import get_model
+    >>> from spmd_core.plan import get_model
     >>> sizes_words(get_model("scaled:2")).partition(";")[0]
     "A synthetic decoder, MaxText's base sizes × 2: 16 layers, width 2,048, mlp 14,336"
     """

@@ -44,7 +44,7 @@ def test_each_act_of_the_viewer_is_one_step_and_what_the_app_writes_is_none(serv
     assert steps(page) == first + 1
     opened = page.url
     unfold(page, "Sizes")
-    enter(page, "cols", "1024")
+    enter(page, "cols", "2048")
     page.wait_for_url(lambda url: url != opened)
     settled(page)
     assert steps(page) == first + 2
@@ -53,10 +53,10 @@ def test_each_act_of_the_viewer_is_one_step_and_what_the_app_writes_is_none(serv
     settled(page)
     assert steps(page) == first + 3
     go_back(page)
-    expect(page.get_by_label("cols", exact=True).first).to_have_value("1024")
+    expect(page.get_by_label("cols", exact=True).first).to_have_value("2048")
     go_back(page)
     assert page.url == opened
-    expect(page.get_by_label("cols", exact=True).first).to_have_value("512")
+    expect(page.get_by_label("cols", exact=True).first).to_have_value("1024")
     go_back(page)
     expect(page).to_have_title("Overview · SPMD Lab")
     assert steps(page) == first + 3

@@ -1,16 +1,18 @@
 """The space of a model's training steps: topology, mesh, batch, policy; pruned or estimated."""
 
+import contextlib
 import heapq
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, groupby, islice
+from typing import Any
 
 from spmd_core.base import RequestError
 from spmd_core.plan import Plan
 from spmd_core.results import StoredFact
 from spmd_core.search.candidate import Candidate, TrainingStep, over_limit
-from spmd_core.search.policies import GROUPS, Policy
+from spmd_core.search.policies import Policy
 from spmd_core.search.question import Goal, ModelQuestion
 from spmd_core.search.spaces.model_points import (
     Key,
@@ -25,8 +27,7 @@ from spmd_core.time import MemoryEstimate, MeshEstimates
 
 WIDE = 40_000  # candidates that are all estimated: seconds; of more, those of the best meshes
 WIDEST = 10_000_000  # a quick look at so many takes minutes: more are refused
-SAVING = Policy("none"), Policy("full", tuple(chain(*GROUPS)))  # the fastest where all has room
-NEAR = 1.03  # others were up to 2.4% faster than these (four models on four targets)
+NEAR = 1.03  # of the best: what takes longer is left out of a wide space
 QUICK = 3  # policies of a quick look, beside the one that offloads everything: none, minimal, full
 
 
@@ -63,8 +64,8 @@ def _coarse_to_fine(
     question: ModelQuestion, stop: Callable[[], bool], seen: dict[Key, int]
 ) -> Iterator[Candidate]:
     """The best of each standard sharding, whether it fits or not; then meshes and batches by the
-    time of their step where all is saved, until that is above the best of its topology by `NEAR`,
-    or `WIDE` candidates are reached.
+    time that no policy stays below, until that is above the best of its topology by `NEAR`, or
+    `WIDE` candidates are reached.
     """
     best: dict[str, float] = {}
     known: set[int] = set()
@@ -144,13 +145,13 @@ def _by_bound(
 
 def _first_held(points: list[MeshPoint]) -> tuple[int, float] | None:
     """The place of the first batch of a mesh that makes a plan, of which a device may hold one that
-    saves little, with its seconds per token where all is saved and has room, which others hardly
-    stay below; None where there is none.
+    saves little, with seconds per token that none of its policies stays below; None where there is
+    none.
     """
     if not points or not_as_fixed(points[0]) is not None:
         return None
-    schedule, like = points[0].policies[0].schedule, None
-    saving = [replace(each, schedule=schedule) for each in SAVING]
+    like = None
+    schedules = dict.fromkeys(each.schedule for each in points[0].policies)
     small = points[0].policies[-1], points[0].policies[:QUICK][-1]
     most = points[0].question.limit(points[0].topology)
     for at, point in enumerate(points):
@@ -158,21 +159,26 @@ def _first_held(points: list[MeshPoint]) -> tuple[int, float] | None:
             held = _memories(like.model_copy(update={"batch_per_device": point.per_device}), small)
             if all(each.fits(most) == "no" for each in held):
                 continue
-        try:
-            plan = point.plan(saving[0])
-            check_slices(point)
-        except RequestError:
+        plans = [*_dividing(point, schedules)]
+        if not plans:
             continue
+        plan = plans[0]
         held = _memories(plan, small) if like is None else ()
         if held and all(each.fits(most) == "no" for each in held):
             like = None if plan.is_in_parts else plan
             if like and all(each.of_any_batch > most.device for each in held):
                 return None
             continue
-        step_s = MeshEstimates(plan).time
-        plans = (plan.model_copy(update=policy.fields) for policy in saving)
-        return at, min(step_s(each, 0).estimate for each in plans) / plan.tokens
+        return at, min(MeshEstimates(each).least() for each in plans) / plan.tokens
     return None
+
+
+def _dividing(point: MeshPoint, schedules: Iterable[tuple[tuple[str, Any], ...]]) -> Iterator[Plan]:
+    """The plans of a point under those of the schedules that divide its sizes."""
+    for each in schedules:
+        with contextlib.suppress(RequestError):
+            check_slices(point)
+            yield point.plan(Policy("none", schedule=each))
 
 
 def _memories(plan: Plan, small: tuple[Policy, ...]) -> list[MemoryEstimate]:

@@ -478,6 +478,27 @@ def test_coarse_to_fine_finds_the_winner_of_all_with_fewer_looks(monkeypatch, ch
     assert len({each.number for each in found}) == len(found) < len(every)
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model": "gemma-3-12b", "chips": ["tpu7x:8"]},  # weights pass in rings
+        {"model": "gpt-oss-20b", "chips": ["v6e:16"]},
+        {"model": "llama-3.1-8b", "chips": ["h100:8"]},
+        {"plan": {"microbatches": 2}, "chips": ["v5e:8"]},
+    ],
+)
+def test_no_policy_of_a_mesh_is_below_the_bound_by_which_meshes_are_left_out(changes):
+    asked = {"model": "scaled:1", "global_batch": 16, "offload": False, "sequence": 4096}
+    points = [*models.points_of(read_question(asked | changes))]
+    known = 0
+    for point in points[:: max(1, len(points) // 20)]:
+        if first := models._first_held([point]):
+            ranked = [each for each in models._tried(point, {}) if each.is_ranked]
+            assert all(each.seconds / each.tokens > 0.999999 * first[1] for each in ranked)
+            known += bool(ranked)
+    assert known > 3
+
+
 def test_a_wide_space_answers_before_every_mesh_was_looked_at():
     asked = read_question({"model": "deepseek-v3-671b", "chips": ["tpu7x:256"]})
     found = []

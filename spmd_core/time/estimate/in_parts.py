@@ -84,9 +84,11 @@ def _simulated(plan: Plan, stages: Sequence[_Stage]) -> SimulatedPipeline:
     )
 
 
-def time_in_parts(plan: Plan) -> Estimate:
-    """Seconds of such a step, its interval as wide as that of the slowest stage."""
-    stages = _stages(plan)
+def time_in_parts(plan: Plan, again: frozenset[str] | None = None) -> Estimate:
+    """Seconds of such a step, its interval as wide as that of the slowest stage; `again`: names of
+    what is computed again, those of the plan unless given.
+    """
+    stages = _stages(plan, again)
     return _time(plan, stages, _simulated(plan, stages))
 
 
@@ -188,12 +190,12 @@ def _hops(plan: Plan) -> Iterator[Collective]:
     )
 
 
-def _worked_out(plan: Plan) -> tuple[_Stage, ...]:
+def _worked_out(plan: Plan, again: frozenset[str] | None = None) -> tuple[_Stage, ...]:
     """Every stage of a plan, from the first; layers that are left over are one more of the first
     stages each.
     """
     count, layers, schedule = plan.stages, plan.size.layers, SCHEDULES[plan.schedule]
-    of_last = _microbatch(plan, layers // count, True)
+    of_last = _microbatch(plan, layers // count, True, again)
     known = {(layers // count, True): of_last}
     # of five matmuls with a table two are the embedding's; on GPUs its rows are gathered
     logits = 1.0 if plan.topology.chip.is_gpu else 3 / 5
@@ -202,7 +204,7 @@ def _worked_out(plan: Plan) -> tuple[_Stage, ...]:
         is_first, is_last = stage == 0, stage == count - 1
         key = (layers // count + (stage < layers % count), is_last)
         if key not in known:
-            known[key] = _microbatch(plan, *key)
+            known[key] = _microbatch(plan, *key, again)
         one = known[key]
         tables = of_last.tables * (logits * is_last + (1 - logits) * is_first) / 3
         held = schedule.held(count, plan.parts, plan.repeats, stage) if count > 1 else 1.0
@@ -213,7 +215,7 @@ def _worked_out(plan: Plan) -> tuple[_Stage, ...]:
 
 
 # worked out for memory, used again for time
-_stages: Callable[[Plan], tuple[_Stage, ...]] = lru_cache(maxsize=8)(_worked_out)  # pyright: ignore[reportAssignmentType]
+_stages: Callable[..., tuple[_Stage, ...]] = lru_cache(maxsize=8)(_worked_out)  # pyright: ignore[reportAssignmentType]
 
 
 def _one(plan: Plan, layers: int, has_logits: bool) -> Plan:
@@ -230,10 +232,12 @@ def _one(plan: Plan, layers: int, has_logits: bool) -> Plan:
     return plan.model_copy(update=update)
 
 
-def _microbatch(plan: Plan, layers: int, has_logits: bool) -> _Microbatch:
+def _microbatch(
+    plan: Plan, layers: int, has_logits: bool, again: frozenset[str] | None
+) -> _Microbatch:
     one = _one(plan, layers, has_logits)
-    shapes, again = shapes_of(one), recomputed(one)
-    (work, moved), memory = step_parts(shapes, again), memory_of_a_pass(one)
+    shapes, memory = shapes_of(one), memory_of_a_pass(one)
+    work, moved = step_parts(shapes, recomputed(one) if again is None else again)
     rest = [each for each in moved if not is_of_update(each.name)]
     waits = exposed_parts(shapes, work, rest, memory.host).seconds
     passes = work.forward.seconds + work.recomputed.seconds + work.backward.seconds

@@ -10,7 +10,7 @@ from spmd_core.results import Estimate
 from spmd_core.time.cost.constants import MATMUL_SHARE
 from spmd_core.time.estimate.in_parts import estimate_memory, time_in_parts
 from spmd_core.time.estimate.memory import MemoryEstimate
-from spmd_core.time.estimate.shapes import Shapes, recomputed, shapes_of
+from spmd_core.time.estimate.shapes import LEAST, Shapes, recomputed, shapes_of
 from spmd_core.time.estimate.step import Common, common_parts, step_parts, step_time
 from spmd_core.time.estimate.transfers import StepTransfer
 from spmd_core.time.estimate.work import StepWork
@@ -38,6 +38,13 @@ class MeshEstimates:
             return time_in_parts(plan)
         work, moved, _ = self._parts(plan)
         return step_time(self._shapes, work, moved, offloaded)
+
+    def least(self) -> float:
+        """Seconds that no estimate of a plan on one mesh stays below, whatever it saves and offloads."""
+        if self._shapes.plan.is_in_parts:
+            return time_in_parts(self._shapes.plan, LEAST).estimate
+        work, moved = step_parts(self._shapes, LEAST)
+        return step_time(self._shapes, work, moved, 0).estimate
 
     def is_above(self, plan: Plan, most: float) -> bool:
         """Returns True if a plan takes more than `most`, the same at each call, with nothing

@@ -17,7 +17,7 @@ from spmd_core.time.estimate.constants import (
     RING_WIDE,
     UNCHAINED,
 )
-from spmd_core.time.estimate.shapes import Shapes
+from spmd_core.time.estimate.shapes import LEAST, Shapes
 
 # the matmul of each weight whose ring goes over the contracted dim, in either pass
 FORWARD, BACKWARD = ("query", "key", "value", "mlp_up", "mlp_gate"), ("out", "mlp_down")
@@ -101,7 +101,7 @@ def ring_memory_s(
         seconds, again = matmuls[name], reread_s(shapes, shapes.wide_bytes(name), matmuls[name])
         added = ring_of(shapes, 0.0).steps * sum(parts_s(shapes, name, seconds)) / 2 - seconds
         late[0] += added if name in FORWARD else again
-        if name not in recomputed:
+        if name not in recomputed and recomputed != LEAST:
             late[1] += added if name in BACKWARD else again
         late[1] += again
     if of_experts:

@@ -20,6 +20,8 @@ from spmd_core.time.estimate.constants import HALF_BYTES, LARGE_BYTES, NOT_OF_A_
 from spmd_core.time.estimate.memory import Arrays, has_ring, layer_arrays
 from spmd_core.time.gpu.matmuls import sustained
 
+# in place of names of what is computed again: the least of all policies, which keeps nothing either
+LEAST = frozenset({"least"})
 PROJECTIONS = ("query", "key", "value", "out", "mlp_up", "mlp_gate")
 _ELEMENTS = {
     "bfloat16": "bf16",

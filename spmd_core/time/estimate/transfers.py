@@ -31,7 +31,7 @@ from spmd_core.time.estimate.optimizers import (
     matrix_axes,
 )
 from spmd_core.time.estimate.rings import BACKWARD, FORWARD, parts_s, ring_of
-from spmd_core.time.estimate.shapes import Shapes
+from spmd_core.time.estimate.shapes import LEAST, Shapes
 from spmd_core.time.estimate.work import mixing, product_s
 
 # weight -> the matmul of a layer that needs it
@@ -283,7 +283,7 @@ def _by_rings(
         yield replace(plain, count=count, **alone)  # pyrefly: ignore
     passed = replace(plain, kind="collective-permute", asked="all-gather", beside="", count=count)
     ways = () if once and is_shared else (FORWARD,)
-    for way in ways if once or is_shared else (*ways, BACKWARD):
+    for way in ways if once or is_shared or recomputed == LEAST else (*ways, BACKWARD):
         late = held.gather_exposed_s(added_s if name in way else part_s)
         yield replace(passed, seconds=held.seconds, alone=late / held.seconds)
     # the sum of the table of logits is in float32

@@ -51,7 +51,7 @@ from spmd_core.time.estimate.optimizers import (
 )
 from spmd_core.time.estimate.rings import reread_s, ring_memory_s
 from spmd_core.time.estimate.scaling import scaled_s
-from spmd_core.time.estimate.shapes import Shapes
+from spmd_core.time.estimate.shapes import LEAST, Shapes
 from spmd_core.time.gpu.constants import TF32
 from spmd_core.time.gpu.matmuls import flash_s
 
@@ -394,7 +394,7 @@ def _state(shapes: Shapes, way: str) -> DeviceSeconds:
 def _layer_bytes(shapes: Shapes, recomputed: Collection[str]) -> float:
     """HBM bytes of one layer that no matmul and no kernel moves."""
     if shapes.chip.is_gpu:
-        return _layer_bytes_of_gpus(shapes)
+        return _layer_bytes_of_gpus(shapes, recomputed)
     arrays, tensor, passed = shapes.arrays, shapes.tensor, shapes.passed_bytes
     turned = 0.0
     if shapes.plan.is_balanced and shapes.plan.context_attention == "all-gather":
@@ -412,12 +412,12 @@ def _layer_bytes(shapes: Shapes, recomputed: Collection[str]) -> float:
     )
 
 
-def _layer_bytes_of_gpus(shapes: Shapes) -> float:
+def _layer_bytes_of_gpus(shapes: Shapes, recomputed: Collection[str]) -> float:
     """The same on GPUs, whose compiler fuses less: saved arrays are stacked by copies of their own,
     and heads change places around the kernel.
     """
     arrays, matrices = shapes.arrays, 3 if shapes.size.gated else 2
-    stored, _ = kept_bytes(shapes.plan)
+    stored = 0.0 if recomputed == LEAST else kept_bytes(shapes.plan)[0]
     return (
         GPU_STREAM_PASSES * arrays.stream
         + GPU_WIDE_PASSES * matrices * arrays.wide

@@ -29,8 +29,11 @@ if active or recent:
     with questions:
         cards.starts(shell.QUESTIONS, now, across=2)
     with ran, st.container(border=True, height="stretch", key="recent"):
-        st.markdown("**Running**" if active else "**Last runs**")
+        if active:
+            st.markdown("**Running**")
         live.watch_queue(live.listed_runs())
+        if recent:
+            st.markdown("**Last runs**")
         for summary in recent:
             cards.run_row(summary)
         st.page_link("pages/history.py", label="All runs", icon=":material/history:")

@@ -15,7 +15,7 @@ count = sum(recipe.experiment.id in done for recipe in RECIPES.values())
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
     st.title(shell.QUESTIONS["recipes"], width="content")
     st.caption(plain(f"{len(RECIPES)} questions" + f", {count} done here" * bool(count)))
-    tour.begin()
+    tour.begin(is_kept=True)
 words = st.text_input(
     "Search",
     key="search",

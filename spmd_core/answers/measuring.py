@@ -159,7 +159,7 @@ def roofs_table(result: Result) -> Table:
                 "Expected", lambda row: row.outcome.predicted_s and row.outcome.predicted_s.estimate
             ),
             *map(roof, names),
-            text("Binds", lambda row: row.outcome.roofline and row.outcome.roofline.binds),
+            text("Bound by", lambda row: row.outcome.roofline and row.outcome.roofline.binds),
             Column(
                 "Share reached",
                 lambda row: row.outcome.roofline and row.outcome.roofline.share,

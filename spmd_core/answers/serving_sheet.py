@@ -110,7 +110,7 @@ def serving_figures(row: ServingRow) -> tuple[Figure, ...]:
         Figure("Mesh", served_mesh(row), dtypes),
         Figure("A token", seconds_text(served.tpot_s), span),
         Figure("Tokens/s a chip", number_text(row.per_chip), paid),
-        Figure("Binds", PART_NAMES[served.step.binds], f"{share:.0%} of a decode step"),
+        Figure("Bound by", PART_NAMES[served.step.binds], f"{share:.0%} of a decode step"),
     )
 
 
@@ -134,7 +134,7 @@ _ROWS: Sheet[_Marked] = Sheet(
         Column("$ a million", lambda each: each.row.per_million(), money_text),
         count("Pool, tokens", lambda each: each.row.pool and each.row.pool.tokens),
         count("Wait", lambda each: each.row.served and each.row.served.waiting),
-        text("Binds", lambda each: each.row.served and PART_NAMES[each.row.served.step.binds]),
+        text("Bound by", lambda each: each.row.served and PART_NAMES[each.row.served.step.binds]),
         seconds("Program's step", lambda each: each.row.compiled and each.row.compiled.seconds),
         seconds("Its estimate", lambda each: each.row.compiled and each.row.compiled.estimate),
         text("Weights", lambda each: each.row.plan.weights_dtype),
@@ -164,7 +164,7 @@ SERVING_LOADS: Sheet[_Loaded] = Sheet(
         seconds("A token", lambda each: each[1].served and each[1].served.tpot_s),
         number("Tokens/s a chip", lambda each: each[1].per_chip or None),
         count("Wait", lambda each: each[1].served and (each[1].served.waiting or None)),
-        text("Binds", lambda each: each[1].served and PART_NAMES[each[1].served.step.binds]),
+        text("Bound by", lambda each: each[1].served and PART_NAMES[each[1].served.step.binds]),
     )
 )
 

@@ -164,7 +164,7 @@ _SHEET: Sheet[_Marked] = Sheet(
         text("Mesh", _mesh),
         text("Remat", lambda row: row.row.plan.remat if row.row.run and row.row.plan else None),
         text(
-            "Binds",
+            "Bound by",
             lambda row: (
                 bound_words(row.row.step.shares_s) if row.row.step and row.row.run else None
             ),

@@ -80,9 +80,18 @@ def collection_page(
 
 
 def _page(name: str, document: Callable[[], Document], sender: str | None) -> None:
+    def made() -> str:
+        page = html_text(document())
+        try:
+            return lab().archives.page(page, [name], sender or "")
+        except RequestError:
+            if sender is None:  # to read and print, with more than a page carries
+                return page
+            raise
+
     download(
         "Report",
-        lambda: lab().archives.page(html_text(document()), [name], sender or ""),
+        made,
         f"{name}.html",
         "One HTML file to read, print or send. It opens without a server, and imports on History.",
         name=None if sender is None else f"{name}.html from {sender}",  # also in the box of Share

@@ -274,7 +274,6 @@ def test_a_tie_has_no_winner_in_any_sentence_and_reasons_are_of_what_was_compile
     assert len(set(meshes)) == len(meshes) > 1  # and not its own policies
     assert words.next_label(answer) == "Compile the best few"
     assert words.next_label(answer).lower() in words.next_words(answer)
-    assert "give it seconds" in words.next_words(answer, has_time=False)
     assert "first of those that tie" in said[-2]
     assert not any("winner" in each for each in said)
     waits = [(("matmul", 1.0), ("wait: all-gather", wait)) for wait in (0.0, 2.0)]

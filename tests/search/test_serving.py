@@ -184,7 +184,7 @@ def test_sheets_have_the_numbers_of_their_rows(answer):
     assert [cell.text for cell in table.column("")].count("best") == 1
     assert len(SERVING_LOADS.table(answer.by_load, "screen").rows) == len(answer.by_load)
     titles = [each.title for each in serving_figures(answer.best)]
-    assert titles == ["Chips", "Mesh", "A token", "Tokens/s a chip", "Binds"]
+    assert titles == ["Chips", "Mesh", "A token", "Tokens/s a chip", "Bound by"]
 
 
 def test_the_json_has_every_key_of_the_contract(answer):

@@ -248,6 +248,8 @@ def test_the_tour_stays_beside_own_runs_until_it_is_finished_or_dismissed(data_f
     assert offered(screen.run())
     screen.button(key="tour:dismiss").click().run()
     assert not offered(screen) and not offered(screen.run())
+    recipes = screen.switch_page("pages/recipes.py").run()
+    assert "Take the tour" in " ".join(labels(recipes)) and not offered(recipes)
     other = opened("history", runs=",".join(examples.stops()[0].runs))  # of another viewer
     assert offered(other.switch_page("home.py").run())
     last = examples.stops()[-1].runs

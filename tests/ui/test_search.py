@@ -91,6 +91,19 @@ def test_a_stored_search_opens_with_its_answer_before_its_estimates_are_there(la
     assert "Estimated, not compiled" in said(shown)
 
 
+def test_a_search_that_nothing_is_added_to_is_offered_again(lab, monkeypatch):
+    monkeypatch.setattr("spmd_core.machine.absent.plugin_version", lambda: None)
+    question = read_question(SMALL | {"chips": ["h100:8"]})
+    first = running.start(lab, question, None)
+    until(lambda: first.is_over)
+    again = opened("search", search=encode(question)).button(key="search:next")
+    assert again.label == "Search again"
+    again.click().run()
+    second = running.find(lab, question)
+    assert second is not first
+    until(lambda: second.is_over)
+
+
 def test_a_bad_link_or_field_is_one_sentence(lab, begins):
     search = running.start(lab, begins, None)  # what the fields begin with
     until(lambda: search.is_over)

@@ -376,26 +376,29 @@ def _example(answer: Answer, reason: str) -> str:
 
 
 def next_label(answer: Answer) -> str:
-    """What the button does that goes on with a search, in the words of `next_words`."""
+    """Returns what the button does that goes on with a search, in the words of `next_words`, or
+    that repeats it where nothing can be added.
+    """
     winner = answer.winner
-    if winner is None or winner.stage != "estimated" or compiler_refusal(winner.target):
+    if winner is None or not next_words(answer):
+        return "Search again"
+    if winner.stage != "estimated":
         return "Search on"
+    if compiler_refusal(winner.target):
+        return "Search again"
     return "Compile the best few" if winner.step else "Search on"
 
 
-def next_words(answer: Answer, has_time: bool = True) -> str:
-    """What would make the answer more certain; "" if nothing is left to do. `has_time`: whether
-    there are seconds to compile in.
-    """
+def next_words(answer: Answer) -> str:
+    """What would make the answer more certain; "" if nothing is left to do."""
     winner = answer.winner
     if winner is None:
         return ""
     if winner.stage == "estimated":
         if refusal := compiler_refusal(winner.target):
             return f"Not compiled: {refusal}."
-        time = "" if has_time else "give it seconds, and "
         return (
-            f"Next: {time}compile the best few (a large model takes about a minute each)."
+            "Next: compile the best few (a large model takes about a minute each)."
             if winner.step
             else "Next: give it more seconds, and search on."
         )

@@ -151,13 +151,12 @@ def _compared(compared: Compared) -> None:
     with st.container(border=True, key=f"part-{compared.baseline.run}"):
         for each in compared.subjects:
             _row(each)
+            outcome.reasons(each.summary, each.result)
+            _note(each)
         for sentence in verdict_sentences(compared):
             st.markdown(f"**{plain(sentence)}**")
         outcome.side_by_side(compared)
         with st.expander("Details"):
-            for each in compared.subjects:
-                if each.summary.labels.note:
-                    st.markdown(labels.note_markdown(f"{each.letter}: {each.summary.labels.note}"))
             shell.draw_table(rows_table(compared, "screen"))
 
 
@@ -168,8 +167,13 @@ def _run(subject: Subject) -> None:
         outcome.draw(summary, result)
         if result:
             outcome.times(result)
-        if summary.labels.note and not is_example(summary):
-            st.markdown(labels.note_markdown(summary.labels.note))
+        _note(subject)
+
+
+def _note(subject: Subject) -> None:
+    """Draws a note of people; the texts of an example's page say what an example's note does."""
+    if subject.summary.labels.note and not is_example(subject.summary):
+        st.markdown(labels.note_markdown(subject.summary.labels.note))
 
 
 def example() -> None:

@@ -15,7 +15,7 @@ from spmd_lab.ui.lab import as_viewer, find, lab, may_act
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import tour
 
-_EXAMPLE = "Week 47: which sharding, and why?"
+_EXAMPLE = "Which sharding, and why?"
 _NEW = ""  # of the choice of a collection: one that is begun for it
 
 

@@ -28,9 +28,9 @@ def offer() -> None:
             _dismiss()
 
 
-def begin() -> None:
-    """The first click, for who has runs of their own."""
-    if _offered():
+def begin(is_kept: bool = False) -> None:
+    """The first click, for who has runs of their own; `is_kept`: also after the tour is over."""
+    if stored() if is_kept else _offered():
         with st.container(
             horizontal=True,
             gap=None,
@@ -39,7 +39,8 @@ def begin() -> None:
             vertical_alignment="center",
         ):
             _link(0, "Take the tour")
-            _dismiss()
+            if not is_kept:
+                _dismiss()
 
 
 def _dismiss() -> None:
@@ -47,7 +48,7 @@ def _dismiss() -> None:
         "Dismiss",
         key="tour:dismiss",
         type="tertiary",
-        help="Offers the tour no more.",
+        help="Recipes goes on offering it.",
         on_click=state.set_aside,
         args=(*_OVER, True),
     )

@@ -80,7 +80,7 @@ def known_by(plan: Plan, compiled: Prediction) -> None:
         ],
         "Days": [number_text(run.days.estimate) if run else "–" for run in runs],
         "Dollars": [money_text(run.money if run else None) for run in runs],
-        "Binds": [bound_words(step.shares_s) for step in rows.values()],
+        "Bound by": [bound_words(step.shares_s) for step in rows.values()],
         "Causal MFU": [f"{s.mfu_causal:.1%}" if s.mfu_causal else "–" for s in rows.values()],
         "Memory": [bytes_text(step.memory_bytes.peak) for step in rows.values()],
     }

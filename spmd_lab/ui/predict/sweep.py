@@ -362,7 +362,7 @@ def _cells(sweep: Sweep, row: SweepRow, base: str) -> dict[str, str | None]:
         "Memory": memory,
         "Exposed": f"{row.exposed_share:.1%}" if row.exposed_share is not None else None,
         **({label: text for label, text in costs.items() if label.startswith(wanted)}),
-        "Binds": bound_words(numbers.shares_s) if numbers.step_s else None,
+        "Bound by": bound_words(numbers.shares_s) if numbers.step_s else None,
         "Open": base + links.path(point.experiment, row.outcome.run, "predict"),
     }
     head = f"{title[0].upper()}{title[1:]}"

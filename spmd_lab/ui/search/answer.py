@@ -102,8 +102,8 @@ def _figures(winner: Candidate, answer: Answer) -> list[Figure]:
     )
     time = Figure("Time of a step" if of_steps else "Time", seconds_text(winner.seconds), span)
     held = get_topology(winner.target).chip.device_hbm_bytes if of_steps else 0
-    ends = [bytes_text(each) for each in winner.memory_span or ()]
-    room = " of ".join([*filter(None, [" to ".join(ends)]), bytes_text(held)]) if held else ""
+    ends = " to ".join(bytes_text(each) for each in winner.memory_span or ())
+    room = f"{ends} of {bytes_text(held)}".strip() if held else ""
     memory = Figure("Memory per device", bytes_text(winner.memory_bytes), room)
     paid = words.paid_goal(goal, bool(price), of_steps)
     cost = Figure(words.cost_title(paid, of_steps), words.cost_text(winner, paid, price))
@@ -169,17 +169,15 @@ def _next(answer: Answer, winner: Candidate, is_over: bool) -> bool:
     missing = compiler_refusal(winner.target) if winner.stage == "estimated" else None
     further = words.next_words(answer) if is_over else ""
     is_open = bool(further and answer.rivals) and not missing  # not to be taken yet
-    pressed = False
     if further and missing:
-        st.caption(plain(further))
-    elif further:
-        pressed = st.button(
-            plain(words.next_label(answer)),
-            type="primary" if is_open else "secondary",
-            icon=":material/travel_explore:",
-            key="search:next",
-            help=coded(further),
-        )
+        st.caption(coded(further))
+    pressed = is_over and st.button(
+        plain(words.next_label(answer)),
+        type="primary" if is_open else "secondary",
+        icon=":material/travel_explore:",
+        key="search:next",
+        help=coded(further),
+    )
     _open(winner, "open-winner" if is_open else "main-link-winner")
     return pressed
 

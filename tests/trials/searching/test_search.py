@@ -266,7 +266,7 @@ def test_a_compiler_that_is_not_here_fails_no_candidate(lab, store, monkeypatch)
     answer = Search(lab, store, question, PATIENCE_S).run()
     assert answer.counts["failed"] == 0 and answer.winner.stage == "estimated" and runs(lab) == 0
     assert next_words(answer).startswith("Not compiled: the compiler for GPUs is not installed")
-    assert next_label(answer) == "Search on"
+    assert next_label(answer) == "Search again"
 
 
 @pytest.mark.parametrize("few", [1, 60])

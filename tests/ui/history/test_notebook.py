@@ -3,11 +3,14 @@
 import pytest
 
 from bench.values import result, strategy
+from spmd_core.base import RequestError
 from spmd_core.search import KeptSearch
+from spmd_lab.ui import exports
 from tests.ui import opened, said
 from tests.ui.predictions import store
 
 RUN, OTHER = "20260101-000000-aaaaaa", "20260101-000001-bbbbbb"
+THIRD = "20260101-000002-cccccc"
 ODD = "# A [link](javascript:x)\n- **fast** <b>\nplain :material/home:"
 
 
@@ -37,6 +40,16 @@ def test_a_collection_shows_text_as_it_is_and_the_answers_of_its_runs(lab):
     assert "\\[link\\]" in raw and "**fast** \\<b\\>" in raw and r"plain \:material\/home\:" in raw
     assert "10\u00a0µs" in screen.table[0].value.to_numpy().ravel().tolist()
     assert f"/c/{page.id}" in screen.code[0].value
+
+
+def test_runs_in_one_card_say_what_failed_and_have_the_notes_of_people(lab, data_folder):
+    failed = {"status": "error", "error": {"kind": "value_error", "message": "a dim is odd"}}
+    rows = {"auto": strategy(1e-5), "pmap": failed, "single": strategy(2e-5, correct=False)}
+    store(data_folder, result(rows, run=THIRD))
+    lab.notebook.label(THIRD, note="it was full")
+    page = lab.collections.add_runs(lab.collections.create("Week 47").id, OTHER, THIRD)
+    text = said(opened("notebook", collection=page.id))
+    assert "pmap failed" in text and "wrong" in text and "it was full" in text
 
 
 def test_it_is_edited_in_place(lab):
@@ -78,3 +91,16 @@ def test_cards_tick_what_the_table_ticks(lab):
     screen = opened("history", runs=RUN)
     cards = screen.get("button_group")[0]
     assert cards.value == [RUN] and len(cards.options) == 2
+
+
+@pytest.mark.parametrize("sender", [None, "ana"])
+def test_a_page_of_more_than_a_file_carries_is_still_printed_and_not_sent(monkeypatch, lab, sender):
+    made = []
+    monkeypatch.setattr(exports, "download", lambda _, make, *a, **named: made.append(make))
+    monkeypatch.setattr("spmd_core.lab.archive.contents.MOST_BYTES", 100)
+    exports.run_page(RUN, sender)
+    if sender is None:
+        assert "</html>" in made[0]() and "spmd-lab-archive" not in made[0]()
+    else:
+        with pytest.raises(RequestError, match="send the archive itself"):
+            made[0]()

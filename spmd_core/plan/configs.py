@@ -67,9 +67,9 @@ def read_config(data: str | bytes) -> Config:
     if not isinstance(values, dict):
         raise refuse(f"config {shorten(values)}", "is not a JSON object", 'begin with "{"')
     outer = set[str]()
-    while inner := next(
-        (each for name in _INNER if isinstance(each := values.get(name), dict)), None
-    ):
+    while (
+        inner := next((each for name in _INNER if isinstance(each := values.get(name), dict)), None)
+    ) is not None:
         outer |= values.keys() - _READ
         values = {name: values[name] for name in _SHARED if name in values} | inner
     text_model = _of_transformers(values)

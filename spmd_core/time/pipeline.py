@@ -10,7 +10,8 @@ import numpy as np
 from spmd_core.plan import Schedule, check_schedule
 
 _FEW = 3  # microbatches for each stage, after which turns are looked at for a repetition
-_ALIKE = 1e-12  # of the time passed, by which the shifts of stages that repeat may differ
+# of a step, by which its estimate may be over: stages that differ by less drift apart as slowly
+_OVER = 1e-4
 
 
 class PieceRun(NamedTuple):
@@ -102,12 +103,14 @@ def _one_way(took: Sequence[float], step: SimulatedPipeline) -> float:
     """
     around, longest = sum(took) + sum(step.hops), max(took)
     rest = step.microbatches * longest
-    return around - step.hops[-1] - longest + rest + (step.chunks - 1) * max(rest, around)
+    first = sum(took) + sum(step.hops[:-1]) + (step.microbatches - 1) * longest
+    return first + (step.chunks - 1) * max(rest, around)
 
 
 def _in_turns(step: SimulatedPipeline) -> float:
     """Seconds of a step whose stages alternate: of few microbatches, and of turns of all stages
-    that repeat, later by as much, for the others. A turn's ends follow from those of two ticks.
+    that repeat, later by as much, for the others. A turn's ends follow from those of two ticks. As
+    every end is the latest of sums, no later turn's shift is outside those of one turn.
     """
     count, microbatches = len(step.took), step.microbatches
     few = min(microbatches, microbatches % count + _FEW * count)
@@ -123,9 +126,12 @@ def _in_turns(step: SimulatedPipeline) -> float:
             before = stop - many * number
             if (microbatches - few) % number == 0 and before - 2 >= max(begins):
                 later = ends[stop - 2 : stop] - ends[before - 2 : before]
-                if np.ptp(later) <= _ALIKE * ends[-1].max():
-                    return float(ends[-1].max() + later.mean() * (microbatches - few) / number)
-        few = min(microbatches, 2 * few + (microbatches - 2 * few) % count)
+                turns = (microbatches - few) / number
+                seconds = float(ends[-1].max() + later.max() * turns)
+                if np.ptp(later) * turns <= _OVER * seconds:
+                    return seconds
+        more = 2 * few + (microbatches - 2 * few) % count
+        few = more if 2 * more < microbatches else microbatches  # the last ones at once
 
 
 def _alike(step: SimulatedPipeline) -> int:

@@ -64,6 +64,23 @@ def with_options(**changes):
             "context=8192 leaves less than two blocks of 128 tokens to a part of a sequence",
         ),
         (
+            {"target": "tpu:v5p:16x16x16*4", "mesh": {"sequence": 16384}},
+            "mesh",
+            (("data", 4), ("fsdp", 1), ("sequence", 4096)),
+            "sequence=16384 leaves less than a block of 128 tokens to a part of a sequence",
+        ),
+        (
+            {
+                "target": "tpu:v5p:16x16x16*2",
+                "mesh": {"sequence": 8192},
+                "dims": {"batch": 32, "sequence": 2**20},
+                "options": {"model": "lama-3.1-8b"},
+            },
+            "mesh",
+            (("sequence", 8192),),
+            "Model 'lama-3.1-8b' does not exist",
+        ),
+        (
             {"target": "gpu:any:8", "mesh": {"fsdp": 8}},
             "target",
             "gpu:h100:8",

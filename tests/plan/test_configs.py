@@ -679,6 +679,11 @@ def test_what_is_of_no_size_is_listed():
     assert (found.architecture, found.ignored) == ("gemma3", ("torch_dtype", "vision_config"))
     assert found.size.windows == (1024,) * 5 + (None,) and found.size.layers == 34
     assert "quantization_config" in read_config(json.dumps(gpt_oss(24, 32))).ignored
+    # transformers' Qwen2-MoE has a bias by `qkv_bias` alone
+    qwen = PUBLISHED["Qwen/Qwen1.5-MoE-A2.7B"][0]
+    found = read_config(json.dumps(qwen | {"attention_bias": False}))
+    assert "attention_bias" in found.ignored and found.size.qkv_bias
+    assert not read_config(json.dumps(qwen | {"qkv_bias": False})).size.qkv_bias
 
 
 def test_windows_are_those_of_the_layers():
@@ -854,6 +859,7 @@ NO_EXPERTS = {"model_type": "nemotron_h", "hybrid_override_pattern": "ME"}
         (json.dumps(SMALL | {"hidden_size": [256]}), r"hidden_size=\[256\] is not a size"),
         (json.dumps(SMALL | {"hidden_act": ["silu"]}), "hidden_act=.* is not an activation"),
         (json.dumps({"text_config": SMALL | {"text_config": {"x": 1}}}), "without hidden_size"),
+        (json.dumps(SMALL | {"text_config": {}}), "without hidden_size"),
         (
             json.dumps(SMALL | DEEPSEEK | {"model_type": "kimi_k2", "v_head_dim": 300}),
             "v_head_dim=300 does not fit the attention kernel's lanes of 128: use 256",

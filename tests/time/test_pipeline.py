@@ -24,6 +24,17 @@ def test_a_step_of_many_microbatches_has_the_bubble_of_its_closed_form(name):
     assert found.seconds == pytest.approx(microbatches * sum(stage) + bubble, rel=1e-12)
 
 
+@pytest.mark.parametrize("apart", [1e-7, 1e-5, 1e-3, 0.1])
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_stages_that_drift_apart_take_as_long_as_their_last_piece(name, apart):
+    chunks = 2 if SCHEDULES[name].in_chunks else 1
+    stages = [(1 + apart * each, 1.25 - apart * (each % 3), 0.5) for each in range(4)]
+    found = simulate_pipeline(SCHEDULES[name], 256, stages, [0.1] * 4, chunks)
+    last = max(run.end for run in found.runs())
+    assert last <= found.seconds * (1 + 1e-12) and found.seconds <= last * (1 + 1e-4)
+    assert min(found.idle) >= 0
+
+
 def test_two_stages_by_hand():
     """F 1, B 2 and W 1 of both stages, a hop of half a second: the second stage begins at 1.5, its
     first backward ends at 5.5, that of the first stage begins at 6.

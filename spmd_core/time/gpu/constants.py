@@ -11,9 +11,10 @@ PEER_S = 2.5e-6  # of an all-to-all, each other GPU: read off 8 and 80 H100
 # grows as its square root (the best number of chunks). Per sqrt(MiB); read off 64 MiB and 1 GiB
 PIPE_S = 3.5e-6
 SWITCH_PIPE_S = 8e-6  # of sums in the switch
-# sums up to this go up a tree of the domains and down again, whose latency is of log2 of them (NCCL's
-# tuner): one step of its buffer. Trees of larger sums were not read
-TREE_BYTES = 512 * 2**10
+# of a ring's rate, what NCCL's tuner gives sums that go up a tree of the domains and down again, in
+# its protocol of low latency (LL). By the tuner other protocols' trees reach 0.86 of it: 1,440 GB200,
+# whose 1 GiB takes a ring's time, do not show that
+TREE_SHARE = 0.92 / 3.8
 SWITCH_S = 8e-6  # to begin sums in the switch: 8 H100, 1 MiB
 # of a network card's nominal rate, by rings and by all-to-alls: 10 hosts of H100, 2 of H200
 NETWORK_SHARE = 0.83

@@ -26,8 +26,8 @@ def sustained(topology: Topology) -> Topology:
     chip = topology.chip
     if not isinstance(chip, Gpu):
         return topology
-    shares = {"matmul_share": chip.matmul_share, "fp8_share": chip.fp8_share}
-    slower = replace(chip, **{name: share * SUSTAINED for name, share in shares.items()})
+    shares = chip.matmul_share * SUSTAINED, chip.fp8_share * SUSTAINED
+    slower = replace(chip, matmul_share=shares[0], fp8_share=shares[1])
     return Topology(slower, topology.shape, topology.slices)
 
 

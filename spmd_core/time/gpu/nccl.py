@@ -25,7 +25,7 @@ from spmd_core.time.gpu.constants import (
     SHARP_SLOWER,
     SWITCH_PIPE_S,
     SWITCH_S,
-    TREE_BYTES,
+    TREE_SHARE,
     XLA_SUM_S,
     XLA_SUM_SHARE,
 )
@@ -59,8 +59,10 @@ def nccl_s(gpu: Gpu, kind: str, group: Group, nbytes: float, caller: Caller = "x
     if kind == "all-reduce":
         late = XLA_SUM_S if caller == "xla" and gpu.switch_share else 0.0
         twice = 2 * direct - LAUNCH_S  # one kernel
-        around = COLLECTIVE_S + 2 * _ring_s(gpu, group, nbytes, trees=nbytes <= TREE_BYTES)
-        return min(around, _in_switch_s(gpu, group, nbytes, caller), twice) + late
+        around = min(_ring_s(gpu, group, nbytes, trees) for trees in (False, True))
+        return (
+            min(COLLECTIVE_S + 2 * around, _in_switch_s(gpu, group, nbytes, caller), twice) + late
+        )
     if kind in ("all-to-all", "ragged-all-to-all"):
         return _exchange_s(gpu, group, nbytes, caller)
     raise ValueError(f"collective {kind!r} has no formula")
@@ -109,6 +111,7 @@ def _ring_s(gpu: Gpu, group: Group, nbytes: float, trees: bool = False) -> float
     rate = math.inf if group.here == 1 else gpu.link_bandwidth * gpu.ring_share
     if group.domains > 1:
         rate = min(rate, group.here * gpu.dcn_bandwidth * NETWORK_SHARE)
+    rate *= TREE_SHARE if trees else 1.0
     return steps + nbytes * (1 - 1 / group.count) / rate + PIPE_S * math.sqrt(nbytes / _MIB)
 
 

@@ -28,7 +28,7 @@ def _described(path: Path) -> dict[str, object]:
     if not declare.declared and not declared_steps:
         return {
             "problem": "declares no workload",
-            "fix": "decorate a function with spmd_core.workloads.own.declare.workload",
+            "fix": "decorate a function with spmd_core.declare.workload",
         }
     if taken := sorted(declare.DEFINED & names.keys()):
         return {

@@ -1,4 +1,5 @@
 import statistics
+from typing import get_args
 
 import pytest
 
@@ -10,7 +11,7 @@ from spmd_core.time import TimeModel, estimate_step
 from spmd_core.time.cost.links import straggling
 from spmd_core.time.gpu.constants import COLLECTIVE_S, HOP_S, NETWORK_HOP_S
 from spmd_core.time.gpu.matmuls import flash_s, peak_of, tiled_s
-from spmd_core.time.gpu.nccl import Group, least_s, nccl_s
+from spmd_core.time.gpu.nccl import Caller, Group, least_s, nccl_s
 
 pytestmark = pytest.mark.fast
 MESHES = {
@@ -70,6 +71,21 @@ def test_a_small_sum_goes_up_a_tree_of_the_domains_and_down():
     assert nccl_s(gpu, "all-reduce", Group(8, 64), 4, "nccl") == pytest.approx(
         COLLECTIVE_S + 2 * hops, rel=0.05
     )
+
+
+@pytest.mark.parametrize("name", GPUS)
+@pytest.mark.parametrize(
+    "group", [Group(8), Group(8, 2), Group(8, 64), Group(1, 16), Group(72, 20)]
+)
+@pytest.mark.parametrize("caller", get_args(Caller))
+def test_a_larger_sum_takes_longer_but_never_by_a_leap(name, group, caller):
+    def seconds(nbytes):
+        return nccl_s(GPUS[name], "all-reduce", group, nbytes, caller)
+
+    sizes = [4 * 2 ** (step / 8) for step in range(24 * 8 + 1)]  # to 64 MiB
+    for nbytes in (*sizes, 512 * 2**10):
+        assert seconds(nbytes) < seconds(nbytes + 1) < seconds(nbytes) + 1e-7
+    assert sorted(sizes, key=seconds) == sizes
 
 
 def test_matmuls_in_float8_reach_the_published_rate():

@@ -259,8 +259,12 @@ def test_the_hash_of_the_file_keeps_results_apart(files):
             marks=whole,
         ),
         (
+            "from spmd_core.experiment.workloads.own.declare import workload\n",
+            "broken.py does not load: line 1 (ModuleNotFoundError: No module named 'spmd_core.experiment.workloads'): correct it, and reload the page",
+        ),
+        (
             "x = 1\n",
-            "broken.py declares no workload: decorate a function with spmd_core.workloads.own.declare.workload",
+            "broken.py declares no workload: decorate a function with spmd_core.declare.workload",
         ),
         (
             "import os\nos.abort()\n",

@@ -245,7 +245,9 @@ def drawn(seed: int) -> Plan:
                     "mesh": mesh,
                     "sequence": draws.choice((4096, 8192, 131_072)),
                     "batch_per_device": batch / dict(mesh).get("stage", 1),
-                    "microbatches": draws.choice((None, 8, 32, 256, 2048, 4096)) if seed % 2 else None,
+                    "microbatches": draws.choice((None, 8, 32, 256, 2048, 4096))
+                    if seed % 2
+                    else None,
                     "schedule": draws.choice([*SCHEDULES]),
                     "repeats": draws.choice((1, 1, 2)),
                     "remat": draws.choice(("none", "minimal", "full")),

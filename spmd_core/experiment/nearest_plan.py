@@ -231,14 +231,12 @@ def _mesh(
             mesh[axis] = size
         else:
             report(f"A decoder is not sharded over a mesh axis {shorten(axis)}: left out.")
-    # blocks of a part of the longest sequence, and the most parts
     blocks, least = (2, "two blocks") if mesh.get(CONTEXT, 1) > 1 else (1, "a block")
-    room = MAX_SEQUENCE // (blocks * BLOCK)
-    room_beside = max(1, room // mesh.get("sequence", 1))
+    room = MAX_SEQUENCE // (blocks * BLOCK)  # parts of the longest sequence
     few = f"leaves less than {least} of {BLOCK} tokens to a part of a sequence of"
     for axis, near, rule in (
         ("sequence", min(mesh.get("sequence", 1), room), few),
-        (CONTEXT, min(mesh.get(CONTEXT, 1), room_beside), few),
+        (CONTEXT, min(mesh.get(CONTEXT, 1), max(1, room // mesh.get("sequence", 1))), few),
         (
             "tensor",
             math.gcd(mesh.get("tensor", 1), model.heads, model.mlp, model.embed),

@@ -79,13 +79,13 @@ def mislead(address: str, worker: str, lie: str) -> None:
     def replace_function() -> None:
         import os
 
-        from bench.cluster_liars import LIES, VERSIONS
+        from bench.cluster_liars import LIES, VERSIONS  # pyrefly: ignore[missing-module-attribute]
         from spmd_core.lab.cluster import remote
 
         if lie in VERSIONS:
             remote.versions_here = lambda: VERSIONS[lie] or os._exit(1)
         else:
-            remote.compiled = lambda *_: LIES[lie]()
+            remote.compiled = lambda *_: LIES[lie]()  # pyrefly: ignore[bad-assignment]
 
     with Client(address, timeout=STUCK_S, set_as_default=False) as client:
         client.run(replace_function, workers=[worker])

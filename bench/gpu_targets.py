@@ -41,7 +41,7 @@ def _row(gpu: str, group: Group, kind: str, caller: Caller, **points: Any) -> Ro
     each = (
         (size, *(found if isinstance(found, tuple) else (found, found))) for size, found in pairs
     )
-    return Row(gpu, group, kind, caller, tuple(each))
+    return Row(gpu, group, kind, caller, tuple(each))  # pyrefly: ignore[bad-argument-type]
 
 
 _HOST = Group(8)

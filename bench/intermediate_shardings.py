@@ -69,7 +69,7 @@ def _program(number: int, chance: random.Random) -> tuple[list[str], int, int]:
     """What differs in a random program; how many values it names, and how many were compared."""
     mesh = chance.choice(MESHES)
     shapes = {f"a{at}": (chance.choice(SIZES), chance.choice(SIZES)) for at in range(OPERANDS)}
-    names, text = _text(shapes, chance)
+    names, text = _text(shapes, chance)  # pyrefly: ignore[bad-argument-type]
     made = execute(text, f"random_{number}.py")
     devices = jax.make_mesh(
         tuple(size for _, size in mesh),

@@ -37,7 +37,7 @@ WAYS = ("descriptor", "check", "path")
 def unprotected(way: str) -> None:
     """Take a protection away, to measure what it is for."""
     if way != "descriptor":
-        held_file._vfs = lambda: None
+        held_file._vfs = lambda: None  # pyrefly: ignore[bad-assignment]
     if way == "path":
         Database.check = lambda self: None
 

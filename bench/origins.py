@@ -145,7 +145,7 @@ def _random(number: int) -> Any:
     sizes = tuple(zip(MESH, SIZES, strict=True))
     mesh = Mesh(np.array(jax.devices()).reshape(SIZES), MESH)
     shapes = {f"a{at}": (chance.choice((16, 32)), chance.choice((16, 32))) for at in range(4)}
-    _, text = _text(shapes, chance)
+    _, text = _text(shapes, chance)  # pyrefly: ignore[bad-argument-type]
     lines = list[str]()
     for line in text.splitlines():
         lines.append(line)

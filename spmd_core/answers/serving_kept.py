@@ -172,7 +172,7 @@ def _kept(row: ServingRow) -> KeptCandidate:
         seconds=tpot.estimate,
         low_s=tpot.low,
         high_s=tpot.high,
-        memory_bytes=row.compiled and row.compiled.peak,
+        memory_bytes=row.compiled and row.compiled.peak,  # pyrefly: ignore[bad-argument-type]
         fits=row.verdict,
         cost=served_output(row),
     )

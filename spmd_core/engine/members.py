@@ -104,8 +104,8 @@ def shared_failure(own: Failure | None, within_s: float = WAIT_MS / 1e3) -> Fail
     if not failed or len(failed) == len(sent):
         return own
     where, fields = failed[0]
-    words = f"{where} failed alone: {fields['message']}"
-    return Failure(kind=fields["kind"], message=words)
+    words = f"{where} failed alone: {fields['message']}"  # pyrefly: ignore[bad-index]
+    return Failure(kind=fields["kind"], message=words)  # pyrefly: ignore[bad-index]
 
 
 def nothing(*arguments: object) -> None:

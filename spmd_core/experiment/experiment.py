@@ -272,7 +272,7 @@ class Experiment(Frozen):
 
     @cached_property
     def _exported_specs(self) -> Mapping[str, Spec] | None:
-        return self.exported and self.exported.array_specs()
+        return self.exported and self.exported.array_specs()  # pyrefly: ignore[bad-return]
 
     def axes_of_dim(self, dim: str) -> Axes:
         """Axes that shard a dim, in any operand that has it."""
@@ -334,7 +334,7 @@ def _canonical_fields(data: Mapping[str, Any]) -> Fields:
         | given
         | {"target": place.text, "dims": tuple(dims.items()), "options": tuple(options.items())}
     )
-    rules.check_mesh(fields["mesh"])
+    rules.check_mesh(fields["mesh"])  # pyrefly: ignore[bad-argument-type]
     rules.check_names(what, fields)
     rules.check_specs(what, fields)
     fields |= _in_order(what, fields)

@@ -115,9 +115,9 @@ def _placed(
     fields |= {"program": data["program"]} if what.artifact else {}
     given = kept("options", data.get("options"), report)
     if given.pop("source", None) is not None and what.source is not None:
-        fields["options"] = {"source": what.source}
+        fields["options"] = {"source": what.source}  # pyrefly: ignore[bad-assignment]
     start = {"program": given.pop("program", None)} if what.is_small_program else {}
-    start |= fields.pop("options", {})
+    start |= fields.pop("options", {})  # pyrefly: ignore[unsupported-operation]
     fields["options"] = accepted("options", given, fields, parse_experiment, report, start)
     return fields
 

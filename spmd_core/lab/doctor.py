@@ -69,7 +69,7 @@ def _surroundings(
     yield "holders", {"holders": holders, "lock_file": lock_file}
     yield "environment", {"variables": surroundings.variables(environ)}
     hosts = {"host": hardware.slice_host, "hosts": hardware.slice_hosts, "is_tpu": is_tpu}
-    yield "slice", hosts
+    yield "slice", hosts  # pyrefly: ignore[invalid-yield]
     yield (
         "memory",
         {

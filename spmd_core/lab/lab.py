@@ -535,13 +535,13 @@ class Lab:
     def worker_pid(self) -> int | None:
         """The worker process that holds the devices, where this process has started one."""
         worker = self._supervisor.lanes[TIMING].worker
-        return worker and worker.pid
+        return worker and worker.pid  # pyrefly: ignore[bad-return]
 
     @property
     def compiler_pid(self) -> int | None:
         """The worker process that compiles for absent devices, where this process has one."""
         worker = self._supervisor.lanes[COMPILING].worker
-        return worker and worker.pid
+        return worker and worker.pid  # pyrefly: ignore[bad-return]
 
     @property
     def queue_holder(self) -> int | None:

@@ -48,7 +48,7 @@ def describe(step: CompiledStep) -> StepDescription:
             *unnamed,
             *step_findings(program),
         ),
-        peak_bytes=held and held.peak,
+        peak_bytes=held and held.peak,  # pyrefly: ignore[bad-argument-type]
         capacity_bytes=step.capacity_bytes,
         memory_bytes=held,
         predicted_s=step.predicted_s,

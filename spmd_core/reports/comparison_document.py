@@ -171,7 +171,7 @@ def against_words(pair: Between | None) -> str:
     is none.
     """
     if pair is None or pair.verdict is None or not pair.ratio or not pair.interval:
-        return (pair and pair.why_none) or NONE
+        return (pair and pair.why_none) or NONE  # pyrefly: ignore[bad-return]
     judged = {"faster": "faster" if pair.ratio < 1 else "slower"}.get(pair.verdict, pair.verdict)
     apart = f" ({'; '.join(pair.apart)})" if pair.apart else ""
     return f"{factor_words(pair.ratio, pair.interval)}, {judged}{apart}"

@@ -233,7 +233,7 @@ class StrategyResult(Frozen):
     def time_s(self) -> float | None:
         """Seconds of a call: the measured median, else the estimate; None where neither is known."""
         predicted = self.predicted_s and self.predicted_s.estimate
-        return predicted if self.median_s is None else self.median_s
+        return predicted if self.median_s is None else self.median_s  # pyrefly: ignore[bad-return]
 
     @property
     def prediction_error(self) -> float | None:

@@ -322,7 +322,7 @@ def output_texts(
     for text, names in of.items():
         report = result.strategies[names[0]].outputs.get(what)
         apart = names[0] != base and report and first and differing_text(report, first, title(base))
-        yield _whose(result, what, names, len(of)), apart or text
+        yield _whose(result, what, names, len(of)), apart or text  # pyrefly: ignore[invalid-yield]
 
 
 def _whose(result: Result, what: str, names: Sequence[str], count: int) -> str:

@@ -44,7 +44,7 @@ def sheet(table: pd.DataFrame | Mapping[str, Sequence[Any]] | Sequence[Any]) -> 
 def formatted(table: pd.DataFrame, formats: Mapping[str, Callable[[float], str]]) -> Styler:
     """As `sheet`, with columns of numbers that read so and sort by their values."""
     styler = sheet(table).style
-    styler.format(dict(formats), na_rep=NONE)
+    styler.format(dict(formats), na_rep=NONE)  # pyrefly: ignore[bad-argument-type]
     return styler
 
 

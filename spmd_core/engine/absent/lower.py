@@ -82,7 +82,7 @@ def _standing_for(devices: list[Any]) -> Iterator[None]:
     executed, and only then.
     """
     attached = jax.devices
-    jax.devices = lambda *_: list(devices)
+    jax.devices = lambda *_: list(devices)  # pyrefly: ignore[bad-assignment]
     try:
         yield
     finally:

@@ -176,7 +176,7 @@ class Main:
     def __init__(self, module: ir.Module) -> None:
         self.module = module
         self.main: Any = ir.SymbolTable(module.operation)["main"]
-        self.block = self.main.entry_block
+        self.block = self.main.entry_block  # pyrefly: ignore[missing-attribute]
 
     def choose_platform(self, platforms: Sequence[str], platform: str) -> None:
         """Take the branches of one platform, and the argument away that chooses among several."""

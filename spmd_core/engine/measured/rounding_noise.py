@@ -208,7 +208,7 @@ def _apply(equation: Any, given: Values, signs: Signs, noise: Noise) -> Values:
     if name in _EXACT:
         return returned
     if name in _ADDING and noise.sums_overflow:
-        some = noise.some(given[0], axes[0], signs.other(97))
+        some = noise.some(given[0], axes[0], signs.other(97))  # pyrefly: ignore[unbound-name]
         returned = [
             noise.limited(value, by=part)
             for value, part in zip(returned, _bound(equation, [some, *given[1:]]), strict=True)

@@ -84,7 +84,7 @@ def trace(step: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, An
             return _filtered(step, args, kwargs, name, lambda at: False)
         else:
             step = jax.jit(step)
-    traced = step.trace(*args, **kwargs)
+    traced = step.trace(*args, **kwargs)  # pyrefly: ignore[missing-attribute]
     while not hasattr(traced, "jaxpr"):  # a library's, around JAX's own
         traced = next(getattr(traced, name) for name in _WRAPPED if hasattr(traced, name))
     names = _argument_names(traced)

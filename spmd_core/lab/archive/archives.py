@@ -241,6 +241,6 @@ def _incoming(read: ArchivedRun, texts: tuple[tuple[str, str, bytes], ...]) -> I
         experiment,
         columns,
         read.labels.labels(),
-        result and result_body(result),
+        result and result_body(result),  # pyrefly: ignore[bad-argument-type]
         texts,
     )

@@ -58,7 +58,7 @@ def _figures(before: StepDescription, after: StepDescription) -> Iterator[str]:
     if _differ(held[0], held[1], baseline.MEMORY_TOLERANCE):
         yield f"changed: peak was {bytes_text(held[0])}, now {bytes_text(held[1])}"
     times = [each.predicted_s and each.predicted_s.estimate for each in (before, after)]
-    if _differ(times[0], times[1], baseline.TIME_TOLERANCE):
+    if _differ(times[0], times[1], baseline.TIME_TOLERANCE):  # pyrefly: ignore[bad-argument-type]
         yield f"changed: predicted time was {seconds_text(times[0])}, now {seconds_text(times[1])}"
 
 

@@ -86,7 +86,7 @@ class _Writer:
             "id": self.flows + 1_000_000 * self.process,
             "pid": self.process,
         }
-        self.events += [
+        self.events += [  # pyrefly: ignore[bad-assignment]
             shared
             | {
                 "ph": "s",

@@ -90,7 +90,7 @@ class Origins:
             if (path := self._tracer.path(value, axis)) is not None
         )
         is_partial, self._tracer.searches = self._tracer.is_exhausted, 0
-        return None if is_partial else counted
+        return None if is_partial else counted  # pyrefly: ignore[bad-return]
 
     @cached_property
     def _reach(self) -> SameDims:

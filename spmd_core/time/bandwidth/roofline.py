@@ -197,7 +197,7 @@ def program_time(
             each.exposed_in_all_s if each.exposed_s is not None else each.total_s
             for each in collectives
         )
-        return time and ProgramTime(time.estimate, tuple(waited))
+        return time and ProgramTime(time.estimate, tuple(waited))  # pyrefly: ignore[bad-return]
     bare = outcome.model_copy(update={"predicted_s": None})
     time = with_roofs(experiment, strategy, bare, times).predicted_s
     each = moved_s(experiment, collectives, times)

@@ -129,7 +129,7 @@ def all_matmuls(shapes: Shapes) -> list[Matmuls]:
         forward = dict(layer_matmuls(layer))
         alike = shapes.element("forward") == shapes.element("backward") == "bf16"
         listed.append((forward, forward if alike else dict(layer_matmuls(layer, "backward"))))
-    return listed
+    return listed  # pyrefly: ignore[bad-return]
 
 
 def mean_matmuls(shapes: Shapes, matmuls: Sequence[Matmuls]) -> dict[str, float]:

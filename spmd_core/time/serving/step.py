@@ -165,7 +165,7 @@ def _product_s(
         return 0.0, 0.0, 0.0
     if each.rows == "expert":  # a layer's experts are one kernel
         times = sum(count for layer, count in layers_of(size) if layer.experts > 1)
-        compute = matmul_s(Matmul(flops, each.element), chip)
+        compute = matmul_s(Matmul(flops, each.element), chip)  # pyrefly: ignore[unbound-name]
     else:
         sides = [max(1, round(side)) for side in (rows, each.inner, each.columns)]
         one = Matmul(2 * math.prod(sides), each.element, 1, sides[0], sides[2])

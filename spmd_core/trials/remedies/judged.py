@@ -212,8 +212,8 @@ def _nothing(
         tried=tuple(
             TriedChange(
                 changes=each.candidate.changes,
-                removes=judged and judged.removes,
-                seconds=judged and judged.total_s,
+                removes=judged and judged.removes,  # pyrefly: ignore[bad-argument-type]
+                seconds=judged and judged.total_s,  # pyrefly: ignore[bad-argument-type]
             )
             for each, judged in outcomes
         ),

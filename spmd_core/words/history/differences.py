@@ -76,7 +76,7 @@ def _groups(studies: Sequence[_Study]) -> list[_Group]:
                 if (group := next(same, None)) is None and not is_named:
                     groups.append(group := [None] * len(studies))
                 if group is not None:
-                    group[place] = variant
+                    group[place] = variant  # pyrefly: ignore[unsupported-operation]
     return groups
 
 

@@ -61,7 +61,7 @@ def _computed(node: ast.expr, symbols: Mapping[str, int]) -> int:
             values = _value(left, symbols), _value(right, symbols)
             if isinstance(op, ast.Pow) and not 0 <= values[1] <= _MOST_POWER:
                 raise KeyError(values[1])
-            return _OPERATORS[type(op)](*values)
+            return _OPERATORS[type(op)](*values)  # pyrefly: ignore[bad-index]
         case ast.Call(func=ast.Name(id=name), args=given):
             return _FUNCTIONS[name](*(_value(each, symbols) for each in given))
     raise KeyError(type(node).__name__)

@@ -130,7 +130,7 @@ def _rows(points: Iterable[Point], line: str, quantity: str) -> list[Row]:
                 "bus": rate_words(_value(point, seconds, BUS)),
             }
         )
-    return rows
+    return rows  # pyrefly: ignore[bad-return]
 
 
 def _value(point: Point, seconds: float, quantity: str) -> float:

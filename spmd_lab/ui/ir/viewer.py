@@ -84,7 +84,7 @@ def selected(run: str, strategy: str, text: ProgramText) -> frozenset[int]:
     sent = outcome and (outcome.collectives or (outcome.prediction or outcome).collectives)
     if not sent:
         return frozenset()
-    listed = rows(sent)
+    listed = rows(sent)  # pyrefly: ignore[bad-argument-type]
     row, own = listed[choices.collective(len(listed))], stored.own_file(run, strategy)
     file, _, number = (row.first.source or "").rpartition(":")
     line = int(number) if file == own and number.isdecimal() else 0

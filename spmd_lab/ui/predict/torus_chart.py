@@ -137,7 +137,7 @@ def _chips(drawing: _Drawing, places: np.ndarray, along: int) -> list[Row]:
                 "mesh": ", ".join(str(at) for at in index),
             }
         )
-    return rows
+    return rows  # pyrefly: ignore[bad-return]
 
 
 def _links(drawing: _Drawing) -> list[Row]:

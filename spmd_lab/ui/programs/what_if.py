@@ -58,9 +58,9 @@ def edited(screen: str, experiment: Experiment) -> None:
         each and _partitioned(each) for each in (status and status.experiment, experiment)
     )
     if before and after and before != after:
-        was, now = before.to_json(), after.to_json()
+        was, now = before.to_json(), after.to_json()  # pyrefly: ignore[missing-attribute]
         if all(was.get(name) == now.get(name) for name in _SAME):
-            draw(screen, before, after)
+            draw(screen, before, after)  # pyrefly: ignore[bad-argument-type]
 
 
 def _partitioned(experiment: Experiment) -> Experiment | None:

@@ -160,7 +160,7 @@ def stage_charts(
         ]
         if rows:
             charts[stage] = _bars(rows, f"{called} ({name})", scale)
-    return charts
+    return charts  # pyrefly: ignore[bad-return]
 
 
 def _scale(low: float, top: float) -> Spec:

@@ -228,7 +228,7 @@ def _goal(now: Question | None, of_model: bool) -> Goal:
 
 def _array(now: ArrayQuestion | None) -> ArrayQuestion:
     spec = _DEFAULT_SPEC if now is None else {**now.spec, "target": ", ".join(now.targets)}
-    name = _computation(spec["workload"])
+    name = _computation(spec["workload"])  # pyrefly: ignore[bad-argument-type]
     target = st.text_input(
         "Targets",
         key=_key("target", spec["target"]),

@@ -118,7 +118,7 @@ def _compiled(answer: ServingAnswer) -> ServingAnswer:
 
 def _text(names: tuple[str, ...]) -> dict[str, str]:
     """Texts of one field, by their names; the last is the same as the one before where it is left out."""
-    label, words = _FIELDS[names]
+    label, words = _FIELDS[names]  # pyrefly: ignore[bad-index]
     text = st.text_input(label, key=_seeded(names), max_chars=_LONGEST, help=words)
     parts = [part.strip() for part in text.split(",", len(names) - 1)] if len(names) > 1 else [text]
     parts += parts[-1:] * (len(names) - len(parts))

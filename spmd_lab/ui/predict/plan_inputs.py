@@ -208,7 +208,7 @@ def _workload_fields(screen: str, draft: Form, mesh: Mesh) -> Form:
 
 
 def sizes_words(size: ModelSize) -> str:
-    """A model below its field: a scaled decoder also by its sizes, which its name does not tell.
+    """A model below its field: a scaled decoder also by its sizes, which its name lacks.
 
     >>> from spmd_core.plan import get_model
     >>> sizes_words(get_model("scaled:2")).partition(";")[0]

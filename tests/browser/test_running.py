@@ -113,7 +113,8 @@ def test_a_run_is_found_again_after_a_reload_and_another_viewer_waits_behind_it(
     settled(page)
     assert run_of(page.url) == run
     page.get_by_role("button", name="Run", exact=True).wait_for()
-    assert "Single device takes" in answered(other_page)
+    assert "95 % interval" in answered(other_page)
+    assert "Single device" in other_page.locator(".st-key-answer .figure").inner_text()
 
 
 def test_the_overview_shows_what_runs_an_edit_keeps_the_way_back_and_a_kill_is_told(

@@ -214,6 +214,7 @@ def replace_code(path: str, tree: ast.Module) -> int:
     code = _code_of(path)
     pairs = _pairs(code, compile(tree, code.co_filename, "exec"))
     changed = {one: other for one, other in pairs if one != other and one.co_name != "<module>"}
+    gc.unfreeze()  # frozen objects are not listed
     functions = [
         each
         for each in gc.get_objects()

@@ -273,7 +273,7 @@ def test_a_hostile_link_is_one_sentence_and_changes_no_field(screen, data, words
     assert not screen.exception
     (said,) = [each.value.replace("\\", "") for each in screen.error]
     assert words in said and len(said) < 400
-    assert named(screen.number_input, "rows").value == 1024
+    assert named(screen.number_input, "rows").value == 8192
 
 
 def test_measured_and_predicted_rows_of_one_study_have_a_chart_each(data_folder):

@@ -33,7 +33,7 @@ def sweep_words(points: Sequence[Point], fits: Iterable[Fit] = ()) -> tuple[str,
     """The highest bus bandwidth of the first kind over each group of axes; and the sizes around it
     that reach half of that and the points that are off the line, "" where there are none.
     """
-    timed = [point for point in points if (point.time_s or point.predicted_s) and _bus(point)]
+    timed = [point for point in counted(points) if _bus(point)]
     if not timed:
         return NO_POINTS, ""
     kind = timed[0].kind
@@ -50,6 +50,12 @@ def sweep_words(points: Sequence[Point], fits: Iterable[Fit] = ()) -> tuple[str,
     reached = f"Half of that is reached {listed(halves)}." if halves else ""
     more = " ".join(filter(None, (reached, off_line_words(points, fits))))
     return f"{text}{kind_title(kind)} peaks at {listed(peaks)}.", more
+
+
+def counted(points: Iterable[Point]) -> list[Point]:
+    """Returns the points with a measured time; where none was measured, those with a predicted."""
+    known = [point for point in points if point.time_s or point.predicted_s]
+    return [point for point in known if point.time_s] or known
 
 
 def off_line_words(points: Iterable[Point], fits: Iterable[Fit]) -> str:

@@ -26,9 +26,17 @@ from spmd_core.words import listed
 ALL = "All together"
 _GROUPS = 3  # of devices, that a label names
 _DEVICES = 4
-_SHARED = "Bytes by the rings that the cost model assumes, shared over axes by their bandwidth."
-_SWITCHED = "Rings as NCCL makes them: over the NVLink switch, and over each GPU's network card."
-_NO_LINKS = "Links between these devices are not known: each group passes shards round a ring."
+_SHARED = (
+    "Bytes by the rings that the cost model assumes, shared over axes by their bandwidth. "
+    "An all-to-all takes the shortest ways."
+)
+_DIRECT = "An all-to-all goes from each to each."
+_SWITCHED = (
+    f"Rings as NCCL makes them: over the NVLink switch, and over each GPU's network card. {_DIRECT}"
+)
+_NO_LINKS = (
+    f"Links between these devices are not known: each group passes shards round a ring. {_DIRECT}"
+)
 _SIMULATED = "Simulated devices share memory: an arrow is who sends to whom, no wire."
 
 

@@ -159,7 +159,11 @@ def _axis(rows: list[_Row], size: float, log: bool) -> Spec:
 
 def _median_rows(result: Result, rows: list[_Row], size: float) -> list[Row]:
     ratios = result.comparison.ratios if result.comparison else ()
-    times = {row_title(result, each.strategy): f", {factor_text(each.ratio)}×" for each in ratios}
+    times = {
+        row_title(result, each.strategy): f", {factor_text(each.ratio)}×"
+        for each in ratios
+        if each.differs
+    }
     return [
         {
             "row": row.label,

@@ -46,7 +46,8 @@ def headline(view: View, when: str, noted: Result | None = None) -> None:
         with answered:
             answer, more = words.headline_parts(result, is_figured=verdict.figure(result))
             simulated = verdict.SIMULATED if result.environment.simulated else ""
-            st.subheader(plain(f"{answer} {simulated}".strip()), anchor=False)
+            if answer := f"{answer} {simulated}".strip():
+                st.subheader(plain(answer), anchor=False)
             if more := " ".join(filter(None, (more, verdict.reasons(result)))):
                 st.markdown(coded(more))
             if versions := list(_versions(result.experiment)):

@@ -115,8 +115,10 @@ def _cause(result: Result) -> str:
     sized = f", {bytes_text(nbytes)} per device" if nbytes else ""
     where = "each sharded row" if len(rows) == len(sharded) else " and ".join(rows.values())
     where = f", in {where}" if len(sharded) > 1 else ""
-    first = sharded.get(result.order[0])
-    none = "The fastest communicates nothing. " if first and not first.collectives else ""
+    answer = result.comparison
+    fastest = sharded.get(answer.fastest) if answer and answer.ratios and not answer.tied else None
+    is_silent = fastest is not None and fastest.collectives == ()  # None: not known
+    none = "The fastest communicates nothing. " if is_silent else ""
     return f"{none}Largest collective: {largest}{sized}{where}."
 
 

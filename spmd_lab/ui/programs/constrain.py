@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import accumulate
-from operator import mul
+from typing import TypeVar
 
 import streamlit as st
 
@@ -15,29 +14,35 @@ from spmd_core.workloads import Program, findings, grouped
 from spmd_lab.ui import shell, state
 from spmd_lab.ui.markdown import plain
 
+T = TypeVar("T")
 _BY_SPECS = ("replicated", "rule")  # the kinds of findings that specs mend
 
 
 def offer(program: Program) -> None:
     """Draws a button that gives the specs which mend the largest finding that specs mend: of an odd
     array those of its layers, of a replicated one its largest dim over the axes that divide it.
+    Draws none where a device would then hold as much.
     """
-    every = (each[0] for each in grouped(findings(program), program) if each[0].kind in _BY_SPECS)
-    if (first := next(every, None)) is None:
-        return
     held = {each.leaf.path: each for each in program.arguments()}
-    with_it = first.others if first.kind == "replicated" else ()
-    specs = {
-        program.described.patterns[path]: first.meant or _over_largest(held[path].shape, program)
-        for path in (first.path, *with_it)
-    }
-    tried = replace(program, specs=(*specs.items(), *program.specs))
-    now, then = (
-        bytes_text(sum(each.bytes_per_device or 0 for each in of.arguments()))
-        for of in (program, tried)
-    )
+    for first, *_ in grouped(findings(program), program):
+        if first.kind not in _BY_SPECS:
+            continue
+        specs = {
+            program.described.patterns[path]: first.meant
+            or _over_largest(held[path].shape, program)
+            for path in (first.path, *(first.others if first.kind == "replicated" else ()))
+        }
+        tried = replace(program, specs=tuple(_before(specs, dict(program.specs)).items()))
+        now, then = (
+            sum(each.bytes_per_device or 0 for each in of.arguments()) for of in (program, tried)
+        )
+        if then < now:
+            break
+    else:
+        return
     group, spec = next(iter(specs.items()))
-    label = f"Give {group} {spec_text(spec)}: {now} → {then} per device"
+    sizes = f"{bytes_text(now)} → {bytes_text(then)}"
+    label = f"Give {group} {spec_text(spec)}: {sizes} per device"
     if st.button(plain(label), type="primary", icon=":material/build:", key="mend"):
         _give(
             state.experiment("programs"),
@@ -46,11 +51,14 @@ def offer(program: Program) -> None:
 
 
 def _over_largest(shape: tuple[int, ...], program: Program) -> Spec:
-    largest, parts = max(shape), accumulate((size for _, size in program.mesh), mul)
-    axes = tuple(
-        name for (name, _), of in zip(program.mesh, parts, strict=True) if not largest % of
-    )
-    return tuple(axes if at == shape.index(largest) else () for at in range(len(shape)))
+    for largest in sorted(range(len(shape)), key=lambda at: -shape[at]):
+        axes, left = [], shape[largest]
+        for name, size in program.mesh:
+            if size > 1 and left % size == 0:
+                axes, left = [*axes, name], left // size
+        if axes:
+            return tuple(tuple(axes) if at == largest else () for at in range(len(shape)))
+    return ((),) * len(shape)
 
 
 def draw(experiment: Experiment, program: Program) -> None:
@@ -69,7 +77,12 @@ def draw(experiment: Experiment, program: Program) -> None:
             _give(experiment, {f"@{line}": read_spec_words(spec)})
 
 
+def _before(specs: Mapping[str, T], old: Mapping[str, T]) -> dict[str, T]:
+    """Returns old specs with others in front: the first that matches an array counts."""
+    return dict(specs) | {name: spec for name, spec in old.items() if name not in specs}
+
+
 def _give(experiment: Experiment, specs: Mapping[str, object]) -> None:
-    changed = dict(experiment.to_json()["specs"] or {}) | dict(specs)
+    changed = _before(specs, experiment.to_json()["specs"] or {})
     if shell.done(lambda: state.replace("programs", experiment.vary(specs=changed))):
         st.rerun()

@@ -112,7 +112,8 @@ def _specs(program: Program, now: Form, mesh: Mesh) -> Form:
         for dim, (size, entry) in enumerate(zip(leaf.sizes, entries, strict=False))
     ]
     others = {group: spec for group, spec in now.items() if group != chosen}
-    if tuple(map(axes_of, given)) != padded(leaf.spec or (), len(leaf.sizes)):
+    spec, changed = tuple(map(axes_of, given)), groups[chosen] if chosen in now else [leaf]
+    if any(spec != padded(each.spec or (), len(each.sizes)) for each in changed):
         others = {chosen: given} | others
     for group, spec in others.items():
         st.caption(f"{code(group)}: {code(spec_text(tuple(map(axes_of, spec))))}")

@@ -118,7 +118,7 @@ def picture_of(program: Program) -> None:
     if not (placed := treemap.tiles(arguments)):
         return
     held = bytes_text(sum(each.weight for each in placed))
-    st.markdown(f"**Memory per device: {held}**")
+    st.markdown(f"**Arguments per device: {held}**")
     event = st.vega_lite_chart(
         treemap.chart(placed),
         alt=treemap.alt(placed),

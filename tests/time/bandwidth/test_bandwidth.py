@@ -6,7 +6,7 @@ import pytest
 from spmd_core.base import RequestError
 from spmd_core.experiment import parse_experiment
 from spmd_core.time import busy_facts, cases, ceiling, fits, on_topology
-from spmd_core.words import fact_words, fit_words, rate_words, sweep_words
+from spmd_core.words import counted, fact_words, fit_words, rate_words, sweep_words
 
 
 def sweep(target="cpu:8", mesh=None, dtype="float32", **options):
@@ -149,6 +149,16 @@ def test_the_sizes_that_reach_half_of_the_highest_bandwidth(relative, words):
         for size, rate in zip(case.sizes, relative, strict=True)
     ]
     assert sweep_words(points)[1] == words
+
+
+def test_the_highest_bandwidth_is_a_measured_one_where_any_point_was():
+    (case,) = cases(sweep(kinds="all-reduce", axes="y", smallest=2**12, largest=2**18, points=2))
+    small, large = case.sizes
+    failed = case.point(large).model_copy(update={"predicted_s": 1e-6})
+    assert counted([failed]) == [failed]
+    points = [case.point(small, 1e-3), failed]
+    assert counted(points) == points[:1]
+    assert "(4.0 KiB)" in sweep_words(points)[0] and "Predicted" not in sweep_words(points)[0]
 
 
 def test_a_ceiling_is_what_the_fastest_reach_and_a_busy_machine_is_named():

@@ -78,6 +78,24 @@ def test_a_reason_is_the_largest_collective_or_dispatch():
     assert "dispatch bound" in verdict.reasons(slow)
 
 
+@pytest.mark.parametrize(
+    ("collectives", "differs", "is_silent"),
+    [([], True, True), (None, True, False), ([], False, False), ([], None, False)],
+)
+def test_a_row_communicates_nothing_where_that_is_known_of_the_fastest(
+    collectives, differs, is_silent
+):
+    """No time may be apart, and the collectives of a row may be unknown."""
+    sums = [{"kind": "all-reduce", "axes": ["x"], "bytes": 2**20, "count": 1}]
+    times = {
+        "auto": strategy(1e-3, collectives=collectives),
+        "shard_map": strategy(2e-3, collectives=sums),
+    }
+    answer = None if differs is None else comparison("auto", ("shard_map", 2.0, differs))
+    words = verdict.reasons(result(times, comparison=answer))
+    assert ("communicates nothing" in words) is is_silent and "all-reduce" in words
+
+
 def test_attached_devices_get_no_sentence_of_simulated_ones_and_are_confirmed(lab, data_folder):
     times = {"single": strategy(1e-3), "auto": strategy(2e-3)}
     environment = ENVIRONMENT | {"simulated": False, "platform": "tpu", "device_kind": "TPU v5e"}

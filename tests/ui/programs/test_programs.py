@@ -17,7 +17,7 @@ from spmd_core.lab import Lab
 from spmd_core.workloads import Held, Leaf, Program, programs
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
-from spmd_lab.ui.programs import door, treemap
+from spmd_lab.ui.programs import constrain, door, treemap
 from tests.labs import until
 from tests.layers import ROOT
 
@@ -74,6 +74,31 @@ def test_one_press_gives_the_specs_that_mend_what_is_wrong(screen):
             f"take {after} on each" in each.value.replace("\\", "") for each in screen.caption
         )
     assert [each.split(" `")[0] for each in findings(screen)] == ["Not donated"]
+
+
+def test_given_specs_come_before_a_pattern_that_matches_too(screen):
+    button(screen, "Try an example").click().run()
+    as_read = link.decode(screen.query_params["experiment"])
+    screen.query_params["experiment"] = link.encode(as_read.vary(specs={"*/embed": [None, None]}))
+    screen.run()
+    next(each for each in screen.button if each.key == "mend").click().run()
+    given = link.decode(screen.query_params["experiment"]).to_json()["specs"]
+    assert [*given] == ["params/embed", "moments/embed", "*/embed"]
+    assert not any("Replicated" in each for each in findings(screen))
+
+
+@pytest.mark.parametrize(
+    ("shape", "mesh", "spec"),
+    [
+        ((50257, 768), (("data", 8),), ((), ("data",))),
+        ((768, 768), (("data", 8),), (("data",), ())),
+        ((6, 4), (("x", 4), ("y", 2), ("z", 3)), (("y", "z"), ())),
+        ((7, 5), (("x", 1), ("y", 2)), ((), ())),
+    ],
+)
+def test_the_largest_dim_that_axes_divide_is_sharded_over_them(shape, mesh, spec):
+    described = door.described_example()
+    assert constrain._over_largest(shape, Program(described, mesh)) == spec
 
 
 def test_the_first_change_meets_a_process_that_propagates_and_nothing_is_compiled(screen):

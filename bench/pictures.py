@@ -70,7 +70,7 @@ def search(page: Page, url: str, run: str) -> None:
     press = page.get_by_test_id("stButton").get_by_role("button", name="Search", exact=True)
     if press.count():  # the second theme finds the answer stored
         press.click()
-    page.get_by_text("Every candidate").wait_for(timeout=3 * PATIENCE_MS)
+    page.get_by_text("Every candidate").first.wait_for(timeout=3 * PATIENCE_MS)
 
 
 def predict(page: Page, url: str, run: str) -> None:
@@ -117,6 +117,7 @@ def draw(browser: Browser, screen: str, theme: str, url: str, run: str) -> int:
     SCREENS[screen](page, url, run)
     settled(page)
     page.wait_for_selector(SKELETON, state="detached")  # elements whose code was still loading
+    page.mouse.move(WIDTH - 1, HEIGHT - 1)  # over nothing that lights up
     page.wait_for_timeout(1500)  # charts fade in
     file = FOLDER / f"{screen}-{theme}.png"
     page.screenshot(path=file, animations="disabled")

@@ -39,6 +39,12 @@ BAD = [
         ["layout", "recipe:layer", "--array", "z"],
         "array 'z' is not one of layer: use x, weights, bias, y",
     ),
+    (["explain", "mine/steps.py:step"], "function 'mine/steps.py:step' is no package.module:func"),
+    (["explain", "shutil:move"], "function 'shutil:move' cannot be called so (missing a required"),
+    (
+        ["what-if", "spmd_core/recipes/example.jaxexport", "--spec", "params/embd=fsdp"],
+        "spec 'params/embd' matches no argument: correct it",
+    ),
     (["layout", "recipe:local_shape"], "workload program describes no arrays"),
     (
         ["layout", "--mesh", "x=3", "--shape", "4", "--spec", '["x"]'],

@@ -1,5 +1,6 @@
 """Explains a step that a function of the user's own returns with its arguments."""
 
+import inspect
 import json
 import os
 import pkgutil
@@ -49,8 +50,9 @@ def made(name: str) -> tuple[Callable[..., Any], Any]:
         RequestError: there is no such function, or it returns something else.
     """
     module, _, function = name.partition(":")
-    if not module or not function:
-        raise refuse(f"function {shorten(name)}", "is no package.module:function", "name both")
+    if not all(each.isidentifier() for each in (*module.split("."), *function.split("."))):
+        fix = "name both, of a file the module: train for train.py"
+        raise refuse(f"function {shorten(name)}", "is no package.module:function", fix)
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
@@ -60,6 +62,11 @@ def made(name: str) -> tuple[Callable[..., Any], Any]:
         raise refuse(
             f"function {shorten(name)}", f"is not there ({reason})", "correct it"
         ) from None
+    try:
+        inspect.signature(made_by).bind()
+    except TypeError as error:
+        fix = "name one that takes nothing and returns the step and its arguments"
+        raise refuse(f"function {shorten(name)}", f"cannot be called so ({error})", fix) from None
     returned = made_by()
     if not isinstance(returned, tuple) or len(returned) != 2 or not callable(returned[0]):
         raise RequestError(

@@ -10,7 +10,7 @@ from spmd_core.commands.program import taken
 from spmd_core.experiment import Experiment, as_exported, read_spec_words
 from spmd_core.lab import Lab
 from spmd_core.sheets import sheet_lines
-from spmd_core.workloads import parse_mesh
+from spmd_core.workloads import findings, parse_mesh
 
 ARGUMENTS = {
     "file": {"metavar": "FILE", "help": "what `Exported.serialize()` returned"},
@@ -60,7 +60,12 @@ def _changed(before: Experiment, arguments: Namespace) -> Experiment:
     if not specs and not arguments.axis:
         raise refuse("what-if", "changes nothing", "add --spec, --axis or --constrain")
     fields: dict[str, Any] = {"mesh": sizes}
-    return before.vary(**fields, specs=specs)
+    after = before.vary(**fields, specs=specs)
+    assert after.exported is not None  # of a program, like `before`
+    for finding in findings(after.exported):
+        if finding.kind == "rule" and finding.path in specs and finding.meant is None:
+            raise refuse(f"spec {shorten(finding.path)}", "matches no argument", "correct it")
+    return after
 
 
 def _spec(word: str) -> tuple[str, list[list[str] | None]]:

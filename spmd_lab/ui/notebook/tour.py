@@ -33,7 +33,7 @@ def begin(is_kept: bool = False) -> None:
     if stored() if is_kept else _offered():
         with st.container(
             horizontal=True,
-            gap=None,
+            gap="small",
             width="content",
             key="main-link-tour",
             vertical_alignment="center",

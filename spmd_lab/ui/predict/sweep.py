@@ -36,7 +36,7 @@ from spmd_core.words import (
     sweep_headline,
     sweep_notes,
 )
-from spmd_lab.ui import choices, exports, links, price, state
+from spmd_lab.ui import choices, exports, links, price, state, style
 from spmd_lab.ui.charts import shares
 from spmd_lab.ui.charts.base import Spec
 from spmd_lab.ui.markdown import as_sentence, plain
@@ -285,6 +285,8 @@ def _charts(sweep: Sweep, rows: Sequence[SweepRow]) -> None:
     with st.container(border=True, key="answer"):
         if answer := sweep_headline(sweep, rows):
             st.subheader(plain(as_sentence(answer)), anchor=False)
+            is_guess = any(row.is_estimated for row in rows if row.numbers.step_s)
+            style.evidence("Estimated" if is_guess else "Compiled")
         left, right = st.columns(_COLUMNS)
         with left:
             _chart(sweep, rows, *first)

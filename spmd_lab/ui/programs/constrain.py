@@ -19,7 +19,7 @@ _BY_SPECS = ("replicated", "rule")  # the kinds of findings that specs mend
 
 
 def offer(program: Program) -> None:
-    """Draws a button that gives the specs which mend the largest finding that specs mend: of an odd
+    """Draws a button that tries the specs which mend the largest finding that specs mend: of an odd
     array those of its layers, of a replicated one its largest dim over the axes that divide it.
     Draws none where a device would then hold as much.
     """
@@ -42,8 +42,9 @@ def offer(program: Program) -> None:
         return
     group, spec = next(iter(specs.items()))
     sizes = f"{bytes_text(now)} → {bytes_text(then)}"
-    label = f"Give {group} {spec_text(spec)}: {sizes} per device"
-    if st.button(plain(label), type="primary", icon=":material/build:", key="mend"):
+    # bytes of arguments alone: what the step then sends and holds is the answer to what if
+    label = f"Try {group} {spec_text(spec)}: arguments {sizes} per device"
+    if st.button(plain(label), icon=":material/build:", key="mend"):
         _give(
             state.experiment("programs"),
             {name: [*map(list, each)] for name, each in specs.items()},

@@ -300,15 +300,18 @@ def _through_switches(
 
 @lru_cache(maxsize=256)
 def paths_along(
-    topology: Topology, mesh: tuple[tuple[str, int], ...], order: str, axis: str
+    topology: Topology, mesh: tuple[tuple[str, int], ...], order: str, axis: str | None = None
 ) -> Paths:
-    """The ways from every device to the next one along a mesh axis."""
+    """The ways from every device to the next one along a mesh axis; without one, around a ring of all
+    devices, in the order of the mesh.
+    """
     sizes = [size for _, size in mesh]
     places = [
         tuple(map(int, place)) for place in mesh_places(topology, sizes, order).reshape(-1, 5)
     ]
     numbers = np.arange(len(places)).reshape(sizes)
-    following = np.roll(numbers, -1, [name for name, _ in mesh].index(axis))
+    number = None if axis is None else [name for name, _ in mesh].index(axis)
+    following = np.roll(numbers, -1, number)
     pairs = list(zip(numbers.ravel().tolist(), following.ravel().tolist(), strict=True))
     return paths(topology, pairs, places)
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from spmd_core.time.cost.constants import hbm_s
-from spmd_core.time.cost.links import EXPECTED
+from spmd_core.time.cost.links import paths_along, permute_s
 from spmd_core.time.estimate.constants import (
     ADDED_PASSES,
     CHAINED,
@@ -64,11 +64,15 @@ class Ring:
 
 
 def ring_of(shapes: Shapes, nbytes: float) -> Ring:
-    """The ring of an array of `nbytes`."""
-    devices = shapes.ring
+    """The ring of an array of `nbytes`. It passes on in the order of the mesh, so that each permute
+    takes as many hops as the longest way between two that follow each other: from the last device
+    back to the first, across a topology without wraparound.
+    """
+    devices, plan = shapes.ring, shapes.plan
     both = devices % 4 == 0 and devices > 4
-    shard_s = nbytes / devices / (shapes.chip.link_bandwidth * EXPECTED.link)
-    return Ring(devices // 2 if both else devices, both, EXPECTED.launch + EXPECTED.hop + shard_s)
+    ways = paths_along(shapes.topology, plan.mesh, plan.device_order)
+    permute = permute_s(shapes.topology, ways, nbytes / devices)
+    return Ring(devices // 2 if both else devices, both, permute)
 
 
 def parts_s(shapes: Shapes, name: str, matmul_s: float) -> tuple[float, float]:

@@ -43,6 +43,8 @@ M, K, N, G = 256, 128, 512, 8  # rows, summed, columns, groups
 HEADS, LENGTH, HEAD = 2, 1024, 128
 BLOCK = 128  # of queries and of keys: the default of both kernels
 BATCH = 2
+# abstract: to import this starts no device
+KEY = jax.eval_shape(lambda: jax.random.key(0))
 
 
 def x(*shape: int, dtype: Any = jnp.float32) -> jax.ShapeDtypeStruct:
@@ -121,10 +123,13 @@ def attention(mask: Any, fused: bool = False) -> Callable[..., Any]:
     dq = () if fused else ("block_q_dq", "block_kv_dq")
     blocks: dict[str, Any] = dict.fromkeys((*names.split(), *dq), BLOCK)
     sizes = splash.BlockSizes(**blocks, use_fused_bwd_kernel=fused)
-    kernel = splash.make_splash_mha(
-        masks.MultiHeadMask([mask] * HEADS), block_sizes=sizes, head_shards=1, q_seq_shards=1
-    )
-    return lambda q, k, v: jax.vmap(kernel)(q, k, v)
+
+    def step(q: Any, k: Any, v: Any) -> Any:
+        heads = masks.MultiHeadMask([mask] * HEADS)  # here: it makes arrays, for which JAX starts
+        kernel = splash.make_splash_mha(heads, block_sizes=sizes, head_shards=1, q_seq_shards=1)
+        return jax.vmap(kernel)(q, k, v)
+
+    return step
 
 
 def by_blocks(x: Any, w: Any) -> Any:
@@ -181,7 +186,7 @@ def flax_block() -> tuple[Callable[..., Any], dict[str, Any], int]:
             return x + nn.Dense(width)(nn.gelu(nn.Dense(4 * width)(nn.LayerNorm()(x))))
 
     module, given = Block(), x(rows, tokens, width)
-    params = jax.eval_shape(module.init, jax.random.key(0), given)
+    params = jax.eval_shape(module.init, KEY, given)
     forward = rows * tokens * (2 * 12 * width * width + 2 * 2 * tokens * width)
     step = lambda params, x: module.apply(params, x)  # noqa: E731
     return gradient(step), {"params": params, "x": given}, 3 * forward
@@ -190,7 +195,7 @@ def flax_block() -> tuple[Callable[..., Any], dict[str, Any], int]:
 def equinox_step() -> tuple[Callable[..., Any], dict[str, Any], int]:
     """A training step of an MLP of Equinox, of depth 3, with adam."""
     width, hidden, rows = 64, 128, 32
-    model = eqx.filter_eval_shape(lambda key: eqx.nn.MLP(width, width, hidden, 3, key=key), jax.random.key(0))  # fmt: skip
+    model = eqx.filter_eval_shape(lambda key: eqx.nn.MLP(width, width, hidden, 3, key=key), KEY)  # fmt: skip
     params, static = eqx.partition(model, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
     optimizer = optax.adam(1e-3)
     state = jax.eval_shape(optimizer.init, params)

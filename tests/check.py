@@ -31,14 +31,11 @@ def marked(name: str, *but: str) -> tuple[str, ...]:
     return (*map(str, paths), "-m", " and not ".join((name, *but)))
 
 
-# A group of tests (tests/conftest.py) stays in one process, and shares what is slow to start. The
-# groups that take longest come first.
-GROUPS = ("--dist", "loadscope", "--no-loadscope-reorder")
 PROCESSES = "4"  # tests wait for workers and browsers: two of them would leave a core idle
 RUFF = (sys.executable, "-m", "ruff", "check")
 # All but those of tests/types.json, which it finds where another checker finds none
 TYPES = (sys.executable, "-m", "pyrefly", "check", "--python-interpreter-path", sys.executable)
-PYTEST = ("-m", "pytest", "-p", "tests.costs", *GROUPS)  # the time of all of them is limited
+PYTEST = ("-m", "pytest", "-p", "tests.costs")  # the time of all of them is limited
 CACHE = "cache_dir="  # the option of a run of pytest, where it keeps which tests failed
 # Tests that may run again alone: what else passes alone has a race, which is to be found
 BROWSER = "tests/browser/"

@@ -1,11 +1,9 @@
 """The test environment: 8 simulated CPU devices, a data folder of its own, and nothing left behind."""
 
-import fcntl
 import gc
 import importlib
 import os
 import signal
-import sys
 import tempfile
 from functools import cache
 from importlib.metadata import version
@@ -13,10 +11,9 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from xdist.scheduler import LoadScopeScheduling
 
 from spmd_core.lab.supervisor.environment import simulated_devices
-from tests import forked
+from tests import forked, processes
 
 # Screens and programs make many values and little garbage: a tenth of the tests' time went into
 # looking for it.
@@ -75,56 +72,19 @@ def group(nodeid: str) -> str:
     return folder if folder in ("browser", "recipes") else file
 
 
-class Groups(LoadScopeScheduling):
-    """Hands out groups. xdist's own by marks writes them into an attribute of items that pytest no
-    longer reads, so that every test went to either process, and each made all that tests share.
-    """
-
-    def _split_scope(self, nodeid: str) -> str:
-        return group(nodeid)
+def pytest_addoption(parser):
+    """`-n 4`: in how many processes."""
+    group = parser.getgroup("processes")
+    group._addoption("-n", "--processes", type=int, default=0, help="of the tests; 0: this one")
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config, log):
-    """The scheduler of all runs in several processes."""
-    return Groups(config, log)
-
-
-_process_of: dict[str, str] = {}  # by group, where tests are handed out
-_apart: list[str] = []
-
-
-def pytest_runtest_logreport(report):
-    """Note what runs apart from its group, which nothing else would tell."""
-    node = getattr(report, "node", None)
-    if node and _process_of.setdefault(group(report.nodeid), node.gateway.id) != node.gateway.id:
-        _apart.append(report.nodeid)
-
-
-def pytest_sessionfinish(session):
-    """A group in two processes is a failure: each makes what the tests share."""
-    if _apart:
-        print(
-            f"\nran apart from the rest of its group: {_apart[0]}, and {len(_apart) - 1} "
-            f"reports more"
-        )
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection(session):
-    """One process collects before the others: of a fresh clone it compiles what all of them import."""
-    if not hasattr(session.config, "workerinput"):
-        return (yield)
-    folder = os.open(sys.prefix, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            fcntl.flock(folder, fcntl.LOCK_SH)  # until the first one is done
-        return (yield)
-    finally:
-        os.close(folder)
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session):
+    """Several processes take a group at a time."""
+    option = session.config.option
+    if option.processes < 2 or option.collectonly or session.testsfailed:
+        return None
+    return processes.run(session, option.processes, group)
 
 
 @cache

@@ -54,8 +54,7 @@ def pytest_runtest_logreport(report):
     """Add up what a test cost."""
     if report.when == "teardown" and (costs := dict(report.user_properties).get("costs")):
         _tests[report.nodeid] = Counter({"tests": 1, **costs})
-        node = getattr(report, "node", None)
-        _last[node.gateway.id if node else "here"] = time.monotonic()
+        _last[str(getattr(report, "process", "here"))] = time.monotonic()
 
 
 def _spent(costs: Counter[str]) -> float:

@@ -8,12 +8,16 @@ from spmd_core.engine.measured.run import run_experiment
 from spmd_core.experiment import parse_experiment
 from spmd_core.words import in_words
 
-assert jax.device_count() == 8, (
-    "tests/conftest.py asks for 8 simulated CPU devices before jax is imported"
-)
-assert jax.default_backend() == "cpu"
-
 QUICK = {"samples": 3, "min_seconds": 0.0}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _devices():
+    """Checked once tests run: a process with devices has threads, and could not be forked."""
+    assert jax.device_count() == 8, (
+        "tests/conftest.py asks for 8 simulated CPU devices before jax is imported"
+    )
+    assert jax.default_backend() == "cpu"
 
 
 @pytest.fixture(scope="session")

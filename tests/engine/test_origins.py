@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
+from functools import cache, partial
 from types import SimpleNamespace
 
 import jax
@@ -27,18 +27,23 @@ from spmd_core.results import AxisOrigin, Collective, NoOrigin
 from spmd_core.words import texts
 from spmd_core.words.origins.set_by import set_by_words
 
-MESH = Mesh(np.array(jax.devices()).reshape(2, 4), ("data", "tensor"))
 SIZES = (("data", 2), ("tensor", 4))
 FILE = "test_origins.py"
 NONE = P()
 
 
-def shape(*dims, spec=NONE, mesh=MESH):
-    return jax.ShapeDtypeStruct(dims, jnp.float32, sharding=NamedSharding(mesh, spec))
+@cache
+def every() -> Mesh:
+    """The mesh of all devices."""
+    return Mesh(np.array(jax.devices()).reshape(2, 4), ("data", "tensor"))
+
+
+def shape(*dims, spec=NONE, mesh=None):
+    return jax.ShapeDtypeStruct(dims, jnp.float32, sharding=NamedSharding(mesh or every(), spec))
 
 
 def held(value, *spec):
-    return jax.lax.with_sharding_constraint(value, NamedSharding(MESH, P(*spec)))
+    return jax.lax.with_sharding_constraint(value, NamedSharding(every(), P(*spec)))
 
 
 def shardings_of(function, *arguments):
@@ -151,7 +156,7 @@ def test_an_axis_that_comes_from_the_requested_output_names_it():
         y = jnp.tanh(x @ x.T)
         return y, jnp.sum(y)
 
-    out = NamedSharding(MESH, P(None, "tensor"))
+    out = NamedSharding(every(), P(None, "tensor"))
     found = traced(program, shape(8, 16), out_shardings=(out, None))
     assert found and {name for each in found for name in origins(each)} == {
         ("tensor", "output", "output 0")
@@ -175,9 +180,11 @@ def test_a_gather_for_a_constraint_names_the_constraint():
     assert "needed otherwise by constraint of " in set_by_words(found)
 
 
-@partial(jax.shard_map, mesh=MESH, in_specs=P("tensor"), out_specs=P())
 def summed(x):
-    return jax.lax.psum(jnp.sum(x), "tensor")
+    def shards(x):
+        return jax.lax.psum(jnp.sum(x), "tensor")
+
+    return jax.shard_map(shards, mesh=every(), in_specs=P("tensor"), out_specs=P())(x)
 
 
 def test_a_collective_of_a_shard_map_names_the_function_that_the_program_calls():
@@ -240,7 +247,7 @@ def test_an_axis_of_size_one_and_no_sharding_have_no_collective_to_explain():
 
 
 def test_a_second_mesh_of_another_shape_leaves_the_axes_of_the_first_their_origins():
-    other = Mesh(MESH.devices.reshape(4, 2), ("rows", "columns"))
+    other = Mesh(every().devices.reshape(4, 2), ("rows", "columns"))
 
     def program(x, w):
         h = jnp.tanh(x @ w)
@@ -254,7 +261,7 @@ def test_a_second_mesh_of_another_shape_leaves_the_axes_of_the_first_their_origi
 
 
 def test_a_second_mesh_has_origins_by_its_own_names():
-    other = Mesh(MESH.devices, ("rows", "columns"))
+    other = Mesh(every().devices, ("rows", "columns"))
 
     def program(x):
         x = jax.lax.with_sharding_constraint(x, NamedSharding(other, P(None, "columns")))
@@ -268,7 +275,7 @@ def test_a_second_mesh_has_origins_by_its_own_names():
 
 def test_a_mesh_whose_axes_are_parts_of_the_first_has_the_origins_of_both():
     """The compiler keeps the finer one alone."""
-    flat = Mesh(MESH.devices.ravel(), ("x",))
+    flat = Mesh(every().devices.ravel(), ("x",))
 
     def program(x):
         y = held(jnp.sin(x), "tensor", "data")
@@ -480,7 +487,7 @@ def test_a_reshard_that_nobody_wrote_names_both_origins_and_the_smaller_change()
 
 def mapped(x):
     """A shard_map of a replicated operand within a scan, as ends jaxlib 0.10.2 with a record."""
-    step = jax.shard_map(lambda row: row + 1, mesh=MESH, in_specs=P(), out_specs=P())
+    step = jax.shard_map(lambda row: row + 1, mesh=every(), in_specs=P(), out_specs=P())
     return jax.lax.scan(lambda row, _: (step(row), None), x, length=2)[0]
 
 

@@ -5,9 +5,8 @@
 A rule and a place are drawn for each: two cells exchanged, a ratio inverted, a factor lost, another
 unit, a row dropped or the last one, a flag inverted, off by one, another order. Places are the
 cells of the modules that turn results into words, tables and documents. `goldens`: the renderings
-that run the changed function (`tests/golden`), against those of the program without a mutation,
-which is rendered twice before: a door that differs by itself is left out, and named. Each mutation
-is planted in a process that was forked with everything imported. `mirrors`: the tests that mirror
+that evaluate what is changed (`tests/golden`), against those of the program without a mutation; a
+door that is not as recorded is left out, and named. Each mutation is planted in a process that was forked with everything imported. `mirrors`: the tests that mirror
 the module, in a copy of the tree. `both`: goldens, or else mirrors, as `--named`, the mutations that
 tests once missed. What no renderer and no mirror runs counts as not caught. Survivors are printed.
 """
@@ -37,7 +36,14 @@ from types import CodeType, FunctionType
 from tests.golden import changes
 from tests.golden.doors import doors
 from tests.golden.folder import opened
-from tests.house.mutations import Mutation, drawn, mutated, shown_modules
+from tests.house.mutations import (
+    Mutation,
+    drawn,
+    mutated,
+    mutations,
+    place_of,
+    shown_modules,
+)
 from tests.layers import ROOT
 
 COPIED = ("spmd_core", "spmd_lab", "pages", "tests", "bench", "docs", ".streamlit")
@@ -48,7 +54,8 @@ HOUSES = ("spmd_core", "spmd_lab")
 PROCESSES = 2
 # a door that takes so much longer than without the mutation is not waited for: it is caught
 SLOWER, LEAST_S = 20.0, 60.0
-Baseline = dict[str, tuple[list[list[str]], float, list[str]]]  # door -> lines, seconds, functions
+# door -> lines, seconds, places of what it evaluates
+Baseline = dict[str, tuple[list[list[str]], float, list[str]]]
 
 
 class TooLong(BaseException):
@@ -56,7 +63,7 @@ class TooLong(BaseException):
 
 
 def _named(path: str, text: str, instead: str) -> Mutation:
-    return Mutation(path, "named", 0, 0, (), text, "", instead)
+    return Mutation(path, "named", 0, 0, "", (), text, "", instead)
 
 
 # Each was once caught by no test. What it changes -> the mutation
@@ -112,24 +119,21 @@ NAMED = {
 
 
 def baseline() -> Baseline:
-    """Every door with its lines, seconds and the functions that it runs; those that differ from one
-    rendering to the next are left out. Kept for as long as the program stays what it is.
+    """Every door with its lines, seconds and what it evaluates; those that are not as recorded are
+    left out. Kept for as long as the program stays what it is.
     """
     path = KEPT / f"{_version()}.json"
     if not path.exists():
         shutil.rmtree(KEPT, ignore_errors=True)
         KEPT.mkdir(parents=True)
-        found = _in_a_process(_rendered)
-        unlike = _in_a_process(_unlike, found)
-        print(f"left out, they differ by themselves: {', '.join(unlike) or 'none'}", flush=True)
-        path.write_text(json.dumps({name: found[name] for name in found if name not in unlike}))
+        path.write_text(json.dumps(_in_a_process(_rendered)))
     found = json.loads(path.read_text())
     recorded = {name: lines for each in changes.recorded().values() for name, lines in each.items()}
-    stale = [name for name in found if _difference(name, recorded.get(name, []), found[name][0])]
+    unlike = [name for name in found if _difference(name, recorded.get(name, []), found[name][0])]
     print(
-        f"{len(found)} doors; {len(stale)} are not as recorded: see tests.golden.record", flush=True
+        f"{len(found)} doors; left out, not as recorded: {', '.join(unlike) or 'none'}", flush=True
     )
-    return found
+    return {name: found[name] for name in found if name not in unlike}
 
 
 def _version() -> str:
@@ -157,30 +161,27 @@ def _rendered() -> Baseline:
 
 
 class _Noting(ast.NodeTransformer):
-    """Lets each function note that it runs, by its path and the line where it begins."""
+    """Lets each expression that a rule changes note that it is evaluated, by its place."""
 
     def __init__(self, path: str):
-        self._path = path
+        self._path, self._places = path, {each.place for each in mutations(path)}
 
-    def _note(self, line: int) -> ast.expr:
-        return ast.parse(f"{SEEN}('{self._path}:{line}')", mode="eval").body
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        line = node.decorator_list[0].lineno if node.decorator_list else node.lineno
+    def visit(self, node: ast.AST) -> ast.AST:
+        place = place_of(self._path, node)
+        if isinstance(node, ast.FormattedValue):  # a format is no expression that could be wrapped
+            node.value = self.visit(node.value)
+            for each in getattr(node.format_spec, "values", ()):
+                self.visit(each)
+            if place in self._places:
+                node.value = self._noted(place, node.value)
+            return node
         self.generic_visit(node)
-        node.body.insert(0, ast.Expr(self._note(line)))
-        return ast.fix_missing_locations(node)
+        return self._noted(place, node) if place in self._places else node
 
-    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
-        self.generic_visit(node)
-        both = ast.Tuple([self._note(node.lineno), node.body], ast.Load())
-        node.body = ast.Subscript(both, ast.Constant(1), ast.Load())
-        return ast.fix_missing_locations(node)
-
-
-def _unlike(found: Baseline) -> list[str]:
-    with tempfile.TemporaryDirectory() as temporary, opened(Path(temporary) / "data") as lab:
-        return [name for name, door in doors(lab) if _difference(name, found[name][0], door())]
+    def _noted(self, place: str, value: ast.expr) -> ast.expr:
+        noting = ast.parse(f"{SEEN}({place!r})", mode="eval").body
+        both = ast.Tuple([noting, value], ast.Load())
+        return ast.fix_missing_locations(ast.Subscript(both, ast.Constant(1), ast.Load()))
 
 
 def _in_a_process(function: Callable, *given):
@@ -248,11 +249,10 @@ def _pairs(one: CodeType, other: CodeType) -> Iterator[tuple[CodeType, CodeType]
 
 
 def doors_of(mutation: Mutation, found: Baseline) -> list[str]:
-    """The doors that run what is mutated: of each kind in turn, the quickest first."""
-    keys = {f"{mutation.path}:{line}" for line in mutation.functions[-1:]}
+    """The doors that evaluate what is mutated: of each kind in turn, the quickest first."""
     kinds = defaultdict(list)
     for name, (_, _, ran) in sorted(found.items(), key=lambda each: each[1][1]):
-        if not mutation.functions or keys & set(ran):
+        if not mutation.place or mutation.place in ran:
             kinds[changes.kind_of(name)].append(name)
     return [name for turn in zip_longest(*kinds.values()) for name in turn if name]
 

@@ -50,13 +50,14 @@ FORMATTERS = (
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """A change of one module: its rule, line, the lines where the functions around it begin, and
-    the number of the node among those of its rule."""
+    """A change of one module: its rule, the place of the node, the lines where the functions around
+    it begin, and the number of the node among those of its rule."""
 
     path: str
     rule: str
     number: int
     line: int
+    place: str  # "" of one that is named
     functions: tuple[int, ...]
     text: str  # the source that is changed
     column: str = ""  # the title of the column that it is in, where it is in one
@@ -237,15 +238,27 @@ RULES: tuple[Callable[[ast.AST], ast.AST | None], ...] = (
 )
 
 
+def place_of(path: str, node: ast.AST) -> str:
+    """Where a node is, by its module, line and columns."""
+    ends = (
+        getattr(node, name, 0) for name in ("lineno", "col_offset", "end_lineno", "end_col_offset")
+    )
+    return ":".join(map(str, (path, *ends)))
+
+
+# What rules change: of the rest none is copied
+CHANGED = (
+    *(ast.Dict, ast.Tuple, ast.List, ast.ListComp, ast.GeneratorExp, ast.DictComp),
+    *(ast.BinOp, ast.Call, ast.IfExp, ast.JoinedStr, ast.FormattedValue),
+)
+
+
 class _Planted(ast.NodeTransformer):
     """Applies one rule: to the node of a number, or to none and notes all."""
 
     def __init__(self, rule: Callable[[ast.AST], ast.AST | None], number: int | None = None):
-        self._rule, self._number, self.seen = (
-            rule,
-            number,
-            list[tuple[int, tuple[int, ...], str, str]](),
-        )
+        self._rule, self._number = rule, number
+        self.seen: list[tuple[ast.AST, tuple[int, ...], str, str]] = []
         self._functions: list[int] = []
         self._titles: list[str] = []
 
@@ -256,12 +269,10 @@ class _Planted(ast.NodeTransformer):
             self._functions.append(first[0].lineno if first else node.lineno)
         is_annotation = isinstance(node, ast.arg | ast.AnnAssign)
         if self._functions and isinstance(node, ast.expr | ast.FormattedValue) and not is_function:
-            text = ast.unparse(node)
-            column = self._titles[-1] if self._titles else ""
-            before, place = ast.dump(node), (node.lineno, tuple(self._functions), text, column)
-            changed = self._rule(copy.deepcopy(node))
-            if changed is not None and ast.dump(changed) != before:
-                self.seen.append(place)
+            changed = self._rule(copy.deepcopy(node)) if isinstance(node, CHANGED) else None
+            if changed is not None and ast.dump(changed) != ast.dump(node):
+                column = self._titles[-1] if self._titles else ""
+                self.seen.append((node, tuple(self._functions), ast.unparse(node), column))
                 if self._number == len(self.seen) - 1:
                     return changed
         title = _title(node)
@@ -288,8 +299,9 @@ def mutations(path: str) -> Iterator[Mutation]:
     for rule in RULES:
         planted = _Planted(rule)
         planted.visit(ast.parse(source))
-        for number, (line, functions, text, column) in enumerate(planted.seen):
-            yield Mutation(path, rule.__name__, number, line, functions, text, column)
+        for number, (node, functions, text, column) in enumerate(planted.seen):
+            at, line = place_of(path, node), getattr(node, "lineno", 0)
+            yield Mutation(path, rule.__name__, number, line, at, functions, text, column)
 
 
 def mutated(mutation: Mutation) -> ast.Module:

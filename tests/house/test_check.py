@@ -59,6 +59,57 @@ def test_many_of_them_and_those_of_processes_fail_it(failing, tmp_path, folder, 
     assert not check.pass_alone((sys.executable, "-m", "pyrefly"))
 
 
+FORKED = f"""
+import sys
+import pytest
+sys.path.insert(0, {str(ROOT)!r})
+from tests import processes
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session):
+    return processes.run(session, 2, lambda name: name.partition("::")[0])
+"""
+SHARED = """
+import os, pathlib, pytest
+
+@pytest.mark.parametrize("number", range(9))
+def test_shared(number):
+    seen = pathlib.Path("seen_FILE")
+    assert not seen.exists() or seen.read_text() == str(os.getpid())
+    seen.write_text(str(os.getpid()))
+
+def test_fails(tmp_path):
+    print("printed there")
+    assert not tmp_path.exists()
+"""
+ENDS = """
+import os
+
+def test_ends():
+    os.kill(os.getpid(), 9)
+
+def test_after():
+    pass
+"""
+
+
+@pytest.mark.parametrize("ends", [(), ("a",), ("a", "b", "c")])
+def test_processes_share_the_groups_and_what_one_loses_has_failed(tmp_path, ends):
+    (tmp_path / "conftest.py").write_text(FORKED)
+    for name in ends:
+        (tmp_path / f"test_{name}.py").write_text(ENDS)
+    for name in "xyz":
+        (tmp_path / f"test_{name}.py").write_text(SHARED.replace("FILE", name))
+    command = (sys.executable, "-m", "pytest", "-q", "-p", "no:xdist")
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1
+    few = len(ends) < 2  # two processes: two that end leave none
+    failed, passed = 2 * len(ends) + (3 if few else 30), 27 if few else 0
+    assert f"{failed} failed" + f", {passed} passed" * few in done.stdout
+    assert done.stdout.count("printed there") >= 3 * few
+    assert done.stdout.count("process ended before it had done") >= 2 * len(ends)
+
+
 def of_a_clock(tree: Iterable[ast.AST]) -> list[int]:
     """Lines of assertions that read a clock, or what a test took of one."""
     return [

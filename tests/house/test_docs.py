@@ -46,11 +46,8 @@ OURS = [
 LONG = {"calibrate", "dashboard", "mcp", "versions"}
 # used as programs, or through another package
 # jax imports flatbuffers; mcp is an extra of the wheel alone
-TOOLS = {"ruff", "pyrefly", "uv", "pytest", "libtpu", "flatbuffers", "mcp"}
-MODULES = {
-    "vl-convert-python": "vl_convert",
-    "pytest-xdist": "xdist",
-}  # where they are not called like their package
+TOOLS = {"ruff", "pyrefly", "uv", "pytest", "pytest-xdist", "libtpu", "flatbuffers", "mcp"}
+MODULES = {"vl-convert-python": "vl_convert"}  # where they are not called like their package
 
 
 @pytest.fixture(scope="module")

@@ -87,7 +87,7 @@ def test_large_arrays_are_reported_without_values_and_empty_ones_too():
         (np.array([True, False]), (1, 0)),
         # 0.1, not 0.10000000149011612
         (np.array([0.1, np.nan, np.inf, -np.inf], np.float32), (0.1, "nan", "inf", "-inf")),
-        (np.asarray(jnp.array([0.5, 1.5], jnp.bfloat16)), (0.5, 1.5)),
+        (np.array([0.5, 1.5], jnp.bfloat16), (0.5, 1.5)),
     ],
 )
 def test_values_survive_json(array, values):

@@ -21,13 +21,16 @@ def title(strategy: str) -> str:
 
 
 def row_title(result: Result, name: str) -> str:
-    """A row's name beside others of its result; a study's only baseline is of no variant, and a
-    training step has no strategies to choose from.
+    """A row's name beside others of its result: of a study whose rows have one strategy its variant,
+    a study's only baseline is of no variant, and a training step has no strategies to choose from.
     """
     if result.experiment.plan and not result.experiment.variants:
         return "Step"
+    row = result.row(name)
+    if row.variant and len({each.strategy for each in result.experiment.rows}) == 1:
+        return row.variant
     aside = result.experiment.baselines == {name}
-    return title(result.row(name).strategy if aside else name)
+    return title(row.strategy if aside else name)
 
 
 def titles(strategies: Sequence[str]) -> str:

@@ -265,16 +265,11 @@ class _Called:
         self._result, self._is_within, self.is_brief = result, is_within, is_brief
         self.first = first
         self._is_study = result is None or bool(result.experiment.variants)
-        self._alone = (
-            result is not None and len({row.strategy for row in result.experiment.rows}) == 1
-        )
 
     def __call__(self, name: str) -> str:
         row = self._result.row(name) if self._result else None
         if row and row.variant and self._is_within:
             return title(row.strategy)
-        if row and row.variant and self._alone:
-            return row.variant
         return row_title(self._result, name) if self._result else title(name)
 
     @property

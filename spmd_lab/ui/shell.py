@@ -241,15 +241,14 @@ def draw_table(
     (place or st).table(escaped(table), hide_index=True, border="horizontal")
 
 
-def draw_figure(value: str, words: str, color: str = "inherit") -> None:
-    """Draws the one figure of a card, large, with what it is of."""
-    st.html(
-        f'<div class="figure" style="color: {color}">{escape(value)} <small>{escape(words)}</small></div>'
-    )
+def draw_figure(value: str, words: str, marker: str = "", color: str = "inherit") -> None:
+    """Draws the lead figure of a card, with what it is of after the marker of that row."""
+    marked = f'<b style="color: {color}">{escape(marker)}</b> ' if marker else ""
+    st.html(f'<div class="figure">{escape(value)} <small>{marked}{escape(words)}</small></div>')
 
 
 def draw_figures(figures: Iterable[Figure]) -> None:
-    """Draws large figures, side by side."""
+    """Draws figures side by side, the first of them large."""
     cells = "".join(
         f'<div><span>{escape(each.title)}</span><b class="figure">{escape(each.value)}</b>'
         f"<small>{escape(each.more)}</small></div>"

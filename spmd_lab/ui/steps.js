@@ -23,12 +23,20 @@ if (!window.spmdSteps) {
     acted = false;
   };
 }
-// A narrow window shows each row of a wide table as a card: its cells need the names of their columns.
+// Columns of numbers end at the right. A narrow window shows each row of a wide table as a card: its
+// cells need the names of their columns.
 if (!window.spmdCards) {
   window.spmdCards = true;
   const name = () => {
     for (const table of document.querySelectorAll('[data-testid="stTable"] table')) {
       const heads = [...table.querySelectorAll("thead th")].map((head) => head.innerText.trim());
+      const rows = [...table.querySelectorAll("tr")];
+      heads.forEach((_, at) => {
+        const texts = rows.slice(1).map((row) => row.children[at]?.innerText.trim() ?? "");
+        const numbers = texts.filter((text) => /^[\d<≈+−-]*\d/.test(text) && text.length < 30);
+        if (at === 0 || 2 * numbers.length < texts.length || texts.some((text) => text.length > 40)) return;
+        for (const row of rows) row.children[at]?.classList.add("number");
+      });
       if (heads.length < 3) continue;
       for (const row of table.querySelectorAll("tbody tr")) {
         [...row.children].forEach((cell, at) => {

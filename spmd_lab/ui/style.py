@@ -23,13 +23,15 @@ _STEPS = Path(__file__).with_name("steps.js").read_text("utf-8")
 
 # The app's color-scheme follows the theme that the viewer chose, and light-dark() follows that.
 # Streamlit keeps a link and its words on one line, and clips them; the menu alone fits on one.
-# Type: 12, 13, 15, 17, 24, 40 px; weights 400, 600, 700; spaces 4, 8, 16, 24, 40 px.
+# Type: 12, 13, 15, 20, 26, 40 px; weights 400, 600, 700; spaces 4, 8, 16, 24, 40 px; radius 12.
 _CSS = """<style>
 :root {{ {rows} --quiet: light-dark(#4f5b6b, #a9b5c4); --line: light-dark(#d9dfe7, #323c49);
-  --tint: light-dark(#f6f8fb, #171c23); --accent: light-dark({light}, {dark}); --page: light-dark(#ffffff, #12161c); --menu: 3.5rem; }}
-[data-baseweb="tag"] :is(span, svg) {{ color: light-dark(#ffffff, #0b1420) !important; fill: currentColor; }}
+  --tint: light-dark(#f6f8fb, #171c23); --accent: light-dark({light}, {dark}); --page: light-dark(#ffffff, #12161c); --menu: 3.6rem; }}
+[data-testid="stMultiSelectTagsContainer"] > :not(input), [data-testid="stMultiSelectTagsContainer"] > :not(input) * {{ color: light-dark(#ffffff, #0b1420) !important; }}
 [data-testid="stMain"] {{ font-variant-numeric: tabular-nums; }}
 .figure {{ font-size: 2.67rem; font-weight: 700; line-height: 1.1; overflow-wrap: anywhere; }}
+.stMarkdownBadge {{ vertical-align: baseline; }}
+[data-testid="stHorizontalBlock"]:has(> [data-testid="stElementContainer"] .stMarkdownBadge) {{ column-gap: 0.5rem; }}
 .figure small {{ display: inline-block; line-height: 1.4; font-size: 1rem; font-weight: 400; color: var(--quiet); }}
 img.picture {{ width: 100%; max-height: 17rem; }}
 img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-position: left; display: block; }}
@@ -46,7 +48,8 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 :is(.st-key-starts, [class*="st-key-gallery"]) h4 {{ padding: 0 0.25rem 0.25rem; }}
 [class*="st-key-gallery"] [data-testid="stCaptionContainer"] {{ margin: -0.9rem 0 0; padding-left: 0.25rem; }}
 .st-key-starts [data-testid="stPageLink-NavLink"] :is(p, span) {{ color: var(--accent) !important; }}
-.st-key-tour {{ background: var(--tint); border-color: transparent; border-radius: 0.8rem; }}
+[data-testid="stMain"] [data-testid="stVerticalBlock"][class*="st-key-"] {{ border-radius: 0.8rem; }}
+.st-key-tour {{ background: var(--tint); border-color: transparent; }}
 .st-key-tour img.glimpse {{ height: 3.4rem; }}
 .st-key-about-machine details {{ border: none; }}
 @media (max-width: 1100px) {{
@@ -65,12 +68,15 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .variants figure {{ margin: 0; }}
 .variants figcaption {{ font-size: 0.85rem; padding-top: 0.4rem; }}
 [data-testid="stMain"] h1 {{ padding: 0.9rem 0 0.5rem; }}
+[data-testid="stHeading"] > [data-testid="stMarkdownContainer"]:has(h1) {{ margin-bottom: 0 !important; }}
 @media (min-width: 641px) {{ .st-key-head {{ flex-wrap: nowrap; }} }}
 [class*="st-key-answer"] {{ background: var(--tint); border-radius: 0.8rem; padding: 1.6rem; border-color: transparent; }}
-[class*="st-key-answer"] h3 {{ font-size: 1.13rem; font-weight: 600; line-height: 1.4; padding: 0 0 0.5rem; }}
+[class*="st-key-answer"] h3 {{ font-size: 1.33rem; font-weight: 600; line-height: 1.35; padding: 0 0 0.75rem; }}
 [data-testid="stMain"] [data-testid="stTabs"] [role="tab"] p {{ font-size: 1rem; font-weight: 600; }}
 [data-testid="stMain"] [data-testid="stTable"] th {{ font-size: 0.8rem; font-weight: 400; color: var(--quiet); }}
 [data-testid="stMain"] [data-testid="stTable"] table {{ border: none; }}
+[data-testid="stMain"] [data-testid="stTable"] :is(th, td):first-child {{ padding-left: 0; }}
+@media (min-width: 641px) {{ [data-testid="stTable"] :is(th, td).number, [data-testid="stTable"] :is(th, td).number * {{ text-align: right !important; max-width: none; }} }}
 [data-testid="stSidebar"] [data-testid="stExpander"] details {{ border: none; }}
 [data-testid="stSidebar"] [data-testid="stExpander"] summary {{ padding: 0.25rem 0; min-height: 0; }}
 [data-testid="stSidebar"] [data-testid="stExpanderDetails"] {{ padding: 0.25rem 0 0.5rem; }}
@@ -86,11 +92,14 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 [class*="st-key-main-link"] [data-testid="stPageLink-NavLink"] :is(p, span) {{
   color: light-dark(#ffffff, #0b1420) !important;
 }}
-.st-key-menu [data-testid="stPageLink-NavLink"] {{ padding: 0.1rem 0.3rem; }}
+[class*="st-key-side-link"] [data-testid="stPageLink-NavLink"] {{
+  border: 1px solid var(--line); background: var(--page); padding: 0.45rem 0.75rem; border-radius: 0.5rem;
+}}
+.st-key-menu [data-testid="stPageLink-NavLink"] {{ padding: 0.05rem 0.4rem; margin: 0 0.1rem; }}
 .st-key-menu [data-testid="stPageLink-NavLink"] > span:first-child {{ display: none; }}
-.st-key-menu [data-testid="stPageLink-NavLink"] p {{ white-space: nowrap; }}
+.st-key-menu [data-testid="stPageLink-NavLink"] p {{ white-space: nowrap; font-weight: 500 !important; }}
 .st-key-menu [data-testid="stCaptionContainer"] {{ margin: 0; }}
-.st-key-menu [data-testid="stCaptionContainer"] p {{ font-size: 0.72rem; padding-left: 0.3rem; margin: 0; }}
+.st-key-menu [data-testid="stCaptionContainer"] p {{ font-size: 0.72rem; line-height: 1.15; padding: 0 0 0.2rem 0.5rem; margin: 0; }}
 @media (min-width: 641px) {{
   .st-key-menu {{
     position: fixed; top: 0; left: 0; width: 100vw; z-index: 999991; flex-wrap: nowrap;
@@ -153,8 +162,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   color: light-dark(#4f5b6b, #a9b5c4) !important; opacity: 1;
 }}
 [data-testid="stMarkdownContainer"] :not(pre) > code {{ color: light-dark(#0b5c2b, #8fe0ad) !important; }}
-:is([data-testid="stBaseButton-primary"], [data-testid="stBaseButton-primaryFormSubmit"]):enabled
-  :is(p, span) {{
+:is([data-testid^="stBaseButton-primary"], [data-testid="stPopoverButton"][kind="primary"]):enabled :is(p, span, svg) {{
   color: light-dark(#ffffff, #0b1420) !important;
 }}
 .token:is(.keyword, .boolean, .important) {{ color: light-dark(#8b1a6b, #f0a6d8) !important; }}
@@ -185,13 +193,11 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   [data-testid="stTable"] table:has(td[data-label]) thead {{ display: none; }}
 }}
 .five {{
-  display: grid; grid-template-columns: repeat(auto-fit, minmax(8.5rem, auto)); gap: 0.9rem 1.6rem;
+  display: grid; grid-template-columns: repeat(auto-fit, minmax(8.5rem, auto)); gap: 0.9rem 1.6rem; align-items: end;
 }}
-.five span, .five small {{ display: block; font-size: 0.82rem; color: light-dark(#4f5b6b, #a9b5c4); }}
-.five b {{ font-size: 1.55rem; font-weight: 650; line-height: 1.25; font-variant-numeric: tabular-nums; }}
-@media (max-width: 640px) {{
-  .five b {{ font-size: 1.25rem; }}
-}}
+.five span, .five small {{ display: block; font-size: 0.82rem; color: var(--quiet); }}
+.five b {{ font-size: 1.33rem; font-weight: 600; line-height: 1.35; }}
+.five > :first-child b {{ font-size: 2.67rem; font-weight: 700; line-height: 1.1; }}
 @media print {{
   [data-testid="stSidebar"], [data-testid="stHeader"], [data-testid="stExpandSidebarButton"],
   .st-key-menu, [data-testid="stButton"], [data-testid="stPopover"],

@@ -12,14 +12,21 @@ Row = Mapping[str, object]  # what the channels of a mark read
 Units = tuple[tuple[float, str], ...]
 SECONDS: Units = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 BYTES: Units = ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "bytes"))
+# of axes and legends: readable on a light page, quieter than the marks on a dark one
+_QUIET, _GRID = "light-dark(#4f5b6b, #a3adba)", "light-dark(#e3e8ee, #29313c)"
 CONFIG: Spec = {
     "background": "transparent",  # a card has a color of its own
     "view": {"stroke": None},
-    "padding": {"top": 4, "left": 2, "right": 8, "bottom": 2},
-    "axis": {"grid": True, "titleFontWeight": 500, "titlePadding": 8, "tickCount": 7},
+    "axis": {"labelColor": _QUIET, "titleColor": _QUIET, "gridColor": _GRID, "domain": False}
+    | {"titleFontWeight": 400, "titleFontSize": 12, "labelFontSize": 12, "titlePadding": 8}
+    | {"tickCount": 7, "labelFlush": False, "labelBound": False},
+    "axisX": {"grid": False},
+    "axisY": {"grid": True},
+    "legend": {"labelColor": _QUIET, "titleColor": _QUIET, "labelFontSize": 12},
 }
-# of numbers beside marks: dark on a light page, light on a dark one
-INK: Spec = {"color": "#ccd2da", "blend": "difference"}
+_PADDING = {"top": 4, "left": 2, "right": 8, "bottom": 2}
+# of numbers beside marks
+INK: Spec = {"color": "light-dark(#1c2430, #e4e9f0)"}
 # of rows; that of a study's row, `variant · strategy`, on two lines
 LABELS: Spec = {
     "labelLimit": 220,
@@ -95,4 +102,5 @@ def layered(layers: Sequence[Spec], height: object, **properties: object) -> Spe
     is left out: Vega gives it the role of a picture, which needs a text.
     """
     marked = [each for each in layers if each.get("data") != {"values": []}]
-    return {"layer": marked, "height": height, "config": CONFIG, **properties}
+    drawn = {"layer": marked, "height": height, "padding": _PADDING, "config": CONFIG}
+    return drawn | properties

@@ -21,7 +21,7 @@ REDUCE = ("all-reduce", "reduce-scatter")  # what they add is one partial sum fo
 _MOST_CELLS = 16  # of a mesh along each side
 _FLATTEST = 3.4  # the width of a picture over its height
 _IN_A_ROW = 8  # devices of a mesh of one axis
-_STACK = 3  # partial sums that are drawn, one behind another
+_STACK = 8  # partial sums that are drawn at most, one behind another
 _FONT, _LEAST_NAME = 0.04, 13.0  # of the width of all arrays; pixels
 _LETTER = 0.56  # of the size of a font: a letter's width
 _BELOW = 6.0  # letters' heights between devices and host memory
@@ -72,7 +72,7 @@ def _drawn(one: Experiment, kind: str, size: str, has_names: bool) -> str:
     if results:
         start = at - GAP
         if adds:
-            parts += _partial(results[0], at, tall)
+            parts += _partial(results[0], at, tall, min(_STACK, one.device_count))
             parts.append(text(at, foot, font, "partial sums") if has_names else "")
             start = at + results[0].width
         parts += _arrow(start, at + shift, tall, font, kind, size)
@@ -152,19 +152,19 @@ def _names(experiment: Experiment, box: Box, left: float, top: float, font: floa
     return "".join(lines)
 
 
-def _partial(result: Box, left: float, tall: float) -> list[str]:
+def _partial(result: Box, left: float, tall: float, many: int) -> list[str]:
     """The result as each of a few devices has it before the sum, one behind another."""
-    width, step = result.width, min(0.07 * result.width, 0.1 * result.height)
-    top, shades = (tall - result.height) / 2, colors(np.arange(_STACK), _STACK)
+    right, up = 0.4 * result.width / many, 0.3 * result.height / many
+    top, shades = (tall - result.height) / 2, colors(np.arange(many), many)
     return [
         rect(
-            left + step * back,
-            top + step * (_STACK - 1 - back),
-            width - step * (_STACK - 1),
-            result.height - step * (_STACK - 1),
+            left + right * back,
+            top + up * (many - 1 - back),
+            result.width - right * (many - 1),
+            result.height - up * (many - 1),
             shades[back],
         )
-        for back in range(_STACK - 1, -1, -1)
+        for back in range(many - 1, -1, -1)
     ]
 
 

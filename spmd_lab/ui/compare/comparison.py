@@ -40,14 +40,11 @@ def headline(view: View, when: str, noted: Result | None = None) -> None:
         failed(result)
         return
     with st.container(border=True, key="answer"):
-        pictured, answered = st.columns(2, gap="medium", vertical_alignment="center")
+        answered, pictured = st.columns([6, 5], gap="medium", vertical_alignment="center")
         with pictured:
             verdict.picture(result)
         with answered:
-            answer, more = words.headline_parts(result, is_figured=verdict.figure(result))
-            simulated = verdict.SIMULATED if result.environment.simulated else ""
-            if answer := f"{answer} {simulated}".strip():
-                st.subheader(plain(answer), anchor=False)
+            more = verdict.answer(result)
             if more := " ".join(filter(None, (more, verdict.reasons(result)))):
                 st.markdown(coded(more))
             if versions := list(_versions(result.experiment)):

@@ -26,35 +26,38 @@ from spmd_lab.ui.ir import steps
 from spmd_lab.ui.markdown import coded, plain
 from spmd_lab.ui.shell import draw_figure
 
-SIMULATED = "On simulated CPUs: says nothing of a TPU."
+SIMULATED = "On simulated CPUs it says nothing of a TPU."
 _APART = 0.1  # of the quotient of the medians, from which on a paired ratio off it is explained
 
 
-def figure(result: Result) -> bool:
-    """Draw the time of the best row, large and in its color, above how certain its rank is; no time
-    where none is known to be the best, which is returned as False.
+def answer(result: Result) -> str:
+    """Draws which row is the best and by how much, its time, large, and how certain that is; no time
+    where none is known to be the best. Returns what else the answer is.
     """
-    answer = result.comparison
+    compared = result.comparison
     right = (name for name in result.order if result.strategies[name].correct is not False)
-    best = answer.fastest if answer else next(right, "")
+    best = compared.fastest if compared else next(right, "")
     seconds = result.medians_s.get(best) or result.only_predicted_s.get(best)
-    is_open = answer is not None and unsettled_words(answer) is not None
-    if is_drawn := seconds is not None and not is_open:
+    is_open = compared is not None and unsettled_words(compared) is not None
+    is_figured = seconds is not None and not is_open
+    sentence, more = runs.headline_parts(result, is_figured=is_figured)
+    if is_figured and compared and compared.ratios and not compared.tied:
+        sentence = f"{row_title(result, best)} is fastest. {sentence}"
+    if sentence:
+        st.subheader(plain(sentence), anchor=False)
+    if is_figured:
         marker = colors.MARKERS[colors.place(result.experiment, best)][0]
-        ranked = " is fastest" if answer and answer.ratios and not answer.tied else ""
-        draw_figure(
-            seconds_text(seconds),
-            f"{marker} {row_title(result, best)}{ranked}",
-            colors.css(result.experiment, best),
-        )
-    with st.container(horizontal=True, gap="small"):
+        color = colors.css(result.experiment, best)
+        draw_figure(seconds_text(seconds), row_title(result, best), marker, color)
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         for words, color in _badges(result):
             st.badge(plain(words), color=color)
         if result.environment.simulated:
             style.evidence("Simulated")
+            st.caption(SIMULATED, width="content")
         elif result.only_predicted_s:
-            style.evidence("Predicted")
-    return is_drawn
+            style.evidence("Compiled")
+    return more
 
 
 def picture(result: Result) -> None:
@@ -77,7 +80,7 @@ def _badges(result: Result) -> Iterator[tuple[str, Literal["green", "orange"]]]:
         reason = unsettled_words(answer)
         if reason is None:
             several = max(each.processes for each in answer.ratios) > 1
-            yield ("Sure" if several else "Sure, here"), "green"
+            yield ("Sure" if several else "Sure in one process"), "green"
         else:
             yield (f"Cannot tell: {reason}" if reason else "Cannot tell"), "orange"
     if differences_of(result) == ():
@@ -147,10 +150,10 @@ def onward(result: Result) -> None:
         label, tried = f"Measure in {SURE_PROCESSES} processes", confirmation(result)
     if tried is None:
         return
-    with st.container(key="main-link-onward", width="content"):
+    with st.container(key="side-link-onward", width="content"):
         st.page_link(
             cards.page_of(tried),
-            label=f"**{plain(label)}**",
+            label=plain(label),
             icon=":material/arrow_forward:",
             query_params=cards.query(tried),
         )

@@ -7,6 +7,7 @@ from typing import Any
 
 from spmd_core.base import seconds_text, sums_by_key
 from spmd_core.pictures import BESIDE, COPIES, EXPOSED, LOOP, Span, Timeline, TimelineScene, mix
+from spmd_core.time import KERNELS
 from spmd_core.words import KINDS, names_of, row_words
 from spmd_lab.ui.charts import colors
 
@@ -127,7 +128,7 @@ def component_data(timeline: Timeline, name: str) -> Mapping[str, object]:
         not span.is_communication or span.exposed_s > 0.99 * span.length_s for span in spans
     ):
         kinds -= {"hidden"}
-    words = KINDS if timeline.predicted else KINDS | TRACED_KINDS
+    words = KINDS | KERNELS | ({} if timeline.predicted else TRACED_KINDS)
     return {
         "id": hashlib.sha256(name.encode()).hexdigest()[:16],
         "scenes": scenes,

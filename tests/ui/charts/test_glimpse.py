@@ -52,7 +52,7 @@ def test_a_sum_stands_between_its_partial_sums_and_the_result_with_bytes_and_tim
         size,
     ]
     assert named[1::2][:2] == ["P(None, 'x')", "P('x', None)"] and "0–7" in texts(drawn)
-    assert rectangles(drawn) == 8 + 8 + 1 + 3
+    assert rectangles(drawn) == 8 + 8 + 1 + 8
     gathered = glimpse.svg(experiment, "all-gather over x", size, True)
     assert "partial sums" not in texts(gathered) and "all-gather over x" in texts(gathered)
 

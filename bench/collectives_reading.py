@@ -14,9 +14,9 @@ from bench.compiled import own_lab, results
 from bench.figures import Asked, Figures, measure
 from bench.reader import Seen, read
 from spmd_core.experiment import Experiment, device_numbers, parse_experiment
+from spmd_core.facts import Collective
 from spmd_core.lab import Lab
 from spmd_core.program import file_name
-from spmd_core.results import Collective
 
 Key = tuple[Any, ...]
 

@@ -35,8 +35,8 @@ def calibration(figures: Figures, rounds: int) -> None:
     from spmd_core.engine.ceilings.slopes import Repeated, Unsteady, each_s
     from spmd_core.engine.lower import execute
     from spmd_core.experiment import parse_experiment
+    from spmd_core.roofline import Case
     from spmd_core.script import program_text
-    from spmd_core.time import Case
 
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", DEVICES)

@@ -19,7 +19,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from bench.figures import Asked, Figures, measure
 from spmd_core.engine.lower import execute
 from spmd_core.engine.shardings import compiled_again
-from spmd_core.results import Shardings
+from spmd_core.facts import Shardings
 
 MESHES = ((("x", 2), ("y", 4)), (("x", 4), ("y", 2)), (("x", 8),), (("x", 2), ("y", 2), ("z", 2)))
 OPERANDS, STEPS, SIZES = 4, 6, (16, 32, 64)

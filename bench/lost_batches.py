@@ -27,7 +27,7 @@ from spmd_core.engine.exported.lower import complete
 from spmd_core.engine.lower import Steps, compile_with, execute, structs
 from spmd_core.engine.shardings import compiler_options, judged_of
 from spmd_core.experiment import Experiment, parse_experiment
-from spmd_core.results import Judged, LostBatch
+from spmd_core.facts import Judged, LostBatch
 from spmd_core.script import program_text
 from spmd_core.workloads import programs
 

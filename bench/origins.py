@@ -50,12 +50,12 @@ from spmd_core.engine.lower import Steps, compile_with, execute
 from spmd_core.engine.measured.compiled import compile_experiment
 from spmd_core.engine.shardings import blamed, compiler_options
 from spmd_core.experiment import Experiment, parse_experiment
+from spmd_core.facts import Collective
 from spmd_core.program import ProgramNames, read_collectives
 from spmd_core.program.origins.dump import read_dump
 from spmd_core.program.origins.graph import CONSTRAINTS, Graph, Op, Value
 from spmd_core.program.origins.reach import SameDims
 from spmd_core.program.origins.trace import Path as Origin, Tracer, with_written
-from spmd_core.results import Collective
 from spmd_core.workloads import WORKLOADS
 
 MESH, SIZES = ("data", "tensor"), (2, 4)

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from bench.figures import Asked, Figures, measure
 from spmd_core.base import RequestError
+from spmd_core.facts import Prediction
 from spmd_core.plan import PRESETS, Plan
 from spmd_core.recipes.recipe import in_a_line
-from spmd_core.results import Prediction
 from spmd_core.search.chips import named_meshes
 from spmd_core.sweeps import best_mesh
 from spmd_core.time import estimate_step

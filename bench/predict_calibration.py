@@ -13,8 +13,8 @@ from pathlib import Path
 from bench.figures import Asked, Figures, measure
 from bench.instant_estimate import OFFLOADED, PUBLISHED, PUBLISHED_WITHIN, Row, plan_of
 from spmd_core.experiment import experiment_of
+from spmd_core.facts import Prediction
 from spmd_core.lab import Lab
-from spmd_core.results import Prediction
 
 ANSWER_S, WORKER_GIB = 90.0, 3.0
 OTHERS: tuple[tuple[str, Row], ...] = (

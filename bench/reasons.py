@@ -19,8 +19,8 @@ from bench.compiled import own_lab
 from bench.figures import Asked, Figures, measure
 from spmd_core.base import Inexpressible, RequestError
 from spmd_core.experiment import Experiment, parse_experiment
+from spmd_core.facts import Collective
 from spmd_core.lab import Lab
-from spmd_core.results import Collective
 from spmd_core.script import program_text
 
 FIXED, TARGETS = 33, ("tpu:v5e:2x4", "cpu:8")

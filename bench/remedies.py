@@ -25,10 +25,17 @@ from typing import Any
 from bench.figures import Asked, Figures, measure
 from spmd_core.base import Inexpressible, RequestError
 from spmd_core.experiment import Experiment, parse_experiment, study_of
+from spmd_core.facts import Collective, Nothing, Remedy
 from spmd_core.lab import Lab
-from spmd_core.results import Collective, Nothing, Remedy, Result, StrategyResult
+from spmd_core.results import Result, StrategyResult
+from spmd_core.roofline import (
+    ProgramTime,
+    calibration,
+    calibration_of,
+    program_time,
+    times_where_run,
+)
 from spmd_core.script import program_text
-from spmd_core.time import ProgramTime, calibration, calibration_of, program_time, times_where_run
 from spmd_core.trials import RemedySearch, store, with_remedies
 from spmd_core.trials.remedies.candidate import WORTH
 from spmd_core.words import removal_words

@@ -15,8 +15,8 @@ from typing import Any
 
 from bench.compiled import own_lab, results
 from bench.figures import Asked, Figures, measure
+from spmd_core.facts import Prediction
 from spmd_core.machine import Topology, get_topology
-from spmd_core.results import Prediction
 
 TOPOLOGIES = ("v5e:2x4", "v5e:4x4", "v5p:2x2x2", "v5p:4x4x4")
 SIZES = (256, 512, 1024, 2048)

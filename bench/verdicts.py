@@ -28,14 +28,14 @@ import numpy as np
 
 from bench.figures import Asked, Figures, measure
 from spmd_core.experiment import MARGIN, STUDY_PROCESSES, Timing
-from spmd_core.results.stats import compare, is_settled, rounds_to_settle
-from spmd_core.results.verdicts import (
+from spmd_core.facts.verdicts import (
     CONFIDENCE,
     MOST_PROCESSES,
     over_processes,
     verdict as verdict_of,
     wants_more,
 )
+from spmd_core.results.stats import compare, is_settled, rounds_to_settle
 
 EQUAL, APART = 200, 200
 SHARES = (0.02, 0.05, 0.20)

@@ -45,8 +45,8 @@ from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import Steps
 from spmd_core.engine.partitioned import lowered, partitioned
 from spmd_core.experiment import Experiment, link
+from spmd_core.facts import Collective
 from spmd_core.program import read_collectives
-from spmd_core.results import Collective
 
 CLOSE = 0.02
 PASSES = (

@@ -21,8 +21,7 @@ HEAVY = {
     ),
 }
 # The wings of the house, from the bottom: a wing imports only from wings below it, and of those
-# only
-# what their `__init__` names in `__all__`.
+# only what their `__init__` names in `__all__`.
 FLOORS = (
     ("base",),
     ("machine",),
@@ -30,12 +29,14 @@ FLOORS = (
     ("plan",),
     ("workloads",),
     ("experiment",),
+    ("facts",),
     ("results",),
     ("reference",),
     ("runs",),
     ("program",),
     ("script",),
     ("time",),
+    ("roofline",),
     ("pictures",),
     ("engine",),
     ("worker",),

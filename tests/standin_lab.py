@@ -4,15 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from spmd_core.base import RequestError
-from spmd_core.results import (
-    Collective,
-    Environment,
-    Estimate,
-    PredictedMemory,
-    Prediction,
-    Result,
-    StrategyResult,
-)
+from spmd_core.facts import Collective, Estimate, PredictedMemory, Prediction
+from spmd_core.results import Environment, Result, StrategyResult
 from spmd_core.runs import RunStatus
 
 GIB = 2**30

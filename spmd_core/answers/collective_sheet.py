@@ -7,8 +7,9 @@ from functools import cache, partial
 
 from spmd_core.base import Inexpressible, capital, count_text
 from spmd_core.experiment import Experiment
+from spmd_core.facts import Collective, Prediction
 from spmd_core.program import CollectiveRow, file_name, rows
-from spmd_core.results import Collective, Prediction, Result
+from spmd_core.results import Result
 from spmd_core.script import program_text
 from spmd_core.sheets import Cell, Column, Place, Sheet, Table, seconds, size, text
 from spmd_core.words import all_set_by_words, predictions, row_title, whose

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 from spmd_core.answers.training_sheet import Figure
 from spmd_core.results import Ceiling, Point
+from spmd_core.roofline import busy_facts
 from spmd_core.sheets import Cell, Column, Sheet, seconds, size, text
-from spmd_core.time import busy_facts
 from spmd_core.words import (
     axes_words,
     bandwidths,

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from spmd_core.base import bytes_text, seconds_text
-from spmd_core.results import MemoryBytes, PredictedMemory, Result, StrategyResult, possible
+from spmd_core.facts import PredictedMemory, possible
+from spmd_core.results import MemoryBytes, Result, StrategyResult
 from spmd_core.sheets import Cell, Column, Place, Sheet, Table, between, number, seconds, size, text
 from spmd_core.words import (
     StepCost,

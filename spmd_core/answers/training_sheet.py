@@ -7,8 +7,8 @@ from itertools import groupby
 from typing import NamedTuple
 
 from spmd_core.base import count_text, number_text, seconds_text
+from spmd_core.facts import Prediction
 from spmd_core.plan import Plan
-from spmd_core.results import Prediction
 from spmd_core.sheets import NONE, Column, Sheet, Table, count, number, seconds, size, text
 from spmd_core.sweeps import ContextRow, TrainingAnswer, TrainingRow, fastest_kinds, measure
 from spmd_core.time import TrainingCost

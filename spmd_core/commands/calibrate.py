@@ -9,7 +9,7 @@ from spmd_core.commands.run import print_run
 from spmd_core.commands.waiting import interrupt, run_to_end
 from spmd_core.experiment import parse_experiment
 from spmd_core.lab import Lab
-from spmd_core.time import measured
+from spmd_core.roofline import measured
 
 ARGUMENTS = {
     "--target": {"help": "a target such as cpu:8; else the default one"},

@@ -17,7 +17,7 @@ from spmd_core.experiment import Experiment, parse_experiment
 from spmd_core.lab import Lab
 from spmd_core.machine import default_target, get_topology, parse_target
 from spmd_core.results import Result
-from spmd_core.time import calibration, measured, with_expected
+from spmd_core.roofline import calibration, measured, with_expected
 from spmd_core.workloads import COLLECTIVES_SWEEP, parse_mesh
 
 WORKLOAD = "collectives"

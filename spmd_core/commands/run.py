@@ -19,10 +19,10 @@ from spmd_core.lab import Batch, Lab
 from spmd_core.pictures import TRACED, from_text, traces_text
 from spmd_core.program import NAME as SHARDINGS
 from spmd_core.results import Result, result_json
+from spmd_core.roofline import calibration, with_roofline
 from spmd_core.runs import RunStatus
 from spmd_core.sheets import table
 from spmd_core.sweeps import SizePoint, at_sizes, begins, point_of, read_count
-from spmd_core.time import calibration, with_roofline
 from spmd_core.trials import with_stored_answers
 from spmd_core.words import (
     SIZE_COLUMNS,

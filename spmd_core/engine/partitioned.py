@@ -21,12 +21,12 @@ from spmd_core.engine.exported.leaves import of_sharding, propagate
 from spmd_core.engine.exported.lower import complete, meshed, quoted_files
 from spmd_core.engine.lower import execute, structs
 from spmd_core.experiment import Experiment, type_text
+from spmd_core.facts import Collective
 from spmd_core.machine import dump_folder
 from spmd_core.program import Module, Reasons, file_name, parse_module, read_collectives
-from spmd_core.results import Collective
+from spmd_core.roofline import operations_of
 from spmd_core.runs import Event, Partitioned, Requested, Texts
 from spmd_core.script import program_text
-from spmd_core.time import operations_of
 from spmd_core.workloads import STRATEGIES
 
 _TEXT, _BUFFERS = "*after_optimizations.txt", "*after_optimizations-buffer-assignment.txt"

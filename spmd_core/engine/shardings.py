@@ -17,6 +17,7 @@ from spmd_core.engine.exported.lower import quoted_files
 from spmd_core.engine.lower import RECORD, compile_with
 from spmd_core.engine.trial import Trial
 from spmd_core.experiment import Experiment
+from spmd_core.facts import Collective, Judged, NoOrigin, NoShardings, Shardings
 from spmd_core.machine import dump_folder
 from spmd_core.program import (
     NAME,
@@ -31,7 +32,6 @@ from spmd_core.program import (
     with_origins,
     without_record,
 )
-from spmd_core.results import Collective, Judged, NoOrigin, NoShardings, Shardings
 from spmd_core.runs import Event, Phase, Texts
 from spmd_core.workloads import STRATEGIES, Described, Program, sources
 

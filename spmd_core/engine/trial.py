@@ -14,27 +14,22 @@ from spmd_core.engine.devices import JaxDevice
 from spmd_core.engine.members import Shards
 from spmd_core.engine.timing import Timed
 from spmd_core.experiment import Experiment, Row
+from spmd_core.facts import Collective, Judged, Prediction, Shardings, StoredFact, Trace
 from spmd_core.program import with_specs
 from spmd_core.reference import Error
 from spmd_core.results import (
     INEXPRESSIBLE,
     OUT_OF_MEMORY,
     ArrayReport,
-    Collective,
     Failure,
     HostTime,
     Imprecise,
-    Judged,
     MemoryBytes,
     Operation,
     Phases,
-    Prediction,
-    Shardings,
     Status,
-    StoredFact,
     StrategyResult,
     Summary,
-    Trace,
     Unsharded,
     Wrong,
     median_s,

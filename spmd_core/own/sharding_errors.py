@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from spmd_core.base import bytes_text, mesh_text, refuse
+from spmd_core.facts import ExplicitError, ExplicitFix, ExplicitReport
 from spmd_core.machine import dump_folder, parse_target
 from spmd_core.own.elsewhere import answer_of
-from spmd_core.results import ExplicitError, ExplicitFix, ExplicitReport
 from spmd_core.words import count
 
 _MODULE = "spmd_core.engine.explicit.converted"

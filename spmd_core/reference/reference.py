@@ -10,10 +10,10 @@ import numpy as np
 
 from spmd_core.base import by_key
 from spmd_core.experiment import Experiment
+from spmd_core.facts import StoredFact
 from spmd_core.reference.bounds import EPS, Arithmetic, bound
 from spmd_core.reference.formulas import FORMULAS
 from spmd_core.reference.judging import Judgement, Sequential, judge
-from spmd_core.results import StoredFact
 from spmd_core.workloads import STRATEGIES
 
 FULL_FLOPS = 2_000_000_000  # above this, only SAMPLED_ROWS rows are computed

@@ -13,6 +13,7 @@ from spmd_core.answers import (
     strategy_rows,
 )
 from spmd_core.base import by_key, bytes_text
+from spmd_core.facts import Collective
 from spmd_core.reports.comparison import Compared, Subject
 from spmd_core.reports.document import (
     Bar,
@@ -23,7 +24,7 @@ from spmd_core.reports.document import (
     Paragraph,
     reported,
 )
-from spmd_core.results import Between, Collective, Result, StrategyResult
+from spmd_core.results import Between, Result, StrategyResult
 from spmd_core.sheets import NONE, Cell, Place, Sheet, Table, seconds, size, text
 from spmd_core.words import (
     basis_words,

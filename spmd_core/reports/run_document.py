@@ -30,8 +30,8 @@ from spmd_core.reports.document import (
     reported_table,
 )
 from spmd_core.results import Result
+from spmd_core.roofline import measured
 from spmd_core.script import script_text, why_no_script
-from spmd_core.time import measured
 from spmd_core.words import (
     evidence_words,
     experiment_words,

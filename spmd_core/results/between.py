@@ -9,12 +9,11 @@ import numpy as np
 
 from spmd_core.base import Frozen
 from spmd_core.experiment import MARGIN
+from spmd_core.facts import Estimate, Verdict, over_processes, verdict
 from spmd_core.results.environment import Environment
-from spmd_core.results.prediction import Estimate
 from spmd_core.results.ranking import best_rows
 from spmd_core.results.result import Result, StrategyResult
 from spmd_core.results.stats import Rounds, corrected, standard_error
-from spmd_core.results.verdicts import Verdict, over_processes, verdict
 
 Basis = Literal["measured", "predicted"]
 QUARTILES = 1.349  # of the normal distribution: their distance in standard deviations

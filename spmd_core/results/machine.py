@@ -3,7 +3,7 @@
 from typing import Literal
 
 from spmd_core.base import Frozen
-from spmd_core.results.prediction import possible
+from spmd_core.facts import possible
 
 Interval = tuple[float, float]
 

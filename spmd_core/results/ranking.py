@@ -6,10 +6,9 @@ Plans what a further process is to measure.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from spmd_core.base import firsts_by_key
-from spmd_core.results.prediction import Estimate
+from spmd_core.facts import Estimate, Ratio, Verdict, verdict, wants_more
 from spmd_core.results.result import Comparison, Result, StrategyResult
 from spmd_core.results.stats import Measured, compare, hierarchical_interval, median_of_processes
-from spmd_core.results.verdicts import Ratio, Verdict, verdict, wants_more
 
 CONFIRMED_BELOW = 1.5  # what surely takes so many times as long is not measured again
 

@@ -8,13 +8,20 @@ from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from spmd_core.base import Frozen
 from spmd_core.experiment import Experiment, Row
-from spmd_core.results.collective import Collective
+from spmd_core.facts import (
+    SAME_PROGRAM,
+    Accident,
+    Collective,
+    Estimate,
+    LostBatch,
+    Prediction,
+    Ratio,
+    Shardings,
+    StoredFact,
+    Trace,
+)
 from spmd_core.results.environment import Environment
 from spmd_core.results.machine import Ceiling, Cost, Fit, MoveCost, Operation, Point, Roofline
-from spmd_core.results.prediction import SAME_PROGRAM, Estimate, Prediction, StoredFact
-from spmd_core.results.shardings import Accident, LostBatch, Shardings
-from spmd_core.results.trace import Trace
-from spmd_core.results.verdicts import Ratio
 
 Status = Literal["ok", "error", "cancelled"]
 INEXPRESSIBLE = "inexpressible"  # kind of failure: the strategy has no way to write the sharding

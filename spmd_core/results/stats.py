@@ -8,16 +8,8 @@ from functools import cache
 import numpy as np
 
 from spmd_core.experiment import MARGIN
+from spmd_core.facts import CONFIDENCE, LOOKS, PLACEMENT, Ratio, Settles, over_processes, verdict
 from spmd_core.results.result import Comparison
-from spmd_core.results.verdicts import (
-    CONFIDENCE,
-    LOOKS,
-    PLACEMENT,
-    Ratio,
-    Settles,
-    over_processes,
-    verdict,
-)
 
 MEDIAN_CONFIDENCE = 0.95
 FAMILY = 0.05  # probability of a false difference among all that are compared

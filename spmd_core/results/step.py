@@ -8,11 +8,9 @@ from typing import Literal, NamedTuple
 from pydantic import ConfigDict, Field
 
 from spmd_core.base import Frozen
+from spmd_core.facts import Accident, AxisOrigin, CollectiveKind, Estimate, LostBatch, NoOrigin
 from spmd_core.fields import Mesh, Spec
-from spmd_core.results.collective import CollectiveKind
-from spmd_core.results.prediction import Estimate
 from spmd_core.results.result import MemoryBytes
-from spmd_core.results.shardings import Accident, AxisOrigin, LostBatch, NoOrigin
 from spmd_core.workloads import Described, Program
 
 SCHEMA = 1

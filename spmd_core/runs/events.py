@@ -13,15 +13,8 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from spmd_core.base import Frozen, WorkerError, shorten
 from spmd_core.experiment import Experiment
-from spmd_core.results import (
-    Collective,
-    Environment,
-    Estimate,
-    Failure,
-    Operation,
-    Point,
-    Result,
-)
+from spmd_core.facts import Collective, Estimate
+from spmd_core.results import Environment, Failure, Operation, Point, Result
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 MAX_LINE_BYTES = 256 * 2**20

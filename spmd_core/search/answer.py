@@ -7,7 +7,8 @@ from functools import cached_property
 
 from spmd_core.base import RequestError, firsts_by_key
 from spmd_core.experiment import Experiment, link_path
-from spmd_core.results import Comparison, Ratio, StoredFact
+from spmd_core.facts import Ratio, StoredFact
+from spmd_core.results import Comparison
 from spmd_core.search.array_question import ArrayQuestion
 from spmd_core.search.candidate import ORDER, Candidate
 from spmd_core.search.question import ModelQuestion

@@ -6,14 +6,10 @@ from functools import cached_property
 from types import MappingProxyType
 
 from spmd_core.experiment import Experiment, Sharded, rows_dim
+from spmd_core.facts import Estimate, StoredFact
 from spmd_core.fields import axes_json
 from spmd_core.machine import get_topology, parse_target
-from spmd_core.results import Estimate, StoredFact
-from spmd_core.search.array_question import ArrayQuestion
-from spmd_core.search.candidate import Candidate, Reason, Rule, too_large
-from spmd_core.search.placement import Placements, is_ambiguous
-from spmd_core.search.spaces.array_space import canonical, shardings, size_of
-from spmd_core.time import (
+from spmd_core.roofline import (
     Calibration,
     ShardedFormula,
     TimeModel,
@@ -21,6 +17,10 @@ from spmd_core.time import (
     formula_of,
     time_model,
 )
+from spmd_core.search.array_question import ArrayQuestion
+from spmd_core.search.candidate import Candidate, Reason, Rule, too_large
+from spmd_core.search.placement import Placements, is_ambiguous
+from spmd_core.search.spaces.array_space import canonical, shardings, size_of
 from spmd_core.workloads import STRATEGIES
 
 # How far the closed form may be off, either way: a guess, and wide, since it only orders

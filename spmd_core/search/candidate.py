@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from spmd_core.experiment import Experiment, experiment_of
+from spmd_core.facts import Estimate, StoredFact, possible
 from spmd_core.fields import Spec
 from spmd_core.machine import Capacity
 from spmd_core.plan import Plan
-from spmd_core.results import Estimate, StoredFact, possible
 from spmd_core.search.policies import Policy
 from spmd_core.time import Fits, MemoryEstimate, step_mfu
 

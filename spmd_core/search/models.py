@@ -9,8 +9,8 @@ from itertools import chain, groupby, islice
 from typing import Any
 
 from spmd_core.base import RequestError
+from spmd_core.facts import StoredFact
 from spmd_core.plan import Plan
-from spmd_core.results import StoredFact
 from spmd_core.search.candidate import Candidate, TrainingStep, over_limit
 from spmd_core.search.policies import Policy
 from spmd_core.search.question import Goal, ModelQuestion

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from spmd_core.base import by_key
-from spmd_core.results import Estimate, predicted_verdict
+from spmd_core.facts import Estimate
+from spmd_core.results import predicted_verdict
 from spmd_core.search.candidate import ORDER, Candidate, Stage
 from spmd_core.search.question import SECONDS_PER_HOUR, Goal
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from spmd_core.experiment import resized
+from spmd_core.facts import StoredFact
 from spmd_core.machine import Topology, get_topology
 from spmd_core.plan import STAGE
-from spmd_core.results import StoredFact
 from spmd_core.search.candidate import Candidate, Reason, Rule
 from spmd_core.search.ranking import Ranked
 

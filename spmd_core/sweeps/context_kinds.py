@@ -9,8 +9,8 @@ from itertools import groupby
 from typing import Any
 
 from spmd_core.base import RequestError
+from spmd_core.facts import Prediction
 from spmd_core.plan import CONTEXT, DATA_AXES, MAX_SEQUENCE, Plan
-from spmd_core.results import Prediction
 from spmd_core.time import estimate_step, is_of_context
 from spmd_core.workloads import parse_plan
 

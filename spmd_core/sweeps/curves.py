@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from spmd_core.base import mesh_text, sums_by_key
-from spmd_core.results import Prediction, StrategyResult, safe_cell
+from spmd_core.facts import Prediction
+from spmd_core.results import StrategyResult, safe_cell
 from spmd_core.sweeps.sweep import SweepPoint
 
 State = Literal[

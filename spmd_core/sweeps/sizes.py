@@ -6,12 +6,8 @@ from dataclasses import dataclass
 
 from spmd_core.base import RequestError, refuse
 from spmd_core.experiment import Experiment
-from spmd_core.results import (
-    Ratio,
-    Result,
-    compare_predicted,
-    estimates,
-)
+from spmd_core.facts import Ratio
+from spmd_core.results import Result, compare_predicted, estimates
 from spmd_core.workloads import STRATEGIES
 
 POINTS, MOST_POINTS = 5, 12

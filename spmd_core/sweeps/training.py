@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Any
 
 from spmd_core.base import RequestError, refuse, shorten
+from spmd_core.facts import Prediction
 from spmd_core.machine import CHIPS, kind_of, nearest_of_chips, topology_of_chips
 from spmd_core.plan import Plan, get_model
-from spmd_core.results import Prediction
 from spmd_core.search import REMATS, check_prices
 from spmd_core.sweeps.best_mesh import best_mesh
 from spmd_core.time import TrainingCost, estimate_step, least_chip_days, training_run

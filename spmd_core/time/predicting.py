@@ -7,10 +7,11 @@ from typing import Any, Literal
 
 from spmd_core.base import RequestError, WorkerError, bytes_text
 from spmd_core.experiment import Experiment
+from spmd_core.facts import Collective, PredictedMemory, Prediction, StoredFact
 from spmd_core.machine import get_topology
 from spmd_core.plan import Plan
 from spmd_core.program import parse_module
-from spmd_core.results import Collective, PredictedMemory, Prediction, Result, StoredFact
+from spmd_core.results import Result
 from spmd_core.script import program_text
 from spmd_core.time.cost.comm import Cluster
 from spmd_core.time.cost.gathers import wide_gathers

@@ -1,8 +1,8 @@
 """What training a plan on so many tokens takes."""
 
 from spmd_core.base import Frozen
+from spmd_core.facts import Estimate, Prediction
 from spmd_core.plan import Plan
-from spmd_core.results import Estimate, Prediction
 from spmd_core.time.estimate.step import step_mfu
 
 _DAY_S = 86400.0

@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 
 from spmd_core.base import number_text, refuse, shorten
+from spmd_core.facts import Prediction
 from spmd_core.machine import CHIPS, kind_of
-from spmd_core.results import Prediction
 from spmd_core.search import check_prices, read_prices
 
 _HOUR_S, _BILLION = 3600.0, 1e9

@@ -4,17 +4,10 @@ import math
 from collections.abc import Mapping
 
 from spmd_core.base import bytes_text, count_text, number_text, seconds_text
+from spmd_core.facts import RINGS, SAME_PROGRAM, Prediction, StoredFact
 from spmd_core.plan import WITHOUT_RINGS, Plan, plan_notes
 from spmd_core.reference import LARGEST
-from spmd_core.results import (
-    RINGS,
-    SAME_PROGRAM,
-    Imprecise,
-    Prediction,
-    StoredFact,
-    StrategyResult,
-    Wrong,
-)
+from spmd_core.results import Imprecise, StrategyResult, Wrong
 from spmd_core.words.names import title
 
 DISPATCH_BOUND = "dispatch bound"  # a note

@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from spmd_core.base import bytes_text, capital, number_text, scaled_text, seconds_text, sums_by_key
+from spmd_core.facts import Prediction
 from spmd_core.machine import Topology
 from spmd_core.plan import Plan, undivided_axes
-from spmd_core.results import Prediction, Result
-from spmd_core.time import KERNELS, data_sheet, training_run
+from spmd_core.results import Result
+from spmd_core.roofline import data_sheet
+from spmd_core.time import KERNELS, training_run
 from spmd_core.words.costs import mfu_words, money_text
 from spmd_core.words.strategies import predicted
 

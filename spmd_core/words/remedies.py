@@ -6,10 +6,7 @@ from typing import Any
 
 from spmd_core.base import by_key, bytes_text, seconds_text
 from spmd_core.experiment import Experiment, spec_code
-from spmd_core.fields import Axes, axes_of
-from spmd_core.plan import Plan
-from spmd_core.program import is_ring, kind_words
-from spmd_core.results import (
+from spmd_core.facts import (
     Change,
     Collective,
     CollectiveKind,
@@ -21,6 +18,9 @@ from spmd_core.results import (
     TriedChange,
     Verdict,
 )
+from spmd_core.fields import Axes, axes_of
+from spmd_core.plan import Plan
+from spmd_core.program import is_ring, kind_words
 from spmd_core.time import NearestFit, estimate_step
 from spmd_core.words.names import listed, title
 from spmd_core.words.nearest import changes as changes_of_plan

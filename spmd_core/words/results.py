@@ -5,13 +5,12 @@ from statistics import median
 
 from spmd_core.base import seconds_text
 from spmd_core.experiment import Experiment
+from spmd_core.facts import STEP_TIME, Prediction
 from spmd_core.results import (
     SPREAD_NOTICE,
     SPREAD_WARNING,
-    STEP_TIME,
     Comparison,
     Environment,
-    Prediction,
     Result,
     StrategyResult,
 )

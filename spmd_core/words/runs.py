@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from spmd_core.base import by_key, count_text, seconds_text, value_text
+from spmd_core.facts import Collective
 from spmd_core.program import kind_words
-from spmd_core.results import ArrayReport, Collective, Result, StrategyResult
+from spmd_core.results import ArrayReport, Result, StrategyResult
 from spmd_core.runs import COMPILING, RunStatus
 from spmd_core.words import bandwidth, facts, predictions, strategies
 from spmd_core.words.names import processes_words, title

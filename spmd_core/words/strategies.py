@@ -4,13 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from spmd_core.base import seconds_text
 from spmd_core.experiment import MARGIN
+from spmd_core.facts import PROGRAM, Estimate, Ratio, Settles
 from spmd_core.results import (
-    PROGRAM,
     Comparison,
-    Estimate,
-    Ratio,
     Result,
-    Settles,
     StrategyResult,
     against_baselines,
     best_rows,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from spmd_core.base import by_key, bytes_text
 from spmd_core.experiment import spec_code, type_text
-from spmd_core.results import NoShardings, Reshard, Shardings, Spec, Step
+from spmd_core.facts import NoShardings, Reshard, Shardings, Spec, Step
 from spmd_core.words.origins.set_by import disagreement_words, marks, origin_name, step_words
 
 STEPS_ABOUT = (

@@ -3,14 +3,8 @@
 from collections.abc import Iterator
 
 from spmd_core.base import seconds_text
-from spmd_core.results import (
-    Environment,
-    NoTrace,
-    Result,
-    StrategyResult,
-    Trace,
-    TracedOperation,
-)
+from spmd_core.facts import NoTrace, Trace, TracedOperation
+from spmd_core.results import Environment, Result, StrategyResult
 from spmd_core.words.texts import count
 from spmd_core.words.timeline import operation_kind, path_words
 

@@ -8,7 +8,8 @@ import streamlit as st
 
 from spmd_core.base import seconds_text
 from spmd_core.experiment import Experiment, spec_code
-from spmd_core.results import Collective, Nothing, Removal, Result
+from spmd_core.facts import Collective, Nothing, Removal
+from spmd_core.results import Result
 from spmd_core.trials import beside, is_guessed, remedy_searches as running, with_remedies
 from spmd_core.words import (
     GUESSED,

@@ -12,7 +12,7 @@ from spmd_core.answers import (
     ranking_table,
     search_lines as lines,
 )
-from spmd_core.results import Estimate
+from spmd_core.facts import Estimate
 from spmd_core.search import (
     Answer,
     ArrayQuestion,

@@ -7,7 +7,7 @@ import pytest
 from spmd_core.answers import five_figures, training_headline, training_table
 from spmd_core.base import number_text
 from spmd_core.commands.printed.predict_lines import training_json
-from spmd_core.results import Estimate
+from spmd_core.facts import Estimate
 from spmd_core.sweeps import TrainingAnswer, TrainingQuestion, train
 from spmd_lab.ui.predict.run_answer import tokens_text
 

@@ -7,7 +7,7 @@ import pytest
 from bench.exported import MESH, sgd_step
 from spmd_core.answers import WHAT_IF, WhatIf
 from spmd_core.experiment import parse_experiment
-from spmd_core.results import Estimate
+from spmd_core.facts import Estimate
 from spmd_core.runs import Partitioned, Requested
 from spmd_core.workloads import programs
 from spmd_lab.ui.programs.what_if import RESHARDED

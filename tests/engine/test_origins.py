@@ -16,6 +16,7 @@ from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import compile_with
 from spmd_core.engine.shardings import blamed, compiled_again, compiler_options
 from spmd_core.experiment import type_text
+from spmd_core.facts import AxisOrigin, Collective, NoOrigin
 from spmd_core.machine import dump_folder
 from spmd_core.program import ProgramNames, parse_module, read_collectives
 from spmd_core.program.origins import trace
@@ -23,7 +24,6 @@ from spmd_core.program.origins.dump import read_dump
 from spmd_core.program.origins.of_collectives import with_origins
 from spmd_core.program.origins.reach import SameDims
 from spmd_core.program.origins.trace import Tracer, with_written
-from spmd_core.results import AxisOrigin, Collective, NoOrigin
 from spmd_core.words import texts
 from spmd_core.words.origins.set_by import set_by_words
 

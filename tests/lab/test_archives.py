@@ -12,7 +12,7 @@ from bench.values import result, strategy
 from spmd_core.base import RequestError, StorageError
 from spmd_core.experiment import parse_experiment
 from spmd_core.lab import Asker, Lab, container
-from spmd_core.time import calibration, calibration_of
+from spmd_core.roofline import calibration, calibration_of
 from tests.labs import HASTY
 from tests.results.test_study import RESULT as STUDIED
 from tests.ui.predictions import predicted, store

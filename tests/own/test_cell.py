@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 import pytest
 
 import spmd_lab
+from spmd_core.facts import Estimate
 from spmd_core.own.cell import cell_of, page_of
-from spmd_core.results import Estimate
 from tests.own.expected.test_golden import BEFORE, gather
 
 PRICED = BEFORE.model_copy(

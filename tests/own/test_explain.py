@@ -13,9 +13,9 @@ from jax.sharding import NamedSharding, PartitionSpec as P
 
 import spmd_lab
 from spmd_core.base import RequestError
+from spmd_core.facts import AxisOrigin
 from spmd_core.own.cell import cell_of
 from spmd_core.own.first_screen import lines
-from spmd_core.results import AxisOrigin
 from tests.own import steps
 from tests.own.expected.test_golden import BEFORE, gather
 

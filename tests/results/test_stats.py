@@ -3,6 +3,7 @@ import math
 import numpy as np
 import pytest
 
+from spmd_core.facts.verdicts import CONFIDENCE, over_processes, verdict, wants_more
 from spmd_core.results.stats import (
     LUCK,
     bootstrap_interval,
@@ -17,7 +18,6 @@ from spmd_core.results.stats import (
     summarize,
     two_best,
 )
-from spmd_core.results.verdicts import CONFIDENCE, over_processes, verdict, wants_more
 from spmd_core.words.strategies import against_words, ratio_words
 
 pytestmark = pytest.mark.slow

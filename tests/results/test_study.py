@@ -9,14 +9,8 @@ from bench.values import ENVIRONMENT, comparison, strategy
 from spmd_core.answers import strategies_table
 from spmd_core.commands.printed.report import report
 from spmd_core.experiment import parse_experiment
-from spmd_core.results import (
-    SAME_PROGRAM,
-    Result,
-    csv_text,
-    next_process,
-    result_json,
-    with_process,
-)
+from spmd_core.facts import SAME_PROGRAM
+from spmd_core.results import Result, csv_text, next_process, result_json, with_process
 from spmd_core.results.ranking import compare_predicted, compare_rows, estimates
 from spmd_core.words import experiment_words, run_headline, studies, title
 from spmd_lab.ui.charts.times import times_alt

@@ -8,7 +8,7 @@ import pytest
 
 from spmd_core.answers import search_lines as lines
 from spmd_core.base import RequestError, seconds_text
-from spmd_core.results import Estimate
+from spmd_core.facts import Estimate
 from spmd_core.search import (
     Answer,
     Space,

@@ -3,10 +3,10 @@
 import pytest
 
 from spmd_core.experiment import Sharded
+from spmd_core.roofline import ShardedFormula
+from spmd_core.roofline.closed_form.bound import bound_s, received, used
 from spmd_core.search import Space, read_array_question
 from spmd_core.search.spaces.array_space import shardings
-from spmd_core.time import ShardedFormula
-from spmd_core.time.closed_form.bound import bound_s, received, used
 
 TARGET = "tpu:v5e:4x4"
 BLOCK = {"workload": "transformer_block", "target": TARGET, "mesh": None, "sharding": None}

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from spmd_core.base import RequestError, bytes_text
+from spmd_core.facts import Estimate
 from spmd_core.plan import AXES
-from spmd_core.results import Estimate
 from spmd_core.search import Answer, Candidate, models, read_question
 from spmd_core.search.axis_rules import flax, maxtext, parallelism
 from spmd_core.search.chips import factorizations, named_meshes

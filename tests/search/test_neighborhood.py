@@ -1,6 +1,6 @@
 """Plans one change away: the neighborhood that Next and remedies ask, inside a search's space."""
 
-from spmd_core.results import Collective
+from spmd_core.facts import Collective
 from spmd_core.search import best_neighbors, models, read_question
 from spmd_core.search.neighborhood import neighbors
 from spmd_core.time import estimate_step

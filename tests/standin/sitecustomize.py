@@ -110,7 +110,7 @@ def compile_experiment(experiment, run_id, environment, emit, cancelled):
     """As if compiled: a sum over `x` where rows are sharded over it and y is not; sharded columns
     are fatal.
     """
-    from spmd_core.results.collective import Collective
+    from spmd_core.facts.collective import Collective
     from spmd_core.results.result import MemoryBytes
 
     if experiment.seed == SUMS and "cols" in dict(experiment.sharding):

@@ -6,7 +6,8 @@ from bench.values import ENVIRONMENT, comparison, strategy
 from spmd_core.base import RequestError
 from spmd_core.commands.run import sizes_json
 from spmd_core.experiment import parse_experiment
-from spmd_core.results import Estimate, Result
+from spmd_core.facts import Estimate
+from spmd_core.results import Result
 from spmd_core.sweeps.sizes import LARGEST_SIMULATED, at_sizes, begins, point_of, read_count
 from spmd_core.words import size_headline, size_rows
 

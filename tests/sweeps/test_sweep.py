@@ -9,15 +9,9 @@ import pytest
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import Experiment, parse_experiment
+from spmd_core.facts import Collective, Estimate, PredictedMemory, Prediction
 from spmd_core.machine import nearest_of_chips, topology_of_chips
-from spmd_core.results import (
-    Collective,
-    Estimate,
-    Failure,
-    PredictedMemory,
-    Prediction,
-    StrategyResult,
-)
+from spmd_core.results import Failure, StrategyResult
 from spmd_core.sweeps import VARIABLES, Sweep, SweepPoint, compile_seconds, parse_sweep, variants
 from spmd_core.sweeps.curves import (
     Numbers,

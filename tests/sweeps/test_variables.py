@@ -10,7 +10,8 @@ from streamlit.testing.v1 import AppTest
 from spmd_core import __main__ as command_line
 from spmd_core.base import RequestError
 from spmd_core.experiment import parse_experiment
-from spmd_core.results import Estimate, PredictedMemory, Prediction, StrategyResult
+from spmd_core.facts import Estimate, PredictedMemory, Prediction
+from spmd_core.results import StrategyResult
 from spmd_core.sweeps import parse_sweep, variants
 from spmd_core.sweeps.curves import csv_text, curves, outcome_of
 from spmd_core.sweeps.variables import FIRST, VARIABLES, Variable, read_number

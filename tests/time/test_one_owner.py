@@ -12,26 +12,27 @@ import pytest
 import spmd_lab.ui.layout.moves as layout_screen
 from bench.values import ENVIRONMENT
 from spmd_core.experiment import parse_experiment
+from spmd_core.facts import Collective
 from spmd_core.fields import Axes, Mesh
 from spmd_core.machine import get_topology, mesh_places
 from spmd_core.pictures import Move, time_of
-from spmd_core.results import Ceiling, Collective, MoveCost, Point, Result, StrategyResult
-from spmd_core.search import Space, read_array_question
-from spmd_core.time import (
+from spmd_core.results import Ceiling, MoveCost, Point, Result, StrategyResult
+from spmd_core.roofline import (
     Calibration,
     Duration,
     Unknown,
     on_topology,
-    predict,
     program_time,
     times_where_run,
     with_expected,
     with_roofline,
 )
+from spmd_core.search import Space, read_array_question
+from spmd_core.time import predict
 from spmd_core.time.cost.comm import Cluster
 from spmd_core.workloads import COLLECTIVES
 from tests.layers import ROOT, source_files
-from tests.time.bandwidth.test_expected import machine
+from tests.roofline.bandwidth.test_expected import machine
 
 TARGETS = (
     *("cpu:8", "local", "tpu:v5e:2x4", "tpu:v5p:2x2x2", "tpu:v5e:4x4", "tpu:v4:2x2x4"),

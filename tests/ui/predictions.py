@@ -6,9 +6,10 @@ from pathlib import Path
 
 from bench.values import ENVIRONMENT
 from spmd_core.experiment import Experiment, parse_experiment
+from spmd_core.facts import PredictedMemory, Prediction
 from spmd_core.lab.store.store import Store
 from spmd_core.machine import get_topology
-from spmd_core.results import PredictedMemory, Prediction, Result, StrategyResult
+from spmd_core.results import Result, StrategyResult
 from spmd_core.time import Useful, predict
 from spmd_core.time.cost.comm import Cluster
 from tests.time.cost.programs import LOOP

@@ -3,8 +3,8 @@
 import pytest
 
 from bench.values import result, strategy
+from spmd_core.facts import Nothing, Predicted, Remedy
 from spmd_core.lab import Lab, Remedies
-from spmd_core.results import Nothing, Predicted, Remedy
 from spmd_core.trials import remedy_searches as running
 from spmd_core.trials.trying.remedy_search import to_stored
 from spmd_lab.ui.remedies import beside_words

@@ -7,7 +7,8 @@ import pytest
 from bench.values import ENVIRONMENT, comparison, result, strategy
 from spmd_core.commands.printed.report import report
 from spmd_core.experiment import link, parse_experiment
-from spmd_core.results import Estimate, Result
+from spmd_core.facts import Estimate
+from spmd_core.results import Result
 from spmd_core.words import experiment_words, in_words
 from spmd_lab.ui.compare import view
 from tests.ui import opened

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spmd_core.results import PredictedMemory, Prediction
+from spmd_core.facts import PredictedMemory, Prediction
 from spmd_core.time import estimate_step
 from spmd_core.words import convention_words, in_sentences, in_words
 from spmd_core.words.predictions import (

@@ -3,18 +3,17 @@
 import ast
 
 from bench.values import strategy
-from spmd_core.results import (
-    Next,
+from spmd_core.facts import (
     NoShardings,
     NoTrace,
     PredictedMemory,
     Prediction,
     Shardings,
     StoredFact,
-    StrategyResult,
     Trace,
     TracedDevice,
 )
+from spmd_core.results import Next, StrategyResult
 from spmd_core.words import fact_words, in_sentences, in_words, next_step, run_headline
 from spmd_core.words.facts import _SENTENCES
 from spmd_core.words.texts import read_shardings

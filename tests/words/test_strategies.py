@@ -8,16 +8,9 @@ from bench.values import comparison, result as measured_result, strategy
 from spmd_core.answers import strategies_table
 from spmd_core.commands.printed.report import report
 from spmd_core.experiment import parse_experiment
+from spmd_core.facts import PROGRAM, SAME_PROGRAM, Estimate, Ratio
 from spmd_core.program import fingerprint
-from spmd_core.results import (
-    PROGRAM,
-    SAME_PROGRAM,
-    Comparison,
-    Estimate,
-    Ratio,
-    Result,
-    predicted_verdict,
-)
+from spmd_core.results import Comparison, Result, predicted_verdict
 from spmd_core.words import in_words
 from spmd_core.words.strategies import (
     answer_parts,

@@ -14,8 +14,9 @@ from spmd_core.answers import (
     training_table,
 )
 from spmd_core.base import WorkerError, bytes_text, number_text, seconds_text
+from spmd_core.facts import Prediction
 from spmd_core.plan import Plan
-from spmd_core.results import Prediction, Result
+from spmd_core.results import Result
 from spmd_core.sheets import sheet_lines, table
 from spmd_core.sweeps import TrainingAnswer, TrainingRow, context_rows
 from spmd_core.time import estimate_step, nearest_fit, training_run

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 
 from spmd_core.answers import CEILING_ROWS, POINTS, collectives_table, strategies_table
 from spmd_core.base import bytes_text, seconds_text
+from spmd_core.facts import SURE_PROCESSES, Shardings
 from spmd_core.recipes import differences_of
-from spmd_core.results import SURE_PROCESSES, Result, Shardings, StrategyResult
+from spmd_core.results import Result, StrategyResult
+from spmd_core.roofline import measured
 from spmd_core.sheets import sheet_lines, table
-from spmd_core.time import measured
 from spmd_core.trials import remedy_lines
 from spmd_core.words import (
     CONFIRM,

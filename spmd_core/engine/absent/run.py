@@ -29,6 +29,7 @@ from spmd_core.engine.shardings import (
 from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.engine.trial import failure_of
 from spmd_core.experiment import Experiment, Row, own_flags
+from spmd_core.facts import PROGRAM, Collective, Prediction
 from spmd_core.fields import Mesh
 from spmd_core.machine import GPU_OPTIONS, Coordinates, dump_folder, get_topology, parse_target
 from spmd_core.pictures import NAME as TIMELINE, timeline_of, to_text
@@ -44,20 +45,18 @@ from spmd_core.program import (
     with_warnings,
 )
 from spmd_core.results import (
-    PROGRAM,
-    Collective,
     Environment,
     MemoryBytes,
     Phases,
-    Prediction,
     Result,
     StrategyResult,
     compare_predicted,
     estimates,
 )
+from spmd_core.roofline import on_topology
 from spmd_core.runs import Event, Finished, Phase, Texts
 from spmd_core.script import program_text
-from spmd_core.time import CompiledText, estimate_step, of_experiment, on_topology, versions
+from spmd_core.time import CompiledText, estimate_step, of_experiment, versions
 from spmd_core.workloads import STRATEGIES
 
 # a worker that once needed this much is renewed: a compiler gives little of it back

@@ -20,6 +20,7 @@ from spmd_core.engine.lower import execute
 from spmd_core.engine.members import alike
 from spmd_core.engine.trial import failure_of
 from spmd_core.experiment import Experiment, parse_experiment
+from spmd_core.facts import StoredFact
 from spmd_core.machine import BY_DEVICE_KIND, CHIPS
 from spmd_core.program import file_name
 from spmd_core.results import (
@@ -29,12 +30,11 @@ from spmd_core.results import (
     Operation,
     Point,
     Result,
-    StoredFact,
     StrategyResult,
 )
+from spmd_core.roofline import ALONE, busy_facts, cases, ceiling, data_sheet, fits
 from spmd_core.runs import Event, Finished, Phase, Progress, Texts
 from spmd_core.script import program_text
-from spmd_core.time import ALONE, busy_facts, cases, ceiling, data_sheet, fits
 from spmd_core.workloads import COLLECTIVES, FLOATS, TRANSFERS
 
 # Of a device's array, beyond what caches hold; a chip's memory or link is given what it needs

@@ -13,11 +13,12 @@ from spmd_core.engine.lower import execute
 from spmd_core.engine.members import agreed, alike, gathered
 from spmd_core.engine.trial import failure_of
 from spmd_core.experiment import Experiment
+from spmd_core.facts import StoredFact
 from spmd_core.program import file_name
-from spmd_core.results import Operation, Point, StoredFact, StrategyResult, summarize
+from spmd_core.results import Operation, Point, StrategyResult, summarize
+from spmd_core.roofline import Case, cases, fits, operations_of_turn
 from spmd_core.runs import Event, Phase, Points, Texts
 from spmd_core.script import program_text
-from spmd_core.time import Case, cases, fits, operations_of_turn
 from spmd_core.workloads import TRANSFERS
 
 STRATEGY = "as_written"

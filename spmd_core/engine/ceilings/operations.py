@@ -13,7 +13,7 @@ import jax
 from spmd_core.engine.ceilings.slopes import Repeated, each_s
 from spmd_core.engine.hlo import read_module
 from spmd_core.results import Cost, Operation, StrategyResult
-from spmd_core.time import Calibration, operations_of_turn
+from spmd_core.roofline import Calibration, operations_of_turn
 
 SIDES = (32, 128, 512, 1024)  # of matmuls: each shape of three of them
 TINY = 8  # side of a matmul that takes no longer than any operation

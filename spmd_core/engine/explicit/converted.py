@@ -20,7 +20,7 @@ from spmd_core.engine.explicit.propagated import wanted_specs
 from spmd_core.engine.explicit.watch import Key, Watch, error_words
 from spmd_core.engine.explicit.ways import Ways
 from spmd_core.engine.step import here, tracing
-from spmd_core.results import ExplicitReport
+from spmd_core.facts import ExplicitReport
 
 
 def reported(loader: Loader) -> ExplicitReport:

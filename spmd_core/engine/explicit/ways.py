@@ -13,7 +13,8 @@ from spmd_core.engine.explicit.loading import Loader
 from spmd_core.engine.explicit.mending import Mended, mend
 from spmd_core.engine.explicit.watch import Key, Rejected
 from spmd_core.engine.step import here
-from spmd_core.results import ExplicitError, ExplicitFix, StepCollective
+from spmd_core.facts import ExplicitError, ExplicitFix
+from spmd_core.results import StepCollective
 
 _SECONDS = 40.0  # of a core, after which no further way is compiled
 Kinds = Counter[tuple[str, tuple[str, ...]]]

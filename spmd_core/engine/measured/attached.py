@@ -8,8 +8,8 @@ from typing import Any
 
 from spmd_core.engine.devices import coordinates
 from spmd_core.engine.lower import memory_account
+from spmd_core.facts import Collective, Prediction
 from spmd_core.machine import Coordinates
-from spmd_core.results import Collective, Prediction
 from spmd_core.time import Keep, Useful, cluster_of, predict
 
 TPU, GPU = "tpu", "gpu"

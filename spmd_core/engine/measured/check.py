@@ -17,6 +17,7 @@ from spmd_core.engine.members import Shards, gathered
 from spmd_core.engine.operands import Operands
 from spmd_core.engine.trial import Trial, failure_of
 from spmd_core.experiment import Experiment
+from spmd_core.facts import StoredFact
 from spmd_core.reference import (
     Arithmetic,
     Bounded,
@@ -34,7 +35,7 @@ from spmd_core.reference import (
     resolved,
     uniform,
 )
-from spmd_core.results import Imprecise, StoredFact, Wrong, WrongElement
+from spmd_core.results import Imprecise, Wrong, WrongElement
 from spmd_core.script import computation_lines
 from spmd_core.workloads import Program
 

@@ -25,6 +25,7 @@ from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.engine.timing import Timed, block
 from spmd_core.engine.trial import Trial, device_order
 from spmd_core.experiment import Experiment
+from spmd_core.facts import StoredFact
 from spmd_core.machine import Coordinates, dump_folder
 from spmd_core.pictures import NAME as TIMELINE, timeline_of, to_text
 from spmd_core.program import (
@@ -35,9 +36,10 @@ from spmd_core.program import (
     read_collectives,
     with_warnings,
 )
-from spmd_core.results import Failure, MemoryBytes, StoredFact
+from spmd_core.results import Failure, MemoryBytes
+from spmd_core.roofline import operations_of
 from spmd_core.script import program_text
-from spmd_core.time import Useful, operations_of
+from spmd_core.time import Useful
 from spmd_core.workloads import STRATEGIES
 
 Tell = Callable[[str], None]

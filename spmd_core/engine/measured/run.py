@@ -29,15 +29,8 @@ from spmd_core.engine.operands import Operands
 from spmd_core.engine.timing import Timed
 from spmd_core.engine.trial import Trial, strategy_result
 from spmd_core.experiment import Experiment, Row
-from spmd_core.results import (
-    OUT_OF_MEMORY,
-    SAME_PROGRAM,
-    Environment,
-    Result,
-    StoredFact,
-    StrategyResult,
-    stats,
-)
+from spmd_core.facts import SAME_PROGRAM, StoredFact
+from spmd_core.results import OUT_OF_MEMORY, Environment, Result, StrategyResult, stats
 from spmd_core.runs import Event, Finished, Measured, Phase, Texts
 from spmd_core.script import mesh_lines
 from spmd_core.workloads import STRATEGIES

@@ -14,6 +14,7 @@ from spmd_core.engine.hlo import read_module
 from spmd_core.engine.members import alike
 from spmd_core.engine.timing import block
 from spmd_core.engine.trial import Trial
+from spmd_core.facts import NoTrace, Trace
 from spmd_core.machine import dump_folder
 from spmd_core.pictures import (
     HOST,
@@ -28,7 +29,6 @@ from spmd_core.pictures import (
     to_text,
 )
 from spmd_core.program import HloError, Module
-from spmd_core.results import NoTrace, Trace
 from spmd_core.runs import Event as RunEvent, Phase, Texts
 
 CALLS, LONG_S = 3, 2.0  # of calls that take longer, one is traced

@@ -14,7 +14,7 @@ from spmd_core.engine import timing
 from spmd_core.engine.members import alike, nothing
 from spmd_core.engine.trial import Trial
 from spmd_core.experiment import Experiment
-from spmd_core.results import STEP_TIME, labelled, thinned
+from spmd_core.facts import STEP_TIME, labelled, thinned
 from spmd_core.runs import Event, Phase, Progress
 
 PROGRESS_INTERVAL_S = 0.1

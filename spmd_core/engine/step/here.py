@@ -33,10 +33,11 @@ from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.engine.step.capture import instead
 from spmd_core.engine.step.step_collectives import files_of, step_collectives
 from spmd_core.engine.step.tracing import TracedStep, own_facts
+from spmd_core.facts import Judged
 from spmd_core.fields import Mesh, Spec, axes_of
 from spmd_core.machine import dump_folder
 from spmd_core.program import Reasons, read_collectives, with_specs, with_warnings
-from spmd_core.results import CompiledStep, Judged
+from spmd_core.results import CompiledStep
 from spmd_core.workloads import Described, Leaf, Program, ProgramLayout, with_replaced
 
 _FIX = 'pass a target such as "tpu:v5e:4x4"'

@@ -4,8 +4,9 @@ import re
 from collections.abc import Sequence
 
 from spmd_core.engine.exported.module import is_own_file
+from spmd_core.facts import Collective
 from spmd_core.program import Instruction, Module, Site, merged_names, sites, source_frame
-from spmd_core.results import Collective, StepCollective
+from spmd_core.results import StepCollective
 
 _DTYPES = {"pred": "bool", "bf16": "bfloat16"}
 _PREFIXES = {"f": "float", "s": "int", "u": "uint", "c": "complex"}

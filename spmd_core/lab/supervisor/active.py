@@ -6,18 +6,18 @@ import time
 from dataclasses import dataclass, replace
 
 from spmd_core.base import Settings, bytes_text, seconds_text
+from spmd_core.facts import NoTrace, Trace
 from spmd_core.machine import parse_target
 from spmd_core.results import (
     OUT_OF_MEMORY,
     Environment,
     Failure,
-    NoTrace,
     Result,
     StrategyResult,
-    Trace,
     next_process,
     with_process,
 )
+from spmd_core.roofline import fits
 from spmd_core.runs import (
     Event,
     Failed,
@@ -31,7 +31,6 @@ from spmd_core.runs import (
     RunStatus,
     Texts,
 )
-from spmd_core.time import fits
 
 # for a compile that ends by itself just now: its worker takes longer to start again
 COMPILER_GRACE_S = 1.0

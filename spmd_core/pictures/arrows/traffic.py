@@ -9,6 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from spmd_core.facts import Collective
 from spmd_core.pictures.arrows.flows import (
     EXCHANGES,
     PERMUTE,
@@ -28,7 +29,6 @@ from spmd_core.program import (
     parse_module,
     sites,
 )
-from spmd_core.results import Collective
 from spmd_core.time import route
 
 Groups = tuple[Group, ...]

@@ -15,7 +15,7 @@ import numpy as np
 from spmd_core.base import by_key, refuse
 from spmd_core.experiment import Layout, layout
 from spmd_core.fields import Axes, Mesh, Spec
-from spmd_core.time import Duration, TimeModel, Unknown
+from spmd_core.roofline import Duration, TimeModel, Unknown
 
 MOST_DEVICES = 2**14  # checked one by one
 SLICE = "slice"  # each device keeps a part of what it holds

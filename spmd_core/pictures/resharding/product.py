@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from spmd_core.experiment import Experiment, dtype_of
 from spmd_core.fields import Axes, Spec
 from spmd_core.pictures.resharding.moves import Move, check_size, reshard, time_of
-from spmd_core.time import TimeModel
+from spmd_core.roofline import TimeModel
 from spmd_core.workloads import Workload, item_bytes
 
 MOST_DEVICES = 1024  # of which every way to split the work is looked at

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from spmd_core.facts import Collective
 from spmd_core.pictures.timeline.of_walk import line_of, source_of
 from spmd_core.program import HloError, Instruction, Module, kind_of, sites
-from spmd_core.results import Collective
 
 MATMUL, COMPUTE, COPY = "matmul", "compute", "copy"
 _PRODUCTS = ("dot", "convolution", "ragged-dot")

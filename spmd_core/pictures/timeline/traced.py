@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from spmd_core.base import by_key
+from spmd_core.facts import Trace, TracedDevice, TracedOperation
 from spmd_core.pictures.timeline.facts import COPY, ProgramFacts
 from spmd_core.pictures.timeline.recorded import HOST, Event, Recorded
 from spmd_core.pictures.timeline.values import (
@@ -20,7 +21,6 @@ from spmd_core.pictures.timeline.values import (
     joined,
     outside,
 )
-from spmd_core.results import Trace, TracedDevice, TracedOperation
 
 MOST_SPANS = 3000  # drawn: the longest are kept
 MOST_ROWS = 32  # devices that are drawn: those that compute most and least

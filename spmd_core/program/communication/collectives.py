@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from spmd_core.base import by_key, bytes_text, sums_by_key
+from spmd_core.facts import Collective, Part
 from spmd_core.machine import Coordinates
 from spmd_core.program.communication.generic import generic, place_words
 from spmd_core.program.communication.parsed import Mesh, ParsedCollective, read
@@ -16,7 +17,6 @@ from spmd_core.program.hlo.collective_ops import BETWEEN_SLICES, Site, sites
 from spmd_core.program.hlo.lines import File, named_line, op_name, source
 from spmd_core.program.hlo.module import Instruction, Module, Shape
 from spmd_core.program.hlo.trip_counts import same_value
-from spmd_core.results import Collective, Part
 
 _MAX_NAMED = 4  # of the parts, in a sentence
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spmd_core.base import by_key, bytes_text
-from spmd_core.results import Collective, CollectiveKind
+from spmd_core.facts import Collective, CollectiveKind
 
 SMALL = 0.01  # rows that together take less than this share of the communication are merged
 # the number of a repeated layer in the path of an array: `blocks/3/up`, `block_3/up`

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from spmd_core.experiment import spec_code
+from spmd_core.facts import Collective, Reshard, Shardings
 from spmd_core.fields import Mesh
 from spmd_core.program.hlo.module import HloError
 from spmd_core.program.hlo.sharding_attributes import parse_sharding
-from spmd_core.results import Collective, Reshard, Shardings, StepCollective
+from spmd_core.results import StepCollective
 
 REPLICATES = (
     "full rematerialization: the compiler found no efficient way from one sharding to "

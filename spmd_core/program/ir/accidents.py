@@ -4,13 +4,13 @@ an axis, multiplies in a wider type than its weights', holds constants, gathers 
 
 from collections.abc import Iterator, Sequence
 
+from spmd_core.facts import Accident, Judged
 from spmd_core.program.hlo.lines import File, line_of
 from spmd_core.program.hlo.module import Computation, Instruction, Module
 from spmd_core.program.hlo.sharding_attributes import Mesh
 from spmd_core.program.ir.batch import lost_batch
 from spmd_core.program.ir.products import OWN, Products, Sums
 from spmd_core.program.ir.shardings import CONSTRAINT, last_part, sharding_of
-from spmd_core.results import Accident, Judged
 
 REPEATED = 1.5  # times the work of a device without the repetition along one axis
 WIDE = 0.5  # of a device's matmul FLOPs that are of a wider type than the weights'

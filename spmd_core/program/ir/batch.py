@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from spmd_core.facts import LostBatch, LostValue
 from spmd_core.program.hlo.lines import File, frame_of, place
 from spmd_core.program.hlo.module import Computation, HloError, Instruction, Module, Shape
 from spmd_core.program.hlo.sharding_attributes import Mesh, without_ones
@@ -13,7 +14,6 @@ from spmd_core.program.ir.flow import Flow
 from spmd_core.program.ir.passed import Labels, passed
 from spmd_core.program.ir.products import EVEN, LOST, OWN, PRODUCTS, Products
 from spmd_core.program.ir.shardings import CONSTRAINT, last_part, sharding_of
-from spmd_core.results import LostBatch, LostValue
 
 SMALLEST = 2**16  # bytes over all devices: a smaller value costs nothing that matters
 SHARE = 0.05  # of the program's matmul FLOPs that are computed with the batch lost

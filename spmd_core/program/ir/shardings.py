@@ -8,6 +8,7 @@ from functools import lru_cache
 from math import prod
 
 from spmd_core.base import by_key, parsed
+from spmd_core.facts import AxisOrigin, Collective, Reshard, Shardings, Spec, Step
 from spmd_core.program.hlo.lines import File, frame_of, place
 from spmd_core.program.hlo.module import Computation, Frame, HloError, Instruction, Module
 from spmd_core.program.hlo.sharding_attributes import (
@@ -19,7 +20,6 @@ from spmd_core.program.hlo.sharding_attributes import (
 )
 from spmd_core.program.hlo.text import split
 from spmd_core.program.ir.needed import needed_specs, partial_sums
-from spmd_core.results import AxisOrigin, Collective, Reshard, Shardings, Spec, Step
 
 MOST_STEPS = 500
 NAME = "shardings"  # beside the program texts of a strategy

@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import product
 
 from spmd_core.base import by_key, firsts_by_key
+from spmd_core.facts import AxisOrigin, OriginPlace, OriginStep, Spec
 from spmd_core.program.hlo.lines import File, is_of, line_of, place
 from spmd_core.program.hlo.module import Computation, Instruction, Module
 from spmd_core.program.hlo.sharding_attributes import Mesh
@@ -18,7 +19,6 @@ from spmd_core.program.origins.join import Joined, join
 from spmd_core.program.origins.listed import ListedSteps
 from spmd_core.program.origins.reach import Area, SameDims
 from spmd_core.program.origins.trace import Hop, Path, Tracer, with_written
-from spmd_core.results import AxisOrigin, OriginPlace, OriginStep, Spec
 
 MOST_OPS = 20_000  # whose values are counted
 MOST_ORIGINS = 4  # of one axis: operations on one line may have different ones

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from spmd_core.results import OriginStep
+from spmd_core.facts import OriginStep
 
 MOST_STEPS = 8  # listed of one path: half of them at each end
 _HALF = MOST_STEPS // 2

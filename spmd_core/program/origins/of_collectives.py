@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import prod
 
 from spmd_core.base import by_key
+from spmd_core.facts import AxisOrigin, Collective, NoOrigin, OriginPlace, Spec
 from spmd_core.program.communication.generic import merged_names
 from spmd_core.program.hlo.lines import line_of
 from spmd_core.program.hlo.module import Computation, Frame, Instruction, Module
@@ -12,7 +13,6 @@ from spmd_core.program.hlo.requested import call_of
 from spmd_core.program.ir.needed import needed_specs, summed_dims
 from spmd_core.program.ir.shardings import constraint_of, sharding_of
 from spmd_core.program.origins.blame import MOST_ORIGINS, Origins
-from spmd_core.results import AxisOrigin, Collective, NoOrigin, OriginPlace, Spec
 
 _FAR = 32  # values above an operation
 _SUMS = ("all-reduce", "reduce-scatter")

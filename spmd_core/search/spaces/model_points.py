@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from spmd_core.base import mesh_text, refuse
+from spmd_core.facts import StoredFact
 from spmd_core.machine import Topology
 from spmd_core.plan import CONTEXT, STAGE, VARIABLE, Plan, arrays
-from spmd_core.results import StoredFact
 from spmd_core.search.candidate import Candidate, Reason, Rule
 from spmd_core.search.chips import STAGES, named_meshes, staged_meshes
 from spmd_core.search.policies import Policy, pipeline_policies, policies

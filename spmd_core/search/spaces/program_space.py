@@ -8,14 +8,14 @@ from types import MappingProxyType
 
 from spmd_core.base import mesh_text
 from spmd_core.experiment import Experiment, spec_code
+from spmd_core.facts import Estimate, StoredFact
 from spmd_core.fields import Axes, Mesh, Spec, axes_json, axes_of
 from spmd_core.machine import get_topology, parse_target
-from spmd_core.results import Estimate, StoredFact
+from spmd_core.roofline import Calibration, Duration, TimeModel, data_sheet, time_model
 from spmd_core.search.array_question import ArrayQuestion
 from spmd_core.search.candidate import Candidate, Reason, Rule, too_large
 from spmd_core.search.spaces.array_space import meshes
 from spmd_core.search.standards import AS_EXPORTED
-from spmd_core.time import Calibration, Duration, TimeModel, data_sheet, time_model
 from spmd_core.workloads import FLOATS, VALUE, Held, Program, as_regex, item_bytes, moving, programs
 
 # How far the estimate may be off, either way: a guess, since it only orders

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field, StrictBool, StrictInt, ValidationError, model_validator
 
 from spmd_core.base import Frozen, RequestError, bytes_text, refuse, seconds_text, shorten
+from spmd_core.facts import Prediction
 from spmd_core.plan import Plan
-from spmd_core.results import Prediction
 from spmd_core.workloads import parse_plan
 
 VERSION = 1

@@ -4,8 +4,8 @@ source.
 
 from collections.abc import Iterator
 
+from spmd_core.facts import StoredFact
 from spmd_core.machine import GPU_SHARE, USUAL_SHARE, Chip, Gpu
-from spmd_core.results import StoredFact
 
 # of nominal: earlier editions of "How to Scale Your Model" give 4.5e10 and 9e10 B/s for links of
 # 5e10 and 1e11

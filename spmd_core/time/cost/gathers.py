@@ -4,9 +4,9 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from spmd_core.facts import Collective, StoredFact
 from spmd_core.plan import Plan
 from spmd_core.program import Module, sites
-from spmd_core.results import Collective, StoredFact
 
 WIDE = "gathered wide"  # the kind of the fact
 _MOST = 0.05  # of what a loop gathers: the router, and vectors, are never narrow

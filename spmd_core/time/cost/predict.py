@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from spmd_core.program import BETWEEN_SLICES, HBM, Module, parse_module, read_collectives, sites
-from spmd_core.results import (
+from spmd_core.facts import (
     Binds,
     Bounds,
     Buffer,
@@ -14,6 +13,7 @@ from spmd_core.results import (
     Prediction,
     StoredFact,
 )
+from spmd_core.program import BETWEEN_SLICES, HBM, Module, parse_module, read_collectives, sites
 from spmd_core.time.cost.clocks import Tally, Walk
 from spmd_core.time.cost.comm import Cluster, Communication
 from spmd_core.time.cost.constants import NEARLY_FULL, taken_memory

@@ -13,8 +13,8 @@ from spmd_core.machine import plugin_version
 _ROOT = Path(__file__).resolve().parents[2]
 # How programs are written, and how compiled modules are read and timed.
 _SOURCES = (
-    "experiment/plan/*.py",
     "machine/**/*.py",
+    "plan/**/*.py",
     "program/**/*.py",
     "script/*.py",
     "time/**/*.py",

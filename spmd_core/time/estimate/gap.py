@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from spmd_core.results import Prediction
+from spmd_core.facts import Prediction
 from spmd_core.time.cost.constants import (
     KERNEL_HIGH,
     MATMUL_OFF,

@@ -13,8 +13,8 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from spmd_core.base import sums_by_key
+from spmd_core.facts import Collective, Estimate, Prediction, StoredFact
 from spmd_core.plan import SCHEDULES, STAGE, Plan
-from spmd_core.results import Collective, Estimate, Prediction, StoredFact
 from spmd_core.time.cost.links import NOMINAL, Paths, paths_along, permute_s, straggling
 from spmd_core.time.estimate.memory import MemoryEstimate, estimate_memory as memory_of_a_pass
 from spmd_core.time.estimate.optimizers import BYTES, moment_bytes

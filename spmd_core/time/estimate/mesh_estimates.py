@@ -5,8 +5,8 @@ what they have in common is worked out once.
 from collections.abc import Iterable
 
 from spmd_core.base import sums_by_key
+from spmd_core.facts import Estimate
 from spmd_core.plan import Plan, parameter_share
-from spmd_core.results import Estimate
 from spmd_core.time.cost.constants import MATMUL_SHARE
 from spmd_core.time.estimate.in_parts import estimate_memory, time_in_parts
 from spmd_core.time.estimate.memory import MemoryEstimate

@@ -19,9 +19,9 @@ from typing import Any
 
 from spmd_core.base import RequestError, firsts_by_key
 from spmd_core.experiment import Experiment, experiment_of, resized
+from spmd_core.facts import Prediction
 from spmd_core.machine import Topology, legal_shapes
 from spmd_core.plan import DATA_AXES, NAMES, Plan
-from spmd_core.results import Prediction
 from spmd_core.time.estimate.in_parts import estimate_memory, estimate_step
 from spmd_core.workloads import DECODER, parse_plan
 

@@ -7,10 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from spmd_core.base import sums_by_key
-from spmd_core.machine import Gpu
-from spmd_core.plan import Plan
-from spmd_core.program import generic
-from spmd_core.results import (
+from spmd_core.facts import (
     RINGS,
     Binds,
     Bounds,
@@ -20,6 +17,9 @@ from spmd_core.results import (
     Prediction,
     StoredFact,
 )
+from spmd_core.machine import Gpu
+from spmd_core.plan import Plan
+from spmd_core.program import generic
 from spmd_core.time.cost.constants import (
     KERNEL_HIGH,
     KERNEL_LOW,

@@ -12,8 +12,8 @@ from itertools import islice, repeat
 from operator import attrgetter
 from statistics import fmean
 
+from spmd_core.facts import Estimate
 from spmd_core.plan import ServedPlan
-from spmd_core.results import Estimate
 from spmd_core.time.serving.assumed import CHUNK
 from spmd_core.time.serving.held import Pool, pool_of
 from spmd_core.time.serving.step import StepLoad, StepTime, cache_s, interval, step_time

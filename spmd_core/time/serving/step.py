@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from spmd_core.facts import Estimate
 from spmd_core.machine import Gpu
 from spmd_core.plan import ModelSize, ServedPlan
-from spmd_core.results import Estimate
 from spmd_core.time.cost.constants import (
     MATMUL_OFF,
     MEMORY_HIGH,

@@ -8,10 +8,10 @@ from typing import Any
 
 from spmd_core.base import Inexpressible, RequestError
 from spmd_core.experiment import Experiment
+from spmd_core.facts import Change, Collective, LostBatch, LostValue, Step
 from spmd_core.fields import Axes, Spec, axes_json
-from spmd_core.results import Change, Collective, LostBatch, LostValue, Step
+from spmd_core.roofline import TimeModel, closed_form_s, formula_of, least_s, time_model
 from spmd_core.script import program_text
-from spmd_core.time import TimeModel, closed_form_s, formula_of, least_s, time_model
 from spmd_core.trials.remedies.candidate import MOST, MOST_MORE, MOST_VALUES, SUMS, RemedyCandidate
 from spmd_core.workloads import STRATEGIES, VALUE
 

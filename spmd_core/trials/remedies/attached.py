@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import Experiment, study_of
-from spmd_core.results import Collective, Remedy, Removal, Result, StrategyResult
+from spmd_core.facts import Collective, Remedy, Removal
+from spmd_core.results import Result, StrategyResult
 from spmd_core.words import GUESSED, next_step, removal_words, titles, what_words, with_sentence
 
 # strategy -> number of a collective in its list -> what would remove it

@@ -4,7 +4,8 @@ import math
 from dataclasses import dataclass
 
 from spmd_core.experiment import Experiment
-from spmd_core.results import Change, Collective, Predicted, Ratio, Result
+from spmd_core.facts import Change, Collective, Predicted, Ratio
+from spmd_core.results import Result
 
 MOST = 8  # that are compiled for one collective, the cheapest by estimate first
 MOST_VALUES = (

@@ -4,18 +4,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from spmd_core.experiment import Experiment
-from spmd_core.program import rows
-from spmd_core.results import (
+from spmd_core.facts import (
     Collective,
     CollectiveKind,
     Nothing,
     Predicted,
     PredictedMemory,
     Remedy,
-    StrategyResult,
     TriedChange,
 )
-from spmd_core.time import ProgramTime
+from spmd_core.program import rows
+from spmd_core.results import StrategyResult
+from spmd_core.roofline import ProgramTime
 from spmd_core.trials.remedies.candidate import WORTH, AlikeCollectives, RemedyCandidate, SideBySide
 
 LESS = 0.9  # of its time: a collective that stays counts as less from here down

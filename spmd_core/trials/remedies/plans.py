@@ -5,9 +5,9 @@ of the rematerialization policy.
 import math
 
 from spmd_core.experiment import experiment_of
+from spmd_core.facts import Change, Collective
 from spmd_core.plan import Plan
 from spmd_core.program import is_ring
-from spmd_core.results import Change, Collective
 from spmd_core.search import best_neighbors
 from spmd_core.time import estimate_step
 from spmd_core.trials.remedies.candidate import MOST, RemedyCandidate

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spmd_core.base import by_key
-from spmd_core.results import Estimate, StoredFact
+from spmd_core.facts import Estimate, StoredFact
 from spmd_core.search import Candidate, Reason
 from spmd_core.time import estimate_step
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from spmd_core.base import by_key
-from spmd_core.results import StoredFact
+from spmd_core.facts import StoredFact
 from spmd_core.search import Answer, ArrayQuestion, Candidate, Question
 from spmd_core.trials.searching.behind import DRAWN, rejudged, trust
 from spmd_core.trials.searching.outcomes import run_key

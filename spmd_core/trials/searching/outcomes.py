@@ -5,15 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from spmd_core.experiment import Experiment
-from spmd_core.results import (
-    INEXPRESSIBLE,
-    PROGRAM,
-    Estimate,
-    Prediction,
-    Result,
-    StoredFact,
-    StrategyResult,
-)
+from spmd_core.facts import PROGRAM, Estimate, Prediction, StoredFact
+from spmd_core.results import INEXPRESSIBLE, Result, StrategyResult
 from spmd_core.search import Candidate, Rule, too_large, with_constraint
 
 _STORED = ("stage", "reason", "detail", "memory_bytes", "run", "measured_s", "fingerprint", "study")

@@ -7,13 +7,14 @@ from dataclasses import replace
 from itertools import islice
 
 from spmd_core.base import by_key, firsts_by_key
+from spmd_core.facts import Estimate, Shardings
 from spmd_core.lab import Asker, Lab
 from spmd_core.machine import parse_target
 from spmd_core.plan import Plan
 from spmd_core.program import NAME as SHARDINGS
-from spmd_core.results import Estimate, Shardings
+from spmd_core.roofline import Calibration, partitioned_s, time_model
 from spmd_core.search import Candidate, over_limit, with_constraint
-from spmd_core.time import Calibration, estimate_memory, partitioned_s, time_model
+from spmd_core.time import estimate_memory
 from spmd_core.trials.remedies.arrays import values_of
 from spmd_core.workloads import STRATEGIES
 

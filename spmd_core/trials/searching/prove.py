@@ -6,8 +6,9 @@ from itertools import groupby
 
 from spmd_core.base import LabError
 from spmd_core.experiment import Experiment, study_of
+from spmd_core.facts import SURE_PROCESSES
 from spmd_core.lab import Batch, Lab
-from spmd_core.results import SPREAD_WARNING, SURE_PROCESSES, Comparison, Result, StrategyResult
+from spmd_core.results import SPREAD_WARNING, Comparison, Result, StrategyResult
 from spmd_core.runs import RunStatus
 from spmd_core.search import Answer, Candidate, Proof
 from spmd_core.trials.searching.outcomes import answered, experiment_of, run_key

@@ -5,9 +5,10 @@ import time
 from collections.abc import Iterable, Sequence
 
 from spmd_core.base import LabError, RequestError, WorkerError, refuse
+from spmd_core.facts import StoredFact
 from spmd_core.lab import COMMAND_LINE, Asker, Lab, Searches, why
 from spmd_core.machine import compiler_refusal, parse_target
-from spmd_core.results import StoredFact
+from spmd_core.roofline import Calibration, calibration_on
 from spmd_core.search import (
     MOST,
     Answer,
@@ -20,7 +21,6 @@ from spmd_core.search import (
     meshes,
     models,
 )
-from spmd_core.time import Calibration, calibration_on
 from spmd_core.trials.searching.behind import Kind, Scale, scaled, scales
 from spmd_core.trials.searching.choice import CandidateChoice
 from spmd_core.trials.searching.outcomes import (

@@ -12,19 +12,20 @@ from pydantic import TypeAdapter, ValidationError
 
 from spmd_core.base import LabError, RequestError, seconds_text
 from spmd_core.experiment import Experiment, Row, study_of
+from spmd_core.facts import Removal, Shardings, Step
 from spmd_core.fields import Mesh
 from spmd_core.lab import COMMAND_LINE, Asker, Batch, Lab, Remedies
 from spmd_core.program import NAME as SHARDINGS
-from spmd_core.results import Removal, Result, Shardings, Step, StrategyResult
-from spmd_core.time import (
+from spmd_core.results import Result, StrategyResult
+from spmd_core.roofline import (
     NOT_CALIBRATED,
     ProgramTime,
     TimeModel,
     calibration,
-    is_current,
     program_time,
     times_where_run,
 )
+from spmd_core.time import is_current
 from spmd_core.trials.remedies import arrays, plans
 from spmd_core.trials.remedies.attached import Answers
 from spmd_core.trials.remedies.candidate import (

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from spmd_core.experiment import Row
-from spmd_core.results import Removal, StrategyResult
-from spmd_core.time import ProgramTime
+from spmd_core.facts import Removal
+from spmd_core.results import StrategyResult
+from spmd_core.roofline import ProgramTime
 from spmd_core.trials.remedies.candidate import MOST, AlikeCollectives, RemedyCandidate, SideBySide
 from spmd_core.trials.remedies.judged import Tried, answer, doubtful, helps, settles, verdict
 

@@ -9,9 +9,10 @@ from typing import Any
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import Experiment
+from spmd_core.facts import Remedy
 from spmd_core.fields import axes_json
-from spmd_core.results import SPREAD_WARNING, Next, Remedy, Result, StrategyResult
-from spmd_core.time import closed_form_s, formula_of, times_where_run
+from spmd_core.results import SPREAD_WARNING, Next, Result, StrategyResult
+from spmd_core.roofline import closed_form_s, formula_of, times_where_run
 from spmd_core.words.facts import filled
 from spmd_core.words.names import listed
 from spmd_core.workloads import DTYPE_BYTES, STRATEGIES

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from spmd_core.facts import Prediction
 from spmd_core.plan import ModelSize, Plan
-from spmd_core.results import Prediction
 
 
 def parameters_words(size: ModelSize) -> str:

@@ -6,9 +6,10 @@ import math
 
 from spmd_core.base import RequestError, bytes_text, mesh_text, seconds_text
 from spmd_core.experiment import Experiment, experiment_of, resized
+from spmd_core.facts import SURE_PROCESSES, Prediction
 from spmd_core.machine import Topology
 from spmd_core.plan import Plan
-from spmd_core.results import SURE_PROCESSES, Next, Prediction, Result
+from spmd_core.results import Next, Result
 from spmd_core.search import best_neighbors
 from spmd_core.time import NearestFit, estimate_step, larger, nearest_fit
 from spmd_core.words.advice.arrays import RULES, Facts, remedied

@@ -4,15 +4,9 @@ import math
 from collections.abc import Iterable
 
 from spmd_core.base import bytes_text, mesh_text
+from spmd_core.facts import Accident, LostBatch
 from spmd_core.fields import Axes, Spec
-from spmd_core.results import (
-    Accident,
-    CompiledStep,
-    LostBatch,
-    StepArray,
-    StepFinding,
-    StrategyResult,
-)
+from spmd_core.results import CompiledStep, StepArray, StepFinding, StrategyResult
 from spmd_core.script import spec_text
 from spmd_core.words.names import listed
 from spmd_core.words.origins.set_by import named_words, own_words

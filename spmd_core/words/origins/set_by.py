@@ -6,17 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from spmd_core.base import by_key, firsts_by_key
 from spmd_core.experiment import spec_code
+from spmd_core.facts import AxisOrigin, Collective, NoOrigin, Reshard, Step
 from spmd_core.program import is_covered, without_layers
-from spmd_core.results import (
-    AxisOrigin,
-    Collective,
-    NoOrigin,
-    Reshard,
-    Step,
-    StepCollective,
-    StepDescription,
-    StrategyResult,
-)
+from spmd_core.results import StepCollective, StepDescription, StrategyResult
 from spmd_core.words.names import listed
 
 _NAME = 60  # characters of a path

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spmd_core.base import bytes_text, capital, number_text, seconds_text
-from spmd_core.results import Estimate, Ratio, Verdict, predicted_verdict
+from spmd_core.facts import Estimate, Ratio, Verdict
+from spmd_core.results import predicted_verdict
 from spmd_core.search import (
     PIPELINE,
     Answer,

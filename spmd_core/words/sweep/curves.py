@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 
 from spmd_core.base import bytes_text, capital, seconds_text
 from spmd_core.experiment import Experiment
-from spmd_core.results import Estimate, predicted_verdict
+from spmd_core.facts import Estimate
+from spmd_core.results import predicted_verdict
 from spmd_core.sweeps import SizePoint, Sweep, SweepPoint, SweepRow, begins
 from spmd_core.words.costs import StepCost, cost, mfu_words
 from spmd_core.words.names import title, titles

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 from spmd_core.base import count_text, number_text
 from spmd_core.plan import Plan, arrays
+from spmd_core.roofline import tokens_needed
 from spmd_core.sweeps import Sweep, SweepRow
-from spmd_core.time import tokens_needed
 from spmd_core.words.predictions import share_words
 
 GOOD = 0.8  # scaling efficiency: below it the curve has bent

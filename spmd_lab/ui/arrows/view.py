@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 import streamlit as st
 
 from spmd_core.base import bytes_text, seconds_text
+from spmd_core.facts import Collective
 from spmd_core.pictures import Placed, Traffic, groups_in_mesh, placed, scene, traffic
 from spmd_core.program import CollectiveRow, rows
-from spmd_core.results import Collective, Result
+from spmd_core.results import Result
 from spmd_lab.ui import choices
 from spmd_lab.ui.arrows import chart, words
 from spmd_lab.ui.lab import kept, lab

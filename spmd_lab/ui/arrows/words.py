@@ -6,6 +6,7 @@ import numpy as np
 
 from spmd_core.base import bytes_text, count_text, scaled_text, seconds_text
 from spmd_core.experiment import Experiment
+from spmd_core.facts import Collective
 from spmd_core.machine import Gpu, Topology
 from spmd_core.pictures import (
     PERMUTE,
@@ -19,8 +20,7 @@ from spmd_core.pictures import (
     placed,
 )
 from spmd_core.program import CollectiveRow
-from spmd_core.results import Collective
-from spmd_core.time import link_s
+from spmd_core.roofline import link_s
 from spmd_core.words import listed
 
 ALL = "All together"

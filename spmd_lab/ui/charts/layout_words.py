@@ -9,7 +9,7 @@ from spmd_core.base import bytes_text, count_text, number_text, seconds_text
 from spmd_core.experiment import Experiment, Layout, spec_code
 from spmd_core.fields import Spec
 from spmd_core.pictures import Move, Product
-from spmd_core.time import Duration, Unknown
+from spmd_core.roofline import Duration, Unknown
 from spmd_core.words import listed
 
 _SOURCES = {

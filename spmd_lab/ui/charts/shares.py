@@ -5,7 +5,7 @@ from types import MappingProxyType
 from zlib import crc32
 
 from spmd_core.base import seconds_text
-from spmd_core.results import Estimate, Prediction
+from spmd_core.facts import Estimate, Prediction
 from spmd_core.words import part_kind, parts
 from spmd_lab.ui.charts import colors
 from spmd_lab.ui.charts.base import (

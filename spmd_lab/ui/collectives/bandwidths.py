@@ -9,14 +9,8 @@ from spmd_core.base import RequestError, bytes_text, capital, seconds_text
 from spmd_core.experiment import Experiment, link
 from spmd_core.machine import nearest_of_chips
 from spmd_core.results import Fit, Point, Result, StrategyResult
+from spmd_core.roofline import calibration, calibration_of, measured, on_topology, with_expected
 from spmd_core.sheets import Column, Sheet, seconds, text
-from spmd_core.time import (
-    calibration,
-    calibration_of,
-    measured,
-    on_topology,
-    with_expected,
-)
 from spmd_core.words import (
     NO_LIMIT,
     axes_words,

@@ -11,8 +11,8 @@ import streamlit as st
 
 from spmd_core.base import UnreadableRun, count_text, seconds_text
 from spmd_core.results import Result
+from spmd_core.roofline import calibration_of, with_roofline
 from spmd_core.runs import RunSummary
-from spmd_core.time import calibration_of, with_roofline
 from spmd_core.words import experiment_words
 from spmd_lab.ui.charts.base import SECONDS, Row, Spec, hover, layer, layered, quantity, unit
 from spmd_lab.ui.lab import lab

@@ -9,8 +9,9 @@ import streamlit as st
 
 from spmd_core.base import RequestError, bytes_text, seconds_text
 from spmd_core.experiment import MAX_VARIANTS, Experiment
+from spmd_core.facts import Estimate
 from spmd_core.machine import get_topology
-from spmd_core.results import Comparison, Estimate, compare_predicted
+from spmd_core.results import Comparison, compare_predicted
 from spmd_core.search import read_chips
 from spmd_core.sweeps import SweepRow, curves, estimated, members
 from spmd_core.words import LISTED, listed, money_text, row_cost, slower_words

@@ -7,8 +7,9 @@ import streamlit as st
 
 from spmd_core.base import RequestError, seconds_text
 from spmd_core.experiment import option_choices
+from spmd_core.facts import Trace
 from spmd_core.pictures import text
-from spmd_core.results import Result, Trace
+from spmd_core.results import Result
 from spmd_core.words import traces as words
 from spmd_lab.ui import choices, live, shell, state
 from spmd_lab.ui.compare import selected

@@ -7,9 +7,10 @@ import streamlit as st
 
 from spmd_core.base import RequestError, bytes_text, seconds_text
 from spmd_core.experiment import Experiment, link, study_of
+from spmd_core.facts import SURE_PROCESSES
 from spmd_core.machine import nearest_of_chips
 from spmd_core.recipes import differences_of
-from spmd_core.results import SURE_PROCESSES, Result
+from spmd_core.results import Result
 from spmd_core.words import (
     DISPATCH_BOUND,
     confirmation,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from spmd_core.answers import collectives_table, strategies_table
 from spmd_core.base import seconds_text
 from spmd_core.results import Result, of_rows
+from spmd_core.roofline import calibration, with_roofline
 from spmd_core.sheets import Table
-from spmd_core.time import calibration, with_roofline
 from spmd_core.words import title
 from spmd_lab.ui.charts import by_strategy
 from spmd_lab.ui.charts.base import Spec

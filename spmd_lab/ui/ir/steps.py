@@ -8,8 +8,9 @@ import streamlit as st
 from pydantic import ValidationError
 
 from spmd_core.base import bytes_text
+from spmd_core.facts import Shardings, Step
 from spmd_core.program import NAME, assigned, program_lines
-from spmd_core.results import Shardings, Step, safe_cell
+from spmd_core.results import safe_cell
 from spmd_core.words import texts as words
 from spmd_lab.ui.ir import stored
 from spmd_lab.ui.ir.html import Line, listing

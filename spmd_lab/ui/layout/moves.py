@@ -9,13 +9,7 @@ from spmd_core.base import RequestError, bytes_text, seconds_text
 from spmd_core.experiment import Experiment, Layout, layout, read_spec
 from spmd_core.fields import padded
 from spmd_core.pictures import Move, missing_bytes, reshard, time_of
-from spmd_core.time import (
-    Calibration,
-    TimeModel,
-    calibration,
-    measured,
-    time_model,
-)
+from spmd_core.roofline import Calibration, TimeModel, calibration, measured, time_model
 from spmd_core.words import layout_headline
 from spmd_core.workloads import DTYPE_BYTES
 from spmd_lab.ui import choices

@@ -7,8 +7,9 @@ from contextlib import suppress
 import streamlit as st
 
 from spmd_core.base import RequestError, bytes_text, capital, seconds_text
-from spmd_core.experiment import Experiment, Layout, parse_experiment
-from spmd_core.results import StrategyResult, difference
+from spmd_core.experiment import Experiment, Layout, parse_experiment, shape_text
+from spmd_core.fields import axes_json
+from spmd_core.results import ArrayReport, StrategyResult
 from spmd_core.runs import RunStatus
 from spmd_core.words import ago, environment_words
 from spmd_lab.ui import cards, style
@@ -94,3 +95,36 @@ def _comparison(expected: Layout, placed: StrategyResult) -> None:
     how = "" if report.shards is not None else ", by the array's spec"
     sentence = f"Placed in {report.memory} memory{took}: {where}{how}."
     st.success(plain(sentence), icon=":material/check_circle:")
+
+
+def difference(layout: Layout, report: ArrayReport) -> str | None:
+    """How the placement that JAX reports for an array differs from the layout, in a sentence; None
+    if they agree.
+
+    Compared shard by shard where the report lists them (up to 64 devices), else by shape and spec,
+    which decide the shards.
+    """
+    if report.shape != layout.shape:
+        return (
+            f"the array has shape {shape_text(report.shape)}, the layout {shape_text(layout.shape)}"
+        )
+    if report.shards is None:
+        actual, expected = list(report.spec or ()), [axes_json(axes) for axes in layout.spec]
+        return (
+            None
+            if [list(axes) if isinstance(axes, tuple) else axes for axes in actual] == expected
+            else (f"the array is sharded by {actual}, the layout by {expected}")
+        )
+    reported = {shard.at: [list(bounds) for bounds in shard.index] for shard in report.shards}
+    numbers = layout.numbers
+    for position, ranges in enumerate(layout.ranges()):
+        if reported.get(position) != ranges:
+            return (
+                f"device {numbers[position]} holds {reported.get(position, 'nothing')}, the "
+                f"layout says {ranges}"
+            )
+    return (
+        None
+        if len(reported) == layout.device_count
+        else f"{len(reported)} devices hold shards, the layout has {layout.device_count}"
+    )

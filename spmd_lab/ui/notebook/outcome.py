@@ -6,9 +6,10 @@ import streamlit as st
 
 from spmd_core.answers import strategies_table
 from spmd_core.base import seconds_text
+from spmd_core.facts import Prediction
 from spmd_core.recipes import differences_of
 from spmd_core.reports import Compared
-from spmd_core.results import Prediction, Result
+from spmd_core.results import Result
 from spmd_core.runs import RunSummary
 from spmd_core.words import outcome_words, parts, row_title, runs as words, studies, title
 from spmd_lab.ui.charts.by_strategy import side_by_side_chart

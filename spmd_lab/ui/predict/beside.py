@@ -6,7 +6,8 @@ import streamlit as st
 
 from spmd_core.base import RequestError, bytes_text, capital, seconds_text
 from spmd_core.experiment import Experiment, study_of
-from spmd_core.results import Prediction, Result
+from spmd_core.facts import Prediction
+from spmd_core.results import Result
 from spmd_core.runs import RunSummary
 from spmd_core.words import (
     ago,

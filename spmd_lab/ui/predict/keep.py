@@ -6,7 +6,8 @@ import pandas as pd
 import streamlit as st
 
 from spmd_core.base import RequestError, capital, seconds_text
-from spmd_core.results import Prediction, Result
+from spmd_core.facts import Prediction
+from spmd_core.results import Result
 from spmd_core.time import baseline as baselines, gap_parts, unexplained_s
 from spmd_core.words import predictions
 from spmd_lab.ui import exports, state

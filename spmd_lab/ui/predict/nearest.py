@@ -3,9 +3,9 @@
 import streamlit as st
 
 from spmd_core.experiment import Experiment, experiment_of
+from spmd_core.facts import RINGS, Prediction, StoredFact
 from spmd_core.plan import Plan
 from spmd_core.program import is_ring
-from spmd_core.results import RINGS, Prediction, StoredFact
 from spmd_core.time import estimate_step, nearest_fit
 from spmd_core.words import fact_words, model_words, nearest_words, predictions
 from spmd_lab.ui.cards import query

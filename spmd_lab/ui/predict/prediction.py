@@ -7,9 +7,10 @@ import streamlit as st
 from spmd_core.answers import step_collectives, strategies_table
 from spmd_core.base import RequestError, bytes_text, number_text, seconds_text
 from spmd_core.experiment import Experiment, link
+from spmd_core.facts import Estimate, Prediction
 from spmd_core.machine import get_topology, mesh_places
 from spmd_core.plan import Plan, plan_notes
-from spmd_core.results import Estimate, Prediction, Result
+from spmd_core.results import Result
 from spmd_core.runs import RunStatus
 from spmd_core.time import estimate_step, is_outdated
 from spmd_core.words import (

@@ -15,8 +15,8 @@ from spmd_core.answers import (
 )
 from spmd_core.base import RequestError, bytes_text, number_text, seconds_text
 from spmd_core.experiment import experiment_of
+from spmd_core.facts import Prediction
 from spmd_core.plan import Plan
-from spmd_core.results import Prediction
 from spmd_core.sheets import Table
 from spmd_core.sweeps import TrainingAnswer, context_rows
 from spmd_core.time import estimate_step, training_run

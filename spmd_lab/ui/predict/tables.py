@@ -1,8 +1,8 @@
 """Predictions to tables for the screen; no Streamlit here."""
 
 from spmd_core.base import bytes_text
+from spmd_core.facts import Prediction
 from spmd_core.plan import Plan, sharding
-from spmd_core.results import Prediction
 from spmd_core.sheets import NONE
 
 

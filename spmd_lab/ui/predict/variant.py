@@ -6,7 +6,7 @@ import streamlit as st
 
 from spmd_core.base import seconds_text
 from spmd_core.experiment import Experiment
-from spmd_core.results import Prediction
+from spmd_core.facts import Prediction
 from spmd_core.time import estimate_step
 from spmd_core.words import experiment_words
 from spmd_lab.ui import price, run_tables, state

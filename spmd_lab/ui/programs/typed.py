@@ -2,8 +2,8 @@
 
 import streamlit as st
 
+from spmd_core.facts import ExplicitError, ExplicitReport
 from spmd_core.own import cost_words, explicit, explicit_headline
-from spmd_core.results import ExplicitError, ExplicitReport
 from spmd_core.workloads import files
 from spmd_lab.ui import shell, state
 from spmd_lab.ui.lab import as_viewer, lab

@@ -13,9 +13,9 @@ from spmd_core.base import Settings
 from spmd_core.commands.printed.report import report
 from spmd_core.engine.absent.topology import explain
 from spmd_core.experiment import parse_experiment
+from spmd_core.facts import Shardings
 from spmd_core.pictures import text as timeline
 from spmd_core.program import NAME as SHARDINGS
-from spmd_core.results import Shardings
 from spmd_core.runs import TIMING
 from spmd_core.time import is_current, versions
 from spmd_core.words import in_words, run_headline

@@ -11,7 +11,7 @@ from bench.exported import abstract_mesh, written
 from bench.fresh_findings import convolutions
 from bench.lost_batches import PLANTED, judged, judged_experiment, taken
 from spmd_core.base import RequestError
-from spmd_core.results import Collective
+from spmd_core.facts import Collective
 from spmd_core.trials.remedies.arrays import candidates
 from spmd_core.words.advice.programs import lost_batch_words
 from spmd_core.words.remedies import change_words

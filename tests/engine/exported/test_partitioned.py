@@ -19,8 +19,9 @@ from spmd_core.engine import codeless, partitioned as partition
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import memory_account
 from spmd_core.engine.partitioned import lowered, partitioned, propagated
+from spmd_core.facts import PredictedMemory, Prediction, StoredFact
 from spmd_core.program import read_collectives
-from spmd_core.results import PredictedMemory, Prediction, StoredFact, StrategyResult
+from spmd_core.results import StrategyResult
 
 pytestmark = pytest.mark.usefixtures("read_here")
 SIZES = {"data": 2, "tensor": 4}

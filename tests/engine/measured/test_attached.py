@@ -13,8 +13,8 @@ from spmd_core.engine.devices import coordinates
 from spmd_core.engine.lower import Steps, memory_account
 from spmd_core.engine.measured import attached
 from spmd_core.experiment import parse_experiment
+from spmd_core.facts import Prediction
 from spmd_core.machine import ENVIRONMENT, get_topology
-from spmd_core.results import Prediction
 from spmd_core.time import CompiledText, Useful, of_experiment
 from tests.program import hlo
 

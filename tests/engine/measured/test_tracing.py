@@ -4,9 +4,9 @@ import jax
 import pytest
 
 from spmd_core.engine.measured import tracing
+from spmd_core.facts import NoShardings, Shardings
 from spmd_core.pictures import TRACED, Event, ProgramFacts, from_text, of_recorded
 from spmd_core.program import NAME
-from spmd_core.results import NoShardings, Shardings
 from spmd_core.words.traces import unattributed_words
 
 LAYER = {

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spmd_core.results.trace import MAX_POINTS, thinned
+from spmd_core.facts.trace import MAX_POINTS, thinned
 from spmd_core.runs import Progress
 from spmd_core.workloads.strategies import MAP_STRATEGIES, SHARDING_STRATEGIES
 

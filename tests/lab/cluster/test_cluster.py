@@ -13,10 +13,10 @@ from distributed.comm.core import CommClosedError
 
 from bench.cluster_liars import LIES, VERSIONS, mislead
 from spmd_core.base import read_settings
+from spmd_core.facts import Remedy
 from spmd_core.lab import Asker, Batch, Lab, Searches
 from spmd_core.lab.cluster import client, connection, remote
 from spmd_core.lab.cluster.messages import Ended, Lost, Reach, Submit
-from spmd_core.results import Remedy
 from spmd_core.search import read_array_question
 from spmd_core.sweeps import Asked, look, parse_sweep, start, variants
 from spmd_core.trials import RemedySearch, Search, store as tried

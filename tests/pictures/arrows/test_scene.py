@@ -2,9 +2,9 @@
 
 import pytest
 
+from spmd_core.facts import Collective
 from spmd_core.pictures import Traffic, traffic
 from spmd_core.pictures.arrows.scene import MOST_NODES, scene
-from spmd_core.results import Collective
 from spmd_lab.ui.arrows import words
 from spmd_lab.ui.arrows.chart import chart
 from tests.pictures.arrows.test_traffic import MIB, one, stand_of

@@ -3,9 +3,9 @@
 import pytest
 
 from spmd_core.experiment import parse_experiment
+from spmd_core.facts import Collective
 from spmd_core.pictures import Placed, follows_axes, groups_in_mesh, placed, traffic
 from spmd_core.pictures.arrows.flows import unit_flows
-from spmd_core.results import Collective
 from spmd_core.time.cost.links import NOMINAL, collective_s, paths, permute_s, route
 
 MIB = 2**20

@@ -2,6 +2,7 @@
 
 import pytest
 
+from spmd_core.facts import Collective
 from spmd_core.pictures import (
     HOST,
     Event,
@@ -15,7 +16,6 @@ from spmd_core.pictures import (
 )
 from spmd_core.pictures.timeline import traced
 from spmd_core.program import parse_module
-from spmd_core.results import Collective
 from spmd_core.words import names_of, row_words
 from spmd_core.words.traces import asynchronous_words, operation_words, trace_words
 

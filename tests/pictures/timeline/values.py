@@ -1,8 +1,8 @@
 """Timelines to test with, of small compiled programs."""
 
+from spmd_core.facts import Prediction
 from spmd_core.machine import get_topology
 from spmd_core.pictures import Timeline, timeline_of
-from spmd_core.results import Prediction
 from spmd_core.time import predict
 from spmd_core.time.cost.comm import Cluster
 from tests.time.cost.programs import LOOP

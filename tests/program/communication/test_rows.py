@@ -1,7 +1,7 @@
 """The list of collectives as rows: what is alike, and what is small."""
 
+from spmd_core.facts import Collective
 from spmd_core.program import kind_words, rows
-from spmd_core.results import Collective
 
 
 def collective(kind="all-gather", seconds=0.01, count=1, **more):

@@ -2,8 +2,8 @@
 
 import pytest
 
+from spmd_core.facts import Collective, Reshard, Shardings, Step
 from spmd_core.program import with_specs
-from spmd_core.results import Collective, Reshard, Shardings, Step
 
 BEFORE, GATHERED, TURNED = (("x",), ("y",)), (("x",), ()), (("x", "y"), ())
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from spmd_core.facts import Collective
 from spmd_core.program.communication.specs import REPLICATES, with_warnings
-from spmd_core.results import Collective
 
 WARNING = (
     "The compiler found no efficient way (involuntary full rematerialization): [SPMD] "

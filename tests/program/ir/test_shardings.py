@@ -1,8 +1,8 @@
 """A program after propagation as steps: names, specs, what is resharded, what is summed."""
 
+from spmd_core.facts import Collective, Shardings
 from spmd_core.program import parse_module
 from spmd_core.program.ir.shardings import assigned, steps_of
-from spmd_core.results import Collective, Shardings
 from spmd_core.words import texts as words
 
 MESH = (("x", 2), ("y", 4))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from spmd_core.facts import Prediction
 from spmd_core.machine import get_topology
 from spmd_core.program import parse_module
-from spmd_core.results import Prediction
 from spmd_core.time import ModuleCosts, Useful, predict
 from spmd_core.time.cost.comm import Cluster, overlapping_order
 from spmd_core.time.cost.flops import Matmul, matmul_s

@@ -36,7 +36,10 @@ def test_a_number_changes_the_hash_of_the_cost_model(sources):
     assert changed != version.cost_version()
 
 
-@pytest.mark.parametrize("name", ["program/hlo/module.py", "machine/links.py", "script/parts.py"])
+@pytest.mark.parametrize(
+    "name",
+    ["program/hlo/module.py", "machine/links.py", "script/parts.py", "plan/fields.py"],
+)
 def test_every_room_that_makes_a_number_counts(sources, name, tmp_path):
     path = tmp_path / "now" / name
     path.write_text((path.read_text("utf-8") if path.exists() else "") + "\nNEW = 1\n", "utf-8")

@@ -6,10 +6,10 @@ import math
 
 import pytest
 
+from spmd_core.facts import Prediction
 from spmd_core.machine import TPUS, get_topology
 from spmd_core.plan import NAMES, PRESETS, Plan
 from spmd_core.program import is_ring
-from spmd_core.results import Prediction
 from spmd_core.time import estimate_memory, estimate_step
 from spmd_core.time.cost.links import straggling
 from spmd_core.time.estimate.shapes import recomputed

@@ -7,7 +7,8 @@ from bench.gpu_targets import collective_errors, matmul_errors, step_errors
 from bench.published_steps import ROWS, error_of
 from spmd_core.machine import GPUS, get_topology
 from spmd_core.plan import Plan
-from spmd_core.time import TimeModel, estimate_step
+from spmd_core.roofline import TimeModel
+from spmd_core.time import estimate_step
 from spmd_core.time.cost.links import straggling
 from spmd_core.time.gpu.constants import COLLECTIVE_S, HOP_S, NETWORK_HOP_S
 from spmd_core.time.gpu.matmuls import flash_s, peak_of, tiled_s

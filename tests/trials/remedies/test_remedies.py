@@ -4,11 +4,10 @@ import pytest
 
 from bench.exported import MESH as EXPORTED_MESH, sgd_step
 from spmd_core.experiment import parse_experiment
-from spmd_core.results import (
+from spmd_core.facts import (
     AxisOrigin,
     Change,
     Collective,
-    MemoryBytes,
     Nothing,
     Predicted,
     PredictedMemory,
@@ -16,9 +15,10 @@ from spmd_core.results import (
     Ratio,
     Remedy,
     Step,
-    StrategyResult,
 )
-from spmd_core.time import NearestFit, ProgramTime, estimate_step
+from spmd_core.results import MemoryBytes, StrategyResult
+from spmd_core.roofline import ProgramTime
+from spmd_core.time import NearestFit, estimate_step
 from spmd_core.trials import beside
 from spmd_core.trials.remedies import arrays, plans
 from spmd_core.trials.remedies.candidate import MOST, MOST_MORE, SideBySide

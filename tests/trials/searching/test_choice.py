@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from bench.values import ENVIRONMENT
-from spmd_core.results import INEXPRESSIBLE, Estimate, Result
+from spmd_core.facts import Estimate
+from spmd_core.results import INEXPRESSIBLE, Result
 from spmd_core.search import Answer, Space, models, read_array_question, read_question
 from spmd_core.trials.searching import choice as choosing
 from spmd_core.trials.searching.behind import (

@@ -9,11 +9,12 @@ import pytest
 
 from bench.exported import sgd_step
 from spmd_core.base import RequestError, WorkerError
+from spmd_core.facts import Estimate
 from spmd_core.lab import COMMAND_LINE
-from spmd_core.results import Estimate, Operation
+from spmd_core.results import Operation
+from spmd_core.roofline import time_model
 from spmd_core.runs import Partitioned, Requested
 from spmd_core.search import Answer, ProgramSpace, read_array_question, rules_text, with_constraint
-from spmd_core.time import time_model
 from spmd_core.trials.searching import search as search_module
 from spmd_core.trials.searching.behind import scaled, scales
 from spmd_core.trials.searching.choice import CandidateChoice

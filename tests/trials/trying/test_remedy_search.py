@@ -6,8 +6,8 @@ import pytest
 
 from spmd_core.base import WorkerError
 from spmd_core.commands.remedies import with_tried
+from spmd_core.facts import Collective, Remedy
 from spmd_core.lab import Lab
-from spmd_core.results import Collective, Remedy
 from spmd_core.runs import COMPILING
 from spmd_core.trials import RemedySearch, carried_out, with_remedies
 from spmd_core.trials.remedies import arrays

@@ -6,9 +6,9 @@ from xml.etree import ElementTree
 import pytest
 
 from spmd_core.experiment import parse_experiment
+from spmd_core.facts import Collective
 from spmd_core.program import rows
 from spmd_core.recipes import RECIPES
-from spmd_core.results import Collective
 from spmd_lab.ui.charts import glimpse
 
 LAYER = {"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}, "sharding": {"in": "x"}}

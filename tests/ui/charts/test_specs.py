@@ -7,7 +7,7 @@ import pytest
 
 from bench.values import result, strategy
 from spmd_core.experiment import layout
-from spmd_core.results import by_curve, labelled, steps_drawn, thinned
+from spmd_core.facts import by_curve, labelled, steps_drawn, thinned
 from spmd_lab.ui.charts.base import layer, layered, quantity
 from spmd_lab.ui.charts.by_strategy import (
     live_chart,

@@ -3,8 +3,8 @@
 import altair
 import pytest
 
+from spmd_core.facts import Estimate
 from spmd_core.machine import get_topology
-from spmd_core.results import Estimate
 from spmd_core.sweeps import TrainingQuestion, train
 from spmd_core.words import parts
 from spmd_core.words.predictions import share_words

@@ -12,10 +12,10 @@ from urllib.parse import parse_qs
 import pytest
 
 from spmd_core.experiment import link, parse_experiment
+from spmd_core.facts import Estimate
 from spmd_core.lab import Lab
 from spmd_core.machine import absent
 from spmd_core.plan import get_model, models
-from spmd_core.results import Estimate
 from spmd_core.sweeps import TrainingQuestion, train
 from spmd_core.time import estimate_step, training_run
 from spmd_core.words import cost_of, money_text

@@ -1,7 +1,7 @@
 """Predictions in words and tables."""
 
 from spmd_core.answers import step_collectives, strategies_table
-from spmd_core.results import Collective, Estimate
+from spmd_core.facts import Collective, Estimate
 from spmd_lab.ui.predict import beside
 from tests.answers import records, texts
 from tests.ui.predictions import MODEL, predicted, prediction

@@ -10,23 +10,13 @@ import numpy as np
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import Experiment
+from spmd_core.facts import Collective, Estimate
 from spmd_core.fields import Axes, Mesh
 from spmd_core.machine import Chip, Gpu, Topology, get_topology, mesh_places
 from spmd_core.plan import Plan
-from spmd_core.results import Collective, Estimate, Operation
-from spmd_core.time.cost.constants import MATMUL_SHARE, MEMORY_HIGH, hbm_share
-from spmd_core.time.cost.links import (
-    EXPECTED,
-    NOMINAL,
-    LinkRates,
-    collective_s,
-    host_s,
-    paths,
-    permute_s,
-    route_of,
-)
-from spmd_core.time.model.calibration import Calibration, Case, Rates
-from spmd_core.time.model.duration import (
+from spmd_core.results import Operation
+from spmd_core.roofline.model.calibration import Calibration, Case, Rates
+from spmd_core.roofline.model.duration import (
     NOT_CALIBRATED,
     NOT_FILLED,
     Duration,
@@ -34,7 +24,20 @@ from spmd_core.time.model.duration import (
     Unknown,
     not_measured,
 )
-from spmd_core.time.model.host import SimulatedHost
+from spmd_core.roofline.model.host import SimulatedHost
+from spmd_core.time import (
+    EXPECTED,
+    MATMUL_SHARE,
+    MEMORY_HIGH,
+    NOMINAL,
+    LinkRates,
+    collective_s,
+    hbm_share,
+    host_s,
+    paths,
+    permute_s,
+    route_of,
+)
 from spmd_core.workloads import TRANSFERS
 
 Pairs = Sequence[tuple[int, int]]  # positions in the mesh of source and target

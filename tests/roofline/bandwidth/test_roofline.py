@@ -4,9 +4,10 @@ import pytest
 
 from bench.values import ENVIRONMENT, comparison, strategy
 from spmd_core.experiment import parse_experiment
-from spmd_core.results import Ceiling, Collective, Point, Result, StrategyResult
-from spmd_core.time import Calibration, TimeModel
-from spmd_core.time.bandwidth.roofline import flops, least_bytes, roofline, with_roofline
+from spmd_core.facts import Collective
+from spmd_core.results import Ceiling, Point, Result, StrategyResult
+from spmd_core.roofline import Calibration, TimeModel
+from spmd_core.roofline.bandwidth.roofline import flops, least_bytes, roofline, with_roofline
 from spmd_core.words import roofline_words
 
 MATMUL = {

@@ -12,11 +12,17 @@ from dataclasses import dataclass
 from typing import Literal
 
 from spmd_core.experiment import Experiment
-from spmd_core.results import Collective, Estimate, Operation, Result, Roofline, StrategyResult
-from spmd_core.time.model.calibration import Calibration
-from spmd_core.time.model.duration import Source
-from spmd_core.time.model.stored_results import times_where_run
-from spmd_core.time.model.time_model import OFF as OFF_CALIBRATED, OFF_AS_MANY, TimeModel, interval
+from spmd_core.facts import Collective, Estimate
+from spmd_core.results import Operation, Result, Roofline, StrategyResult
+from spmd_core.roofline.model.calibration import Calibration
+from spmd_core.roofline.model.duration import Source
+from spmd_core.roofline.model.stored_results import times_where_run
+from spmd_core.roofline.model.time_model import (
+    OFF as OFF_CALIBRATED,
+    OFF_AS_MANY,
+    TimeModel,
+    interval,
+)
 from spmd_core.workloads import DTYPE_BYTES, STRATEGIES
 
 

@@ -9,9 +9,9 @@ from pydantic import model_validator
 
 from spmd_core.base import Frozen
 from spmd_core.experiment import Experiment
+from spmd_core.facts.shardings import AxisOrigin, NoOrigin
+from spmd_core.facts.verdicts import Ratio
 from spmd_core.fields import axes_of
-from spmd_core.results.shardings import AxisOrigin, NoOrigin
-from spmd_core.results.verdicts import Ratio
 
 
 class Change(Frozen):

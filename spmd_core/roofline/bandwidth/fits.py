@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from spmd_core.base import by_key
-from spmd_core.results import Ceiling, Fit, Point, StoredFact
+from spmd_core.facts import StoredFact
+from spmd_core.results import Ceiling, Fit, Point
 from spmd_core.workloads import TRANSFERS
 
 BUSY = 0.25  # middle half of the repeats over the value: on an idle machine it is far less

@@ -5,7 +5,7 @@ import pytest
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import parse_experiment
-from spmd_core.time import busy_facts, cases, ceiling, fits, on_topology
+from spmd_core.roofline import busy_facts, cases, ceiling, fits, on_topology
 from spmd_core.words import counted, fact_words, fit_words, rate_words, sweep_words
 
 

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 from spmd_core.program import Computation, Instruction, Module, kind_of, trip_count
 from spmd_core.results import Operation
-from spmd_core.time.cost.flops import matmul
-from spmd_core.time.cost.traffic import moved_bytes
+from spmd_core.time import matmul, moved_bytes
 
 MOST = 300  # different operations: a program of more is not read
 _NOTHING = frozenset(

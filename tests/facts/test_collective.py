@@ -1,6 +1,6 @@
 """A collective as a value: totals, and how older results are read."""
 
-from spmd_core.results import Collective
+from spmd_core.facts import Collective
 
 
 def test_an_older_result_gave_totals_as_seconds():

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, model_validator
 
 from spmd_core.base import Frozen, sums_by_key
-from spmd_core.results.collective import Collective
+from spmd_core.facts.collective import Collective
 
 PROGRAM = "program"  # the key of a program's fingerprint among the facts of its compile
 Binds = Literal["compute", "memory", "interconnect", "host", "data centre network"]

@@ -1,0 +1,69 @@
+"""How long a strategy takes where it runs: closed forms and rooflines, at measured or nominal rates."""
+
+from spmd_core.roofline.bandwidth.fits import busy_facts, ceiling, fits
+from spmd_core.roofline.bandwidth.operations import operations_of, operations_of_turn
+from spmd_core.roofline.bandwidth.roofline import (
+    ProgramTime,
+    partitioned_s,
+    program_time,
+    with_roofline,
+)
+from spmd_core.roofline.closed_form.bound import bound_s, closed_form_s, least_s
+from spmd_core.roofline.closed_form.formula import formula_of
+from spmd_core.roofline.closed_form.sharded_formula import ShardedFormula
+from spmd_core.roofline.model.calibration import ALONE, Calibration
+from spmd_core.roofline.model.duration import NOT_CALIBRATED, Duration, Unknown
+from spmd_core.roofline.model.stored_results import (
+    Case,
+    calibration,
+    calibration_of,
+    calibration_on,
+    cases,
+    measured,
+    on_topology,
+    times_where_run,
+    with_expected,
+)
+from spmd_core.roofline.model.time_model import (
+    TimeModel,
+    data_sheet,
+    link_s,
+    time_model,
+    tokens_needed,
+)
+
+__all__ = [
+    "ALONE",
+    "NOT_CALIBRATED",
+    "Calibration",
+    "Case",
+    "Duration",
+    "ProgramTime",
+    "ShardedFormula",
+    "TimeModel",
+    "Unknown",
+    "bound_s",
+    "busy_facts",
+    "calibration",
+    "calibration_of",
+    "calibration_on",
+    "cases",
+    "ceiling",
+    "closed_form_s",
+    "data_sheet",
+    "fits",
+    "formula_of",
+    "least_s",
+    "link_s",
+    "measured",
+    "on_topology",
+    "operations_of",
+    "operations_of_turn",
+    "partitioned_s",
+    "program_time",
+    "time_model",
+    "times_where_run",
+    "tokens_needed",
+    "with_expected",
+    "with_roofline",
+]

@@ -19,12 +19,13 @@ from typing import Any, get_args
 from bench.figures import Asked, Figures, measure
 from spmd_core.base import RequestError, bytes_text, read_settings
 from spmd_core.experiment import experiment_of
+from spmd_core.facts import Fits
 from spmd_core.lab import Lab
 from spmd_core.machine import get_topology
 from spmd_core.plan import NAMES, Plan
 from spmd_core.search.chips import named_meshes
 from spmd_core.search.policies import policies
-from spmd_core.time import Fits, estimate_memory
+from spmd_core.time import estimate_memory
 from spmd_core.workloads import parse_plan
 
 PLANS, WITHIN, SHARE, INSIDE, TIMEOUT_S = 120, 0.10, 0.90, 0.95, 1800.0

@@ -7,7 +7,7 @@ from spmd_core.words import read_search, state_words, workload_title
 from spmd_core.workloads import PROGRAM_FILE, workload_names
 from spmd_lab.ui import choices, links, live, shell
 from spmd_lab.ui.compare import beside
-from spmd_lab.ui.history import listing as history, opening, searches, side_by_side
+from spmd_lab.ui.history import listing as history, searches, side_by_side
 from spmd_lab.ui.history.listing import ONLY_SEARCHED
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import archives, tour
@@ -17,7 +17,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
     title = st.container(width="stretch").empty()
     archives.drop(history.asked())
 title.title(shell.QUESTIONS["history"])
-opening.follow()
+history.follow_short_link()
 tour.guide(*history.asked())
 # a stop of the tour shows its comparison first; else what a tick opens is below the rows
 first = st.container() if tour.at(history.asked()) is not None else None

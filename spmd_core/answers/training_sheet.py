@@ -10,8 +10,14 @@ from spmd_core.base import count_text, number_text, seconds_text
 from spmd_core.facts import Prediction
 from spmd_core.plan import Plan
 from spmd_core.sheets import NONE, Column, Sheet, Table, count, number, seconds, size, text
-from spmd_core.sweeps import ContextRow, TrainingAnswer, TrainingRow, fastest_kinds, measure
-from spmd_core.time import TrainingCost
+from spmd_core.sweeps import (
+    ContextRow,
+    TrainingAnswer,
+    TrainingCost,
+    TrainingRow,
+    fastest_kinds,
+    measure,
+)
 from spmd_core.words import bound_words, chip_title, listed, money_text
 
 _BEST = {  # of the best row, and of one that needs so many times as much

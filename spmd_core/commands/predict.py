@@ -39,9 +39,10 @@ from spmd_core.lab import Lab
 from spmd_core.machine import get_topology, kind_of
 from spmd_core.pictures import text as timeline, traces_text
 from spmd_core.plan import PLAN_FIELDS, STAGE, VARIABLE, Config, ModelSize, Plan
+from spmd_core.reports import Baseline
 from spmd_core.results import INEXPRESSIBLE, Result
 from spmd_core.sweeps import BEST, KINDS, TrainingQuestion, best_mesh, train
-from spmd_core.time import baseline, is_current
+from spmd_core.time import is_current
 from spmd_core.trials import with_stored_answers
 from spmd_core.words import experiment_words, names_of, row_words
 from spmd_core.workloads import parse_mesh, parse_plan
@@ -200,7 +201,7 @@ def _of_plan(
         write_output(
             "--keep",
             arguments.keep,
-            baseline.to_text(baseline.baseline_of(plan, answer.prediction)),
+            Baseline.of(plan, answer.prediction).to_text(),
         )
     _trace(arguments, answer)
     print_predicted(
@@ -357,8 +358,8 @@ def _of_program(arguments: Namespace, experiment: Experiment) -> int:
 
 def _compare(arguments: Namespace) -> int:
     fix = "write one with --keep FILE"
-    content = read_named("baseline", arguments.baseline, baseline.MAX_BYTES + 1, fix)
-    before = baseline.read_baseline(content)
+    content = read_named("baseline", arguments.baseline, Baseline.MAX_BYTES + 1, fix)
+    before = Baseline.read(content)
     plan = before.plan
     if arguments.compiler_flags:
         plan = parse_plan(
@@ -368,7 +369,7 @@ def _compare(arguments: Namespace) -> int:
     prediction = compiled(
         Lab.open(serve=False), experiment_of(plan), arguments.timeout, fresh=True
     ).prediction
-    changes = baseline.changes(before, baseline.baseline_of(plan, prediction))
+    changes = before.changes(Baseline.of(plan, prediction))
     if arguments.json:
         print(json.dumps({"changes": changes, **prediction.model_dump(mode="json")}))
     else:

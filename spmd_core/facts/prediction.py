@@ -9,6 +9,7 @@ from spmd_core.base import Frozen, sums_by_key
 from spmd_core.facts.collective import Collective
 
 PROGRAM = "program"  # the key of a program's fingerprint among the facts of its compile
+Fits = Literal["yes", "likely", "unlikely", "no"]  # by the interval of an estimate of memory
 Binds = Literal["compute", "memory", "interconnect", "host", "data centre network"]
 
 SAME_PROGRAM = "same program"  # `row`, the first whose compiled program is the same

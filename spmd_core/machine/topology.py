@@ -1,13 +1,16 @@
 """Topologies of absent devices, and the topology of a number of chips."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from spmd_core.base import refuse
+from spmd_core.base import firsts_by_key, refuse
 from spmd_core.machine.chip import Chip
 from spmd_core.machine.chips import CHIPS
 from spmd_core.machine.gpus import GPUS
+
+MOST_SLICES = 64  # of the largest shape that `Topology.larger` yields
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,23 @@ class Topology:
         return tuple(
             size == full for size, full in zip(self.shape, self.chip.max_shape, strict=True)
         )
+
+    def larger(self) -> "Iterator[Topology]":
+        """Yields topologies of the same generation with more chips, the fewest first: as many slices
+        (of GPUs: NVLink domains) of a larger shape, then more of the largest shape.
+        """
+        shapes = legal_shapes(self.chip.generation)
+        compact_first = sorted(shapes, key=lambda each: (math.prod(each), sum(each)))
+        of_shapes = [Topology(self.chip, shape, self.slices) for shape in compact_first]
+        yield from firsts_by_key(
+            (each.chips, each) for each in of_shapes if each.chips > self.chips
+        ).values()
+        largest, slices = max(shapes, key=math.prod), self.slices * 2
+        while slices <= MOST_SLICES:
+            topology = Topology(self.chip, largest, slices)
+            if topology.chips > self.chips:
+                yield topology
+            slices *= 2
 
 
 @cache

@@ -271,11 +271,6 @@ class ModelSize:
                 flops += _mixing_flops(each, sequence) * count * tokens
         return flops
 
-    @property
-    def layer_windows(self) -> tuple[int | None, ...]:
-        """The window of every layer."""
-        return tuple(kind.window for kind in self.kinds)
-
 
 def _kinds(size: ModelSize) -> tuple[Kind, ...]:
     kinds = []

@@ -2,6 +2,7 @@
 Markdown, HTML or CSV.
 """
 
+from spmd_core.reports.baseline import Baseline
 from spmd_core.reports.collection_document import (
     collection_document,
     parts_of,
@@ -37,6 +38,7 @@ from spmd_core.sheets import Table, chosen_columns, turned
 __all__ = [
     "FEWEST",
     "MOST",
+    "Baseline",
     "Compared",
     "ComparedSearches",
     "Document",

@@ -2,9 +2,18 @@
 
 from spmd_core.results import stats
 from spmd_core.results.between import Between, apart, between, between_estimates, fastest_row
-from spmd_core.results.environment import Device, Environment
 from spmd_core.results.export import csv_text, json_text, result_json, safe_cell
-from spmd_core.results.machine import Ceiling, Cost, Fit, MoveCost, Operation, Point, Roofline
+from spmd_core.results.machine import (
+    Ceiling,
+    Cost,
+    Device,
+    Environment,
+    Fit,
+    MoveCost,
+    Operation,
+    Point,
+    Roofline,
+)
 from spmd_core.results.ranking import (
     against_baselines,
     best_rows,

@@ -10,7 +10,7 @@ import numpy as np
 from spmd_core.base import Frozen
 from spmd_core.experiment import MARGIN
 from spmd_core.facts import Estimate, Verdict, over_processes, verdict
-from spmd_core.results.environment import Environment
+from spmd_core.results.machine import Environment
 from spmd_core.results.ranking import best_rows
 from spmd_core.results.result import Result, StrategyResult
 from spmd_core.results.stats import Rounds, corrected, standard_error

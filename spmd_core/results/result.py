@@ -20,8 +20,16 @@ from spmd_core.facts import (
     StoredFact,
     Trace,
 )
-from spmd_core.results.environment import Environment
-from spmd_core.results.machine import Ceiling, Cost, Fit, MoveCost, Operation, Point, Roofline
+from spmd_core.results.machine import (
+    Ceiling,
+    Cost,
+    Environment,
+    Fit,
+    MoveCost,
+    Operation,
+    Point,
+    Roofline,
+)
 
 Status = Literal["ok", "error", "cancelled"]
 INEXPRESSIBLE = "inexpressible"  # kind of failure: the strategy has no way to write the sharding

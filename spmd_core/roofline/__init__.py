@@ -1,19 +1,19 @@
 """How long a strategy takes where it runs: closed forms and rooflines, at measured or nominal rates."""
 
-from spmd_core.roofline.bandwidth.fits import busy_facts, ceiling, fits
-from spmd_core.roofline.bandwidth.operations import operations_of, operations_of_turn
-from spmd_core.roofline.bandwidth.roofline import (
+from spmd_core.roofline.bound import bound_s, closed_form_s, least_s
+from spmd_core.roofline.calibration import ALONE, Calibration
+from spmd_core.roofline.duration import NOT_CALIBRATED, Duration, Unknown
+from spmd_core.roofline.fits import busy_facts, ceiling, fits
+from spmd_core.roofline.formula import formula_of
+from spmd_core.roofline.operations import operations_of, operations_of_turn
+from spmd_core.roofline.roofline import (
     ProgramTime,
     partitioned_s,
     program_time,
     with_roofline,
 )
-from spmd_core.roofline.closed_form.bound import bound_s, closed_form_s, least_s
-from spmd_core.roofline.closed_form.formula import formula_of
-from spmd_core.roofline.closed_form.sharded_formula import ShardedFormula
-from spmd_core.roofline.model.calibration import ALONE, Calibration
-from spmd_core.roofline.model.duration import NOT_CALIBRATED, Duration, Unknown
-from spmd_core.roofline.model.stored_results import (
+from spmd_core.roofline.sharded_formula import ShardedFormula
+from spmd_core.roofline.stored_results import (
     Case,
     calibration,
     calibration_of,
@@ -24,7 +24,7 @@ from spmd_core.roofline.model.stored_results import (
     times_where_run,
     with_expected,
 )
-from spmd_core.roofline.model.time_model import (
+from spmd_core.roofline.time_model import (
     TimeModel,
     data_sheet,
     link_s,

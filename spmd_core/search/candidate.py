@@ -4,12 +4,12 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from spmd_core.experiment import Experiment, experiment_of
-from spmd_core.facts import Estimate, StoredFact, possible
+from spmd_core.facts import Estimate, Fits, StoredFact, possible
 from spmd_core.fields import Spec
 from spmd_core.machine import Capacity
 from spmd_core.plan import Plan
 from spmd_core.search.policies import Policy
-from spmd_core.time import Fits, MemoryEstimate, step_mfu
+from spmd_core.time import MemoryEstimate, step_mfu
 
 Stage = Literal["pruned", "estimated", "compiled", "measured", "failed"]
 Reason = Literal[

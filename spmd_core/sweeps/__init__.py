@@ -32,6 +32,7 @@ from spmd_core.sweeps.training import (
     measure,
     train,
 )
+from spmd_core.sweeps.training_cost import TrainingCost, least_chip_days, training_run
 from spmd_core.sweeps.variables import FIRST, VARIABLES, Scaling, Variable
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "SweepPoint",
     "SweepRow",
     "TrainingAnswer",
+    "TrainingCost",
     "TrainingQuestion",
     "TrainingRow",
     "Variable",
@@ -69,6 +71,7 @@ __all__ = [
     "estimated",
     "fastest_kinds",
     "first_look",
+    "least_chip_days",
     "look",
     "measure",
     "members",
@@ -82,6 +85,7 @@ __all__ = [
     "start",
     "to_compile",
     "train",
+    "training_run",
     "variants",
     "with_steps",
 ]

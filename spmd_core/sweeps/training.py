@@ -13,7 +13,8 @@ from spmd_core.machine import CHIPS, kind_of, nearest_of_chips, topology_of_chip
 from spmd_core.plan import Plan, get_model
 from spmd_core.search import REMATS, check_prices
 from spmd_core.sweeps.best_mesh import best_mesh
-from spmd_core.time import TrainingCost, estimate_step, least_chip_days, training_run
+from spmd_core.sweeps.training_cost import TrainingCost, least_chip_days, training_run
+from spmd_core.time import estimate_step
 
 KINDS = ("v5e", "v5p", "v6e", "tpu7x", "h100", "b200")
 MOST_CHIPS = 16384

@@ -3,7 +3,6 @@
 from spmd_core.words import predictions, runs, search, studies, texts, traces
 from spmd_core.words.advice.arrays import ONE_DEVICE_WINS
 from spmd_core.words.advice.doctor import Check, check
-from spmd_core.words.advice.models import convention_words, ignored_words, parameters_words
 from spmd_core.words.advice.next import CONFIRM, confirmation, next_step
 from spmd_core.words.advice.programs import (
     compiled_findings,
@@ -41,10 +40,13 @@ from spmd_core.words.costs import (
     share_text,
 )
 from spmd_core.words.experiments import (
+    convention_words,
     experiment_size_words,
     experiment_words,
+    ignored_words,
     layout_headline,
     model_words,
+    parameters_words,
     sharding_words,
 )
 from spmd_core.words.facts import DISPATCH_BOUND, fact_words, in_sentences, wrong_words

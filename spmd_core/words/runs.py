@@ -202,15 +202,15 @@ def floor_words(result: Result) -> str | None:
         if outcome.floor_s is not None:
             is_one = STRATEGIES[result.row(name).strategy].is_single_device
             floors["one device" if is_one else "the mesh"].add(outcome.floor_s)
-    known = [f"{_span(seconds)} on {where}" for where, seconds in floors.items() if seconds]
+    known = [
+        f"{' to '.join(map(seconds_text, sorted({min(seconds), max(seconds)})))} on {where}"
+        for where, seconds in floors.items()
+        if seconds
+    ]
     if len(known) > 1:
         return f"dispatch floor per call: {', '.join(known)}"
     floor = result.environment.dispatch_floor_s
     return None if floor is None else f"dispatch floor {seconds_text(floor)} per call"
-
-
-def _span(seconds: set[float]) -> str:
-    return " to ".join(map(seconds_text, sorted({min(seconds), max(seconds)})))
 
 
 def failures(result: Result) -> dict[str, list[str]]:

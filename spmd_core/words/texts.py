@@ -3,7 +3,7 @@ sharded, in words; no Streamlit here.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from spmd_core.base import by_key, bytes_text
 from spmd_core.experiment import spec_code, type_text
@@ -153,13 +153,9 @@ def steps_headline(shardings: Shardings) -> str:
         else ""
     )
     return (
-        f"{len(steps)} step{_s(steps)}: {len(moved)} with a reshard, {len(sums)} with partial "
+        f"{count(len(steps), 'step')}: {len(moved)} with a reshard, {len(sums)} with partial "
         f"sums{most}"
     )
-
-
-def _s(listed: Sequence[object]) -> str:
-    return "" if len(listed) == 1 else "s"
 
 
 def value_words(step: Step) -> str:

@@ -10,7 +10,7 @@ from spmd_core.base import RequestError
 from spmd_core.facts import Estimate, Ratio
 from spmd_core.results import Comparison
 from spmd_core.roofline import ShardedFormula
-from spmd_core.roofline.closed_form.bound import received
+from spmd_core.roofline.bound import received
 from spmd_core.search import (
     Answer,
     Candidate,
@@ -24,7 +24,7 @@ from spmd_core.search.spaces.array_space import canonical, meshes, shardings
 from spmd_core.words import search as words
 from spmd_core.words.strategies import compared
 from tests.labs import experiment
-from tests.roofline.bandwidth.test_expected import machine
+from tests.roofline.test_expected import machine
 
 MATMUL = {"workload": "matmul", "target": "cpu:8", "dims": {"m": 64, "k": 64, "n": 64}}
 TRIPLES = MATMUL | {"mesh": {"x": 2, "y": 4}, "overrides": None, "strategies": ["auto"]}

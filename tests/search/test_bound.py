@@ -4,7 +4,7 @@ import pytest
 
 from spmd_core.experiment import Sharded
 from spmd_core.roofline import ShardedFormula
-from spmd_core.roofline.closed_form.bound import bound_s, received, used
+from spmd_core.roofline.bound import bound_s, received, used
 from spmd_core.search import Space, read_array_question
 from spmd_core.search.spaces.array_space import shardings
 

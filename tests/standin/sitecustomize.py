@@ -36,7 +36,7 @@ LONG = int(os.environ.get("STANDIN_LONG", 30_000))
 
 def describe(target, expected_device_count=None):
     from spmd_core.base.errors import WorkerError
-    from spmd_core.results.environment import Environment
+    from spmd_core.results.machine import Environment
 
     if os.environ.get("STANDIN_NO_DEVICES"):
         raise WorkerError("target has no usable device: this is a test")

@@ -7,8 +7,16 @@ import pytest
 from spmd_core.base import RequestError
 from spmd_core.machine import topology_of_chips
 from spmd_core.search.question import REMATS
-from spmd_core.sweeps import TOKENS_OF_A_STEP, TrainingQuestion, best_mesh, context_rows, train
-from spmd_core.time import estimate_step, least_chip_days, training_run
+from spmd_core.sweeps import (
+    TOKENS_OF_A_STEP,
+    TrainingQuestion,
+    best_mesh,
+    context_rows,
+    least_chip_days,
+    train,
+    training_run,
+)
+from spmd_core.time import estimate_step
 from spmd_core.workloads import parse_plan
 
 FORM = {"model": "llama-3.1-8b", "sequence": 8192}

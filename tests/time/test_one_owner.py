@@ -32,7 +32,7 @@ from spmd_core.time import predict
 from spmd_core.time.cost.comm import Cluster
 from spmd_core.workloads import COLLECTIVES
 from tests.layers import ROOT, source_files
-from tests.roofline.bandwidth.test_expected import machine
+from tests.roofline.test_expected import machine
 
 TARGETS = (
     *("cpu:8", "local", "tpu:v5e:2x4", "tpu:v5p:2x2x2", "tpu:v5e:4x4", "tpu:v4:2x2x4"),

@@ -18,8 +18,8 @@ from spmd_core.facts import Prediction
 from spmd_core.plan import Plan
 from spmd_core.results import Result
 from spmd_core.sheets import sheet_lines, table
-from spmd_core.sweeps import TrainingAnswer, TrainingRow, context_rows
-from spmd_core.time import estimate_step, nearest_fit, training_run
+from spmd_core.sweeps import TrainingAnswer, TrainingRow, context_rows, training_run
+from spmd_core.time import estimate_step, nearest_fit
 from spmd_core.trials import remedy_lines
 from spmd_core.words import (
     arguments,

@@ -15,10 +15,9 @@ from jax.sharding import AxisType
 from spmd_core.base import LabError, answer, refuse
 from spmd_core.engine.explicit.judged import judge
 from spmd_core.engine.explicit.loading import Loader, read_request
-from spmd_core.engine.explicit.mending import Mended
 from spmd_core.engine.explicit.propagated import wanted_specs
 from spmd_core.engine.explicit.watch import Key, Watch, error_words
-from spmd_core.engine.explicit.ways import Ways
+from spmd_core.engine.explicit.ways import Mended, Ways
 from spmd_core.engine.step import here, tracing
 from spmd_core.facts import ExplicitReport
 

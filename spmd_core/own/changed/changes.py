@@ -17,8 +17,8 @@ from spmd_core.own.changed.golden import (
     golden_of,
     kind_of,
 )
+from spmd_core.reports import Baseline
 from spmd_core.results import StepCollective, StepDescription
-from spmd_core.time import baseline
 from spmd_core.words import own_words
 
 
@@ -55,10 +55,10 @@ def _findings(before: StepDescription, after: StepDescription) -> Iterator[str]:
 
 def _figures(before: StepDescription, after: StepDescription) -> Iterator[str]:
     held = [each.peak_bytes for each in (before, after)]
-    if _differ(held[0], held[1], baseline.MEMORY_TOLERANCE):
+    if _differ(held[0], held[1], Baseline.MEMORY_TOLERANCE):
         yield f"changed: peak was {bytes_text(held[0])}, now {bytes_text(held[1])}"
     times = [each.predicted_s and each.predicted_s.estimate for each in (before, after)]
-    if _differ(times[0], times[1], baseline.TIME_TOLERANCE):  # pyrefly: ignore[bad-argument-type]
+    if _differ(times[0], times[1], Baseline.TIME_TOLERANCE):  # pyrefly: ignore[bad-argument-type]
         yield f"changed: predicted time was {seconds_text(times[0])}, now {seconds_text(times[1])}"
 
 

@@ -1,16 +1,33 @@
-"""What each axis of a mesh is on the torus of links, in words and in bandwidth."""
+"""What each axis of a mesh is on the torus of links, and how long a collective over it takes."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from spmd_core.base import ordinal_text
+from spmd_core.fields import Axes, Mesh
 from spmd_core.machine import Topology, mesh_places
-from spmd_core.time.cost.links import AxisSpan, Route, gather_s, route
+from spmd_core.time.cost.links import (
+    EXPECTED,
+    NOMINAL,
+    AxisSpan,
+    Route,
+    collective_s,
+    gather_s,
+    host_s,
+    paths,
+    permute_s,
+    route,
+    route_of,
+)
+from spmd_core.workloads import TRANSFERS
 
 LOOKED_AT = 64  # groups of an axis; a large mesh has thousands alike
 GATHERED_BYTES = 2**30  # of the all-gather by which axes are compared
+
+Pairs = Sequence[tuple[int, int]]  # positions in the mesh of source and target
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,3 +130,45 @@ def _chips(spans: tuple[AxisSpan, ...], is_regular: bool) -> str:
 
 def _and(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def mesh_collective_s(
+    topology: Topology,
+    order: str,
+    kind: str,
+    mesh: Mesh,
+    axes: Axes,
+    nbytes: float,
+    pairs: Pairs = (),
+    *,
+    nominal: bool = False,
+) -> float:
+    """Returns the seconds of a collective over axes of a mesh, or of a copy from or to the host.
+
+    Args:
+      order: of the devices in the mesh, an option of `mesh_places`.
+      nbytes: the larger of operand and result, per device.
+      pairs: of a permute, without which it goes around a ring.
+      nominal: at the rates of the data sheet, in place of those that are expected.
+
+    Raises:
+      RequestError: the mesh does not fill the topology.
+      ValueError: the kind has no formula.
+    """
+    rates = NOMINAL if nominal else EXPECTED
+    if kind in TRANSFERS and not TRANSFERS[kind].between_devices:
+        return host_s(topology.chip, nbytes, nominal=nominal)
+    if kind == "collective-permute":
+        places = mesh_places(topology, [size for _, size in mesh], order).reshape(-1, 5)
+        ways = paths(
+            topology, pairs or _ring(mesh, axes), [tuple(each) for each in places.tolist()]
+        )
+        return permute_s(topology, ways, nbytes, rates)
+    return collective_s(topology, kind, route_of(topology, mesh, order, axes), nbytes, rates)
+
+
+def _ring(mesh: Mesh, axes: Axes) -> Pairs:
+    """Each device of the first group over these axes to the next; the others are alike."""
+    every = np.arange(math.prod(size for _, size in mesh)).reshape([size for _, size in mesh])
+    group = every[tuple(slice(None) if name in axes else 0 for name, _ in mesh)].ravel().tolist()
+    return list(zip(group, [*group[1:], group[0]], strict=True))

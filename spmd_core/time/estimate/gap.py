@@ -18,11 +18,12 @@ Cause = Literal["communication", "kernel", "matmul", "memory", "host", "slices",
 @dataclass(frozen=True, slots=True)
 class Explained:
     """A cause, and the seconds of a step that it explains at most; None where nothing in the
-    prediction bounds it.
+    prediction bounds it. Then `least_s` is what all bounded causes and what is not modeled leave.
     """
 
     cause: Cause
     most_s: float | None
+    least_s: float = 0.0
 
 
 def gap_parts(prediction: Prediction, measured_s: float) -> tuple[Explained, ...]:
@@ -51,12 +52,5 @@ def gap_parts(prediction: Prediction, measured_s: float) -> tuple[Explained, ...
     }
     bounded = [Explained(cause, most) for cause, most in bounds.items() if most > 0]
     bounded.sort(key=lambda each: -(each.most_s or 0.0))
-    return (*bounded, Explained("input", None))
-
-
-def unexplained_s(prediction: Prediction, measured_s: float) -> float:
-    """Seconds of the gap that all bounded causes together leave, and what is not modeled."""
-    time = prediction.predicted_s
-    known = sum(each.most_s or 0.0 for each in gap_parts(prediction, measured_s))
-    estimate = time.estimate if time else measured_s
-    return max(0.0, measured_s - estimate * (1 + UNMODELLED) - known)
+    known = time.estimate * (1 + UNMODELLED) + sum(each.most_s or 0.0 for each in bounded)
+    return (*bounded, Explained("input", None, max(0.0, measured_s - known)))

@@ -11,8 +11,8 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
 
+from spmd_core.facts import Fits
 from spmd_core.machine import Capacity
 from spmd_core.plan import (
     GATHERED_AXES,
@@ -39,9 +39,6 @@ OFF, OFF_OFFLOADED, OFF_SEQUENCE = 0.08, 0.11, 0.16
 OFF_EXPERTS = 0.12  # compared with few plans
 # arrays that JAX keeps for the gradient of an activation and of the matmul behind it
 _OF_ACTIVATION = {"silu": 4.0, "clamped_silu": 4.0, "gelu": 6.0, "relu": 1.5, "relu2": 2.5}
-
-
-Fits = Literal["yes", "likely", "unlikely", "no"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,15 +17,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spmd_core.base import RequestError, firsts_by_key
+from spmd_core.base import RequestError
 from spmd_core.experiment import Experiment, experiment_of, resized
 from spmd_core.facts import Prediction
-from spmd_core.machine import Topology, legal_shapes
 from spmd_core.plan import DATA_AXES, NAMES, Plan
 from spmd_core.time.estimate.in_parts import estimate_memory, estimate_step
 from spmd_core.workloads import DECODER, parse_plan
 
-MOST_SLICES = 64  # of the largest shape that are looked at
 _SPLITS = {"tensor": (4, 8), "sequence": (2, 4, 8, 16, 32, 64)}  # devices to a layer, a sequence
 _PROJECTIONS = ("query", "key", "value", "out", "mlp_up", "mlp_gate")  # saved by remat minimal
 
@@ -54,7 +52,7 @@ def nearest_fit(plan: Plan) -> NearestFit | None:
     for candidates in (_same_batch(plan), _smaller_batch(plan)):
         if nearest := _best(candidates):
             return nearest
-    for topology in larger(plan.topology):
+    for topology in plan.topology.larger():
         mesh = resized(plan.mesh, topology, workload=DECODER.name, slices=plan.topology.slices).mesh
         moved = _varied(plan, {"target": topology.target, "mesh": mesh})
         if moved is None or _is_hopeless(moved):
@@ -64,24 +62,6 @@ def nearest_fit(plan: Plan) -> NearestFit | None:
             if nearest := _best(candidates):
                 return nearest
     return None
-
-
-def larger(here: Topology) -> Iterator[Topology]:
-    """Topologies of the same generation with more chips, the fewest first: as many slices (of GPUs:
-    NVLink domains) of a larger shape, then more of the largest shape.
-    """
-    shapes = legal_shapes(here.chip.generation)
-    compact_first = sorted(shapes, key=lambda each: (math.prod(each), sum(each)))
-    of_shapes = [Topology(here.chip, shape, here.slices) for shape in compact_first]
-    yield from firsts_by_key(
-        (each.chips, each) for each in of_shapes if each.chips > here.chips
-    ).values()
-    largest, slices = max(shapes, key=math.prod), here.slices * 2
-    while slices <= MOST_SLICES:
-        topology = Topology(here.chip, largest, slices)
-        if topology.chips > here.chips:
-            yield topology
-        slices *= 2
 
 
 def _best(candidates: Iterable[tuple[int, Plan]]) -> NearestFit | None:

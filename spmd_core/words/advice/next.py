@@ -11,7 +11,7 @@ from spmd_core.machine import Topology
 from spmd_core.plan import Plan
 from spmd_core.results import Next, Result
 from spmd_core.search import best_neighbors
-from spmd_core.time import NearestFit, estimate_step, larger, nearest_fit
+from spmd_core.time import NearestFit, estimate_step, nearest_fit
 from spmd_core.words.advice.arrays import RULES, Facts, remedied
 from spmd_core.words.names import listed
 from spmd_core.words.nearest import changes
@@ -114,7 +114,7 @@ def _more_chips(plan: Plan, prediction: Prediction) -> Next | None:
     if not total or not prediction.binds:
         return None
     here = plan.topology
-    topology = next(iter(larger(here)), Topology(here.chip, here.shape, here.slices * 2))
+    topology = next(here.larger(), Topology(here.chip, here.shape, here.slices * 2))
     mesh = resized(plan.mesh, topology, workload=DECODER.name, slices=plan.topology.slices).mesh
     shares = parts(prediction)  # by what the screens call them
     most = max(shares, key=shares.__getitem__)

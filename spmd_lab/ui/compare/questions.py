@@ -56,10 +56,6 @@ def _fastest(view: View) -> None:
     curve.draw_result(view.result)
 
 
-def _fix(view: View) -> None:
-    remedies.draw(view.result)
-
-
 def _program(view: View) -> None:
     name, _ = selected.of(view.result)
     if name and not st.session_state.get(choices.STRATEGY):
@@ -70,7 +66,7 @@ def _program(view: View) -> None:
 _DRAW = {
     FASTEST: _fastest,
     WHY: communication.draw,
-    FIX: _fix,
+    FIX: lambda view: remedies.draw(view.result),
     SIZES: sizes.draw,
     PROGRAM: _program,
     DETAILS: details.draw,

@@ -10,10 +10,11 @@ from streamlit.elements.lib.column_types import ColumnConfig
 from spmd_core.base import bytes_text, count_text, seconds_text, shorten
 from spmd_core.runs import RunSummary
 from spmd_core.words import ago, answer_words, experiment_words, outcome_words
-from spmd_lab.ui import cards, exports, run_tables, shell, state, tables
+from spmd_lab.ui import cards, choices, exports, run_tables, shell, state, tables
 from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.compare import view
-from spmd_lab.ui.lab import as_viewer, lab, room
+from spmd_lab.ui.entrance.short import OPEN
+from spmd_lab.ui.lab import as_viewer, find, lab, room
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import archives, collections, labels, outcome, tour
 from spmd_lab.ui.tables import formatted
@@ -36,6 +37,19 @@ _ALT = (
     "Stored runs, pinned ones first, then newest first: day and hour, shards, workload, verdict or "
     "how it ended, time, name and tags where there are some, target, mesh, sharding"
 )
+
+
+def follow_short_link() -> None:
+    """Go to the run that a short link names, or list it as missing: it may be imported."""
+    run = st.query_params.get(OPEN, "")
+    if not choices.RUN_ID.fullmatch(run):
+        return
+    st.query_params.pop(OPEN, None)
+    if (status := find(run)) is not None:
+        st.switch_page(
+            cards.page_of(status.experiment), query_params=cards.query(status.experiment, run)
+        )
+    st.query_params[_RUNS] = run
 
 
 def listed(

@@ -7,8 +7,9 @@ import streamlit as st
 
 from spmd_core.base import RequestError, capital, seconds_text
 from spmd_core.facts import Prediction
+from spmd_core.reports import Baseline
 from spmd_core.results import Result
-from spmd_core.time import baseline as baselines, gap_parts, unexplained_s
+from spmd_core.time import gap_parts
 from spmd_core.words import predictions
 from spmd_lab.ui import exports, state
 from spmd_lab.ui.choices import MOST, Linked
@@ -36,11 +37,10 @@ def gap_sentence(prediction: Prediction, measured_s: float) -> str | None:
     """How much longer than estimated a step took, and how much of that nothing here explains; None
     where it took no longer.
     """
-    time = prediction.predicted_s
-    if time is None or not gap_parts(prediction, measured_s):
+    time, parts = prediction.predicted_s, gap_parts(prediction, measured_s)
+    if time is None or not parts:
         return None
-    gap = measured_s - time.estimate
-    left = unexplained_s(prediction, measured_s)
+    gap, left = measured_s - time.estimate, parts[-1].least_s
     rest = (
         f"at least {seconds_text(left)} of it is outside of the compiled step"
         if left > 0
@@ -55,11 +55,10 @@ def gap_table(prediction: Prediction, measured_s: float) -> list[dict[str, str]]
     for each in gap_parts(prediction, measured_s):
         title, look = _CAUSES[each.cause]
         gap = measured_s - time.estimate if time else 0.0
-        left = unexplained_s(prediction, measured_s)
         most = min(gap, each.most_s) if each.most_s is not None else gap
         words = f"at most {seconds_text(most)}"
-        if each.most_s is None and left > 0:
-            words = f"at least {seconds_text(left)}"
+        if each.least_s > 0:
+            words = f"at least {seconds_text(each.least_s)}"
         rows.append({"Cause": title, "Explains": words, "Look in a trace for": look})
     return rows
 
@@ -111,12 +110,12 @@ def baseline(result: Result, prediction: Prediction) -> None:
     if plan is None:
         st.caption("Baselines are kept of a transformer's training step.")
         return
-    now = baselines.baseline_of(plan, prediction)
+    now = Baseline.of(plan, prediction)
     file = f"baseline-{result.experiment.id}.json"
     st.markdown(
         "**Keep it.** A baseline holds the plan, its memory, time, collectives and buffers."
     )
-    exports.download("Download the baseline", lambda: baselines.to_text(now), file)
+    exports.download("Download the baseline", now.to_text, file)
     st.markdown(_IN_CI)
     command = shlex.join(["python", "-m", "spmd_core", "predict", "--baseline", file])
     st.code(command, language="bash")
@@ -134,7 +133,7 @@ def baseline(result: Result, prediction: Prediction) -> None:
         _against(uploaded.getvalue(), now)
 
 
-def _against(content: bytes, now: baselines.Baseline) -> None:
+def _against(content: bytes, now: Baseline) -> None:
     try:
         differences = changes(content, now)
     except RequestError as error:
@@ -149,13 +148,13 @@ def _against(content: bytes, now: baselines.Baseline) -> None:
         st.success("Nothing changed against this baseline.", icon=":material/check_circle:")
 
 
-def changes(content: bytes, now: baselines.Baseline) -> list[str]:
+def changes(content: bytes, now: Baseline) -> list[str]:
     """What differs from an uploaded baseline, plan first; RequestError where it is none."""
-    before = baselines.read_baseline(content)
+    before = Baseline.read(content)
     plan = now.plan.to_json()
     fields = [
         f"the plan's {field} was {value}, and is {plan[field]}"
         for field, value in before.plan.to_json().items()
         if value != plan[field]
     ]
-    return fields + baselines.changes(before, now)
+    return fields + before.changes(now)

@@ -18,8 +18,8 @@ from spmd_core.experiment import experiment_of
 from spmd_core.facts import Prediction
 from spmd_core.plan import Plan
 from spmd_core.sheets import Table
-from spmd_core.sweeps import TrainingAnswer, context_rows
-from spmd_core.time import estimate_step, training_run
+from spmd_core.sweeps import TrainingAnswer, context_rows, training_run
+from spmd_core.time import estimate_step
 from spmd_core.words import bound_words, chip_title, model_words, money_text, parts, predictions
 from spmd_lab.ui import price, style
 from spmd_lab.ui.charts import shares

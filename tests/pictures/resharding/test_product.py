@@ -7,7 +7,7 @@ from spmd_core.machine import get_topology
 from spmd_core.pictures import Move, is_product, product, time_of
 from spmd_core.results import Point, StrategyResult
 from spmd_core.roofline import Calibration, time_model
-from spmd_core.roofline.model.duration import NOT_FILLED, Duration
+from spmd_core.roofline.duration import NOT_FILLED, Duration
 from spmd_core.time.cost.links import collective_s, route_of
 from spmd_core.workloads import WORKLOADS
 from spmd_lab.ui.charts import layout_words as words

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spmd_core.time import estimate_step, gap_parts, unexplained_s
+from spmd_core.time import estimate_step, gap_parts
 from spmd_core.workloads import parse_plan
 from spmd_lab.ui.predict.keep import gap_sentence, gap_table
 
@@ -29,7 +29,7 @@ def test_causes_have_bounds_and_the_rest_is_outside_of_the_step(longer):
     assert parts[-1].cause == "input" and parts[-1].most_s is None
     hidden = sum(each.seconds_total - each.exposed_total_s for each in FOUND.collectives)
     assert {each.cause: each.most_s for each in parts}["communication"] == pytest.approx(hidden)
-    left = unexplained_s(FOUND, measured)
+    left = parts[-1].least_s
     assert left == pytest.approx(max(0.0, measured - 1.09 * STEP - sum(bounds)))
     assert ("outside of the compiled step" in gap_sentence(FOUND, measured)) == (left > 0)
     assert len(gap_table(FOUND, measured)) == len(parts)

@@ -6,7 +6,7 @@ import pytest
 
 from spmd_core.machine import get_topology
 from spmd_core.plan import PRESETS
-from spmd_core.time import estimate_step, larger, nearest_fit
+from spmd_core.time import estimate_step, nearest_fit
 from spmd_core.words import arguments, nearest_words
 from spmd_core.workloads import parse_plan
 
@@ -142,12 +142,12 @@ def test_what_is_found_fits_on_the_same_generation_and_trains_the_same_model(tar
 
 
 def test_more_chips_are_of_one_generation_and_come_in_order():
-    found = list(larger(get_topology("tpu:v5e:4x8")))
+    found = list(get_topology("tpu:v5e:4x8").larger())
     one = ["v5e:8x8", "v5e:8x16", "v5e:16x16"]
     assert [each.name for each in found] == [*one, *(f"v5e:16x16*{2**n}" for n in range(1, 7))]
-    of_gpus = [each.name for each in larger(get_topology("gpu:h100:4"))]
+    of_gpus = [each.name for each in get_topology("gpu:h100:4").larger()]
     assert of_gpus[:3] == ["gpu:h100:8", "gpu:h100:2x8", "gpu:h100:4x8"]
-    two = [each.chips for each in larger(get_topology("tpu:v5e:8x16*2"))]
+    two = [each.chips for each in get_topology("tpu:v5e:8x16*2").larger()]
     assert two == sorted(two) and two[0] == 512 and two[-1] == 64 * 256
 
 

@@ -5,12 +5,12 @@ import json
 import pytest
 
 from spmd_core.base import RequestError
-from spmd_core.time.cost.baseline import MAX_BYTES, baseline_of, to_text
+from spmd_core.reports import Baseline
 from spmd_lab.ui.predict.keep import changes
 from tests.ui.predictions import MODEL, prediction
 
-NOW = baseline_of(MODEL.plan, prediction())
-KEPT = json.loads(to_text(NOW))
+NOW = Baseline.of(MODEL.plan, prediction())
+KEPT = json.loads(NOW.to_text())
 
 
 def kept(**changed):
@@ -19,11 +19,11 @@ def kept(**changed):
 
 
 def test_the_same_prediction_changes_nothing():
-    assert changes(to_text(NOW).encode(), NOW) == []
+    assert changes(NOW.to_text().encode(), NOW) == []
 
 
 def test_what_changed_is_said():
-    before = json.loads(to_text(NOW))
+    before = json.loads(NOW.to_text())
     before["plan"]["remat"] = "minimal"
     before["collectives"][0][3] = 20
     before["estimate_s"] = 0.01
@@ -41,7 +41,7 @@ def test_what_changed_is_said():
         (b"[1]", "is not a baseline that"),
         (b'{"baseline": 1}', "is not a JSON object"),
         (b"[" * 100_000, "is not JSON"),
-        (b" " * (MAX_BYTES + 1), "larger than any baseline"),
+        (b" " * (Baseline.MAX_BYTES + 1), "larger than any baseline"),
         (kept(fits=None), "incomplete"),
         (kept(collectives=7), "collectives"),
         (kept(collectives=[["all-reduce", ["x"], 10**400, 1]]), "collectives"),

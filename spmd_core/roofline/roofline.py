@@ -14,10 +14,10 @@ from typing import Literal
 from spmd_core.experiment import Experiment
 from spmd_core.facts import Collective, Estimate
 from spmd_core.results import Operation, Result, Roofline, StrategyResult
-from spmd_core.roofline.model.calibration import Calibration
-from spmd_core.roofline.model.duration import Source
-from spmd_core.roofline.model.stored_results import times_where_run
-from spmd_core.roofline.model.time_model import (
+from spmd_core.roofline.calibration import Calibration
+from spmd_core.roofline.duration import Source
+from spmd_core.roofline.stored_results import times_where_run
+from spmd_core.roofline.time_model import (
     OFF as OFF_CALIBRATED,
     OFF_AS_MANY,
     TimeModel,

@@ -5,8 +5,8 @@ no device passes, and it alone may rule out.
 import math
 
 from spmd_core.experiment import Experiment, Sharded
-from spmd_core.roofline.closed_form.formula import Formula, is_one_contraction
-from spmd_core.roofline.closed_form.sharded_formula import ShardedFormula, pairs
+from spmd_core.roofline.formula import Formula, is_one_contraction
+from spmd_core.roofline.sharded_formula import ShardedFormula, pairs
 from spmd_core.workloads import STRATEGIES, Array
 
 

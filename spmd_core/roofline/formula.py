@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from spmd_core.experiment import Experiment
-from spmd_core.roofline.model.limits import Limits, limits_of
-from spmd_core.roofline.model.time_model import TimeModel
+from spmd_core.roofline.time_model import TimeModel
+from spmd_core.time import Limits, limits_of
 from spmd_core.workloads import DTYPE_BYTES, Array, Divides, Workload
 
 Dims = dict[str, int]

@@ -3,7 +3,7 @@
 from spmd_core.base import Frozen
 from spmd_core.facts import Estimate, Prediction
 from spmd_core.plan import Plan
-from spmd_core.time.estimate.step import step_mfu
+from spmd_core.time import step_mfu
 
 _DAY_S = 86400.0
 

@@ -11,9 +11,9 @@ from spmd_core.experiment import Experiment, parse_experiment
 from spmd_core.fields import Mesh
 from spmd_core.machine import parse_target
 from spmd_core.results import Environment, Point, Result, StrategyResult
-from spmd_core.roofline.model.calibration import Calibration
-from spmd_core.roofline.model.duration import Duration
-from spmd_core.roofline.model.time_model import TimeModel, time_model
+from spmd_core.roofline.calibration import Calibration
+from spmd_core.roofline.duration import Duration
+from spmd_core.roofline.time_model import TimeModel, time_model
 from spmd_core.workloads import DTYPE_BYTES, TRANSFERS, chosen_axes, chosen_kinds, ladder
 
 

@@ -12,9 +12,9 @@ from functools import cached_property
 
 from spmd_core.experiment import Sharded, rows_dim
 from spmd_core.fields import Axes, Spec
-from spmd_core.roofline.closed_form.formula import Formula, is_one_contraction
-from spmd_core.roofline.model.duration import Duration, Unknown
-from spmd_core.roofline.model.time_model import Sizes
+from spmd_core.roofline.duration import Duration, Unknown
+from spmd_core.roofline.formula import Formula, is_one_contraction
+from spmd_core.roofline.time_model import Sizes
 from spmd_core.workloads import STRATEGIES, Array
 
 Parts = dict[str, float]

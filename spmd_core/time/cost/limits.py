@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 from spmd_core.experiment import Experiment
 from spmd_core.machine import Gpu, Topology, get_topology
-from spmd_core.time import COLLECTIVE_S, HOP_LATENCY_S, LAUNCH_S, peak_of
+from spmd_core.time.cost.constants import HOP_LATENCY_S, LAUNCH_S
+from spmd_core.time.gpu.constants import COLLECTIVE_S
+from spmd_core.time.gpu.matmuls import peak_of
 from spmd_core.workloads import DTYPE_BYTES
 
 # Of one core 2 units of 16 float32 multiply-adds at 5 GHz; more than any host's memory gives

@@ -3,20 +3,17 @@ what is not known.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-
-import numpy as np
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import Experiment
 from spmd_core.facts import Collective, Estimate
 from spmd_core.fields import Axes, Mesh
-from spmd_core.machine import Chip, Gpu, Topology, get_topology, mesh_places
+from spmd_core.machine import Chip, Gpu, Topology, get_topology
 from spmd_core.plan import Plan
 from spmd_core.results import Operation
-from spmd_core.roofline.model.calibration import Calibration, Case, Rates
-from spmd_core.roofline.model.duration import (
+from spmd_core.roofline.calibration import Calibration, Case, Rates
+from spmd_core.roofline.duration import (
     NOT_CALIBRATED,
     NOT_FILLED,
     Duration,
@@ -24,24 +21,9 @@ from spmd_core.roofline.model.duration import (
     Unknown,
     not_measured,
 )
-from spmd_core.roofline.model.host import SimulatedHost
-from spmd_core.time import (
-    EXPECTED,
-    MATMUL_SHARE,
-    MEMORY_HIGH,
-    NOMINAL,
-    LinkRates,
-    collective_s,
-    hbm_share,
-    host_s,
-    paths,
-    permute_s,
-    route_of,
-)
+from spmd_core.roofline.host import SimulatedHost
+from spmd_core.time import MATMUL_SHARE, MEMORY_HIGH, Pairs, hbm_share, mesh_collective_s
 from spmd_core.workloads import TRANSFERS
-
-Pairs = Sequence[tuple[int, int]]  # positions in the mesh of source and target
-
 
 Sizes = tuple[int, int, int]  # of a matmul: rows, inner, columns
 # How far an answer may be off, either way; all but the first are guesses
@@ -192,8 +174,10 @@ class TimeModel:
         self, topology: Topology, kind: str, mesh: Mesh, axes: Axes, nbytes: float, pairs: Pairs
     ) -> Duration | Unknown:
         try:
-            seconds = nominal_s(topology, self.order, kind, mesh, axes, nbytes, pairs)
-            low = nominal_s(topology, self.order, kind, mesh, axes, nbytes, pairs, NOMINAL)
+            seconds = mesh_collective_s(topology, self.order, kind, mesh, axes, nbytes, pairs)
+            low = mesh_collective_s(
+                topology, self.order, kind, mesh, axes, nbytes, pairs, nominal=True
+            )
         except RequestError:  # no place for the mesh
             return NOT_FILLED
         except ValueError:
@@ -228,38 +212,6 @@ def _over(case: Case) -> str:
     """What stands in: `as measured over x, among 2 devices`."""
     axes, devices = case
     return f"as measured over {', '.join(axes)}, among {devices} devices"
-
-
-def nominal_s(
-    topology: Topology,
-    order: str,
-    kind: str,
-    mesh: Mesh,
-    axes: Axes,
-    nbytes: float,
-    pairs: Pairs = (),
-    rates: LinkRates = EXPECTED,
-) -> float:
-    """Seconds of a collective of `nbytes`, the larger of operand and result per device, or of a
-    copy from or to the host; a permute without `pairs` goes around a ring. RequestError where the
-    mesh does not fill the topology, ValueError of a kind that has no formula.
-    """
-    if kind in TRANSFERS and not TRANSFERS[kind].between_devices:
-        return host_s(topology.chip, nbytes, nominal=rates is NOMINAL)
-    if kind == "collective-permute":
-        places = mesh_places(topology, [size for _, size in mesh], order).reshape(-1, 5)
-        ways = paths(
-            topology, pairs or _ring(mesh, axes), [tuple(each) for each in places.tolist()]
-        )
-        return permute_s(topology, ways, nbytes, rates)
-    return collective_s(topology, kind, route_of(topology, mesh, order, axes), nbytes, rates)
-
-
-def _ring(mesh: Mesh, axes: Axes) -> Pairs:
-    """Each device of the first group over these axes to the next; the others are alike."""
-    every = np.arange(math.prod(size for _, size in mesh)).reshape([size for _, size in mesh])
-    group = every[tuple(slice(None) if name in axes else 0 for name, _ in mesh)].ravel().tolist()
-    return list(zip(group, [*group[1:], group[0]], strict=True))
 
 
 def data_sheet(chip: Chip) -> dict[str, float]:

@@ -1,1 +1,0 @@
-"""Collectives over a range of sizes: which are measured, what is fitted to them, what is predicted."""

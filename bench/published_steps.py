@@ -24,8 +24,10 @@ from typing import Any
 import vl_convert
 
 from bench.figures import Asked, Figures, measure
+from bench.published_chart import Dot, errors_chart
 from spmd_core.plan import WITHOUT_RINGS, Plan
 from spmd_core.time import estimate_step
+from spmd_core.words import chip_title
 
 Seconds = float | tuple[float, float]  # published more than once: from the least to the most
 Published = tuple[str, Seconds, str, str, str, float, int, dict[str, Any]]
@@ -237,44 +239,12 @@ def error_of(row: Published) -> float:
 
 def draw(file: Path) -> None:
     """Draws predicted over published seconds, by chip and kind."""
-    dots = [
-        {
-            "chip": plan_of(row).topology.chip.title.partition(" (")[0],
-            "kind": row[0],
-            "error": 100 * error_of(row),
-            "plan": name_of(row),
-        }
-        for row in (*ROWS, *v5e_rows(), *v5p_rows())
-    ]
-    chart = {
-        "data": {"values": dots},
-        "width": {"step": 90},
-        "height": 300,
-        "layer": [
-            {"mark": {"type": "rule", "color": "#999"}, "encoding": {"y": {"datum": 0}}},
-            {
-                "mark": {"type": "point", "filled": True, "size": 45, "opacity": 0.7},
-                "transform": [{"calculate": "sampleUniform(-1, 1)", "as": "aside"}],
-                "encoding": {
-                    "x": {
-                        "field": "chip",
-                        "type": "nominal",
-                        "title": None,
-                        "axis": {"labelAngle": 0},
-                    },
-                    "xOffset": {"field": "aside", "type": "quantitative"},
-                    "y": {
-                        "field": "error",
-                        "type": "quantitative",
-                        "title": "estimate over published, %",
-                    },
-                    "color": {"field": "kind", "type": "nominal", "title": "plan"},
-                    "shape": {"field": "kind", "type": "nominal", "title": "plan"},
-                },
-            },
-        ],
-    }
-    file.write_bytes(vl_convert.vegalite_to_png(chart, scale=2))
+    dots = []
+    for row in (*ROWS, *v5e_rows(), *v5p_rows()):
+        plan = plan_of(row)
+        chip = chip_title(plan.topology.chip.generation)
+        dots.append(Dot(chip, row[0], plan.model, 100 * error_of(row)))
+    file.write_bytes(vl_convert.vegalite_to_png(errors_chart(dots), scale=2))
 
 
 def main(asked: Asked, figures: Figures) -> None:

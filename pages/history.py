@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from spmd_core.reports import FEWEST, MOST
 from spmd_core.runs import STATES
 from spmd_core.words import read_search, state_words, workload_title
 from spmd_core.workloads import PROGRAM_FILE, workload_names
@@ -30,8 +31,9 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
         "Search",
         key="search",
         bind="query-params",
-        placeholder="all-reduce, v5e, yesterday, x=8, tag:ring …",
+        placeholder="Search: all-reduce, v5e, yesterday, x=8, tag:ring …",
         icon=":material/search:",
+        label_visibility="collapsed",
     )
     workload = st.selectbox(
         "Workload",
@@ -39,8 +41,9 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
         index=None,
         key="workload",
         bind="query-params",
-        placeholder="any",
+        placeholder="Any workload",
         format_func=workload_title,
+        label_visibility="collapsed",
     )
     state = st.selectbox(
         "State",
@@ -48,8 +51,9 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
         index=None,
         key="state",
         bind="query-params",
-        placeholder="any",
+        placeholder="Any state",
         format_func=state_words,
+        label_visibility="collapsed",
     )
 if understood := read_search(text or "", st.context.timezone).words:
     st.caption(plain(understood))
@@ -57,9 +61,10 @@ runs, of_searches = history.listed(workload, state, text or None)
 
 history.upkeep()
 if runs:
+    st.caption("Tick one run to open it, two to eight to compare them.")
     picked = history.pick(runs)
     history.actions(picked, runs)
-    if side_by_side.FEWEST <= len(picked) <= side_by_side.MOST:
+    if FEWEST <= len(picked) <= MOST:
         title.title("Which is faster, and why?")
         with first or st.container():
             side_by_side.draw(picked)

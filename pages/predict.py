@@ -6,7 +6,7 @@ import streamlit as st
 
 from spmd_core.machine import compiler_refusal
 from spmd_core.words import ago, experiment_words
-from spmd_lab.ui import course, exports, links, live, next_step, price, remedies, shell, state
+from spmd_lab.ui import course, exports, links, live, price, remedies, shell, state
 from spmd_lab.ui.lab import find, lab
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.notebook import labels, tour
@@ -31,6 +31,7 @@ if sweep.serves():
     st.stop()
 head = st.container(horizontal=True, vertical_alignment="center")
 sweep.choose()
+of_sweep = st.sidebar.container()
 with st.sidebar:
     fields = plan_inputs.predict_fields()
 experiment, refusal = state.edit("predict", fields)
@@ -44,7 +45,7 @@ status = find(run) if run else None
 result = prediction.result_of(status, experiment)
 misfit = prediction.misfit(experiment)
 
-at_work = live.is_at_work(run)
+at_work, file = live.is_at_work(run), None
 swept = sweep.is_open() and not misfit
 with head:
     st.title(sweep.question_shown(), width="stretch")
@@ -77,12 +78,11 @@ elif pressed:
 live.follow("predict", experiment, run, at_work)
 changes = st.container()
 if swept:
-    sweep.show(experiment)
+    sweep.show(experiment, of_sweep)
 elif status and result:
     exports.menu(downloads, status.run, status.experiment)
     when = ago(status.finished_at or status.submitted_at)
     prediction.headline(result, when)
-    next_step.draw(result)
     chosen = prediction.choose(result)
     if chosen is not None:
         prediction.numbers(result, chosen, when)
@@ -94,10 +94,10 @@ elif status and result:
     labels.draw(status.run)
     variant.draw(experiment)
 elif not misfit:
-    prediction.before(experiment)
+    file = prediction.before(experiment)
 
 links.write_query("predict", experiment, run)
-links.share_box(share, "predict", experiment, run)
+links.share_box(share, "predict", experiment, run, file)
 if not (swept or result or misfit or refusal):  # last: the rest does not wait for it
     with changes:
         what_if.edited("predict", experiment)

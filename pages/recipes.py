@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from spmd_core.recipes import FEATURED, LEVELS, RECIPES, groups, of_level
+from spmd_core.recipes import FEATURED, LEVELS, RECIPES, START, groups, of_level
 from spmd_lab.ui import course, links, shell
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
@@ -25,16 +25,24 @@ words = st.text_input(
     label_visibility="collapsed",
     bind="query-params",
 )
-level = st.pills("Level", list(LEVELS), key="level", label_visibility="collapsed")
+level = st.pills(
+    "Level",
+    list(LEVELS),
+    key="level",
+    format_func=lambda each: f"{each} {len(course.matching('', of_level(each)))}",
+    label_visibility="collapsed",
+)
 
 recipes = course.matching(words, of_level(level) if level else None)
 if not words and level is None:
-    course.gallery([RECIPES[name] for name in FEATURED], done)
+    st.subheader("Start here", anchor=False)
+    course.gallery([RECIPES[name] for name in FEATURED[:START]], done, is_numbered=True)
+    course.gallery([RECIPES[name] for name in FEATURED[START:]], done)
     st.caption("All others: choose a level, or search.")
 else:
     for group in groups():
         if here := [recipe for recipe in recipes if recipe.group == group]:
-            st.subheader(plain(group), anchor=False)
+            st.subheader(plain(f"{group} ({len(here)})"), anchor=False)
             course.gallery(here, done)
 if not recipes:
     st.info(

@@ -97,13 +97,12 @@ def _times(is_estimate: bool, per_billion: bool) -> Iterator[Column[CandidateRow
     yield column(f"{kind}high".capitalize(), lambda row: row.time(row.kept.high_s), "document")
 
 
-def _cost(title: str) -> Column[CandidateRow]:
-    return text(title, lambda row: row.kept.cost if row.cost_title == title else None)
-
-
 _NAME: Column[CandidateRow] = text("Candidate", lambda row: row.kept.name, "terminal", "document")
 _OUTPUT = "Output"  # of a question of serving
-_COSTS = tuple(map(_cost, (*words.COST_TITLES, _OUTPUT)))
+_COSTS: tuple[Column[CandidateRow], ...] = tuple(
+    text(title, lambda row, title=title: row.kept.cost if row.cost_title == title else None)
+    for title in (*words.COST_TITLES, _OUTPUT)
+)
 _PRICE: Column[CandidateRow] = Column("Price", lambda row: row.price, money_text)
 TIMES = tuple(
     column

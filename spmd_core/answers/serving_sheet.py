@@ -92,7 +92,7 @@ def served_mesh(row: ServingRow) -> str:
 
 def served_output(row: ServingRow) -> str:
     """Returns the output tokens of a chip, and with a price what a million of them cost."""
-    cost, made = row.per_million(), f"{number_text(row.per_chip)} tokens/s a chip"
+    cost, made = row.per_million(), f"{number_text(row.per_chip)} tokens/s per chip"
     return made if cost is None else f"{made}, {money_text(cost)} a million"
 
 
@@ -103,13 +103,13 @@ def serving_figures(row: ServingRow) -> tuple[Figure, ...]:
     interval, dtypes = served.tpot, f"weights {plan.weights_dtype}, cache {plan.kv_dtype}"
     span = f"{seconds_text(interval.low)} to {seconds_text(interval.high)}"
     cost = row.per_million()
-    paid = f"{money_text(cost)} a million" if cost is not None else "no price given"
+    paid = f"{money_text(cost)} a million" if cost is not None else ""
     share = served.step.parts[served.step.binds] / served.step.seconds
     return (
         Figure("Chips", count_text(row.chips), plan.topology.name.removeprefix("gpu:")),
         Figure("Mesh", served_mesh(row), dtypes),
-        Figure("A token", seconds_text(served.tpot_s), span),
-        Figure("Tokens/s a chip", number_text(row.per_chip), paid),
+        Figure("Time per token", seconds_text(served.tpot_s), span),
+        Figure("Tokens/s per chip", number_text(row.per_chip), paid),
         Figure("Bound by", PART_NAMES[served.step.binds], f"{share:.0%} of a decode step"),
     )
 
@@ -127,10 +127,10 @@ _ROWS: Sheet[_Marked] = Sheet(
         text("Mesh", lambda each: served_mesh(each.row)),
         text("", lambda each: each.mark),
         text("Fate", lambda each: each.row.verdict),
-        seconds("A token", lambda each: each.row.served and each.row.served.tpot_s),
+        seconds("Time per token", lambda each: each.row.served and each.row.served.tpot_s),
         seconds("First token", lambda each: each.row.served and each.row.served.ttft_s),
         seconds("p99", lambda each: each.row.served and each.row.served.ttft_p99_s),
-        number("Tokens/s a chip", lambda each: each.row.per_chip or None),
+        number("Tokens/s per chip", lambda each: each.row.per_chip or None),
         Column("$ a million", lambda each: each.row.per_million(), money_text),
         count("Pool, tokens", lambda each: each.row.pool and each.row.pool.tokens),
         count("Wait", lambda each: each.row.served and each.row.served.waiting),
@@ -155,14 +155,14 @@ _Loaded = tuple[ServingLoad, ServingRow]
 
 SERVING_LOADS: Sheet[_Loaded] = Sheet(
     (
-        text("In, out", lambda each: f"{each[0].input.text}, {each[0].output.text}"),
-        count("At once", lambda each: each[0].concurrency),
+        text("Prompt, output", lambda each: f"{each[0].input.text}, {each[0].output.text}"),
+        count("Concurrency", lambda each: each[0].concurrency),
         text(
             "Best sharding",
             lambda each: served_mesh(each[1]) if each[1].served else each[1].verdict,
         ),
-        seconds("A token", lambda each: each[1].served and each[1].served.tpot_s),
-        number("Tokens/s a chip", lambda each: each[1].per_chip or None),
+        seconds("Time per token", lambda each: each[1].served and each[1].served.tpot_s),
+        number("Tokens/s per chip", lambda each: each[1].per_chip or None),
         count("Wait", lambda each: each[1].served and (each[1].served.waiting or None)),
         text("Bound by", lambda each: each[1].served and PART_NAMES[each[1].served.step.binds]),
     )
@@ -211,9 +211,9 @@ SPLITS: Sheet[Split] = Sheet(
         text("Decode on", lambda each: each.decode.topology.name.removeprefix("gpu:")),
         text("Its mesh", lambda each: mesh_text(each.decode.mesh, " ")),
         Column("Its idle", lambda each: each.decode_idle, "{:.0%}".format),
-        seconds("A token", lambda each: each.tpot_s),
+        seconds("Time per token", lambda each: each.tpot_s),
         seconds("First token", lambda each: each.ttft_s),
-        number("Tokens/s a chip", lambda each: each.tokens_per_s_per_chip),
+        number("Tokens/s per chip", lambda each: each.tokens_per_s_per_chip),
         size("Cache passed", lambda each: int(each.passed_bytes)),
         seconds("In", lambda each: each.passed_s),
     )
@@ -236,7 +236,7 @@ def apart_headline(answer: ServingAnswer, splits: Sequence[Split]) -> str:
     if not first.keeps:
         takes = f"{seconds_text(first.ttft_s)} first, {seconds_text(first.tpot_s)} a token"
         return f"No split keeps {within_words(answer.question)}: nearest has {named}: {takes}."
-    made = f"{number_text(first.tokens_per_s_per_chip)} tokens/s a chip"
+    made = f"{number_text(first.tokens_per_s_per_chip)} tokens/s per chip"
     if together is None or answer.question.load.rate:
         return f"Apart the limits are kept: {named}: {made}."
     more = first.tokens_per_s_per_chip / together.per_chip - 1

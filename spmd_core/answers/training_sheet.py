@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from spmd_core.base import count_text, number_text, seconds_text
+from spmd_core.base import count_text, mesh_text, number_text, seconds_text
 from spmd_core.facts import Prediction
 from spmd_core.plan import Plan
 from spmd_core.sheets import NONE, Column, Sheet, Table, count, number, seconds, size, text
@@ -36,6 +36,7 @@ class Figure(NamedTuple):
     title: str
     value: str
     more: str = ""
+    filled: float | None = None  # the share of what there is, drawn as a gauge
 
 
 def days_text(days: float) -> str:
@@ -65,10 +66,9 @@ def five_figures(
     time, ends = step.predicted_s, ""
     if time:
         ends = f"{seconds_text(time.low)} to {seconds_text(time.high)}"
-    mesh = " × ".join(f"{axis} {length}" for axis, length in plan.mesh)
     return (
         Figure("Chips", count_text(topology.chips), topology.name.removeprefix("gpu:")),
-        Figure("Mesh", mesh, f"remat {plan.remat}"),
+        Figure("Mesh", mesh_text(plan.mesh, " "), f"remat {plan.remat}"),
         Figure("Step", seconds_text(time.estimate) if time else NONE, ends),
         Figure("Time", days_text(run.days.estimate) if run else NONE, span),
         *dollars,
@@ -152,13 +152,6 @@ class _Marked(NamedTuple):
     row: TrainingRow
 
 
-def _mesh(row: _Marked) -> str | None:
-    plan = row.row.plan
-    if plan is None or row.row.run is None:
-        return None
-    return " ".join(f"{axis}={length}" for axis, length in plan.mesh)
-
-
 _SHEET: Sheet[_Marked] = Sheet(
     (
         text("On", lambda row: chip_title(row.row.kind)),
@@ -167,7 +160,10 @@ _SHEET: Sheet[_Marked] = Sheet(
         number("Days", lambda row: row.row.run.days.estimate if row.row.run else None),
         Column("$ a chip-hour", lambda row: row.row.price, money_text),
         Column("Dollars", lambda row: row.row.run and row.row.run.money, money_text, is_kept=True),
-        text("Mesh", _mesh),
+        text(
+            "Mesh",
+            lambda row: mesh_text(row.row.plan.mesh, " ") if row.row.plan and row.row.run else None,
+        ),
         text("Remat", lambda row: row.row.plan.remat if row.row.run and row.row.plan else None),
         text(
             "Bound by",
@@ -200,7 +196,7 @@ CONTEXT_ROWS = Sheet[ContextRow](
         text("Fits", lambda row: row.step and ("no", "yes")[row.step.fits]),
         text(
             "Mesh",
-            lambda row: row.plan and ",".join(f"{axis}={size}" for axis, size in row.plan.mesh),
+            lambda row: row.plan and mesh_text(row.plan.mesh, " "),
             "terminal",
             "document",
         ),

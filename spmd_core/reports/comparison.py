@@ -14,6 +14,7 @@ from spmd_core.words import difference_rows
 
 FEWEST, MOST = 2, 8
 NAMES = "ABCDEFGH"
+_LONGEST = 32  # characters of what a run is called in a sentence
 HERE = "this machine"  # where a run was measured that is not foreign
 
 
@@ -71,6 +72,20 @@ class Compared:
     def letters(self) -> dict[str, str]:
         """The letter of each run, by its id."""
         return {each.run: each.letter for each in self.subjects}
+
+    @property
+    def names(self) -> dict[str, str]:
+        """What each run is called, by its id: the one thing in which they differ, else the names that
+        people gave them, else their letters.
+        """
+        called = [each.summary.labels.name for each in self.subjects]
+        if len(self.differences) == 1:
+            ((label, texts),) = self.differences
+            called = [text if "=" in text else f"{label} {text}" for text in texts]
+        short = len(set(called)) == len(called) and all(
+            0 < len(each) <= _LONGEST for each in called
+        )
+        return dict(zip(self.letters, called, strict=True)) if short else self.letters
 
 
 def compare_runs(subjects: Sequence[Subject], baseline: str | None = None) -> Compared:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from spmd_core.answers import (
     STRATEGIES,
@@ -74,7 +75,6 @@ def verdict_sentences(compared: Compared) -> list[str]:
     """How each run compares with the baseline, and whether their programs are the same; runs without
     a time are named.
     """
-    names = {each.run: f"{each.letter}" for each in compared.subjects}
     titles = {
         each.run: row_title(each.result, each.fastest)
         for each in compared.subjects
@@ -83,7 +83,7 @@ def verdict_sentences(compared: Compared) -> list[str]:
     listed = [
         between_words(
             each,
-            names,
+            compared.names,
             _seconds_of(compared, each),
             {run: titles[run] for run in (each.run, each.baseline)},
         )
@@ -214,29 +214,26 @@ _COMPARED = Sheet[tuple[Subject, StrategyRow, str]](
     (
         text("", lambda each: each[0].letter),
         *(column.within(lambda row: row[1]) for column in STRATEGIES.columns),
-        text("Against the same of the baseline", lambda each: each[2]),
+        text("Against the baseline", lambda each: each[2]),
     )
 )
 
 
 def rows_table(compared: Compared, place: Place = "document", price: float | None = None) -> Table:
-    """Returns the strategies of all runs, each run by its letter; no rows where no run has a
-    result. `price`: dollars per chip-hour.
+    """Returns the strategies of all runs, each run by its letter, on a screen by what it is called; no
+    rows where no run has a result. `price`: dollars per chip-hour.
     """
+    names = compared.names if place == "screen" else compared.letters
+    rows = {(each.run, each.row): each for each in compared.rows}
     return _COMPARED.table(
         [
-            (each, row, against_words(_row_of(compared, each, row.name)))
+            (called, row, against_words(rows.get((each.run, row.name))))
             for each in compared.subjects
+            for called in [replace(each, letter=names[each.run])]
             if each.result
             for row in strategy_rows(each.result, price)
         ],
         place,
-    )
-
-
-def _row_of(compared: Compared, subject: Subject, row: str) -> Between | None:
-    return next(
-        (each for each in compared.rows if (each.run, each.row) == (subject.run, row)), None
     )
 
 

@@ -108,10 +108,6 @@ def _sequence_default(base: Experiment) -> tuple[Value, ...]:
     return tuple(size for size in (own // 2, own, own * 2, own * 4) if size >= MIN_SEQUENCE)
 
 
-def _sequence(base: Experiment, value: Value, _: Scaling) -> Changes:
-    return {"dims": base.sizes | {"sequence": int(value)}}
-
-
 # Mesh --------------------------------------------------------------------------------------------
 
 
@@ -162,10 +158,6 @@ def _read_generation(text: str) -> Value:
 def _generation_default(base: Experiment) -> tuple[Value, ...]:
     own = get_topology(base.target).chip.generation
     return tuple(dict.fromkeys((own, "v5e", "v5p", "v6e")))
-
-
-def _generation(base: Experiment, value: Value, _: Scaling) -> Changes:
-    return _moved(base, nearest_of_chips(str(value), get_topology(base.target).chips), "weak")
 
 
 def _chips_default(base: Experiment) -> tuple[Value, ...]:
@@ -257,7 +249,7 @@ VARIABLES: dict[str, Variable] = {
             help="Tokens of a sequence, with commas between them",
             parse=lambda text: read_number("sequence", text),
             default=_sequence_default,
-            vary=_sequence,
+            vary=lambda base, value, _: {"dims": base.sizes | {"sequence": int(value)}},
         ),
         Variable(
             name="mesh",
@@ -285,7 +277,9 @@ VARIABLES: dict[str, Variable] = {
             help="The same number of chips of each, or the nearest that exists",
             parse=_read_generation,
             default=_generation_default,
-            vary=_generation,
+            vary=lambda base, value, _: _moved(
+                base, nearest_of_chips(str(value), get_topology(base.target).chips), "weak"
+            ),
             choices=lambda: {name: chip.title for name, chip in CHIPS.items()},
             label=lambda value, topology: topology.name,
             point=lambda value, label: f"{CHIPS[str(value)].title} ({label})",

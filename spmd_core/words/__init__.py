@@ -146,7 +146,7 @@ from spmd_core.words.sweep.curves import (
     sweep_headline,
     sweep_notes,
 )
-from spmd_core.words.sweep.scaling import knee
+from spmd_core.words.sweep.scaling import GOOD, knee
 from spmd_core.words.texts import count
 from spmd_core.words.timeline import names_of, row_words
 
@@ -156,6 +156,7 @@ __all__ = [
     "DISPATCH_BOUND",
     "DOES_NOT_FIT",
     "EXAMPLE",
+    "GOOD",
     "GUESSED",
     "HIGHEST_PRICE",
     "KINDS",

@@ -125,7 +125,11 @@ def with_sentence(removal: Removal, base: Experiment, each: Collective) -> Remov
 def _remedy_words(remedy: Remedy, base: Experiment, each: Collective) -> str:
     """The two sides of a compiled change: what it removes, and its cost."""
     more = sorted({what_words(new) for new in remedy.new})
-    comes = f", {listed([f'{_a(new)} {new}' for new in more[:_MOST_NEW]])} instead" if more else ""
+    comes = (
+        f", {listed([('an ' if new[0] in 'aeiou' else 'a ') + new for new in more[:_MOST_NEW]])} instead"
+        if more
+        else ""
+    )
     memory = remedy.memory_bytes
     held = f"; {_memory_change(memory)}" if memory is not None else ""
     takes = f"predicted {_times(remedy.predicted_s)}"
@@ -249,10 +253,6 @@ def _first(changes: Sequence[str]) -> str:
 
 def _times(seconds: Predicted) -> str:
     return f"{seconds_text(seconds.before)} -> {seconds_text(seconds.after)}"
-
-
-def _a(noun: str) -> str:
-    return "an" if noun[0] in "aeiou" else "a"
 
 
 GUESSED = (

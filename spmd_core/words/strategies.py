@@ -369,14 +369,16 @@ def against_words(ratio: Ratio) -> str:
 
 
 def short_verdict(answer: Comparison, medians_s: Mapping[str, float | None]) -> str:
-    """Returns a comparison in a few words: `Cannot tell`, `the same`, `shard_map by 2.50×`. The ratio
+    """Returns a comparison in a few words: `Cannot tell`, `the same`, `shard_map is 2.50× faster`. The ratio
     is that of the headline: of the next row by medians.
     """
     if unsettled_words(answer) is not None:
         return "Cannot tell"
     if not all(each.differs for each in answer.ratios):
         return "the same"
-    return f"{title(answer.fastest)} by {factor_text(answer.by_medians(medians_s)[0].ratio)}×"
+    return (
+        f"{title(answer.fastest)} is {factor_text(answer.by_medians(medians_s)[0].ratio)}× faster"
+    )
 
 
 def unsettled_words(answer: Comparison) -> str | None:

@@ -186,7 +186,7 @@ def _outcome(summary: RunSummary, badge: str = "") -> str:
     was requested, as Markdown.
     """
     answer, fastest = answer_words(summary), fastest_words(summary)
-    if badge.startswith(f"{fastest} by "):
+    if badge.startswith(f"{fastest} is "):
         answer = answer.removeprefix(f"{fastest} ")
     if not answer and outcome_words(summary) == DOES_NOT_FIT:
         answer = "does not fit"

@@ -10,10 +10,13 @@ import streamlit as st
 
 from spmd_core.base import capital
 from spmd_core.experiment import Experiment, screen_of
+from spmd_core.plan import Plan
 from spmd_core.recipes import RECIPES, Recipe, recipe_of, variations
+from spmd_core.time import estimate_step
+from spmd_core.words import part_kind, parts
 from spmd_lab.ui import state
 from spmd_lab.ui.cards import page_of, query
-from spmd_lab.ui.charts import glimpse
+from spmd_lab.ui.charts import colors, glimpse
 from spmd_lab.ui.markdown import plain
 
 # Streamlit marks links to the open screen; here they lead to another experiment on it, and should
@@ -184,19 +187,36 @@ def _link(words: str, experiment: Experiment, icon: str) -> None:
     )
 
 
-def gallery(recipes: Sequence[Recipe], done: Collection[str]) -> None:
+def _fit(plan: Plan) -> str:
+    """The picture of a training step: the memory that it takes of a device, and what its time goes to."""
+    step = estimate_step(plan)
+    held = (step.memory_bytes.peak or 0) / step.memory_bytes.capacity
+    spans = "".join(
+        f'<i style="flex: {seconds:.4g}; background: {colors.KINDS[part_kind(part)]}"></i>'
+        for part, seconds in parts(step).items()
+    )
+    return (
+        f'<div class="fit"><small>Memory {held:.0%}</small><i class="gauge{" over" * (held > 1)}"><i '
+        f'style="width: {min(held, 1):.0%}"></i></i><small>Time of a step</small>'
+        f'<i class="gauge spans">{spans}</i></div>'
+    )
+
+
+def gallery(recipes: Sequence[Recipe], done: Collection[str], is_numbered: bool = False) -> None:
     """A card for each recipe: its picture, its question, which opens it, and how long it takes or
     that it ran. `done` has the ids of experiments that ran to their end on this machine.
     """
+    numbers = {recipe.name: f"{at}. " * is_numbered for at, recipe in enumerate(recipes, 1)}
     for row in range(0, len(recipes), _ACROSS):
         with st.container(key=f"gallery-{recipes[row].name}"):
             columns = st.columns(_ACROSS)
             for column, recipe in zip(columns, recipes[row : row + _ACROSS], strict=False):
                 with column.container(border=True, height="stretch"):
-                    st.html(glimpse.html(recipe.experiment))
+                    plan = recipe.experiment.plan
+                    st.html(_fit(plan) if plan else glimpse.html(recipe.experiment))
                     st.page_link(
                         f"pages/{recipe.screen}.py",
-                        label=f"**{plain(recipe.title)}**",
+                        label=f"**{plain(numbers[recipe.name] + recipe.title)}**",
                         query_params=query(recipe.experiment),
                         help=plain(recipe.why),
                     )

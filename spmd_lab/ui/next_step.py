@@ -31,10 +31,16 @@ def draw(result: Result) -> None:
     result = with_stored_answers(lab(), result)
     if result.next is None:
         return
-    with st.container(key="next"):
+    why, _, change = result.next.sentence.rpartition(": try ")
+    with st.container(key="next", horizontal=True, vertical_alignment="center", gap="small"):
         st.page_link(
             cards.page_of(result.next.experiment),
-            label=f"**Next:** {coded(result.next.sentence)}",
+            label=f"**Try {coded(change.removesuffix('.'))}**"
+            if why
+            else f"**Next:** {coded(change)}",
             icon=":material/arrow_forward:",
             query_params=cards.query(result.next.experiment),
+            width="content",
         )
+        if why:
+            st.caption(coded(f"{why}."), width="content")

@@ -1,5 +1,6 @@
 """Tables of stored runs: the rows of History, what differs between runs, and their answers."""
 
+import time
 from collections.abc import Sequence
 
 import pandas as pd
@@ -59,8 +60,13 @@ def runs_table(
 
 
 def _days(runs: Sequence[RunSummary], zone: str | None) -> list[str]:
-    days = [when_words(run.submitted_at, zone)[:10] for run in runs]
-    return [day if at == 0 or day != days[at - 1] else "" for at, day in enumerate(days)]
+    today, *days = (
+        when_words(at, zone)[:10] for at in (time.time(), *(run.submitted_at for run in runs))
+    )
+    return [
+        ("Today" if day == today else day) * (at == 0 or day != days[at - 1])
+        for at, day in enumerate(days)
+    ]
 
 
 def differences_table(

@@ -62,6 +62,7 @@ _GROUPS = {
 _YOURS = "Yours"
 # an icon by name would be fetched from the network
 _ICON = str(Path(__file__).with_name("icon.png"))
+_GAUGE = '<i class="gauge"><i style="width: {:.1%}"></i></i>'
 _EXPERIMENT_SCREENS = ("layout", "compare", "predict", "collectives", "programs")
 # for files of the user's own, when the first screen is drawn; later ones name what takes
 # longer
@@ -247,14 +248,21 @@ def draw_figure(value: str, words: str, marker: str = "", color: str = "inherit"
     st.html(f'<div class="figure">{escape(value)} <small>{marked}{escape(words)}</small></div>')
 
 
-def draw_figures(figures: Iterable[Figure]) -> None:
-    """Draws figures side by side, the first of them large."""
-    cells = "".join(
-        f'<div><span>{escape(each.title)}</span><b class="figure">{escape(each.value)}</b>'
-        f"<small>{escape(each.more)}</small></div>"
-        for each in figures
+def draw_figures(figures: Iterable[Figure], beside: Iterable[Figure] = ()) -> None:
+    """Draws figures side by side, the first of them large; all of them where a line below has what
+    they are of, `beside`.
+    """
+    large, small = (
+        "".join(
+            f'<div><span>{escape(each.title)}</span><b class="figure">{escape(each.value)}</b>'
+            f"<small>{escape(each.more)}</small>{_GAUGE.format(min(each.filled, 1)) if each.filled else ''}</div>"
+            for each in row
+        )
+        for row in (figures, beside)
     )
-    st.html(f'<div class="five">{cells}</div>')
+    st.html(
+        f'<div class="five{" lead" * bool(small)}">{large}</div><div class="beside">{small}</div>'
+    )
 
 
 def screen_title(screen: str) -> str:

@@ -61,9 +61,10 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .st-key-recent [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] {{ position: static; }}
 .st-key-recent [class*="st-key-row-"] [data-testid="stPageLink-NavLink"]::after {{ content: ""; position: absolute; inset: 0; }}
 [class*="st-key-row-part-"] > :last-child {{ margin-left: auto; }}
-:is(.st-key-next, [class*="st-key-row-"]) [data-testid="stPageLink-NavLink"] {{ background: none; padding-left: 0; }}
+[class*="st-key-row-"] [data-testid="stPageLink-NavLink"] {{ background: none; padding-left: 0; }}
 [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] p {{ font-weight: 600; }}
-.st-key-next [data-testid="stPageLink-NavLink"] p {{ font-weight: 400; }}
+.st-key-next [data-testid="stPageLink-NavLink"] {{ background: var(--page); border: 1px solid var(--accent); border-radius: 0.5rem; padding: 0.4rem 0.75rem; }}
+.st-key-next [data-testid="stPageLink-NavLink"] :is(p, span) {{ color: var(--accent) !important; }}
 .variants {{ display: flex; flex-wrap: wrap; gap: 1rem 2.5rem; }}
 .variants figure {{ margin: 0; }}
 .variants figcaption {{ font-size: 0.85rem; padding-top: 0.4rem; }}
@@ -141,10 +142,6 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   [class*="st-key-row-"] > :nth-child(2) {{ flex: 1 1 0; min-width: 0; }}
   [class*="st-key-row-"] > :nth-child(2):has([data-testid="stPageLink"]) {{ max-width: 26rem; }}
 }}
-@media (min-width: 641px) and (max-width: 1100px) {{
-  .st-key-side-by-side [data-testid="stHorizontalBlock"] {{ flex-wrap: wrap; }}
-  .st-key-side-by-side [data-testid="stColumn"] {{ min-width: calc(50% - 1rem); }}
-}}
 [data-testid="stSidebar"] [data-testid="stNumberInputClearButton"] {{ display: none; }}
 @media (max-width: 640px), (hover: none) {{
   [data-testid="stCode"] > div:has(> div > [data-testid="stElementToolbarButton"]),
@@ -198,6 +195,20 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .five span, .five small {{ display: block; font-size: 0.82rem; color: var(--quiet); }}
 .five b {{ font-size: 1.33rem; font-weight: 600; line-height: 1.35; }}
 .five > :first-child b {{ font-size: 2.67rem; font-weight: 700; line-height: 1.1; }}
+.five.lead {{ align-items: start; }}
+.five.lead > div b {{ font-size: 1.9rem; font-weight: 700; line-height: 1.2; }}
+.beside {{ display: flex; flex-wrap: wrap; gap: 0.3rem 1.6rem; padding-top: 0.9rem; }}
+.beside:empty {{ display: none; }}
+.beside div {{ display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 0.4rem; font-size: 0.87rem; }}
+.beside :is(span, small) {{ font-size: inherit; color: var(--quiet); }}
+.beside b {{ font-size: inherit; font-weight: 600; }}
+.gauge {{ display: block; height: 0.4rem; margin-top: 0.4rem; border-radius: 0.2rem; background: var(--line); overflow: hidden; }}
+.gauge > i {{ display: block; height: 100%; background: light-dark(#2f855a, #5fc28f); }}
+.gauge.over > i {{ background: light-dark(#b3293c, #ff8a97); }}
+.gauge.spans {{ display: flex; }}
+.fit {{ height: 8rem; padding: 1rem; border-radius: 0.5rem; background: var(--tint); display: flex; flex-direction: column; justify-content: center; }}
+.fit small {{ color: var(--quiet); padding-top: 0.6rem; }}
+.fit .gauge {{ height: 0.9rem; }}
 @media print {{
   [data-testid="stSidebar"], [data-testid="stHeader"], [data-testid="stExpandSidebarButton"],
   .st-key-menu, [data-testid="stButton"], [data-testid="stPopover"],

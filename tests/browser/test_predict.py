@@ -48,7 +48,7 @@ def test_history_opens_a_stored_prediction_here_and_coming_back_keeps_it(server,
     visit(page, f"{server.url}/history?search={PREDICTED}&runs={PREDICTED}")
     page.get_by_text("Open this run").click()
     page.wait_for_url("**/predict?experiment=*")
-    page.get_by_text("Fits: 8.0 GiB of 15.8 GiB").wait_for()
+    page.get_by_text("8.0 GiB").first.wait_for()
     page.get_by_role("tab", name="Memory").click()
     page.get_by_text("a torus of 16 × 16 over x and y").first.wait_for()
     settled(page)

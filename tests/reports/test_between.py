@@ -5,7 +5,9 @@ import random
 import pytest
 
 from bench.values import ENVIRONMENT, result, strategy
+from spmd_core.reports import Subject, compare_runs
 from spmd_core.results import Environment, Result, apart, between, fastest_row
+from spmd_core.runs import Labels, RunSummary
 from spmd_core.words import basis_words, between_words
 from tests.ui.predictions import MODEL, predicted
 
@@ -89,10 +91,30 @@ def test_training_steps_of_different_batches_are_compared_per_token():
 
 def test_rows_are_named_where_they_differ():
     pair, names, seconds = judged(timed(2e-3), timed(1e-3, "b")), {"a": "A", "b": "B"}, {"a": 2e-3}
-    assert "A 2 ms (shard_map)" in between_words(
-        pair, names, seconds, {"a": "shard_map", "b": "auto"}
-    )
-    assert "A 2 ms, ratio" in between_words(pair, names, seconds, {"a": "auto", "b": "auto"})
+    seconds |= {"b": 1e-3}
+    differ = between_words(pair, names, seconds, {"a": "shard_map", "b": "auto"})
+    assert differ.startswith("B is 2.00× faster than A (")
+    assert differ.endswith("): 1 ms (auto) against 2 ms (shard_map).")
+    alike = between_words(pair, names, seconds, {"a": "auto", "b": "auto"})
+    assert alike.endswith("): 1 ms against 2 ms.")
+
+
+def test_runs_are_called_by_the_one_thing_in_which_they_differ():
+    def called(*experiments, names=("", "")):
+        ended = ("succeeded", 0.0, 1.0, {}, None, False, None)
+        subjects = [
+            Subject(RunSummary(run, ended[0], each, *ended[1:], labels=Labels(name)), None)
+            for each, run, name in zip(experiments, "ab", names, strict=True)
+        ]
+        return list(compare_runs(subjects).names.values())
+
+    other = MODEL.vary(mesh={"fsdp": 128, "tensor": 2})
+    assert called(MODEL, other) == ["fsdp=256", "fsdp=128 tensor=2"]
+    two = other.vary(options={"model": "scaled:1"})
+    assert called(MODEL, two) == ["A", "B"]
+    assert called(MODEL, two, names=("wide", "narrow")) == ["wide", "narrow"]
+    assert called(MODEL, two, names=("wide", "wide")) == ["A", "B"]
+    assert called(MODEL, two, names=("wide", "x" * 40)) == ["A", "B"]
 
 
 def test_other_machines_days_and_versions_are_named():

@@ -174,9 +174,9 @@ def test_sheets_have_the_numbers_of_their_rows(answer):
     table = serving_table(answer, 99)
     assert len(table.rows) == len(answer.rows)
     for name, of in {
-        "A token": lambda row: row.served and row.served.tpot_s,
+        "Time per token": lambda row: row.served and row.served.tpot_s,
         "First token": lambda row: row.served and row.served.ttft_s,
-        "Tokens/s a chip": lambda row: row.per_chip or None,
+        "Tokens/s per chip": lambda row: row.per_chip or None,
         "Pool, tokens": lambda row: row.pool.tokens,
         "Wait": lambda row: row.served and row.served.waiting,
     }.items():
@@ -184,7 +184,7 @@ def test_sheets_have_the_numbers_of_their_rows(answer):
     assert [cell.text for cell in table.column("")].count("best") == 1
     assert len(SERVING_LOADS.table(answer.by_load, "screen").rows) == len(answer.by_load)
     titles = [each.title for each in serving_figures(answer.best)]
-    assert titles == ["Chips", "Mesh", "A token", "Tokens/s a chip", "Bound by"]
+    assert titles == ["Chips", "Mesh", "Time per token", "Tokens/s per chip", "Bound by"]
 
 
 def test_the_json_has_every_key_of_the_contract(answer):

@@ -423,7 +423,7 @@ def test_the_answer_of_scaling():
         ],
     )
     assert sweep_headline(sweep, rows) == (
-        "It bends at 512 chips: 80% efficiency at 4,096, mostly for exposed over fsdp, 80% of the step."
+        "It scales to 512 chips: 80% efficiency at 4,096, mostly for exposed over fsdp, 80% of the step."
     )
     assert sweep_notes(sweep, rows)[:4] == [
         "From 64 to 4,096 chips causal MFU falls from 59% to 47%; scaling efficiency 80% (weak scaling, "
@@ -445,9 +445,7 @@ def test_an_efficiency_above_all_of_it_has_a_reason_and_slices_are_counted():
             outcome(0.8, chips=1024, flops=1024e13, shares_s=shares[1]),
         ],
     )
-    assert sweep_headline(sweep, rows) == (
-        "It does not bend: efficiency stays above 80% up to 1,024 chips."
-    )
+    assert sweep_headline(sweep, rows) == ("It scales: 125% efficiency at 1,024 chips.")
     assert sweep_notes(sweep, rows)[0].startswith(
         "From 16 to 1,024 chips (1 to 4 slices) causal MFU rises from 5% to 6%; scaling efficiency 125% "
         "(weak scaling, batch per chip constant; above 100% since HBM-bound operations take 50% of "
@@ -490,7 +488,7 @@ def test_compiled_and_estimated_points_are_never_one_curve():
     guessed = Outcome("not compiled", numbers_of(prediction(9.0)))
     rows = curves(variants(sweep), [guessed, outcome(1.0), outcome(1.25), guessed])
     assert [row.efficiency for row in rows] == pytest.approx([1.0, 1.0, 0.8, 1.0])
-    assert sweep_headline(sweep, rows).startswith("It bends at 64 chips: 80% efficiency at 512")
+    assert sweep_headline(sweep, rows).startswith("It scales to 64 chips: 80% efficiency at 512")
     assert sweep_notes(sweep, rows)[0].startswith("From 64 to 512 chips ")
     apart = "2 of 4 points are estimates, not compiled, on a curve of their own."
     assert apart in sweep_notes(sweep, rows)

@@ -2,13 +2,15 @@
 screens themselves.
 """
 
+import re
+
 import pytest
 
 from bench.values import result, strategy
 from spmd_core.experiment import link, parse_experiment
 from spmd_core.lab import Lab, examples
 from spmd_core.lab.store.store import Store
-from spmd_core.recipes import FEATURED, LEVELS, RECIPES, groups, of_level
+from spmd_core.recipes import FEATURED, LEVELS, RECIPES, START, groups, of_level
 from spmd_core.recipes.recipe import program_spec
 from spmd_core.recipes.variations import VARIATIONS, variation_of
 from spmd_lab.ui import course
@@ -105,7 +107,8 @@ def read(shown):
 
 def _listed(shown):
     titles = {recipe.title for recipe in RECIPES.values()}
-    return [label for label in labels(shown) if label in titles]
+    listed = (re.sub(r"^\d\. ", "", label) for label in labels(shown))
+    return [label for label in listed if label in titles]
 
 
 def test_a_recipe_that_ran_here_is_marked(data_folder):
@@ -120,13 +123,19 @@ def test_a_recipe_that_ran_here_is_marked(data_folder):
 def test_the_screen_shows_a_gallery_then_all_of_a_level_and_a_search_leaves_few(data_folder):
     shown = opened("recipes")
     assert _listed(shown) == [RECIPES[name].title for name in FEATURED]
-    pictures = [each for each in shown.get("html") if '<img class="glimpse"' in each.proto.body]
-    assert len(pictures) == len(FEATURED) == 12
+    for at, name in enumerate(FEATURED[:START], 1):
+        assert f"{at}. {RECIPES[name].title}" in labels(shown)
+    bodies = [each.proto.body for each in shown.get("html")]
+    pictures = [each for each in bodies if '<img class="glimpse"' in each]
+    steps = [each for each in bodies if 'class="fit"' in each]
+    assert len(pictures) + len(steps) == len(FEATURED) == 12
+    assert len(steps) == sum(RECIPES[name].experiment.plan is not None for name in FEATURED)
     every = []
     for level in LEVELS:
         shown.get("button_group")[0].set_value(level).run()
         headings = [heading.value.replace("\\", "") for heading in shown.subheader]
-        assert headings == [group for group in groups() if group in of_level(level)]
+        counted = {f"{group} ({len(each)})": group for group, each in groups().items()}
+        assert headings == [words for words, group in counted.items() if group in of_level(level)]
         every += _listed(shown)
     assert sorted(every) == sorted(each.title for each in RECIPES.values())
     shown.get("button_group")[0].set_value(None).run()

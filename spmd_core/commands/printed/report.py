@@ -54,7 +54,9 @@ def report(result: Result) -> list[str]:
         return [*lines, "", *_of_machine(result), *_remarks(result)]
     explained = [f"note: {note}" for note in studies.explained(result)]
     rows = sheet_lines(strategies_table(result, "terminal"))
-    ends = [*explained, *remedy_lines(result), *_next(result)]
+    confirm = [f"note: {CONFIRM} ({CONFIRM_PLAN})"] if confirmation(result) else []
+    onward = [f"next: {result.next.sentence}"] if result.next else []
+    ends = [*explained, *remedy_lines(result), *confirm, *onward]
     return [*lines, "", *rows, *_collectives(result), *_remarks(result), *ends]
 
 
@@ -63,11 +65,6 @@ def _collectives(result: Result) -> list[str]:
     if not any(one.origin or one.no_origin for each in known for one in each):
         return []
     return ["", *sheet_lines(collectives_table(result, "terminal"))]
-
-
-def _next(result: Result) -> list[str]:
-    confirm = [f"note: {CONFIRM} ({CONFIRM_PLAN})"] if confirmation(result) else []
-    return [*confirm, *([f"next: {result.next.sentence}"] if result.next else [])]
 
 
 def _remarks(result: Result) -> Iterator[str]:

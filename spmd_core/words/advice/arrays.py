@@ -227,17 +227,17 @@ def remedied(outcome: StrategyResult) -> Next | None:
     nothing helps.
     """
     removed = (each.remove for each in outcome.collectives or ())
-    saved = [(_saved(each), each) for each in removed if isinstance(each, Remedy)]
+    saved = [
+        (1 - seconds.after / seconds.before, each)
+        for each in removed
+        if isinstance(each, Remedy)
+        for seconds in [each.measured_s or each.predicted_s]
+    ]
     if not saved:
         return None
     share, best = max(saved, key=lambda each: each[0])
     how = "measured" if best.measured_s else "predicted"
     return _next("remedy", share, best.experiment, saved=share, how=how, remedy=best.sentence)
-
-
-def _saved(remedy: Remedy) -> float:
-    seconds = remedy.measured_s or remedy.predicted_s
-    return 1 - seconds.after / seconds.before
 
 
 # In the order in which they are tried: what spoils the answer first, then what would mend it.

@@ -69,10 +69,6 @@ def check(name: str, facts: Facts) -> Check:
     return Check(name=name, status=rule.status, value=value, meaning=meaning, do=do)
 
 
-def _locked(facts: Facts) -> str:
-    return "no limit" if facts["locked_bytes"] is None else bytes_text(facts["locked_bytes"])
-
-
 def _silent(facts: Facts) -> list[str]:
     return [
         f"{each['address']}: {each['problem']}" for each in facts["schedulers"] if each["problem"]
@@ -211,7 +207,7 @@ _TESTS = {
     "memory": _Test(
         lambda facts: (
             f"{bytes_text(facts['available_bytes'])} of {bytes_text(facts['total_bytes'])} "
-            f"available, locked memory: {_locked(facts)}, transparent huge pages: "
+            f"available, locked memory: {'no limit' if facts['locked_bytes'] is None else bytes_text(facts['locked_bytes'])}, transparent huge pages: "
             f"{facts['huge_pages'] or 'unknown'}"
         ),
         "memory of the host",

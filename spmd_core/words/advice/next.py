@@ -100,10 +100,10 @@ def _neighbor(plan: Plan, compiled: Prediction) -> Next | None:
     # from the time of the plan that the screen has above
     takes = f"{seconds_text(seconds[-1])} -> {seconds_text((1 - saved) * seconds[-1])}"
     off = abs(seconds[-1] / time.estimate - 1)
-    doubt = f" The estimate of this one is {off:.0%} off." if off > WORTH else ""
+    doubt = f" (this one's is {off:.0%} off)" if off > WORTH else ""
     sentence = (
-        f"{saved:.1%} less time per token by the estimates of both, {takes} for as many tokens. "
-        f"It needs {change}.{doubt}"
+        f"{takes} for as many tokens, {saved:.1%} less by the estimates of both{doubt}: "
+        f"try {change}."
     )
     return Next(rule="better_plan", number=saved, experiment=best.experiment, sentence=sentence)
 

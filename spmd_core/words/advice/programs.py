@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from spmd_core.base import bytes_text, mesh_text
 from spmd_core.facts import Accident, LostBatch
-from spmd_core.fields import Axes, Spec
+from spmd_core.fields import Spec
 from spmd_core.results import CompiledStep, StepArray, StepFinding, StrategyResult
 from spmd_core.script import spec_text
 from spmd_core.words.names import listed
@@ -210,7 +210,9 @@ def step_arrays(held: Iterable[Held]) -> tuple[StepArray, ...]:
             path=each.leaf.path,
             shape=each.shape,
             dtype=each.leaf.dtype,
-            spec=None if each.spec is None else tuple(map(_dim, each.spec)),
+            spec=None
+            if each.spec is None
+            else tuple(axes if len(axes) > 1 else next(iter(axes), None) for axes in each.spec),
             bytes=each.bytes,
             bytes_per_device=each.bytes_per_device,
             copies=each.copies,
@@ -219,10 +221,6 @@ def step_arrays(held: Iterable[Held]) -> tuple[StepArray, ...]:
         )
         for each in held
     )
-
-
-def _dim(axes: Axes) -> str | tuple[str, ...] | None:
-    return axes if len(axes) > 1 else next(iter(axes), None)
 
 
 def _spec(spec: Spec | None) -> str:

@@ -119,10 +119,10 @@ def between_words(
     seconds: Mapping[str, float | None],
     rows: Mapping[str, str] | None = None,
 ) -> str:
-    """A sentence such as `B is slower than A: A 2 ms (Single device), B 3 ms (Automatic), ratio …`.
+    """Returns a sentence such as `A is 1.50× faster than B (1.40 to 1.60): 2 ms against 3 ms.`
 
     `names` and `seconds` are by run, and so are the titles of the compared `rows`, which are named
-    where they differ.
+    where they differ. The faster run comes first, whichever is the baseline.
     """
     mine, theirs = names[pair.run], names[pair.baseline]
     if pair.verdict is None or pair.ratio is None or pair.interval is None:
@@ -131,25 +131,24 @@ def between_words(
     of = {
         run: f" ({row})" for run, row in (rows or {}).items() if len({*(rows or {}).values()}) > 1
     }
-    times = ", ".join(
-        f"{names[run]} {seconds_text(time)}{of.get(run, '')}"
-        for run, time in seconds.items()
-        if time is not None
-    )
+    known = [run for run, time in seconds.items() if time is not None]
+    times = {run: f"{seconds_text(seconds[run])}{of.get(run, '')}" for run in known}
     kind = ", predicted" if pair.basis == "predicted" else ""
     apart = f"; {', '.join(pair.apart)}" if pair.apart else ""
-    return f"{_verdict(pair, mine, theirs)}: {times}{kind}, ratio {ratio}{apart}."
-
-
-def _verdict(pair: Between, mine: str, theirs: str) -> str:
     per = " per token" if pair.per_token else ""
-    if pair.verdict == "the same":
-        return f"{mine} takes the same time{per} as {theirs}"
-    if pair.verdict == "cannot tell":
-        few = ", with too few rounds" if pair.is_few else ""
-        return f"Cannot tell whether {mine} or {theirs} is faster{per}{few}"
-    verb = "faster" if pair.faster == pair.run else "slower"
-    return f"{mine} is {verb}{per} than {theirs}"
+    if pair.verdict not in ("the same", "cannot tell"):
+        factor, _, ends = ratio.partition(" ")
+        first, last = sorted((pair.run, pair.baseline), key=lambda run: run != pair.faster)
+        than = f"{names[first]} is {factor} faster{per} than {names[last]} {ends}"
+        return f"{than}: {' against '.join(times[run] for run in (first, last) if run in times)}{kind}{apart}."
+    few = ", with too few rounds" if pair.is_few else ""
+    verdict = (
+        f"{mine} takes the same time{per} as {theirs}"
+        if pair.verdict == "the same"
+        else f"Cannot tell whether {mine} or {theirs} is faster{per}{few}"
+    )
+    listed = ", ".join(f"{names[run]} {times[run]}" for run in known)
+    return f"{verdict}: {listed}{kind}, ratio {ratio}{apart}."
 
 
 def factor_words(ratio: float, interval: tuple[float, float]) -> str:

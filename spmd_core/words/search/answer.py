@@ -475,13 +475,15 @@ def best_words(answer: Answer, winner: Candidate) -> str:
     goal, first = answer.question.minimize, called_words(winner)
     takes = time_of_tokens(winner)
     if winner.step:
-        mesh, *_, batch, _ = winner.name.replace("=", " ").replace(",", " × ").split(" · ")
+        mesh, *_, batch, _ = winner.name.replace(",", " ").split(" · ")
         first, takes = f"{mesh} with {batch}", f"{takes} a billion tokens"
     if goal == "memory":
         takes = f"{bytes_text(winner.memory_bytes)} per device"
     least = minimized_words(winner, goal, dict(answer.question.price)) or takes
-    known = "Best estimate" if winner.stage == "estimated" else "First"
-    return f"{known if answer.rivals else 'Best'}: {first}, {least}."
+    if not answer.rivals:
+        return f"Best: {first}, {least}."
+    many = "At least " * (len(answer.rivals) >= 9) + f"{len(answer.rivals) + 1}"
+    return f"{many} {'plans' if winner.step else 'shardings'} tie near {least}; pick {first}."
 
 
 _REASONS = {

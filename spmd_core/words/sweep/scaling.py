@@ -44,11 +44,8 @@ def knee_words(sweep: Sweep, timed: Sequence[SweepRow]) -> list[str]:
     rows = sorted(timed, key=lambda row: row.point.chips)
     bend = knee(rows)
     if bend is None:
-        last = count_text(rows[-1].point.chips)
-        is_good = (rows[-1].efficiency or 0.0) >= GOOD
-        return [
-            f"It does not bend: efficiency stays above {GOOD:.0%} up to {last} chips."
-        ] * is_good
+        last, share = count_text(rows[-1].point.chips), rows[-1].efficiency or 0.0
+        return [f"It scales: {share:.0%} efficiency at {last} chips."] * (share >= GOOD)
     before, after = (count_text(row.point.chips) for row in (bend.before, bend.after))
     tokens, why = "", f", mostly for {share_words(bend.cause)}, {bend.share:.0%} of the step"
     why *= bool(bend.cause)
@@ -59,7 +56,7 @@ def knee_words(sweep: Sweep, timed: Sequence[SweepRow]) -> list[str]:
                 f"; its links hide a gather of weights from about {number_text(bend.needed)} on"
             )
     return [
-        f"It bends at {before} chips: {bend.after.efficiency:.0%} efficiency at {after}{why}.",
+        f"It scales to {before} chips: {bend.after.efficiency:.0%} efficiency at {after}{why}.",
         *([f"{tokens}."] if tokens else []),
     ]
 

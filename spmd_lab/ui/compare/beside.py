@@ -51,7 +51,6 @@ def draw(runs: Sequence[RunSummary]) -> None:
         "Predicted beside measured",
         key="history:beside",
         on_change="rerun",
-        icon=":material/scatter_plot:",
     )
     if not box.open:
         return

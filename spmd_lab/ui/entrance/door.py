@@ -146,7 +146,9 @@ def _closed(secrets: login.Secrets) -> str | None:
             login.keep(folder)
         except StorageError as error:
             return str(error)
-    has_library = secrets.auth is None or _has_library()  # a search of files, at every look
+    has_library = secrets.auth is None or all(  # a search of files, at every look
+        find_spec(name) is not None for name in ("authlib", "httpx")
+    )
     if (sentence := login.closed(secrets, kept, has_library)) or secrets.auth is None:
         return sentence
     try:
@@ -154,10 +156,6 @@ def _closed(secrets: login.Secrets) -> str | None:
     except StorageError as error:
         return str(error)
     return None
-
-
-def _has_library() -> bool:
-    return all(find_spec(name) is not None for name in ("authlib", "httpx"))
 
 
 def _secrets() -> login.Secrets:

@@ -52,7 +52,9 @@ def refusal(scope: Scope) -> str | None:
     here = {*hosts, *map(_host_of_uri, st.get_option(OF_ORIGINS))}
     for origin in map(_host_of_uri, _values(scope, b"origin")):
         if origin is None or not (
-            origin in here or _is_loopback(origin) or _is_among(origin, names)
+            origin in here
+            or (_is_address(origin) and ip_address(origin).is_loopback)
+            or _is_among(origin, names)
         ):
             return _sentence("Origin", origin)
     return None
@@ -106,10 +108,6 @@ def _is_address(host: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _is_loopback(host: str) -> bool:
-    return _is_address(host) and ip_address(host).is_loopback
 
 
 def _is_health(scope: Scope) -> bool:

@@ -47,7 +47,11 @@ def _answer(scope: Scope) -> Response | None:
     if is_previewing(scope):
         query = parse_qs(scope.get("query_string", b"").decode("ascii", "replace"))
         if short or "experiment" in query:
-            words = _short_words(short) if short else _experiment(query["experiment"][0])
+            words = (
+                f"{'Collection' if short[1] == 'c' else 'Run'} {short[2]}"
+                if short
+                else _experiment(query["experiment"][0])
+            )
             return HTMLResponse(preview("" if door.is_login_set_up() else words))
     if short is None:
         return None
@@ -55,10 +59,6 @@ def _answer(scope: Scope) -> Response | None:
     up = "../../" if scope["path"].endswith("/") else "../"
     to = f"notebook?{COLLECTION}=" if short[1] == "c" else f"history?{OPEN}="
     return RedirectResponse(f"{up}{to}{short[2]}", 307, {"cache-control": "no-store"})
-
-
-def _short_words(short: re.Match[str]) -> str:
-    return f"{'Collection' if short[1] == 'c' else 'Run'} {short[2]}"
 
 
 def is_previewing(scope: Scope) -> bool:

@@ -29,7 +29,7 @@ ONLY_EXAMPLES = (
 
 _MOST_UNREAD, _OLDEST = 20, 20  # that are named; that are offered at once
 _MOST_CARDS = 30
-_ROWS, _TALL = 12, 470  # more rows scroll within so many pixels: what a tick opens is in sight
+_ROWS, _TALL = 12, 564  # more rows scroll within so many pixels: what a tick opens is in sight
 _MOST_PICTURES = 60  # of a table: more would be more to send than the rows
 _RUNS = "runs"  # of the query string: the ticked runs, so that a link shows the same side by side
 _MOST_HIDDEN = 20  # of the ticked runs that a filter hides
@@ -118,6 +118,7 @@ def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
             on_select="rerun",
             selection_mode="multi-row",
             selection_default={"selection": {"rows": rows}},
+            row_height=44,
             height=_TALL if len(runs) > _ROWS else "content",
             column_config=_columns(table),
             column_order=[name for name in run_tables.SHOWN if name in table],
@@ -126,10 +127,9 @@ def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
         )
     picked = [runs[at] for at in sorted(event.selection.rows) if at < len(runs)] + hidden
     if hidden:
-        are = "is" if len(hidden) == 1 else "are"
-        st.caption(f"{len(hidden)} of {len(picked)} ticked runs {are} hidden by the filters above.")
-    ticked = [run.run for run in picked]
-    state.set_aside("history", "ticked", ticked)
+        of = f"{len(hidden)} of {len(picked)} ticked runs {'is' if len(hidden) == 1 else 'are'}"
+        st.caption(f"{of} hidden by the filters above.")
+    state.set_aside("history", "ticked", ticked := [run.run for run in picked])
     _cards(runs, ticked)
     if ticked != linked:  # an archive may bring what is missing: the link keeps it
         _name([*ticked, *(name for name in named if name not in known)])
@@ -188,11 +188,12 @@ def _columns(table: pd.DataFrame) -> dict[str, ColumnConfig]:
     """Moments in the viewer's own time zone; times to three digits. Both sort by value. Texts have
     the room that the longest one needs.
     """
-    zone = st.context.timezone
     return {
-        run_tables.WHEN: st.column_config.DatetimeColumn(format="HH:mm", timezone=zone, width=64),
+        run_tables.WHEN: st.column_config.DatetimeColumn(
+            format="HH:mm", timezone=st.context.timezone, width=64
+        ),
         run_tables.PICTURE: st.column_config.ImageColumn(
-            width=110, help="Operands and result by their shards, or the mesh"
+            width=140, help="Operands and result by their shards, or the mesh"
         ),
         run_tables.TIME: st.column_config.NumberColumn(
             help="Of the fastest strategy, per call or training step; of a study, of its best variant",
@@ -211,8 +212,9 @@ def asked() -> list[str]:
 
 def _named(asked: Sequence[str], runs: Sequence[RunSummary]) -> list[str]:
     shown = {run.run for run in runs}
-    names = [name for name in dict.fromkeys(asked) if name not in shown and len(name) <= 64]
-    return names[:_MOST_HIDDEN]
+    return [name for name in dict.fromkeys(asked) if name not in shown and len(name) <= 64][
+        :_MOST_HIDDEN
+    ]
 
 
 def not_here(what: str, asked: Sequence[str], known: Collection[str]) -> str | None:
@@ -268,12 +270,7 @@ def _delete(runs: Sequence[str]) -> None:
 def actions(picked: Sequence[RunSummary], runs: Sequence[RunSummary]) -> None:
     """Open, export and delete what is picked; with nothing picked, export all rows."""
     if not picked:
-        with st.container(horizontal=True, vertical_alignment="center"):
-            st.caption(
-                "Tick one run to open it, two to eight to compare them.",
-                width="stretch",
-            )
-            exports.rows_button(runs)
+        exports.rows_button(runs)
         return
     if len(picked) == 1:
         _answer(picked[0])

@@ -35,10 +35,8 @@ def listed(is_open: bool) -> None:
         st.info(plain(sentence), icon=":material/link_off:")
     if not every:
         return
-    count = f"{len(every)} search{'' if len(every) == 1 else 'es'}"
     box = st.expander(
-        f"{count} with an answer",
-        icon=":material/travel_explore:",
+        f"{len(every)} search{'es' * (len(every) != 1)} with an answer",
         key="history-searches",
         expanded=is_open or bool(asked),
     )

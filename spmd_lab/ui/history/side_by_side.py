@@ -7,8 +7,6 @@ import streamlit as st
 
 from spmd_core.answers import programs_table
 from spmd_core.reports import (
-    FEWEST,
-    MOST,
     Compared,
     Document,
     Subject,
@@ -26,17 +24,13 @@ from spmd_core.reports import (
     rows_table,
     runs_table,
     table_markdown,
-    verdict_sentences,
 )
 from spmd_core.runs import RunSummary
-from spmd_core.words import ago, basis_words, experiment_words
-from spmd_lab.ui import cards, choices, exports, price, run_tables
-from spmd_lab.ui.charts import glimpse
+from spmd_lab.ui import choices, exports, price, run_tables
 from spmd_lab.ui.lab import lab
-from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import outcome
 from spmd_lab.ui.shell import draw_table
-from spmd_lab.ui.tables import sheet, table_frame
+from spmd_lab.ui.tables import table_frame
 
 _FORMS = {"Markdown": table_markdown, "CSV": csv_of, "JSON": json_of}
 # of the table that is copied, where a viewer chooses no others
@@ -51,9 +45,7 @@ _USUAL = (
     "Against the baseline",
     "Peak per device",
 )
-_CARDS = 4  # more runs do not fit beside one another
 _BASELINE = "baseline"  # of the query string, so that a link shows the same
-__all__ = ["FEWEST", "MOST", "draw"]
 
 
 def draw(runs: Sequence[RunSummary]) -> None:
@@ -61,20 +53,15 @@ def draw(runs: Sequence[RunSummary]) -> None:
     in experiments and communication.
     """
     subjects = [lab().subject(run) for run in runs]
-    answer, shown = st.container(key="answer"), st.container()
+    answer = st.container(key="answer")
     compared = _compared(subjects)
     with answer:
-        first, *others = verdict_sentences(compared)
-        st.subheader(plain(first), anchor=False, help=plain(basis_words(compared.answers)) or None)
-        for sentence in others:
-            st.markdown(plain(sentence))
-        outcome.side_by_side(compared)
-    with shown:
-        _cards(compared)
+        outcome.compared_runs(compared)
     table = rows_table(compared, "screen", price.now())
     if table.rows:
         draw_table(table)
-    differences = run_tables.differences_table([run.experiment for run in runs])
+    names = list(compared.names.values())
+    differences = run_tables.differences_table([run.experiment for run in runs], names)
     if len(differences):
         st.markdown("**What differs in the experiments**")
         draw_table(differences)
@@ -87,10 +74,9 @@ def draw(runs: Sequence[RunSummary]) -> None:
     if collectives.rows:
         st.markdown("**What differs in the collectives of the fastest strategies, per device**")
         draw_table(table_frame(collectives))
-    document = comparison_document(compared)
     downloads(
         "comparison",
-        document,
+        comparison_document(compared),
         runs_table(compared),
         lambda: comparison_json(compared),
         lambda: html_text(report_document(compared.subjects)),
@@ -115,7 +101,7 @@ def _baseline(subjects: Sequence[Subject]) -> str:
     named = st.query_params.get(_BASELINE, "")
     timed = [each.run for each in subjects if each.fastest] or ids
     names = {
-        each.run: f"{letter}: {each.summary.labels.name or each.run}"
+        each.run: each.summary.labels.name or f"{letter}: {each.run}"
         for letter, each in zip(run_tables.NAMES, subjects, strict=False)
     }
     with st.container(width=320):
@@ -128,34 +114,6 @@ def _baseline(subjects: Sequence[Subject]) -> str:
         )
     st.query_params[_BASELINE] = chosen
     return chosen
-
-
-def _cards(compared: Compared) -> None:
-    if len(compared.subjects) > _CARDS:
-        table = sheet(table_frame(runs_table(compared)))
-        st.dataframe(table, hide_index=True, key="side-by-side:runs")
-        return
-    with st.container(key="side-by-side"):
-        columns = st.columns(len(compared.subjects))
-        for subject, column in zip(compared.subjects, columns, strict=True):
-            with column.container(border=True, height="stretch"):
-                _card(subject)
-
-
-def _card(subject: Subject) -> None:
-    run, words = subject.summary, experiment_words(subject.summary.experiment)
-    st.html(glimpse.html(run.experiment))
-    st.page_link(
-        cards.page_of(run.experiment),
-        label=f"**{plain(f'{subject.letter}: {run.labels.name or words}')}**",
-        icon=":material/open_in_new:",
-        query_params=cards.query(run.experiment, run.run),
-        help=plain(f"{ago(run.submitted_at)}, {run.run}"),
-    )
-    cards.ended(run)
-    if run.labels.name:
-        st.caption(plain(words))
-    outcome.reasons(run, subject.result)
 
 
 def _to_copy(table: Table) -> None:

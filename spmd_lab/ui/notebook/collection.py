@@ -18,19 +18,14 @@ from spmd_core.reports import (
     search_of,
     searches_compared,
     text_blocks,
-    verdict_sentences,
 )
 from spmd_core.runs import RUN, SEARCH, TEXT, Collection, CollectionItem
 from spmd_core.words import (
-    EXAMPLE,
     ago,
     answer_words,
-    experiment_words,
     is_example,
-    outcome_words,
 )
-from spmd_lab.ui import cards, exports, shell, state, style
-from spmd_lab.ui.charts import glimpse
+from spmd_lab.ui import exports, shell, state, style
 from spmd_lab.ui.entrance.short import COLLECTION
 from spmd_lab.ui.lab import as_viewer, lab, may_act
 from spmd_lab.ui.markdown import plain
@@ -127,35 +122,11 @@ def _lines(lines: list[str]) -> None:
         lines.clear()
 
 
-def _row(subject: Subject) -> None:
-    summary = subject.summary
-    imported = EXAMPLE if is_example(summary) else "imported from another installation"
-    origin = imported if summary.origin else ""
-    facts = [outcome_words(summary), ago(summary.submitted_at), summary.owner, origin]
-    letter = f"{subject.letter}: " if subject.letter else ""
-    with st.container(
-        horizontal=True, vertical_alignment="center", gap="small", key=f"row-part-{summary.run}"
-    ):
-        st.html(glimpse.html(summary.experiment), width=130)
-        st.page_link(
-            cards.page_of(summary.experiment),
-            label=f"**{plain(letter + run_title(subject))}**",
-            width="stretch",
-            query_params=cards.query(summary.experiment, summary.run),
-            help=plain(experiment_words(summary.experiment)),
-        )
-        st.caption(plain(", ".join(part for part in facts if part)), width="content")
-
-
 def _compared(compared: Compared) -> None:
     with st.container(border=True, key=f"part-{compared.baseline.run}"):
+        outcome.compared_runs(compared)
         for each in compared.subjects:
-            _row(each)
-            outcome.reasons(each.summary, each.result)
             _note(each)
-        for sentence in verdict_sentences(compared):
-            st.markdown(f"**{plain(sentence)}**")
-        outcome.side_by_side(compared)
         with st.expander("Details"):
             shell.draw_table(rows_table(compared, "screen"))
 
@@ -163,7 +134,7 @@ def _compared(compared: Compared) -> None:
 def _run(subject: Subject) -> None:
     summary, result = subject.summary, subject.result
     with st.container(border=True, key=f"part-{summary.run}"):
-        _row(subject)
+        outcome.row(subject)
         outcome.draw(summary, result)
         if result:
             outcome.times(result)

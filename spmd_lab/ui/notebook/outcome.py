@@ -1,6 +1,7 @@
 """What came out of a stored run, and why what failed did."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
@@ -8,10 +9,24 @@ from spmd_core.answers import strategies_table
 from spmd_core.base import seconds_text
 from spmd_core.facts import Prediction
 from spmd_core.recipes import differences_of
-from spmd_core.reports import Compared
+from spmd_core.reports import Compared, Subject, run_title, verdict_sentences
 from spmd_core.results import Result
 from spmd_core.runs import RunSummary
-from spmd_core.words import outcome_words, parts, row_title, runs as words, studies, title
+from spmd_core.words import (
+    EXAMPLE,
+    ago,
+    basis_words,
+    experiment_words,
+    is_example,
+    outcome_words,
+    parts,
+    row_title,
+    runs as words,
+    studies,
+    title,
+)
+from spmd_lab.ui import cards
+from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.charts.by_strategy import side_by_side_chart
 from spmd_lab.ui.charts.shares import shares_chart
 from spmd_lab.ui.charts.times import times_alt, times_chart
@@ -51,11 +66,47 @@ def times(result: Result) -> None:
             draw_table(table)
 
 
-def side_by_side(compared: Compared) -> None:
+def compared_runs(compared: Compared) -> None:
+    """Draws how runs compare: the verdict, their times, and each with its picture and its link, the
+    fastest first.
+    """
+    first, *others = verdict_sentences(compared)
+    st.subheader(plain(first), anchor=False, help=plain(basis_words(compared.answers)) or None)
+    for sentence in others:
+        st.markdown(plain(sentence))
+    ordered = sorted(compared.subjects, key=lambda each: (each.summary.answer or ("", math.inf))[1])
+    _times_of(compared, ordered)
+    for each in ordered:
+        row(each, compared.names[each.run])
+        reasons(each.summary, each.result)
+
+
+def row(subject: Subject, called: str = "") -> None:
+    """Draws one line for a run: its picture, what it is called with a link, and its experiment."""
+    summary = subject.summary
+    imported = EXAMPLE if is_example(summary) else "imported from another installation"
+    origin = imported if summary.origin else ""
+    facts = (outcome_words(summary), ago(summary.submitted_at), summary.owner, origin)
+    with st.container(
+        horizontal=True, vertical_alignment="center", gap="small", key=f"row-part-{summary.run}"
+    ):
+        st.html(glimpse.html(summary.experiment), width=130)
+        st.page_link(
+            cards.page_of(summary.experiment),
+            label=f"**{plain(called or run_title(subject))}**"
+            + (f" · {plain(run_title(subject))}" if called else ""),
+            width="stretch",
+            query_params=cards.query(summary.experiment, summary.run),
+            help=plain(experiment_words(summary.experiment)),
+        )
+        st.caption(plain(", ".join(filter(None, facts))), width="content")
+
+
+def _times_of(compared: Compared, ordered: Sequence[Subject]) -> None:
     """Draws the times of runs in one chart; of predicted steps, where the time of each goes and which
     part differs most.
     """
-    results = [(each.letter, each.result) for each in compared.subjects if each.result]
+    results = [(compared.names[each.run], each.result) for each in ordered if each.result]
     steps = {
         letter: step
         for letter, result in results
@@ -67,7 +118,7 @@ def side_by_side(compared: Compared) -> None:
     if 1 < len(steps) == len(results):
         words = _differs(steps)
         st.vega_lite_chart(shares_chart(steps), alt=words, key=key)
-        st.markdown(plain(words))
+        st.caption(plain(words))
     elif chart := side_by_side_chart(results):
         words = "Time by strategy of each run; the numbers are in the table below"
         st.vega_lite_chart(chart, alt=words, key=key)
@@ -80,7 +131,10 @@ def _differs(steps: Mapping[str, Prediction]) -> str:
         for part in dict.fromkeys(part for each in named.values() for part in each)
     }
     most = max(times, key=lambda part: max(times[part]) - min(times[part]))
-    each = (f"{letter} {seconds_text(s)}" for letter, s in zip(named, times[most], strict=True))
+    each = (
+        f"{seconds_text(s) if s else 'nothing'} with {name}"
+        for name, s in zip(named, times[most], strict=True)
+    )
     return f"Largest difference: {most}, {', '.join(each)}."
 
 

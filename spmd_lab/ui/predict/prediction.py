@@ -2,9 +2,11 @@
 the details behind tabs that load when opened.
 """
 
+from collections.abc import Callable
+
 import streamlit as st
 
-from spmd_core.answers import step_collectives, strategies_table
+from spmd_core.answers import Figure, step_collectives, strategies_table
 from spmd_core.base import RequestError, bytes_text, number_text, seconds_text
 from spmd_core.experiment import Experiment, link
 from spmd_core.facts import Estimate, Prediction
@@ -23,7 +25,7 @@ from spmd_core.words import (
     predictions as words,
     title,
 )
-from spmd_lab.ui import choices, price, state
+from spmd_lab.ui import choices, next_step, price, state
 from spmd_lab.ui.arrows import view as arrows
 from spmd_lab.ui.charts import shares
 from spmd_lab.ui.ir import viewer
@@ -40,7 +42,7 @@ from spmd_lab.ui.predict import (
     torus,
     variant,
 )
-from spmd_lab.ui.shell import draw_table, failure
+from spmd_lab.ui.shell import draw_figures, draw_table, failure
 from spmd_lab.ui.timeline import stages, stored, view as timeline_view
 
 STORED_BEFORE = (
@@ -86,12 +88,12 @@ def misfit(experiment: Experiment) -> state.Notice | None:
     return None
 
 
-def before(experiment: Experiment) -> None:
+def before(experiment: Experiment) -> Callable[[str], None] | None:
     """What is known without the compiler: a plan's answer by its sizes, where the mesh is on the
-    chips, how a model is sharded.
+    chips, how a model is sharded. Returns what draws the button of its file, for who sends it.
     """
     topology = get_topology(experiment.target)
-    with st.container(border=True, key="before"):
+    with st.container(border=True, key="answer-before"):
         if plan := experiment.plan:
             _estimate(plan)
         else:
@@ -100,15 +102,15 @@ def before(experiment: Experiment) -> None:
                 anchor=False,
             )
             st.caption(plain(words.chip_words(topology)))
-    if experiment.plan:
-        run_answer.others(experiment.plan)
+    file = run_answer.others(experiment.plan) if experiment.plan else None
     variant.draw(experiment)
     if experiment.plan is None:
         _mesh(experiment)
-        return
+        return None
     with st.expander("Mesh on the chips, and sharding", key="mesh", on_change="rerun") as mesh:
         if mesh.open:
             _mesh(experiment)
+    return file
 
 
 def _estimate(plan: Plan) -> None:
@@ -118,7 +120,8 @@ def _estimate(plan: Plan) -> None:
     answer = words.estimate(estimate, plan)
     if estimate.is_timed:
         run_answer.card(plan, estimate)
-    _memory_headline(answer, memory["fits"], large=not estimate.is_timed)
+    else:
+        _memory_headline(answer, memory["fits"])
     nearest.offer(plan, estimate)
     if estimate.is_timed:
         nearest.offer_without_rings(plan, estimate)
@@ -170,9 +173,10 @@ def headline(result: Result, when: str) -> None:
         is_timed = bool(plan and fits and predictions and predictions[0].is_timed)
         if plan and is_timed:
             run_answer.card(plan, predictions[0])
-        if not (is_timed and predictions[0].compiled):
-            _memory_headline(words.answer(result), fits, large=not is_timed)
+        else:
+            _memory_headline(words.answer(result), fits)
             st.caption(plain(_provenance(result, when)))
+        next_step.draw(result)
         # an example came as it is, and is of no version here
         if lab().notebook.origin(result.run) is None and is_outdated(result):
             st.caption(
@@ -191,14 +195,11 @@ def _provenance(result: Result, when: str) -> str:
     return f"{how} · {jax} · finished {when} · run {result.run}"
 
 
-def _memory_headline(sentence: str, fits: bool, large: bool = True) -> None:
+def _memory_headline(sentence: str, fits: bool) -> None:
     """A headline that is red and has a sign where nothing fits, so that nobody takes one for the
     other."""
     shown = plain(sentence) if fits else f":red[:material/error: {plain(sentence)}]"
-    if large:
-        st.subheader(shown, anchor=False)
-    else:
-        st.markdown(shown)
+    st.subheader(shown, anchor=False)
 
 
 def choose(result: Result) -> str | None:
@@ -242,8 +243,7 @@ def numbers(result: Result, name: str, when: str) -> None:
     assert prediction is not None
     plan, time = result.experiment.plan, prediction.predicted_s
     if time is None or not prediction.fits:
-        with st.container(horizontal=True, gap="medium", key="numbers"):
-            _memory_metric(prediction)
+        draw_figures([run_answer.held_figure(prediction)])
         nearest.help_to_fit(result.experiment)
         return
     if plan is None:
@@ -271,68 +271,48 @@ def numbers(result: Result, name: str, when: str) -> None:
 def _numbers(result: Result, prediction: Prediction, time: Estimate) -> None:
     is_step = result.experiment.what.unit == "step"
     span = f"{seconds_text(time.low)} to {seconds_text(time.high)}"
-    with st.container(horizontal=True, gap="medium", key="numbers"):
-        if result.experiment.plan is None:  # a plan's card has them
-            _memory_metric(prediction)
-            _metric("Step time" if is_step else "Time", seconds_text(time.estimate), span)
-        if (tflops := prediction.tflops_per_chip) and prediction.tokens_per_s_per_chip:
-            tokens = f"{prediction.tokens_per_s_per_chip:,.0f}"
-            _metric("Tokens per second and chip", tokens, f"{tflops:,.0f} TFLOP/s")
-        _costs(prediction, is_step)
+    figures = _costs(prediction, is_step)
+    if (tflops := prediction.tflops_per_chip) and prediction.tokens_per_s_per_chip:
+        tokens = f"{prediction.tokens_per_s_per_chip:,.0f}"
+        figures.insert(0, Figure("Tokens/s per chip", tokens, f"{tflops:,.0f} TFLOP/s"))
+    if result.experiment.plan is None:  # a plan's card has them
+        takes = Figure("Step time" if is_step else "Time", seconds_text(time.estimate), span)
+        figures = [run_answer.held_figure(prediction), takes, *figures]
+    draw_figures(figures)
     if len(result.strategies) == 1:
         st.vega_lite_chart(
             charts.interval_chart({"time": time}, keep.MEASURED.number()),
             alt=f"It takes {span}, estimate {seconds_text(time.estimate)}",
             key="interval",
         )
-    if notes := prediction.notes:
-        st.markdown("\n".join(f"- :small[{plain(note[0].upper() + note[1:])}.]" for note in notes))
+    account = words.MEMORY_ACCOUNTS.get(prediction.program or "", "").removesuffix(".")
+    notes = filter(None, (*prediction.notes, account))
+    st.markdown("\n".join(f"- :small[{plain(note[0].upper() + note[1:])}.]" for note in notes))
 
 
-def _memory_metric(prediction: Prediction) -> None:
-    memory = prediction.memory_bytes
-    over = (
-        f"{bytes_text(memory.missing)} too much"
-        if memory.missing > 1
-        else f"of {bytes_text(memory.capacity)}"
-    )
-    peak = bytes_text(memory.peak) if memory.peak else "too much"
-    account = words.MEMORY_ACCOUNTS.get(prediction.program or "", "")
-    _metric("Memory per device", peak, over, "inverse" if memory.missing else "off", account)
-
-
-def _costs(prediction: Prediction, model: bool) -> None:
+def _costs(prediction: Prediction, model: bool) -> list[Figure]:
     spent = cost_of(prediction, price.now())
-    if spent.chip_seconds is None:
-        return
-    chips = f"{number_text(spent.chip_seconds)} chip-seconds"
-    label = "Cost of a step" if model else "Cost"
-    if spent.money_per_step is None:
-        _metric(label, number_text(spent.chip_seconds), "chip-seconds")
-    else:
-        _metric(label, money_text(spent.money_per_step), chips)
-    if (hours := spent.chip_hours_per_billion_tokens) is None:
-        return
-    if spent.money_per_billion_tokens is None:
-        _metric("A billion tokens", number_text(hours), "chip-hours")
-    else:
-        _metric(
+    amounts = (
+        (
+            "Cost of a step" if model else "Cost",
+            "chip-seconds",
+            spent.chip_seconds,
+            spent.money_per_step,
+        ),
+        (
             "A billion tokens",
-            money_text(spent.money_per_billion_tokens),
-            f"{number_text(hours)} chip-hours",
-        )
-
-
-def _metric(label: str, value: str, delta: str, color: str = "off", account: str = "") -> None:
-    st.metric(
-        plain(label),
-        plain(value),
-        plain(delta),
-        delta_color=color,  # pyright: ignore[reportArgumentType]
-        delta_arrow="off",
-        help=plain(account) or None,
-        width="content",
+            "chip-hours",
+            spent.chip_hours_per_billion_tokens,
+            spent.money_per_billion_tokens,
+        ),
     )
+    return [
+        Figure(title, number_text(amount), unit)
+        if money is None
+        else Figure(title, money_text(money), f"{number_text(amount)} {unit}")
+        for title, unit, amount, money in amounts
+        if amount is not None
+    ]
 
 
 _TIME, _ARROWS, _MEMORY, _BESIDE, _PROGRAMS = (

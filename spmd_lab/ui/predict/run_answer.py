@@ -1,12 +1,13 @@
 """The answer to the question of a training run: five figures, where the time goes, other chips."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 import streamlit as st
 
 from spmd_core.answers import (
     CONTEXT_ROWS,
+    Figure,
     context_headline,
     days_text,
     five_figures,
@@ -17,11 +18,20 @@ from spmd_core.base import RequestError, bytes_text, number_text, seconds_text
 from spmd_core.experiment import experiment_of
 from spmd_core.facts import Prediction
 from spmd_core.plan import Plan
+from spmd_core.reports import Document, Paragraph, html_text
 from spmd_core.sheets import Table
 from spmd_core.sweeps import TrainingAnswer, context_rows, training_run
 from spmd_core.time import estimate_step
-from spmd_core.words import bound_words, chip_title, model_words, money_text, parts, predictions
-from spmd_lab.ui import price, style
+from spmd_core.words import (
+    bound_words,
+    chip_title,
+    experiment_words,
+    model_words,
+    money_text,
+    parts,
+    predictions,
+)
+from spmd_lab.ui import exports, price, style
 from spmd_lab.ui.charts import shares
 from spmd_lab.ui.charts.over_context import context_chart
 from spmd_lab.ui.markdown import as_sentence, plain
@@ -33,29 +43,45 @@ ESTIMATE, COMPILED = "Estimate", "Compiled"
 
 
 def card(plan: Plan, shown: Prediction) -> None:
-    """Draws the answer of a plan that has a time: one sentence, five figures, the bar of shares."""
+    """Draws the answer of a plan that has a time: whether it fits, its memory, step and days, what
+    they are of, and the bar of shares.
+    """
     kind = plan.topology.chip.generation
     each = price.by_kind().get(kind)
     run = training_run(shown, plan, question.tokens(), each)
     assert run is not None
     trained = f"{model_words(plan)} on {tokens_text(question.tokens())}"
     chips = f"{plan.topology.chips:,} {chip_title(kind)}"
-    memory = shown.memory_bytes
-    st.subheader(plain(f"{chips} train {trained} in {days_text(run.days.estimate)}."), anchor=False)
-    figures = list(five_figures(plan, shown, run, each))
+    verb = (
+        "Fits"
+        if shown.compiled
+        else predictions.fit_verb(shown.before_compiling, shown.memory_bytes.capacity).capitalize()
+    )
+    takes = f"{verb}: {chips} train {trained} in {days_text(run.days.estimate)}."
+    st.subheader(f":red[{plain(takes)}]" if verb == "May not fit" else plain(takes), anchor=False)
+    of_chips, mesh, step, time, *dollars, binds = five_figures(plan, shown, run, each)
     if missed := _missed(run.days.estimate, run.money):
-        figures[3] = figures[3]._replace(more=f"{figures[3].more}, {missed}")
-    draw_figures(figures)
-    with st.container(horizontal=True, gap="small"):
-        if shown.compiled:  # an estimate has the ends of its memory in a sentence
-            sized = f"{bytes_text(memory.peak)} of {bytes_text(memory.capacity)}"
-            st.badge(plain(f"Fits: {sized}"), color="green")
-        style.evidence("Compiled" if shown.compiled else "Estimated")
+        time = time._replace(more=f"{time.more}, {missed}")
+    draw_figures([held_figure(shown), step, time, *dollars], [of_chips, mesh, binds])
+    style.evidence("Compiled" if shown.compiled else "Estimated")
     st.vega_lite_chart(
         shares.shares_chart({"time": shown}),
         alt="Where the estimate goes: "
         + "; ".join(f"{part} {seconds_text(share)}" for part, share in parts(shown).items()),
         key="shares",
+    )
+
+
+def held_figure(shown: Prediction) -> Figure:
+    """Returns the memory of a device as a figure, with the host's where something is there."""
+    memory, room = shown.memory_bytes, shown.host_capacity_bytes
+    over = f"{bytes_text(memory.missing)} too much, " * (memory.missing > 1)
+    host = f", {bytes_text(memory.host)} of {bytes_text(room)} on the host"
+    return Figure(
+        "Memory",
+        bytes_text(memory.peak) if memory.peak else "too much",
+        f"{over}of {bytes_text(memory.capacity)} per device{host if memory.host and room else ''}",
+        (memory.peak or 0) / memory.capacity,
     )
 
 
@@ -93,9 +119,9 @@ def draw_filled(table: Table | Mapping[str, Sequence[str]]) -> None:
     draw_table(frame.loc[:, [bool({*frame[name]} - {"–", ""}) for name in frame]])
 
 
-def others(plan: Plan) -> None:
+def others(plan: Plan) -> Callable[[str], None] | None:
     """Draws the question with other attention over `context`, then on other chips: the answer, a
-    picture, a table, a button for each.
+    picture, a table, a button for each. Returns what draws the button of its file, for who sends it.
     """
     _over_context(plan)
     with st.container(key="other-chips"):
@@ -106,7 +132,7 @@ def others(plan: Plan) -> None:
             answer = question.answer_of(plan)
         except RequestError as error:
             left.caption(plain(as_sentence(str(error))))
-            return
+            return None
         left.subheader(plain(training_headline(answer)), anchor=False)
         timed = [row for row in answer.ordered if row.run]
         if timed:
@@ -121,6 +147,12 @@ def others(plan: Plan) -> None:
             )
         draw_filled(training_table(answer))
         _use(answer, plan)
+    step, name = predictions.step_estimate(estimate_step(plan)), "estimate.html"
+    blocks = (Paragraph(training_headline(answer)), Paragraph(step), training_table(answer))
+    page = Document(experiment_words(experiment_of(plan)), blocks)
+    return lambda sender: exports.download(
+        "Report", lambda: html_text(page), name, "To read.", f"{name} from {sender}"
+    )
 
 
 def _over_context(plan: Plan) -> None:

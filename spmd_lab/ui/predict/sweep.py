@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.base import RequestError, bytes_text, mesh_text, seconds_text
 from spmd_core.experiment import Experiment
@@ -37,7 +38,6 @@ from spmd_core.words import (
     sweep_notes,
 )
 from spmd_lab.ui import choices, exports, links, price, state, style
-from spmd_lab.ui.charts import shares
 from spmd_lab.ui.charts.base import Spec
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.predict import compiling, sweep_charts
@@ -45,19 +45,26 @@ from spmd_lab.ui.shell import QUESTIONS, refusal
 from spmd_lab.ui.tables import sheet
 
 _OF_SCALING = {"scaling": "weak", "meshes": "kept"}  # what a link leaves out
+# of a point; the other columns are in the menu of the table, and in the CSV
+_SHOWN = ("Mesh", "State", "Step", "Efficiency", "Memory", "Bound by", "Open")
 _COLUMNS = 2  # of charts: titles and legends of three are cut in narrow windows
 _WRITTEN = "predict:sweep:written"  # what was written to the address bar last
 _KEPT: Meshes = "kept"
 _WEAK: Scaling = "weak"
-_MESHES = {BEST: "Best mesh of each", "kept": "This mesh, resized"}
-_SCALING = {"weak": "Same batch per chip", "strong": "Same total batch"}
+_MESHES: dict[Meshes, str] = {BEST: "Best mesh of each", "kept": "This mesh, resized"}
+_SCALING: dict[Scaling, str] = {"weak": "Same batch per chip", "strong": "Same total batch"}
+_SCALING_HELP = (
+    "Weak scaling has the same batch per chip, strong scaling the same in total. Of the mesh, fsdp or "
+    "data takes the chips that come in, and the other axes stay"
+)
 
 
-def show(experiment: Experiment) -> None:
-    """The sweep of a valid experiment whose target is a topology. It starts no compile until its
-    button is pressed.
+def show(experiment: Experiment, fields: DeltaGenerator | None = None) -> None:
+    """The sweep of a valid experiment whose target is a topology, with its fields at a place. It
+    starts no compile until its button is pressed.
     """
-    sweep, sentence = _fields(experiment)
+    with fields or st.container():
+        sweep, sentence = _fields(experiment)
     if sweep is None:
         refusal(sentence or "")
         return
@@ -65,18 +72,25 @@ def show(experiment: Experiment) -> None:
     points = variants(sweep)
     outcomes = compiling.outcomes_of(points)
     rows = curves(points, list(map(estimated, points, outcomes)))
-    compiling.controls(points, outcomes, lambda point: point_title(sweep, point))
-    _charts(sweep, rows)
-    for row in rows:
-        if words := (
-            row.point.refusal
-            or (
-                row.outcome.state in ("failed", "too large", "does not fit")
-                and (row.outcome.words or compiling.state_words(row))
-            )
-        ):
-            st.caption(plain(f"{row.point.label}: {words}"))
+    with st.container(border=True, key="answer"):
+        others = _charts(sweep, rows)
+        for row in rows:
+            if words := (
+                row.point.refusal
+                or (
+                    row.outcome.state in ("failed", "too large", "does not fit")
+                    and (row.outcome.words or compiling.state_words(row))
+                )
+            ):
+                st.caption(plain(f"{point_title(sweep, row.point)}: {words}"))
+        compiling.controls(points, outcomes, lambda point: point_title(sweep, point))
     _table(sweep, rows)
+    with st.expander("Every curve", key="curves", on_change="rerun") as folded:
+        if folded.open:
+            columns = st.columns(_COLUMNS)
+            for place, (name, chart) in enumerate(others.items()):
+                with columns[place % _COLUMNS]:
+                    _chart(sweep, rows, name, chart)
     with st.expander("More about these curves", key="sweep:more"):
         more = [*sweep_notes(sweep, rows), *_READING]
         st.markdown("\n".join(f"- {plain(as_sentence(line.rstrip('.')))}" for line in more if line))
@@ -90,7 +104,11 @@ def question_shown() -> str:
     """Returns the title of the view that is open: the question that it answers."""
     if serves():
         return "Which sharding serves it best?"
-    return "Where does it bend, and why?" if is_open() else QUESTIONS["predict"]
+    if not is_open():
+        return QUESTIONS["predict"]
+    vary = st.query_params.get("sweep", "").partition("=")[0] or FIRST
+    scales = vary in VARIABLES and VARIABLES[vary].scales
+    return "How far does it scale?" if scales else "What changes, and why?"
 
 
 def is_open() -> bool:
@@ -150,56 +168,39 @@ def _fields(experiment: Experiment) -> tuple[Sweep | None, str | None]:
     # a link was opened: its fields take the place of those that were
     fresh = linked is not None and _swept() != st.session_state.get(_WRITTEN)
     first = linked.vary if linked else FIRST
-    known = [
-        name
-        for name, row in VARIABLES.items()
-        if row.needs is None or row.needs in experiment.sizes or name == first
-    ]
-    left, middle, right = st.columns([2, 5, 3], vertical_alignment="bottom")
-    vary = left.selectbox(
+    able = (None, *experiment.sizes)
+    known = [name for name, row in VARIABLES.items() if row.needs in able or name == first]
+    vary = st.selectbox(
         "Vary",
         known,
         key=_seeded("sweep", first, fresh),
         format_func=lambda name: VARIABLES[name].title,
     )
     variable = VARIABLES[vary]
-    own = linked is not None and linked.vary == vary
-    values = linked.values if linked and own else variable.default(experiment)
-    with middle:
-        text = _values(variable, experiment, variable.text_of(values), fresh)
+    own = linked.values if linked and linked.vary == vary else None
+    values = own or variable.default(experiment)
+    text = _values(variable, experiment, variable.text_of(values), fresh)
     scaling, meshes = _WEAK, _KEPT
     if variable.scales:
-        with right:
-            scaling = _scaling(linked.scaling if linked else "weak", fresh)
+        scaling = st.selectbox(
+            "Scaling",
+            list(_SCALING),
+            key=_seeded("sweep:scaling", linked.scaling if linked else _WEAK, fresh),
+            format_func=lambda name: _SCALING[name],
+            help=_SCALING_HELP,
+        )
         if experiment.plan and scaling == "strong":
-            meshes = _meshes(linked.meshes if linked else BEST, fresh)
+            meshes = st.segmented_control(
+                "Meshes",
+                list(_MESHES),
+                key=_seeded("sweep:meshes", linked.meshes if linked else BEST, fresh),
+                format_func=lambda name: _MESHES[name],
+                required=True,
+            )
     try:
-        return parse_sweep(experiment, f"{vary}={text}", scaling, meshes), None
+        return parse_sweep(experiment, f"{vary}={text}", scaling, meshes or _KEPT), None
     except RequestError as error:
         return None, str(error)
-
-
-def _scaling(first: str, fresh: bool) -> Scaling:
-    chosen = st.selectbox(
-        "Scaling",
-        list(_SCALING),
-        key=_seeded("sweep:scaling", first, fresh),
-        format_func=lambda name: _SCALING[name],
-        help="Weak scaling has the same batch per chip, strong scaling the same in total. Of the "
-        "mesh, fsdp or data takes the chips that come in, and the other axes stay",
-    )
-    return "strong" if chosen == "strong" else "weak"
-
-
-def _meshes(first: str, fresh: bool) -> Meshes:
-    chosen = st.segmented_control(
-        "Meshes",
-        list(_MESHES),
-        key=_seeded("sweep:meshes", first, fresh),
-        format_func=lambda name: _MESHES[name],
-        required=True,
-    )
-    return "best" if chosen == BEST else "kept"
 
 
 def _values(variable: Variable, experiment: Experiment, values: str, fresh: bool) -> str:
@@ -274,36 +275,31 @@ _READING = (
 # ------------------------------------------------------------------------------------------------------------------
 
 
-def _charts(sweep: Sweep, rows: Sequence[SweepRow]) -> None:
-    """The answer in a card, with the curve that bends and where the time of each point goes; the
-    other curves folded.
+def _charts(sweep: Sweep, rows: Sequence[SweepRow]) -> dict[str, Spec]:
+    """Draws the answer, with the curve that decides it and where the time of each point goes. Returns
+    the other curves.
     """
     drawn = sweep_charts.charts_of(sweep, rows)
     if not drawn:  # every point is refused, with its reason below
-        return
-    first, *others = drawn.items()
-    with st.container(border=True, key="answer"):
-        if answer := sweep_headline(sweep, rows):
-            st.subheader(plain(as_sentence(answer)), anchor=False)
-            is_guess = any(row.is_estimated for row in rows if row.numbers.step_s)
-            style.evidence("Estimated" if is_guess else "Compiled")
-        left, right = st.columns(_COLUMNS)
-        with left:
-            _chart(sweep, rows, *first)
-        parts = {
-            row.point.label: predictions.by_words(row.numbers.shares_s)
-            for row in rows
-            if row.numbers.shares_s
-        }
-        if parts:
-            alt = "; ".join(f"{label}: mostly {next(iter(each))}" for label, each in parts.items())
-            right.vega_lite_chart(shares.parts_chart(parts), alt=alt, key="sweep:why")
-    with st.expander("Every curve", key="curves", on_change="rerun") as folded:
-        if folded.open:
-            columns = st.columns(_COLUMNS)
-            for place, (name, chart) in enumerate(others):
-                with columns[place % _COLUMNS]:
-                    _chart(sweep, rows, name, chart)
+        return {}
+    first = next(iter(drawn))
+    if answer := sweep_headline(sweep, rows):
+        st.subheader(plain(as_sentence(answer)), anchor=False)
+        is_guess = any(row.is_estimated for row in rows if row.numbers.step_s)
+        style.evidence("Estimated" if is_guess else "Compiled")
+    left, right = st.columns(_COLUMNS, gap="medium")
+    with left:
+        _chart(sweep, rows, first, drawn[first])
+    parts = {
+        row.point.label: predictions.by_words(row.numbers.shares_s)
+        for row in rows
+        if row.numbers.shares_s
+    }
+    if parts:
+        alt = "; ".join(f"{label}: mostly {next(iter(each))}" for label, each in parts.items())
+        chart = sweep_charts.parts_chart(sweep, parts)
+        right.vega_lite_chart(chart, alt=alt, key="sweep:why")
+    return {name: chart for name, chart in drawn.items() if name != first}
 
 
 def _chart(sweep: Sweep, rows: Sequence[SweepRow], name: str, chart: Spec) -> None:
@@ -323,7 +319,10 @@ def _table(sweep: Sweep, rows: Sequence[SweepRow]) -> None:
         "Open": st.column_config.LinkColumn("Open", display_text="open", width="small"),
         f"{title[0].upper()}{title[1:]}": st.column_config.TextColumn(pinned=True),
     }
-    st.dataframe(sheet(listed), hide_index=True, column_config=config, key="sweep:table")
+    order = [listed.columns[0], *(name for name in _SHOWN if name in listed.columns[1:])]
+    st.dataframe(
+        sheet(listed), hide_index=True, column_config=config, column_order=order, key="sweep:table"
+    )
     dollars = price.now()  # a download is made later, outside of the screen's script
     exports.download(
         "CSV",

@@ -15,6 +15,7 @@ OWN = category("kind", ["all"])  # the theme's first color
 _POINT = {"type": "point", "size": 55, "opacity": 1}
 _RANGE_BAR = {"type": "rule", "strokeWidth": 2.5, "opacity": 0.55}
 _BAND = {"type": "area", "opacity": 0.2}
+HEADING: Spec = {"anchor": "start", "fontSize": 13, "fontWeight": 600, "offset": 8}
 CONFIG_OF_SWEEP: Spec = CONFIG | {"axis": CONFIG["axis"] | {"tickCount": 4}}
 
 
@@ -137,13 +138,7 @@ def curve(
             layers.append(layer(points, {"type": "line", "strokeWidth": 2, **dash}, **on_curve))
         mark = _POINT | {"filled": not estimated}
         layers.append(layer(points, mark, **on_curve, tooltip=tips(sweep, title)))
-    heading = {
-        "text": title + (", logarithmic" if log else ""),
-        "anchor": "start",
-        "fontSize": 13,
-        "fontWeight": 600,
-        "offset": 8,
-    }
-    return layered(layers, HEIGHT_PX, encoding={"x": x, "y": y}, title=heading) | {
+    above = HEADING | {"text": title + (", logarithmic" if log else "")}
+    return layered(layers, HEIGHT_PX, encoding={"x": x, "y": y}, title=above) | {
         "config": CONFIG_OF_SWEEP
     }

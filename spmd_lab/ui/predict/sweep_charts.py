@@ -1,15 +1,28 @@
 """A sweep's curves as charts that share their x axis; Vega-Lite as dicts, nothing is drawn here."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spmd_core.base import bytes_text, seconds_text, sums_by_key
 from spmd_core.sweeps import Sweep, SweepRow
-from spmd_core.words import axis_title, knee, mfu_title, predictions
-from spmd_lab.ui.charts.base import BYTES, SECONDS, TOP, Row, Spec, category, layer, unit
+from spmd_core.words import GOOD, axis_title, knee, mfu_title, predictions
+from spmd_lab.ui.charts import shares
+from spmd_lab.ui.charts.base import (
+    BYTES,
+    INK,
+    SECONDS,
+    TOP,
+    Row,
+    Spec,
+    category,
+    layer,
+    quantity,
+    unit,
+)
 from spmd_lab.ui.predict.sweep_axes import (
     CROSSED,
+    HEADING,
     HEIGHT_PX,
     LEGEND_PX,
     OWN,
@@ -94,12 +107,48 @@ def efficiency_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
         if sweep.variable.scales
         else "Work per chip and second (first = 100 %)"
     )
-    chart = curve(sweep, rows, values, title, zero=True)
-    if sweep.variable.scales:
-        chart["layer"] = [*chart["layer"], *_bend(sweep, rows)]
+    chart = curve(sweep, rows, values, title, zero=not sweep.variable.scales)
+    if sweep.variable.scales and values:
+        shares_of = [100 * GOOD, 100.0, *(float(str(value["y"])) for value in values)]
+        ends = [max(0.0, min(shares_of) - 12), max(shares_of) + 8]
+        chart["encoding"]["y"]["scale"] |= {"domain": ends, "nice": False}
+        x, y = chart["encoding"]["x"], chart["encoding"]["y"]
+        lost = [
+            {**place(sweep, row), "y": ends[0] + 4, "text": "does not fit"}
+            for row in rows
+            if row.outcome.state in _TOO_LARGE and row.point.experiment is not None
+        ]
+        good = {"y": 100 * GOOD, "text": f"{GOOD:.0%}"}
+        chart["layer"] = [
+            layer([good], _GOOD, x={"value": 0}, x2={"value": "width"}, y=y),
+            layer(
+                [good],
+                _VALUE | {"align": "left", "dx": 4},
+                x={"value": 0},
+                y=y,
+                text={"field": "text"},
+            ),
+            *chart["layer"],
+            layer(values, _VALUE, x=x, y=y, text=quantity("y", format=".0f")),
+            layer(lost, _CROSS, x=x, y=y, tooltip=tips(sweep, "efficiency")),
+            layer(lost, _VALUE | _LOST, x=x, y=y, text={"field": "text"}),
+            *_bend(sweep, rows),
+        ]
     return chart
 
 
+def parts_chart(sweep: Sweep, parts: Mapping[str, Mapping[str, float]]) -> Spec:
+    """Returns where the time of each point goes, as high as the curve beside it."""
+    chart = shares.parts_chart(parts)
+    chart["layer"][0]["encoding"]["color"]["legend"] |= {"orient": "bottom"}
+    lines = -(-len({part for each in parts.values() for part in each}) // 2)
+    title = HEADING | {"text": f"Time of a step by {axis_title(sweep)}"}
+    return chart | {"height": HEIGHT_PX + LEGEND_PX * lines, "title": title}
+
+
+_GOOD = {"type": "rule", "strokeDash": [3, 3], "color": "#8a94a3"}
+_LOST = {"align": "left", "dx": 10, "dy": 0, "color": CROSSED}
+_VALUE = {"type": "text", "dy": -12, "fontWeight": 600, **INK}
 _BEND = {"type": "rule", "strokeDash": [3, 3], "color": CROSSED}
 _BEND_LABEL = {"type": "text", "color": CROSSED, "fontWeight": 600, "lineBreak": "\n"}
 

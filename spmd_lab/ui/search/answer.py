@@ -104,10 +104,15 @@ def _figures(winner: Candidate, answer: Answer) -> list[Figure]:
     held = get_topology(winner.target).chip.device_hbm_bytes if of_steps else 0
     ends = " to ".join(bytes_text(each) for each in winner.memory_span or ())
     room = f"{ends} of {bytes_text(held)}".strip() if held else ""
-    memory = Figure("Memory per device", bytes_text(winner.memory_bytes), room)
+    memory = Figure(
+        "Memory per device",
+        bytes_text(winner.memory_bytes),
+        room,
+        (winner.memory_bytes or 0) / held if held else None,
+    )
     paid = words.paid_goal(goal, bool(price), of_steps)
     cost = Figure(words.cost_title(paid, of_steps), words.cost_text(winner, paid, price))
-    times = [Figure("A billion tokens", words.time_of_tokens(winner), known)] if of_steps else []
+    times = [Figure("A billion tokens", words.time_of_tokens(winner))] if of_steps else []
     times, costs = [*times, time], [cost] if cost.title else []
     share = [Figure("Causal MFU", f"{causal:.1%}")] if (causal := winner.mfu_causal) else []
     of_goal = {"memory": [memory, *times, *share], "time": [*times, *costs, *share, memory]}
@@ -127,21 +132,22 @@ def headline(answer: Answer, when: str = "") -> bool:
         with st.container(horizontal=True, vertical_alignment="center", key="row-answer"):
             _picture(winner)
             st.subheader(plain(words.best_words(answer, winner)), anchor=False)
-        draw_figures(_figures(winner, answer))
+        _, *policy, _, where = winner.name.split(" · ") if winner.step else ("", "", "")
+        made_of = (("Policy", " · ".join(policy)), ("On", where))
+        draw_figures(_figures(winner, answer), [Figure(*each) for each in made_of if each[1]])
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             known = ", ".join(filter(None, (when, _KNOWN_AS[winner.stage])))
             style.evidence(winner.stage.capitalize(), known)
             if answer.rivals:
-                st.badge("Cannot tell", color="orange")
+                st.badge("Tie", color="orange")
             if winner.experiment.place.is_simulated:
                 style.evidence("Simulated")
-            if winner.step:  # else the headline has it
-                st.caption(plain(winner.name))
-        st.markdown(plain(words.verdict_words(answer)))
+        if answer.proof_of_winner is not None:
+            st.markdown(plain(words.verdict_words(answer)))
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             pressed = _next(answer, winner, is_over=not when)
             with st.popover("How sure?", type="tertiary", key="how-sure"):
-                for sentence_of in (words.sure_words,) * bool(answer.proof_of_winner) + _HOW_SURE:
+                for sentence_of in _HOW_SURE:
                     st.markdown(plain(sentence_of(answer)))
                 st.caption(coded(" ".join(map(fact_words, answer.notes))))
         if (proof := answer.proof_of_winner) is not None:
@@ -182,15 +188,21 @@ def _next(answer: Answer, winner: Candidate, is_over: bool) -> bool:
     return pressed
 
 
-_HOW_SURE = (words.risk_words, words.ahead_words, words.space_words, words.state_words)
+_HOW_SURE = (
+    words.sure_words,
+    words.risk_words,
+    words.ahead_words,
+    words.space_words,
+    words.state_words,
+)
 _KNOWN_AS = {"measured": "Measured", "compiled": "Compiled, predicted", "estimated": "Estimated"}
 
 
 def by_stage(answer: Answer) -> None:
     """The best meshes as bars: what was measured, compiled and only estimated, each apart."""
     for stage, chart in charts.stage_charts(answer.shardings, answer.rivals).items():
-        counted = f"{count_text(answer.counts[stage])} of {count_text(answer.space)}"
-        st.markdown(f"**{_KNOWN_AS[stage]}** :small[{counted}]")
+        counted = f"{count_text(answer.counts[stage])} of {count_text(answer.space)} candidates"
+        st.caption(f"{_KNOWN_AS[stage]}: {counted}, the best of each mesh")
         listed = [
             each[0].candidate for each in answer.shardings if each[0].candidate.stage == stage
         ]

@@ -115,10 +115,12 @@ def _cost(candidate: Candidate, price: dict[str, float] | None) -> float:
     return float(candidate.memory_bytes or 0)
 
 
-_ALIKE, _BEHIND = "#8fb2e3", OTHER
-_DOT = {"type": "point", "filled": True, "size": 130, "opacity": 1}
+_RIVAL, _BEHIND, _UNSURE = 0.65, 0.8, 0.5  # opacity, beside the best
+_NEAR = 1.6  # times the best: what is further is drawn at the edge
+_DOT = {"type": "point", "filled": True, "size": 130}
 _LONGEST = 1.25  # of an interval, in longest times: a longer one would leave the others no room
-_SPAN = {"type": "rule", "strokeWidth": 3, "strokeCap": "round", "opacity": 0.8}
+_SPAN = {"type": "rule", "strokeWidth": 3, "strokeCap": "round"}
+_BAND = {"type": "rect", "opacity": 0.08, "color": BEST}  # the interval of the best
 
 
 def stage_charts(
@@ -133,27 +135,27 @@ def stage_charts(
         return {}
     times, called, name = _times(best)
     ends = {each.number: _ends(each, times[each.number]) for each in best}
-    top = _LONGEST * max(times[each.number] for each in best)
+    top = _LONGEST * max(t for t in times.values() if t <= _NEAR * min(times.values()))
     scale = _scale(min(low for low, _ in ends.values()), top)
-    several = len({each.target for each in best}) > 1
     open_ = {each.number: each.step is not None and each.fits != "yes" for each in best}
-    fills = {each.number: _ALIKE for each in rivals}
-    fills |= {at: _COLORS[_OPEN] for at, is_open in open_.items() if is_open}
-    fills[best[0].number] = BEST
+    fills = {each.number: (BEST, _RIVAL) for each in rivals}
+    fills |= {at: (OTHER, _UNSURE) for at, is_open in open_.items() if is_open}
+    fills[best[0].number] = BEST, 1.0
     best[1:] = sorted(best[1:], key=lambda each: (open_[each.number], times[each.number]))
     charts = {}
     for stage in ("measured", "compiled", "estimated"):
         rows = [
             {
-                "row": _short(each, several),
-                "x": times[each.number],
-                "low": ends[each.number][0],
+                "row": _short(each, len({one.target for one in best}) > 1),
+                "x": min(times[each.number], top),
+                "low": min(ends[each.number][0], top),
                 "high": min(ends[each.number][1], top),
-                "end": max(min(ends[each.number][1], top), times[each.number]),
+                "end": min(max(ends[each.number][1], times[each.number]), top),
                 "label": f"{number_text(times[each.number])} {name}"
                 + (f" up to {number_text(high)}" if (high := ends[each.number][1]) > top else "")
                 + ", may not fit" * open_[each.number],
-                "color": fills.get(each.number, _BEHIND),
+                "color": fills.get(each.number, (OTHER, _BEHIND))[0],
+                "opacity": fills.get(each.number, (OTHER, _BEHIND))[1],
             }
             for each in best
             if each.stage == stage
@@ -170,18 +172,23 @@ def _scale(low: float, top: float) -> Spec:
 
 def _bars(rows: Sequence[Row], title: str, scale: Spec) -> Spec:
     x = {
-        at: quantity(at, title=title, scale=scale, axis={"grid": False})
+        at: quantity(
+            at, title=title, scale=scale, axis={"orient": "top", "tickCount": 4, "grid": False}
+        )
         for at in ("x", "low", "high", "end")
     }
     y = rows_axis([str(row["row"]) for row in rows])
+    y["axis"] = y["axis"] | {"labelExpr": "replace(datum.label, ' · ', ', ')", "labelLimit": 280}
+    looks = {"color": as_is("color"), "opacity": quantity("opacity", scale=None, legend=None)}
     tips = hover(row="candidate", label="takes")
-    text = {"type": "text", "align": "left", "dx": 8, "fontWeight": 600, **INK}
+    text = {"type": "text", "align": "left", "dx": 10, "fontWeight": 600, **INK}
     layers = [
-        layer(rows, _SPAN, x=x["low"], x2={"field": "high"}, y=y, color=as_is("color")),
-        layer(rows, _DOT, x=x["x"], y=y, tooltip=tips, color=as_is("color")),
+        layer(rows, _SPAN, x=x["low"], x2={"field": "high"}, y=y, **looks),
+        layer(rows, _DOT, x=x["x"], y=y, tooltip=tips, **looks),
         layer(rows, text, x=x["end"], y=y, text={"field": "label"}),
+        layer(rows[:1], _BAND, x=x["low"], x2={"field": "high"}),
     ]
-    return layered(layers, {"step": 32})
+    return layered(layers, {"step": 28})
 
 
 def _ends(each: Candidate, time: float) -> tuple[float, float]:
@@ -192,6 +199,7 @@ def _ends(each: Candidate, time: float) -> tuple[float, float]:
 def _short(each: Candidate, several: bool) -> str:
     """The mesh of a step, and its batch where several are compared; all of another candidate's name."""
     parts = called_words(each).split(" · ")
+    parts[0] = parts[0].replace(",", " ")
     kept = [parts[0], parts[-2]] if each.step else parts
     more = [*kept[1:], *([each.target.removeprefix("tpu:")] if several else [])]
     return " · ".join([kept[0], ", ".join(more)] if more else kept)

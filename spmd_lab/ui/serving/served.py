@@ -9,34 +9,37 @@ from streamlit.delta_generator import DeltaGenerator
 from spmd_core.answers import (
     SERVING_LOADS,
     SPLITS,
+    Figure,
     apart_headline,
     compiled_steps,
+    served_chips,
+    served_mesh,
     serving_assumptions,
     serving_figures,
     serving_headline,
     serving_table,
     why_not_served,
 )
-from spmd_core.base import RequestError, number_text, seconds_text
+from spmd_core.base import RequestError, bytes_text, number_text, seconds_text
 from spmd_core.machine import CHIPS
 from spmd_core.plan import MXFP4, SERVED_DTYPES, model_names
 from spmd_core.search import (
     SERVING_FORM,
     ServingAnswer,
-    ServingQuestion,
     read_serving,
     serve,
     splits,
 )
 from spmd_core.sweeps import decode_points, with_steps
-from spmd_lab.ui import links, price, state
-from spmd_lab.ui.charts.base import INK, TOP, Row, Spec, category, hover, layer, layered, quantity
+from spmd_lab.ui import links, price, state, style
+from spmd_lab.ui.charts.base import INK, Row, Spec, category, hover, layer, layered, quantity
 from spmd_lab.ui.charts.colors import BEST, ON_FRONT, OTHER
 from spmd_lab.ui.choices import Linked
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.predict import compiling, run_answer, sweep
 from spmd_lab.ui.serving import varied
-from spmd_lab.ui.shell import draw_figures, refusal
+from spmd_lab.ui.shell import draw_figures, draw_table, refusal
+from spmd_lab.ui.tables import table_frame
 
 SCREEN = "predict"
 _FIRST = dict(SERVING_FORM) | {"model": "qwen3-32b", "chips": "v6e:..16"}
@@ -53,9 +56,15 @@ _FIELDS = {
         "Chips",
         "So many, or up to: tpu7x:4, v6e:..16, h100:8. Commas for several of " + ", ".join(CHIPS),
     ),
-    ("input", "output"): ("Tokens in, out", "Of each request: 1024, 1024. Or ranges: 512..2048."),
-    ("concurrency",): ("At once", "Requests: each that ends begins another."),
-    ("tpot",): ("Each within", "Each token after the first, on average: 40ms. Empty: no limit."),
+    ("input", "output"): (
+        "Prompt, output tokens",
+        "Of each request: 1024, 1024. Or ranges: 512..2048.",
+    ),
+    ("concurrency",): ("Concurrency", "Requests at once: each that ends begins another."),
+    ("tpot",): (
+        "Time per token within",
+        "Each token after the first, on average: 40ms. Empty: no limit.",
+    ),
     ("ttft",): ("First token within", "On average: 2s. Empty: no limit."),
     ("rate",): ("Requests a second", "They arrive by chance. Empty: as many at once as above."),
     ("mesh",): ("Mesh of a replica", "data=4,tensor=2. Empty: searched."),
@@ -69,7 +78,9 @@ _IN_SIGHT = 4
 
 def show(share: DeltaGenerator) -> None:
     """Draws the mode: the question in the sidebar, then the answer."""
-    st.title(sweep.question_shown())
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.title(sweep.question_shown(), width="stretch")
+        kept = st.container(horizontal=True, width="content")
     sweep.choose()
     with st.sidebar:
         form = {"model": _choice("model", "Model", model_names())}
@@ -88,31 +99,32 @@ def show(share: DeltaGenerator) -> None:
         refusal(as_sentence(str(error)))
         links.share_box(share, SCREEN)
         return
-    shown = st.container()
-    answer = _compiled(answer)
-    with shown:
-        _draw(answer)
+    with st.container(border=True, key="answer"):
+        shown = st.container()
+        answer = _compiled(answer)
+        with shown:
+            _headline(answer)
+    _details(answer)
     varied.draw(question, _answered, SCREEN)
-    links.share_box(share, SCREEN, file=varied.outputs(answer))
+    with kept:
+        file = varied.outputs(answer)
+    links.share_box(share, SCREEN, file=file)
 
 
-@lru_cache(maxsize=32)
-def _answered(question: ServingQuestion) -> ServingAnswer:
-    return serve(question)
+_answered = lru_cache(maxsize=32)(serve)
 
 
 def _compiled(answer: ServingAnswer) -> ServingAnswer:
-    """The answer with those of its best steps that are compiled, and below it a button for others."""
+    """The answer with those of its best steps that are compiled, and a button for others."""
     points = decode_points(answer, _COMPILED)
     steps = tuple(points.values())
     outcomes = compiling.outcomes_of(steps)
-    with st.expander("Compile the best decode steps", key="serving-compile"):
-        compiling.controls(steps, outcomes, lambda point: point.label, "step")
-        answer = with_steps(answer, points, [each.numbers for each in outcomes])
-        both = zip(steps, outcomes, strict=True)
-        failed = (f"{step.label}: {each.words}" for step, each in both if each.words)
-        if lines := (*compiled_steps(answer), *failed):
-            _points_of(lines)
+    compiling.controls(steps, outcomes, lambda point: point.label, "step")
+    answer = with_steps(answer, points, [each.numbers for each in outcomes])
+    both = zip(steps, outcomes, strict=True)
+    failed = (f"{step.label}: {each.words}" for step, each in both if each.words)
+    if lines := (*compiled_steps(answer), *failed):
+        _points_of(lines)
     return answer
 
 
@@ -141,26 +153,44 @@ def _seeded(names: tuple[str, ...]) -> str:
     return state.seed(key, text)
 
 
-def _draw(answer: ServingAnswer) -> None:
-    with st.container(border=True, key="answer"):
-        st.subheader(plain(serving_headline(answer)), anchor=False)
-        lead = answer.best or answer.nearest
-        if lead:
-            draw_figures(serving_figures(lead))
-            shown = (row for row in _points(answer) if row["kind"] != _OTHERS)
-            st.vega_lite_chart(
-                _front_chart(answer),
-                key="serving-front",
-                alt="; ".join(f"{row['name']}: {row['takes']}, {row['makes']}" for row in shown),
-            )
+def _headline(answer: ServingAnswer) -> None:
+    """Draws the best sharding: its memory, speed and output, what they are of, and the front."""
+    st.subheader(plain(serving_headline(answer)), anchor=False)
+    lead = answer.best or answer.nearest
+    if not lead or not lead.pool:
+        return
+    chips, mesh, token, made, binds = serving_figures(lead)
+    pool = lead.pool
+    room = f"of {bytes_text(pool.capacity)} per device, {bytes_text(pool.cache)} of cache"
+    held = Figure("Weights", bytes_text(pool.weights), room, pool.weights / pool.capacity)
+    draw_figures([held, token, made], [chips, mesh, binds])
+    with st.container(horizontal=True, gap="small"):
+        style.evidence("Compiled" if lead.compiled else "Estimated")
+        st.badge("Fits", color="green")
+    shown = (row for row in _points(answer) if row["kind"] != _OTHERS)
+    st.vega_lite_chart(
+        _front_chart(answer),
+        key="serving-front",
+        alt="; ".join(f"{row['name']}: {row['takes']}, {row['makes']}" for row in shown),
+    )
+
+
+def _details(answer: ServingAnswer) -> None:
     if answer.by_load:
-        st.subheader("Best sharding by load, on these chips", anchor=False)
-        run_answer.draw_filled(SERVING_LOADS.table(answer.by_load, "screen"))
+        st.subheader("Other loads on these chips", anchor=False)
+        _loads(answer)
     with st.expander("Each mesh", key="serving-meshes"):
         run_answer.draw_filled(serving_table(answer, _ROWS))
-    if reasons := why_not_served(answer):
-        with st.expander("Why not another", key="serving-why"):
-            _points_of(reasons)
+    if answer.by_load:
+        with st.expander("Each load", key="serving-loads"):
+            run_answer.draw_filled(SERVING_LOADS.table(answer.by_load, "screen"))
+    lead = answer.best or answer.nearest
+    counted = serving_assumptions(lead) if lead else ()
+    reasons = why_not_served(answer)
+    for title, lines in (("Why not another", reasons), ("How it is counted", counted)):
+        if lines:
+            with st.expander(title):
+                _points_of(lines)
     title, key = "Prefill apart from decode?", "serving-apart"
     with st.expander(title, key=key, on_change="rerun") as folded:
         if folded.open:
@@ -168,9 +198,20 @@ def _draw(answer: ServingAnswer) -> None:
             st.markdown(f"**{plain(apart_headline(answer, listed))}**")
             if listed:
                 run_answer.draw_filled(SPLITS.table(listed[:_ROWS], "screen"))
-    if lead:
-        with st.expander("How it is counted", key="serving-how"):
-            _points_of(serving_assumptions(lead))
+
+
+def _loads(answer: ServingAnswer) -> None:
+    """Draws the best of each load: lengths down, concurrency across; the mesh where it changes."""
+    loads = table_frame(SERVING_LOADS.table(answer.by_load, "screen"))
+    meshes = [*dict.fromkeys(loads["Best sharding"])]
+    shown = ["Best sharding", "Time per token", "Tokens/s per chip"][len(meshes) == 1 :]
+    loads["Both"] = loads[shown].agg(", ".join, axis="columns")
+    grid = loads.pivot(index="Prompt, output", columns="Concurrency", values="Both")
+    st.caption(
+        "Time per token, and tokens/s per chip, by concurrency."
+        + plain(f" {meshes[0]} is best for all of them.") * (len(meshes) == 1)
+    )
+    draw_table(grid[[*dict.fromkeys(loads["Concurrency"])]].reset_index())
 
 
 def _points_of(sentences: Iterable[str]) -> None:
@@ -187,19 +228,21 @@ def _points(answer: ServingAnswer) -> Iterator[Row]:
             "speed": row.speed,
             "rate": row.per_chip,
             "kind": _BEST if row is lead else kind,
-            "name": f"{row.plan.topology.name}, {', '.join(f'{a}={n}' for a, n in row.plan.mesh)}",
+            "name": f"{served_chips(row.plan)}, {served_mesh(row)}",
             "takes": f"{seconds_text(row.served.tpot_s)} a token",
-            "makes": f"{number_text(row.per_chip)} tokens/s a chip",
+            "makes": f"{number_text(row.per_chip)} tokens/s per chip",
         }
 
 
 def _front_chart(answer: ServingAnswer) -> Spec:
-    """Tokens a second of a chip against those of a user; those that no mesh beats in both, joined."""
+    """Returns tokens/s of a chip against those of a user, with a line over what no mesh beats in both."""
     rows = list(_points(answer))
     kinds = [kind for kind in (_BEST, _FRONT, _OTHERS) if any(row["kind"] == kind for row in rows)]
-    x = quantity("speed", title="tokens/s of a user", scale={"zero": False})
-    y = quantity("rate", title="tokens/s a chip", scale={"zero": False})
-    color = category("kind", kinds, legend=TOP, colors=[_COLORS[kind] for kind in kinds])
+    ends = [float(str(row["speed"])) for row in rows] or [1.0]
+    scale = {"zero": False, "domainMin": 0.95 * min(ends), "domainMax": 1.15 * max(ends)}
+    x = quantity("speed", title="tokens/s of a user", scale=scale)  # room for a name
+    y = quantity("rate", title="tokens/s per chip", scale={"zero": False, "padding": 24})
+    color = category("kind", kinds, colors=[_COLORS[kind] for kind in kinds])
     tips = hover(name="mesh", takes="takes", makes="makes")
     front = [row for row in rows if row["kind"] != _OTHERS]
     best = [row for row in rows if row["kind"] == _BEST]
@@ -208,6 +251,6 @@ def _front_chart(answer: ServingAnswer) -> Spec:
         layer(front, {"type": "line", "opacity": 0.4}, x=x, y=y),
         layer(rows, _POINT, **looks),
         layer(best, _POINT | {"size": 180}, **looks),
-        layer(best, _NAME, x=x, y=y, text={"field": "name"}),
+        layer(front, _NAME, x=x, y=y, text={"field": "name"}),
     ]
-    return layered(layers, 260)
+    return layered(layers, 280)

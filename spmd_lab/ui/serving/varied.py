@@ -82,9 +82,9 @@ def _chart(points: Sequence[ServedPoint]) -> Spec:
     values = [each.value for each in points]
     x = {"field": "value", "type": "ordinal", "sort": values, "title": None}
     x |= {"scale": {"domain": values}, "axis": {"labelAngle": 0}}
-    y = quantity("rate", title="tokens/s a chip")
+    y = quantity("rate", title="tokens/s per chip")
     color = category("mesh", list(dict.fromkeys(row["mesh"] for row in rows)), legend=TOP)
-    tips = hover(value="value", mesh="best", takes="takes", rate="tokens/s a chip")
+    tips = hover(value="value", mesh="best", takes="takes", rate="tokens/s per chip")
     line = layer(rows, {"type": "line", "opacity": 0.4}, x=x, y=y)
     return layered([line, layer(rows, _POINT, x=x, y=y, color=color, tooltip=tips)], 220)
 
@@ -95,9 +95,11 @@ def outputs(answer: ServingAnswer) -> Callable[[str], None] | None:
     """
     kept, question = kept_serving(answer, time.time()), answer.question
     with st.container(horizontal=True, vertical_alignment="center"):
-        name = f"{kept.id}.html"
         exports.download(
-            "Report", lambda: html_text(search_document(kept, {})), name, "One HTML file."
+            "Report",
+            lambda: html_text(search_document(kept, {})),
+            f"{kept.id}.html",
+            "One HTML file.",
         )
         if is_kept := lab().searches.has(question.id):
             st.page_link(
@@ -106,9 +108,11 @@ def outputs(answer: ServingAnswer) -> Callable[[str], None] | None:
                 icon=":material/history:",
                 query_params={"searches": question.id},
             )
-        words = "With the searches of History: to compare, archive, or put on a page."
         pressed = may_act() and st.button(
-            "Keep", icon=":material/bookmark:", key="serving:keep", help=words
+            "Keep",
+            icon=":material/bookmark:",
+            key="serving:keep",
+            help="With the searches of History: to compare, archive, or put on a page.",
         )
     if pressed and done(as_viewer, searches.keep, lab(), kept):
         st.rerun()

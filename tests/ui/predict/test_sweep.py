@@ -126,8 +126,8 @@ def test_pressing_queues_the_unknown_points_and_the_curves_fill_in(lab):
     for status, seconds, chips in zip(tuple(lab.queue), (0.9, 1.25), (8, 512), strict=True):
         lab.end(status.run, "succeeded", found=found(seconds, chips, chips / 8 * 1e15))
     test.run()
-    (headline,) = (each.value for each in test.subheader if "It bends" in each.value)
-    assert "It bends at 64 chips: 72% efficiency at 512." in headline.replace("\\", "")
+    (headline,) = (each.value for each in test.subheader if "It scales" in each.value)
+    assert "It scales to 64 chips: 72% efficiency at 512." in headline.replace("\\", "")
     assert "From 8 to 512 chips causal MFU falls from 65% to 47%" in texts(test)
     assert (
         table(test)["512"]["Efficiency"] == "72.0%" and table(test)["512"]["Causal MFU"] == "47.1%"
@@ -143,7 +143,7 @@ def test_cancel_ends_all_and_failures_keep_their_words(lab):
     test.button(key="sweep:start").click().run()
     lab.end(lab.queue[0].run, "crashed", Failure(kind="WorkerError", message="the compiler died"))
     test.run()
-    assert table(test)["8"]["State"] == "failed" and "8: the compiler died" in texts(test)
+    assert table(test)["8"]["State"] == "failed" and "8 chips: the compiler died" in texts(test)
     test.button(key="sweep:cancel").click().run()
     assert len(lab.cancelled) == 2 and lab.queue == []
     assert "3 compiles, roughly 3 min on an idle machine, 1 of them again after a failure" in texts(

@@ -53,8 +53,8 @@ def test_first_the_question_of_a_model_that_people_know(data_folder):
 
 def test_fields_change_the_answer_and_the_link(data_folder):
     screen = opened("predict", show="serving")
-    field(screen, "At once").set_value("8").run(timeout=60)
-    field(screen, "Tokens in, out").set_value("2048, 256").run(timeout=60)
+    field(screen, "Concurrency").set_value("8").run(timeout=60)
+    field(screen, "Prompt, output tokens").set_value("2048, 256").run(timeout=60)
     changed = answer(concurrency="8", input="2048", output="256")
     assert headline(screen) == serving_headline(changed)
     query = {

@@ -51,7 +51,7 @@ class Ring:
         """
         if not self.both:
             return self.permutes * max(0.0, self.permute_s - part_s)
-        return self.steps * min(self.permute_s, max(0.0, 2 * self.permute_s - part_s))
+        return self.steps * max(0.0, 2 * self.permute_s - part_s)
 
     def sum_exposed_s(self, part_s: float) -> float:
         """Seconds that partial sums are waited for: each part is added to what the one before

@@ -280,7 +280,8 @@ def _by_rings(
     plain = _transfer(shapes, "all-gather", axes, nbytes, 0, "layers", name=f"gather {array.name}")
     if is_shared:
         alone = {"beside": "", "alone": TABLE_ALONE} if is_tied else {}
-        yield replace(plain, count=count, **alone)  # pyrefly: ignore
+        late = min(1.0, held.seconds / matmul_s)
+        yield replace(plain, count=count, late=late, **alone)  # pyrefly: ignore
     passed = replace(plain, kind="collective-permute", asked="all-gather", beside="", count=count)
     ways = () if once and is_shared else (FORWARD,)
     for way in ways if once or is_shared or recomputed == LEAST else (*ways, BACKWARD):

@@ -12,7 +12,8 @@ from spmd_core.plan import NAMES, PRESETS, Plan
 from spmd_core.program import is_ring
 from spmd_core.time import estimate_memory, estimate_step
 from spmd_core.time.cost.links import straggling
-from spmd_core.time.estimate.shapes import recomputed
+from spmd_core.time.estimate.rings import ring_of
+from spmd_core.time.estimate.shapes import recomputed, shapes_of
 from spmd_core.words import in_sentences
 from spmd_core.workloads import parse_plan
 
@@ -264,6 +265,39 @@ def test_narrow_parts_of_rings_wait_for_their_wide_operand():
     sizes = {"embed": 2048, "heads": 16, "kv_heads": 8, "mlp": 7168, "vocab": 32000}
     plan = few_rows(target="tpu:v5e:4x8", mesh={"fsdp": 32}, sequence=16384, sizes=sizes)
     assert estimate_step(plan).predicted_s.estimate == pytest.approx(1.440, rel=0.06)
+
+
+@pytest.mark.parametrize(
+    ("target", "mesh", "shard_bytes", "permute_us"),
+    [
+        ("v5e:4x4", {"fsdp": 4, "context": 4}, 7_340_032, 171.1),
+        ("v5e:4x4", {"fsdp": 8, "context": 2}, 524_288, 19.7),
+        ("v5e:4x8", {"fsdp": 16, "context": 2}, 262_144, 17.8),
+        ("tpu7x:2x2x2", {"fsdp": 4, "context": 4}, 2_097_152, 27.3),
+        ("tpu7x:2x2x4", {"fsdp": 8, "context": 4}, 65_536, 6.7),
+    ],
+)
+def test_a_permute_takes_the_longest_way_of_its_ring(target, mesh, shard_bytes, permute_us):
+    """Of compiled steps: 6 hops from corner to corner of 4x4, 10 of 4x8, 4 of 2x2x4."""
+    shards = mesh["fsdp"] * mesh.get("context", 1)
+    shapes = shapes_of(few_rows(target=f"tpu:{target}", mesh=mesh))
+    held = ring_of(shapes, shard_bytes * shards)
+    assert held.permute_s == pytest.approx(permute_us * 1e-6, rel=0.01)
+    # both directions have the same links: compiled, two steps of short parts take four permutes
+    assert held.gather_exposed_s(0.0) == pytest.approx(held.steps * 2 * held.permute_s)
+
+
+def test_gathers_before_rings_whose_links_are_busy_are_exposed():
+    """Compiled: 184.2 ms, of which gathers that the backward pass needs again hide nowhere."""
+    sizes = {"embed": 4096, "heads": 32, "kv_heads": 8, "mlp": 14336, "vocab": 32000}
+    mesh, context = {"fsdp": 4, "context": 4}, {"context_attention": "all-gather"}
+    more = {"optimizer": "lion", "logit_parts": 4, "sizes": sizes, **context}
+    plan = few_rows(target="tpu:v5e:4x4", mesh=mesh, batch_per_device=1 / 4, sequence=4096, **more)
+    found = estimate_step(plan)
+    assert found.predicted_s.estimate == pytest.approx(184.2e-3, rel=0.06)
+    again = [each for each in found.collectives if each.name == "gather gate"]
+    late = [each.exposed_s / each.seconds for each in again if each.kind == "all-gather"]
+    assert late == [pytest.approx(1.0)]
 
 
 def test_what_compiles_far_slower_has_a_wide_interval_and_a_note():

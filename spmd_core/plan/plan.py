@@ -401,12 +401,12 @@ class Plan(PlanFields):
         """Why the attention kernel cannot be compiled with its blocks; None if the sizes do not
         rule it out.
         """
-        return too_large(self.kernel_blocks, self._head_dim, self._kernel_kib)
+        return too_large(self.kernel_blocks, self._head_dim, self.kernel_kib)
 
     @property
     def with_fitting_blocks(self) -> "Plan":
         """The plan, with the nearest smaller blocks where its kernel cannot be compiled."""
-        limit_kib = self._kernel_kib
+        limit_kib = self.kernel_kib
         if self.kernel_refusal is None or limit_kib is None:
             return self
         smaller = smaller_blocks(self.kernel_blocks, self._head_dim, limit_kib * 1024)
@@ -417,7 +417,7 @@ class Plan(PlanFields):
         return max(layer.head_dim for layer, _ in self.size.layer_counts)
 
     @property
-    def _kernel_kib(self) -> int | None:
+    def kernel_kib(self) -> int | None:
         """KiB of vector memory that a kernel may take; None if unknown."""
         given = self.flags.get(VMEM_FLAG, "")
         generation = self.topology.chip.generation

@@ -32,6 +32,7 @@ from spmd_core.time.estimate.optimizers import BYTES, moment_bytes
 _HEADS = {"query", "key", "value"}
 _TURNED = "saved arrays in another layout"
 _STATE = "frozen weights", "parameters and optimizer", "bfloat16 copies"
+VMEM_BYTES = 128 * 2**20  # of a chip, with what a kernel may take; v5e and TPU7x, read off
 LANES = 128  # the attention kernel leaves its row sums once per lane; they are kept once
 # How far the peak may be off, either way: the worst of compiled plans, with some to spare. More of
 # it may be missing where the compiler moves arrays to the host, and heads for the sequence with them
@@ -201,8 +202,16 @@ def _waiting(plan: Plan, has_experts: bool) -> tuple[float, float]:
             operands += (2 + last.gated) * layer_arrays(plan, last).wide
     if plan.logit_parts > 1:  # gradients of the table are summed over parts in float32
         tensor = plan.axis_sizes.get("tensor", 1)
-        return operands, 4.0 * plan.size.embed * plan.size.vocab / tensor * (not frozen)
-    waits = plan.size.tied or plan.topology.chip.generation in SPARSE_CORES or not is_lone
+        table = plan.size.embed * plan.size.vocab / tensor
+        if plan.topology.chip.generation not in SPARSE_CORES:
+            # the loop over parts that makes the loss alone is left to the end
+            operands += 2 * table + _rows(plan) * plan.size.embed * 2
+        return operands, 4.0 * table * (not frozen)
+    # a ring of both ways, whose product comes before the loop over blocks, has no need to wait; but
+    # for a table with another sum, and where SparseCores add up
+    both_ways = has_ring(plan) and not has_experts and _gathered_by(plan) > 4
+    waits = plan.size.tied or plan.topology.chip.generation in SPARSE_CORES
+    waits |= not (is_lone or both_ways)
     is_late = (has_experts or has_ring(plan)) and waits and not frozen
     return operands, _logit_rows(plan) * plan.size.vocab * 2 * is_late
 
@@ -365,11 +374,21 @@ def _working_set(basis: Basis, layer: ModelSize) -> tuple[float, float, float]:
     """The same where nothing is offloaded."""
     plan, a, experts = basis.plan, _layer_arrays(basis, layer), _experts(basis, layer)
     tensor = plan.axis_sizes.get("tensor", 1)
-    # rings gather no other set of weights, and what they stand between is not fused
     narrow = 1.0 if plan.precision.gathered_dtype == "bfloat16" else 0.5
     rings = has_ring(plan) and not plan.precision.scales_gathered
-    gathered = 1.0 if rings else 1 + narrow
-    mlp = (3 + layer.gated + (rings and _is_unfused(plan))) * a.wide + gathered * a.weights
+    count, gathered = 3 + layer.gated, (1 + narrow) * a.weights
+    if (
+        rings and plan.remat == "minimal"
+    ):  # what is kept is read in place, and weights pass in rings
+        count, gathered = 2 + layer.gated, 0.0
+    elif rings:
+        # gathered is what is computed again: `down` is not; what rings stand between is not fused.
+        # Two arrays of the mlp's width are used at once, in vector memory where there is room
+        beside = int(_vector_room(plan) / a.wide) if a.wide else 0
+        count += _is_unfused(plan) - min(2, beside)
+        matrices = (1 + layer.gated) / (2 + layer.gated) * a.weights
+        gathered = matrices + 4 * layer.embed * layer.heads * layer.head_dim
+    mlp = count * a.wide + gathered
     block = experts.block if experts else mlp
     block += _attention(plan, layer, a)
     block += _gathered_streams(plan, a)
@@ -456,6 +475,11 @@ def _is_unfused(plan: Plan) -> bool:
     return has_ring(plan) and plan.topology.chip.generation not in SPARSE_CORES
 
 
+def _vector_room(plan: Plan) -> float:
+    """Bytes of vector memory that kernels leave."""
+    return VMEM_BYTES - 1024 * (plan.kernel_kib or 0)
+
+
 def _gathered_by(plan: Plan) -> int:
     """Devices over which weights are gathered."""
     axes = plan.axis_sizes
@@ -477,7 +501,15 @@ def _logits(plan: Plan, a: Arrays) -> tuple[float, float]:
     if model.logits_float32:
         if plan.lora_rank:  # one product alone needs their gradient, and makes it
             return 2 * each + table + _gathered_streams(plan, a), 0.0
-        return 3 * each + (2 - _is_unfused(plan)) * table, 0.0
+        if has_ring(plan):
+            # the last block's output, its norm, and that turned; of the tables' sums a shard for
+            # each way around, from zero on; the gradient where vector memory has no room for it
+            ways = 1 + (_gathered_by(plan) > 4)
+            sums = ways * (2 + 4 * (plan.logit_parts == 1)) * model.embed * model.vocab
+            gradient = each * (each + a.stream > _vector_room(plan))
+            beside = table + 3 * a.stream + sums / _gathered_by(plan)
+            return 2 * each + gradient + beside, 0.0
+        return 3 * each + 2 * table, 0.0
     tables = (2 if model.tied else 3) * table
     if model.logits_cap:
         return 2 * each + tables, 0.0

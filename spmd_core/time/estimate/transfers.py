@@ -271,24 +271,23 @@ def _by_rings(
     """
     once, name = array.name in NOT_OF_A_LAYER, _MATMULS.get(array.weight, "logits")
     nbytes = shapes.unsharded_bytes(array) * (1.0 if once else _gathered_share(shapes))
-    held, matmul_s = ring_of(shapes, nbytes), matmuls[name]
-    if array.weight.startswith("shared"):
-        matmul_s = _shared_s(shapes, array)
+    is_of_shared, held = array.weight.startswith("shared"), ring_of(shapes, nbytes)
+    matmul_s = _shared_s(shapes, array) if is_of_shared else matmuls[name]
     part_s, added_s = matmul_s / held.steps, sum(parts_s(shapes, name, matmul_s)) / 2
     is_tied, count = once and shapes.size.tied, array.times
     is_shared = array.name == "logits" or is_tied or name in recomputed
     plain = _transfer(shapes, "all-gather", axes, nbytes, 0, "layers", name=f"gather {array.name}")
     if is_shared:
-        alone = {"beside": "", "alone": TABLE_ALONE} if is_tied else {}
+        # before the permutes of a ring: hidden by as much as those leave the links idle
         late = min(1.0, held.seconds / matmul_s)
-        yield replace(plain, count=count, late=late, **alone)  # pyrefly: ignore
+        where = {"beside": "", "alone": TABLE_ALONE} if is_tied else {"late": late}
+        yield replace(plain, count=count, **where)  # pyrefly: ignore
     passed = replace(plain, kind="collective-permute", asked="all-gather", beside="", count=count)
     ways = () if once and is_shared else (FORWARD,)
     for way in ways if once or is_shared or recomputed == LEAST else (*ways, BACKWARD):
         late = held.gather_exposed_s(added_s if name in way else part_s)
         yield replace(passed, seconds=held.seconds, alone=late / held.seconds)
-    # the sum of the table of logits is in float32
-    width = 1 + (array.name == "logits") if once else shapes.sum_width
+    width = 1 + (array.name == "logits") if once else shapes.sum_width  # of logits in float32
     held = ring_of(shapes, shapes.unsharded_bytes(array) * width)
     yield replace(
         passed,

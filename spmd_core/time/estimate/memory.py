@@ -385,9 +385,9 @@ def _working_set(basis: Basis, layer: ModelSize) -> tuple[float, float, float]:
         # gathered is what is computed again: `down` is not; what rings stand between is not fused.
         # Two arrays of the mlp's width are used at once, in vector memory where there is room
         beside = int(_vector_room(plan) / a.wide) if a.wide else 0
-        count += _is_unfused(plan) - min(2, beside)
-        matrices = (1 + layer.gated) / (2 + layer.gated) * a.weights
-        gathered = matrices + 4 * layer.embed * layer.heads * layer.head_dim
+        count += (plan.topology.chip.generation not in SPARSE_CORES) - min(2, beside)
+        gathered = (1 + layer.gated) / (2 + layer.gated) * a.weights
+        gathered += 4 * layer.embed * layer.heads * layer.head_dim
     mlp = count * a.wide + gathered
     block = experts.block if experts else mlp
     block += _attention(plan, layer, a)
@@ -470,11 +470,6 @@ def has_ring(plan: Plan) -> bool:
     return alone and worth and plan.makes_rings
 
 
-def _is_unfused(plan: Plan) -> bool:
-    """Whether they do without SparseCores."""
-    return has_ring(plan) and plan.topology.chip.generation not in SPARSE_CORES
-
-
 def _vector_room(plan: Plan) -> float:
     """Bytes of vector memory that kernels leave."""
     return VMEM_BYTES - 1024 * (plan.kernel_kib or 0)
@@ -504,11 +499,10 @@ def _logits(plan: Plan, a: Arrays) -> tuple[float, float]:
         if has_ring(plan):
             # the last block's output, its norm, and that turned; of the tables' sums a shard for
             # each way around, from zero on; the gradient where vector memory has no room for it
-            ways = 1 + (_gathered_by(plan) > 4)
-            sums = ways * (2 + 4 * (plan.logit_parts == 1)) * model.embed * model.vocab
+            shards = (1 + (_gathered_by(plan) > 4)) * (2 + 4 * (plan.logit_parts == 1))
             gradient = each * (each + a.stream > _vector_room(plan))
-            beside = table + 3 * a.stream + sums / _gathered_by(plan)
-            return 2 * each + gradient + beside, 0.0
+            sums = shards * model.embed * model.vocab / _gathered_by(plan)
+            return 2 * each + gradient + table + 3 * a.stream + sums, 0.0
         return 3 * each + 2 * table, 0.0
     tables = (2 if model.tied else 3) * table
     if model.logits_cap:

@@ -19,10 +19,10 @@ from spmd_core.lab import Lab
 from spmd_core.machine import get_topology
 from spmd_core.plan import PRESETS, SCHEDULES, Plan
 from spmd_core.search import named_meshes, staged_meshes
-from spmd_core.time import is_current
+from spmd_core.time import estimate_step, is_current
 from spmd_core.time.estimate.mesh_estimates import step_bound
 from spmd_core.time.estimate.shapes import recomputed, shapes_of
-from spmd_core.time.estimate.step import estimate_step, step_parts
+from spmd_core.time.estimate.step import step_parts
 from spmd_core.workloads import parse_plan
 
 PLANS, MEDIAN, WITHIN, SHARE, EACH_MS, MANY, MANY_S = 60, 0.08, 0.20, 0.95, 10.0, 10_000, 30.0
@@ -209,8 +209,7 @@ def main(asked: Asked, figures: Figures) -> None:
 
 def bound_of(plan: Plan) -> float:
     """The lower bound of a plan's step, in seconds."""
-    shapes = shapes_of(plan)
-    return step_bound(shapes, *step_parts(shapes, recomputed(plan)))
+    return step_bound(step_parts(shapes_of(plan), recomputed(plan)))
 
 
 def _accuracy(figures: Figures, errors: list[float]) -> None:

@@ -289,7 +289,7 @@ class Plan(PlanFields):
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> "Plan":
         """A copy with other fields, without what was worked out of these."""
         if is_policy := (update or {}).keys() <= _KEPT:
-            for name in _cached_names():
+            for name in _cached_names() - vars(self).keys():
                 getattr(self, name)
         copied = super().model_copy(update=update, deep=deep)
         if not is_policy:
@@ -529,5 +529,6 @@ class Plan(PlanFields):
 
 
 @cache
-def _cached_names() -> tuple[str, ...]:
-    return tuple(name for name, each in vars(Plan).items() if isinstance(each, cached_property))
+def _cached_names() -> frozenset[str]:
+    cached = (name for name, each in vars(Plan).items() if isinstance(each, cached_property))
+    return frozenset(cached)

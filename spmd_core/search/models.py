@@ -3,16 +3,17 @@
 import contextlib
 import heapq
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, groupby, islice
 from typing import Any
 
 from spmd_core.base import RequestError
 from spmd_core.facts import StoredFact
+from spmd_core.machine import Capacity
 from spmd_core.plan import Plan
 from spmd_core.search.candidate import Candidate, TrainingStep, over_limit
-from spmd_core.search.policies import Policy
+from spmd_core.search.policies import Policy, smallest
 from spmd_core.search.question import Goal, ModelQuestion
 from spmd_core.search.spaces.model_points import (
     Key,
@@ -28,7 +29,6 @@ from spmd_core.time import MemoryEstimate, MeshEstimates
 WIDE = 40_000  # candidates that are all estimated: seconds; of more, those of the best meshes
 WIDEST = 10_000_000  # a quick look at so many takes minutes: more are refused
 NEAR = 1.03  # of the best: what takes longer is left out of a wide space
-QUICK = 3  # policies of a quick look, beside the one that offloads everything: none, minimal, full
 
 
 def space_size(question: ModelQuestion) -> int:
@@ -152,7 +152,7 @@ def _first_held(points: list[MeshPoint]) -> tuple[int, float] | None:
         return None
     like = None
     schedules = dict.fromkeys(each.schedule for each in points[0].policies)
-    small = points[0].policies[-1], points[0].policies[:QUICK][-1]
+    small = smallest(points[0].policies)
     most = points[0].question.limit(points[0].topology)
     for at, point in enumerate(points):
         if like is not None:  # what no device holds is as little a plan as what does not divide
@@ -181,7 +181,7 @@ def _dividing(point: MeshPoint, schedules: Iterable[tuple[tuple[str, Any], ...]]
             yield point.plan(Policy("none", schedule=each))
 
 
-def _memories(plan: Plan, small: tuple[Policy, ...]) -> list[MemoryEstimate]:
+def _memories(plan: Plan, small: Sequence[Policy]) -> list[MemoryEstimate]:
     held = MeshEstimates(plan).memory
     return [held(plan.model_copy(update=policy.fields)) for policy in small]
 
@@ -200,7 +200,8 @@ def _quick_look(point: MeshPoint) -> float | None:
     estimates = MeshEstimates(first)
     most = point.question.limit(point.topology)
     best = math.inf
-    for policy in (*point.policies[:QUICK], point.policies[-1]):
+    *others, last = point.policies
+    for policy in (*(each for each in others if not (each.save or each.offload)), last):
         plan = first.model_copy(update=policy.fields)
         memory = estimates.memory(plan)
         if memory.fits(most) != "no":
@@ -227,7 +228,7 @@ def _tried(point: MeshPoint, seen: dict[Key, int], most: float = math.inf) -> It
         )
         return
     estimates = MeshEstimates(first)
-    listed = list(enumerate(point.policies))
+    listed, held = list(enumerate(point.policies)), point.question.limit(point.topology)
     if most < math.inf:  # what computes least again first: what computes more may be left out
         listed.sort(key=lambda each: -len((*each[1].save, *each[1].offload)))
     for place, policy in listed:
@@ -242,18 +243,23 @@ def _tried(point: MeshPoint, seen: dict[Key, int], most: float = math.inf) -> It
                 continue
         if most < math.inf and estimates.is_above(plan, most * plan.tokens):
             continue
-        yield _estimated(point, point.number + place, TrainingStep(first, policy), plan, estimates)
+        step = TrainingStep(first, policy)
+        yield _estimated(point, point.number + place, step, plan, estimates, held)
 
 
 def _estimated(
-    point: MeshPoint, number: int, step: TrainingStep, plan: Plan, estimates: MeshEstimates
+    point: MeshPoint,
+    number: int,
+    step: TrainingStep,
+    plan: Plan,
+    estimates: MeshEstimates,
+    most: Capacity,
 ) -> Candidate:
     topology = point.topology
     memory = estimates.memory(plan)
-    capacity, most = topology.chip.capacity, point.question.limit(topology)
     fits = memory.fits(most)
     time = None if fits == "no" else estimates.time(plan, memory.host)
-    detail = "" if time else over_limit(memory, most, capacity, "as estimated")
+    detail = "" if time else over_limit(memory, most, topology.chip.capacity, "as estimated")
     return Candidate(
         number,
         point.name(step.policy),

@@ -1,10 +1,12 @@
 """What a training step saves, offloads and recomputes: the policies that a search tries."""
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from spmd_core.plan import NAMES
+from spmd_core.search.question import REMATS
 
 Remat = Literal["none", "minimal", "full"]
 # Arrays that one decision is made of: alone none of them spares a matmul of its own kind.
@@ -65,6 +67,18 @@ def policies(
             }
             tried.append(Policy("full", _named(named, "save"), _named(named, "offload")))
     return (*tried[:-1], *more, tried[-1])
+
+
+def smallest(tried: Sequence[Policy]) -> list[Policy]:
+    """Returns the policies of which one holds the least on a device and in its host's memory: of the
+    rematerializations the one that saves least, under each schedule; its input, and all else that it
+    may offload, on either side.
+    """
+    least = max((each.remat for each in tried), key=REMATS.index)
+    ends = ((), ("input",), tried[-1].offload)
+    return [
+        each for each in tried if each.remat == least and not each.save and each.offload in ends
+    ]
 
 
 # schedules that a pipeline is tried with where none is given; the plainest last

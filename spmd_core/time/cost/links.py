@@ -10,7 +10,6 @@ bandwidths.
 
 import itertools
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -266,22 +265,26 @@ def paths(
     """Where the messages of (source, target) pairs go: each on its shortest path, axis after axis."""
     if topology.chip.is_gpu:
         return _through_switches(pairs, coordinates)
-    loads: Counter[Hop] = Counter()
-    longest, crosses_slices, used = 0, False, set()
-    for source, target in pairs:
-        if coordinates[source][-1] != coordinates[target][-1]:
-            crosses_slices = True
-            continue
-        way = hops_between(topology, coordinates[source], coordinates[target])
-        loads.update(way)
-        used.update(f"ici {'xyz'[axis]}{'+' if sign > 0 else '-'}" for _, axis, sign in way)
-        longest = max(longest, len(way))
+    places, ends = np.asarray(coordinates), np.asarray(pairs, dtype=int).reshape(-1, 2)
+    apart = places[ends[:, 0], -1] != places[ends[:, 1], -1]
+    here, there = (places[each] for each in ends[~apart].T)
+    busiest, hops, used = 0, np.zeros(len(here), dtype=int), ["dcn"] if apart.any() else []
+    for axis, (length, wraps) in enumerate(zip(topology.shape, topology.wraps, strict=True)):
+        steps = there[:, axis] - here[:, axis]
+        if wraps:  # half way around goes ahead
+            steps = length // 2 - (length // 2 - steps) % length
+        hops += np.abs(steps)
+        for sign, way in ((1, "+"), (-1, "-")):
+            loads, left = np.zeros(places.max(0) + 1, dtype=int), steps * sign
+            while len(moving := np.flatnonzero(left > 0)):
+                np.add.at(loads, tuple(here[moving].T), 1)
+                here[moving, axis] = (here[moving, axis] + sign) % length
+                left[moving] -= 1
+            busiest = max(busiest, int(loads.max()))
+            used += [f"ici {'xyz'[axis]}{way}"] * bool(loads.any())
+    moved = bool((ends[:, 0] != ends[:, 1]).any())
     return Paths(
-        max(loads.values(), default=0),
-        longest,
-        tuple(sorted(used | ({"dcn"} if crosses_slices else set()))),
-        crosses_slices,
-        moved=any(source != target for source, target in pairs),
+        busiest, int(hops.max(initial=0)), tuple(sorted(used)), bool(apart.any()), moved=moved
     )
 
 
@@ -306,14 +309,12 @@ def paths_along(
     devices, in the order of the mesh.
     """
     sizes = [size for _, size in mesh]
-    places = [
-        tuple(map(int, place)) for place in mesh_places(topology, sizes, order).reshape(-1, 5)
-    ]
+    places = mesh_places(topology, sizes, order).reshape(-1, 5)
     numbers = np.arange(len(places)).reshape(sizes)
     number = None if axis is None else [name for name, _ in mesh].index(axis)
     following = np.roll(numbers, -1, number)
     pairs = list(zip(numbers.ravel().tolist(), following.ravel().tolist(), strict=True))
-    return paths(topology, pairs, places)
+    return paths(topology, pairs, [tuple(place) for place in places.tolist()])
 
 
 def permute_s(topology: Topology, ways: Paths, nbytes: float, rates: LinkRates = EXPECTED) -> float:

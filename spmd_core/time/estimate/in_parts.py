@@ -20,11 +20,11 @@ from spmd_core.time.estimate.memory import MemoryEstimate, estimate_memory as me
 from spmd_core.time.estimate.optimizers import BYTES, moment_bytes
 from spmd_core.time.estimate.shapes import recomputed, shapes_of
 from spmd_core.time.estimate.step import (
+    StepParts,
     estimate_step as step_of_a_pass,
-    exposed_parts,
+    prediction_of,
     step_mfu,
     step_parts,
-    step_time,
 )
 from spmd_core.time.estimate.transfers import is_of_update
 from spmd_core.time.pipeline import SimulatedPipeline, simulate_pipeline
@@ -33,13 +33,12 @@ WAITS = "wait: stages"  # among a step's shares: what a stage idles
 
 
 class _Microbatch(NamedTuple):
-    """A microbatch as a plan; F, B, W of its layers, its tables and shares of the update, in s; its
+    """Parts of the step of a microbatch; F, B, W of its layers and shares of the update, in s; its
     memory, and its time as a step of one pass.
     """
 
-    plan: Plan
+    parts: StepParts
     seconds: tuple[float, float, float]
-    tables: float
     update: Mapping[str, float]
     memory: MemoryEstimate
     time: Estimate
@@ -110,7 +109,7 @@ def _of_parts(plan: Plan) -> Prediction:
     time = _time(plan, stages, simulated)
     seconds = time.estimate
     memory, capacity = estimate_memory(plan), plan.topology.chip.capacity
-    one = step_of_a_pass(slowest.one.plan)
+    one = prediction_of(slowest.one.parts, slowest.one.memory)
     shares = {name: plan.parts * each for name, each in one.shares_s.items()}
     for name, each in slowest.update.items():  # follows the last microbatch alone
         shares[name] = shares.get(name, 0.0) - (plan.parts - 1) * each
@@ -206,7 +205,9 @@ def _worked_out(plan: Plan, again: frozenset[str] | None = None) -> tuple[_Stage
         if key not in known:
             known[key] = _microbatch(plan, *key, again)
         one = known[key]
-        tables = of_last.tables * (logits * is_last + (1 - logits) * is_first) / 3
+        tables = (
+            of_last.parts.work.tables.seconds * (logits * is_last + (1 - logits) * is_first) / 3
+        )
         held = schedule.held(count, plan.parts, plan.repeats, stage) if count > 1 else 1.0
         forward, backward, weights = (each + tables for each in one.seconds)
         memory = _held(plan, one, held, is_first)
@@ -237,9 +238,9 @@ def _microbatch(
 ) -> _Microbatch:
     one = _one(plan, layers, has_logits)
     shapes, memory = shapes_of(one), memory_of_a_pass(one)
-    work, moved = step_parts(shapes, recomputed(one) if again is None else again)
-    rest = [each for each in moved if not is_of_update(each.name)]
-    waits = exposed_parts(shapes, work, rest, memory.host).seconds
+    parts = step_parts(shapes, recomputed(one) if again is None else again)
+    work, rest = parts.work, [each for each in parts.moved if not is_of_update(each.name)]
+    waits = replace(parts, moved=rest).exposed(memory.host).seconds
     passes = work.forward.seconds + work.recomputed.seconds + work.backward.seconds
     forward = work.forward.seconds * (1 + waits / passes)
     weights = work.backward.matmul / 2
@@ -247,11 +248,11 @@ def _microbatch(
     update = {"matmul": work.update.matmul, "memory": work.update.memory}
     update |= sums_by_key(
         (f"wait: {each.kind}", each.count * each.seconds)
-        for each in moved
+        for each in parts.moved
         if is_of_update(each.name)
     )
-    time = step_time(shapes, work, moved, memory.host)
-    return _Microbatch(one, seconds, work.tables.seconds, update, memory, time)
+    time = parts.time(memory.host)
+    return _Microbatch(parts, seconds, update, memory, time)
 
 
 def _held(plan: Plan, one: _Microbatch, held: float, is_first: bool) -> MemoryEstimate:
@@ -266,7 +267,9 @@ def _held(plan: Plan, one: _Microbatch, held: float, is_first: bool) -> MemoryEs
     if plan.parts > 1:
         more["gradients that are added up"] = own * state / each
     if plan.stages > 1 and is_first:
-        table = memory_of_a_pass(_one(plan, one.plan.size.layers, True)).parts[_STATE] - state
+        table = (
+            memory_of_a_pass(_one(plan, one.parts.shapes.size.layers, True)).parts[_STATE] - state
+        )
         more["embedding"] = table * (1 + (2 + own) / each)
     extra = int(sum(more.values()))
     return replace(

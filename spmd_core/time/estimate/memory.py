@@ -8,16 +8,17 @@ in the working sets were read off the buffers of compiled steps.
 """
 
 import math
-from collections.abc import Collection
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import attrgetter
+from typing import NamedTuple
 
 from spmd_core.facts import Fits
 from spmd_core.machine import Capacity
 from spmd_core.plan import (
     GATHERED_AXES,
     Basis,
-    Kind,
     ModelSize,
     Plan,
     arrays as arrays_of,
@@ -107,8 +108,7 @@ class Arrays:
 def estimate_memory(plan: Plan, parameters: float | None = None) -> MemoryEstimate:
     """The peak of a plan's step. `parameters` of a device: worked out where they are not given."""
     size = plan.size
-    usual = max(size.layer_counts, key=lambda each: each[1])[0]
-    arrays = layer_arrays(plan, usual)
+    usual = max(_layers(plan.basis), key=attrgetter("count"))
     stored, host = kept_bytes(plan)
     if parameters is None:
         parameters = size.stored_parameters * parameter_share(plan)
@@ -122,10 +122,9 @@ def estimate_memory(plan: Plan, parameters: float | None = None) -> MemoryEstima
         "bfloat16 copies": 2 * parameters if plan.parameter_dtype == "float32" else 0.0,
         "kept by the forward pass": stored,
     }
-    with_experts = next((each for each, _ in size.layer_counts if each.experts > 1), usual)
-    experts = _experts(plan.basis, with_experts)
+    experts = next((each.experts for each in _layers(plan.basis) if each.size.experts > 1), None)
     gradients = parameters * BYTES[plan.parameter_dtype] + (experts.empty if experts else 0.0)
-    worst, spare, may_turn = _worst_moment(plan, usual, arrays, gradients, bool(experts))
+    worst, spare, may_turn = _worst_moment(plan, usual, gradients, bool(experts))
     parts |= worst
     if plan.size.mtp_layers:  # kept for their gradients
         kept = _rows(plan) * plan.size.vocab * 4 * plan.size.mtp_layers
@@ -144,31 +143,66 @@ def estimate_memory(plan: Plan, parameters: float | None = None) -> MemoryEstima
     )
 
 
-@lru_cache(maxsize=256)
-def _experts(basis: Basis, layer: ModelSize) -> Experts | None:
-    plan, a = basis.plan, _layer_arrays(basis, layer)
+def _experts(plan: Plan, layer: ModelSize, a: Arrays) -> Experts | None:
     if layer.experts == 1 or not a.wide:
         return None
     times = plan.axis_sizes.get("tensor", 1) * plan.visits * plan.expert_repeats
     return expert_memory(plan, a.stream * times, a.wide)
 
 
+class _Layer(NamedTuple):
+    """A kind of layer, with how many there are; bytes of its arrays, of what it may keep by name, of
+    its experts, and of its backward pass where nothing is offloaded.
+    """
+
+    size: ModelSize
+    count: int
+    arrays: Arrays
+    named: Mapping[str, float]
+    experts: Experts | None
+    working: tuple[float, float, float]
+
+
+@lru_cache(maxsize=64)
+def _layers(basis: Basis) -> tuple[_Layer, ...]:
+    """Every kind of layer of plans that differ only in what they save."""
+    plan = basis.plan
+    return tuple(
+        _Layer(
+            layer,
+            count,
+            arrays := _layer_arrays(basis, layer),
+            _named(plan, layer, arrays),
+            experts := _experts(plan, layer, arrays),
+            _working_set(plan, layer, arrays, experts),
+        )
+        for layer, count in plan.size.layer_counts
+    )
+
+
+@lru_cache(maxsize=64)
+def _blocks(basis: Basis) -> tuple[tuple[_Layer, ...], ...]:
+    """The layers of each block that is scanned."""
+    size, layers = basis.plan.size, {each.size: each for each in _layers(basis)}
+    return tuple(tuple(layers[size.layer(kind)] for kind in kinds) for kinds, _ in size.stages)
+
+
 def _worst_moment(
-    plan: Plan, usual: ModelSize, arrays: Arrays, gradients: float, has_experts: bool
+    plan: Plan, usual: _Layer, gradients: float, has_experts: bool
 ) -> tuple[dict[str, float], float, float]:
     """What is live beside the state and what is kept at the worst moment, by name; the bytes of it
     that the compiler can do without; and the most that it may copy to another layout.
     """
-    block, spare = max(_of_block(plan, kinds) for kinds, _ in plan.size.stages)
-    operands, late = _waiting(plan, has_experts)
+    block, spare = max(_of_block(plan, layers) for layers in _blocks(plan.basis))
+    operands, late = _waiting(plan.basis, has_experts)
     block += operands
-    logits, of_logits = _logits(plan, arrays)
-    heads, gate, may_turn = _turned(plan, usual, arrays)
+    logits, of_logits = _logits(plan.basis, bool(plan.offload))
+    heads, gate, may_turn = _turned(plan, usual.named)
     # a loop that offloads has one block's backward pass outside of it, beside that of the logits
     first = 0.0
     if plan.offload and _gathered_by(plan) <= RING:
-        first = block - 2 * arrays.weights
-        first -= 0.0 if plan.exchanged_axes else _attention(plan, usual, arrays)
+        first = block - 2 * usual.arrays.weights
+        first -= 0.0 if plan.exchanged_axes else _attention(plan, usual.size, usual.arrays)
     turned = heads
     if plan.topology.slices > 1:
         both = _logit_rows(plan) * plan.size.vocab * (4 if plan.size.logits_float32 else 2)
@@ -191,10 +225,12 @@ def _worst_moment(
     return parts | ({_TURNED: turned} if turned else {}), spare, may_turn
 
 
-def _waiting(plan: Plan, has_experts: bool) -> tuple[float, float]:
+@lru_cache(maxsize=64)
+def _waiting(basis: Basis, has_experts: bool) -> tuple[float, float]:
     """Bytes that wait until the loop over blocks has ended: operands of the gradients of a last block
     that is no loop, and what the gradient of a trained table needs.
     """
+    plan = basis.plan
     stages, operands, frozen = plan.size.stages, 0.0, plan.lora_rank is not None
     is_lone = len(stages) > 1 == stages[-1][1]
     for kind in stages[-1][0] if is_lone else ():
@@ -310,24 +346,17 @@ def _saved_names(plan: Plan) -> set[str]:
 def kept_bytes(plan: Plan) -> tuple[float, float]:
     """(bytes kept on the device, bytes offloaded) by the forward pass of all layers."""
     size, names = plan.size, _saved_names(plan) - {*plan.offload}
+    # a scanned block of several layers has one input, as a head of later tokens
+    blocks = sum(times for _, times in size.stages) + size.mtp_layers
     kept = moved = 0.0
-    for layer, count in size.layer_counts:
-        arrays = layer_arrays(plan, layer)
-        named = _named(plan, layer, arrays)
+    for layer, count, arrays, named, experts, _ in _layers(plan.basis):
         if plan.remat == "none":
-            experts = _experts(plan.basis, layer)
-            own = (
-                residual_bytes(layer, arrays)
-                + named["mlp_down"]
-                + (experts.kept if experts else 0.0)
-            )
-            kept += count * own
+            own = residual_bytes(layer, arrays) + named["mlp_down"]
+            kept += count * (own + (experts.kept if experts else 0.0))
         else:
-            # a scanned block of several layers has one input, as a head of later tokens
-            blocks = sum(times for _, times in size.stages) + size.mtp_layers
-            named["input"] *= blocks / size.all_layers
-            kept += count * sum(named[name] for name in names)
-        moved += count * sum(named[name] for name in plan.offload)
+            named = {**named, "input": named["input"] * (blocks / size.all_layers)}
+            kept += count * sum([nbytes for name, nbytes in named.items() if name in names])
+        moved += count * sum([named[name] for name in plan.offload])
     return kept, moved
 
 
@@ -343,12 +372,12 @@ def residual_bytes(layer: ModelSize, a: Arrays) -> float:
     return norms + mixed + wide * a.wide
 
 
-def _of_block(plan: Plan, kinds: Collection[Kind]) -> tuple[float, float]:
+def _of_block(plan: Plan, block: Sequence[_Layer]) -> tuple[float, float]:
     """(working set of one block's backward pass, the part that the compiler can do without): of the
     largest layer, and of the others what they computed again, or took out of what all layers keep,
     which waits; a block that computes nothing again reads that in place.
     """
-    layers = [_of_layer(plan, plan.size.layer(kind)) for kind in kinds]
+    layers = [_of_layer(plan, each) for each in block]
     own = max(range(len(layers)), key=lambda place: layers[place][0])
     waits = sum(
         each[2] for place, each in enumerate(layers) if place != own and plan.remat != "none"
@@ -357,22 +386,21 @@ def _of_block(plan: Plan, kinds: Collection[Kind]) -> tuple[float, float]:
     return layers[own][0] + waits, layers[own][1] + waits * (plan.size.experts == 1)
 
 
-def _of_layer(plan: Plan, layer: ModelSize) -> tuple[float, float, float]:
+def _of_layer(plan: Plan, layer: _Layer) -> tuple[float, float, float]:
     """(working set of a layer's backward pass, what the compiler can do without, what waits where it
     is not at work)."""
-    block, spare, waits = _working_set(plan.basis, layer)
     if not plan.offload:
-        return block, spare, waits
-    named = _named(plan, layer, layer_arrays(plan, layer))
+        return layer.working
+    block, spare, waits = layer.working
     # those at work are counted; one set is on its way to or from the host unless memory is short
-    offloaded = sum(named[name] for name in plan.offload)
+    offloaded = sum([layer.named[name] for name in plan.offload])
     return block + offloaded, offloaded + spare, waits
 
 
-@lru_cache(maxsize=256)
-def _working_set(basis: Basis, layer: ModelSize) -> tuple[float, float, float]:
+def _working_set(
+    plan: Plan, layer: ModelSize, a: Arrays, experts: Experts | None
+) -> tuple[float, float, float]:
     """The same where nothing is offloaded."""
-    plan, a, experts = basis.plan, _layer_arrays(basis, layer), _experts(basis, layer)
     tensor = plan.axis_sizes.get("tensor", 1)
     narrow = 1.0 if plan.precision.gathered_dtype == "bfloat16" else 0.5
     rings = has_ring(plan) and not plan.precision.scales_gathered
@@ -424,7 +452,7 @@ def _attention(plan: Plan, layer: ModelSize, a: Arrays) -> float:
     return held + a.query * blocks + 2 * among * both * (among > 1)
 
 
-def _turned(plan: Plan, usual: ModelSize, a: Arrays) -> tuple[float, float, float]:
+def _turned(plan: Plan, named: Mapping[str, float]) -> tuple[float, float, float]:
     """Bytes of the arrays kept by all layers that a program which offloads some copies to another
     layout: heads, the gate, and the most that it may copy.
 
@@ -437,7 +465,7 @@ def _turned(plan: Plan, usual: ModelSize, a: Arrays) -> tuple[float, float, floa
     """
     if not plan.offload:
         return 0.0, 0.0, 0.0
-    named, layers = _named(plan, usual, a), plan.size.all_layers
+    layers = plan.size.all_layers
     on_device = _saved_names(plan) - set(plan.offload)
     is_sequence = bool(plan.exchanged_axes)
     changing = is_sequence and "attention" in plan.offload
@@ -481,7 +509,8 @@ def _gathered_by(plan: Plan) -> int:
     return math.prod(axes.get(name, 1) for name in GATHERED_AXES)
 
 
-def _logits(plan: Plan, a: Arrays) -> tuple[float, float]:
+@lru_cache(maxsize=64)
+def _logits(basis: Basis, offloads: bool) -> tuple[float, float]:
     """(logits with their gradients and the gathered tables, the part that the compiler can do
     without).
 
@@ -490,6 +519,7 @@ def _logits(plan: Plan, a: Arrays) -> tuple[float, float]:
     devices than a ring has, beside the table and its gradient, and the embedding where the loop
     beside it offloads. Else they are beside the logits, with the table and the last block's output.
     """
+    plan, a = basis.plan, max(_layers(basis), key=attrgetter("count")).arrays
     model, tensor = plan.size, plan.axis_sizes.get("tensor", 1)
     each = _logit_rows(plan) * model.vocab * 2
     table = model.embed * model.vocab * 2 / tensor
@@ -508,5 +538,5 @@ def _logits(plan: Plan, a: Arrays) -> tuple[float, float]:
     if model.logits_cap:
         return 2 * each + tables, 0.0
     if _gathered_by(plan) > RING:
-        return each + (tables if plan.offload else 2 * table), 0.0
+        return each + (tables if offloads else 2 * table), 0.0
     return max(2 * each + table + 4 * a.stream, each + 2 * table), table

@@ -2,7 +2,7 @@
 what they have in common is worked out once.
 """
 
-from collections.abc import Iterable
+from functools import lru_cache
 
 from spmd_core.base import sums_by_key
 from spmd_core.facts import Estimate
@@ -10,10 +10,8 @@ from spmd_core.plan import Plan, parameter_share
 from spmd_core.time.cost.constants import MATMUL_SHARE
 from spmd_core.time.estimate.in_parts import estimate_memory, time_in_parts
 from spmd_core.time.estimate.memory import MemoryEstimate
-from spmd_core.time.estimate.shapes import LEAST, Shapes, recomputed, shapes_of
-from spmd_core.time.estimate.step import Common, common_parts, step_parts, step_time
-from spmd_core.time.estimate.transfers import StepTransfer
-from spmd_core.time.estimate.work import StepWork
+from spmd_core.time.estimate.shapes import LEAST, recomputed, shapes_of
+from spmd_core.time.estimate.step import StepParts, step_parts
 
 
 class MeshEstimates:
@@ -22,8 +20,6 @@ class MeshEstimates:
     def __init__(self, plan: Plan):
         self._shapes = shapes_of(plan)
         self._parameters = plan.size.stored_parameters * parameter_share(plan)
-        self._common: Common | None = None
-        self._known: dict[frozenset[str], tuple[StepWork, list[StepTransfer], float]] = {}
         self._again: dict[tuple[object, ...], frozenset[str]] = {}
         self._least: dict[frozenset[str], float] = {}
         self._slow: list[frozenset[str]] = []
@@ -36,15 +32,13 @@ class MeshEstimates:
         """Seconds of a plan's step, as `estimate_step` gives them."""
         if plan.is_in_parts:
             return time_in_parts(plan)
-        work, moved, _ = self._parts(plan)
-        return step_time(self._shapes, work, moved, offloaded)
+        return self._parts(plan).time(offloaded)
 
     def least(self) -> float:
         """Seconds that no estimate of a plan on one mesh stays below, whatever it saves and offloads."""
         if self._shapes.plan.is_in_parts:
             return time_in_parts(self._shapes.plan, LEAST).estimate
-        work, moved = step_parts(self._shapes, LEAST)
-        return step_time(self._shapes, work, moved, 0).estimate
+        return step_parts(self._shapes, LEAST).time(0).estimate
 
     def is_above(self, plan: Plan, most: float) -> bool:
         """Returns True if a plan takes more than `most`, the same at each call, with nothing
@@ -67,7 +61,7 @@ class MeshEstimates:
         if plan.is_in_parts:  # a stage's transfers repeat as its microbatches do
             topology = plan.topology
             return plan.flops / (topology.chips * topology.chip.peak_flops)
-        return self._parts(plan)[2]
+        return step_bound(self._parts(plan))
 
     def _recomputed(self, plan: Plan) -> frozenset[str]:
         key = plan.remat, plan.save, plan.offload
@@ -75,22 +69,19 @@ class MeshEstimates:
             self._again[key] = recomputed(plan)
         return self._again[key]
 
-    def _parts(self, plan: Plan) -> tuple[StepWork, list[StepTransfer], float]:
-        again = self._recomputed(plan)
-        if again not in self._known:
-            self._common = self._common or common_parts(self._shapes)
-            parts = step_parts(self._shapes, again, self._common)
-            self._known[again] = (*parts, step_bound(self._shapes, *parts))
-        return self._known[again]
+    def _parts(self, plan: Plan) -> StepParts:
+        return step_parts(self._shapes, self._recomputed(plan))
 
 
-def step_bound(shapes: Shapes, work: StepWork, moved: Iterable[StepTransfer]) -> float:
+@lru_cache(maxsize=64)
+def step_bound(parts: StepParts) -> float:
     """The largest of three roofs, each as if it hid all else: the model's FLOPs over all chips, and
     a device's matmuls with what is computed again, at the nominal peak; and what each link carries,
     at its nominal rate and without latency.
     """
+    shapes = parts.shapes
     busy = sums_by_key(
-        (name, each.bound_s * each.count) for each in moved for name in each.where.resources
+        (name, each.bound_s * each.count) for each in parts.moved for name in each.where.resources
     )
     flops_s = shapes.plan.flops / (shapes.topology.chips * shapes.chip.peak_flops)
-    return max(flops_s, work.total.matmul * MATMUL_SHARE, *busy.values(), 0.0)
+    return max(flops_s, parts.work.total.matmul * MATMUL_SHARE, *busy.values(), 0.0)

@@ -31,7 +31,7 @@ _ELEMENTS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # a key of what follows from it
 class Shapes:
     """A plan with what follows from it, or one of its layers; `topology`, `size` and `mesh` are read
     once.

@@ -2,9 +2,9 @@
 
 import math
 import operator
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property, lru_cache
 
 from spmd_core.base import sums_by_key
 from spmd_core.facts import (
@@ -52,6 +52,7 @@ from spmd_core.time.estimate.transfers import (
     weight_transfers,
 )
 from spmd_core.time.estimate.work import (
+    DeviceSeconds,
     Matmuls,
     StepWork,
     all_matmuls,
@@ -75,14 +76,48 @@ class Exposed:
         return sum(self.transfers) + self.host
 
 
+@dataclass(frozen=True, eq=False)
+class StepParts:
+    """The work of a step and its transfers; what plans with the same have in common is worked out
+    once.
+    """
+
+    shapes: Shapes
+    work: StepWork
+    moved: list[StepTransfer]
+
+    def exposed(self, offloaded: int) -> Exposed:
+        """What waits, with `offloaded` bytes to the host and back."""
+        work, one_way = self.work, host_s(self.shapes.chip, offloaded)
+        back = work.recomputed.seconds + work.backward.seconds
+        host = max(0.0, one_way - work.forward.seconds) + max(0.0, one_way - back)
+        return Exposed(_waits(self), host)
+
+    def time(self, offloaded: int) -> Estimate:
+        """Seconds of a step with `offloaded` bytes to the host and back."""
+        shapes, exposed = self.shapes, self.exposed(offloaded)
+        seconds = (self.work.total.seconds + exposed.seconds) * (1 + straggling(shapes.topology))
+        rings = RING_OFF * seconds if shapes.has_rings else 0.0
+        hidden = self.network_s - sum(exposed.transfers)
+        low, high = _interval(shapes, self.work.total, hidden, exposed.seconds, seconds, rings)
+        above = _above(shapes, offloaded)[0]
+        return Estimate(low=low, estimate=seconds, high=max(high, (1 + above) * seconds))
+
+    @cached_property
+    def network_s(self) -> float:
+        """Seconds of all transfers, one after the other."""
+        return sum(each.seconds * each.count for each in self.moved)
+
+
 def estimate_step(plan: Plan) -> Prediction:
     """What compiling a plan would predict of its step, about; see docs/prediction.md for how near."""
-    shapes = shapes_of(plan)
-    again = recomputed(plan)
-    work, moved = step_parts(shapes, again)
-    memory = estimate_memory(plan)
-    exposed = exposed_parts(shapes, work, moved, memory.host)
-    time = step_time(shapes, work, moved, memory.host)
+    return prediction_of(step_parts(shapes_of(plan), recomputed(plan)), estimate_memory(plan))
+
+
+def prediction_of(parts: StepParts, memory: MemoryEstimate) -> Prediction:
+    """A step of these parts that takes so much memory, in the form of a compiled one."""
+    shapes, plan, work, moved = parts.shapes, parts.shapes.plan, parts.work, parts.moved
+    exposed, time = parts.exposed(memory.host), parts.time(memory.host)
     seconds = time.estimate
     mfu = step_mfu(plan, seconds)
     topology, chip = shapes.topology, shapes.chip
@@ -98,7 +133,7 @@ def estimate_step(plan: Plan) -> Prediction:
         ),
         host_capacity_bytes=capacity.host,
         predicted_s=time,
-        bounds_s=_bounds(work, moved, seconds),
+        bounds_s=_bounds(parts, seconds),
         mfu=mfu,
         mfu_causal=mfu * plan.causal_share,
         tflops_per_chip=plan.flops / topology.chips / seconds / 1e12,
@@ -107,14 +142,12 @@ def estimate_step(plan: Plan) -> Prediction:
         binds=_binds(shares),
         shares_s=shares,
         collectives=_collectives(moved, exposed),
-        facts=_facts(shapes, memory, again, work.total.kernel / seconds),
+        facts=_facts(shapes, memory, work.total.kernel / seconds),
         before_compiling=memory.known(capacity),
     )
 
 
-def _facts(
-    shapes: Shapes, memory: MemoryEstimate, again: Collection[str], attention: float
-) -> tuple[StoredFact, ...]:
+def _facts(shapes: Shapes, memory: MemoryEstimate, attention: float) -> tuple[StoredFact, ...]:
     facts = [StoredFact(kind="not compiled"), *taken_memory(shapes.chip, memory.peak, memory.host)]
     if attention > MOSTLY and not shapes.chip.is_gpu:
         facts.append(StoredFact(kind="mostly attention", values={"share": attention}))
@@ -132,58 +165,28 @@ def step_mfu(plan: Plan, seconds: float) -> float:
     return plan.flops / (topology.chips * topology.chip.peak_flops * seconds)
 
 
-class Common(NamedTuple):
-    """Parts of the estimates of plans that differ only in what they compute again: matmuls of a layer
-    on average and of each kind, and transfers of weights, None where these differ too.
-    """
-
-    matmuls: Mapping[str, float]
-    of_layers: list[Matmuls]
-    weights: list[StepTransfer] | None
-
-
-def common_parts(shapes: Shapes) -> Common:
-    """Returns the parts that plans of these shapes have in common."""
+@lru_cache(maxsize=16)
+def _matmuls(shapes: Shapes) -> tuple[Mapping[str, float], Sequence[Matmuls]]:
+    """Seconds of matmuls of a layer on average, and of each kind of layer."""
     of_layers = all_matmuls(shapes)
-    matmuls = {**mean_matmuls(shapes, of_layers), "logits": table_s(shapes)}
-    weights = None if shapes.ring > 1 else weight_transfers(shapes, matmuls, ())
-    return Common(matmuls, of_layers, weights)
+    return {**mean_matmuls(shapes, of_layers), "logits": table_s(shapes)}, of_layers
 
 
-def step_parts(
-    shapes: Shapes, again: Collection[str], common: Common | None = None
-) -> tuple[StepWork, list[StepTransfer]]:
-    """The work of a step and its transfers, where the backward pass computes these names again;
-    `common`: worked out before.
-    """
-    matmuls, of_layers, weights = common or common_parts(shapes)
-    if weights is None:
-        weights = weight_transfers(shapes, matmuls, again)
+@lru_cache(maxsize=64)
+def step_parts(shapes: Shapes, again: frozenset[str]) -> StepParts:
+    """The parts of a step whose backward pass computes these names again."""
+    matmuls, of_layers = _matmuls(shapes)
     forward = [each for each, _ in of_layers]
-    moved = [*weights, *activation_transfers(shapes, forward, again)]
+    moved = [
+        *weight_transfers(shapes, matmuls, again),
+        *activation_transfers(shapes, forward, again),
+    ]
     work = step_work(shapes, again, of_layers)
-    if not shapes.chip.is_gpu:
-        return work, moved
-    attention = sum(matmuls.get(name, 0.0) for name in ("query", "key", "value", "out"))
-    attention += work.forward.kernel / shapes.size.all_layers
-    return work, in_turn(shapes, as_one(shapes, moved), attention)
-
-
-def step_time(
-    shapes: Shapes,
-    work: StepWork,
-    moved: list[StepTransfer],
-    offloaded: int,
-) -> Estimate:
-    """Seconds of a step with this work and these transfers, and `offloaded` bytes to the host and
-    back: what plans with the same work share is worked out once by who has many of them.
-    """
-    exposed = exposed_parts(shapes, work, moved, offloaded)
-    seconds = (work.total.seconds + exposed.seconds) * (1 + straggling(shapes.topology))
-    rings = RING_OFF * seconds if shapes.has_rings else 0.0
-    low, high = _interval(shapes, work, moved, exposed, seconds, rings)
-    above = _above(shapes, offloaded)[0]
-    return Estimate(low=low, estimate=seconds, high=max(high, (1 + above) * seconds))
+    if shapes.chip.is_gpu:
+        attention = sum(matmuls.get(name, 0.0) for name in ("query", "key", "value", "out"))
+        attention += work.forward.kernel / shapes.size.all_layers
+        moved = in_turn(shapes, as_one(shapes, moved), attention)
+    return StepParts(shapes, work, moved)
 
 
 def _above(shapes: Shapes, offloaded: int) -> tuple[float, str]:
@@ -199,19 +202,19 @@ def _above(shapes: Shapes, offloaded: int) -> tuple[float, str]:
     return 0.0, ""
 
 
-def exposed_parts(
-    shapes: Shapes, work: StepWork, moved: list[StepTransfer], offloaded: int
-) -> Exposed:
-    """What waits: all that nothing hides, and what is left of the rest beside the work it may hide
-    under.
+@lru_cache(maxsize=64)
+def _waits(parts: StepParts) -> tuple[float, ...]:
+    """Seconds that each transfer holds up: all that nothing hides, and what is left of the rest
+    beside the work it may hide under.
     """
-    back = work.recomputed.seconds + work.backward.seconds
+    shapes, work, moved = parts.shapes, parts.work, parts.moved
     passes = [_passes(each, work) for each in moved]
-    sent = [
-        sum(each.seconds * each.count * own[way] for each, own in both if each.beside)
-        for both in [[*zip(moved, passes, strict=True)]]
-        for way in range(3)
+    beside = [
+        (each.seconds * each.count, own)
+        for each, own in zip(moved, passes, strict=True)
+        if each.beside
     ]
+    sent = [sum(seconds * own[way] for seconds, own in beside) for way in range(3)]
     late_s = [0.0] * 3
     for part, own in _loops(shapes, work):
         free = 0.0  # of what is computed again, seconds that hide no gather
@@ -225,13 +228,11 @@ def exposed_parts(
     ]
     if isinstance(shapes.chip, Gpu):  # what it hides takes multiprocessors from the work
         lates = [late + (1 - late) * CHANNELS / shapes.chip.sms for late in lates]
-    waits = []
-    for each, own in zip(moved, passes, strict=True):
-        late = max(sum(map(operator.mul, own, lates)), each.late)
-        waits.append(each.seconds * each.count * (late if each.beside else each.alone))
-    one_way = host_s(shapes.chip, offloaded)
-    return Exposed(
-        tuple(waits), max(0.0, one_way - work.forward.seconds) + max(0.0, one_way - back)
+    return tuple(
+        each.seconds
+        * each.count
+        * (max(sum(map(operator.mul, own, lates)), each.late) if each.beside else each.alone)
+        for each, own in zip(moved, passes, strict=True)
     )
 
 
@@ -280,24 +281,22 @@ def _at_ends(shapes: Shapes) -> float:
 
 def _interval(
     shapes: Shapes,
-    work: StepWork,
-    moved: list[StepTransfer],
-    exposed: Exposed,
+    total: DeviceSeconds,
+    hidden: float,
+    exposed: float,
     seconds: float,
     rings: float,
 ) -> tuple[float, float]:
     """(low, high): independent deviations, as for a compiled step, and one for what only compiling
     shows; `rings`: that of collective matmuls.
     """
-    total = work.total
-    hidden = sum(each.seconds * each.count for each in moved) - sum(exposed.transfers)
     small = 0.0 if shapes.chip.is_gpu else SMALL_OFF[0] + SMALL_OFF[1] * shapes.size.all_layers
     rest = (UNMODELLED * seconds, WITHOUT_COMPILING * seconds, rings, small)
     down = (
         total.matmul * (1 - 1 / MATMUL_OFF),
         total.kernel * (1 - 1 / KERNEL_LOW),
         total.memory * (1 - hbm_share(shapes.chip)),
-        OVERLAP_LOW * exposed.seconds,
+        OVERLAP_LOW * exposed,
         *rest,
     )
     up = (
@@ -310,15 +309,14 @@ def _interval(
     return max(0.0, seconds - math.hypot(*down)), seconds + math.hypot(*up)
 
 
-def _bounds(work: StepWork, moved: list[StepTransfer], seconds: float) -> Bounds:
+def _bounds(parts: StepParts, seconds: float) -> Bounds:
     busy = sums_by_key(
-        (name, each.seconds * each.count) for each in moved for name in each.where.resources
+        (name, each.seconds * each.count) for each in parts.moved for name in each.where.resources
     )
-    alone = work.total.seconds
-    network = sum(each.seconds * each.count for each in moved)
+    alone = parts.work.total.seconds
     return Bounds(
         overlapped=min(seconds, max(alone, *busy.values(), 0.0)),
-        sequential=max(seconds, alone + network),
+        sequential=max(seconds, alone + parts.network_s),
     )
 
 

@@ -1,8 +1,9 @@
 """What a step's devices send to one another: weights, gradients, activations, and slices."""
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from spmd_core.plan import CONTEXT, DATA_AXES, LENGTH_AXES, STAGE, Plan, ShardedArray
 from spmd_core.time.cost.constants import DCN_LATENCY_S, RING
@@ -113,20 +114,24 @@ def is_of_update(name: str) -> bool:
 
 def weight_transfers(
     shapes: Shapes, matmuls: Mapping[str, float], recomputed: Collection[str]
-) -> list[StepTransfer]:
+) -> tuple[StepTransfer, ...]:
     """Collectives of weights and of their gradients that take time. `matmuls`: seconds of a layer's,
     forward, on average; `recomputed`: names of what the backward pass computes again, which matter
     where weights pass in rings.
     """
-    listed = [*_of_weights(shapes, matmuls, recomputed), *_of_replicas(shapes)]
-    if shapes.plan.optimizer == "muon":
-        listed += _of_muon(shapes)
-    return _that_move(listed)
+    if shapes.ring == 1:
+        return _without_rings(shapes)
+    return _that_move(_of_weights(shapes, matmuls, recomputed))
+
+
+@lru_cache(maxsize=16)
+def _without_rings(shapes: Shapes) -> tuple[StepTransfer, ...]:
+    return _that_move(_of_weights(shapes, {}, ()))
 
 
 def activation_transfers(
     shapes: Shapes, of_layers: Sequence[Mapping[str, float]], recomputed: Collection[str]
-) -> list[StepTransfer]:
+) -> tuple[StepTransfer, ...]:
     """Collectives of activations that take time. `of_layers`: the matmuls of each kind of layer."""
     listed = list[StepTransfer]()
     for (layer, count), own in zip(shapes.layers, of_layers, strict=True):
@@ -140,10 +145,10 @@ def activation_transfers(
     return _that_move(_merged(listed) if len(of_layers) > 1 else listed)
 
 
-def _that_move(listed: Sequence[StepTransfer]) -> list[StepTransfer]:
-    return [
+def _that_move(listed: Iterable[StepTransfer]) -> tuple[StepTransfer, ...]:
+    return tuple(
         each for each in listed if each.where.spans or each.where.cores > 1 or each.where.slices > 1
-    ]
+    )
 
 
 def _merged(listed: list[StepTransfer]) -> list[StepTransfer]:
@@ -155,6 +160,7 @@ def _merged(listed: list[StepTransfer]) -> list[StepTransfer]:
     return list(merged.values())
 
 
+@lru_cache(maxsize=256)
 def _where(shapes: Shapes, axes: tuple[str, ...]) -> Route:
     plan: Plan = shapes.plan
     return route_of(shapes.topology, plan.mesh, plan.device_order, axes)
@@ -194,7 +200,9 @@ def _gathered(shapes: Shapes, array: ShardedArray) -> tuple[str, ...]:
 def _of_weights(
     shapes: Shapes, matmuls: Mapping[str, float], recomputed: Collection[str]
 ) -> Iterator[StepTransfer]:
-    """Gathers of weights for the forward and the backward pass, and sums of their gradients."""
+    """Gathers of weights for the forward and the backward pass, sums of their gradients, and what
+    the optimizer moves.
+    """
     for array in shapes.weights:
         axes = _gathered(shapes, array)
         is_table = array.name in NOT_OF_A_LAYER
@@ -208,6 +216,9 @@ def _of_weights(
             moved += _of_weight(shapes, array, axes)
         is_trained = array in shapes.trained
         yield from (each for each in moved if is_trained or each.op_name != GRADIENT)
+    yield from _of_replicas(shapes)
+    if shapes.plan.optimizer == "muon":
+        yield from _of_muon(shapes)
 
 
 def _of_weight(

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from spmd_core.machine import Chip, Gpu
 from spmd_core.plan import ADAPTERS, GATHERED_AXES, ModelSize, group_rows
@@ -316,6 +317,7 @@ def _parts_s(shapes: Shapes) -> float:
     return late
 
 
+@lru_cache(maxsize=64)
 def mixing(shapes: Shapes, way: str) -> DeviceSeconds:
     """What mixes the tokens of a layer: attention by a kernel, or a state by chunks."""
     plan, size, chip = shapes.plan, shapes.size, shapes.chip
@@ -440,6 +442,7 @@ def table_s(shapes: Shapes) -> float:
     return product_s(shapes.matmul_rows, shapes.size.embed, vocab, shapes.chip)
 
 
+@lru_cache(maxsize=16)
 def _tables(shapes: Shapes) -> DeviceSeconds:
     """Embedding (a matmul with one-hot tokens), logits and their gradients: five matmuls. On GPUs
     the embedding is gathered, and float32 logits pass the tensor cores as TF32.
@@ -462,6 +465,7 @@ def _tables(shapes: Shapes) -> DeviceSeconds:
     return DeviceSeconds().plus(tables, 1 + size.mtp_layers)
 
 
+@lru_cache(maxsize=16)
 def _update(shapes: Shapes) -> DeviceSeconds:
     """The optimizer and the two global norms, by what is read and written of a device's parameters."""
     own, moments = BYTES[shapes.plan.parameter_dtype], moment_bytes(shapes.plan)

@@ -282,9 +282,12 @@ def paths(
                 left[moving] -= 1
             busiest = max(busiest, int(loads.max()))
             used += [f"ici {'xyz'[axis]}{way}"] * bool(loads.any())
-    moved = bool((ends[:, 0] != ends[:, 1]).any())
     return Paths(
-        busiest, int(hops.max(initial=0)), tuple(sorted(used)), bool(apart.any()), moved=moved
+        busiest,
+        int(hops.max(initial=0)),
+        tuple(sorted(used)),
+        bool(apart.any()),
+        moved=bool((ends[:, 0] != ends[:, 1]).any()),
     )
 
 

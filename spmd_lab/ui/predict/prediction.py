@@ -102,6 +102,8 @@ def before(experiment: Experiment) -> Callable[[str], None] | None:
                 anchor=False,
             )
             st.caption(plain(words.chip_words(topology)))
+    if experiment.plan and experiment.plan.stages > 1:
+        stages.show(experiment.plan)
     file = run_answer.others(experiment.plan) if experiment.plan else None
     variant.draw(experiment)
     if experiment.plan is None:

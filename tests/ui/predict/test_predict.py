@@ -313,6 +313,14 @@ def test_a_link_of_a_training_step_that_cannot_be_is_mended_by_one_click(opened)
     )
 
 
+def test_the_schedule_of_a_pipeline_is_drawn_before_anything_runs(opened):
+    spec = MODEL.to_json() | {"target": "tpu:v5p:4x4x4", "mesh": {"stage": 4, "fsdp": 16}}
+    spec |= {"dims": {"batch": 64, "sequence": 4096}, "options": {"model": "llama-3.1-8b"}}
+    screen = opened(experiment=link.encode(parse_experiment(spec)))
+    assert errors(screen) == ""
+    assert re.search(r"1F1B with \d+ microbatches: stages idle \d+% of their time", said(screen))
+
+
 @pytest.mark.parametrize(
     ("mesh", "sequence", "words"),
     [

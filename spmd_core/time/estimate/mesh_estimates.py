@@ -11,7 +11,7 @@ from spmd_core.time.cost.constants import MATMUL_SHARE
 from spmd_core.time.estimate.in_parts import estimate_memory, time_in_parts
 from spmd_core.time.estimate.memory import MemoryEstimate
 from spmd_core.time.estimate.shapes import LEAST, recomputed, shapes_of
-from spmd_core.time.estimate.step import StepParts, step_parts
+from spmd_core.time.estimate.step import StepParts, step_mfu, step_parts
 
 
 class MeshEstimates:
@@ -59,8 +59,7 @@ class MeshEstimates:
     def bound(self, plan: Plan) -> float:
         """Seconds that no program of a plan stays below."""
         if plan.is_in_parts:  # a stage's transfers repeat as its microbatches do
-            topology = plan.topology
-            return plan.flops / (topology.chips * topology.chip.peak_flops)
+            return step_mfu(plan, 1.0)  # seconds by the nominal peak
         return step_bound(self._parts(plan))
 
     def _recomputed(self, plan: Plan) -> frozenset[str]:

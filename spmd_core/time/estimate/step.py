@@ -100,8 +100,11 @@ class StepParts:
         rings = RING_OFF * seconds if shapes.has_rings else 0.0
         hidden = self.network_s - sum(exposed.transfers)
         low, high = _interval(shapes, self.work.total, hidden, exposed.seconds, seconds, rings)
-        above = _above(shapes, offloaded)[0]
-        return Estimate(low=low, estimate=seconds, high=max(high, (1 + above) * seconds))
+        return Estimate(
+            low=low,
+            estimate=seconds,
+            high=max(high, (1 + _above(shapes, offloaded)[0]) * seconds),
+        )
 
     @cached_property
     def network_s(self) -> float:

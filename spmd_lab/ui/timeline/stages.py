@@ -31,8 +31,10 @@ _IDLE = ("idle", "#a9b4c2")
 def show(plan: Plan) -> None:
     """Draw the schedule of a plan with stages, with the share that they idle."""
     schedule, simulated = SCHEDULES[plan.schedule], pipeline_of(plan)
-    words = f"{schedule.title} with {plan.parts} microbatches: stages idle {simulated.bubble:.0%} "
-    words += "of their time on average."
+    words = (
+        f"{schedule.title} with {plan.parts} microbatches: "
+        f"stages idle {simulated.bubble:.0%} of their time on average."
+    )
     pieces = plan.stages * plan.parts * plan.repeats * len(schedule.turn)
     if pieces <= _MOST_DRAWN:
         st.vega_lite_chart(_chart(simulated), alt=words, key="stages")

@@ -153,8 +153,8 @@ def example() -> None:
     if page is None:
         return
     with st.container(horizontal=True, vertical_alignment="center", key="example-page"):
+        st.header(plain(page.title), anchor=False, width="stretch")
         style.evidence("Example")
-        st.markdown(f"**{plain(page.title)}**", width="stretch")
         if may_act() and st.button(
             "Edit a copy", key="collection:example", icon=":material/edit_note:"
         ):

@@ -26,7 +26,6 @@ from spmd_core.words import (
     bound_words,
     chip_title,
     experiment_words,
-    model_words,
     money_text,
     parts,
     predictions,
@@ -50,18 +49,17 @@ def card(plan: Plan, shown: Prediction) -> None:
     each = price.by_kind().get(kind)
     run = training_run(shown, plan, question.tokens(), each)
     assert run is not None
-    trained = f"{model_words(plan)} on {tokens_text(question.tokens())}"
     chips = f"{plan.topology.chips:,} {chip_title(kind)}"
     verb = (
         "Fits"
         if shown.compiled
         else predictions.fit_verb(shown.before_compiling, shown.memory_bytes.capacity).capitalize()
     )
-    takes = f"{verb}: {chips} train {trained} in {days_text(run.days.estimate)}."
+    takes = f"{verb}: {days_text(run.days.estimate)} on {chips}."
     st.subheader(f":red[{plain(takes)}]" if verb == "May not fit" else plain(takes), anchor=False)
     of_chips, mesh, step, time, *dollars, binds = five_figures(plan, shown, run, each)
-    if missed := _missed(run.days.estimate, run.money):
-        time = time._replace(more=f"{time.more}, {missed}")
+    more = ", ".join(filter(None, (time.more, _missed(run.days.estimate, run.money))))
+    time = time._replace(title=f"Time of {tokens_text(question.tokens())}", more=more)
     draw_figures([held_figure(shown), step, time, *dollars], [of_chips, mesh, binds])
     style.evidence("Compiled" if shown.compiled else "Estimated")
     st.vega_lite_chart(

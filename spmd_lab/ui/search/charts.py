@@ -167,7 +167,7 @@ def stage_charts(
 
 def _scale(low: float, top: float) -> Spec:
     room = max(top - low, 0.01 * top)  # more of it on the right, for labels
-    return {"domain": [low - 0.05 * room, top + 0.6 * room], "nice": False, "zero": False}
+    return {"domain": [low - 0.05 * room, top + 0.45 * room], "nice": False, "zero": False}
 
 
 def _bars(rows: Sequence[Row], title: str, scale: Spec) -> Spec:

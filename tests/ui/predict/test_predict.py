@@ -11,6 +11,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
+from spmd_core.base import bytes_text
 from spmd_core.experiment import link, parse_experiment
 from spmd_core.facts import Estimate
 from spmd_core.lab import Lab
@@ -71,7 +72,8 @@ def test_before_compiling_the_sizes_say_whether_it_fits(opened):
     screen = opened()
     assert errors(screen) == ""
     assert "Should fit: " in headings(screen)
-    assert figures(screen)["Memory"] == "2.2 GiB | of 15.8 GiB per device"
+    peak = bytes_text(estimate_step(MODEL.plan).memory_bytes.peak)
+    assert figures(screen)["Memory"] == f"{peak} | of 15.8 GiB per device"
     # an estimate is enough for a row of a study
     assert [each for each in screen.button if each.key == "predict:variant:add"]
     assert field(screen, "button", "Predict").disabled is False
@@ -135,7 +137,7 @@ def test_a_link_shows_its_stored_prediction(opened):
 
 def test_a_prediction_that_is_stored_is_found_without_its_run(opened):
     screen = opened(predicted(), experiment=link.encode(MODEL))
-    assert "train scaled:16 on 1 trillion tokens in 1.43 hours" in headings(screen)
+    assert "Fits: 1.43 hours on 256 v5e." in headings(screen)
     assert screen.query_params["run"] == "20260101-000000-abcdef"
     assert field(screen, "button", "Predict again").disabled is False
 
@@ -385,7 +387,8 @@ def test_hostile_queries_break_nothing(opened, query):
 def test_a_link_carries_a_measured_time_and_a_training_run(opened):
     screen = opened(predicted(), experiment=link.encode(MODEL), measured="0.016", tokens="1000")
     texts = " ".join(text.value.replace("\\", "") for text in screen.caption)
-    assert "chip-hours on 256 chips" in texts and "1 trillion tokens" in headings(screen)
+    assert "chip-hours on 256 chips" in texts
+    assert "Time of 1 trillion tokens" in figures(screen)
     assert screen.query_params["measured"] == "0.016"
 
 
@@ -526,9 +529,12 @@ def test_a_first_visit_answers_in_five_figures_of_a_model_that_people_know(data_
     plan = parse_experiment(state_default()).plan
     run = training_run(estimate_step(plan), plan, 1e12)
     shown = figures(screen)
-    assert list(shown) == ["Memory", "Step", "Time", "Chips", "Mesh", "Bound by"]
+    assert list(shown) == [
+        *("Memory", "Step", "Time of 1 trillion tokens"),
+        *("Chips", "Mesh", "Bound by"),
+    ]
     assert shown["Chips"] == "256 | v5e:16x16"
-    assert shown["Time"].startswith(f"{run.days.estimate:.3g} days")
+    assert shown["Time of 1 trillion tokens"].startswith(f"{run.days.estimate:.3g} days")
     (table,) = [each.value for each in screen.table if "Days" in each.value.columns]
     assert sorted(table["On"]) == ["7x", "B200", "H100", "v5e", "v5p", "v6e"]
     days = [float(re.sub(r"[^0-9.]", "", each.split()[0])) for each in table["Days"]]

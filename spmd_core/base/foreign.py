@@ -4,9 +4,9 @@ a terminal.
 
 import errno
 import os
+import re
 import select
 import stat
-import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from os import PathLike
@@ -14,7 +14,10 @@ from typing import Any, BinaryIO
 
 from spmd_core.base.errors import refuse, shorten
 
-_DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+# Control characters, lone surrogates, and marks that turn the direction of reading
+_UNSEEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
 
 
 def visible(text: str, keep: str = "") -> str:
@@ -24,14 +27,7 @@ def visible(text: str, keep: str = "") -> str:
     >>> visible("a\\u202eb")
     'a\\\\u202eb'
     """
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(each if each in keep else _seen(each) for each in text)
-
-
-def _seen(character: str) -> str:
-    unseen = character in _DIRECTIONS or unicodedata.category(character) in ("Cc", "Cs")
-    return f"\\u{ord(character):04x}" if unseen else character
+    return _UNSEEN.sub(lambda at: at[0] if at[0] in keep else f"\\u{ord(at[0]):04x}", text)
 
 
 PIPE_S = 30.0  # that a pipe is waited for: what writes to it may have to compute first

@@ -5,7 +5,7 @@ as a table or as JSON.
 import json
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from spmd_core.base import bytes_text, number_text, refuse, seconds_text
 from spmd_core.commands.waiting import show_progress, wait
@@ -139,7 +139,9 @@ def _wait(lab: Lab, point: SweepPoint, asked: Asked, timeout_s: float, named: se
         lab.wait(run, on_change=shown)
 
 
-def _print(sweep: Sweep, rows: Sequence[SweepRow], as_json: bool, price: float | None) -> None:
+def _print(
+    sweep: Sweep, rows: Sequence[SweepRow], as_json: bool, price: Mapping[str, float] | None
+) -> None:
     show_progress()
     if as_json:
         print(json.dumps([row_json(row) | row_cost(row, price).to_json() for row in rows]))
@@ -174,7 +176,7 @@ def _print(sweep: Sweep, rows: Sequence[SweepRow], as_json: bool, price: float |
         print(f"note: {note[0].lower()}{note[1:].removesuffix('.')}")
 
 
-def _cells(row: SweepRow, price: float | None) -> tuple[str, ...]:
+def _cells(row: SweepRow, price: Mapping[str, float] | None) -> tuple[str, ...]:
     numbers, point = row.numbers, row.point
     known = row_json(row)
     if numbers.peak_bytes is not None:
@@ -202,7 +204,7 @@ def _cells(row: SweepRow, price: float | None) -> tuple[str, ...]:
     )
 
 
-def _costs(row: SweepRow, price: float | None) -> tuple[str, ...]:
+def _costs(row: SweepRow, price: Mapping[str, float] | None) -> tuple[str, ...]:
     """Chip-seconds of a step; with a price, what it and a billion tokens cost."""
     spent = row_cost(row, price)
     chips = number_text(spent.chip_seconds) if spent.chip_seconds is not None else "–"

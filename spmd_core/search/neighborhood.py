@@ -4,6 +4,7 @@ plans a search has in its space.
 
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from spmd_core.base import RequestError
@@ -31,7 +32,8 @@ def neighbors(plan: Plan) -> Iterator[Plan]:
             yield other
 
 
-def best_neighbors(plan: Plan) -> list[tuple[float, Plan]]:
+@lru_cache(64)  # asked by each view of a result
+def best_neighbors(plan: Plan) -> tuple[tuple[float, Plan], ...]:
     """(estimated seconds per token, neighbor) of those that are sure to fit, the fastest first; of
     equal ones that which offloads and saves less.
     """
@@ -45,7 +47,8 @@ def best_neighbors(plan: Plan) -> list[tuple[float, Plan]]:
         if memory.fits(capacity) == "yes":
             seconds = estimates.time(other, memory.host).estimate
             fitting.append((seconds / other.tokens, other))
-    return sorted(fitting, key=lambda pair: (pair[0], len(pair[1].offload), len(pair[1].save)))
+    fitting.sort(key=lambda pair: (pair[0], len(pair[1].offload), len(pair[1].save)))
+    return tuple(fitting)
 
 
 def _changes(plan: Plan) -> Iterator[dict[str, Any]]:

@@ -308,3 +308,15 @@ def test_memory_that_a_dim_takes_because_it_does_not_divide_is_explained():
 def test_models_stand_in_the_help():
     for arguments in (predict.ARGUMENTS, search.ARGUMENTS):
         assert all(name in arguments["--model"]["help"] for name in PRESETS)
+
+
+def test_each_point_of_a_sweep_costs_the_price_of_its_own_kind():
+    words = ("predict", *PLAN, "--estimate", "--sweep", "generation=v5e,v5p,v6e")
+    free = json.loads(told(*words, "--json").stdout)
+    given = ("--price-per-chip-hour", "v5p=4.2,v6e=2.7")
+    priced = json.loads(told(*words, *given, "--json").stdout)
+    spent = [each["money_per_step"] for each in priced]
+    assert spent[0] is None
+    for each, dollars, price in zip(free[1:], spent[1:], (4.2, 2.7), strict=True):
+        assert dollars == pytest.approx(each["chip_seconds"] / 3600 * price)
+    assert "a billion tokens" in told(*words, *given).stdout

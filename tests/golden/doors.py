@@ -18,7 +18,7 @@ from spmd_core.lab import Lab
 from spmd_core.machine import read_hardware
 from spmd_core.search import AnyQuestion, link as search_link
 from spmd_core.trials import searches
-from tests.golden import screens
+from tests.golden import asked, screens
 from tests.golden.folder import opened
 from tests.golden.runs import SPECS
 from tests.golden.values import READERS, Line, of_terminal
@@ -70,10 +70,14 @@ def doors(lab: Lab) -> Iterator[tuple[str, Door]]:
     yield from _of_views(runs)
     for words in _SERVED:
         yield from _both(f"serve/{words}", "serve", *words)
+    for line in asked.COMMANDS:
+        yield from _both(f"asked/{line}", *line.split())
+    yield from asked.views(runs)
     yield "screen/overview", partial(screens.lines_of, None, {})
     yield "screen/history", partial(screens.lines_of, "history", {})
     yield "screen/notebook", partial(screens.lines_of, "notebook", {})
     yield "screen/recipes", partial(screens.lines_of, "recipes", {})
+    yield from _both(f"asked/program {asked.PROGRAM}", "program", asked.PROGRAM)  # it is stored
 
 
 def _of_views(runs) -> Iterator[tuple[str, Door]]:

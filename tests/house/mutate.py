@@ -26,7 +26,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import zip_longest
 from multiprocessing.pool import Pool
@@ -148,9 +148,11 @@ def _version() -> str:
 
 def _rendered() -> Baseline:
     found, seen = Baseline(), set[str]()
+    trees = {}
     for path in shown_modules():
         vars(sys.modules[_name(path)])[SEEN] = seen.add
-        replace_code(path, _Noting(path).visit(ast.parse((ROOT / path).read_text("utf-8"))))
+        trees[path] = _Noting(path).visit(ast.parse((ROOT / path).read_text("utf-8")))
+    replace_code(trees)
     with tempfile.TemporaryDirectory() as temporary, opened(Path(temporary) / "data") as lab:
         for name, door in doors(lab):
             seen.clear()
@@ -210,11 +212,13 @@ def _difference(name: str, before: Sequence[list[str]], now: Sequence[list[str]]
 # ------------------------------------------------------------------------------------------------
 
 
-def replace_code(path: str, tree: ast.Module) -> int:
-    """Give the functions of an imported module the code of another tree; how many they are."""
-    code = _code_of(path)
-    pairs = _pairs(code, compile(tree, code.co_filename, "exec"))
-    changed = {one: other for one, other in pairs if one != other and one.co_name != "<module>"}
+def replace_code(trees: Mapping[str, ast.Module]) -> int:
+    """Give the functions of imported modules the code of other trees; how many they are."""
+    changed = {}
+    for path, tree in trees.items():
+        code = _code_of(path)
+        pairs = _pairs(code, compile(tree, code.co_filename, "exec"))
+        changed |= {one: other for one, other in pairs if one != other}
     gc.unfreeze()  # frozen objects are not listed
     functions = [
         each
@@ -261,7 +265,7 @@ def by_goldens(mutation: Mutation) -> str:
     """How the goldens catch a mutation; "" where they do not."""
     found = baseline_of()
     names = doors_of(mutation, found)
-    if not names or not replace_code(mutation.path, mutated(mutation)):
+    if not names or not replace_code({mutation.path: mutated(mutation)}):
         return ""
     signal.signal(signal.SIGALRM, _too_long)
     with tempfile.TemporaryDirectory() as temporary, opened(Path(temporary) / "data") as lab:

@@ -6,6 +6,7 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 
 from tests.layers import ROOT
 
@@ -186,8 +187,11 @@ def flag_inverted(node: ast.AST) -> ast.AST | None:
     """A choice between two texts, made the other way."""
     if not isinstance(node, ast.IfExp):
         return None
-    texts = (ast.Constant, ast.JoinedStr)
-    if not (isinstance(node.body, texts) and isinstance(node.orelse, texts)):
+    both = (node.body, node.orelse)
+    if not all(isinstance(each, ast.Constant | ast.JoinedStr) for each in both):
+        return None
+    # an exit code and a width are no texts
+    if any(isinstance(getattr(each, "value", ""), int | float) for each in both):
         return None
     node.body, node.orelse = node.orelse, node.body
     return node
@@ -225,17 +229,19 @@ def reordered(node: ast.AST) -> ast.AST | None:
     return None
 
 
-RULES: tuple[Callable[[ast.AST], ast.AST | None], ...] = (
-    swapped,
-    inverted,
-    without_factor,
-    other_unit,
-    first_dropped,
-    last_merged,
-    flag_inverted,
-    off_by_one,
-    reordered,
-)
+# Each with the nodes that it changes: of the rest none is copied
+_ROWS = (ast.ListComp, ast.GeneratorExp, ast.DictComp)
+RULES: dict[Callable[[ast.AST], ast.AST | None], tuple[type[ast.AST], ...]] = {
+    swapped: (ast.Dict, ast.Tuple, ast.List),
+    inverted: (ast.BinOp,),
+    without_factor: (ast.BinOp, ast.Call),
+    other_unit: (ast.JoinedStr, ast.Call),
+    first_dropped: _ROWS,
+    last_merged: _ROWS,
+    flag_inverted: (ast.IfExp,),
+    off_by_one: (ast.FormattedValue, ast.Call),
+    reordered: (ast.Call,),
+}
 
 
 def place_of(path: str, node: ast.AST) -> str:
@@ -244,13 +250,6 @@ def place_of(path: str, node: ast.AST) -> str:
         getattr(node, name, 0) for name in ("lineno", "col_offset", "end_lineno", "end_col_offset")
     )
     return ":".join(map(str, (path, *ends)))
-
-
-# What rules change: of the rest none is copied
-CHANGED = (
-    *(ast.Dict, ast.Tuple, ast.List, ast.ListComp, ast.GeneratorExp, ast.DictComp),
-    *(ast.BinOp, ast.Call, ast.IfExp, ast.JoinedStr, ast.FormattedValue),
-)
 
 
 class _Planted(ast.NodeTransformer):
@@ -269,7 +268,8 @@ class _Planted(ast.NodeTransformer):
             self._functions.append(first[0].lineno if first else node.lineno)
         is_annotation = isinstance(node, ast.arg | ast.AnnAssign)
         if self._functions and isinstance(node, ast.expr | ast.FormattedValue) and not is_function:
-            changed = self._rule(copy.deepcopy(node)) if isinstance(node, CHANGED) else None
+            is_of_it = isinstance(node, RULES[self._rule])
+            changed = self._rule(copy.deepcopy(node)) if is_of_it else None
             if changed is not None and ast.dump(changed) != ast.dump(node):
                 column = self._titles[-1] if self._titles else ""
                 self.seen.append((node, tuple(self._functions), ast.unparse(node), column))
@@ -293,9 +293,13 @@ def _title(node: ast.AST) -> str:
     return ""
 
 
-def mutations(path: str) -> Iterator[Mutation]:
+@cache
+def mutations(path: str) -> tuple[Mutation, ...]:
     """Every mutation of a module that a rule makes."""
-    source = (ROOT / path).read_text("utf-8")
+    return tuple(_mutations(path, (ROOT / path).read_text("utf-8")))
+
+
+def _mutations(path: str, source: str) -> Iterator[Mutation]:
     for rule in RULES:
         planted = _Planted(rule)
         planted.visit(ast.parse(source))

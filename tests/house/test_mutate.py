@@ -31,7 +31,7 @@ def test_a_planted_mutation_is_what_runs_and_can_be_taken_out():
     names = {node.name: node.lineno for node in module.body if isinstance(node, ast.FunctionDef)}
     (changed,) = [name for name, line in names.items() if line == mutation.functions[0]]
     own = getattr(costs, changed).__code__
-    assert mutate.replace_code(mutation.path, mutated(mutation)) >= 1
+    assert mutate.replace_code({mutation.path: mutated(mutation)}) >= 1
     assert getattr(costs, changed).__code__ != own
     assert before == {name: getattr(costs, name).__code__ for name in before}
     getattr(costs, changed).__code__ = own

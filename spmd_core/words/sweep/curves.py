@@ -1,11 +1,12 @@
 """The answer of a sweep in a sentence, and what else it shows."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from spmd_core.base import bytes_text, capital, seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.facts import Estimate
+from spmd_core.machine import get_topology
 from spmd_core.results import predicted_verdict
 from spmd_core.sweeps import SizePoint, Sweep, SweepPoint, SweepRow, begins
 from spmd_core.words.costs import StepCost, cost, mfu_words
@@ -28,9 +29,11 @@ SIZE_COLUMNS = (
 )
 
 
-def row_cost(row: SweepRow, price: float | None = None) -> StepCost:
-    """What the step of a point costs; `price` in dollars per chip-hour."""
-    numbers = row.numbers
+def row_cost(row: SweepRow, price: float | Mapping[str, float] | None = None) -> StepCost:
+    """What the step of a point costs; `price` in dollars per chip-hour, or by kind of chip."""
+    numbers, experiment = row.numbers, row.point.experiment
+    if isinstance(price, Mapping):
+        price = price.get(get_topology(experiment.target).chip.generation) if experiment else None
     return cost(numbers.chip_seconds, numbers.tokens_per_s_per_chip, price, numbers.mfu)
 
 

@@ -66,7 +66,7 @@ def grid_headline(rows: Sequence[SweepRow], prices: Mapping[str, float]) -> str:
 
 def grid_row(row: SweepRow, prices: Mapping[str, float]) -> dict[str, str]:
     """The cells of a plan: time, interval, causal MFU, tokens, price and memory."""
-    numbers, spent = row.numbers, row_cost(row, _price(row, prices))
+    numbers, spent = row.numbers, row_cost(row, prices)
     hours, money = spent.chip_hours_per_billion_tokens, spent.money_per_billion_tokens
     between = f"{seconds_text(numbers.low_s)} to {seconds_text(numbers.high_s)}"
     return {
@@ -82,14 +82,9 @@ def grid_row(row: SweepRow, prices: Mapping[str, float]) -> dict[str, str]:
     }
 
 
-def _price(row: SweepRow, prices: Mapping[str, float]) -> float | None:
-    target = row.point.experiment.target if row.point.experiment else ""
-    return prices.get(get_topology(target).chip.generation) if target else None
-
-
 def _cheapest(timed: Sequence[SweepRow], prices: Mapping[str, float]) -> SweepRow:
     """By money where every row has a price, else by chip-hours."""
-    costs = [row_cost(row, _price(row, prices)) for row in timed]
+    costs = [row_cost(row, prices) for row in timed]
     money = [each.money_per_billion_tokens or 0.0 for each in costs]
     hours = [each.chip_hours_per_billion_tokens or 0.0 for each in costs]
     by = money if all(money) else hours
@@ -97,7 +92,7 @@ def _cheapest(timed: Sequence[SweepRow], prices: Mapping[str, float]) -> SweepRo
 
 
 def _cost(row: SweepRow, prices: Mapping[str, float]) -> str:
-    spent = row_cost(row, _price(row, prices))
+    spent = row_cost(row, prices)
     if spent.money_per_billion_tokens:
         return f"{money_text(spent.money_per_billion_tokens)} a billion tokens"
     return f"{spent.chip_hours_per_billion_tokens or 0:,.0f} chip-hours a billion tokens"

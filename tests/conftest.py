@@ -30,8 +30,16 @@ os.environ["XLA_FLAGS"] = " ".join(flags)
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # NumPy's products are small: its other threads spin
 os.environ["SPMD_LAB_TARGET"] = "cpu:8"
 os.environ["SPMD_LAB_EXAMPLES"] = "off"
-# a test that asks for no folder of its own never sees the user's
-os.environ["SPMD_LAB_DATA"] = tempfile.mkdtemp(prefix="spmd-lab-tests-")
+
+
+def own_folder() -> None:
+    """Gives this process a data folder: a test that asks for none never sees the user's, nor that
+    of another process of the tests.
+    """
+    os.environ["SPMD_LAB_DATA"] = tempfile.mkdtemp(prefix="spmd-lab-tests-")
+
+
+own_folder()
 
 # A background job of a shell has its SIGINT ignored, and whatever it starts inherits that: some
 # tests interrupt what they start.
@@ -84,7 +92,7 @@ def pytest_runtestloop(session):
     option = session.config.option
     if option.processes < 2 or option.collectonly or session.testsfailed:
         return None
-    return processes.run(session, option.processes, group)
+    return processes.run(session, option.processes, group, own_folder)
 
 
 @cache

@@ -19,9 +19,14 @@ import pytest
 _NUMBER = struct.Struct("!I")
 
 
-def run(session: pytest.Session, count: int, group: Callable[[str], str]) -> bool:
-    """Run what was collected in `count` processes. A test of a process that ends early has failed,
-    and so have those of its group that it did not begin.
+def run(
+    session: pytest.Session,
+    count: int,
+    group: Callable[[str], str],
+    begin: Callable[[], None] = lambda: None,
+) -> bool:
+    """Run what was collected in `count` processes, each of which calls `begin` first. A test of a
+    process that ends early has failed, and so have those of its group that it did not begin.
     """
     bridge: Any = sys.modules.get("jax._src.xla_bridge")
     assert not (bridge and bridge.backends_are_initialized()), (
@@ -34,11 +39,12 @@ def run(session: pytest.Session, count: int, group: Callable[[str], str]) -> boo
     queue, end = os.pipe()  # numbers of groups, each read by one process
     os.write(end, b"".join(map(_NUMBER.pack, range(len(groups)))))
     os.close(end)
-    started = [_Process(session, number, list(groups.values()), queue) for number in range(count)]
+    work = list(groups.values())
+    started = [_Process(session, number, work, queue, begin) for number in range(count)]
     try:
         _follow(session, started)
         while read := os.read(queue, _NUMBER.size):  # all of them have ended early
-            for item in list(groups.values())[_NUMBER.unpack(read)[0]]:
+            for item in work[_NUMBER.unpack(read)[0]]:
                 session.config.hook.pytest_runtest_logreport(report=_lost(item))
     finally:
         os.close(queue)
@@ -72,7 +78,7 @@ def _follow(session: pytest.Session, running: list["_Process"]) -> None:
 class _Process:
     """A process that was forked from this one, as this one sees it."""
 
-    def __init__(self, session, number: int, groups: list[list[pytest.Item]], queue: int) -> None:
+    def __init__(self, session, number: int, groups: list[list[pytest.Item]], queue, begin):
         self.number, self._config = number, session.config
         self._left: dict[str, pytest.Item] = {}  # of the group that it is at work on
         self._groups, self._rest, self._is_done = groups, b"", False
@@ -81,7 +87,7 @@ class _Process:
         sys.stderr.flush()
         if not (pid := os.fork()):
             os.close(self.reports)
-            _work(session, number, groups, queue, sent)
+            _work(session, number, groups, queue, sent, begin)
         self.pid = pid
         os.close(sent)
 
@@ -142,7 +148,7 @@ class _Sender:
         self.send(hook(config=self._config, report=report))
 
 
-def _work(session: pytest.Session, number: int, groups, queue: int, sent: int) -> None:
+def _work(session: pytest.Session, number: int, groups, queue, sent: int, begin) -> None:
     """Run groups until there are none; does not return."""
     config = session.config
     capture: Any = config.pluginmanager.getplugin("capturemanager")
@@ -155,6 +161,7 @@ def _work(session: pytest.Session, number: int, groups, queue: int, sent: int) -
         factory: Any = config._tmp_path_factory  # type: ignore[attr-defined]
         factory._basetemp = factory.getbasetemp() / f"process{number}"
         factory._basetemp.mkdir()
+        begin()
         while read := os.read(queue, _NUMBER.size):
             sender.send(*_NUMBER.unpack(read))
             items = groups[_NUMBER.unpack(read)[0]]

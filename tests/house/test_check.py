@@ -60,6 +60,7 @@ def test_many_of_them_and_those_of_processes_fail_it(failing, tmp_path, folder, 
 
 
 FORKED = f"""
+import os
 import sys
 import pytest
 sys.path.insert(0, {str(ROOT)!r})
@@ -67,13 +68,17 @@ from tests import processes
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session):
-    return processes.run(session, 2, lambda name: name.partition("::")[0])
+    def begin():
+        os.environ["OWN"] = str(os.getpid())
+
+    return processes.run(session, 2, lambda name: name.partition("::")[0], begin)
 """
 SHARED = """
 import os, pathlib, pytest
 
 @pytest.mark.parametrize("number", range(9))
 def test_shared(number):
+    assert os.environ["OWN"] == str(os.getpid())
     seen = pathlib.Path("seen_FILE")
     assert not seen.exists() or seen.read_text() == str(os.getpid())
     seen.write_text(str(os.getpid()))

@@ -32,7 +32,7 @@ def neighbors(plan: Plan) -> Iterator[Plan]:
             yield other
 
 
-@lru_cache(64)  # asked by each view of a result
+@lru_cache(64)  # each view of a result needs it
 def best_neighbors(plan: Plan) -> tuple[tuple[float, Plan], ...]:
     """(estimated seconds per token, neighbor) of those that are sure to fit, the fastest first; of
     equal ones that which offloads and saves less.

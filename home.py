@@ -25,10 +25,10 @@ predicted = state.experiment("predict")
 opened = predicted != state.first("predict")  # by this viewer: the default is what nobody opened
 now = {"predict": lambda: nearest.verdict(predicted)} if opened else {}
 if active or recent:
-    questions, ran = st.columns([3, 2], gap="medium")
+    questions, side = st.columns([3, 2], gap="medium")
     with questions:
         cards.starts(shell.QUESTIONS, now, across=2)
-    with ran, st.container(border=True, height="stretch", key="recent"):
+    with side, st.container(border=True, key="recent"):
         if active:
             st.markdown("**Running**")
         live.watch_queue(live.listed_runs())
@@ -37,12 +37,14 @@ if active or recent:
         for summary in recent:
             cards.run_row(summary)
         st.page_link("pages/history.py", label="All runs", icon=":material/history:")
+    here = side.container(border=True, key="here")
 else:
     live.watch_queue(live.listed_runs())
     cards.starts(shell.QUESTIONS, now)
     tour.offer()
+    here = st.container(border=True, key="here")
 
-with st.container(horizontal=True, vertical_alignment="center", key="machine"):
+with here.container(horizontal=True, vertical_alignment="center", key="machine"):
     place = st.container(width="stretch")
     asked = st.button("Refresh", icon=":material/refresh:", key="ask", type="tertiary")
     pressed = st.button(
@@ -54,8 +56,8 @@ with st.container(horizontal=True, vertical_alignment="center", key="machine"):
     )
 if pressed and shell.done(as_viewer, lab().release):
     st.toast("The worker releases the devices now, or after the current run.")
-waiting = st.container()
-fold = st.container(key="about-machine").expander("Devices, host and self-test")
+waiting = here.container()
+fold = here.container(key="about-machine").expander("Devices, host and self-test")
 is_asked = asked or (
     lab().devices(target) is None
     and may_act()

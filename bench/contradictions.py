@@ -82,7 +82,7 @@ def contradictions(found: Result) -> list[str]:
     if slower and not rows[slower][columns["Paired ratio"]].text.startswith(f"{ratio}×"):
         wrong.append(f"{ratio} is {rows[slower][columns['Paired ratio']].text} in the table")
     short = short_verdict(answer, found.medians_s)
-    if slower and not short.startswith(f"{winner}, {ratio}×"):
+    if slower and not short.startswith(f"{winner} is {ratio}×"):
         wrong.append(f"History has {short}: {sentence}")
     return wrong
 

@@ -43,8 +43,7 @@ elif run is None:
     if misfit is None:
         bandwidths.before(experiment)
 if experiment.what.has_formula:
-    with st.expander("What the bandwidths are", icon=":material/help:"):
-        st.markdown(plain(DEFINITIONS))
+    st.expander("What the bandwidths are", icon=":material/help:").markdown(plain(DEFINITIONS))
 
 links.write_query("collectives", experiment, run)
 links.share_box(share, "collectives", experiment, run)

@@ -20,14 +20,19 @@ from spmd_lab.ui.programs import what_if
 
 share = shell.open_page("compare")
 with st.sidebar:
+    editing = st.container()
     fields = inputs.compare_fields()
-experiment, refusal = state.edit("compare", fields)
+experiment, refusal = state.edit("compare", fields, "run")
+with editing:
+    variants.draw(experiment)
 run = live.joined("compare", experiment)
 misfit = None if refusal else links.misfit(experiment)
 
 at_work = live.is_at_work(run)
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
-    st.title(shell.QUESTIONS["compare"], width="stretch")
+    st.title(shell.QUESTIONS["compare"], width="content")
+    formula = code(experiment.what.formula) if experiment.dims else ""
+    st.caption(formula or plain(experiment.what.title))
     variants.offer(experiment)
     downloads = st.container(width="content")
     # a study of plans is compiled by a button beside its rows
@@ -38,10 +43,7 @@ with st.container(horizontal=True, vertical_alignment="center", key="head"):
         key="run",
         disabled=bool(refusal or misfit) or at_work,
     )
-formula = code(experiment.what.formula) if experiment.dims else ""
-st.caption(formula or plain(experiment.what.title))
 changed.draw(experiment)
-variants.draw(experiment)
 if run is None or not tour.guide(run):
     course.hint(experiment, is_answered=run is not None and not at_work)
 if refusal:

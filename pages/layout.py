@@ -26,11 +26,13 @@ if is_product:
     st.stop()
 with st.sidebar:
     first, draft = st.container(), state.draft("layout")
-    with st.expander(f"Mesh: {plain(mesh_text(draft['mesh'], ' '))}"):
+    with st.expander(f"Mesh: {plain(mesh_text(draft['mesh'], ' '))}", key="fields:mesh"):
         mesh = mesh_fields.mesh_input("layout")
     with first:
         fields = shape.shape_input("layout", mesh)
-    with st.expander(f"Target: {plain(draft['target'])}, {plain(draft['dtype'])}"):
+    with st.expander(
+        f"Target: {plain(draft['target'])}, {plain(draft['dtype'])}", key="fields:target"
+    ):
         dtype = inputs.dtype_input("layout", state.experiment("layout").what)
         memory = inputs.memory_input("layout", ("array",))
         target = inputs.target_input("layout")
@@ -38,6 +40,7 @@ with st.sidebar:
 experiment, refusal = state.edit(
     "layout",
     draft | fields | {"mesh": mesh, "dtype": dtype, "memory": memory, "target": target},
+    "place",
 )
 placed = with_hosts(layout_of(experiment), experiment, lab().devices(experiment.target))
 run = live.joined("layout", experiment)
@@ -48,7 +51,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
     st.title(shell.QUESTIONS["layout"], width="stretch", anchor=False)
     pressed = st.button(
         "Place it on devices",
-        type="secondary" if run and not at_work else "primary",
+        type="primary",
         icon=":material/memory:",
         key="place",
         disabled=bool(refusal or misfit) or at_work,
@@ -65,9 +68,8 @@ course.hint(experiment)
 if paste.is_unread("layout"):
     paste.no_picture()
     st.stop()
-st.subheader(plain(layout_headline(placed, experiment.dtype)), anchor=False)
-
-drawn, beside = st.container(key="picture-and-numbers").columns([5, 2], gap="medium")
+card = st.container(key="answer").container(key="picture-and-numbers")
+beside, drawn = card.columns([2, 5], gap="medium")
 with drawn:
     alt = picture.alt_text(placed, experiment.dtype)
     st.vega_lite_chart(
@@ -76,26 +78,27 @@ with drawn:
         width="stretch",
         key="picture",
     )
-    st.caption(
-        f"{plain(numbers_words(placed))} Same color, same data: point at a cell to light each device "
-        "that holds it."
-    )
     st.markdown(picture.notes(placed))
     if apart := domains_words(experiment):
         st.markdown(plain(apart))
-    shape.element_field(placed)
 with beside:
+    st.subheader(plain(layout_headline(placed, experiment.dtype)), anchor=False)
     placing.numbers(placed, experiment)
-    try:
-        st.code(three_lines(experiment), language="python", wrap_lines=True)
-    except RequestError as error:  # a topology that does not exist has no devices to write down
-        st.caption(plain(str(error)))
     if status := live.follow("layout", experiment, run, at_work):
         placing.outcome(placed, status)
     elif run is None and not cards.stored(experiment) and misfit is None:
         st.caption(
             "Not placed on devices yet. *Place it on devices* puts the real array there and compares."
         )
+    shape.element_field(placed)
+    st.caption(
+        f"{plain(numbers_words(placed))} Same color, same data: point at a cell to light each device "
+        "that holds it."
+    )
+try:
+    st.code(three_lines(experiment), language="python")
+except RequestError as error:  # a topology that does not exist has no devices to write down
+    st.caption(plain(str(error)))
 
 moves.reshard_view(experiment, placed)
 with st.expander(

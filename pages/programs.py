@@ -30,7 +30,7 @@ if program is None:
 
 with st.sidebar:
     changed = fields.program_fields(program)
-experiment, refusal = state.edit("programs", changed)
+experiment, refusal = state.edit("programs", changed, "run_program")
 program = experiment.exported or program
 run = live.joined("programs", experiment)
 at_work = live.is_at_work(run)
@@ -43,9 +43,13 @@ if not refusal and not misfit:
 verb = "Compile and predict" if experiment.place.is_absent else "Run"
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title(shell.QUESTIONS["programs"], width="stretch", anchor=False)
+    with st.popover("Open a step", icon=":material/upload_file:"):
+        door.drop()
+        door.held(program.described.program)
+        door.guide()
     pressed = st.button(
         verb,
-        type="primary",
+        type="secondary" if constrain.fixes(program) else "primary",
         icon=":material/play_arrow:",
         key="run_program",
         disabled=bool(refusal or misfit) or at_work,
@@ -70,14 +74,10 @@ result.wrong(program, result.compiled_of(status, experiment))
 if status:
     result.after(status)
 result.picture_of(program)
-constrain.draw(experiment, program)
+constrain.draw(program)
 result.arrays(program)
 if not refusal and not misfit:
     better.draw(experiment)
-with st.expander("Another program"):
-    door.drop()
-    door.held(program.described.program)
-    door.guide()
 links.write_query("programs", experiment, run)
 links.share_box(share, "programs", experiment, run)
 if is_changed:  # last: the rest does not wait for its seconds

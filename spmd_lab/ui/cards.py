@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
+import numpy as np
 import streamlit as st
 
 from spmd_core.base import RequestError, UnreadableRun
 from spmd_core.experiment import Experiment, link
 from spmd_core.machine import default_target
-from spmd_core.recipes import RECIPES
 from spmd_core.runs import RunSummary
 from spmd_core.words import (
     DOES_NOT_FIT,
@@ -24,7 +24,7 @@ from spmd_core.words import (
     state_words,
 )
 from spmd_lab.ui import style
-from spmd_lab.ui.charts import glimpse
+from spmd_lab.ui.charts import colors, glimpse
 from spmd_lab.ui.lab import find, kept, lab
 from spmd_lab.ui.markdown import coded, plain
 
@@ -40,46 +40,78 @@ _COLORS = {
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The screen that answers a question to start with, what a click does, and how; `pictured`:
-    the recipe whose picture it has.
-    """
+    """The screen that answers a question to start with, what a click does, and how."""
 
     screen: str
-    pictured: str
     call: str
     words: str
 
 
 STARTS = (
-    Start(
-        "layout",
-        "layout_2x4",
-        "See the shards",
-        "An array over a mesh, and which device holds which shard.",
-    ),
+    Start("layout", "See the shards", "An array over a mesh, and which device holds which shard."),
     Start(
         "compare",
-        "why_all_gather",
         "Compare strategies",
         "One computation under several shardings, timed side by side.",
     ),
     Start(
         "predict",
-        "fits_70b",
         "Predict a training step",
         "Memory, the time of a step and what binds it, without a TPU or GPU.",
     ),
     Start(
+        "search",
+        "Find the best",
+        "Meshes, shardings and rematerialization of a model, ranked by estimate and compiler.",
+    ),
+    Start(
         "programs",
-        "network_gradient",
         "Drop a step of your own",
         "A step as `jax.export` writes it: what is replicated, sent and paid for on any mesh.",
+    ),
+    Start(
+        "collectives",
+        "Measure collectives",
+        "Bandwidth of each collective, size by size, here and on chips that are not.",
     ),
 )
 
 
+_KINDS, _GRAY = colors.KINDS, "#a9b4c2"
+# screen -> blocks of its picture (left, top, width, height, color): who holds which shard; two times;
+# memory that fits above what a step takes; estimates with their intervals, the best first; one large
+# array that is replicated; bandwidth over sizes
+SKETCHES: dict[str, tuple[tuple[float, float, float, float, str], ...]] = {
+    "layout": tuple((at % 4 * 50.0, at // 4 * 50.0, 50.0, 50.0, shade) for at, shade in enumerate(colors.colors(np.arange(8), 8))),
+    "compare": ((0, 14, 74, 28, _KINDS["matmul"]), (0, 58, 200, 28, _GRAY)),
+    "predict": (
+        (0, 14, 138, 28, _KINDS["memory"]),
+        (138, 14, 62, 28, "#dfe4ea"),
+        (0, 58, 116, 28, _KINDS["matmul"]),
+        (116, 58, 52, 28, _KINDS["kernel"]),
+        (168, 58, 32, 28, _KINDS["exposed"]),
+    ),
+    "search": (
+        *((left, top + 4, wide, 4, _GRAY) for left, top, wide in ((52, 32, 66), (80, 58, 74), (128, 84, 72))),
+        (10, 10, 48, 4, _KINDS["matmul"]),
+        (28, 6, 12, 12, _KINDS["matmul"]),
+        *((left, top, 12, 12, _GRAY) for left, top in ((79, 28), (105, 54), (158, 80))),
+    ),
+    "programs": (
+        (0, 4, 124, 92, _KINDS["wait"]),
+        (124, 4, 44, 56, _KINDS["memory"]),
+        (124, 60, 44, 36, _KINDS["kernel"]),
+        (168, 4, 32, 92, _KINDS["memory"]),
+    ),
+    "collectives": tuple(
+        (at * 25.0, 96.0 - high, 20.0, high, _KINDS["matmul"])
+        for at, high in enumerate((8.0, 14.0, 24.0, 40.0, 60.0, 78.0, 88.0, 92.0))
+    ),
+}  # fmt: skip
+
+
 def starts(
-    questions: Mapping[str, str], now: Mapping[str, Callable[[], None]], across: int = len(STARTS)
+    questions: Mapping[str, str], now: Mapping[str, Callable[[], None]], across: int = 3
 ) -> None:
     """Draw a card for each screen to start with, with its question. `now` draws, by screen, what a
     card shows of the present state.
@@ -88,7 +120,9 @@ def starts(
         columns = [each for _ in range(0, len(STARTS), across) for each in st.columns(across)]
         for column, start in zip(columns, STARTS, strict=True):
             with column.container(border=True, height="stretch"):
-                st.html(glimpse.html(RECIPES[start.pictured].experiment))
+                blocks = [glimpse.rect(*each) for each in SKETCHES[start.screen]]
+                drawn = glimpse.drawing(200.0, 100.0, blocks)
+                st.html(glimpse.image(drawn, start.words, "glimpse"))
                 st.markdown(f"#### {plain(questions[start.screen])}")
                 if start.screen in now:
                     now[start.screen]()
@@ -137,15 +171,18 @@ def run_row(summary: RunSummary) -> None:
 
 
 def ended(summary: RunSummary) -> str:
-    """Draws a badge of how the rows of a stored run compare, else of how it ended; returns the first."""
+    """Draws a badge of how the rows of a stored run compare, else of how it ended where it was not
+    simulated; returns the first.
+    """
+    is_simulated = summary.answer and summary.experiment.members[0].experiment.place.is_simulated
     if compared := verdict(summary.run):
         st.badge(plain(compared), color="orange" if compared.startswith("Cannot") else "green")
-    else:
+    elif not is_simulated:
         st.markdown(
             f":{_COLORS.get(summary.state, 'red')}-badge[{plain(outcome_words(summary))}]",
             width="content",
         )
-    if summary.answer and summary.experiment.members[0].experiment.place.is_simulated:
+    if is_simulated:
         style.evidence("Simulated")
     return compared or ""
 
@@ -182,9 +219,6 @@ def _short_words(experiment: Experiment) -> str:
 
 
 def _outcome(summary: RunSummary, badge: str = "") -> str:
-    """Returns the answer of a stored run, without the fastest row where `badge` names it, and when it
-    was requested, as Markdown.
-    """
     answer, fastest = answer_words(summary), fastest_words(summary)
     if badge.startswith(f"{fastest} is "):
         answer = answer.removeprefix(f"{fastest} ")

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
+from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -190,22 +192,30 @@ def opened_tab(names: Sequence[str], default: str | None = None) -> tuple[str, D
     return opened[0] if opened else (names[0], tabs[0])
 
 
-def one_of(label: str, options: Sequence[str], key: str, words: Callable[[str], str] = str) -> str:
-    """One of the options; the first, until a click names another of them, or a link, by the label
-    that is shown or by the name that the commands have.
+def one_of(
+    label: str,
+    options: Sequence[str],
+    key: str,
+    words: Callable[[str], str] = str,
+    is_list: bool = False,
+) -> str:
+    """One of the options, side by side or in a list; the first, until a click names another of them,
+    or a link, by the label that is shown or by the name that the commands have.
     """
-    offered(key, [*(option(words(each)) for each in options), *options])
+    offered(key, [*(shown(words(each)) for shown in (option, str) for each in options), *options])
     if st.session_state.get(key) not in options:
         wanted = st.query_params.get(key)
         st.session_state[key] = wanted if wanted in options else options[0]
-    chosen = st.segmented_control(
+    draw: Any = st.selectbox if is_list else partial(st.segmented_control, required=True)
+    chosen = draw(
         label,
         list(options),
-        format_func=lambda each: option(words(each)),
+        # the options of a list are no Markdown
+        format_func=words if is_list else lambda each: option(words(each)),
         key=key,
-        required=True,
         bind="query-params",
         label_visibility="collapsed",
+        width=210 if is_list else "content",
     )
     return str(chosen) if chosen in options else options[0]
 

@@ -56,7 +56,7 @@ def headline(hardware: Hardware, environment: Environment | None, target: str) -
     """The machine in one sentence."""
     if hardware.accelerator is None:
         count = parse_target(target).device_count
-        return f"No accelerator found here: {count} simulated CPU devices stand in for one."
+        return f"{count} simulated CPU devices: no accelerator found."
     count, name = (
         (environment.device_count, environment.device_kind)
         if environment

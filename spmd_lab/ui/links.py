@@ -80,7 +80,6 @@ def _shown(screen: str) -> Experiment | None:
 
 
 def _opened(screen: str, code: str, run: str | None) -> Experiment:
-    """The experiment of a link: its own, else that of its run, else what the screen shows."""
     if code:
         return link.decode(code)
     stored = find(run) if run else None

@@ -300,8 +300,9 @@ def outcome(status: RunStatus, button: str) -> None:
     if status.error is not None and status.state != "cancelled":
         reported(status.error.message)
     if status.stderr_tail:
-        with st.expander("Last output of the worker process"):
-            st.code(status.stderr_tail, language=None, wrap_lines=True)
+        st.expander("Last output of the worker process").code(
+            status.stderr_tail, language=None, wrap_lines=True
+        )
 
 
 def behind_words(at_hand: RunStatus, longest_s: float) -> str:

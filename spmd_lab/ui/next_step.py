@@ -15,13 +15,12 @@ from spmd_lab.ui.markdown import coded
 def confirm(result: Result) -> None:
     """A link to the same in several processes, where one process measured it."""
     if (confirmed := confirmation(result)) is not None:
-        with st.container(key="confirm"):
-            st.page_link(
-                cards.page_of(confirmed),
-                label=coded(f"{CONFIRM}."),
-                icon=":material/repeat:",
-                query_params=cards.query(confirmed),
-            )
+        st.container(key="confirm").page_link(
+            cards.page_of(confirmed),
+            label=coded(f"{CONFIRM}."),
+            icon=":material/repeat:",
+            query_params=cards.query(confirmed),
+        )
 
 
 def draw(result: Result) -> None:

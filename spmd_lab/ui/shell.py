@@ -22,7 +22,7 @@ from spmd_lab.ui.lab import as_viewer, lab, may_act, take_examples
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.tables import escaped
 
-WHAT_THIS_IS = "See what each device holds, sends and waits for, here or on chips you do not have."
+WHAT_THIS_IS = "What each device holds, sends and awaits, here or on absent chips."
 
 
 PAGES = {

@@ -99,11 +99,13 @@ def draft(screen: str) -> Form:
     return st.session_state[key]
 
 
-def edit(screen: str, changed: Form) -> tuple[Experiment, str | None]:
+def edit(screen: str, changed: Form, press: str = "") -> tuple[Experiment, str | None]:
     """Take the fields as they are now: the last valid experiment, and a sentence where the fields
     describe none.
 
-    A valid change forgets the run that the screen showed: its result answers another question.
+    A valid change forgets the run that the screen showed: its result answers another question. It
+    draws the screen again where folds are named by the fields in them, unless its button `press` was
+    pressed, which would be lost.
     """
     before = experiment(screen)
     moved = changed != draft(screen)
@@ -120,6 +122,8 @@ def edit(screen: str, changed: Form) -> tuple[Experiment, str | None]:
         if (shown := run(screen)) is not None:
             set_aside(screen, "edited", shown)
         set_run(screen, None)
+    if moved and press and not st.session_state.get(press):
+        st.rerun()
     return after, None
 
 

@@ -49,14 +49,18 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 [class*="st-key-gallery"] [data-testid="stCaptionContainer"] {{ margin: -0.9rem 0 0; padding-left: 0.25rem; }}
 .st-key-starts [data-testid="stPageLink-NavLink"] :is(p, span) {{ color: var(--accent) !important; }}
 [data-testid="stMain"] [data-testid="stVerticalBlock"][class*="st-key-"] {{ border-radius: 0.8rem; }}
-.st-key-tour {{ background: var(--tint); border-color: transparent; }}
+.st-key-tour {{ background: var(--tint); border-color: transparent; padding: 0.5rem 1rem; }}
+.st-key-sweep-choices > :last-child {{ margin-left: auto; }}
 .st-key-tour img.glimpse {{ height: 3.4rem; }}
 .st-key-about-machine details {{ border: none; }}
+.st-key-about-machine summary {{ padding: 0.25rem 0; }}
+.st-key-machine > :first-child {{ min-width: 100%; }}
 @media (max-width: 1100px) {{
   [data-testid="stHorizontalBlock"]:has(> [data-testid="stColumn"] .st-key-recent) {{ flex-wrap: wrap; }}
   [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]:has(.st-key-recent, .st-key-starts) {{ min-width: 100%; }}
 }}
 .st-key-recent [class*="st-key-row-"] {{ position: relative; border-radius: 0.5rem; padding: 0.25rem; }}
+[class*="st-key-row-"] img.glimpse {{ max-width: 5.6rem; }}
 .st-key-recent [class*="st-key-row-"]:hover {{ background: var(--tint); }}
 .st-key-recent [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] {{ position: static; }}
 .st-key-recent [class*="st-key-row-"] [data-testid="stPageLink-NavLink"]::after {{ content: ""; position: absolute; inset: 0; }}
@@ -70,7 +74,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .variants figcaption {{ font-size: 0.85rem; padding-top: 0.4rem; }}
 [data-testid="stMain"] h1 {{ padding: 0.9rem 0 0.5rem; }}
 [data-testid="stHeading"] > [data-testid="stMarkdownContainer"]:has(h1) {{ margin-bottom: 0 !important; }}
-@media (min-width: 641px) {{ .st-key-head {{ flex-wrap: nowrap; }} }}
+@media (min-width: 641px) {{ .st-key-head {{ flex-wrap: nowrap; }} .st-key-head [data-testid="stCaptionContainer"] {{ padding-left: 0.5rem; }} }}
 [class*="st-key-answer"] {{ background: var(--tint); border-radius: 0.8rem; padding: 1.6rem; border-color: transparent; }}
 [class*="st-key-answer"] h3 {{ font-size: 1.33rem; font-weight: 600; line-height: 1.35; padding: 0 0 0.75rem; }}
 [data-testid="stMain"] [data-testid="stTabs"] [role="tab"] p {{ font-size: 1rem; font-weight: 600; }}
@@ -93,6 +97,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 [class*="st-key-main-link"] [data-testid="stPageLink-NavLink"] :is(p, span) {{
   color: light-dark(#ffffff, #0b1420) !important;
 }}
+[class*="st-key-side-link"] [data-testid="stPageLink-NavLink"] p {{ font-weight: 500; }}
 [class*="st-key-side-link"] [data-testid="stPageLink-NavLink"] {{
   border: 1px solid var(--line); background: var(--page); padding: 0.45rem 0.75rem; border-radius: 0.5rem;
 }}
@@ -129,7 +134,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   .st-key-menu :is([data-testid="stElementContainer"]:has([data-testid="stCaptionContainer"]), [data-testid="stElementContainer"]:has(> [data-testid="stSpace"])) {{ display: none; }}
   .st-key-menu [data-testid="stPageLink-NavLink"] {{ padding: 0.4rem 0.3rem; }}
   .st-key-menu [data-testid="stPageLink-NavLink"] p {{ font-size: 0.8rem; }}
-  .st-key-machine > :first-child, .st-key-tour > :not(:last-child) {{ min-width: 100%; }}
+  .st-key-tour > :not(:last-child) {{ min-width: 100%; }}
   [class*="st-key-row-"] > :nth-child(2) {{ flex: 1 1 0; min-width: 50%; }}
   :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stHorizontalBlock"] {{ gap: 0.6rem; }}
   :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stColumn"] {{ min-width: calc(50% - 0.3rem); flex: 1 1 calc(50% - 0.3rem); }}
@@ -220,9 +225,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
     padding-top: 0 !important;
   }}
 }}
-.st-key-findings td:last-child [data-testid="stMarkdownContainer"] {{ max-width: none; }}
-.st-key-findings td:first-child p {{ white-space: nowrap; }}
-.st-key-findings td:first-child {{ color: light-dark(#b3293c, #ff8a97); font-weight: 600; }}
+.st-key-findings [class*="st-key-finding-"] {{ border-top: 1px solid var(--line); border-radius: 0 !important; padding: 0.5rem 0; }}
 .st-key-rows td:first-child, .st-key-stale td:first-child {{ min-width: 8rem; }}
 .st-key-collectives td:first-child, .st-key-collectives td:last-child {{
   min-width: 6.5rem; overflow-wrap: anywhere;

@@ -37,7 +37,14 @@ def test_overview_says_what_this_is_and_has_a_card_for_each_start(opened):
     assert WHAT_THIS_IS in said
     heads = [text.removeprefix("#### ") for text in said if text.startswith("####")]
     assert heads == [QUESTIONS[start.screen] for start in STARTS]
-    assert [start.screen for start in STARTS] == ["layout", "compare", "predict", "programs"]
+    assert [start.screen for start in STARTS] == [
+        "layout",
+        "compare",
+        "predict",
+        "search",
+        "programs",
+        "collectives",
+    ]
     assert {start.call for start in STARTS} <= {text.strip("*") for text in said}
 
 

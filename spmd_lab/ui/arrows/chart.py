@@ -123,7 +123,6 @@ def _node(placed: Placed, node: Node) -> Row:
 
 
 def _arrow(placed: Placed, arrow: Arrow, most: float, is_busiest: bool) -> Spec:
-    """An arrow beside the line between two nodes, on its right-hand side."""
     (x, y), (x2, y2), link = arrow.start, arrow.end, arrow.link
     length = math.hypot(x2 - x, y2 - y) or 1.0
     right, down = (x2 - x) / length, (y2 - y) / length
@@ -188,7 +187,6 @@ def _put_labels(arrows: list[Spec], scene: ArrowScene, step_px: float) -> None:
 
 
 def _node_numbers(scene: ArrowScene, place: Spec, wide: float) -> Spec:
-    """Numbers in the squares, which vanish where a square is too narrow for them."""
     longest = max((len(node.label) for node in scene.nodes), default=1)
     size = f"min(13, width / {wide:g} * {2 * _HALF:g} / {0.58 * longest:.3g})"
     mark = {

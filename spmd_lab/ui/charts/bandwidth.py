@@ -9,7 +9,7 @@ from spmd_core.results import Point
 from spmd_core.words import half_sizes, kind_title, rate_words
 from spmd_core.workloads import TRANSFERS
 from spmd_lab.ui.charts import base
-from spmd_lab.ui.charts.base import TOP, Row, Spec, category, hover, layer, layered
+from spmd_lab.ui.charts.base import TOP, Row, Spec, as_is, category, hover, layer, layered
 
 BUS, ALGORITHM, TIME = QUANTITIES = ("Bus bandwidth", "Algorithm bandwidth", "Time")
 _TITLES = {BUS: "bus bandwidth (GB/s)", ALGORITHM: "algorithm bandwidth (GB/s)", TIME: "time (µs)"}
@@ -43,13 +43,14 @@ def sweep_chart(
     y = base.quantity("y", title=_TITLES[quantity], scale={"type": "log"}, axis=y_axis)
     named = TOP | {"columns": 2, "symbolStrokeWidth": 3}
     color = category("kind", kinds, legend=named if len(kinds) > _NAMED else None)
+    shown = as_is("ink") if len(kinds) == 1 and len(dashes) > 1 else color
     layers = [
-        layer(rows, _LINE, x=x, y=y, color=color, strokeDash=dash),
-        layer(measured or rows, _POINT, x=x, y=y, color=color, tooltip=_HOVER),
+        layer(rows, _LINE, x=x, y=y, color=shown, strokeDash=dash),
+        layer(measured or rows, _POINT, x=x, y=y, color=shown, tooltip=_HOVER),
         layer(halves, _HALF, x=x, color=color, tooltip=_HALF_HOVER),
     ]
     if len(kinds) <= _NAMED:
-        layers += _names(rows, PREDICTED if measured else "", quantity, x=x, y=y, color=color)
+        layers += _names(rows, PREDICTED if measured else "", quantity, x=x, y=y, color=shown)
         layers.append(layer(halves, _HALF_LABEL, x=x, color=color, text={"field": "label"}))
     return layered(layers, _HEIGHT_PX)
 
@@ -62,27 +63,28 @@ def _decades(values: Sequence[float]) -> Spec:
 
 
 def _names(rows: Sequence[Row], under: str, quantity: str, **channels: Spec) -> list[Spec]:
-    labels = _labels(rows, under, quantity)
-    places = (({}, [row for row in labels if row["line"] != under]),)
-    places += (({"dy": 16}, [row for row in labels if row["line"] == under]),)
-    return [layer(at, _END | place, **channels, text={"field": "label"}) for place, at in places]
+    placed: dict[tuple[bool, bool], list[Row]] = {}
+    last = max((cast(int, row["bytes"]) for row in rows), default=0)
+    for row in _labels(rows, quantity):
+        is_end = _NEAR * cast(int, row["bytes"]) > last
+        placed.setdefault((row["line"] == under, is_end), []).append(row)
+    return [
+        layer(
+            listed,
+            _END | {"dy": 16 if below else -12, "align": "right" if is_end else "center"},
+            **channels,
+            text={"field": "label"},
+        )
+        for (below, is_end), listed in placed.items()
+    ]
 
 
-def _labels(rows: Iterable[Row], under: str, quantity: str) -> list[Row]:
-    """The name of each line, above its last third, or below that of `under`: with its highest
-    bandwidth, or the time of its largest size.
-    """
+def _labels(rows: Iterable[Row], quantity: str) -> list[Row]:
     lines: dict[tuple[object, object], list[Row]] = {}
     for row in rows:
         lines.setdefault((row["kind"], row["line"]), []).append(row)
     return [
-        {
-            **line[-1],
-            "y": (min if line[-1]["line"] == under else max)(
-                cast(float, row["y"]) for row in line[-(len(line) // 3 + 1) :]
-            ),
-            "label": f"{top['kind']}, {top['line']} {top['shown']} at {top['size']}",
-        }
+        {**top, "label": f"{top['kind']}, {top['line']} {top['shown']} at {top['size']}"}
         for line in lines.values()
         for top in [
             line[-1] if quantity == TIME else max(line, key=lambda row: cast(float, row["y"]))
@@ -101,10 +103,12 @@ BYTES_LABELS = (  # of an axis
 _BYTES_SCALE = {"type": "log", "base": 2, "nice": False}
 _BYTES_AXIS = {"labelExpr": BYTES_LABELS, "tickCount": 8}
 _NAMED = 2  # kinds that are named at the ends of their lines, in place of a legend
-_END = {"type": "text", "align": "right", "dy": -12, "fontWeight": 600}
+_END = {"type": "text", "fontWeight": 600}
+_NEAR = 32  # times a size that is beyond the last one: its name would leave the chart
 _HALF_LABEL = {"type": "text", "align": "left", "dx": 5, "y": {"expr": "height - 12"}}
 _HOVER = hover(kind="collective", line="is", size="bytes", time="time", bus="bus bandwidth")
 _HALF_HOVER = hover(kind="half of the peak of", size="from")
+_OWN, _OTHER = "light-dark(#1f5fbf, #6aa5ff)", "light-dark(#5b6675, #a3adba)"
 _DASHES = {MEASURED: [1, 0], PREDICTED: [6, 4]}
 
 
@@ -120,6 +124,7 @@ def _rows(points: Iterable[Point], line: str, quantity: str) -> list[Row]:
             {
                 "kind": kind_title(point.kind),
                 "line": line,
+                "ink": _OWN if line == MEASURED else _OTHER,
                 "bytes": point.bytes,
                 "y": _value(point, seconds, quantity) / _UNITS[quantity],
                 "size": bytes_text(point.bytes),
@@ -141,7 +146,6 @@ def _value(point: Point, seconds: float, quantity: str) -> float:
 
 
 def _halves(points: Sequence[Point]) -> list[Row]:
-    """The size from which on each kind reaches half of its highest bandwidth."""
     return [
         {
             "kind": kind_title(kind),

@@ -24,7 +24,7 @@ CONFIG: Spec = {
     "axisY": {"grid": True},
     "legend": {"labelColor": _QUIET, "titleColor": _QUIET, "labelFontSize": 12},
 }
-_PADDING = {"top": 4, "left": 2, "right": 8, "bottom": 2}
+PADDING = {"top": 4, "left": 2, "right": 8, "bottom": 2}
 # of numbers beside marks
 INK: Spec = {"color": "light-dark(#1c2430, #e4e9f0)"}
 # of rows; that of a study's row, `variant · strategy`, on two lines
@@ -35,7 +35,7 @@ LABELS: Spec = {
     "domain": False,
     "labelExpr": "split(datum.label, ' · ')",
 }
-INTERVAL: Spec = {"type": "rule", "strokeWidth": 5, "strokeCap": "round"}
+INTERVAL: Spec = {"type": "rule", "strokeWidth": 3, "strokeCap": "round"}
 MARKER: Spec = {"type": "point", "filled": True, "size": 110, "opacity": 1}
 TOP: Spec = {"orient": "top", "title": None}  # a legend above the chart
 
@@ -102,5 +102,5 @@ def layered(layers: Sequence[Spec], height: object, **properties: object) -> Spe
     is left out: Vega gives it the role of a picture, which needs a text.
     """
     marked = [each for each in layers if each.get("data") != {"values": []}]
-    drawn = {"layer": marked, "height": height, "padding": _PADDING, "config": CONFIG}
+    drawn = {"layer": marked, "height": height, "padding": PADDING, "config": CONFIG}
     return drawn | properties

@@ -103,7 +103,6 @@ def _stacked(
     axis_title: str,
     text: Callable[[float], str],
 ) -> Spec | None:
-    """A bar for each strategy, of the parts of one of its fields; `parts` names them."""
     measured = [
         (row_title(result, name), words, place, value)
         for name, strategy in result.ordered
@@ -188,7 +187,6 @@ def _interval_row(strategy: str, run: str, seconds: tuple[float, float, float], 
 
 
 def _times_axis(times: Sequence[tuple[float, float, float]], name: str) -> tuple[Spec, Spec]:
-    """The axis for (middle, low, high) of several runs, and the mark that fits it."""
     title = f"time per call or step ({name}), with its interval"
     lowest, longest = min(low for _, low, _ in times), max(middle for middle, _, _ in times)
     if 0 < lowest < longest / _TOO_SHORT:

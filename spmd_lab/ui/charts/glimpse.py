@@ -3,6 +3,7 @@
 from base64 import b64encode
 from html import escape
 from math import inf
+from pathlib import Path
 
 import numpy as np
 import streamlit as st
@@ -22,11 +23,16 @@ _MOST_CELLS = 16  # of a mesh along each side
 _FLATTEST = 3.4  # the width of a picture over its height
 _IN_A_ROW = 8  # devices of a mesh of one axis
 _STACK = 8  # partial sums that are drawn at most, one behind another
-_FONT, _LEAST_NAME = 0.04, 13.0  # of the width of all arrays; pixels
+_ROOM, _FONT = (400.0, 255.0), 13.0  # pixels of a large picture, and of its letters there
 _LETTER = 0.56  # of the size of a font: a letter's width
 _BELOW = 6.0  # letters' heights between devices and host memory
 _AIR = 1.6  # letters' heights around the words of a collective
 _LEAST_FONT, ON_COLOR = 9.0, "#15181d"  # of numbers on shards
+# Source Sans of a browser's page in weight 450: ASCII and a few signs
+_LETTERS = (
+    "<style>@font-face { font-family: L; src: url(data:font/woff2;base64,"
+    f"{b64encode(Path(__file__).with_name('letters.woff2').read_bytes()).decode()}) }}</style>"
+)
 _INK, _LINE = "light-dark(#1c2430,#e4e9f0)", "light-dark(#ffffff,#12161c)"
 
 
@@ -51,10 +57,13 @@ def _drawn(one: Experiment, kind: str, size: str, has_names: bool) -> str:
         return _mesh(one)
     boxes = boxes_of(one, arrays)
     tall = max(box.height for box in boxes)
-    font = max(_LEAST_NAME, _FONT * (boxes[-1].left + boxes[-1].width))
+    # letters of one size on the screen; the arrow is as wide as its words
+    gaps, across = 2 * _AIR + _LETTER * max(len(kind), len(size)), boxes[-1].left + boxes[-1].width
+    scales = across / (_ROOM[0] - _FONT * gaps * bool(kind)), tall / (_ROOM[1] - 2.8 * _FONT)
+    font = _FONT * max(1.0, *scales)
     results = [box for box in boxes if box.array in one.what.results] if kind else []
     adds, at = kind.startswith(REDUCE), results[0].left if results else inf
-    gone = font * (_LETTER * max(len(kind), len(size)) + 2 * _AIR)  # the arrow's length
+    gone = font * gaps  # the arrow's length
     shift = gone + (results[0].width if adds else -GAP) if results else 0.0
     parts, foot, copied = [], tall + 1.3 * font, tall + _BELOW * font
     hosted = [box for box in boxes if one.memory_kind(box.array.name) != "device"]
@@ -76,11 +85,11 @@ def _drawn(one: Experiment, kind: str, size: str, has_names: bool) -> str:
             parts.append(text(at, foot, font, "partial sums") if has_names else "")
             start = at + results[0].width
         parts += _arrow(start, at + shift, tall, font, kind, size)
-    across = boxes[-1].left + boxes[-1].width + shift + (GAP if has_names else 0.0)
+    across += shift + (GAP if has_names else 0.0)
     below = 2.8 * font if has_names else 0.0
     if hosted:
         below = copied
-    return drawing(across, tall + below, parts)
+    return drawing(across, tall + below, parts, has_names)
 
 
 def html(experiment: Experiment, row: CollectiveRow | None = None, *, large: bool = False) -> str:
@@ -124,9 +133,6 @@ def alt(experiment: Experiment, kind: str = "", size: str = "") -> str:
 
 
 def _box(box: Box, tall: float, left: float, most: float) -> str:
-    """The shards of an array, each with the devices that hold it, in letters of at most this size,
-    where that can be read.
-    """
     parts, blocks = [], blocks_of(box, tall)
     letters = max(2, *(len(each[-1]) for each in blocks))
     for x, y, width, height, color, held in blocks:
@@ -139,9 +145,6 @@ def _box(box: Box, tall: float, left: float, most: float) -> str:
 
 
 def _names(experiment: Experiment, box: Box, left: float, top: float, font: float) -> str:
-    """The name of an array and its spec below it, its type where types name axes, in the room up to
-    the next array.
-    """
     room, lines, name = box.width + GAP, [], box.array.name
     held = spec_code(experiment.spec(name))
     if "explicit" in experiment.strategies:
@@ -153,7 +156,6 @@ def _names(experiment: Experiment, box: Box, left: float, top: float, font: floa
 
 
 def _partial(result: Box, left: float, tall: float, many: int) -> list[str]:
-    """The result as each of a few devices has it before the sum, one behind another."""
     right, up = 0.4 * result.width / many, 0.3 * result.height / many
     top, shades = (tall - result.height) / 2, colors(np.arange(many), many)
     return [
@@ -169,7 +171,6 @@ def _partial(result: Box, left: float, tall: float, many: int) -> list[str]:
 
 
 def _arrow(left: float, right: float, tall: float, font: float, kind: str, size: str) -> list[str]:
-    """The collective on its way from what it adds or moves to the result."""
     middle, head, start, end = tall / 2, 0.5 * font, left + font, right - font
     return [
         f'<path d="M{start:.1f} {middle:.1f}H{end:.1f}m{-head:.1f} {-head:.1f}l{head:.1f} {head:.1f}'
@@ -180,7 +181,6 @@ def _arrow(left: float, right: float, tall: float, font: float, kind: str, size:
 
 
 def _copy(at: float, device: float, host: float, font: float, is_result: bool) -> str:
-    """The copy between an array in host memory and its shards on the devices, as an arrow."""
     start, end = (device, host) if is_result else (host, device)
     head = 0.5 * font if is_result else -0.5 * font
     path = f"M{at:.1f} {start + head:.1f}V{end - head:.1f}m{-abs(head):.1f} {-head:.1f}"
@@ -221,12 +221,14 @@ def text(
     )
 
 
-def drawing(width: float, height: float, parts: list[str]) -> str:
-    """The SVG; a flat one with room above and below, since a cell of a table crops what is wider."""
+def drawing(width: float, height: float, parts: list[str], has_text: bool = False) -> str:
+    """The SVG, with the letters that an image cannot take from its page; a flat one with room above
+    and below, since a cell of a table crops what is wider.
+    """
     room = max(0.0, width / _FLATTEST - height) / 2
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" '
         f'viewBox="-2 {-2 - room:.0f} {width + 4:.0f} {height + 2 * room + 4:.0f}" '
-        f'font-family="sans-serif" stroke="{_LINE}" stroke-width="2" '
-        f'style="color-scheme: light dark">{"".join(parts)}</svg>'
+        f'font-family="L, sans-serif" stroke="{_LINE}" stroke-width="2" '
+        f'style="color-scheme: light dark">{_LETTERS * has_text}{"".join(parts)}</svg>'
     )

@@ -135,7 +135,7 @@ def _parts_of(
             "time": seconds_text(time),
             "share": f"{time / total:.1%}",
             "label": f"{time / total:.0%}" if time > 0.05 * total else "",
-            "ink": _ink(order[part]),
+            "ink": ink(order[part]),
         }
 
 
@@ -163,10 +163,10 @@ def _lighter(color: str, share: float) -> str:
     return "#" + "".join(f"{round(value + share * (255 - value)):02x}" for value in values)
 
 
-def _ink(color: str) -> str:
+def ink(color: str) -> str:
     """The color of text on a color: what has the higher contrast.
 
-    >>> _ink("#3b76c4"), _ink("#5aa6a0")
+    >>> ink("#3b76c4"), ink("#5aa6a0")
     ('#ffffff', '#10161d')
     """
     red, green, blue = ((int(color[at : at + 2], 16) / 255) ** 2.2 for at in (1, 3, 5))

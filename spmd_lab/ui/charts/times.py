@@ -181,7 +181,6 @@ def _median_rows(result: Result, rows: list[_Row], size: float) -> list[Row]:
 
 
 def _sample_rows(rows: list[_Row], size: float, low: float, high: float) -> list[Row]:
-    """The samples above `low` and up to `high`, in units of `size` seconds."""
     return [
         {
             "row": row.label,

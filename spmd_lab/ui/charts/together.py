@@ -63,13 +63,11 @@ def _dims(held: Layout) -> list[int]:
 
 
 def _plane(held: Layout) -> tuple[int, int]:
-    """Rows and columns of an array as it is drawn, one row where it has but one dim."""
     sizes = (1, 1, *(held.shape[dim] for dim in _dims(held)))[-2:]
     return sizes[0], sizes[1]
 
 
 def _shards(held: Layout) -> np.ndarray:
-    """The shards of the dims that are drawn, (rows, columns), at the start of every other dim."""
     numbers = np.arange(held.shard_count).reshape(held.parts)
     dims = _dims(held)
     shown = numbers[tuple(slice(None) if dim in dims else 0 for dim in range(numbers.ndim))]

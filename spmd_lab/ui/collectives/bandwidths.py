@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from spmd_core.answers import CEILING_ROWS, POINTS, ceiling_figures
+from spmd_core.answers import CEILING_ROWS, POINTS, Figure, ceiling_figures
 from spmd_core.base import RequestError, bytes_text, capital, seconds_text
 from spmd_core.experiment import Experiment, link
 from spmd_core.machine import nearest_of_chips
@@ -13,6 +13,7 @@ from spmd_core.roofline import calibration, calibration_of, measured, on_topolog
 from spmd_core.sheets import Column, Sheet, seconds, text
 from spmd_core.words import (
     NO_LIMIT,
+    ago,
     axes_words,
     bandwidths,
     environment_words,
@@ -30,7 +31,7 @@ from spmd_lab.ui.collectives.moved import CEILINGS, plan_words
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.notebook import labels
-from spmd_lab.ui.shell import draw_figure, draw_figures, draw_table, refusal
+from spmd_lab.ui.shell import draw_figures, draw_table, refusal
 from spmd_lab.ui.tables import sortable
 
 FITS: Sheet[Fit] = Sheet(
@@ -46,6 +47,11 @@ FITS: Sheet[Fit] = Sheet(
 )
 
 MOST_OTHERS = 20  # stored sweeps that are offered to be held beside
+# source of runs -> the link to its last sweep
+_STORED = {
+    "here": "Your last sweep, {}",
+    "examples": "An example: a sweep that came with the program",
+}
 _NOTHING, _ALL, _TPUS = "nothing", "all", "tpus"
 
 
@@ -66,7 +72,7 @@ def draw(result: Result, when: str) -> None:
             sweep.points,
             *notes,
             fits=sweep.fits,
-            is_simulated=result.environment.simulated,
+            tpus=_on_tpus(experiment) if result.environment.simulated else None,
             to_calibrate=to_calibrate,
         )
     for sentence in failures(result):
@@ -75,8 +81,9 @@ def draw(result: Result, when: str) -> None:
         _sweep(experiment, sweep.points, result.run)
     labels.draw(result.run)
     if sweep.fits:
-        with st.expander("Latency and bandwidth, fitted"):
-            st.dataframe(sortable(FITS.table(sweep.fits, "screen")), hide_index=True)
+        st.expander("Latency and bandwidth, fitted").dataframe(
+            sortable(FITS.table(sweep.fits, "screen")), hide_index=True
+        )
     st.caption(
         plain(f"{environment_words(result.environment)} · finished {when} · run {result.run}")
     )
@@ -87,32 +94,33 @@ def _answer(
     *notes: str,
     fits: Sequence[Fit] = (),
     on: str = "",
-    is_simulated: bool = False,
+    tpus: tuple[str, Sequence[Point]] | None = None,
     to_calibrate: Experiment | None = None,
 ) -> None:
-    """The card of the collective that is shown: its highest bandwidth, from which size on half of
-    that is reached, its picture, and a link that measures the ceilings `to_calibrate`.
+    """The card of the collective that is shown: its highest bandwidth, first what is predicted of
+    `tpus` where devices here are simulated; from which size on half of that is reached; its picture;
+    and a link that measures the ceilings `to_calibrate`.
     """
-    kinds, chosen = [point.kind for point in points], choices.now(choices.KIND)
-    shown = [each for each in points if each.kind == (chosen if chosen in kinds else kinds[0])]
+    kinds, chosen = _kinds(points), choices.now(choices.KIND)
+    kind = chosen if chosen in kinds else kinds[0]
+    shown = [each for each in points if each.kind == kind]
     answer, more = sweep_words(shown, fits)
+    is_predicted = all(each.time_s is None for each in shown)
+    name, others = tpus or ("", ())
+    alike = [each for each in others if each.kind == kind]
+    where = f"On {on}, predicted" if on else ("Here", "Predicted")[is_predicted]
+    figures = [_peak(alike, f"On {name}, predicted"), _peak(shown, where)]
+    answer, more = sweep_words(alike) if figures[0] else (answer, more)
     with st.container(key="answer"):
         left, right = st.columns([3, 2], vertical_alignment="center")
         with left:
-            top = max(shown, key=lambda each: bandwidths(each)[1] or 0.0, default=None)
-            if top is not None and (rate := bandwidths(top)[1]):
-                what = (
-                    f"{kind_title(top.kind)} over {axes_words(top.axes)}, {bytes_text(top.bytes)}"
-                )
-                draw_figure(rate_words(rate), f"peak: {what}{on and f', on {on}'}")
-                if all(each.time_s is None for each in shown):
-                    style.evidence("Predicted")
-                elif is_simulated:
+            st.subheader(plain(answer), anchor=False)
+            draw_figures(filter(None, figures))
+            with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+                if is_predicted or figures[0]:
+                    style.evidence("Estimated")
+                if tpus is not None:
                     style.evidence("Simulated")
-                if len({each.axes for each in shown}) == 1:  # which the figure names
-                    answer, more = more, ""
-            if answer:
-                st.subheader(plain(answer), anchor=False)
             for words in filter(None, (more, " ".join(map(as_sentence, notes)))):
                 st.caption(plain(words))
             if to_calibrate is not None:
@@ -122,8 +130,20 @@ def _answer(
                 moved.show(shown[0].kind, max(point.devices for point in points))
 
 
+def _kinds(points: Sequence[Point]) -> list[str]:
+    # those of which nothing is known, as where each point failed, are last
+    known = {point.kind for point in points if bandwidths(point)[1]}
+    return sorted(dict.fromkeys(point.kind for point in points), key=lambda kind: kind not in known)
+
+
+def _peak(points: Sequence[Point], title: str) -> Figure | None:
+    top = max(points, key=lambda each: bandwidths(each)[1] or 0.0, default=None)
+    if top is None or not (rate := bandwidths(top)[1]):
+        return None
+    return Figure(title, rate_words(rate), f"{axes_words(top.axes)}, {bytes_text(top.bytes)}")
+
+
 def _ceilings(answer: str, sweep: StrategyResult, notes: Sequence[str], is_simulated: bool) -> None:
-    """The card: what a device reaches, in figures; what the links reach; then every ceiling."""
     with st.container(key="answer"):
         st.subheader(plain(answer), anchor=False)
         draw_figures(ceiling_figures(sweep.ceilings))
@@ -131,8 +151,9 @@ def _ceilings(answer: str, sweep: StrategyResult, notes: Sequence[str], is_simul
             if is_simulated:
                 style.evidence("Simulated")
             if notes:
-                with st.popover("How sure?", key="how-sure", type="tertiary"):
-                    st.markdown("\n".join(f"- :small[{plain(capital(note))}.]" for note in notes))
+                st.popover("How sure?", key="how-sure", type="tertiary").markdown(
+                    "\n".join(f"- :small[{plain(capital(note))}.]" for note in notes)
+                )
     first = max(sweep.points, key=lambda point: len(point.axes), default=None)
     if first is not None:
         points = [
@@ -168,7 +189,7 @@ def before(experiment: Experiment) -> None:
             on=target,
             to_calibrate=None if known else experiment,
         )
-        first = [each for each in points if each.kind == points[0].kind]
+        first = [each for each in points if each.kind == _kinds(points)[0]]
         st.vega_lite_chart(
             chart.sweep_chart(first, [], chart.BUS),
             key="sweep-on-tpus",
@@ -176,16 +197,16 @@ def before(experiment: Experiment) -> None:
         )
     else:
         st.subheader(plain(plan_words(experiment)), anchor=False)
-    last = lab().history(
-        workload=experiment.workload, state="succeeded", limit=1, source="examples"
-    )
-    if last and last[0].origin is not None:
-        st.page_link(
-            cards.page_of(last[0].experiment),
-            label="See an example: a sweep that came with the program",
-            icon=":material/monitoring:",
-            query_params=cards.query(last[0].experiment, last[0].run),
-        )
+    for source, label in _STORED.items():
+        for last in lab().history(
+            workload=experiment.workload, state="succeeded", limit=1, source=source
+        ):
+            st.page_link(
+                cards.page_of(last.experiment),
+                label=plain(label.format(ago(last.submitted_at))),
+                icon=":material/monitoring:",
+                query_params=cards.query(last.experiment, last.run),
+            )
 
 
 def _on_tpus(experiment: Experiment, over: str | None = None) -> tuple[str, list[Point]]:
@@ -206,23 +227,21 @@ def _on_tpus(experiment: Experiment, over: str | None = None) -> tuple[str, list
 
 def _offer_calibration(experiment: Experiment) -> None:
     asked = calibration_of(experiment)
-    with st.container(key="main-link-calibrate", width="content"):
-        st.page_link(
-            cards.page_of(asked),
-            label="**Measure this machine's ceilings**",
-            icon=":material/speed:",
-            query_params=cards.query(asked),
-            help="To predict each point beside what is measured.",
-        )
+    st.container(key="side-link-calibrate", width="content").page_link(
+        cards.page_of(asked),
+        label="Measure this machine's ceilings",
+        icon=":material/speed:",
+        query_params=cards.query(asked),
+        help="To predict each point beside what is measured.",
+    )
 
 
 def _sweep(experiment: Experiment, points: tuple[Point, ...], run: str | None) -> None:
     groups = list(dict.fromkeys("+".join(point.axes) for point in points))
-    kinds = list(dict.fromkeys(point.kind for point in points))
+    kinds = _kinds(points)
     several = [*kinds, _ALL] if len(kinds) > 1 else kinds
-    kind = choices.one_of("Collective", several, choices.KIND, kind_title)
-    left, right = st.columns([3, 2], vertical_alignment="bottom")
-    with left.container(horizontal=True):
+    with st.container(horizontal=True, vertical_alignment="center", key="sweep-choices"):
+        kind = choices.one_of("Collective", several, choices.KIND, kind_title, is_list=True)
         quantity = choices.one_of("Show", chart.QUANTITIES, choices.VIEW)
         over = (
             choices.one_of(
@@ -234,7 +253,6 @@ def _sweep(experiment: Experiment, points: tuple[Point, ...], run: str | None) -
             if groups[1:]
             else groups[0]
         )
-    with right:
         other, others = _beside(experiment, run, over)
     wanted = (kind,) if kind != _ALL else tuple(kinds)
     shown = [each for each in points if "+".join(each.axes) == over and each.kind in wanted]

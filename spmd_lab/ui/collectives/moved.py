@@ -99,7 +99,7 @@ def picture(kind: str, devices: int) -> str:
             parts.append(glimpse.rect(x, y, _SIDE, _SIDE, color))
             center = x + _SIDE / 2, y + _SIDE / 2 + 5
             parts.append(glimpse.text(*center, 15.0, label, "middle", glimpse.ON_COLOR))
-    return glimpse.drawing((after_at + devices) * _SIDE, devices * _SIDE, parts)
+    return glimpse.drawing((after_at + devices) * _SIDE, devices * _SIDE, parts, True)
 
 
 def show(kind: str, devices: int) -> None:

@@ -71,7 +71,6 @@ def draw(view: View) -> None:
 
 
 def _account(result: Result, name: str, row: CollectiveRow) -> None:
-    """The one account of a collective: its size, its reason, its line, and where to go from it."""
     programs = {name: lab().text(result.run, name, "program") or ""}
     table = collectives_table(of_rows(result, [name]), programs=programs)
     at = next((at for at, each in enumerate(table.rows) if _is(table, each, row)), None)

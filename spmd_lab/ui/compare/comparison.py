@@ -86,7 +86,6 @@ def _versions(experiment: Experiment) -> Iterator[str]:
 
 
 def _of_ceilings(result: Result) -> str | None:
-    """How near the fastest strategy is to this machine's ceilings, where they are known."""
     name = result.order[0]
     if result.experiment.variants:  # the table has it of every row, as MFU
         return None

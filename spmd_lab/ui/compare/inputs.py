@@ -71,10 +71,12 @@ def compare_fields() -> Form:
 def _program(what: Workload, draft: Form, table: DeltaGenerator) -> Form:
     table = st.container()
     sizes = " × ".join(str(size) for size in draft["dims"].values() if size is not None)
-    sizes = st.expander(plain(f"Sizes: {sizes}"))
-    with st.expander(f"Mesh: {plain(mesh_text(draft['mesh'], ' '))}"):
+    sizes = st.expander(plain(f"Sizes: {sizes}"), key="fields:sizes")
+    with st.expander(f"Mesh: {plain(mesh_text(draft['mesh'], ' '))}", key="fields:mesh"):
         on_mesh = st.container()
-    with st.expander(f"Target: {plain(draft['target'])}, {plain(draft['dtype'])}"):
+    with st.expander(
+        f"Target: {plain(draft['target'])}, {plain(draft['dtype'])}", key="fields:target"
+    ):
         fields: Form = {"workload": draft["workload"], "target": inputs.target_input(_SCREEN)}
         fields["dtype"] = inputs.dtype_input(_SCREEN, what)
     with on_mesh:
@@ -85,13 +87,14 @@ def _program(what: Workload, draft: Form, table: DeltaGenerator) -> Form:
         )
     fields |= inputs.dims_input(_SCREEN, what, mesh, (table, sizes))
     offered, chosen = _offered(what, fields["target"]), draft["strategies"]
-    with st.expander(f"Strategies: {len(chosen)} of {len({*offered, *chosen})}"):
+    with st.expander(
+        f"Strategies: {len(chosen)} of {len({*offered, *chosen})}", key="fields:strategies"
+    ):
         fields["strategies"] = inputs.strategies_input(_SCREEN, "strategies", offered, chosen)
     return fields
 
 
 def _offered(what: Workload, target: str) -> list[str]:
-    """The strategies of a workload that can run on a target; all where that is none."""
     try:
         place = parse_target(target)
     except RequestError:
@@ -112,7 +115,6 @@ def _folded(what: Workload, fields: Form, options: Form) -> Form:
 
 
 def _workload_field(now: str) -> str:
-    """The workload; a change of it draws the screen again, with the fields of the new one."""
     known = {name: get_workload(name) for name in workload_names()}
     names = tuple(
         name
@@ -145,9 +147,6 @@ def _program_fields() -> Form:
 
 
 def _sizes(program: str, now: Form) -> dict[str, int]:
-    """The sizes that a small program lets one choose; those of another program are forgotten with
-    it.
-    """
     chosen = {}
     for size in program_sizes(program).values():
         field, words = (

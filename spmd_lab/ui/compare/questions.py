@@ -47,12 +47,12 @@ def _names(view: View) -> list[str]:
 
 
 def _fastest(view: View) -> None:
-    if view.result.experiment.variants:
-        study.pictures(view.result.experiment)
     for at, (chart, alt) in enumerate(view.times):
         st.vega_lite_chart(chart, alt=alt, key=f"times:{at}" if at else "times")
     with st.container(key="rows"):
         study.ranked(view)
+    if view.result.experiment.variants:
+        study.pictures(view.result.experiment)
     curve.draw_result(view.result)
 
 

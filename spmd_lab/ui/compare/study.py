@@ -99,9 +99,6 @@ def marked(experiment: Experiment, names: Sequence[str]) -> str:
 
 
 def _differences(before: Experiment, now: Experiment) -> None:
-    """What the fields changed since the answer, old and new: field by field, and variant by
-    variant.
-    """
     changed = run_tables.differences_table(
         [before, now], ("In the answer below", "In the fields now")
     )
@@ -118,7 +115,6 @@ def _differences(before: Experiment, now: Experiment) -> None:
 
 
 def _members(variants: Sequence[Variant]) -> pd.DataFrame:
-    """A line for each variant; what all have alike is left out, but for the mesh."""
     frame = pd.DataFrame(
         [
             {

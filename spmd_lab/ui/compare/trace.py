@@ -106,7 +106,6 @@ def _tables(trace: Trace, picked: Sequence[str]) -> None:
 
 
 def _table(rows: Sequence[Cells], key: str) -> None:
-    """A few rows as text, which a narrow window wraps; more of them in a box that scrolls."""
     if len(rows) <= _ROWS:
         shell.draw_table(pd.DataFrame(rows).astype(str))
     else:

@@ -128,7 +128,6 @@ def _add() -> None:
 
 
 def _all_on() -> None:
-    """Every variant on the target of the one that the fields show, on a mesh that fits there."""
     now = state.draft(_SCREEN)["target"]
     listed = [
         (name, form if form["target"] == now else drafts.on_target(form, now))

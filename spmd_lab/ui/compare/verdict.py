@@ -62,13 +62,13 @@ def answer(result: Result) -> str:
 
 
 def picture(result: Result) -> None:
-    """Draw who holds what in the row that is named below, with the selected collective between
-    product and result.
+    """Draw who holds what in a row, named where it is not the best, with the selected collective
+    between product and result.
     """
     name, row = selected.of(result)
     name = name or result.order[0]
-    shown = colors.named(result.experiment, name), runs.time_words(result.strategies[name])
-    st.caption(plain(", ".join(filter(None, shown))))
+    if name != result.order[0]:
+        st.caption(plain(colors.named(result.experiment, name)))
     st.html(glimpse.html(result.row(name).experiment, row, large=True))
     explicit = (key for key in result.strategies if result.row(key).strategy == "explicit")
     if types := next((steps.types(result.run, key) for key in explicit), ""):
@@ -151,13 +151,12 @@ def onward(result: Result) -> None:
         label, tried = f"Measure in {SURE_PROCESSES} processes", confirmation(result)
     if tried is None:
         return
-    with st.container(key="side-link-onward", width="content"):
-        st.page_link(
-            cards.page_of(tried),
-            label=plain(label),
-            icon=":material/arrow_forward:",
-            query_params=cards.query(tried),
-        )
+    st.container(key="side-link-onward", width="content").page_link(
+        cards.page_of(tried),
+        label=plain(label),
+        icon=":material/arrow_forward:",
+        query_params=cards.query(tried),
+    )
 
 
 def on_tpus(experiment: Experiment) -> Experiment | None:

@@ -17,9 +17,6 @@ from spmd_lab.ui.lab import kept, lab
 
 
 def _predicted(result: Result) -> list[tuple[Spec, str]]:
-    """The predicted times by row with their intervals, the fastest first, and the same in words;
-    nothing without any.
-    """
     shown = [name for name in result.order if name in result.only_predicted_s]
     times = (f"{title(name)} {seconds_text(result.only_predicted_s[name])}" for name in shown)
     chart = by_strategy.side_by_side_chart([("predicted", of_rows(result, shown))])

@@ -147,7 +147,6 @@ def _read(text: ProgramText, here: str, key: str, marked: Set[int]) -> None:
 
 
 def _details(text: ProgramText, key: str) -> bool:
-    """Whether to show what only the compiler reads; no field for a program, which has none of it."""
     if text.kind == "program":
         return False
     return st.toggle(

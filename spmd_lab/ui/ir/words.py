@@ -75,7 +75,6 @@ def difference_words(difference: TextDifference, left: str, right: str) -> str:
 
 
 def _communication_words(difference: TextDifference, left: str, right: str) -> Iterator[str]:
-    """The collectives that one has and the other lacks; nothing where neither communicates."""
     ours, theirs = difference.left_collectives, difference.right_collectives
     parts = filter(None, (_more(ours, theirs, left, right), _more(theirs, ours, right, left)))
     if ours or theirs:

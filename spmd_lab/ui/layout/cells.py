@@ -89,7 +89,6 @@ def mesh_cells(
 
 
 def _places(placed: Layout) -> list[str]:
-    """Where each device is on the mesh, and on which host where there are several."""
     places = coordinate_texts(placed, np.arange(placed.device_count))
     if placed.hosts is None:
         return places
@@ -97,7 +96,6 @@ def _places(placed: Layout) -> list[str]:
 
 
 def _tile_of(grid: Grid, blocks: Ints) -> Ints:
-    """The tile of every device, given its block along each dim, [devices, dims]."""
     sizes = grid.tiles.max(axis=0) + 1
     return np.asarray(
         np.ravel_multi_index(tuple((blocks // np.asarray(grid.steps)).T), tuple(sizes.tolist()))

@@ -68,7 +68,7 @@ def vega(marks: Marks, height: float) -> Spec:
     return {
         "height": height,
         "padding": {"left": 0, "top": 2, "right": 0, "bottom": 2},
-        "config": {"view": {"stroke": None}},
+        "config": {"view": {"stroke": None}, "background": "transparent"},
         "datasets": {
             "cells": pa.table(marks.cells),
             "inside": pa.table(marks.inside),

@@ -184,7 +184,6 @@ def _scaled(ratio: float, narrowest: float, widest: float, tallest: float) -> tu
 
 
 def _digits(sizes: tuple[int, ...], longest: int) -> tuple[Digit, Digit, tuple[Digit, ...]]:
-    """Which parts of which dims make the rows, the columns and the panels."""
     shown = [dim for dim, size in enumerate(sizes) if size > 1] or [len(sizes) - 1]
     # one dim: a line, that goes on in the next
     if len(shown) == 1 and (len(sizes) == 1 or sizes[shown[0]] > 8):
@@ -216,9 +215,6 @@ def _lines(dim: int, size: int, longest: int) -> tuple[Digit, Digit]:
 
 
 def _panels_across(columns: int, panels: int, margin: float, least: float) -> tuple[int, float]:
-    """How many panels are side by side, and the width of a cell: as many as leave a cell at least
-    `least` wide.
-    """
     best = 1, (WIDTH - margin) / columns
     for across in range(2, min(panels, 16) + 1):
         width = (WIDTH - margin - (across - 1) * GAP) / (across * columns)

@@ -165,7 +165,6 @@ def add_edges(
 
 
 def _heads(marks: Marks, grid: Grid, at: tuple[float, float], edge: Edge) -> None:
-    """Labels of columns, above each panel: all of a range, or where it starts, or some of these."""
     left, upper = grid.corners()
     body, _, exact = shrinking(grid, at[1])
     column = grid.columns.of(grid.tiles)
@@ -210,12 +209,10 @@ def _sides(marks: Marks, grid: Grid, at: tuple[float, float], edge: Edge) -> Non
 
 
 def _every(texts: list[str], room: float) -> int:
-    """How many labels apart do not overlap."""
     return max(1, int(np.ceil(_length(texts) / room)))
 
 
 def _length(texts: list[str]) -> float:
-    """Pixels that the longest of these labels takes, with space beside it."""
     return _EDGE_FONT * CHARACTER * (max(map(len, texts), default=0) + 0.6)
 
 
@@ -238,7 +235,6 @@ def _word(
     exact: bool = False,
     place: tuple[float, float, float, float] = _ALONE,
 ) -> None:
-    """Append a word; `y` with the part of it that shrinks, `place` in its line as in `Marks`."""
     for name, value in (
         ("x", float(x)),
         ("y", float(y[0])),

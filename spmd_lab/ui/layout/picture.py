@@ -82,7 +82,6 @@ def mesh_grid(placed: Layout) -> Grid:
 
 
 def _margin(placed: Layout) -> float:
-    """The room at the left for the labels of the array and of the mesh, whose frames align."""
     array, mesh, sizes = _array_edge(placed), _mesh_edge(placed), [size for _, size in placed.mesh]
     labels = [array(dim, parts - 1, parts)[0] for dim, parts in enumerate(placed.parts)]
     labels += [mesh(axis, size - 1, size)[0] for axis, size in enumerate(sizes)]
@@ -188,7 +187,6 @@ def _mesh_edge(placed: Layout) -> Edge:
 
 
 def _roles(grid: Grid, name: Callable[[int], str]) -> str:
-    """What rows, columns and panels are, e.g. `rows d0 over x, columns d1 over y`."""
     if grid.rows.dim == grid.columns.dim:
         return f"along {name(grid.rows.dim)}" + (", line by line" if grid.rows.size > 1 else "")
     panels = sorted({digit.dim for digit in grid.panels} - {grid.rows.dim, grid.columns.dim})

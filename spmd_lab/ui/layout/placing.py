@@ -17,20 +17,17 @@ from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import labels
-from spmd_lab.ui.shell import failure, refusal
+from spmd_lab.ui.shell import draw_figure, failure, refusal
 
 
 def numbers(placed: Layout, experiment: Experiment) -> None:
-    """Bytes of the array on each device and on all."""
+    """Bytes of the array on each device, and on all."""
     dtype, on_host = experiment.dtype, experiment.memory_kind("array") != "device"
     if on_host:
         st.html(glimpse.html(experiment, large=True))
-    with st.container(horizontal=True):
-        of_each = "On the host, for each device" if on_host else "On each device"
-        st.metric(of_each, bytes_text(placed.shard_bytes(dtype)))
-        st.metric(
-            "For all devices" if on_host else "On all devices", bytes_text(placed.held_bytes(dtype))
-        )
+    where = "on the host for each device" if on_host else "on each device"
+    held = f"{where}, {bytes_text(placed.held_bytes(dtype))} on all"
+    draw_figure(bytes_text(placed.shard_bytes(dtype)), held)
     if on_host and (copy := streamed(experiment, placed)):
         st.page_link(
             cards.page_of(copy),
@@ -66,9 +63,9 @@ def outcome(expected: Layout, status: RunStatus) -> None:
     if placed.error is not None:
         failure("Placing failed.", placed.error.message)
         return
-    if "array" in placed.outputs:
-        _comparison(expected, placed)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        if "array" in placed.outputs:
+            _comparison(expected, placed)
         if result.environment.simulated:
             style.evidence("Simulated")
         with st.popover("How sure?", type="tertiary", key="how-sure"):
@@ -94,7 +91,8 @@ def _comparison(expected: Layout, placed: StrategyResult) -> None:
     where = f"all {expected.device_count} shards are where the picture says"
     how = "" if report.shards is not None else ", by the array's spec"
     sentence = f"Placed in {report.memory} memory{took}: {where}{how}."
-    st.success(plain(sentence), icon=":material/check_circle:")
+    st.badge("Placed", icon=":material/check:", color="green")
+    st.caption(plain(sentence))
 
 
 def difference(layout: Layout, report: ArrayReport) -> str | None:

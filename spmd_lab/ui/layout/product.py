@@ -94,7 +94,6 @@ def fields() -> Form:
 
 
 def _spec_input(experiment: Experiment, array: Array) -> list[Any] | None:
-    """The spec of an array that has one of its own; empty, it follows the dims above."""
     own = state.draft(SCREEN)["overrides"].get(array.name)
     shown = "" if own is None else spec_code(tuple(map(axes_of, own)))
     key = state.seed(state.key(SCREEN, f"code.{array.name}"), shown)

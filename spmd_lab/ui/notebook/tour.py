@@ -11,7 +11,7 @@ from spmd_lab.ui.markdown import plain
 
 _ICON = ":material/tour:"
 _COOKIE, _OVER = "spmd_lab_tour", ("tour", "over")
-_FIRST = "New here? **Five clicks over real results.** Nothing runs."
+_FIRST = "New here? **Five clicks over real results.**"
 
 
 def offer() -> None:

@@ -1,54 +1,85 @@
 """Changes of a program by other specs: those that mend what is wrong, and of the value of a line."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
 import streamlit as st
 
-from spmd_core.base import bytes_text
+from spmd_core.base import LabError, bytes_text
 from spmd_core.experiment import Experiment, read_spec_words
 from spmd_core.fields import Spec
-from spmd_core.script import spec_text
 from spmd_core.workloads import Program, findings, grouped
 from spmd_lab.ui import shell, state
+from spmd_lab.ui.lab import as_viewer, lab
 from spmd_lab.ui.markdown import plain
 
 T = TypeVar("T")
+Specs = Mapping[str, Spec]
 _BY_SPECS = ("replicated", "rule")  # the kinds of findings that specs mend
 
 
-def offer(program: Program) -> None:
-    """Draws a button that tries the specs which mend the largest finding that specs mend: of an odd
-    array those of its layers, of a replicated one its largest dim over the axes that divide it.
-    Draws none where a device would then hold as much.
+def fixes(program: Program) -> dict[str, Specs]:
+    """Returns by path of a finding the specs that mend it: of an odd array those of its layers, of a
+    replicated one its largest dim over the axes that divide it. None by which a device holds as much
+    as before.
     """
-    held = {each.leaf.path: each for each in program.arguments()}
-    for first, *_ in grouped(findings(program), program):
-        if first.kind not in _BY_SPECS:
-            continue
-        specs = {
-            program.described.patterns[path]: first.meant
-            or _over_largest(held[path].shape, program)
+    of = {each.leaf.path: each for each in program.arguments()}
+    listed = {
+        first.path: {
+            program.described.patterns[path]: first.meant or _over_largest(of[path].shape, program)
             for path in (first.path, *(first.others if first.kind == "replicated" else ()))
         }
-        tried = replace(program, specs=tuple(_before(specs, dict(program.specs)).items()))
-        now, then = (
-            sum(each.bytes_per_device or 0 for each in of.arguments()) for of in (program, tried)
-        )
-        if then < now:
-            break
-    else:
+        for first, *_ in grouped(findings(program), program)
+        if first.kind in _BY_SPECS
+    }
+    return {
+        path: each
+        for path, each in listed.items()
+        if held_bytes(program, each) < held_bytes(program, {})
+    }
+
+
+def held_bytes(program: Program, specs: Specs) -> int:
+    """Returns the bytes of arguments that a device holds with these specs in front of others."""
+    tried = replace(program, specs=tuple(_before(specs, dict(program.specs)).items()))
+    return sum(each.bytes_per_device or 0 for each in tried.arguments())
+
+
+def offer(program: Program, listed: Sequence[Specs]) -> None:
+    """Draws a button that gives the program those specs by which a device holds least, unless they
+    raise the peak of its memory as the compiler partitions it.
+    """
+    by_held = sorted(listed, key=lambda specs: held_bytes(program, specs))
+    if not by_held:
         return
-    group, spec = next(iter(specs.items()))
-    sizes = f"{bytes_text(now)} → {bytes_text(then)}"
-    # bytes of arguments alone: what the step then sends and holds is the answer to what if
-    label = f"Try {group} {spec_text(spec)}: arguments {sizes} per device"
-    if st.button(plain(label), icon=":material/build:", key="mend"):
-        _give(
-            state.experiment("programs"),
-            {name: [*map(list, each)] for name, each in specs.items()},
+    now, then = (bytes_text(held_bytes(program, specs)) for specs in ({}, by_held[0]))
+    if st.button(
+        plain(f"Try fixes: arguments {now} → {then} per device"),
+        type="primary",
+        icon=":material/build:",
+        key="mend",
+        help="Takes the first by which the peak of memory, as the compiler partitions it, is not higher.",
+    ):
+        with st.spinner("Partitioning it before and after…"):
+            kept = next((specs for specs in by_held if not _raises(specs)), None)
+        if kept is None:
+            st.info(
+                "Each fix raises the peak of memory: the specs stay. *Fix* applies one all the same."
+            )
+        else:
+            give(kept)
+
+
+def _raises(specs: Specs) -> bool:
+    with suppress(LabError):  # what is not partitioned is not known to be worse
+        before = state.experiment("programs")
+        was, now = (
+            each.peak_bytes for each in as_viewer(lab().what_if, before, _changed(specs)).programs
         )
+        return bool(was and now and now > was)
+    return False
 
 
 def _over_largest(shape: tuple[int, ...], program: Program) -> Spec:
@@ -62,7 +93,7 @@ def _over_largest(shape: tuple[int, ...], program: Program) -> Spec:
     return ((),) * len(shape)
 
 
-def draw(experiment: Experiment, program: Program) -> None:
+def draw(program: Program) -> None:
     """Draws the fields that constrain a value where the program names its lines."""
     if not program.described.files:
         return
@@ -75,7 +106,7 @@ def draw(experiment: Experiment, program: Program) -> None:
             help="Axes, or None, for each dim; axes of one dim joined by +.",
         )
         if st.form_submit_button("Constrain", icon=":material/push_pin:") and line and spec:
-            _give(experiment, {f"@{line}": read_spec_words(spec)})
+            give({f"@{line}": read_spec_words(spec)})
 
 
 def _before(specs: Mapping[str, T], old: Mapping[str, T]) -> dict[str, T]:
@@ -83,7 +114,16 @@ def _before(specs: Mapping[str, T], old: Mapping[str, T]) -> dict[str, T]:
     return dict(specs) | {name: spec for name, spec in old.items() if name not in specs}
 
 
-def _give(experiment: Experiment, specs: Mapping[str, object]) -> None:
-    changed = _before(specs, experiment.to_json()["specs"] or {})
-    if shell.done(lambda: state.replace("programs", experiment.vary(specs=changed))):
+def _changed(specs: Mapping[str, object]) -> Experiment:
+    experiment = state.experiment("programs")
+    given = {
+        name: [*map(list, each)] if isinstance(each, tuple) else each
+        for name, each in specs.items()
+    }
+    return experiment.vary(specs=_before(given, experiment.to_json()["specs"] or {}))
+
+
+def give(specs: Mapping[str, object]) -> None:
+    """Gives the screen's program these specs, in front of its own."""
+    if shell.done(lambda: state.replace("programs", _changed(specs))):
         st.rerun()

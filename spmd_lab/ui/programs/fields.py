@@ -9,7 +9,7 @@ from spmd_core.machine import accelerator_files
 from spmd_core.script import spec_text
 from spmd_core.workloads import Program
 from spmd_lab.ui import inputs, mesh_fields, state
-from spmd_lab.ui.markdown import code
+from spmd_lab.ui.markdown import code, plain
 from spmd_lab.ui.state import Form, Mesh
 
 SCREEN = "programs"
@@ -31,7 +31,9 @@ def program_fields(program: Program) -> Form:
     """The experiment that the fields describe, as its JSON form."""
     draft = state.draft(SCREEN)
     mesh = _mesh(program, draft["mesh"])
-    fields: Form = {"target": _target(draft["target"]), "mesh": mesh}
+    with st.expander(f"Target: {plain(draft['target'])}", key="fields:target"):
+        target = _target(draft["target"])
+    fields: Form = {"target": target, "mesh": mesh}
     if symbols := program.described.symbols:
         sizes = dict(draft["dims"])
         fields["dims"] = {

@@ -23,12 +23,12 @@ from spmd_lab.ui import remedies
 from spmd_lab.ui.compare import comparison, questions, view as views
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.layout import picture
-from spmd_lab.ui.markdown import as_sentence, plain
+from spmd_lab.ui.markdown import as_sentence, code, coded, plain
 from spmd_lab.ui.notebook import labels
 from spmd_lab.ui.predict import prediction
 from spmd_lab.ui.programs import constrain, treemap
-from spmd_lab.ui.shell import draw_figure, draw_table
-from spmd_lab.ui.tables import sheet, unbroken
+from spmd_lab.ui.shell import draw_figure
+from spmd_lab.ui.tables import sheet
 
 SHOWN_FINDINGS = 8
 _TITLES = {
@@ -47,18 +47,21 @@ _TITLES = {
 
 
 def wrong(program: Program, compiled: StrategyResult | None = None) -> None:
-    """Draws what is wrong with a program, and where its bytes are: the largest in a card with what
-    mends it, a table with the fixes, the largest first; `compiled`: the program's own result.
+    """Draws what is wrong with a program: the largest in a card with what mends it, then each with
+    its fix, the largest first; `compiled`: the program's own result.
     """
-    listed = _listed(program, compiled)
+    listed, tried = _listed(program, compiled), constrain.fixes(program)
     with st.container(key="answer-wrong"):
+        first = f" First: {_first(listed)}." if listed else ""
+        st.subheader(plain(f"{_count(listed)}.{first}"), anchor=False)
         if listed and (held := listed[0].bytes_per_device):
-            draw_figure(bytes_text(held), f"of each device: {_first(listed)}")
-        st.subheader(plain(f"{_count(listed)}."), anchor=False)
-        constrain.offer(program)
+            of = bytes_text(constrain.held_bytes(program, {}))
+            draw_figure(bytes_text(held), f"of {of} of arguments on each device")
+        constrain.offer(program, [*tried.values()])
     if listed:
-        with st.container(key="findings"):
-            draw_table(_findings(listed[:SHOWN_FINDINGS]))
+        with st.container(key="findings", gap=None):
+            for at, each in enumerate(listed[:SHOWN_FINDINGS]):
+                _finding(at, each, tried.get(each.path))
         if (more := len(listed) - SHOWN_FINDINGS) > 0:
             st.caption(f"{more} more, which `program FILE` lists.")
     if not program.described.mesh and not any(map(any, program.array_specs().values())):
@@ -88,19 +91,17 @@ def _first(listed: Sequence[StepFinding]) -> str:
     return f"{_TITLES[listed[0].kind].lower()} {listed[0].path}"
 
 
-def _findings(listed: Sequence[StepFinding]) -> dict[str, list[str]]:
-    """The findings as a table: kind, path or source line, bytes, and the sentence with the fix."""
-    return {
-        "Problem": [_TITLES[each.kind] for each in listed],
-        "Where": [f"`{each.path}`" if each.path else "–" for each in listed],
-        "Per\u00a0device": [
-            unbroken(bytes_text(each.bytes_per_device)) if each.bytes_per_device else "–"
-            for each in listed
-        ],
-        "Why, and the fix": [
-            as_sentence(each.sentence.removeprefix(f"{each.path} ")) for each in listed
-        ],
-    }
+def _finding(at: int, each: StepFinding, fix: constrain.Specs | None) -> None:
+    why = coded(as_sentence(each.sentence.removeprefix(f"{each.path} ")))
+    parts = (
+        f":{'orange' if at else 'red'}[**{plain(_TITLES[each.kind])}**]",
+        code(each.path),
+        f"· {plain(bytes_text(each.bytes_per_device))}" if each.bytes_per_device else "",
+    )
+    with st.container(horizontal=True, vertical_alignment="center", key=f"finding-{at}"):
+        st.markdown(f"{' '.join(filter(None, parts))}  \n:small[{why}]", width="stretch")
+        if fix and st.button("Fix", key=f"mend:{at}"):
+            constrain.give(fix)
 
 
 def example(described: Described) -> None:

@@ -8,7 +8,8 @@ from spmd_core.experiment import shape_text
 from spmd_core.pictures import Place, rectangles
 from spmd_core.words import held_spec
 from spmd_core.workloads import Held, patterns
-from spmd_lab.ui.charts.base import Row, Spec, hover, quantity
+from spmd_lab.ui.charts.base import CONFIG, PADDING, Row, Spec, as_is, hover, quantity
+from spmd_lab.ui.charts.shares import ink
 
 MOST = 500  # rectangles: beyond them the smallest are one
 HEIGHT = 220
@@ -67,7 +68,6 @@ def tiles(arrays: Sequence[Held]) -> tuple[Tile, ...]:
 
 
 def _placed(listed: Sequence[Tile], place: Place) -> Iterator[Tile]:
-    """Tiles in proportion to their weights; the picture is about 1000 pixels wide."""
     places = rectangles([tile.weight for tile in listed], place, HEIGHT / 1000)
     return (Tile(tile.path, tile.arrays, at) for tile, at in zip(listed, places, strict=True))
 
@@ -86,9 +86,15 @@ def _how(held: Held) -> str:
 
 
 _HOVER = hover(path="Array", bytes="Per device", how="Sharded", shape="Shape", spec="Spec")
-_TILE = {"type": "rect", "stroke": "#ffffff", "strokeWidth": 1, "cursor": "pointer"}
+_TILE = {
+    "type": "rect",
+    "stroke": "light-dark(#ffffff,#12161c)",
+    "strokeWidth": 2,
+    "cursor": "pointer",
+}
 _ROOMY = "datum.label != '' && datum.pixels < width * (datum.x2 - datum.x)"
-_LABEL = {"type": "text", "color": "#ffffff", "fontSize": 11, "lineBreak": "\n"}
+_LABEL = {"type": "text", "fontSize": 12, "lineBreak": "\n"}
+_SEEN = 0.002  # of all bytes: a smaller part is no color that a legend could name
 _LEGEND = {  # in columns, since one line is cut on a narrow screen
     "orient": "top",
     "labelLimit": 240,
@@ -102,50 +108,60 @@ _PICKED = {
 }
 
 
+_X = quantity("x", axis=None, scale={"domain": [0, 1]})
+_Y = quantity("y", axis=None, scale={"domain": [0, 1], "reverse": True})
+_LABELS = {
+    "transform": [{"filter": _ROOMY}],
+    "mark": _LABEL,
+    "encoding": {
+        "x": _X | {"field": "middle_x"},
+        "y": _Y | {"field": "middle_y"},
+        "text": {"field": "label"},
+        "color": as_is("ink"),
+    },
+}
+
+
 def chart(placed: Sequence[Tile]) -> Spec:
     """The Vega-Lite chart of the rectangles; a click selects one."""
-    x = quantity("x", axis=None, scale={"domain": [0, 1]})
-    y = quantity("y", axis=None, scale={"domain": [0, 1], "reverse": True})
     color = {
         "field": "how",
         "type": "nominal",
         "title": None,
-        "scale": _colors(placed),
-        "legend": _LEGEND,
+        "scale": (scale := _colors(placed)),
+        "legend": _LEGEND
+        | {
+            "values": sorted(
+                {how(tile) for tile in placed if tile.place[2] * tile.place[3] > _SEEN},
+                key=scale["domain"].index,
+            )
+        },
     }
+    shades = dict(zip(scale["domain"], scale["range"], strict=True))
     rectangles = {
         "name": "tiles",
         "mark": _TILE,
         "encoding": {
-            "x": x,
+            "x": _X,
             "x2": {"field": "x2"},
-            "y": y,
+            "y": _Y,
             "y2": {"field": "y2"},
             "color": color,
             "tooltip": _HOVER,
             "opacity": {"condition": {"param": "picked", "value": 1}, "value": 0.55},
         },
     }
-    labels = {
-        "transform": [{"filter": _ROOMY}],
-        "mark": _LABEL,
-        "encoding": {
-            "x": x | {"field": "middle_x"},
-            "y": y | {"field": "middle_y"},
-            "text": {"field": "label"},
-        },
-    }
     return {
         "params": [_PICKED],
-        "data": {"values": [_row(tile) for tile in placed]},
-        "layer": [rectangles, labels],
+        "data": {"values": [{**_row(tile), "ink": ink(shades[how(tile)])} for tile in placed]},
+        "layer": [rectangles, _LABELS],
         "height": HEIGHT,
-        "config": {"view": {"stroke": None}},
+        "padding": PADDING,
+        "config": CONFIG,
     }
 
 
 def _colors(placed: Sequence[Tile]) -> Spec:
-    """The color scale: replicated stands out, and each way of sharding has its own."""
     kinds = sorted({how(tile) for tile in placed}, key=lambda kind: (kind != REPLICATED, kind))
     colors = iter(_COLORS * (len(kinds) // len(_COLORS) + 1))
     known = {REPLICATED: _ALARM, BY_COMPILER: _UNKNOWN}

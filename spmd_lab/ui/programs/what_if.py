@@ -72,7 +72,6 @@ def _partitioned(experiment: Experiment) -> Experiment | None:
 
 @st.fragment(run_every=live.INTERVAL_S)
 def _follow(before: Experiment, after: Experiment) -> None:
-    """Draws the screen again once the compiler has answered."""
     st.caption("The compiler partitions it: its collectives follow.")
     if as_viewer(lab().is_partitioned, before, after):
         st.rerun()

@@ -196,7 +196,6 @@ def _loops(timeline: Timeline, scene: TimelineScene) -> Scene:
 
 
 def _mix(timeline: Timeline, number: int) -> list[tuple[str, float]]:
-    """Kinds and their shares of the chip's time in a loop, in the order of the legend."""
     busy = sums_by_key(
         (kind if kind in colors.KINDS else "hidden", seconds)
         for kind, seconds in mix(timeline, number).items()

@@ -108,7 +108,7 @@ class Arrays:
 def estimate_memory(plan: Plan, parameters: float | None = None) -> MemoryEstimate:
     """The peak of a plan's step. `parameters` of a device: worked out where they are not given."""
     size = plan.size
-    usual = max(_layers(plan.basis), key=attrgetter("count"))
+    usual = max(_layers(plan.basis, plan.remat), key=attrgetter("count"))
     stored, host = kept_bytes(plan)
     if parameters is None:
         parameters = size.stored_parameters * parameter_share(plan)
@@ -122,7 +122,9 @@ def estimate_memory(plan: Plan, parameters: float | None = None) -> MemoryEstima
         "bfloat16 copies": 2 * parameters if plan.parameter_dtype == "float32" else 0.0,
         "kept by the forward pass": stored,
     }
-    experts = next((each.experts for each in _layers(plan.basis) if each.size.experts > 1), None)
+    experts = next(
+        (each.experts for each in _layers(plan.basis, plan.remat) if each.size.experts > 1), None
+    )
     gradients = parameters * BYTES[plan.parameter_dtype] + (experts.empty if experts else 0.0)
     worst, spare, may_turn = _worst_moment(plan, usual, gradients, bool(experts))
     parts |= worst
@@ -164,7 +166,7 @@ class _Layer(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def _layers(basis: Basis) -> tuple[_Layer, ...]:
+def _layers(basis: Basis, remat: str) -> tuple[_Layer, ...]:
     """Every kind of layer of plans that differ only in what they save."""
     plan = basis.plan
     return tuple(
@@ -174,16 +176,16 @@ def _layers(basis: Basis) -> tuple[_Layer, ...]:
             arrays := _layer_arrays(basis, layer),
             _named(plan, layer, arrays),
             experts := _experts(plan, layer, arrays),
-            _working_set(plan, layer, arrays, experts),
+            _working_set(plan, layer, arrays, experts, remat),
         )
         for layer, count in plan.size.layer_counts
     )
 
 
 @lru_cache(maxsize=64)
-def _blocks(basis: Basis) -> tuple[tuple[_Layer, ...], ...]:
+def _blocks(basis: Basis, remat: str) -> tuple[tuple[_Layer, ...], ...]:
     """The layers of each block that is scanned."""
-    size, layers = basis.plan.size, {each.size: each for each in _layers(basis)}
+    size, layers = basis.plan.size, {each.size: each for each in _layers(basis, remat)}
     return tuple(tuple(layers[size.layer(kind)] for kind in kinds) for kinds, _ in size.stages)
 
 
@@ -193,7 +195,7 @@ def _worst_moment(
     """What is live beside the state and what is kept at the worst moment, by name; the bytes of it
     that the compiler can do without; and the most that it may copy to another layout.
     """
-    block, spare = max(_of_block(plan, layers) for layers in _blocks(plan.basis))
+    block, spare = max(_of_block(plan, layers) for layers in _blocks(plan.basis, plan.remat))
     operands, late = _waiting(plan.basis, has_experts)
     block += operands
     logits, of_logits = _logits(plan.basis, bool(plan.offload))
@@ -349,7 +351,7 @@ def kept_bytes(plan: Plan) -> tuple[float, float]:
     # a scanned block of several layers has one input, as a head of later tokens
     blocks = sum(times for _, times in size.stages) + size.mtp_layers
     kept = moved = 0.0
-    for layer, count, arrays, named, experts, _ in _layers(plan.basis):
+    for layer, count, arrays, named, experts, _ in _layers(plan.basis, plan.remat):
         if plan.remat == "none":
             own = residual_bytes(layer, arrays) + named["mlp_down"]
             kept += count * (own + (experts.kept if experts else 0.0))
@@ -398,16 +400,14 @@ def _of_layer(plan: Plan, layer: _Layer) -> tuple[float, float, float]:
 
 
 def _working_set(
-    plan: Plan, layer: ModelSize, a: Arrays, experts: Experts | None
+    plan: Plan, layer: ModelSize, a: Arrays, experts: Experts | None, remat: str
 ) -> tuple[float, float, float]:
     """The same where nothing is offloaded."""
     tensor = plan.axis_sizes.get("tensor", 1)
     narrow = 1.0 if plan.precision.gathered_dtype == "bfloat16" else 0.5
     rings = has_ring(plan) and not plan.precision.scales_gathered
     count, gathered = 3 + layer.gated, (1 + narrow) * a.weights
-    if (
-        rings and plan.remat == "minimal"
-    ):  # what is kept is read in place, and weights pass in rings
+    if rings and remat == "minimal":  # what is kept is read in place, and weights pass in rings
         count, gathered = 2 + layer.gated, 0.0
     elif rings:
         # gathered is what is computed again: `down` is not; what rings stand between is not fused.
@@ -519,7 +519,7 @@ def _logits(basis: Basis, offloads: bool) -> tuple[float, float]:
     devices than a ring has, beside the table and its gradient, and the embedding where the loop
     beside it offloads. Else they are beside the logits, with the table and the last block's output.
     """
-    plan, a = basis.plan, max(_layers(basis), key=attrgetter("count")).arrays
+    plan, a = basis.plan, max(_layers(basis, basis.plan.remat), key=attrgetter("count")).arrays
     model, tensor = plan.size, plan.axis_sizes.get("tensor", 1)
     each = _logit_rows(plan) * model.vocab * 2
     table = model.embed * model.vocab * 2 / tensor

@@ -140,7 +140,10 @@ def efficiency_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
 def parts_chart(sweep: Sweep, parts: Mapping[str, Mapping[str, float]]) -> Spec:
     """Returns where the time of each point goes, as high as the curve beside it."""
     chart = shares.parts_chart(parts)
-    chart["layer"][0]["encoding"]["color"]["legend"] |= {"orient": "bottom"}
+    chart["layer"][0]["encoding"]["color"]["legend"] |= {
+        "orient": "bottom",
+        "columns": {"expr": "width < 330 ? 1 : 2"},
+    }
     lines = -(-len({part for each in parts.values() for part in each}) // 2)
     title = HEADING | {"text": f"Time of a step by {axis_title(sweep)}"}
     return chart | {"height": HEIGHT_PX + LEGEND_PX * lines, "title": title}

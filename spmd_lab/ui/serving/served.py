@@ -208,8 +208,8 @@ def _loads(answer: ServingAnswer) -> None:
     loads["Both"] = loads[shown].agg(", ".join, axis="columns")
     grid = loads.pivot(index="Prompt, output", columns="Concurrency", values="Both")
     st.caption(
-        "Time per token, and tokens/s per chip, by concurrency."
-        + plain(f" {meshes[0]} is best for all of them.") * (len(meshes) == 1)
+        "Time per token, and tokens/s per chip, by concurrency. "
+        + plain(f"{meshes[0]} is best for all of them.") * (len(meshes) == 1)
     )
     draw_table(grid[[*dict.fromkeys(loads["Concurrency"])]].reset_index())
 

@@ -72,7 +72,7 @@ def test_before_compiling_the_sizes_say_whether_it_fits(opened):
     screen = opened()
     assert errors(screen) == ""
     assert "Should fit: " in headings(screen)
-    peak = bytes_text(estimate_step(MODEL.plan).memory_bytes.peak)
+    peak = bytes_text(estimate_step(SMALL.plan).memory_bytes.peak)
     assert figures(screen)["Memory"] == f"{peak} | of 15.8 GiB per device"
     # an estimate is enough for a row of a study
     assert [each for each in screen.button if each.key == "predict:variant:add"]
@@ -167,7 +167,7 @@ def test_what_other_versions_predicted_says_so(opened):
             ),
             experiment=link.encode(MODEL),
         )
-        assert "in 1.43 hours" in headings(screen)
+        assert "Fits: 1.43 hours" in headings(screen)
         return [
             text.value for text in screen.caption if text.value.startswith("Made by other versions")
         ]

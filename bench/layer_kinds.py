@@ -4,9 +4,10 @@ against the compiled prediction: seconds and memory by kind.
     python -m bench.layer_kinds [--compile N] [--again N]
 
 Each plan has few layers of a published model, as many as its kinds take: blocks. The first are
-listed; the others are drawn at random (model, chips, mesh, batch, sequence, policy, dtypes), in turn on
-v5e or v5p and on TPU7x. What was compiled is kept in `--data`, one line of JSON for each plan, with
-the versions of JAX and libtpu. The last two of the list settled which arrays of a scanned block wait.
+listed; the others are drawn at random (model, chips, mesh, batch, sequence, policy, dtypes), in
+turn on v5e or v5p and on TPU7x. What was compiled is kept in `--data`, one line of JSON for each
+plan, with the versions of JAX and libtpu. The last four of the list settled which arrays of a
+scanned block wait, and what experts with a capacity move.
 `--again N` compiles N of those that are kept once more, in a folder of its own.
 """
 
@@ -66,6 +67,8 @@ ROWS: tuple[tuple[str, str, str, int, dict[str, int], float, int, dict[str, Any]
     ("mamba", "v5e:4x4", "nemotron-3-nano-30b-a3b", 7, {"fsdp": 16}, 1, 4096, {"dropless": True}),
     ("windows", "v5p:2x2x4", "gemma-3-12b", 12, {"fsdp": 16}, 2, 4096, dict(_KEPT)),
     ("windows", "v5p:2x2x4", "gemma-3-12b", 12, {"fsdp": 16}, 1, 4096, _KEPT | {"remat": "none"}),
+    ("capacity", "v5p:2x2x2", "qwen3-30b-a3b", 4, {"fsdp": 4, "tensor": 2}, 1, 4096, {}),
+    ("capacity", "v5p:2x2x2", "qwen3-30b-a3b", 4, {"fsdp": 8}, 1, 4096, {}),
 )
 PLACES = (
     ("v5e:2x4", "v5e:4x4", "v5e:4x4", "v5p:2x2x1", "v5p:2x2x2", "v5p:2x2x4"),

@@ -16,7 +16,8 @@ LENGTH_HELP = (
     "in attention too"
 )
 LENGTH_AXES = ("sequence", CONTEXT)  # a sequence
-GATHERED_AXES = ("fsdp", "fsdp_transpose", *LENGTH_AXES)  # weights that are gathered again
+# of weights that are gathered again
+GATHERED_AXES = ("fsdp", "fsdp_transpose", *LENGTH_AXES, "expert")
 # fields of a plan that mean nothing on a mesh without an axis
 OF_AXES = {STAGE: ("schedule", "repeats"), CONTEXT: ("context_attention", "context_order")}
 

@@ -99,14 +99,17 @@ def spec(dims: Sequence[tuple[str, int]], mesh: Mapping[str, int]) -> tuple[tupl
 
 def batch_shards(plan: Plan) -> int:
     """Devices among which the sequences of a batch are divided."""
-    return _batch_shards(plan.batch, plan.mesh)
+    return math.prod(plan.axis_sizes[axis] for axis in batch_axes(plan))
+
+
+def batch_axes(plan: Plan) -> tuple[str, ...]:
+    """Mesh axes over which the sequences of a batch are divided."""
+    return _batch_axes(plan.batch, plan.mesh)
 
 
 @lru_cache(maxsize=4096)
-def _batch_shards(batch: int, mesh: tuple[tuple[str, int], ...]) -> int:
-    sizes = dict(mesh)
-    (axes,) = spec((("batch", batch),), sizes)
-    return math.prod(sizes[axis] for axis in axes)
+def _batch_axes(batch: int, mesh: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
+    return spec((("batch", batch),), dict(mesh))[0]
 
 
 def group_rows(plan: Plan) -> int:

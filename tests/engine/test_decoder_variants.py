@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import jax
+import jax.extend
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -570,6 +571,26 @@ def test_rows_past_the_imbalance_are_zeros():
     _, narrow = model_of("shared", (("expert", 4),), dropless=True, imbalance=1.0)
     dropped = np.asarray(jax.jit(narrow.dropless_mlp)(x, weights, x))
     assert np.any(dropped != 0, axis=-1).mean() == 0.5
+
+
+def test_rows_past_the_capacity_are_zeros_and_no_array_has_routes_for_each_choice():
+    """All tokens to the same two of four experts, with room for half of them."""
+    size, model = model_of("shared", (("expert", 4),), capacity_factor=1.0)
+    weights = {name: leaf[0] for name, leaf in drawn(model.config)["stages"][0][0].items()}
+    weights["router"] = weights["router"].at[:].set(0).at[0].set(jnp.array([9.0, 8.0, 0.0, 0.0]))
+    x = jnp.zeros((8, BLOCK, size.embed)).at[..., 0].set(1.0)
+    kept = np.any(np.asarray(jax.jit(model.expert_mlp)(x, weights, x)) != 0, axis=-1)
+    assert kept[:, : BLOCK // 2].all() and not kept[:, BLOCK // 2 :].any()
+    made = jax.make_jaxpr(jax.grad(lambda x: model.expert_mlp(x, weights, x).sum()))(x)
+    sizes = [math.prod(shape) for shape in shapes_of(made.jaxpr)]
+    assert max(sizes) == 8 * BLOCK * 4 * (BLOCK // 2)
+
+
+def shapes_of(jaxpr):
+    for equation in jaxpr.eqns:
+        yield from (each.aval.shape for each in equation.outvars)
+        for inside in jax.extend.core.jaxprs_in_params(equation.params):
+            yield from shapes_of(inside)
 
 
 @pytest.mark.parametrize("columns", [128, 192])  # in full lanes, or not

@@ -360,10 +360,11 @@ class Model:
             chosen, c.experts, dtype=jnp.int32
         )  # [batch, length, choice, expert]
         flat = picked.reshape(picked.shape[0], -1, c.experts)
-        place = (jnp.cumsum(flat, axis=1) * flat).reshape(picked.shape) - 1
-        slot = jax.nn.one_hot(place, capacity, dtype=x.dtype)  # -1 and past the capacity: no slot
-        dispatch = slot.sum(2)
-        combine = (slot * shares[..., None, None]).sum(2)
+        place = (jnp.cumsum(flat, axis=1) * flat).reshape(picked.shape).sum(2) - 1
+        # -1 and past the capacity: no slot
+        dispatch = jax.nn.one_hot(place, capacity, dtype=x.dtype)
+        weighted = jnp.einsum("bske,bsk->bse", picked.astype(x.dtype), shares)
+        combine = dispatch * weighted[..., None]
         rows = self.exchanged(jnp.einsum("bse,bsxc->xbce", x, dispatch), "batch", "experts")
         gate = None
         with jax.named_scope("gate"):

@@ -31,26 +31,32 @@ class Experts:
     kept: float
 
 
-def expert_memory(plan: Plan, rows: float, wide: float) -> Experts:
+def expert_memory(plan: Plan, rows: float, wide: float, is_complete: bool) -> Experts:
     """The experts of a plan. `rows`: bytes of the rows that they get, at full width; `wide`: of
-    those of the mlp.
+    those of the mlp; `is_complete`: the sums of their gradients are, on every device.
+
+    Such sums of a block's layers wait for its end, each beside its operand, and beside two matrices
+    that are gathered for the last.
     """
     size, mesh = plan.size, plan.axis_sizes
     experts = size.experts // mesh.get("expert", 1)
-    sides = (size.embed, size.mlp // mesh.get("tensor", 1))
+    tensor = mesh.get("tensor", 1)
+    sides = (size.embed, size.mlp // tensor)
     matrix = 2.0 * max(_filled((experts, *order)) for order in (sides, sides[::-1]))
+    blocks = [sum(size.layer(kind).experts > 1 for kind in kinds) for kinds, _ in size.stages]
+    sums = 2 * (2 + size.gated) * (is_complete and max(blocks) > 1)
     if not plan.dropless:
-        routes = rows / size.embed * plan.sequence  # to all slots of a sequence, from its tokens
-        routes /= plan.length_shards
-        waits = 2 * routes + rows + 3 * wide + 3 * matrix
-        own = 3 * routes + 2 * rows + 3 * wide + 4 * matrix
+        # to all slots of a sequence, from its tokens; rows of slots are sharded by width
+        routes, rows = rows / size.embed * plan.sequence / plan.length_shards, rows / tensor
+        waits = rows + 3 * wide + max(3, sums) * matrix
+        # the gradient of routes alone, and their sum beside it: others are made where they are used
+        own = routes * (1 + (tensor > 1)) + 2 * rows + 3 * wide + max(4, sums + 2) * matrix
         return Experts(own, waits, routes + matrix, 0.0, 2 * routes + rows)
     # biases are gathered for rows
-    waits = 2 * rows + (5 if size.mlp_bias else 3) * wide + 3 * matrix
-    blocks = [any(size.layer(kind).experts > 1 for kind in kinds) for kinds, _ in size.stages]
+    waits = 2 * rows + (5 if size.mlp_bias else 3) * wide + max(3, sums) * matrix
     # one gradient, and the sums of all; of a block before, all gradients. Weights in 8 bits are
     # turned into float32 for the gradient of their rows where the chip does not multiply them
-    summed = 3 + size.gated + (2 + size.gated) * (sum(blocks) > 1)
+    summed = max(sums + 2, 3 + size.gated + (2 + size.gated) * (sum(map(bool, blocks)) > 1))
     narrow = {"bfloat16": "bf16", "int8": "s8"}.get(plan.precision.gathered_dtype, "f8")
     summed *= 1 + (narrow != "bf16" and narrow_cycles(plan.topology.chip, narrow) >= 1)
     own = 3 * rows + 3 * wide + max(3 * rows, summed * matrix)

@@ -149,7 +149,7 @@ def _experts(plan: Plan, layer: ModelSize, a: Arrays) -> Experts | None:
     if layer.experts == 1 or not a.wide:
         return None
     times = plan.axis_sizes.get("tensor", 1) * plan.visits * plan.expert_repeats
-    return expert_memory(plan, a.stream * times, a.wide)
+    return expert_memory(plan, a.stream * times, a.wide, plan.dropless or has_ring(plan))
 
 
 class _Layer(NamedTuple):
@@ -351,15 +351,21 @@ def kept_bytes(plan: Plan) -> tuple[float, float]:
     # a scanned block of several layers has one input, as a head of later tokens
     blocks = sum(times for _, times in size.stages) + size.mtp_layers
     kept = moved = 0.0
-    for layer, count, arrays, named, experts, _ in _layers(plan.basis, plan.remat):
+    for layer, count, _, named, _, _ in _layers(plan.basis, plan.remat):
         if plan.remat == "none":
-            own = residual_bytes(layer, arrays) + named["mlp_down"]
-            kept += count * (own + (experts.kept if experts else 0.0))
+            kept += count * unsaved_bytes(plan, layer)
         else:
             named = {**named, "input": named["input"] * (blocks / size.all_layers)}
             kept += count * sum([nbytes for name, nbytes in named.items() if name in names])
         moved += count * sum([named[name] for name in plan.offload])
     return kept, moved
+
+
+def unsaved_bytes(plan: Plan, layer: ModelSize) -> float:
+    """What JAX keeps of a layer where nothing is computed again, with its experts or a norm behind."""
+    own = next(each for each in _layers(plan.basis, plan.remat) if each.size == layer)
+    routed = own.experts.kept if own.experts else 0.0
+    return routed + residual_bytes(layer, own.arrays) + own.named["mlp_down"]
 
 
 def residual_bytes(layer: ModelSize, a: Arrays) -> float:
@@ -486,7 +492,8 @@ def has_ring(plan: Plan) -> bool:
     """Returns True if weights pass in rings beside parts of their matmuls.
 
     The compiler makes rings of up to 32 steps (XLA's windowed einsum, spmd/dot_handler.cc), and
-    none where a weight is replicated over any axis: along `data`, or between slices.
+    none where a weight is replicated over any axis (along `data`, or between slices), or the rows
+    are (fewer sequences than devices).
     """
     among, topology, chip = _gathered_by(plan), plan.topology, plan.topology.chip
     # of 4 devices the first and the last permute have nothing beside them: the compiler makes
@@ -494,8 +501,8 @@ def has_ring(plan: Plan) -> bool:
     rows = _rows(plan) * plan.axis_sizes.get("tensor", 1)
     shares = rows * chip.link_bandwidth / chip.device_flops
     worth = among > 4 or (chip.torus_dims == 2 and shares > 0.5 * 3 / 4)
-    alone = topology.slices == 1 < among == topology.devices <= RING_STEPS
-    return alone and worth and plan.makes_rings
+    alone = topology.slices == 1 < among == topology.devices == plan.tokens / rows
+    return alone and worth and among <= RING_STEPS and plan.makes_rings
 
 
 def _vector_room(plan: Plan) -> float:

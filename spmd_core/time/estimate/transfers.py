@@ -5,7 +5,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from spmd_core.plan import CONTEXT, DATA_AXES, LENGTH_AXES, STAGE, Plan, ShardedArray
+from spmd_core.plan import (
+    CONTEXT,
+    DATA_AXES,
+    LENGTH_AXES,
+    STAGE,
+    Plan,
+    ShardedArray,
+    batch_axes,
+)
 from spmd_core.time.cost.constants import DCN_LATENCY_S, RING
 from spmd_core.time.cost.links import (
     EXPECTED,
@@ -235,25 +243,31 @@ def _of_weight(
     is_table = once and not shapes.chip.is_gpu
     times, nbytes = array.times, shapes.unsharded_bytes(array)
     gather, beside, reduce, held = _as_compiled(shapes, axes)
+    # no sum over axes that hold the same rows: each device cuts its shard out of all of it
+    summed = tuple(axis for axis in axes if axis in (*batch_axes(shapes.plan), *LENGTH_AXES))
+    reduce = "all-reduce" if summed != axes else reduce
     asked, name = None if gather == "all-gather" else "all-gather", f"gather {array.name}"
     narrow = nbytes * (1.0 if once else _gathered_share(shapes))
     plain = _transfer(shapes, gather, axes, narrow, 2 * times, beside, asked, name=name)
     yield replace(plain, count=1, beside="", alone=TABLE_ALONE) if is_table else plain
     is_exposed = is_table or not held or (held == "by weight" and array.weight in ("down", "out"))
-    if shapes.plan.dropless and array.name in ("gate", "up", "down"):
-        reduce, is_exposed = "all-reduce", array.name != "down" or shapes.ring > 1
+    rings, of_experts = (
+        shapes.ring > 1,
+        array.name in ("gate", "up", "down") * (shapes.size.experts > 1),
+    )
+    if (in_kernel := of_experts and shapes.plan.dropless) or (of_experts and rings):
+        reduce, is_exposed = "all-reduce", array.name != "down" or (in_kernel and rings)
     if in_float32 := is_table and array.name == "logits":
         reduce = (
             reduce if shapes.plan.logit_parts == 1 else "all-reduce"
         )  # after its loop over parts
-    elif (
-        shapes.plan.precision.scales_gathered and not once
-    ):  # read off a step of int8 forward alone
-        in_float32 = shapes.element("backward") == "bf16"
+    elif not once and array.weight != "router" and not shapes.chip.is_gpu:
+        # as the products of operands in 8 bits are; those of the kernel are not
+        in_float32 = shapes.element("forward") != "bf16" and not in_kernel
     yield _transfer(
         shapes,
         reduce,
-        axes,
+        summed,
         nbytes * (2 if in_float32 else 1),
         times,
         "" if is_exposed else "layers",
@@ -354,6 +368,9 @@ def _of_tensor(
     nbytes = shapes.arrays.stream * shapes.tensor
     gather = _transfer(shapes, "all-gather", ("tensor",), nbytes, 0, "", name="activations")
     ring = all(span.wraps for span in gather.where.spans)
+    if shapes.size.experts > 1 and not shapes.plan.dropless:
+        yield from _of_slots(shapes, layers, recomputed)
+        matmuls = {name: each for name, each in matmuls.items() if not name.startswith("mlp_")}
     matmuls = _fused(shapes, matmuls)
     inputs, heads, outputs = (
         [name for name in names if name in matmuls] for names in (_INPUTS, _HEADS, _OUTPUTS)
@@ -419,6 +436,29 @@ def _of_line(
             name=f"sums of {name}",
             op_name=op_name,
         )
+
+
+def _of_slots(shapes: Shapes, layers: int, recomputed: Collection[str]) -> Iterator[StepTransfer]:
+    """What experts with a capacity move over `tensor`, where slots are sharded by width as the stream
+    is: they are gathered before the experts, and sums scattered behind them. In 8 bits products with
+    the shards are sums, scattered to those of the mlp (of gradients in float32), which are gathered
+    for the product back. The gradient of routes is a sum of all of them.
+    """
+    again, a, tensor = "mlp_up" in recomputed, shapes.arrays, shapes.tensor
+    summed, narrow, count = a.stream * tensor * shapes.plan.visits, 1, 1 + again
+    if shapes.element("forward") != "bf16":
+        summed, narrow, count = a.wide * tensor, 2, (1 + again) * (1 + shapes.size.gated) + 2
+    for kind, nbytes, times, name in (
+        ("all-gather", summed / narrow, 2 + again, "slots of experts"),
+        ("reduce-scatter", summed, count, "sums of slots"),
+        (
+            "all-reduce",
+            2 * shapes.experts_here * shapes.expert_rows * shapes.length,
+            1,
+            "gradient of routes",
+        ),
+    ):
+        yield _transfer(shapes, kind, ("tensor",), nbytes, times * layers, "", name=name)
 
 
 def _of_tensor_on_gpus(

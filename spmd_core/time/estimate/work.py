@@ -40,7 +40,7 @@ from spmd_core.time.estimate.constants import (
     WEIGHT_PASSES,
     WIDE_PASSES,
 )
-from spmd_core.time.estimate.memory import kept_bytes, residual_bytes
+from spmd_core.time.estimate.memory import kept_bytes, unsaved_bytes
 from spmd_core.time.estimate.optimizers import (
     BYTES,
     NEWTON_SCHULZ,
@@ -247,7 +247,7 @@ def layer_matmuls(shapes: Shapes, way: str = "forward") -> Iterator[tuple[str, f
     if size.experts > 1 and not shapes.plan.dropless:
         # rows to their experts and back, as matmuls with one-hot routes
         slots = shapes.experts_here * shapes.expert_rows / max(1.0, rows / shapes.length)
-        yield "dispatch", 2 * product_s(rows, slots, size.embed, chip)
+        yield "dispatch", 2 * product_s(rows, slots, size.embed / shapes.tensor, chip)
 
 
 def _of_attention(shapes: Shapes, element: str) -> Iterator[tuple[str, float]]:
@@ -402,7 +402,7 @@ def _layer_bytes(shapes: Shapes, recomputed: Collection[str]) -> float:
     if shapes.plan.is_balanced and shapes.plan.context_attention == "all-gather":
         turned = ORDER_PASSES * shapes.along("context") * (arrays.key + arrays.value)
     unsharded = GATHERED_STREAM_PASSES * passed(arrays.stream * tensor) if tensor > 1 else 0.0
-    unsaved = 2 * residual_bytes(shapes.size, arrays) if not recomputed else 0.0
+    unsaved = 2 * unsaved_bytes(shapes.plan, shapes.size) if not recomputed else 0.0
     return (
         STREAM_PASSES * passed(arrays.stream)
         + turned

@@ -147,6 +147,10 @@ def activation_transfers(
             listed += _of_context(layer, count, recomputed)
         if shapes.chip.is_gpu:
             listed += _of_tensor_on_gpus(layer, count, recomputed)
+        elif layer.size.experts > 1 and not layer.plan.dropless:
+            listed += _of_slots(layer, count, recomputed)
+            dense = {name: each for name, each in own.items() if not name.startswith("mlp_")}
+            listed += _of_tensor(layer, count, dense, recomputed)
         else:
             listed += _of_tensor(layer, count, own, recomputed)
         listed += _of_activations(layer, count, recomputed)
@@ -232,49 +236,60 @@ def _of_weights(
 def _of_weight(
     shapes: Shapes, array: ShardedArray, axes: tuple[str, ...]
 ) -> Iterator[StepTransfer]:
-    """The gathers and the sum of one weight; a table is gathered once, with little beside it.
+    """The gathers and the sum of one weight; a table is gathered once, with little beside it."""
+    once = array.name in NOT_OF_A_LAYER
+    gather, beside, reduce, held = _as_compiled(shapes, axes)
+    asked, name = None if gather == "all-gather" else "all-gather", f"gather {array.name}"
+    narrow = shapes.unsharded_bytes(array) * (1.0 if once else _gathered_share(shapes))
+    plain = _transfer(shapes, gather, axes, narrow, 2 * array.times, beside, asked, name=name)
+    if is_table := once and not shapes.chip.is_gpu:
+        plain = replace(plain, count=1, beside="", alone=TABLE_ALONE)
+    yield plain
+    is_exposed = is_table or not held or (held == "by weight" and array.weight in ("down", "out"))
+    yield _sum_of_gradient(shapes, array, axes, reduce, is_exposed)
+
+
+def _sum_of_gradient(
+    shapes: Shapes, array: ShardedArray, axes: tuple[str, ...], reduce: str, is_exposed: bool
+) -> StepTransfer:
+    """The sum of one weight's gradient.
 
     Dropless experts are a kernel over shards (`shard_map`), whose weights' gradients are summed by
     name: the compiler leaves them all-reduces, of which the first of a layer, that of `down`, has
     work beside it, unless the weights of that work pass in rings, which wait for its links. Read
     off DeepSeek-V3 on 64 chips of v5p and Nemotron-3-Nano on 16.
     """
-    once = array.name in NOT_OF_A_LAYER
-    is_table = once and not shapes.chip.is_gpu
-    times, nbytes = array.times, shapes.unsharded_bytes(array)
-    gather, beside, reduce, held = _as_compiled(shapes, axes)
-    # no sum over axes that hold the same rows: each device cuts its shard out of all of it
+    # no sum over axes that hold the same rows: each device keeps its shard of all of it
     summed = tuple(axis for axis in axes if axis in (*batch_axes(shapes.plan), *LENGTH_AXES))
-    reduce = "all-reduce" if summed != axes else reduce
-    asked, name = None if gather == "all-gather" else "all-gather", f"gather {array.name}"
-    narrow = nbytes * (1.0 if once else _gathered_share(shapes))
-    plain = _transfer(shapes, gather, axes, narrow, 2 * times, beside, asked, name=name)
-    yield replace(plain, count=1, beside="", alone=TABLE_ALONE) if is_table else plain
-    is_exposed = is_table or not held or (held == "by weight" and array.weight in ("down", "out"))
-    rings, of_experts = (
-        shapes.ring > 1,
-        array.name in ("gate", "up", "down") * (shapes.size.experts > 1),
-    )
-    if (in_kernel := of_experts and shapes.plan.dropless) or (of_experts and rings):
-        reduce, is_exposed = "all-reduce", array.name != "down" or (in_kernel and rings)
-    if in_float32 := is_table and array.name == "logits":
-        reduce = (
-            reduce if shapes.plan.logit_parts == 1 else "all-reduce"
-        )  # after its loop over parts
-    elif not once and array.weight != "router" and not shapes.chip.is_gpu:
-        # as the products of operands in 8 bits are; those of the kernel are not
-        in_float32 = shapes.element("forward") != "bf16" and not in_kernel
-    yield _transfer(
+    of_experts = shapes.size.experts > 1 and array.name in ("gate", "up", "down")
+    in_kernel, in_rings = of_experts and shapes.plan.dropless, shapes.ring > 1
+    if in_kernel or (of_experts and in_rings):
+        reduce, is_exposed = "all-reduce", array.name != "down" or (in_kernel and in_rings)
+    # a loop over parts of the logits adds to all of the table's gradient
+    in_parts = array.name == "logits" and shapes.plan.logit_parts > 1
+    if summed != axes or (in_parts and not shapes.chip.is_gpu):
+        reduce = "all-reduce"
+    return _transfer(
         shapes,
         reduce,
         summed,
-        nbytes * (2 if in_float32 else 1),
-        times,
+        shapes.unsharded_bytes(array) * (2 if _in_float32(shapes, array, in_kernel) else 1),
+        array.times,
         "" if is_exposed else "layers",
         None if reduce == "reduce-scatter" else "reduce-scatter",
         GRADIENT,
         f"gradient {array.name}",
     )
+
+
+def _in_float32(shapes: Shapes, array: ShardedArray, in_kernel: bool) -> bool:
+    """Returns True if a TPU sums a gradient in float32: of logits, and of the products of operands
+    in 8 bits, those of the experts' kernel excepted.
+    """
+    if shapes.chip.is_gpu or array.name in NOT_OF_A_LAYER:
+        return array.name == "logits" and not shapes.chip.is_gpu
+    is_narrow = shapes.element("forward") != "bf16" and array.weight != "router"
+    return is_narrow and not in_kernel
 
 
 def _gathered_share(shapes: Shapes) -> float:
@@ -368,9 +383,6 @@ def _of_tensor(
     nbytes = shapes.arrays.stream * shapes.tensor
     gather = _transfer(shapes, "all-gather", ("tensor",), nbytes, 0, "", name="activations")
     ring = all(span.wraps for span in gather.where.spans)
-    if shapes.size.experts > 1 and not shapes.plan.dropless:
-        yield from _of_slots(shapes, layers, recomputed)
-        matmuls = {name: each for name, each in matmuls.items() if not name.startswith("mlp_")}
     matmuls = _fused(shapes, matmuls)
     inputs, heads, outputs = (
         [name for name in names if name in matmuls] for names in (_INPUTS, _HEADS, _OUTPUTS)
@@ -444,6 +456,8 @@ def _of_slots(shapes: Shapes, layers: int, recomputed: Collection[str]) -> Itera
     the shards are sums, scattered to those of the mlp (of gradients in float32), which are gathered
     for the product back. The gradient of routes is a sum of all of them.
     """
+    if shapes.tensor < 2:
+        return
     again, a, tensor = "mlp_up" in recomputed, shapes.arrays, shapes.tensor
     summed, narrow, count = a.stream * tensor * shapes.plan.visits, 1, 1 + again
     if shapes.element("forward") != "bf16":

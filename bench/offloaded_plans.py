@@ -101,7 +101,7 @@ def main(asked: Asked, figures: Figures) -> None:
     for seed in range(asked.plans):
         plan = drawn(seed)
         needs = list(beyond(plan))
-        fits = estimate_step(plan).fits or ": should fit" in in_a_line(plan, offering=False)
+        fits = estimate_step(plan).fits or ": fits" in in_a_line(plan, offering=False)
         kept, over = kept + fits, over + bool(needs)
         if fits and needs:
             wrong += 1

@@ -13,6 +13,7 @@ import errno
 import gc
 import os
 import pkgutil
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
@@ -39,6 +40,7 @@ from spmd_core.base import (  # noqa: E402
     plain_streams,
     shorten,
 )
+from spmd_core.commands import numbers  # noqa: E402
 
 # A command is a module of `spmd_core.commands`, imported only when it is called: its `ARGUMENTS` by
 # name, as `add_argument` takes them (those of one `group` exclude one another), and
@@ -78,6 +80,7 @@ COMMANDS = {
 }
 
 _LONG = 60  # characters
+_OWN = re.compile(r"argument (\S+): ('.*)", re.DOTALL)  # a refusal of `numbers`, not of argparse
 _INSIDE = {  # modules of commands that are in a folder
     "check": "own.check",
     "explain": "own.explain",
@@ -110,6 +113,8 @@ class _Parser(argparse.ArgumentParser):
         for word in self.words:
             if len(word) > _LONG:
                 message = message.replace(repr(word), shorten(word)).replace(word, shorten(word))
+        if own := _OWN.fullmatch(message):
+            raise RequestError(" ".join(own.groups()))
         raise RequestError(f"{message[0].lower()}{message[1:]}: see {self.prog} --help")
 
 
@@ -180,6 +185,8 @@ def _call(words: list[str]) -> int:
         description=f"{capital(meaning)}.",
         allow_abbrev=False,
     )
+    for kind, read in ((int, numbers.whole), (float, numbers.number)):
+        parser.register("type", kind, read)
     parser.words = [part for word in words for part in (word, *word.split("=", 1)[1:])]
     groups = defaultdict(parser.add_mutually_exclusive_group)
     for name, keywords in command.ARGUMENTS.items():

@@ -144,7 +144,11 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         compilers=_integer(environ, "SPMD_LAB_COMPILERS", defaults.compilers),
         dask=(dask := _scheduler("SPMD_LAB_DASK", environ.get("SPMD_LAB_DASK", "").strip())),
         clusters=(clusters := _clusters(environ)),
-        dask_tls=_tls_files(environ, dask, *dict(clusters).values()),
+        dask_tls=tuple(
+            _file(environ, name)
+            for name in _TLS_FILES
+            if any(each.startswith("tls://") for each in (dask, *dict(clusters).values()))
+        ),
         members=tuple(word.removeprefix("@") for word in _words(environ, *_MEMBERS)),
         admins=_words(environ, "SPMD_LAB_ADMINS", *_PEOPLE),
         runners=_words(environ, "SPMD_LAB_RUNNERS", *_PEOPLE),
@@ -170,11 +174,6 @@ def _clusters(environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
             raise refuse(f"{variable}={shorten(word)}", rule, fix)
         named[name] = _scheduler(variable, address)
     return tuple(named.items())
-
-
-def _tls_files(environ: Mapping[str, str], *addresses: str) -> tuple[str, ...]:
-    is_wanted = any(address.startswith("tls://") for address in addresses)
-    return tuple(_file(environ, name) for name in _TLS_FILES * is_wanted)
 
 
 def _scheduler(variable: str, address: str) -> str:

@@ -1,17 +1,18 @@
 """Lists stored runs, prints the result of one, exports it, or deletes some."""
 
 import json
+import sys
 import time
 from argparse import Namespace
 
 from spmd_core.base import RequestError, count_text, mesh_text, refuse, seconds_text, shorten
 from spmd_core.commands.run import on_this_machine, print_run
-from spmd_core.commands.spec import OPTIONAL_SPEC, read_spec
+from spmd_core.commands.spec import OPTIONAL_SPEC, read_spec, stored_id
 from spmd_core.lab import Lab
 from spmd_core.results import csv_text
 from spmd_core.runs import STATES, RunSummary
 from spmd_core.sheets import table
-from spmd_core.words import labels_words, title
+from spmd_core.words import labels_words, read_search, title
 from spmd_core.workloads import PROGRAM_FILE, get_workload
 
 MAX_LIMIT = 100_000
@@ -35,9 +36,14 @@ ARGUMENTS = {
         "action": "store_true",
         "help": "with the runs of searches, which the table leaves out",
     },
-    "--run": {"metavar": "ID", "help": "print the result of this run instead"},
+    "--run": {"metavar": "ID", "type": stored_id, "help": "print the result of this run instead"},
     "--csv": {"action": "store_true", "help": "with --run: every sample as CSV"},
-    "--delete": {"metavar": "ID", "nargs": "+", "help": "delete these runs and their results"},
+    "--delete": {
+        "metavar": "ID",
+        "nargs": "+",
+        "type": stored_id,
+        "help": "delete these runs and their results",
+    },
 }
 
 
@@ -88,6 +94,8 @@ def _list(lab: Lab, arguments: Namespace, wanted: str | None) -> int:
         if arguments.json
         else "\n".join(_table(listed))
     )
+    if not listed and (understood := read_search(arguments.text or "").words):
+        print(understood, file=sys.stderr)
     if not every and (left_out := lab.history(**asked, searched=True)):
         print(left_out_words(len(left_out)))
     return 0

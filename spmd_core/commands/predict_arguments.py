@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 from spmd_core.base import RequestError, Settings, read_named, refuse, shorten
 from spmd_core.commands import predict_sweep
+from spmd_core.commands.numbers import number, refused
 from spmd_core.commands.output import FORCE
 from spmd_core.commands.remedies import HELP as REMEDIES
 from spmd_core.commands.spec import HELP
@@ -49,6 +50,7 @@ def config_from(word: str, model: str | None) -> Config:
 MODELS = f"scaled:16, {', '.join(PRESETS)}; a model beside these by --config"
 MOST_TOKENS = 1e16  # of a training run
 MOST_DAYS, MOST_BUDGET = 36_500.0, 1e12
+_TOKENS = {"m": 1e6, "b": 1e9, "t": 1e12}
 _DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0}
 HELD = {name: row for name, row in PLAN_FIELDS.items() if not row.searched}  # of every candidate
 
@@ -98,13 +100,10 @@ def _up_to(most: float, called: str, units: Mapping[str, float] = {}) -> Callabl
     """Reads a number above 0, with one of the `units` behind it or none."""
 
     def read(text: str) -> float:
-        unit = units.get(text[-1:].lower())
-        value = float(text[:-1] if unit else text) * (unit or 1.0)
-        if not 0 < value <= most:
-            raise ValueError
+        if not 0 < (value := number(text, units)) <= most:
+            raise refused(text, f"is no {called}", f"use more than 0, at most {most:g}")
         return value
 
-    read.__name__ = called  # which argparse puts into its sentences
     return read
 
 
@@ -129,8 +128,8 @@ _OPTIONS = {
     },
     "--tokens": {
         "metavar": "N",
-        "type": _up_to(MOST_TOKENS, "number of tokens"),
-        "help": "say how many days training a model on so many tokens takes: 15e12",
+        "type": _up_to(MOST_TOKENS, "number of tokens", _TOKENS),
+        "help": "say how many days training a model on so many tokens takes: 15e12, or 15T",
     },
     "--deadline": {
         "metavar": "30d",

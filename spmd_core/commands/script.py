@@ -4,13 +4,14 @@ import json
 from argparse import Namespace
 
 from spmd_core.base import RequestError, refuse
-from spmd_core.commands.spec import OPTIONAL_SPEC, read_spec
+from spmd_core.commands.spec import OPTIONAL_SPEC, read_spec, stored_id
 from spmd_core.script import export
 
 ARGUMENTS = {
     **OPTIONAL_SPEC,
     "--run": {
         "metavar": "ID",
+        "type": stored_id,
         "help": "the experiment of a stored run, whose values the script then compares with its own",
     },
 }

@@ -214,7 +214,8 @@ def main(arguments: Namespace) -> int:
     few = FEW if not arguments.spec and not arguments.budget else None
     lab = _lab()
     search = Search(lab, Searches(lab.folder), question, arguments.budget or usual_s, compiles=few)
-    answer = carried_out(search, "search", _show, 0.5).answer
+    show = lambda of: show_progress(doing(of.glance, of.doing, of.spent_s, of.budget_s))  # noqa: E731
+    answer = carried_out(search, "search", show, 0.5).answer
     show_progress()
     asked = _named(answer, arguments.why_not) if arguments.why_not else None
     reasons = {"why_not": why_not(answer, asked)} if asked else {}
@@ -241,10 +242,6 @@ def main(arguments: Namespace) -> int:
 
 def _lab() -> Lab:
     return Lab.open(serve=False)
-
-
-def _show(search: Search) -> None:
-    show_progress(doing(search.glance, search.doing, search.spent_s, search.budget_s))
 
 
 def _named(answer: Answer, text: str) -> Candidate:

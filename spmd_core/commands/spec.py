@@ -2,6 +2,7 @@
 recipe.
 """
 
+import re
 import sys
 from typing import IO, Any
 
@@ -9,6 +10,7 @@ from spmd_core.base import RequestError, read_file, refuse, shorten
 from spmd_core.experiment import MAX_TEXT_BYTES, Experiment, link, parse_experiment_text
 from spmd_core.fields import load_json
 
+_SHORT = re.compile(r"(?:\S*/)?[rsc]/([A-Za-z0-9_-]{1,64})/?")  # a link to what is stored
 HELP = "a spec file, - for standard input, a link, or recipe:NAME"
 
 
@@ -28,9 +30,24 @@ def read_spec(word: str) -> Experiment:
     stored = _file(word)
     if stored is not None:
         return _from_bytes(stored)
-    if link.looks_like_link(word):
-        return link.decode(word)
+    if linked := _linked(word):
+        return linked
     raise refuse(f"spec file {shorten(word)}", "does not exist", f"name {HELP}")
+
+
+def stored_id(word: str) -> str:
+    """The id that a link to something stored names, such as `/r/RUN`; any other word as it is."""
+    short = _SHORT.fullmatch(word)
+    return short[1] if short else word
+
+
+def _linked(word: str) -> Experiment | None:
+    """The experiment of a link, or of the stored run that a link names; None of another word."""
+    if (run := stored_id(word)) != word:
+        from spmd_core.lab import Lab
+
+        return Lab.open(serve=False).status(run).experiment
+    return link.decode(word) if link.looks_like_link(word) else None
 
 
 def read_one(word: str) -> Experiment:
@@ -108,9 +125,8 @@ def _from_bytes(data: bytes) -> Experiment:
             "leave out what is at its default",
         )
     text = data.strip()
-    if text[:1] != b"{" and link.looks_like_link(words := text.decode("utf-8", "replace")):
-        return link.decode(words)
-    return parse_experiment_text(text)
+    linked = None if text[:1] == b"{" else _linked(text.decode("utf-8", "replace"))
+    return linked or parse_experiment_text(text)
 
 
 def with_trace(experiment: Experiment) -> Experiment:

@@ -35,10 +35,11 @@ from spmd_core.program import (
 from spmd_core.runs import Event, Phase, Texts
 from spmd_core.workloads import STRATEGIES, Described, Program, sources
 
-# The passes that propagate: Shardy's, and XLA's own where Shardy is off
-PASSES = "shardy-xla|sharding-propagation"
+# The passes that propagate, Shardy's, and XLA's own where Shardy is off; and that partition
+PASSES = "shardy-xla|sharding-propagation|spmd-partitioning"
 _ELEMENTS = {"bfloat16": "bf16", "float16": "f16", "float32": "f32"}  # of weights, as in HLO
 _FILES = ("*after_shardy-xla*", "*after_sharding-propagation*")
+_PARTITIONED = ("*after_spmd-partitioning*", "*after_tpu-spmd-partitioning*")
 _RECORD = ("shardy/*/01.before_propagation.mlir", "shardy/*/02.after_propagation.mlir")
 UNNAMED = ProgramNames()
 MOST_BYTES = 32 * 2**20  # of a record that is read, about 20 s of reading
@@ -191,7 +192,8 @@ def judged_in(folder: Path, program: Program, own: tuple[str, ...]) -> Judged:
         held[each.leaf.dtype] += each.bytes if each.leaf in described.weights else 0
     weights = _ELEMENTS.get(max(held, key=lambda dtype: held[dtype], default=""), "")
     try:
-        known = judged(_parsed(files[0]), program.mesh, described.batch, own, weights)
+        divided = [parse_module(each.read_text()) for each in _written(folder, _PARTITIONED)[:1]]
+        known = judged(_parsed(files[0]), program.mesh, described.batch, own, weights, *divided)
     except LabError:  # a reader that meets what it does not know costs no run
         return Judged()
     with suppress(Exception):  # nor does a record of another form
@@ -220,8 +222,8 @@ def forget() -> None:
     _record.cache_clear()
 
 
-def _written(folder: Path) -> list[Path]:
-    return [file for pattern in _FILES for file in sorted(folder.glob(pattern))]
+def _written(folder: Path, patterns: Sequence[str] = _FILES) -> list[Path]:
+    return [file for pattern in patterns for file in sorted(folder.glob(pattern))]
 
 
 def read(

@@ -160,7 +160,7 @@ def strategy_result(
         remeasured_s=every[len(samples) :],
         turns_s=tuple(program.rounds) if program else (),
         calls_per_sample=program.calls_per_turn * program.turns if program and samples else None,
-        **_summed(summary),
+        **{n: getattr(summary, n) for n in ("median_s", "iqr_s", "ci95_s", "outliers") if summary},
         from_unsharded=_unsharded(trial.from_unsharded),
         facts=tuple(trial.facts),
         floor_s=floor_s,
@@ -183,11 +183,6 @@ def strategy_result(
         wrong=trial.wrong,
         imprecise=trial.imprecise,
     )
-
-
-def _summed(summary: Summary | None) -> Mapping[str, Any]:
-    names = ("median_s", "iqr_s", "ci95_s", "outliers")
-    return {name: getattr(summary, name) for name in names} if summary else {}
 
 
 def _bytes_per_s(experiment: Experiment, summary: Summary | None) -> float | None:

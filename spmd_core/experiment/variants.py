@@ -217,7 +217,8 @@ def names_of(forms: Sequence[Fields], given: Sequence[str | None] = ()) -> tuple
         parts += _difference(form, near, _NAMING[1:])
         if not parts and all(len(each["strategies"]) == 1 for each in forms):
             parts = _difference(form, forms, VARYING[-1:])
-        own = name or _short(", ".join(parts) or f"variant {len(names) + 1}")
+        own = name or ", ".join(parts) or f"variant {len(names) + 1}"
+        own = own if name or len(own) <= MAX_NAME else f"{own[: MAX_NAME - 1]}…"
         taken = {*names, *(other for other in named if other)}
         if name is None:
             own = next(
@@ -232,10 +233,6 @@ def names_of(forms: Sequence[Fields], given: Sequence[str | None] = ()) -> tuple
 
 def _difference(form: Fields, forms: Sequence[Fields], fields: Sequence[str]) -> list[str]:
     return [text for field in fields if field in form for text in _field_words(field, form, forms)]
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= MAX_NAME else text[: MAX_NAME - 1] + "…"
 
 
 def _field_words(field: str, form: Fields, forms: Sequence[Fields]) -> Iterator[str]:

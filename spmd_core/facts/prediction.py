@@ -75,6 +75,9 @@ class Buffer(Frozen):
     op: str | None = None
 
 
+Fit = Literal["fits", "may not fit", "does not fit"]
+
+
 class Prediction(Frozen):
     """The compiler's and the cost model's account of a program. Fields are None if it does not fit,
     since then there is no schedule to estimate.
@@ -146,6 +149,16 @@ class Prediction(Frozen):
         low = self.before_compiling.get("low")
         is_open = low is not None and low <= self.memory_bytes.capacity and not self.host_missing
         return self.fits or (is_open and not self.compiled)
+
+    @property
+    def fit(self) -> Fit:
+        """Whether it fits: what is compiled, or an estimate with all of its interval. An estimate
+        may not where the capacity is in its interval.
+        """
+        if not (self.predicted_s and self.fits if self.compiled else self.is_timed):
+            return "does not fit"
+        is_open = self.before_compiling.get("high", 0) > self.memory_bytes.capacity
+        return "may not fit" if is_open and not self.compiled else "fits"
 
     @property
     def without_time(self) -> "Prediction":

@@ -149,8 +149,8 @@ class Accident(Frozen):
     """Something that a compiled program does and its author hardly meant, at a source line.
 
     `share`: of a device's matmul FLOPs. `work`: a device's over what it were without. `bytes`: per
-    device. `origin`: what names these axes at that line; () where nothing does, None where that is
-    unknown.
+    device. `dropped_at`: the constraint by which most of the work loses the axes; "" where it is none.
+    `origin`: what names these axes at that line; () where nothing does, None where that is unknown.
     """
 
     kind: Literal["repeated_work", "wide_products", "constant", "gathered_whole"]
@@ -160,6 +160,7 @@ class Accident(Frozen):
     work: float = 1.0
     bytes: int = 0
     dtype: str = ""
+    dropped_at: str = ""  # file:line
     origin: tuple[AxisOrigin, ...] | None = None
 
 

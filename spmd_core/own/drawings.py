@@ -61,14 +61,11 @@ def held(arguments: Sequence[StepArray]) -> str:
     for at, (spec, fill) in enumerate(fills.items()):
         y = height + 8 + _LINE * at
         parts.append(_rectangle((0, y, 10, 10), fill, spec))
-        parts.append(_text(15, y + 9, _named(spec), WIDTH - 15))
+        words = f"{spec}, replicated" if spec and "'" not in spec else spec or "several specs"
+        parts.append(_text(15, y + 9, words, WIDTH - 15))
     total = sum(row[2] for row in rows)
     bottom = height + 8 + _LINE * len(fills)
     return drawn(f"Arguments: {bytes_text(total)} a device", bottom, parts)
-
-
-def _named(spec: str) -> str:
-    return f"{spec}, replicated" if spec and "'" not in spec else spec or "several specs"
 
 
 def layout(name: str, shape: Sequence[int], spec: ArraySpec, mesh: Mapping[str, int]) -> str:

@@ -18,7 +18,6 @@ from spmd_core.results import (
     CompiledStep,
     NamedValue,
     Place,
-    StepCollective,
     StepDescription,
     StepFinding,
 )
@@ -40,7 +39,12 @@ def describe(step: CompiledStep) -> StepDescription:
         axis_types=step.axis_types,
         target=step.target,
         fits=step.fits,
-        collectives=None if step.collectives is None else tuple(map(_quoted, step.collectives)),
+        collectives=None
+        if step.collectives is None
+        else tuple(
+            each.model_copy(update=dict(zip(("source", "line"), line_of(each.source), strict=True)))
+            for each in step.collectives
+        ),
         arguments=step_arrays(arguments),
         outputs=step_arrays(program.outputs()),
         findings=(
@@ -55,11 +59,6 @@ def describe(step: CompiledStep) -> StepDescription:
         warnings=step.warnings,
         callbacks=tuple(_callback_words(step)),
     )
-
-
-def _quoted(each: StepCollective) -> StepCollective:
-    source, line = line_of(each.source)
-    return each.model_copy(update={"source": source, "line": line})
 
 
 def _compiled(step: CompiledStep, unnamed: Set[str]) -> tuple[StepFinding, ...]:

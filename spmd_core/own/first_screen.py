@@ -27,8 +27,13 @@ def lines(step: StepDescription) -> list[str]:
 
 def detail_lines(step: StepDescription) -> list[str]:
     """Returns what comes after the answer and its accidents."""
+    # of a long warning its sentence, without what the compiler dumps
+    warnings = [
+        each if len(each) <= 3 * WIDTH else each.partition(": ")[0][: 3 * WIDTH]
+        for each in other_warnings(step)
+    ]
     return [
-        *_part("The compiler warns", list(map(_short, other_warnings(step)))),
+        *_part("The compiler warns", warnings),
         *_collectives(step),
         *_part("Callbacks", step.callbacks),
         *_held(step),
@@ -51,11 +56,6 @@ def head_lines(step: StepDescription) -> Iterator[str]:
             f"predicted {seconds_text(time.estimate)} a step "
             f"({seconds_text(time.low)} to {seconds_text(time.high)})"
         )
-
-
-def _short(warning: str) -> str:
-    """A warning of a line or two; of a longer one its sentence, without what the compiler dumps."""
-    return warning if len(warning) <= 3 * WIDTH else warning.partition(": ")[0][: 3 * WIDTH]
 
 
 def _part(title: str, rows: Sequence[str]) -> list[str]:

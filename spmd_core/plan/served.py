@@ -84,9 +84,9 @@ class ServedPlan(Frozen):
         size, tensor, expert = self.size, self.along("tensor"), self.along("expert")
         if self.topology.devices % self.devices:
             rule = f"does not divide the {self.topology.devices} devices of {self.topology.name}"
-            sizes = range(1, min(self.devices, self.topology.devices) + 1)
-            fits = max(each for each in sizes if self.topology.devices % each == 0)
-            fix = f"use sizes that multiply to {fits}"
+            sizes = range(1, self.topology.devices + 1)
+            fits = [str(each) for each in sizes if self.topology.devices % each == 0]
+            fix = f"use sizes that multiply to one of {', '.join(fits)}"
             raise refuse(f"mesh {mesh_text(self.mesh)}", rule, fix)
         inside = self.devices // expert if self.devices % expert == 0 else 0
         self._check_tensor(tensor)

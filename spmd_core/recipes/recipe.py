@@ -186,8 +186,7 @@ def in_a_line(plan: Plan, *, offering: bool = True) -> str:
     """
     estimate = estimate_step(plan)
     time = estimate.predicted_s
-    verb = predictions.fit_verb(estimate.before_compiling, estimate.memory_bytes.capacity)
-    text = predictions.held_words(estimate, verb)
+    text = predictions.held_words(estimate)
     if not estimate.fits or time is None:
         return f"{text}. {nearest_words(plan, nearest_fit(plan))}" if offering else f"{text}."
     shares = [

@@ -88,7 +88,8 @@ def _block(block: Block) -> str:
             return f"<h{level}>{_text(text)}</h{level}>"
         case Paragraph(text, is_note, is_first, is_marked):
             parts = marked(text) if is_note or is_marked else [("", text)]
-            inside = "".join(_marked(kind, part) for kind, part in parts)
+            tags = {"bold": "<strong>{}</strong>", "code": "<code>{}</code>"}
+            inside = "".join(tags.get(kind, "{}").format(_text(part)) for kind, part in parts)
             return f"<p{' class=note' * is_note or ' class=first' * is_first}>{inside}</p>"
         case Table():
             return _table(block)
@@ -99,11 +100,6 @@ def _block(block: Block) -> str:
                 _table(content) if isinstance(content, Table) else f"<pre>{_text(content)}</pre>"
             )
             return f"<details><summary>{_text(title)}</summary>{inside}</details>"
-
-
-def _marked(kind: str, text: str) -> str:
-    tag = {"bold": "strong", "code": "code"}.get(kind)
-    return f"<{tag}>{_text(text)}</{tag}>" if tag else _text(text)
 
 
 def _table(table: Table) -> str:

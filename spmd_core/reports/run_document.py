@@ -85,8 +85,9 @@ def run_blocks(subject: Subject, texts: Texts) -> list[Block]:
         ]
     if result is None:
         return [*blocks, Paragraph("The run left no result."), *_made_of(subject)]
-    for part in (_times(result), _communication(result, subject.programs), _remarks(result)):
-        blocks += part
+    moved = reported_table(collectives_table(result, programs=subject.programs))
+    communication = [Heading("Collectives", 3), moved] if moved.rows else []
+    blocks += [*_times(result), *communication, *_remarks(result)]
     for strategy, named in texts.items():
         blocks += [
             Folded(f"{title(strategy)}: {name}", reported(text)) for name, text in named.items()
@@ -147,11 +148,6 @@ def _times(result: Result) -> list[Block]:
         if table.rows:
             blocks.append(Folded(heading, table))
     return blocks
-
-
-def _communication(result: Result, programs: Mapping[str, str] | None) -> list[Block]:
-    table = reported_table(collectives_table(result, programs=programs))
-    return [Heading("Collectives", 3), table] if table.rows else []
 
 
 def _remarks(result: Result) -> list[Block]:

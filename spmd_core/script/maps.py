@@ -2,7 +2,6 @@
 
 from spmd_core.base import Inexpressible
 from spmd_core.experiment import AXIS_NAME, Experiment, MapPlan, read_plan
-from spmd_core.fields import Spec
 from spmd_core.script.parts import mesh_lines, named, placed_lines
 from spmd_core.script.source import computation_lines
 from spmd_core.workloads import STRATEGIES
@@ -25,7 +24,7 @@ def map_lines(experiment: Experiment, strategy: str) -> list[str]:
     placed = {
         array.name: "SingleDeviceSharding(device)"
         if one_device
-        else named(_spec(experiment, plan, axis))
+        else named(() if axis is None else (((),) * axis) + (_all_axes(experiment),))
         for array, axis in zip(experiment.what.operands, plan.in_axes, strict=True)
     }
     return [
@@ -117,10 +116,6 @@ def _check_sharding(experiment: Experiment, plan: MapPlan) -> None:
 
 def _all_axes(experiment: Experiment) -> tuple[str, ...]:
     return tuple(name for name, size in experiment.mesh if size > 1)
-
-
-def _spec(experiment: Experiment, plan: MapPlan, axis: int | None) -> Spec:
-    return () if axis is None else (((),) * axis) + (_all_axes(experiment),)
 
 
 def _arrange_lines(experiment: Experiment, plan: MapPlan) -> list[str]:

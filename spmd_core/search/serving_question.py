@@ -195,9 +195,13 @@ def _number(name: str, text: str, least: float, most: int = MOST_LENGTH) -> floa
 
 
 def _duration(name: str, text: str) -> float:
-    """Returns the seconds of `40ms` or `2s`; RequestError below 1us, or beyond a day."""
+    """Returns the seconds of `40ms`, `2s` or `0.04`; RequestError below 1us, beyond a day, or where a
+    number of 1 or more names no unit.
+    """
     match = _DURATION.fullmatch(text.lower())
     value = float(match[1]) * _UNITS[match[2]] if match else math.nan
+    if match and not match[2] and value >= 1:
+        raise refuse(f"{name}={text}", "names no unit", f"write {text}ms or {text}s")
     if not 1e-6 <= value <= _MOST_S:
         rule = f"is not of 1us to {_MOST_S}s"
         raise refuse(f"{name}={shorten(text)}", rule, "write for example 40ms or 2s")

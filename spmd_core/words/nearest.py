@@ -14,18 +14,18 @@ _SAVED = {"input": "block inputs"}  # the words of a plan's field in a sentence
 
 
 def nearest_words(plan: Plan, nearest: NearestFit | None) -> str:
-    """The change with which a plan should fit, or that no plan on this generation does."""
+    """The change with which a plan fits, or that no plan on this generation does."""
     if nearest is None:
         chip = plan.topology.chip.title
         return (
-            f"Nothing on {chip} should fit, however many chips: not with full "
+            f"Nothing on {chip} is sure to fit, however many chips: not with full "
             "rematerialization, block inputs offloaded, one sequence per shard and parameters "
             "sharded over all of them. Use chips with more HBM, or a smaller model."
         )
     memory, time = nearest.prediction.memory_bytes, nearest.prediction.predicted_s
     step = f", about {seconds_text(time.estimate)} a step" if time else ""
     return (
-        f"Nearest that should fit: {listed(list(changes(plan, nearest)))}. "
+        f"Nearest that {nearest.prediction.fit}: {listed(list(changes(plan, nearest)))}. "
         f"{bytes_text(memory.peak)} of {bytes_text(memory.capacity)} per device{step}."
     )
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from spmd_core.base import bytes_text, capital, number_text, scaled_text, seconds_text, sums_by_key
 from spmd_core.facts import Prediction
@@ -59,7 +58,6 @@ MEMORY_ACCOUNTS = {
     "final": "What JAX's memory_analysis() of the finished program reports. Of large programs it has "
     "more temporaries than the assignment of buffers that programs without kernels are judged by.",
 }
-_SHOULD = "should fit"
 _PARTS = {"kept by the forward pass": "saved activations"}  # keys are those of the JSON form
 _WAITS = {
     "copy": "waiting for copies",
@@ -97,9 +95,8 @@ def headline(prediction: Prediction, step: bool = True, plan: Plan | None = None
 
 def estimate(prediction: Prediction, plan: Plan | None = None) -> str:
     """Whether a plan fits by the estimate that is made of its sizes, before compiling, and why not."""
-    verb = fit_verb(prediction.before_compiling, prediction.memory_bytes.capacity)
     why = () if prediction.is_timed else _undivided(plan)
-    return " ".join([f"{held_words(prediction, verb, prediction.is_timed)}.", *why])
+    return " ".join([f"{held_words(prediction)}.", *why])
 
 
 def _undivided(plan: Plan | None) -> list[str]:
@@ -107,24 +104,11 @@ def _undivided(plan: Plan | None) -> list[str]:
     return [f"{words}." for words in undivided_axes(plan)] if plan else []
 
 
-def held_words(prediction: Prediction, verb: str = "fits", fits: bool | None = None) -> str:
-    """HBM and host memory against what there is. `fits`: in place of the prediction's."""
+def held_words(prediction: Prediction) -> str:
+    """HBM and host memory against what there is."""
     memory, room = prediction.memory_bytes, prediction.host_capacity_bytes
-    fits = prediction.fits and prediction.predicted_s is not None if fits is None else fits
     host = (memory.host, room) if memory.host and room else None
-    missing = 0 if fits else memory.missing
-    return memory_words(memory.peak, memory.capacity, fits, missing, verb, host)
-
-
-def fit_verb(row: Mapping[str, Any], capacity: float) -> str:
-    """Whether an estimate fits that does, or whose interval the capacity is in.
-
-    >>> fit_verb({"peak": 6, "low": 5, "high": 7}, 8), fit_verb({"peak": 7, "low": 5, "high": 9}, 8)
-    ('should fit', 'may not fit')
-    """
-    peak = row["peak"]
-    is_open = row.get("low", peak) <= capacity < row.get("high", peak)
-    return "may not fit" if is_open else _SHOULD
+    return memory_words(memory.peak, memory.capacity, prediction.fit, memory.missing, host)
 
 
 def step_estimate(prediction: Prediction) -> str:
@@ -153,33 +137,31 @@ def parts_words(parts: Mapping[str, float]) -> str:
 def memory_words(
     peak: float | None,
     capacity: float,
-    fits: bool,
+    fit: str,
     missing: float = 0,
-    verb: str = "fits",
     host: tuple[float, float] | None = None,
 ) -> str:
     """HBM against what there is, the number first. `host`: bytes in host memory, and a device's
     share of it.
 
-    >>> memory_words(20 * 2**30, 16 * 2**30, False, 4 * 2**30)
+    >>> memory_words(20 * 2**30, 16 * 2**30, "does not fit", 4 * 2**30)
     '20.0 GiB of 16.0 GiB per device: does not fit, 4.0 GiB too much'
-    >>> memory_words(10 * 2**30, 16 * 2**30, False, host=(50 * 2**30, 40 * 2**30))
+    >>> memory_words(10 * 2**30, 16 * 2**30, "does not fit", host=(50 * 2**30, 40 * 2**30))
     '10.0 GiB of 16.0 GiB per device, 50.0 GiB of 40.0 GiB of host memory: does not fit, 10.0 GiB of host memory too much'
     """
     if peak:
         of = f"{bytes_text(peak)} of"
-    elif not fits:
+    elif fit == "does not fit":
         of = "more than"
     else:
         of = "of"
-    over = f", {bytes_text(missing)} too much" if missing > 1 else ""
+    over = f", {bytes_text(missing)} too much" if missing > 1 and fit == "does not fit" else ""
     beside = ""
     if host:
         held, room = host
         beside = f", {bytes_text(held)} of {bytes_text(room)} of host memory"
         over += f", {bytes_text(held - room)} of host memory too much" if held > room else ""
-    verdict = verb if fits else "does not fit"
-    return capital(f"{of} {bytes_text(capacity)} per device{beside}: {verdict}{over}")
+    return capital(f"{of} {bytes_text(capacity)} per device{beside}: {fit}{over}")
 
 
 def bound_words(shares: Mapping[str, float], share: bool = True) -> str:

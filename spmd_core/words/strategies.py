@@ -220,7 +220,7 @@ def predicted(result: Result) -> str:
     outcomes = {name: result.strategies[name] for name in names}
     ranked = {name: each for name, each in outcomes.items() if not best or name in best}
     groups = [
-        (alike, _scaled(time, result.tokens(alike[0])))
+        (alike, Estimate(**{end: s / result.tokens(alike[0]) for end, s in time}))
         for alike, time in same_programs(
             ranked, {name: result.row(name).experiment.target for name in names}
         )
@@ -415,10 +415,6 @@ def same_programs(
         ((tuple(names), time) for names, time in groups.values()),
         key=lambda group: group[1].estimate,
     )
-
-
-def _scaled(time: Estimate, tokens: int) -> Estimate:
-    return Estimate(low=time.low / tokens, estimate=time.estimate / tokens, high=time.high / tokens)
 
 
 def paired_words(ratio: Ratio) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spmd_core.base import refuse, shorten, validated
-from spmd_core.fields import Text
+from spmd_core.fields import Text, reading
 from spmd_core.machine import parse_target
 from spmd_core.plan import AXIS, MESH_AXES, PLAN_FIELDS, VARIABLE, Plan
 from spmd_core.workloads.workload import Workload
@@ -23,20 +23,12 @@ def parse_mesh(text: str, example: str = "fsdp=16,tensor=4") -> tuple[tuple[str,
     """`data=2,fsdp=16,tensor=4` as pairs, in order."""
     pairs = []
     for part in text.split(","):
-        name, _, size = part.strip().partition("=")
-        if not (
-            AXIS.fullmatch(name)
-            and size.isascii()
-            and size.isdigit()
-            and len(size) < 10
-            and int(size) >= 1
-        ):
-            raise refuse(
-                f"mesh {shorten(text)}",
-                "is not a list of axes",
-                f"write for example {example}",
-            )
-        pairs.append((name, int(size)))
+        name, equals, size = part.strip().partition("=")
+        if not equals or not AXIS.fullmatch(name):
+            rule, fix = "is not a list of axes", f"write for example {example}"
+            raise refuse(f"mesh {shorten(text)}", rule, fix)
+        is_number = size.isascii() and size.isdigit() and len(size) < 10
+        pairs += reading.read_sizes("mesh", {name: int(size) if is_number else size})
     return tuple(pairs)
 
 

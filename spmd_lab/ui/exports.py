@@ -81,13 +81,7 @@ def collection_page(
 
 def _page(name: str, document: Callable[[], Document], sender: str | None) -> None:
     def made() -> str:
-        page = html_text(document())
-        try:
-            return lab().archives.page(page, [name], sender or "")
-        except RequestError:
-            if sender is None:  # to read and print, with more than a page carries
-                return page
-            raise
+        return lab().archives.page(html_text(document()), [name], sender)
 
     download(
         "Report",

@@ -21,7 +21,7 @@ BAD = [
     (["run", "pyproject.toml"], "is not JSON"),
     (["who", "x" * 5000], f"unrecognized arguments: '{'x' * 57}…': see"),
     (["history", "--limit=1", f"--{'x' * 5000}"], f"unrecognized arguments: '--{'x' * 55}…': see"),
-    (["search", f"--top={'9x' * 500}"], f"invalid int value: '{'9x' * 28}9…': see"),
+    (["search", f"--top={'9x' * 500}"], f"--top '{'9x' * 28}9…' is no number: write digits"),
     (["history", "--state", "x" * 5000], f"state '{'x' * 57}…' does not exist: use one of"),
     (["history", "--run", "\udcff"], "text '\\udcff' has what is no character"),
     (["run", "recipe:nothing"], "recipe 'nothing' does not exist: use "),

@@ -35,6 +35,27 @@ def test_runs_are_named_by_id_or_as_the_last(folder):
     assert "★ #y" in told("history").stdout
 
 
+@pytest.mark.parametrize("form", ["http://localhost:8501/r/{}", "/r/{}", "https://a.b/lab/s/{}/"])
+def test_a_link_to_a_stored_run_stands_for_it_wherever_one_is_named(folder, form):
+    at, other = form.format(RUN), form.format(OTHER)
+    assert told("script", at).stdout != "" != told("script", "--run", at).stdout
+    assert told("link", "-", stdin=at).stdout == told("link", at).stdout != ""
+    assert json.loads(told("tag", at, "x", "--json").stdout)["run"] == RUN
+    assert json.loads(told("report", other, "--json").stdout)["runs"] == [OTHER]
+    assert told("compare", at, other).stdout == told("compare", RUN, OTHER).stdout
+    made = json.loads(told("collection", "new", "a", at, "--json").stdout)
+    page = form.replace("/r/", "/c/").replace("/s/", "/c/").format(made["collection"])
+    assert (
+        told("collection", "show", page).stdout
+        == told("collection", "show", made["collection"]).stdout
+    )
+    assert json.loads(told("report", page, "--json").stdout)["runs"] == [RUN]
+    for word in ("run", "report", "history", "link"):
+        done = told(word, form.format("missing"))
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == "run 'missing' is not stored here: look it up in the history\n"
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -55,6 +76,21 @@ def test_bad_requests_are_one_sentence_and_write_nothing(folder, words):
     done = told(*words)
     assert (done.returncode, done.stdout) == (2, "") and len(done.stderr.splitlines()) == 1
     assert len(done.stderr) < 300
+
+
+@pytest.mark.parametrize("words", [(RUN,), (RUN, OTHER), ("collection",)])
+def test_a_report_as_html_imports_again_with_all_of_its_runs(folder, tmp_path, monkeypatch, words):
+    runs = {*words} if words != ("collection",) else {RUN}
+    if words == ("collection",):
+        made = json.loads(told("collection", "new", "a", RUN, "--json").stdout)["collection"]
+        words, runs = (made,), {RUN, made}
+    page = tmp_path / "report.html"
+    assert "imports again" in told("report", *words, "--out", str(page)).stdout
+    text = told("report", *words, "--format", "html").stdout
+    assert text.partition("<!--spmd-lab-archive:")[0] == page.read_text().partition("<!--spmd")[0]
+    monkeypatch.setenv("SPMD_LAB_DATA", str(tmp_path / "other"))
+    taken = json.loads(told("import", str(page), "--json").stdout)
+    assert ({*taken["imported"]}, taken["refused"]) == (runs, [])
 
 
 def test_an_archive_travels_by_command(folder, tmp_path, monkeypatch):

@@ -124,7 +124,7 @@ def test_predict_answers_from_the_store_what_the_same_versions_predicted(spec):
         (("--compiler-flags", "xla_a=1"), "--compiler-flags with a spec means nothing"),
         (("--scaling", "strong"), "--scaling with no --sweep means nothing: add --sweep"),
         (("--baseline", "kept.json"), "a spec with --baseline means nothing"),
-        (("--timeout", "nan"), "invalid number of seconds value: 'nan'"),
+        (("--timeout", "nan"), "--timeout 'nan' is no number: write digits, such as 2 or 8e3"),
         (
             ("--strategy", "vmap"),
             "vmap is called on attached devices: there is nothing to compile for absent ones",
@@ -277,7 +277,58 @@ def test_an_estimate_that_does_not_fit_names_the_nearest_plan_that_does():
     assert lines[2] == "try: --target tpu:v5e:8x16 --mesh fsdp=128 --offload input"
     near = json.loads(told(*large, "--json").stdout)["nearest"]
     assert near["plan"]["target"] == "tpu:v5e:8x16" and len(near["changes"]) == 3
-    assert "nearest" not in json.loads(told("predict", *PLAN, "--estimate", "--json").stdout)
+    fitting = json.loads(told("predict", *PLAN, "--estimate", "--json").stdout)
+    assert (fitting["nearest"], fitting["fit"]) == (None, "fits")
+
+
+@pytest.mark.parametrize("batch", ["1", "2", "4", "16"])
+@pytest.mark.parametrize("target", ["tpu:v5e:4x4", "tpu:v5e:8x16", "tpu:v5p:2x2x4"])
+def test_whether_a_plan_fits_is_one_word_in_text_and_json_and_the_nearest_one_does(target, batch):
+    devices = {"tpu:v5e:4x4": 16, "tpu:v5e:8x16": 128, "tpu:v5p:2x2x4": 16}[target]
+    asked = ("predict", "--model", "llama-2-70b", "--sequence", "4096", "--estimate", "--target",
+             target, "--mesh", f"fsdp={devices}", "--batch-per-device", batch)  # fmt: skip
+    text, found = told(*asked).stdout, json.loads(told(*asked, "--json").stdout)
+    words = ["fits", "may not fit", "does not fit"]
+    assert [each for each in words if f": {each}" in text.splitlines()[0]] == [found["fit"]]
+    assert found["fits"] or found["fit"] != "fits"
+    assert (found["nearest"] is None) == found["fits"]
+    if (near := found["nearest"]) is None:
+        return
+    plan = near["plan"]
+    again = ("predict", "--model", "llama-2-70b", "--sequence", "4096", "--estimate", "--target",
+             plan["target"], "--mesh", ",".join(f"{k}={v}" for k, v in plan["mesh"].items()),
+             "--batch-per-device", f"{plan['batch_per_device']:.15g}", "--remat", plan["remat"],
+             "--offload", ",".join(plan.get("offload", [])))  # fmt: skip
+    answer = json.loads(told(*again, "--json").stdout)
+    assert (answer["fit"], near["fit"]) == ("fits", "fits")
+    assert answer["memory_bytes"]["peak"] == near["peak_bytes"]
+
+
+@pytest.mark.parametrize(
+    ("flag", "text", "said"),
+    [
+        ("--sequence", "8192", None),
+        ("--sequence", "8.192e3", None),
+        ("--sequence", "8_192", None),
+        ("--sequence", "8k", "--sequence '8k' is no number: write 8192 or 8000"),
+        ("--sequence", "0.5", "--sequence '0.5' is no whole number: use 0"),
+        ("--sequence", "inf", "--sequence 'inf' is no number: write digits, such as 2 or 8e3"),
+        ("--tokens", "15T", None),
+        ("--tokens", "500b", None),
+        ("--tokens", "15e12", None),
+        ("--tokens", "0", "--tokens '0' is no number of tokens: use more than 0, at most 1e+16"),
+        ("--tokens", "15Q", "'15Q' is no number: write digits, such as 2 or 8e3, with m or b or t"),
+    ],
+)
+def test_a_number_is_read_without_doubt_or_refused_in_a_sentence(flag, text, said):
+    done = told("predict", *PLAN, "--estimate", "--json", flag, text)
+    if said:
+        assert (done.returncode, done.stdout) == (2, "") and said in done.stderr
+        assert done.stderr.count("\n") == 1 and "--help" not in done.stderr
+    else:
+        plain = {"8.192e3": "8192", "8_192": "8192", "15T": "15e12", "500b": "5e11"}.get(text, text)
+        assert done.returncode == 0
+        assert done.stdout == told("predict", *PLAN, "--estimate", "--json", flag, plain).stdout
 
 
 def test_what_does_not_fit_has_no_time_no_cost_and_no_collectives():
@@ -295,7 +346,7 @@ def test_host_memory_stands_in_text_and_json_beside_what_a_device_may_take():
     found = json.loads(told(*offloading, "--json").stdout)
     held, room = found["memory_bytes"]["host"], found["host_capacity_bytes"]
     assert 0 < held < room == int(0.9 * 192 * 2**30 / 4)
-    assert f" GiB of {room / 2**30:.1f} GiB of host memory: should fit." in told(*offloading).stdout
+    assert f" GiB of {room / 2**30:.1f} GiB of host memory: fits." in told(*offloading).stdout
 
 
 def test_memory_that_a_dim_takes_because_it_does_not_divide_is_explained():

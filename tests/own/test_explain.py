@@ -1,8 +1,11 @@
+import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 from functools import partial
+from math import prod
 from pathlib import Path
 
 import jax
@@ -136,6 +139,52 @@ def test_an_axis_that_only_a_constraint_names_is_used():
         made = spmd_lab.explain(lambda x, constrain=constrain: step(x, constrain).sum())(x)
         kinds = [(each.kind, each.path) for each in made.findings]
         assert (("unused_axis", "tensor") in kinds) is not constrain
+
+
+def dot_flops(text):
+    """The FLOPs of the dots of a compiled text that has no loops, counted from its shapes."""
+    dims = {
+        name: [int(size) for size in sizes.split(",") if size]
+        for name, sizes in re.findall(r"%([\w.-]+) = \w+\[([\d,]*)\]", text)
+    }
+    dots = re.findall(r"%([\w.-]+) = \S+ dot\(\S*?%([\w.-]+),.*?lhs_contracting_dims={(\d)}", text)
+    return sum(2 * prod(dims[name]) * dims[left][int(at)] for name, left, at in dots)
+
+
+@pytest.mark.parametrize("is_after", [True, False])
+@pytest.mark.parametrize("is_training", [True, False])
+@pytest.mark.parametrize("out", [256, 16])
+def test_repeated_work_is_counted_as_compiled_and_names_the_constraint(is_after, is_training, out):
+    """The partitioner gathers an operand where propagation left a sum sharded, or the reverse."""
+    mesh = jax.make_mesh((8,), ("data",), axis_types=steps.TYPES[:1])
+    whole, place = NamedSharding(mesh, P(None, None)), partial(steps.place, mesh)
+
+    def forward(params, x):
+        h = x @ params["up"]
+        h = jnp.tanh(h) if is_after else h
+        h = jax.lax.with_sharding_constraint(h, whole)
+        return (h if is_after else jnp.tanh(h)) @ params["down"]
+
+    def train(params, x, y):
+        return jax.grad(lambda params: ((forward(params, x) - y) ** 2).mean())(params)
+
+    params = {"up": place((128, 512)), "down": place((512, out))}
+    x, y = (place((256, size), "data") for size in (128, out))
+    step, given = (train, (params, x, y)) if is_training else (forward, (params, x))
+    own = dot_flops(jax.jit(step).lower(*given).compile().as_text())
+    even = (2 if is_training else 1) * 2 * 256 * 128 * 512 + (
+        3 if is_training else 1
+    ) * 2 * 256 * 512 * out
+    found = [f for f in spmd_lab.explain(step)(*given).findings if f.kind == "repeated_work"]
+    if own < 1.5 * even / 8:
+        assert found == []
+        return
+    (only,) = found
+    line = inspect.getsourcelines(forward)
+    at = line[1] + next(n for n, text in enumerate(line[0]) if "with_sharding" in text)
+    assert f"{(own - even / 8) / own * 8 / 7:.0%} of" in only.sentence
+    assert f": {own / (even / 8):.2g} times the work; " in only.sentence
+    assert f"the constraint of test_explain.py:{at} drops it" in only.sentence
 
 
 def test_static_arguments_functions_and_keywords_are_taken():

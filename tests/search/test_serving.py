@@ -244,11 +244,26 @@ def test_a_mesh_that_no_one_can_read_is_refused_with_one_that_is_taken(model, ch
 
 
 @pytest.mark.parametrize("tensor", [3, 16])
-def test_a_mesh_beyond_the_chips_is_refused_with_a_size_that_is_taken(tensor):
-    form = {"model": "qwen3-8b", "chips": "v6e:8"}
-    with pytest.raises(RequestError, match=r"use sizes that multiply to [28]$") as bad:
+@pytest.mark.parametrize("chips", ["v6e:8", "v6e:..8"])
+def test_a_mesh_beyond_the_chips_is_refused_with_sizes_that_are_taken(tensor, chips):
+    form = {"model": "qwen3-8b", "chips": chips}
+    with pytest.raises(RequestError, match=r"sizes that multiply to one of 1, 2, 4, 8$") as bad:
         serve(read_serving(form | {"mesh": f"tensor={tensor}"}))
-    serve(read_serving(form | {"mesh": f"data={str(bad.value).rpartition(' ')[2]}"}))
+    for size in str(bad.value).rpartition("one of ")[2].split(", "):
+        serve(read_serving(form | {"mesh": f"data={size}"}))
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("40ms", 0.04), ("0.04s", 0.04), ("0.04", 0.04), ("2s", 2), ("900us", 9e-4)],
+)
+def test_a_limit_has_a_unit_or_is_below_a_second(text, seconds):
+    form = {"model": "qwen3-8b", "chips": "v6e:8"}
+    for name in ("ttft", "tpot"):
+        asked = read_serving(form | {name: text})
+        assert getattr(asked, f"{name}_s") == pytest.approx(seconds)
+        with pytest.raises(RequestError, match=f"{name}=40 names no unit: write 40ms or 40s"):
+            read_serving(form | {name: "40"})
 
 
 def test_every_headline_has_at_most_twenty_words(answer):

@@ -203,7 +203,7 @@ def test_the_screen_offers_what_there_is_to_vary(tmp_path, monkeypatch):
         ("chips=4,096", "chips='096' is not a size: write thousands without a comma, as in 8,64"),
         ("chips=8;64", "chips='8;64' is not a size"),
         ("sequence=0", "sequence='0' is not a size"),
-        ("mesh=fsdp=64k", "mesh 'fsdp=64k' is not a list of axes"),
+        ("mesh=fsdp=64k", "mesh axis fsdp='64k' has a suffix that may mean either"),
     ],
 )
 def test_a_value_that_is_none_is_refused_in_clear_words(text, words):

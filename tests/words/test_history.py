@@ -108,5 +108,13 @@ def test_a_search_is_understood_and_reports_what_it_understood():
     assert read_search("x=8 all-reduced").words == ""
 
 
+@pytest.mark.parametrize("text", ["foo:bar", "tags:v5p x=8", "all-reduce Foo:1"])
+def test_what_looks_like_a_term_and_is_none_is_named(text):
+    word = next(each for each in text.split() if ":" in each).partition(":")[0]
+    assert f"{word}: is no term: use tag:, note:, name:, by:, is:." in read_search(text).words
+    for known in ("tpu:v5e:4x4", "tag:v5p", "12:30", "cpu:8 NAME:a", "gpu:h100:8"):
+        assert "no term" not in read_search(known).words
+
+
 def test_a_run_without_an_answer_is_still_found():
     assert matches("failed")(replace(run(ROWS), state="failed", medians_s={}, fastest=None))

@@ -85,14 +85,14 @@ def test_an_estimate_before_compiling_cannot_be_read_both_ways():
     assert estimate(guess(86.7 * gib, room)) == (
         f"86.7 GiB of {capacity} per device: does not fit, 70.9 GiB too much."
     )
-    assert estimate(guess(8 * gib, room)) == f"8.0 GiB of {capacity} per device: should fit."
+    assert estimate(guess(8 * gib, room)) == f"8.0 GiB of {capacity} per device: fits."
 
 
 def test_host_memory_stands_beside_that_of_the_device():
     gib = 2**30
     held = guess(8 * gib, 16 * gib, host=5 * gib, room=7 * gib)
     assert estimate(held) == (
-        "8.0 GiB of 16.0 GiB per device, 5.0 GiB of 7.0 GiB of host memory: should fit."
+        "8.0 GiB of 16.0 GiB per device, 5.0 GiB of 7.0 GiB of host memory: fits."
     )
     over = guess(8 * gib, 16 * gib, host=9 * gib, room=7 * gib)
     assert not over.is_timed
@@ -126,7 +126,7 @@ def test_an_interval_that_the_capacity_is_in_is_no_should():
         found = guess(peak * capacity, capacity, 0.9 * capacity, 1.1 * capacity)
         assert found.is_timed and estimate(found).endswith("per device: may not fit.")
     found = guess(0.8 * capacity, capacity, 0.7 * capacity, 0.9 * capacity)
-    assert estimate(found).endswith("per device: should fit.")
+    assert estimate(found).endswith("per device: fits.")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from spmd_core.base import check_known, refuse, shorten, visible
 from spmd_core.commands.notebook.named import run_named, subjects_of, text_of
+from spmd_core.commands.spec import stored_id
 from spmd_core.lab import Lab
 from spmd_core.reports import collection_document, plain_text
 from spmd_core.runs import Collection
@@ -50,7 +51,7 @@ ARGUMENTS = {
 
 def main(arguments: Namespace) -> int:
     """Carry out the action, and print the collection as it is then."""
-    action, words = arguments.action, arguments.words
+    action, words = arguments.action, [*map(stored_id, arguments.words[:1]), *arguments.words[1:]]
     check_known("action", action, _USAGE, "does not exist")
     if not _LEAST.get(action, 0) <= len(words) <= _MOST.get(action, len(words)):
         raise refuse(

@@ -7,6 +7,7 @@ from argparse import Namespace
 from spmd_core.base import refuse
 from spmd_core.commands.notebook.named import RUN_HELP, run_named, searches_named
 from spmd_core.commands.output import FORCE, check_output, write_output
+from spmd_core.commands.spec import stored_id
 from spmd_core.lab import Lab
 from spmd_core.runs import COLLECTION_ID
 
@@ -14,6 +15,7 @@ ARGUMENTS = {
     "runs": {
         "metavar": "RUN",
         "nargs": "*",
+        "type": stored_id,
         "help": f"{RUN_HELP}; a collection or search goes with its runs",
     },
     "--all": {"action": "store_true", "help": "every run that is over, collection and search"},

@@ -7,6 +7,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from spmd_core.base import refuse
+from spmd_core.commands.spec import stored_id
 from spmd_core.lab import Lab
 from spmd_core.reports import Subject
 from spmd_core.runs import Labels
@@ -15,8 +16,8 @@ from spmd_core.trials import searches
 
 LAST = re.compile(r"last(?:~([0-9]{1,4}))?")
 RUN_HELP = (
-    "the id of a run, or of a search (its best run), or last: the newest run that is over; "
-    "last~1: the one before"
+    "the id or link of a run, the id of a search (its best run), or last: the newest run that is "
+    "over; last~1: the one before"
 )
 
 
@@ -26,7 +27,7 @@ RUN = {"run": {"metavar": "RUN", "help": RUN_HELP}}
 
 def run_named(lab: Lab, word: str) -> str:
     """The id that a word means; RequestError where no such run is stored."""
-    if (named := LAST.fullmatch(word)) is None:
+    if (named := LAST.fullmatch(word := stored_id(word))) is None:
         return _of_search(lab, word) or lab.status(word).run
     before = int(named[1] or 0)
     newest = lab.history(over=True, limit=before + 1, searched=False, source="here")

@@ -13,6 +13,7 @@ from spmd_core.commands.notebook.named import (
     subjects_of,
 )
 from spmd_core.commands.output import FORCE, check_output, write_output
+from spmd_core.commands.spec import stored_id
 from spmd_core.lab import Lab
 from spmd_core.reports import (
     Document,
@@ -33,6 +34,7 @@ ARGUMENTS = {
     "runs": {
         "metavar": "RUN",
         "nargs": "+",
+        "type": stored_id,
         "help": f"a collection, up to 8 searches, or up to 8 runs: {RUN_HELP}",
     },
     "--format": {
@@ -49,9 +51,13 @@ def main(arguments: Namespace) -> int:
     """Write the report."""
     if arguments.out is not None:
         check_output("--out", arguments.out, arguments.force)
-    document, runs = _document(Lab.open(serve=False), arguments)
+    lab = Lab.open(serve=False)
+    document, runs, carried = _document(lab, arguments)
     is_html = str(arguments.out).endswith((".html", ".htm"))
-    text = FORMATS[arguments.format or ("html" if is_html else "md")](document)
+    wanted = arguments.format or ("html" if is_html else "md")
+    text = plain = FORMATS[wanted](document)
+    if wanted == "html":
+        text = lab.archives.page(plain, carried)
     if arguments.out is not None:
         write_output("--out", arguments.out, text)
     if arguments.json:
@@ -60,27 +66,31 @@ def main(arguments: Namespace) -> int:
     elif arguments.out is None:
         print(text, end="")
     else:
-        print(f"report in {arguments.out}")
+        imports = ", which imports again" if text != plain else ""
+        print(f"report in {arguments.out}{imports}")
     return 0
 
 
-def _document(lab: Lab, arguments: Namespace) -> tuple[Document, list[str]]:
+def _document(lab: Lab, arguments: Namespace) -> tuple[Document, list[str], list[str]]:
+    """The document, the runs that are in it, and what its archive is of."""
     first, *others = arguments.runs
     if COLLECTION_ID.fullmatch(first):
         if others:
             raise refuse(f"collection {first}", "is reported alone", "name nothing else")
         collection = lab.collections.find(first)
         stored = subjects_of(lab, collection.runs)
-        return collection_document(collection, stored, _texts(lab, arguments, stored)), list(stored)
+        texts = _texts(lab, arguments, stored)
+        return collection_document(collection, stored, texts), list(stored), [first]
     if searches := searches_named(lab, arguments.runs):
         if len(searches) > 1:
-            return searches_document(compare_searches(searches), with_each=True), []
+            compared = searches_document(compare_searches(searches), with_each=True)
+            return compared, [], arguments.runs
         stored = subjects_of(lab, searches[0].runs)
         texts = _texts(lab, arguments, stored)
-        return search_document(searches[0], stored, texts), list(stored)
+        return search_document(searches[0], stored, texts), list(stored), [first]
     named = subjects(lab, [run_named(lab, each) for each in arguments.runs])
     runs = [each.run for each in named]
-    return report_document(named, _texts(lab, arguments, runs)), runs
+    return report_document(named, _texts(lab, arguments, runs)), runs, runs
 
 
 def _texts(

@@ -90,7 +90,8 @@ def print_predicted(
         lines += ignored(cast(Mapping[str, object], what["model"]))
     if as_json:
         spent = wanted.json(answer.prediction, plan)
-        print(json.dumps({**what, **answer.prediction.model_dump(mode="json"), **spent}))
+        known = answer.prediction.model_dump(mode="json") | {"fit": answer.prediction.fit}
+        print(json.dumps({**what, **known, **spent}))
     else:
         print("\n".join(lines + [f"note: {answer.origin}"] * bool(answer.origin)))
 
@@ -164,7 +165,6 @@ def print_estimate(plan: Plan, as_json: bool, model: Mapping[str, object], wante
     """The instant estimate: memory by the sizes, and the step's time, in the form of a prediction."""
     estimate = in_sentences(estimate_step(plan), plan)
     if as_json:
-        near = {} if estimate.fits else nearest_json(plan)
         known = estimate if estimate.is_timed else estimate.without_time
         spent = wanted.json(known, plan)
         print(
@@ -173,14 +173,18 @@ def print_estimate(plan: Plan, as_json: bool, model: Mapping[str, object], wante
                     "plan": plan.to_json(),
                     "model": model,
                     **known.model_dump(mode="json"),
-                    **near,
+                    "fit": estimate.fit,
+                    "nearest": None if estimate.fits else nearest_json(plan),
                     **spent,
                 }
             )
         )
         return
     words = estimate.before_compiling
-    lines = [predictions.estimate(estimate, plan), *_nearest(plan, estimate.fits)]
+    lines = [predictions.estimate(estimate, plan)]
+    if not estimate.fits:
+        lines.append(nearest_words(plan, nearest := nearest_fit(plan)))
+        lines += [f"try: {arguments(plan, nearest.plan)}"] if nearest else []
     is_timed = estimate.is_timed
     if is_timed:
         lines.append(predictions.step_estimate(estimate))
@@ -201,14 +205,6 @@ def print_estimate(plan: Plan, as_json: bool, model: Mapping[str, object], wante
     print("\n".join(lines + notes + ignored(model)))
 
 
-def _nearest(plan: Plan, fits: bool) -> list[str]:
-    if fits:
-        return []
-    nearest = nearest_fit(plan)
-    tried = [f"try: {arguments(plan, nearest.plan)}"] if nearest else []
-    return [nearest_words(plan, nearest), *tried]
-
-
 def print_training(answer: TrainingAnswer, as_json: bool) -> None:
     """Print the best plan of each kind of chip: the answer, five figures of the best, the table."""
     if as_json:
@@ -223,20 +219,19 @@ def print_training(answer: TrainingAnswer, as_json: bool) -> None:
     print("\n".join([*lines, "", *sheet_lines(training_table(answer))]))
 
 
-def nearest_json(plan: Plan) -> dict[str, Any]:
+def nearest_json(plan: Plan) -> dict[str, Any] | None:
     """`nearest` of the JSON form of an estimate that does not fit; None if no plan does."""
     nearest = nearest_fit(plan)
     if nearest is None:
-        return {"nearest": None}
+        return None
     memory, time = nearest.prediction.memory_bytes, nearest.prediction.predicted_s
     return {
-        "nearest": {
-            "changes": list(changes(plan, nearest)),
-            "plan": nearest.plan.to_json(),
-            "peak_bytes": memory.peak,
-            "host_bytes": memory.host,
-            "step_s": time.estimate if time else None,
-        }
+        "changes": list(changes(plan, nearest)),
+        "plan": nearest.plan.to_json(),
+        "fit": nearest.prediction.fit,
+        "peak_bytes": memory.peak,
+        "host_bytes": memory.host,
+        "step_s": time.estimate if time else None,
     }
 
 
@@ -273,6 +268,7 @@ def _row_json(row: TrainingRow) -> Mapping[str, Any]:
         "binds": run and step and bound_words(step.shares_s),
         "mfu_causal": step.mfu_causal if run and step else None,
         "peak_bytes": step and step.memory_bytes.peak,
+        "fit": step and step.fit,
         "plan": plan and plan.to_json(),
         "tried": [
             {"chips": chips, "days": each.days.estimate, "dollars": each.money}

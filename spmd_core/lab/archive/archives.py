@@ -76,18 +76,23 @@ class Archives(Gated):
         container.write(file, mark, time.time(), members)
         return tuple(unread)
 
-    def page(self, page: str, runs: Sequence[str], name: str = "") -> str:
+    def page(self, page: str, runs: Sequence[str], name: str | None = None) -> str:
         """Returns a page of HTML that carries an archive of runs, for a file that opens anywhere.
 
         `name`: whoever sends it, as typed. RequestError as of `export`, and where the archive is too
-        large or the name is none.
+        large or the name is none. Without a name, the page as it is in place of these.
         """
         if name and (not container.RUN_ID.fullmatch(name) or name == EXAMPLES):
             rule = "may have at most 64 letters, digits, hyphens and underscores"
             raise refuse(f"the name {shorten(name)}", rule, "use a name such as ana-v5e")
         file = io.BytesIO()
-        self.export(runs, file, name)
-        return with_archive(page, file.getvalue())
+        try:
+            self.export(runs, file, name or "")
+            return with_archive(page, file.getvalue())
+        except RequestError:
+            if name is None:
+                return page
+            raise
 
     def _members(self, names: Sequence[str], unread: list[str]) -> Iterator[tuple[str, bytes]]:
         collections = [

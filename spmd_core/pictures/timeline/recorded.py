@@ -83,7 +83,7 @@ class Recorded:
                 for device, parts in of_each.items()
                 for event in of_device.get(device, ())
                 # from the end: the profiler may have missed the first on some devices
-                if _is_inside(event, parts[turn - count])
+                if parts[turn - count][0].start_s <= event.start_s < parts[turn - count][-1].end_s
             ]
             marked = self.calls[turn - count : turn - count + 1] or self.calls[-1:]
             host = _within(self.host, marked[0]) if len(self.calls) == count else ()
@@ -106,10 +106,6 @@ def _parts(listed: list[Execution], calls: int) -> list[list[Execution]]:
     seconds = sums_by_key((each.program, each.end_s - each.start_s) for each in listed)
     longest = max(seconds, key=lambda program: seconds[program])
     return [[each] for each in listed if each.program == longest]
-
-
-def _is_inside(event: Event, part: list[Execution]) -> bool:
-    return part[0].start_s <= event.start_s < part[-1].end_s
 
 
 def _within(events: tuple[Event, ...], call: tuple[float, float]) -> tuple[Event, ...]:

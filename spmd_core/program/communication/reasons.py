@@ -91,7 +91,10 @@ class Flow:
         if not site.computation.is_entry:
             return None
         seen, root = {site.start.outer.name}, site.computation.root
-        for each, is_passed in self._reached(site, self._keeps_elements):
+        kept = {*_MOVES, *ELEMENTWISE}
+        for each, is_passed in self._reached(
+            site, lambda one: self._consists_of(one, lambda inside: inside.opcode in kept)
+        ):
             if not is_passed:
                 return None
             seen.add(each.name)
@@ -122,11 +125,6 @@ class Flow:
     def only_moves(self, instruction: Instruction) -> bool:
         """Whether it computes nothing with its value; arithmetic of indices in a fusion may be."""
         return self._consists_of(instruction, lambda each: each.opcode in _MOVES)
-
-    def _keeps_elements(self, instruction: Instruction) -> bool:
-        return self._consists_of(
-            instruction, lambda each: each.opcode in _MOVES or each.opcode in ELEMENTWISE
-        )
 
     def _consists_of(self, instruction: Instruction, fits: Callable[[Instruction], bool]) -> bool:
         if instruction.opcode != "fusion":

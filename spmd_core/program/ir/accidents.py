@@ -9,7 +9,7 @@ from spmd_core.program.hlo.lines import File, line_of
 from spmd_core.program.hlo.module import Computation, Instruction, Module
 from spmd_core.program.hlo.sharding_attributes import Mesh
 from spmd_core.program.ir.batch import lost_batch
-from spmd_core.program.ir.products import OWN, Products, Sums
+from spmd_core.program.ir.products import OWN, Sums, sums_of
 from spmd_core.program.ir.shardings import CONSTRAINT, last_part, sharding_of
 
 REPEATED = 1.5  # times the work of a device without the repetition along one axis
@@ -21,7 +21,12 @@ _PASSED_ON = ("convert", "copy", "reshape", "transpose", "bitcast")
 
 
 def judged(
-    module: Module, mesh: Mesh, batch: Sequence[int], file: File, weights: str = "f32"
+    module: Module,
+    mesh: Mesh,
+    batch: Sequence[int],
+    file: File,
+    weights: str = "f32",
+    partitioned: Module | None = None,
 ) -> Judged:
     """Returns where the batch is lost, and the other accidents, the costliest kinds first.
 
@@ -31,9 +36,11 @@ def judged(
         batch: numbers of the entry's parameters that hold the batch.
         file: the program's own source files.
         weights: the element type that most of its weights' bytes have, as in HLO.
+        partitioned: the program of one device after partitioning, which divides products otherwise
+            than propagation where that moves fewer bytes.
     """
-    lost = lost_batch(module, mesh, batch, file) if batch else None
-    sums = Products(module, mesh, (), file).computation(module.entry)
+    lost = lost_batch(module, mesh, batch, file, partitioned) if batch else None
+    sums = sums_of(module, mesh, (), file, partitioned)
     without = lost.axes if lost else ()
     accidents = (
         *_repeated(sums, [(axis, size) for axis, size in mesh if axis not in without]),
@@ -51,14 +58,16 @@ def _repeated(sums: Sums, axes: Sequence[tuple[str, int]]) -> Iterator[Accident]
         if not repeated or own < REPEATED * (own - repeated + repeated / size):
             continue
         lines = {
-            key[1]: flops
+            key[1:]: flops
             for key, flops in sums.items()
             if isinstance(key, tuple) and key[0] == axis and len(key) > 1 and key[1]
         }
+        source, dropped_at = max(lines, key=lambda line: lines[line], default=("", ""))
         yield Accident(
             kind="repeated_work",
             axes=(axis,),
-            source=max(lines, key=lambda line: lines[line], default=""),
+            source=source,
+            dropped_at=dropped_at,
             share=repeated / own,
             work=own / (own - repeated + repeated / size),
         )

@@ -12,7 +12,7 @@ from spmd_core.program.hlo.module import Computation, HloError, Instruction, Mod
 from spmd_core.program.hlo.sharding_attributes import Mesh, without_ones
 from spmd_core.program.ir.flow import Flow
 from spmd_core.program.ir.passed import Labels, passed
-from spmd_core.program.ir.products import EVEN, LOST, OWN, PRODUCTS, Products
+from spmd_core.program.ir.products import EVEN, LOST, OWN, PRODUCTS, sums_of
 from spmd_core.program.ir.shardings import CONSTRAINT, last_part, sharding_of
 
 SMALLEST = 2**16  # bytes over all devices: a smaller value costs nothing that matters
@@ -23,7 +23,13 @@ _NOT_JUDGED = ("parameter", "tuple", "while", "call", "conditional")
 _BACKWARD = "transpose("  # in the op names of a backward pass: those lines are JAX's
 
 
-def lost_batch(module: Module, mesh: Mesh, batch: Sequence[int], file: File) -> LostBatch | None:
+def lost_batch(
+    module: Module,
+    mesh: Mesh,
+    batch: Sequence[int],
+    file: File,
+    partitioned: Module | None = None,
+) -> LostBatch | None:
     """Returns where the batch is lost first, or None if it stays sharded.
 
     Args:
@@ -31,11 +37,12 @@ def lost_batch(module: Module, mesh: Mesh, batch: Sequence[int], file: File) -> 
         mesh: names and sizes of the mesh axes.
         batch: numbers of the entry's parameters that hold the batch.
         file: the program's own source files.
+        partitioned: the program of one device after partitioning.
     """
     for is_meant, least in ((True, SHARE), (False, DROPPED)):
         walk = _walked(module, mesh, batch, is_meant)
         costly = {each for each, is_large in walk.products.items() if is_large}
-        sums = Products(module, mesh, costly & walk.lost.keys(), file).computation(module.entry)
+        sums = sums_of(module, mesh, costly & walk.lost.keys(), file, partitioned)
         named = [(each, frame) for each in walk.first if (frame := frame_of(each.at, file))]
         if named and sums[LOST] >= least * sums[EVEN]:
             first, frame = named[0]

@@ -4,7 +4,9 @@ its neighbors along a mesh axis compute as well.
 
 import math
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
+from itertools import combinations
+from types import MappingProxyType
 
 from spmd_core.program.hlo.lines import File, line_of
 from spmd_core.program.hlo.module import Computation, HloError, Instruction, Module, Shape
@@ -13,12 +15,14 @@ from spmd_core.program.hlo.sharding_attributes import Mesh
 from spmd_core.program.hlo.trip_counts import trip_count
 from spmd_core.program.ir.flow import Flow
 from spmd_core.program.ir.needed import summed_dims
-from spmd_core.program.ir.shardings import sharding_of
+from spmd_core.program.ir.shardings import CONSTRAINT, last_part, sharding_of
 
 EVEN, OWN, LOST = "even", "own", "lost"  # FLOPs over all devices, of one, and with a batch lost
 Sums = Counter[object]
 Axes = frozenset[str]
 PRODUCTS = ("dot", "convolution")
+_NEAR = 64  # values that are looked at for the constraint that drops an axis
+_SAME = 0.01  # of FLOPs, by which counts of one product may differ
 _ALIKE = ("all-gather", "all-reduce")  # whose results are alike along the axes of their groups
 
 
@@ -41,8 +45,7 @@ class Varying(Flow[Axes]):
         if each.opcode == "partition-id":
             return frozenset(name for name, _ in self.mesh)
         if each.attributes.get("custom_call_target") == '"SPMDFullToShardShape"':
-            sharding = sharding_of(of.by_name[each.operands[0]], of, self.mesh)
-            return frozenset(axis for dim in sharding.spec for axis in dim) if sharding else Axes()
+            return Axes(axes_at(of.by_name[each.operands[0]], of, self.mesh))
         axes = Axes().union(*operands)
         return axes - self._alike(each) if each.opcode in _ALIKE else axes
 
@@ -73,12 +76,20 @@ class Varying(Flow[Axes]):
 
 class Products:
     """Sums FLOPs by computation: EVEN, OWN and LOST; (axis,) is a device's that its neighbors along
-    the axis compute as well, (axis, line) those of a source line, and an element type those whose
-    wider operand is of it.
+    the axis compute as well, (axis, line, constraint) those of a source line whose operands lose
+    the axis by a constraint, an element type those whose wider operand is of it, and a `_key` those
+    of a product. `more` are how many times the predicted FLOPs the partitioner gave a device.
     """
 
-    def __init__(self, module: Module, mesh: Mesh, lost: Container[str], file: File) -> None:
-        self.module, self.mesh, self.lost, self.file = module, mesh, lost, file
+    def __init__(
+        self,
+        module: Module,
+        mesh: Mesh,
+        lost: Container[str],
+        file: File,
+        more: Mapping[object, float] = MappingProxyType({}),
+    ) -> None:
+        self.module, self.mesh, self.lost, self.file, self.more = module, mesh, lost, file, more
         self.known: dict[str, Sums] = {}
         varying = Varying(module, mesh)
         varying.computation(module.entry, [[Axes()] for _ in module.entry.parameters])
@@ -107,26 +118,70 @@ class Products:
 
     def _product(self, each: Instruction, of: Computation) -> Sums:
         operands = [of.by_name[name] for name in each.operands[:2]]
-        result = sharding_of(each, of, self.mesh)
-        axes = {axis for dim in result.spec for axis in dim} if result else set[str]()
+        result, axes = sharding_of(each, of, self.mesh), axes_at(each, of, self.mesh)
         for operand, dims in zip(operands, _summed(each), strict=True):
             sharding = sharding_of(operand, of, self.mesh)
             axes |= {axis for dim in dims for axis in sharding.spec[dim]} if sharding else set()
         manual = set(result.manual) if result else set[str]()
-        own = _flops(each, operands) / self._parts(axes)
+        own = _flops(each, operands) / self._parts(axes := self._as_partitioned(each, of, axes))
         axes |= manual & Axes().union(*(self._varying.get(o.name, Axes()) for o in operands))
-        sums = Sums({EVEN: own * self._parts(axes), OWN: own})
+        sums = Sums({EVEN: own * self._parts(axes), OWN: own, _key(each): own})
         if each.name in self.lost:
             sums[LOST] = sums[EVEN]
         sums[max((operand.shape.element for operand in operands), key=_bits)] += own  # type: ignore[assignment]
         line = line_of(each, self.file)
         for axis, size in self.mesh:
             if size > 1 and axis not in axes:
-                sums[axis,] = sums[axis, line] = own  # type: ignore[assignment]
+                sums[axis,] = sums[axis, line, self._dropped(each, of, axis)] = own  # type: ignore[assignment]
         return sums
+
+    def _as_partitioned(self, each: Instruction, of: Computation, axes: set[str]) -> set[str]:
+        # other axes than those of its result and its sums where its FLOPs say so, and as few others
+        parts, near = self._parts(axes) / self.more.get(_key(each), 1.0), [axes]
+        if not math.isclose(parts, self._parts(axes), rel_tol=_SAME):
+            every = axes.union(*(axes_at(of.by_name[n], of, self.mesh) for n in each.operands))
+            some = (set(s) for n in range(len(every) + 1) for s in combinations(sorted(every), n))
+            near = [s for s in some if math.isclose(self._parts(s), parts, rel_tol=_SAME)]
+        return min(near, key=lambda some: len(some ^ axes), default=axes)
+
+    def _dropped(self, each: Instruction, of: Computation, axis: str) -> str:
+        """The line of the constraint by which a product, or what it is computed of, loses an axis."""
+        own = (one for one in of.users[each.name] if last_part(one.op_name) == CONSTRAINT)
+        waiting = [(each, next((line_of(one, self.file) for one in own), None))]
+        for at, line in waiting:
+            for near in (of.by_name[name] for name in at.operands if len(waiting) < _NEAR):
+                if axis not in axes_at(near, of, self.mesh):
+                    is_one = last_part(near.op_name) == CONSTRAINT
+                    waiting.append((near, line_of(near, self.file) if is_one else line))
+                elif line:
+                    return line
+        return ""
 
     def _parts(self, axes: Container[str]) -> int:
         return math.prod(size for name, size in self.mesh if name in axes)
+
+
+def sums_of(
+    module: Module, mesh: Mesh, lost: Container[str], file: File, partitioned: Module | None
+) -> Sums:
+    """Returns the sums of a program, each product divided as the partitioned program divides it."""
+    sums = Products(module, mesh, lost, file).computation(module.entry)
+    if partitioned:
+        done = Products(partitioned, (), (), file).computation(partitioned.entry)
+        more = {key: done[key] / flops for key, flops in sums.items() if done[key] and flops}
+        sums = Products(module, mesh, lost, file, more).computation(module.entry)
+    return sums
+
+
+def _key(each: Instruction) -> str:
+    # what a product keeps when it is partitioned: its place in the source, and its dims
+    return f"{each.op_name} {each.frames} {[v for k, v in each.attributes.items() if k.endswith(('ing_dims', '_labels'))]}"
+
+
+def axes_at(each: Instruction, of: Computation, mesh: Mesh) -> set[str]:
+    """Returns the mesh axes that shard a value."""
+    sharding = sharding_of(each, of, mesh)
+    return {axis for dim in sharding.spec for axis in dim} if sharding else set()
 
 
 def _bits(element: str) -> int:

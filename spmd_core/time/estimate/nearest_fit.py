@@ -32,7 +32,7 @@ Change = Mapping[str, Any]  # of fields of a plan's JSON form
 
 @dataclass(frozen=True, slots=True)
 class NearestFit:
-    """A plan that should fit near one that does not, and its instant estimate."""
+    """A plan that fits near one that does not, and its instant estimate."""
 
     plan: Plan
     prediction: Prediction
@@ -44,8 +44,8 @@ class NearestFit:
 
 
 def nearest_fit(plan: Plan) -> NearestFit | None:
-    """The nearest plan that should fit to one that does not, by the order above; None where no
-    slices of this generation hold one. Tens of milliseconds.
+    """The nearest plan that fits, with all of its estimate's interval, to one that does not, by the
+    order above; None where no slices of this generation hold one. Tens of milliseconds.
 
     Of a plan that fits by the estimate, though not as compiled, another one.
     """
@@ -216,4 +216,4 @@ def _varied(plan: Plan, change: Change) -> Plan | None:
 
 
 def _fits(plan: Plan) -> bool:
-    return estimate_memory(plan).is_held(plan.topology.chip.capacity)
+    return estimate_memory(plan).fits(plan.topology.chip.capacity) == "yes"

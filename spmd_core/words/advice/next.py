@@ -79,7 +79,7 @@ def _fit(plan: Plan, prediction: Prediction) -> Next | None:
         rule="does_not_fit",
         number=missing,
         experiment=nearest.experiment,
-        sentence=f"{bytes_text(missing)} per device too much: try {change}, which should fit.",
+        sentence=f"{bytes_text(missing)} per device too much: try {change}, which fits.",
     )
 
 

@@ -126,10 +126,12 @@ def accident_words(each: Accident) -> str:
     match each.kind:
         case "repeated_work":
             most = f", most of them{at}" if at else ""
+            cause = f"{named_words(each.origin)}shard a dim of their operands over it"
+            if each.dropped_at:
+                cause = f"the constraint of {each.dropped_at} drops it: name it there"
             return (
                 f"{each.share:.0%} of a device's matmul FLOPs are computed alike along "
-                f"{_over(each.axes)}{most}: {each.work:.2g} times the work; "
-                f"{named_words(each.origin)}shard a dim of their operands over it"
+                f"{_over(each.axes)}{most}: {each.work:.2g} times the work; {cause}"
             )
         case "wide_products":
             return (

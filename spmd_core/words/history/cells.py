@@ -14,7 +14,8 @@ from spmd_core.runs import EXAMPLES, Origin, RunSummary
 from spmd_core.words.experiments import experiment_words, model_words, sharding_words
 from spmd_core.words.names import mesh_words, outcome_words, title, workload_title
 
-_TERM = re.compile(r'(?<!\S)(tag|note|name|by|is):("[^"]*"|\S+)', re.IGNORECASE)
+TERMS = ("tag:", "note:", "name:", "by:", "is:")
+_TERM = re.compile(rf'(?<!\S)({"|".join(TERMS)})("[^"]*"|\S+)', re.IGNORECASE)
 PINNED, FOREIGN, EXAMPLE = "pinned", "foreign", "example"
 
 
@@ -142,7 +143,9 @@ def terms(text: str) -> tuple[tuple[tuple[str, str], ...], str]:
     ((('tag', 'v5p'), ('note', 'ring attention')), 'x=8')
     """
     matched = [(field, value.strip('"')) for field, value in _TERM.findall(text)]
-    fields = tuple((field.lower(), " ".join(value.lower().split())) for field, value in matched)
+    fields = tuple(
+        (field[:-1].lower(), " ".join(value.lower().split())) for field, value in matched
+    )
     return fields, " ".join(_TERM.sub(" ", text).split())
 
 

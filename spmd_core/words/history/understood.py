@@ -7,12 +7,15 @@ from datetime import timedelta
 from time import time
 
 from spmd_core.runs import RunSummary
-from spmd_core.words.history.cells import fits, plain_text, row_text, terms, when_words
+from spmd_core.words.history.cells import TERMS, fits, plain_text, row_text, terms, when_words
 from spmd_core.words.names import listed
 from spmd_core.workloads import TRANSFERS
 
 _DAYS = {"today": 0, "yesterday": 1}
 _WORD = re.compile(rf"(?<!\S)({'|'.join([*_DAYS, *TRANSFERS])})(?!\S)", re.IGNORECASE)
+
+# looks like a term and is none; targets have colons too
+_NO_TERM = re.compile(r"(?<!\S)(?!(?:tpu|gpu|cpu):)([A-Za-z]+:)(?=\S)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +36,19 @@ class Reading:
 
     @property
     def words(self) -> str:
-        """What was understood in words; "" where all of it is one phrase."""
+        """What was understood in words, and what looks like a term and is none; "" where all of it is
+        one phrase.
+        """
         parts = [f"with {listed(self.kinds)}" if self.kinds else ""]
         parts.append(f"on {listed(self.days)}" if self.days else "")
         parts += [f"{field} {value}" for field, value in self.terms]
         parts = [part for part in parts if part]
-        if not parts:
+        unknown = dict.fromkeys(_NO_TERM.findall(self.phrase))
+        if not parts and not unknown:
             return ""
         rest = [f"with the text “{self.phrase}”"] if self.phrase else []
-        return f"Runs {', '.join([*parts, *rest])}."
+        notes = [f"{each} is no term: use {', '.join(TERMS)}." for each in unknown]
+        return " ".join([f"Runs {', '.join([*parts, *rest])}.", *notes])
 
 
 def read_search(text: str, zone: str | None = None, now: float | None = None) -> Reading:

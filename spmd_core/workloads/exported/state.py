@@ -118,17 +118,14 @@ def owners(state: Iterable[Leaf]) -> Mapping[str, str]:
             continue
         tails = list(_tails(leaf.path))
         if roles[leaf.path] == "":  # no word names it: the full path of a parameter ends its own
-            tails = [tail for tail in tails if _is_full(by_tail.get((tail, leaf.sizes)), tail)]
+            full = {tail: by_tail.get((tail, leaf.sizes)) for tail in tails}
+            tails = [tail for tail, path in full.items() if path is not None and _key(path) == tail]
         owner = next(
             (by_tail[tail, leaf.sizes] for tail in tails if (tail, leaf.sizes) in by_tail), None
         )
         if owner is not None and owner != leaf.path:
             by_leaf[leaf.path] = owner
     return by_leaf
-
-
-def _is_full(path: str | None, tail: str) -> bool:
-    return path is not None and _key(path) == tail
 
 
 def is_kept_alone(path: str) -> bool:

@@ -21,9 +21,10 @@ def _described(path: Path) -> dict[str, object]:
     except RequestError as error:
         return {"problem": f"declares a workload that does not hold together ({error})"}
     except BaseException as error:  # SystemExit too: report any failure while loading the file
+        words = error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())
         return {
             "problem": f"does not load{_line(error, path)} ({type(error).__name__}: "
-            f"{_words(error)})"
+            f"{words or 'no reason given'})"
         }
     if not declare.declared and not declared_steps:
         return {
@@ -41,12 +42,6 @@ def _described(path: Path) -> dict[str, object]:
             description(names).model_dump(mode="json") for description in declare.declared
         ]
     }
-
-
-def _words(error: BaseException) -> str:
-    return (
-        error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())
-    ) or "no reason given"
 
 
 def _line(error: BaseException, path: Path) -> str:

@@ -97,7 +97,9 @@ def _actions(picked: Sequence[KeptSearch]) -> None:
             searches_document(compared),
             searches_table(compared),
             lambda: searches_json(compared),
-            lambda: html_text(searches_document(compared, with_each=True)),
+            lambda: lab().archives.page(
+                html_text(searches_document(compared, with_each=True)), ids
+            ),
         )
 
 

@@ -79,7 +79,9 @@ def draw(runs: Sequence[RunSummary]) -> None:
         comparison_document(compared),
         runs_table(compared),
         lambda: comparison_json(compared),
-        lambda: html_text(report_document(compared.subjects)),
+        lambda: lab().archives.page(
+            html_text(report_document(compared.subjects)), [each.run for each in runs]
+        ),
     )
     _to_copy(runs_table(compared))
 

@@ -1,4 +1,4 @@
-"""The nearest plan that should fit, offered where the instant estimate does not fit."""
+"""The nearest plan that fits, offered where the instant estimate does not fit."""
 
 import streamlit as st
 
@@ -13,7 +13,7 @@ from spmd_lab.ui.markdown import coded, plain
 
 
 def offer(plan: Plan, estimate: Prediction) -> None:
-    """What to change so that a plan should fit, and a link that opens it; nothing where it fits."""
+    """What to change so that a plan fits, and a link that opens it; nothing where it fits."""
     if estimate.fits:
         return
     nearest = nearest_fit(plan)
@@ -56,7 +56,7 @@ def help_to_fit(experiment: Experiment) -> None:
 
 
 def verdict(experiment: Experiment) -> None:
-    """For a card: whether the step that Predict has open should fit, red and with the nearest plan
+    """For a card: whether the step that Predict has open fits, red and with the nearest plan
     where not.
     """
     plan = experiment.plan

@@ -60,7 +60,7 @@ CASES = {
         },
         "--offload input",
     ),
-    "fewer sequences": (V5P | {"batch_per_device": 64}, "--batch-per-device 6"),
+    "fewer sequences": (V5P | {"batch_per_device": 64}, "--batch-per-device 5"),
     "each sequence over devices": (
         V5E | {"sequence": 131072},
         "--mesh fsdp=32,sequence=8 --batch-per-device 0.125",
@@ -76,7 +76,7 @@ CASES = {
     ),
     "more than a slice": (
         V5E | {"model": "llama-3.1-405b"},
-        "--target tpu:v5e:16x16*8 --mesh fsdp=2048 --offload input",
+        "--target tpu:v5e:16x16*16 --mesh fsdp=4096 --offload input",
     ),
     "sharded over the network": (
         {
@@ -127,7 +127,7 @@ def test_what_is_found_fits_on_the_same_generation_and_trains_the_same_model(tar
     )
     near = nearest_fit(plan)
     if near is None:
-        assert "should fit, however many chips" in nearest_words(plan, near)
+        assert "is sure to fit, however many chips" in nearest_words(plan, near)
         return
     found, before = near.plan, plan.topology
     assert near.prediction == estimate_step(found) and near.prediction.fits
@@ -138,7 +138,7 @@ def test_what_is_found_fits_on_the_same_generation_and_trains_the_same_model(tar
         plan.parameter_dtype,
     )
     assert found.batch_per_device <= plan.batch_per_device
-    assert "Nearest that should fit: " in nearest_words(plan, near)
+    assert "Nearest that fits: " in nearest_words(plan, near)
 
 
 def test_more_chips_are_of_one_generation_and_come_in_order():
@@ -162,13 +162,15 @@ def test_where_nothing_fits_it_is_said_and_for_which_chip():
         }
     )
     assert near is None
-    assert nearest_words(plan, near).startswith("Nothing on TPU v5e should fit, however many chips")
+    assert nearest_words(plan, near).startswith(
+        "Nothing on TPU v5e is sure to fit, however many chips"
+    )
 
 
 def test_the_sentence_says_each_change_memory_and_time():
     plan, near = nearest(CASES["more chips"][0])
     assert nearest_words(plan, near) == (
-        "Nearest that should fit: 128 chips (v5e:8x16), mesh fsdp=128 and block inputs offloaded "
+        "Nearest that fits: 128 chips (v5e:8x16), mesh fsdp=128 and block inputs offloaded "
         "(5.0 GiB of host memory). 13.1 GiB of 15.8 GiB per device, about 16 s a step."
     )
 

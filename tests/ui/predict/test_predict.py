@@ -108,7 +108,7 @@ def test_a_step_that_is_mostly_attention_names_the_kernel_that_is_estimated(open
 def test_the_nearest_plan_that_fits_is_one_click_away(opened):
     large = MODEL.vary(options={"model": "llama-2-70b", "remat": "full"})
     screen = opened(experiment=link.encode(large))
-    (line,) = [text.value for text in screen.markdown if "Nearest that should fit" in text.value]
+    (line,) = [text.value for text in screen.markdown if "Nearest that fits" in text.value]
     assert "block inputs offloaded" in line
     (there,) = [
         each.proto for each in screen.get("page_link") if each.proto.label == "Open that plan"
@@ -185,7 +185,7 @@ def test_what_does_not_fit_says_by_how_much_and_what_helps(opened):
     offers = [
         each.proto.label.replace("\\", "")
         for each in screen.get("page_link")
-        if "which should fit" in each.proto.label
+        if "which fits" in each.proto.label
     ]
     assert len(offers) == 1 and offers[0].startswith("**Try ")
     assert any("per device too much" in each.value for each in screen.caption)

@@ -50,11 +50,7 @@ def card(plan: Plan, shown: Prediction) -> None:
     run = training_run(shown, plan, question.tokens(), each)
     assert run is not None
     chips = f"{plan.topology.chips:,} {chip_title(kind)}"
-    verb = (
-        "Fits"
-        if shown.compiled
-        else predictions.fit_verb(shown.before_compiling, shown.memory_bytes.capacity).capitalize()
-    )
+    verb = "Fits" if shown.compiled else shown.fit.capitalize()
     takes = f"{verb}: {days_text(run.days.estimate)} on {chips}."
     st.subheader(f":red[{plain(takes)}]" if verb == "May not fit" else plain(takes), anchor=False)
     of_chips, mesh, step, time, *dollars, binds = five_figures(plan, shown, run, each)

@@ -185,7 +185,7 @@ def _call(words: list[str]) -> int:
         description=f"{capital(meaning)}.",
         allow_abbrev=False,
     )
-    for kind, read in ((int, numbers.whole), (float, numbers.number)):
+    for kind, read in ((int, numbers.integer), (float, numbers.number)):
         parser.register("type", kind, read)
     parser.words = [part for word in words for part in (word, *word.split("=", 1)[1:])]
     groups = defaultdict(parser.add_mutually_exclusive_group)

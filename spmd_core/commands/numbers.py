@@ -8,7 +8,7 @@ from math import isfinite
 from spmd_core.base import refuse, shorten, suffixed_sizes
 
 
-def whole(text: str) -> int:
+def integer(text: str) -> int:
     """Returns the whole number of `8192`, `8_192` or `8e3`."""
     if (value := number(text)) % 1:
         raise refused(text, "is no whole number", f"use {round(value)}")

@@ -296,7 +296,7 @@ def test_whether_a_plan_fits_is_one_word_in_text_and_json_and_the_nearest_one_do
         return
     plan = near["plan"]
     again = ("predict", "--model", "llama-2-70b", "--sequence", "4096", "--estimate", "--target",
-             plan["target"], "--mesh", ",".join(f"{k}={v}" for k, v in plan["mesh"].items()),
+             plan["target"], "--mesh", ",".join(f"{k}={v}" for k, v in plan["mesh"]),
              "--batch-per-device", f"{plan['batch_per_device']:.15g}", "--remat", plan["remat"],
              "--offload", ",".join(plan.get("offload", [])))  # fmt: skip
     answer = json.loads(told(*again, "--json").stdout)

@@ -136,7 +136,7 @@ class Products:
         return sums
 
     def _as_partitioned(self, each: Instruction, of: Computation, axes: set[str]) -> set[str]:
-        # other axes than those of its result and its sums where its FLOPs say so, and as few others
+        # other axes than those of its result and its sums where its FLOPs need them, and as few others
         parts, near = self._parts(axes) / self.more.get(_key(each), 1.0), [axes]
         if not math.isclose(parts, self._parts(axes), rel_tol=_SAME):
             every = axes.union(*(axes_at(of.by_name[n], of, self.mesh) for n in each.operands))

@@ -152,8 +152,9 @@ class Prediction(Frozen):
 
     @property
     def fit(self) -> Fit:
-        """Whether it fits: what is compiled, or an estimate with all of its interval. An estimate
-        may not where the capacity is in its interval.
+        """The verdict on memory: of what is compiled by its peak, of an estimate by its interval.
+
+        An estimate whose interval has the capacity in it may not fit.
         """
         if not (self.predicted_s and self.fits if self.compiled else self.is_timed):
             return "does not fit"

@@ -80,11 +80,7 @@ class TimeModel:
         known = self.calibration
         cases = known.cases(kind) if known else {}
         alike = (
-            [
-                (case, OFF, "")
-                for case in cases
-                if {*case[0]} == {*axes} and devices in (None, case[1])
-            ]
+            [(case, OFF, "") for case in cases if _is(case, axes, devices)]
             or [(case, OFF_AS_MANY, _over(case)) for case in cases if case[1] == devices]
             or [(case, OFF_OTHERS, _over(case)) for case in cases]
         )
@@ -205,6 +201,11 @@ def time_model(
     if cores and place.is_simulated:
         host = SimulatedHost(experiment.device_count, cores, floor_s)
     return TimeModel(experiment.dtype, order, None, calibration, host)
+
+
+def _is(case: Case, axes: Axes, devices: int | None) -> bool:
+    """Whether a case is of these axes, which another mesh may have of another size."""
+    return set(case[0]) == set(axes) and devices in (None, case[1])
 
 
 def _over(case: Case) -> str:

@@ -181,10 +181,7 @@ def print_estimate(plan: Plan, as_json: bool, model: Mapping[str, object], wante
         )
         return
     words = estimate.before_compiling
-    lines = [predictions.estimate(estimate, plan)]
-    if not estimate.fits:
-        lines.append(nearest_words(plan, nearest := nearest_fit(plan)))
-        lines += [f"try: {arguments(plan, nearest.plan)}"] if nearest else []
+    lines = [predictions.estimate(estimate, plan), *_nearest(plan, estimate.fits)]
     is_timed = estimate.is_timed
     if is_timed:
         lines.append(predictions.step_estimate(estimate))
@@ -203,6 +200,14 @@ def print_estimate(plan: Plan, as_json: bool, model: Mapping[str, object], wante
     above = (note for note in words["notes"] if note not in lines[0])
     notes = [f"note: {note}" for note in (*above, *estimate.notes)]
     print("\n".join(lines + notes + ignored(model)))
+
+
+def _nearest(plan: Plan, fits: bool) -> list[str]:
+    if fits:
+        return []
+    nearest = nearest_fit(plan)
+    tried = [f"try: {arguments(plan, nearest.plan)}"] if nearest else []
+    return [nearest_words(plan, nearest), *tried]
 
 
 def print_training(answer: TrainingAnswer, as_json: bool) -> None:

@@ -59,14 +59,14 @@ def reported(loader: Loader) -> ExplicitReport:
         wrong=wrong,
         compared=compared,
         beyond=ways.beyond(mended),
-        outputs={
-            name: aval.str_short(short_dtypes=True)
-            for name, aval in zip(traced.outputs, traced.traced.jaxpr.out_avals, strict=False)
-        }
-        if traced
-        else {},
+        outputs=_outputs(traced) if traced else {},
         notes=tuple(notes),
     )
+
+
+def _outputs(traced: tracing.TracedStep) -> dict[str, str]:
+    types = (aval.str_short(short_dtypes=True) for aval in traced.traced.jaxpr.out_avals)
+    return dict(zip(traced.outputs, types, strict=False))
 
 
 def _auto(loader: Loader) -> tuple[tracing.TracedStep, Any, Any]:

@@ -175,12 +175,7 @@ class Search(Work):
         else:
             self._known = known = self._calibrations(question)
             here = [each for each in question.targets if not parse_target(each).is_absent]
-            self._notes = tuple(
-                StoredFact(
-                    kind="calibrated" if each in known else "guessed", values={"target": each}
-                )
-                for each in here
-            )
+            self._notes = tuple(_source(each, each in known) for each in here)
             kind = ProgramSpace if question.described else Space
             space = kind(question, self._lab.hardware().cores, known)
             self.space = space.size
@@ -462,3 +457,8 @@ class Search(Work):
         for (target, is_partitioned), scale in known.items():
             if not is_partitioned:
                 yield scale.fact(target)
+
+
+def _source(target: str, is_calibrated: bool) -> StoredFact:
+    kind = "calibrated" if is_calibrated else "guessed"
+    return StoredFact(kind=kind, values={"target": target})

@@ -157,15 +157,18 @@ def _less_replicated(plan: Plan) -> Iterator[tuple[int, Change]]:
     `fsdp` spans the slices too, which gathers parameters over the network between them.
     """
     sizes, slices = dict(plan.mesh), plan.topology.slices
-    data = sizes.pop("data", 1)
-    if data % slices:
-        return
-    fsdp = sizes.pop("fsdp", 1)
-    if data > slices:
-        outer = {"data": slices} if slices > 1 else {}
-        yield 1, {"mesh": tuple((outer | {"fsdp": fsdp * data // slices} | sizes).items())}
-    if slices > 1:
-        yield 2, {"mesh": tuple(({"fsdp": fsdp * data} | sizes).items())}
+    data, fsdp = sizes.get("data", 1), sizes.get("fsdp", 1)
+
+    def over(outer: int) -> Change:
+        sharded = [("data", outer)] * (outer > 1) + [("fsdp", fsdp * data // outer)]
+        others = [(name, size) for name, size in plan.mesh if name not in ("data", "fsdp")]
+        at = [name for name, _ in plan.mesh if name != "fsdp"].index("data")
+        return {"mesh": (*others[:at], *sharded, *others[at:])}
+
+    if data > slices and data % slices == 0:
+        yield 1, over(slices)
+    if slices > 1 and data > 1:
+        yield 2, over(1)
 
 
 def _splits(plan: Plan) -> Iterator[Change]:

@@ -87,6 +87,17 @@ CASES = {
         },
         "--mesh fsdp=64",
     ),
+    "sharded over the network, in fewer parts than there are domains": (
+        {
+            "target": "gpu:h100:2048x8",
+            "model": "llama-3.1-405b",
+            "mesh": {"stage": 16, "data": 128, "tensor": 8},
+            "batch_per_device": 0.125,
+            "sequence": 8192,
+            "microbatches": 16,
+        },
+        "--mesh stage=16,fsdp=128,tensor=8",
+    ),
     "more domains": (
         {
             "target": "gpu:h100:8",

@@ -62,8 +62,15 @@ OVERLAPPING = """() => {
       || element.closest('svg, pre, style, script, [data-testid="stDataFrame"], [role="tooltip"]')) continue;
     const range = document.createRange();
     range.selectNodeContents(node);
+    let top = -Infinity, bottom = Infinity;  // of what its scrolling boxes show
+    for (let each = element; each && each !== main; each = each.parentElement)
+      if (getComputedStyle(each).overflowY !== 'visible') {
+        const box = each.getBoundingClientRect();
+        top = Math.max(top, box.top), bottom = Math.min(bottom, box.bottom);
+      }
     for (const box of range.getClientRects())
-      if (box.width > 4 && box.height > 4) lines.push({box, element, text: node.textContent.trim()});
+      if (box.width > 4 && box.height > 4 && box.bottom > top && box.top < bottom)
+        lines.push({box, element, text: node.textContent.trim()});
   }
   const found = [];
   for (let a = 0; a < lines.length; a++) for (let b = a + 1; b < lines.length; b++) {

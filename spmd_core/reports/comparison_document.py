@@ -237,7 +237,7 @@ def rows_table(compared: Compared, place: Place = "document", price: float | Non
     )
 
 
-def collectives_table(compared: Compared) -> Table:
+def collectives_table(compared: Compared, place: Place = "document") -> Table:
     """Collectives of the fastest row of each run that not all runs have alike: count and bytes."""
     listed = [_collectives(each) for each in compared.subjects]
     kinds = list(dict.fromkeys(kind for each in listed for kind in each or ()))
@@ -246,10 +246,10 @@ def collectives_table(compared: Compared) -> Table:
         for kind in kinds
     }
     shown = {kind: texts for kind, texts in rows.items() if len(set(texts)) > 1}
-    letters = list(compared.letters.values())
-    columns, at = ["", *letters], letters.index(compared.baseline.letter)
+    names = compared.names if place == "screen" else compared.letters
+    columns, at = ["", *names.values()], list(names).index(compared.baseline.run)
     if len(listed) == 2 and None not in listed:
-        columns.append(f"{letters[1 - at]} sends")
+        columns.append(f"{columns[2 - at]} sends")
         sent = {kind: [_sent((each or {}).get(kind, ())) for each in listed] for kind in shown}
         shown = {
             kind: [*texts, _more(sent[kind][at], sent[kind][1 - at])]

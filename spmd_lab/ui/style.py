@@ -74,7 +74,8 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .variants figcaption {{ font-size: 0.85rem; padding-top: 0.4rem; }}
 [data-testid="stMain"] h1 {{ padding: 0.9rem 0 0.5rem; }}
 [data-testid="stHeading"] > [data-testid="stMarkdownContainer"]:has(h1) {{ margin-bottom: 0 !important; }}
-@media (min-width: 641px) {{ .st-key-head {{ flex-wrap: nowrap; }} .st-key-head [data-testid="stCaptionContainer"] {{ padding-left: 0.5rem; }} }}
+@media (min-width: 641px) {{ .st-key-head > :has(> [data-testid="stCaptionContainer"]) {{ padding-left: 0.5rem; min-width: 11rem; }} }}
+@media (min-width: 1101px) {{ .st-key-head {{ flex-wrap: nowrap; }} }}
 [class*="st-key-answer"] {{ background: var(--tint); border-radius: 0.8rem; padding: 1.6rem; border-color: transparent; }}
 [class*="st-key-answer"] h3 {{ font-size: 1.33rem; font-weight: 600; line-height: 1.35; padding: 0 0 0.75rem; }}
 [data-testid="stMain"] [data-testid="stTabs"] [role="tab"] p {{ font-size: 1rem; font-weight: 600; }}
@@ -230,9 +231,14 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .st-key-collectives td:first-child, .st-key-collectives td:last-child {{
   min-width: 6.5rem; overflow-wrap: anywhere;
 }}
+@media (min-width: 641px) {{  /* a reason that is long opens under the pointer */
+  .st-key-collectives tr:not(:hover) td:last-child p {{
+    display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 4; overflow: hidden;
+  }}
+}}
 @media (min-width: 641px) and (max-width: 1100px) {{
-  .st-key-rows :is(td, th) {{ padding-left: 0.3rem; padding-right: 0.3rem; }}
-  .st-key-rows :is(td, th), .st-key-rows :is(td, th) p {{ font-size: 0.82rem; }}
+  :is(.st-key-rows, .st-key-collectives) :is(td, th) {{ padding-left: 0.3rem; padding-right: 0.3rem; }}
+  :is(.st-key-rows, .st-key-collectives) :is(td, th, p) {{ font-size: 0.82rem; }}
   .st-key-rows td:first-child {{ min-width: 4.5rem; }}
 }}
 @media (min-width: 641px) and (max-width: 1100px) {{

@@ -105,7 +105,11 @@ _BYTES_AXIS = {"labelExpr": BYTES_LABELS, "tickCount": 8}
 _NAMED = 2  # kinds that are named at the ends of their lines, in place of a legend
 _END = {"type": "text", "fontWeight": 600}
 _NEAR = 32  # times a size that is beyond the last one: its name would leave the chart
-_HALF_LABEL = {"type": "text", "align": "left", "dx": 5, "y": {"expr": "height - 12"}}
+_LEFT = "scale('x', datum.bytes) < width - 190"  # whether the label has room to the right
+_HALF_LABEL = {"type": "text", "y": {"expr": "height - 12"}} | {
+    "align": {"expr": f"{_LEFT} ? 'left' : 'right'"},
+    "dx": {"expr": f"{_LEFT} ? 5 : -5"},
+}
 _HOVER = hover(kind="collective", line="is", size="bytes", time="time", bus="bus bandwidth")
 _HALF_HOVER = hover(kind="half of the peak of", size="from")
 _OWN, _OTHER = "light-dark(#1f5fbf, #6aa5ff)", "light-dark(#5b6675, #a3adba)"

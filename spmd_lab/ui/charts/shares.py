@@ -25,7 +25,7 @@ from spmd_lab.ui.charts.base import (
 )
 
 _SHARES_LEGEND = TOP | {
-    "columns": {"expr": "width < 480 ? 2 : width < 700 ? 3 : 6"},
+    "columns": {"expr": "width < 300 ? 1 : width < 480 ? 2 : width < 700 ? 3 : 6"},
     "offset": 4,
     "labelLimit": 260,
     "symbolStrokeWidth": 0,
@@ -33,10 +33,11 @@ _SHARES_LEGEND = TOP | {
 }
 
 _BAR = {"type": "bar", "height": 26}
+_INSIDE = {"type": "text", "fontWeight": 600}
 _SPAN = {"type": "rule", "strokeWidth": 2, "yOffset": 18, **INK}  # below the bar
 _AT_END = {"type": "text", "align": "left", "dx": 8, "fontWeight": 600, **INK}
 # shares of white in the colors of parts of one kind, by what ends their names
-_SHADES = (0.0, 0.45, 0.22, 0.62, 0.34, 0.54)
+_SHADES = (0.0, 0.45, 0.22, 0.62, 0.34, 0.54, 0.76)
 _NAMED = (
     (
         "fsdp",
@@ -47,10 +48,11 @@ _NAMED = (
         "copies",
     ),
     ("tensor", "grouped matmuls", "all-reduce", "the host"),
-    ("data", "other kernels", "reduce-scatter", "stragglers"),
+    ("data", "other kernels", "reduce-scatter"),
     ("expert", "all-to-all", "computation"),
     ("sequence", "collective-permute", "between slices"),
     ("stage", "other stages", "other groups"),
+    ("stragglers",),
 )
 _SEEN = 0.004  # of a bar: a thinner part is no color that a legend could name
 
@@ -82,8 +84,9 @@ def parts_chart(
     values = [
         each for row, seconds in rows.items() for each in _parts_of(row, seconds, shades, size)
     ]
-    top = max([*sums.values(), *(1.15 * each.high for each in times.values()), 0.0])
-    scale = {"domain": [0, top / size or 1.0], "nice": False}
+    top = max([*sums.values(), *(each.high for each in times.values()), 0.0]) / size or 1.0
+    room = "width / max(width - 64, 64)" if times else "1"  # for the times at the ends
+    scale = {"domainMin": 0, "domainMax": {"expr": f"{top} * {room}"}, "nice": False}
     axis = (
         {"title": f"estimate ({name})", "axis": {"grid": False}}
         if len(rows) > 1
@@ -101,7 +104,7 @@ def parts_chart(
     tips, y = hover(part="part", time="time", share="share"), row_axis(rows)
     bars = layer(values, _BAR, x=x["x"], x2={"field": "x2"}, y=y, color=color, tooltip=tips)
     inside = {"x": x["middle"], "y": y, "text": {"field": "label"}}
-    labels = layer(values, {"type": "text", "fontWeight": 600}, color=as_is("ink"), **inside)
+    labels = layer(values, _INSIDE, color=as_is("ink"), **inside)
     ends = _at_ends(times, size, x["low"], y)
     return layered([bars, labels, *ends], {"step": 46 if len(rows) > 1 else 30})
 

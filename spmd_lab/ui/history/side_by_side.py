@@ -70,7 +70,7 @@ def draw(runs: Sequence[RunSummary]) -> None:
     if (programs := programs_table(compared.programs)).rows:
         st.markdown("**Programs**")
         draw_table(table_frame(programs))
-    collectives = collectives_table(compared)
+    collectives = collectives_table(compared, "screen")
     if collectives.rows:
         st.markdown("**What differs in the collectives of the fastest strategies, per device**")
         draw_table(table_frame(collectives))

@@ -167,7 +167,9 @@ def stage_charts(
 
 def _scale(low: float, top: float) -> Spec:
     room = max(top - low, 0.01 * top)  # more of it on the right, for labels
-    return {"domain": [low - 0.05 * room, top + 0.45 * room], "nice": False, "zero": False}
+    first, span = low - 0.05 * room, top - low + 0.05 * room
+    end = {"expr": f"{first} + {span} * max(1.43, width / max(width - 125, 60))"}
+    return {"domainMin": first, "domainMax": end, "nice": False, "zero": False}
 
 
 def _bars(rows: Sequence[Row], title: str, scale: Spec) -> Spec:

@@ -48,7 +48,11 @@ _LONGEST = 200  # characters of a field
 _ROWS, _COMPILED = 12, 3
 _BEST, _FRONT, _OTHERS = "best", "front", "others"
 _COLORS = {_BEST: BEST, _FRONT: ON_FRONT, _OTHERS: OTHER}
-_NAME = {"type": "text", "align": "left", "dx": 12, "dy": -10, "fontWeight": 600, **INK}
+_ROOM = "scale('x', datum.speed) < width - 130"  # whether a name has room to the right
+_NAME = {"type": "text", "dy": -10, "fontWeight": 600, **INK} | {
+    "align": {"expr": f"{_ROOM} ? 'left' : 'right'"},
+    "dx": {"expr": f"{_ROOM} ? 12 : 8"},
+}
 _POINT = {"type": "point", "filled": True, "size": 70}
 # names of the form, one or two with a comma between them -> label, help
 _FIELDS = {

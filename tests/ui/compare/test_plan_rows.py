@@ -5,8 +5,10 @@ import json
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from spmd_core.base import seconds_text
 from spmd_core.experiment import parse_experiment, study_of
 from spmd_core.sweeps import Outcome, curves, estimated, members
+from spmd_core.time import estimate_step
 from spmd_core.workloads import DEFAULT_SPEC
 from spmd_lab.ui.compare.plan_rows import grid_headline, ranked_rows
 from spmd_lab.ui.predict import compiling
@@ -19,6 +21,13 @@ def a_study():
     plan = {**DEFAULT_SPEC, "target": "tpu:v5e:4x4", "dims": {"batch": 32, "sequence": 2048}}
     meshes = ({"fsdp": 16}, {"fsdp": 4, "tensor": 4})
     return study_of([(None, parse_experiment(plan | {"mesh": mesh})) for mesh in meshes])
+
+
+def step_time() -> str:
+    """The time of a step of the first plan, by its estimate."""
+    plan = a_study().members[0].experiment.plan
+    assert plan is not None
+    return seconds_text(estimate_step(plan).predicted_s.estimate)
 
 
 def script():
@@ -55,8 +64,8 @@ def test_rows_are_estimated_at_once_then_compiled_one_by_one_and_a_cancel_keeps_
     assert all("%" in row["Causal MFU"] and " to " in row["Interval"] for row in table(test))
     # the intervals overlap: none of them is named the fastest
     assert said(test) == (
-        "mesh fsdp=16 has the lowest time per token: 296 ms a step, estimated. mesh fsdp=4 tensor=4 "
-        "may be as fast: the intervals overlap."
+        f"mesh fsdp=16 has the lowest time per token: {step_time()} a step, estimated. "
+        "mesh fsdp=4 tensor=4 may be as fast: the intervals overlap."
     )
     test.button(key="sweep:start").click().run()
     assert len(lab.queue) == 2
@@ -100,7 +109,8 @@ def test_a_copy_competes_with_no_one():
         curves(points, [estimated(each, Outcome("not compiled")) for each in points])
     )
     assert (
-        grid_headline(rows, {}) == "variant 1 is the fastest per token: 296 ms a step, estimated."
+        grid_headline(rows, {})
+        == f"variant 1 is the fastest per token: {step_time()} a step, estimated."
     )
 
 

@@ -120,7 +120,8 @@ def _not_met(answer: TrainingAnswer) -> str:
     assert nearest.run and nearest.plan
     takes, chips = days_text(nearest.run.days.estimate), nearest.plan.topology.chips
     paid = f", {money_text(nearest.run.money)}" if nearest.run.money is not None else ""
-    return f"Nothing keeps {wanted}: the fastest is {chips:,} {chip_title(nearest.kind)}, {takes}{paid}."
+    fastest = f"the fastest is {chips:,} {chip_title(nearest.kind)}, {takes}{paid}"
+    return f"Nothing keeps {wanted} at {nearest.plan.tokens:,} tokens a step: {fastest}."
 
 
 def even_mark(answer: TrainingAnswer) -> str:

@@ -51,7 +51,8 @@ def test_the_headline_names_the_best_or_what_is_missed():
         f"{number_text(best.run.days.estimate)} days."
     )
     assert training_headline(asked(days=0.01)).startswith("Nothing keeps 14.4 minutes") is False
-    assert training_headline(asked(days=0.01)).startswith("Nothing keeps 0.24 hours")
+    missed = training_headline(asked(days=0.01))
+    assert missed.startswith("Nothing keeps 0.24 hours at 4,194,304 tokens a step: the fastest is")
     assert training_headline(asked(chips=256)).startswith("Of 256 chips each, v5p is fastest")
     for given in ({"days": 30}, {"chips": 256}, {"days": 0.01}, {"budget": 1e6, "price": PRICE}):
         assert len(training_headline(asked(**given)).split()) <= 20

@@ -59,9 +59,9 @@ def test_findings_name_one_origin_or_several():
         f"the batch is lost over `x` at f.py:3, named there by {named}: 50% of"
     )
     repeated = Accident(kind="repeated_work", axes=("x",), source="f.py:3", share=0.5, origin=both)
-    assert f"; named by {named}: shard a dim" in accident_words(repeated)
+    assert f"; named there by {named}: shard a dim" in accident_words(repeated)
     none = repeated.model_copy(update={"origin": ()})
-    assert "; named by no argument or constraint: shard a dim" in accident_words(none)
+    assert "; named there by no argument or constraint: shard a dim" in accident_words(none)
     unknown = repeated.model_copy(update={"origin": None})
     assert "1 times the work; shard a dim" in accident_words(unknown)
 

@@ -35,7 +35,7 @@ from spmd_core.workloads import Described, programs
 
 _TEXTS = {  # of other files: what they begin with
     b"HloModule ": "HLO text",
-    b"ML\xefR": "StableHLO bytecode",
+    b"\nML\xefR": "StableHLO bytecode",  # a file of jax.export has it later
     b"stablehlo.": "StableHLO text",
     b"{ lambda ": "a jaxpr",
     b"\ndef ": "Python source",

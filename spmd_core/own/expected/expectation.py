@@ -312,8 +312,9 @@ def _matching(
     """The arrays of a path or pattern: a test of none of them could not fail."""
     if there := [each for each in arrays if _is_of(path, each.path)]:
         return there
-    known = ", ".join(list(dict.fromkeys(each.path for each in (*others, *arrays)))[:6])
-    raise refuse(f"path {shorten(path)}", "is that of no array", f"there are {known}, …")
+    known = list(dict.fromkeys(each.path for each in (*others, *arrays)))
+    listed = ", ".join([*known[:6], *["…"] * (len(known) > 6)])
+    raise refuse(f"path {shorten(path)}", "is that of no array", f"there are {listed}")
 
 
 def _is_of(pattern: str, path: str) -> bool:

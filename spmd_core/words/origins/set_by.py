@@ -130,11 +130,11 @@ def named_words(origins: Sequence[AxisOrigin] | None) -> str:
     """Returns who names an axis for a value that does not have it; "" where that is unknown.
 
     >>> named_words(())
-    'named by no argument or constraint: '
+    'named there by no argument or constraint: '
     """
     if origins is None:
         return ""
-    return f"named by {_each(origins[:_MOST]) or 'no argument or constraint'}: "
+    return f"named there by {_each(origins[:_MOST]) or 'no argument or constraint'}: "
 
 
 def change_words(origins: Sequence[AxisOrigin], against: Sequence[AxisOrigin]) -> str:

@@ -133,6 +133,16 @@ def test_what_jax_prints_of_a_program_is_named():
             describe.read((text or "").encode())
 
 
+def test_a_damaged_export_is_no_bytecode(step):
+    """It has bytecode inside; bytecode alone begins with its mark."""
+    bytecode = export.deserialize(bytearray(step)).mlir_module_serialized
+    assert bytecode[:4] in step[:4096]
+    with pytest.raises(RequestError, match=", or is damaged"):
+        describe.read(step[:4096])
+    with pytest.raises(RequestError, match="is StableHLO bytecode, and no program"):
+        describe.read(bytecode)
+
+
 def test_a_module_of_a_newer_version_names_it(step):
     exported = export.deserialize(bytearray(step))
     module = re.sub(rb"StableHLO_v\d+\.", b"StableHLO_v999.", exported.mlir_module_serialized)

@@ -127,7 +127,7 @@ def test_a_target_is_asked_for_what_it_compiles(step):
         ),
         (
             lambda s: s.donates("state"),
-            "path 'state' is that of no array: there are params/down, params/up, x, …",
+            "path 'state' is that of no array: there are params/down, params/up, x",
         ),
         (lambda s: s.is_sharded("up/*", P()), "path 'up/*' is that of no array"),
         (lambda s: s.peak_at_most("3 gigs"), "'3 gigs' is not a number of bytes: write it as"),

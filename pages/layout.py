@@ -96,7 +96,7 @@ with beside:
         "that holds it."
     )
 try:
-    st.code(three_lines(experiment), language="python")
+    st.code(three_lines(experiment), language="python", wrap_lines=True)
 except RequestError as error:  # a topology that does not exist has no devices to write down
     st.caption(plain(str(error)))
 

@@ -114,6 +114,7 @@ def edit(screen: str, changed: Form, press: str = "") -> tuple[Experiment, str |
         after = parse_experiment(study(screen))
     except RequestError as error:
         return before, str(error)
+    noticed = notice(screen)  # on the screen already: a rerun drops it
     if moved:
         set_notice(screen, None)
         set_aside(screen, "undo", None)
@@ -122,7 +123,7 @@ def edit(screen: str, changed: Form, press: str = "") -> tuple[Experiment, str |
         if (shown := run(screen)) is not None:
             set_aside(screen, "edited", shown)
         set_run(screen, None)
-    if moved and press and not st.session_state.get(press):
+    if moved and press and noticed is None and not st.session_state.get(press):
         st.rerun()
     return after, None
 

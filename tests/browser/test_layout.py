@@ -42,12 +42,12 @@ def test_the_answer_comes_first_with_picture_numbers_and_code_and_a_bad_entry_lo
     says(
         page,
         answer,
-        "On each device",
+        "on each device",
         "jax.make_mesh((2, 4), ('x', 'y')",
         "NamedSharding(mesh, P('x', 'y'))",
     )
     text = screen_text(page)
-    assert text.index(answer) < text.index("On each device")
+    assert text.index(answer) < text.index("on each device")
     alt = re.escape(f"{answer}. The array is drawn as 8 shards (d0 over x; d1 over y)")
     expect(picture(page)).to_have_attribute("aria-label", re.compile(alt))
     expect(picture(page).locator("text").first).to_be_attached()
@@ -92,7 +92,9 @@ def test_pointing_at_a_device_says_what_it_holds_and_who_else(page, link):
 def test_the_real_array_is_placed_and_compared(page, link):
     visit(page, link(**ARRAY | {"memory": {"array": "pinned_host"}}))
     page.get_by_role("button", name="Place it on devices").click()
-    outcome = page.get_by_test_id("stMain").get_by_test_id("stAlert").filter(has_text="Placed")
+    outcome = page.locator(".st-key-answer").get_by_test_id("stLayoutWrapper").filter(
+        has_text="Placed in"
+    ).last
     outcome.wait_for()
     expect(outcome).to_contain_text(
         re.compile(

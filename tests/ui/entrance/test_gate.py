@@ -22,7 +22,7 @@ def secrets(tmp_path, data_folder, monkeypatch):
     monkeypatch.setattr(
         st, "get_option", lambda name: [str(path)] if name == "secrets.files" else option(name)
     )
-    monkeypatch.setattr(door, "_has_library", lambda: True)
+    monkeypatch.setattr(door, "find_spec", str)
     monkeypatch.setenv("SPMD_LAB_MEMBERS", "example.com")
     return path
 
@@ -155,7 +155,7 @@ def test_a_damaged_file_closes_and_is_remembered_if_it_mentions_a_login(secrets,
 
 def test_without_what_a_login_needs_nothing_is_served(secrets, data_folder, monkeypatch):
     set_up(secrets)
-    monkeypatch.setattr(door, "_has_library", lambda: False)
+    monkeypatch.setattr(door, "find_spec", lambda name: None)
     status, said = asked(Gate(served))
     assert status == 503 and "install streamlit[auth]" in said
 

@@ -83,7 +83,7 @@ def test_foreign_names_are_refused_and_own_ones_served(options, names, settings)
 
 def test_with_a_login_the_host_of_its_address_is_served(settings, tmp_path, monkeypatch):
     settings({"server.address": "0.0.0.0"})
-    monkeypatch.setattr("spmd_lab.ui.entrance.door._has_library", lambda: True)
+    monkeypatch.setattr("spmd_lab.ui.entrance.door.find_spec", str)
     monkeypatch.setenv("SPMD_LAB_MEMBERS", "example.com")
     (tmp_path / "secrets.toml").write_text(
         LOGIN.replace("http://localhost:8501", "https://lab.example.com")

@@ -25,7 +25,7 @@ AUTH = {
 @pytest.fixture
 def opened(data_folder, monkeypatch):
     """A function that opens Overview as somebody, with a login set up and Authlib installed."""
-    monkeypatch.setattr(door, "_has_library", lambda: True)
+    monkeypatch.setattr(door, "find_spec", str)
     monkeypatch.setenv("SPMD_LAB_MEMBERS", "example.com")
 
     def opened(auth=AUTH, **claims):
@@ -63,7 +63,7 @@ def test_a_login_that_was_set_up_is_not_left_out_in_silence(opened):
 
 
 def test_without_the_package_a_sentence_is_shown(opened, monkeypatch):
-    monkeypatch.setattr(door, "_has_library", lambda: False)
+    monkeypatch.setattr(door, "find_spec", lambda name: None)
     page = opened()
     assert "install streamlit" in page.error[0].value and not page.title and not page.button
 

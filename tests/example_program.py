@@ -44,6 +44,7 @@ def step(params: dict, moments: dict, tokens: jax.Array) -> dict:
 
     def loss(params: dict) -> jax.Array:
         x = params["embed"][tokens]
+        x = jax.lax.with_sharding_constraint(x, NamedSharding(MESH, P("fsdp")))
         for layer in params["layers"]:
             x = x + jax.nn.relu(x @ layer["up"]) @ layer["down"]
         return jnp.mean(x**2)
@@ -51,12 +52,7 @@ def step(params: dict, moments: dict, tokens: jax.Array) -> dict:
     value, gradients = jax.value_and_grad(loss)(params)
     moments = jax.tree.map(lambda moment, g: 0.9 * moment + g, moments, gradients)
     updated = jax.tree.map(lambda p, moment: p - 0.1 * moment, params, moments)
-    shardings = jax.tree.map(lambda each: each.sharding, parameters())
-    return {
-        "params": jax.lax.with_sharding_constraint(updated, shardings),
-        "moments": jax.lax.with_sharding_constraint(moments, shardings),
-        "loss": value,
-    }
+    return {"params": updated, "moments": moments, "loss": value}
 
 
 def exported() -> bytes:
@@ -73,7 +69,9 @@ def exported() -> bytes:
         }
 
     donated = [path for path in arrays if path.partition("/")[0] == DONATED]
-    program = jax.jit(flat, donate_argnames=donated)
+    kept = {path: leaf.sharding for path, leaf in arrays.items() if path != "tokens"}
+    kept |= {"loss": NamedSharding(MESH, P())}
+    program = jax.jit(flat, donate_argnames=donated, out_shardings=kept)
     return bytes(export.export(program, platforms=["tpu", "cpu"])(**arrays).serialize())
 
 

@@ -67,7 +67,7 @@ def finding_words(finding: Finding, program: Program) -> str:
             too = " with its optimizer state" if others else ""
             return (
                 f"{path} is replicated on {devices} devices: {held} a device{too}; "
-                f"{_replicated_by(path, program)}: give it a spec that shards its largest dim"
+                f"{_replicated_by(path, program)}: give it a spec that shards one of its dims"
             )
         case "replicated_output":
             return (

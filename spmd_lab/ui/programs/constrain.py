@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from math import prod
 from typing import TypeVar
 
 import streamlit as st
@@ -22,13 +23,13 @@ _BY_SPECS = ("replicated", "rule")  # the kinds of findings that specs mend
 
 def fixes(program: Program) -> dict[str, Specs]:
     """Returns by path of a finding the specs that mend it: of an odd array those of its layers, of a
-    replicated one its largest dim over the axes that divide it. None by which a device holds as much
+    replicated one the dim that the most devices divide. None by which a device holds as much
     as before.
     """
     of = {each.leaf.path: each for each in program.arguments()}
     listed = {
         first.path: {
-            program.described.patterns[path]: first.meant or _over_largest(of[path].shape, program)
+            program.described.patterns[path]: first.meant or _over_most(of[path].shape, program)
             for path in (first.path, *(first.others if first.kind == "replicated" else ()))
         }
         for first, *_ in grouped(findings(program), program)
@@ -49,7 +50,7 @@ def held_bytes(program: Program, specs: Specs) -> int:
 
 def offer(program: Program, listed: Sequence[Specs]) -> None:
     """Draws a button that gives the program those specs by which a device holds least, unless they
-    raise the peak of its memory as the compiler partitions it.
+    raise its peak of memory or its time, as the compiler partitions it.
     """
     by_held = sorted(listed, key=lambda specs: held_bytes(program, specs))
     if not by_held:
@@ -60,13 +61,13 @@ def offer(program: Program, listed: Sequence[Specs]) -> None:
         type="primary",
         icon=":material/build:",
         key="mend",
-        help="Takes the first by which the peak of memory, as the compiler partitions it, is not higher.",
+        help="Takes the first that raises neither peak of memory nor time, as the compiler partitions it.",
     ):
         with st.spinner("Partitioning it before and after…"):
             kept = next((specs for specs in by_held if not _raises(specs)), None)
         if kept is None:
             st.info(
-                "Each fix raises the peak of memory: the specs stay. *Fix* applies one all the same."
+                "Each fix raises the peak of memory or the time: the specs stay. *Fix* applies one all the same."
             )
         else:
             give(kept)
@@ -75,22 +76,28 @@ def offer(program: Program, listed: Sequence[Specs]) -> None:
 def _raises(specs: Specs) -> bool:
     with suppress(LabError):  # what is not partitioned is not known to be worse
         before = state.experiment("programs")
-        was, now = (
-            each.peak_bytes for each in as_viewer(lab().what_if, before, _changed(specs)).programs
-        )
-        return bool(was and now and now > was)
+        was, now = as_viewer(lab().what_if, before, _changed(specs)).programs
+        first, then = was.predicted_s, now.predicted_s
+        is_slower = first is not None and then is not None and then.estimate > first.estimate
+        return is_slower or (now.peak_bytes or 0) > (was.peak_bytes or now.peak_bytes or 0)
     return False
 
 
-def _over_largest(shape: tuple[int, ...], program: Program) -> Spec:
-    for largest in sorted(range(len(shape)), key=lambda at: -shape[at]):
-        axes, left = [], shape[largest]
+def _over_most(shape: tuple[int, ...], program: Program) -> Spec:
+    """Returns the spec of the dim that the most devices divide, of equals the last: a table's lookup
+    along its first dim then communicates nothing.
+    """
+    specs: list[Spec] = [((),) * len(shape)]
+    for at, left in enumerate(shape):
+        axes = []
         for name, size in program.mesh:
             if size > 1 and left % size == 0:
                 axes, left = [*axes, name], left // size
-        if axes:
-            return tuple(tuple(axes) if at == largest else () for at in range(len(shape)))
-    return ((),) * len(shape)
+        specs.append(tuple(tuple(axes) if dim == at else () for dim in range(len(shape))))
+    sizes = dict(program.mesh)
+    return max(
+        reversed(specs), key=lambda spec: prod(sizes[axis] for axes in spec for axis in axes)
+    )
 
 
 def draw(program: Program) -> None:

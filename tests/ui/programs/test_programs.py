@@ -12,8 +12,11 @@ from streamlit.testing.v1 import AppTest
 
 from bench.exported import written
 from bench.lost_batches import PLANTED
+from spmd_core.answers import WhatIf
 from spmd_core.experiment import as_exported, link
+from spmd_core.facts import Estimate
 from spmd_core.lab import Lab
+from spmd_core.runs.events import Partitioned
 from spmd_core.workloads import Held, Leaf, Program, programs
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
@@ -84,15 +87,43 @@ def held_now(screen) -> float:
     return float(re.search(r"take ([\d.]+) MiB", text)[1])
 
 
-def test_fixes_that_raise_the_peak_as_the_compiler_partitions_it_are_not_taken(screen):
-    """The step of the example wants its embedding replicated, whatever is stored."""
+def test_the_fix_that_is_offered_first_lowers_arguments_and_peak_and_takes_no_longer(screen):
     button(screen, "Try an example").click().run()
     mend = next(each for each in screen.button if each.key == "mend")
     before, after = map(float, re.findall(r"([\d.]+) MiB", mend.label.replace("\\", "")))
     assert after < before == held_now(screen)
+    as_read = link.decode(screen.query_params["experiment"])
     mend.click().run(timeout=240)
-    assert not screen.exception and held_now(screen) == before
+    assert not screen.exception and held_now(screen) == after
+    mended = link.decode(screen.query_params["experiment"])
+    was, now = lab().what_if(as_read, mended).programs
+    assert was.peak_bytes and now.peak_bytes and now.peak_bytes < was.peak_bytes
+    assert was.predicted_s and now.predicted_s
+    assert now.predicted_s.estimate <= was.predicted_s.estimate
+
+
+@pytest.mark.parametrize(("peak", "step_s"), [(2.0, 1.0), (1.0, 2.0)])
+def test_a_fix_that_raises_peak_or_time_is_not_taken(screen, monkeypatch, peak, step_s):
+    button(screen, "Try an example").click().run()
+    as_read = held_now(screen)
+
+    def partitioned(before, after, *_, **__):
+        return WhatIf(before, after, (answered(1.0, 1.0), answered(peak, step_s)))
+
+    monkeypatch.setattr(lab(), "what_if", partitioned)
+    next(each for each in screen.button if each.key == "mend").click().run()
+    assert not screen.exception and held_now(screen) == as_read
     assert any("raises the peak" in each.value for each in screen.info)
+
+
+def answered(gibibytes, step_s):
+    """What the compiler answers of a program with this peak and time."""
+    return Partitioned(
+        seconds=1.0,
+        collectives=(),
+        peak_bytes=int(gibibytes * 2**30),
+        predicted_s=Estimate(low=step_s, estimate=step_s, high=step_s),
+    )
 
 
 def test_given_specs_come_before_a_pattern_that_matches_too(screen):
@@ -110,14 +141,14 @@ def test_given_specs_come_before_a_pattern_that_matches_too(screen):
     ("shape", "mesh", "spec"),
     [
         ((50257, 768), (("data", 8),), ((), ("data",))),
-        ((768, 768), (("data", 8),), (("data",), ())),
+        ((768, 768), (("data", 8),), ((), ("data",))),
         ((6, 4), (("x", 4), ("y", 2), ("z", 3)), (("y", "z"), ())),
         ((7, 5), (("x", 1), ("y", 2)), ((), ())),
     ],
 )
-def test_the_largest_dim_that_axes_divide_is_sharded_over_them(shape, mesh, spec):
+def test_the_dim_that_the_most_devices_divide_is_sharded_over_them(shape, mesh, spec):
     described = door.described_example()
-    assert constrain._over_largest(shape, Program(described, mesh)) == spec
+    assert constrain._over_most(shape, Program(described, mesh)) == spec
 
 
 def test_the_first_change_meets_a_process_that_propagates_and_nothing_is_compiled(screen):

@@ -63,9 +63,9 @@ def five_figures(
     span = f"{days_text(run.days.low)} to {days_text(run.days.high)}" if run else ""
     hourly = f"at {money_text(price)} a chip-hour"
     dollars = [Figure("Dollars", money_text(run.money if run else None), hourly)] if price else []
-    time, ends = step.predicted_s, ""
+    time, ends = step.predicted_s, f"{plan.tokens:,} tokens"
     if time:
-        ends = f"{seconds_text(time.low)} to {seconds_text(time.high)}"
+        ends += f", {seconds_text(time.low)} to {seconds_text(time.high)}"
     return (
         Figure("Chips", count_text(topology.chips), topology.name.removeprefix("gpu:")),
         Figure("Mesh", mesh_text(plan.mesh, " "), f"remat {plan.remat}"),

@@ -214,7 +214,7 @@ class Plan(PlanFields):
                 row.rule(self)
         if self.topology.chip.is_gpu and self.size.sinks:
             what = f"attention of {self.size.title}, with sinks,"
-            raise refuse(what, "is a kernel for TPUs", "choose a TPU topology, or leave it out")
+            raise refuse(what, "is a kernel for TPUs", "choose a TPU topology")
         chunks = [each for each in self.size.windows if each and each < self.sequence]
         if self.topology.chip.is_gpu and self.size.chunked and chunks:
             what = f"sequence={self.sequence} of {self.size.title}, beyond chunks of {chunks[0]},"

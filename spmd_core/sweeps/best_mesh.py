@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import cast
 
-from spmd_core.base import RequestError, refuse
+from spmd_core.base import RequestError
 from spmd_core.fields import Mesh
 from spmd_core.machine import Topology, get_topology
 from spmd_core.plan import CONTEXT, LONG_SEQUENCE, STAGE, Plan
@@ -86,7 +86,7 @@ def _best(
             plan = first.model_copy(update={"remat": remat, "save": save, "offload": offload})
             known.append((*_cost(estimates, plan), len(known), plan))
     if not known:
-        raise refuse(f"mesh {BEST} on {topology.name}", f"is none ({reason})", "change the sizes")
+        raise RequestError(f"no mesh of {topology.name} works: {reason}")
     over, _, _, plan = min(known)
     return BestMesh(plan, tried, not over)
 

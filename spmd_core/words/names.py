@@ -184,6 +184,6 @@ def chip_title(kind: str) -> str:
     """Returns the short name of a chip.
 
     >>> chip_title("tpu7x"), chip_title("h100"), chip_title("v5p")
-    ('7x', 'H100', 'v5p')
+    ('TPU7x', 'H100', 'v5p')
     """
-    return kind.upper() if kind in GPUS else kind.removeprefix("tpu")
+    return kind.upper() if kind in GPUS else kind.replace("tpu", "TPU")

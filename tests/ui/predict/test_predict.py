@@ -536,7 +536,7 @@ def test_a_first_visit_answers_in_five_figures_of_a_model_that_people_know(data_
     assert shown["Chips"] == "256 | v5e:16x16"
     assert shown["Time of 1 trillion tokens"].startswith(f"{run.days.estimate:.3g} days")
     (table,) = [each.value for each in screen.table if "Days" in each.value.columns]
-    assert sorted(table["On"]) == ["7x", "B200", "H100", "v5e", "v5p", "v6e"]
+    assert sorted(table["On"]) == ["B200", "H100", "TPU7x", "v5e", "v5p", "v6e"]
     days = [float(re.sub(r"[^0-9.]", "", each.split()[0])) for each in table["Days"]]
     assert days == sorted(days), "the fastest first"
     assert (table["Days"] != "–").all() and "Dollars" not in table, "none has a price"

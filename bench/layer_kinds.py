@@ -6,8 +6,9 @@ against the compiled prediction: seconds and memory by kind.
 Each plan has few layers of a published model, as many as its kinds take: blocks. The first are
 listed; the others are drawn at random (model, chips, mesh, batch, sequence, policy, dtypes), in
 turn on v5e or v5p and on TPU7x. What was compiled is kept in `--data`, one line of JSON for each
-plan, with the versions of JAX and libtpu. The last four of the list settled which arrays of a
-scanned block wait, and what experts with a capacity move.
+plan, with the versions of JAX and libtpu. Nine of the list settled which arrays of a scanned block
+wait, and what experts with a capacity move; the rule when their weights pass in rings was read off
+Scout in bfloat16 and in float8 (drawn), and held on Qwen3 in both; integers off Mixtral.
 `--again N` compiles N of those that are kept once more, in a folder of its own.
 """
 
@@ -69,6 +70,29 @@ ROWS: tuple[tuple[str, str, str, int, dict[str, int], float, int, dict[str, Any]
     ("windows", "v5p:2x2x4", "gemma-3-12b", 12, {"fsdp": 16}, 1, 4096, _KEPT | {"remat": "none"}),
     ("capacity", "v5p:2x2x2", "qwen3-30b-a3b", 4, {"fsdp": 4, "tensor": 2}, 1, 4096, {}),
     ("capacity", "v5p:2x2x2", "qwen3-30b-a3b", 4, {"fsdp": 8}, 1, 4096, {}),
+    ("capacity", "v5p:2x2x4", "llama-4-scout-17b-16e", 4, {"fsdp": 16}, 1, 4096, {}),
+    ("capacity", "v5p:2x2x2", "qwen3-30b-a3b", 3, {"fsdp": 8}, 4, 4096, {}),
+    (
+        "capacity",
+        "v5p:2x2x2",
+        "qwen3-30b-a3b",
+        2,
+        {"fsdp": 8},
+        2,
+        4096,
+        {"remat": "none", **_EIGHT},
+    ),
+    ("capacity", "v5p:2x2x2", "qwen3-30b-a3b", 2, {"fsdp": 8}, 4, 4096, {"remat": "none"}),
+    (
+        "capacity",
+        "v5p:2x2x2",
+        "mixtral-8x7b",
+        2,
+        {"fsdp": 8},
+        1,
+        4096,
+        {"matmul_dtype": "int8", "scales": "static"},
+    ),
 )
 PLACES = (
     ("v5e:2x4", "v5e:4x4", "v5e:4x4", "v5p:2x2x1", "v5p:2x2x2", "v5p:2x2x4"),

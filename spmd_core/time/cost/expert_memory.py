@@ -31,9 +31,12 @@ class Experts:
     kept: float
 
 
-def expert_memory(plan: Plan, rows: float, wide: float, is_complete: bool) -> Experts:
+def expert_memory(
+    plan: Plan, rows: float, wide: float, is_complete: bool, in_ring: bool = False
+) -> Experts:
     """The experts of a plan. `rows`: bytes of the rows that they get, at full width; `wide`: of
-    those of the mlp; `is_complete`: the sums of their gradients are, on every device.
+    those of the mlp; `is_complete`: the sums of their gradients are, on every device; `in_ring`: they
+    pass in shards.
 
     Such sums of a block's layers wait for its end, each beside its operand, and beside two matrices
     that are gathered for the last.
@@ -48,9 +51,16 @@ def expert_memory(plan: Plan, rows: float, wide: float, is_complete: bool) -> Ex
     if not plan.dropless:
         # to all slots of a sequence, from its tokens; rows of slots are sharded by width
         routes, rows = rows / size.embed * plan.sequence / plan.length_shards, rows / tensor
-        waits = rows + 3 * wide + max(3, sums) * matrix
+        gathered = matrix if plan.precision.gathered_dtype == "bfloat16" else matrix / 2
+        # products of operands in 8 bits are added up in float32: of complete ones two sums, and one
+        # beside its operand; of others one, beside the next. Of a last block that is no loop a
+        # gradient waits for the links of the loop before
+        summed = 0.0 if in_ring else matrix * (1 + (plan.precision.matmul_dtype != "bfloat16"))
+        held = max((2 + 2 * is_complete) * summed, sums * summed + 2 * gathered)
+        held += is_complete * summed * (len(size.stages) > 1 == size.stages[-1][1] and blocks[-1])
+        waits = rows + 3 * wide + max(3 * gathered, sums * summed)
         # the gradient of routes alone, and their sum beside it: others are made where they are used
-        own = routes * (1 + (tensor > 1)) + 2 * rows + 3 * wide + max(4, sums + 2) * matrix
+        own = routes * (1 + (tensor > 1)) + 2 * rows + 3 * wide + max(held, 3 * gathered + summed)
         return Experts(own, waits, routes + matrix, 0.0, 2 * routes + rows)
     # biases are gathered for rows
     waits = 2 * rows + (5 if size.mlp_bias else 3) * wide + max(3, sums) * matrix

@@ -29,6 +29,8 @@ STATE_PASSES, STATE_OPERATIONS = (2.0, 4.0), 12
 # of the rows that a token sends to its experts, each way of sorting them, with the way to other
 # devices and back or without; counted in the program
 SENT_PASSES, SORTED_PASSES = 16.0, 8.0
+# with a capacity, each way, of slots read and written on both sides of two exchanges
+SLOT_PASSES = 8.0
 GPU_LOGIT_PASSES = 6.0  # on GPUs: largest, exponential, sum, gradient
 RING_LOGIT_PASSES = 1.5  # where a ring keeps their gradient out of the matmuls; read off
 LOGIT_PASSES = 1.0  # of the logits in float32, beside what is fused to their matmuls; read off

@@ -149,7 +149,9 @@ def _experts(plan: Plan, layer: ModelSize, a: Arrays) -> Experts | None:
     if layer.experts == 1 or not a.wide:
         return None
     times = plan.axis_sizes.get("tensor", 1) * plan.visits * plan.expert_repeats
-    return expert_memory(plan, a.stream * times, a.wide, plan.dropless or has_ring(plan))
+    in_ring = experts_ring(plan, 2.0 if plan.precision.matmul_dtype == "bfloat16" else 4.0)
+    is_complete = plan.dropless or (has_ring(plan) and _gathered_by(plan) <= RING and not in_ring)
+    return expert_memory(plan, a.stream * times, a.wide, is_complete, in_ring)
 
 
 class _Layer(NamedTuple):
@@ -503,6 +505,23 @@ def has_ring(plan: Plan) -> bool:
     worth = among > 4 or (chip.torus_dims == 2 and shares > 0.5 * 3 / 4)
     alone = topology.slices == 1 < among == topology.devices == plan.tokens / rows
     return alone and worth and among <= RING_STEPS and plan.makes_rings
+
+
+def experts_ring(plan: Plan, width: float) -> bool:
+    """Returns True if experts' weights, or the sums of their gradients, of `width` bytes an element
+    pass in rings: those with a capacity, sharded over all devices, where that is worth it.
+
+    The partitioner (XLA's `disable_windowed_einsum`, spmd/dot_handler.cc) makes no ring where the
+    longer of product and transfer, with two more shards, is no shorter than both one after the
+    other. It counts the peak in bfloat16, and links of one dimension, both ways.
+    """
+    chip, among = plan.topology.chip, plan.topology.devices
+    is_whole = plan.axis_sizes.get("expert", 1) == 1 and not plan.precision.scales_gathered
+    if plan.dropless or not is_whole or not has_ring(plan):
+        return False
+    rows = _rows(plan) * plan.visits / plan.size.experts
+    product, moved = 2 * rows / chip.device_flops, width / (2 * chip.link_bandwidth)
+    return max(product, moved) + 2 * moved / among < product + moved
 
 
 def _vector_room(plan: Plan) -> float:

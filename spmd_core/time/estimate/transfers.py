@@ -33,6 +33,7 @@ from spmd_core.time.estimate.constants import (
     SPARSE_CORES,
     TABLE_ALONE,
 )
+from spmd_core.time.estimate.memory import experts_ring
 from spmd_core.time.estimate.optimizers import (
     NEWTON_SCHULZ,
     hidden_matrices,
@@ -62,6 +63,8 @@ _MATMULS = {
 # matmuls of the stream gathered over `tensor`, and those whose results are summed over it
 _INPUTS, _HEADS = ("mlp_up", "mlp_gate", "mlp"), ("query", "key", "value", "heads")
 _OUTPUTS, _AS = ("out", "mlp_down"), {"mlp": "mlp_up"}
+_OF_EXPERTS = ("gate", "up", "down")  # weights; with a capacity, the products beside the last's sum
+_BESIDE_SUM = ("mlp_down", "mlp_gate", "mlp_gate", "mlp_up", "dispatch")
 _COMPLETE = "complete "  # begins names of what Muon moves
 _PASSED, _EXCHANGED = "keys and values", "heads for tokens"  # names of what attention moves
 GRADIENT = "transpose("  # in the name of an operation that makes gradients, as JAX writes it
@@ -225,7 +228,7 @@ def _of_weights(
         if axes and in_ring:
             moved += _by_rings(shapes, array, axes, matmuls, recomputed)
         elif axes:
-            moved += _of_weight(shapes, array, axes)
+            moved += _of_weight(shapes, array, axes, matmuls, recomputed)
         is_trained = array in shapes.trained
         yield from (each for each in moved if is_trained or each.op_name != GRADIENT)
     yield from _of_replicas(shapes)
@@ -234,9 +237,15 @@ def _of_weights(
 
 
 def _of_weight(
-    shapes: Shapes, array: ShardedArray, axes: tuple[str, ...]
+    shapes: Shapes,
+    array: ShardedArray,
+    axes: tuple[str, ...],
+    matmuls: Mapping[str, float],
+    recomputed: Collection[str],
 ) -> Iterator[StepTransfer]:
-    """The gathers and the sum of one weight; a table is gathered once, with little beside it."""
+    """The gathers and the sum of one weight; a table is gathered once, with little beside it, and
+    experts' weights in a ring where that is worth it.
+    """
     once = array.name in NOT_OF_A_LAYER
     gather, beside, reduce, held = _as_compiled(shapes, axes)
     asked, name = None if gather == "all-gather" else "all-gather", f"gather {array.name}"
@@ -244,13 +253,62 @@ def _of_weight(
     plain = _transfer(shapes, gather, axes, narrow, 2 * array.times, beside, asked, name=name)
     if is_table := once and not shapes.chip.is_gpu:
         plain = replace(plain, count=1, beside="", alone=TABLE_ALONE)
-    yield plain
+    if shapes.ring > 1 and "experts" in dict(array.dims) and not shapes.plan.dropless:
+        yield from _experts_by_ring(shapes, array, plain, recomputed)
+    else:
+        yield plain
     is_exposed = is_table or not held or (held == "by weight" and array.weight in ("down", "out"))
-    yield _sum_of_gradient(shapes, array, axes, reduce, is_exposed)
+    yield _sum_of_gradient(shapes, array, axes, reduce, is_exposed, matmuls)
+
+
+def _experts_by_ring(
+    shapes: Shapes, array: ShardedArray, plain: StepTransfer, recomputed: Collection[str]
+) -> list[StepTransfer]:
+    """Gathers of experts with a capacity, in a ring where that is worth it: the forward one, and the
+    backward one of weights that one product reads. Of integers the product back reads weights that
+    are gathered in bfloat16, which shares no gather with what is computed again.
+    """
+    is_alone = _MATMULS[array.weight] not in recomputed
+    width, moved = 2 * _gathered_share(shapes), list[StepTransfer]()
+    gathers = [(width, True), (width, is_alone)]
+    if shapes.element("forward") == "s8":
+        gathers[1:] = [(width, True)] * (not is_alone) + [(2.0, True)]
+    for width, may in gathers:
+        each = _transfer(
+            shapes,
+            plain.kind,
+            plain.axes,
+            shapes.unsharded_bytes(array) * width / 2,
+            array.times,
+            plain.beside,
+            name=plain.name,
+        )
+        in_ring = may and experts_ring(shapes.plan, width)
+        moved.append(_ring_of_experts(shapes, array, each, True) if in_ring else each)
+    return moved
+
+
+def _ring_of_experts(
+    shapes: Shapes, array: ShardedArray, plain: StepTransfer, is_gather: bool
+) -> StepTransfer:
+    """The same transfer in a ring beside parts of the experts' product."""
+    held = ring_of(shapes, plain.nbytes)
+    experts, inner, columns = (size for _, size in array.dims)
+    element = shapes.element("forward" if is_gather else "backward")
+    product = product_s(shapes.expert_rows, inner, columns, shapes.chip, element)
+    exposed_s = held.gather_exposed_s if is_gather else held.sum_exposed_s
+    late = exposed_s(experts * product / held.steps) / held.seconds
+    passed = replace(plain, kind="collective-permute", asked=plain.wanted, beside="")
+    return replace(passed, seconds=held.seconds, alone=late)
 
 
 def _sum_of_gradient(
-    shapes: Shapes, array: ShardedArray, axes: tuple[str, ...], reduce: str, is_exposed: bool
+    shapes: Shapes,
+    array: ShardedArray,
+    axes: tuple[str, ...],
+    reduce: str,
+    is_exposed: bool,
+    matmuls: Mapping[str, float],
 ) -> StepTransfer:
     """The sum of one weight's gradient.
 
@@ -261,15 +319,15 @@ def _sum_of_gradient(
     """
     # no sum over axes that hold the same rows: each device keeps its shard of all of it
     summed = tuple(axis for axis in axes if axis in (*batch_axes(shapes.plan), *LENGTH_AXES))
-    of_experts = shapes.size.experts > 1 and array.name in ("gate", "up", "down")
+    of_experts = shapes.size.experts > 1 and array.name in _OF_EXPERTS
     in_kernel, in_rings = of_experts and shapes.plan.dropless, shapes.ring > 1
-    if in_kernel or (of_experts and in_rings):
+    if in_kernel or (of_experts and 1 < shapes.ring == shapes.along(*axes) <= RING):
         reduce, is_exposed = "all-reduce", array.name != "down" or (in_kernel and in_rings)
     # a loop over parts of the logits adds to all of the table's gradient
     in_parts = array.name == "logits" and shapes.plan.logit_parts > 1
     if summed != axes or (in_parts and not shapes.chip.is_gpu):
         reduce = "all-reduce"
-    return _transfer(
+    moved = _transfer(
         shapes,
         reduce,
         summed,
@@ -280,6 +338,14 @@ def _sum_of_gradient(
         GRADIENT,
         f"gradient {array.name}",
     )
+    if not of_experts or not in_rings or in_kernel:
+        return moved
+    if experts_ring(shapes.plan, moved.nbytes / shapes.unsharded_bytes(array) * 2):
+        return _ring_of_experts(shapes, array, moved, False)
+    if is_exposed or reduce != "all-reduce":
+        return moved
+    hidden = sum(matmuls.get(name, 0.0) for name in _BESIDE_SUM)
+    return replace(moved, late=max(0.0, 1 - hidden / moved.seconds))
 
 
 def _in_float32(shapes: Shapes, array: ShardedArray, in_kernel: bool) -> bool:

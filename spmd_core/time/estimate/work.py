@@ -32,6 +32,7 @@ from spmd_core.time.estimate.constants import (
     RING_LOGIT_PASSES,
     RING_PASSES,
     SENT_PASSES,
+    SLOT_PASSES,
     SMALL_OPERATIONS,
     SORTED_PASSES,
     STATE_OPERATIONS,
@@ -429,10 +430,15 @@ def _layer_bytes_of_gpus(shapes: Shapes, recomputed: Collection[str]) -> float:
 
 
 def _routed_bytes(shapes: Shapes) -> float:
-    """HBM bytes of sorting one layer's rows for dropless experts and back, one way."""
-    if not shapes.plan.dropless or shapes.size.experts == 1:
+    """HBM bytes of sorting one layer's rows for dropless experts and back, one way; with a capacity,
+    of turning slots around each exchange, which those of one sequence need on one side of the first.
+    """
+    if shapes.size.experts == 1:
         return 0.0
-    passes = SENT_PASSES if shapes.along("expert") > 1 else SORTED_PASSES
+    if shapes.plan.dropless:
+        passes = SENT_PASSES if shapes.along("expert") > 1 else SORTED_PASSES
+    else:
+        passes = SLOT_PASSES * (shapes.peers > 1) * (1 if shapes.sequences > 1 else 3 / 4)
     return passes * shapes.arrays.stream * shapes.tensor * shapes.plan.visits
 
 

@@ -569,6 +569,32 @@ def test_gradients_of_experts_beside_rings_are_sums_of_which_two_wait():
     assert exposed == pytest.approx(0.0217, rel=0.05)
 
 
+@pytest.mark.parametrize(
+    ("more", "gathers", "sums"),
+    [
+        ({"batch_per_device": 1}, {"all-gather": 2}, "all-reduce"),
+        ({"batch_per_device": 4}, {"collective-permute": 1, "all-gather": 1}, "collective-permute"),
+        ({"batch_per_device": 4, "remat": "none"}, {"collective-permute": 2}, "collective-permute"),
+        (
+            {"batch_per_device": 2, "remat": "none", "matmul_dtype": "float8", "scales": "static"},
+            {"collective-permute": 2},
+            "all-reduce",
+        ),
+    ],
+)
+def test_experts_with_a_capacity_pass_in_rings_where_their_rows_are_worth_it(more, gathers, sums):
+    """As compiled for 8 chips of v5p: what passes the links for as long as the product takes, and
+    sums in float32 take four times as long as gathers in 8 bits.
+    """
+    plan = CAPACITY | {"target": "tpu:v5p:2x2x2", "mesh": {"fsdp": 8}, "remat": "full"} | more
+    found = step(**plan).collectives
+    of_gate = [each for each in found if each.name == "gather gate"]
+    kinds = {kind: sum(each.kind == kind for each in of_gate) for kind in gathers}
+    assert kinds == gathers and len(of_gate) == sum(gathers.values())
+    (summed,) = [each for each in found if each.name == "gradient gate"]
+    assert summed.kind == sums
+
+
 def test_a_dense_model_over_the_axis_of_experts_has_rings_unless_rows_are_replicated():
     """As compiled: olmo-3-32b on v5e, and gemma-4-31b with fewer sequences than devices on v5p."""
     plan = {"model": "gemma-4-31b", "target": "tpu:v5p:2x2x2", "mesh": {"fsdp": 2, "expert": 4}}

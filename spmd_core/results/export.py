@@ -24,15 +24,16 @@ def result_json(result: Result) -> dict[str, object]:
         return result.model_dump(mode="json")
     fields = result.model_dump(mode="json", exclude={"strategies", "experiment"})
     variants = [
-        {"name": each.name}
-        | (alone := result.of_variant(each.name))
-        .model_copy(update={"comparison": compare_rows(alone, alone.strategies)})
-        .model_dump(mode="json")
+        {"name": each.name} | _ranked(result.of_variant(each.name)).model_dump(mode="json")
         for each in result.experiment.variants
     ]
     best = of_rows(result, best_rows(result))
     ranked = best.model_dump(mode="json", include={"comparison", "predicted"})
     return {"run": result.run, "variants": variants, "best_of_variants": ranked} | fields
+
+
+def _ranked(alone: Result) -> Result:
+    return alone.model_copy(update={"comparison": compare_rows(alone, alone.strategies)})
 
 
 CSV_COLUMNS = (

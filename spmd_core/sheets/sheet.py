@@ -233,14 +233,15 @@ def _fitting(columns: Sequence[Sequence[str]], widths: list[int]) -> list[int]:
         max((len(word) for text in column for word in text.split()), default=0)
         for column in columns
     ]
-    for _ in range(
-        sum(widths)
-        + len(_GAP) * (len(widths) - 1)
-        - (shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize)
-    ):
+    for _ in range(sum(widths) + len(_GAP) * (len(widths) - 1) - _room()):
         spare = [width - least for width, least in zip(widths, words, strict=True)]
         widest = max(range(len(widths)), key=lambda at: (spare[at] > 0, widths[at]))
         if spare[widest] <= 0:
             break
         widths[widest] -= 1
     return widths
+
+
+def _room() -> int:
+    """Characters in a line; a file or another program takes lines of any length."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize

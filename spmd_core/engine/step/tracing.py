@@ -80,10 +80,7 @@ def trace(step: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, An
     if not hasattr(step, "trace"):
         if _any_of("flax.nnx", "Pytree", (args, kwargs)):
             step = sys.modules["flax.nnx"].jit(step)
-        elif not all(
-            _is_array(leaf) or isinstance(leaf, bool | int | float | complex)
-            for leaf in jax.tree.leaves((args, kwargs))
-        ):
+        elif _has_others((args, kwargs)):
             return _filtered(step, args, kwargs, name, lambda at: False)
         else:
             step = jax.jit(step)
@@ -119,6 +116,11 @@ def _is_array(leaf: Any) -> bool:
     return isinstance(leaf, jax.Array | jax.ShapeDtypeStruct | np.ndarray | np.generic)
 
 
+def _has_others(tree: Any) -> bool:
+    numbers = bool | int | float | complex
+    return not all(_is_array(leaf) or isinstance(leaf, numbers) for leaf in jax.tree.leaves(tree))
+
+
 def _donated(step: Any) -> Callable[[int], bool]:
     """Which arguments an `eqx.filter_jit` donates, by place."""
     return lambda at: step.donate_first if at == 0 else step.donate_rest
@@ -147,15 +149,16 @@ def _filtered(
         return [leaf for _, leaf in kept]
 
     del flat.__wrapped__  # whose signature JAX would bind the arrays to
-    donated = [
-        at
-        for at, (path, _) in enumerate(given)
-        if is_donated(path[1].idx if path[0].idx == 0 else sys.maxsize)
-    ]
+    donated = [at for at, (path, _) in enumerate(given) if is_donated(_place(path))]
     traced = jax.jit(flat, donate_argnums=donated).trace(*(leaf for _, leaf in given))
     names = _parameters(step)
     paths = [_named(path, names) for path, _ in given]
     return TracedStep(traced, _apart(paths), _apart(outputs), name)
+
+
+def _place(path: Sequence[Any]) -> int:
+    """The place of the argument that a leaf of (args, kwargs) is in; one by name is after all."""
+    return path[1].idx if path[0].idx == 0 else sys.maxsize
 
 
 def _parameters(step: Callable[..., Any]) -> list[str]:

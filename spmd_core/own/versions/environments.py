@@ -49,8 +49,7 @@ class JaxEnvironment:
         Raises:
             RequestError: its packages cannot be resolved or installed, in the words of uv.
         """
-        parts = (sys.version, *self._lines(), self.jax, self.extra, self.allow_build)
-        folder = environments_folder() / sha256(repr(parts).encode()).hexdigest()[:16]
+        folder = environments_folder() / self._key()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with open(folder.with_suffix(".lock"), "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -63,6 +62,10 @@ class JaxEnvironment:
                 skipped = shutil.ignore_patterns("__pycache__", "ui", "served")
                 shutil.copytree(source, site / name, dirs_exist_ok=True, ignore=skipped)
             yield folder / "bin/python"
+
+    def _key(self) -> str:
+        parts = (sys.version, *self._lines(), self.jax, self.extra, self.allow_build)
+        return sha256(repr(parts).encode()).hexdigest()[:16]
 
     def _lines(self) -> tuple[str, ...]:
         name = f"jax[{self.extra}]" if self.extra else "jax"
@@ -147,12 +150,7 @@ def file_requirements(path: Path) -> tuple[str, ...]:
         RequestError: it cannot be read.
     """
     try:
-        return tuple(
-            str((path.parent / line).absolute())
-            if line.endswith(".whl") and "@" not in line
-            else line
-            for line in _listed(path.read_text("utf-8"))
-        )
+        return tuple(_at(path.parent, line) for line in _listed(path.read_text("utf-8")))
     except (OSError, UnicodeDecodeError) as error:
         raise refuse(f"--requirements {path}", f"cannot be read ({error})", "name a file") from None
 
@@ -160,6 +158,10 @@ def file_requirements(path: Path) -> tuple[str, ...]:
 def _listed(text: str) -> tuple[str, ...]:
     lines = (line.partition(" #")[0].strip() for line in text.splitlines())
     return tuple(line for line in lines if line and not line.startswith("#"))
+
+
+def _at(folder: Path, line: str) -> str:
+    return str((folder / line).absolute()) if line.endswith(".whl") and "@" not in line else line
 
 
 def releases(first: str, last: str) -> tuple[str, ...]:

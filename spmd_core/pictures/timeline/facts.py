@@ -86,9 +86,7 @@ class ProgramFacts:
 
     def _read(self, each: Instruction) -> Fact:
         start = each.operands[0] if each.opcode.endswith("-done") and each.operands else each.name
-        kind = self._started.get(start) or kind_of(
-            known.opcode if (known := self._instructions.get(start)) else ""
-        )
+        kind = self._started.get(start) or kind_of(self._opcode(start))
         known = self._collectives.get(start)
         inner = self._inner(each)
         is_part = each.opcode.endswith(("-start", "-done"))
@@ -103,6 +101,10 @@ class ProgramFacts:
             is_part=is_part,
             contains=each.opcode in CONTAINERS,
         )
+
+    def _opcode(self, name: str) -> str:
+        known = self._instructions.get(name)
+        return known.opcode if known else ""
 
     def _inner(self, each: Instruction) -> Instruction:
         """The opcode that characterizes a fusion: its matmul, else its root."""

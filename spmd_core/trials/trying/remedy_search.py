@@ -4,6 +4,7 @@ any moment.
 
 import contextlib
 import time
+from collections.abc import Sequence
 from itertools import takewhile
 from math import inf
 
@@ -11,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from spmd_core.base import LabError, RequestError, seconds_text
 from spmd_core.experiment import Experiment, Row, study_of
-from spmd_core.facts import Removal, Shardings
+from spmd_core.facts import Removal, Shardings, Step
 from spmd_core.fields import Mesh
 from spmd_core.lab import COMMAND_LINE, Asker, Batch, Lab, Remedies
 from spmd_core.program import NAME as SHARDINGS
@@ -245,11 +246,12 @@ class RemedySearch(Work):
             cores,
             base.total_s if base else inf,
             outcome.lost_batch,
-            Shardings.model_validate_json(text).steps
-            if row.experiment.exported
-            and (text := self._lab.texts(self.result.run, row.key).get(SHARDINGS))
-            else (),
+            self._steps(row) if row.experiment.exported else (),
         )
+
+    def _steps(self, row: Row) -> Sequence[Step]:
+        text = self._lab.texts(self.result.run, row.key).get(SHARDINGS)
+        return Shardings.model_validate_json(text).steps if text else ()
 
     def _tried(self, candidate: RemedyCandidate, by_operations: bool) -> Tried:
         """The candidate, compiled, at the time that is expected of it in the way in which that of

@@ -41,10 +41,7 @@ def difference_rows(experiments: Sequence[Experiment]) -> list[Row]:
     ]
     labels = list(dict.fromkeys(label for of in studies for each in of for label in each.texts))
     varying = [label for label in labels if any(len(_texts(of, label)) > 1 for of in studies)]
-    shared = [
-        (label, [t.pop() if len(t := _texts(of, label)) == 1 else VARIES for of in studies])
-        for label in labels
-    ]
+    shared = [(label, [_shared(of, label) for of in studies]) for label in labels]
     groups = _groups([[each for each in of if each.name] for of in studies])
     if all(experiment.variants for experiment in experiments):  # the variants' rows have the others
         shared = [(label, texts) for label, texts in shared if VARIES not in texts]
@@ -56,6 +53,11 @@ def difference_rows(experiments: Sequence[Experiment]) -> list[Row]:
 
 def _texts(study: _Study, label: str) -> set[str]:
     return {each.text(label) for each in study}
+
+
+def _shared(study: _Study, label: str) -> str:
+    texts = _texts(study, label)
+    return texts.pop() if len(texts) == 1 else VARIES
 
 
 def _groups(studies: Sequence[_Study]) -> list[_Group]:

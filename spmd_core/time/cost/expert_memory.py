@@ -43,25 +43,13 @@ def expert_memory(
     """
     size, mesh = plan.size, plan.axis_sizes
     experts = size.experts // mesh.get("expert", 1)
-    tensor = mesh.get("tensor", 1)
-    sides = (size.embed, size.mlp // tensor)
+    sides = (size.embed, size.mlp // mesh.get("tensor", 1))
     matrix = 2.0 * max(_filled((experts, *order)) for order in (sides, sides[::-1]))
     blocks = [sum(size.layer(kind).experts > 1 for kind in kinds) for kinds, _ in size.stages]
     sums = 2 * (2 + size.gated) * (is_complete and max(blocks) > 1)
     if not plan.dropless:
-        # to all slots of a sequence, from its tokens; rows of slots are sharded by width
-        routes, rows = rows / size.embed * plan.sequence / plan.length_shards, rows / tensor
-        gathered = matrix if plan.precision.gathered_dtype == "bfloat16" else matrix / 2
-        # products of operands in 8 bits are added up in float32: of complete ones two sums, and one
-        # beside its operand; of others one, beside the next. Of a last block that is no loop a
-        # gradient waits for the links of the loop before
-        summed = 0.0 if in_ring else matrix * (1 + (plan.precision.matmul_dtype != "bfloat16"))
-        held = max((2 + 2 * is_complete) * summed, sums * summed + 2 * gathered)
-        held += is_complete * summed * (len(size.stages) > 1 == size.stages[-1][1] and blocks[-1])
-        waits = rows + 3 * wide + max(3 * gathered, sums * summed)
-        # the gradient of routes alone, and their sum beside it: others are made where they are used
-        own = routes * (1 + (tensor > 1)) + 2 * rows + 3 * wide + max(held, 3 * gathered + summed)
-        return Experts(own, waits, routes + matrix, 0.0, 2 * routes + rows)
+        complete = sums if is_complete else None
+        return _with_capacity(plan, rows, wide, matrix, complete, blocks[-1] > 0, in_ring)
     # biases are gathered for rows
     waits = 2 * rows + (5 if size.mlp_bias else 3) * wide + max(3, sums) * matrix
     # one gradient, and the sums of all; of a block before, all gradients. Weights in 8 bits are
@@ -74,6 +62,35 @@ def expert_memory(
     empty = sum(_filled(shape) - math.prod(shape) for shape in shards)
     layers = sum(count for each, count in size.layer_counts if each.experts > 1)
     return Experts(own, waits, matrix, 4.0 * layers * empty, rows)
+
+
+def _with_capacity(
+    plan: Plan,
+    rows: float,
+    wide: float,
+    matrix: float,
+    complete: int | None,
+    is_last: bool,
+    in_ring: bool,
+) -> Experts:
+    """Experts with a capacity. `complete`: matrices whose sums on every device wait for a block's
+    end, None where each device has its shard of a sum; `is_last`: the last block has experts.
+    """
+    size, tensor = plan.size, plan.axis_sizes.get("tensor", 1)
+    # to all slots of a sequence, from its tokens; rows of slots are sharded by width
+    routes, rows = rows / size.embed * plan.sequence / plan.length_shards, rows / tensor
+    gathered = matrix if plan.precision.gathered_dtype == "bfloat16" else matrix / 2
+    # products of operands in 8 bits are added up in float32: of complete ones two sums, and one
+    # beside its operand; of others one, beside the next. Of a last block that is no loop a
+    # gradient waits for the links of the loop before
+    summed = 0.0 if in_ring else matrix * (1 + (plan.precision.matmul_dtype != "bfloat16"))
+    is_complete, sums = complete is not None, complete or 0
+    held = max((2 + 2 * is_complete) * summed, sums * summed + 2 * gathered)
+    held += is_complete * summed * (len(size.stages) > 1 == size.stages[-1][1] and is_last)
+    waits = rows + 3 * wide + max(3 * gathered, sums * summed)
+    # the gradient of routes alone, and their sum beside it: others are made where they are used
+    own = routes * (1 + (tensor > 1)) + 2 * rows + 3 * wide + max(held, 3 * gathered + summed)
+    return Experts(own, waits, routes + matrix, 0.0, 2 * routes + rows)
 
 
 def _filled(shape: tuple[int, ...]) -> int:

@@ -516,8 +516,8 @@ def experts_ring(plan: Plan, width: float) -> bool:
     other. It counts the peak in bfloat16, and links of one dimension, both ways.
     """
     chip, among = plan.topology.chip, plan.topology.devices
-    is_whole = plan.axis_sizes.get("expert", 1) == 1 and not plan.precision.scales_gathered
-    if plan.dropless or not is_whole or not has_ring(plan):
+    is_plain = plan.axis_sizes.get("expert", 1) == 1 and not plan.precision.scales_gathered
+    if plan.dropless or not is_plain or not has_ring(plan):
         return False
     rows = _rows(plan) * plan.visits / plan.size.experts
     product, moved = 2 * rows / chip.device_flops, width / (2 * chip.link_bandwidth)

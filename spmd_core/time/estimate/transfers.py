@@ -340,9 +340,20 @@ def _sum_of_gradient(
     )
     if not of_experts or not in_rings or in_kernel:
         return moved
+    return _sum_beside_rings(shapes, array, moved, matmuls, is_exposed)
+
+
+def _sum_beside_rings(
+    shapes: Shapes,
+    array: ShardedArray,
+    moved: StepTransfer,
+    matmuls: Mapping[str, float],
+    is_exposed: bool,
+) -> StepTransfer:
+    """The sum of experts with a capacity, which is a ring where that is worth it."""
     if experts_ring(shapes.plan, moved.nbytes / shapes.unsharded_bytes(array) * 2):
         return _ring_of_experts(shapes, array, moved, False)
-    if is_exposed or reduce != "all-reduce":
+    if is_exposed or moved.kind != "all-reduce":
         return moved
     hidden = sum(matmuls.get(name, 0.0) for name in _BESIDE_SUM)
     return replace(moved, late=max(0.0, 1 - hidden / moved.seconds))

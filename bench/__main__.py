@@ -13,6 +13,7 @@ SHARED = {
     "__init__",
     "__main__",
     "browser",
+    "published_chart",
     "communicating",
     "compiled",
     "dashboard",

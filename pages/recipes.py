@@ -29,7 +29,7 @@ level = st.pills(
     "Level",
     list(LEVELS),
     key="level",
-    format_func=lambda each: f"{each} {len(course.matching('', of_level(each)))}",
+    format_func=lambda each: plain(f"{each} {len(course.matching('', of_level(each)))}"),
     label_visibility="collapsed",
 )
 

@@ -92,9 +92,12 @@ def test_pointing_at_a_device_says_what_it_holds_and_who_else(page, link):
 def test_the_real_array_is_placed_and_compared(page, link):
     visit(page, link(**ARRAY | {"memory": {"array": "pinned_host"}}))
     page.get_by_role("button", name="Place it on devices").click()
-    outcome = page.locator(".st-key-answer").get_by_test_id("stLayoutWrapper").filter(
-        has_text="Placed in"
-    ).last
+    outcome = (
+        page.locator(".st-key-answer")
+        .get_by_test_id("stLayoutWrapper")
+        .filter(has_text="Placed in")
+        .last
+    )
     outcome.wait_for()
     expect(outcome).to_contain_text(
         re.compile(

@@ -14,9 +14,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import layout, layout_json, layout_of, parse_experiment, read_element
-from spmd_core.results import ArrayReport, ShardReport
 from spmd_core.words.experiments import layout_headline
-from spmd_lab.ui.layout.placing import difference
 
 pytestmark = [pytest.mark.slow, pytest.mark.newer]
 
@@ -333,77 +331,6 @@ def test_65536_devices_do_not_cost_python_objects():
         sys.settrace(before)
     assert lines < 5000, "a loop over devices"
     assert shapes == ((65536, 4), (65536, 4), (65536, 1))
-
-
-def report(experiment, **changes):
-    """What JAX reports of an array that lies as the layout says, with changes."""
-    data = layout_json(experiment)
-    shards = (
-        tuple(ShardReport(**shard) for shard in data["shards"]) if data["devices"] <= 64 else None
-    )
-    return ArrayReport(
-        **(
-            {
-                "shape": data["shape"],
-                "dtype": data["dtype"],
-                "spec": data["spec"],
-                "memory": "device",
-                "shards": shards,
-            }
-            | changes
-        )
-    )
-
-
-def test_a_real_array_as_the_layout_says_differs_nowhere():
-    experiment = parse_experiment(ARRAY)
-    assert difference(layout_of(experiment), report(experiment)) is None
-
-
-def test_an_array_that_lies_elsewhere_is_found_out():
-    experiment = parse_experiment(ARRAY)
-    found, right = layout_of(experiment), report(experiment)
-    assert right.shards
-    swapped = (
-        right.shards[0].model_copy(update={"index": right.shards[1].index}),
-        *right.shards[1:],
-    )
-    assert (
-        difference(found, report(experiment, shards=swapped))
-        == "device 0 holds [[0, 2], [2, 4]], the layout says [[0, 2], [0, 2]]"
-    )
-    assert (
-        difference(found, report(experiment, shards=right.shards[:7]))
-        == "device 7 holds nothing, the layout says [[2, 4], [6, 8]]"
-    )
-    more = (*right.shards, ShardReport(device=8, index=((0, 2), (0, 2))))
-    assert (
-        difference(found, report(experiment, shards=more))
-        == "9 devices hold shards, the layout has 8"
-    )
-    assert (
-        difference(found, report(experiment, shape=(8, 4)))
-        == "the array has shape 8 × 4, the layout 4 × 8"
-    )
-
-
-def test_beyond_64_devices_the_spec_decides():
-    experiment = parse_experiment(
-        {
-            "workload": "array",
-            "mesh": {"x": 8, "y": 16},
-            "dims": {"d0": 128, "d1": 4},
-            "sharding": {"d0": ["y", "x"]},
-        }
-    )
-    found = layout_of(experiment)
-    assert difference(found, report(experiment)) is None
-    wrong = report(experiment, spec=(["x", "y"], None))
-    assert (
-        difference(found, wrong)
-        == "the array is sharded by [['x', 'y'], None], the layout by [['y', 'x'], None]"
-    )
-    assert difference(found, report(experiment, spec=None)) is not None
 
 
 def test_the_devices_that_hold_an_element_are_named():

@@ -305,7 +305,7 @@ SHOWN = {
     "spmd_core/words/bandwidth.py",
     "spmd_lab/ui/collectives/bandwidths.py",
 }
-OWNERS = ("spmd_core/time/", "spmd_core/machine/", "spmd_core/results/")
+OWNERS = ("spmd_core/time/", "spmd_core/roofline/", "spmd_core/machine/", "spmd_core/results/")
 
 
 def rates_read(source: str) -> set[str]:

@@ -159,10 +159,13 @@ def meshed(program: Program, platform: str, inlined: bool = False, runs: bool = 
         module = ir.Module.parse(_prepared(*given, is_final=not described.symbols))
         main = modules.Main(module)
         kept = kept_leaves(program)
-        main.shard_arguments([program.spec(leaf) for leaf in kept])
+        specs = [program.spec(leaf) for leaf in kept]
+        results = [output_spec(program, leaf) for leaf in described.outputs]
+        main.shard_arguments(specs)
         for source, spec in program.constraints:
             constrain(module, described.files, source, spec)
-        main.shard_results([output_spec(program, leaf) for leaf in described.outputs])
+        main.shard_results(results)
+        main.free_donations(specs, results)
         if described.symbols:
             main.resize([program.shape(leaf) for leaf in kept])
         if inlined or described.symbols:  # which JAX refines too

@@ -82,6 +82,7 @@ _LIBRARIES = ("site-packages", "dist-packages", "/lib/python", "<frozen ")
 _MESH = re.compile(r"^ *sdy\.mesh @.*$", re.MULTILINE)
 _AXIS = re.compile(r'"(\w+)"=(\d+)')
 _MODULE = re.compile(r"^module @.*\{$", re.MULTILINE)
+_ALIAS = "tf.aliasing_output"
 _SHARDINGS = ("sdy.sharding", "mhlo.sharding")
 _PARTITIONS = re.compile(r"(mhlo\.num_partitions = )\d+")
 
@@ -213,6 +214,20 @@ class Main:
                 for old, spec in zip(olds, specs, strict=True)
             ]
         )
+
+    def free_donations(self, specs: Sequence[Spec], results: Sequence[Spec | None]) -> None:
+        """Leave to the compiler what replaces a donated argument whose result is sharded otherwise:
+        JAX names one of the same shape when it exports, by the shardings of that time.
+        """
+        attributes = []
+        for old, spec in zip(self.main.arg_attrs, specs, strict=True):
+            held = {each.name: each.attr for each in old}
+            at = held.get(_ALIAS)
+            if at is not None and results[ir.IntegerAttr(at).value] not in (None, spec):
+                del held[_ALIAS]
+                held["jax.buffer_donor"] = ir.BoolAttr.get(True)
+            attributes.append(ir.DictAttr.get(held))
+        self.main.arg_attrs = ir.ArrayAttr.get(attributes)
 
     def resize(self, shapes: Sequence[tuple[int, ...]]) -> None:
         """Give each argument its shape, where sizes are symbols."""

@@ -36,7 +36,7 @@ def listed(is_open: bool) -> None:
     if not every:
         return
     box = st.expander(
-        f"{len(every)} search{'es' * (len(every) != 1)} with an answer",
+        plain(f"{len(every)} search{'es' * (len(every) != 1)} with an answer"),
         key="history-searches",
         expanded=is_open or bool(asked),
     )

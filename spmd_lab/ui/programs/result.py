@@ -93,13 +93,11 @@ def _first(listed: Sequence[StepFinding]) -> str:
 
 def _finding(at: int, each: StepFinding, fix: constrain.Specs | None) -> None:
     why = coded(as_sentence(each.sentence.removeprefix(f"{each.path} ")))
-    parts = (
-        f":{'orange' if at else 'red'}[**{plain(_TITLES[each.kind])}**]",
-        code(each.path),
-        f"· {plain(bytes_text(each.bytes_per_device))}" if each.bytes_per_device else "",
-    )
+    held = f"· {bytes_text(each.bytes_per_device)}" if each.bytes_per_device else ""
+    color = "orange" if at else "red"
     with st.container(horizontal=True, vertical_alignment="center", key=f"finding-{at}"):
-        st.markdown(f"{' '.join(filter(None, parts))}  \n:small[{why}]", width="stretch")
+        title = f":{color}[**{plain(_TITLES[each.kind])}**]"
+        st.markdown(f"{title} {code(each.path)} {plain(held)}  \n:small[{why}]", width="stretch")
         if fix and st.button("Fix", key=f"mend:{at}"):
             constrain.give(fix)
 

@@ -211,10 +211,8 @@ def _loads(answer: ServingAnswer) -> None:
     shown = ["Best sharding", "Time per token", "Tokens/s per chip"][len(meshes) == 1 :]
     loads["Both"] = loads[shown].agg(", ".join, axis="columns")
     grid = loads.pivot(index="Prompt, output", columns="Concurrency", values="Both")
-    st.caption(
-        "Time per token, and tokens/s per chip, by concurrency. "
-        + plain(f"{meshes[0]} is best for all of them.") * (len(meshes) == 1)
-    )
+    one = f" {meshes[0]} is best for all of them." if len(meshes) == 1 else ""
+    st.caption(plain(f"Time per token, and tokens/s per chip, by concurrency.{one}"))
     draw_table(grid[[*dict.fromkeys(loads["Concurrency"])]].reset_index())
 
 

@@ -64,7 +64,7 @@ def least_s(plan, batch, context):
     if not size.kv_rank:
         read += width * projections / plan.along("tensor")
     row = size.kv_rank + size.rope_dim or size.kv_heads * (size.head_dim + size.value_size)
-    kept = sum(min(context, window or context) for window in size.layer_windows)
+    kept = sum(min(context, window or context) for window in (kind.window for kind in size.kinds))
     among = plan.along("data") * (1 if size.kv_rank else plan.along("tensor"))
     read += batch / among * kept * row * (2 if plan.kv_dtype == "bf16" else 1)
     return read / plan.topology.chip.device_hbm_bandwidth

@@ -65,13 +65,13 @@ def test_a_missing_compiler_for_gpus_is_named_before_predict_is_pressed(
     screen = opened(experiment=link.encode(parse_experiment(plan)))
     captions = " ".join(each.value.replace("\\", "") for each in screen.caption)
     assert ("The compiler for GPUs is not installed" in captions) is (plugin is None)
-    assert "fit" in headings(screen)  # the estimate is there either way
+    assert "Fits: " in headings(screen)  # the estimate is there either way
 
 
 def test_before_compiling_the_sizes_say_whether_it_fits(opened):
     screen = opened()
     assert errors(screen) == ""
-    assert "Should fit: " in headings(screen)
+    assert "Fits: " in headings(screen)
     peak = bytes_text(estimate_step(SMALL.plan).memory_bytes.peak)
     assert figures(screen)["Memory"] == f"{peak} | of 15.8 GiB per device"
     # an estimate is enough for a row of a study
@@ -116,7 +116,7 @@ def test_the_nearest_plan_that_fits_is_one_click_away(opened):
     code = parse_qs(there.query_string)["experiment"][0]
     assert not screen.exception
     near = opened(experiment=code)
-    assert "Should fit: " in headings(near)
+    assert "Fits: " in headings(near)
     assert not [text for text in near.markdown if "Nearest" in text.value]
 
 

@@ -18,7 +18,7 @@ from spmd_core.time.estimate.memory import MemoryEstimate
 from spmd_core.time.estimate.mesh_estimates import MeshEstimates
 from spmd_core.time.estimate.nearest_fit import NearestFit, nearest_fit
 from spmd_core.time.estimate.step import step_mfu
-from spmd_core.time.estimate.transfers import is_of_context
+from spmd_core.time.estimate.step_transfer import is_of_context
 from spmd_core.time.pipeline import PieceRun, SimulatedPipeline, simulate_pipeline
 from spmd_core.time.predicting import CompiledText, is_current, is_outdated, of_experiment
 from spmd_core.time.serving.contiguous import contiguous_time

@@ -8,7 +8,7 @@ from dataclasses import replace
 from spmd_core.time.cost.links import EXPECTED, NOMINAL, collective_s
 from spmd_core.time.estimate.constants import NOT_OF_A_LAYER
 from spmd_core.time.estimate.shapes import Shapes
-from spmd_core.time.estimate.transfers import StepTransfer
+from spmd_core.time.estimate.step_transfer import StepTransfer
 from spmd_core.time.gpu.constants import COMBINED
 
 _WEIGHTS = ("gather ", "gradient ")  # how transfers of weights are named

@@ -26,7 +26,7 @@ from spmd_core.time.estimate.step import (
     step_mfu,
     step_parts,
 )
-from spmd_core.time.estimate.transfers import is_of_update
+from spmd_core.time.estimate.step_transfer import is_of_update
 from spmd_core.time.pipeline import SimulatedPipeline, simulate_pipeline
 
 WAITS = "wait: stages"  # among a step's shares: what a stage idles

@@ -1,38 +1,14 @@
-"""What a step's devices send to one another: weights, gradients, activations, and slices."""
+"""Collectives of weights and of their gradients: gathers, sums, rings, and what the optimizer moves."""
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 
-from spmd_core.plan import (
-    CONTEXT,
-    DATA_AXES,
-    LENGTH_AXES,
-    STAGE,
-    Plan,
-    ShardedArray,
-    batch_axes,
-)
+from spmd_core.plan import DATA_AXES, LENGTH_AXES, STAGE, ShardedArray, batch_axes
 from spmd_core.time.cost.constants import DCN_LATENCY_S, RING
-from spmd_core.time.cost.links import (
-    EXPECTED,
-    NOMINAL,
-    Route,
-    collective_s,
-    dcn_bandwidth,
-    paths_along,
-    permute_s,
-    route_of,
-)
-from spmd_core.time.estimate.constants import (
-    FIRST_PART,
-    LINE_GATHER,
-    LONE_GATHER,
-    NOT_OF_A_LAYER,
-    SPARSE_CORES,
-    TABLE_ALONE,
-)
+from spmd_core.time.cost.links import NOMINAL, Route, dcn_bandwidth
+from spmd_core.time.estimate.constants import NOT_OF_A_LAYER, SPARSE_CORES, TABLE_ALONE
 from spmd_core.time.estimate.memory import experts_ring
 from spmd_core.time.estimate.optimizers import (
     NEWTON_SCHULZ,
@@ -42,7 +18,15 @@ from spmd_core.time.estimate.optimizers import (
 )
 from spmd_core.time.estimate.rings import BACKWARD, FORWARD, parts_s, ring_of
 from spmd_core.time.estimate.shapes import LEAST, Shapes
-from spmd_core.time.estimate.work import mixing, product_s
+from spmd_core.time.estimate.step_transfer import (
+    COMPLETE,
+    GRADIENT,
+    StepTransfer,
+    route_along,
+    that_move,
+    transfer,
+)
+from spmd_core.time.estimate.work import product_s
 
 # weight -> the matmul of a layer that needs it
 _MATMULS = {
@@ -60,67 +44,8 @@ _MATMULS = {
     "mixed_gate": "mixed_gate",
     "steps": "mixed_gate",
 }
-# matmuls of the stream gathered over `tensor`, and those whose results are summed over it
-_INPUTS, _HEADS = ("mlp_up", "mlp_gate", "mlp"), ("query", "key", "value", "heads")
-_OUTPUTS, _AS = ("out", "mlp_down"), {"mlp": "mlp_up"}
 _OF_EXPERTS = ("gate", "up", "down")  # weights; with a capacity, the products beside the last's sum
 _BESIDE_SUM = ("mlp_down", "mlp_gate", "mlp_gate", "mlp_up", "dispatch")
-_COMPLETE = "complete "  # begins names of what Muon moves
-_PASSED, _EXCHANGED = "keys and values", "heads for tokens"  # names of what attention moves
-GRADIENT = "transpose("  # in the name of an operation that makes gradients, as JAX writes it
-
-
-@dataclass(frozen=True, slots=True)
-class StepTransfer:
-    """One collective: `seconds` of one execution, `count` in a step. `beside`: what it can hide
-    under.
-
-    "layers": the layers' work, but for the share that is `late`; "": nothing but for the share of
-    it that is not `alone`, the rest holds the chip.
-    """
-
-    kind: str
-    axes: tuple[str, ...]
-    nbytes: float
-    count: int
-    seconds: float
-    bound_s: float
-    where: Route
-    beside: str
-    asked: str | None = None
-    op_name: str = ""
-    name: str = ""
-    alone: float = 1.0
-    late: float = 0.0
-
-    @property
-    def wanted(self) -> str:
-        """What the program requests."""
-        return self.asked or self.kind
-
-    @property
-    def reduction(self) -> str:
-        """What a reduction computes: a training step's are all sums."""
-        return "add"
-
-    @property
-    def ring(self) -> int:
-        """Devices of a collective matmul's ring: none is estimated, the compiler makes them."""
-        return 0
-
-    @property
-    def source(self) -> None:
-        """The line that causes it: no program is written."""
-
-
-def is_of_context(name: str) -> bool:
-    """Returns True for a transfer by which attention reaches tokens of other devices."""
-    return name.startswith((_PASSED, f"gradient of {_PASSED}", _EXCHANGED))
-
-
-def is_of_update(name: str) -> bool:
-    """Returns True for a transfer of the optimizer, once a step however many microbatches it has."""
-    return name.startswith(_COMPLETE)
 
 
 def weight_transfers(
@@ -132,73 +57,12 @@ def weight_transfers(
     """
     if shapes.ring == 1:
         return _without_rings(shapes)
-    return _that_move(_of_weights(shapes, matmuls, recomputed))
+    return that_move(_of_weights(shapes, matmuls, recomputed))
 
 
 @lru_cache(maxsize=16)
 def _without_rings(shapes: Shapes) -> tuple[StepTransfer, ...]:
-    return _that_move(_of_weights(shapes, {}, ()))
-
-
-def activation_transfers(
-    shapes: Shapes, of_layers: Sequence[Mapping[str, float]], recomputed: Collection[str]
-) -> tuple[StepTransfer, ...]:
-    """Collectives of activations that take time. `of_layers`: the matmuls of each kind of layer."""
-    listed = list[StepTransfer]()
-    for (layer, count), own in zip(shapes.layers, of_layers, strict=True):
-        if shapes.plan.context_shards > 1 and layer.size.mixers[0] == "attention":
-            listed += _of_context(layer, count, recomputed)
-        if shapes.chip.is_gpu:
-            listed += _of_tensor_on_gpus(layer, count, recomputed)
-        elif layer.size.experts > 1 and not layer.plan.dropless:
-            listed += _of_slots(layer, count, recomputed)
-            dense = {name: each for name, each in own.items() if not name.startswith("mlp_")}
-            listed += _of_tensor(layer, count, dense, recomputed)
-        else:
-            listed += _of_tensor(layer, count, own, recomputed)
-        listed += _of_activations(layer, count, recomputed)
-    return _that_move(_merged(listed) if len(of_layers) > 1 else listed)
-
-
-def _that_move(listed: Iterable[StepTransfer]) -> tuple[StepTransfer, ...]:
-    return tuple(
-        each for each in listed if each.where.spans or each.where.cores > 1 or each.where.slices > 1
-    )
-
-
-def _merged(listed: list[StepTransfer]) -> list[StepTransfer]:
-    merged = dict[tuple[object, ...], StepTransfer]()
-    for each in listed:
-        key = (each.kind, each.axes, each.name, each.op_name, each.nbytes, each.alone)
-        known = merged.get(key)
-        merged[key] = replace(known, count=known.count + each.count) if known else each
-    return list(merged.values())
-
-
-@lru_cache(maxsize=256)
-def _where(shapes: Shapes, axes: tuple[str, ...]) -> Route:
-    plan: Plan = shapes.plan
-    return route_of(shapes.topology, plan.mesh, plan.device_order, axes)
-
-
-def _transfer(
-    shapes: Shapes,
-    kind: str,
-    axes: tuple[str, ...],
-    nbytes: float,
-    count: int,
-    beside: str,
-    asked: str | None = None,
-    op_name: str = "",
-    name: str = "",
-) -> StepTransfer:
-    where, topology = _where(shapes, axes), shapes.topology
-    seconds, bound = (
-        collective_s(topology, kind, where, nbytes, rates) for rates in (EXPECTED, NOMINAL)
-    )
-    return StepTransfer(
-        kind, axes, nbytes, count, seconds, bound, where, beside, asked, op_name, name
-    )
+    return that_move(_of_weights(shapes, {}, ()))
 
 
 def _gathered(shapes: Shapes, array: ShardedArray) -> tuple[str, ...]:
@@ -250,7 +114,7 @@ def _of_weight(
     gather, beside, reduce, held = _as_compiled(shapes, axes)
     asked, name = None if gather == "all-gather" else "all-gather", f"gather {array.name}"
     narrow = shapes.unsharded_bytes(array) * (1.0 if once else _gathered_share(shapes))
-    plain = _transfer(shapes, gather, axes, narrow, 2 * array.times, beside, asked, name=name)
+    plain = transfer(shapes, gather, axes, narrow, 2 * array.times, beside, asked, name=name)
     if is_table := once and not shapes.chip.is_gpu:
         plain = replace(plain, count=1, beside="", alone=TABLE_ALONE)
     if shapes.ring > 1 and "experts" in dict(array.dims) and not shapes.plan.dropless:
@@ -274,7 +138,7 @@ def _experts_by_ring(
     if shapes.element("forward") == "s8":
         gathers[1:] = [(width, True)] * (not is_alone) + [(2.0, True)]
     for width, may in gathers:
-        each = _transfer(
+        each = transfer(
             shapes,
             plain.kind,
             plain.axes,
@@ -327,7 +191,7 @@ def _sum_of_gradient(
     in_parts = array.name == "logits" and shapes.plan.logit_parts > 1
     if summed != axes or (in_parts and not shapes.chip.is_gpu):
         reduce = "all-reduce"
-    moved = _transfer(
+    moved = transfer(
         shapes,
         reduce,
         summed,
@@ -393,7 +257,7 @@ def _by_rings(
     part_s, added_s = matmul_s / held.steps, sum(parts_s(shapes, name, matmul_s)) / 2
     is_tied, count = once and shapes.size.tied, array.times
     is_shared = array.name == "logits" or is_tied or name in recomputed
-    plain = _transfer(shapes, "all-gather", axes, nbytes, 0, "layers", name=f"gather {array.name}")
+    plain = transfer(shapes, "all-gather", axes, nbytes, 0, "layers", name=f"gather {array.name}")
     if is_shared:
         # before the permutes of a ring: hidden by as much as those leave the links idle
         late = min(1.0, held.seconds / matmul_s)
@@ -433,7 +297,7 @@ def _as_compiled(shapes: Shapes, axes: tuple[str, ...]) -> tuple[str, str, str, 
     """
     if shapes.chip.is_gpu:
         return "all-gather", "layers", "reduce-scatter", "layers"
-    where, generation = _where(shapes, axes), shapes.chip.generation
+    where, generation = route_along(shapes, axes), shapes.chip.generation
     full = math.prod(span.size for span in where.spans) == math.prod(shapes.topology.shape)
     if generation in SPARSE_CORES:
         return "all-gather", "layers", "reduce-scatter", "layers"
@@ -449,213 +313,6 @@ def _as_compiled(shapes: Shapes, axes: tuple[str, ...]) -> tuple[str, str, str, 
     return "all-gather", "layers", "reduce-scatter", "" if few else "by weight"
 
 
-def _of_tensor(
-    shapes: Shapes, layers: int, matmuls: Mapping[str, float], recomputed: Collection[str]
-) -> Iterator[StepTransfer]:
-    """The stream gathered over `tensor` before matmuls, and reduce-scattered after them, in so many
-    layers of a kind.
-    """
-    if shapes.tensor < 2:
-        return
-    nbytes = shapes.arrays.stream * shapes.tensor
-    gather = _transfer(shapes, "all-gather", ("tensor",), nbytes, 0, "", name="activations")
-    ring = all(span.wraps for span in gather.where.spans)
-    matmuls = _fused(shapes, matmuls)
-    inputs, heads, outputs = (
-        [name for name in names if name in matmuls] for names in (_INPUTS, _HEADS, _OUTPUTS)
-    )
-    added = [name for name in outputs if name == "out"]
-    again = [name for name in (*added, *inputs) if _AS.get(name, name) in recomputed]
-    is_line = not any(span.wraps for span in gather.where.spans)
-    if is_line and shapes.tensor < shapes.topology.devices:
-        yield from _of_line(gather, matmuls, heads[:1] + inputs[:1], recomputed, layers)
-        return
-    sums, apart = outputs if not ring else [], ("all-gather", "reduce-scatter")
-    paired = [*outputs, *inputs, *heads, *inputs, *outputs, *again]
-    yield replace(
-        gather,
-        count=(len(outputs) + bool(again)) * layers,
-        alone=LONE_GATHER if ring else LINE_GATHER,
-        name="activations of several matmuls",
-    )
-    for name in sorted(set(paired)):
-        beside = min(1.0, matmuls[name] / gather.seconds)
-        alone = 1.0 if name in sums else max(FIRST_PART, 1.0 - beside)
-        yield replace(
-            gather,
-            kind="collective-permute" if ring else apart[name in sums],
-            count=paired.count(name) * layers,
-            alone=alone,
-            name=f"activations of {name}",
-            op_name=GRADIENT if name in heads else "",
-        )
-
-
-def _of_line(
-    gather: StepTransfer,
-    matmuls: Mapping[str, float],
-    first: list[str],
-    recomputed: Collection[str],
-    layers: int,
-) -> Iterator[StepTransfer]:
-    """The same on an axis that is no ring, beside others: no parts, so that the stream is gathered
-    once for several matmuls, and sums stop the chip. Of the gathers for gradients of `out` and
-    `mlp_down`, their matmuls hide what they can.
-    """
-    again = ("query" in recomputed) + ("mlp_up" in recomputed)
-    outputs = [name for name in ("out", "mlp_down") if name in matmuls]
-    yield replace(
-        gather,
-        count=(len(outputs) + again) * layers,
-        alone=LINE_GATHER,
-        name="activations of several matmuls",
-    )
-    for name in outputs:
-        shown = max(0.0, 1 - 2 * matmuls[name] / gather.seconds)
-        yield replace(gather, count=layers, alone=shown, name=f"activations of {name}")
-    counts = dict.fromkeys((*outputs, *first), 1)
-    if "out" in counts:
-        counts["out"] += "out" in recomputed
-    for name, count in counts.items():
-        op_name = GRADIENT if name in first else ""
-        yield replace(
-            gather,
-            kind="reduce-scatter",
-            count=count * layers,
-            name=f"sums of {name}",
-            op_name=op_name,
-        )
-
-
-def _of_slots(shapes: Shapes, layers: int, recomputed: Collection[str]) -> Iterator[StepTransfer]:
-    """What experts with a capacity move over `tensor`, where slots are sharded by width as the stream
-    is: they are gathered before the experts, and sums scattered behind them. In 8 bits products with
-    the shards are sums, scattered to those of the mlp (of gradients in float32), which are gathered
-    for the product back. The gradient of routes is a sum of all of them.
-    """
-    if shapes.tensor < 2:
-        return
-    again, a, tensor = "mlp_up" in recomputed, shapes.arrays, shapes.tensor
-    summed, narrow, count = a.stream * tensor * shapes.plan.visits, 1, 1 + again
-    if shapes.element("forward") != "bf16":
-        summed, narrow, count = a.wide * tensor, 2, (1 + again) * (1 + shapes.size.gated) + 2
-    for kind, nbytes, times, name in (
-        ("all-gather", summed / narrow, 2 + again, "slots of experts"),
-        ("reduce-scatter", summed, count, "sums of slots"),
-        (
-            "all-reduce",
-            2 * shapes.experts_here * shapes.expert_rows * shapes.length,
-            1,
-            "gradient of routes",
-        ),
-    ):
-        yield _transfer(shapes, kind, ("tensor",), nbytes, times * layers, "", name=name)
-
-
-def _of_tensor_on_gpus(
-    shapes: Shapes, layers: int, recomputed: Collection[str]
-) -> Iterator[StepTransfer]:
-    """The same on GPUs, where nothing runs beside them: before and after the matmuls of attention
-    and of the mlp, forward and backward; what gradients of weights need is gathered beside work.
-    """
-    if shapes.tensor < 2:
-        return
-    nbytes, parts = shapes.arrays.stream * shapes.tensor, shapes.parts
-    again = bool({"query", "mlp_up"} & set(recomputed))
-    for kind, count, beside, name in (
-        ("all-gather", (2 + again) * parts, "", "activations"),
-        ("reduce-scatter", 2 * parts + ("out" in recomputed), "", "sums of activations"),
-        ("all-gather", parts, "layers", "activations of gradients"),
-    ):
-        yield _transfer(shapes, kind, ("tensor",), nbytes, count * layers, beside, name=name)
-
-
-def _fused(shapes: Shapes, matmuls: Mapping[str, float]) -> dict[str, float]:
-    """The matmuls with those that the plan fuses as one, which has one transfer."""
-    merged = dict(matmuls)
-    for fused, name, parts in (
-        (shapes.plan.fused_qkv, "heads", ("query", "key", "value")),
-        (shapes.plan.fused_mlp, "mlp", ("mlp_up", "mlp_gate")),
-    ):
-        if fused and parts[0] in merged:
-            merged[name] = sum(merged.pop(part, 0.0) for part in parts)
-    return merged
-
-
-def _of_activations(
-    shapes: Shapes, layers: int, recomputed: Collection[str]
-) -> Iterator[StepTransfer]:
-    """What passes between devices that share the rows of a batch, in so many layers of a kind."""
-    arrays, plan, size = shapes.arrays, shapes.plan, shapes.size
-    again = bool({"query", "mlp_up", "out"} & set(recomputed))
-    if (inside := plan.exchanged_axes) and size.mixers[0] != "none":
-        # exchanged arrays are not saved: the kernel, or its gradients, need them again
-        passes, shards = (
-            2 + bool({"query", "attention"} & set(recomputed)),
-            shapes.tensor * shapes.along(*inside),
-        )
-        keys = math.lcm(size.kv_heads, shards) / math.lcm(size.kv_heads, shapes.tensor)
-        each = arrays.query + arrays.mixed + keys * (arrays.key + arrays.value)
-        yield _transfer(shapes, "all-to-all", inside, each, passes * layers, "", name=_EXCHANGED)
-    if (repeats := plan.expert_repeats) > 1 and size.experts > 1:
-        slots = arrays.stream * shapes.tensor * plan.visits * repeats
-        count, name = (3 if again else 2) * layers, "slots of experts"
-        apart = tuple(axis for axis, length in plan.mesh if axis in LENGTH_AXES and length > 1)
-        yield _transfer(shapes, "all-reduce", apart, slots, count, "", name=name)
-    if shapes.peers > 1 and shapes.size.experts > 1:
-        slots = arrays.stream * shapes.tensor * shapes.plan.visits
-        # there and back: forward, again (back where that is not kept), backward
-        forth = 2 + again + ("mlp_down" in recomputed) + 2
-        name = "rows to experts and back"
-        yield _transfer(shapes, "all-to-all", ("expert",), slots, forth * layers, "", name=name)
-    elif shapes.along("expert") > 1 and shapes.size.experts > 1:
-        yield _transfer(
-            shapes,
-            "all-reduce",
-            ("expert",),
-            arrays.stream * shapes.tensor,
-            (3 if again else 2) * layers,
-            "",
-            name="rows of experts",
-        )
-
-
-def _of_context(shapes: Shapes, layers: int, recomputed: Collection[str]) -> Iterator[StepTransfer]:
-    """Keys and values of a sequence over `context`, in so many layers of a kind, and their
-    gradients: gathered, and summed in shards; or around a ring beside the kernel's calls, these in
-    float32.
-    """
-    plan, among = shapes.plan, shapes.along(CONTEXT)
-    each = shapes.arrays.key + shapes.arrays.value
-    gather = _transfer(shapes, "all-gather", (CONTEXT,), among * each, 2 * layers, "", name=_PASSED)
-    summed = f"gradient of {_PASSED}"
-    if plan.context_attention == "all-gather":
-        yield gather
-        yield replace(gather, kind="reduce-scatter", count=layers, op_name=GRADIENT, name=summed)
-        return
-    ways = paths_along(shapes.topology, plan.mesh, plan.device_order, CONTEXT)
-    works = [mixing(shapes, way).seconds / among for way in ("forward", "backward")]
-    for name, nbytes, count, work, op_name in (
-        (gather.name, each, among * (1 + ("attention" in recomputed)), works[0], ""),
-        (f"{gather.name}, backward", each, among, works[1] / 3, ""),
-        (summed, 2 * each, among, works[1] * 2 / 3, GRADIENT),
-    ):
-        seconds, bound = (
-            permute_s(shapes.topology, ways, nbytes, rates) for rates in (EXPECTED, NOMINAL)
-        )
-        yield replace(
-            gather,
-            kind="collective-permute",
-            nbytes=nbytes,
-            count=count * layers,
-            seconds=seconds,
-            bound_s=bound,
-            op_name=op_name,
-            name=name,
-            alone=max(0.0, 1 - work / seconds),
-        )
-
-
 def _of_muon(shapes: Shapes) -> Iterator[StepTransfer]:
     """Hidden matrices in bfloat16, complete on each device in turn; or layers exchanged for them, and
     back. Where layers are too few for all devices, the others share the rows of each product, whose
@@ -666,19 +323,19 @@ def _of_muon(shapes: Shapes) -> Iterator[StepTransfer]:
         axes = tuple(name for name, _ in shapes.plan.mesh if name in among)
         if not axes:
             continue
-        nbytes, name = 2.0 * here * rows * columns, f"{_COMPLETE}{array.name}"
+        nbytes, name = 2.0 * here * rows * columns, f"{COMPLETE}{array.name}"
         exchanged = layer_axes(shapes.size, shapes.mesh, array)
         if not exchanged:
-            yield _transfer(shapes, "all-gather", axes, nbytes, array.times, "", name=name)
+            yield transfer(shapes, "all-gather", axes, nbytes, array.times, "", name=name)
             continue
         moved = nbytes * array.times / shapes.along(*axes)
-        yield _transfer(shapes, "all-to-all", exchanged, moved, 2, "", name=name)
+        yield transfer(shapes, "all-to-all", exchanged, moved, 2, "", name=name)
         if rest := tuple(axis for axis in axes if axis not in exchanged):
             layers = array.times / shapes.along(*exchanged)
             square = 2.0 * here * min(rows, columns) ** 2
             for each in (nbytes, square):
                 count = NEWTON_SCHULZ
-                yield _transfer(shapes, "all-gather", rest, layers * each, count, "", name=name)
+                yield transfer(shapes, "all-gather", rest, layers * each, count, "", name=name)
 
 
 def _of_replicas(shapes: Shapes) -> Iterator[StepTransfer]:
@@ -694,8 +351,8 @@ def _of_replicas(shapes: Shapes) -> Iterator[StepTransfer]:
     )
     nbytes = 2 * shapes.own_parameters
     gpus = shapes.chip.is_gpu
-    if axes and (gpus or ((where := _where(shapes, axes)).slices == 1 and where.spans)):
-        yield _transfer(
+    if axes and (gpus or ((where := route_along(shapes, axes)).slices == 1 and where.spans)):
+        yield transfer(
             shapes,
             "all-reduce",
             axes,
@@ -714,7 +371,7 @@ def _of_replicas(shapes: Shapes) -> Iterator[StepTransfer]:
 def _between_slices(shapes: Shapes, nbytes: float, slices: int) -> StepTransfer:
     """The sum of gradients over DCN, in four parts for each layer."""
     topology = shapes.topology
-    between = tuple(name for name, _ in shapes.plan.mesh if _where(shapes, (name,)).slices > 1)
+    between = tuple(name for name, _ in shapes.plan.mesh if route_along(shapes, (name,)).slices > 1)
     each, count = nbytes / shapes.size.all_layers / 4, 4 * shapes.size.all_layers
     share = 2 * (1 - 1 / slices) * each
     seconds = DCN_LATENCY_S + share / dcn_bandwidth(topology)

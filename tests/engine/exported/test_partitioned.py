@@ -242,3 +242,21 @@ def test_a_program_that_no_result_can_be_added_to_stays_as_it_is(monkeypatch):
     with pytest.raises(ValueError, match="of tomorrow"), codeless.without_code(program):
         pass
     assert program.as_text() == before
+
+
+@pytest.mark.parametrize("paths", [("w",), ("m",), ("w", "m")])
+def test_a_donated_argument_takes_another_spec_than_the_result_in_its_place(paths):
+    """JAX lets the first result of its shape replace it, which is here that of the other array."""
+    w, m = _array((64, 32)), _array((64, 32))
+
+    def step(w, m):
+        return {"a": m * 0.9 + w, "b": w * 2}
+
+    kept = {"a": NamedSharding(MESH, P()), "b": NamedSharding(MESH, P())}
+    given = {"w": w, "m": m}
+    experiment = taken(written(step, given, donated=("w",), outputs=kept))
+    changed = experiment.vary(specs={path: ["data", None] for path in paths})
+    before, after = (
+        memory_account(lowered(each, "auto").compile())["argument"] for each in (experiment, changed)
+    )
+    assert after == before * (4 - len(paths)) // 4

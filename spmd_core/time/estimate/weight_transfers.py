@@ -135,7 +135,9 @@ def _experts_by_ring(
     is_alone = _MATMULS[array.weight] not in recomputed
     width, moved = 2 * _gathered_share(shapes), list[StepTransfer]()
     gathers = [(width, True), (width, is_alone)]
-    if shapes.element("forward") == "s8":
+    if recomputed == LEAST:  # a ring may expose more than the gather that two products share
+        gathers = gathers[:1]
+    elif shapes.element("forward") == "s8":
         gathers[1:] = [(width, True)] * (not is_alone) + [(2.0, True)]
     for width, may in gathers:
         each = transfer(

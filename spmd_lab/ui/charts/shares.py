@@ -147,7 +147,8 @@ def _shades(names: Iterable[str]) -> dict[str, str]:
     so that a part has one color in every chart.
     """
     ordered = list(colors.KINDS)
-    listed = sorted(set(names), key=lambda part: (ordered.index(part_kind(part)), _place(part)))
+    places = {name: (ordered.index(part_kind(name)), _place(name), name) for name in names}
+    listed = sorted(places, key=places.__getitem__)  # by name where shades are few: as at each run
     return {part: _lighter(colors.KINDS[part_kind(part)], _SHADES[_place(part)]) for part in listed}
 
 

@@ -157,6 +157,8 @@ def cluster(
     """(address, processes) of a real scheduler and its workers, which have no secrets; `path` is
     their PYTHONPATH. With `files` (CA, certificate, key) they speak TLS.
     """
+    from distributed.utils import json_load_robust
+
     from bench import dask_processes  # which loads Dask: the lab that is attacked must not
 
     started: list[ForkServerProcess] = []
@@ -172,10 +174,9 @@ def cluster(
 
     try:
         start("scheduler", "--port", "0", "--no-dashboard", *["--protocol", "tls"][: len(files)])
-        while not file.exists():
-            time.sleep(0.05)
+        address = json_load_robust(file)["address"]  # waits for a whole file
         for _ in range(workers):
             start("worker")
-        yield file.read_text().split('"address": "')[1].split('"')[0], started
+        yield address, started
     finally:
         dask_processes.end(*started)

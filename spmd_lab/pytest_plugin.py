@@ -3,6 +3,7 @@
 JAX and the core load when the fixture is used, not before.
 """
 
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +86,11 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: "pytest.CallInfo[None]") -> Any:
-    """Add to a failure for lack of devices how a test has more."""
+    """End the traceback of a refusal at its caller's line, unless pytest has `--full-trace`; add to
+    a failure for lack of devices how a test has more.
+    """
+    if call.excinfo is not None and not item.config.option.fulltrace:
+        _end_at_caller(call.excinfo.value)
     report = yield
     error = call.excinfo.value if call.excinfo is not None else None
     if "spmd" in getattr(item, "fixturenames", ()) and "umber of devices" in str(error):
@@ -93,6 +98,21 @@ def pytest_runtest_makereport(item: pytest.Item, call: "pytest.CallInfo[None]") 
     return report
 
 
+def _end_at_caller(error: BaseException) -> None:
+    base = sys.modules.get("spmd_core.base")  # not loaded: it is none of its refusals
+    if base is None or not isinstance(error, base.LabError):
+        return
+    error.__cause__, error.__suppress_context__ = None, True
+    last, each = None, error.__traceback__
+    while each is not None:
+        if str(each.tb_frame.f_globals.get("__name__")).partition(".")[0] not in _OWN:
+            last = each
+        each = each.tb_next
+    if last is not None:
+        last.tb_next = None
+
+
+_OWN = ("spmd_core", "spmd_lab")
 _MORE_DEVICES = (
     "A test has more devices than are here in three ways: mark it `@pytest.mark.spmd(devices=8)`; "
     "pass arguments over a `jax.sharding.AbstractMesh`; or give the mesh axes of size 1, and their "

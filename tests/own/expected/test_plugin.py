@@ -110,6 +110,18 @@ def test_a_process_that_dies_fails_its_test_alone_and_others_are_told_what_to_ma
     assert "mark it `@pytest.mark.spmd(devices=8)`" in printed
 
 
+def test_a_refusal_is_its_sentence_at_the_line_that_asked(project):
+    (project / "test_model.py").write_text(
+        "import model\n"
+        "def test_a(spmd):\n    expected = spmd.expect(model.step)(*model.arguments())\n"
+        "    expected.arguments_at_most('3 apples')\n"
+    )
+    printed = run(project)
+    assert "RequestError: '3 apples' is not a number of bytes" in printed
+    assert "\ntest_model.py:4: RequestError" in printed and "spmd_core/own" not in printed
+    assert "spmd_core/own/expected/limits.py" in run(project, "--full-trace")
+
+
 def test_without_the_fixture_neither_jax_nor_the_core_is_loaded():
     program = (
         "import sys, pytest, spmd_lab.pytest_plugin\n"

@@ -19,8 +19,8 @@ from bench import exported_steps as steps
 from bench.exported import abstract_mesh
 from bench.exported_steps import STEPS
 from bench.figures import Asked, Figures, measure, of_part
+from spmd_core.advice.programs import compiled_findings, finding_words
 from spmd_core.results import StrategyResult
-from spmd_core.words.advice.programs import compiled_findings, finding_words
 from spmd_core.workloads import findings
 
 WIDTH = 512  # matrices of 1 MiB: findings begin at 64 KiB

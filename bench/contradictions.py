@@ -16,7 +16,8 @@ from bench.values import result, strategy
 from spmd_core.answers import strategies_table
 from spmd_core.results import Result
 from spmd_core.results.stats import Rounds, compare, median_of_processes, summarize
-from spmd_core.words import row_title, runs as words, short_verdict
+from spmd_core.terms import row_title
+from spmd_core.words import runs as words, short_verdict
 
 NAMES = ("single", "auto", "constrained", "explicit", "shard_map")
 ROUNDS, TURNS = 20, 4

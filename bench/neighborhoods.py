@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from bench.figures import Asked, Figures, measure
 from bench.memory_random import MODELS
+from spmd_core.advice.next import next_plan
 from spmd_core.base import RequestError
 from spmd_core.machine import get_topology
 from spmd_core.plan import Plan
@@ -19,7 +20,6 @@ from spmd_core.search import best_neighbors, models, read_question
 from spmd_core.search.chips import named_meshes
 from spmd_core.time import estimate_step
 from spmd_core.trials.remedies.plans import candidates
-from spmd_core.words.advice.next import next_plan
 from spmd_core.workloads import parse_plan
 
 PLANS, WORTH, ALIKE = 40, 0.97, 1.001

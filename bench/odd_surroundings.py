@@ -24,7 +24,7 @@ from spmd_core.base import LabError
 from spmd_core.lab.store.database import FILE_NAME
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.folder_lock import FILE_NAME as LOCK
-from spmd_core.words import ago
+from spmd_core.terms import ago
 from spmd_lab.ui.run_tables import runs_table
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -26,8 +26,8 @@ import vl_convert
 from bench.figures import Asked, Figures, measure
 from bench.published_chart import Dot, errors_chart
 from spmd_core.plan import WITHOUT_RINGS, Plan
+from spmd_core.terms import chip_title
 from spmd_core.time import estimate_step
-from spmd_core.words import chip_title
 
 Seconds = float | tuple[float, float]  # published more than once: from the least to the most
 Published = tuple[str, Seconds, str, str, str, float, int, dict[str, Any]]

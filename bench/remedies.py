@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.figures import Asked, Figures, measure
+from spmd_core.advice import removal_words
 from spmd_core.base import Inexpressible, RequestError
 from spmd_core.experiment import Experiment, parse_experiment, study_of
 from spmd_core.facts import Collective, Nothing, Remedy
@@ -38,7 +39,6 @@ from spmd_core.roofline import (
 from spmd_core.script import program_text
 from spmd_core.trials import RemedySearch, store, with_remedies
 from spmd_core.trials.remedies.candidate import WORTH
-from spmd_core.words import removal_words
 
 MESHES = ({"x": 8}, {"x": 2, "y": 4}, {"x": 4, "y": 2})
 STRATEGIES = ("auto", "constrained", "explicit", "shard_map")

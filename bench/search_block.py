@@ -19,9 +19,9 @@ from bench.figures import Asked, Figures, measure
 from spmd_core.base import read_settings
 from spmd_core.lab import Batch, Lab, Searches
 from spmd_core.search import Answer, Candidate, read_array_question
+from spmd_core.surveys.search import space_words, state_words
 from spmd_core.trials import Search
 from spmd_core.trials.searching.outcomes import answered, experiment_of
-from spmd_core.words.search import space_words, state_words
 
 FIRST_S, GOOD, BUDGET_S = 15.0, 1.1, 300.0
 LOOK_S = 0.25

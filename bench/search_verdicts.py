@@ -16,9 +16,9 @@ from spmd_core.answers import ranking_table
 from spmd_core.lab import Lab, Searches
 from spmd_core.search import Answer, read_array_question, read_question
 from spmd_core.sheets import Table
+from spmd_core.surveys import search as words
 from spmd_core.trials import Search
 from spmd_core.trials.searching.work import started
-from spmd_core.words import search as words
 from spmd_core.workloads import programs
 
 LEAST, EVERY_S = 0.9, 1.0

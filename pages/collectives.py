@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from spmd_core.words import DEFINITIONS, ago
+from spmd_core.terms import DEFINITIONS, ago
 from spmd_lab.ui import cards, exports, links, live, shell, state
 from spmd_lab.ui.collectives import bandwidths, inputs
 from spmd_lab.ui.lab import lab

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from spmd_core.words import ago
+from spmd_core.terms import ago
 from spmd_lab.ui import cards, course, exports, links, live, next_step, shell, state
 from spmd_lab.ui.compare import (
     changed,

@@ -2,9 +2,10 @@
 
 import streamlit as st
 
+from spmd_core.history import read_search
 from spmd_core.reports import FEWEST, MOST
 from spmd_core.runs import STATES
-from spmd_core.words import read_search, state_words, workload_title
+from spmd_core.terms import state_words, workload_title
 from spmd_core.workloads import PROGRAM_FILE, workload_names
 from spmd_lab.ui import choices, links, live, shell
 from spmd_lab.ui.compare import beside

@@ -7,7 +7,7 @@ import streamlit as st
 from spmd_core.base import RequestError, mesh_text
 from spmd_core.experiment import layout_of
 from spmd_core.script import program_text, three_lines
-from spmd_core.words import layout_headline
+from spmd_core.terms import layout_headline
 from spmd_lab.ui import cards, course, inputs, links, live, mesh_fields, shell, state
 from spmd_lab.ui.arrows.words import domains_words
 from spmd_lab.ui.charts.layout_words import numbers_words

@@ -5,7 +5,7 @@ answer first.
 import streamlit as st
 
 from spmd_core.machine import compiler_refusal
-from spmd_core.words import ago, experiment_words
+from spmd_core.terms import ago, experiment_words
 from spmd_lab.ui import course, exports, links, live, price, remedies, shell, state
 from spmd_lab.ui.lab import find, lab
 from spmd_lab.ui.markdown import as_sentence, plain

@@ -4,7 +4,7 @@ would communicate, and what would be better.
 
 import streamlit as st
 
-from spmd_core.words import program_headline
+from spmd_core.advice import program_headline
 from spmd_core.workloads import programs
 from spmd_lab.ui import links, live, shell, state
 from spmd_lab.ui.markdown import plain

@@ -4,8 +4,8 @@ from functools import partial
 
 import streamlit as st
 
+from spmd_core.surveys import search as words
 from spmd_core.trials import FEW, FEW_S, searches as running
-from spmd_core.words import search as words
 from spmd_lab.ui import exports, links, shell
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import as_sentence, plain

@@ -17,7 +17,8 @@ from spmd_core.search import (
     price_per_billion,
 )
 from spmd_core.sheets import Cell, Column, Place, Sheet, Table, count, number, size, text
-from spmd_core.words import money_text, search as words, share_text
+from spmd_core.surveys import search as words
+from spmd_core.terms import money_text, share_text
 
 _BILLION = 1e9  # tokens, for which steps of different batches are compared
 _CHOSEN = ("Time", "Low", "High")  # columns that commands name, kept where they are empty

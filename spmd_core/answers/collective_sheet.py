@@ -12,10 +12,12 @@ from spmd_core.program import CollectiveRow, file_name, rows
 from spmd_core.results import Result
 from spmd_core.script import program_text
 from spmd_core.sheets import Cell, Column, Place, Sheet, Table, seconds, size, text
-from spmd_core.words import all_set_by_words, predictions, row_title, whose
+from spmd_core.surveys import whose
+from spmd_core.terms import row_title
+from spmd_core.words import all_set_by_words, predictions
 from spmd_core.workloads import sources
 
-SMALL_WORDS = "together under 1 % of the communication"
+SMALL_WORDS = "together under 1% of the communication"
 
 _LINE = re.compile(r"\d{1,9}")  # a number that people write
 _CODE_CHARACTERS = 72  # of a line of a program in a table

@@ -10,7 +10,7 @@ import numpy as np
 from spmd_core.base import mesh_text
 from spmd_core.experiment import Experiment, Layout, dtype_of, layout_of
 from spmd_core.script import spec_text
-from spmd_core.words import layout_headline
+from spmd_core.terms import layout_headline
 
 MAX_ROWS = 24  # blocks down one grid
 MAX_GRIDS = 6  # slices of an array of rank above 2

@@ -6,18 +6,12 @@ from spmd_core.answers.training_sheet import Figure
 from spmd_core.results import Ceiling, Point
 from spmd_core.roofline import busy_facts
 from spmd_core.sheets import Cell, Column, Sheet, seconds, size, text
-from spmd_core.words import (
-    axes_words,
-    bandwidths,
-    kind_title,
-    match_words,
-    rate_words,
-    value_words,
-)
+from spmd_core.terms import axes_words, bandwidths, kind_title, rate_words, value_words
+from spmd_core.words import match_words
 
 
 def interval_words(ceiling: Ceiling) -> str:
-    """The 95 % interval of a ceiling."""
+    """The 95% interval of a ceiling."""
     low, high = (ceiling.model_copy(update={"value": value}) for value in ceiling.interval)
     return f"{value_words(low)} to {value_words(high)}"
 
@@ -33,7 +27,7 @@ CEILING_ROWS: Sheet[Ceiling] = Sheet(
     (
         text("Ceiling", lambda each: each.title),
         Column("Value", lambda each: Cell(value_words(each), each.value)),
-        text("95 % interval", interval_words),
+        text("95% interval", interval_words),
         Column("Data sheet", _data_sheet),
     )
 )

@@ -7,7 +7,8 @@ from spmd_core.answers.strategies import StrategyRow, host_bytes
 from spmd_core.base import count_text, seconds_text
 from spmd_core.results import HostTime, Result, StrategyResult
 from spmd_core.sheets import Column, Sheet, Table, count, number, seconds, size, text
-from spmd_core.words import parts, row_title, verdict_words
+from spmd_core.terms import row_title
+from spmd_core.words import parts, verdict_words
 
 _MOST_SAMPLES = 2_000  # in all: a report is no archive
 

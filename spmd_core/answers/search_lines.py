@@ -3,7 +3,8 @@
 from spmd_core.answers.candidates import best_table, ranking_table
 from spmd_core.search import Answer
 from spmd_core.sheets import sheet_lines
-from spmd_core.words import fact_words, search as words
+from spmd_core.surveys import search as words
+from spmd_core.words import fact_words
 
 
 def search_lines(answer: Answer, top: int) -> list[str]:

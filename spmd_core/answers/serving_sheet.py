@@ -11,8 +11,8 @@ from spmd_core.plan import ServedPlan
 from spmd_core.search import ServingAnswer, ServingQuestion, ServingRow, Split
 from spmd_core.sheets import Column, Sheet, Table, count, number, seconds, size, text
 from spmd_core.sweeps import ServedPoint
+from spmd_core.terms import chip_title, money_text
 from spmd_core.time import Served, ServingLoad, engine_of, has_unit
-from spmd_core.words import chip_title, money_text
 
 PART_NAMES = {
     "weights": "reading weights",

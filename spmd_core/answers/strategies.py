@@ -8,21 +8,17 @@ from spmd_core.base import bytes_text, seconds_text
 from spmd_core.facts import PredictedMemory, possible
 from spmd_core.results import MemoryBytes, Result, StrategyResult
 from spmd_core.sheets import Cell, Column, Place, Sheet, Table, between, number, seconds, size, text
-from spmd_core.words import (
+from spmd_core.surveys import studies
+from spmd_core.terms import (
     StepCost,
-    bound_words,
-    collectives_words,
     cost_of,
     money_text,
-    off_words,
     processes_words,
     row_title,
     share_text,
-    studies,
-    timed_in,
     title,
-    verdict_words,
 )
+from spmd_core.words import bound_words, collectives_words, off_words, timed_in, verdict_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +65,7 @@ class StrategyRow:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The 95 % interval of the median, else that of the estimate."""
+        """The 95% interval of the median, else that of the estimate."""
         time = self.outcome.predicted_s
         if self.is_predicted and time:
             return time.low, time.high

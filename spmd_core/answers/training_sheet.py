@@ -18,7 +18,8 @@ from spmd_core.sweeps import (
     fastest_kinds,
     measure,
 )
-from spmd_core.words import bound_words, chip_title, listed, money_text
+from spmd_core.terms import chip_title, listed, money_text
+from spmd_core.words import bound_words
 
 _BEST = {  # of the best row, and of one that needs so many times as much
     "chips": ("fewest", "× the chips"),

@@ -16,7 +16,7 @@ from spmd_core.sheets import EVERYWHERE, Sheet, text
 from spmd_core.words import count
 
 # of `bench.what_if`, programs x shardings: how many, with the kinds and axes of the compiled program,
-# and with its bytes within 2 %; by the kind of a target
+# and with its bytes within 2%; by the kind of a target
 _AGREE = {"cpu": ("CPU", 126, 126, 126), "tpu": ("TPU v5e", 24, 24, 24)}
 
 
@@ -28,7 +28,7 @@ def agreement_words(experiment: Experiment) -> str:
     name, number, sets, sizes = _AGREE[target.kind]
     return (
         f"Of {number} programs compiled for {name}, {sets / number:.0%} had these kinds and axes, "
-        f"{sizes / number:.0%} these bytes within 2 %."
+        f"{sizes / number:.0%} these bytes within 2%."
     )
 
 

@@ -8,7 +8,7 @@ from spmd_core.lab import Lab
 from spmd_core.machine import default_target, parse_target
 from spmd_core.results import Environment
 from spmd_core.sheets import table
-from spmd_core.words import environment_notes, environment_words, pool_words
+from spmd_core.terms import environment_notes, environment_words, pool_words
 
 TIMEOUT_S = 120.0  # a TPU takes its time to be there
 

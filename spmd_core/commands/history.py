@@ -8,11 +8,12 @@ from argparse import Namespace
 from spmd_core.base import RequestError, count_text, mesh_text, refuse, seconds_text, shorten
 from spmd_core.commands.run import on_this_machine, print_run
 from spmd_core.commands.spec import OPTIONAL_SPEC, read_spec, stored_id
+from spmd_core.history import labels_words, read_search
 from spmd_core.lab import Lab
 from spmd_core.results import csv_text
 from spmd_core.runs import STATES, RunSummary
 from spmd_core.sheets import table
-from spmd_core.words import labels_words, read_search, title
+from spmd_core.terms import title
 from spmd_core.workloads import PROGRAM_FILE, get_workload
 
 MAX_LIMIT = 100_000

@@ -42,9 +42,10 @@ from spmd_core.plan import PLAN_FIELDS, STAGE, VARIABLE, Config, ModelSize, Plan
 from spmd_core.reports import Baseline
 from spmd_core.results import INEXPRESSIBLE, Result
 from spmd_core.sweeps import BEST, KINDS, TrainingQuestion, best_mesh, train
+from spmd_core.terms import experiment_words
 from spmd_core.time import is_current
 from spmd_core.trials import with_stored_answers
-from spmd_core.words import experiment_words, names_of, row_words
+from spmd_core.words import names_of, row_words
 from spmd_core.workloads import parse_mesh, parse_plan
 
 __all__ = ["ARGUMENTS", "compiled", "main"]

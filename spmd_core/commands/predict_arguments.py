@@ -22,7 +22,7 @@ from spmd_core.plan import (
     Config,
     read_config,
 )
-from spmd_core.words import read_price, read_prices_by_kind
+from spmd_core.terms import read_price, read_prices_by_kind
 
 _FIX = "name the config.json beside the weights, MaxText's yml, or - for standard input"
 

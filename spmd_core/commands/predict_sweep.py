@@ -13,6 +13,7 @@ from spmd_core.experiment import Experiment
 from spmd_core.lab import Batch, Lab
 from spmd_core.runs import RunStatus
 from spmd_core.sheets import table
+from spmd_core.surveys import mfu_title, row_cost, sweep_headline, sweep_notes
 from spmd_core.sweeps import (
     VARIABLES,
     Asked,
@@ -30,15 +31,8 @@ from spmd_core.sweeps import (
     to_compile,
     variants,
 )
-from spmd_core.words import (
-    bound_words,
-    mfu_title,
-    money_text,
-    phase_words,
-    row_cost,
-    sweep_headline,
-    sweep_notes,
-)
+from spmd_core.terms import money_text
+from spmd_core.words import bound_words, phase_words
 
 _HEAD = (
     "target",

@@ -8,14 +8,7 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
-from spmd_core.base import bytes_text, mesh_text, read_named, refuse
-from spmd_core.commands.run import ended_words
-from spmd_core.commands.waiting import interrupt, run_to_end
-from spmd_core.experiment import parse_experiment, shape_text
-from spmd_core.lab import Lab
-from spmd_core.results import StepFinding, StrategyResult
-from spmd_core.sheets import table
-from spmd_core.words import (
+from spmd_core.advice import (
     compiled_findings,
     grouped_findings,
     held_spec,
@@ -23,6 +16,13 @@ from spmd_core.words import (
     step_arrays,
     step_findings,
 )
+from spmd_core.base import bytes_text, mesh_text, read_named, refuse
+from spmd_core.commands.run import ended_words
+from spmd_core.commands.waiting import interrupt, run_to_end
+from spmd_core.experiment import parse_experiment, shape_text
+from spmd_core.lab import Lab
+from spmd_core.results import StepFinding, StrategyResult
+from spmd_core.sheets import table
 from spmd_core.workloads import Described, Held, Program, programs
 
 ARGUMENTS = {

@@ -1,10 +1,10 @@
 """`--remedies`: tries what would remove the collectives of a result, and prints it."""
 
+from spmd_core.advice import doing_words
 from spmd_core.commands.waiting import show_progress
 from spmd_core.lab import Lab
 from spmd_core.results import Result
 from spmd_core.trials import RemedySearch, carried_out, store, with_remedies
-from spmd_core.words import doing_words
 
 HELP = (
     "compile what would remove each collective worth more than 2%% of the time, and say "

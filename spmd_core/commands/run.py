@@ -22,18 +22,11 @@ from spmd_core.results import Result, result_json
 from spmd_core.roofline import calibration, with_roofline
 from spmd_core.runs import RunStatus
 from spmd_core.sheets import table
+from spmd_core.surveys import SIZE_COLUMNS, size_headline, size_rows
 from spmd_core.sweeps import SizePoint, at_sizes, begins, point_of, read_count
+from spmd_core.terms import title
 from spmd_core.trials import with_stored_answers
-from spmd_core.words import (
-    SIZE_COLUMNS,
-    kept_words,
-    names_of,
-    row_words,
-    size_headline,
-    size_rows,
-    texts,
-    title,
-)
+from spmd_core.words import kept_words, names_of, row_words, texts
 
 SIZES_HELP = (
     "run it at N growing sizes instead, on one device and sharded: where sharding begins to win"

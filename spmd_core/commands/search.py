@@ -38,8 +38,8 @@ from spmd_core.search import (
     rules_text,
     unknown_target,
 )
+from spmd_core.surveys import doing, search as words, why_not
 from spmd_core.trials import FEW, FEW_S, Search, carried_out
-from spmd_core.words import doing, search as words, why_not
 from spmd_core.workloads import parse_mesh
 
 MOST_S = 30 * 86400.0

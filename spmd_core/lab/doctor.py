@@ -12,11 +12,11 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
+from spmd_core.advice import Check, check
 from spmd_core.base import default_data_folder, package_version, read_settings
 from spmd_core.lab.supervisor.environment import worker_environment
 from spmd_core.lab.supervisor.process import ROOT
 from spmd_core.machine import Hardware, default_target, read_hardware, surroundings
-from spmd_core.words import Check, check
 
 PACKAGES = ("jax", "jaxlib", "libtpu", "streamlit", "numpy")
 COMPILED_FOR = "tpu:v5e:2x2"

@@ -12,6 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
 from pathlib import Path
 
+from spmd_core.advice import in_words
 from spmd_core.answers import WhatIf
 from spmd_core.base import (
     Settings,
@@ -25,6 +26,7 @@ from spmd_core.base import (
     shorten,
 )
 from spmd_core.experiment import Experiment
+from spmd_core.history import asks_for_examples, matches
 from spmd_core.lab.archive.archives import Archives
 from spmd_core.lab.cluster.lanes import cluster_lanes
 from spmd_core.lab.collections import Collections, Notebook, SharedSearches
@@ -59,13 +61,8 @@ from spmd_core.runs import (
     RunSummary,
     check_runs_here,
 )
-from spmd_core.words import (
-    asks_for_examples,
-    experiment_words,
-    in_words,
-    matches,
-    waiting_words,
-)
+from spmd_core.terms import experiment_words
+from spmd_core.words import waiting_words
 from spmd_core.workloads import Described, Listed, programs, take_declared
 
 HARDWARE_S = 2.0  # how long a look at the hardware stays good

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import PrivateAttr
 
+from spmd_core.advice import compiled_findings, step_arrays, step_findings
 from spmd_core.base import package_version
 from spmd_core.own.cell import svg_of
 from spmd_core.own.first_screen import lines
@@ -21,7 +22,6 @@ from spmd_core.results import (
     StepDescription,
     StepFinding,
 )
-from spmd_core.words import compiled_findings, step_arrays, step_findings
 from spmd_core.workloads import Held
 
 _PACKAGES = ("jax", "jaxlib", "libtpu", "spmd-lab")

@@ -16,8 +16,9 @@ from spmd_core.own.cell import cell
 from spmd_core.reports import table_text
 from spmd_core.results import Result, StepDescription, result_json
 from spmd_core.search import TOP, read_array_question, read_question, unknown_target
+from spmd_core.surveys import search as words
 from spmd_core.trials import RemedySearch, Search, carried_out, remedy_lines, store, with_remedies
-from spmd_core.words import headline_parts, search as words
+from spmd_core.words import headline_parts
 from spmd_core.workloads import PROGRAM_FILE, get_workload, sources
 
 

@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from spmd_core.advice import nearest_words
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.experiment import Experiment, parse_experiment
 from spmd_core.plan import Plan
 from spmd_core.results import ArrayReport, Result, StrategyResult
+from spmd_core.terms import mfu_words
 from spmd_core.time import estimate_step, host_s, nearest_fit
-from spmd_core.words import mfu_words, nearest_words, parts, predictions
+from spmd_core.words import parts, predictions
 
 _WIDTH = {"float32": 4, "bfloat16": 2}
 _LARGE = 0.02  # of the step: a part that a line names

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from spmd_core.answers import ProgramRow
 from spmd_core.base import refuse
 from spmd_core.experiment import Experiment
+from spmd_core.history import difference_rows
 from spmd_core.results import Between, Result, apart, between, fastest_row
 from spmd_core.runs import RunSummary
-from spmd_core.words import difference_rows
 
 FEWEST, MOST = 2, 8
 NAMES = "ABCDEFGH"

@@ -15,6 +15,7 @@ from spmd_core.answers import (
 )
 from spmd_core.base import by_key, bytes_text
 from spmd_core.facts import Collective
+from spmd_core.history import basis_words, between_words, factor_words, labels_words
 from spmd_core.reports.comparison import Compared, Subject
 from spmd_core.reports.document import (
     Bar,
@@ -27,17 +28,8 @@ from spmd_core.reports.document import (
 )
 from spmd_core.results import Between, Result, StrategyResult
 from spmd_core.sheets import NONE, Cell, Place, Sheet, Table, seconds, size, text
-from spmd_core.words import (
-    basis_words,
-    between_words,
-    collective_words,
-    environment_words,
-    experiment_words,
-    factor_words,
-    labels_words,
-    outcome_words,
-    row_title,
-)
+from spmd_core.terms import environment_words, experiment_words, outcome_words, row_title
+from spmd_core.words import collective_words
 
 
 def comparison_document(compared: Compared) -> Document:

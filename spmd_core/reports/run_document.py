@@ -15,6 +15,7 @@ from spmd_core.answers import (
     strategies_table,
 )
 from spmd_core.base import capital
+from spmd_core.history import origin_words
 from spmd_core.recipes import differences_of
 from spmd_core.reports.comparison import Subject, compare_runs
 from spmd_core.reports.comparison_document import comparison_document, made_words
@@ -32,21 +33,17 @@ from spmd_core.reports.document import (
 from spmd_core.results import Result
 from spmd_core.roofline import measured
 from spmd_core.script import script_text, why_no_script
-from spmd_core.words import (
-    evidence_words,
+from spmd_core.surveys import studies
+from spmd_core.terms import (
     experiment_words,
-    failures,
-    headline_parts,
-    kept_words,
-    origin_words,
     outcome_words,
     predicted_words,
     processes_words,
     row_title,
     state_words,
-    studies,
     title,
 )
+from spmd_core.words import evidence_words, failures, headline_parts, kept_words
 
 _MOST_BARS = 40
 Texts = Mapping[str, Mapping[str, str]]  # of a run: by strategy and name

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from spmd_core.answers import SEARCHES, SearchRow, kept_ranking
 from spmd_core.facts import Estimate
+from spmd_core.history import basis_words, between_words, foreign_search_words
 from spmd_core.reports.comparison import HERE, NAMES, Subject, check_compared
 from spmd_core.reports.comparison_document import against_words
 from spmd_core.reports.document import (
@@ -25,7 +26,6 @@ from spmd_core.reports.run_document import Texts, run_blocks, run_title
 from spmd_core.results import Between, between_estimates
 from spmd_core.search import KeptCandidate, KeptSearch, link
 from spmd_core.sheets import NONE, Cell, Sheet, Table, text, turned
-from spmd_core.words import basis_words, between_words, foreign_search_words
 
 _WHY = Sheet[KeptCandidate](
     (text("Candidate", lambda row: row.name, "document"), text("Why", lambda row: row.why))

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
+from spmd_core.advice import ONE_DEVICE_WINS
 from spmd_core.base import RequestError
 from spmd_core.experiment import Experiment
 from spmd_core.lab import Lab
 from spmd_core.results import Result
+from spmd_core.surveys import size_headline
 from spmd_core.sweeps import SizePoint, at_sizes, begins, point_of
-from spmd_core.words import ONE_DEVICE_WINS, size_headline
 
 
 def known_sizes(lab: Lab, experiments: Sequence[Experiment]) -> list[SizePoint]:

@@ -8,7 +8,7 @@ from spmd_core.facts import RINGS, SAME_PROGRAM, Prediction, StoredFact
 from spmd_core.plan import WITHOUT_RINGS, Plan, plan_notes
 from spmd_core.reference import LARGEST
 from spmd_core.results import Imprecise, StrategyResult, Wrong
-from spmd_core.words.names import title
+from spmd_core.terms import title
 
 DISPATCH_BOUND = "dispatch bound"  # a note
 DISPATCH_FACTOR = 3.0  # of the dispatch floor: below it, a call is most of what is measured
@@ -197,14 +197,14 @@ def wrong_words(outcome: StrategyResult) -> str | None:
 
 
 def imprecise_words(imprecise: Imprecise) -> str:
-    """Such as `adds 1,024 terms in bfloat16, 10 % off`; without the terms where a loop adds them
+    """Such as `adds 1,024 terms in bfloat16, 10% off`; without the terms where a loop adds them
     up."""
     terms = "" if imprecise.terms is None else f" {count_text(imprecise.terms)} terms"
     return f"adds{terms} in {imprecise.dtype}, {_percent(imprecise.off)} off"
 
 
 def _sentence(wrong: Wrong, *, several: bool) -> str:
-    """Such as `3.1 % of y is wrong (512 of 16,384 elements): worst at [3, 7], got 1.25,
+    """Such as `3.1% of y is wrong (512 of 16,384 elements): worst at [3, 7], got 1.25,
     expected 2.5 ± 0.01`."""
     worst = wrong.worst
     at = ", ".join(map(str, worst.index))
@@ -222,12 +222,12 @@ def _sentence(wrong: Wrong, *, several: bool) -> str:
 
 
 def _percent(share: float) -> str:
-    """Two digits, and never 0 or 100 % where it is not that."""
+    """Two digits, and never 0 or 100% where it is not that."""
     if share < 0.001:
-        return "less than 0.1 %"
+        return "less than 0.1%"
     if 0.995 <= share < 1:
-        return "more than 99 %"
-    return f"{share * 100:.3g} %" if share >= 0.1 else f"{share * 100:.2g} %"
+        return "more than 99%"
+    return f"{share * 100:.3g}%" if share >= 0.1 else f"{share * 100:.2g}%"
 
 
 def _text(value: float | str | None) -> str:

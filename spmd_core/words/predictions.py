@@ -10,8 +10,8 @@ from spmd_core.plan import Plan, undivided_axes
 from spmd_core.results import Result
 from spmd_core.roofline import data_sheet
 from spmd_core.sweeps import training_run
+from spmd_core.terms import mfu_words, money_text
 from spmd_core.time import KERNELS
-from spmd_core.words.costs import mfu_words, money_text
 from spmd_core.words.strategies import predicted
 
 # "neighbours" is as older runs wrote it

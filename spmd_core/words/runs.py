@@ -10,8 +10,8 @@ from spmd_core.facts import Collective
 from spmd_core.program import kind_words
 from spmd_core.results import ArrayReport, Result, StrategyResult
 from spmd_core.runs import COMPILING, RunStatus
-from spmd_core.words import bandwidth, facts, predictions, strategies
-from spmd_core.words.names import processes_words, title
+from spmd_core.terms import bandwidth, processes_words, title
+from spmd_core.words import facts, predictions, strategies
 from spmd_core.workloads import STRATEGIES
 
 _PHASES = {

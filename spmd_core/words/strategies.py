@@ -15,8 +15,8 @@ from spmd_core.results import (
     predicted_verdict,
     without_baselines,
 )
+from spmd_core.terms import listed, margin_text, processes_words, row_title, title
 from spmd_core.words.facts import imprecise_words
-from spmd_core.words.names import listed, processes_words, row_title, share_text, title
 
 Group = tuple[tuple[str, ...], Estimate]  # strategies that compile to one program, and its time
 RATIO_NOTE = (
@@ -101,7 +101,7 @@ def _baseline_words(result: Result) -> str:
     if ratio.verdict == "faster":
         return f" {called} is faster: {takes}, {slower_words(ratio)}."
     if ratio.verdict == "the same":
-        margin = share_text(result.experiment.timing.margin)
+        margin = margin_text(result.experiment.timing.margin)
         return f" {called} takes the same time ({takes}), within {margin}."
     return f" Cannot tell whether {called} ({takes}) is faster."
 
@@ -125,7 +125,7 @@ def _measured(result: Result, called: "_Called") -> str:
     if answer is None or not answer.ratios:
         interval = result.strategies[fastest].ci95_s
         low, high = map(seconds_text, interval or (None, None))
-        between = f" (95 % interval {low} to {high})" if interval else ""
+        between = f" (95% interval {low} to {high})" if interval else ""
         words = f"{called(fastest)} takes {takes} per call{between}."
         words = words if called.first else between and f"{between[2:-1]}."
     else:
@@ -167,7 +167,7 @@ def compared(
     if same:
         best = [answer.fastest, *(each.strategy for each in same)]
         named = called.with_times(medians_s, best, all_tie=not (unsure or apart))
-        parts.append(f"{named} take the same time{here}, within {share_text(margin)}.")
+        parts.append(f"{named} take the same time{here}, within {margin_text(margin)}.")
     if unsure:
         question = _question(answer.fastest, unsure, medians_s, called, bool(same), here)
         parts.append(f"Cannot tell {question}{_unsure_words(unsure, called.is_brief)}.")
@@ -418,12 +418,12 @@ def same_programs(
 
 
 def paired_words(ratio: Ratio) -> str:
-    """A paired ratio with its interval, and what it is of: `paired ratio 1.08× (99 % interval 1.05
+    """A paired ratio with its interval, and what it is of: `paired ratio 1.08× (99% interval 1.05
     to 1.10, 60 rounds in 3 processes)`.
     """
     share = "95" if ratio.rounds is None else "99"  # before there were three verdicts
     of = f", {rounds_words(ratio)}" if ratio.rounds else ""
-    interval = f"{share} % interval {ends_text(ratio.interval)}{of}"
+    interval = f"{share}% interval {ends_text(ratio.interval)}{of}"
     return f"paired ratio {factor_text(ratio.ratio)}× ({interval})"
 
 
@@ -455,7 +455,7 @@ def evidence_words(result: Result) -> str | None:
     planned = result.experiment.timing.samples
     is_early = result.is_settled and processes == 1
     early = f", of {planned} planned: every verdict was settled" if is_early else ""
-    return f"ratios with 99 % intervals, {few}{rounds_words(most)}{early}"
+    return f"ratios with 99% intervals, {few}{rounds_words(most)}{early}"
 
 
 def rounds_words(ratio: Ratio) -> str:

@@ -71,7 +71,7 @@ def trace_words(trace: Trace) -> str:
 
     >>> trace_words(Trace(step_s=1.2e-3, compute_s=7e-4, collectives_s=4e-4, exposed_s=3e-4,
     ...                   waits_s=0.0, skew=0.12))
-    'step 1.2 ms: 700 µs compute, 400 µs collectives (300 µs exposed), devices differ by 12 %'
+    'step 1.2 ms: 700 µs compute, 400 µs collectives (300 µs exposed), devices differ by 12%'
     """
     if trace.step_s is None:
         return f"not traced: {trace.reason}"
@@ -87,7 +87,7 @@ def trace_words(trace: Trace) -> str:
     if idle_s > 0.1 * trace.step_s:
         parts.append(f"{seconds_text(idle_s)} idle")
     if trace.skew is not None:
-        parts.append(f"devices differ by {100 * trace.skew:.0f} %")
+        parts.append(f"devices differ by {100 * trace.skew:.0f}%")
     return f"step {seconds_text(trace.step_s)}: {', '.join(parts)}"
 
 
@@ -111,10 +111,10 @@ def unattributed_words(share: float) -> str:
     """That kernels named no instruction.
 
     >>> unattributed_words(0.25)[:60]
-    '25 % of the busy time is in kernels that name no instruction'
+    '25% of the busy time is in kernels that name no instruction'
     """
     return (
-        f"{100 * share:.0f} % of the busy time is in kernels that name no instruction of the "
+        f"{100 * share:.0f}% of the busy time is in kernels that name no instruction of the "
         "program: each counts as what its own name tells, under that name"
     )
 

@@ -9,20 +9,11 @@ import streamlit as st
 
 from spmd_core.base import RequestError, UnreadableRun
 from spmd_core.experiment import Experiment, link
+from spmd_core.history import answer_words, fastest_words, shape_words
 from spmd_core.machine import default_target
 from spmd_core.runs import RunSummary
-from spmd_core.words import (
-    DOES_NOT_FIT,
-    ago,
-    answer_words,
-    bound_words,
-    experiment_words,
-    fastest_words,
-    outcome_words,
-    shape_words,
-    short_verdict,
-    state_words,
-)
+from spmd_core.terms import DOES_NOT_FIT, ago, experiment_words, outcome_words, state_words
+from spmd_core.words import bound_words, short_verdict
 from spmd_lab.ui import style
 from spmd_lab.ui.charts import colors, glimpse
 from spmd_lab.ui.lab import find, kept, lab

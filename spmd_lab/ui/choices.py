@@ -18,7 +18,7 @@ from streamlit.errors import StreamlitAPIException
 from spmd_core.base import RequestError, refuse, shorten
 from spmd_core.runs import COLLECTION_ID
 from spmd_core.search import SERVING_FORM
-from spmd_core.words import read_prices_by_kind
+from spmd_core.terms import read_prices_by_kind
 from spmd_lab.ui import state
 from spmd_lab.ui.entrance import cookies
 from spmd_lab.ui.markdown import option, plain

@@ -6,10 +6,12 @@ from collections.abc import Callable
 import pandas as pd
 import streamlit as st
 
+from spmd_core.advice import Check
 from spmd_core.base import RequestError, bytes_text
 from spmd_core.machine import Hardware, parse_target
 from spmd_core.results import Environment
-from spmd_core.words import Check, ago, count, environment_notes, pool_words
+from spmd_core.terms import ago, environment_notes, pool_words
+from spmd_core.words import count
 from spmd_lab.ui import tables
 from spmd_lab.ui.lab import lab, self_test
 from spmd_lab.ui.markdown import plain

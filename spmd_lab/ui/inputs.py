@@ -11,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from spmd_core.base import RequestError, read_settings
 from spmd_core.machine import accelerator_files
 from spmd_core.plan import VARIABLE, get_model
-from spmd_core.words import title
+from spmd_core.terms import title
 from spmd_core.workloads import Workload
 from spmd_lab.ui import state
 from spmd_lab.ui.markdown import plain

@@ -11,10 +11,10 @@ from typing import Generic, ParamSpec, TypeVar
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from spmd_core.advice import Check
 from spmd_core.base import LabError, RequestError, login, read_settings
 from spmd_core.lab import VIEWER, Asker, Batch, Lab, Room, doctor, examples, role_of
 from spmd_core.runs import RunStatus
-from spmd_core.words import Check
 from spmd_core.workloads import programs
 from spmd_lab.ui.entrance import door
 

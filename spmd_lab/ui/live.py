@@ -7,7 +7,8 @@ import streamlit as st
 from spmd_core.base import RequestError, seconds_text
 from spmd_core.experiment import Experiment, newest
 from spmd_core.runs import COMPILING, Pace, RunStatus, behind, paced
-from spmd_core.words import compile_words, experiment_words, kept_words, phase_words, state_words
+from spmd_core.terms import experiment_words, state_words
+from spmd_core.words import compile_words, kept_words, phase_words
 from spmd_core.workloads import CALIBRATION
 from spmd_lab.ui import cards, links, state
 from spmd_lab.ui.charts import bandwidth, by_strategy, curve

@@ -4,9 +4,9 @@ measured in several processes.
 
 import streamlit as st
 
+from spmd_core.advice import CONFIRM, confirmation
 from spmd_core.results import Result
 from spmd_core.trials import with_stored_answers
-from spmd_core.words import CONFIRM, confirmation
 from spmd_lab.ui import cards
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import coded

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import streamlit as st
 
 from spmd_core.base import RequestError
-from spmd_core.words import read_price, read_prices_by_kind
+from spmd_core.terms import read_price, read_prices_by_kind
 from spmd_lab.ui import state
 from spmd_lab.ui.choices import Linked
 from spmd_lab.ui.markdown import plain

@@ -6,20 +6,13 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from spmd_core.advice import GUESSED, doing_words, removal_parts, removal_words, what_words
 from spmd_core.base import seconds_text
 from spmd_core.experiment import Experiment, spec_code
 from spmd_core.facts import Collective, Nothing, Removal
 from spmd_core.results import Result
+from spmd_core.terms import listed, titles
 from spmd_core.trials import beside, is_guessed, remedy_searches as running, with_remedies
-from spmd_core.words import (
-    GUESSED,
-    doing_words,
-    listed,
-    removal_parts,
-    removal_words,
-    titles,
-    what_words,
-)
 from spmd_core.workloads import STRATEGIES
 from spmd_lab.ui import cards, choices
 from spmd_lab.ui.lab import begin, end, lab, room
@@ -27,9 +20,9 @@ from spmd_lab.ui.markdown import as_sentence, coded, plain
 from spmd_lab.ui.shell import attempt, done, refusal
 
 TRIES = "Compiles up to 8 changes of each, and times close ones."
-_MORE = "Slow: the device waits for it for over 2 % of the time. Where none of 8 helps, 24 more are tried."
+_MORE = "Slow: the device waits for it for over 2% of the time. Where none of 8 helps, 24 more are tried."
 NOTHING_WORTH = (
-    "No collective keeps the device waiting for more than 2 % of the predicted time: nothing was "
+    "No collective keeps the device waiting for more than 2% of the predicted time: nothing was "
     "tried."
 )
 
@@ -168,7 +161,7 @@ def _answers(result: Result, names: Sequence[str]) -> None:
                     help="Compare with both as variants of one study, which takes their times together.",
                 )
     if small:
-        st.caption(coded(f"Not tried, each under 2 % of the time: {listed(small)}."))
+        st.caption(coded(f"Not tried, each under 2% of the time: {listed(small)}."))
     if groups and is_guessed(result):
         st.caption(coded(as_sentence(GUESSED)))
 

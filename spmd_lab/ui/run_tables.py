@@ -6,17 +6,17 @@ from collections.abc import Sequence
 import pandas as pd
 
 from spmd_core.experiment import Experiment
-from spmd_core.runs import RunSummary
-from spmd_core.sheets import NONE
-from spmd_core.words import (
+from spmd_core.history import (
     difference_rows,
     fastest_words,
     labels_words,
     operand_bytes,
-    outcome_words,
     shape_words,
     when_words,
 )
+from spmd_core.runs import RunSummary
+from spmd_core.sheets import NONE
+from spmd_core.terms import outcome_words
 
 # of a run in the history
 WHEN, TIME, LABELS, OPERANDS_KIB = "When", "Time", "Name and tags", "Operands, KiB"

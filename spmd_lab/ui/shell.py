@@ -14,7 +14,7 @@ from spmd_core.answers import Figure
 from spmd_core.base import LabError, StorageError
 from spmd_core.machine import parse_target
 from spmd_core.sheets import Table
-from spmd_core.words import experiment_words
+from spmd_core.terms import experiment_words
 from spmd_core.workloads import files
 from spmd_lab.ui import choices, links, state, style
 from spmd_lab.ui.entrance import door, version

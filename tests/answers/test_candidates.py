@@ -21,7 +21,7 @@ from spmd_core.search import (
     read_array_question,
     read_question,
 )
-from spmd_core.words import search as words
+from spmd_core.surveys import search as words
 
 SPEC = {
     "workload": "mlp",

@@ -38,7 +38,7 @@ def test_what_is_printed_steers_no_terminal():
     out, err = io.StringIO(), io.StringIO()
     with plain_streams(out, err):
         print("\x1b]0;title\x07\x9b31m \u202egnp.exe\r over")
-        print(CLEAR + "50 %", end="")
+        print(CLEAR + "50%", end="")
     assert out.getvalue() == "\\u001b]0;title\\u0007\\u009b31m \\u202egnp.exe\\u000d over\n" + (
-        "\r\x1b[K50 %"
+        "\r\x1b[K50%"
     )

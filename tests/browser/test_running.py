@@ -112,7 +112,7 @@ def test_a_run_is_found_again_after_a_reload_and_another_viewer_waits_behind_it(
     settled(page)
     assert run_of(page.url) == run
     page.get_by_role("button", name="Run", exact=True).wait_for()
-    assert "95 % interval" in answered(other_page)
+    assert "95% interval" in answered(other_page)
     assert "Single device" in other_page.locator(".st-key-answer .figure").inner_text()
 
 

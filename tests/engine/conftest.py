@@ -3,10 +3,10 @@
 import jax
 import pytest
 
+from spmd_core.advice import in_words
 from spmd_core.engine.devices import describe
 from spmd_core.engine.measured.run import run_experiment
 from spmd_core.experiment import parse_experiment
-from spmd_core.words import in_words
 
 QUICK = {"samples": 3, "min_seconds": 0.0}
 

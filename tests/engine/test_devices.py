@@ -4,7 +4,7 @@ import pytest
 from spmd_core.base import WorkerError
 from spmd_core.engine import devices
 from spmd_core.engine.devices import describe
-from spmd_core.words import environment_notes
+from spmd_core.terms import environment_notes
 
 
 def test_an_environment_describes_what_is_there(environment):

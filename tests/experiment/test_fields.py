@@ -11,7 +11,7 @@ from spmd_core.commands.predict_arguments import HELD, flags_of, given_fields
 from spmd_core.experiment import experiment_of, link
 from spmd_core.fields import Choice, Integer, Number, Switch, Words
 from spmd_core.plan import PLAN_FIELDS
-from spmd_core.words import experiment_words
+from spmd_core.terms import experiment_words
 from spmd_core.workloads import parse_plan
 
 GOOD = {"target": "tpu:v5e:4x4", "model": "scaled:1", "mesh": {"fsdp": 16}, "batch_per_device": 2}

@@ -14,7 +14,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import layout, layout_json, layout_of, parse_experiment, read_element
-from spmd_core.words.experiments import layout_headline
+from spmd_core.terms.experiments import layout_headline
 
 pytestmark = [pytest.mark.slow, pytest.mark.newer]
 

@@ -13,7 +13,11 @@ from tests.layers import ROOT
 SHOWN = (
     "spmd_core/answers",
     "spmd_core/sheets",
+    "spmd_core/terms",
     "spmd_core/words",
+    "spmd_core/advice",
+    "spmd_core/surveys",
+    "spmd_core/history",
     "spmd_core/reports",
     "spmd_core/commands/printed",
     "spmd_lab/ui/compare",

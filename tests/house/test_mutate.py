@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from spmd_core.words import costs
+from spmd_core.terms import costs
 from tests.house import mutate
 from tests.house.mutations import mutated, mutations
 from tests.layers import ROOT
@@ -23,7 +23,7 @@ def test_a_named_mutation_is_of_the_code_that_is_there(what):
 def test_a_planted_mutation_is_what_runs_and_can_be_taken_out():
     (mutation,) = [
         each
-        for each in mutations("spmd_core/words/costs.py")
+        for each in mutations("spmd_core/terms/costs.py")
         if each.rule == "inverted" and "_HOUR_S" in each.text and "tokens_per_s" in each.text
     ][:1]
     module = ast.parse((ROOT / mutation.path).read_text("utf-8"))

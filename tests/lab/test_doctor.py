@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
+from spmd_core.advice import check
 from spmd_core.lab import doctor
 from spmd_core.machine import read_hardware
 from spmd_core.machine.surroundings import folder_facts, variables
-from spmd_core.words import check
 
 NAMES = [
     "versions",

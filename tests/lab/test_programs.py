@@ -8,7 +8,7 @@ from spmd_core.base import RequestError, Settings, StorageError, read_settings
 from spmd_core.experiment import parse_experiment
 from spmd_core.lab.store.limits import COMMAND_LINE, Asker, check_program
 from spmd_core.lab.supervisor.environment import without_secrets
-from spmd_core.words import experiment_words
+from spmd_core.terms import experiment_words
 from spmd_core.workloads import programs
 
 pytestmark = pytest.mark.usefixtures("read_here")

@@ -26,8 +26,8 @@ from spmd_core.runs import CollectionItem
 from spmd_core.search import TOP, read_question
 from spmd_core.search.kept import MOST_CHARACTERS, KeptCandidate, KeptSearch, read_kept
 from spmd_core.search.link import decode
+from spmd_core.surveys.search import answer_json
 from spmd_core.trials import Search, searches as running
-from spmd_core.words.search import answer_json
 from tests.lab.test_collections import exported
 
 SMALL = {"model": "scaled:1", "chips": ["v5e:2x4"], "global_batch": 16, "remat": ["minimal"]}

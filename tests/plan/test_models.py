@@ -51,7 +51,7 @@ def test_other_names_are_refused(name):
 
 
 def test_flops_agree_with_the_published_tokens_and_utilization():
-    """Llama-3.1 8B on v6e: 7,207 tokens/s/chip at 45.46 % of 918 TFLOP/s, sequence 8192."""
+    """Llama-3.1 8B on v6e: 7,207 tokens/s/chip at 45.46% of 918 TFLOP/s, sequence 8192."""
     per_token = get_model("llama-3.1-8b").train_flops(1, 8192)
     assert 7207 * per_token / 918e12 == pytest.approx(0.4546, rel=2e-3)
 

@@ -2,11 +2,12 @@
 
 import pytest
 
+from spmd_core.advice import nearest_words
 from spmd_core.experiment.link import decode, link_path, screen_of
 from spmd_core.recipes import RECIPES, groups, problems
 from spmd_core.recipes.variations import variation_of
 from spmd_core.time import estimate_step, nearest_fit
-from spmd_core.words import nearest_words, parts
+from spmd_core.words import parts
 
 PLANS = [recipe.name for recipe in problems.RECIPES if recipe.claims]
 

@@ -5,10 +5,10 @@ import random
 import pytest
 
 from bench.values import ENVIRONMENT, result, strategy
+from spmd_core.history import basis_words, between_words
 from spmd_core.reports import Subject, compare_runs
 from spmd_core.results import Environment, Result, apart, between, fastest_row
 from spmd_core.runs import Labels, RunSummary
-from spmd_core.words import basis_words, between_words
 from tests.ui.predictions import MODEL, predicted
 
 HERE = Environment.model_validate(ENVIRONMENT)

@@ -7,12 +7,12 @@ from bench.exported import written
 from bench.values import result, strategy
 from spmd_core.answers import ProgramRow, programs_table, programs_words
 from spmd_core.experiment import parse_experiment
+from spmd_core.history import difference_rows
 from spmd_core.lab import Lab
 from spmd_core.reports import Subject, compare_runs, comparison_json, plain_text
 from spmd_core.reports.comparison import is_program
 from spmd_core.reports.comparison_document import comparison_document
 from spmd_core.results import StrategyResult
-from spmd_core.words import difference_rows
 from spmd_core.workloads import programs
 from tests.ui.predictions import store
 

@@ -103,7 +103,7 @@ def test_a_true_difference_is_called_with_its_interval():
 
 
 def test_noise_shared_by_a_round_hides_no_difference():
-    """The rounds swing by 10 %, both strategies alike: 2 % is still found."""
+    """The rounds swing by 10%, both strategies alike: 2% is still found."""
     comparison = compare(
         {"a": rounds(1e-3, noise=0.005, seed=1), "b": rounds(1.02e-3, noise=0.005, seed=2)}
     )
@@ -147,7 +147,7 @@ def test_the_luckiest_of_many_copies_is_not_called_faster(count):
     rng = np.random.default_rng(0)
     false = pairs = found = 0
     for _ in range(60):
-        own = rng.normal(0, LUCK / 2.77, count)  # 95 % of the distances of two are within LUCK
+        own = rng.normal(0, LUCK / 2.77, count)  # 95% of the distances of two are within LUCK
         own[-1] += 0.05
         said = compare(
             {

@@ -12,7 +12,9 @@ from spmd_core.experiment import parse_experiment
 from spmd_core.facts import SAME_PROGRAM
 from spmd_core.results import Result, csv_text, next_process, result_json, with_process
 from spmd_core.results.ranking import compare_predicted, compare_rows, estimates
-from spmd_core.words import experiment_words, run_headline, studies, title
+from spmd_core.surveys import studies
+from spmd_core.terms import experiment_words, title
+from spmd_core.words import run_headline
 from spmd_lab.ui.charts.times import times_alt
 from tests.answers import records
 
@@ -158,7 +160,7 @@ def test_measured_and_predicted_rows_have_one_table_and_an_answer_each():
     result = result.model_copy(update={"predicted": compared})
     assert result.experiment.place.is_simulated
     assert run_headline(result) == (
-        "cpu:8 takes 2 ms per call (95 % interval 1.96 ms to 2.04 ms). Cannot tell whether "
+        "cpu:8 takes 2 ms per call (95% interval 1.96 ms to 2.04 ms). Cannot tell whether "
         "v6e:2x4 (10 µs) or v5p:2x2x2 (15 µs) is faster: their predicted intervals overlap. v5e:2x4 "
         "takes 30 µs, 3× as long."
     )
@@ -308,7 +310,7 @@ def test_what_shards_nothing_is_a_baseline_and_never_the_best_of_a_variant():
     ]
     # the headline and the table compare with the same row
     assert rows[0]["Paired ratio"] == "fastest of the variants"
-    assert f"(99 % interval {rows[1]['Paired ratio'].split('(')[1][:-1]}" in headline
+    assert f"(99% interval {rows[1]['Paired ratio'].split('(')[1][:-1]}" in headline
     assert [row["Paired ratio"][:5] for row in rows[2:]] == ["0.20×", "0.20×"]
     assert (
         "Single device shards nothing, and is the same program in" in studies.explained(result)[1]

@@ -6,7 +6,8 @@ import pytest
 from spmd_core.base import RequestError
 from spmd_core.experiment import parse_experiment
 from spmd_core.roofline import busy_facts, cases, ceiling, fits, on_topology
-from spmd_core.words import counted, fact_words, fit_words, rate_words, sweep_words
+from spmd_core.terms import counted, fit_words, rate_words, sweep_words
+from spmd_core.words import fact_words
 
 
 def sweep(target="cpu:8", mesh=None, dtype="float32", **options):

@@ -8,7 +8,7 @@ from spmd_core.facts import Collective
 from spmd_core.program import parse_module
 from spmd_core.results import Cost, MoveCost, Operation, Point, StrategyResult
 from spmd_core.roofline import Calibration, TimeModel, Unknown, operations_of, with_roofline
-from spmd_core.words import roofline_words
+from spmd_core.terms import roofline_words
 from spmd_lab.ui.compare.beside import Pair, beside_words, median_error, spearman
 from tests.roofline.test_roofline import CEILINGS, MATMUL, SUMMED, result
 

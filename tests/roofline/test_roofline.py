@@ -8,7 +8,7 @@ from spmd_core.facts import Collective
 from spmd_core.results import Ceiling, Point, Result, StrategyResult
 from spmd_core.roofline import Calibration, TimeModel
 from spmd_core.roofline.roofline import flops, least_bytes, roofline, with_roofline
-from spmd_core.words import roofline_words
+from spmd_core.terms import roofline_words
 
 MATMUL = {
     "workload": "matmul",

@@ -21,7 +21,7 @@ from spmd_core.search import (
     unknown_target,
 )
 from spmd_core.search.spaces.array_space import canonical, meshes, shardings
-from spmd_core.words import search as words
+from spmd_core.surveys import search as words
 from spmd_core.words.strategies import compared
 from tests.labs import experiment
 from tests.roofline.test_expected import machine
@@ -276,14 +276,14 @@ def test_a_verdict_names_candidates_in_words():
         (
             True,
             [],
-            "Proven against b: 1.21 s, paired ratio 1.20× (99 % interval 1.10 to 1.30, 20 rounds). "
+            "Proven against b: 1.21 s, paired ratio 1.20× (99% interval 1.10 to 1.30, 20 rounds). "
             "2 measured side by side in 40 shuffled rounds in this process.",
         ),
         (
             False,
             ["b"],
             "Cannot tell whether a (1 s) or b (1.21 s) is faster in this process: paired ratio 1.20× "
-            "(99 % interval 1.10 to 1.30, 20 rounds).",
+            "(99% interval 1.10 to 1.30, 20 rounds).",
         ),
     ],
 )

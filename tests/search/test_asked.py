@@ -20,9 +20,9 @@ from spmd_core.search import (
 )
 from spmd_core.search.link import decode, encode, question_of
 from spmd_core.search.models import candidates
+from spmd_core.surveys import search as words
 from spmd_core.trials.searching.behind import scaled, scales
 from spmd_core.trials.searching.outcomes import restored, to_stored, within
-from spmd_core.words import search as words
 
 MLP = {
     "workload": "mlp",

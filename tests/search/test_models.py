@@ -18,8 +18,8 @@ from spmd_core.search.models import candidates, space_size
 from spmd_core.search.policies import pipeline_policies, policies
 from spmd_core.search.ranking import SAME, front, ranking, score
 from spmd_core.search.standards import PIPELINE, kind_of
+from spmd_core.surveys import search as words
 from spmd_core.time import estimate_step
-from spmd_core.words import search as words
 from spmd_core.workloads import parse_plan
 from tests.cover import cover, whole
 

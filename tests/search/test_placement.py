@@ -12,7 +12,7 @@ from spmd_core.machine import get_topology, listed, mesh_places
 from spmd_core.search import Space, read_array_question
 from spmd_core.search.placement import Placements, is_ambiguous
 from spmd_core.search.spaces.array_space import shardings
-from spmd_core.words.search import rule_words
+from spmd_core.surveys.search import rule_words
 
 LAYER = {
     "workload": "layer",

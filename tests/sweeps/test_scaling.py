@@ -7,13 +7,13 @@ import pytest
 from spmd_core.base import RequestError
 from spmd_core.experiment import experiment_of, parse_experiment
 from spmd_core.search.chips import named_meshes
+from spmd_core.surveys import sweep_headline, sweep_notes
+from spmd_core.surveys.sweep.scaling import knee
 from spmd_core.sweeps import best_mesh, parse_sweep, variants
 from spmd_core.sweeps.curves import curves, row_json
 from spmd_core.sweeps.runs import estimated
 from spmd_core.time import estimate_step
-from spmd_core.words import sweep_headline, sweep_notes
 from spmd_core.words.predictions import share_words
-from spmd_core.words.sweep.scaling import knee
 from spmd_core.workloads import parse_plan
 
 LAYER = parse_experiment(

@@ -8,8 +8,8 @@ from spmd_core.commands.run import sizes_json
 from spmd_core.experiment import parse_experiment
 from spmd_core.facts import Estimate
 from spmd_core.results import Result
+from spmd_core.surveys import size_headline, size_rows
 from spmd_core.sweeps.sizes import LARGEST_SIMULATED, at_sizes, begins, point_of, read_count
-from spmd_core.words import size_headline, size_rows
 
 LAYER = parse_experiment(
     {"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8", "sharding": {"in": "x"}}
@@ -82,7 +82,7 @@ def test_sharding_begins_to_win_where_it_wins_at_every_larger_size():
     size = " ".join(f"{dim}={count}" for dim, count in third.dims)
     assert size_headline(points) == (
         f"Sharding begins to win at {size}: Automatic 1 ms against 3 ms on one device, paired ratio "
-        "2.00× (99 % interval 1.80 to 2.20, 20 rounds)."
+        "2.00× (99% interval 1.80 to 2.20, 20 rounds)."
     )
     assert size_rows(points)[2][3:] == (
         "Automatic",

@@ -12,6 +12,7 @@ from spmd_core.experiment import Experiment, parse_experiment
 from spmd_core.facts import Collective, Estimate, PredictedMemory, Prediction
 from spmd_core.machine import nearest_of_chips, topology_of_chips
 from spmd_core.results import Failure, StrategyResult
+from spmd_core.surveys import sweep_headline, sweep_notes
 from spmd_core.sweeps import VARIABLES, Sweep, SweepPoint, compile_seconds, parse_sweep, variants
 from spmd_core.sweeps.curves import (
     Numbers,
@@ -22,7 +23,6 @@ from spmd_core.sweeps.curves import (
     outcome_of,
     row_json,
 )
-from spmd_core.words import sweep_headline, sweep_notes
 from spmd_core.workloads import DEFAULT_SPEC
 
 GIB = 2**30

@@ -12,10 +12,10 @@ from spmd_core.base import RequestError
 from spmd_core.experiment import parse_experiment
 from spmd_core.facts import Estimate, PredictedMemory, Prediction
 from spmd_core.results import StrategyResult
+from spmd_core.surveys import sweep_headline
 from spmd_core.sweeps import parse_sweep, variants
 from spmd_core.sweeps.curves import csv_text, curves, outcome_of
 from spmd_core.sweeps.variables import FIRST, VARIABLES, Variable, read_number
-from spmd_core.words import sweep_headline
 from spmd_core.workloads import DEFAULT_SPEC
 from spmd_lab.ui.predict.sweep_charts import charts_of
 from tests.house import tables

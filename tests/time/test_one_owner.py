@@ -302,7 +302,7 @@ SHOWN = {
     "spmd_core/engine/ceilings/calibration.py",
     "spmd_core/answers/machine_sheets.py",
     "spmd_core/reports/run_document.py",
-    "spmd_core/words/bandwidth.py",
+    "spmd_core/terms/bandwidth.py",
     "spmd_lab/ui/collectives/bandwidths.py",
 }
 OWNERS = ("spmd_core/time/", "spmd_core/roofline/", "spmd_core/machine/", "spmd_core/results/")

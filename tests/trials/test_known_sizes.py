@@ -3,11 +3,11 @@
 import pytest
 
 from bench.values import ENVIRONMENT, comparison, strategy
+from spmd_core.advice import ONE_DEVICE_WINS, next_step
 from spmd_core.lab import Lab
 from spmd_core.results import Result
 from spmd_core.sweeps import at_sizes
 from spmd_core.trials import known_sizes, with_stored_answers
-from spmd_core.words import ONE_DEVICE_WINS, next_step
 from tests.labs import experiment
 from tests.ui.predictions import store
 

@@ -79,7 +79,7 @@ def test_answers_are_there_when_the_run_is_opened_again(data_folder):
     assert "**all-to-all over `x`** · Automatic  \nNothing removes it: it is needed." in said
     small = [each.value for each in screen.caption if "Not tried" in each.value]
     (line,) = (each.replace("\\", "") for each in small)
-    assert line == "Not tried, each under 2 % of the time: all-reduce over `y` (Automatic)."
+    assert line == "Not tried, each under 2% of the time: all-reduce over `y` (Automatic)."
     assert sum("Leave `in` replicated" in label for label in links(screen)) == 1
     assert any("guesses" in each.value for each in screen.caption)
 

@@ -8,7 +8,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from spmd_core.experiment import link
-from spmd_core.words import experiment_words, shape_words
+from spmd_core.history import shape_words
+from spmd_core.terms import experiment_words
 from spmd_lab.ui.cards import STARTS
 from spmd_lab.ui.shell import PAGES, QUESTIONS, WHAT_THIS_IS
 from tests.labs import ROOT, experiment

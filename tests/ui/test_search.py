@@ -9,9 +9,9 @@ import pytest
 from spmd_core.lab import Searches
 from spmd_core.search import models, read_question
 from spmd_core.search.link import decode, encode
+from spmd_core.surveys import why_not
 from spmd_core.trials import searches as running
 from spmd_core.trials.searching.searches import Registry
-from spmd_core.words import why_not
 from spmd_lab.ui.search.question_inputs import DEFAULT
 from tests.labs import until
 from tests.ui import opened, said

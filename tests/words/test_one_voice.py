@@ -5,11 +5,12 @@ import re
 import pytest
 
 from bench.values import ENVIRONMENT, comparison, result, strategy
+from spmd_core.advice import in_words
 from spmd_core.commands.printed.report import report
 from spmd_core.experiment import link, parse_experiment
 from spmd_core.facts import Estimate
 from spmd_core.results import Result
-from spmd_core.words import experiment_words, in_words
+from spmd_core.terms import experiment_words
 from spmd_lab.ui.compare import view
 from tests.ui import opened
 from tests.ui.predictions import MODEL, TOO_LARGE, predicted, prediction, store

@@ -2,9 +2,11 @@
 
 import pytest
 
+from spmd_core.advice import in_words
 from spmd_core.facts import PredictedMemory, Prediction
+from spmd_core.terms import convention_words
 from spmd_core.time import estimate_step
-from spmd_core.words import convention_words, in_sentences, in_words
+from spmd_core.words import in_sentences
 from spmd_core.words.predictions import (
     answer,
     bound_words,

@@ -7,10 +7,12 @@ import pytest
 from bench.values import comparison, result, strategy
 from spmd_core.answers import measuring_table, samples_table
 from spmd_core.experiment import parse_experiment
+from spmd_core.history import origin_words
 from spmd_core.results import Fit, Point
 from spmd_core.runs import EXAMPLES, Origin, RunStatus
-from spmd_core.words import ago, environment_words, evidence_words, experiment_words, origin_words
-from spmd_core.words.bandwidth import bandwidths, off_line_words
+from spmd_core.terms import ago, environment_words, experiment_words
+from spmd_core.terms.bandwidth import bandwidths, off_line_words
+from spmd_core.words import evidence_words
 from spmd_core.words.runs import (
     compile_words,
     floor_words,
@@ -29,7 +31,7 @@ from tests.answers import texts
 def test_a_lone_strategy_is_given_with_its_interval():
     assert (
         run_headline(result({"auto": strategy(25e-6)}))
-        == "Automatic takes 25 µs per call (95 % interval 24.5 µs to 25.5 µs)."
+        == "Automatic takes 25 µs per call (95% interval 24.5 µs to 25.5 µs)."
     )
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from spmd_core.advice.programs import accident_words, lost_batch_words
 from spmd_core.facts import Accident, AxisOrigin, Collective, LostBatch, NoOrigin, OriginStep, Step
 from spmd_core.words import texts
-from spmd_core.words.advice.programs import accident_words, lost_batch_words
 from spmd_core.words.origins.set_by import all_set_by_words, set_by_words
 
 SPEC = (("x",), ())

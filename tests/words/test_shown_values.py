@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from spmd_core.commands import run
-from spmd_core.words.search.answer import doing
-from spmd_core.words.sweep.curves import _why_above
+from spmd_core.surveys.search.answer import doing
+from spmd_core.surveys.sweep.curves import _why_above
 
 
 def row(efficiency, **shares_s):

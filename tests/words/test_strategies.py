@@ -5,13 +5,13 @@ fit.
 import pytest
 
 from bench.values import comparison, result as measured_result, strategy
+from spmd_core.advice import in_words
 from spmd_core.answers import strategies_table
 from spmd_core.commands.printed.report import report
 from spmd_core.experiment import parse_experiment
 from spmd_core.facts import PROGRAM, SAME_PROGRAM, Estimate, Ratio
 from spmd_core.program import fingerprint
 from spmd_core.results import Comparison, Result, predicted_verdict
-from spmd_core.words import in_words
 from spmd_core.words.strategies import (
     answer_parts,
     compared,
@@ -119,13 +119,13 @@ def test_the_answer(strategies, words):
         (
             (("auto", 2.5, True),),
             "Single device is fastest in this process: 10 µs per call. Next is Automatic: 25 µs, "
-            "paired ratio 2.50× (99 % interval 2.25 to 2.75, 20 rounds).",
+            "paired ratio 2.50× (99% interval 2.25 to 2.75, 20 rounds).",
         ),
         (
             (("auto", 1.01, False), ("shard_map", 3.0, True)),
             "Cannot tell whether Single device (10 µs) or Automatic (25 µs) is faster in this process: "
-            "paired ratio 1.01× (99 % interval 0.91 to 1.11, 20 rounds). Next is shard_map: 30 µs, "
-            "paired ratio 3.00× (99 % interval 2.70 to 3.30, 20 rounds).",
+            "paired ratio 1.01× (99% interval 0.91 to 1.11, 20 rounds). Next is shard_map: 30 µs, "
+            "paired ratio 3.00× (99% interval 2.70 to 3.30, 20 rounds).",
         ),
         (
             (("auto", 1.01, False), ("shard_map", 1.2, False)),
@@ -160,7 +160,7 @@ def test_a_headline_has_no_two_numbers_that_contradict_each_other():
         "Next is shard_map, 2.00× as long (1.80 to 2.20).",
         "",
     )
-    assert evidence_words(found) == "ratios with 99 % intervals, 20 rounds"
+    assert evidence_words(found) == "ratios with 99% intervals, 20 rounds"
     assert "2.00× (1.80 to 2.20)" in texts(strategies_table(found, "screen"), "Paired ratio")
 
 
@@ -168,7 +168,7 @@ def test_an_interval_that_may_be_anything_has_no_ends():
     given = {"strategy": "b", "verdict": "cannot tell", "differs": False, "rounds": 40}
     ratio = Ratio(ratio=0.93, interval=(1e-5, 4e4), processes=2, **given)
     assert paired_words(ratio) == (
-        "paired ratio 0.93× (99 % interval too wide to use, 40 rounds in 2 processes)"
+        "paired ratio 0.93× (99% interval too wide to use, 40 rounds in 2 processes)"
     )
     several = [ratio, ratio.model_copy(update={"strategy": "c", "interval": (5e-7, 2.8e6)})]
     answer = Comparison(fastest="a", ratios=tuple(several), tied=("b", "c"))
@@ -191,8 +191,8 @@ def test_the_same_time_and_what_would_settle_the_rest():
         {name: strategy(median) for name, median in medians.items()}, comparison=said
     )
     assert measured(found) == (
-        "Single device (10 µs) and Automatic (10 µs) take the same time, within 3 %. Cannot tell "
-        "whether shard_map (10.4 µs) is slower: paired ratio 1.04× (99 % interval 0.98 to 1.10, 60 "
+        "Single device (10 µs) and Automatic (10 µs) take the same time, within 3%. Cannot tell "
+        "whether shard_map (10.4 µs) is slower: paired ratio 1.04× (99% interval 0.98 to 1.10, 60 "
         "rounds in 3 processes); more processes might settle it."
     )
     assert texts(strategies_table(found, "screen"), "Paired ratio") == [
@@ -317,7 +317,7 @@ def test_an_imprecise_result_is_ranked_and_said_in_sentence_table_and_report():
     loose = {"count": 1, "of": 4, "share": 0.25, "off": 0.1, "terms": 1024, "dtype": "bfloat16"}
     outcome = {"imprecise": loose, "facts": []}
     given = measured_result({"auto": strategy(1e-5, **outcome)})
-    words = "adds 1,024 terms in bfloat16, 10 % off"
+    words = "adds 1,024 terms in bfloat16, 10% off"
     assert measured(given).endswith(f"Automatic is imprecise: {words}.")
     notes = in_words(given).strategies["auto"].notes
     assert f"{words}: 1 of 4 elements (sums in float32 avoid it)" in notes

@@ -10,7 +10,7 @@ from spmd_core.commands.spec import stored_id
 from spmd_core.lab import Lab
 from spmd_core.reports import collection_document, plain_text
 from spmd_core.runs import Collection
-from spmd_core.words import ago
+from spmd_core.terms import ago
 
 _USAGE = {
     "list": "",

@@ -7,8 +7,8 @@ import sys
 from argparse import Namespace
 
 from spmd_core.base import open_file, refuse, shorten, visible
+from spmd_core.history import imported_words
 from spmd_core.lab import Lab
-from spmd_core.words import imported_words
 
 ARGUMENTS = {
     "file": {"metavar": "FILE", "help": "an archive that `export` wrote"},

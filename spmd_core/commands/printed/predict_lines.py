@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from spmd_core.advice import arguments, changes, nearest_words
 from spmd_core.answers import (
     CONTEXT_ROWS,
     context_headline,
@@ -19,23 +20,17 @@ from spmd_core.plan import Plan
 from spmd_core.results import Result
 from spmd_core.sheets import sheet_lines, table
 from spmd_core.sweeps import TrainingAnswer, TrainingRow, context_rows, training_run
-from spmd_core.time import estimate_step, nearest_fit
-from spmd_core.trials import remedy_lines
-from spmd_core.words import (
-    arguments,
-    bound_words,
-    changes,
+from spmd_core.terms import (
     convention_words,
     cost_of,
     cost_words,
     ignored_words,
-    in_sentences,
     mfu_words,
-    nearest_words,
     parameters_words,
-    parts,
-    predictions,
 )
+from spmd_core.time import estimate_step, nearest_fit
+from spmd_core.trials import remedy_lines
+from spmd_core.words import bound_words, in_sentences, parts, predictions
 
 _BAR, _SMALL = 40, 0.005  # characters of a bar, and the share that is worth one
 

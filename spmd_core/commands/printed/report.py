@@ -3,6 +3,7 @@ needs to know."""
 
 from collections.abc import Iterator
 
+from spmd_core.advice import CONFIRM, confirmation
 from spmd_core.answers import CEILING_ROWS, POINTS, collectives_table, strategies_table
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.facts import SURE_PROCESSES, Shardings
@@ -10,24 +11,24 @@ from spmd_core.recipes import differences_of
 from spmd_core.results import Result, StrategyResult
 from spmd_core.roofline import measured
 from spmd_core.sheets import sheet_lines, table
-from spmd_core.trials import remedy_lines
-from spmd_core.words import (
-    CONFIRM,
+from spmd_core.surveys import studies
+from spmd_core.terms import (
     DEFINITIONS,
-    confirmation,
     environment_words,
-    evidence_words,
     experiment_words,
     fit_words,
+    predicted_words,
+    roofline_words,
+    title,
+)
+from spmd_core.trials import remedy_lines
+from spmd_core.words import (
+    evidence_words,
     headline_parts,
     kept_words,
     off_words,
     other_warnings,
-    predicted_words,
-    roofline_words,
-    studies,
     texts,
-    title,
     values_text,
     wrong_words,
 )

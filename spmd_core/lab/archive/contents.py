@@ -11,6 +11,7 @@ from typing import IO, Any, Literal
 import numpy as np
 from pydantic import ValidationError
 
+from spmd_core.advice import in_words
 from spmd_core.base import Frozen, bytes_text, refuse, shorten
 from spmd_core.experiment import Experiment, parse_experiment
 from spmd_core.fields import load_json
@@ -27,7 +28,8 @@ from spmd_core.runs import (
     checked_title,
 )
 from spmd_core.search import KeptSearch, read_kept
-from spmd_core.words import experiment_words, in_words, run_headline
+from spmd_core.terms import experiment_words
+from spmd_core.words import run_headline
 
 MOST_BYTES = 24 * 2**20  # of an archive that a page carries
 _MOST_PAGE_BYTES = 2 * MOST_BYTES  # with its block, which is a third longer than the archive

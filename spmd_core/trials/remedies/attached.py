@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 
+from spmd_core.advice import GUESSED, next_step, removal_words, what_words, with_sentence
 from spmd_core.base import RequestError
 from spmd_core.experiment import Experiment, study_of
 from spmd_core.facts import Collective, Remedy, Removal
 from spmd_core.results import Result, StrategyResult
-from spmd_core.words import GUESSED, next_step, removal_words, titles, what_words, with_sentence
+from spmd_core.terms import titles
 
 # strategy -> number of a collective in its list -> what would remove it
 Answers = Mapping[str, Mapping[int, Removal]]

@@ -21,6 +21,7 @@ from spmd_core.search import (
     meshes,
     models,
 )
+from spmd_core.surveys import search
 from spmd_core.trials.searching.behind import Kind, Scale, scaled, scales
 from spmd_core.trials.searching.choice import CandidateChoice
 from spmd_core.trials.searching.outcomes import (
@@ -51,7 +52,6 @@ from spmd_core.trials.searching.prove import (
     stored_proof,
 )
 from spmd_core.trials.searching.work import Work
-from spmd_core.words import search
 
 QUICK = {"samples": 5, "min_seconds": 0.02}  # per strategy, to find the best few
 RECALLED = 15  # of a model's plans, best first, that may have been compiled elsewhere

@@ -10,6 +10,7 @@ from math import inf
 
 from pydantic import TypeAdapter, ValidationError
 
+from spmd_core.advice import change_words
 from spmd_core.base import LabError, RequestError, seconds_text
 from spmd_core.experiment import Experiment, Row, study_of
 from spmd_core.facts import Removal, Shardings, Step
@@ -37,7 +38,6 @@ from spmd_core.trials.remedies.candidate import (
 from spmd_core.trials.remedies.judged import Tried, targets, untried
 from spmd_core.trials.searching.work import Work
 from spmd_core.trials.trying.trial import RemedyTrial
-from spmd_core.words import change_words
 from spmd_core.workloads import STRATEGIES
 
 PROCESSES = 3  # in which a program and its change are timed: enough for what is worth changing

@@ -9,7 +9,7 @@ from spmd_core.experiment import spec_code
 from spmd_core.facts import AxisOrigin, Collective, NoOrigin, Reshard, Step
 from spmd_core.program import is_covered, without_layers
 from spmd_core.results import StepCollective, StepDescription, StrategyResult
-from spmd_core.words.names import listed
+from spmd_core.terms import listed
 
 _NAME = 60  # characters of a path
 _MOST = 2  # origins that a sentence names

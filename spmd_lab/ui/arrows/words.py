@@ -21,7 +21,7 @@ from spmd_core.pictures import (
 )
 from spmd_core.program import CollectiveRow
 from spmd_core.roofline import link_s
-from spmd_core.words import listed
+from spmd_core.terms import listed
 
 ALL = "All together"
 _GROUPS = 3  # of devices, that a label names

@@ -6,7 +6,7 @@ from typing import cast
 
 from spmd_core.base import by_key, bytes_text, seconds_text
 from spmd_core.results import Point
-from spmd_core.words import half_sizes, kind_title, rate_words
+from spmd_core.terms import half_sizes, kind_title, rate_words
 from spmd_core.workloads import TRANSFERS
 from spmd_lab.ui.charts import base
 from spmd_lab.ui.charts.base import TOP, Row, Spec, as_is, category, hover, layer, layered

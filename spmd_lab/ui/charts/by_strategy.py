@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from spmd_core.base import bytes_text, seconds_text, sums_by_key
 from spmd_core.experiment import Experiment
 from spmd_core.results import Result, StrategyResult
-from spmd_core.words import row_title, title
+from spmd_core.terms import row_title, title
 from spmd_lab.ui.charts import colors
 from spmd_lab.ui.charts.base import (
     BYTES,

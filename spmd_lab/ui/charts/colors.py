@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spmd_core.experiment import Experiment
-from spmd_core.words import title
+from spmd_core.terms import title
 from spmd_core.workloads import STRATEGIES
 
 _CHROMA = 0.095

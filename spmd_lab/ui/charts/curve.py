@@ -8,7 +8,7 @@ from spmd_core.base import seconds_text
 from spmd_core.facts import STEP_TIME, by_curve, steps_drawn, thinned
 from spmd_core.results import Result
 from spmd_core.runs import RunStatus
-from spmd_core.words import title
+from spmd_core.terms import title
 from spmd_lab.ui.charts.base import (
     SECONDS,
     TOP,

@@ -11,7 +11,7 @@ import streamlit as st
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.experiment import Experiment, dtype_of, spec_code, type_text
 from spmd_core.program import CollectiveRow
-from spmd_core.words import listed, mesh_words
+from spmd_core.terms import listed, mesh_words
 from spmd_lab.ui.charts.colors import colors
 from spmd_lab.ui.charts.layout_words import together_about
 from spmd_lab.ui.charts.together import GAP, Box, blocks_of, boxes_of, drawn, is_to_scale

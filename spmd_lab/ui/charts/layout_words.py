@@ -10,7 +10,7 @@ from spmd_core.experiment import Experiment, Layout, spec_code
 from spmd_core.fields import Spec
 from spmd_core.pictures import Move, Product
 from spmd_core.roofline import Duration, Unknown
-from spmd_core.words import listed
+from spmd_core.terms import listed
 
 _SOURCES = {
     "nominal": "Seconds by the cost model, latency included.",

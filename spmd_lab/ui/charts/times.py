@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from spmd_core.base import seconds_text
 from spmd_core.results import Result
-from spmd_core.words import factor_text, row_title, title
+from spmd_core.terms import row_title, title
+from spmd_core.words import factor_text
 from spmd_lab.ui.charts import colors
 from spmd_lab.ui.charts.base import (
     INK,
@@ -37,7 +38,7 @@ _TRIANGLE = {
     "opacity": 0.9,
 }
 _NUMBER = {"type": "text", "dy": -21, "align": "center", "fontWeight": 600, **INK}
-_MEDIAN_HOVER = hover(row="strategy", time="median", interval="95 % interval")
+_MEDIAN_HOVER = hover(row="strategy", time="median", interval="95% interval")
 _SAMPLE_HOVER = hover(row="strategy", time="time", round="round", kind="is")
 
 
@@ -57,7 +58,7 @@ class _Row:
 
 
 def times_chart(result: Result) -> Spec | None:
-    """Time per call by strategy: samples as ticks, the median as a bar, its 95 % interval as a
+    """Time per call by strategy: samples as ticks, the median as a bar, its 95% interval as a
     thick line; None where nothing was timed.
 
     Samples beyond the axis are drawn at its end as triangles, with their true value on hover. The

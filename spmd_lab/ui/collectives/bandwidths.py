@@ -11,19 +11,18 @@ from spmd_core.machine import nearest_of_chips
 from spmd_core.results import Fit, Point, Result, StrategyResult
 from spmd_core.roofline import calibration, calibration_of, measured, on_topology, with_expected
 from spmd_core.sheets import Column, Sheet, seconds, text
-from spmd_core.words import (
+from spmd_core.terms import (
     NO_LIMIT,
     ago,
     axes_words,
     bandwidths,
     environment_words,
     experiment_words,
-    failures,
-    headline_parts,
     kind_title,
     rate_words,
     sweep_words,
 )
+from spmd_core.words import failures, headline_parts
 from spmd_lab.ui import cards, choices, style
 from spmd_lab.ui.charts import bandwidth as chart, glimpse
 from spmd_lab.ui.collectives import moved
@@ -39,7 +38,7 @@ FITS: Sheet[Fit] = Sheet(
         text("Collective", lambda each: kind_title(each.kind)),
         text("Over", lambda each: axes_words(each.axes)),
         seconds("Latency", lambda each: each.latency_s),
-        text("Its 95 % interval", lambda each: " to ".join(map(seconds_text, each.latency_ci95_s))),
+        text("Its 95% interval", lambda each: " to ".join(map(seconds_text, each.latency_ci95_s))),
         Column("Bus bandwidth", lambda each: each.bandwidth, rate_words),
         text("Its interval", lambda each: rate_interval_words(each.bandwidth_ci95)),
         Column("Knee", lambda each: each.knee_bytes, bytes_text),

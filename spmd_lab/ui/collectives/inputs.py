@@ -7,7 +7,7 @@ import streamlit as st
 from spmd_core.base import RequestError, bytes_text
 from spmd_core.experiment import Experiment
 from spmd_core.machine import default_target, get_topology, parse_target
-from spmd_core.words import workload_title
+from spmd_core.terms import workload_title
 from spmd_core.workloads import (
     ALL,
     CALIBRATION,

@@ -6,7 +6,7 @@ import streamlit as st
 from spmd_core.base import bytes_text, count_text
 from spmd_core.experiment import Experiment
 from spmd_core.roofline import cases
-from spmd_core.words import kind_title
+from spmd_core.terms import kind_title
 from spmd_core.workloads import COLLECTIVES
 from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.charts.colors import colors

@@ -13,7 +13,7 @@ from spmd_core.base import UnreadableRun, count_text, seconds_text
 from spmd_core.results import Result
 from spmd_core.roofline import calibration_of, with_roofline
 from spmd_core.runs import RunSummary
-from spmd_core.words import experiment_words
+from spmd_core.terms import experiment_words
 from spmd_lab.ui.charts.base import SECONDS, Row, Spec, hover, layer, layered, quantity, unit
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
@@ -133,7 +133,7 @@ def _ranks(values: np.ndarray) -> np.ndarray:
 
 
 def beside_chart(pairs: Sequence[Pair]) -> Spec:
-    """On the line where predicted is as measured; dotted, 25 % off."""
+    """On the line where predicted is as measured; dotted, 25% off."""
     both = [seconds for each in pairs for seconds in (each.predicted_s, each.measured_s)]
     size, name = unit(both, SECONDS)
     ends = min(both) / size / _ROOM, max(both) / size * _ROOM

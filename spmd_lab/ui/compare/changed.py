@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 
 from spmd_core.experiment import Experiment, has_newer, names_of
-from spmd_core.words import listed as listed_words, workload_title
+from spmd_core.terms import listed as listed_words, workload_title
 from spmd_core.workloads import Workload, get_workload
 from spmd_lab.ui import state
 from spmd_lab.ui.markdown import plain

@@ -4,14 +4,15 @@ program, and when it happened on the devices.
 
 import streamlit as st
 
+from spmd_core.advice import removal_words
 from spmd_core.answers import collectives_table
 from spmd_core.base import bytes_text, count_text
 from spmd_core.pictures import is_product
 from spmd_core.program import CollectiveRow, file_name
 from spmd_core.results import Result, of_rows
 from spmd_core.sheets import EMPTY, NONE, Table
+from spmd_core.terms import title
 from spmd_core.trials import remedy_searches as running, with_remedies
-from spmd_core.words import removal_words, title
 from spmd_core.workloads import sources
 from spmd_lab.ui import cards, choices
 from spmd_lab.ui.arrows import view as arrows

@@ -9,18 +9,15 @@ from spmd_core.experiment import Experiment
 from spmd_core.recipes import differences_of
 from spmd_core.results import Result, StrategyResult
 from spmd_core.script import program
-from spmd_core.words import (
+from spmd_core.surveys import explained, studies
+from spmd_core.terms import (
     environment_words,
-    evidence_words,
     experiment_size_words,
-    explained,
-    other_warnings,
     predicted_words,
     roofline_words,
-    runs as words,
-    studies,
     title,
 )
+from spmd_core.words import evidence_words, other_warnings, runs as words
 from spmd_core.workloads import STRATEGIES, newer, version_words
 from spmd_lab.ui import cards, choices, next_step, remedies
 from spmd_lab.ui.charts import colors, glimpse, together

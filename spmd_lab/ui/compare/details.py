@@ -16,7 +16,8 @@ from spmd_core.answers import (
 from spmd_core.experiment import Experiment, layout
 from spmd_core.fields import Spec, axes_of, padded
 from spmd_core.results import ArrayReport
-from spmd_core.words import environment_words, runs as words, title
+from spmd_core.terms import environment_words, title
+from spmd_core.words import runs as words
 from spmd_core.workloads import STRATEGIES
 from spmd_lab.ui import choices, hardware, tables
 from spmd_lab.ui.charts.base import Spec as VegaSpec

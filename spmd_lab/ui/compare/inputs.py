@@ -11,7 +11,7 @@ from spmd_core.experiment import BY_POSITION, later_options, option_choices, sou
 from spmd_core.fields import TIMING, Field, axes_of
 from spmd_core.machine import parse_target
 from spmd_core.recipes import RECIPES
-from spmd_core.words import listed, workload_title
+from spmd_core.terms import listed, workload_title
 from spmd_core.workloads import (
     STRATEGIES,
     WORKLOADS,

@@ -13,8 +13,10 @@ from spmd_core.facts import Estimate
 from spmd_core.machine import get_topology
 from spmd_core.results import Comparison, compare_predicted
 from spmd_core.search import read_chips
+from spmd_core.surveys import row_cost
 from spmd_core.sweeps import SweepRow, curves, estimated, members
-from spmd_core.words import LISTED, listed, money_text, row_cost, slower_words
+from spmd_core.terms import listed, money_text
+from spmd_core.words import LISTED, slower_words
 from spmd_lab.ui import links, price, state
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.predict import compiling, drafts

@@ -7,9 +7,9 @@ import streamlit as st
 
 from spmd_core.base import RequestError, seconds_text
 from spmd_core.experiment import Experiment
+from spmd_core.surveys import SIZE_COLUMNS, point_size_words, size_headline, size_rows, sizes_offer
 from spmd_core.sweeps import SizePoint, at_sizes
 from spmd_core.trials import known_sizes
-from spmd_core.words import SIZE_COLUMNS, point_size_words, size_headline, size_rows, sizes_offer
 from spmd_lab.ui import live
 from spmd_lab.ui.charts.bandwidth import BYTES_LABELS
 from spmd_lab.ui.charts.base import TOP, Spec, category, hover, layer, layered, quantity

@@ -12,7 +12,8 @@ from spmd_core.base import by_key, value_text
 from spmd_core.recipes import differences_of
 from spmd_core.results import ArrayReport, Result, StrategyResult
 from spmd_core.script import program
-from spmd_core.words import environment_words, runs as words
+from spmd_core.terms import environment_words
+from spmd_core.words import runs as words
 from spmd_lab.ui.charts import curve
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.shell import draw_table

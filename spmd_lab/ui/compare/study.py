@@ -10,15 +10,9 @@ from spmd_core.answers import strategies_table, strategy_rows
 from spmd_core.experiment import Experiment, Variant
 from spmd_core.plan import Plan
 from spmd_core.sheets import NONE
-from spmd_core.words import (
-    listed,
-    mesh_words,
-    runs as words,
-    sharding_words,
-    studies,
-    title,
-    titles,
-)
+from spmd_core.surveys import studies
+from spmd_core.terms import listed, mesh_words, sharding_words, title, titles
+from spmd_core.words import runs as words
 from spmd_lab.ui import cards, choices, run_tables, state
 from spmd_lab.ui.charts import colors, glimpse
 from spmd_lab.ui.compare import view as views

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import streamlit as st
 
 from spmd_core.experiment import MAX_NAME, MAX_VARIANTS, Experiment, names_of
-from spmd_core.words import studies
+from spmd_core.surveys import studies
 from spmd_core.workloads import STRATEGIES
 from spmd_lab.ui import state
 from spmd_lab.ui.markdown import plain

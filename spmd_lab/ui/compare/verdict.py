@@ -5,20 +5,15 @@ from typing import Literal
 
 import streamlit as st
 
+from spmd_core.advice import confirmation, what_words
 from spmd_core.base import RequestError, bytes_text, seconds_text
 from spmd_core.experiment import Experiment, link, study_of
 from spmd_core.facts import SURE_PROCESSES
 from spmd_core.machine import nearest_of_chips
 from spmd_core.recipes import differences_of
 from spmd_core.results import Result
-from spmd_core.words import (
-    DISPATCH_BOUND,
-    confirmation,
-    row_title,
-    runs,
-    unsettled_words,
-    what_words,
-)
+from spmd_core.terms import row_title
+from spmd_core.words import DISPATCH_BOUND, runs, unsettled_words
 from spmd_core.workloads import STRATEGIES
 from spmd_lab.ui import cards, links, style
 from spmd_lab.ui.charts import colors, glimpse

@@ -9,7 +9,7 @@ from spmd_core.base import seconds_text
 from spmd_core.results import Result, of_rows
 from spmd_core.roofline import calibration, with_roofline
 from spmd_core.sheets import Table
-from spmd_core.words import title
+from spmd_core.terms import title
 from spmd_lab.ui.charts import by_strategy
 from spmd_lab.ui.charts.base import Spec
 from spmd_lab.ui.charts.times import times_alt, times_chart

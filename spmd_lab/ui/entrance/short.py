@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from spmd_core.base import RequestError, visible
 from spmd_core.experiment import link
-from spmd_core.words import experiment_words
+from spmd_core.terms import experiment_words
 from spmd_lab.ui.entrance import door
 
 OPEN = "open"  # of History's query: the run to be opened

@@ -8,8 +8,9 @@ import streamlit as st
 from streamlit.elements.lib.column_types import ColumnConfig
 
 from spmd_core.base import bytes_text, count_text, seconds_text, shorten
+from spmd_core.history import answer_words
 from spmd_core.runs import RunSummary
-from spmd_core.words import ago, answer_words, experiment_words, outcome_words
+from spmd_core.terms import ago, experiment_words, outcome_words
 from spmd_lab.ui import cards, choices, exports, run_tables, shell, state, tables
 from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.compare import view

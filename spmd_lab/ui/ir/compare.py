@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from spmd_core.program import MOST_LINES, DiffRow, ProgramText, TextDifference
-from spmd_core.words import title
+from spmd_core.terms import title
 from spmd_lab.ui.ir import stored
 from spmd_lab.ui.ir.html import Line, listing, side_by_side
 from spmd_lab.ui.ir.words import difference_words

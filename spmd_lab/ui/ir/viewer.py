@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import streamlit as st
 
 from spmd_core.program import ProgramText, Section, program_lines, rows, spans_of
-from spmd_core.words import count, title
+from spmd_core.terms import title
+from spmd_core.words import count
 from spmd_lab.ui import choices
 from spmd_lab.ui.ir import compare, lines as source_lines, steps, stored
 from spmd_lab.ui.ir.html import STYLE, Line, listing

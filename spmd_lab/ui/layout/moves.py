@@ -10,7 +10,7 @@ from spmd_core.experiment import Experiment, Layout, layout, read_spec
 from spmd_core.fields import padded
 from spmd_core.pictures import Move, missing_bytes, reshard, time_of
 from spmd_core.roofline import Calibration, TimeModel, calibration, measured, time_model
-from spmd_core.words import layout_headline
+from spmd_core.terms import layout_headline
 from spmd_core.workloads import DTYPE_BYTES
 from spmd_lab.ui import choices
 from spmd_lab.ui.charts import layout_words as words

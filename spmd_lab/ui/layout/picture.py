@@ -9,7 +9,7 @@ import pandas as pd
 
 from spmd_core.base import count_text, mesh_text
 from spmd_core.experiment import Layout, type_text
-from spmd_core.words import layout_headline
+from spmd_core.terms import layout_headline
 from spmd_lab.ui.charts.base import Spec
 from spmd_lab.ui.charts.layout_words import (
     compact,

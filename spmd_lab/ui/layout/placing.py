@@ -11,7 +11,7 @@ from spmd_core.experiment import Experiment, Layout, parse_experiment, shape_tex
 from spmd_core.fields import axes_json
 from spmd_core.results import ArrayReport, StrategyResult
 from spmd_core.runs import RunStatus
-from spmd_core.words import ago, environment_words
+from spmd_core.terms import ago, environment_words
 from spmd_lab.ui import cards, style
 from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.lab import lab
@@ -72,7 +72,7 @@ def outcome(expected: Layout, status: RunStatus) -> None:
             if placed.ci95_s:
                 low, high = map(seconds_text, placed.ci95_s)
                 count = len(placed.samples_s)
-                st.markdown(plain(f"Median of {count} samples, 95 % interval {low} to {high}."))
+                st.markdown(plain(f"Median of {count} samples, 95% interval {low} to {high}."))
             when = ago(status.finished_at or status.submitted_at)
             st.markdown(plain(f"{environment_words(result.environment)} · finished {when}"))
             for note in dict.fromkeys((*placed.notes, *result.notes, *result.environment.notes)):

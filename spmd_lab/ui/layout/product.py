@@ -16,7 +16,7 @@ from spmd_core.experiment import (
 )
 from spmd_core.fields import axes_json, axes_of, padded
 from spmd_core.pictures import is_product, product, time_of
-from spmd_core.words import layout_headline
+from spmd_core.terms import layout_headline
 from spmd_core.workloads import Array
 from spmd_lab.ui import inputs, links, mesh_fields, shell, state
 from spmd_lab.ui.charts import glimpse, layout_words as words, together

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from spmd_core.base import LabError
-from spmd_core.words import imported_words
+from spmd_core.history import imported_words
 from spmd_lab.ui import cards, exports, shell
 from spmd_lab.ui.lab import as_viewer, find, lab, may_act, takes_files
 from spmd_lab.ui.markdown import plain

@@ -5,6 +5,7 @@ from functools import partial
 
 import streamlit as st
 
+from spmd_core.history import answer_words, is_example
 from spmd_core.reports import (
     Compared,
     Heading,
@@ -20,11 +21,7 @@ from spmd_core.reports import (
     text_blocks,
 )
 from spmd_core.runs import RUN, SEARCH, TEXT, Collection, CollectionItem
-from spmd_core.words import (
-    ago,
-    answer_words,
-    is_example,
-)
+from spmd_core.terms import ago
 from spmd_lab.ui import exports, shell, state, style
 from spmd_lab.ui.entrance.short import COLLECTION
 from spmd_lab.ui.lab import as_viewer, lab, may_act

@@ -7,7 +7,7 @@ import streamlit as st
 from spmd_core.base import RequestError
 from spmd_core.runs import COLLECTION_ID, RUN, TEXT, Collection, CollectionItem
 from spmd_core.search import KeptSearch
-from spmd_core.words import ago
+from spmd_core.terms import ago
 from spmd_lab.ui import links, shell, state
 from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.entrance.short import COLLECTION

@@ -2,9 +2,9 @@
 
 import streamlit as st
 
+from spmd_core.history import origin_words
 from spmd_core.reports import marked
 from spmd_core.runs import EXAMPLES, Labels
-from spmd_core.words import origin_words
 from spmd_lab.ui import shell
 from spmd_lab.ui.lab import as_viewer, lab, may_act
 from spmd_lab.ui.markdown import code, plain

@@ -8,23 +8,14 @@ import streamlit as st
 from spmd_core.answers import strategies_table
 from spmd_core.base import seconds_text
 from spmd_core.facts import Prediction
+from spmd_core.history import EXAMPLE, basis_words, is_example
 from spmd_core.recipes import differences_of
 from spmd_core.reports import Compared, Subject, run_title, verdict_sentences
 from spmd_core.results import Result
 from spmd_core.runs import RunSummary
-from spmd_core.words import (
-    EXAMPLE,
-    ago,
-    basis_words,
-    experiment_words,
-    is_example,
-    outcome_words,
-    parts,
-    row_title,
-    runs as words,
-    studies,
-    title,
-)
+from spmd_core.surveys import studies
+from spmd_core.terms import ago, experiment_words, outcome_words, row_title, title
+from spmd_core.words import parts, runs as words
 from spmd_lab.ui import cards
 from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.charts.by_strategy import side_by_side_chart

@@ -4,6 +4,7 @@ import streamlit as st
 
 from spmd_core.answers import kept_ranking
 from spmd_core.base import RequestError
+from spmd_core.history import basis_words, foreign_search_words
 from spmd_core.reports import (
     ComparedSearches,
     question_differences,
@@ -12,7 +13,6 @@ from spmd_core.reports import (
     turned,
 )
 from spmd_core.search import KeptSearch, link
-from spmd_core.words import basis_words, foreign_search_words
 from spmd_lab.ui import shell
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.tables import sheet, table_frame, wide_enough

@@ -9,13 +9,8 @@ from spmd_core.experiment import Experiment, study_of
 from spmd_core.facts import Prediction
 from spmd_core.results import Result
 from spmd_core.runs import RunSummary
-from spmd_core.words import (
-    ago,
-    cost_of,
-    experiment_words,
-    money_text,
-    parts,
-)
+from spmd_core.terms import ago, cost_of, experiment_words, money_text
+from spmd_core.words import parts
 from spmd_lab.ui import choices, state
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.predict.tables import NONE, nowrap, percent

@@ -6,7 +6,7 @@ from spmd_core.answers import ABOUT_EVEN, even_mark
 from spmd_core.base import bytes_text, number_text, seconds_text
 from spmd_core.facts import Estimate, PredictedMemory
 from spmd_core.sweeps import TrainingAnswer, measure
-from spmd_core.words import chip_title, money_text
+from spmd_core.terms import chip_title, money_text
 from spmd_lab.ui.charts.base import (
     BYTES,
     INK,

@@ -2,12 +2,14 @@
 
 import streamlit as st
 
+from spmd_core.advice import nearest_words
 from spmd_core.experiment import Experiment, experiment_of
 from spmd_core.facts import RINGS, Prediction, StoredFact
 from spmd_core.plan import Plan
 from spmd_core.program import is_ring
+from spmd_core.terms import model_words
 from spmd_core.time import estimate_step, nearest_fit
-from spmd_core.words import fact_words, model_words, nearest_words, predictions
+from spmd_core.words import fact_words, predictions
 from spmd_lab.ui.cards import query
 from spmd_lab.ui.markdown import coded, plain
 

@@ -15,7 +15,7 @@ from spmd_core.plan import (
     model_names,
     read_config,
 )
-from spmd_core.words import ignored_words, parameters_words
+from spmd_core.terms import ignored_words, parameters_words
 from spmd_core.workloads import get_workload, named_axes
 from spmd_lab.ui import forms, inputs, state
 from spmd_lab.ui.markdown import plain

@@ -14,17 +14,16 @@ from spmd_core.machine import get_topology, mesh_places
 from spmd_core.plan import Plan, plan_notes
 from spmd_core.results import Result
 from spmd_core.runs import RunStatus
-from spmd_core.time import estimate_step, is_outdated
-from spmd_core.words import (
+from spmd_core.terms import (
     convention_words,
     cost_of,
     cost_words,
-    fact_words,
     money_text,
     parameters_words,
-    predictions as words,
     title,
 )
+from spmd_core.time import estimate_step, is_outdated
+from spmd_core.words import fact_words, predictions as words
 from spmd_lab.ui import choices, next_step, price, state
 from spmd_lab.ui.arrows import view as arrows
 from spmd_lab.ui.charts import shares

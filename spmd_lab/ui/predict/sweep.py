@@ -11,6 +11,14 @@ from streamlit.delta_generator import DeltaGenerator
 from spmd_core.base import RequestError, bytes_text, mesh_text, seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.search import SERVING_FORM
+from spmd_core.surveys import (
+    axis_title,
+    mfu_title,
+    point_title,
+    row_cost,
+    sweep_headline,
+    sweep_notes,
+)
 from spmd_core.sweeps import (
     BEST,
     FIRST,
@@ -26,17 +34,8 @@ from spmd_core.sweeps import (
     parse_sweep,
     variants,
 )
-from spmd_core.words import (
-    axis_title,
-    bound_words,
-    mfu_title,
-    point_title,
-    predictions,
-    row_cost,
-    rows as cost_rows,
-    sweep_headline,
-    sweep_notes,
-)
+from spmd_core.terms import rows as cost_rows
+from spmd_core.words import bound_words, predictions
 from spmd_lab.ui import choices, exports, links, price, state, style
 from spmd_lab.ui.charts.base import Spec
 from spmd_lab.ui.markdown import as_sentence, plain

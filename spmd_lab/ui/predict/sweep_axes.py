@@ -3,8 +3,8 @@
 import math
 from collections.abc import Sequence
 
+from spmd_core.surveys import axis_title
 from spmd_core.sweeps import Sweep, SweepRow
-from spmd_core.words import axis_title
 from spmd_lab.ui.charts.base import CONFIG, Row, Spec, category, hover, layer, layered, quantity
 
 HEIGHT_PX = 250

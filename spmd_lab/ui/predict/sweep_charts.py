@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spmd_core.base import bytes_text, seconds_text, sums_by_key
+from spmd_core.surveys import GOOD, axis_title, knee, mfu_title
 from spmd_core.sweeps import Sweep, SweepRow
-from spmd_core.words import GOOD, axis_title, knee, mfu_title, predictions
+from spmd_core.words import predictions
 from spmd_lab.ui.charts import shares
 from spmd_lab.ui.charts.base import (
     BYTES,
@@ -105,7 +106,7 @@ def efficiency_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
     title = (
         "Scaling efficiency (%)"
         if sweep.variable.scales
-        else "Work per chip and second (first = 100 %)"
+        else "Work per chip and second (first = 100%)"
     )
     chart = curve(sweep, rows, values, title, zero=not sweep.variable.scales)
     if sweep.variable.scales and values:

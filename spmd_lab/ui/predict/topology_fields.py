@@ -18,7 +18,7 @@ from spmd_core.machine import (
     shape_text,
 )
 from spmd_core.plan import LENGTH_HELP, MESH_AXES
-from spmd_core.words import chip_title
+from spmd_core.terms import chip_title
 from spmd_core.workloads import named_axes
 from spmd_lab.ui import mesh_fields as axis_fields, state
 from spmd_lab.ui.markdown import plain

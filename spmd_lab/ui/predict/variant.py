@@ -7,8 +7,8 @@ import streamlit as st
 from spmd_core.base import seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.facts import Prediction
+from spmd_core.terms import experiment_words
 from spmd_core.time import estimate_step
-from spmd_core.words import experiment_words
 from spmd_lab.ui import price, run_tables, state
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain

@@ -7,17 +7,13 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
+from spmd_core.advice import compiled_findings, grouped_findings, held_spec
 from spmd_core.base import bytes_text, count_text
 from spmd_core.experiment import Experiment, layout_of, parse_experiment, shape_text
 from spmd_core.results import StepFinding, StrategyResult
 from spmd_core.runs import RunStatus
 from spmd_core.script import spec_text
-from spmd_core.words import (
-    ago,
-    compiled_findings,
-    grouped_findings,
-    held_spec,
-)
+from spmd_core.terms import ago
 from spmd_core.workloads import Described, Held, Program
 from spmd_lab.ui import remedies
 from spmd_lab.ui.compare import comparison, questions, view as views

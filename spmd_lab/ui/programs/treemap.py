@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from spmd_core.advice import held_spec
 from spmd_core.base import by_key, bytes_text, count_text
 from spmd_core.experiment import shape_text
 from spmd_core.pictures import Place, rectangles
-from spmd_core.words import held_spec
 from spmd_core.workloads import Held, patterns
 from spmd_lab.ui.charts.base import CONFIG, PADDING, Row, Spec, as_is, hover, quantity
 from spmd_lab.ui.charts.shares import ink

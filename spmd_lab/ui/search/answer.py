@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
+from spmd_core.advice import predict_command
 from spmd_core.answers import Figure, best_table, every_table, kept_ranking, ranking_table
 from spmd_core.base import bytes_text, count_text, seconds_text
 from spmd_core.experiment import Experiment
@@ -14,9 +15,10 @@ from spmd_core.program import rows
 from spmd_core.script import script_text
 from spmd_core.search import SAME, Answer, AnyQuestion, Candidate, Ranked, axis_rules, rules_text
 from spmd_core.sheets import Table
+from spmd_core.surveys import search as words
 from spmd_core.sweeps import first_look
 from spmd_core.trials import Search, searches as running
-from spmd_core.words import fact_words, predict_command, search as words
+from spmd_core.words import fact_words
 from spmd_lab.ui import cards, choices, exports, state, style
 from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.lab import as_viewer, asker, begin as allowed, end, lab

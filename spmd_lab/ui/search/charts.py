@@ -4,8 +4,7 @@ from collections.abc import Sequence, Set
 
 from spmd_core.base import bytes_text, number_text
 from spmd_core.search import Candidate, Ranked, Stage, score
-from spmd_core.words import cost_title
-from spmd_core.words.search import called_words, hours_of_tokens
+from spmd_core.surveys import called_words, cost_title, hours_of_tokens
 from spmd_lab.ui.charts.base import (
     BYTES,
     INK,

@@ -6,8 +6,9 @@ import streamlit as st
 
 from spmd_core.base import RequestError, count_text
 from spmd_core.search import AnyQuestion, link
+from spmd_core.surveys import search as words
+from spmd_core.terms import ago
 from spmd_core.trials import Search, searches as running
-from spmd_core.words import ago, search as words
 from spmd_lab.ui import state
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain

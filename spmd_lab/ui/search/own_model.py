@@ -16,7 +16,7 @@ from spmd_core.plan import (
     get_model,
     read_config,
 )
-from spmd_core.words import parameters_words
+from spmd_core.terms import parameters_words
 from spmd_lab.ui import forms
 from spmd_lab.ui.inputs import size_inputs
 from spmd_lab.ui.markdown import plain

@@ -25,8 +25,8 @@ from spmd_core.search import (
     read_question,
     unknown_target,
 )
+from spmd_core.surveys import goal_words
 from spmd_core.trials import FEW, FEW_S
-from spmd_core.words import goal_words
 from spmd_core.workloads import WORKLOADS, Workload, parse_mesh
 from spmd_lab.ui import state
 from spmd_lab.ui.lab import lab

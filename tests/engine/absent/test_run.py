@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from spmd_core.advice import in_words
 from spmd_core.base import Settings
 from spmd_core.commands.printed.report import report
 from spmd_core.engine.absent.topology import explain
@@ -18,7 +19,7 @@ from spmd_core.pictures import text as timeline
 from spmd_core.program import NAME as SHARDINGS
 from spmd_core.runs import TIMING
 from spmd_core.time import is_current, versions
-from spmd_core.words import in_words, run_headline
+from spmd_core.words import run_headline
 from spmd_core.words.strategies import same_programs
 from spmd_core.workloads import DEFAULT_SPEC
 from tests.labs import ROOT, is_stopped, lab_of_module, until

@@ -7,7 +7,7 @@ import pytest
 from bench import planted_accidents as planted
 from bench.lost_batches import judged_experiment, taken
 from spmd_core.__main__ import main
-from spmd_core.words.advice.programs import accident_words
+from spmd_core.advice.programs import accident_words
 
 pytestmark = pytest.mark.usefixtures("read_here")
 

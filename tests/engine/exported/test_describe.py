@@ -11,10 +11,10 @@ from jax._src.interpreters import mlir
 from jax.sharding import NamedSharding, PartitionSpec as P
 
 from bench.exported import MESH, SPECS, abstract_mesh, sgd_step, written
+from spmd_core.advice import held_spec
 from spmd_core.base import RequestError
 from spmd_core.commands.program import program_json
 from spmd_core.engine.exported import describe, module
-from spmd_core.words import held_spec
 from spmd_core.workloads import Program, findings, programs
 
 HERE = pytest.mark.usefixtures("read_here")

@@ -10,11 +10,11 @@ from jax.sharding import NamedSharding, PartitionSpec as P
 from bench.exported import abstract_mesh, written
 from bench.fresh_findings import convolutions
 from bench.lost_batches import PLANTED, judged, judged_experiment, taken
+from spmd_core.advice.programs import lost_batch_words
+from spmd_core.advice.remedies import change_words
 from spmd_core.base import RequestError
 from spmd_core.facts import Collective
 from spmd_core.trials.remedies.arrays import candidates
-from spmd_core.words.advice.programs import lost_batch_words
-from spmd_core.words.remedies import change_words
 
 pytestmark = pytest.mark.usefixtures("read_here")
 PLAIN = PLANTED["plain"]

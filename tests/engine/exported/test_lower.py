@@ -23,7 +23,7 @@ from spmd_core.engine.lower import execute, structs
 from spmd_core.experiment import parse_experiment
 from spmd_core.program import Reasons, read_collectives
 from spmd_core.script import program_text
-from spmd_core.words import experiment_size_words
+from spmd_core.terms import experiment_size_words
 from spmd_core.workloads import programs
 from tests.cover import whole
 from tests.layers import ROOT

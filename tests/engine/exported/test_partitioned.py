@@ -257,6 +257,7 @@ def test_a_donated_argument_takes_another_spec_than_the_result_in_its_place(path
     experiment = taken(written(step, given, donated=("w",), outputs=kept))
     changed = experiment.vary(specs={path: ["data", None] for path in paths})
     before, after = (
-        memory_account(lowered(each, "auto").compile())["argument"] for each in (experiment, changed)
+        memory_account(lowered(each, "auto").compile())["argument"]
+        for each in (experiment, changed)
     )
     assert after == before * (4 - len(paths)) // 4

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from bench.values import ENVIRONMENT
+from spmd_core.advice import in_words
 from spmd_core.engine import timing
 from spmd_core.engine.measured.sample import Sampler
 from spmd_core.engine.timing import Timed
@@ -11,7 +12,7 @@ from spmd_core.engine.trial import Trial
 from spmd_core.experiment import LOOKS_AFTER, parse_experiment
 from spmd_core.results import Result, StrategyResult
 from spmd_core.results.stats import compare
-from spmd_core.words import evidence_words, in_words
+from spmd_core.words import evidence_words
 
 pytestmark = pytest.mark.this_python
 LAYER = {"target": "cpu:8", "workload": "layer", "mesh": {"x": 8}, "strategies": ["single", "auto"]}
@@ -113,9 +114,9 @@ def test_the_result_says_why_it_ended():
 
     ended, cancelled = result((10,)), result(())
     assert evidence_words(ended) == (
-        "ratios with 99 % intervals, 10 rounds, of 20 planned: every verdict was settled"
+        "ratios with 99% intervals, 10 rounds, of 20 planned: every verdict was settled"
     )
-    assert evidence_words(cancelled) == "ratios with 99 % intervals, 10 rounds"
+    assert evidence_words(cancelled) == "ratios with 99% intervals, 10 rounds"
     again = tuple(each.model_copy(update={"processes": 3}) for each in ended.comparison.ratios)
     further = ended.comparison.model_copy(update={"ratios": again})
     assert "settled" not in evidence_words(ended.model_copy(update={"comparison": further}))

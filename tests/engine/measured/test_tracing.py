@@ -126,7 +126,7 @@ def test_kernels_that_name_no_instruction_count_under_their_own_names():
         "MemcpyD2D": "copy",
         "ncclDevKernel": "all-gather",
     }
-    assert "75 % of the busy time" in unattributed_words(trace.unattributed)
+    assert "75% of the busy time" in unattributed_words(trace.unattributed)
 
 
 def test_shardings_of_the_steps_are_read_after_the_timing_and_change_nothing(run):

@@ -15,7 +15,7 @@ from spmd_core.lab.store.migrations import MIGRATIONS
 from spmd_core.lab.store.rows import columns_at_end
 from spmd_core.lab.store.store import Store
 from spmd_core.results import Result
-from spmd_core.words import outcome_words
+from spmd_core.terms import outcome_words
 from spmd_core.workloads import parse_plan
 
 OWN = {

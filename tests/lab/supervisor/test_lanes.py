@@ -12,7 +12,8 @@ import pytest
 from spmd_core.lab import Asker, Lab
 from spmd_core.lab.supervisor.active import ActiveRun
 from spmd_core.runs import COMPILING, TIMING, RunStatus, behind
-from spmd_core.words import experiment_words, phase_words
+from spmd_core.terms import experiment_words
+from spmd_core.words import phase_words
 from spmd_lab.ui.live import behind_words
 from tests.labs import (
     HASTY,

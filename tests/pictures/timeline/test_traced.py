@@ -73,7 +73,7 @@ def test_a_collective_begins_when_its_last_device_comes_and_the_others_wait():
     assert (trace.step_s, trace.skew, trace.waits_s) == (5, 0.5, 1)
     assert trace_words(trace) == (
         "step 5 s: 3 s compute, 1 s collectives (1 s exposed), "
-        "1 s waiting for other devices, devices differ by 50 %"
+        "1 s waiting for other devices, devices differ by 50%"
     )
     scene = timeline.scenes[0]
     assert scene.rows == ("device 0", "device 1") and not timeline.predicted

@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 
+from spmd_core.advice import arguments, nearest_words
 from spmd_core.machine import get_topology
 from spmd_core.plan import PRESETS
 from spmd_core.time import estimate_step, nearest_fit
-from spmd_core.words import arguments, nearest_words
 from spmd_core.workloads import parse_plan
 
 V5P = {

@@ -135,7 +135,7 @@ def test_slices_wait_for_the_slowest():
         return straggling(get_topology(f"tpu:v5e:2x2*{slices}"))
 
     assert late(1) == 0.0
-    # "in public tables a step over 2 slices is about 3 % slower than over one, over 32 about 11 %"
+    # "in public tables a step over 2 slices is about 3% slower than over one, over 32 about 11%"
     assert late(2) == pytest.approx(0.03, abs=0.005)
     assert late(32) == pytest.approx(0.11, abs=0.005)
     one, two = step(), step(target="tpu:v5e:16x16*2", mesh={"data": 2, "fsdp": 256})

@@ -3,6 +3,7 @@
 import pytest
 
 from bench.exported import MESH as EXPORTED_MESH, sgd_step
+from spmd_core.advice import change_words, changes, removal_words, with_sentence
 from spmd_core.experiment import parse_experiment
 from spmd_core.facts import (
     AxisOrigin,
@@ -18,6 +19,7 @@ from spmd_core.facts import (
 )
 from spmd_core.results import MemoryBytes, StrategyResult
 from spmd_core.roofline import ProgramTime
+from spmd_core.terms import listed
 from spmd_core.time import NearestFit, estimate_step
 from spmd_core.trials import beside
 from spmd_core.trials.remedies import arrays, plans
@@ -34,7 +36,6 @@ from spmd_core.trials.remedies.judged import (
     verdict,
 )
 from spmd_core.trials.trying.trial import RemedyTrial
-from spmd_core.words import change_words, changes, listed, removal_words, with_sentence
 from spmd_core.workloads import DEFAULT_SPEC, programs
 
 LAYER = parse_experiment(
@@ -220,7 +221,7 @@ def test_only_what_is_worth_it_is_tried_and_the_rest_says_so():
     (left,) = untried(both, large).items()
     assert (left[0], sentence(left[1])) == (
         1,
-        "not tried: it keeps the device waiting for less than 2 % of the predicted time",
+        "not tried: it keeps the device waiting for less than 2% of the predicted time",
     )
     assert [each.first.axes for each in targets(both, ProgramTime(1.0, (0.05, 0.015)))] == [("x",)]
 
@@ -404,7 +405,7 @@ def timed(fastest, differs, before=5e-3, after=4e-3):
 @pytest.mark.parametrize(
     ("measured", "words"),
     [
-        (timed("b", True), "; measured 5 ms -> 4 ms, paired ratio 1.25× (99 % interval 1.10 to"),
+        (timed("b", True), "; measured 5 ms -> 4 ms, paired ratio 1.25× (99% interval 1.10 to"),
         (
             timed("a", True),
             "in less time: the sum over `in` needs it; the best change that does is to {}, "

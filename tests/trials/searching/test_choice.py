@@ -8,6 +8,7 @@ from bench.values import ENVIRONMENT
 from spmd_core.facts import Estimate
 from spmd_core.results import INEXPRESSIBLE, Result
 from spmd_core.search import Answer, Space, models, read_array_question, read_question
+from spmd_core.surveys import search as words
 from spmd_core.trials.searching import choice as choosing
 from spmd_core.trials.searching.behind import (
     DRAWN,
@@ -20,7 +21,6 @@ from spmd_core.trials.searching.behind import (
 )
 from spmd_core.trials.searching.choice import CandidateChoice
 from spmd_core.trials.searching.outcomes import answered
-from spmd_core.words import search as words
 
 SPEC = {
     "workload": "mlp",

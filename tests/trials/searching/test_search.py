@@ -9,11 +9,7 @@ from bench.values import result, strategy
 from spmd_core.__main__ import main
 from spmd_core.lab import Batch, Lab, Searches
 from spmd_core.search import read_array_question, read_question
-from spmd_core.trials import Search, carried_out
-from spmd_core.trials.searching import search as searching
-from spmd_core.trials.searching.choice import CandidateChoice
-from spmd_core.trials.searching.prove import Runs, spread
-from spmd_core.words.search import (
+from spmd_core.surveys.search import (
     answer_json,
     next_label,
     next_words,
@@ -22,6 +18,10 @@ from spmd_core.words.search import (
     state_words,
     why_not,
 )
+from spmd_core.trials import Search, carried_out
+from spmd_core.trials.searching import search as searching
+from spmd_core.trials.searching.choice import CandidateChoice
+from spmd_core.trials.searching.prove import Runs, spread
 from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, until
 
 SPEC = {

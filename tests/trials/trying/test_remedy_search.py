@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from spmd_core.advice import removal_words
 from spmd_core.base import WorkerError
 from spmd_core.commands.remedies import with_tried
 from spmd_core.facts import Collective, Remedy
@@ -14,7 +15,6 @@ from spmd_core.trials.remedies import arrays
 from spmd_core.trials.remedies.candidate import AlikeCollectives
 from spmd_core.trials.trying import remedy_search as search_module
 from spmd_core.trials.trying.remedy_searches import known, store
-from spmd_core.words import removal_words
 from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, until
 from tests.standin import sitecustomize as standin
 

@@ -18,8 +18,8 @@ from spmd_core.lab import Lab
 from spmd_core.machine import absent
 from spmd_core.plan import get_model, models
 from spmd_core.sweeps import TrainingQuestion, train, training_run
+from spmd_core.terms import cost_of, money_text
 from spmd_core.time import estimate_step
-from spmd_core.words import cost_of, money_text
 from spmd_core.workloads import DEFAULT_SPEC
 from spmd_lab.ui import state
 from spmd_lab.ui.predict import variant

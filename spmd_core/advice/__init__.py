@@ -1,0 +1,51 @@
+"""What to try next: findings, remedies, the nearest plan, what hinders the lab."""
+
+from spmd_core.advice.arrays import ONE_DEVICE_WINS
+from spmd_core.advice.doctor import Check, check
+from spmd_core.advice.nearest import arguments, changes, nearest_words, predict_command
+from spmd_core.advice.next import CONFIRM, confirmation, next_step
+from spmd_core.advice.programs import (
+    compiled_findings,
+    grouped_findings,
+    held_spec,
+    program_headline,
+    step_arrays,
+    step_findings,
+)
+from spmd_core.advice.remedies import (
+    GUESSED,
+    change_words,
+    doing_words,
+    removal_parts,
+    removal_words,
+    what_words,
+    with_sentence,
+)
+from spmd_core.advice.results import in_words
+
+__all__ = [
+    "CONFIRM",
+    "GUESSED",
+    "ONE_DEVICE_WINS",
+    "Check",
+    "arguments",
+    "change_words",
+    "changes",
+    "check",
+    "compiled_findings",
+    "confirmation",
+    "doing_words",
+    "grouped_findings",
+    "held_spec",
+    "in_words",
+    "nearest_words",
+    "next_step",
+    "predict_command",
+    "program_headline",
+    "removal_parts",
+    "removal_words",
+    "step_arrays",
+    "step_findings",
+    "what_words",
+    "with_sentence",
+]

@@ -1,0 +1,101 @@
+"""What a training step is estimated to take, in a line; the nearest plan that fits, and what it
+changes.
+"""
+
+import shlex
+from collections.abc import Iterator
+
+from spmd_core.base import bytes_text, count_text, mesh_text, seconds_text
+from spmd_core.plan import PLAN_FIELDS, Plan
+from spmd_core.terms import listed
+from spmd_core.time import NearestFit
+
+_SAVED = {"input": "block inputs"}  # the words of a plan's field in a sentence
+
+
+def nearest_words(plan: Plan, nearest: NearestFit | None) -> str:
+    """The change with which a plan fits, or that no plan on this generation does."""
+    if nearest is None:
+        chip = plan.topology.chip.title
+        return (
+            f"Nothing on {chip} is sure to fit, however many chips: not with full "
+            "rematerialization, block inputs offloaded, one sequence per shard and parameters "
+            "sharded over all of them. Use chips with more HBM, or a smaller model."
+        )
+    memory, time = nearest.prediction.memory_bytes, nearest.prediction.predicted_s
+    step = f", about {seconds_text(time.estimate)} a step" if time else ""
+    return (
+        f"Nearest that {nearest.prediction.fit}: {listed(list(changes(plan, nearest)))}. "
+        f"{bytes_text(memory.peak)} of {bytes_text(memory.capacity)} per device{step}."
+    )
+
+
+def changes(plan: Plan, nearest: NearestFit) -> Iterator[str]:
+    """Each change of the nearest plan, in words."""
+    near = nearest.plan
+    if near.target != plan.target:
+        chips = "GPUs" if near.topology.chip.is_gpu else "chips"
+        yield f"{count_text(near.topology.chips)} {chips} ({near.topology.name})"
+    if near.mesh != plan.mesh:
+        yield f"mesh {mesh_text(near.mesh)}"
+    if near.batch_per_device != plan.batch_per_device:
+        yield _batch(plan, near)
+    if near.remat != plan.remat:
+        yield f"{'no' if near.remat == 'none' else near.remat} rematerialization"
+    elif plan.save and not near.save and not set(plan.save) <= set(near.offload):
+        yield "nothing saved by name"
+    elif less := [name for name in plan.save if name not in (*near.save, *near.offload)]:
+        yield f"{listed(less)} not saved"
+    if saved := [name for name in near.save if name not in plan.save]:
+        yield f"{listed(saved)} saved"
+    if back := [name for name in plan.offload if name not in (*near.offload, *near.save)]:
+        yield f"{listed([_SAVED.get(name, name) for name in back])} not offloaded"
+    if more := [name for name in near.offload if name not in plan.offload]:
+        words = listed([_SAVED.get(name, name) for name in more])
+        yield f"{words} offloaded ({bytes_text(nearest.prediction.memory_bytes.host)} of host memory)"
+    if plan.makes_rings and not near.makes_rings:
+        yield f"`{near.compiler_flags[-1]}`, which turns collective matmuls off"
+
+
+def _batch(plan: Plan, near: Plan) -> str:
+    each, before = near.batch_per_device, plan.batch_per_device
+    if float(each).is_integer():
+        return f"{each:g} sequence{'s' if each > 1 else ''} per device, not {before:g}"
+    in_all = "" if near.devices != plan.devices else f", not {count_text(plan.batch)}"
+    return f"{count_text(near.batch)} sequence{'s' if near.batch > 1 else ''} a step{in_all}"
+
+
+def arguments(plan: Plan, near: Plan) -> str:
+    """The arguments of `predict` that the nearest plan changes."""
+    changed = {
+        flag: text for flag, text in _placed(near).items() if text != _placed(plan).get(flag)
+    }
+    words = [f"{flag} {text}" for flag, text in changed.items()]
+    for name, row in PLAN_FIELDS.items():
+        if row.searched and (value := getattr(near, name)) != getattr(plan, name):
+            words.append(" ".join(each or '""' for each in row.arguments(value)))
+    return " ".join(words)
+
+
+def _placed(plan: Plan) -> dict[str, str]:
+    return {
+        "--target": plan.target,
+        "--model": plan.model,
+        "--mesh": mesh_text(plan.mesh, ","),
+        "--batch-per-device": f"{plan.batch_per_device:.15g}",
+    }
+
+
+# The instant estimate of a training step in one line, to compare several
+
+
+def predict_command(plan: Plan) -> str:
+    """The command that predicts a plan."""
+    given = _placed(plan) | {"--sequence": str(plan.sequence)}
+    sizes = dict(plan.sizes) | ({"layers": plan.layers} if plan.layers else {})
+    given |= {f"--{name.replace('_', '-')}": str(size) for name, size in sizes.items()}
+    words = [word for pair in given.items() for word in pair]
+    for name, row in PLAN_FIELDS.items():
+        if (value := getattr(plan, name)) != row.value or row.always:
+            words += row.arguments(value)
+    return shlex.join(["python", "-m", "spmd_core", "predict", *words])

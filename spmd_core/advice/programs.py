@@ -1,0 +1,228 @@
+"""Sentences about a program that somebody exported: its findings, before and after a compile."""
+
+import math
+from collections.abc import Iterable
+
+from spmd_core.base import bytes_text, mesh_text
+from spmd_core.facts import Accident, LostBatch
+from spmd_core.fields import Spec
+from spmd_core.results import CompiledStep, StepArray, StepFinding, StrategyResult
+from spmd_core.script import spec_text
+from spmd_core.terms import listed
+from spmd_core.words import count, named_words, own_words
+from spmd_core.workloads import (
+    Finding,
+    Held,
+    Program,
+    as_regex,
+    findings as findings_of,
+    grouped,
+    matches,
+)
+
+_DTYPES = {"f64": "float64", "f32": "float32", "f16": "float16"}  # of HLO
+EVEN = 1.05  # times an even share of work: what is below is even
+
+
+def program_headline(program: Program) -> str:
+    """A program in a line: its arguments, what they take on each device, and its mesh."""
+    each = sum(held.bytes_per_device or 0 for held in program.arguments())
+    arguments = program.described.arguments
+    unused = sum(not leaf.is_kept for leaf in arguments)
+    devices = math.prod(size for _, size in program.mesh)
+    where = f"mesh {mesh_text(program.mesh)}" if program.mesh else "one device"
+    if not program.described.mesh:
+        where += ", the file has no shardings"
+    platforms = ", ".join(program.described.platforms)
+    who = count(len(arguments), "argument") + (f" ({unused} not used)" if unused else "")
+    takes = "takes" if len(arguments) == 1 else "take"
+    on = f"each of {devices} devices" if devices > 1 else "one device"
+    held = f"{who} {takes} {bytes_text(each)} on {on}"
+    return f"{held}: {where}; exported for {platforms}"
+
+
+def grouped_findings(program: Program) -> list[StepFinding]:
+    """Returns the findings with their sentences, in one for an array that several layers have."""
+    listed_findings = []
+    for first, *others in grouped(findings_of(program), program):
+        total = first.bytes_per_device + sum(each.bytes_per_device for each in others)
+        many = f"; {len(others)} more like it, {bytes_text(total)} a device in all"
+        sentence = finding_words(first, program) + (many if others else "")
+        listed_findings.append(
+            StepFinding(kind=first.kind, path=first.path, bytes_per_device=total, sentence=sentence)
+        )
+    return listed_findings
+
+
+def finding_words(finding: Finding, program: Program) -> str:
+    """A finding in a sentence: what it costs, and what to change."""
+    held, devices = (
+        bytes_text(finding.bytes_per_device),
+        math.prod(size for _, size in program.mesh),
+    )
+    path, others = finding.path, finding.others
+    match finding.kind:
+        case "replicated":
+            too = " with its optimizer state" if others else ""
+            return (
+                f"{path} is replicated on {devices} devices: {held} a device{too}; "
+                f"{_replicated_by(path, program)}: give it a spec that shards one of its dims"
+            )
+        case "replicated_output":
+            return (
+                f"the result {path} leaves replicated on {devices} devices: {held} a device; "
+                "its out_shardings name no axis: shard it there"
+            )
+        case "resharded_state":
+            specs = f"enters as {_spec(finding.spec)} and leaves as {_spec(finding.meant)}"
+            return (
+                f"{path} {specs} in {''.join(others)}, {held} a device: each call reshards it; give "
+                "both one sharding"
+            )
+        case "missing_donation":
+            count = f"{len(others)} arrays" if len(others) > 1 else "".join(others)
+            return (
+                f"{path} is replaced and not donated ({count}): {held} a device are held twice; "
+                f"name it in donate_argnames"
+            )
+        case "float32_leak":
+            return (
+                f"{path} is float32 where most parameters are bfloat16: {held} a device; "
+                "cast it where the parameters are made"
+            )
+        case "rule":
+            return _rule(finding, program)
+
+
+def compiled_findings(of: StrategyResult | CompiledStep) -> tuple[StepFinding, ...]:
+    """The findings of a program that was compiled, each with its sentence; `path` is a line."""
+    lost = (
+        [("lost_batch", of.lost_batch.source, 0, lost_batch_words(of.lost_batch))]
+        if of.lost_batch
+        else []
+    )
+    others = [(each.kind, each.source, each.bytes, accident_words(each)) for each in of.accidents]
+    return tuple(
+        StepFinding(kind=kind, path=path, bytes_per_device=size, sentence=sentence)
+        for kind, path, size, sentence in (*lost, *others)
+    )
+
+
+def lost_batch_words(lost: LostBatch) -> str:
+    """Where a compiled program loses its batch first, what that costs, and what to constrain."""
+    work = f", {lost.work:.2g} times a device's even share of work" if lost.work > EVEN else ""
+    first = f"the batch is lost over {_over(lost.axes)} at {lost.source}"
+    if put := own_words(lost.origin):
+        first += f", named there by {put}"
+    costs = f"{lost.share:.0%} of the matmul FLOPs are computed without it{work}"
+    fix = [f"the value of {each.source} to {spec_text(each.spec)}" for each in lost.places[:1]]
+    return f"{first}: {costs}" + (f"; constrain {fix[0]}" if fix else "")
+
+
+def accident_words(each: Accident) -> str:
+    """An accident of a compiled program in a sentence: what it costs, and what to change."""
+    at = f" at {each.source}" if each.source else ""
+    match each.kind:
+        case "repeated_work":
+            most = f", most of them{at}" if at else ""
+            cause = f"{named_words(each.origin)}shard a dim of their operands over it"
+            if each.dropped_at:
+                cause = f"the constraint of {each.dropped_at} drops it: name it there"
+            return (
+                f"{each.share:.0%} of a device's matmul FLOPs are computed alike along "
+                f"{_over(each.axes)}{most}: {each.work:.2g} times the work; {cause}"
+            )
+        case "wide_products":
+            return (
+                f"{each.share:.0%} of the matmul FLOPs are of {_DTYPES[each.dtype]} operands, wider "
+                "than the weights: cast both operands"
+            )
+        case "constant":
+            return (
+                f"a constant of {bytes_text(each.bytes)}{at} is part of the program, on every "
+                "device: pass it as an argument"
+            )
+        case "gathered_whole":
+            put = f" (sharded by {by})" if (by := own_words(each.origin)) else ""
+            return (
+                f"stacked weights are gathered over {_over(each.axes)}{at}{put} before the loop that "
+                f"takes a layer at a time: {bytes_text(each.bytes)} are held at once; "
+                "gather inside the loop"
+            )
+
+
+def _over(axes: tuple[str, ...]) -> str:
+    return listed([f"`{axis}`" for axis in axes])
+
+
+def _rule(finding: Finding, program: Program) -> str:
+    path, others = finding.path, finding.others
+    if finding.meant is None:
+        return f"{path} matches no argument: correct the pattern, or leave it out"
+    if others and others[0] == program.described.optimizer.get(path):
+        there = f"where its parameter {others[0]} has"
+    else:
+        there = "where the arrays beside it have"
+        path += f" and {len(others)} more" if others else ""
+    pattern = as_regex(finding.path)
+    written = "" if pattern == finding.path else f" ({pattern})"
+    return (
+        f"{path} has {_spec(finding.spec)} {there} {_spec(finding.meant)}: "
+        f"check the rule that matches it{written}"
+    )
+
+
+def _replicated_by(path: str, program: Program) -> str:
+    """Why an argument is replicated: by its own spec, or as nothing that it meets names an axis."""
+    is_given = any(matches(pattern, path) for pattern, _ in program.specs)
+    if is_given or program.described.leaves[path].spec is not None:
+        return "its own spec names no axis"
+    return (
+        "no argument or constraint names an axis for it"
+        if program.described.mesh
+        else "no spec matches it"
+    )
+
+
+def held_spec(held: Held) -> str:
+    """The spec of an argument or output, or why it has none."""
+    if held.spec is not None:
+        return spec_text(held.spec) + (", propagated" if held.is_propagated else "")
+    return "by the compiler" if held.leaf.is_kept else "not used"
+
+
+def step_findings(program: Program) -> tuple[StepFinding, ...]:
+    """The findings of a program, each with its sentence."""
+    return tuple(
+        StepFinding(
+            kind=finding.kind,
+            path=finding.path,
+            bytes_per_device=finding.bytes_per_device,
+            sentence=finding_words(finding, program),
+        )
+        for finding in findings_of(program)
+    )
+
+
+def step_arrays(held: Iterable[Held]) -> tuple[StepArray, ...]:
+    """Arguments or outputs as JSON has them."""
+    return tuple(
+        StepArray(
+            path=each.leaf.path,
+            shape=each.shape,
+            dtype=each.leaf.dtype,
+            spec=None
+            if each.spec is None
+            else tuple(axes if len(axes) > 1 else next(iter(axes), None) for axes in each.spec),
+            bytes=each.bytes,
+            bytes_per_device=each.bytes_per_device,
+            copies=each.copies,
+            propagated=each.is_propagated,
+            donated=each.leaf.is_donated,
+        )
+        for each in held
+    )
+
+
+def _spec(spec: Spec | None) -> str:
+    return spec_text(spec or ())

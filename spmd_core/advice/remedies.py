@@ -1,0 +1,281 @@
+"""Remedies for a collective, in words: the change, what it removes, and its cost."""
+
+from collections.abc import Mapping, Sequence
+from math import ceil, inf
+from typing import Any
+
+from spmd_core.advice.nearest import changes as changes_of_plan
+from spmd_core.base import by_key, bytes_text, seconds_text
+from spmd_core.experiment import Experiment, spec_code
+from spmd_core.facts import (
+    Change,
+    Collective,
+    CollectiveKind,
+    Nothing,
+    Predicted,
+    Ratio,
+    Remedy,
+    Removal,
+    TriedChange,
+    Verdict,
+)
+from spmd_core.fields import Axes, axes_of
+from spmd_core.plan import Plan
+from spmd_core.program import is_ring, kind_words
+from spmd_core.terms import listed, title
+from spmd_core.time import NearestFit, estimate_step
+from spmd_core.words import paired_words
+from spmd_core.workloads import VALUE, matches
+
+_MOST_NEW = 2  # collectives that replace it, in a sentence
+_SUMS = ("all-reduce", "reduce-scatter")
+
+
+def over_words(axes: Sequence[str]) -> str:
+    """E.g. "`x` and `y`"."""
+    return listed([f"`{axis}`" for axis in axes])
+
+
+def change_words(base: Experiment, changes: Sequence[Change]) -> str:
+    """Changes that go together: of dims, an operand or a result, memory, the strategy, a plan."""
+    if base.plan:
+        near = _changed(base.plan, changes)
+        return f"try {listed(list(changes_of_plan(base.plan, near)))}"
+    last = changes[-1]
+    if last.field == "strategies":
+        return f"use {title(last.after)} in place of {title(last.before)}"
+    if last.field == "memory":
+        return f"keep `{last.name}` in device memory"
+    if last.field == "overrides":
+        return _array_words(base, last)
+    if last.field == "specs" and not last.name.startswith(VALUE):
+        return f"give `{last.name}` the spec {spec_code(tuple(map(axes_of, last.after)))}"
+    if last.field == "specs":
+        return f"constrain {listed([value_words(each.name, each.after) for each in changes])}"
+    over = {each.name: axes_of(each.after) for each in changes}
+    if not last.shards_more:
+        return _dims_words(over)
+    *dims, other = over
+    return f"shard `{other}` over {over_words(over[other])} in place of {over_words(dims)}"
+
+
+def value_words(name: str, spec: Sequence[Any]) -> str:
+    """The value of a source line, and the line of code that constrains it: under `grad` that line
+    constrains the cotangent, too, also in loops, where this does not.
+    """
+    held = spec_code(tuple(map(axes_of, spec)))
+    line = f"x = jax.lax.with_sharding_constraint(x, {held})"
+    return f"the value of {name.removeprefix(VALUE)}, about as `{line}` does"
+
+
+def _changed(plan: Plan, changes: Sequence[Change]) -> NearestFit:
+    after = {each.name or each.field: each.after for each in changes}
+    update: dict[str, object] = {name: tuple(of) for name, of in after.items() if name != "remat"}
+    if "mesh" in after:
+        update["mesh"] = tuple(after["mesh"].items())
+    if "compiler_flags" in after:
+        update["compiler_flags"] = tuple(after["compiler_flags"].split())
+    near = plan.model_copy(update={**after, **update})
+    return NearestFit(near, estimate_step(near))
+
+
+def _dims_words(left: Mapping[str, Axes]) -> str:
+    """Dims that are no longer sharded over some axes, with the remaining axes of each."""
+    none = [dim for dim, axes in left.items() if not axes]
+    parts = [f"leave {over_words(none)} replicated"] if none else []
+    parts += [f"shard `{dim}` over {over_words(axes)} alone" for dim, axes in left.items() if axes]
+    return listed(parts)
+
+
+def _array_words(base: Experiment, change: Change) -> str:
+    dims = base.what.array(change.name).present(base.sizes)
+    parts = [
+        f"over {over_words(axes_of(axes))} along `{dim}`"
+        for dim, axes in zip(dims, change.after, strict=True)
+        if axes
+    ]
+    is_result = change.name in {each.name for each in base.what.results}
+    verb = f"{'request' if is_result else 'store'} `{change.name}`"
+    return f"{verb} sharded {' and '.join(parts)}" if parts else f"{verb} replicated"
+
+
+def removal_words(removal: Removal) -> str:
+    """What would remove a collective, or why nothing does."""
+    return removal.reason if isinstance(removal, Nothing) else removal.sentence
+
+
+def what_words(each: CollectiveKind) -> str:
+    """E.g. "all-reduce over `x`"."""
+    kind = kind_words(each) if is_ring(each) else each.kind
+    return f"{kind} over {over_words(each.axes)}" if each.axes else kind
+
+
+def with_sentence(removal: Removal, base: Experiment, each: Collective) -> Removal:
+    """An answer with the sentence of its facts; those that an older version stored have theirs.
+
+    `base`: what was changed, with the one strategy of the collective.
+    """
+    if removal_words(removal):
+        return removal
+    if isinstance(removal, Remedy):
+        return removal.model_copy(update={"sentence": _remedy_words(removal, base, each)})
+    return removal.model_copy(update={"reason": _nothing_words(removal, base, each)})
+
+
+def _remedy_words(remedy: Remedy, base: Experiment, each: Collective) -> str:
+    """The two sides of a compiled change: what it removes, and its cost."""
+    more = sorted({what_words(new) for new in remedy.new})
+    comes = (
+        f", {listed([('an ' if new[0] in 'aeiou' else 'a ') + new for new in more[:_MOST_NEW]])} instead"
+        if more
+        else ""
+    )
+    memory = remedy.memory_bytes
+    held = f"; {_memory_change(memory)}" if memory is not None else ""
+    takes = f"predicted {_times(remedy.predicted_s)}"
+    if remedy.measured_s and remedy.ratio:
+        takes = f"measured {_times(remedy.measured_s)}, {paired_words(remedy.ratio)}"
+    change = change_words(base, remedy.changes)
+    constraints = [
+        origin for origin in (*each.origin, *each.against) if origin.kind == "constraint"
+    ]
+    line = remedy.changes[-1].name.removeprefix(VALUE)
+    of_line = [origin for origin in constraints if origin.source == line]
+    if of_line and len(remedy.changes) == 1:
+        spec = spec_code(tuple(map(axes_of, remedy.changes[-1].after)))
+        named = ("its origin, ", ",") if of_line[0] in each.origin else ("", "")
+        change = f"give {named[0]}the constraint of {line}{named[1]} the spec {spec}"
+    elif remedy.changes[-1].field == "specs" and any(
+        origin.name and matches(line, origin.name) for origin in each.origin
+    ):
+        change = change.replace("give ", "give its origin ", 1)
+    return f"{change}: {_removed_words(remedy, each)}{comes}{held}; {takes}"
+
+
+_NOT_FASTER: dict[Verdict, str] = {
+    "the same": "the same time",
+    "faster": "which is slower",
+    "cannot tell": "not certain",
+}
+
+
+def _removed_words(remedy: Remedy, each: Collective) -> str:
+    """What a change removes; of a collective that remains, that it moves fewer bytes or overlaps
+    better.
+    """
+    what, (before, after) = what_words(each), remedy.bytes_moved
+    if remedy.removes:
+        return (
+            f"{remedy.others} {what} in place of {remedy.count}" if remedy.others else f"no {what}"
+        )
+    less = f"less waiting for the {what}"
+    return (
+        f"{less}, {bytes_text(after)} in place of {bytes_text(before)}" if after < before else less
+    )
+
+
+def _memory_change(nbytes: int) -> str:
+    """E.g. "+4.0 MiB of peak per device"."""
+    if nbytes == 0:
+        return "the same memory"
+    return f"{'+' if nbytes > 0 else '-'}{bytes_text(abs(nbytes))} of peak per device"
+
+
+SMALL = "not tried: it keeps the device waiting for less than 2% of the predicted time"
+_STAYS = "the collective stays"
+_OUTCOMES = {None: "does not compile", False: _STAYS}
+_ALSO = ". Also tried: "
+_MOST_TRIED, _MOST_OUTCOMES = 3, 4  # changes of one outcome that are named, and outcomes
+
+
+def _nothing_words(nothing: Nothing, base: Experiment, each: Collective) -> str:
+    """Why no change removes a collective: what needs it, the changes that were tried, and the time
+    of the best that removes it.
+    """
+    if nothing.is_small:
+        return SMALL
+    dims, tried = base.summed_dims(each.axes), nothing.tried
+    needs = f"the sum over {over_words(dims)} needs it" if dims and each.kind in _SUMS else ""
+    if nothing.best is not None and nothing.seconds is not None:
+        best = tried[nothing.best]
+        others = _tried(base, [other for other in tried if other is not best])
+        change = change_words(base, best.changes)
+        predicted = Predicted(before=nothing.seconds, after=best.seconds or 0.0)
+        is_timed = nothing.measured_s is not None and nothing.ratio is not None
+        takes = _timed(nothing.measured_s, nothing.ratio) or f"predicted {_times(predicted)}"
+        if nothing.experiment is not None:
+            doubt = "" if is_timed else ", which predictions of this machine do not tell apart"
+            what = "no" if best.removes else "less waiting for the"
+            return f"{change}: {what} {what_words(each)}; {takes}{doubt}{others}"
+        lead = f"{needs}; " if needs else ""
+        slower = change.removeprefix("try ") if base.plan else f"to {change}"
+        return (
+            f"nothing removes it in less time: {lead}the best change that does is {slower}, "
+            f"{takes}{others}"
+        )
+    why = needs or each.reason or "the program needs it"
+    if tried and all(other.removes is None for other in tried):
+        return f"nothing removes it: {why} ({len(tried)} tried, and none compiled)"
+    return f"nothing removes it: {why}{_tried(base, tried)}"
+
+
+def _timed(seconds: Predicted | None, ratio: Ratio | None) -> str:
+    """A change that was timed beside the program, and is not proven faster; "" if it was not."""
+    if seconds is None or ratio is None:
+        return ""
+    return f"measured {_times(seconds)}, {_NOT_FASTER[ratio.verdict]}: {paired_words(ratio)}"
+
+
+def _tried(base: Experiment, tried: Sequence[TriedChange]) -> str:
+    """What else was tried, by outcome, what removes it first; "" for nothing."""
+    by_outcome = by_key(
+        (
+            (seconds_text(each.seconds) if each.removes else _OUTCOMES[each.removes]),
+            change_words(base, each.changes).removeprefix("try "),
+        )
+        for each in tried
+    )
+    outcomes = sorted(by_outcome.items(), key=lambda each: each[0] == _STAYS)
+    named = [f"{_first(alike)} ({outcome})" for outcome, alike in outcomes[:_MOST_OUTCOMES]]
+    left = sum(len(alike) for _, alike in outcomes[_MOST_OUTCOMES:])
+    more = f"; and {left} more" if left else ""
+    return f"{_ALSO}{'; '.join(named)}{more}" if named else ""
+
+
+def _first(changes: Sequence[str]) -> str:
+    """The first few of several changes, and how many more; where they have commas of their own, by
+    points.
+    """
+    more = len(changes) - _MOST_TRIED
+    named = [*changes[:_MOST_TRIED], *([f"{more} more"] if more > 0 else [])]
+    return " · ".join(named) if any("," in each for each in named) else listed(named)
+
+
+def _times(seconds: Predicted) -> str:
+    return f"{seconds_text(seconds.before)} -> {seconds_text(seconds.after)}"
+
+
+GUESSED = (
+    "the seconds of these are guesses: this target and mesh were not calibrated, and "
+    "`calibrate` measures what they go by"
+)
+
+
+def doing_words(done: int, of: int, change: str, left_s: float = inf) -> str:
+    """The progress of trying changes, with the seconds in which one may still begin.
+
+    >>> doing_words(0, 2, "compiling: out over x", 41.2)
+    'collective 1 of 2, compiling: out over x, 42 s left to begin others'
+    """
+    if not of:
+        return "looking for collectives that are worth it"
+    if not change:
+        return f"{done} of {of} collectives tried"
+    limit = "" if left_s == inf else f", {ceil(left_s)} s left to begin others"
+    return f"collective {min(done + 1, of)} of {of}, {change}{limit}"
+
+
+def removal_parts(removal: Removal) -> tuple[str, str]:
+    """That in two parts: the change with what it does, and what else was tried ("" if nothing)."""
+    change, _, others = removal_words(removal).partition(_ALSO)
+    return change, others and f"{_ALSO.lstrip('. ')}{others}"

@@ -1,0 +1,166 @@
+"""A stored result with its sentences, which are made of its facts each time it is read."""
+
+from collections.abc import Callable, Iterator
+from statistics import median
+
+from spmd_core.advice.next import next_step
+from spmd_core.advice.programs import compiled_findings
+from spmd_core.base import seconds_text
+from spmd_core.experiment import Experiment
+from spmd_core.facts import STEP_TIME, Prediction
+from spmd_core.results import (
+    SPREAD_NOTICE,
+    SPREAD_WARNING,
+    Comparison,
+    Environment,
+    Result,
+    StrategyResult,
+)
+from spmd_core.terms import environment_notes
+from spmd_core.words import (
+    DISPATCH_BOUND,
+    DISPATCH_FACTOR,
+    fact_words,
+    imprecise_words,
+    in_sentences,
+    runs,
+    strategies,
+    traces,
+)
+
+USUAL_SAMPLES, USUAL_SECONDS = 20, 0.2
+NOT_EARLY = (
+    "the compiler wrote no schedule on the way: the program was compiled to its end, "
+    "which takes several times as long"
+)
+
+
+STRAGGLER = 1.5  # times the median of the other hosts
+
+
+def in_words(result: Result) -> Result:
+    """A result with its answer, the notes and the words of the traces of its strategies, and what
+    to try next; what an older version stored of these is replaced.
+    """
+    experiment = result.experiment
+    environment = _environment(result.environment, experiment.target)
+    # which are about times, and a program as written has none
+    of_times = () if experiment.what.is_small_program else environment.notes
+    others = (note for note in result.notes if note not in result.environment.notes)
+    return result.model_copy(
+        update={
+            "environment": environment,
+            "environments": {
+                target: _environment(each, target) for target, each in result.environments.items()
+            },
+            "notes": tuple(dict.fromkeys((*others, *of_times))),
+            "strategies": {name: _strategy(result, name) for name in result.strategies},
+            "comparison": _with_sentence(result.comparison, runs.run_headline, result),
+            "predicted": _with_sentence(result.predicted, strategies.predicted, result),
+            "next": next_step(result),
+        }
+    )
+
+
+def _environment(environment: Environment, target: str) -> Environment:
+    return environment.model_copy(update={"notes": environment_notes(environment, target)})
+
+
+def _with_sentence(
+    comparison: Comparison | None, sentence: Callable[[Result], str], result: Result
+) -> Comparison | None:
+    return comparison and comparison.model_copy(update={"sentence": sentence(result)})
+
+
+def _strategy(result: Result, name: str) -> StrategyResult:
+    """A strategy with its notes, and the words of its trace; notes that an older version stored
+    stay, since it stored nothing that they can be made of.
+    """
+    outcome, experiment = result.strategies[name], result.row(name).experiment
+    update: dict[str, object] = {"trace": traces.in_words(result, name)}
+    if outcome.facts is not None:
+        update["notes"] = tuple(_notes(outcome, experiment, result.is_settled))
+    if outcome.prediction is not None:
+        predicted = _predicted(outcome.prediction, experiment)
+        if outcome.facts is None:  # predicted alone
+            notes = (*(each.sentence for each in compiled_findings(outcome)), *predicted.notes)
+            predicted = predicted.model_copy(update={"notes": notes})
+        update["prediction"] = predicted
+    return outcome.model_copy(update=update)
+
+
+def _notes(outcome: StrategyResult, experiment: Experiment, is_settled: bool) -> Iterator[str]:
+    yield from map(fact_words, outcome.facts or ())
+    yield from (each.sentence for each in compiled_findings(outcome))
+    if outcome.wrong:
+        yield "wrong values: not ranked"
+    if loose := outcome.imprecise:
+        better = "" if loose.dtype == "float32" else " (sums in float32 avoid it)"
+        yield f"{imprecise_words(loose)}: {loose.count:,} of {loose.of:,} elements{better}"
+    yield from _of_hosts(outcome)
+    yield from _of_training(outcome, experiment)
+    if outcome.median_s is not None and outcome.samples_s:
+        yield from _of_samples(outcome, experiment, outcome.median_s, is_settled)
+
+
+def _of_hosts(outcome: StrategyResult) -> Iterator[str]:
+    if len(outcome.hosts) < 2:
+        return
+    slowest = max(outcome.hosts, key=lambda each: each.median_s)
+    others = median(each.median_s for each in outcome.hosts if each is not slowest)
+    name = f"process {slowest.process} on {slowest.host}"
+    if slowest.median_s > STRAGGLER * others:
+        yield (
+            f"{name} falls behind: {seconds_text(slowest.median_s)} a call, "
+            f"{slowest.median_s / others:.1f} times what the others take"
+        )
+    else:
+        yield f"the time is that of {name}, the slowest of {len(outcome.hosts)}"
+
+
+def _of_training(outcome: StrategyResult, experiment: Experiment) -> Iterator[str]:
+    curve = experiment.what.training.curve or ""
+    losses = outcome.series.get(curve, ())
+    if losses:
+        steps, seconds = experiment.option("steps"), median(outcome.series[STEP_TIME])
+        short = "" if len(losses) == steps else f", stopped after {len(losses)} of {steps} steps"
+        yield (
+            f"{curve} {losses[0]:.4g} before the first step, {losses[-1]:.4g} before the last"
+            f"{short}; {seconds_text(seconds)} a step"
+        )
+
+
+def _of_samples(
+    outcome: StrategyResult, experiment: Experiment, median_s: float, is_settled: bool
+) -> Iterator[str]:
+    count, plan = len(outcome.samples_s), experiment.timing
+    is_bare = experiment.what.is_bare_array
+    if outcome.floor_s and not is_bare and median_s < DISPATCH_FACTOR * outcome.floor_s:
+        yield DISPATCH_BOUND
+    if is_settled:  # enough
+        pass
+    elif count < plan.samples:
+        yield f"stopped after {count} of {plan.samples} samples"
+    elif count < USUAL_SAMPLES:
+        yield f"{count} sample{'' if count == 1 else 's'}, fewer than the usual {USUAL_SAMPLES}"
+    if plan.min_seconds < USUAL_SECONDS:
+        yield f"sampled for {plan.min_seconds:g} s, less than the usual {USUAL_SECONDS:g} s"
+    spread = (outcome.iqr_s or 0.0) / median_s
+    scattered = f"the middle half of the samples spreads over {spread:.0%} of the median"
+    if spread > SPREAD_WARNING:
+        yield f"very noisy: {scattered}; measure again on an idle machine"
+    elif spread > SPREAD_NOTICE:
+        yield f"noisy: {scattered}"
+
+
+def _predicted(prediction: Prediction, experiment: Experiment) -> Prediction:
+    plan = experiment.plan
+    noted = in_sentences(prediction, plan)
+    if plan is None or not noted.compiled:
+        return noted
+    notes = [*filter(None, [noted.fits and plan.little_compared]), *noted.notes]
+    if plan.with_fitting_blocks != plan:
+        notes.append(f"{plan.kernel_refusal}: the step was compiled with these")
+    if prediction.program == "final" and not experiment.place.is_gpu:
+        notes.append(NOT_EARLY)
+    return noted.model_copy(update={"notes": tuple(dict.fromkeys(notes))})

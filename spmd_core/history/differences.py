@@ -1,0 +1,166 @@
+"""Differences between experiments, part by part, and the sentence that compares two runs."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from spmd_core.base import seconds_text
+from spmd_core.experiment import Experiment
+from spmd_core.results import Between
+from spmd_core.terms import parts_words
+from spmd_core.words import ends_text, factor_text
+
+NOT_THERE = "–"
+VARIES = "differs by variant"
+Row = tuple[str, list[str]]  # label, then a text for each experiment
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A variant, or an experiment that is no study (without a name), as texts by label."""
+
+    name: str
+    texts: Mapping[str, str]
+
+    def text(self, label: str) -> str:
+        return self.texts.get(label, NOT_THERE)
+
+
+_Study = list[_Member]
+_Group = list[_Member | None]  # the corresponding variant of each experiment
+
+
+def difference_rows(experiments: Sequence[Experiment]) -> list[Row]:
+    """A row for each part in which experiments differ, and only these; of studies a row for what
+    all variants share, then one for each variant with what differs in it.
+
+    Variants are the same by their names, or by their places where their names differ.
+    """
+    studies = [
+        [_Member(each.name, parts_words(each.experiment)) for each in experiment.members]
+        for experiment in experiments
+    ]
+    labels = list(dict.fromkeys(label for of in studies for each in of for label in each.texts))
+    varying = [label for label in labels if any(len(_texts(of, label)) > 1 for of in studies)]
+    shared = [(label, [_shared(of, label) for of in studies]) for label in labels]
+    groups = _groups([[each for each in of if each.name] for of in studies])
+    if all(experiment.variants for experiment in experiments):  # the variants' rows have the others
+        shared = [(label, texts) for label, texts in shared if VARIES not in texts]
+    return [
+        *((label, texts) for label, texts in shared if len(set(texts)) > 1),
+        *(row for group in groups if (row := _of_variant(group, varying)) is not None),
+    ]
+
+
+def _texts(study: _Study, label: str) -> set[str]:
+    return {each.text(label) for each in study}
+
+
+def _shared(study: _Study, label: str) -> str:
+    texts = _texts(study, label)
+    return texts.pop() if len(texts) == 1 else VARIES
+
+
+def _groups(studies: Sequence[_Study]) -> list[_Group]:
+    """The corresponding variants of all studies; None where a study has none."""
+    groups: list[_Group] = []
+    for place, study in enumerate(studies):
+        for is_named in (True, False):  # first by name, then whichever is left
+            for variant in study:
+                if any(group[place] is variant for group in groups):
+                    continue
+                same = (
+                    group
+                    for group in groups
+                    if group[place] is None and (not is_named or variant.name in _names(group))
+                )
+                if (group := next(same, None)) is None and not is_named:
+                    groups.append(group := [None] * len(studies))
+                if group is not None:
+                    group[place] = variant  # pyrefly: ignore[unsupported-operation]
+    return groups
+
+
+def _names(group: _Group) -> list[str]:
+    return list(dict.fromkeys(each.name for each in group if each is not None))
+
+
+def _of_variant(group: _Group, varying: Sequence[str]) -> Row | None:
+    """What differs in the variants of a group; None where nothing does."""
+    present = [each for each in group if each is not None]
+    differing = [label for label in varying if len(_texts(present, label)) > 1]
+    if len(present) == len(group) and not differing:
+        return None
+    shown = differing or [label for label in varying if any(label in of.texts for of in present)]
+    texts = [
+        NOT_THERE
+        if each is None
+        else ", ".join(f"{label} {each.text(label)}" for label in shown) or "as shared"
+        for each in group
+    ]
+    return f"variant {' → '.join(_names(group))}", texts
+
+
+_BASES = {
+    "measured": "Measured runs are compared by their samples over different processes, so smaller "
+    "differences than inside one run cannot be seen.",
+    "predicted": "Predictions are compared by their intervals: nothing was executed.",
+}
+
+
+def basis_words(pairs: Iterable[Between]) -> str:
+    """What the comparisons rest on, a sentence for each basis; empty where none has a verdict."""
+    bases = {pair.basis for pair in pairs}
+    return " ".join(sentence for basis, sentence in _BASES.items() if basis in bases)
+
+
+def between_words(
+    pair: Between,
+    names: Mapping[str, str],
+    seconds: Mapping[str, float | None],
+    rows: Mapping[str, str] | None = None,
+) -> str:
+    """Returns a sentence such as `A is 1.50× faster than B (1.40 to 1.60): 2 ms against 3 ms.`
+
+    `names` and `seconds` are by run, and so are the titles of the compared `rows`, which are named
+    where they differ. The faster run comes first, whichever is the baseline.
+    """
+    mine, theirs = names[pair.run], names[pair.baseline]
+    if pair.verdict is None or pair.ratio is None or pair.interval is None:
+        return f"{mine} is not compared with {theirs}: {pair.why_none}."
+    ratio = factor_words(pair.ratio, pair.interval)
+    of = {
+        run: f" ({row})" for run, row in (rows or {}).items() if len({*(rows or {}).values()}) > 1
+    }
+    known = [run for run, time in seconds.items() if time is not None]
+    times = {run: f"{seconds_text(seconds[run])}{of.get(run, '')}" for run in known}
+    kind = ", predicted" if pair.basis == "predicted" else ""
+    apart = f"; {', '.join(pair.apart)}" if pair.apart else ""
+    per = " per token" if pair.per_token else ""
+    if pair.verdict not in ("the same", "cannot tell"):
+        factor, _, ends = ratio.partition(" ")
+        first, last = sorted((pair.run, pair.baseline), key=lambda run: run != pair.faster)
+        than = f"{names[first]} is {factor} faster{per} than {names[last]} {ends}"
+        return f"{than}: {' against '.join(times[run] for run in (first, last) if run in times)}{kind}{apart}."
+    few = ", with too few rounds" if pair.is_few else ""
+    verdict = (
+        f"{mine} takes the same time{per} as {theirs}"
+        if pair.verdict == "the same"
+        else f"Cannot tell whether {mine} or {theirs} is faster{per}{few}"
+    )
+    listed = ", ".join(f"{names[run]} {times[run]}" for run in known)
+    return f"{verdict}: {listed}{kind}, ratio {ratio}{apart}."
+
+
+def factor_words(ratio: float, interval: tuple[float, float]) -> str:
+    """The factor between two times, never below 1, whichever of them is the shorter."""
+    low, high = interval
+    return (
+        ratio_interval_words(1 / ratio, (1 / high, 1 / low))
+        if ratio < 1
+        else ratio_interval_words(ratio, interval)
+    )
+
+
+def ratio_interval_words(ratio: float, interval: tuple[float, float]) -> str:
+    """A ratio with its interval: `2.50× (2.25 to 2.75)`."""
+    return f"{factor_text(ratio)}× ({ends_text(interval)})"

@@ -1,0 +1,47 @@
+"""The sentences of what compares many runs: studies, searches, sweeps."""
+
+from spmd_core.surveys import search, studies
+from spmd_core.surveys.search import called_words, hours_of_tokens
+from spmd_core.surveys.search.answer import cost_title, doing, goal_words
+from spmd_core.surveys.search.candidates import why_not
+from spmd_core.surveys.studies import explained, whose
+from spmd_core.surveys.sweep.curves import (
+    SIZE_COLUMNS,
+    axis_title,
+    mfu_title,
+    point_size_words,
+    point_title,
+    row_cost,
+    size_headline,
+    size_rows,
+    sizes_offer,
+    sweep_headline,
+    sweep_notes,
+)
+from spmd_core.surveys.sweep.scaling import GOOD, knee
+
+__all__ = [
+    "GOOD",
+    "SIZE_COLUMNS",
+    "axis_title",
+    "called_words",
+    "cost_title",
+    "doing",
+    "explained",
+    "goal_words",
+    "hours_of_tokens",
+    "knee",
+    "mfu_title",
+    "point_size_words",
+    "point_title",
+    "row_cost",
+    "search",
+    "size_headline",
+    "size_rows",
+    "sizes_offer",
+    "studies",
+    "sweep_headline",
+    "sweep_notes",
+    "whose",
+    "why_not",
+]

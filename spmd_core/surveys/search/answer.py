@@ -1,0 +1,511 @@
+"""Sentences of a search: the winner and its certainty, what was pruned, what to do next."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from spmd_core.base import bytes_text, count_text, number_text, seconds_text
+from spmd_core.machine import compiler_refusal, get_topology
+from spmd_core.search import (
+    SAME,
+    Answer,
+    AnyQuestion,
+    ArrayQuestion,
+    Candidate,
+    Goal,
+    Proof,
+    price_per_billion,
+    score,
+)
+from spmd_core.surveys.search.candidates import (
+    STAGES,
+    called_words,
+    is_alone_beside,
+    memory_words,
+    rule_words,
+    time_of_tokens,
+    time_words,
+)
+from spmd_core.terms import money_text, processes_words
+from spmd_core.words import compared, paired_words
+
+_STATE_WORDS = {
+    "pruned": "pruned",
+    "estimated": "only estimated",
+    "compiled": "compiled",
+    "measured": "measured",
+    "failed": "failed",
+    "not looked at": "not looked at",
+}
+_UNITS = ("a million calls", "a billion tokens")
+READ_AGAIN = "The stored answer, while its estimates are read again:"
+_NO_RULE = (
+    "equal to another by renaming",
+)  # reasons for pruning one candidate that do not explain why none is left
+
+
+def goal_words(goal: Goal, of_model: bool) -> str:
+    """What is minimized.
+
+    >>> goal_words("time", True), goal_words("time", False), goal_words("memory", True)
+    ('time per token', 'time', 'memory per device')
+    """
+    if goal == "memory":
+        return "memory per device"
+    return f"{goal} per token" if of_model else goal  # models' steps do different batches
+
+
+def asked_words(question: AnyQuestion) -> str:
+    """What a search is of: model or computation, chips, batch and sequence.
+
+    >>> from spmd_core.search import read_question
+    >>> asked_words(read_question({"model": "llama-3.1-8b", "chips": ["v5p:16"]}))
+    'llama-3.1-8b on v5p:16, any batch, sequence 2,048'
+    """
+    if isinstance(question, ArrayQuestion):
+        sizes = (f"{name}={size}" for name, size in question.sample.sizes.items())
+        return f"{question.sample.what.title} on {', '.join((*question.targets, *sizes))}"
+    batch = "any batch"
+    if question.global_batch:
+        batch = f"global batch {count_text(question.global_batch)}"
+    elif question.batch_per_device:
+        batch = f"{question.batch_per_device:g} sequences per device"
+    where = ", ".join(question.chips)
+    return f"{question.model} on {where}, {batch}, sequence {count_text(question.sequence)}"
+
+
+def search_headline(answer: Answer) -> str:
+    """The winner with its number and its certainty; or that no candidate can run, and which rule
+    excludes them.
+    """
+    winner = answer.winner
+    if winner is None:
+        return nothing_left(answer)
+    price, goal = dict(answer.question.price), answer.question.minimize
+    least = minimized_words(winner, "price" if winner.step and price else goal, price)
+    parts = [f"{winner.name}.", sure_words(answer), risk_words(answer)]
+    return f"{time_words(winner)}{least and f', {least}'}: {' '.join(filter(None, parts))}"
+
+
+def minimized_words(candidate: Candidate, goal: Goal, price: dict[str, float]) -> str:
+    """The minimized quantity if it is neither the time nor the memory, else ""."""
+    text = cost_text(candidate, goal, price)
+    return f"{text} for {_UNITS[candidate.step is not None]}" if text else ""
+
+
+def paid_goal(goal: Goal, has_price: bool, of_steps: bool) -> Goal:
+    """Returns what the cost of a candidate is: its price too where the time of steps is minimized."""
+    return "price" if goal == "time" and has_price and of_steps else goal
+
+
+def cost_title(goal: Goal, of_steps: bool) -> str:
+    """Returns the title of `cost_text`; "" for the time or the memory."""
+    named: dict[Goal, str] = {"price": "Price", "chip-seconds": "Chip-seconds"}
+    return f"{named[goal]} of {_UNITS[of_steps]}" if goal in named else ""
+
+
+def cost_text(candidate: Candidate, goal: Goal, price: dict[str, float]) -> str:
+    """The price or the chip-seconds of a billion tokens, or of a million calls; "" of the time and
+    the memory.
+    """
+    if goal not in ("price", "chip-seconds"):
+        return ""
+    value = (1e9 if candidate.step else 1e6) * score(candidate, goal, price)
+    return money_text(value) if goal == "price" else f"{number_text(value)} chip-seconds"
+
+
+COST_TITLES = tuple(
+    cost_title(goal, of_steps) for goal in ("price", "chip-seconds") for of_steps in (True, False)
+)
+
+
+def front_words(
+    front: Sequence[Candidate], price: dict[str, float] | None = None, most: int = 6
+) -> str:
+    """The front of time against memory, or price, the fastest first; "" where there is none."""
+    if not front:
+        return ""
+    if len(front) == 1:
+        least = "costs the least" if price else "uses the least memory"
+        stage = front[0].stage
+        known = "" if stage == "estimated" else f" that is {stage}"
+        near = "" if stage == "measured" else f", within {SAME:.1%}"
+        return f"The fastest{known} also {least}{near}: {front[0].name}."
+    costs = [
+        minimized_words(each, "price", price) if price else bytes_text(each.memory_bytes)
+        for each in front[:most]
+    ]
+    alike = len({each.tokens for each in front}) == 1
+    text = "; ".join(
+        f"{seconds_text(each.seconds) if alike else time_of_tokens(each)} with {cost}"
+        for each, cost in zip(front, costs, strict=False)
+    )
+    more = f"; {len(front) - most} more" if len(front) > most else ""
+    time = "time" if alike else "time of a billion tokens"
+    return f"Front of {time} against {'price' if price else 'memory'}: {text}{more}."
+
+
+def doing(answer: Answer, what: str, spent_s: float, budget_s: float | None = None) -> str:
+    """The current phase of a search, its progress, and the time left, in one line."""
+    counts = Counter(each.stage for each in answer.found)
+    known = [
+        f"{count_text(counts[state])} {STAGES[state]}"
+        for state in ("measured", "compiled", "failed")
+        if counts[state]
+    ]
+    looked = len(answer.found)
+    is_quick = what != "estimating" or not answer.space  # all that will be are estimated
+    of = "" if is_quick else f" of {count_text(answer.space)}"
+    if budget_s:
+        left = f", at most {max(0.0, budget_s - spent_s):.0f} s left"
+    elif looked:
+        left = f", about {spent_s * (answer.space - looked) / looked:.0f} s left"
+    else:
+        left = ""
+    parts = [f"{count_text(looked)}{of} estimated", *known]
+    best = [f"best {time_words(answer.winner)}"] if answer.winner else []
+    return f"{spent_s:.0f} s{left}: {what}, {', '.join([*parts, *best])}"
+
+
+def sure_words(answer: Answer) -> str:
+    """Returns how the winner compares with those that are known in the same way, and how many are
+    only estimated.
+    """
+    winner = answer.winner
+    if winner is None:
+        return ""
+    if (proof := answer.proof_of_winner) is not None:
+        return " ".join(filter(None, (proof_words(proof), _estimates_words(answer))))
+    if winner.stage == "estimated":
+        how = "Estimated, not compiled"
+        if answer.counts["compiled"]:
+            how += ", yet ahead of all that was compiled even at its slowest"
+        return f"{how}: {_compared_words(answer)}."
+    known, runnable = answer.counts[winner.stage], _runnable(answer)
+    if known == 1 < runnable:
+        verdict = f"1 of {count_text(runnable)} {winner.stage}: nothing compared yet."
+    else:
+        how = {"measured": "Measured"}.get(winner.stage, "Predicted from the compiled program")
+        verdict = f"{how}: {_compared_words(answer)}."
+    return " ".join(filter(None, (verdict, _estimates_words(answer))))
+
+
+def _runnable(answer: Answer) -> int:
+    counts = answer.counts
+    return sum(counts[state] for state in ("measured", "compiled", "estimated", "not looked at"))
+
+
+def _compared_words(answer: Answer) -> str:
+    winner, near, goal = answer.winner, answer.rivals, answer.question.minimize
+    assert winner is not None
+    alike = answer.counts[winner.stage]
+    if _runnable(answer) == 1:
+        return "nothing else can run"
+    if not near:
+        kind = "estimate" if winner.stage == "estimated" else f"of the {count_text(alike)}"
+        kind += f" {winner.stage}" * (winner.stage != "estimated")
+        return f"no other {kind} is as {'small' if goal == 'memory' else 'good'}"
+    most = "at least " if len(near) >= 9 else ""  # only the first are compared
+    several = len(near) > 1
+    names = ("other mesh or batch", "other meshes or batches")
+    others = f"{most}{len(near)} {names[several] if winner.step else ('other', 'others')[several]}"
+    if goal == "memory":
+        return f"{others} {'use' if several else 'uses'} as little"
+    good = "fast" if goal == "time" else "cheap"
+    return f"{others} may be as {good}, since the intervals overlap"
+
+
+def _estimates_words(answer: Answer) -> str:
+    """How many are only estimated beside a winner that is known better, and how many of them at
+    less; "" where none is.
+    """
+    left = answer.counts["estimated"]
+    if not left:
+        return ""
+    less = {"time": "faster", "memory": "smaller"}.get(answer.question.minimize, "cheaper")
+    ahead = count_text(answer.faster_estimates) if answer.faster_estimates else "none"
+    verb = "are" if left > 1 else "is"
+    of_them = (
+        f", {ahead} of them to be {less}"
+        if left > 1
+        else f", {'' if ahead == '1' else 'not '}to be {less}"
+    )
+    return f"{count_text(left)} {verb} only estimated{of_them}."
+
+
+def risk_words(answer: Answer) -> str:
+    """What the winner of a model's search costs at the worst that its intervals allow, and whether
+    a device holds it; "" of a computation.
+    """
+    winner = answer.winner
+    if winner is None or winner.step is None or winner.span is None:
+        return ""
+    worst, capacity = winner.span[1], get_topology(winner.target).chip.device_hbm_bytes
+    ends = [f"{seconds_text(worst)} a step"]
+    price = price_per_billion(winner, dict(answer.question.price))
+    if price is not None:
+        ends.append(f"{money_text(price * worst / (winner.seconds or worst))} for a billion tokens")
+    held = winner.memory_span[1] if winner.memory_span else winner.memory_bytes or 0
+    by = "" if winner.memory_span else " by the compiler"
+    ends.append(f"{bytes_text(held)} of the {bytes_text(capacity)} of a device{by}")
+    if winner.host_bytes and winner.host_capacity_bytes:
+        room = bytes_text(winner.host_capacity_bytes)
+        ends.append(f"{bytes_text(winner.host_bytes)} of its {room} of host memory")
+    return f"At worst {', '.join(ends[:-1])}, and {ends[-1]}."
+
+
+def ahead_words(answer: Answer) -> str:
+    """What is estimated to cost less than the winner and comes behind it, since it may not fit; ""
+    of a computation, or where nothing is.
+    """
+    winner, question = answer.winner, answer.question
+    if winner is None or winner.step is None or question.kind != "model":
+        return ""
+    goal, price = question.minimize, dict(question.price)
+    mine = score(winner, goal, price)
+    less = [
+        entry
+        for entry in answer.ranking
+        if entry.score < mine and entry.candidate.stage == "estimated"
+    ]
+    likely = [entry for entry in less if entry.candidate.fits == "likely"]
+    over = sum(1 + len(entry.alike) for entry in less if entry.candidate.fits == "unlikely")
+    sentences = []
+    if likely:
+        share = 1 - min(entry.score for entry in likely) / mine
+        sentences.append(
+            f"Plans that may not fit take up to {share:.1%} less {goal_words(goal, True)}: compile "
+            "them to know."
+        )
+    if over:
+        sentences.append(
+            f"{count_text(over)}{' others' if likely else ''} with a lower estimate are over the "
+            "memory limit by it, and ranked last."
+        )
+    return " ".join(sentences)
+
+
+def proof_words(proof: Proof) -> str:
+    """The outcome of a run of the best few side by side, in the words of Compare."""
+    rounds = "1 shuffled round" if proof.rounds == 1 else f"{proof.rounds} shuffled rounds"
+    count = proof.best.processes
+    where = "this process" if count == 1 else processes_words(count)
+    together = f"{len(proof.numbers)} measured side by side in {rounds} in {where}"
+    if proof.comparison.tied:
+        return f"{proof_sentence(proof)} {together}."
+    other = proof.best
+    return (
+        f"Proven against {other.strategy}: {seconds_text(proof.medians_s[other.strategy])}, "
+        f"{paired_words(other)}. {together}."
+    )
+
+
+def verdict_words(answer: Answer) -> str:
+    """How the best few of a computation compare, in short and by their names in words; as
+    `sure_words` where nothing was measured side by side.
+    """
+    if (proof := answer.proof_of_winner) is None:
+        return sure_words(answer)
+    sentence = proof_sentence(proof, is_brief=True)
+    for each in answer.found:
+        if each.number in proof.numbers:
+            sentence = sentence.replace(each.name, called_words(each))
+    return sentence
+
+
+def proof_sentence(proof: Proof, is_brief: bool = False) -> str:
+    """How the best few compare, as Compare words it; `is_brief`: without the evidence."""
+    margin = proof.experiment.timing.margin
+    return compared(proof.comparison, proof.medians_s, margin=margin, is_brief=is_brief)
+
+
+def proof_run_words(proof: Proof) -> str:
+    """The run that proved it, for the command line."""
+    return f"proof: run {proof.run}"
+
+
+def nothing_left(answer: Answer) -> str:
+    """Why no candidate can run: what failed, else which rule excludes them, with an example of its
+    message.
+    """
+    looked, space = len(answer.found), count_text(answer.space)
+    none = f"None of {space} candidates"
+    if looked < answer.space:  # too many to estimate each
+        none = f"None of the {count_text(looked)} looked at, of {space} candidates,"
+    if answer.ranking:  # of which none is sure to fit
+        first = answer.ranking[0].candidate
+        return (
+            f"{none} is sure to fit. {first.name} may, at "
+            f"{time_words(first)} and {memory_words(first)}: compile it, use more chips, or a "
+            "smaller batch."
+        )
+    if failed := [each for each in answer.found if each.stage == "failed"]:
+        return (
+            f"{none} can run: {count_text(len(failed))} "
+            f"failed, the first of them {failed[0].name} ({rule_words(failed[0].detail).rstrip('.')})."
+        )
+    rules = {reason: count for reason, count in answer.pruned.items() if reason not in _NO_RULE}
+    if not rules:
+        return "Nothing was looked at yet."
+    # of what keeps all that is fixed, where any is pruned
+    reason, count = min(rules.items(), key=lambda each: each[0].startswith("excluded"))
+    example = _example(answer, reason)
+    allowed = getattr(answer.question, "memory_bytes", None)
+    fix = {
+        "does not fit": f"{'allow more memory, ' if allowed else ''}use more chips, or a smaller "
+        "batch",
+        "does not divide": "use a batch or sizes that divide over the devices",
+        "not expressible under its strategy": "search other strategies too",
+        "excluded by what is fixed": "fix fewer axes",
+    }.get(reason, "fix less")
+    because = f"is {reason}" if reason.startswith("excluded") else reason
+    return (
+        f"{none} can run: {count_text(count)} are pruned because each {because} ({example}): {fix}."
+    )
+
+
+def _example(answer: Answer, reason: str) -> str:
+    """The rule that most of what a reason prunes break; of memory that of the least."""
+    pruned = [each for each in answer.found if each.reason == reason]
+    held = [each for each in pruned if reason == "does not fit" and each.memory_bytes]
+    if held:
+        least = min(held, key=lambda each: each.memory_bytes or 0)
+        return f"the least: {rule_words(least.detail)}"
+    details = Counter(rule_words(each.detail) for each in pruned)
+    return details.most_common(1)[0][0] if details else ""
+
+
+def next_label(answer: Answer) -> str:
+    """Returns what the button does that goes on with a search, in the words of `next_words`, or
+    that repeats it where nothing can be added.
+    """
+    winner = answer.winner
+    if winner is None or not next_words(answer):
+        return "Search again"
+    if winner.stage != "estimated":
+        return "Search on"
+    if compiler_refusal(winner.target):
+        return "Search again"
+    return "Compile the best few" if winner.step else "Search on"
+
+
+def next_words(answer: Answer) -> str:
+    """What would make the answer more certain; "" if nothing is left to do."""
+    winner = answer.winner
+    if winner is None:
+        return ""
+    if winner.stage == "estimated":
+        if refusal := compiler_refusal(winner.target):
+            return f"Not compiled: {refusal}."
+        return (
+            "Next: compile the best few (a large model takes about a minute each)."
+            if winner.step
+            else "Next: give it more seconds, and search on."
+        )
+    if (
+        winner.measured_s is not None
+        and answer.proof_of_winner is None
+        and answer.question.minimize != "memory"
+    ):  # which is known, and needs no proof
+        return "Next: search on, so that the best are measured side by side too."
+    left = 0 if answer.complete else answer.counts["estimated"] + answer.counts["not looked at"]
+    if winner.step:
+        return "Next: search on, which compiles the next few." if left else ""
+    proof = answer.proof_of_winner
+    alone = sum(is_alone_beside(winner, each.candidate, proof) for each in answer.ranking)
+    counts = (left, "not measured"), (alone, "measured alone")
+    open_ = " and ".join(f"{count_text(count)} {how}" for count, how in counts if count)
+    return f"Next: give it more seconds, and search on: {open_} may still win." if open_ else ""
+
+
+def state_words(answer: Answer) -> str:
+    """Whether a candidate that could win was left out, the search's duration, and what failed."""
+    failed = [each for each in answer.found if each.stage == "failed"]
+    why = (
+        f" {count_text(len(failed))} failed, the first of them {failed[0].name} "
+        f"({rule_words(failed[0].detail).rstrip('.')})."
+        if failed and answer.winner
+        else ""
+    )
+    return _left_words(answer) + why
+
+
+def _left_words(answer: Answer) -> str:
+    took = f", in {seconds_text(answer.seconds)}" if answer.seconds else ""
+    if answer.complete:
+        known = (
+            "every candidate that may run is estimated"
+            if answer.counts["estimated"]
+            else "nothing that could win is left out"
+        )
+        return _by_estimate(answer, took) or f"Complete: {known}{took}."
+    left, looked = answer.counts["not looked at"], count_text(len(answer.found))
+    if answer.is_partial:
+        return f"Stopped early{took}: {count_text(left)} candidates were not looked at."
+    if left:
+        return (
+            f"Too many to estimate each: a quick estimate of every mesh and batch chose these {looked}."
+            f"{took and f' The search took {seconds_text(answer.seconds)}.'}"
+        )
+    estimated = count_text(answer.counts["estimated"])
+    return f"Not complete: {estimated} candidates are only estimated{took}."
+
+
+def _by_estimate(answer: Answer, took: str) -> str:
+    """How many were excluded by their estimate alone, and how reliable that is."""
+    far = [each for each in answer.found if each.reason == "estimate far above the best"]
+    if not far:
+        return ""
+    nearest = min(far, key=lambda each: each.seconds or 0.0)
+    return (
+        f"Complete: each candidate was compiled or ruled out{took}; {count_text(len(far))} only "
+        f"by their estimates, which is no proof (of the nearest, {rule_words(nearest.detail)})."
+    )
+
+
+def ranked_words(answer: Answer) -> str:
+    """How many candidates are in how many rows of the ranking, if not all are shown."""
+    count = sum(1 + len(entry.alike) for entry in answer.ranking)
+    rows = count_text(len(answer.shardings))
+    return f"{count_text(count)} candidates in {rows} rows: `Every candidate` lists them all."
+
+
+def best_words(answer: Answer, winner: Candidate) -> str:
+    """Returns the first candidate with what is minimized, in a sentence."""
+    goal, first = answer.question.minimize, called_words(winner)
+    takes = time_of_tokens(winner)
+    if winner.step:
+        mesh, *_, batch, _ = winner.name.replace(",", " ").split(" · ")
+        first, takes = f"{mesh} with {batch}", f"{takes} a billion tokens"
+    if goal == "memory":
+        takes = f"{bytes_text(winner.memory_bytes)} per device"
+    least = minimized_words(winner, goal, dict(answer.question.price)) or takes
+    if not answer.rivals:
+        return f"Best: {first}, {least}."
+    many = "At least " * (len(answer.rivals) >= 9) + f"{len(answer.rivals) + 1}"
+    return f"{many} {'plans' if winner.step else 'shardings'} tie near {least}; pick {first}."
+
+
+_REASONS = {
+    "does not divide": "do not divide",
+    "does not fit": "do not fit in memory",
+    "equal to another by renaming": "equal another by renaming",
+    "lower bound above the best": "have a lower bound above the best",
+    "estimate far above the best": "are estimated far above the best",
+    "not expressible under its strategy": "cannot be written under their strategy",
+    "excluded by what is fixed": "are excluded by what is fixed",
+}
+
+
+def space_words(answer: Answer) -> str:
+    """How many candidates the space has, and their outcomes: the counts sum to the space."""
+    parts = [
+        f"{count_text(count)} {_STATE_WORDS[state]}"
+        for state, count in answer.counts.items()
+        if count
+    ]
+    reasons = "; ".join(
+        f"{count_text(count)} {_REASONS.get(reason, reason)}"
+        for reason, count in answer.pruned.items()
+    )
+    why = f" Pruned: {reasons}." if reasons else ""
+    return f"{count_text(answer.space)} candidates: {', '.join(parts)}.{why}"

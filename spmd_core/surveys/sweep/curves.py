@@ -1,0 +1,279 @@
+"""The answer of a sweep in a sentence, and what else it shows."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from spmd_core.base import bytes_text, capital, seconds_text
+from spmd_core.experiment import Experiment
+from spmd_core.facts import Estimate
+from spmd_core.machine import get_topology
+from spmd_core.results import predicted_verdict
+from spmd_core.surveys.sweep.scaling import knee_words, scaling_notes
+from spmd_core.sweeps import SizePoint, Sweep, SweepPoint, SweepRow, begins
+from spmd_core.terms import StepCost, cost, mfu_words, title, titles
+from spmd_core.words import bound_words, paired_words, ratio_words, share_words
+
+_PLURAL = re.compile(r"s")
+NOTABLE = 0.05  # of the step: exposed communication worth a word
+ALIKE = 0.02  # closer than this, two estimates are equal
+SIZE_COLUMNS = (
+    "Size",
+    "Operands",
+    "One device",
+    "Best sharded",
+    "Its time",
+    "Speedup",
+    "Verdict",
+)
+
+
+def row_cost(row: SweepRow, price: float | Mapping[str, float] | None = None) -> StepCost:
+    """What the step of a point costs; `price` in dollars per chip-hour, or by kind of chip."""
+    numbers, experiment = row.numbers, row.point.experiment
+    if isinstance(price, Mapping):
+        price = price.get(get_topology(experiment.target).chip.generation) if experiment else None
+    return cost(numbers.chip_seconds, numbers.tokens_per_s_per_chip, price, numbers.mfu)
+
+
+def axis_title(sweep: Sweep) -> str:
+    """What is varied, as the x axis and the table's first column call it."""
+    return sweep.variable.axis(sweep.base)
+
+
+def mfu_title(sweep: Sweep) -> str:
+    """Returns the name of the MFU that is shown first: of a decoder without masked pairs."""
+    return "Causal MFU" if sweep.base.plan else "MFU"
+
+
+def sweep_headline(sweep: Sweep, rows: Sequence[SweepRow]) -> str:
+    """The answer of a sweep in a sentence: what the curves show, with the points that are refused."""
+    refused = sum(row.outcome.state == "refused" for row in rows)
+    counted = f"{refused} of {len(rows)} points {'is' if refused == 1 else 'are'} refused"
+    first = next(_sentences(sweep, rows), "")
+    if not refused:
+        return first
+    return f"{first.removesuffix('.')}; {counted}." if first else f"{counted}: the table says why."
+
+
+def sweep_notes(sweep: Sweep, rows: Sequence[SweepRow]) -> list[str]:
+    """What else a sweep shows, what does not fit, and what it assumes, a sentence each."""
+    return [*list(_sentences(sweep, rows))[1:], *scaling_notes(sweep, rows)]
+
+
+def _sentences(sweep: Sweep, rows: Sequence[SweepRow]) -> Iterator[str]:
+    every = [row for row in rows if row.numbers.step_s]
+    timed = _of_one_kind(every)
+    if len(timed) > 1:
+        yield from (bends := knee_words(sweep, timed))[:1]
+        yield _best(sweep, timed) if sweep.is_categorical else _trend(sweep, timed)
+        yield from bends[1:]
+        yield from _binding(sweep, timed)
+    elif timed:
+        takes = seconds_text(timed[0].numbers.step_s)
+        yield f"At {point_title(sweep, timed[0].point)} a step takes {takes}{_mfu(timed[0])}."
+    if guessed := sum(row.is_estimated for row in every):
+        are = "is an estimate" if guessed == 1 else "are estimates"
+        apart = "" if len(timed) == len(every) else ", on a curve of their own"
+        yield f"{guessed} of {len(every)} points {are}, not compiled{apart}."
+    if too_large := [row for row in rows if row.outcome.state in ("too large", "does not fit")]:
+        do = "does" if sweep.is_categorical and len(too_large) == 1 else "do"
+        yield f"{_list(sweep, too_large)} {do} not fit in memory."
+    if failed := [row for row in rows if row.outcome.state == "failed"]:
+        yield f"{_list(sweep, failed)} failed: the table says why."
+
+
+def _of_one_kind(timed: Sequence[SweepRow]) -> list[SweepRow]:
+    """The compiled points or the estimated ones, whichever are more: they are not compared."""
+    compiled = [row for row in timed if not row.is_estimated]
+    guessed = [row for row in timed if row.is_estimated]
+    return compiled if len(compiled) >= len(guessed) else guessed
+
+
+_KEPT = {"weak": "batch per chip constant", "strong": "total batch constant"}
+
+
+def _trend(sweep: Sweep, timed: Sequence[SweepRow]) -> str:
+    first, last = timed[0], timed[-1]
+    span = f"From {first.point.label} to {point_title(sweep, last.point)}"
+    if first.point.slices < last.point.slices:
+        span += f" ({first.point.slices} to {last.point.slices} slices)"
+    if first.shown_mfu and last.shown_mfu:
+        before, after = first.shown_mfu[0], last.shown_mfu[0]
+        change = after / before - 1
+        if abs(change) < ALIKE:
+            how = "stays near"
+        elif change < 0:
+            how = "falls from"
+        else:
+            how = "rises from"
+        mfu = mfu_title(sweep).replace("Causal", "causal")
+        text = f"{mfu} {how} {before:.0%}" + ("" if abs(change) < ALIKE else f" to {after:.0%}")
+    else:
+        text = f"the step goes from {seconds_text(first.numbers.step_s)} to {seconds_text(last.numbers.step_s)}"
+    if sweep.variable.scales and last.efficiency is not None:
+        return f"{span} {text}; scaling efficiency {last.efficiency:.0%} ({sweep.scaling} scaling, {_KEPT[sweep.scaling]}{_why_above(first, last)})."
+    best = max(timed, key=lambda row: row.efficiency or 0.0)
+    return f"{span} {text}; most work per chip and second at {point_title(sweep, best.point)}."
+
+
+def _why_above(first: SweepRow, last: SweepRow) -> str:
+    """Where the scaling efficiency is above 100%: the kind of time that takes less for the same
+    work, in shares of the first step; "" elsewhere.
+    """
+    if not first.efficiency or not last.efficiency or last.efficiency <= 1.005 * first.efficiency:
+        return ""
+    costs = [
+        {
+            name: seconds / sum(row.numbers.shares_s.values()) / (row.efficiency or 1.0)
+            for name, seconds in row.numbers.shares_s.items()
+        }
+        for row in (first, last)
+    ]
+    before, after = ({name: first.efficiency * cost[name] for name in cost} for cost in costs)
+    less = {name: before[name] - after.get(name, 0.0) for name in before}
+    most = max(less, key=lambda name: less[name], default="")
+    if not most:
+        return ""
+    return (
+        f"; above 100% since {share_words(most)} take {before[most]:.0%} of the first step, and "
+        f"for the same work {after.get(most, 0.0):.0%} of it at the end"
+    )
+
+
+def _best(sweep: Sweep, timed: Sequence[SweepRow]) -> str:
+    ranked = sorted(timed, key=lambda row: row.numbers.step_s or 0.0)
+    best, other = ranked[0], ranked[1]
+    assert best.numbers.step_s and other.numbers.step_s and best.numbers.high_s
+    text = f"{point_title(sweep, best.point)} has the shortest step, {seconds_text(best.numbers.step_s)}{_mfu(best)}"
+    ratio = other.numbers.step_s / best.numbers.step_s - 1
+    judged = predicted_verdict(_estimate(other), _estimate(best))
+    name = point_title(sweep, other.point)
+    if judged == "faster":
+        return f"{text}; next is {name}, {ratio:.0%} slower."
+    if judged == "the same":
+        return f"{text}; {name} takes the same time."
+    more = f"{ratio:.{0 if ratio > 0.01 else 1}%} more" if ratio else "as long"
+    return f"{text}; {name} takes {more}, and their intervals overlap."
+
+
+def _estimate(row: SweepRow) -> Estimate:
+    seconds = row.numbers.step_s or 0.0
+    return Estimate(
+        low=row.numbers.low_s or seconds, estimate=seconds, high=row.numbers.high_s or seconds
+    )
+
+
+def _binding(sweep: Sweep, timed: Sequence[SweepRow]) -> list[str]:
+    if sweep.is_categorical:
+        return []
+    bounds = [bound_words(row.numbers.shares_s, share=False) for row in timed]
+    turned = next((at for at in range(1, len(timed)) if bounds[at] != bounds[at - 1]), None)
+    worst = max(timed, key=lambda row: row.exposed_share or 0.0)
+    exposed = ""
+    if worst.exposed_most and (worst.exposed_share or 0.0) > NOTABLE:
+        where = point_title(sweep, worst.point)
+        exposed = f"exposed communication, mostly {worst.exposed_most}s, takes at most {worst.exposed_share:.0%} of the step, at {where}"
+    after = f"; {exposed}." if exposed else "."
+    bound = bounds[turned or 0]
+    if turned is None and not any(row.numbers.shares_s for row in timed):
+        return [f"{capital(exposed)}."] if exposed else []
+    if turned is None:
+        return [f"{capital(bound)} throughout{after}"]
+    return [f"From {point_title(sweep, timed[turned].point)} on: {bound}{after}"]
+
+
+def _mfu(row: SweepRow) -> str:
+    words = mfu_words(row.numbers.mfu, row.mfu_causal)
+    return f", {words}" if words else ""
+
+
+def point_title(sweep: Sweep, point: SweepPoint) -> str:
+    """A point in words: `64 chips`, `TPU v5p (v5p:4x4x4)`, `fsdp=16,tensor=4`."""
+    if sweep.variable.point is not None:
+        return sweep.variable.point(point.value, point.label)
+    title = axis_title(sweep)
+    return f"{point.label} {_PLURAL.sub('', title, 1) if point.value == 1 else title}"
+
+
+def _list(sweep: Sweep, rows: Sequence[SweepRow]) -> str:
+    *first, last = [row.point.label for row in rows]
+    names = f"{', '.join(first)} and {last}" if first else last
+    return names if sweep.is_categorical else f"{names} {axis_title(sweep)}"
+
+
+# Sizes: one device against sharded
+
+
+def point_size_words(point: SizePoint) -> str:
+    """The dims of a size: `batch=1024 in=512`."""
+    return " ".join(f"{dim}={size}" for dim, size in point.experiment.dims)
+
+
+def _operands(point: SizePoint) -> str:
+    return bytes_text(
+        point.experiment.what.operand_bytes(point.experiment.sizes, point.experiment.dtype)
+    )
+
+
+def size_headline(points: Sequence[SizePoint]) -> str:
+    """Where sharding begins to win, or that it does not at these sizes."""
+    known = [point for point in points if point.wins is not None]
+    if not known:
+        return "No size was computed to the end."
+    first, largest = begins(points), known[-1]
+    if first is None:
+        size, times = point_size_words(largest), _size_times(largest)
+        if largest.ratio and largest.ratio.verdict == "cannot tell":
+            return f"Cannot tell whether sharding wins up to {size}: {times}."
+        return f"Sharding does not win up to {size}: {times}, {_wins_words(largest)}."
+    if first is known[0]:
+        return (
+            f"Sharding wins at all of these sizes: {_size_times(first)} at "
+            f"{point_size_words(first)}."
+        )
+    return f"Sharding begins to win at {point_size_words(first)}: {_size_times(first)}."
+
+
+def _size_times(point: SizePoint) -> str:
+    best = f"{title(point.best or '')} {seconds_text(point.best_s)}"
+    ratio = f", {paired_words(point.ratio)}" if point.ratio and point.ratio.rounds else ""
+    return f"{best} against {seconds_text(point.alone_s)} on one device{ratio}"
+
+
+def _wins_words(point: SizePoint) -> str:
+    if point.ratio is None:
+        return "–"
+    if point.ratio.verdict == "faster":
+        return "sharding is faster" if point.wins else "one device is faster"
+    return point.ratio.verdict
+
+
+def size_rows(points: Sequence[SizePoint]) -> list[tuple[str, ...]]:
+    """A row for each size, in the order of SIZE_COLUMNS."""
+    return [
+        (
+            point_size_words(point),
+            _operands(point),
+            seconds_text(point.alone_s),
+            title(point.best) if point.best else "–",
+            seconds_text(point.best_s),
+            ratio_words(point.ratio) if point.ratio else "–",
+            _wins_words(point),
+        )
+        for point in points
+    ]
+
+
+def sizes_offer(missing: Sequence[Experiment]) -> str:
+    """What computing these sizes would do: from where to where, under what, and that each stays."""
+    first, last = (SizePoint(missing[at]) for at in (0, -1))
+    spans = [
+        f"{point_size_words(point)} ({_operands(point)} of operands)" for point in (first, last)
+    ]
+    to = f" to {spans[1]}" if len(missing) > 1 else ""
+    verb = "Predicts" if missing[0].place.is_absent else "Measures"
+    runs = "one run" if len(missing) == 1 else f"{len(missing)} runs"
+    return (
+        f"From which size on does sharding win? {verb} {spans[0]}{to} under "
+        f"{titles(missing[0].strategies)}: {runs}, which stay in the history."
+    )

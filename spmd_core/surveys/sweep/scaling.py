@@ -1,0 +1,155 @@
+"""The sentences about scaling to more chips: where the curve bends and why, and what is not counted."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from spmd_core.base import count_text, number_text
+from spmd_core.plan import Plan, arrays
+from spmd_core.roofline import tokens_needed
+from spmd_core.sweeps import Sweep, SweepRow
+from spmd_core.words import share_words
+
+GOOD = 0.8  # scaling efficiency: below it the curve has bent
+# tokens of a step of DeepSeek-V3: 15,360 sequences of 4,096, the most of any published run;
+# arXiv:2412.19437 section 4.2
+MOST_TOKENS = 15_360 * 4_096
+TILE_ROWS = 8  # of float32 arrays in a TPU's memory
+
+
+@dataclass(frozen=True, slots=True)
+class Knee:
+    """The last point above `GOOD`, and the first below it.
+
+    Attributes:
+      cause: the share of the step that grew most for the same work, as `shares_by_axis` has it.
+      share: of the step, at the first point below.
+      tokens: per chip, there.
+      needed: tokens per chip with which its links hide a gather of the weights.
+    """
+
+    before: SweepRow
+    after: SweepRow
+    cause: str
+    share: float
+    tokens: float | None = None
+    needed: float | None = None
+
+
+def knee_words(sweep: Sweep, timed: Sequence[SweepRow]) -> list[str]:
+    """Where scaling falls below 80 %, with what takes the time; empty for other sweeps."""
+    if not sweep.variable.scales or len(timed) < 2:
+        return []
+    rows = sorted(timed, key=lambda row: row.point.chips)
+    bend = knee(rows)
+    if bend is None:
+        last, share = count_text(rows[-1].point.chips), rows[-1].efficiency or 0.0
+        return [f"It scales: {share:.0%} efficiency at {last} chips."] * (share >= GOOD)
+    before, after = (count_text(row.point.chips) for row in (bend.before, bend.after))
+    tokens, why = "", f", mostly for {share_words(bend.cause)}, {bend.share:.0%} of the step"
+    why *= bool(bend.cause)
+    if bend.tokens is not None and bend.needed is not None:
+        tokens = f"At {after} chips each has {number_text(bend.tokens)} tokens"
+        if bend.cause.startswith(("exposed", "wait")):
+            tokens += (
+                f"; its links hide a gather of weights from about {number_text(bend.needed)} on"
+            )
+    return [
+        f"It scales to {before} chips: {bend.after.efficiency:.0%} efficiency at {after}{why}.",
+        *([f"{tokens}."] if tokens else []),
+    ]
+
+
+def scaling_notes(sweep: Sweep, rows: Sequence[SweepRow]) -> list[str]:
+    """What a sweep over chips assumes or does not count, a sentence each."""
+    able = [row for row in rows if row.point.experiment and row.point.experiment.plan]
+    if not able or not sweep.variable.scales:
+        return []
+    tried = [row.point.meshes_tried for row in able if row.point.meshes_tried]
+    notes = []
+    if tried:
+        span = f"{min(tried)} to {max(tried)}" if min(tried) < max(tried) else f"{tried[0]}"
+        notes.append(
+            f"Each row has the best mesh by the estimate, of {span} of up to two axes in a slice; "
+            "everything else stays."
+        )
+    if sweep.scaling == "weak":
+        notes += _batches(able)
+    return [*notes, *_padding(able), _jitter(able)]
+
+
+def _batches(able: Sequence[SweepRow]) -> Iterator[str]:
+    large = [row for row in able if (plan := _plan(row)) and plan.tokens > MOST_TOKENS]
+    if large and (plan := _plan(large[0])):
+        yield (
+            f"From {count_text(large[0].point.chips)} chips on a step has {plan.tokens / 1e6:,.0f} "
+            f"million tokens or more: no published run trains with more than "
+            f"{MOST_TOKENS / 1e6:,.0f} million (DeepSeek-V3)."
+        )
+
+
+def _padding(able: Sequence[SweepRow]) -> Iterator[str]:
+    for row in able:
+        plan = _plan(row)
+        for dim, size, shards in narrow_shards(plan) if plan else ():
+            yield (
+                f"At {count_text(row.point.chips)} chips {dim}={size:,} over {shards:,} devices leaves "
+                f"shards of {size // shards}, which tiles of {TILE_ROWS} rows pad: an estimate does "
+                "not count that."
+            )
+            return
+
+
+def _jitter(able: Sequence[SweepRow]) -> str:
+    plan = _plan(able[0])
+    is_gpu = plan is not None and plan.topology.chip.is_gpu
+    if not any(row.point.slices > 1 for row in able):
+        return "Jitter between hosts is not counted."
+    if is_gpu:
+        return "Jitter between hosts is counted as in published runs: 2.5% on 256 hosts."
+    return (
+        "Jitter between slices is counted as in MaxText's tables of v5e, that of hosts in a slice is "
+        "not counted."
+    )
+
+
+def _plan(row: SweepRow) -> Plan | None:
+    return row.point.experiment.plan if row.point.experiment else None
+
+
+def knee(timed: Sequence[SweepRow]) -> Knee | None:
+    """Returns where the efficiency of points, by number of chips, falls below `GOOD`; None where it
+    does not."""
+    for before, after in pairwise(timed):
+        if (after.efficiency or 1.0) < GOOD <= (before.efficiency or 0.0):
+            first, last = timed[0].numbers.shares_s, after.numbers.shares_s
+            grown = {
+                name: after.point.chips * seconds - timed[0].point.chips * first.get(name, 0.0)
+                for name, seconds in last.items()
+            }
+            cause = max(grown, key=lambda name: grown[name], default="")
+            share = last.get(cause, 0.0) / (sum(last.values()) or 1.0)
+            plan = after.point.experiment and after.point.experiment.plan
+            if not plan:
+                return Knee(before, after, cause, share)
+            return Knee(
+                before, after, cause, share, plan.tokens / after.point.chips, tokens_needed(plan)
+            )
+    return None
+
+
+def narrow_shards(plan: Plan) -> Iterator[tuple[str, int, int]]:
+    """Yields (dim, size, shards) of weights that a TPU's tiles pad: fewer rows in a shard than in a
+    tile."""
+    if plan.topology.chip.is_gpu:
+        return
+    mesh, seen = dict(plan.mesh), set[str]()
+    for array in arrays(plan):
+        if array.group != "parameters" or len(array.dims) != 2:  # tiles are of the last two
+            continue
+        for (dim, size), axes in zip(array.dims, array.axes, strict=True):
+            shards = math.prod(mesh[axis] for axis in axes)
+            if shards > 1 and size // shards < TILE_ROWS and dim not in seen:
+                seen.add(dim)
+                yield dim, size, shards

@@ -1,0 +1,180 @@
+"""Sentences about the collectives and ceilings of a machine."""
+
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
+
+from spmd_core.base import by_key, bytes_text, capital, scaled_text, seconds_text
+from spmd_core.results import Ceiling, Fit, Point, Result, Roofline
+from spmd_core.terms.names import listed
+from spmd_core.workloads import TRANSFERS
+
+TOO_HIGH = 1.05  # of a ceiling: more is a fault of the ceiling
+
+
+OFF = 3  # times the line's time, or a third of it: worth a sentence
+NO_LIMIT = 1e14  # bytes per second: a straight line without a slope
+NO_POINTS = "No point was measured."
+DEFINITIONS = (
+    "Algorithm bandwidth: bytes over time. Bus bandwidth is what each link carries, as nccl-tests "
+    "counts it. It is the algorithm bandwidth times 2(n-1)/n for an all-reduce among n devices. "
+    "The factor is (n-1)/n for an all-gather, reduce-scatter and all-to-all, and 1 for the rest."
+)
+
+
+def headline(result: Result) -> str:
+    """The answer of a run that measures its machine."""
+    outcome = next(iter(result.strategies.values()))
+    if result.experiment.what.has_formula:
+        return " ".join(filter(None, sweep_words(outcome.points, outcome.fits)))
+    return calibration_words(outcome.ceilings)
+
+
+def sweep_words(points: Sequence[Point], fits: Iterable[Fit] = ()) -> tuple[str, str]:
+    """The highest bus bandwidth of the first kind over each group of axes; and the sizes around it
+    that reach half of that and the points that are off the line, "" where there are none.
+    """
+    timed = [point for point in counted(points) if _bus(point)]
+    if not timed:
+        return NO_POINTS, ""
+    kind = timed[0].kind
+    groups = by_key((point.axes, point) for point in timed if point.kind == kind)
+    peaks, halves = [], []
+    for axes, listed_points in groups.items():
+        peak, where = max(listed_points, key=lambda point: _bus(point) or 0.0), axes_words(axes)
+        peaks.append(f"{rate_words(_bus(peak))} over {where} ({bytes_text(peak.bytes)})")
+        if (half := half_sizes(listed_points)) is not None:
+            last = max(point.bytes for point in listed_points)
+            end = "on" if half[1] == last else f"to {bytes_text(half[1])}"
+            halves.append(f"over {where} from {bytes_text(half[0])} {end}")
+    text = "Predicted: " if all(point.time_s is None for point in timed) else ""
+    reached = f"Half of that is reached {listed(halves)}." if halves else ""
+    more = " ".join(filter(None, (reached, off_line_words(points, fits))))
+    return f"{text}{kind_title(kind)} peaks at {listed(peaks)}.", more
+
+
+def counted(points: Iterable[Point]) -> list[Point]:
+    """Returns the points with a measured time; where none was measured, those with a predicted."""
+    known = [point for point in points if point.time_s or point.predicted_s]
+    return [point for point in known if point.time_s] or known
+
+
+def off_line_words(points: Iterable[Point], fits: Iterable[Fit]) -> str:
+    """Which measured points are `OFF` times off the line of the model, or of their own fit where
+    there is no model, the farthest first; "" of none."""
+    lines = {(fit.kind, fit.axes): fit for fit in fits}
+    far: list[tuple[float, Point, float]] = []
+    for point in points:
+        line = point.predicted_s or _fitted_s(point, lines.get((point.kind, point.axes)))
+        if point.time_s and line and not 1 / OFF < (times := point.time_s / line) < OFF:
+            far.append((max(times, 1 / times), point, line))
+    if not far:
+        return ""
+    _, point, line = max(far, key=lambda each: each[0])
+    are = "point is" if len(far) == 1 else "points are"
+    return (
+        f"{len(far)} {are} {OFF:g} times off the line or more: {point.kind} of "
+        f"{bytes_text(point.bytes)} over {axes_words(point.axes)} took {seconds_text(point.time_s)}, "
+        f"where the line has {seconds_text(line)}."
+    )
+
+
+def _fitted_s(point: Point, fit: Fit | None) -> float | None:
+    if fit is None:
+        return None
+    moved = point.bytes * TRANSFERS[point.kind].bus_factor(point.devices)
+    return fit.latency_s + moved / fit.bandwidth
+
+
+def half_sizes(points: Iterable[Point]) -> tuple[int, int] | None:
+    """Returns the bytes of the first and the last point around the highest bus bandwidth that have
+    half of it; None where no other has. The points are of one collective over the same axes.
+    """
+    sizes = sorted(filter(_bus, points), key=lambda point: point.bytes)
+    if not sizes:
+        return None
+    at = sizes.index(max(sizes, key=_bus))
+    least = _bus(sizes[at]) / 2
+    before = list(takewhile(lambda point: _bus(point) >= least, sizes[at::-1]))
+    after = list(takewhile(lambda point: _bus(point) >= least, sizes[at:]))
+    first, last = before[-1], after[-1]
+    return None if first is last else (first.bytes, last.bytes)
+
+
+def _bus(point: Point) -> float:
+    seconds = point.time_s or point.predicted_s or float("inf")
+    return point.bytes / seconds * TRANSFERS[point.kind].bus_factor(point.devices)
+
+
+def kind_title(kind: str) -> str:
+    """`All-reduce` for `all-reduce`."""
+    return TRANSFERS[kind].title if kind in TRANSFERS else capital(kind)
+
+
+def axes_words(axes: Sequence[str]) -> str:
+    """`x and y`; `every device` for copies, which use no axis."""
+    return listed(list(axes)) if axes else "every device"
+
+
+def rate_words(rate: float | None) -> str:
+    """Bytes per second with a decimal prefix: `12.3 GB/s`."""
+    return "–" if rate is None or rate >= NO_LIMIT else scaled_text(rate, "B/s")
+
+
+def fit_words(fit: Fit) -> str:
+    """A fit in a line: latency, bandwidth, knee."""
+    latency = f"{kind_title(fit.kind)} over {axes_words(fit.axes)}: {seconds_text(fit.latency_s)}"
+    if fit.bandwidth >= NO_LIMIT:
+        return f"{latency}, whatever its bytes: measure larger ones, or when nothing else runs"
+    return (
+        f"{latency} + bytes at {rate_words(fit.bandwidth)}; both are equal at "
+        f"{bytes_text(fit.knee_bytes)}"
+    )
+
+
+_ROOFS = {
+    "compute": "this machine's matmul rate",
+    "memory": "this machine's copy bandwidth",
+    "communication": "what its collectives are expected to take",
+    "dispatch": "its dispatch floor",
+}
+
+
+def roofline_words(roofline: Roofline) -> str | None:
+    """Which roof binds, and how near a measured time is to it; None if nothing was timed."""
+    if roofline.share is None:
+        return None
+    text = f"{roofline.share:.0%} of {_ROOFS[roofline.binds]}, which binds"
+    if roofline.share > TOO_HIGH:
+        return f"{text}: more than there is, so that the ceiling is wrong; calibrate again"
+    if roofline.mfu:
+        text += f"; MFU {roofline.mfu:.1%}, by the matmul rate that was measured"
+    elif roofline.ideal_s:
+        text += "; no MFU: more than the matmul rate that was measured, so that FLOPs or this rate "
+        text += "are counted wrong"
+    return text
+
+
+def calibration_words(ceilings: Iterable[Ceiling]) -> str:
+    """The rates that a device of this machine reaches: copies, matmuls, dispatch."""
+    known = {each.name: each for each in ceilings}
+    words = {
+        "copy": "{} of copies",
+        "matmul_float32": "{} of float32 matmuls",
+        "matmul_bfloat16": "{} in bfloat16",
+        "dispatch_mesh": "{} per call",
+    }
+    parts = [text.format(value_words(known[name])) for name, text in words.items() if name in known]
+    return f"A device reaches {listed(parts)}." if parts else "Nothing was measured."
+
+
+def bandwidths(point: Point) -> tuple[float | None, float | None]:
+    """Returns algorithm and bus bandwidth in bytes per second, measured, else predicted."""
+    seconds = point.time_s or point.predicted_s
+    return (point.algbw or (point.bytes / seconds if seconds else None), point.busbw or _bus(point))
+
+
+def value_words(ceiling: Ceiling) -> str:
+    """A ceiling's value in its unit."""
+    if ceiling.unit == "s":
+        return seconds_text(ceiling.value)
+    return scaled_text(ceiling.value, ceiling.unit)

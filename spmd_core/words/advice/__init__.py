@@ -1,1 +1,0 @@
-"""The next thing to try, from the facts of an answer."""

@@ -1,1 +1,0 @@
-"""Words of stored runs: the rows of History, and what differs between experiments."""

@@ -1,0 +1,120 @@
+"""A search of History finds what a row shows, and nothing else."""
+
+from dataclasses import replace
+
+import pytest
+
+from spmd_core.experiment import parse_experiment
+from spmd_core.history import matches, operand_bytes, read_search, shape_words
+from spmd_core.history.cells import when_words
+from spmd_core.runs import RunSummary
+
+ROWS = parse_experiment(
+    {
+        "workload": "elementwise",
+        "target": "cpu:8",
+        "mesh": {"x": 8},
+        "dims": {"rows": 1024, "cols": 512},
+        "sharding": {"rows": "x"},
+    }
+)
+MATMUL = parse_experiment(
+    {
+        "workload": "matmul",
+        "target": "cpu:16",
+        "mesh": {"y": 16},
+        "dtype": "bfloat16",
+        "sharding": {"m": "y"},
+    }
+)
+STUDY = parse_experiment(
+    {
+        "study": [
+            {"experiment": ROWS.to_json() | {"strategies": ["auto"]}},
+            {
+                "experiment": ROWS.to_json()
+                | {"strategies": ["auto"], "sharding": {"cols": "x"}, "dtype": "bfloat16"}
+            },
+        ]
+    }
+)
+NOON = 1_767_355_200.0  # 2026-01-02, 12:00 UTC
+
+
+def run(experiment, name="20260102-120000-abcdef"):
+    return RunSummary(
+        name, "succeeded", experiment, NOON, NOON, {"auto": 2e-5}, "auto", False, None
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [
+        ("x=8", ["rows", "study"]),
+        ("y=16", ["matmul"]),
+        ("Matrix products", ["matmul"]),
+        ("matrix  PRODUCTS", ["matmul"]),
+        ("rows sharded over x", ["rows", "study"]),
+        ("cols sharded over x", ["study"]),
+        ("bfloat16", ["matmul", "study"]),
+        ("rows=1024", ["rows", "study"]),
+        ("cpu:16", ["matmul"]),
+        ("2026-01-02", ["rows", "matmul", "study"]),
+        ("2026-01-02 13:00", ["rows", "matmul", "study"]),  # in Berlin
+        ("2026-01-02 12:00", []),
+        ("20 µs", ["rows", "matmul", "study"]),
+        ("Measured", ["rows", "matmul", "study"]),
+        ("abcdef", ["rows", "matmul", "study"]),
+        ("Study of 2 variants", ["study"]),
+        ('"', []),
+        ("{", []),
+        ("%", []),
+    ],
+)
+def test_a_text_is_found_in_what_the_row_shows(text, fits):
+    runs = {"rows": run(ROWS), "matmul": run(MATMUL), "study": run(STUDY)}
+    assert [name for name, each in runs.items() if matches(text, "Europe/Berlin")(each)] == fits
+
+
+def test_the_columns_of_a_study_hold_the_values_of_all_variants():
+    cells = shape_words(STUDY)
+    assert cells["Workload"] == "Study of 2 variants: Elementwise"
+    assert cells["Dims"] == "rows=1024 cols=512"
+    assert cells["dtype"] == "float32; bfloat16"
+    assert cells["Sharding"] == "rows sharded over x; cols sharded over x"
+    assert (cells["Mesh"], cells["Target"]) == ("x=8", "cpu:8")
+    assert operand_bytes(ROWS) == 1024 * 512 * 4 == operand_bytes(STUDY)
+
+
+def test_a_row_of_a_model_tells_what_was_predicted_of_it():
+    spec = {"workload": "decoder", "target": "tpu:v5e:4x4", "mesh": {"fsdp": 16}}
+    step = parse_experiment(spec | {"options": {"model": "scaled:1"}})
+    assert shape_words(step)["Workload"] == "Training step: scaled:1"
+
+
+def test_a_zone_that_is_not_known_is_that_of_the_machine():
+    assert when_words(NOON, "Mars/Olympus") == when_words(NOON)
+    assert when_words(NOON, "Asia/Tokyo") == "2026-01-02 21:00"
+
+
+def test_a_search_is_understood_and_reports_what_it_understood():
+    runs = {"rows": run(ROWS), "matmul": run(MATMUL), "study": run(STUDY)}
+    fitting = matches("All-Reduce cpu:16", "Europe/Berlin", lambda _: {"all-reduce"})
+    assert [name for name, each in runs.items() if fitting(each)] == ["matmul"]
+    assert not matches("all-gather", None, lambda _: {"all-reduce"})(runs["rows"])
+    wanted = read_search("yesterday all-reduce v5e tag:ring", "Europe/Berlin", NOON + 86_400)
+    assert wanted.days == ("2026-01-02",) and wanted.kinds == ("all-reduce",)
+    assert wanted.words == ("Runs with all-reduce, on 2026-01-02, tag ring, with the text “v5e”.")
+    assert read_search("x=8 all-reduced").words == ""
+
+
+@pytest.mark.parametrize("text", ["foo:bar", "tags:v5p x=8", "all-reduce Foo:1"])
+def test_what_looks_like_a_term_and_is_none_is_named(text):
+    word = next(each for each in text.split() if ":" in each).partition(":")[0]
+    assert f"{word}: is no term: use tag:, note:, name:, by:, is:." in read_search(text).words
+    for known in ("tpu:v5e:4x4", "tag:v5p", "12:30", "cpu:8 NAME:a", "gpu:h100:8"):
+        assert "no term" not in read_search(known).words
+
+
+def test_a_run_without_an_answer_is_still_found():
+    assert matches("failed")(replace(run(ROWS), state="failed", medians_s={}, fastest=None))

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from spmd_core.base import bytes_text, count_text, seconds_text, visible
 from spmd_core.experiment import Experiment
-from spmd_core.runs import EXAMPLES, Origin, RunSummary
+from spmd_core.runs import Origin, RunSummary
 from spmd_core.terms import (
     experiment_words,
     mesh_words,
@@ -168,7 +168,7 @@ def asks_for_examples(text: str) -> bool:
 
 def is_example(run: RunSummary) -> bool:
     """Whether a run came with the program."""
-    return run.origin is not None and run.origin.installation == EXAMPLES
+    return run.origin is not None and run.origin.is_example
 
 
 def _fits(run: RunSummary, field: str, value: str) -> bool:
@@ -205,7 +205,7 @@ def origin_words(origin: Origin, experiment: Experiment, device: str) -> str:
     made = "compiled" if is_prediction else "run"
     on = f"{'for' if is_prediction else 'on'} {visible(device)}"
     answers = "Nothing was executed." if is_prediction else "It answers for that machine alone."
-    if origin.installation == EXAMPLES:
+    if origin.is_example:
         return f"An example that came with the program, {made} elsewhere {on}. {answers}"
     day = datetime.fromtimestamp(origin.imported_at, UTC).strftime("%Y-%m-%d")
     return (

@@ -50,6 +50,11 @@ class Origin:
     installation: str
     imported_at: float
 
+    @property
+    def is_example(self) -> bool:
+        """True of what came with the program."""
+        return self.installation == EXAMPLES
+
 
 def checked_name(text: str) -> str:
     """A name as it is stored: one line. RequestError where it is too long."""

@@ -25,7 +25,7 @@ from spmd_core.lab.collections import Gated
 from spmd_core.lab.store.archived import Incoming
 from spmd_core.lab.store.limits import COMMAND_LINE, Asker, check_may_act
 from spmd_core.lab.store.rows import columns_at_end, result_body
-from spmd_core.runs import COLLECTION_ID, EXAMPLES, Collection, lane_of_target
+from spmd_core.runs import COLLECTION_ID, EXAMPLES, lane_of_target
 from spmd_core.search import KeptSearch
 
 T = TypeVar("T")
@@ -57,7 +57,8 @@ class Archives(Gated):
 
     def every(self) -> tuple[str, ...]:
         """Ids of all runs that are over, oldest first, and of all collections and searches."""
-        own = (each.id for each in self._store.collections() if not is_example(each))
+        kept = self._store.collections()
+        own = (each.id for each in kept if not (each.origin and each.origin.is_example))
         searches = (each.id for each in self._store.kept_searches())
         return (*self._store.every_finished(), *own, *searches)
 
@@ -211,11 +212,6 @@ def _taken(
         except RequestError as error:
             refused.append(Refused(name, str(error)))
     return taken
-
-
-def is_example(collection: Collection) -> bool:
-    """Whether a collection came with the program."""
-    return collection.origin is not None and collection.origin.installation == EXAMPLES
 
 
 def _packed(run: str, texts: bytes | None) -> tuple[tuple[str, str, bytes], ...]:

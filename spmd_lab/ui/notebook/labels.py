@@ -4,7 +4,7 @@ import streamlit as st
 
 from spmd_core.history import origin_words
 from spmd_core.reports import marked
-from spmd_core.runs import EXAMPLES, Labels
+from spmd_core.runs import Labels
 from spmd_lab.ui import shell
 from spmd_lab.ui.lab import as_viewer, lab, may_act
 from spmd_lab.ui.markdown import code, plain
@@ -40,7 +40,7 @@ def draw(run: str) -> None:
 def is_foreign(run: str) -> bool:
     """Returns True if a run is from elsewhere, and did not come with the program."""
     origin = lab().notebook.origin(run)
-    return origin is not None and origin.installation != EXAMPLES
+    return origin is not None and not origin.is_example
 
 
 def heading(labels: Labels) -> str:

@@ -13,6 +13,7 @@ from spmd_core.answers.serving_sheet import (
     why_not_served,
     within_words,
 )
+from spmd_core.base import numbered
 from spmd_core.search import (
     TOP,
     KeptCandidate,
@@ -156,7 +157,11 @@ def kept_serving(answer: ServingAnswer, at: float) -> KeptSearch:
 
 def _asked(question: ServingQuestion) -> str:
     load, limits = question.load, within_words(question)
-    come = f"{load.rate:g} requests a second" if load.rate else f"{load.concurrency:,} at once"
+    come = (
+        f"{numbered(load.rate, 'request')} a second"
+        if load.rate
+        else f"{load.concurrency:,} at once"
+    )
     asked = f"{question.model} on {', '.join(question.chips)}: {load.input.text} in, {load.output.text} out"
     return f"Serve {asked}, {come}" + f", within {limits}" * bool(limits)
 

@@ -6,7 +6,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from spmd_core.answers.training_sheet import Figure
-from spmd_core.base import bytes_text, count_text, mesh_text, number_text, seconds_text
+from spmd_core.base import bytes_text, count_text, mesh_text, number_text, numbered, seconds_text
 from spmd_core.plan import ServedPlan
 from spmd_core.search import ServingAnswer, ServingQuestion, ServingRow, Split
 from spmd_core.sheets import Column, Sheet, Table, count, number, seconds, size, text
@@ -52,7 +52,9 @@ def _not_kept(answer: ServingAnswer) -> str:
     named = _on(near)
     takes, rate = _takes(answer.question, near.served), answer.question.load.rate
     if near.served.waiting and rate:
-        return f"Nothing keeps up with {rate:g} requests a second: nearest {named}, {takes}."
+        return (
+            f"Nothing keeps up with {numbered(rate, 'request')} a second: nearest {named}, {takes}."
+        )
     if near.served.waiting:
         return f"Not all requests run at once: on {named} {near.served.waiting:,} wait, {takes}."
     return f"Nothing keeps {within_words(answer.question)}: nearest {named}: {takes}."

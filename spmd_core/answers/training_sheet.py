@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from spmd_core.base import count_text, mesh_text, number_text, seconds_text
+from spmd_core.base import count_text, mesh_text, number_text, numbered, seconds_text
 from spmd_core.facts import Prediction
 from spmd_core.plan import Plan
 from spmd_core.sheets import NONE, Column, Sheet, Table, count, number, seconds, size, text
@@ -19,7 +19,7 @@ from spmd_core.sweeps import (
     measure,
 )
 from spmd_core.terms import chip_title, listed, money_text
-from spmd_core.words import bound_words
+from spmd_core.words import bound_words, days_text
 
 _BEST = {  # of the best row, and of one that needs so many times as much
     "chips": ("fewest", "× the chips"),
@@ -38,17 +38,6 @@ class Figure(NamedTuple):
     value: str
     more: str = ""
     filled: float | None = None  # the share of what there is, drawn as a gauge
-
-
-def days_text(days: float) -> str:
-    """Returns days, or hours or years, in words.
-
-    >>> days_text(22.71), days_text(0.5), days_text(900)
-    ('22.7 days', '12 hours', '2.47 years')
-    """
-    if days < 1:
-        return f"{number_text(24 * days)} hours"
-    return f"{number_text(days)} days" if days < 730 else f"{number_text(days / 365)} years"
 
 
 def five_figures(
@@ -99,10 +88,10 @@ def training_headline(answer: TrainingAnswer) -> str:
         span = f"{ends[0].partition(' ')[0] if alike else ends[0]} to {ends[1]}"
         kinds = listed([chip_title(row.kind) for row in answer.even])
         if not is_alike:
-            return f"Of {chips:,} chips each, cannot tell which of {kinds} is fastest: {span}."
-        return f"Of {chips:,} chips each, {kinds} are about even: {span}."
+            return f"Of {numbered(chips, 'chip')} each, cannot tell which of {kinds} is fastest: {span}."
+        return f"Of {numbered(chips, 'chip')} each, {kinds} are about even: {span}."
     if question.days is None:
-        return f"Of {chips:,} chips each, {name} is fastest: {takes}."
+        return f"Of {numbered(chips, 'chip')} each, {name} is fastest: {takes}."
     if answer.by == "dollars":
         first, within = "About cheapest" if others else "Cheapest", days_text(question.days)
         money = money_text(best.run.money)

@@ -52,6 +52,16 @@ def number_text(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
 
 
+def numbered(value: float, word: str) -> str:
+    """Returns a number with three digits and its word.
+
+    >>> numbered(22.71, "day"), numbered(1.0, "hour")
+    ('22.7 days', '1 hour')
+    """
+    text = number_text(value)
+    return f"{text} {word}{'s' * (text != '1')}"
+
+
 def mesh_text(mesh: Mapping[str, int] | Iterable[tuple[str, int]], separator: str = ", ") -> str:
     """Mesh axes and their sizes.
 

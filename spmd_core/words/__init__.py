@@ -12,7 +12,15 @@ from spmd_core.words.facts import (
     wrong_words,
 )
 from spmd_core.words.origins.set_by import all_set_by_words, named_words, other_warnings, own_words
-from spmd_core.words.predictions import KINDS, bound_words, off_words, part_kind, parts, share_words
+from spmd_core.words.predictions import (
+    KINDS,
+    bound_words,
+    days_text,
+    off_words,
+    part_kind,
+    parts,
+    share_words,
+)
 from spmd_core.words.runs import (
     collective_words,
     collectives_words,
@@ -59,6 +67,7 @@ __all__ = [
     "compared",
     "compile_words",
     "count",
+    "days_text",
     "ends_text",
     "evidence_words",
     "fact_words",

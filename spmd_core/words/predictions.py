@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from spmd_core.base import bytes_text, capital, number_text, scaled_text, seconds_text, sums_by_key
+from spmd_core.base import bytes_text, capital, numbered, scaled_text, seconds_text, sums_by_key
 from spmd_core.facts import Prediction
 from spmd_core.machine import Topology
 from spmd_core.plan import Plan, undivided_axes
@@ -268,14 +268,23 @@ def run_words(
         return None
     money = f", {money_text(run.money)}" if run.money is not None else ""
     return (
-        f"{run.steps:,.0f} steps, {_long(run.days.estimate)} without a stop ({_long(run.days.low)} "
-        f"to {_long(run.days.high)}), {run.chip_hours:,.0f} chip-hours on "
-        f"{plan.topology.chips:,} chips{money}"
+        f"{numbered(run.steps, 'step')}, {_long(run.days.estimate)} without a stop "
+        f"({_long(run.days.low)} to {_long(run.days.high)}), {run.chip_hours:,.0f} chip-hours on "
+        f"{numbered(plan.topology.chips, 'chip')}{money}"
     )
 
 
+def days_text(days: float) -> str:
+    """Returns days, or hours or years, in words.
+
+    >>> days_text(22.71), days_text(0.5), days_text(1), days_text(900)
+    ('22.7 days', '12 hours', '1 day', '2.47 years')
+    """
+    return _long(days) if days < 730 else numbered(days / 365, "year")
+
+
 def _long(days: float) -> str:
-    return f"{number_text(days)} days" if days >= 1 else f"{number_text(24 * days)} hours"
+    return numbered(days, "day") if days >= 1 else numbered(24 * days, "hour")
 
 
 def measured_words(prediction: Prediction, measured_s: float) -> str | None:

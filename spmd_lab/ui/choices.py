@@ -21,7 +21,7 @@ from spmd_core.search import SERVING_FORM
 from spmd_core.terms import read_prices_by_kind
 from spmd_lab.ui import state
 from spmd_lab.ui.entrance import cookies
-from spmd_lab.ui.markdown import option, plain
+from spmd_lab.ui.markdown import plain
 
 TAB, STRATEGY, TEXT, VIEW = "tab", "strategy", "text", "view"  # in the query string
 SHOWN = "show"  # one of a screen's views, such as the sweep
@@ -32,6 +32,7 @@ TO = "to"  # the spec that Layout reshards to
 KIND = "kind"  # the collective that is shown
 ELEMENT = "element"  # of the array on Layout, whose devices are named
 DETAIL = "detail"  # the table of a run that is open
+_ESCAPED = re.compile(r"(?<=\w)\\([-_.])(?=\w)")  # in labels of older links
 RUN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MOST = {"measured": 1e6, "tokens": 1e7, "days": 36_500.0, "dollars": 1e12}  # of a number
 _EXPERIMENT = ("experiment", "run")
@@ -202,7 +203,10 @@ def one_of(
     """One of the options, side by side or in a list; the first, until a click names another of them,
     or a link, by the label that is shown or by the name that the commands have.
     """
-    offered(key, [*(shown(words(each)) for shown in (option, str) for each in options), *options])
+    if (old := st.query_params.get(key, "")) != (named := _ESCAPED.sub(r"\1", old)):
+        with suppress(StreamlitAPIException):
+            st.query_params[key] = named
+    offered(key, [*(shown(words(each)) for shown in (plain, str) for each in options), *options])
     if st.session_state.get(key) not in options:
         wanted = st.query_params.get(key)
         st.session_state[key] = wanted if wanted in options else options[0]
@@ -211,7 +215,7 @@ def one_of(
         label,
         list(options),
         # the options of a list are no Markdown
-        format_func=words if is_list else lambda each: option(words(each)),
+        format_func=words if is_list else lambda each: plain(words(each)),
         key=key,
         bind="query-params",
         label_visibility="collapsed",

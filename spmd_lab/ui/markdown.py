@@ -10,7 +10,10 @@ from functools import lru_cache, wraps
 
 from spmd_core.base import visible
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&]|(?<=:material)/)")
+# _ - and . between letters and digits are no markup, and a widget's label is read out as written
+_SPECIAL = re.compile(
+    r"([\\`*{}\[\]()<>#+!|~$:&]|(?<![A-Za-z0-9])[_.\-]|[_.\-](?![A-Za-z0-9])|(?<=:material)/)"
+)
 _SHORT = 500  # characters of a text whose Markdown is kept
 _SPACE = re.compile(r"[^\S\u00a0]+")  # a space that does not break a line stays one
 # Streamlit looks for these again after the escapes are read: what makes a link, and the names
@@ -20,7 +23,6 @@ _LIVE = re.compile(
     r"(?:https?://|www\.)[^\s\u00a0]*|[-.\w+]+@[-\w]+(?:\.[-\w]+)+|:(?!v\d\w*:|tpu\dx:|local:|(?:[ah]|g?b)\d00:|(?!100:|1234:)\d+(?:x\d+)*:)[\w+-]+:",
     re.IGNORECASE,
 )
-_NAME = re.compile(r"[A-Za-z0-9]+(?:(?:_| )[A-Za-z0-9]+)*")
 
 
 def _kept(read: Callable[[str], str]) -> Callable[[str], str]:
@@ -41,21 +43,11 @@ def plain(text: str) -> str:
     reading by their number.
 
     >>> plain("<b>x_y</b>"), plain("at https://a.b or www.c")
-    ('\\\\<b\\\\>x\\\\_y\\\\</b\\\\>', 'at `https://a.b` or `www.c`')
+    ('\\\\<b\\\\>x_y\\\\</b\\\\>', 'at `https://a.b` or `www.c`')
     >>> plain("cluster:local:2")
     'cluster\\\\:local\\\\:2'
     """
     return _between(_LIVE, _visible(text))
-
-
-def option(text: str) -> str:
-    """As `plain`, for the label of an option, which a link carries as it is shown: a name that
-    Markdown leaves alone stays itself.
-
-    >>> option("shard_map"), option("_a_")
-    ('shard_map', '\\\\_a\\\\_')
-    """
-    return text if _NAME.fullmatch(text) else plain(text)
 
 
 @_kept

@@ -3,6 +3,7 @@ refusal looks.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from html import escape
 from pathlib import Path
 
@@ -60,6 +61,8 @@ _GROUPS = {
     "Learn": ("recipes",),
 }
 _YOURS = "Yours"
+# a link of the menu beside the screen of which it shows another view: its name and its query
+_VIEWS = {"search": ("predict", "Serving", {choices.SHOWN: "serving"})}
 # an icon by name would be fetched from the network
 _ICON = str(Path(__file__).with_name("icon.png"))
 _GAUGE = '<i class="gauge"><i style="width: {:.1%}"></i></i>'
@@ -124,12 +127,28 @@ def _menu() -> DeltaGenerator:
                 with st.container(horizontal=True, gap=None, width="content"):
                     rest = tuple(PAGES.keys() - grouped) if group == _YOURS else ()
                     for screen in (*screens, *sorted(rest)):
-                        script, label, icon = PAGES[screen]
-                        st.page_link(script, label=label, icon=icon, width="content")
+                        _menu_link(screen, PAGES[screen][1], {})
+                        if screen in _VIEWS:
+                            _menu_link(*_VIEWS[screen])
         st.space("stretch")
         if door.is_login_set_up():
             _log_out()
         return st.container(width="content")
+
+
+def _menu_link(screen: str, label: str, query: Mapping[str, str]) -> None:
+    """Draws a link to a screen, marked by Streamlit where that is open; not where another of its
+    views is.
+    """
+    script, _, icon = PAGES[screen]
+    shown = st.query_params.get(choices.SHOWN) if screen == "predict" else None
+    if query and shown != state.aside(screen, choices.SHOWN):
+        # a link from a screen to itself: the browser takes up the query, but does not show it
+        state.set_aside(screen, choices.SHOWN, shown)
+        st.query_params.update({choices.SHOWN: shown} if shown else {})
+    is_other = (shown == "serving") != bool(query) and screen == "predict"
+    with st.container(key=f"menu-other-{label}", width="content") if is_other else nullcontext():
+        st.page_link(script, label=label, icon=icon, width="content", query_params=query or None)
 
 
 @st.fragment(run_every=_OWN_LOOK_S)

@@ -103,6 +103,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   border: 1px solid var(--line); background: var(--page); padding: 0.45rem 0.75rem; border-radius: 0.5rem;
 }}
 .st-key-menu [data-testid="stPageLink-NavLink"] {{ padding: 0.05rem 0.4rem; margin: 0 0.1rem; }}
+[class*="st-key-menu-other"] [data-testid="stPageLink-NavLink"] {{ background: none; }}
 .st-key-menu [data-testid="stPageLink-NavLink"] > span:first-child {{ display: none; }}
 .st-key-menu [data-testid="stPageLink-NavLink"] p {{ white-space: nowrap; font-weight: 500 !important; }}
 .st-key-menu [data-testid="stCaptionContainer"] {{ margin: 0; }}

@@ -7,7 +7,7 @@ from spmd_lab.ui.markdown import as_sentence, code, coded, plain
 
 @pytest.mark.parametrize(
     "name",
-    ["<img src=x>", "[a](b)", "![a](b)", "`code`", "$x$", "**b**", "# h", "a_b", "1. x"],
+    ["<img src=x>", "[a](b)", "![a](b)", "`code`", "$x$", "**b**", "# h", "_a_", "1. x"],
 )
 def test_plain_leaves_no_markup(name):
     shown = plain(name)
@@ -15,6 +15,14 @@ def test_plain_leaves_no_markup(name):
     assert not any(
         shown[at] in "<[`$:*#_" and (at == 0 or shown[at - 1] != "\\") for at in range(len(shown))
     )
+
+
+@pytest.mark.parametrize(
+    "name", ["kv_heads", "num_kv_heads over x", "all-reduce", "v5.2", "a1_b-c.d"]
+)
+def test_what_is_no_markup_is_read_out_as_it_is(name):
+    assert plain(name) == name  # the name of a widget is its label, escapes and all
+    assert plain(f"_{name}") == f"\\_{name}"
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_a_press_has_them_tried_in_the_background(data_folder, monkeypatch):
     screen = opened("compare", run=found.run, tab="Fix it")
     next(button for button in screen.button if button.label == "Try changes").click().run()
     until(lambda: (known := running.known(Lab.open(), found.run)) and known[0] == "done", 120)
-    assert any("no all\\-reduce over `x`" in label for label in links(screen.run()))
+    assert any("no all-reduce over `x`" in label for label in links(screen.run()))
 
 
 def test_answers_are_there_when_the_run_is_opened_again(data_folder):

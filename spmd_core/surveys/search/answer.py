@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from spmd_core.base import bytes_text, count_text, number_text, seconds_text
+from spmd_core.base import bytes_text, count_text, number_text, numbered, seconds_text
 from spmd_core.machine import compiler_refusal, get_topology
 from spmd_core.search import (
     SAME,
@@ -68,7 +68,7 @@ def asked_words(question: AnyQuestion) -> str:
     if question.global_batch:
         batch = f"global batch {count_text(question.global_batch)}"
     elif question.batch_per_device:
-        batch = f"{question.batch_per_device:g} sequences per device"
+        batch = f"{numbered(question.batch_per_device, 'sequence')} per device"
     where = ", ".join(question.chips)
     return f"{question.model} on {where}, {batch}, sequence {count_text(question.sequence)}"
 

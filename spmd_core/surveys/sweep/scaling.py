@@ -56,7 +56,7 @@ def knee_words(sweep: Sweep, timed: Sequence[SweepRow]) -> list[str]:
                 f"; its links hide a gather of weights from about {number_text(bend.needed)} on"
             )
     return [
-        f"It scales to {before} chips: {bend.after.efficiency:.0%} efficiency at {after}{why}.",
+        f"It scales to {before} chip{'s' * (before != '1')}: {bend.after.efficiency:.0%} efficiency at {after}{why}.",
         *([f"{tokens}."] if tokens else []),
     ]
 

@@ -9,7 +9,6 @@ from spmd_core.answers import (
     CONTEXT_ROWS,
     Figure,
     context_headline,
-    days_text,
     five_figures,
     training_headline,
     training_table,
@@ -23,7 +22,7 @@ from spmd_core.sheets import Table
 from spmd_core.sweeps import TrainingAnswer, context_rows, training_run
 from spmd_core.terms import chip_title, experiment_words, money_text
 from spmd_core.time import estimate_step
-from spmd_core.words import bound_words, parts, predictions
+from spmd_core.words import bound_words, days_text, parts, predictions
 from spmd_lab.ui import exports, price, style
 from spmd_lab.ui.charts import shares
 from spmd_lab.ui.charts.over_context import context_chart

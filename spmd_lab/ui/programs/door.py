@@ -10,7 +10,7 @@ from spmd_core.experiment import as_exported
 from spmd_core.workloads import Described, Listed, files, programs
 from spmd_lab.ui import shell, state
 from spmd_lab.ui.lab import as_viewer, lab, prepare_parser
-from spmd_lab.ui.markdown import coded, option, plain
+from spmd_lab.ui.markdown import coded, plain
 
 SCREEN = "programs"
 _LINE = "spmd_lab.explain(step)(params, opt_state, batch).open()"
@@ -131,7 +131,7 @@ def held(chosen: str) -> None:
                 "Delete",
                 key=f"programs:delete:{described.program}",
                 icon=":material/delete:",
-                help=option(f"Lets go of {described.name}. Its stored runs stay."),
+                help=plain(f"Lets go of {described.name}. Its stored runs stay."),
             ):
                 _delete(described, chosen)
 

@@ -7,7 +7,7 @@ from spmd_core.own import cost_words, explicit, explicit_headline
 from spmd_core.workloads import files
 from spmd_lab.ui import shell, state
 from spmd_lab.ui.lab import as_viewer, lab
-from spmd_lab.ui.markdown import code, option, plain
+from spmd_lab.ui.markdown import code, plain
 
 _KEPT = "explicit"  # the reports of a visitor, by path
 
@@ -16,7 +16,7 @@ def draw(screen: str) -> None:
     """A button for each of the owner's files that lists the errors of its step, and what it lists."""
     for number, path in enumerate(files.paths()):
         kept: dict[str, ExplicitReport] = state.aside(screen, _KEPT) or {}
-        label = f"List the errors of Explicit axes in {option(path.name)}"
+        label = f"List the errors of Explicit axes in {plain(path.name)}"
         if st.button(label, icon=":material/rule:", key=f"explicit:{number}"):
             with st.spinner("Tracing the step under Explicit axes…"):
                 sentence = shell.attempt(_list, screen, str(path), kept)

@@ -74,6 +74,7 @@ SLOW = {
     "repeated_answers",
     "right_answers",
     "search_block",
+    "search_bounds",
     "search_verdicts",
     "serving",
     "settling",

@@ -8,7 +8,7 @@ from spmd_core.search.candidate import MOST, Candidate, Reason, Rule, Stage, ove
 from spmd_core.search.chips import generations, named_meshes, read_chips, staged_meshes
 from spmd_core.search.kept import KeptCandidate, KeptSearch, read_kept
 from spmd_core.search.link import AnyQuestion
-from spmd_core.search.models import WIDE, candidates, space_size
+from spmd_core.search.models import WIDE, candidate_named, candidates, space_size
 from spmd_core.search.neighborhood import best_neighbors
 from spmd_core.search.question import (
     GOALS,
@@ -66,6 +66,7 @@ __all__ = [
     "axis_rules",
     "best_neighbors",
     "bytes_of",
+    "candidate_named",
     "candidates",
     "check_prices",
     "generations",

@@ -1,20 +1,18 @@
 """The space of a model's training steps: topology, mesh, batch, policy; pruned or estimated."""
 
-import contextlib
-import heapq
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, groupby, islice
-from typing import Any
 
 from spmd_core.base import RequestError
 from spmd_core.facts import StoredFact
 from spmd_core.machine import Capacity
 from spmd_core.plan import Plan
+from spmd_core.search.bounds import NEAR, by_bound
 from spmd_core.search.candidate import Candidate, TrainingStep, over_limit
-from spmd_core.search.policies import Policy, smallest
-from spmd_core.search.question import Goal, ModelQuestion
+from spmd_core.search.policies import smallest
+from spmd_core.search.question import ModelQuestion
 from spmd_core.search.spaces.model_points import (
     Key,
     MeshPoint,
@@ -23,12 +21,11 @@ from spmd_core.search.spaces.model_points import (
     not_as_fixed,
     points_of,
 )
-from spmd_core.search.standards import PIPELINE, kind_of_mesh
-from spmd_core.time import MemoryEstimate, MeshEstimates
+from spmd_core.search.standards import PIPELINE, is_published, kind_of_mesh
+from spmd_core.time import MeshEstimates
 
 WIDE = 40_000  # candidates that are all estimated: seconds; of more, those of the best meshes
 WIDEST = 10_000_000  # a quick look at so many takes minutes: more are refused
-NEAR = 1.03  # of the best: what takes longer is left out of a wide space
 
 
 def space_size(question: ModelQuestion) -> int:
@@ -77,8 +74,8 @@ def _coarse_to_fine(
     meshes, looked = [points for points in meshes if _kind(points[0]) != PIPELINE], 0
     for point in chain(
         _standards(meshes),
-        _by_bound(meshes, best, question.minimize, stop),
-        _by_bound(pipelines, best, question.minimize, stop),
+        by_bound(meshes, best, question.minimize, stop),
+        by_bound(pipelines, best, question.minimize, stop),
     ):
         looked += len(point.policies)
         if stop() or looked > WIDE:
@@ -87,7 +84,7 @@ def _coarse_to_fine(
             known.add(point.number)
             is_standard = _kind(point) or question.minimize == "memory"
             most = math.inf if is_standard else NEAR * best.get(point.topology.target, math.inf)
-            for each in _tried(point, seen, most):
+            for each in _tried(point, seen, most, True):
                 if each.fits == "yes" and each.seconds:
                     least = best.get(each.target, math.inf)
                     best[each.target] = min(each.seconds / each.tokens, least)
@@ -113,77 +110,18 @@ def _standards(meshes: list[list[MeshPoint]]) -> list[MeshPoint]:
     return [point for _, point in kinds.values()]
 
 
-def _by_bound(
-    meshes: list[list[MeshPoint]], best: dict[str, float], goal: Goal, stop: Callable[[], bool]
-) -> Iterator[MeshPoint]:
-    """Meshes and batches that a device may hold, the least bound first, of each mesh from the
-    largest such batch on; `best`: seconds per token by topology, as far as they are known. The first
-    pipeline of a topology comes whatever its bound, to be compared with.
+def candidate_named(question: ModelQuestion, words: Sequence[str]) -> Candidate | None:
+    """The first candidate of a space whose name has all the words, pruned or estimated, whether a
+    search of it comes to it or not; None where there is none.
     """
-    heap: list[tuple[float, int, list[MeshPoint]]] = []
-    begun = set[str]()
-
-    def push(points: list[MeshPoint]) -> None:
-        if (first := _first_held(points)) is not None:
-            at, bound = first
-            heapq.heappush(heap, (bound, points[at].number, points[at:]))
-
-    for points in meshes:
-        if stop():
-            return
-        push(points)
-    while heap:
-        bound, _, points = heapq.heappop(heap)
-        target = points[0].topology.target
-        is_first = _kind(points[0]) == PIPELINE and target not in begun
-        begun.add(target)
-        if not is_first and goal != "memory" and bound > NEAR * best.get(target, math.inf):
+    axes = [word for word in words if "=" in word]
+    for point in points_of(question):
+        if not all(each in point.name(point.policies[0]) for each in axes):
             continue
-        yield points[0]
-        push(points[1:])
-
-
-def _first_held(points: list[MeshPoint]) -> tuple[int, float] | None:
-    """The place of the first batch of a mesh that makes a plan, of which a device may hold one that
-    saves little, with seconds per token that none of its policies stays below; None where there is
-    none.
-    """
-    if not points or not_as_fixed(points[0]) is not None:
-        return None
-    like = None
-    schedules = dict.fromkeys(each.schedule for each in points[0].policies)
-    small = smallest(points[0].policies)
-    most = points[0].question.limit(points[0].topology)
-    for at, point in enumerate(points):
-        if like is not None:  # what no device holds is as little a plan as what does not divide
-            held = _memories(like.model_copy(update={"batch_per_device": point.per_device}), small)
-            if all(each.fits(most) == "no" for each in held):
-                continue
-        plans = [*_dividing(point, schedules)]
-        if not plans:
-            continue
-        plan = plans[0]
-        held = _memories(plan, small) if like is None else ()
-        if held and all(each.fits(most) == "no" for each in held):
-            like = None if plan.is_in_parts else plan
-            if like and all(each.of_any_batch > most.device for each in held):
-                return None
-            continue
-        return at, min(MeshEstimates(each).least() for each in plans) / plan.tokens
+        for place, policy in enumerate(point.policies):
+            if all(each in point.name(policy) for each in words):
+                return next(_tried(_alone(point, place), {}))
     return None
-
-
-def _dividing(point: MeshPoint, schedules: Iterable[tuple[tuple[str, Any], ...]]) -> Iterator[Plan]:
-    """The plans of a point under those of the schedules that divide its sizes."""
-    for each in schedules:
-        with contextlib.suppress(RequestError):
-            check_slices(point)
-            yield point.plan(Policy("none", schedule=each))
-
-
-def _memories(plan: Plan, small: Sequence[Policy]) -> list[MemoryEstimate]:
-    held = MeshEstimates(plan).memory
-    return [held(plan.model_copy(update=policy.fields)) for policy in small]
 
 
 def _quick_look(point: MeshPoint) -> float | None:
@@ -209,8 +147,13 @@ def _quick_look(point: MeshPoint) -> float | None:
     return best
 
 
-def _tried(point: MeshPoint, seen: dict[Key, int], most: float = math.inf) -> Iterator[Candidate]:
-    """Its policies, but for those that take more than `most` per token with nothing offloaded."""
+def _tried(
+    point: MeshPoint, seen: dict[Key, int], most: float = math.inf, is_wide: bool = False
+) -> Iterator[Candidate]:
+    """Its policies, but for those that take more than `most` per token with nothing offloaded; of a
+    wide space also for those whose state and kept arrays alone are too large, unless their mesh is
+    that of a published recipe.
+    """
     if (detail := not_as_fixed(point)) is not None:
         yield from point.pruned("excluded by what is fixed", detail)
         return
@@ -221,14 +164,14 @@ def _tried(point: MeshPoint, seen: dict[Key, int], most: float = math.inf) -> It
         yield from point.pruned("does not divide", str(error))
         return
     if (same := seen.setdefault(key_of(first), point.number)) != point.number:
-        yield from point.pruned(
-            "equal to another by renaming",
-            StoredFact(kind="other mesh names"),
-            same,
-        )
+        renamed = StoredFact(kind="other mesh names")
+        yield from point.pruned("equal to another by renaming", renamed, same)
         return
     estimates = MeshEstimates(first)
     listed, held = list(enumerate(point.policies)), point.question.limit(point.topology)
+    # the smallest are in words about what does not fit, and published ones are compared with
+    is_all = not is_wide or is_published(point.question.model, first)
+    small = point.policies if is_all else smallest(point.policies)
     if most < math.inf:  # what computes least again first: what computes more may be left out
         listed.sort(key=lambda each: -len((*each[1].save, *each[1].offload)))
     for place, policy in listed:
@@ -237,19 +180,22 @@ def _tried(point: MeshPoint, seen: dict[Key, int], most: float = math.inf) -> It
             try:
                 plan = point.plan(policy)
             except RequestError as error:
-                yield from replace(point, policies=(policy,), number=point.number + place).pruned(
-                    "does not divide", str(error)
-                )
+                yield from _alone(point, place).pruned("does not divide", str(error))
                 continue
+        if policy not in small and not estimates.may_fit(plan, held):
+            continue
         if most < math.inf and estimates.is_above(plan, most * plan.tokens):
             continue
-        step = TrainingStep(first, policy)
-        yield _estimated(point, point.number + place, step, plan, estimates, held)
+        yield _estimated(_alone(point, place), TrainingStep(first, policy), plan, estimates, held)
+
+
+def _alone(point: MeshPoint, place: int) -> MeshPoint:
+    """The point with one of its policies."""
+    return replace(point, policies=(point.policies[place],), number=point.number + place)
 
 
 def _estimated(
     point: MeshPoint,
-    number: int,
     step: TrainingStep,
     plan: Plan,
     estimates: MeshEstimates,
@@ -261,7 +207,7 @@ def _estimated(
     time = None if fits == "no" else estimates.time(plan, memory.host)
     detail = "" if time else over_limit(memory, most, topology.chip.capacity, "as estimated")
     return Candidate(
-        number,
+        point.number,
         point.name(step.policy),
         plan.target,
         topology.chips,

@@ -4,14 +4,15 @@ batch and policy of MaxText's published recipes by model and generation.
 Sources: AI-Hypercomputer/maxtext and tpu-recipes, the tables and scripts of each generation.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from spmd_core.experiment import resized
 from spmd_core.facts import StoredFact
 from spmd_core.machine import Topology, get_topology
-from spmd_core.plan import STAGE
+from spmd_core.plan import STAGE, Plan
 from spmd_core.search.candidate import Candidate, Reason, Rule
 from spmd_core.search.ranking import Ranked
 
@@ -186,12 +187,12 @@ def _published(
     title = "MaxText's recipe"
     if recipe.target != topology.target:
         title += f" of {recipe.target.removeprefix('tpu:')}, on these chips"
-    mesh, wanted = dict(recipe.mesh_on(topology)), recipe.policy
+    wanted = recipe.policy
     alike = [
         each
         for each in (*ranked, *pruned)
         if (step := each.step) is not None
-        and {name: size for name, size in step.of_mesh.mesh if size > 1} == mesh
+        and is_published(model, step.of_mesh)
         and step.policy.remat == wanted["remat"]
         and set(step.policy.save) == set(wanted["save"])
         and set(step.policy.offload) == set(wanted["offload"])
@@ -202,6 +203,19 @@ def _published(
     return StandardSharding(
         title, first if first.is_ranked else None, first.detail, first.reason in _SLOW
     )
+
+
+@lru_cache(maxsize=64)
+def _published_mesh(model: str, target: str) -> Mapping[str, int]:
+    topology = get_topology(target)
+    recipe = recipe_for(model, topology)
+    return dict(recipe.mesh_on(topology)) if recipe else {}
+
+
+def is_published(model: str, plan: Plan) -> bool:
+    """Returns True for a plan on the mesh of a model's published recipe, of these chips or others."""
+    mesh = {name: size for name, size in plan.mesh if size > 1}
+    return mesh == _published_mesh(model, plan.target)
 
 
 def recipe_for(model: str, topology: Topology) -> PublishedRecipe | None:

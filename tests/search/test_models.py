@@ -8,13 +8,15 @@ from dataclasses import replace
 
 import pytest
 
+from bench import search_bounds
 from spmd_core.base import RequestError, bytes_text
 from spmd_core.facts import Estimate
 from spmd_core.plan import AXES
 from spmd_core.search import Answer, Candidate, models, read_question
 from spmd_core.search.axis_rules import flax, maxtext, parallelism
+from spmd_core.search.bounds import first_held
 from spmd_core.search.chips import factorizations, named_meshes
-from spmd_core.search.models import candidates, space_size
+from spmd_core.search.models import candidate_named, candidates, space_size
 from spmd_core.search.policies import pipeline_policies, policies
 from spmd_core.search.ranking import SAME, front, ranking, score
 from spmd_core.search.standards import PIPELINE, kind_of
@@ -492,11 +494,18 @@ def test_no_policy_of_a_mesh_is_below_the_bound_by_which_meshes_are_left_out(cha
     points = [*models.points_of(read_question(asked | changes))]
     known = 0
     for point in points[:: max(1, len(points) // 20)]:
-        if first := models._first_held([point]):
-            ranked = [each for each in models._tried(point, {}) if each.is_ranked]
-            assert all(each.seconds / each.tokens > 0.999999 * first[1] for each in ranked)
-            known += bool(ranked)
+        if first_held([point]):
+            assert [*search_bounds.broken(point)] == []
+            known += any(each.is_ranked for each in models._tried(point, {}))
     assert known > 3
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(12), *(pytest.param(each, marks=whole) for each in range(12, 60))]
+)
+def test_no_bound_of_a_drawn_point_denies_one_of_its_policies(seed):
+    points = search_bounds.points(seed, most=2)
+    assert points and [said for each in points for said in search_bounds.broken(each)] == []
 
 
 @pytest.mark.parametrize("remat", [["minimal", "full"], ["none", "full"], ["none"], ["full"]])
@@ -517,9 +526,9 @@ def test_no_batch_that_fits_under_any_policy_is_left_out(changes, offload, remat
     for point in points[:: max(1, len(points) // 40)]:
         if any(each.fits != "no" and each.is_ranked for each in models._tried(point, {})):
             held += 1
-            lost += models._first_held([point]) is None
+            lost += first_held([point]) is None
             # after a batch that no device holds
-            lost += models._first_held([replace(point, per_device=64.0), point]) is None
+            lost += first_held([replace(point, per_device=64.0), point]) is None
     assert not lost and (held or remat == ["none"])
 
 
@@ -528,7 +537,23 @@ def test_a_wide_space_answers_before_every_mesh_was_looked_at():
     found = []
     for each in models.candidates(asked, lambda: bool(found)):
         found.append(each)
-    assert len(found) > 100 and models.space_size(asked) > 2_000_000
+    assert 0 < len(found) < 1000 and models.space_size(asked) > 2_000_000
+
+
+def test_what_a_wide_space_leaves_out_is_answered_by_its_name(monkeypatch):
+    asked = {"model": "scaled:1", "chips": ["v5e:4"], "remat": ["none", "full"]}
+    asked = read_question(asked | {"global_batch": 16})
+    every = {each.name: each for each in candidates(asked)}
+    monkeypatch.setattr(models, "WIDE", 500)
+    looked = {each.name for each in candidates(asked)}
+    left_out = [each for name, each in every.items() if name not in looked and each.step]
+    assert {each.stage for each in left_out} == {"estimated", "pruned"}
+    for each in left_out[::40]:
+        wanted = each.name.replace(" · ", " ").split()
+        found = candidate_named(asked, wanted)
+        assert found and found.seconds == every[found.name].seconds
+        assert all(word in found.name for word in wanted)
+    assert candidate_named(asked, ["fsdp=3"]) is None
 
 
 def sure(found):
@@ -571,9 +596,12 @@ def test_the_first_batch_that_a_device_may_hold_is_that_of_one_by_one(changes):
     meshes = [list(each)[::-1] for _, each in itertools.groupby(every, lambda point: point.mesh)]
     found = []
     for points in meshes:
-        alone = [models._first_held([each]) for each in points]
+        alone = [first_held([each]) for each in points]
         first = next((at for at, each in enumerate(alone) if each), None)
-        assert models._first_held(points) == (None if first is None else (first, alone[first][1]))
+        held = first_held(points)
+        assert (held and (held.at, held.least)) == (
+            None if first is None else (first, alone[first].least)
+        )
         found.append(first)
     assert len({*found}) > 2 and None in found
 

@@ -6,12 +6,23 @@ from functools import lru_cache
 
 from spmd_core.base import sums_by_key
 from spmd_core.facts import Estimate
+from spmd_core.machine import Capacity
 from spmd_core.plan import Plan, parameter_share
 from spmd_core.time.cost.constants import MATMUL_SHARE
+from spmd_core.time.cost.links import straggling
 from spmd_core.time.estimate.in_parts import estimate_memory, time_in_parts
-from spmd_core.time.estimate.memory import MemoryEstimate
+from spmd_core.time.estimate.memory import (
+    OFF,
+    OFF_EXPERTS,
+    OFF_OFFLOADED,
+    MemoryEstimate,
+    kept_bytes,
+)
 from spmd_core.time.estimate.shapes import LEAST, recomputed, shapes_of
 from spmd_core.time.estimate.step import StepParts, step_mfu, step_parts
+from spmd_core.time.estimate.work import all_matmuls, step_work
+
+_LOW = 1 - max(OFF, OFF_OFFLOADED, OFF_EXPERTS)  # the low end of a peak over the peak, at least
 
 
 class MeshEstimates:
@@ -23,16 +34,37 @@ class MeshEstimates:
         self._again: dict[tuple[object, ...], frozenset[str]] = {}
         self._least: dict[frozenset[str], float] = {}
         self._slow: list[frozenset[str]] = []
+        self._state = 0.0
 
     def memory(self, plan: Plan) -> MemoryEstimate:
         """The peak of a plan's step, bytes per device."""
-        return estimate_memory(plan, self._parameters)
+        memory = estimate_memory(plan, self._parameters)
+        self._state = self._state or memory.of_any_batch * _LOW / (1 - OFF)
+        return memory
+
+    def may_fit(self, plan: Plan, most: Capacity) -> bool:
+        """Returns False for a plan whose state and kept arrays alone, as far below their estimates as
+        the low end of its peak is, or what it offloads, are more than what is allowed.
+        """
+        if plan.is_in_parts:  # each stage holds its own
+            return True
+        if not self._state:
+            self.memory(plan)
+        kept, host = kept_bytes(plan)
+        return host <= most.host and self._state + kept * _LOW <= most.device
 
     def time(self, plan: Plan, offloaded: int) -> Estimate:
         """Seconds of a plan's step, as `estimate_step` gives them."""
         if plan.is_in_parts:
             return time_in_parts(plan)
         return self._parts(plan).time(offloaded)
+
+    def least_work(self) -> float:
+        """Seconds that `least` does not stay below: of a device's own work, without transfers."""
+        if self._shapes.plan.is_in_parts:
+            return self.least()
+        work = step_work(self._shapes, LEAST, all_matmuls(self._shapes))
+        return work.total.seconds * (1 + straggling(self._shapes.topology))
 
     def least(self) -> float:
         """Seconds that no estimate of a plan on one mesh stays below, whatever it saves and offloads."""

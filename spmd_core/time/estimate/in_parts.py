@@ -64,12 +64,12 @@ def estimate_memory(plan: Plan, parameters: float | None = None) -> MemoryEstima
     """The peak of a plan's step: of a pipeline that of the stage with the most."""
     if not plan.is_in_parts:
         return memory_of_a_pass(plan, parameters)
-    return max((each.memory for each in _stages(plan)), key=attrgetter("peak"))
+    return max((each.memory for each in _stages(plan, None)), key=attrgetter("peak"))
 
 
 def pipeline_of(plan: Plan) -> SimulatedPipeline:
     """When each stage of a plan works on each microbatch; without its update."""
-    return _simulated(plan, _stages(plan))
+    return _simulated(plan, _stages(plan, None))
 
 
 def _simulated(plan: Plan, stages: Sequence[_Stage]) -> SimulatedPipeline:
@@ -104,7 +104,7 @@ def _slowest(stages: Sequence[_Stage]) -> _Stage:
 
 
 def _of_parts(plan: Plan) -> Prediction:
-    stages = _stages(plan)
+    stages = _stages(plan, None)
     slowest, simulated = _slowest(stages), _simulated(plan, stages)
     time = _time(plan, stages, simulated)
     seconds = time.estimate
@@ -189,7 +189,7 @@ def _hops(plan: Plan) -> Iterator[Collective]:
     )
 
 
-def _worked_out(plan: Plan, again: frozenset[str] | None = None) -> tuple[_Stage, ...]:
+def _worked_out(plan: Plan, again: frozenset[str] | None) -> tuple[_Stage, ...]:
     """Every stage of a plan, from the first; layers that are left over are one more of the first
     stages each.
     """

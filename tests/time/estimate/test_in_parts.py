@@ -1,10 +1,13 @@
 """Steps in parts: microbatches that are added up, and pipelines, against a pass over the batch."""
 
+from functools import lru_cache
+
 import pytest
 
 from spmd_core.base import RequestError
 from spmd_core.plan import SCHEDULES
-from spmd_core.time import estimate_memory, estimate_step, pipeline_of
+from spmd_core.time import MeshEstimates, estimate_memory, estimate_step, pipeline_of
+from spmd_core.time.estimate import in_parts
 from spmd_core.workloads import parse_plan
 
 BASE = {
@@ -23,6 +26,18 @@ def plan(**changes):
 
 def seconds(found):
     return estimate_step(found).predicted_s.estimate
+
+
+def test_the_stages_of_a_plan_are_worked_out_once_for_memory_time_and_schedule(monkeypatch):
+    worked_out = []
+    count = in_parts._stages.__wrapped__
+    monkeypatch.setattr(
+        in_parts, "_stages", lru_cache(8)(lambda *given: worked_out.append(given) or count(*given))
+    )
+    one = plan(**PIPELINE, microbatches=8)
+    estimates = MeshEstimates(one)
+    assert estimates.time(one, estimates.memory(one).host).estimate == seconds(one)
+    assert pipeline_of(one) and worked_out == [(one, None)]
 
 
 def test_gradients_that_are_added_up_take_as_long_and_hold_less_of_the_batch():

@@ -1,4 +1,4 @@
-"""The History screen: stored runs, filtered, opened, compared side by side, exported, deleted."""
+"""The History screen: stored runs by days, filtered, opened, compared side by side, exported, deleted."""
 
 import streamlit as st
 
@@ -9,21 +9,34 @@ from spmd_core.terms import state_words, workload_title
 from spmd_core.workloads import PROGRAM_FILE, workload_names
 from spmd_lab.ui import choices, links, live, shell
 from spmd_lab.ui.compare import beside
-from spmd_lab.ui.history import listing as history, searches, side_by_side
+from spmd_lab.ui.history import days, listing as history, searches, side_by_side
 from spmd_lab.ui.history.listing import ONLY_SEARCHED
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import archives, tour
 
 share = shell.open_page("history")
+history.follow_short_link()
+asked = history.asked()
+if asked:
+    history.back()
 with st.container(horizontal=True, vertical_alignment="center"):
     title = st.container(width="stretch").empty()
-    archives.drop(history.asked())
+    archives.drop(asked)
 title.title(shell.QUESTIONS["history"])
-history.follow_short_link()
-tour.guide(*history.asked())
-# a stop of the tour shows its comparison first; else what a tick opens is below the rows
-first = st.container() if tour.at(history.asked()) is not None else None
 live.watch_history(live.listed_runs())
+if asked:
+    tour.guide(*asked)
+    picked = history.named()
+    if len(picked) == 1:
+        history.one(picked[0])
+    elif FEWEST <= len(picked) <= MOST:
+        title.title("Which is faster, and why?")
+        side_by_side.draw(picked)
+        history.act([run.run for run in picked])
+    elif picked:
+        st.info(f"Of {len(picked)} runs, {FEWEST} to {MOST} stand side by side: untick some.")
+    links.share_box(share, "history")
+    st.stop()
 workloads = [*workload_names(), PROGRAM_FILE]
 choices.offered("workload", map(workload_title, workloads))
 choices.offered("state", map(state_words, STATES))
@@ -62,13 +75,11 @@ runs, of_searches = history.listed(workload, state, text or None)
 
 history.upkeep()
 if runs:
-    st.caption("Tick one run to open it, two to eight to compare them.")
-    picked = history.pick(runs)
-    history.actions(picked, runs)
-    if FEWEST <= len(picked) <= MOST:
-        title.title("Which is faster, and why?")
-        with first or st.container():
-            side_by_side.draw(picked)
+    held = st.container(key="holds")
+    days.draw(runs)
+    with held:
+        history.held(runs)
+    history.as_table(runs)
     beside.draw(runs)
 elif of_searches:
     st.info(ONLY_SEARCHED, icon=":material/travel_explore:")

@@ -14,7 +14,6 @@ from spmd_core.machine import default_target
 from spmd_core.runs import RunSummary
 from spmd_core.terms import DOES_NOT_FIT, ago, experiment_words, outcome_words, state_words
 from spmd_core.words import bound_words, short_verdict
-from spmd_lab.ui import style
 from spmd_lab.ui.charts import colors, glimpse
 from spmd_lab.ui.lab import find, kept, lab
 from spmd_lab.ui.markdown import coded, plain
@@ -152,36 +151,27 @@ def run_row(summary: RunSummary) -> None:
         with st.container(gap=None):
             st.page_link(
                 page_of(summary.experiment),
-                label=plain(summary.labels.name or _short_words(summary.experiment)),
+                label=plain(summary.labels.name or short_words(summary.experiment)),
                 query_params=query(summary.experiment, summary.run),
                 help=plain(experiment_words(summary.experiment)),
             )
-            with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-                badge = ended(summary)
-                st.caption(_outcome(summary, badge), width="content")
+            st.caption(f"{badges(summary)} {_outcome(summary)}")
 
 
-def ended(summary: RunSummary) -> str:
-    """Draws a badge of how the rows of a stored run compare, else of how it ended where it was not
-    simulated; returns the first.
+def badges(summary: RunSummary) -> str:
+    """Returns badges of a stored run as Markdown: how its rows compare, else how it ended; and that
+    its time is simulated or predicted.
     """
-    is_simulated = summary.answer and summary.experiment.members[0].experiment.place.is_simulated
-    if compared := verdict(summary.run):
-        st.badge(plain(compared), color="orange" if compared.startswith("Cannot") else "green")
-    elif not is_simulated:
-        st.markdown(
-            f":{_COLORS.get(summary.state, 'red')}-badge[{plain(outcome_words(summary))}]",
-            width="content",
-        )
-    if is_simulated:
-        style.evidence("Simulated")
-    return compared or ""
-
-
-def short_outcome(summary: RunSummary) -> str:
-    """Returns how the rows of a stored run compare, else how it ended, and whether it was simulated."""
-    simulated = summary.answer and summary.experiment.members[0].experiment.place.is_simulated
-    return f"{verdict(summary.run) or outcome_words(summary)}{', simulated' if simulated else ''}"
+    answer, compared = summary.answer, verdict(summary.run)
+    is_predicted = answer is not None and answer[2]
+    is_simulated = answer and summary.experiment.members[0].experiment.place.is_simulated
+    kind = "Predicted" if is_predicted else "Simulated" * bool(is_simulated)
+    words, color = outcome_words(summary), _COLORS.get(summary.state, "red")
+    shown = [] if kind and words in ("Measured", "Predicted") else [(color, words)]
+    if compared:
+        shown = [("orange" if compared.startswith("Cannot") else "green", compared)]
+    shown += [("violet" if is_predicted else "gray", kind)] * bool(kind)
+    return " ".join(f":{color}-badge[{plain(words)}]" for color, words in shown)
 
 
 @kept(1_000)
@@ -202,16 +192,19 @@ def verdict(run: str) -> str | None:
     return f"Fits, {bound_words(first.shares_by_axis)}" if first.binds else "Fits"
 
 
-def _short_words(experiment: Experiment) -> str:
-    cells = shape_words(experiment)
+def short_words(experiment: Experiment) -> str:
+    """Returns what is computed, its sizes, how it is sharded, and where that is not here."""
+    cells, sizes = shape_words(experiment), [str(size) for _, size in experiment.dims]
+    if sizes and not experiment.plan:
+        cells["Workload"] += f" {'×'.join(sizes)}"
     sharded = cells["Sharding"].replace(" sharded", "") or cells["Mesh"]
     target = cells["Target"] if experiment.target != default_target() else ""
     return " · ".join(filter(None, (cells["Workload"], sharded, target)))
 
 
-def _outcome(summary: RunSummary, badge: str = "") -> str:
+def _outcome(summary: RunSummary) -> str:
     answer, fastest = answer_words(summary), fastest_words(summary)
-    if badge.startswith(f"{fastest} is "):
+    if (verdict(summary.run) or "").startswith(f"{fastest} is "):
         answer = answer.removeprefix(f"{fastest} ")
     if not answer and outcome_words(summary) == DOES_NOT_FIT:
         answer = "does not fit"

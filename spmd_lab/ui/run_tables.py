@@ -1,6 +1,5 @@
 """Tables of stored runs: the rows of History, what differs between runs, and their answers."""
 
-import time
 from collections.abc import Sequence
 
 import pandas as pd
@@ -12,7 +11,6 @@ from spmd_core.history import (
     labels_words,
     operand_bytes,
     shape_words,
-    when_words,
 )
 from spmd_core.runs import RunSummary
 from spmd_core.sheets import NONE
@@ -20,19 +18,14 @@ from spmd_core.terms import outcome_words
 
 # of a run in the history
 WHEN, TIME, LABELS, OPERANDS_KIB = "When", "Time", "Name and tags", "Operands, KiB"
-DAY, PICTURE, VERDICT = "Day", "Shards", "Verdict"
 FASTEST = "Time of"  # whose it is: of a study the best variant's, which a baseline may be below
-# of every row; the other columns are in the menu of the table, and in the CSV
-SHOWN = (DAY, WHEN, PICTURE, "Workload", VERDICT, TIME, LABELS, "Target", "Mesh", "Sharding")
+_FIRST = (WHEN, "Workload", TIME, LABELS, "Target", "Mesh", "Sharding")  # columns
 NAMES = "ABCDEFGH"  # of runs that stand side by side
 
 
-def runs_table(
-    runs: Sequence[RunSummary], zone: str | None = None, **added: Sequence[str | None]
-) -> pd.DataFrame:
+def runs_table(runs: Sequence[RunSummary]) -> pd.DataFrame:
     """Stored runs, newest first: first what differs between them, and moments, seconds and KiB
-    are values, so that they sort as such. A day, in the time zone `zone`, is named at its first run;
-    `added` has further columns.
+    are values, so that they sort as such.
     """
     answers = [run.answer or (None, None, None) for run in runs]
     shapes = [shape_words(run.experiment) for run in runs]
@@ -41,10 +34,8 @@ def runs_table(
     labels = list(dict.fromkeys(label for shape in shapes for label in shape))
     table = pd.DataFrame(
         {
-            DAY: _days(runs, zone),
             WHEN: pd.to_datetime([run.submitted_at for run in runs], unit="s", utc=True),
             TIME: pd.Series([time for _, time, _ in answers], dtype="float64"),
-            **added,
             **({LABELS: [each or NONE for each in named]} if any(named) else {}),
             FASTEST: [fastest_words(run) or NONE for run in runs],
             "Outcome": [outcome_words(run) for run in runs],
@@ -55,18 +46,8 @@ def runs_table(
             "Run": [run.run for run in runs],
         }
     )
-    first = [label for label in SHOWN if label in table]
+    first = [label for label in _FIRST if label in table]
     return table.reindex(columns=[*first, *table.columns.difference(first, sort=False)])
-
-
-def _days(runs: Sequence[RunSummary], zone: str | None) -> list[str]:
-    today, *days = (
-        when_words(at, zone)[:10] for at in (time.time(), *(run.submitted_at for run in runs))
-    )
-    return [
-        ("Today" if day == today else day) * (at == 0 or day != days[at - 1])
-        for at, day in enumerate(days)
-    ]
 
 
 def differences_table(

@@ -67,6 +67,19 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 [class*="st-key-row-part-"] > :last-child {{ margin-left: auto; }}
 [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] {{ background: none; padding-left: 0; }}
 [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] p {{ font-weight: 600; }}
+.st-key-days h2 {{ font-size: 0.9rem; font-weight: 600; color: var(--quiet); padding: 1.2rem 0.5rem 0.4rem; margin: 0; }}
+[class*="st-key-line-"] {{ position: relative; align-items: center; flex: none; padding: 0.5rem; border-top: 1px solid var(--line); border-radius: 0 !important; }}
+[class*="st-key-line-"]:hover {{ background: var(--tint); }}
+[class*="st-key-line-"] :is([data-testid="stElementContainer"]:has(> [data-testid="stHtml"]), [data-testid="stHtml"]) {{ display: contents; }}
+[class*="st-key-line-"] > :has([data-testid="stCheckbox"]) {{ z-index: 1; flex: none; padding-right: 0.75rem; }}
+[class*="st-key-line-"] > :has([data-testid="stPageLink"]) {{ order: 2; flex: 1 1 0; min-width: 0; }}
+[class*="st-key-line-"] img.glimpse {{ order: 1; width: 6rem; height: 2.4rem; margin-right: 1rem; }}
+[class*="st-key-line-"] [data-testid="stPageLink-NavLink"] {{ position: static; background: none; padding: 0; height: auto; line-height: 1.7; }}
+[class*="st-key-line-"] [data-testid="stPageLink-NavLink"]::after {{ content: ""; position: absolute; inset: 0; }}
+[class*="st-key-line-"] [data-testid="stPageLink-NavLink"] strong {{ display: block; font-weight: 600; }}
+[class*="st-key-line-"] [data-testid="stHtml"] > span {{ order: 3; flex: 0 1 22rem; font-size: 0.87rem; color: var(--quiet); padding: 0 1rem; }}
+[class*="st-key-line-"] [data-testid="stHtml"] > b {{ order: 4; width: 5.5rem; text-align: right; font-weight: 600; }}
+[class*="st-key-line-"] [data-testid="stHtml"] > small {{ order: 5; width: 4rem; text-align: right; color: var(--quiet); }}
 .st-key-next [data-testid="stPageLink-NavLink"] {{ background: var(--page); border: 1px solid var(--accent); border-radius: 0.5rem; padding: 0.4rem 0.75rem; }}
 .st-key-next [data-testid="stPageLink-NavLink"] :is(p, span) {{ color: var(--accent) !important; }}
 .variants {{ display: flex; flex-wrap: wrap; gap: 1rem 2.5rem; }}
@@ -137,6 +150,10 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   .st-key-menu [data-testid="stPageLink-NavLink"] {{ padding: 0.4rem 0.3rem; }}
   .st-key-menu [data-testid="stPageLink-NavLink"] p {{ font-size: 0.8rem; }}
   .st-key-tour > :not(:last-child) {{ min-width: 100%; }}
+  [class*="st-key-line-"] {{ flex-wrap: wrap; }}
+  [class*="st-key-line-"] > :has([data-testid="stPageLink"]) {{ flex: 1 1 50%; }}
+  [class*="st-key-line-"] img.glimpse {{ width: 4rem; margin-right: 0.6rem; }}
+  [class*="st-key-line-"] [data-testid="stHtml"] > span {{ flex: 1 1 40%; padding: 0.2rem 0 0 2rem; }}
   [class*="st-key-row-"] > :nth-child(2) {{ flex: 1 1 0; min-width: 50%; }}
   :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stHorizontalBlock"] {{ gap: 0.6rem; }}
   :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stColumn"] {{ min-width: calc(50% - 0.3rem); flex: 1 1 calc(50% - 0.3rem); }}
@@ -173,18 +190,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .token:is(.string, .char, .attr-value) {{ color: light-dark(#0b5c2b, #8fe0ad) !important; }}
 .token:is(.function, .class-name, .builtin, .number, .parameter) {{ color: light-dark(#1f4f9f, #9cc4ff) !important; }}
 .token:is(.comment, .punctuation, .operator) {{ color: light-dark(#4f5b6b, #a9b5c4) !important; }}
-@media (min-width: 641px) {{ .st-key-run-cards {{ display: none; }} }}
 @media (max-width: 640px) {{
-  .st-key-run-table {{ display: none; }}
-  .st-key-run-cards [role="group"], .st-key-run-cards [data-testid="stButtonGroup"] > div {{
-    flex-direction: column; align-items: stretch; width: 100%;
-  }}
-  .st-key-run-cards button {{
-    justify-content: flex-start; text-align: left; width: 100%; max-width: 100%;
-    height: auto; min-height: 3.2rem; border-radius: 0.5rem;
-  }}
-  .st-key-run-cards button > div {{ width: 100%; justify-content: flex-start; }}
-  .st-key-run-cards button p {{ white-space: normal; overflow-wrap: anywhere; }}
   [data-testid="stTable"] tr:has(> td[data-label]) {{
     display: block; padding: 0.5rem 0; border-bottom: 1px solid light-dark(#d9dfe7, #323c49);
   }}

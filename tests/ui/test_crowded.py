@@ -58,6 +58,7 @@ def test_history_offers_runs_that_cannot_be_read_for_deletion_and_names_unknown_
         "The link names 20200101-000000-abcdef, not stored here: deleted, or of another machine"
         in said(screen)
     )
+    screen = opened("history")
     assert "this version cannot read its experiment" in said(screen)
     button(screen, "Delete them for good").click().run()
     assert lab.unread() == ()

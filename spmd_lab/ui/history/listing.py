@@ -1,6 +1,5 @@
-"""The parts of the History screen: picking runs, and what can be done with them."""
+"""The parts of the History screen: which runs are listed or shown, and what can be done with them."""
 
-from collections import Counter
 from collections.abc import Collection, Sequence
 
 import pandas as pd
@@ -8,13 +7,13 @@ import streamlit as st
 from streamlit.elements.lib.column_types import ColumnConfig
 
 from spmd_core.base import bytes_text, count_text, seconds_text, shorten
-from spmd_core.history import answer_words
+from spmd_core.reports import MOST
 from spmd_core.runs import RunSummary
-from spmd_core.terms import ago, experiment_words, outcome_words
-from spmd_lab.ui import cards, choices, exports, run_tables, shell, state, tables
-from spmd_lab.ui.charts import glimpse
+from spmd_core.terms import experiment_words, outcome_words
+from spmd_lab.ui import cards, choices, exports, run_tables, shell, tables
 from spmd_lab.ui.compare import view
 from spmd_lab.ui.entrance.short import OPEN
+from spmd_lab.ui.history import days
 from spmd_lab.ui.lab import as_viewer, find, lab, room
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import archives, collections, labels, outcome, tour
@@ -29,15 +28,8 @@ ONLY_EXAMPLES = (
 
 
 _MOST_UNREAD, _OLDEST = 20, 20  # that are named; that are offered at once
-_MOST_CARDS = 30
-_ROWS, _TALL = 12, 564  # more rows scroll within so many pixels: what a tick opens is in sight
-_MOST_PICTURES = 60  # of a table: more would be more to send than the rows
-_RUNS = "runs"  # of the query string: the ticked runs, so that a link shows the same side by side
-_MOST_HIDDEN = 20  # of the ticked runs that a filter hides
-_ALT = (
-    "Stored runs, pinned ones first, then newest first: day and hour, shards, workload, verdict or "
-    "how it ended, time, name and tags where there are some, target, mesh, sharding"
-)
+_RUNS = "runs"  # of the query string: the runs that are shown, so that a link shows the same
+_MOST_NAMED, _LONGEST = 20, 64  # runs of a link; characters of an id
 
 
 def follow_short_link() -> None:
@@ -58,7 +50,6 @@ def listed(
 ) -> tuple[Sequence[RunSummary], int]:
     """The runs that fit the filters; those of searches, which are many and quick, on demand, and
     how many these are. Results that came with the program as long as there are no others, and
-    those that the link names.
     """
     own = "imported" if lab().history(limit=1, searched=False) else "examples"
 
@@ -88,101 +79,89 @@ def listed(
         "and what was compiled to see what would remove a collective.",
     )
     runs = stored(False if is_left_out else None)
-    if own != "examples" and (linked := _named(asked(), runs)):
-        runs = [*stored(None, "examples", linked), *runs]
     if runs and own == "examples":
         st.caption(ONLY_EXAMPLES)
     return runs, len(of_searches)
 
 
-def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
-    """The table of runs; those that are ticked, in its order, then those that a filter hides."""
-    named = asked()
-    names = _named(named, runs)
-    hidden = list(lab().history(runs=names)) if names else []
-    known = {run.run for run in (*runs, *hidden)}
-    if sentence := not_here("", named, known):
+def named() -> list[RunSummary]:
+    """Returns the stored runs that the link names; draws a sentence on those that are not here."""
+    names = list(dict.fromkeys(name for name in asked() if len(name) <= _LONGEST))[:_MOST_NAMED]
+    stored = list(lab().history(runs=names))
+    if sentence := not_here("", asked(), {run.run for run in stored}):
         st.info(plain(sentence), icon=":material/link_off:")
-    rows = [at for at, run in enumerate(runs) if run.run in named]
-    linked = [name for name in named if name in known]
-    # the viewer went back, or opened a link, or what it names was imported
-    if state.aside("history", "ticked") not in (None, linked):
-        state.set_aside("history", "opened", (state.aside("history", "opened") or 0) + 1)
-    # rows are picked by number: a table with other rows must not inherit the numbers
-    key = f"runs:{hash(tuple(run.run for run in runs))}:{state.aside('history', 'opened')}"
-    with st.container(key="run-table"):
-        table = _table(runs)
-        event = st.dataframe(
-            formatted(table, {run_tables.TIME: seconds_text}),
-            key=key,
-            hide_index=True,
-            on_select="rerun",
-            selection_mode="multi-row",
-            selection_default={"selection": {"rows": rows}},
-            row_height=44,
-            height=_TALL if len(runs) > _ROWS else "content",
-            column_config=_columns(table),
-            column_order=[name for name in run_tables.SHOWN if name in table],
-            placeholder=tables.NONE,
-            alt=_ALT,
-        )
-    picked = [runs[at] for at in sorted(event.selection.rows) if at < len(runs)] + hidden
-    if hidden:
-        of = f"{len(hidden)} of {len(picked)} ticked runs {'is' if len(hidden) == 1 else 'are'}"
-        st.caption(f"{of} hidden by the filters above.")
-    state.set_aside("history", "ticked", ticked := [run.run for run in picked])
-    _cards(runs, ticked)
-    if ticked != linked:  # an archive may bring what is missing: the link keeps it
-        _name([*ticked, *(name for name in named if name not in known)])
-    return picked
+    return stored
 
 
-def _table(runs: Sequence[RunSummary]) -> pd.DataFrame:
-    pictures = [glimpse.address(glimpse.svg(run.experiment)) for run in runs[:_MOST_PICTURES]]
-    added = {
-        run_tables.PICTURE: [*pictures, *[""] * (len(runs) - len(pictures))],
-        run_tables.VERDICT: [cards.short_outcome(run) for run in runs],
-    }
-    return run_tables.runs_table(runs, st.context.timezone, **added)
-
-
-def _name(runs: Sequence[str]) -> None:
+def show(runs: Sequence[str]) -> None:
+    """Have the link name these runs; none: all are listed."""
     if runs:
         st.query_params[_RUNS] = ",".join(runs)
     else:
-        st.query_params.pop(_RUNS, None)
+        for name in (_RUNS, "baseline"):
+            st.query_params.pop(name, None)
 
 
-def _cards(runs: Sequence[RunSummary], ticked: Sequence[str]) -> None:
-    shown = {run.run: run for run in runs[:_MOST_CARDS]}
-    often = Counter(map(_card, shown.values()))
-    st.session_state["cards"] = [run for run in ticked if run in shown]
-    with st.container(key="run-cards"):
-        st.pills(
-            "Stored runs: tap to tick",
-            list(shown),
-            selection_mode="multi",
-            # the browser reports the label that was pressed: equal ones end with the run
-            format_func=lambda run: (
-                _card(shown[run]) + (f" · {plain(run)}" if often[_card(shown[run])] > 1 else "")
-            ),
-            key="cards",
-            on_change=_tick,
-            args=(tuple(shown),),
+def back() -> None:
+    """Draws a button that lists all runs again."""
+    icon = ":material/arrow_back:"
+    st.button("All runs", icon=icon, key="back", type="tertiary", on_click=show, args=((),))
+
+
+def held(runs: Sequence[RunSummary]) -> None:
+    """Draws what can be done with the ticked runs; with none, what a tick is for."""
+    ticked, shown = days.ticked(), {run.run for run in runs}
+    with st.container(horizontal=True, vertical_alignment="center", key="held"):
+        if not ticked:
+            st.caption("Tick two to eight runs to compare them.", width="stretch")
+            exports.rows_button(runs)
+            return
+        is_one, hidden = len(ticked) == 1, len({*ticked} - shown)
+        st.button(
+            "Details" if is_one else f"Compare {len(ticked)}",
+            type="primary",
+            key="compare",
+            on_click=show,
+            args=(ticked,),
+            disabled=len(ticked) > MOST,
         )
-        if len(runs) > _MOST_CARDS:
-            st.caption(f"The first {_MOST_CARDS} of {len(runs)}: search for others.")
+        act(ticked)
+        st.button("Untick", key="untick", type="tertiary", on_click=days.tick, args=((),))
+        if hidden:
+            are = "is" if hidden == 1 else "are"
+            st.caption(f"{hidden} of {len(ticked)} ticked {are} hidden by the filters.")
 
 
-def _tick(shown: Sequence[str]) -> None:
-    """Take the cards that are ticked into the address; runs that no card shows stay ticked."""
-    _name([*st.session_state["cards"], *(name for name in asked() if name not in shown)])
+def act(runs: Sequence[str]) -> None:
+    """Draws buttons that put runs into a collection or an archive, or delete them."""
+    collections.add(runs)
+    if len(runs) > 1:
+        archives.download(runs)
+    if tour.at(runs) is not None:
+        return  # its results are to be looked at
+    names = f"{len(runs)} runs" if len(runs) > 1 else "this run"
+    with st.popover(f"Delete {names}", icon=":material/delete:"):
+        st.markdown(f"Delete {names} with everything measured? This cannot be undone.")
+        pressed = st.button(f"Delete {names} for good", key="delete", type="primary")
+        if pressed and shell.done(as_viewer, lab().delete, runs):
+            days.tick(run for run in days.ticked() if run not in runs)
+            view.forget()
+            show(())
+            st.rerun()
 
 
-def _card(run: RunSummary) -> str:
-    name = run.labels.name or experiment_words(run.experiment)
-    facts = [answer_words(run) or outcome_words(run), ago(run.submitted_at)]
-    return f"**{plain(name)}** {plain(' · '.join(facts))}"
+def as_table(runs: Sequence[RunSummary]) -> None:
+    """Draws every column of the rows, to sort by, for who opens it."""
+    box = st.expander("As a table", key="history:table", on_change="rerun")
+    if box.open:
+        table = run_tables.runs_table(runs)
+        box.dataframe(
+            formatted(table, {run_tables.TIME: seconds_text}),
+            hide_index=True,
+            column_config=_columns(table),
+            placeholder=tables.NONE,
+            alt="Every column of the runs above",
+        )
 
 
 def _columns(table: pd.DataFrame) -> dict[str, ColumnConfig]:
@@ -191,10 +170,7 @@ def _columns(table: pd.DataFrame) -> dict[str, ColumnConfig]:
     """
     return {
         run_tables.WHEN: st.column_config.DatetimeColumn(
-            format="HH:mm", timezone=st.context.timezone, width=64
-        ),
-        run_tables.PICTURE: st.column_config.ImageColumn(
-            width=140, help="Operands and result by their shards, or the mesh"
+            format="YYYY-MM-DD HH:mm", timezone=st.context.timezone, width=130
         ),
         run_tables.TIME: st.column_config.NumberColumn(
             help="Of the fastest strategy, per call or training step; of a study, of its best variant",
@@ -203,19 +179,12 @@ def _columns(table: pd.DataFrame) -> dict[str, ColumnConfig]:
         run_tables.OPERANDS_KIB: st.column_config.NumberColumn(
             format="localized", help="All operands together, unsharded", width=100
         ),
-    } | tables.wide_enough(table.drop(columns=run_tables.PICTURE))
+    } | tables.wide_enough(table)
 
 
 def asked() -> list[str]:
     """The runs that the link names."""
     return [name for name in st.query_params.get(_RUNS, "").split(",") if name]
-
-
-def _named(asked: Sequence[str], runs: Sequence[RunSummary]) -> list[str]:
-    shown = {run.run for run in runs}
-    return [name for name in dict.fromkeys(asked) if name not in shown and len(name) <= 64][
-        :_MOST_HIDDEN
-    ]
 
 
 def not_here(what: str, asked: Sequence[str], known: Collection[str]) -> str | None:
@@ -268,44 +237,19 @@ def _delete(runs: Sequence[str]) -> None:
         st.rerun()
 
 
-def actions(picked: Sequence[RunSummary], runs: Sequence[RunSummary]) -> None:
-    """Open, export and delete what is picked; with nothing picked, export all rows."""
-    if not picked:
-        exports.rows_button(runs)
-        return
-    if len(picked) == 1:
-        _answer(picked[0])
-    with st.container(horizontal=True, vertical_alignment="center"):
-        if len(picked) == 1:
-            _open(picked[0])
-        collections.add([run.run for run in picked])
-        if len(picked) > 1:
-            archives.download([run.run for run in picked])
-        if tour.at([run.run for run in picked]) is not None:
-            return  # its results are to be looked at
-        names = f"{len(picked)} runs" if len(picked) > 1 else "this run"
-        with st.popover(f"Delete {names}", icon=":material/delete:"):
-            st.markdown(f"Delete {names} with everything measured? This cannot be undone.")
-            pressed = st.button(f"Delete {names} for good", key="delete", type="primary")
-            if pressed and shell.done(as_viewer, lab().delete, [run.run for run in picked]):
-                view.forget()
-                st.query_params.pop(_RUNS, None)
-                st.rerun()
-
-
-def _answer(run: RunSummary) -> None:
+def one(run: RunSummary) -> None:
+    """Draws what came out of a run, and opens, exports, labels or deletes it."""
     outcome.draw(run, lab().result(run.run))
     facts = (outcome_words(run), experiment_words(run.experiment), f"run {run.run}")
     st.caption(plain(" · ".join(facts)))
     labels.draw(run.run)
-
-
-def _open(run: RunSummary) -> None:
-    with st.container(key="main-link", width="content"):
-        st.page_link(
-            cards.page_of(run.experiment),
-            label="**Open this run**",
-            icon=":material/open_in_new:",
-            query_params=cards.query(run.experiment, run.run),
-        )
-    exports.buttons(run.run, run.experiment)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        with st.container(key="main-link", width="content"):
+            st.page_link(
+                cards.page_of(run.experiment),
+                label="**Open this run**",
+                icon=":material/open_in_new:",
+                query_params=cards.query(run.experiment, run.run),
+            )
+        exports.buttons(run.run, run.experiment)
+        act([run.run])

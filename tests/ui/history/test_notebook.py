@@ -87,12 +87,6 @@ def test_a_run_with_a_name_has_it_on_overview(lab):
     assert "Ring of 8" in labels and any("Dense layer" in label for label in labels)
 
 
-def test_cards_tick_what_the_table_ticks(lab):
-    screen = opened("history", runs=RUN)
-    cards = screen.get("button_group")[0]
-    assert cards.value == [RUN] and len(cards.options) == 2
-
-
 @pytest.mark.parametrize("sender", [None, "ana"])
 def test_a_page_of_more_than_a_file_carries_is_still_printed_and_not_sent(monkeypatch, lab, sender):
     made = []

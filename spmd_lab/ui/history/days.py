@@ -1,0 +1,126 @@
+"""Stored runs as a list by days: a row opens its run, and a tick holds it beside others."""
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
+from html import escape
+from itertools import groupby
+
+import streamlit as st
+
+from spmd_core.base import count_text, seconds_text
+from spmd_core.history import difference_rows, when_words
+from spmd_core.runs import RunSummary
+from spmd_lab.ui import cards, state
+from spmd_lab.ui.charts import glimpse
+from spmd_lab.ui.markdown import plain
+
+_YEAR = 300  # days from which on a day has its year
+_FIRST, _TIMES = 30, 3  # rows that are drawn, and so many times as many with each press
+_LONGEST, _MOST_CHANGES = (
+    14,
+    3,
+)  # characters of a text beside the one before; changes that are named
+_SCREEN, _TICKED, _ROWS = "history", "ticked", "rows"
+PINNED = "Pinned"
+_TITLE = "Against the run of this workload before it"
+
+
+def draw(runs: Sequence[RunSummary]) -> None:
+    """Draws the rows by days, pinned ones first, and keeps which are ticked."""
+    many = state.aside(_SCREEN, _ROWS) or _FIRST
+    before = _before(runs)
+    named, zone, now = set(ticked()), st.context.timezone, time.time()
+    with st.container(key="days", gap=None):
+        for day, rows in groupby(runs[:many], lambda run: day_of(run, zone, now)):
+            st.html(f"<h2>{escape(day)}</h2>")
+            for run in rows:
+                is_ticked = _row(run, before.get(run.run), day == PINNED, run.run in named)
+                (named.add if is_ticked else named.discard)(run.run)
+    kept_order = [run.run for run in runs if run.run in named]
+    state.set_aside(_SCREEN, _TICKED, [*kept_order, *sorted(named.difference(kept_order))])
+    if len(runs) > many:
+        more = f"Show more of {count_text(len(runs))}"
+        st.button(more, on_click=state.set_aside, args=(_SCREEN, _ROWS, many * _TIMES), key="more")
+
+
+def ticked() -> list[str]:
+    """Returns the runs that are ticked, also those that a filter hides."""
+    return list(state.aside(_SCREEN, _TICKED) or ())
+
+
+def tick(runs: Iterable[str]) -> None:
+    """Tick these runs and no others."""
+    for run in (*ticked(), *runs):
+        st.session_state.pop(_key(run), None)
+    state.set_aside(_SCREEN, _TICKED, list(runs))
+
+
+def _key(run: str) -> str:
+    return f"tick:{run}"
+
+
+def _row(run: RunSummary, before: RunSummary | None, is_pinned: bool, is_ticked: bool) -> bool:
+    name = run.labels.name or cards.short_words(run.experiment)
+    tags = "".join(f" :gray-badge[#{plain(tag)}]" for tag in run.labels.tags)
+    moment = when_words(run.submitted_at, st.context.timezone)
+    seconds = run.answer[1] if run.answer else None
+    with st.container(horizontal=True, gap=None, wrap=False, key=f"line-{run.run}"):
+        drawn = st.checkbox(
+            plain(f"Tick {name}, {moment}"),
+            key=state.seed(_key(run.run), is_ticked),
+            label_visibility="collapsed",
+        )
+        st.page_link(
+            cards.page_of(run.experiment),
+            label=f"**{plain(name)}** {cards.badges(run)}{tags}",
+            query_params=cards.query(run.experiment, run.run),
+        )
+        st.html(
+            f'{glimpse.html(run.experiment)}<span title="{_TITLE}">{escape(changed(run, before))}</span>'
+            f"<b>{escape(seconds_text(seconds) if seconds else '')}</b>"
+            f"<small>{moment[5:10] if is_pinned else moment[11:16]}</small>"
+        )
+    return drawn
+
+
+def day_of(run: RunSummary, zone: str | None, now: float) -> str:
+    """Returns the heading of a run's row: its day in a time zone, unless it is pinned."""
+    if run.labels.is_pinned:
+        return PINNED
+    day, today = (date.fromisoformat(when_words(at, zone)[:10]) for at in (run.submitted_at, now))
+    ago = (today - day).days
+    return {0: "Today", 1: "Yesterday"}.get(ago) or f"{day:%A}, {day.day} {day:%B}" + (
+        f" {day.year}" * (ago > _YEAR)
+    )
+
+
+def _before(runs: Sequence[RunSummary]) -> dict[str, RunSummary]:
+    """Returns for each run the one of the same workload before it."""
+    earlier, last = {}, {}
+    for run in sorted(runs, key=lambda each: (each.submitted_at, each.run)):
+        of = run.experiment.workload, bool(run.experiment.variants)
+        if of in last:
+            earlier[run.run] = last[of]
+        last[of] = run
+    return earlier
+
+
+def changed(run: RunSummary, before: RunSummary | None) -> str:
+    """Returns in what a run differs from the one of its workload before it; "" where there is none.
+
+    `rows 8192 → 64`; `same as before` where only the day differs.
+    """
+    if before is None:
+        return ""
+    changes = list(_changes(difference_rows([before.experiment, run.experiment])))
+    left = len(changes) - _MOST_CHANGES
+    more = f", {left} more" if left > 0 else ""
+    return ", ".join(changes[:_MOST_CHANGES]) + more or "same as before"
+
+
+def _changes(rows: Iterable[tuple[str, list[str]]]) -> Iterator[str]:
+    for label, (old, new) in rows:
+        name = label.removeprefix("size of ")
+        is_short = max(len(old), len(new)) <= _LONGEST
+        yield f"{name} {old} → {new}" if is_short else f"{name} {new}"

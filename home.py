@@ -14,7 +14,7 @@ from spmd_lab.ui.shell import WHAT_THIS_IS
 share = shell.open_page("overview")
 target = default_target()
 hardware, active = lab().hardware(), lab().active()
-recent = lab().history(over=True, limit=5, searched=False, source="here")
+recent = lab().history(over=True, limit=8, searched=False, source="here")
 
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
     st.title(shell.QUESTIONS["overview"], width="content")
@@ -25,10 +25,10 @@ predicted = state.experiment("predict")
 opened = predicted != state.first("predict")  # by this viewer: the default is what nobody opened
 now = {"predict": lambda: nearest.verdict(predicted)} if opened else {}
 if active or recent:
-    questions, side = st.columns([3, 2], gap="medium")
+    lately, questions = st.columns([5, 3], gap="medium")
     with questions:
-        cards.starts(shell.QUESTIONS, now, across=2)
-    with side, st.container(border=True, key="recent"):
+        cards.starts(shell.QUESTIONS, now, across=1)
+    with lately, st.container(border=True, key="recent"):
         if active:
             st.markdown("**Running**")
         live.watch_queue(live.listed_runs())
@@ -37,16 +37,17 @@ if active or recent:
         for summary in recent:
             cards.run_row(summary)
         st.page_link("pages/history.py", label="All runs", icon=":material/history:")
-    here = side.container(border=True, key="here")
 else:
     live.watch_queue(live.listed_runs())
     cards.starts(shell.QUESTIONS, now)
     tour.offer()
-    here = st.container(border=True, key="here")
 
+here = st.container(key="here")
 with here.container(horizontal=True, vertical_alignment="center", key="machine"):
     place = st.container(width="stretch")
     asked = st.button("Refresh", icon=":material/refresh:", key="ask", type="tertiary")
+fold = here.container(key="about-machine").expander("Devices, host and self-test")
+with fold:
     pressed = st.button(
         "Release the devices",
         icon=":material/eject:",
@@ -57,7 +58,6 @@ with here.container(horizontal=True, vertical_alignment="center", key="machine")
 if pressed and shell.done(as_viewer, lab().release):
     st.toast("The worker releases the devices now, or after the current run.")
 waiting = here.container()
-fold = here.container(key="about-machine").expander("Devices, host and self-test")
 is_asked = asked or (
     lab().devices(target) is None
     and may_act()

@@ -17,10 +17,10 @@ from spmd_lab.ui.notebook import archives, tour
 share = shell.open_page("history")
 history.follow_short_link()
 asked = history.asked()
-if asked:
-    history.back()
 with st.container(horizontal=True, vertical_alignment="center"):
     title = st.container(width="stretch").empty()
+    if asked:
+        history.back()
     archives.drop(asked)
 title.title(shell.QUESTIONS["history"])
 live.watch_history(live.listed_runs())

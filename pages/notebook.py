@@ -8,11 +8,12 @@ from spmd_lab.ui.notebook import collection, collections
 share = shell.open_page("notebook")
 shown, file = collections.opened(), None
 if shown is None:
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.title(shell.QUESTIONS["notebook"], width="stretch")
+    with st.container(horizontal=True, vertical_alignment="center", key="head"):
+        title = st.container(horizontal=True, vertical_alignment="center", width="stretch")
+        actions = st.container(horizontal=True, width="content")
         collections.begin()
-    if not collections.listed():
-        collection.example()
+    if collections.listed() or not collection.example(title, actions):
+        title.title(shell.QUESTIONS["notebook"])
 else:
     file = collection.draw(shown)
 links.share_box(share, "notebook", file=file)

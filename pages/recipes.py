@@ -37,8 +37,8 @@ recipes = course.matching(words, of_level(level) if level else None)
 if not words and level is None:
     st.subheader("Start here", anchor=False)
     course.gallery([RECIPES[name] for name in FEATURED[:START]], done, is_numbered=True)
+    st.subheader("Then", anchor=False)
     course.gallery([RECIPES[name] for name in FEATURED[START:]], done)
-    st.caption("All others: choose a level, or search.")
 else:
     for group in groups():
         if here := [recipe for recipe in recipes if recipe.group == group]:

@@ -376,9 +376,10 @@ def short_verdict(answer: Comparison, medians_s: Mapping[str, float | None]) -> 
         return "Cannot tell"
     if not all(each.differs for each in answer.ratios):
         return "the same"
-    return (
-        f"{title(answer.fastest)} is {factor_text(answer.by_medians(medians_s)[0].ratio)}× faster"
-    )
+    next_ = answer.by_medians(medians_s)[0]
+    words = f"{title(answer.fastest)} is {factor_text(next_.ratio)}× faster"
+    # of a study the names are long, and in its own table
+    return words if "/" in answer.fastest else f"{words} than {title(next_.strategy)}"
 
 
 def unsettled_words(answer: Comparison) -> str | None:

@@ -67,10 +67,10 @@ STARTS = (
 )
 
 
+_CARDS = 3  # of the first questions; the others are lines
 _KINDS, _GRAY = colors.KINDS, "#a9b4c2"
 # screen -> blocks of its picture (left, top, width, height, color): who holds which shard; two times;
-# memory that fits above what a step takes; estimates with their intervals, the best first; one large
-# array that is replicated; bandwidth over sizes
+# memory that fits above what a step takes
 SKETCHES: dict[str, tuple[tuple[float, float, float, float, str], ...]] = {
     "layout": tuple((at % 4 * 50.0, at // 4 * 50.0, 50.0, 50.0, shade) for at, shade in enumerate(colors.colors(np.arange(8), 8))),
     "compare": ((0, 14, 74, 28, _KINDS["matmul"]), (0, 58, 200, 28, _GRAY)),
@@ -81,34 +81,18 @@ SKETCHES: dict[str, tuple[tuple[float, float, float, float, str], ...]] = {
         (116, 58, 52, 28, _KINDS["kernel"]),
         (168, 58, 32, 28, _KINDS["exposed"]),
     ),
-    "search": (
-        *((left, top + 4, wide, 4, _GRAY) for left, top, wide in ((52, 32, 66), (80, 58, 74), (128, 84, 72))),
-        (10, 10, 48, 4, _KINDS["matmul"]),
-        (28, 6, 12, 12, _KINDS["matmul"]),
-        *((left, top, 12, 12, _GRAY) for left, top in ((79, 28), (105, 54), (158, 80))),
-    ),
-    "programs": (
-        (0, 4, 124, 92, _KINDS["wait"]),
-        (124, 4, 44, 56, _KINDS["memory"]),
-        (124, 60, 44, 36, _KINDS["kernel"]),
-        (168, 4, 32, 92, _KINDS["memory"]),
-    ),
-    "collectives": tuple(
-        (at * 25.0, 96.0 - high, 20.0, high, _KINDS["matmul"])
-        for at, high in enumerate((8.0, 14.0, 24.0, 40.0, 60.0, 78.0, 88.0, 92.0))
-    ),
 }  # fmt: skip
 
 
 def starts(
     questions: Mapping[str, str], now: Mapping[str, Callable[[], None]], across: int = 3
 ) -> None:
-    """Draw a card for each screen to start with, with its question. `now` draws, by screen, what a
-    card shows of the present state.
+    """Draw a card for each of the first questions, `across` in a row, and a line for each other. `now`
+    draws, by screen, what a card shows of the present state.
     """
     with st.container(key="starts"):
-        columns = [each for _ in range(0, len(STARTS), across) for each in st.columns(across)]
-        for column, start in zip(columns, STARTS, strict=True):
+        columns = [each for _ in range(0, _CARDS, across) for each in st.columns(across)]
+        for column, start in zip(columns, STARTS, strict=False):
             with column.container(border=True, height="stretch"):
                 blocks = [glimpse.rect(*each) for each in SKETCHES[start.screen]]
                 drawn = glimpse.drawing(200.0, 100.0, blocks)
@@ -116,13 +100,20 @@ def starts(
                 st.markdown(f"#### {plain(questions[start.screen])}")
                 if start.screen in now:
                     now[start.screen]()
-                st.page_link(
-                    f"pages/{start.screen}.py",
-                    label=f"**{plain(start.call)}**",
-                    icon=":material/arrow_forward:",
-                    icon_position="right",
-                    help=coded(start.words),
-                )
+                _start(start, f"**{plain(start.call)}**")
+        with st.container(horizontal=True, key="more-starts"):
+            for start in STARTS[_CARDS:]:
+                _start(start, f"**{plain(questions[start.screen])}** {plain(start.call)}")
+
+
+def _start(start: Start, label: str) -> None:
+    st.page_link(
+        f"pages/{start.screen}.py",
+        label=label,
+        icon=":material/arrow_forward:",
+        icon_position="right",
+        help=coded(start.words),
+    )
 
 
 def query(experiment: Experiment, run: str | None = None) -> dict[str, str]:

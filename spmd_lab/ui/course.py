@@ -197,7 +197,7 @@ def _fit(plan: Plan) -> str:
     )
     return (
         f'<div class="fit"><small>Memory {held:.0%}</small><i class="gauge{" over" * (held > 1)}"><i '
-        f'style="width: {min(held, 1):.0%}"></i></i><small>Time of a step</small>'
+        f'style="width: {min(held, 1):.0%}"></i></i><small>Step</small>'
         f'<i class="gauge spans">{spans}</i></div>'
     )
 

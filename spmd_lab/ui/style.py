@@ -46,7 +46,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stPageLink-NavLink"] {{ position: static; background: none; padding-left: 0.25rem; }}
 :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stPageLink-NavLink"]::after {{ content: ""; position: absolute; inset: 0; }}
 :is(.st-key-starts, [class*="st-key-gallery"]) h4 {{ padding: 0 0.25rem 0.25rem; }}
-[class*="st-key-gallery"] [data-testid="stCaptionContainer"] {{ margin: -0.9rem 0 0; padding-left: 0.25rem; }}
+[class*="st-key-gallery"] [data-testid="stCaptionContainer"] {{ margin: -0.9rem 0 -0.8rem; padding-left: 0.25rem; }}
 .st-key-starts [data-testid="stPageLink-NavLink"] :is(p, span) {{ color: var(--accent) !important; }}
 [data-testid="stMain"] [data-testid="stVerticalBlock"][class*="st-key-"] {{ border-radius: 0.8rem; }}
 .st-key-tour {{ background: var(--tint); border-color: transparent; padding: 0.5rem 1rem; }}
@@ -54,13 +54,16 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .st-key-tour img.glimpse {{ height: 3.4rem; }}
 .st-key-about-machine details {{ border: none; }}
 .st-key-about-machine summary {{ padding: 0.25rem 0; }}
-.st-key-machine > :first-child {{ min-width: 100%; }}
+.st-key-machine {{ border-top: 1px solid var(--line); padding-top: 0.5rem; }}
+[data-testid="stColumn"]:has(.st-key-starts) img.glimpse {{ height: 4.8rem !important; padding: 0.6rem !important; }}
+.st-key-more-starts [data-testid="stPageLink-NavLink"] {{ background: none; padding: 0.1rem 0.25rem; }}
 @media (max-width: 1100px) {{
   [data-testid="stHorizontalBlock"]:has(> [data-testid="stColumn"] .st-key-recent) {{ flex-wrap: wrap; }}
   [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]:has(.st-key-recent, .st-key-starts) {{ min-width: 100%; }}
 }}
 .st-key-recent [class*="st-key-row-"] {{ position: relative; border-radius: 0.5rem; padding: 0.25rem; }}
-[class*="st-key-row-"] img.glimpse {{ max-width: 5.6rem; }}
+:is([class*="st-key-row-"], [class*="st-key-named-"]) img.glimpse {{ max-width: 5.6rem; }}
+[class*="st-key-named-"] [data-testid="stPageLink"] {{ padding-right: 1.5rem; }}
 .st-key-recent [class*="st-key-row-"]:hover {{ background: var(--tint); }}
 .st-key-recent [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] {{ position: static; }}
 .st-key-recent [class*="st-key-row-"] [data-testid="stPageLink-NavLink"]::after {{ content: ""; position: absolute; inset: 0; }}
@@ -68,7 +71,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] {{ background: none; padding-left: 0; }}
 [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] p {{ font-weight: 600; }}
 .st-key-days h2 {{ font-size: 0.9rem; font-weight: 600; color: var(--quiet); padding: 1.2rem 0.5rem 0.4rem; margin: 0; }}
-[class*="st-key-line-"] {{ position: relative; align-items: center; flex: none; padding: 0.5rem; border-top: 1px solid var(--line); border-radius: 0 !important; }}
+[class*="st-key-line-"] {{ position: relative; align-items: center; flex: none; min-height: 4.4rem; padding: 0.5rem; border-top: 1px solid var(--line); border-radius: 0 !important; }}
 [class*="st-key-line-"]:hover {{ background: var(--tint); }}
 [class*="st-key-line-"] :is([data-testid="stElementContainer"]:has(> [data-testid="stHtml"]), [data-testid="stHtml"]) {{ display: contents; }}
 [class*="st-key-line-"] > :has([data-testid="stCheckbox"]) {{ z-index: 1; flex: none; padding-right: 0.75rem; }}
@@ -137,8 +140,6 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 @media (min-width: 641px) and (max-width: 1100px) {{
   .st-key-menu {{ gap: 0.15rem; }}
   .st-key-menu [data-testid="stPageLink-NavLink"] p {{ font-size: 0.82rem; }}
-  .st-key-starts [data-testid="stHorizontalBlock"] {{ flex-wrap: wrap; }}
-  .st-key-starts [data-testid="stColumn"] {{ min-width: calc(50% - 1rem); }}
 }}
 @media (max-width: 640px) {{
   .st-key-menu {{ gap: 0.3rem 0; align-items: center; }}
@@ -158,6 +159,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stHorizontalBlock"] {{ gap: 0.6rem; }}
   :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stColumn"] {{ min-width: calc(50% - 0.3rem); flex: 1 1 calc(50% - 0.3rem); }}
   :is(.st-key-starts, [class*="st-key-gallery"]) img.glimpse {{ height: 5.5rem; padding: 0.6rem; }}
+  .st-key-starts [data-testid="stColumn"] {{ min-width: 100%; }}
 }}
 [data-testid="stExpandSidebarButton"] {{ width: auto; }}
 [data-testid="stExpandSidebarButton"]::after {{ content: "{fields}"; font-size: 0.87rem; padding-right: 0.5rem; }}

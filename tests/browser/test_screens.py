@@ -33,6 +33,7 @@ def test_the_overview_says_what_machine_this_is_and_lets_it_go(server, page, fin
         re.compile("pinned_host"),
     ):
         expect(main).to_contain_text(said)
+    page.get_by_text("Devices, host and self-test").click()
     page.get_by_role("button", name="Release the devices").click()
     page.get_by_text("releases the devices").wait_for()
 

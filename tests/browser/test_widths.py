@@ -3,7 +3,6 @@
 import pytest
 
 from bench.browser import PATIENCE_MS, unfold, visit
-from spmd_lab.ui.cards import STARTS
 
 PRIMARY = {"light": "rgb(31, 95, 191)", "dark": "rgb(106, 165, 255)"}
 FOCUSED = "() => document.activeElement.dataset.testid"
@@ -49,10 +48,10 @@ def test_focus_on_the_menu_is_outlined_in_the_primary_color(server, page, theme)
     page.wait_for_function(OUTLINED, arg=PRIMARY[theme])
 
 
-def test_the_cards_are_two_in_a_row_at_1000_and_at_390(server, page):
+def test_the_cards_are_beside_the_runs_and_below_each_other_where_it_is_narrow(server, page):
     page.set_viewport_size({"width": 1000, "height": 900})
     visit(page, server.url)
-    page.wait_for_function(IN_ROWS, arg=[2, len(STARTS) // 2], timeout=PATIENCE_MS)
+    page.wait_for_function(IN_ROWS, arg=[1, 3], timeout=PATIENCE_MS)
     # one line, Share at its end
     page.wait_for_function(
         "() => document.querySelector('.st-key-menu').offsetHeight < 60", timeout=PATIENCE_MS
@@ -62,7 +61,7 @@ def test_the_cards_are_two_in_a_row_at_1000_and_at_390(server, page):
         "() => innerWidth === 390 && document.querySelector('.st-key-menu').offsetHeight > 60",
         timeout=PATIENCE_MS,
     )
-    page.wait_for_function(IN_ROWS, arg=[2, len(STARTS) // 2], timeout=PATIENCE_MS)
+    page.wait_for_function(IN_ROWS, arg=[1, 3], timeout=PATIENCE_MS)
 
 
 @pytest.mark.parametrize("screen", ["layout", "compare", "predict"])

@@ -74,7 +74,8 @@ def _drawn(one: Experiment, kind: str, size: str, has_names: bool) -> str:
             middle = left + box.width / 2
             under = tall + 2.6 * font if has_names else (tall + box.height) / 2
             ends = under, copied + (tall - box.height) / 2
-            parts.append(_copy(middle, *ends, font, box.array in one.what.results))
+            is_result = box.array in one.what.results
+            parts.append(_copy(middle, *ends, font, is_result, has_names))
             blocks = f'<g opacity="0.3">{blocks}</g><g transform="translate(0 {copied:.0f})">{blocks}</g>'
         parts.append(blocks)
         parts.append(_names(one, box, left, tall, font) if has_names else "")
@@ -180,7 +181,9 @@ def _arrow(left: float, right: float, tall: float, font: float, kind: str, size:
     ]
 
 
-def _copy(at: float, device: float, host: float, font: float, is_result: bool) -> str:
+def _copy(
+    at: float, device: float, host: float, font: float, is_result: bool, has_names: bool
+) -> str:
     start, end = (device, host) if is_result else (host, device)
     head = 0.5 * font if is_result else -0.5 * font
     path = f"M{at:.1f} {start + head:.1f}V{end - head:.1f}m{-abs(head):.1f} {-head:.1f}"
@@ -190,6 +193,7 @@ def _copy(at: float, device: float, host: float, font: float, is_result: bool) -
         + text(
             at + 0.8 * font, host - 1.2 * font, font, f"copy {'to' if is_result else 'from'} host"
         )
+        * has_names
     )
 
 

@@ -1,7 +1,8 @@
 """Two to eight stored runs side by side: the verdicts, their times in one chart, and what differs."""
 
 import json
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 
 import streamlit as st
 
@@ -52,7 +53,8 @@ def draw(runs: Sequence[RunSummary]) -> None:
     """How the runs compare; then each as a card or row, named A to H, their times, and what differs
     in experiments and communication.
     """
-    subjects = [lab().subject(run) for run in runs]
+    fastest_first = sorted(runs, key=lambda run: (run.answer or ("", math.inf))[1])
+    subjects = [lab().subject(run) for run in fastest_first]
     answer = st.container(key="answer")
     compared = _compared(subjects)
     with answer:
@@ -61,7 +63,7 @@ def draw(runs: Sequence[RunSummary]) -> None:
     if table.rows:
         draw_table(table)
     names = list(compared.names.values())
-    differences = run_tables.differences_table([run.experiment for run in runs], names)
+    differences = run_tables.differences_table([run.experiment for run in fastest_first], names)
     if len(differences):
         st.markdown("**What differs in the experiments**")
         draw_table(differences)
@@ -89,23 +91,20 @@ def draw(runs: Sequence[RunSummary]) -> None:
 def _compared(subjects: Sequence[Subject]) -> Compared:
     """Returns the runs against the chosen baseline; draws its field, and that of the price."""
     with st.container(horizontal=True, key="beside-fields"):
-        compared = compare_runs(subjects, _baseline(subjects))
+        names = compare_runs(subjects).names
+        compared = compare_runs(subjects, _baseline(subjects, names))
         if any(each.result and each.result.only_predicted_s for each in subjects):
             with st.container(width=230):
                 price.field()
     return compared
 
 
-def _baseline(subjects: Sequence[Subject]) -> str:
-    """The run that the others are compared with: the first that has a time, unless one is chosen."""
+def _baseline(subjects: Sequence[Subject], names: Mapping[str, str]) -> str:
+    """The run that the others are compared with: the fastest, unless one is chosen."""
     ids = [each.run for each in subjects]
     choices.offered(_BASELINE, ids)
     named = st.query_params.get(_BASELINE, "")
     timed = [each.run for each in subjects if each.fastest] or ids
-    names = {
-        each.run: each.summary.labels.name or f"{letter}: {each.run}"
-        for letter, each in zip(run_tables.NAMES, subjects, strict=False)
-    }
     with st.container(width=320):
         chosen = st.selectbox(
             "Baseline",

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.history import answer_words, is_example
 from spmd_core.reports import (
@@ -144,20 +145,23 @@ def _note(subject: Subject) -> None:
         st.markdown(labels.note_markdown(subject.summary.labels.note))
 
 
-def example() -> None:
-    """The page that the notebook begins with: one of the results that came with the program."""
+def example(title: DeltaGenerator, actions: DeltaGenerator) -> bool:
+    """Draws the page that the notebook begins with, of the results that came with the program: its
+    title and what it offers at these places; False where they are not here.
+    """
     page = collections.example()
     if page is None:
-        return
-    with st.container(horizontal=True, vertical_alignment="center", key="example-page"):
-        st.header(plain(page.title), anchor=False, width="stretch")
+        return False
+    with title:
+        st.title(plain(page.title), anchor=False, width="content")
         style.evidence("Example")
+    with actions:
         if may_act() and st.button(
             "Edit a copy", key="collection:example", icon=":material/edit_note:"
         ):
             collections.take_example()
-    subjects = {each.run: lab().subject(each) for each in lab().history(runs=page.runs)}
-    _parts(page, subjects)
+    _parts(page, {each.run: lab().subject(each) for each in lab().history(runs=page.runs)})
+    return True
 
 
 def _tools(page: Collection, at: int) -> None:

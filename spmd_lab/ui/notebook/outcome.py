@@ -67,13 +67,17 @@ def compared_runs(compared: Compared) -> None:
         st.markdown(plain(sentence))
     ordered = sorted(compared.subjects, key=lambda each: (each.summary.answer or ("", math.inf))[1])
     _times_of(compared, ordered)
+    first_run = ordered[0].run
+    with st.container(horizontal=True, vertical_alignment="center", key=f"named-{first_run}"):
+        for each in ordered:
+            name, letter = compared.names[each.run], compared.letters[each.run]
+            _opens(each, f"{letter} · {run_title(each)}" if name == letter else name, 90)
     for each in ordered:
-        row(each, compared.names[each.run])
         reasons(each.summary, each.result)
 
 
-def row(subject: Subject, called: str = "") -> None:
-    """Draws one line for a run: its picture, what it is called with a link, and its experiment."""
+def row(subject: Subject) -> None:
+    """Draws one line for a run: its picture, what it is called with a link, and how it ended."""
     summary = subject.summary
     imported = EXAMPLE if is_example(summary) else "imported from another installation"
     origin = imported if summary.origin else ""
@@ -81,16 +85,19 @@ def row(subject: Subject, called: str = "") -> None:
     with st.container(
         horizontal=True, vertical_alignment="center", gap="small", key=f"row-part-{summary.run}"
     ):
-        st.html(glimpse.html(summary.experiment), width=130)
-        st.page_link(
-            cards.page_of(summary.experiment),
-            label=f"**{plain(called or run_title(subject))}**"
-            + (f" · {plain(run_title(subject))}" if called else ""),
-            width="stretch",
-            query_params=cards.query(summary.experiment, summary.run),
-            help=plain(experiment_words(summary.experiment)),
-        )
+        _opens(subject, run_title(subject), 130)
         st.caption(plain(", ".join(filter(None, facts))), width="content")
+
+
+def _opens(subject: Subject, name: str, width: int) -> None:
+    experiment = subject.summary.experiment
+    st.html(glimpse.html(experiment), width=width)
+    st.page_link(
+        cards.page_of(experiment),
+        label=f"**{plain(name)}**",
+        query_params=cards.query(experiment, subject.run),
+        help=plain(experiment_words(experiment)),
+    )
 
 
 def _times_of(compared: Compared, ordered: Sequence[Subject]) -> None:

@@ -45,7 +45,7 @@ def begin(is_kept: bool = False) -> None:
 
 def _dismiss() -> None:
     st.button(
-        "Dismiss",
+        "Hide the tour",
         key="tour:dismiss",
         type="tertiary",
         help="Recipes goes on offering it.",
@@ -92,7 +92,7 @@ def guide(*runs: str) -> bool:
             _end()
             st.page_link(
                 "pages/compare.py",
-                label="**Your turn: run one of your own**",
+                label="**Run one of your own**",
                 icon=":material/arrow_forward:",
                 query_params=cards.query(state.first("compare")),  # not the stop seen there before
                 width="content",

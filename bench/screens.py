@@ -10,6 +10,7 @@ picture of shards, or the large figure of a verdict. The page in full has its fo
 import re
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,18 @@ PRESSES: dict[str, tuple[tuple[str | tuple[str, str] | Path, ...], str, int]] = 
 }  # fmt: skip
 
 
+# screen -> what is typed and pressed on it before it is read, and what it then has
+DEFAULT_RUNS: dict[str, tuple[str, tuple[str | tuple[str, str], ...], str]] = {
+    "compare, run": ("/compare", ("Run",), ".st-key-answer .figure"),
+    "programs, opened": ("/programs", ("Try an example",), ".st-key-answer-wrong"),
+    "search, answered": (
+        "/search",
+        (("Seconds to compile and measure", "0"), "Search"),
+        '[data-testid="stMain"] :text("Ranking")',
+    ),
+}
+
+
 def count(texts: list[str]) -> int:
     """How many words texts have."""
     return sum(len(text.split()) for text in texts)
@@ -149,20 +162,27 @@ def clipped(page: Page) -> list[str]:
     return found
 
 
+def press(page: Page, steps: Sequence[str | tuple[str, str] | Path]) -> None:
+    """Press labels, type (label, text), hand files in."""
+    for step in steps:
+        if isinstance(step, Path):
+            page.locator("input[type=file]").first.set_input_files(step)
+        elif isinstance(step, tuple):
+            field = page.get_by_label(step[0], exact=True).first
+            field.fill(step[1])
+            field.press("Enter")
+        else:
+            button = page.get_by_role("button", name=step, exact=True).locator("visible=true")
+            place = button if button.count() else page.get_by_text(step).locator("visible=true")
+            place.first.click(timeout=PATIENCE_MS)
+        settled(page)
+
+
 def presses(page: Page, url: str, figures: Figures) -> None:
     """How many presses lead from a fresh start to the answers of some questions."""
     for question, (steps, answer, most) in PRESSES.items():
         visit(page, url)
-        for step in steps:
-            if isinstance(step, Path):
-                page.locator("input[type=file]").first.set_input_files(step)
-            elif isinstance(step, tuple):
-                field = page.get_by_label(step[0], exact=True).first
-                field.fill(step[1])
-                field.press("Enter")
-            else:
-                page.get_by_text(step).locator("visible=true").first.click(timeout=PATIENCE_MS)
-            settled(page)
+        press(page, steps)
         began = time.monotonic()
         page.locator(answer).first.wait_for(timeout=3 * PATIENCE_MS)
         took_s = time.monotonic() - began
@@ -185,9 +205,12 @@ def main(asked: Asked, figures: Figures) -> None:
         try:
             if not wanted or "presses" in wanted:
                 presses(page, server.url, figures)
-            for name, address in screens().items():
-                if not wanted or name in wanted:
+            every = {name: (address, (), "h1") for name, address in screens().items()}
+            for name, (address, steps, answer) in (every | DEFAULT_RUNS).items():
+                if not wanted or name.partition(",")[0] in wanted:
                     visit(page, server.url + address)
+                    press(page, steps)
+                    page.locator(answer).first.wait_for(timeout=3 * PATIENCE_MS)
                     page.wait_for_timeout(1000)
                     add(figures, name, page)
         finally:

@@ -14,7 +14,6 @@ from spmd_lab.ui.compare import (
     variants,
     view as views,
 )
-from spmd_lab.ui.markdown import code, plain
 from spmd_lab.ui.notebook import labels, tour
 from spmd_lab.ui.programs import what_if
 
@@ -30,9 +29,7 @@ misfit = None if refusal else links.misfit(experiment)
 
 at_work = live.is_at_work(run)
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
-    st.title(shell.QUESTIONS["compare"], width="content")
-    formula = code(experiment.what.formula) if experiment.dims else ""
-    st.caption(formula or plain(experiment.what.title))
+    st.title(shell.QUESTIONS["compare"], width="stretch")
     variants.offer(experiment)
     downloads = st.container(width="content")
     # a study of plans is compiled by a button beside its rows

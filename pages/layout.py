@@ -7,7 +7,6 @@ import streamlit as st
 from spmd_core.base import RequestError, mesh_text
 from spmd_core.experiment import layout_of
 from spmd_core.script import program_text, three_lines
-from spmd_core.terms import layout_headline
 from spmd_lab.ui import cards, course, inputs, links, live, mesh_fields, shell, state
 from spmd_lab.ui.arrows.words import domains_words
 from spmd_lab.ui.charts.layout_words import numbers_words
@@ -49,9 +48,10 @@ misfit = None if refusal else links.misfit(experiment)
 at_work = live.is_at_work(run)
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title(shell.QUESTIONS["layout"], width="stretch", anchor=False)
+    is_placed = run is not None and not at_work
     pressed = st.button(
         "Place it on devices",
-        type="primary",
+        type="secondary" if is_placed else "primary",
         icon=":material/memory:",
         key="place",
         disabled=bool(refusal or misfit) or at_work,
@@ -82,7 +82,7 @@ with drawn:
     if apart := domains_words(experiment):
         st.markdown(plain(apart))
 with beside:
-    st.subheader(plain(layout_headline(placed, experiment.dtype)), anchor=False)
+    placing.headline(placed, experiment.dtype)
     placing.numbers(placed, experiment)
     if status := live.follow("layout", experiment, run, at_work):
         placing.outcome(placed, status)

@@ -5,6 +5,7 @@ would communicate, and what would be better.
 import streamlit as st
 
 from spmd_core.advice import program_headline
+from spmd_core.base import mesh_text
 from spmd_core.workloads import programs
 from spmd_lab.ui import links, live, shell, state
 from spmd_lab.ui.markdown import plain
@@ -55,8 +56,9 @@ with st.container(horizontal=True, vertical_alignment="center"):
         disabled=bool(refusal or misfit) or at_work,
     )
 st.caption(
-    f"**{plain(program.described.name)}** for {plain(experiment.target)}. "
-    f"{plain(program_headline(program))}."
+    f"**{plain(program.described.name)}** for {plain(experiment.target)}, mesh "
+    f"{plain(mesh_text(program.mesh, ' '))}.",
+    help=f"{plain(program_headline(program))}.",
 )
 sha256 = program.described.program
 if missing := shell.attempt(lambda: programs.check_held(sha256)):

@@ -23,6 +23,7 @@ file, few = None, FEW if question.kind == "model" else None
 
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title(shell.QUESTIONS["search"], width="stretch")
+    downloads = st.container(horizontal=True, width="content")
     pressed = not (search and search.is_over and search.answer.winner) and st.button(
         "Search again" if search else "Search",
         type="primary",
@@ -43,7 +44,7 @@ elif pressed:
 
 if at_work and search:
     answer.watch(search)
-elif not (shown := search or keep.before()):
+elif not (shown := search or keep.before(question.kind)):
     answer.look(question)
 else:
     if shown.problem:
@@ -55,7 +56,7 @@ else:
     if lab().searches.has(shown.question.id):
         kept = lab().searches.find(shown.question.id)
         file = partial(exports.search_page, kept)
-        with st.container(horizontal=True):
+        with downloads:
             exports.search_buttons(kept)
 keep.others(question)
 links.share_box(share, "search", file=file)

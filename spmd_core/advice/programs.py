@@ -65,8 +65,8 @@ def finding_words(finding: Finding, program: Program) -> str:
         case "replicated":
             too = " with its optimizer state" if others else ""
             return (
-                f"{path} is replicated on {devices} devices: {held} a device{too}; "
-                f"{_replicated_by(path, program)}: give it a spec that shards one of its dims"
+                f"{path} is replicated on {devices} devices, {held} a device{too}; "
+                f"{_replicated_by(path, program)}: shard one of its dims"
             )
         case "replicated_output":
             return (
@@ -82,8 +82,8 @@ def finding_words(finding: Finding, program: Program) -> str:
         case "missing_donation":
             count = f"{len(others)} arrays" if len(others) > 1 else "".join(others)
             return (
-                f"{path} is replaced and not donated ({count}): {held} a device are held twice; "
-                f"name it in donate_argnames"
+                f"{path} is updated and not donated ({count}): {held} a device are held twice; "
+                f"add it to donate_argnames"
             )
         case "float32_leak":
             return (
@@ -160,15 +160,14 @@ def _rule(finding: Finding, program: Program) -> str:
     if finding.meant is None:
         return f"{path} matches no argument: correct the pattern, or leave it out"
     if others and others[0] == program.described.optimizer.get(path):
-        there = f"where its parameter {others[0]} has"
+        there = f"its parameter {others[0]}"
     else:
-        there = "where the arrays beside it have"
+        there = "the arrays beside it"
         path += f" and {len(others)} more" if others else ""
     pattern = as_regex(finding.path)
     written = "" if pattern == finding.path else f" ({pattern})"
     return (
-        f"{path} has {_spec(finding.spec)} {there} {_spec(finding.meant)}: "
-        f"check the rule that matches it{written}"
+        f"{path} has {_spec(finding.spec)}, {there} {_spec(finding.meant)}: check its rule{written}"
     )
 
 

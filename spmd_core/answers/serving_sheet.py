@@ -36,7 +36,7 @@ def serving_headline(answer: ServingAnswer) -> str:
         takes += f", {money_text(cost)} a million"
     if not within_words(question):
         each = "dollar" if question.price else "chip"
-        return f"Most tokens for a {each}: {named}: {takes}."
+        return f"Most tokens for a {each}: {served_output(best)}, on {named}."
     if best.even:
         return f"About even: {named} may keep {within_words(question)}: {takes}."
     least = "Cheapest" if question.price else "Fewest chips"

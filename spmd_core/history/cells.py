@@ -206,7 +206,7 @@ def origin_words(origin: Origin, experiment: Experiment, device: str) -> str:
     on = f"{'for' if is_prediction else 'on'} {visible(device)}"
     answers = "Nothing was executed." if is_prediction else "It answers for that machine alone."
     if origin.is_example:
-        return f"An example that came with the program, {made} elsewhere {on}. {answers}"
+        return f"An example, {made} elsewhere {on}. {answers}"
     day = datetime.fromtimestamp(origin.imported_at, UTC).strftime("%Y-%m-%d")
     return (
         f"A foreign {'prediction' if is_prediction else 'run'}, from "

@@ -262,6 +262,9 @@ class StrategyResult(Frozen):
         )
 
 
+_OFF = 0.1  # of the quotient of two medians
+
+
 class Comparison(Frozen):
     """The answer: the fastest strategy that computed the right values, and how the others compare.
     Of a study whose rows are only predicted: by their estimates, per token where they have tokens.
@@ -282,6 +285,11 @@ class Comparison(Frozen):
                 key=lambda each: (each.processes == 1, medians_s.get(each.strategy) or math.inf),
             )
         )
+
+    def is_off(self, ratio: Ratio, medians_s: Mapping[str, float | None]) -> bool:
+        """Returns True if a paired ratio is over 10 % off the quotient of the medians."""
+        best_s, other_s = medians_s.get(self.fastest), medians_s.get(ratio.strategy)
+        return bool(best_s and other_s and abs(ratio.ratio * best_s / other_s - 1) > _OFF)
 
 
 class Result(Frozen):

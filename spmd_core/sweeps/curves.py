@@ -162,7 +162,7 @@ def curves(points: Sequence[SweepPoint], outcomes: Sequence[Outcome]) -> tuple[S
     Exposed share: seconds of collectives that nothing hides, over the estimate of the step.
     Efficiency: useful work per chip and second
     over that of the point with the fewest chips that has a time of the same kind, compiled or
-    estimated (the first, where several have as few):
+    estimated (the first, where several have as few; none where it is the only one of its kind):
     (work / (chips x step)) / (work0 / (chips0 x step0)). The work of a decoder's step is its
     tokens: with longer sequences it has more FLOPs for each of them. That of any other workload is
     its FLOPs. Weak scaling makes it step0 / step, strong scaling (chips0 x step0) / (chips x step).
@@ -178,7 +178,8 @@ def curves(points: Sequence[SweepPoint], outcomes: Sequence[Outcome]) -> tuple[S
             for at, each in enumerate(speeds)
             if each and (outcomes[at].state in ESTIMATED) is (outcome.state in ESTIMATED)
         ]
-        first = speeds[min(own)[1]] if own else None
+        is_alone = len(own) == 1 < len([each for each in speeds if each])
+        first = speeds[min(own)[1]] if own and not is_alone else None
         numbers = outcome.numbers
         share = (
             sum(numbers.exposed_s.values()) / numbers.step_s if numbers and numbers.step_s else None

@@ -38,9 +38,10 @@ def sweep_words(points: Sequence[Point], fits: Iterable[Fit] = ()) -> tuple[str,
         return NO_POINTS, ""
     kind = timed[0].kind
     groups = by_key((point.axes, point) for point in timed if point.kind == kind)
-    peaks, halves = [], []
+    peaks, halves, rises = [], [], True  # to the end of each
     for axes, listed_points in groups.items():
         peak, where = max(listed_points, key=lambda point: _bus(point) or 0.0), axes_words(axes)
+        rises &= peak.bytes == max(point.bytes for point in listed_points)
         peaks.append(f"{rate_words(_bus(peak))} over {where} ({bytes_text(peak.bytes)})")
         if (half := half_sizes(listed_points)) is not None:
             last = max(point.bytes for point in listed_points)
@@ -49,7 +50,8 @@ def sweep_words(points: Sequence[Point], fits: Iterable[Fit] = ()) -> tuple[str,
     text = "Predicted: " if all(point.time_s is None for point in timed) else ""
     reached = f"Half of that is reached {listed(halves)}." if halves else ""
     more = " ".join(filter(None, (reached, off_line_words(points, fits))))
-    return f"{text}{kind_title(kind)} peaks at {listed(peaks)}.", more
+    verb = "reaches" if rises else "peaks at"
+    return f"{text}{kind_title(kind)} {verb} {listed(peaks)}.", more
 
 
 def counted(points: Iterable[Point]) -> list[Point]:

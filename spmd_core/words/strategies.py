@@ -152,7 +152,7 @@ def compared(
     here = " in this process" if count == 1 else ""
     alike = [each.strategy for each in unsure if called.is_alike(each.strategy, answer.fastest)]
     unsure = [each for each in unsure if each.strategy not in alike]
-    after = f" Next is {called.slower(medians_s, slower, count)}." if slower else ""
+    after = f" Next is {called.slower(medians_s, slower, count, answer)}." if slower else ""
     if alike and not same and not unsure:  # no difference is possible
         named = called.with_times(medians_s, [answer.fastest, *alike])
         return f"{named} compile to the same program: none of them is faster.{after}"
@@ -277,12 +277,22 @@ class _Called:
         per_token = any(self._result.tokens(name) > 1 for name in self._result.strategies)
         return " a token" if per_token else " a step"
 
-    def slower(self, medians_s: Mapping[str, float | None], ratio: Ratio, processes: int) -> str:
+    def slower(
+        self,
+        medians_s: Mapping[str, float | None],
+        ratio: Ratio,
+        processes: int,
+        answer: Comparison,
+    ) -> str:
         """A slower row, its time and its ratio; the ratio alone of what further processes left
-        out. A headline has the ratio alone as well: the quotient of two medians is another one.
+        out. A headline has the ratio alone as well, or its interval where the quotient of the
+        medians, which are shown beside it, is another one.
         """
         name = self(ratio.strategy)
         if self.is_brief:
+            if answer.is_off(ratio, medians_s):
+                low, high = ratio.interval
+                return f"{name}, {factor_text(low)} to {factor_text(high)}× as long"
             return f"{name}, {slower_words(ratio)}"
         if ratio.processes == 1 < processes:
             return f"{name}, timed in 1 process: {paired_words(ratio)}"

@@ -44,10 +44,10 @@ def draw(result: Result, names: Sequence[str] | None = None) -> None:
     known = running.known(lab(), result.run) if is_over else None
     if is_over and known is None:
         with st.container(key="to-press-remedies"):  # nothing to print
-            st.subheader(HEADING, anchor=False)
+            _headed(names)
             _ask("Try changes", result)
         return
-    st.subheader(HEADING, anchor=False)
+    _headed(names)
     if known is None:
         _watch(result.run, tuple(shown))
         return
@@ -59,6 +59,11 @@ def draw(result: Result, names: Sequence[str] | None = None) -> None:
         st.caption(plain(NOTHING_WORTH))
     elif state != "done":
         _ask("Try the rest", result)
+
+
+def _headed(names: Sequence[str] | None) -> None:
+    if names:  # else a tab is called so
+        st.subheader(HEADING, anchor=False)
 
 
 def offered(result: Result, names: Sequence[str] | None = None) -> list[str]:
@@ -86,10 +91,7 @@ def offer(result: Result, tab: str) -> None:
 
 
 def _ask(label: str, result: Result) -> None:
-    with st.container(horizontal=True, vertical_alignment="center", key="line-remedies"):
-        pressed = st.button(label, key="remedies", icon=":material/build:")
-        st.caption(plain(TRIES), help=_MORE)
-    if pressed:
+    if st.button(label, key="remedies", icon=":material/build:", help=f"{TRIES} {_MORE}"):
         _begin(result)
 
 

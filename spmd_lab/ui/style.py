@@ -90,7 +90,6 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .variants figcaption {{ font-size: 0.85rem; padding-top: 0.4rem; }}
 [data-testid="stMain"] h1 {{ padding: 0.9rem 0 0.5rem; }}
 [data-testid="stHeading"] > [data-testid="stMarkdownContainer"]:has(h1) {{ margin-bottom: 0 !important; }}
-@media (min-width: 641px) {{ .st-key-head > :has(> [data-testid="stCaptionContainer"]) {{ padding-left: 0.5rem; min-width: 11rem; }} }}
 @media (min-width: 1101px) {{ .st-key-head {{ flex-wrap: nowrap; }} }}
 [class*="st-key-answer"] {{ background: var(--tint); border-radius: 0.8rem; padding: 1.6rem; border-color: transparent; }}
 [class*="st-key-answer"] h3 {{ font-size: 1.33rem; font-weight: 600; line-height: 1.35; padding: 0 0 0.75rem; }}
@@ -184,7 +183,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 [data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] :is(p, em, li) {{
   color: light-dark(#4f5b6b, #a9b5c4) !important; opacity: 1;
 }}
-[data-testid="stMarkdownContainer"] :not(pre) > code {{ color: light-dark(#0b5c2b, #8fe0ad) !important; }}
+[data-testid="stMarkdownContainer"] :not(pre) > code {{ color: light-dark(#0b5c2b, #8fe0ad) !important; padding-left: 0.15em; padding-right: 0.15em; margin: 0; }}
 :is([data-testid^="stBaseButton-primary"], [data-testid="stPopoverButton"][kind="primary"]):enabled :is(p, span, svg) {{
   color: light-dark(#ffffff, #0b1420) !important;
 }}

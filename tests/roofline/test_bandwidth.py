@@ -131,7 +131,7 @@ def test_an_absent_topology_is_predicted_by_the_formulas_of_its_links():
     # a line of 4 chips: (n-1)/n of 64 MiB through one link of 45 GB/s, launch and hops besides
     assert point.predicted_s == pytest.approx(2**26 * 0.75 / 45e9, rel=0.02)
     assert point.time_s is None
-    assert sweep_words([point])[0].startswith("Predicted: All-gather peaks at ")
+    assert sweep_words([point])[0].startswith("Predicted: All-gather reaches ")
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ def test_a_headline_has_no_two_numbers_that_contradict_each_other():
     )
     assert answer_parts(found) == (
         "Cannot tell whether Single device (10 µs) or Automatic (11 µs) is faster in this process. "
-        "Next is shard_map, 2.00× as long (1.80 to 2.20).",
+        "Next is shard_map, 1.80 to 2.20× as long.",
         "",
     )
     assert evidence_words(found) == "ratios with 99% intervals, 20 rounds"

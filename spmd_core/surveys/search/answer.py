@@ -481,8 +481,9 @@ def best_words(answer: Answer, winner: Candidate) -> str:
     least = minimized_words(winner, goal, dict(answer.question.price)) or takes
     if not answer.rivals:
         return f"Best: {first}, {least}."
+    sure = ", which surely fits" if winner.step and winner.fits == "yes" else ""
     many = "At least " * (len(answer.rivals) >= 9) + f"{len(answer.rivals) + 1}"
-    return f"{many} {'plans' if winner.step else 'shardings'} tie near {least}; pick {first}."
+    return f"{many} {'plans' if winner.step else 'shardings'} tie near {least}; pick {first}{sure}."
 
 
 _REASONS = {

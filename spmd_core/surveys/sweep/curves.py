@@ -10,7 +10,7 @@ from spmd_core.machine import get_topology
 from spmd_core.results import predicted_verdict
 from spmd_core.surveys.sweep.scaling import knee_words, scaling_notes
 from spmd_core.sweeps import SizePoint, Sweep, SweepPoint, SweepRow, begins
-from spmd_core.terms import StepCost, cost, mfu_words, title, titles
+from spmd_core.terms import StepCost, cost, mfu_words, title
 from spmd_core.words import bound_words, paired_words, ratio_words, share_words
 
 _PLURAL = re.compile(r"s")
@@ -265,15 +265,9 @@ def size_rows(points: Sequence[SizePoint]) -> list[tuple[str, ...]]:
 
 
 def sizes_offer(missing: Sequence[Experiment]) -> str:
-    """What computing these sizes would do: from where to where, under what, and that each stays."""
+    """What computing these sizes would do: from where to where."""
     first, last = (SizePoint(missing[at]) for at in (0, -1))
-    spans = [
-        f"{point_size_words(point)} ({_operands(point)} of operands)" for point in (first, last)
-    ]
+    spans = [f"{point_size_words(point)} ({_operands(point)})" for point in (first, last)]
     to = f" to {spans[1]}" if len(missing) > 1 else ""
     verb = "Predicts" if missing[0].place.is_absent else "Measures"
-    runs = "one run" if len(missing) == 1 else f"{len(missing)} runs"
-    return (
-        f"From which size on does sharding win? {verb} {spans[0]}{to} under "
-        f"{titles(missing[0].strategies)}: {runs}, which stay in the history."
-    )
+    return f"{verb} {spans[0]}{to}."

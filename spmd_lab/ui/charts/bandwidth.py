@@ -29,7 +29,7 @@ def sweep_chart(
         *_rows(points, PREDICTED, quantity),
         *_rows(beside, other, quantity),
     ]
-    measured, halves = [row for row in rows if row["line"] != PREDICTED], _halves(points)
+    measured, halves = [row for row in rows if row["line"] != PREDICTED], _halves(points, quantity)
     dashes = {
         name: dash
         for name, dash in (_DASHES | {other: [2, 2]}).items()
@@ -38,7 +38,7 @@ def sweep_chart(
     kinds = list(dict.fromkeys(row["kind"] for row in rows))
     legend = TOP if len(dashes) > 1 and len(kinds) > _NAMED else None
     dash = category("line", list(dashes), legend=legend, colors=list(dashes.values()))
-    x = base.quantity("bytes", title="bytes", scale=_BYTES_SCALE, axis=_BYTES_AXIS)
+    x = base.quantity("bytes", title="bytes per device", scale=_BYTES_SCALE, axis=_BYTES_AXIS)
     y_axis = {"format": ".3~g"} | _decades([cast(float, row["y"]) for row in rows])
     y = base.quantity("y", title=_TITLES[quantity], scale={"type": "log"}, axis=y_axis)
     named = TOP | {"columns": 2, "symbolStrokeWidth": 3}
@@ -47,7 +47,7 @@ def sweep_chart(
     layers = [
         layer(rows, _LINE, x=x, y=y, color=shown, strokeDash=dash),
         layer(measured or rows, _POINT, x=x, y=y, color=shown, tooltip=_HOVER),
-        layer(halves, _HALF, x=x, color=color, tooltip=_HALF_HOVER),
+        layer(halves, _HALF, x=x, y=y, y2={"value": "height"}, color=color, tooltip=_HALF_HOVER),
     ]
     if len(kinds) <= _NAMED:
         layers += _names(rows, PREDICTED if measured else "", quantity, x=x, y=y, color=shown)
@@ -149,11 +149,17 @@ def _value(point: Point, seconds: float, quantity: str) -> float:
     return point.bytes / seconds * factor
 
 
-def _halves(points: Sequence[Point]) -> list[Row]:
+def _halves(points: Sequence[Point], quantity: str) -> list[Row]:
+    heights = {
+        (point.kind, point.bytes): _value(point, seconds, quantity) / _UNITS[quantity]
+        for point in points
+        if (seconds := point.time_s or point.predicted_s)
+    }
     return [
         {
             "kind": kind_title(kind),
             "bytes": sizes[0],
+            "y": heights[kind, sizes[0]],
             "size": bytes_text(sizes[0]),
             "label": f"half of the peak from {bytes_text(sizes[0])}",
         }

@@ -1,5 +1,6 @@
 """Where the time of predicted steps goes, as bars of their parts."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from zlib import crc32
@@ -100,6 +101,9 @@ def parts_chart(
             if any(each.get(part, 0.0) > _SEEN * sums[row] for row, each in rows.items())
         ]
     }
+    if len(rows) == 1:
+        shared = {each["part"]: f"{each['part']} {each['share']}" for each in values}
+        legend["labelExpr"] = f"({json.dumps(shared)})[datum.label]"
     color = category("part", list(shades), legend=legend, colors=list(shades.values()))
     tips, y = hover(part="part", time="time", share="share"), row_axis(rows)
     bars = layer(values, _BAR, x=x["x"], x2={"field": "x2"}, y=y, color=color, tooltip=tips)

@@ -163,7 +163,9 @@ def _median_rows(result: Result, rows: list[_Row], size: float) -> list[Row]:
     times = {
         row_title(result, each.strategy): f", {factor_text(each.ratio)}×"
         for each in ratios
-        if each.differs
+        if each.differs and result.comparison
+        # two ratios of one pair would clash
+        if not result.comparison.is_off(each, result.medians_s)
     }
     return [
         {

@@ -96,7 +96,7 @@ def _answer(
     tpus: tuple[str, Sequence[Point]] | None = None,
     to_calibrate: Experiment | None = None,
 ) -> None:
-    """The card of the collective that is shown: its highest bandwidth, first what is predicted of
+    """The card of the collective that is shown: its highest bandwidth, beside what is predicted of
     `tpus` where devices here are simulated; from which size on half of that is reached; its picture;
     and a link that measures the ceilings `to_calibrate`.
     """
@@ -108,18 +108,19 @@ def _answer(
     name, others = tpus or ("", ())
     alike = [each for each in others if each.kind == kind]
     where = f"On {on}, predicted" if on else ("Here", "Predicted")[is_predicted]
-    figures = [_peak(alike, f"On {name}, predicted"), _peak(shown, where)]
-    answer, more = sweep_words(alike) if figures[0] else (answer, more)
+    figures = [_peak(shown, where), _peak(alike, f"On {name}, predicted")]
+    if all(figures):
+        answer = _beside_words(shown, alike, name)
     with st.container(key="answer"):
         left, right = st.columns([3, 2], vertical_alignment="center")
         with left:
             st.subheader(plain(answer), anchor=False)
-            draw_figures(filter(None, figures))
+            draw_figures([each for each in figures if each], ())
             with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-                if is_predicted or figures[0]:
-                    style.evidence("Estimated")
                 if tpus is not None:
                     style.evidence("Simulated")
+                if is_predicted or figures[1]:
+                    style.evidence("Estimated")
             for words in filter(None, (more, " ".join(map(as_sentence, notes)))):
                 st.caption(plain(words))
             if to_calibrate is not None:
@@ -127,6 +128,12 @@ def _answer(
         if shown:
             with right:
                 moved.show(shown[0].kind, max(point.devices for point in points))
+
+
+def _beside_words(shown: Sequence[Point], others: Sequence[Point], name: str) -> str:
+    here, there = (max(bandwidths(each)[1] or 0.0 for each in row) for row in (shown, others))
+    share = f"{here / there:.0%} of {rate_words(there)} on {name}"
+    return f"{kind_title(shown[0].kind)} reaches {rate_words(here)} here, {share}."
 
 
 def _kinds(points: Sequence[Point]) -> list[str]:

@@ -46,6 +46,8 @@ def compare_fields() -> Form:
     draft = state.draft(_SCREEN)
     name = _workload_field(draft["workload"])
     family = get_workload(name, source_of(draft["options"]))
+    if draft["dims"]:
+        st.caption(code(family.formula))
     if family.is_small_program:
         return draft | _program_fields()
     if family.named_axes:

@@ -23,7 +23,6 @@ from spmd_lab.ui.markdown import coded, plain
 from spmd_lab.ui.shell import draw_figure
 
 SIMULATED = "On simulated CPUs it says nothing of a TPU."
-_APART = 0.1  # of the quotient of the medians, from which on a paired ratio off it is explained
 
 
 def answer(result: Result) -> str:
@@ -84,13 +83,9 @@ def _badges(result: Result) -> Iterator[tuple[str, Literal["green", "orange"]]]:
 
 
 def reasons(result: Result) -> str:
-    """Returns why the times are as they are, in one line: the largest collective, or dispatch; and
-    a paired ratio that is far off the quotient of the medians. "" where nothing is known.
+    """Returns why the times are as they are, in one line: the largest collective, or dispatch; ""
+    where nothing is known.
     """
-    return " ".join(filter(None, (_cause(result), _clash(result))))
-
-
-def _cause(result: Result) -> str:
     sharded = {
         name: outcome
         for name, outcome in result.strategies.items()
@@ -119,23 +114,6 @@ def _cause(result: Result) -> str:
     is_silent = fastest is not None and fastest.collectives == ()  # None: not known
     none = "The fastest communicates nothing. " if is_silent else ""
     return f"{none}Largest collective: {largest}{sized}{where}."
-
-
-def _clash(result: Result) -> str:
-    answer = result.comparison
-    slower = (
-        [each for each in answer.by_medians(result.medians_s) if each.differs] if answer else []
-    )
-    if answer is None or not slower:
-        return ""
-    best_s, other_s = (result.medians_s[name] for name in (answer.fastest, slower[0].strategy))
-    if not best_s or not other_s:
-        return ""
-    low, high = slower[0].interval
-    quotient = other_s / best_s
-    if abs(slower[0].ratio / quotient - 1) <= _APART or low <= quotient <= high:
-        return ""
-    return f"Round by round, {row_title(result, slower[0].strategy)} takes roughly {low:.3g} to {high:.3g} times as long."
 
 
 def onward(result: Result) -> None:

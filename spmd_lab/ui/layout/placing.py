@@ -11,13 +11,21 @@ from spmd_core.experiment import Experiment, Layout, parse_experiment, shape_tex
 from spmd_core.fields import axes_json
 from spmd_core.results import ArrayReport, StrategyResult
 from spmd_core.runs import RunStatus
-from spmd_core.terms import ago, environment_words
+from spmd_core.terms import ago, environment_words, layout_headline
 from spmd_lab.ui import cards, style
 from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import labels
 from spmd_lab.ui.shell import draw_figure, failure, refusal
+
+
+def headline(placed: Layout, dtype: str) -> None:
+    """What each device holds, without the bytes, which the figure below has."""
+    held, total = bytes_text(placed.shard_bytes(dtype)), bytes_text(placed.array_bytes(dtype))
+    st.subheader(
+        plain(layout_headline(placed, dtype).replace(f": {held} of {total}", "")), anchor=False
+    )
 
 
 def numbers(placed: Layout, experiment: Experiment) -> None:
@@ -65,7 +73,7 @@ def outcome(expected: Layout, status: RunStatus) -> None:
         return
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         if "array" in placed.outputs:
-            _comparison(expected, placed)
+            _comparison(expected, placed, is_timed=not result.environment.simulated)
         if result.environment.simulated:
             style.evidence("Simulated")
         with st.popover("How sure?", type="tertiary", key="how-sure"):
@@ -81,13 +89,13 @@ def outcome(expected: Layout, status: RunStatus) -> None:
     labels.draw(status.run)
 
 
-def _comparison(expected: Layout, placed: StrategyResult) -> None:
+def _comparison(expected: Layout, placed: StrategyResult, *, is_timed: bool) -> None:
     report = placed.outputs["array"]
     wrong = difference(expected, report)
     if wrong:
         refusal(f"The real array is placed differently: {wrong}. Please report this.")
         return
-    took = f" in {seconds_text(placed.median_s)}" if placed.median_s is not None else ""
+    took = f" in {seconds_text(placed.median_s)}" if is_timed and placed.median_s else ""
     where = f"all {expected.device_count} shards are where the picture says"
     how = "" if report.shards is not None else ", by the array's spec"
     sentence = f"Placed in {report.memory} memory{took}: {where}{how}."

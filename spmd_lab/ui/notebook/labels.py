@@ -1,5 +1,7 @@
 """A run's name, note, tags and pin: shown, and edited in place."""
 
+from functools import partial
+
 import streamlit as st
 
 from spmd_core.history import origin_words
@@ -30,11 +32,14 @@ def draw(run: str) -> None:
             if box.open:
                 with box:
                     _form(run, labels)
-    if labels.note:
+    origin = notebook.origin(run)
+    is_example = origin is not None and origin.is_example
+    if labels.note and not is_example:  # whose recipe and tour have its question
         st.markdown(note_markdown(labels.note))
-    if (origin := notebook.origin(run)) and (result := lab().result(run)):
+    if origin and (result := lab().result(run)):
         sentence = origin_words(origin, result.experiment, result.environment.device_kind)
-        st.info(plain(sentence), icon=":material/move_to_inbox:")
+        draw_words = st.caption if is_example else partial(st.info, icon=":material/move_to_inbox:")
+        draw_words(plain(sentence))
 
 
 def is_foreign(run: str) -> bool:

@@ -123,7 +123,10 @@ def _model_fields(screen: str, draft: Form, devices: int, model: str | None) -> 
     chosen = forms.draw_fields(keyed, (PLAN_FIELDS[name] for name in _FIRST), options)
     size = _size(model, dims, options)
     rows = [row for name, row in PLAN_FIELDS.items() if name not in _FIRST]
-    with st.expander("More of the model", expanded=any(forms.is_set(row, options) for row in rows)):
+    # as it was when it was first drawn: another value would open or shut it
+    is_open = state.key(screen, "more.open")
+    st.session_state.setdefault(is_open, any(forms.is_set(row, options) for row in rows))
+    with st.expander("More of the model", expanded=st.session_state[is_open], key="fields:more"):
         more = forms.draw_fields(keyed, rows, options, size)
         st.caption("Sizes of the model, where they are to differ from the preset's")
         sizes = inputs.size_inputs(model, dims, keyed)

@@ -32,6 +32,7 @@ from spmd_lab.ui.shell import draw_figures, draw_table
 from spmd_lab.ui.tables import table_frame
 
 ESTIMATE, COMPILED = "Estimate", "Compiled"
+_SEEN = 0.001  # of a host's memory
 
 
 def card(plan: Plan, shown: Prediction) -> None:
@@ -45,12 +46,14 @@ def card(plan: Plan, shown: Prediction) -> None:
     chips = f"{plan.topology.chips:,} {chip_title(kind)}"
     verb = "Fits" if shown.compiled else shown.fit.capitalize()
     takes = f"{verb}: {days_text(run.days.estimate)} on {chips}."
-    st.subheader(f":red[{plain(takes)}]" if verb == "May not fit" else plain(takes), anchor=False)
+    with st.container(horizontal=True, vertical_alignment="top", gap="small"):
+        answer = f":red[{plain(takes)}]" if verb == "May not fit" else plain(takes)
+        st.subheader(answer, anchor=False, width="content")
+        style.evidence("Compiled" if shown.compiled else "Estimated")
     of_chips, mesh, step, time, *dollars, binds = five_figures(plan, shown, run, each)
     more = ", ".join(filter(None, (time.more, _missed(run.days.estimate, run.money))))
     time = time._replace(title=f"Time of {tokens_text(question.tokens())}", more=more)
     draw_figures([held_figure(shown), step, time, *dollars], [of_chips, mesh, binds])
-    style.evidence("Compiled" if shown.compiled else "Estimated")
     st.vega_lite_chart(
         shares.shares_chart({"time": shown}),
         alt="Where the estimate goes: "
@@ -64,10 +67,11 @@ def held_figure(shown: Prediction) -> Figure:
     memory, room = shown.memory_bytes, shown.host_capacity_bytes
     over = f"{bytes_text(memory.missing)} too much, " * (memory.missing > 1)
     host = f", {bytes_text(memory.host)} of {bytes_text(room)} on the host"
+    is_seen = bool(memory.host and room and memory.host > _SEEN * room)
     return Figure(
         "Memory",
         bytes_text(memory.peak) if memory.peak else "too much",
-        f"{over}of {bytes_text(memory.capacity)} per device{host if memory.host and room else ''}",
+        f"{over}of {bytes_text(memory.capacity)} per device{host * is_seen}",
         (memory.peak or 0) / memory.capacity,
     )
 

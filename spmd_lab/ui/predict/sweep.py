@@ -43,6 +43,7 @@ from spmd_lab.ui.predict import compiling, sweep_charts
 from spmd_lab.ui.shell import QUESTIONS, refusal
 from spmd_lab.ui.tables import sheet
 
+_CAPTIONED = {True: ("failed",), False: ("failed", "too large", "does not fit")}
 _OF_SCALING = {"scaling": "weak", "meshes": "kept"}  # what a link leaves out
 # of a point; the other columns are in the menu of the table, and in the CSV
 _SHOWN = ("Mesh", "State", "Step", "Efficiency", "Memory", "Bound by", "Open")
@@ -77,7 +78,8 @@ def show(experiment: Experiment, fields: DeltaGenerator | None = None) -> None:
             if words := (
                 row.point.refusal
                 or (
-                    row.outcome.state in ("failed", "too large", "does not fit")
+                    # what does not fit is marked in a chart over chips
+                    row.outcome.state in _CAPTIONED[sweep.variable.scales]
                     and (row.outcome.words or compiling.state_words(row))
                 )
             ):
@@ -287,17 +289,19 @@ def _charts(sweep: Sweep, rows: Sequence[SweepRow]) -> dict[str, Spec]:
         is_guess = any(row.is_estimated for row in rows if row.numbers.step_s)
         style.evidence("Estimated" if is_guess else "Compiled")
     left, right = st.columns(_COLUMNS, gap="medium")
-    with left:
-        _chart(sweep, rows, first, drawn[first])
     parts = {
         row.point.label: predictions.by_words(row.numbers.shares_s)
         for row in rows
         if row.numbers.shares_s
     }
+    height = {}
     if parts:
         alt = "; ".join(f"{label}: mostly {next(iter(each))}" for label, each in parts.items())
         chart = sweep_charts.parts_chart(sweep, parts)
+        height = {"height": chart["height"]}
         right.vega_lite_chart(chart, alt=alt, key="sweep:why")
+    with left:
+        _chart(sweep, rows, first, drawn[first] | height)
     return {name: chart for name, chart in drawn.items() if name != first}
 
 

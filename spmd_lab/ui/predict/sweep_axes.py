@@ -118,7 +118,7 @@ def curve(
     log: bool = False,
 ) -> Spec:
     """Points in the order of the x axis, joined where that has an order, with their intervals as a
-    band or as bars. What was compiled and what is estimated are two curves.
+    band or as bars: filled what was compiled, hollow what is estimated.
     """
     scale: Spec = {"type": "log"} if log else {"zero": zero}
     if zero and values and not any(value["y"] for value in values):
@@ -127,15 +127,15 @@ def curve(
     x = x_axis(sweep, rows)
     on_curve = {"x": x, "y": y, "color": OWN}
     layers = []
+    if not sweep.is_categorical:  # one line of both
+        dash = {"strokeDash": [5, 4]} if any(value.get("estimated") for value in values) else {}
+        layers.append(layer(values, {"type": "line", "strokeWidth": 2, **dash}, **on_curve))
     for estimated in (True, False):  # dashed and hollow where nothing was compiled
         points = [value for value in values if value.get("estimated", False) == estimated]
         if spans := [value for value in points if "low" in value]:
             mark = _RANGE_BAR if sweep.is_categorical or len(spans) == 1 else _BAND
             low, high = y | {"field": "low"}, {"field": "high"}
             layers.append(layer(spans, mark, x=x, y=low, y2=high, color=OWN))
-        if not sweep.is_categorical:
-            dash = {"strokeDash": [5, 4]} if estimated else {}
-            layers.append(layer(points, {"type": "line", "strokeWidth": 2, **dash}, **on_curve))
         mark = _POINT | {"filled": not estimated}
         layers.append(layer(points, mark, **on_curve, tooltip=tips(sweep, title)))
     above = HEADING | {"text": title + (", logarithmic" if log else "")}

@@ -115,11 +115,11 @@ def efficiency_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
         chart["encoding"]["y"]["scale"] |= {"domain": ends, "nice": False}
         x, y = chart["encoding"]["x"], chart["encoding"]["y"]
         lost = [
-            {**place(sweep, row), "y": ends[0] + 4, "text": "does not fit"}
+            {**place(sweep, row), "y": ends[0], "text": "does not fit"}
             for row in rows
             if row.outcome.state in _TOO_LARGE and row.point.experiment is not None
         ]
-        good = {"y": 100 * GOOD, "text": f"{GOOD:.0%}"}
+        good = {"y": 100 * GOOD, "text": f"{GOOD:.0%} target"}
         chart["layer"] = [
             layer([good], _GOOD, x={"value": 0}, x2={"value": "width"}, y=y),
             layer(

@@ -57,7 +57,7 @@ def offer(program: Program, listed: Sequence[Specs]) -> None:
         return
     now, then = (bytes_text(held_bytes(program, specs)) for specs in ({}, by_held[0]))
     if st.button(
-        plain(f"Try fixes: arguments {now} → {then} per device"),
+        plain(f"Try a fix: arguments {now} → {then} per device"),
         type="primary",
         icon=":material/build:",
         key="mend",

@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from spmd_core.advice import compiled_findings, grouped_findings, held_spec
-from spmd_core.base import bytes_text, count_text
+from spmd_core.base import by_key, bytes_text, count_text
 from spmd_core.experiment import Experiment, layout_of, parse_experiment, shape_text
 from spmd_core.results import StepFinding, StrategyResult
 from spmd_core.runs import RunStatus
@@ -52,7 +52,7 @@ def wrong(program: Program, compiled: StrategyResult | None = None) -> None:
         st.subheader(plain(f"{_count(listed)}.{first}"), anchor=False)
         if listed and (held := listed[0].bytes_per_device):
             of = bytes_text(constrain.held_bytes(program, {}))
-            draw_figure(bytes_text(held), f"of {of} of arguments on each device")
+            draw_figure(bytes_text(held), f"of {of} of arguments per device")
         constrain.offer(program, [*tried.values()])
     if listed:
         with st.container(key="findings", gap=None):
@@ -96,6 +96,9 @@ def _finding(at: int, each: StepFinding, fix: constrain.Specs | None) -> None:
         st.markdown(f"{title} {code(each.path)} {plain(held)}  \n:small[{why}]", width="stretch")
         if fix and st.button("Fix", key=f"mend:{at}"):
             constrain.give(fix)
+        if each.kind == "missing_donation":
+            name = each.path.partition("/")[0]
+            st.code(f'donate_argnames=("{name}",)', language="python", width="content")
 
 
 def example(described: Described) -> None:
@@ -113,7 +116,9 @@ def picture_of(program: Program) -> None:
     if not (placed := treemap.tiles(arguments)):
         return
     held = bytes_text(sum(each.weight for each in placed))
-    st.markdown(f"**Arguments per device: {held}**")
+    roots = by_key((each.path.partition("/")[0], each.weight) for each in placed)
+    parts = ", ".join(f"{name} {bytes_text(sum(each))}" for name, each in [*roots.items()][:2])
+    st.markdown(f"**Arguments per device: {held}** :small[{plain(parts)}]")
     event = st.vega_lite_chart(
         treemap.chart(placed),
         alt=treemap.alt(placed),

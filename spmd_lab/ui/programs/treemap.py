@@ -171,10 +171,12 @@ def _colors(placed: Sequence[Tile]) -> Spec:
 def _row(tile: Tile) -> Row:
     x, y, width, height = tile.place
     first, count = tile.arrays[0], len(tile.arrays)
-    parts = tile.path.removesuffix("/value").split("/")
+    parts = [each for each in tile.path.removesuffix("/value").split("/") if each != "*"]
+    times = f" ×{count}" * ("/*" in tile.path)
     # as much of the path as there is room for; `kernel` alone names none of many
     least = 2 if parts[-1] in _UNSPECIFIC else 1
-    names = ["/".join(parts[at:]) for at in range(max(1, len(parts) - least + 1))]
+    names = ["/".join(parts[at:]) + times for at in range(max(1, len(parts) - least + 1))]
+    names.append(names[-1].removesuffix(times))
     room, size = width * 850, bytes_text(tile.weight)
     name = next((each for each in names if room > 7 * len(each) + 6), "")
     lines = [name, size] if height * HEIGHT > 32 and room > 7 * len(size) else [name]

@@ -204,7 +204,7 @@ def by_stage(answer: Answer) -> None:
     """The best meshes as bars: what was measured, compiled and only estimated, each apart."""
     for stage, chart in charts.stage_charts(answer.shardings, answer.rivals).items():
         counted = f"{count_text(answer.counts[stage])} of {count_text(answer.space)} candidates"
-        st.caption(f"{_KNOWN_AS[stage]}: {counted}, the best of each mesh")
+        st.caption(f"{_KNOWN_AS[stage]}: {counted}, the best of each mesh and batch")
         listed = [
             each[0].candidate for each in answer.shardings if each[0].candidate.stage == stage
         ]

@@ -114,8 +114,8 @@ def _cost(candidate: Candidate, price: dict[str, float] | None) -> float:
     return float(candidate.memory_bytes or 0)
 
 
-_RIVAL, _BEHIND, _UNSURE = 0.65, 0.8, 0.5  # opacity, beside the best
-_NEAR = 1.6  # times the best: what is further is drawn at the edge
+_RIVAL, _BEHIND, _UNSURE = 0.65, 0.8, 0.85  # opacity, beside the best
+_NEAR = 1.35  # times the best: what is further is drawn at the edge
 _DOT = {"type": "point", "filled": True, "size": 130}
 _LONGEST = 1.25  # of an interval, in longest times: a longer one would leave the others no room
 _SPAN = {"type": "rule", "strokeWidth": 3, "strokeCap": "round"}
@@ -150,8 +150,8 @@ def stage_charts(
                 "low": min(ends[each.number][0], top),
                 "high": min(ends[each.number][1], top),
                 "end": min(max(ends[each.number][1], times[each.number]), top),
-                "label": f"{number_text(times[each.number])} {name}"
-                + (f" up to {number_text(high)}" if (high := ends[each.number][1]) > top else "")
+                "label": f"{_three(times[each.number])} {name}"
+                + (f" up to {_three(high)}" if (high := ends[each.number][1]) > top else "")
                 + ", may not fit" * open_[each.number],
                 "color": fills.get(each.number, (OTHER, _BEHIND))[0],
                 "opacity": fills.get(each.number, (OTHER, _BEHIND))[1],
@@ -162,6 +162,15 @@ def stage_charts(
         if rows:
             charts[stage] = _bars(rows, f"{called} ({name})", scale)
     return charts  # pyrefly: ignore[bad-return]
+
+
+def _three(value: float) -> str:
+    """Three digits, zeros too: a column of numbers.
+
+    >>> _three(5.2), _three(120.4), _three(2500.0)
+    ('5.20', '120', '2,500')
+    """
+    return number_text(value) if value >= 100 else f"{value:#.3g}"
 
 
 def _scale(low: float, top: float) -> Spec:

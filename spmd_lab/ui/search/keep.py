@@ -59,11 +59,11 @@ def answered(question: AnyQuestion) -> None:
     state.set_aside(question_inputs.SCREEN, "answered", question)
 
 
-def before() -> Search | None:
-    """The search whose answer was shown before the fields changed."""
+def before(kind: str) -> Search | None:
+    """The search of that kind whose answer was shown before the fields changed."""
     last = state.aside(question_inputs.SCREEN, "answered")
     search = running.find(lab(), last) if last else None
-    if search is None or not search.is_over:
+    if search is None or not search.is_over or search.question.kind != kind:
         return None
     st.subheader(f"Before: {plain(words.asked_words(search.question))}", anchor=False)
     return search

@@ -32,7 +32,7 @@ from spmd_core.search import (
 )
 from spmd_core.sweeps import decode_points, with_steps
 from spmd_lab.ui import links, price, state, style
-from spmd_lab.ui.charts.base import INK, Row, Spec, category, hover, layer, layered, quantity
+from spmd_lab.ui.charts.base import INK, TOP, Row, Spec, category, hover, layer, layered, quantity
 from spmd_lab.ui.charts.colors import BEST, ON_FRONT, OTHER
 from spmd_lab.ui.choices import Linked
 from spmd_lab.ui.markdown import as_sentence, plain
@@ -46,7 +46,7 @@ _FIRST = dict(SERVING_FORM) | {"model": "qwen3-32b", "chips": "v6e:..16"}
 _LINKED = {name: Linked("serving", name, first) for name, first in _FIRST.items()}
 _LONGEST = 200  # characters of a field
 _ROWS, _COMPILED = 12, 3
-_BEST, _FRONT, _OTHERS = "best", "front", "others"
+_BEST, _FRONT, _OTHERS = "picked", "best trade-offs", "others"
 _COLORS = {_BEST: BEST, _FRONT: ON_FRONT, _OTHERS: OTHER}
 _ROOM = "scale('x', datum.speed) < width - 130"  # whether a name has room to the right
 _NAME = {"type": "text", "dy": -10, "fontWeight": 600, **INK} | {
@@ -135,7 +135,10 @@ def _compiled(answer: ServingAnswer) -> ServingAnswer:
 def _text(names: tuple[str, ...]) -> dict[str, str]:
     """Texts of one field, by their names; the last is the same as the one before where it is left out."""
     label, words = _FIELDS[names]  # pyrefly: ignore[bad-index]
-    text = st.text_input(label, key=_seeded(names), max_chars=_LONGEST, help=words)
+    empty = next((each for each in ("no limit", "searched") if each in words), "")
+    text = st.text_input(
+        label, key=_seeded(names), max_chars=_LONGEST, help=words, placeholder=empty
+    )
     parts = [part.strip() for part in text.split(",", len(names) - 1)] if len(names) > 1 else [text]
     parts += parts[-1:] * (len(names) - len(parts))
     return {name: _LINKED[name].keep(part) for name, part in zip(names, parts, strict=True)}
@@ -165,9 +168,10 @@ def _headline(answer: ServingAnswer) -> None:
         return
     chips, mesh, token, made, binds = serving_figures(lead)
     pool = lead.pool
-    room = f"of {bytes_text(pool.capacity)} per device, {bytes_text(pool.cache)} of cache"
-    held = Figure("Weights", bytes_text(pool.weights), room, pool.weights / pool.capacity)
-    draw_figures([held, token, made], [chips, mesh, binds])
+    held = pool.weights + pool.cache
+    room = f"of {bytes_text(pool.capacity)} per device, {bytes_text(pool.cache)} of it for cache"
+    memory = Figure("Memory", bytes_text(held), room, held / pool.capacity)
+    draw_figures([made, token, memory], [chips, mesh, binds])
     with st.container(horizontal=True, gap="small"):
         style.evidence("Compiled" if lead.compiled else "Estimated")
         st.badge("Fits", color="green")
@@ -241,10 +245,10 @@ def _front_chart(answer: ServingAnswer) -> Spec:
     rows = list(_points(answer))
     kinds = [kind for kind in (_BEST, _FRONT, _OTHERS) if any(row["kind"] == kind for row in rows)]
     ends = [float(str(row["speed"])) for row in rows] or [1.0]
-    scale = {"zero": False, "domainMin": 0.95 * min(ends), "domainMax": 1.15 * max(ends)}
-    x = quantity("speed", title="tokens/s of a user", scale=scale)  # room for a name
+    scale = {"zero": False, "domainMin": 0.88 * min(ends), "domainMax": 1.15 * max(ends)}
+    x = quantity("speed", title="tokens/s of a user →", scale=scale)  # room for a name
     y = quantity("rate", title="tokens/s per chip", scale={"zero": False, "padding": 24})
-    color = category("kind", kinds, colors=[_COLORS[kind] for kind in kinds])
+    color = category("kind", kinds, legend=TOP, colors=[_COLORS[kind] for kind in kinds])
     tips = hover(name="mesh", takes="takes", makes="makes")
     front = [row for row in rows if row["kind"] != _OTHERS]
     best = [row for row in rows if row["kind"] == _BEST]

@@ -4,6 +4,8 @@ import pytest
 
 from bench.values import ENVIRONMENT, comparison, result, strategy
 from spmd_core.experiment import link, parse_experiment
+from spmd_core.words import runs
+from spmd_lab.ui.charts.times import times_chart
 from spmd_lab.ui.compare import verdict
 from tests.ui import opened, said
 from tests.ui.predictions import store
@@ -51,12 +53,18 @@ def shown(screen) -> str:
     return " ".join(each.proto.body for each in screen.get("html") if "figure" in each.proto.body)
 
 
-def test_the_card_explains_a_ratio_that_is_far_off_the_quotient_of_the_medians():
-    assert not verdict.reasons(timed())
-    assert not verdict.reasons(timed(2.3, interval=[1.8, 2.6])), "their quotient, 2, lies inside"
-    assert verdict.reasons(timed(100.0)) == (
-        "Round by round, Automatic takes roughly 90 to 110 times as long."
-    )
+def test_a_ratio_that_is_off_the_quotient_of_the_medians_is_an_interval():
+    """The medians stand beside it: 1 and 2 ms."""
+    for found, words in (
+        (timed(), "2.00× as long (1.80 to 2.20)"),
+        (timed(2.1, interval=[1.8, 2.6]), "2.10× as long (1.80 to 2.60)"),
+        (timed(2.3, interval=[1.8, 2.6]), "1.80 to 2.60× as long"),
+        (timed(100.0), "90.0 to 110× as long"),
+    ):
+        headline, _ = runs.headline_parts(found, is_figured=True)
+        assert headline == f"Next is Automatic, {words}."
+        label = times_chart(found)["layer"][-1]["data"]["values"][1]["label"]
+        assert label == "2 ms" + (", " + words.partition(" ")[0]) * ("(" in words)
 
 
 def test_a_reason_is_the_largest_collective_or_dispatch():

@@ -65,7 +65,7 @@ def test_the_example_opens_with_its_findings_and_its_fields(screen):
     screen.number_input[0].set_value(8).run()
     assert "on each of 8 devices: mesh fsdp=8, tensor=2" not in screen.error  # refused or shown
     screen.number_input[1].set_value(1).run()
-    assert any("mesh fsdp=8, tensor=1" in each.value.replace("\\", "") for each in screen.caption)
+    assert any("mesh fsdp=8 tensor=1" in each.value.replace("\\", "") for each in screen.caption)
 
 
 def test_a_press_beside_each_finding_gives_the_specs_that_mend_it(screen):
@@ -82,7 +82,9 @@ def test_a_press_beside_each_finding_gives_the_specs_that_mend_it(screen):
 def held_now(screen) -> float:
     """MiB of arguments on a device, as the screen has it above its card."""
     (text,) = [
-        each.value.replace("\\", "") for each in screen.caption if "arguments take" in each.value
+        each.help.replace("\\", "")
+        for each in screen.caption
+        if "arguments take" in (each.help or "")
     ]
     return float(re.search(r"take ([\d.]+) MiB", text)[1])
 
@@ -191,7 +193,9 @@ def test_a_program_without_shardings_opens_on_a_mesh_to_choose(screen):
     button(screen, "Open").click().run()
     assert not screen.exception
     (held_words,) = (
-        each.value.replace("\\", "") for each in screen.caption if "arguments take" in each.value
+        each.help.replace("\\", "")
+        for each in screen.caption
+        if "arguments take" in (each.help or "")
     )
     assert "on each of 8 devices: mesh x=8, the file has no shardings" in held_words
     assert "Every device holds all of it" in screen.info[0].value

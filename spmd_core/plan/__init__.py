@@ -33,6 +33,7 @@ from spmd_core.plan.sharding import (
     layer_weights,
     parameter_share,
     plan_notes,
+    state_share,
     undivided_axes,
 )
 
@@ -84,5 +85,6 @@ __all__ = [
     "read_config",
     "served_dtype",
     "sharding",
+    "state_share",
     "undivided_axes",
 ]

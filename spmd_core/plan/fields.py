@@ -126,6 +126,22 @@ def _check_context(plan: Any) -> None:
         raise refuse(f"{CONTEXT}={among} of ulysses", rule, f"use {CONTEXT}={near}{other}")
 
 
+def _check_sharded_optimizer(plan: Any) -> None:
+    label, among, embed = "shard_optimizer_over_data", plan.axis_sizes["data"], plan.size.embed
+    for holds, what, fix in (
+        (plan.optimizer == "muon", "muon, whose matrices are complete", "use adamw"),
+        (plan.lora_rank, f"frozen weights (lora_rank={plan.lora_rank})", "leave one of them out"),
+    ):
+        if holds:
+            raise refuse(label, f"is not beside {what}", fix)
+    axes = ("fsdp", "fsdp_transpose", "expert", *LENGTH_AXES)
+    shards = math.prod(plan.axis_sizes.get(axis, 1) for axis in axes)
+    if embed % (among * shards):
+        rule = f"does not divide embed={embed} of {plan.size.title} over {among * shards} shards"
+        near = nearest_divisor(math.gcd(max(1, embed // shards), plan.devices), among)
+        raise refuse(f"{label} with data={among}", rule, f"use data={near}, or leave it out")
+
+
 def _published_backward(given: Mapping[str, Any]) -> str:
     is_wide = get_topology(given["target"]).chip.matrix_unit == 256
     return "fused" if is_wide else "split"
@@ -520,6 +536,16 @@ class PlanFields(Frozen):
             rule=_check_adapters,
         ),
     ] = None
+    shard_optimizer_over_data: Annotated[
+        bool,
+        Switch(
+            label="Optimizer sharded over data",
+            help="ZeRO-1: parameters and moments are sharded over data, too; weights are gathered "
+            "once a step",
+            line="optimizer sharded over data",
+            rule=_check_sharded_optimizer,
+        ),
+    ] = False
     # Add a plan option above this line.
 
 

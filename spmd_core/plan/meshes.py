@@ -19,7 +19,11 @@ LENGTH_AXES = ("sequence", CONTEXT)  # a sequence
 # of weights that are gathered again
 GATHERED_AXES = ("fsdp", "fsdp_transpose", *LENGTH_AXES, "expert")
 # fields of a plan that mean nothing on a mesh without an axis
-OF_AXES = {STAGE: ("schedule", "repeats"), CONTEXT: ("context_attention", "context_order")}
+OF_AXES = {
+    STAGE: ("schedule", "repeats"),
+    CONTEXT: ("context_attention", "context_order"),
+    "data": ("shard_optimizer_over_data",),
+}
 
 
 def check_mesh(mesh: tuple[tuple[str, int], ...], topology: Topology) -> None:

@@ -4,7 +4,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -37,6 +37,7 @@ RULES: Mapping[str, tuple[str, ...]] = {
     "rank": ("fsdp", "fsdp_transpose", "sequence", "context", "expert"),
 }
 
+OF_STATE = ("embed", "rank")  # dims that ZeRO-1 shards over `data`, behind the axes of the weights
 # how attention goes over `context` -> dims of heads, of queries and of keys there
 CONTEXT_DIMS = {
     "all-gather": ("act_heads", "context_length", "whole"),
@@ -79,13 +80,15 @@ class ShardedArray:
         )
 
 
-def spec(dims: Sequence[tuple[str, int]], mesh: Mapping[str, int]) -> tuple[tuple[str, ...], ...]:
-    """The mesh axes that shard each dim, by the table."""
+def spec(
+    dims: Sequence[tuple[str, int]], mesh: Mapping[str, int], of_state: bool = False
+) -> tuple[tuple[str, ...], ...]:
+    """The mesh axes that shard each dim, by the table; `of_state`: over `data` too."""
     used: set[str] = set()
     entries = []
     for dim, size in dims:
         axes: list[str] = []
-        for axis in RULES.get(dim, ()):
+        for axis in (*RULES.get(dim, ()), *(("data",) * (of_state and dim in OF_STATE))):
             if (
                 axis in mesh
                 and axis not in used
@@ -189,6 +192,21 @@ def parameter_share(plan: Plan) -> float:
     1 / devices if a dim does not divide.
     """
     return _parameter_share(_weight_key(plan))
+
+
+def state_share(plan: Plan) -> float:
+    """The part of the weights that a device's matmuls read whose optimizer state it holds."""
+    return _state_share(_weight_key(plan)) if plan.shard_optimizer_over_data else 1.0
+
+
+@lru_cache(maxsize=64)
+def _state_share(key: _WeightKey) -> float:
+    mesh, read, held = {name: size for name, size in key.mesh if size > 1}, 0, 0
+    for array in _weights(key):
+        read += array.times * math.prod(array.held(mesh))
+        own = replace(array, axes=spec(array.dims, mesh, of_state=True))
+        held += array.times * math.prod(own.held(mesh))
+    return held / read
 
 
 @lru_cache(maxsize=64)

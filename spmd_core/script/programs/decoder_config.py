@@ -32,6 +32,8 @@ TRAIN_RULES = {
 }
 
 
+# of a state that is sharded over `data` too (ZeRO-1, Rajbhandari et al., arXiv:1910.02054)
+STATE_RULES = TRAIN_RULES | {dim: (*TRAIN_RULES[dim], "data") for dim in ("embed", "rank")}
 PROJECTIONS = ("query", "key", "value", "out", "mlp_up", "mlp_gate", "mlp_down")
 
 
@@ -118,6 +120,7 @@ class Decoder:
     context_attention: str = "all-gather"  # of keys and values over `context`; or ring, ulysses
     context_order: str = "balanced"  # of tokens over `context`; or contiguous
     lora_rank: int | None = None  # of adapters, which alone are trained
+    shard_optimizer_over_data: bool = False  # ZeRO-1: the state is, weights are gathered once
     fsdp_on_experts: bool = False  # weights of experts are sharded over fsdp by their experts
 
     @property

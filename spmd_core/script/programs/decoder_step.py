@@ -10,6 +10,7 @@ from jax.sharding import PartitionSpec as P
 
 from spmd_core.script.programs.decoder import Model
 from spmd_core.script.programs.decoder_config import (
+    STATE_RULES,
     TRAIN_RULES,
     Decoder,
     adapter_dims,
@@ -220,9 +221,28 @@ def value_and_gradients(model: Model, parameters, batch, frozen=None):
         )
         for name, rows in batch.items()
     }
-    nothing = jnp.zeros(()), jax.tree.map(jnp.zeros_like, parameters)
+    dtype = model.config.parameter_dtype
+    nothing = jnp.zeros(()), jax.tree.map(lambda p: jnp.zeros(p.shape, dtype), parameters)
     total, _ = jax.lax.scan(add, nothing, parts)
     return jax.tree.map(lambda each: each / count, total)
+
+
+def gradients_of_state(model: Model, parameters, batch, frozen=None):
+    """Loss and gradients of a state's parameters. Those sharded over `data` too are gathered once, hidden matrices in bfloat16 as matmuls read them, and gradients summed in shards."""
+    if not model.config.shard_optimizer_over_data:
+        return value_and_gradients(model, parameters, batch, frozen)
+    dims, state = parameter_dims(model.config), Model(model.config, model.mesh, STATE_RULES)
+
+    def complete(dims, p):
+        p = p.astype(jnp.bfloat16) if matrix_sides(dims) else p
+        return model.cut(state.cut(p, *dict(dims)), *dict(dims))
+
+    def shard(dims, p, g):
+        return state.cut(g, *dict(dims)).astype(p.dtype)
+
+    gathered = jax.tree.map(complete, dims, parameters, is_leaf=are_dims)
+    loss, gradients = value_and_gradients(model, gathered, batch)
+    return loss, jax.tree.map(shard, dims, parameters, gradients, is_leaf=are_dims)
 
 
 def beside(frozen, adapters):
@@ -247,7 +267,7 @@ def make_train_step(model: Model):
     def train_step(state, batch):
         unchanged = {name: state[name] for name in ("frozen",) if name in state}
         given = state["parameters"], batch, *unchanged.values()
-        loss, gradients = value_and_gradients(model, *given)
+        loss, gradients = gradients_of_state(model, *given)
         norm = global_norm(gradients)
         gradients, step = clipped(gradients, norm), state["step"] + 1
 
@@ -287,6 +307,7 @@ def are_dims(x) -> bool:
 
 def abstract_arguments(config: Decoder, mesh: Mesh, batch: int, length: int, rules=TRAIN_RULES):
     """(state, batch) as jax.ShapeDtypeStruct with shardings: nothing is allocated."""
+    rules = STATE_RULES if config.shard_optimizer_over_data else rules
 
     def leaf(dims, dtype):
         return jax.ShapeDtypeStruct(

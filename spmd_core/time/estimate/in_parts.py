@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from spmd_core.base import sums_by_key
 from spmd_core.facts import Collective, Estimate, Prediction, StoredFact
-from spmd_core.plan import SCHEDULES, STAGE, Plan
+from spmd_core.plan import SCHEDULES, STAGE, Plan, state_share
 from spmd_core.time.cost.links import NOMINAL, Paths, paths_along, permute_s, straggling
 from spmd_core.time.estimate.memory import MemoryEstimate, estimate_memory as memory_of_a_pass
 from spmd_core.time.estimate.optimizers import BYTES, moment_bytes
@@ -262,7 +262,7 @@ def _held(plan: Plan, one: _Microbatch, held: float, is_first: bool) -> MemoryEs
     memory = one.memory
     kept, state = (memory.parts[name] for name in ("kept by the forward pass", _STATE))
     own = BYTES[plan.parameter_dtype]
-    each = own + moment_bytes(plan)
+    each = (own + moment_bytes(plan)) * state_share(plan)
     more = {"other microbatches": (held - 1) * kept}
     if plan.parts > 1:
         more["gradients that are added up"] = own * state / each

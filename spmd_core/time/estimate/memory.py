@@ -24,6 +24,7 @@ from spmd_core.plan import (
     arrays as arrays_of,
     batch_shards,
     parameter_share,
+    state_share,
 )
 from spmd_core.time.cost.constants import NEARLY_FULL, RING
 from spmd_core.time.cost.expert_memory import Experts, expert_memory
@@ -117,9 +118,10 @@ def estimate_memory(plan: Plan, parameters: float | None = None) -> MemoryEstima
         mesh = {name: length for name, length in plan.mesh if length > 1}
         trained = (each for each in arrays_of(plan) if each.is_adapter)
         parameters = sum(each.times * math.prod(each.held(mesh)) for each in trained)
+    own, is_sharded = state_share(plan) * parameters, plan.shard_optimizer_over_data
     parts |= {
-        "parameters and optimizer": parameters * (BYTES[plan.parameter_dtype] + moment_bytes(plan)),
-        "bfloat16 copies": 2 * parameters if plan.parameter_dtype == "float32" else 0.0,
+        "parameters and optimizer": own * (BYTES[plan.parameter_dtype] + moment_bytes(plan)),
+        "bfloat16 copies": 2 * parameters * (is_sharded or plan.parameter_dtype == "float32"),
         "kept by the forward pass": stored,
     }
     experts = next(

@@ -8,7 +8,7 @@ from spmd_core.plan import Plan
 from spmd_core.time.cost.links import EXPECTED, NOMINAL, Route, collective_s, route_of
 from spmd_core.time.estimate.shapes import Shapes
 
-COMPLETE = "complete "  # begins names of what Muon moves
+COMPLETE = "complete "  # begins names of what the optimizer moves
 PASSED, EXCHANGED = "keys and values", "heads for tokens"  # names of what attention moves
 GRADIENT = "transpose("  # in the name of an operation that makes gradients, as JAX writes it
 

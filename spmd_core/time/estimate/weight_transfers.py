@@ -352,17 +352,21 @@ def _of_replicas(shapes: Shapes) -> Iterator[StepTransfer]:
         if size > 1 and name in DATA_AXES and name not in gathered
     )
     nbytes = 2 * shapes.own_parameters
-    gpus = shapes.chip.is_gpu
+    gpus, is_sharded = shapes.chip.is_gpu, shapes.plan.shard_optimizer_over_data
     if axes and (gpus or ((where := route_along(shapes, axes)).slices == 1 and where.spans)):
+        layers, kind = shapes.size.all_layers, "reduce-scatter" if is_sharded else "all-reduce"
+        beside, name = "layers" if gpus else "", "gradient of replicas"
+        # ZeRO-1, as MaxText's `shard_optimizer_over_data`: weights are gathered once a step. Beside
+        # stages gradients are summed once too, as Megatron-LM's distributed optimizer does; it hides
+        # part of both. Over slices a sum is both, in as many bytes
+        if is_sharded:
+            weights = f"{COMPLETE}weights"
+            yield transfer(shapes, "all-gather", axes, nbytes / layers, layers, "", name=weights)
+            if shapes.along(STAGE) > 1:
+                beside, name = "", f"{COMPLETE}gradients"
+        op_name = GRADIENT
         yield transfer(
-            shapes,
-            "all-reduce",
-            axes,
-            nbytes / shapes.size.all_layers,
-            shapes.size.all_layers,
-            "layers" if gpus else "",
-            op_name=GRADIENT,
-            name="gradient of replicas",
+            shapes, kind, axes, nbytes / layers, layers, beside, op_name=op_name, name=name
         )
     # stages of a pipeline, which are apart first, have parameters of their own
     slices = topology.slices // math.gcd(topology.slices, shapes.along(STAGE))

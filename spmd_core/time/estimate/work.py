@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from spmd_core.machine import Chip, Gpu
-from spmd_core.plan import ADAPTERS, GATHERED_AXES, ModelSize, group_rows
+from spmd_core.plan import ADAPTERS, GATHERED_AXES, ModelSize, group_rows, state_share
 from spmd_core.time.cost.constants import OPERATION_S, RING, hbm_s
 from spmd_core.time.cost.flops import Matmul, matmul_s
 from spmd_core.time.cost.kernels import (
@@ -477,7 +477,8 @@ def _update(shapes: Shapes) -> DeviceSeconds:
     own, moments = BYTES[shapes.plan.parameter_dtype], moment_bytes(shapes.plan)
     # gradients twice, all of it read and written, norm
     each = own + own + 2 * (own + moments) + own
-    seconds = hbm_s(shapes.chip, math.ceil(shapes.own_parameters) * each)
+    updated = math.ceil(shapes.own_parameters * state_share(shapes.plan))
+    seconds = hbm_s(shapes.chip, updated * each)
     matmul = 0.0
     if shapes.plan.optimizer == "muon":
         for array, here, *sides in hidden_matrices(shapes.trained, shapes.mesh):

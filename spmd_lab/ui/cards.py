@@ -146,7 +146,7 @@ def run_row(summary: RunSummary) -> None:
                 query_params=query(summary.experiment, summary.run),
                 help=plain(experiment_words(summary.experiment)),
             )
-            st.caption(f"{badges(summary)} {_outcome(summary)}")
+            st.caption(f"{badges(summary)} {_outcome(summary).replace(', predicted', '')}")
 
 
 def badges(summary: RunSummary) -> str:

@@ -30,7 +30,7 @@ _CSS = """<style>
 [data-testid="stMultiSelectTagsContainer"] > :not(input), [data-testid="stMultiSelectTagsContainer"] > :not(input) * {{ color: light-dark(#ffffff, #0b1420) !important; }}
 [data-testid="stMain"] {{ font-variant-numeric: tabular-nums; }}
 .figure {{ font-size: 2.67rem; font-weight: 700; line-height: 1.1; overflow-wrap: anywhere; }}
-.stMarkdownBadge {{ vertical-align: baseline; }}
+.stMarkdownBadge {{ vertical-align: baseline; white-space: normal !important; overflow: visible !important; }}
 [data-testid="stHorizontalBlock"]:has(> [data-testid="stElementContainer"] .stMarkdownBadge) {{ column-gap: 0.5rem; }}
 .figure small {{ display: inline-block; line-height: 1.4; font-size: 1rem; font-weight: 400; color: var(--quiet); }}
 img.picture {{ width: 100%; max-height: 17rem; }}
@@ -165,7 +165,6 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 @media (min-width: 641px) {{
   [class*="st-key-row-"], .st-key-tour {{ flex-wrap: nowrap; }}
   [class*="st-key-row-"] > :nth-child(2) {{ flex: 1 1 0; min-width: 0; }}
-  [class*="st-key-row-"] > :nth-child(2):has([data-testid="stPageLink"]) {{ max-width: 26rem; }}
 }}
 [data-testid="stSidebar"] [data-testid="stNumberInputClearButton"] {{ display: none; }}
 @media (max-width: 640px), (hover: none) {{

@@ -129,7 +129,8 @@ def names_of(experiment: Experiment, strategy: str) -> ProgramNames:
 def program_names(described: Described, file: str | tuple[str, ...]) -> ProgramNames:
     """The same of a program that is described, with the files of its author."""
     arguments = (leaf.path for leaf in described.arguments if leaf.is_kept)
-    return ProgramNames(file, tuple(arguments), tuple(leaf.path for leaf in described.outputs))
+    outputs = (leaf.path for leaf in described.outputs)
+    return ProgramNames(file, tuple(arguments), tuple(outputs), described.manual_axes)
 
 
 def blamed(
@@ -154,7 +155,7 @@ def blamed(
         why = NoOrigin.TOO_LARGE
     except Exception:  # a reader that meets what it does not know costs no run
         why = NoOrigin.UNREADABLE
-    return without_record(collectives, why)
+    return without_record(collectives, why, names.mapped)
 
 
 class _TooLarge(Exception):

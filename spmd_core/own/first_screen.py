@@ -91,7 +91,9 @@ def _collectives(step: StepDescription) -> Iterator[str]:
     if not step.collectives:
         yield "No communication"
         return
-    yield f"Communication: {bytes_text(total)} a device and step"
+    unknown = sum(each.count is None for each in step.collectives)
+    often = f", {unknown} of unknown count taken once" if unknown else ""
+    yield f"Communication: {bytes_text(total)} a device and step{often}"
     groups = groups_of(step.collectives)
     for group in groups[:MOST_ROWS]:
         yield from _group(group, total)

@@ -39,9 +39,9 @@ class StepCollective(CollectiveKind):
     """A collective of a step.
 
     `bytes` is per device and execution, `bytes_total` over the `count` executions of a step; both
-    are None where a loop's length is unknown. `dtype` is that of the largest array that it moves.
-    `source` is `path:line`, the path relative to the repository; `line` is the text of that line.
-    `function` is the qualified function around it, `scope` the path of `jax.named_scope` and of
+    are None where a loop's length, or which branch runs, is unknown. `dtype` is that of the largest
+    array that it moves. `source` is `path:line`, the path relative to the repository; `line` is the
+    text of that line. `function` is the qualified function around it, `scope` the path of `jax.named_scope` and of
     modules. `origin` names for each of its axes what sharded the value over it, `against` what
     sharded that which it is moved to. `exposed_s` is what a step waits for it, in seconds, and None
     where no target is priced.

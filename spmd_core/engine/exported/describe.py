@@ -109,7 +109,7 @@ def describe(exported: export.Exported, is_own: bool = False) -> tuple[Described
             raise refuse("the module of this file", "has no main function", programs.HOW)
         _check_shardings(exported, symbols["main"])
         mesh = mesh_of(module, exported.nr_devices)
-        manual = _manual_axes(module, mesh)
+        manual = manual_axes(module, mesh)
         flops = flops_of(module, exported.platforms)
         unsized = printed(module)
         arguments, outputs = leaves(exported, module, mesh)  # changes the module
@@ -215,8 +215,8 @@ def _symbols(exported: export.Exported) -> tuple[str, ...]:
     return tuple(symbols)
 
 
-def _manual_axes(module: ir.Module, mesh: Mesh) -> tuple[str, ...]:
-    """The axes whose sizes are part of the program: all of them where it has several meshes."""
+def manual_axes(module: ir.Module, mesh: Mesh) -> tuple[str, ...]:
+    """Returns the axes whose sizes are part of the program: all where it has several meshes."""
     if len(list(_meshes(module))) > 1:
         return tuple(name for name, _ in mesh)
     return fixed_axes(module, mesh)

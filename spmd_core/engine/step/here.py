@@ -16,7 +16,7 @@ from jax.sharding import Mesh as DeviceMesh, NamedSharding
 
 from spmd_core.base import refuse
 from spmd_core.engine.exported.continued import continued
-from spmd_core.engine.exported.describe import mesh_of
+from spmd_core.engine.exported.describe import manual_axes, mesh_of
 from spmd_core.engine.exported.leaves import paths_tree, written_leaves
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import compile_with
@@ -181,6 +181,7 @@ def _described(step: TracedStep, lowered: Any, made: Made) -> Described:
     with module.context:
         mesh = mesh_of(module, len(made.order))
         taken, results = written_leaves(given, module, mesh)
+        mapped = manual_axes(module, mesh)
         ways = continued(module, [each.path for each in taken if each.is_kept])
     inputs, outputs = (
         jax.tree.leaves(each)
@@ -200,6 +201,7 @@ def _described(step: TracedStep, lowered: Any, made: Made) -> Described:
         platforms=(made.order[0].platform,),
         mesh=mesh,
         devices=len(made.order),
+        manual_axes=mapped,
         arguments=taken,
         outputs=with_replaced(taken, results, ways),
         bytes=0,

@@ -10,7 +10,7 @@ import numpy as np
 from spmd_core.base import by_key, bytes_text, sums_by_key
 from spmd_core.facts import Collective, Part
 from spmd_core.machine import Coordinates
-from spmd_core.program.communication.generic import generic, place_words
+from spmd_core.program.communication.generic import generic, output_words, place_words
 from spmd_core.program.communication.parsed import Mesh, ParsedCollective, read
 from spmd_core.program.communication.reasons import Reasons
 from spmd_core.program.hlo.collective_ops import BETWEEN_SLICES, Site, sites
@@ -42,11 +42,13 @@ def read_collectives(
     include its slice. HloError where the groups of one cannot be read.
     """
     named = _names(module, reasons)
+    program = reasons.experiment.exported if reasons else None
+    mapped = program.described.manual_axes if program else None
     collectives = []
     for site in sites(module):
         name = op_name(site, module, file)
         line = source(site, module, file)
-        one = read(site, module, mesh, positions, places, name, named_line(line, file))
+        one = read(site, module, mesh, positions, places, name, named_line(line, file), mapped)
         parts = parts_of(site, module, named)
         groups = _ids(one, module.device_count, positions, devices)
         why = reasons.why(one) if reasons else generic(one)
@@ -112,7 +114,7 @@ def _names(module: Module, reasons: Reasons | None) -> Mapping[tuple[int, ...], 
     updated = dict(what.training.carried)
     if (program := reasons.experiment.exported) is not None:
         updated = program.described.updated
-    names = [updated.get(each.name, each.name) for each in what.results]
+    names = [updated.get(each.name) or output_words(each.name) for each in what.results]
     shapes = [array.dims for array in root.arrays]
     return names_by_dims(shapes, names) if len(shapes) == len(names) else {}
 

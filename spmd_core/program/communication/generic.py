@@ -44,7 +44,10 @@ _WRAPS = re.compile(
 )
 _WINDOW = re.compile(r"/(conv_general_dilated|reduce_window\w*)\)*$")  # each slides a window
 _MOST_MERGED = 2  # of the operations that one was merged of, in a sentence
-_CALLED = {"sharding_constraint": "with_sharding_constraint"}  # a primitive, as programs call it
+# a primitive, as programs call it
+_CALLED = {"sharding_constraint": "with_sharding_constraint", "psum_invariant": "psum"}
+# ops whose result comes from some shards alone
+_TAKES = re.compile(r"/(gather|squeeze|(dynamic_)?slice)$")
 _LOGICAL = {
     "maximum": "maximum",
     "minimum": "minimum",
@@ -91,6 +94,11 @@ def merged_names(op_name: str) -> list[str]:
     return list(dict.fromkeys(f"{head}/{each}" for each in rest[:-1].split(":")))
 
 
+def output_words(name: str) -> str:
+    """An output in words: one without a name of its own begins with its number."""
+    return f"output {name}" if name.partition("/")[0].isdecimal() else name
+
+
 def _of(place: str) -> str:
     return f" of {place}" if place else ""
 
@@ -110,8 +118,13 @@ def by_itself(collective: CollectiveFacts, call: str) -> str:
 
 def partial_sums(collective: CollectiveFacts) -> str:
     """The reason of a sum over a dim that has no name."""
-    place = _of(place_words(collective.op_name, collective.source))
-    return f"devices along {names(collective.axes)} hold partial sums{place}, which are added"
+    place, along = place_words(collective.op_name, collective.source), names(collective.axes)
+    if all(map(_TAKES.search, merged_names(collective.op_name or ""))):
+        return (
+            f"each device along {along} holds the part of {place} that its shard has, and zeros for "
+            "the rest, which are added"
+        )
+    return f"devices along {along} hold partial sums{_of(place)}, which are added"
 
 
 def generic(collective: CollectiveFacts, value: str = "") -> str | None:
@@ -156,9 +169,8 @@ def other_reduction(collective: CollectiveFacts) -> str | None:
     what = _LOGICAL.get(collective.reduction or "")
     if what is None:
         return None
-    use = (
-        ", as softmax needs it" if what == "maximum" and "max" in (collective.op_name or "") else ""
-    )
+    is_softmax = what == "maximum" and re.search("softmax|logsumexp", collective.op_name or "")
+    use = ", as softmax needs it" if is_softmax else ""
     place = place_words(collective.op_name, collective.source)
     own = f"its own shard in {place}" if place else "its own shard"
     return (
@@ -199,10 +211,10 @@ def of_window(collective: CollectiveFacts) -> str | None:
     )
 
 
-def of_shards(collective: CollectiveFacts, value: str = "") -> str:
+def of_shards(collective: CollectiveFacts, value: str = "", *, passes: bool = True) -> str:
     """The reason of a collective over axes that shard other dims, or of a program that is not a
     decoder. `value`: the name of what it moves; "" where only the operation that needs it is known:
-    the partitioner gives the collective its name.
+    the partitioner gives the collective its name. `passes`: whether a permute's pairs are a ring.
     """
     along = names(collective.axes)
     if collective.wanted in ("all-reduce", "reduce-scatter"):
@@ -218,7 +230,7 @@ def of_shards(collective: CollectiveFacts, value: str = "") -> str:
         if is_gather:
             return f"{place} needs a value replicated that is sharded over {along}"
         return f"{place} needs a value in another sharding: its shards move over {along}"
-    if value and collective.kind == "collective-permute":
+    if value and passes and collective.kind == "collective-permute":
         return f"{value}: shards pass around a ring along {along}"
     value = value.removeprefix("gather ") or "a computed value"
     needs = f"{place} needs it" if place else "it is needed"

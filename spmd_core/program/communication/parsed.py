@@ -57,8 +57,11 @@ def read(
     places: tuple[Coordinates, ...],
     op_name: str | None,
     source: str | None = None,
+    mapped: tuple[str, ...] | None = None,
 ) -> ParsedCollective:
-    """A collective by its text; HloError where its groups cannot be read."""
+    """A collective by its text; HloError where its groups cannot be read. `mapped`: the axes over
+    which the program may call it; None for all.
+    """
     start, around = site.start, site.computation
     if start.kind == BETWEEN_SLICES:
         groups = counterparts(places)
@@ -67,7 +70,8 @@ def read(
         return ParsedCollective(site, groups, axes, transfer, op_name, "add", 0, source)
     groups = groups_of(start.inner, module.device_count)
     axes = axes_of(groups, mesh, positions)
-    wanted = asked(module, start, around, groups, op_name)
+    may_be_called = mapped is None or {*axes} <= {*mapped}
+    wanted = asked(module, start, around, groups, op_name, may_be_called)
     ring = 0
     if start.kind == "collective-permute" and ring_of(module, start, around, groups, op_name):
         ring = ring_size(groups)

@@ -16,6 +16,7 @@ from spmd_core.program.communication.generic import (
     of_shards,
     of_window,
     other_reduction,
+    output_words,
     partial_sums,
     place_words,
 )
@@ -23,7 +24,7 @@ from spmd_core.program.communication.parsed import ParsedCollective
 from spmd_core.program.hlo.collective_ops import Site
 from spmd_core.program.hlo.lines import line_of, named_line
 from spmd_core.program.hlo.module import Instruction, Module
-from spmd_core.program.hlo.requested import call_of
+from spmd_core.program.hlo.requested import call_of, ring_size
 from spmd_core.program.ir.needed import ELEMENTWISE
 from spmd_core.program.ir.text import file_name
 from spmd_core.workloads import STRATEGIES, ProgramLayout
@@ -57,6 +58,7 @@ _MOVES = frozenset(
         "optimization-barrier",
     )
 )
+_SWAP = 2  # devices that exchange their shards
 _INDEX_ARITHMETIC = frozenset(("multiply", "add", "compare", "select", "clamp"))
 
 
@@ -173,7 +175,11 @@ class Reasons:
         """The function that the program calls for a collective; None for one of the compiler's."""
         calls = {call_of(name) for name in merged_names(collective.op_name or "")}
         if self.experiment.exported is not None:
-            is_written = "/shard_map/" in (collective.op_name or "")
+            # of axes that `shard_map` leaves to the compiler, what moves over them is no call
+            mapped = self.experiment.exported.described.manual_axes
+            is_written = "/shard_map/" in (collective.op_name or "") and {*collective.axes} <= {
+                *mapped
+            }
         else:
             is_written = STRATEGIES[self.strategy].collectives == "program"
         return calls.pop() if is_written and len(calls) == 1 else None
@@ -253,7 +259,7 @@ class Reasons:
 
     def _of_result(self, collective: ParsedCollective, name: str) -> str:
         along, held = names(collective.axes), self._held(name)
-        called = f"output {name}" if name.isdecimal() else f"`{name}`"
+        called = output_words(name) if name[:1].isdecimal() else f"`{name}`"
         if collective.wanted == "all-gather":
             return f"{called} is computed sharded over {along}, but is returned {held}"
         return (
@@ -284,7 +290,8 @@ class Reasons:
         by = self._named(made) if made is not None else ""
         # a fusion may have the name of the operation that reads the value
         is_known = made is not None and by and made.op_name != each.op_name
-        return of_shards(each, f"the value of {by}" if is_known else "")
+        passes = each.kind == "collective-permute" and ring_size(each.groups) > _SWAP
+        return of_shards(each, f"the value of {by}" if is_known else "", passes=passes)
 
     def _named(self, each: Instruction) -> str:
         program = self.experiment.exported

@@ -33,12 +33,14 @@ class ProgramNames:
       file: the source files; lines of others are not listed.
       arguments: the paths of the arguments; () for the names in the module.
       outputs: those of the outputs; () for their numbers.
+      mapped: the axes over which a `shard_map` may communicate; None for all.
       lines: reads a source file by its name, to quote it; None for those that are here.
     """
 
     file: File = ""
     arguments: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
+    mapped: tuple[str, ...] | None = None
     lines: Callable[[str], Sequence[str]] | None = field(default=None, compare=False)
 
 

@@ -6,6 +6,7 @@ from math import prod
 
 from spmd_core.base import by_key
 from spmd_core.facts import AxisOrigin, Collective, NoOrigin, OriginPlace, Spec
+from spmd_core.fields import Axes
 from spmd_core.program.communication.generic import merged_names
 from spmd_core.program.hlo.lines import line_of
 from spmd_core.program.hlo.module import Computation, Frame, Instruction, Module
@@ -53,17 +54,23 @@ def with_origins(
     )
 
 
-def without_record(collectives: Sequence[Collective], why: NoOrigin) -> tuple[Collective, ...]:
+def without_record(
+    collectives: Sequence[Collective], why: NoOrigin, mapped: Axes | None
+) -> tuple[Collective, ...]:
     """Returns the collectives of a program without a record: those that it calls itself have their
     origin all the same.
     """
-    return tuple(called(each) or each.model_copy(update={"no_origin": why}) for each in collectives)
+    return tuple(
+        called(each, mapped) or each.model_copy(update={"no_origin": why}) for each in collectives
+    )
 
 
-def called(one: Collective) -> Collective | None:
+def called(one: Collective, mapped: Axes | None) -> Collective | None:
     """A collective that a shard_map of the program calls, with that as its origin; None for one of
-    the compiler's.
+    the compiler's, such as one over axes that no shard_map maps.
     """
+    if mapped is not None and not {*one.axes} <= {*mapped}:
+        return None
     if not (call := call_of(one.op)) or not any(name in (one.op or "") for name in _MAPS):
         return None
     origin = (
@@ -92,7 +99,7 @@ class _Blamer:
         """A collective with its origins; `frames`, the calls that led to it, distinguish the uses of a
         function; `written` is the name that it has itself: of an argument that is moved, its path.
         """
-        if (own := called(one)) is not None:
+        if (own := called(one, self.origins.record.names.mapped)) is not None:
             return own
         if not one.axes or not one.op:
             return one

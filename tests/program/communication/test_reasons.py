@@ -180,14 +180,17 @@ def test_a_value_that_becomes_the_result_element_by_element_is_the_result():
     ]
 
 
-def test_a_maximum_is_called_one():
+@pytest.mark.parametrize(
+    ("op", "use"), [("reduce_max", ""), ("jit(softmax)/reduce_max", ", as softmax needs it")]
+)
+def test_a_maximum_is_called_one_and_of_softmax_where_its_name_says_so(op, use):
     lines = (
         f"  %top = f32[8]{{0}} reduce(%x, %bias), dimensions={{1}}, to_apply=%largest\n"
-        f'  %r = f32[8]{{0}} all-reduce(%top), {ALONG_X}, to_apply=%largest, metadata={{op_name="jit(program)/reduce_max"}}\n'
+        f'  %r = f32[8]{{0}} all-reduce(%top), {ALONG_X}, to_apply=%largest, metadata={{op_name="jit(program)/{op}"}}\n'
         "  ROOT %t = f32[8,8]{1,0} broadcast(%r), dimensions={0}"
     )
     assert why(lines, sharding={"in": "x"}) == [
-        "each device along x holds the maximum of its own shard in `reduce_max`, and the maximum of all is taken, as softmax needs it"
+        f"each device along x holds the maximum of its own shard in `reduce_max`, and the maximum of all is taken{use}"
     ]
 
 

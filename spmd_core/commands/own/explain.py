@@ -6,11 +6,13 @@ import os
 import pkgutil
 import sys
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 from spmd_core.base import RequestError, refuse, shorten
+from spmd_core.commands.output import check_output
 from spmd_core.own import explain
 from spmd_core.workloads import parse_mesh
 
@@ -28,18 +30,34 @@ ARGUMENTS = {
 
 def main(arguments: Namespace) -> int:
     """Import the function, explain its step, and print the answer."""
+    if arguments.save:
+        check_output("--save", arguments.save, force=True)
     step, given = made(arguments.function)
     mesh = dict(parse_mesh(arguments.mesh)) if arguments.mesh else None
     explained = explain(step, target=arguments.target, mesh=mesh)
     positional, named = ((), given) if isinstance(given, dict) else (tuple(given), {})
-    answer = explained(*positional, **named)
-    if arguments.save:
-        answer.save(Path(arguments.save))
+    with _running(arguments.function):
+        answer = explained(*positional, **named)
     if not arguments.open:
-        print(json.dumps(answer.json()) if arguments.json else answer)
+        print(json.dumps(answer.json()) if arguments.json else answer, flush=True)
     else:
         answer.open()
+    if arguments.save:
+        answer.save(Path(arguments.save))
     return 0
+
+
+@contextmanager
+def _running(name: str) -> Iterator[None]:
+    """Run code of the user's: what it prints is no part of the answer, and its exit is no success."""
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    except SystemExit as stop:
+        fix = "return (step, arguments), and exit below `if __name__ == '__main__'` alone"
+        raise refuse(
+            f"function {shorten(name)}", f"ends Python by sys.exit({shorten(stop.code)})", fix
+        ) from None
 
 
 def made(name: str) -> tuple[Callable[..., Any], Any]:
@@ -56,7 +74,8 @@ def made(name: str) -> tuple[Callable[..., Any], Any]:
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        made_by = pkgutil.resolve_name(name)
+        with _running(name):
+            made_by = pkgutil.resolve_name(name)
     except (ModuleNotFoundError, AttributeError) as error:
         reason = " ".join(str(error).split())
         raise refuse(
@@ -67,7 +86,8 @@ def made(name: str) -> tuple[Callable[..., Any], Any]:
     except TypeError as error:
         fix = "name one that takes nothing and returns the step and its arguments"
         raise refuse(f"function {shorten(name)}", f"cannot be called so ({error})", fix) from None
-    returned = made_by()
+    with _running(name):
+        returned = made_by()
     if not isinstance(returned, tuple) or len(returned) != 2 or not callable(returned[0]):
         raise RequestError(
             f"{shorten(name)} returns no (step, arguments): return the step, and its arguments as a "

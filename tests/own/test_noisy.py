@@ -1,0 +1,67 @@
+"""`explain` of files that print, exit, or whose answer cannot be written where it is asked for."""
+
+import json
+import sys
+
+import pytest
+
+from tests.commands.calls import told
+
+pytestmark = [pytest.mark.newer]
+FILE = """
+import sys
+import jax
+from tests.own import steps
+
+print("as it is imported")
+
+def noisy():
+    print("as it is made")
+    def step(x):
+        print("as it is traced")
+        return x.sum()
+    return step, (steps.place(steps.devices(), (16, 16), "fsdp"),)
+
+def exits():
+    sys.exit(0)
+
+def says():
+    sys.exit("bye")
+"""
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    (tmp_path / "noisy_file.py").write_text(FILE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "noisy_file", raising=False)
+    return "noisy_file"
+
+
+def test_what_a_file_prints_is_no_part_of_the_answer(file):
+    done = told("explain", f"{file}:noisy", "--json")
+    assert json.loads(done.stdout)["mesh"] == [["fsdp", 4], ["tensor", 2]]
+    printed = [line for line in done.stderr.splitlines() if line.startswith("as it is")]
+    assert printed == ["as it is imported", "as it is made", "as it is traced"]
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("path", ["none/x.html", ".", "-"])
+def test_a_file_that_cannot_be_saved_is_refused_before_the_step_is_made(
+    file, path, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    done = told("explain", f"{file}:noisy", "--save", path)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"--save '{path}' ")
+
+
+@pytest.mark.parametrize(("function", "code"), [("exits", "0"), ("says", "'bye'")])
+def test_an_exit_is_no_success(file, function, code):
+    done = told("explain", f"{file}:{function}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1] == (
+        f"function '{file}:{function}' ends Python by sys.exit({code}): return (step, arguments), and "
+        "exit below `if __name__ == '__main__'` alone"
+    )

@@ -14,7 +14,7 @@ from spmd_lab.ui.shell import WHAT_THIS_IS
 share = shell.open_page("overview")
 target = default_target()
 hardware, active = lab().hardware(), lab().active()
-recent = lab().history(over=True, limit=8, searched=False, source="here")
+recent = lab().history(over=True, limit=5, searched=False, source="here")
 
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
     st.title(shell.QUESTIONS["overview"], width="content")

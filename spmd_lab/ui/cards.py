@@ -103,7 +103,7 @@ def starts(
                 _start(start, f"**{plain(start.call)}**")
         with st.container(horizontal=True, key="more-starts"):
             for start in STARTS[_CARDS:]:
-                _start(start, f"**{plain(questions[start.screen])}** {plain(start.call)}")
+                _start(start, plain(start.call))
 
 
 def _start(start: Start, label: str) -> None:

@@ -25,7 +25,7 @@ BACKGROUND = {"light": (255, 255, 255), "dark": (18, 22, 28)}
 
 def test_the_overview_says_what_machine_this_is_and_lets_it_go(server, page, finished_run):
     visit(page, server.url)
-    page.get_by_text("Dense layer · in over x").first.wait_for()
+    page.get_by_text("Dense layer 32×4 · in over x").first.wait_for()
     main = page.get_by_test_id("stMain")  # the devices are asked meanwhile
     for said in (
         re.compile(r"8 simulated CPU devices: no accelerator found\."),

@@ -3,7 +3,11 @@
 import contextlib
 import reprlib
 from collections.abc import Collection, Iterator
+from difflib import get_close_matches
 from pathlib import Path
+
+MOST_LISTED = 24  # names in a refusal: of more, those that are spelled most alike
+NEAREST = 3
 
 
 class LabError(Exception):
@@ -68,9 +72,12 @@ def refuse(value: str, rule: str, fix: str) -> RequestError:
 
 
 def check_known(kind: str, name: str, known: Collection[str], rule: str) -> None:
-    """RequestError, which lists those that are known, where a name of some kind is none of them."""
+    """RequestError, which lists those that are known, where a name of some kind is none of them; of
+    many the nearest.
+    """
     if name not in known:
-        raise refuse(f"{kind} {shorten(name)}", rule, f"use {', '.join(known) or 'none'}")
+        listed = [*known] if len(known) <= MOST_LISTED else get_close_matches(name, known, NEAREST, 0.0)
+        raise refuse(f"{kind} {shorten(name)}", rule, f"use {', '.join(listed) or 'none'}")
 
 
 def shorten(value: object, limit: int = 60) -> str:

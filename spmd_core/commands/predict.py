@@ -177,6 +177,11 @@ def _of_training(arguments: Namespace) -> int:
             fix = "name a model, and tokens to train on such as 15e12"
             raise refuse(f"predict without --{name}", "is incomplete", fix)
     kinds = tuple(part.strip() for part in (arguments.target or ",".join(KINDS)).split(","))
+    for part in kinds:
+        kind, _, count = part.removeprefix("tpu:").removeprefix("gpu:").partition(":")
+        if count and kind_of(kind):
+            rule = "names chips, whose number --chips, --deadline or --budget decides"
+            raise refuse(f"--target {part}", rule, f"use --target {kind}")
     kinds = tuple(dict.fromkeys(kind_of(part.removeprefix("tpu:")) or part for part in kinds))
     price = tuple((kind, each) for kind in kinds if (each := price_for(arguments, kind)))
     question = TrainingQuestion(

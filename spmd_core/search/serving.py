@@ -182,7 +182,7 @@ def _order(question: ServingQuestion, row: ServingRow) -> tuple[float, ...]:
     that make as many, as at a rate, the fastest.
     """
     if row.served is None:
-        return 3.0, float(row.chips), 0.0, 0.0
+        return 3.0, float(row.chips), row.pool.weights if row.pool else math.inf, 0.0
     spent = row.per_hour if question.price and row.per_hour else float(row.chips)
     least = spent if question.ttft_s or question.tpot_s else 0.0
     kept = 0.0 if row.keeps else 2.0 - row.even

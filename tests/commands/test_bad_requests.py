@@ -24,6 +24,21 @@ BAD = [
     (["search", f"--top={'9x' * 500}"], f"--top '{'9x' * 28}9…' is no number: write digits"),
     (["history", "--state", "x" * 5000], f"state '{'x' * 57}…' does not exist: use one of"),
     (["history", "--run", "\udcff"], "text '\\udcff' has what is no character"),
+    (
+        [
+            "predict",
+            "--model",
+            "scaled:1",
+            "--tokens",
+            "1e9",
+            "--budget",
+            "9",
+            "--target",
+            "h100:8",
+        ],
+        "--target h100:8 names chips, whose number --chips, --deadline or --budget decides: use "
+        "--target h100",
+    ),
     (["run", "recipe:nothing"], "recipe 'nothing' does not exist: use "),
     (["run", "1.abc"], "link '1.abc' is damaged or truncated: copy all of it"),
     (

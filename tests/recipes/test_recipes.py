@@ -82,7 +82,7 @@ def test_every_recipe_has_its_words_and_its_link():
 def test_an_unknown_recipe_is_refused_with_the_choices():
     with pytest.raises(
         RequestError,
-        match=r"recipe 'tutrial' does not exist: use fits_70b, .*, devices, unsharded, layout_2x4, ",
+        match=r"recipe 'tutrial' does not exist: use \w+, \w+, \w+$",
     ):
         get_recipe("tutrial")
 

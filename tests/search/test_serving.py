@@ -308,3 +308,11 @@ def test_a_compiled_step_takes_the_place_of_the_estimate_and_may_not_fit(answer)
     fast = with_compiled(answer, {first.plan: CompiledDecode(1e-9, estimate, 10**9, True)})
     row = next(row for row in fast.rows if row.plan == first.plan)
     assert row.served.step_s >= 0.999 * row.served.step.least > 1e-4
+
+
+@pytest.mark.parametrize("model", ["deepseek-v3-671b", "llama-3.1-405b"])
+def test_where_nothing_holds_the_weights_the_mesh_that_lacks_least_is_first(model):
+    rows = serve(ServingQuestion(model, ("h100:4", "h100:8"), LOAD)).rows
+    assert not any(row.served for row in rows)
+    order = [(row.chips, row.pool.weights) for row in rows if row.pool]
+    assert order == sorted(order) and len({weights for _, weights in order}) > 2

@@ -39,14 +39,14 @@ def expert_memory(
     pass in shards.
 
     Such sums of a block's layers wait for its end, each beside its operand, and beside two matrices
-    that are gathered for the last.
+    that are gathered for the last; of sums that are scattered the operands wait.
     """
     size, mesh = plan.size, plan.axis_sizes
     experts = size.experts // mesh.get("expert", 1)
     sides = (size.embed, size.mlp // mesh.get("tensor", 1))
     matrix = 2.0 * max(_filled((experts, *order)) for order in (sides, sides[::-1]))
     blocks = [sum(size.layer(kind).experts > 1 for kind in kinds) for kinds, _ in size.stages]
-    sums = 2 * (2 + size.gated) * (is_complete and max(blocks) > 1)
+    sums = (1 + is_complete) * (2 + size.gated) * (max(blocks) > 1)
     if not plan.dropless:
         complete = sums if is_complete else None
         return _with_capacity(plan, rows, wide, matrix, complete, blocks[-1] > 0, in_ring)
@@ -54,7 +54,8 @@ def expert_memory(
     waits = 2 * rows + (5 if size.mlp_bias else 3) * wide + max(3, sums) * matrix
     # one gradient, and the sums of all; of a block before, all gradients. Weights in 8 bits are
     # turned into float32 for the gradient of their rows where the chip does not multiply them
-    summed = max(sums + 2, 3 + size.gated + (2 + size.gated) * (sum(map(bool, blocks)) > 1))
+    before = is_complete and sum(map(bool, blocks)) > 1
+    summed = max(sums + 2, 3 + size.gated + (2 + size.gated) * before)
     narrow = {"bfloat16": "bf16", "int8": "s8"}.get(plan.precision.gathered_dtype, "f8")
     summed *= 1 + (narrow != "bf16" and narrow_cycles(plan.topology.chip, narrow) >= 1)
     own = 3 * rows + 3 * wide + max(3 * rows, summed * matrix)

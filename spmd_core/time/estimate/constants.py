@@ -26,9 +26,9 @@ ORDER_PASSES = 6.0
 # passes over what a state's chunks keep, forward and backward, and operations of one step of their
 # scan, of which each takes its least time
 STATE_PASSES, STATE_OPERATIONS = (2.0, 4.0), 12
-# of the rows that a token sends to its experts, each way of sorting them, with the way to other
-# devices and back or without; counted in the program
-SENT_PASSES, SORTED_PASSES = 16.0, 8.0
+# of the rows that a token sends to its experts, in each pass: gathers of all rows and zeros in those
+# past the last, of which XLA fuses few; with the way to other devices and back, or without. Read off
+SENT_PASSES, SORTED_PASSES = 27.0, 17.0
 # with a capacity, each way, of slots read and written on both sides of two exchanges
 SLOT_PASSES = 8.0
 GPU_LOGIT_PASSES = 6.0  # on GPUs: largest, exponential, sum, gradient
@@ -68,4 +68,5 @@ SLICES_ABOVE, TENSOR_ABOVE, WIDE_TENSOR = 4.0, 0.85, 32
 MOSTLY = 0.5  # of a step in attention, from which on its kernel is named
 WITHOUT_COMPILING = 0.05  # of the step, either way: what the compiler would have shown; a guess
 SPARSE_CORES = ("v5p", "tpu7x")  # generations whose flags leave collectives to these
+SCATTERS_EXPERTS = "tpu7x"  # scatters the sums of dropless experts, all-reduces elsewhere; read off
 NOT_OF_A_LAYER = ("embedding", "logits", "final_norm")  # weights

@@ -28,7 +28,7 @@ from spmd_core.plan import (
 )
 from spmd_core.time.cost.constants import NEARLY_FULL, RING
 from spmd_core.time.cost.expert_memory import Experts, expert_memory
-from spmd_core.time.estimate.constants import RING_STEPS, SPARSE_CORES
+from spmd_core.time.estimate.constants import RING_STEPS, SCATTERS_EXPERTS, SPARSE_CORES
 from spmd_core.time.estimate.optimizers import BYTES, moment_bytes
 
 _HEADS = {"query", "key", "value"}
@@ -152,7 +152,10 @@ def _experts(plan: Plan, layer: ModelSize, a: Arrays) -> Experts | None:
         return None
     times = plan.axis_sizes.get("tensor", 1) * plan.visits * plan.expert_repeats
     in_ring = experts_ring(plan, 2.0 if plan.precision.matmul_dtype == "bfloat16" else 4.0)
-    is_complete = plan.dropless or (has_ring(plan) and _gathered_by(plan) <= RING and not in_ring)
+    if plan.dropless:
+        is_complete = plan.topology.chip.generation != SCATTERS_EXPERTS
+    else:
+        is_complete = has_ring(plan) and _gathered_by(plan) <= RING and not in_ring
     return expert_memory(plan, a.stream * times, a.wide, is_complete, in_ring)
 
 
@@ -225,9 +228,11 @@ def _worst_moment(
             {f"gradient of the {('logits', 'table')[plan.logit_parts > 1]}": late} if late else {}
         )
         spare += late * (has_experts or plan.logit_parts > 1)  # beside rings it waits all the same
+        # the other moment is left
+        spare = min(spare, block + gradients + late - (logits - of_logits))
     else:
         parts = {"logits and output table": logits, "one block's backward pass": first}
-        spare = of_logits + first
+        spare = min(of_logits + first, logits + first - (block + gradients - spare))
     return parts | ({_TURNED: turned} if turned else {}), spare, may_turn
 
 
@@ -254,6 +259,8 @@ def _waiting(basis: Basis, has_experts: bool) -> tuple[float, float]:
     both_ways = has_ring(plan) and not has_experts and _gathered_by(plan) > 4
     waits = plan.size.tied or plan.topology.chip.generation in SPARSE_CORES
     waits |= not (is_lone or both_ways)
+    # a block that computes nothing again lets its product go before the loop
+    waits &= plan.remat == "full"
     is_late = (has_experts or has_ring(plan)) and waits and not frozen
     return operands, _logit_rows(plan) * plan.size.vocab * 2 * is_late
 

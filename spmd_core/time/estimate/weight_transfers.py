@@ -8,7 +8,12 @@ from functools import lru_cache
 from spmd_core.plan import DATA_AXES, LENGTH_AXES, STAGE, ShardedArray, batch_axes
 from spmd_core.time.cost.constants import DCN_LATENCY_S, RING
 from spmd_core.time.cost.links import NOMINAL, Route, dcn_bandwidth
-from spmd_core.time.estimate.constants import NOT_OF_A_LAYER, SPARSE_CORES, TABLE_ALONE
+from spmd_core.time.estimate.constants import (
+    NOT_OF_A_LAYER,
+    SCATTERS_EXPERTS,
+    SPARSE_CORES,
+    TABLE_ALONE,
+)
 from spmd_core.time.estimate.memory import experts_ring
 from spmd_core.time.estimate.optimizers import (
     NEWTON_SCHULZ,
@@ -176,19 +181,19 @@ def _sum_of_gradient(
     is_exposed: bool,
     matmuls: Mapping[str, float],
 ) -> StepTransfer:
-    """The sum of one weight's gradient.
-
-    Dropless experts are a kernel over shards (`shard_map`), whose weights' gradients are summed by
-    name: the compiler leaves them all-reduces, of which the first of a layer, that of `down`, has
-    work beside it, unless the weights of that work pass in rings, which wait for its links. Read
-    off DeepSeek-V3 on 64 chips of v5p and Nemotron-3-Nano on 16.
+    """The sum of one weight's gradient. Dropless experts are a kernel over shards (`shard_map`), whose
+    weights' gradients are summed by name: all-reduces (TPU7x scatters them), of which the first of a
+    layer, that of `down`, has work beside it, unless the weights of that work pass in rings, which
+    wait for its links. Read off DeepSeek-V3 on 64 chips of v5p and Nemotron-3-Nano on 16.
     """
     # no sum over axes that hold the same rows: each device keeps its shard of all of it
     summed = tuple(axis for axis in axes if axis in (*batch_axes(shapes.plan), *LENGTH_AXES))
     of_experts = shapes.size.experts > 1 and array.name in _OF_EXPERTS
     in_kernel, in_rings = of_experts and shapes.plan.dropless, shapes.ring > 1
     if in_kernel or (of_experts and 1 < shapes.ring == shapes.along(*axes) <= RING):
-        reduce, is_exposed = "all-reduce", array.name != "down" or (in_kernel and in_rings)
+        is_exposed = array.name != "down" or (in_kernel and in_rings)
+        if not in_kernel or shapes.chip.generation != SCATTERS_EXPERTS:
+            reduce = "all-reduce"
     # a loop over parts of the logits adds to all of the table's gradient
     in_parts = array.name == "logits" and shapes.plan.logit_parts > 1
     if summed != axes or (in_parts and not shapes.chip.is_gpu):
@@ -261,8 +266,8 @@ def _by_rings(
     is_shared = array.name == "logits" or is_tied or name in recomputed
     plain = transfer(shapes, "all-gather", axes, nbytes, 0, "layers", name=f"gather {array.name}")
     if is_shared:
-        # before the permutes of a ring: hidden by as much as those leave the links idle
-        late = min(1.0, held.seconds / matmul_s)
+        # hidden by as much as a ring's permutes leave the links idle: all, one way around
+        late = min(1.0, held.seconds / matmul_s) * held.both
         where = {"beside": "", "alone": TABLE_ALONE} if is_tied else {"late": late}
         yield replace(plain, count=count, **where)  # pyrefly: ignore
     passed = replace(plain, kind="collective-permute", asked="all-gather", beside="", count=count)

@@ -153,8 +153,8 @@ def step_work(shapes: Shapes, recomputed: Collection[str], matmuls: Sequence[Mat
     for (layer, count), of_layer in zip(shapes.layers, matmuls, strict=True):
         passes = _of_layer(layer, recomputed, *of_layer)
         # gathers of GPUs run on from the layer before
-        last_s = 0.0 if shapes.chip.is_gpu else _beside_nothing(layer, of_layer[0])
         first_s, *rest_s = (own.seconds for own in passes)
+        last_s = 0.0 if shapes.chip.is_gpu else _beside_nothing(layer, of_layer[0], first_s)
         hiding[layer.size] = first_s - last_s, *rest_s
         forward, again, backward = (
             total.plus(own, count)
@@ -168,13 +168,16 @@ def step_work(shapes: Shapes, recomputed: Collection[str], matmuls: Sequence[Mat
     return StepWork(forward, again, backward, _tables(shapes), _update(shapes), hiding)
 
 
-def _beside_nothing(layer: Shapes, own: Mapping[str, float]) -> float:
+def _beside_nothing(layer: Shapes, own: Mapping[str, float], first_s: float) -> float:
     """Seconds of a layer's forward pass that hide none of its gathers: its last matmul; and where
-    weights pass in rings, what comes before experts, whose gathers wait for those links.
+    weights pass in rings, what comes before experts, whose gathers wait for those links. Of dropless
+    ones all but the products: their rows are sorted before a gather begins, and after the last.
     """
     if layer.ring == 1 or layer.plan.size.experts == 1:
         return own.get("mlp_down", 0.0)
     mlp = layer.size.experts > 1 and sum(own.get(name, 0.0) for name in ("mlp_up", "mlp_gate"))
+    if layer.plan.dropless:
+        return first_s - mlp
     return sum(own.values()) - mlp + mixing(layer, "forward").seconds
 
 

@@ -14,6 +14,7 @@ from spmd_core.time import estimate_memory, estimate_step
 from spmd_core.time.cost.links import straggling
 from spmd_core.time.estimate.rings import ring_of
 from spmd_core.time.estimate.shapes import recomputed, shapes_of
+from spmd_core.time.estimate.work import all_matmuls, step_work
 from spmd_core.words import in_sentences
 from spmd_core.workloads import parse_plan
 
@@ -651,7 +652,28 @@ def test_a_gather_hides_under_the_work_of_its_own_pass_before_its_matmul():
         sum(getattr(each, name) for each in gathers)
         for name in ("seconds_total", "exposed_total_s")
     )
-    assert 0.5 < shown / sent < 0.9
+    assert 0.4 < shown / sent < 0.9
     more = step(**EXPERTS | {"batch_per_device": 16}).collectives
     late = sum(each.exposed_total_s for each in more if each.name in ("gather up", "gather down"))
     assert late < shown / 2
+
+
+@pytest.mark.parametrize(
+    ("target", "kind"), [("v5p:2x2x2", "all-reduce"), ("tpu7x:2x2x1", "reduce-scatter")]
+)
+def test_tpu7x_scatters_the_sums_of_dropless_experts(target, kind):
+    """As compiled: four layers of Qwen3-Next over fsdp=8 and 16, seven of Nemotron-3-Nano over 8."""
+    found = step(**EXPERTS | {"target": f"tpu:{target}", "mesh": {"fsdp": 8}}).collectives
+    sums = [each for each in found if each.name in ("gradient up", "gradient down")]
+    assert {each.kind for each in sums} == {kind}
+    assert all(each.exposed_total_s > 0.9 * each.seconds_total for each in sums)
+
+
+def test_rows_of_experts_hide_no_gather_of_dropless_ones():
+    """Compiled, gathers of the forward pass begin behind the sorting: their products hide them."""
+    shapes = shapes_of(parse_plan(BASE | EXPERTS))
+    matmuls = all_matmuls(shapes)
+    hiding = step_work(shapes, recomputed(shapes.plan), matmuls).hiding
+    for (layer, _), (forward, _) in zip(shapes.layers, matmuls, strict=True):
+        products = forward.get("mlp_up", 0.0) if layer.size.experts > 1 else 0.0
+        assert hiding[layer.size][0] == pytest.approx(products)

@@ -36,19 +36,17 @@ class Reading:
 
     @property
     def words(self) -> str:
-        """What was understood in words, and what looks like a term and is none; "" where all of it is
-        one phrase.
-        """
+        """What was understood in words, and what looks like a term and is none; "" of no search."""
         parts = [f"with {listed(self.kinds)}" if self.kinds else ""]
         parts.append(f"on {listed(self.days)}" if self.days else "")
         parts += [f"{field} {value}" for field, value in self.terms]
         parts = [part for part in parts if part]
         unknown = dict.fromkeys(_NO_TERM.findall(self.phrase))
-        if not parts and not unknown:
+        parts += [f"with the text “{self.phrase}”"] if self.phrase else []
+        if not parts:
             return ""
-        rest = [f"with the text “{self.phrase}”"] if self.phrase else []
         notes = [f"{each} is no term: use {', '.join(TERMS)}." for each in unknown]
-        return " ".join([f"Runs {', '.join([*parts, *rest])}.", *notes])
+        return " ".join([f"Runs {', '.join(parts)}.", *notes])
 
 
 def read_search(text: str, zone: str | None = None, now: float | None = None) -> Reading:

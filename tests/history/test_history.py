@@ -105,7 +105,8 @@ def test_a_search_is_understood_and_reports_what_it_understood():
     wanted = read_search("yesterday all-reduce v5e tag:ring", "Europe/Berlin", NOON + 86_400)
     assert wanted.days == ("2026-01-02",) and wanted.kinds == ("all-reduce",)
     assert wanted.words == ("Runs with all-reduce, on 2026-01-02, tag ring, with the text “v5e”.")
-    assert read_search("x=8 all-reduced").words == ""
+    assert read_search("x=8 all-reduced").words == "Runs with the text “x=8 all-reduced”."
+    assert read_search(" ").words == ""
 
 
 @pytest.mark.parametrize("text", ["foo:bar", "tags:v5p x=8", "all-reduce Foo:1"])

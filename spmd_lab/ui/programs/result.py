@@ -52,7 +52,7 @@ def wrong(program: Program, compiled: StrategyResult | None = None) -> None:
         st.subheader(plain(f"{_count(listed)}.{first}"), anchor=False)
         if listed and (held := listed[0].bytes_per_device):
             of = bytes_text(constrain.held_bytes(program, {}))
-            draw_figure(bytes_text(held), f"of {of} of arguments per device")
+            draw_figure(bytes_text(held), f"of {of} per device")
         constrain.offer(program, [*tried.values()])
     if listed:
         with st.container(key="findings", gap=None):

@@ -9,7 +9,7 @@ turn on v5e or v5p and on TPU7x. What was compiled is kept in `--data`, one line
 plan, with the versions of JAX and libtpu. Nine of the list settled which arrays of a scanned block
 wait, and what experts with a capacity move; the rule when their weights pass in rings was read off
 Scout in bfloat16 and in float8 (drawn), and held on Qwen3 in both; integers off Mixtral.
-The last twelve were drawn before they were compiled, in the order of their seeds, and estimated
+The last thirteen were drawn before they were compiled, in the order of their seeds, and estimated
 after: passes over dropless rows and their scattered sums on TPU7x were read off five of them (on
 v5e and v5p three, on TPU7x two) and off Nemotron, the floor of what is given up off the one that
 does not fit.

@@ -171,8 +171,12 @@ class Shapes:
 
     @cached_property
     def peers(self) -> int:
-        """Devices whose sequences an expert sees: those along `expert` that share the batch."""
+        """Devices whose sequences an expert sees: those along `expert` that share the batch; dropless,
+        all of them, with the same sequences too.
+        """
         among = self.along("expert")
+        if self.plan.dropless:
+            return among if self.plan.size.experts % among == 0 else 1
         apart = batch_shards(self.plan) % (self.along(*DATA_AXES) * among) == 0
         return among if apart else 1
 

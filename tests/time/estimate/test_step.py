@@ -677,3 +677,22 @@ def test_rows_of_experts_hide_no_gather_of_dropless_ones():
     for (layer, _), (forward, _) in zip(shapes.layers, matmuls, strict=True):
         products = forward.get("mlp_up", 0.0) if layer.size.experts > 1 else 0.0
         assert hiding[layer.size][0] == pytest.approx(products)
+
+
+@pytest.mark.parametrize(("dropless", "kind"), [(True, "all-to-all"), (False, "all-reduce")])
+def test_dropless_rows_go_to_their_experts_from_replicas_too(dropless, kind):
+    """As the program exchanges them: Qwen3-Next over fsdp=2, expert=4 with four sequences compiled to
+    24 all-to-alls of 335 MB.
+    """
+    fields = {"target": "tpu:v5p:2x2x2", "model": "qwen3-next-80b-a3b", "layers": 4}
+    mesh = {"fsdp": 2, "expert": 4}
+    found = step(**fields, mesh=mesh, batch_per_device=0.5, sequence=4096, dropless=dropless)
+    moved = [
+        each
+        for each in found.collectives
+        if "experts" in (each.name or "") and each.axes == ("expert",)
+    ]
+    assert {each.kind for each in moved} == {kind}
+    if dropless:
+        assert sum(each.count for each in moved) == 24
+        assert {each.bytes for each in moved} == {335544320}

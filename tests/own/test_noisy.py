@@ -27,6 +27,15 @@ def exits():
 
 def says():
     sys.exit("bye")
+
+def raises():
+    raise ValueError("of my own")
+
+def traced():
+    return (lambda x: x + undefined), (steps.place(steps.devices(), (16, 16), "fsdp"),)
+
+def lacks():
+    import no_such_module_of_mine
 """
 
 
@@ -65,3 +74,24 @@ def test_an_exit_is_no_success(file, function, code):
         f"function '{file}:{function}' ends Python by sys.exit({code}): return (step, arguments), and "
         "exit below `if __name__ == '__main__'` alone"
     )
+
+
+@pytest.mark.parametrize(
+    ("function", "error", "line"),
+    [
+        ("raises", "ValueError", "raise ValueError"),
+        ("traced", "NameError", "x + undefined"),
+        ("lacks", "ModuleNotFoundError", "import no_such_module_of_mine"),
+    ],
+)
+def test_what_a_file_raises_is_quoted_from_its_own_line(file, function, error, line):
+    done = told("explain", f"{file}:{function}")
+    assert (done.returncode, done.stdout) == (2, "")
+    first, *_, last = done.stderr.partition("Traceback")[2].splitlines()[1:]
+    assert "noisy_file.py" in first and line in done.stderr
+    assert last == f"function '{file}:{function}' raises {error}: mend it, and ask again"
+
+
+def test_a_function_that_is_not_there_has_no_traceback(file):
+    (*_, line) = told("explain", f"{file}:nowhere").stderr.splitlines()
+    assert line.startswith(f"function '{file}:nowhere' is not there (module 'noisy_file' has no")

@@ -5,13 +5,14 @@ import json
 import os
 import pkgutil
 import sys
+import traceback
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from spmd_core.base import RequestError, refuse, shorten
+from spmd_core.base import LabError, RequestError, refuse, shorten
 from spmd_core.commands.output import check_output
 from spmd_core.own import explain
 from spmd_core.workloads import parse_mesh
@@ -26,6 +27,8 @@ ARGUMENTS = {
     "--save": {"metavar": "FILE", "help": "also write it: .html, .svg, .json, .jaxexport or text"},
     "--open": {"action": "store_true", "help": "store it as a program of the lab; prints its link"},
 }
+# modules whose frames come before those of the user's code
+_AROUND = ("spmd_core", "pkgutil", "importlib", "contextlib")
 
 
 def main(arguments: Namespace) -> int:
@@ -49,7 +52,9 @@ def main(arguments: Namespace) -> int:
 
 @contextmanager
 def _running(name: str) -> Iterator[None]:
-    """Run code of the user's: what it prints is no part of the answer, and its exit is no success."""
+    """Run code of the user's: what it prints is no part of the answer, and its exit is no success. The
+    traceback of what it raises begins at its own lines.
+    """
     try:
         with redirect_stdout(sys.stderr):
             yield
@@ -57,6 +62,18 @@ def _running(name: str) -> Iterator[None]:
         fix = "return (step, arguments), and exit below `if __name__ == '__main__'` alone"
         raise refuse(
             f"function {shorten(name)}", f"ends Python by sys.exit({shorten(stop.code)})", fix
+        ) from None
+    except LabError:
+        raise
+    except Exception as error:
+        trace = error.__traceback__
+        while trace and trace.tb_frame.f_globals.get("__name__", "").split(".")[0] in _AROUND:
+            trace = trace.tb_next
+        if trace is None and not isinstance(error, SyntaxError):
+            raise
+        traceback.print_exception(error.with_traceback(trace))
+        raise refuse(
+            f"function {shorten(name)}", f"raises {type(error).__name__}", "mend it, and ask again"
         ) from None
 
 

@@ -245,14 +245,15 @@ def _alike(requested: Sequence[Requested]) -> dict[tuple[object, ...], int | Non
 
 
 def _most(rows: Sequence[Changed], change: str) -> str:
-    """The kind and axes of most collectives of a change, and how many others there are."""
+    """The requested kind and axes of most collectives of a change, and how many others there are."""
     numbers = Counter[tuple[str, str]]()
     for each in rows:
         if each.change == change:
-            numbers[each.first.kind, ", ".join(each.first.axes)] += each.before or each.after or 1
+            kind = each.first.asked or each.first.kind
+            numbers[kind, ", ".join(each.first.axes)] += each.before or each.after or 1
     ((kind, axes), number), *others = numbers.most_common()
     more = sum(other for _, other in others)
-    return f"{count(number, kind)} over {axes}" + (f" and {more} others" if more else "")
+    return f"{count(number, kind)} over {axes}" + (f" and {count(more, 'other')}" if more else "")
 
 
 def _row(each: Changed) -> CommunicationRow:

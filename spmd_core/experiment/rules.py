@@ -170,7 +170,8 @@ def check_specs(what: Workload, fields: Fields) -> None:
     for array in what.arrays:
         dims = tuple(zip(array.present(sizes), array.shape(sizes), strict=True))
         spec = overrides[array.name] if array.name in overrides else array.spec(sizes, table)
-        check_array(array.name, dims, spec, axis_sizes)
+        of = "" if {dim for dim, _ in dims} <= {*sizes} else f" of {array.name}"
+        check_array(array.name, dims, spec, axis_sizes, of)
 
 
 def _check_program(what: Workload, fields: Fields) -> dict[str, Spec]:
@@ -221,8 +222,12 @@ def _check_constraint(source: str, spec: Spec, program: Program) -> None:
     _check_once(axes, f"the value of {source}")
 
 
-def check_array(array: str, dims: Mesh, spec: Spec, axis_sizes: Mapping[str, int]) -> None:
-    """One array's spec, an entry per (dim, size): axes of the mesh, each once, and dims divide."""
+def check_array(
+    array: str, dims: Mesh, spec: Spec, axis_sizes: Mapping[str, int], of: str = ""
+) -> None:
+    """One array's spec, an entry per (dim, size): axes of the mesh, each once, and dims divide. `of`
+    names the array beside a dim whose name other arrays have for dims of their own.
+    """
     if len(spec) != len(dims):
         raise refuse(
             f"spec of {array} with {_entries(spec)}",
@@ -241,7 +246,7 @@ def check_array(array: str, dims: Mesh, spec: Spec, axis_sizes: Mapping[str, int
                     f"shard one of them over another axis, or override {array}",
                 )
             used[axis] = dim
-        _check_divides(dim, size, axes, axis_sizes)
+        _check_divides(dim, size, axes, axis_sizes, of)
 
 
 def _entries(listed: tuple[Any, ...]) -> str:
@@ -264,7 +269,7 @@ def _check_once(axes: Axes, where: str) -> None:
             raise refuse(f"mesh axis {axis!r}", f"is used twice on {where}", "name each axis once")
 
 
-def _check_divides(dim: str, size: int, axes: Axes, axis_sizes: Mapping[str, int]) -> None:
+def _check_divides(dim: str, size: int, axes: Axes, axis_sizes: Mapping[str, int], of: str) -> None:
     parts = math.prod(axis_sizes[axis] for axis in axes)
     if size % parts == 0:
         return
@@ -273,7 +278,7 @@ def _check_divides(dim: str, size: int, axes: Axes, axis_sizes: Mapping[str, int
     sizes = f"{below} or {above}" if below else f"{above}"
     noun = "axis" if len(axes) == 1 else "axes"
     raise refuse(
-        f"{dim}={size}",
+        f"{dim}={size}{of}",
         f"does not divide over mesh {noun} {names}",
         f"use {sizes}, or leave {dim} unsharded",
     )

@@ -50,6 +50,15 @@ def test_what_changes_is_first_and_named():
     assert table.column("Of, and where")[0].text == "dim 0 of f32[8]. model.py:3"
 
 
+def test_a_sum_is_counted_by_what_was_requested():
+    """The compiler makes an all-reduce of both."""
+    total, gather = _asked("all-reduce", "fsdp", 2**10, 6), _asked("all-gather", "fsdp", 2**10)
+    scattered = total.model_copy(update={"asked": "reduce-scatter", "reason": "in shards"})
+    assert _answer([scattered, gather], [total]).headline.startswith(
+        "Adds 6 all-reduces over fsdp and removes 6 reduce-scatters over fsdp and 1 other: "
+    )
+
+
 def test_nothing_appears_or_vanishes():
     gather = _asked("all-gather", "fsdp", 2**20)
     answer = _answer([gather], [gather])

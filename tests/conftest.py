@@ -2,8 +2,10 @@
 
 import gc
 import importlib
+import logging
 import os
 import signal
+import sys
 import tempfile
 from functools import cache
 from importlib.metadata import version
@@ -51,6 +53,9 @@ settings.register_profile("ci", deadline=None, derandomize=True, max_examples=50
 settings.load_profile("ci")
 
 forked.install()
+
+# It says of each screen of a test, for each value of it, that no viewer has opened it.
+logging.getLogger("streamlit.runtime.scriptrunner_utils.script_run_context").disabled = True
 
 # The folders whose files take longest, in the order in which they begin, so that no process is left
 # with one of them at the end; of two folders the files share what is slow to start.
@@ -124,6 +129,21 @@ def pytest_collection_modifyitems(items):
 def pytest_collection_finish():
     """Leave what was imported and collected out of every collection of garbage."""
     gc.freeze()
+
+
+def pytest_unconfigure():
+    """End what forks for this process."""
+    forked.end()
+
+
+@pytest.fixture(autouse=True)
+def _main():
+    """A screen is the main module once a test has run it, and would be run by each process that
+    `multiprocessing` starts.
+    """
+    main = sys.modules["__main__"]
+    yield
+    sys.modules["__main__"] = main
 
 
 class _Here:

@@ -107,6 +107,11 @@ class Forks:
         with _guard:
             return self._forked(text, descriptors)
 
+    def end(self) -> None:
+        """Let it end, and wait."""
+        self._channel.close()
+        self._process.wait()
+
     def _forked(self, text: bytes, descriptors: list[int]) -> int:
         self._channel.sendmsg([text], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))])  # fmt: skip
         if not (answer := self._channel.recv(64)):
@@ -121,6 +126,12 @@ def install() -> None:
     """Let every `Popen` of this process be one of these, on Linux."""
     if sys.platform == "linux":
         subprocess.Popen = Forked  # type: ignore[misc]
+
+
+def end() -> None:
+    """End all that fork for this process."""
+    while _all:
+        _all.popitem()[1].end()
 
 
 def serve() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from difflib import get_close_matches
 from pathlib import Path
 
-MOST_LISTED = 24  # names in a refusal: of more, those that are spelled most alike
+MOST_LISTED = 32  # names in a refusal: of more, those that are spelled most alike
 NEAREST = 3
 
 
@@ -76,7 +76,11 @@ def check_known(kind: str, name: str, known: Collection[str], rule: str) -> None
     many the nearest.
     """
     if name not in known:
-        listed = [*known] if len(known) <= MOST_LISTED else get_close_matches(name, known, NEAREST, 0.0)
+        listed = (
+            [*known]
+            if len(known) <= MOST_LISTED
+            else get_close_matches(str(name), known, NEAREST, 0.0)
+        )
         raise refuse(f"{kind} {shorten(name)}", rule, f"use {', '.join(listed) or 'none'}")
 
 

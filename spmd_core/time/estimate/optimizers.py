@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 
-from spmd_core.plan import RULES, ModelSize, Plan, ShardedArray, arrays
+from spmd_core.plan import RULES, Basis, ModelSize, Plan, ShardedArray, arrays
 from spmd_core.time.estimate.constants import NOT_OF_A_LAYER
 
 BYTES = {"float32": 4, "bfloat16": 2, "float8_e4m3fn": 1}
@@ -14,6 +15,12 @@ NEWTON_SCHULZ = 5  # steps, each of three products; Jordan, kellerjordan.github.
 
 def moment_bytes(plan: Plan) -> float:
     """Bytes of an optimizer's moments for each parameter, on average."""
+    return _moment_bytes(plan.basis)
+
+
+@lru_cache(maxsize=64)
+def _moment_bytes(basis: Basis) -> float:
+    plan = basis.plan
     widths = [BYTES[dtype] for dtype in plan.moment_dtypes]
     if plan.optimizer not in ("adafactor", "muon") and min(widths) > 1:
         return sum(widths)

@@ -175,6 +175,7 @@ def press(page: Page, steps: Sequence[str | tuple[str, str] | Path]) -> None:
             button = page.get_by_role("button", name=step, exact=True).locator("visible=true")
             place = button if button.count() else page.get_by_text(step).locator("visible=true")
             place.first.click(timeout=PATIENCE_MS)
+        page.wait_for_timeout(500)  # until the browser has sent it
         settled(page)
 
 

@@ -7,7 +7,7 @@ from spmd_core.time import estimate_memory, estimate_step
 from spmd_core.workloads import parse_plan
 
 PLAN = {"target": "tpu:v5p:4x4x4", "model": "llama-3.1-8b", "sequence": 4096, "batch_per_device": 1}
-# as Llama 3 was trained: Grattafiori et al., arXiv:2407.21783, table 4: 41 % MFU
+# sizes and mesh of Grattafiori et al., arXiv:2407.21783, table 4; its schedule is chosen here
 LLAMA_3 = {
     "target": "gpu:h100:2048x8",
     "model": "llama-3.1-405b",
@@ -67,8 +67,8 @@ def test_beside_stages_gradients_are_summed_once_too():
     assert {each[2] for each in moved(plain).values()} == {16 * layers}
     assert moved(sharded).keys() == {"complete weights", "complete gradients"}
     assert {each[2] for each in moved(sharded).values()} == {layers}
-    found = estimate_step(sharded)
-    assert found.mfu == pytest.approx(0.41, abs=0.04)
+    slow, fast = (estimate_step(each).predicted_s.estimate for each in (plain, sharded))
+    assert slow > 1.5 * fast
     fits = [
         estimate_step(each.model_copy(update={"remat": "full"})).fits for each in (plain, sharded)
     ]

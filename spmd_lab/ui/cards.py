@@ -157,12 +157,13 @@ def badges(summary: RunSummary) -> str:
     is_predicted = answer is not None and answer[2]
     is_simulated = answer and summary.experiment.members[0].experiment.place.is_simulated
     kind = "Predicted" if is_predicted else "Simulated" * bool(is_simulated)
-    words, color = outcome_words(summary), _COLORS.get(summary.state, "red")
-    shown = [] if kind and words in ("Measured", "Predicted") else [(color, words)]
+    color, words = _COLORS.get(summary.state, "red"), outcome_words(summary)
     if compared:
-        shown = [("orange" if compared.startswith("Cannot") else "green", compared)]
-    shown += [("violet" if is_predicted else "gray", kind)] * bool(kind)
-    return " ".join(f":{color}-badge[{plain(words)}]" for color, words in shown)
+        color, words = "orange" if compared.startswith("Cannot") else "green", compared
+    is_told = not (kind and words in ("Measured", "Predicted"))  # by the other badge
+    first = f":{color}-badge[{plain(words)}]" if is_told else ""
+    kinds = f" :{'violet' if is_predicted else 'gray'}-badge[{plain(kind)}]" if kind else ""
+    return f"{first}{kinds}".strip()
 
 
 @kept(1_000)

@@ -54,7 +54,7 @@ def test_history_opens_a_stored_prediction_here_and_coming_back_keeps_it(server,
     settled(page)
     page.get_by_role("link", name="History").click()
     page.get_by_role("heading", name="What ran").wait_for()
-    page.get_by_role("link", name="Predict").click()
+    page.get_by_role("link", name="Predict", exact=True).click()
     expect(page.locator(".st-key-answer")).to_contain_text("16.2 ms", timeout=PATIENCE_MS)
 
 

@@ -27,7 +27,7 @@ def test_the_examples_run(tmp_path):
     assert "all-gather over fsdp" in run.stdout
     assert "hidden = jax.nn.relu(batch @ params" in run.stdout
     assert "True low=" in run.stdout  # it fits v5e:4x4
-    assert "gone: params is replaced and not donated" in run.stdout
+    assert "gone: params is updated and not donated" in run.stdout
     assert (tmp_path / "step.html").read_text().count("<svg") == 4
 
 

@@ -85,7 +85,7 @@ def test_the_first_screen_has_line_reason_and_accident(explained):
     assert "all-gather over fsdp" in text
     assert "set by argument params/up P('fsdp', 'tensor')" in text
     assert "params/up is stored as P('fsdp', 'tensor'), but is needed" in text
-    assert "missing_donation: params is replaced and not donated" in text
+    assert "missing_donation: params is updated and not donated" in text
     assert explained._repr_html_().count("<svg") == 4
     assert "<script" not in explained._repr_html_()
 
@@ -123,7 +123,7 @@ def test_a_diff_of_other_meshes_names_what_each_figure_was(explained):
     assert any(line.startswith("changed: peak was ") for line in lines)
     donating = jax.jit(steps.train_step, donate_argnums=0)
     lines = explained.diff(spmd_lab.explain(donating)(*steps.arguments(steps.devices())))
-    assert any(line.startswith("gone: params is replaced and not donated") for line in lines)
+    assert any(line.startswith("gone: params is updated and not donated") for line in lines)
 
 
 def test_an_axis_that_only_a_constraint_names_is_used():

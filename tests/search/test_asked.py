@@ -282,7 +282,7 @@ def test_a_tie_has_no_winner_in_any_sentence_and_reasons_are_of_what_was_compile
         for each, parts in zip((first, other), waits, strict=True)
     )
     assert words.beats(one, slow).startswith(
-        f"Beats {slow.name} by 3×: 2 s less exposed all-gather"
+        f"Beats {slow.name} by 3×. 2 s less exposed all-gather"
     )
     assert "not explained" not in words.beats(one, slow)
     assert restored(first, json.loads(json.dumps(to_stored(one)))).parts == one.parts

@@ -36,7 +36,7 @@ from spmd_core.engine.exported.lower import complete
 from spmd_core.engine.lower import execute
 from spmd_core.experiment import parse_experiment
 from spmd_core.script import program_text
-from spmd_core.words import experiment_size_words
+from spmd_core.terms import experiment_size_words
 
 fields = {"workload": "program_file", "mesh": {"x": 8}, "target": "cpu:8", "program": "%s"}
 experiment = parse_experiment(fields)

@@ -95,7 +95,8 @@ def test_another_view_leaves_no_question_of_serving_in_the_address(data_folder):
 
 
 def test_find_has_the_question_of_serving_for_its_model_and_chips(data_folder):
-    (link,) = [each for each in opened("search").get("page_link") if "Serving" in each.proto.label]
+    links = [each for each in opened("search").get("page_link") if "Serving" in each.proto.label]
+    (link,) = [each for each in links if "model" in each.proto.query_string]  # not the menu's
     assert dict(parse_qsl(link.proto.query_string)) == {
         "show": "serving",
         "model": "llama-3.1-8b",

@@ -160,8 +160,8 @@ def badges(summary: RunSummary) -> str:
     color, words = _COLORS.get(summary.state, "red"), outcome_words(summary)
     if compared:
         color, words = "orange" if compared.startswith("Cannot") else "green", compared
-    is_told = not (kind and words in ("Measured", "Predicted"))  # by the other badge
-    first = f":{color}-badge[{plain(words)}]" if is_told else ""
+    is_shown = not (kind and words in ("Measured", "Predicted"))  # by the other badge
+    first = f":{color}-badge[{plain(words)}]" if is_shown else ""
     kinds = f" :{'violet' if is_predicted else 'gray'}-badge[{plain(kind)}]" if kind else ""
     return f"{first}{kinds}".strip()
 

@@ -77,7 +77,17 @@ def doors(lab: Lab) -> Iterator[tuple[str, Door]]:
     yield "screen/history", partial(screens.lines_of, "history", {})
     yield "screen/notebook", partial(screens.lines_of, "notebook", {})
     yield "screen/recipes", partial(screens.lines_of, "recipes", {})
-    yield from _both(f"asked/program {asked.PROGRAM}", "program", asked.PROGRAM)  # it is stored
+    for name, door in _both(f"asked/program {asked.PROGRAM}", "program", asked.PROGRAM):
+        yield name, partial(_without_keeping, lab, door)
+
+
+def _without_keeping(lab: Lab, door: Door) -> list[Line]:
+    """What a door shows that holds a program, which no other door is to show: in any order."""
+    held, lines = {each.program for each in lab.programs()}, door()
+    for each in lab.programs():
+        if each.program not in held:
+            lab.delete_program(each.program)
+    return lines
 
 
 def _of_views(runs) -> Iterator[tuple[str, Door]]:

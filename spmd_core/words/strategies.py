@@ -380,14 +380,17 @@ def against_words(ratio: Ratio) -> str:
 
 def short_verdict(answer: Comparison, medians_s: Mapping[str, float | None]) -> str:
     """Returns a comparison in a few words: `Cannot tell`, `the same`, `shard_map is 2.50× faster`. The ratio
-    is that of the headline: of the next row by medians.
+    is that of the headline: of the next row by medians, its interval where the headline has that.
     """
     if unsettled_words(answer) is not None:
         return "Cannot tell"
     if not all(each.differs for each in answer.ratios):
         return "the same"
     next_ = answer.by_medians(medians_s)[0]
-    words = f"{title(answer.fastest)} is {factor_text(next_.ratio)}× faster"
+    factor = f"{factor_text(next_.ratio)}×"
+    if answer.is_off(next_, medians_s):
+        factor = f"{factor_text(next_.interval[0])} to {factor_text(next_.interval[1])}×"
+    words = f"{title(answer.fastest)} is {factor} faster"
     # of a study the names are long, and in its own table
     return words if "/" in answer.fastest else f"{words} than {title(next_.strategy)}"
 

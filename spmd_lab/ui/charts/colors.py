@@ -113,4 +113,5 @@ def named(experiment: Experiment, name: str) -> str:
 
 
 # of a front: the winner, what nothing beats in both, the others
-BEST, ON_FRONT, OTHER = "#3b76c4", "#d9730d", "#a9b4c2"
+BEST, ON_FRONT = "light-dark(#3b76c4, #6aa5ff)", "#d9730d"
+OTHER = "light-dark(#a9b4c2, #5d6876)"  # behind the best in both themes

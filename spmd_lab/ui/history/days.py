@@ -17,13 +17,11 @@ from spmd_lab.ui.markdown import plain
 
 _YEAR = 300  # days from which on a day has its year
 _FIRST, _TIMES = 30, 3  # rows that are drawn, and so many times as many with each press
-_LONGEST, _MOST_CHANGES = (
-    14,
-    3,
-)  # characters of a text beside the one before; changes that are named
+_LONGEST, _MOST_CHANGES = 14, 3  # characters of a text beside the one before; changes named
+MOST_LISTED = 200  # runs of a list
 _SCREEN, _TICKED, _ROWS = "history", "ticked", "rows"
 PINNED = "Pinned"
-_TITLE = "Against the run of this workload before it"
+_TITLE = "Against the listed run of this workload before it"
 
 
 def draw(runs: Sequence[RunSummary]) -> None:
@@ -42,6 +40,8 @@ def draw(runs: Sequence[RunSummary]) -> None:
     if len(runs) > many:
         more = f"Show more of {count_text(len(runs))}"
         st.button(more, on_click=state.set_aside, args=(_SCREEN, _ROWS, many * _TIMES), key="more")
+    elif len(runs) >= MOST_LISTED:
+        st.caption(f"The last {MOST_LISTED} are listed: search for others.")
 
 
 def ticked() -> list[str]:
@@ -51,9 +51,10 @@ def ticked() -> list[str]:
 
 def tick(runs: Iterable[str]) -> None:
     """Tick these runs and no others."""
+    runs = list(runs)  # which may be made of what is ticked
     for run in (*ticked(), *runs):
         st.session_state.pop(_key(run), None)
-    state.set_aside(_SCREEN, _TICKED, list(runs))
+    state.set_aside(_SCREEN, _TICKED, runs)
 
 
 def _key(run: str) -> str:
@@ -96,7 +97,7 @@ def day_of(run: RunSummary, zone: str | None, now: float) -> str:
 
 
 def _before(runs: Sequence[RunSummary]) -> dict[str, RunSummary]:
-    """Returns for each run the one of the same workload before it."""
+    """Returns for each run the one of the same workload before it, of these."""
     earlier, last = {}, {}
     for run in sorted(runs, key=lambda each: (each.submitted_at, each.run)):
         of = run.experiment.workload, bool(run.experiment.variants)
@@ -107,7 +108,7 @@ def _before(runs: Sequence[RunSummary]) -> dict[str, RunSummary]:
 
 
 def changed(run: RunSummary, before: RunSummary | None) -> str:
-    """Returns in what a run differs from the one of its workload before it; "" where there is none.
+    """Returns in what a run differs from the listed one of its workload before it; "" for the first.
 
     `rows 8192 → 64`; `same as before` where only the day differs.
     """

@@ -14,12 +14,10 @@ from spmd_lab.ui import cards, choices, exports, run_tables, shell, tables
 from spmd_lab.ui.compare import view
 from spmd_lab.ui.entrance.short import OPEN
 from spmd_lab.ui.history import days
-from spmd_lab.ui.lab import as_viewer, find, lab, room
+from spmd_lab.ui.lab import as_viewer, find, lab, may_act, room
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import archives, collections, labels, outcome, tour
 from spmd_lab.ui.tables import formatted
-
-MOST_LISTED = 200  # runs of a list, unless more are requested
 
 ONLY_SEARCHED = "Only runs of searches are here: switch them on above."
 ONLY_EXAMPLES = (
@@ -49,16 +47,14 @@ def listed(
     workload: str | None, state: str | None, text: str | None
 ) -> tuple[Sequence[RunSummary], int]:
     """The runs that fit the filters; those of searches, which are many and quick, on demand, and
-    how many these are. Results that came with the program as long as there are no others, and
+    how many these are. Results that came with the program only as long as there are no others.
     """
     own = "imported" if lab().history(limit=1, searched=False) else "examples"
 
-    def stored(
-        searched: bool | None, source: str = own, runs: Sequence[str] = ()
-    ) -> Sequence[RunSummary]:
+    def stored(searched: bool | None) -> Sequence[RunSummary]:
         return lab().history(
-            source=source,
-            runs=runs,
+            source=own,
+            limit=days.MOST_LISTED,
             workload=workload,
             state=state,
             text=text,
@@ -70,7 +66,7 @@ def listed(
     of_searches = stored(True)
     is_left_out = bool(of_searches) and not st.toggle(
         plain(
-            f"Show {count_text(len(of_searches))}{' or more' * (len(of_searches) >= MOST_LISTED)} "
+            f"Show {count_text(len(of_searches))}{' or more' * (len(of_searches) >= days.MOST_LISTED)} "
             f"run{'s' * (len(of_searches) != 1)} of searches"
         ),
         key="searched",
@@ -111,6 +107,9 @@ def back() -> None:
 def held(runs: Sequence[RunSummary]) -> None:
     """Draws what can be done with the ticked runs; with none, what a tick is for."""
     ticked, shown = days.ticked(), {run.run for run in runs}
+    if missing := [run for run in ticked if run not in shown]:  # of which some may be deleted
+        shown_too = {run.run for run in lab().history(runs=missing)}
+        ticked = [run for run in ticked if run in shown or run in shown_too]
     with st.container(horizontal=True, vertical_alignment="center", key="held"):
         if not ticked:
             st.caption("Tick two to eight runs to compare them.", width="stretch")
@@ -124,12 +123,13 @@ def held(runs: Sequence[RunSummary]) -> None:
             on_click=show,
             args=(ticked,),
             disabled=len(ticked) > MOST,
+            help=f"At most {MOST} are compared." if len(ticked) > MOST else None,
         )
         act(ticked)
         st.button("Untick", key="untick", type="tertiary", on_click=days.tick, args=((),))
         if hidden:
             are = "is" if hidden == 1 else "are"
-            st.caption(f"{hidden} of {len(ticked)} ticked {are} hidden by the filters.")
+            st.caption(f"{hidden} of {len(ticked)} ticked {are} not in this list.")
 
 
 def act(runs: Sequence[str]) -> None:
@@ -137,8 +137,8 @@ def act(runs: Sequence[str]) -> None:
     collections.add(runs)
     if len(runs) > 1:
         archives.download(runs)
-    if tour.at(runs) is not None:
-        return  # its results are to be looked at
+    if tour.at(runs) is not None or not may_act():
+        return  # results of the tour are to be looked at
     names = f"{len(runs)} runs" if len(runs) > 1 else "this run"
     with st.popover(f"Delete {names}", icon=":material/delete:"):
         st.markdown(f"Delete {names} with everything measured? This cannot be undone.")

@@ -230,11 +230,12 @@ def _points(answer: ServingAnswer) -> Iterator[Row]:
         if row.served is None:
             continue
         kind = _FRONT if row in front else _OTHERS
+        wait = f", {row.served.waiting:,} wait" if row.served.waiting else ""
         yield {
             "speed": row.speed,
             "rate": row.per_chip,
             "kind": _BEST if row is lead else kind,
-            "name": f"{served_chips(row.plan)}, {served_mesh(row)}",
+            "name": f"{served_chips(row.plan)}, {served_mesh(row)}{wait}",
             "takes": f"{seconds_text(row.served.tpot_s)} a token",
             "makes": f"{number_text(row.per_chip)} tokens/s per chip",
         }

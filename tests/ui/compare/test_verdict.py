@@ -4,7 +4,7 @@ import pytest
 
 from bench.values import ENVIRONMENT, comparison, result, strategy
 from spmd_core.experiment import link, parse_experiment
-from spmd_core.words import runs
+from spmd_core.words import runs, short_verdict
 from spmd_lab.ui.charts.times import times_chart
 from spmd_lab.ui.compare import verdict
 from tests.ui import opened, said
@@ -65,6 +65,10 @@ def test_a_ratio_that_is_off_the_quotient_of_the_medians_is_an_interval():
         assert headline == f"Next is Automatic, {words}."
         label = times_chart(found)["layer"][-1]["data"]["values"][1]["label"]
         assert label == "2 ms" + (", " + words.partition(" ")[0]) * ("(" in words)
+        factor = words.partition(" as long")[0]
+        assert short_verdict(found.comparison, found.medians_s) == (
+            f"Single device is {factor} faster than Automatic"
+        )
 
 
 def test_a_reason_is_the_largest_collective_or_dispatch():

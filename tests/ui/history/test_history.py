@@ -7,6 +7,7 @@ import pytest
 from bench.values import result, strategy
 from spmd_core.lab.store.store import Store
 from spmd_core.runs import Labels, RunSummary
+from spmd_lab.ui.history import listing
 from spmd_lab.ui.history.days import day_of
 from tests.ui import opened as screen_opened, said
 from tests.ui.predictions import MODEL, predicted, store
@@ -43,7 +44,7 @@ def test_a_search_keeps_what_is_ticked(opened):
         screen.checkbox(f"tick:{run}").check().run()
     screen.text_input[0].set_value("decoder").run()
     assert listed(screen) == [SECOND, FIRST]  # the predictions
-    assert "1 of 2 ticked is hidden by the filters" in said(screen)
+    assert "1 of 2 ticked is not in this list" in said(screen)
     next(each for each in screen.button if each.label == "Compare 2").click().run()
     assert "Baseline" in [each.label for each in screen.selectbox]
     named = screen.query_params["runs"]
@@ -52,6 +53,25 @@ def test_a_search_keeps_what_is_ticked(opened):
     assert listed(screen) == [SECOND, FIRST] and screen.checkbox(f"tick:{FIRST}").value
     next(each for each in screen.button if each.label == "Untick").click().run()
     assert not any(each.value for each in screen.checkbox)
+
+
+def test_what_is_deleted_is_not_ticked_any_more_and_others_are(opened, lab):
+    screen = opened()
+    for run in (MEASURED, FIRST):
+        screen.checkbox(f"tick:{run}").check().run()
+    screen.query_params["runs"] = SECOND
+    screen.run()
+    screen.button("delete").click().run()
+    assert listed(screen) == [FIRST, MEASURED]
+    assert all(screen.checkbox(f"tick:{run}").value for run in (MEASURED, FIRST))
+    lab.delete([FIRST])  # elsewhere
+    screen.run()
+    assert "Details" in [each.label for each in screen.button] and "not in" not in said(screen)
+
+
+def test_a_viewer_is_not_offered_to_delete(opened, monkeypatch):
+    monkeypatch.setattr(listing, "may_act", lambda: False)
+    assert "delete" not in [each.key for each in opened(SECOND).button]
 
 
 def test_rows_are_grouped_by_day_and_say_what_came_out_and_what_changed(opened):

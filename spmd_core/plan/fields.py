@@ -16,7 +16,7 @@ from spmd_core.fields import Choice, Integer, Number, Switch, Words, fields_of
 from spmd_core.machine import get_topology
 from spmd_core.plan.blocks import Blocks, BlocksField
 from spmd_core.plan.flags import flag_refusal
-from spmd_core.plan.meshes import CONTEXT, LENGTH_AXES, STAGE
+from spmd_core.plan.meshes import CONTEXT, GATHERED_AXES, LENGTH_AXES, STAGE
 from spmd_core.plan.model_rules import nearest_divisor
 from spmd_core.plan.model_size import ModelSize
 from spmd_core.plan.models import get_model
@@ -134,12 +134,12 @@ def _check_sharded_optimizer(plan: Any) -> None:
     ):
         if holds:
             raise refuse(label, f"is not beside {what}", fix)
-    axes = ("fsdp", "fsdp_transpose", "expert", *LENGTH_AXES)
-    shards = math.prod(plan.axis_sizes.get(axis, 1) for axis in axes)
+    shards = math.prod(plan.axis_sizes.get(axis, 1) for axis in GATHERED_AXES)
     if embed % (among * shards):
         rule = f"does not divide embed={embed} of {plan.size.title} over {among * shards} shards"
         near = nearest_divisor(math.gcd(max(1, embed // shards), plan.devices), among)
-        raise refuse(f"{label} with data={among}", rule, f"use data={near}, or leave it out")
+        other = f"use data={near}, or " * (embed % (near * shards) == 0)
+        raise refuse(f"{label} with data={among}", rule, f"{other}leave it out")
 
 
 def _published_backward(given: Mapping[str, Any]) -> str:

@@ -150,6 +150,15 @@ def arrays(plan: Plan) -> tuple[ShardedArray, ...]:
     return (*own, *_parameter_arrays(_weight_key(plan)))
 
 
+def stored_arrays(plan: Plan) -> tuple[ShardedArray, ...]:
+    """`arrays` as they are kept between steps: parameters over `data` too, where their optimizer is."""
+    is_wide, mesh = plan.shard_optimizer_over_data, plan.axis_sizes
+    return tuple(
+        replace(each, axes=spec(each.dims, mesh, of_state=is_wide and each.group == "parameters"))
+        for each in arrays(plan)
+    )
+
+
 @lru_cache(maxsize=64)
 def _parameter_arrays(key: _WeightKey) -> tuple[ShardedArray, ...]:
     mesh = {name: length for name, length in key.mesh if length > 1}
@@ -178,7 +187,7 @@ def by_dim(plan: Plan) -> dict[str, dict[str, tuple[tuple[str, ...], ...]]]:
     it there; () is replicated.
     """
     axes_by_dim: dict[str, dict[str, tuple[tuple[str, ...], ...]]] = {}
-    for array in arrays(plan):
+    for array in stored_arrays(plan):
         for (dim, _), axes in zip(array.dims, array.axes, strict=True):
             if dim in WORDS:
                 groups = axes_by_dim.setdefault(WORDS[dim], {})

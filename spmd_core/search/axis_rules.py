@@ -63,6 +63,7 @@ def maxtext(plan: Plan) -> str:
     if CONTEXT in plan.axis_sizes:
         lines.append(f"context_parallel_strategy: {plan.context_attention.replace('-', '_')}")
         lines.append(f"context_parallel_load_balance: {str(plan.is_balanced).lower()}")
+    lines += ["shard_optimizer_over_data: true"] * plan.shard_optimizer_over_data
     lines += [f"num_vocab_tiling: {plan.logit_parts}"] * (plan.logit_parts > 1)
     lines += _remat(plan)
     lines.append("logical_axis_rules: [")

@@ -243,7 +243,7 @@ def test_one_order_by_the_medians():
     assert found.order == ("single", "shard_map", "auto")
     assert "Next is shard_map: 316 µs, paired ratio 62.9×" in measured(found)
     assert short_verdict(found.comparison, found.medians_s) == (
-        "Single device is 62.9× faster than shard_map"
+        "Single device is 56.6 to 69.2× faster than shard_map"
     )
     table = strategies_table(found, "screen")
     assert texts(table, "Strategy") == ["Single device", "shard_map", "Automatic"]

@@ -63,11 +63,11 @@ def asked(
 
     None if they are the same or the requested kind is unknown. `around` is the computation of
     `start.outer`; `groups` are those of the collective; `op_name` is the name that the program
-    gives it. A call that names its collective decides, where the program
-    may have called it over these devices. Otherwise a sum of which every member of a
-    group keeps one part was a reduce-scatter, and a sum of arrays that are zero except for one part
-    each was an all-gather (the compiler implements both as an all-reduce). Permutes in a ring
-    around the parts of a matmul are the all-gather or reduce-scatter that the matmul needs.
+    gives it. A call that names its collective decides, where the program may have called it over
+    these devices. Otherwise a sum of which every member of a group keeps one part was a
+    reduce-scatter, and a sum of arrays that are zero except for one part each was an all-gather
+    (the compiler implements both as an all-reduce). Permutes in a ring around the parts of a matmul
+    are the all-gather or reduce-scatter that the matmul needs.
     """
     call = call_of(op_name) if may_be_called else None
     if call is not None:

@@ -65,6 +65,7 @@ RING_OFF = 0.15  # of a step with rings, either way: what they were off by there
 # Of a step, above its estimate: how far compiled plans of these kinds were, of 70, most of them drawn
 # at random: names offloaded where parameters are sharded over slices (1), and so wide a `tensor` (3)
 SLICES_ABOVE, TENSOR_ABOVE, WIDE_TENSOR = 4.0, 0.85, 32
+SHARDED_ABOVE = 0.3  # by 28 % on v5p, 17 on v6e, within 9 % on v5e: gathers pass in rings there
 MOSTLY = 0.5  # of a step in attention, from which on its kernel is named
 WITHOUT_COMPILING = 0.05  # of the step, either way: what the compiler would have shown; a guess
 SPARSE_CORES = ("v5p", "tpu7x")  # generations whose flags leave collectives to these

@@ -262,10 +262,15 @@ def _held(plan: Plan, one: _Microbatch, held: float, is_first: bool) -> MemoryEs
     memory = one.memory
     kept, state = (memory.parts[name] for name in ("kept by the forward pass", _STATE))
     own = BYTES[plan.parameter_dtype]
-    each = (own + moment_bytes(plan)) * state_share(plan)
+    share = state_share(plan)
+    each = (own + moment_bytes(plan)) * share
     more = {"other microbatches": (held - 1) * kept}
     if plan.parts > 1:
-        more["gradients that are added up"] = own * state / each
+        # those of a stage are scattered once a step, others with each microbatch
+        complete = own * state / each
+        more["gradients that are added up"] = complete * (share if plan.stages == 1 else 1)
+        if plan.stages > 1:
+            more["complete gradients of a microbatch"] = complete * (1 - share)
     if plan.stages > 1 and is_first:
         table = (
             memory_of_a_pass(_one(plan, one.parts.shapes.size.layers, True)).parts[_STATE] - state

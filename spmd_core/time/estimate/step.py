@@ -38,6 +38,7 @@ from spmd_core.time.estimate.constants import (
     ENDS,
     MOSTLY,
     RING_OFF,
+    SHARDED_ABOVE,
     SLICES_ABOVE,
     SMALL_OFF,
     TENSOR_ABOVE,
@@ -199,6 +200,8 @@ def _above(shapes: Shapes, offloaded: int) -> tuple[float, str]:
         return SLICES_ABOVE, "offload over slices"
     if shapes.tensor >= WIDE_TENSOR:
         return TENSOR_ABOVE, f"have tensor={shapes.tensor}"
+    if shapes.plan.shard_optimizer_over_data:
+        return SHARDED_ABOVE, "shard the optimizer over data"
     return 0.0, ""
 
 

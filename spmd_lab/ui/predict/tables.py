@@ -57,7 +57,7 @@ def arrays_table(plan: Plan) -> dict[str, list[str]]:
     """Every array that matters: its dims with the axes that shard them, and the shape that one
     device holds.
     """
-    arrays = sharding.arrays(plan)
+    arrays = sharding.stored_arrays(plan)
     rename = sharding.WORDS
 
     def dims(array: sharding.ShardedArray) -> str:

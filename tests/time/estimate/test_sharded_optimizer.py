@@ -3,6 +3,8 @@
 import pytest
 
 from spmd_core.base import RequestError
+from spmd_core.plan.sharding import by_dim
+from spmd_core.search.axis_rules import maxtext
 from spmd_core.time import estimate_memory, estimate_step
 from spmd_core.workloads import parse_plan
 
@@ -48,6 +50,25 @@ def test_its_state_is_divided_and_its_copies_are_not(mesh, parameter_dtype):
     assert plain[copies] == (sharded[copies] if own == 4 else 0)
 
 
+def test_its_gradients_are_divided_too_where_none_crosses_slices():
+    saved = []
+    for target in ("tpu:v5p:4x4x4", "tpu:v5p:2x4x4*2"):
+        plain, sharded = (estimate_memory(each) for each in both(target=target, mesh={"data": 64}))
+        saved.append(plain.peak - sharded.peak)
+        assert sharded.low < 0.75 * sharded.peak and sharded.high > 1.25 * sharded.peak
+    assert saved[0] - saved[1] > 0.5 * plain.parts["gradients"]
+
+
+def test_what_is_kept_between_steps_is_shown_over_data():
+    plain, sharded = both(mesh={"data": 64})
+    assert [by_dim(each)["embed"]["parameters"] for each in (plain, sharded)] == [
+        *(((),), (("data",),))
+    ]
+    assert ["shard_optimizer_over_data: true" in maxtext(each) for each in (plain, sharded)] == [
+        *(False, True)
+    ]
+
+
 def test_weights_are_gathered_once_however_many_microbatches_there_are():
     for count in (1, 4):
         plans = both(mesh={"data": 16, "tensor": 4}, batch_per_device=4, microbatches=count)
@@ -83,6 +104,10 @@ def test_beside_stages_gradients_are_summed_once_too():
         (
             {"model": "gpt-oss-20b", "mesh": {"data": 64}, "layers": 2, "sizes": {"embed": 1440}},
             "does not divide embed=1440 of .* over 64 shards: use data=32, or leave it out",
+        ),
+        (
+            {"model": "gpt-oss-20b", "target": "tpu:v5p:4x8x8", "mesh": {"data": 2, "fsdp": 128}},
+            "does not divide embed=2880 of .* over 256 shards: leave it out",
         ),
     ],
 )

@@ -5,7 +5,7 @@ changes.
 import shlex
 from collections.abc import Iterator
 
-from spmd_core.base import bytes_text, count_text, mesh_text, seconds_text
+from spmd_core.base import bytes_text, count_text, mesh_text, numbered, seconds_text
 from spmd_core.plan import PLAN_FIELDS, Plan
 from spmd_core.terms import listed
 from spmd_core.time import NearestFit
@@ -60,9 +60,9 @@ def changes(plan: Plan, nearest: NearestFit) -> Iterator[str]:
 def _batch(plan: Plan, near: Plan) -> str:
     each, before = near.batch_per_device, plan.batch_per_device
     if float(each).is_integer():
-        return f"{each:g} sequence{'s' if each > 1 else ''} per device, not {before:g}"
+        return f"{numbered(each, 'sequence')} per device, not {before:g}"
     in_all = "" if near.devices != plan.devices else f", not {count_text(plan.batch)}"
-    return f"{count_text(near.batch)} sequence{'s' if near.batch > 1 else ''} a step{in_all}"
+    return f"{numbered(near.batch, 'sequence')} a step{in_all}"
 
 
 def arguments(plan: Plan, near: Plan) -> str:

@@ -3,13 +3,13 @@
 import math
 from collections.abc import Iterable
 
-from spmd_core.base import bytes_text, mesh_text
+from spmd_core.base import bytes_text, mesh_text, numbered
 from spmd_core.facts import Accident, LostBatch
 from spmd_core.fields import Spec
 from spmd_core.results import CompiledStep, StepArray, StepFinding, StrategyResult
 from spmd_core.script import spec_text
 from spmd_core.terms import listed
-from spmd_core.words import count, named_words, own_words
+from spmd_core.words import named_words, own_words
 from spmd_core.workloads import (
     Finding,
     Held,
@@ -34,7 +34,7 @@ def program_headline(program: Program) -> str:
     if not program.described.mesh:
         where += ", the file has no shardings"
     platforms = ", ".join(program.described.platforms)
-    who = count(len(arguments), "argument") + (f" ({unused} not used)" if unused else "")
+    who = numbered(len(arguments), "argument") + (f" ({unused} not used)" if unused else "")
     takes = "takes" if len(arguments) == 1 else "take"
     on = f"each of {devices} devices" if devices > 1 else "one device"
     held = f"{who} {takes} {bytes_text(each)} on {on}"

@@ -5,7 +5,7 @@ from statistics import median
 
 from spmd_core.advice.next import next_step
 from spmd_core.advice.programs import compiled_findings
-from spmd_core.base import seconds_text
+from spmd_core.base import numbered, seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.facts import STEP_TIME, Prediction
 from spmd_core.results import (
@@ -142,7 +142,7 @@ def _of_samples(
     elif count < plan.samples:
         yield f"stopped after {count} of {plan.samples} samples"
     elif count < USUAL_SAMPLES:
-        yield f"{count} sample{'' if count == 1 else 's'}, fewer than the usual {USUAL_SAMPLES}"
+        yield f"{numbered(count, 'sample')}, fewer than the usual {USUAL_SAMPLES}"
     if plan.min_seconds < USUAL_SECONDS:
         yield f"sampled for {plan.min_seconds:g} s, less than the usual {USUAL_SECONDS:g} s"
     spread = (outcome.iqr_s or 0.0) / median_s

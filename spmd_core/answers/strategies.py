@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from spmd_core.base import bytes_text, seconds_text
+from spmd_core.base import bytes_text, numbered, seconds_text
 from spmd_core.facts import PredictedMemory, possible
 from spmd_core.results import MemoryBytes, Result, StrategyResult
 from spmd_core.sheets import Cell, Column, Place, Sheet, Table, between, number, seconds, size, text
@@ -13,7 +13,6 @@ from spmd_core.terms import (
     StepCost,
     cost_of,
     money_text,
-    processes_words,
     row_title,
     share_text,
     title,
@@ -191,7 +190,7 @@ STRATEGIES = Sheet[StrategyRow](
         text(
             "Timed in",
             lambda row: (
-                processes_words(row.outcome.processes)
+                numbered(row.outcome.processes, "process")
                 if row.outcome.median_s is not None
                 and not row.is_unsharded
                 and len(

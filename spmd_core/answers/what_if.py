@@ -8,12 +8,11 @@ from math import inf
 from typing import Any
 
 from spmd_core.answers.collective_sheet import COLLECTIVES, CommunicationRow
-from spmd_core.base import bytes_text, capital, seconds_text
+from spmd_core.base import bytes_text, capital, numbered, seconds_text
 from spmd_core.experiment import Experiment, dtype_of, layout_of
 from spmd_core.program import CollectiveRow
 from spmd_core.runs import Partitioned, Requested
 from spmd_core.sheets import EVERYWHERE, Sheet, text
-from spmd_core.words import count
 
 # of `bench.what_if`, programs x shardings: how many, with the kinds and axes of the compiled program,
 # and with its bytes within 2%; by the kind of a target
@@ -168,7 +167,7 @@ class WhatIf:
         """The change in a sentence."""
         if self.is_propagated:
             number = sum(each[-1] for each in self.resharded)
-            values = f"{count(number, 'value')} on {count(len(self.resharded), 'line')}"
+            values = f"{numbered(number, 'value')} on {numbered(len(self.resharded), 'line')}"
             return (
                 f"Changes the sharding of {values}." if number else "No value is sharded otherwise."
             )
@@ -253,7 +252,9 @@ def _most(rows: Sequence[Changed], change: str) -> str:
             numbers[kind, ", ".join(each.first.axes)] += each.before or each.after or 1
     ((kind, axes), number), *others = numbers.most_common()
     more = sum(other for _, other in others)
-    return f"{count(number, kind)} over {axes}" + (f" and {count(more, 'other')}" if more else "")
+    return f"{numbered(number, kind)} over {axes}" + (
+        f" and {numbered(more, 'other')}" if more else ""
+    )
 
 
 def _row(each: Changed) -> CommunicationRow:

@@ -39,7 +39,6 @@ from spmd_core.base.settings import (
     default_data_folder,
     own_path,
     read_settings,
-    resolved,
 )
 from spmd_core.base.units import (
     bytes_text,
@@ -106,7 +105,6 @@ __all__ = [
     "read_settings",
     "refuse",
     "resident_bytes",
-    "resolved",
     "scaled_text",
     "seconds_text",
     "shorten",

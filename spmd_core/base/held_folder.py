@@ -3,10 +3,10 @@
 import os
 import threading
 import weakref
+from functools import lru_cache
 from pathlib import Path
 
 from spmd_core.base.errors import MovedFolder
-from spmd_core.base.settings import resolved
 
 _guard = threading.Lock()
 
@@ -38,6 +38,12 @@ class HeldFolder:
                 f"another folder took the place of the data folder {self.path} while that was "
                 "open, and neither is read or written: put the first one back, or start again"
             )
+
+
+@lru_cache(maxsize=64)
+def resolved(folder: Path) -> Path:
+    """A folder without links. Every screen reads it twice a second, so it is looked up once."""
+    return folder.resolve()
 
 
 _held: weakref.WeakValueDictionary[Path, HeldFolder] = weakref.WeakValueDictionary()

@@ -5,7 +5,6 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 import platformdirs
@@ -292,9 +291,3 @@ def own_path(name: str, text: str) -> Path:
             f"set {name} to an absolute path, or set HOME",
         )
     return path
-
-
-@lru_cache(maxsize=64)
-def resolved(folder: Path) -> Path:
-    """A folder without links. Every screen reads it twice a second, so it is looked up once."""
-    return folder.resolve()

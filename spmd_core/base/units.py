@@ -7,6 +7,7 @@ import numpy as np
 
 _BYTE_STEPS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 _DECIMAL_STEPS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_PLURALS = ((r"xis$", "xes"), (r"(ch|sh|s|x)$", r"\1es"), (r"([^aeiou])y$", r"\1ies"))
 _SECOND_STEPS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
@@ -53,13 +54,23 @@ def number_text(value: float) -> str:
 
 
 def numbered(value: float, word: str) -> str:
-    """Returns a number with three digits and its word.
+    """Returns a number with three digits, or an integer with all of them, and its word.
 
-    >>> numbered(22.71, "day"), numbered(1.0, "hour")
-    ('22.7 days', '1 hour')
+    >>> numbered(22.71, "day"), numbered(1.0, "hour"), numbered(1200, "match"), numbered(2, "axis")
+    ('22.7 days', '1 hour', '1,200 matches', '2 axes')
     """
     text = number_text(value)
-    return f"{text} {word}{'s' * (text != '1')}"
+    return f"{text} {word if text == '1' else plural(word)}"
+
+
+def plural(word: str) -> str:
+    """Returns the plural of a noun.
+
+    >>> [plural(word) for word in ("entry", "day", "process", "axis", "search")]
+    ['entries', 'days', 'processes', 'axes', 'searches']
+    """
+    endings = (re.sub(pattern, ending, word) for pattern, ending in _PLURALS)
+    return next((each for each in endings if each != word), f"{word}s")
 
 
 def mesh_text(mesh: Mapping[str, int] | Iterable[tuple[str, int]], separator: str = ", ") -> str:

@@ -5,7 +5,15 @@ import sys
 import time
 from argparse import Namespace
 
-from spmd_core.base import RequestError, count_text, mesh_text, refuse, seconds_text, shorten
+from spmd_core.base import (
+    RequestError,
+    count_text,
+    mesh_text,
+    numbered,
+    refuse,
+    seconds_text,
+    shorten,
+)
 from spmd_core.commands.run import on_this_machine, print_run
 from spmd_core.commands.spec import OPTIONAL_SPEC, read_spec, stored_id
 from spmd_core.history import labels_words, read_search
@@ -125,11 +133,7 @@ def _delete(lab: Lab, arguments: Namespace) -> int:
     for run in arguments.delete:
         lab.status(run)  # refuses one that is not stored
     count = lab.delete(arguments.delete)
-    print(
-        json.dumps({"deleted": count})
-        if arguments.json
-        else f"deleted {count} run{'' if count == 1 else 's'}"
-    )
+    print(json.dumps({"deleted": count}) if arguments.json else f"deleted {numbered(count, 'run')}")
     return 0
 
 

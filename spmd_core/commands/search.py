@@ -31,7 +31,6 @@ from spmd_core.search import (
     ModelQuestion,
     axis_rules,
     bytes_of,
-    candidate_named,
     generations,
     read_array_question,
     read_prices,
@@ -246,16 +245,8 @@ def _lab() -> Lab:
 
 
 def _named(answer: Answer, text: str) -> Candidate:
-    """The best candidate whose name has all the words of a text, or one that the search left out;
-    RequestError where none has.
-    """
-    wanted = text.replace(" · ", " ").split()
-    for each in (*[entry.candidate for entry in answer.ranking], *answer.found):
-        if all(word in each.name for word in wanted):
-            return each
-    asked = answer.question
-    if isinstance(asked, ModelQuestion) and (left_out := candidate_named(asked, wanted)):
-        return left_out
+    if candidate := answer.named(text.replace(" · ", " ").split()):
+        return candidate
     raise refuse(
         f"--why-not {shorten(text)}",
         "names no candidate of this space",

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from spmd_core.base import RequestError, capital, mesh_text, shorten
+from spmd_core.base import RequestError, capital, mesh_text, numbered, shorten
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.options import source_of
 from spmd_core.experiment.resized import resized
@@ -269,8 +269,8 @@ def _sequence(sequence: int, mesh: Mapping[str, int], report: Report) -> int:
     fitting = min(max(unit, sequence // unit * unit), MAX_SEQUENCE // unit * unit)
     if fitting != sequence:
         report(
-            f"sequence={sequence} does not divide into blocks of {BLOCK} over {shards} "
-            f"part{'s' * (shards > 1)}: sequence={fitting} is used."
+            f"sequence={sequence} does not divide into blocks of {BLOCK} over "
+            f"{numbered(shards, 'part')}: sequence={fitting} is used."
         )
     return fitting
 

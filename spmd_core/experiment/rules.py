@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from spmd_core.base import check_known, mesh_text, refuse, shorten
+from spmd_core.base import check_known, mesh_text, numbered, refuse, shorten
 from spmd_core.experiment.options import read_in_axes
 from spmd_core.fields import Axes, Fields, Mesh, Spec
 from spmd_core.machine import Target
@@ -146,7 +146,11 @@ def _check_in_axes(what: Workload, text: str | None) -> None:
     axes = None if text is None else read_in_axes(text)
     if axes and len(axes) != len(what.operands):
         operands = ", ".join(array.name for array in what.operands)
-        raise refuse(f"in_axes={text}", f"has {_entries(axes)}", f"give one for each of {operands}")
+        raise refuse(
+            f"in_axes={text}",
+            f"has {numbered(len(axes), 'entry')}",
+            f"give one for each of {operands}",
+        )
 
 
 def check_specs(what: Workload, fields: Fields) -> None:
@@ -230,7 +234,7 @@ def check_array(
     """
     if len(spec) != len(dims):
         raise refuse(
-            f"spec of {array} with {_entries(spec)}",
+            f"spec of {array} with {numbered(len(spec), 'entry')}",
             f"does not fit its rank {len(dims)}",
             f"give one entry for each of {', '.join(dim for dim, _ in dims) or 'no dims'}",
         )
@@ -247,10 +251,6 @@ def check_array(
                 )
             used[axis] = dim
         _check_divides(dim, size, axes, axis_sizes, of)
-
-
-def _entries(listed: tuple[Any, ...]) -> str:
-    return "1 entry" if len(listed) == 1 else f"{len(listed)} entries"
 
 
 def _check_axes(axes: Axes, axis_sizes: Mapping[str, int]) -> None:

@@ -20,9 +20,9 @@ from spmd_core.base import (
     UnreadableRun,
     WorkerError,
     default_data_folder,
+    held_folder,
     read_settings,
     refuse,
-    resolved,
     shorten,
 )
 from spmd_core.experiment import Experiment
@@ -113,7 +113,9 @@ class Lab:
         the environment where none are given. StorageError where the folder cannot be used.
         """
         # two Labs on one folder would share its lock
-        folder = resolved((data_folder or default_data_folder()).expanduser().absolute())
+        folder = held_folder.resolved(
+            (data_folder or default_data_folder()).expanduser().absolute()
+        )
         with _opening:
             lab = _open_labs.get(folder)
             if lab is None:

@@ -5,11 +5,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from spmd_core.base import bytes_text, mesh_text, refuse
+from spmd_core.base import bytes_text, mesh_text, numbered, refuse
 from spmd_core.facts import ExplicitError, ExplicitFix, ExplicitReport
 from spmd_core.machine import dump_folder, parse_target
 from spmd_core.own.elsewhere import answer_of
-from spmd_core.words import count
 
 _MODULE = "spmd_core.engine.explicit.converted"
 
@@ -56,7 +55,7 @@ def explicit_headline(report: ExplicitReport) -> str:
     listed = {name: number for name, number in kinds.items() if number} or {
         "sharding type error": 0
     }
-    words = " and ".join(count(number, name) for name, number in listed.items())
+    words = " and ".join(numbered(number, name) for name, number in listed.items())
     if not report.traces:
         left = sum(1 for each in report.errors if each.refused)
         ending = f"{left} left to you" if left else "another error is left"

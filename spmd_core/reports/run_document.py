@@ -14,7 +14,7 @@ from spmd_core.answers import (
     series_table,
     strategies_table,
 )
-from spmd_core.base import capital
+from spmd_core.base import capital, numbered
 from spmd_core.history import origin_words
 from spmd_core.recipes import differences_of
 from spmd_core.reports.comparison import Subject, compare_runs
@@ -38,7 +38,6 @@ from spmd_core.terms import (
     experiment_words,
     outcome_words,
     predicted_words,
-    processes_words,
     row_title,
     state_words,
     title,
@@ -135,7 +134,7 @@ def _times(result: Result) -> list[Block]:
     if (parts := parts_table(result)).rows:
         blocks += [Heading("Where the predicted time goes", 3), parts]
     count = max((each.processes for each in result.strategies.values()), default=1)
-    of_first = f" of the first of {processes_words(count)}" if count > 1 else ""
+    of_first = f" of the first of {numbered(count, 'process')}" if count > 1 else ""
     for heading, table in (
         ("Points of the sweep", POINTS.table(machine.points, "screen")),
         ("Once, before the steady state", phases_table(result)),

@@ -4,11 +4,11 @@ from spmd_core.search import axis_rules, link, models
 from spmd_core.search.answer import TOP, Answer, Proof
 from spmd_core.search.array_question import ArrayQuestion, read_array_question, unknown_target
 from spmd_core.search.array_search import Space
-from spmd_core.search.candidate import MOST, Candidate, Reason, Rule, Stage, over_limit, too_large
+from spmd_core.search.candidate import MOST, Candidate, Reason, Rule, over_limit, too_large
 from spmd_core.search.chips import generations, named_meshes, read_chips, staged_meshes
 from spmd_core.search.kept import KeptCandidate, KeptSearch, read_kept
 from spmd_core.search.link import AnyQuestion
-from spmd_core.search.models import WIDE, candidate_named, candidates, space_size
+from spmd_core.search.models import WIDE, candidates, space_size
 from spmd_core.search.neighborhood import best_neighbors
 from spmd_core.search.question import (
     GOALS,
@@ -61,12 +61,10 @@ __all__ = [
     "ServingRow",
     "Space",
     "Split",
-    "Stage",
     "StandardSharding",
     "axis_rules",
     "best_neighbors",
     "bytes_of",
-    "candidate_named",
     "candidates",
     "check_prices",
     "generations",

@@ -10,7 +10,8 @@ from spmd_core.experiment import Experiment, link_path
 from spmd_core.facts import Ratio, StoredFact
 from spmd_core.results import Comparison
 from spmd_core.search.array_question import ArrayQuestion
-from spmd_core.search.candidate import ORDER, Candidate
+from spmd_core.search.candidate import ORDER, Candidate, has_words
+from spmd_core.search.models import candidate_named
 from spmd_core.search.question import ModelQuestion
 from spmd_core.search.ranking import Ranked, front, ranking, shardings, ties
 from spmd_core.search.standards import StandardSharding, standards
@@ -130,6 +131,16 @@ class Answer:
     def shardings(self) -> Sequence[Sequence[Ranked]]:
         """The ranking by mesh, batch and target: the policies of each, the best first."""
         return shardings(self.ranking)
+
+    def named(self, words: Sequence[str]) -> Candidate | None:
+        """Returns the best candidate whose name has all words, or one that the search left out; None
+        where none has.
+        """
+        for each in (*[entry.candidate for entry in self.ranking], *self.found):
+            if has_words(each.name, words):
+                return each
+        asked = self.question
+        return candidate_named(asked, words) if isinstance(asked, ModelQuestion) else None
 
     @property
     def winner(self) -> Candidate | None:

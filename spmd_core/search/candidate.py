@@ -1,5 +1,7 @@
 """One candidate of a search: what it is, how far it got, and what is known of its cost."""
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -24,6 +26,15 @@ Reason = Literal[
 Rule = StoredFact | str
 MOST = 250_000  # candidates of a search: about half a GB, and a minute of estimates
 ORDER: dict[Stage, int] = {"measured": 0, "compiled": 1, "estimated": 2, "failed": 3, "pruned": 4}
+
+
+def has_words(name: str, words: Iterable[str]) -> bool:
+    """Returns True if a candidate's name has all words, none of them as a part of another.
+
+    >>> has_words("data=16 · full", ["full"]), has_words("data=16 · full", ["data=1"])
+    (True, False)
+    """
+    return all(re.search(rf"(?<![\w.]){re.escape(word)}(?![\w.])", name) for word in words)
 
 
 class Runnable(Protocol):

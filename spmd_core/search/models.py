@@ -10,7 +10,7 @@ from spmd_core.facts import StoredFact
 from spmd_core.machine import Capacity
 from spmd_core.plan import Plan
 from spmd_core.search.bounds import NEAR, by_bound
-from spmd_core.search.candidate import Candidate, TrainingStep, over_limit
+from spmd_core.search.candidate import Candidate, TrainingStep, has_words, over_limit
 from spmd_core.search.policies import smallest
 from spmd_core.search.question import ModelQuestion
 from spmd_core.search.spaces.model_points import (
@@ -116,10 +116,10 @@ def candidate_named(question: ModelQuestion, words: Sequence[str]) -> Candidate 
     """
     axes = [word for word in words if "=" in word]
     for point in points_of(question):
-        if not all(each in point.name(point.policies[0]) for each in axes):
+        if not has_words(point.name(point.policies[0]), axes):
             continue
         for place, policy in enumerate(point.policies):
-            if all(each in point.name(policy) for each in words):
+            if has_words(point.name(policy), words):
                 return next(_tried(_alone(point, place), {}))
     return None
 

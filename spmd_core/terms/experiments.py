@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from spmd_core.base import bytes_text, count_text, scaled_text
+from spmd_core.base import bytes_text, count_text, numbered, scaled_text
 from spmd_core.experiment import MARGIN, Experiment, Layout, Timing, option_choices, shape_text
 from spmd_core.facts import Prediction
 from spmd_core.fields import axes_json
@@ -11,7 +11,6 @@ from spmd_core.terms.names import (
     listed,
     margin_text,
     mesh_words,
-    processes_words,
     titles,
     workload_title,
 )
@@ -85,7 +84,7 @@ def _chosen(experiment: Experiment) -> Iterator[str]:
 
 def timing_words(timing: Timing) -> str:
     """A timing plan: `20 samples in at least 0.2 s`, and what is not usual."""
-    processes = f" in {processes_words(timing.processes)}" if timing.processes else ""
+    processes = f" in {numbered(timing.processes, 'process')}" if timing.processes else ""
     margin = "" if timing.margin == MARGIN else f", the same within {margin_text(timing.margin)}"
     return f"{timing.samples} samples in at least {timing.min_seconds:g} s{processes}{margin}"
 

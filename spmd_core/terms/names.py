@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 
-from spmd_core.base import bytes_text, capital, mesh_text, shorten
+from spmd_core.base import bytes_text, capital, mesh_text, numbered, shorten
 from spmd_core.machine import GPUS, parse_target, sheet_bytes
 from spmd_core.results import Environment, Result
 from spmd_core.runs import RunSummary
@@ -45,11 +45,6 @@ def listed(names: Sequence[str], last: str = "and") -> str:
     ('a', 'a, b and c')
     """
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {last} {names[-1]}"
-
-
-def processes_words(count: int) -> str:
-    """A number of processes: `1 process`, `3 processes`."""
-    return f"{count} process{'' if count == 1 else 'es'}"
 
 
 def margin_text(share: float) -> str:
@@ -155,10 +150,8 @@ def environment_notes(environment: Environment, target: str) -> tuple[str, ...]:
     if not environment.simulated:
         return ()
     count, cores = environment.device_count, environment.cores
-    return (
-        f"{count} simulated devices share {cores} core{'' if cores == 1 else 's'}: "
-        "their times say nothing of real devices",
-    )
+    shared = numbered(cores, "core") if cores else "the cores of one machine"
+    return (f"{count} simulated devices share {shared}: their times say nothing of real devices",)
 
 
 def environment_words(environment: Environment) -> str:

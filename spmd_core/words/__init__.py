@@ -52,7 +52,6 @@ from spmd_core.words.strategies import (
     timed_in,
     unsettled_words,
 )
-from spmd_core.words.texts import count
 from spmd_core.words.timeline import names_of, row_words
 
 __all__ = [
@@ -66,7 +65,6 @@ __all__ = [
     "collectives_words",
     "compared",
     "compile_words",
-    "count",
     "days_text",
     "ends_text",
     "evidence_words",

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 
-from spmd_core.base import bytes_text, count_text, number_text, seconds_text
+from spmd_core.base import bytes_text, count_text, number_text, numbered, seconds_text
 from spmd_core.facts import RINGS, SAME_PROGRAM, Prediction, StoredFact
 from spmd_core.plan import WITHOUT_RINGS, Plan, plan_notes
 from spmd_core.reference import LARGEST
@@ -212,11 +212,10 @@ def _sentence(wrong: Wrong, *, several: bool) -> str:
     if not several:
         where = f"[{at}]"
     what = "all results" if several else worst.result
-    elements = "element" if wrong.of == 1 else "elements"
     place = f"worst at {where}, " if at or several else ""
     return (
         f"{_percent(wrong.share)} of {what} is wrong ({count_text(wrong.count)} of "
-        f"{count_text(wrong.of)} {elements}): "
+        f"{numbered(wrong.of, 'element')}): "
         f"{place}got {_text(worst.got)}, expected {_text(worst.expected)} ± {_text(worst.bound)}"
     )
 

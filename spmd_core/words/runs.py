@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from spmd_core.base import by_key, count_text, seconds_text, value_text
+from spmd_core.base import by_key, count_text, numbered, seconds_text, value_text
 from spmd_core.facts import Collective
 from spmd_core.program import kind_words
 from spmd_core.results import ArrayReport, Result, StrategyResult
 from spmd_core.runs import COMPILING, RunStatus
-from spmd_core.terms import bandwidth, processes_words, title
+from spmd_core.terms import bandwidth, title
 from spmd_core.words import facts, predictions, strategies
 from spmd_core.workloads import STRATEGIES
 
@@ -308,7 +308,7 @@ def samples_words(result: Result) -> str:
             f"of the first {planned}."
         )
     if (count := max(each.processes for each in outcomes)) > 1:
-        text += f" These rounds are of the first of {processes_words(count)}."
+        text += f" These rounds are of the first of {numbered(count, 'process')}."
     return text
 
 

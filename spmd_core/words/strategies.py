@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from spmd_core.base import seconds_text
+from spmd_core.base import numbered, seconds_text
 from spmd_core.experiment import MARGIN
 from spmd_core.facts import PROGRAM, Estimate, Ratio, Settles
 from spmd_core.results import (
@@ -15,7 +15,7 @@ from spmd_core.results import (
     predicted_verdict,
     without_baselines,
 )
-from spmd_core.terms import listed, margin_text, processes_words, row_title, title
+from spmd_core.terms import listed, margin_text, row_title, title
 from spmd_core.words.facts import imprecise_words
 
 Group = tuple[tuple[str, ...], Estimate]  # strategies that compile to one program, and its time
@@ -474,16 +474,15 @@ def evidence_words(result: Result) -> str | None:
 
 def rounds_words(ratio: Ratio) -> str:
     """How many rounds a ratio is of, and in how many processes."""
-    rounds = f"{ratio.rounds} round{'' if ratio.rounds == 1 else 's'}"
-    several = f" in {processes_words(ratio.processes)}" if ratio.processes > 1 else ""
-    return f"{rounds}{several}"
+    several = f" in {numbered(ratio.processes, 'process')}" if ratio.processes > 1 else ""
+    return f"{numbered(ratio.rounds or 0, 'round')}{several}"
 
 
 def timed_in(result: Result, name: str) -> str:
     """`, in 1 process` of a row that was timed in fewer processes than others; else ""."""
     own, most = result.strategies[name], max(each.processes for each in result.strategies.values())
     is_less = own.median_s is not None and own.processes < most
-    return f", in {processes_words(own.processes)}" if is_less else ""
+    return f", in {numbered(own.processes, 'process')}" if is_less else ""
 
 
 def factor_text(value: float) -> str:

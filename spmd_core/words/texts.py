@@ -5,7 +5,7 @@ sharded, in words; no Streamlit here.
 import re
 from collections.abc import Mapping
 
-from spmd_core.base import by_key, bytes_text
+from spmd_core.base import by_key, bytes_text, numbered
 from spmd_core.experiment import spec_code, type_text
 from spmd_core.facts import NoShardings, Reshard, Shardings, Spec, Step
 from spmd_core.words.origins.set_by import disagreement_words, marks, origin_name, step_words
@@ -30,12 +30,6 @@ _NO_SHARDINGS: dict[str, str] = {
     NoShardings.NOT_COMPILED: "no compiled program stands for the call: its operations run "
     "one by one",
 }
-
-
-def count(number: int, word: str) -> str:
-    """A number with its word: `1 op`, `12 ops`, `2 matches`."""
-    plural = f"{word}es" if word.endswith("ch") else f"{word}s"
-    return f"{number:,} {word if number == 1 else plural}"
 
 
 # How values are sharded ----------------------------------------------------------------------
@@ -153,7 +147,7 @@ def steps_headline(shardings: Shardings) -> str:
         else ""
     )
     return (
-        f"{count(len(steps), 'step')}: {len(moved)} with a reshard, {len(sums)} with partial "
+        f"{numbered(len(steps), 'step')}: {len(moved)} with a reshard, {len(sums)} with partial "
         f"sums{most}"
     )
 

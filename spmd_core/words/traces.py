@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator
 
-from spmd_core.base import seconds_text
+from spmd_core.base import numbered, seconds_text
 from spmd_core.facts import NoTrace, Trace, TracedOperation
 from spmd_core.results import Environment, Result, StrategyResult
-from spmd_core.words.texts import count
 from spmd_core.words.timeline import operation_kind, path_words
 
 ABOUT = (
@@ -44,14 +43,14 @@ def _notes(trace: Trace, outcome: StrategyResult, environment: Environment) -> I
     calls, median_s = len(trace.calls_s), outcome.median_s
     beside = f", where the median without it is {seconds_text(median_s)}" if median_s else ""
     yield (
-        f"{calls} call{'s' if calls != 1 else ''} traced, this one the median; with the profiler on "
+        f"{numbered(calls, 'call')} traced, this one the median; with the profiler on "
         f"it takes {seconds_text(trace.step_s)}{beside}"
     )
     if len(outcome.hosts) > 1:
-        own, hosts = count(len(trace.devices), "device"), len(outcome.hosts)
+        own, hosts = numbered(len(trace.devices), "device"), len(outcome.hosts)
         yield f"traced on {own} of process 0, the first of {hosts} hosts; the others are not shown"
     if environment.simulated and environment.cores and len(trace.devices) > environment.cores:
-        shared = count(environment.cores, "core")
+        shared = numbered(environment.cores, "core")
         yield (
             f"{len(trace.devices)} simulated devices share {shared}: an operation's time includes "
             "what it waits for a core"
@@ -139,7 +138,7 @@ def operation_words(each: TracedOperation) -> str:
 
 def others_words(count: int) -> str:
     """That shorter operations are not listed."""
-    return f"{count:,} shorter operation{'s' if count != 1 else ''} are not listed."
+    return f"{numbered(count, 'shorter operation')} are not listed."
 
 
 def kind_words(kind: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import streamlit as st
 
-from spmd_core.base import RequestError, UnreadableRun
+from spmd_core.base import RequestError, UnreadableRun, numbered
 from spmd_core.experiment import Experiment, link
 from spmd_core.history import answer_words, fastest_words, shape_words
 from spmd_core.machine import default_target
@@ -216,7 +216,7 @@ def stored(experiment: Experiment) -> bool:
     if not runs:
         return False
     with st.container(border=True, key="stored"):
-        many = f"{len(runs)} stored run{'s' * (len(runs) != 1)} of this experiment."
+        many = f"{numbered(len(runs), 'stored run')} of this experiment."
         st.markdown(f":material/history: **{plain(many)}**")
         st.page_link(
             page_of(experiment),

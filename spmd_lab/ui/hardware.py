@@ -7,11 +7,10 @@ import pandas as pd
 import streamlit as st
 
 from spmd_core.advice import Check
-from spmd_core.base import RequestError, bytes_text
+from spmd_core.base import RequestError, bytes_text, numbered
 from spmd_core.machine import Hardware, parse_target
 from spmd_core.results import Environment
 from spmd_core.terms import ago, environment_notes, pool_words
-from spmd_core.words import count
 from spmd_lab.ui import tables
 from spmd_lab.ui.lab import lab, self_test
 from spmd_lab.ui.markdown import plain
@@ -156,7 +155,7 @@ def draw_cluster(target: str, ask: Callable[[str], None]) -> None:
 
 def cluster_headline(environment: Environment, when: str) -> str:
     """A cluster in a sentence, as of `when` it was queried: a host may be lost since."""
-    hosts = count(environment.process_count, "host")
+    hosts = numbered(environment.process_count, "host")
     devices = f"{environment.device_count} × {environment.device_kind} in all"
     return f"{hosts}, {devices}, when last queried: {when}. A host that was lost since is listed."
 

@@ -15,6 +15,7 @@ from spmd_core.plan import AXES
 from spmd_core.search import Answer, Candidate, models, read_question
 from spmd_core.search.axis_rules import flax, maxtext, parallelism
 from spmd_core.search.bounds import first_held
+from spmd_core.search.candidate import has_words
 from spmd_core.search.chips import factorizations, named_meshes
 from spmd_core.search.models import candidate_named, candidates, space_size
 from spmd_core.search.policies import pipeline_policies, policies
@@ -553,6 +554,8 @@ def test_what_a_wide_space_leaves_out_is_answered_by_its_name(monkeypatch):
         assert found and found.seconds == every[found.name].seconds
         assert all(word in found.name for word in wanted)
     assert candidate_named(asked, ["fsdp=3"]) is None
+    assert any("tensor=4" in name for name in every) and not has_words("data=16 · full", ["data=1"])
+    assert candidate_named(asked, ["tens"]) is None, "words are whole"
 
 
 def sure(found):

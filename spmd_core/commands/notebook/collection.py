@@ -4,7 +4,7 @@ import json
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 
-from spmd_core.base import check_known, refuse, shorten, visible
+from spmd_core.base import check_known, numbered, refuse, shorten, visible
 from spmd_core.commands.notebook.named import run_named, subjects_of, text_of
 from spmd_core.commands.spec import stored_id
 from spmd_core.lab import Lab
@@ -83,7 +83,7 @@ def _list(lab: Lab, arguments: Namespace) -> int:
         print(json.dumps([each.to_json() for each in listed]))
         return 0
     for each in listed:
-        parts = f"{len(each.items)} part{'' if len(each.items) == 1 else 's'}"
+        parts = numbered(len(each.items), "part")
         print(f"{each.id}  {visible(each.title)}  ({parts}, {ago(each.updated_at)})")
     if not listed:
         print('no collections: begin one with collection new "TITLE" RUN…')

@@ -4,7 +4,7 @@ import json
 import sys
 from argparse import Namespace
 
-from spmd_core.base import refuse
+from spmd_core.base import numbered, refuse
 from spmd_core.commands.notebook.named import RUN_HELP, run_named, searches_named
 from spmd_core.commands.output import FORCE, check_output, write_output
 from spmd_core.commands.spec import stored_id
@@ -54,9 +54,9 @@ def main(arguments: Namespace) -> int:
         pages = sum(bool(COLLECTION_ID.fullmatch(each)) for each in exported)
         searches = len([each for each in exported if searches_named(lab, [each])])
         number = len(exported) - pages - searches
-        parts = [f"{number:,} run{'' if number == 1 else 's'}"] * bool(number or not exported)
-        parts += [f"{pages:,} collection{'' if pages == 1 else 's'} with its runs"] * bool(pages)
-        parts += [f"{searches:,} search{'' if searches == 1 else 'es'}"] * bool(searches)
+        parts = [numbered(number, "run")] * bool(number or not exported)
+        parts += [f"{numbered(pages, 'collection')} with its runs"] * bool(pages)
+        parts += [numbered(searches, "search")] * bool(searches)
         count = " and ".join(parts)
         print(f"{count} in {arguments.out}: import it with `import`, or drop it on History")
     return 0 if exported or not runs else 1

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from spmd_core.base import Frozen, LabError, RequestError, refuse, shorten
+from spmd_core.base import Frozen, LabError, RequestError, numbered, refuse, shorten
 from spmd_core.commands.own.explain import made
 from spmd_core.lab import simulated_devices
 from spmd_core.own import expect, goldens_of
@@ -117,9 +117,8 @@ def _lines(row: _CheckedStep) -> list[str]:
     count = len(row.changed)
     if row.error:
         return [f"- {name}: not compared", f"  - {_code(row.error)}"]
-    state = (
-        f"**{count} change{'s' * (count > 1)}** since {_code(row.golden)}" if count else "no change"
-    )
+    changes = f"**{numbered(count, 'change')}** since {_code(row.golden)}"
+    state = changes if count else "no change"
     return [f"- {name}: {state}", *(f"  - {_code(words)}" for words in (*row.changed, *row.notes))]
 
 

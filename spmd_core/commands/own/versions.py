@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from spmd_core.base import bytes_text, refuse, seconds_text
+from spmd_core.base import bytes_text, numbered, refuse, seconds_text
 from spmd_core.machine import parse_target
 from spmd_core.own.versions import (
     JaxEnvironment,
@@ -154,7 +154,7 @@ def _row(name: str, step: StepDescription | None) -> tuple[str, ...]:
 
 
 def _changed(before: Seen, after: Seen, lines: Sequence[str]) -> Iterator[str]:
-    count = f"{len(lines)} change{'s' * (len(lines) > 1)}" if lines else "nothing changed"
+    count = numbered(len(lines), "change") if lines else "nothing changed"
     if before.error and after.error:
         count = "both failed, and cannot be compared"
     yield f"From {before.name} to {after.name}: {count}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
-from spmd_core.base import bytes_text, refuse, seconds_text, shorten, visible
+from spmd_core.base import bytes_text, numbered, refuse, seconds_text, shorten, visible
 from spmd_core.own.changed.changes import comment
 from spmd_core.own.changed.golden import FIELDS, UPDATE
 from spmd_core.own.expected.answers import kept_answer
@@ -265,8 +265,7 @@ class Expectation:
             raise refuse("matches_golden()", "is of a test", fix)
         path, compared = self.goldens.compared(self.on(on), name, on, compare)
         if compared.changed:
-            count = len(compared.changed)
-            head = f"{count} change{'s' * (count > 1)} since {path}; to accept, {UPDATE}"
+            head = f"{numbered(len(compared.changed), 'change')} since {path}; to accept, {UPDATE}"
             raise ExpectationError(_lines(head, compared.changed))
         return self
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from spmd_core.base import RequestError, bytes_text, default_data_folder, refuse, shorten
+from spmd_core.base import RequestError, bytes_text, default_data_folder, numbered, refuse, shorten
 
 MOST = 8  # environments that are kept: enough for a bisection of a hundred releases
 LOCKS = ("uv.lock", "pylock.toml")
@@ -199,8 +199,8 @@ def kept_words() -> str:
     for folder in every[:-MOST]:
         _remove(folder)
     size = sum(map(_bytes, every[-MOST:]))
-    count = len(every[-MOST:])
-    return f"{count} environment{'s' * (count != 1)} kept, {bytes_text(size)} in {environments_folder()}: --clean removes them"  # fmt: skip
+    kept = numbered(len(every[-MOST:]), "environment")
+    return f"{kept} kept, {bytes_text(size)} in {environments_folder()}: --clean removes them"
 
 
 def clean() -> str:

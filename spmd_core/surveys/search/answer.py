@@ -25,7 +25,7 @@ from spmd_core.surveys.search.candidates import (
     time_of_tokens,
     time_words,
 )
-from spmd_core.terms import money_text, processes_words
+from spmd_core.terms import money_text
 from spmd_core.words import compared, paired_words
 
 _STATE_WORDS = {
@@ -286,9 +286,8 @@ def ahead_words(answer: Answer) -> str:
 
 def proof_words(proof: Proof) -> str:
     """The outcome of a run of the best few side by side, in the words of Compare."""
-    rounds = "1 shuffled round" if proof.rounds == 1 else f"{proof.rounds} shuffled rounds"
-    count = proof.best.processes
-    where = "this process" if count == 1 else processes_words(count)
+    rounds, count = numbered(proof.rounds, "shuffled round"), proof.best.processes
+    where = "this process" if count == 1 else numbered(count, "process")
     together = f"{len(proof.numbers)} measured side by side in {rounds} in {where}"
     if proof.comparison.tied:
         return f"{proof_sentence(proof)} {together}."

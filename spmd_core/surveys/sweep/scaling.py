@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from spmd_core.base import count_text, number_text
+from spmd_core.base import count_text, number_text, numbered
 from spmd_core.plan import Plan, arrays
 from spmd_core.roofline import tokens_needed
 from spmd_core.sweeps import Sweep, SweepRow
@@ -46,7 +46,7 @@ def knee_words(sweep: Sweep, timed: Sequence[SweepRow]) -> list[str]:
     if bend is None:
         last, share = count_text(rows[-1].point.chips), rows[-1].efficiency or 0.0
         return [f"It scales: {share:.0%} efficiency at {last} chips."] * (share >= GOOD)
-    before, after = (count_text(row.point.chips) for row in (bend.before, bend.after))
+    before, after = numbered(bend.before.point.chips, "chip"), count_text(bend.after.point.chips)
     tokens, why = "", f", mostly for {share_words(bend.cause)}, {bend.share:.0%} of the step"
     why *= bool(bend.cause)
     if bend.tokens is not None and bend.needed is not None:
@@ -56,7 +56,7 @@ def knee_words(sweep: Sweep, timed: Sequence[SweepRow]) -> list[str]:
                 f"; its links hide a gather of weights from about {number_text(bend.needed)} on"
             )
     return [
-        f"It scales to {before} chip{'s' * (before != '1')}: {bend.after.efficiency:.0%} efficiency at {after}{why}.",
+        f"It scales to {before}: {bend.after.efficiency:.0%} efficiency at {after}{why}.",
         *([f"{tokens}."] if tokens else []),
     ]
 

@@ -4,7 +4,7 @@ there.
 
 from collections.abc import Iterable, Sequence
 
-from spmd_core.base import by_key, firsts_by_key
+from spmd_core.base import by_key, firsts_by_key, numbered
 from spmd_core.experiment import spec_code
 from spmd_core.facts import AxisOrigin, Collective, NoOrigin, Reshard, Step
 from spmd_core.program import is_covered, without_layers
@@ -150,7 +150,7 @@ def change_words(origins: Sequence[AxisOrigin], against: Sequence[AxisOrigin]) -
         return ""
     least = sides[counts[1] < counts[0]]
     named = list(dict.fromkeys(map(_what, least)))[:_MOST]
-    follow = "1 value follows" if min(counts) == 1 else f"{min(counts)} values follow"
+    follow = f"{numbered(min(counts), 'value')} {'follows' if min(counts) == 1 else 'follow'}"
     return f"the smaller change is at {listed(named)}: {follow} it, {max(counts)} the other"
 
 

@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.elements.lib.column_types import ColumnConfig
 
-from spmd_core.base import bytes_text, count_text, seconds_text, shorten
+from spmd_core.base import bytes_text, numbered, seconds_text, shorten
 from spmd_core.reports import MOST
 from spmd_core.runs import RunSummary
 from spmd_core.terms import experiment_words, outcome_words
@@ -64,11 +64,9 @@ def listed(
         )
 
     of_searches = stored(True)
+    many = "or more run" if len(of_searches) >= days.MOST_LISTED else "run"
     is_left_out = bool(of_searches) and not st.toggle(
-        plain(
-            f"Show {count_text(len(of_searches))}{' or more' * (len(of_searches) >= days.MOST_LISTED)} "
-            f"run{'s' * (len(of_searches) != 1)} of searches"
-        ),
+        plain(f"Show {numbered(len(of_searches), many)} of searches"),
         key="searched",
         bind="query-params",
         help="What a search measured or compiled on its way, which Find a sharding lists, too; "

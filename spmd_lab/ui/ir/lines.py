@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from spmd_core.base import numbered
 from spmd_core.program import Op, ProgramText, made_from, program_lines, short, spans_of
-from spmd_core.words import count
 from spmd_lab.ui import state
 from spmd_lab.ui.ir import stored
 from spmd_lab.ui.ir.html import Line, listing
@@ -141,7 +141,7 @@ def _from_line(
     collectives = collective_counts_words(Counter(op.opcode for op in ops if op.communicates))
     ending = f", with {collectives}." if collectives else ", and no communication."
     made_of = "" if text.kind == "jaxpr" else f" of the {TEXTS[text.kind]}"
-    st.markdown(f"**{plain(f'Line {number} made {count(len(ops), word)}{made_of}{ending}')}**")
+    st.markdown(f"**{plain(f'Line {number} made {numbered(len(ops), word)}{made_of}{ending}')}**")
     st.html(listing(_excerpt(code, [number], []), f"Lines of {file}"))
     st.html(listing(_op_lines(text, ops[:_OPS_SHOWN], file, number), "Ops"))
     if len(ops) > _OPS_SHOWN:
@@ -170,7 +170,7 @@ def _line_field(
         numbers,
         key=state.seed(_line_key(here), best),
         format_func=lambda number: (
-            f"{number}:   {str(code[number - 1]).strip()[:_LABEL]}   ({count(made[number], word)})"
+            f"{number}:   {str(code[number - 1]).strip()[:_LABEL]}   ({numbered(made[number], word)})"
         ),
     )
 

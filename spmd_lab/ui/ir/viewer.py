@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from spmd_core.base import numbered
 from spmd_core.program import ProgramText, Section, program_lines, rows, spans_of
 from spmd_core.terms import title
-from spmd_core.words import count
 from spmd_lab.ui import choices
 from spmd_lab.ui.ir import compare, lines as source_lines, steps, stored
 from spmd_lab.ui.ir.html import STYLE, Line, listing
@@ -194,7 +194,7 @@ def _line(lines: Sequence[str], row: int | Section, wanted: str, marked: Set[int
         indent = " " * (len(lines[row.start]) - len(lines[row.start].lstrip()))
         return Line(
             row.start + 1,
-            f"{indent}⋯ {row.note or row.name}: folded below, {count(len(row.ops), 'equation')}",
+            f"{indent}⋯ {row.note or row.name}: folded below, {numbered(len(row.ops), 'equation')}",
             tint="aside",
         )
     tint, sign = ("strong", MARK) if row in marked else ("", "")
@@ -215,11 +215,11 @@ def _matches(text: ProgramText, wanted: str, details: bool) -> None:
     sections = len({match.section for match in matches})
     first = f", the first {_MATCHES} lines of it" if len(matches) > _MATCHES else ""
     where = (
-        f" in {count(len(matches), 'line')} of {count(sections, 'section')}"
+        f" in {numbered(len(matches), 'line')} of {numbered(sections, 'section')}"
         if text.kind != "program"
-        else f" in {count(len(matches), 'line')}"
+        else f" in {numbered(len(matches), 'line')}"
     )
-    st.caption(f"{count(places, 'match')} for “{plain(wanted)}”{where}{first}:")
+    st.caption(f"{numbered(places, 'match')} for “{plain(wanted)}”{where}{first}:")
     st.html(listing(_listed(text, matches[:_MATCHES], text.shown(details)), "Matching lines"))
 
 

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
-from spmd_core.base import sums_by_key
+from spmd_core.base import numbered, sums_by_key
 from spmd_core.program import ProgramText, Section, TextDifference, short
-from spmd_core.words import count
 
 TEXTS = {"program": "Program", "jaxpr": "jaxpr", "stablehlo": "StableHLO", "hlo": "Compiled HLO"}
 MEANINGS = {
@@ -36,10 +35,12 @@ def collective_counts_words(collectives: Mapping[str, int]) -> str:
 def text_words(text: ProgramText) -> str:
     """What a text holds, in a sentence without its end."""
     if text.kind == "program":
-        return count(len(text.lines), "line")
-    sections = count(sum(not section.is_details for section in text.sections), _SECTION[text.kind])
+        return numbered(len(text.lines), "line")
+    sections = numbered(
+        sum(not section.is_details for section in text.sections), _SECTION[text.kind]
+    )
     return (
-        f"{sections}, {count(len(text.ops), ops_word(text))}, "
+        f"{sections}, {numbered(len(text.ops), ops_word(text))}, "
         f"{collective_counts_words(text.collectives) or 'no communication'}"
     )
 
@@ -47,9 +48,9 @@ def text_words(text: ProgramText) -> str:
 def section_words(text: ProgramText, section: Section) -> str:
     """A section in a line: how much it holds, its communication, who uses it."""
     holds = (
-        count(section.stop - section.start, "line")
+        numbered(section.stop - section.start, "line")
         if section.is_details or text.kind == "program"
-        else count(len(section.ops), ops_word(text))
+        else numbered(len(section.ops), ops_word(text))
     )
     return " · ".join(
         part for part in (holds, collective_counts_words(section.collectives), section.note) if part
@@ -68,7 +69,7 @@ def difference_words(difference: TextDifference, left: str, right: str) -> str:
     ]
     if difference.only_left or difference.only_right:
         sentences.append(
-            f"{count(difference.only_left, 'line')} only in {left}, {difference.only_right:,} only "
+            f"{numbered(difference.only_left, 'line')} only in {left}, {difference.only_right:,} only "
             f"in {right}"
         )
     return ". ".join(sentences) + "."

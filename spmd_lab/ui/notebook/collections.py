@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from spmd_core.base import RequestError
+from spmd_core.base import RequestError, numbered
 from spmd_core.runs import COLLECTION_ID, RUN, TEXT, Collection, CollectionItem
 from spmd_core.search import KeptSearch
 from spmd_core.terms import ago
@@ -113,7 +113,7 @@ def _put(collection: str, runs: Sequence[str], searches: Sequence[KeptSearch] = 
 
 
 def _facts(each: Collection) -> str:
-    count = f"{len(each.items)} part{'' if len(each.items) == 1 else 's'}"
+    count = numbered(len(each.items), "part")
     by = f"by {each.owner_name}" if each.owner_name else ""
     imported = "imported" if each.origin else ""
     return ", ".join(part for part in (count, ago(each.updated_at), by, imported) if part)

@@ -9,6 +9,7 @@ from functools import partial
 
 import streamlit as st
 
+from spmd_core.base import numbered
 from spmd_core.sweeps import (
     Asked,
     Outcome,
@@ -80,16 +81,15 @@ def controls(
     seconds = sum(compile_seconds(point, took) for point in missing)
     like = "as those here took" if took else "on an idle machine"
     with st.container(horizontal=True, vertical_alignment="center"):
-        label = f"Compile {len(missing)} {called}{'s' if len(missing) > 1 else ''}"
+        label = f"Compile {numbered(len(missing), called)}"
         if st.button(label, type="primary", icon=":material/play_arrow:", key="sweep:start"):
             begin(missing)
         again = f", {failed} of them again after a failure" if failed else ""
         known = sum(outcome.state in ("predicted", "does not fit") for outcome in outcomes)
-        many = "compiles" if len(missing) > 1 else "compile"
         of = f"; {known} of {len(points)} {called}s are compiled already" if known else ""
         st.markdown(
             plain(
-                f"{len(missing)} {many}, roughly {(f'{seconds:.0f} s' if seconds < 90 else f'{seconds / 60:.0f} min')} {like}{again}{of}."
+                f"{numbered(len(missing), 'compile')}, roughly {(f'{seconds:.0f} s' if seconds < 90 else f'{seconds / 60:.0f} min')} {like}{again}{of}."
             )
         )
 

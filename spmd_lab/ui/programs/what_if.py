@@ -5,10 +5,9 @@ from contextlib import suppress
 import streamlit as st
 
 from spmd_core.answers import WHAT_IF, WhatIf
-from spmd_core.base import LabError
+from spmd_core.base import LabError, numbered
 from spmd_core.experiment import Experiment
 from spmd_core.sheets import Sheet, text
-from spmd_core.words import count
 from spmd_core.workloads import STRATEGIES
 from spmd_lab.ui import live, shell, state
 from spmd_lab.ui.lab import as_viewer, find, lab
@@ -96,4 +95,4 @@ def _answer(answer: WhatIf, screen: str) -> None:
     if table.rows:
         st.dataframe(sortable(table), hide_index=True, key="what_if_changes")
     if stays := len(answer.rows) - len(answer.changed):
-        st.caption(f"{count(stays, 'other')} {'stay' if stays > 1 else 'stays'}.")
+        st.caption(f"{numbered(stays, 'other')} {'stay' if stays > 1 else 'stays'}.")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence, Set
 
 from spmd_core.base import bytes_text, number_text
-from spmd_core.search import Candidate, Ranked, Stage, score
+from spmd_core.search import Candidate, Ranked, score
 from spmd_core.surveys import called_words, cost_title, hours_of_tokens
 from spmd_lab.ui.charts.base import (
     BYTES,
@@ -124,7 +124,7 @@ _BAND = {"type": "rect", "opacity": 0.08, "color": BEST}  # the interval of the 
 
 def stage_charts(
     groups: Sequence[Sequence[Ranked]], rivals: Sequence[Candidate] = ()
-) -> dict[Stage, Spec]:
+) -> dict[str, Spec]:
     """Stage -> a dot for each of the best meshes that are known in that way, with its interval, all on
     one axis: the best, lighter what may be as fast, last what may not fit. Its time stands behind
     each, with the end of an interval that is drawn shorter than it is.

@@ -9,10 +9,10 @@ from html import unescape
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from spmd_core.base import numbered
 from spmd_core.experiment import parse_experiment
 from spmd_core.lab import Lab
 from spmd_core.program import read_text
-from spmd_core.words import texts as words
 from spmd_lab.ui.ir import steps
 from spmd_lab.ui.ir.html import LONGEST, Line, listing, marked
 from spmd_lab.ui.ir.words import collective_counts_words
@@ -110,8 +110,8 @@ def test_search_counts_lists_and_marks_and_reads_markup_as_text(stored):
     at = screen(stored)
     at.text_input[0].set_value("ADD(").run()
     found, entry = listings(at)
-    numbered = [row for row in found.splitlines() if re.match(r"\d", row)]
-    assert all("add(" in row for row in numbered) and len(numbered) == 3
+    rows = [row for row in found.splitlines() if re.match(r"\d", row)]
+    assert all("add(" in row for row in rows) and len(rows) == 3
     assert "3 matches for “ADD(” in 3 lines of 2 sections:" in said(at)
     assert "in fused_computation" in found and "in fused_computation" not in entry
     for nothing in (".*", "<script>alert(1)</script>", "[A-Z]+", "stack_frame_id"):
@@ -194,8 +194,8 @@ def test_a_long_line_is_cut_around_what_was_found():
 
 
 def test_words_count():
-    assert words.count(1, "match") == "1 match"
-    assert [words.count(2, "match"), words.count(1200, "op")] == ["2 matches", "1,200 ops"]
+    assert numbered(1, "match") == "1 match"
+    assert [numbered(2, "match"), numbered(1200, "op")] == ["2 matches", "1,200 ops"]
     assert (
         collective_counts_words({"all-gather-start": 2, "all-gather": 1, "all-reduce": 1})
         == "3 all-gather, 1 all-reduce"

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from spmd_core.experiment import link, parse_experiment, screen_of
+from spmd_lab.ui import state
 from tests.golden import screens
 
 PROGRAM = "spmd_core/recipes/example.jaxexport"
@@ -35,8 +36,28 @@ serve --model llama-3.1-70b --chips h100:..16 --apart --tpot 40ms
 serve --model qwen3-8b --chips v6e:8 --sweep concurrency=8,64,256
 serve --model qwen3-8b --chips v6e:..8 --rate 4 --input 512..2048 --output 64..512 --ttft 1s
 serve --model llama-3.1-70b --chips v5e:2
+serve --model deepseek-v3-671b --chips h100:16 --tpot 40ms
+serve --model llama-3.1-70b --chips v5e:8,h100:4 --weights-dtype fp8,int8 --kv-dtype int8
+serve --model gpt-oss-120b --chips v5e:4,h100:4 --weights-dtype mxfp4
+serve --model qwen3-8b --chips v6e:4 --mesh data=2,tensor=2 --rate 2 --requests 64 --ttft 10ms
+serve --model qwen3-8b --chips v6e:4 --accepted 2.5 --chunk 512 --sweep chips=v6e:4;v6e:8
+{DAYS} 15e12 --target v5p,v6e,h100 --deadline 60d --price-per-chip-hour 4.2
+{LLAMA} --batch-per-device 4 --offload query,key
+predict --model llama-2-70b --estimate --target tpu:v5e:16x16 --mesh fsdp=256 --batch-per-device 1 --sweep chips=64,256 --scaling weak
+history --workload layer
+history --text fsdp=16 --limit 3
+history --text nosuchthing
+layout --mesh x=2,y=4 --shape 8,8 --spec [["x","y"],null,"y"]
+layout --mesh x=16,y=16 --shape 512,8 --spec ["x",null]
+script recipe:layer
+link recipe:layer
+collection list
 layout --mesh x=2,y=4 --shape 8,8 --spec [["x","y"],null]
 """.strip().splitlines()
+# of searches, each of which is opened in a folder of its own
+SEARCHES = (
+    "search --model llama-3.1-70b --chips v5e:4 --no-compile --global-batch 8 --remat full --no-offload",
+)
 PLAN = {"workload": "decoder", "strategies": ["auto"], "target": "tpu:v5p:4x4x4"}
 PLAN |= {"mesh": {"fsdp": 64}, "dims": {"batch": 256, "sequence": 4096}}
 PLAN |= {"options": {"model": "llama-3.1-8b", "remat": "full"}}
@@ -53,17 +74,80 @@ SCREENS: tuple[tuple[str, dict[str, Any], dict[str, str]], ...] = (
     ("predict", PLAN, {"show": "sweep", "sweep": "sequence=2048,8192,32768"}),
     ("predict", PLAN | {"target": "tpu:v5e:2x2", "mesh": {"fsdp": 4}}, {}),
     ("layout", ARRAY | {"dims": {"d0": 16, "d1": 8}, "sharding": {"d0": "x"}}, {}),
-    (
-        "layout",
-        ARRAY | {"dims": {"d0": 16, "d1": 8}, "sharding": {"d0": "x"}},
-        {"to": '[null,"y"]', "element": "3,2"},
+    *(
+        ("layout", ARRAY | {"dims": {"d0": 16, "d1": 8}, "sharding": sharding}, query)
+        for sharding, query in (
+            ({"d0": "x"}, {"to": "[null,'y']", "element": "3,2"}),
+            ({"d0": "x"}, {"to": "P(None, 'y')", "element": "3,2"}),
+            ({"d0": ["x", "y"]}, {"to": "P()"}),
+            ({"d0": "x"}, {"to": "P(None, 'x')"}),
+            ({"d0": "x"}, {"to": "P(('x', 'y'))"}),
+            ({"d0": ["x", "y"]}, {"to": "P(('y', 'x'))"}),
+            ({"d1": "y"}, {"to": "P('y')"}),
+        )
     ),
-    (
-        "layout",
-        ARRAY | {"dims": {"d0": 16, "d1": 8}, "sharding": {"d0": ["x", "y"]}},
-        {"to": "[null,null]"},
+    *(
+        ("layout", ARRAY | {"target": target, "mesh": mesh, "dims": dims, "sharding": sharding}, to)
+        for target, mesh, dims, sharding, to in (
+            (
+                "tpu:v5p:4x4x4",
+                {"x": 16, "y": 4},
+                {"d0": 1024, "d1": 256, "d2": 8},
+                {"d1": "y"},
+                {"to": "P('x', None, 'y')"},
+            ),
+            ("tpu:v5e:8x8", {"x": 8, "y": 8}, {"d0": 64, "d1": 4096}, {"d0": "x"}, {}),
+        )
     ),
-    ("layout", {"workload": "matmul", "target": "cpu:8", "mesh": {"x": 2, "y": 4}}, {}),
+    *(
+        (
+            "layout",
+            {"workload": workload, "target": "cpu:8", "mesh": {"x": 2, "y": 4}, "dims": dims}
+            | {"sharding": sharding},
+            {},
+        )
+        for workload, dims, sharding in (
+            ("matmul", {}, {}),
+            ("matmul", {"m": 512, "k": 512, "n": 256}, {"m": "x", "k": "y"}),
+            ("contraction", {"rows": 512, "cols": 64}, {"cols": "x"}),
+            ("layer", {"batch": 256, "in": 256, "out": 128}, {"in": "x", "out": "y"}),
+            ("dot", {}, {"n": "x"}),
+        )
+    ),
+)
+STUDY, LARGE, SMALLER = "20261124-174251-0dcdaf", "20261124-173714-cdc495", "20261124-173703-9ed8b8"
+_KEPT = state._durable("predict", "aside.variant")
+_TICKED = state._durable("history", "aside.ticked")
+# of a stored run: its query, and the run that the session holds beside it as a variant
+OF_RUNS: tuple[tuple[str, dict[str, str], str], ...] = (
+    *(
+        ("20261124-173534-6893dc", {"tab": "Details", "detail": table}, "")
+        for table in ("Layouts", "Phases", "Memory", "Samples", "Machine")
+    ),
+    *(
+        (run, {"tab": "From which size"}, "")
+        for run in ("20261124-175327-75b73d", "20261124-175322-7e556d")
+    ),
+    *(("20261124-173709-77837b", {"tab": tab}, "") for tab in ("Arrows", "Memory", "Beside")),
+    ("20261124-180114-6a0435", {"tab": "Memory"}, ""),
+    ("20261124-173657-9126a7", {"tab": "Beside", "with": SMALLER}, ""),
+    ("20261124-173657-9126a7", {}, SMALLER),
+    (LARGE, {}, SMALLER),
+    ("20261124-174203-1735d2", {"tab": "Why"}, ""),
+    (STUDY, {"tab": "Why"}, ""),
+    (STUDY, {"run": ""}, ""),
+    (STUDY, {"run": "", "price": "v5e=1.2"}, ""),
+)
+# (page, query, what the session holds)
+HELD: tuple[tuple[str, dict[str, str], dict[str, Any]], ...] = (
+    ("history", {}, {"history:beside": True}),
+    ("history", {}, {"history:table": True}),
+    ("history", {"workload": "layer"}, {_TICKED: ["20261124-173534-6893dc", LARGE]}),
+    ("history", {}, {_TICKED: [LARGE]}),
+    ("history", {"search": "layer x=8 foo:bar"}, {}),
+    ("history", {"runs": LARGE}, {}),
+    ("history", {"runs": f"{LARGE},{SMALLER},20261124-173657-9126a7"}, {}),
+    ("history", {"runs": "a,b,c,d,e,f"}, {}),
 )
 
 
@@ -95,6 +179,15 @@ def views(runs) -> Iterator[tuple[str, Any]]:
         for more in FURTHER.get(str(page), ()):
             name = f"asked-screen/{each.run} {workload} {more}"
             yield name, partial(screens.lines_of, str(page), query | more)
+    by_id = {each.run: each for each in runs}
+    for run, more, kept in OF_RUNS:
+        each = by_id[run]
+        query = {"experiment": link.encode(each.experiment), "run": run} | more
+        held = {_KEPT: by_id[kept].experiment} if kept else {}
+        screen = partial(screens.lines_of, screen_of(each.experiment), query, held)
+        yield f"asked-screen/{run} {more} {kept}", screen
+    for page, query, held in HELD:
+        yield f"asked-screen/{page} {query} {held}", partial(screens.lines_of, page, query, held)
     beside = {"runs": ",".join(each.run for each in done[:3]), "baseline": done[1].run}
     for query in ({"workload": "layer", "columns": "Mesh"}, beside):
         yield f"asked-screen/history {query}", partial(screens.lines_of, "history", query)

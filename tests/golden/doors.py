@@ -18,7 +18,7 @@ from spmd_core.lab import Lab
 from spmd_core.machine import read_hardware
 from spmd_core.search import AnyQuestion, link as search_link
 from spmd_core.trials import searches
-from tests.golden import asked, screens
+from tests.golden import advised, asked, screens, seldom, states
 from tests.golden.folder import opened
 from tests.golden.runs import SPECS
 from tests.golden.values import READERS, Line, of_terminal
@@ -73,6 +73,9 @@ def doors(lab: Lab) -> Iterator[tuple[str, Door]]:
     for line in asked.COMMANDS:
         yield from _both(f"asked/{line}", *line.split())
     yield from asked.views(runs)
+    yield from states.doors(printed)
+    yield from seldom.doors(printed)
+    yield from advised.doors(printed, lab)
     yield "screen/overview", partial(screens.lines_of, None, {})
     yield "screen/history", partial(screens.lines_of, "history", {})
     yield "screen/notebook", partial(screens.lines_of, "notebook", {})
@@ -194,7 +197,7 @@ def _of_searches(lab: Lab) -> Iterator[tuple[str, Door]]:
         if stored is not None:
             question = search_link.question_of(stored.question)
             yield f"screen-search/{each.id}", partial(_search_screen, beside, question)
-    for words in SPECS["commands"]["searches"]:
+    for words in (*SPECS["commands"]["searches"], *map(str.split, asked.SEARCHES)):
         if words[1] == "--model":
             again = [*words, *(() if "--no-compile" in words else ("--no-compile",))]
             yield f"search-text/{words}", partial(_searched, beside, "text", *again, "--axis-rules")

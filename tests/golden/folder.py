@@ -3,6 +3,7 @@
 import contextlib
 import os
 import tarfile
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,3 +47,10 @@ def opened(folder: Path) -> Iterator[Lab]:
             lab.close()
             forget()
     time.tzset()
+
+
+@contextlib.contextmanager
+def apart() -> Iterator[Lab]:
+    """A Lab on a folder of its own with the stored runs, for what is stored beside them."""
+    with tempfile.TemporaryDirectory() as temporary, opened(Path(temporary) / "data") as lab:
+        yield lab

@@ -4,7 +4,8 @@ import base64
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, cast
 
 import pyarrow as pa
@@ -19,18 +20,40 @@ _TEXTS = ("markdown", "caption", "title", "header", "subheader", "text", "latex"
 _SCREENS = {"Overview", *(screen_title(page.stem) for page in (ROOT / "pages").glob("*.py"))}
 _DRAWN = re.compile(r'<img [^>]*?alt="([^"]*)" src="data:image/svg\+xml;base64,([^"]+)"[^>]*>')
 _ALERTS = ("info", "warning", "error", "success")
+_FIELDS = (
+    "selectbox",
+    "multiselect",
+    "radio",
+    "button_group",
+    "checkbox",
+    "toggle",
+    "text_input",
+    "text_area",
+    "number_input",
+    "slider",
+    "select_slider",
+)
+_FEW = 12  # options of a field; of more the first and how many they are
+_PATIENCE_S = 600  # of a screen that waits for a compiler beside others
 
 
-def lines_of(page: str | None, query: dict[str, str]) -> list[Line]:
-    """The elements of a screen below its sidebar, as lines and rows."""
-    screen = AppTest.from_file(str(ROOT / "home.py"), default_timeout=120)
+def lines_of(
+    page: str | None, query: Mapping[str, str], held: Mapping[str, Any] = MappingProxyType({})
+) -> list[Line]:
+    """The elements of a screen and the fields of its sidebar, as lines and rows. `held`: what its
+    session holds before, such as an expander that is open.
+    """
+    screen = AppTest.from_file(str(ROOT / "home.py"), default_timeout=_PATIENCE_S)
     if page:
         screen.switch_page(f"pages/{page}.py")
     for name, value in query.items():
         screen.query_params[name] = value
+    for name, value in held.items():
+        screen.session_state[name] = value
     screen.run()
     assert not screen.exception, [each.value for each in screen.exception]
-    lines = [line for node in screen.main for line in _lines(node)]
+    nodes = (*screen.main, *screen.sidebar)
+    lines = [line for node in nodes for line in _lines(node)]
     return [[_SIZE.sub("Stored results: SIZE", each) for each in line] for line in lines]
 
 
@@ -49,11 +72,36 @@ def _lines(node: Any) -> Iterator[Line]:
     elif kind in ("arrow_vega_lite_chart", "vega_lite_chart"):
         yield from _chart(proto)
     elif kind == "button":
-        yield [f"button: {normal(node.label)}"]
+        yield [f"button: {normal(node.label)}", *_stated(proto)]
+    elif kind == "progress":
+        yield ["progress", str(proto.value), normal(proto.text)]
+    elif kind in _FIELDS:
+        yield from _field(node, proto)
     elif kind in ("download_button", "link_button") or (
         kind == "page_link" and proto.label not in _SCREENS
     ):
         yield [f"{kind}: {normal(proto.label)}"]
+
+
+def _field(node: Any, proto: Any) -> Iterator[Line]:
+    """What a field says: its value, and what else may be chosen."""
+    value = node.value if isinstance(node.value, list) else [node.value]
+    yield ["field", normal(proto.label), *(normal(_shown(each)) for each in value), *_stated(proto)]
+    options = [normal(getattr(each, "content", each)) for each in getattr(proto, "options", ())]
+    if options:
+        yield ["options", f"{len(options)} in all", *options[:_FEW]]
+    for name in ("help", "placeholder"):
+        if text := getattr(proto, name, ""):
+            yield [f"{name}: {normal(text)}"]
+
+
+def _stated(proto: Any) -> list[str]:
+    """Of a button or field: whether it can be used, and whether it is the first to press."""
+    states = {
+        "disabled": getattr(proto, "disabled", False),
+        "primary": getattr(proto, "type", "") == "primary",
+    }
+    return [name for name, holds in states.items() if holds]
 
 
 def _written(drawn: re.Match[str]) -> str:
@@ -97,6 +145,8 @@ def _marks(spec: Any) -> Iterator[tuple[str, ...]]:
     for name, value in parts:
         if name in ("title", "text") and isinstance(value, str):
             yield (str(name), value)
+        elif name in ("domain", "sort") and isinstance(value, list):
+            yield (str(name), *map(_shown, value))
         elif name == "values" and isinstance(value, list):
             yield from (
                 tuple(map(_shown, each.values())) for each in value if isinstance(each, dict)

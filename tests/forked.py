@@ -19,11 +19,12 @@ import sys
 import threading
 import time
 from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-OURS = ("spmd_core.",)
+OURS = ("spmd_core", "tests.called")
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _OF_THE_MOMENT = ("SPMD_LAB_", "PYTEST_", "STANDIN_", "HOME", "XDG_")
 _READ_BYTES = 2**20
@@ -31,8 +32,10 @@ _READ_BYTES = 2**20
 _LATER = {
     "spmd_core.worker": ("engine.devices", "engine.measured.run", "engine.absent.run"),
     "spmd_core.worker.partitioning": ("engine.partitioned",),
+    "spmd_core": ("commands.run", "lab.lab"),
+    "tests.called": ("lab.lab",),
 }
-_ALONE = ("spmd_core.lab.cluster", "spmd_core.engine.self_test")  # which are seldom started
+_ALONE = ("spmd_core.engine.self_test",)  # which is seldom started
 
 
 class Forked(subprocess.Popen):
@@ -138,7 +141,9 @@ def serve() -> None:
     """Import, then fork for each request; returns in what was forked, once it is over."""
     number, module = int(sys.argv[2]), sys.argv[4]
     channel = socket.socket(fileno=number)
-    main = module if module != "spmd_core.worker" else f"{module}.__main__"
+    found = find_spec(module)
+    is_package = found is not None and found.submodule_search_locations is not None
+    main = f"{module}.__main__" if is_package else module
     importlib.import_module(main)
     for name in _LATER.get(module, ()):
         folder, _, last = f"spmd_core.{name}".rpartition(".")

@@ -102,7 +102,7 @@ def start_python(program: str, folder: Path, *arguments: str) -> subprocess.Pope
         "SPMD_LAB_DATA": str(folder),
         "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
     }
-    command = [sys.executable, "-c", program, *arguments]
+    command = [sys.executable, "-m", "tests.called", program, *arguments]
     return subprocess.Popen(
         command, env=environ, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )

@@ -94,7 +94,9 @@ def test_goldens_are_written_compared_and_reviewed(project):
 
 
 def test_a_process_that_dies_fails_its_test_alone_and_others_are_told_what_to_mark(project):
-    """One that names a target is slow; one with too few devices is told the ways to more."""
+    """One that names a target is slow; one with too few devices is told the ways to more; a refusal
+    is its sentence at the line that asked.
+    """
     (project / "test_model.py").write_text(
         "import os, jax, model, pytest\n"
         "@pytest.mark.spmd(devices=2)\n"
@@ -104,22 +106,19 @@ def test_a_process_that_dies_fails_its_test_alone_and_others_are_told_what_to_ma
         "def test_a(spmd):\n    model.arguments(make=jax.make_mesh)\n"
         "def test_slow(spmd):\n    print('tpu:v5e:4x4')\n"
     )
-    printed = run(project, "-m", "not slow")
-    assert "2 failed, 1 passed, 1 deselected" in printed
-    assert "the process with 2 devices ended with status 7" in printed
-    assert "mark it `@pytest.mark.spmd(devices=8)`" in printed
-
-
-def test_a_refusal_is_its_sentence_at_the_line_that_asked(project):
-    (project / "test_model.py").write_text(
+    (project / "test_refused.py").write_text(
         "import model\n"
         "def test_a(spmd):\n    expected = spmd.expect(model.step)(*model.arguments())\n"
         "    expected.arguments_at_most('3 apples')\n"
     )
-    printed = run(project)
+    printed = run(project, "-m", "not slow")
+    assert "3 failed, 1 passed, 1 deselected" in printed
+    assert "the process with 2 devices ended with status 7" in printed
+    assert "mark it `@pytest.mark.spmd(devices=8)`" in printed
     assert "RequestError: '3 apples' is not a number of bytes" in printed
-    assert "\ntest_model.py:4: RequestError" in printed and "spmd_core/own" not in printed
-    assert "spmd_core/own/expected/limits.py" in run(project, "--full-trace")
+    assert "\ntest_refused.py:4: RequestError" in printed and "spmd_core/own" not in printed
+    printed = run(project, "--full-trace", "test_refused.py")
+    assert "spmd_core/own/expected/limits.py" in printed
 
 
 def test_without_the_fixture_neither_jax_nor_the_core_is_loaded():

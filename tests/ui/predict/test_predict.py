@@ -520,6 +520,7 @@ def figures(screen) -> dict[str, str]:
     return {title: f"{value} | {more}" for title, value, more in cells}
 
 
+@pytest.mark.usefixtures("every_chip")
 def test_a_first_visit_answers_in_five_figures_of_a_model_that_people_know(data_folder):
     screen = screen_opened("predict")
     assert errors(screen) == "" and not screen.exception
@@ -572,6 +573,7 @@ def test_a_budget_without_a_price_says_what_it_needs(data_folder):
     assert "pays for" in headings(screen) and errors(screen) == ""
 
 
+@pytest.mark.usefixtures("every_chip")
 def test_the_plan_of_another_chip_is_one_press_away(data_folder):
     screen = screen_opened("predict")
     next(each for each in screen.button if each.key == "use:h100").click().run()
@@ -603,6 +605,7 @@ def test_a_variant_is_added_and_compared_without_leaving_predict(opened):
     assert field(screen, "button", "Add a variant")
 
 
+@pytest.mark.usefixtures("every_chip")
 def test_the_summary_beside_the_fields_is_of_the_fields_as_they_are(opened):
     screen = opened(experiment=link.encode(MODEL))
     field(screen, "number_input", "Sequences per device").set_value(3).run()

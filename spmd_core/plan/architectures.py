@@ -41,8 +41,9 @@ class Architecture:
 _EXPERTS = ("num_local_experts", "num_experts", "num_experts_per_tok")
 _POST_NORMS = {"post_norms": True}
 _GEMMA_HEADS = {"head_dim": 256, "tie_word_embeddings": True, "hidden_activation": "gelu"}
-_BIASES = {"qkv_bias": True, "out_bias": True, "mlp_bias": True, "router_bias": True}
+_BIASES = {"mlp_bias": True, "router_bias": True}
 _LATENT = ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
+_ROUTED = ("n_routed_experts", *_EXPERTS)
 _FIRST = ("first_k_dense_replace", "n_routed_experts", "n_shared_experts")
 # as the configuration class of transformers has them, but for what MaxText has another default of
 _DEEPSEEK = Architecture(
@@ -79,7 +80,7 @@ _SHARED_SIGMOID = {"scoring_func": "sigmoid", "topk_method": "noaux_tc"}
 _GLM = Architecture(
     _sizes(10944, 46, 96, 8, 151552)
     | dict(zip(_FIRST, (1, 128, 1), strict=True))
-    | {"moe_intermediate_size": 1408, "num_experts_per_tok": 8, "head_dim": 128}
+    | {"moe_intermediate_size": 1408, "num_experts_per_tok": 8}
     | {"routed_scaling_factor": 1.0, **_NO_GROUPS, **_SHARED_SIGMOID},
     {"out_bias": False},
     experts=("n_routed_experts", "moe_intermediate_size"),
@@ -101,6 +102,7 @@ _LING = replace(
         "scoring_func": "score_function",
         "topk_method": "moe_router_enable_expert_bias",
     },
+    reads=(*_GLM.reads, "moe_shared_expert_intermediate_size"),
     stored=(),
 )
 _DELTA_READS = (
@@ -109,11 +111,12 @@ _DELTA_READS = (
 )
 
 
-def _delta_experts(experts: int, chosen: int) -> Architecture:
+def _delta_experts(layers: int, vocab: int, experts: int, chosen: int) -> Architecture:
     return Architecture(
-        _sizes(5120, 48, 16, 2, 151936)
+        _sizes(5632, layers, 16, 2, vocab)
         | _GATED_DELTA
-        | {"moe_intermediate_size": 512, "num_experts": experts, "num_experts_per_tok": chosen},
+        | {"moe_intermediate_size": 512, "shared_expert_intermediate_size": 512}
+        | {"num_experts": experts, "num_experts_per_tok": chosen},
         {"qk_norm": True, "shared_gate": True},
         "other",
         experts=("num_experts", "moe_intermediate_size"),
@@ -179,7 +182,8 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         {"qk_norm": True},
         "above",
         ("num_experts", "moe_intermediate_size"),
-        ("attention_bias", "use_qk_norm", *_EXPERTS),
+        ("attention_bias", "use_qk_norm", "mlp_only_layers", "decoder_sparse_step", *_EXPERTS),
+        parts=("dense first",),
     ),
     "qwen2_moe": Architecture(
         _sizes(5632, 24, 16, 16, 151936)
@@ -189,8 +193,11 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         {"out_bias": False, "shared_gate": True},
         "above",
         ("num_experts", "moe_intermediate_size"),
-        ("attention_bias", "qkv_bias", "shared_expert_intermediate_size", *_EXPERTS),
-        parts=("shared",),
+        (
+            *("attention_bias", "qkv_bias", "shared_expert_intermediate_size", *_EXPERTS),
+            *("mlp_only_layers", "decoder_sparse_step"),
+        ),
+        parts=("shared", "dense first"),
         names={"attention_bias": "qkv_bias"},
     ),
     "gemma": Architecture(
@@ -217,13 +224,19 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         _BIASES | {"activation": "clamped_silu", "sinks": True},
         2,
         ("num_local_experts", "intermediate_size"),
-        ("attention_bias", *_EXPERTS),
+        ("attention_bias", "mlp_bias", "routed_bias", *_EXPERTS),
         ("mxfp4",),
     ),
     "deepseek_v3": _DEEPSEEK,
     "kimi_k2": _latent_experts(),
     "deepseek_v2": _latent_experts(
-        scoring_func="softmax", topk_method="greedy", routed_scaling_factor=1.0
+        **_sizes(11008, 32, 32, None, 102400),
+        **dict(zip(_FIRST, (0, 64, 2), strict=True)),
+        moe_intermediate_size=1407,
+        num_experts_per_tok=None,
+        scoring_func="softmax",
+        topk_method="greedy",
+        routed_scaling_factor=1.0,
     ),
     "glm4_moe_lite": _latent_experts(
         **_sizes(10240, 47, 20, 20, 154880),
@@ -240,8 +253,12 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         topk_method="greedy",
         routed_scaling_factor=1.0,
     ),
-    "qwen3_next": _delta_experts(512, 10),
-    "qwen3_5_moe": _delta_experts(256, 8),
+    "qwen3_next": replace(
+        _delta_experts(48, 151936, 512, 10),
+        parts=("delta", "dense first", "shared", "chosen"),
+        reads=(*_DELTA_READS, "mlp_only_layers", "decoder_sparse_step"),
+    ),
+    "qwen3_5_moe": _delta_experts(40, 248320, 256, 8),
     "qwen3_5": Architecture(
         _sizes(12288, 32, 16, 4, 248320) | _GATED_DELTA,
         {"qk_norm": True},
@@ -252,49 +269,60 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     "glm4_moe": _GLM,
     "dots1": replace(
         _GLM,
-        usual={**_GLM.usual, **_sizes(10944, 62, 32, 32, 152064), "use_qk_norm": True},
+        usual={**_GLM.usual, **_sizes(10944, 62, 32, 32, 152064)}
+        | {"first_k_dense_replace": 0, "n_routed_experts": None, "num_experts_per_tok": None},
+        traits={"qk_norm": True},
+        parts=("dense first", "shared", "chosen"),
     ),
     "solar_open": replace(
         _GLM,
         usual={**_GLM.usual, **_sizes(10944, 48, 64, 8, 196608), "moe_intermediate_size": 1280}
-        | {"first_k_dense_replace": 0},
+        | {"head_dim": 128},
+        parts=("shared", "chosen"),
+        reads=("attention_bias", "num_nextn_predict_layers", "n_shared_experts", *_ROUTED),
     ),
     "hy_v3": replace(
         _GLM,
         usual={**_GLM.usual, **_sizes(13312, 80, 64, 8, 120832), "moe_intermediate_size": 1536}
-        | {"use_qk_norm": True, "n_routed_experts": 192, "routed_scaling_factor": 2.826},
+        | {"head_dim": 128, "n_routed_experts": 192, "routed_scaling_factor": 2.826},
         names={
             "n_routed_experts": "num_experts",
             "n_shared_experts": "num_shared_experts",
             "routed_scaling_factor": "router_scaling_factor",
         },
+        traits={"qk_norm": True},
+        parts=("dense first", "shared", "chosen"),
     ),
     "deepseek": replace(
         _GLM,
-        usual={**_GLM.usual, **_sizes(11008, 30, 32, 32, 102400), "head_dim": None}
+        usual={
+            **_GLM.usual,
+            **_sizes(11008, 30, 32, 32, 102400),
+        }
         | {"scoring_func": "softmax", "topk_method": "greedy"},
         stored=(),
     ),
     "minimax_m2": Architecture(
         _sizes(1536, 62, 48, 8, 200064)
-        | {"num_local_experts": 256, "num_experts_per_tok": 8, "use_qk_norm": True}
+        | {"num_local_experts": 256, "num_experts_per_tok": 8}
         | {"head_dim": 128, "scoring_func": "sigmoid", "topk_method": "noaux_tc"},
-        {"qk_norms": "all"},
+        {"qk_norm": True, "qk_norms": "all"},
         experts=("num_local_experts", "intermediate_size"),
-        parts=("qk norm", "chosen"),
+        parts=("full attention", "chosen"),
         reads=("use_qk_norm", "attn_type_list", *_EXPERTS),
         stored=("fp8",),
     ),
     "gemma4": Architecture(
         _sizes(9216, 30, 8, 4, 262144)
         | {"sliding_window": 512, "num_experts_per_tok": None, "global_head_dim": 512}
+        | {"hidden_size_per_layer_input": 256, "enable_moe_block": False}
         | {"tie_word_embeddings": True, "head_dim": 256, "hidden_activation": "gelu"}
         | {"final_logit_softcapping": 30.0},
         _POST_NORMS | {"qk_norm": True, "value_norm": True},
         6,
         experts=("num_experts", "moe_intermediate_size"),
         parts=("two heads",),
-        reads=("attention_bias", "n_shared_experts", *_EXPERTS),
+        reads=("attention_bias", "n_shared_experts", "per_layer_config", *_EXPERTS),
     ),
     "llama4": Architecture(
         _sizes(8192, 48, 40, 8, 202048)
@@ -312,6 +340,10 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     ),
     "nemotron_h": Architecture(
         {
+            "vocab_size": 131072,
+            "num_attention_heads": 32,
+            "num_key_value_heads": 8,
+            "intermediate_size": 21504,
             "head_dim": 128,
             "use_conv_bias": True,
             "mlp_hidden_act": "relu2",
@@ -327,17 +359,23 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         "other",
         experts=("n_routed_experts", "moe_intermediate_size"),
         parts=("mamba", "shared", "chosen"),
-        reads=("ssm_state_size", "n_shared_experts", "n_routed_experts", *_EXPERTS),
+        reads=(
+            *("ssm_state_size", "n_shared_experts", "moe_shared_expert_intermediate_size"),
+            *_ROUTED,
+        ),
     ),
     "mimo_v2_flash": Architecture(
-        _SHARED_SIGMOID,
+        _sizes(16384, 48, 64, 4, 152576)
+        | {"head_dim": 192, "v_head_dim": 128, "sliding_window": 128, **_SHARED_SIGMOID}
+        | {"n_routed_experts": 256, "num_experts_per_tok": 8, "moe_intermediate_size": 2048}
+        | {"add_swa_attention_sink_bias": True, "first_k_dense_replace": 1},
         {},
         "other",
         experts=("n_routed_experts", "moe_intermediate_size"),
-        parts=("by pattern", "dense first", "shared", "chosen"),
+        parts=("by pattern", "dense first", "chosen"),
         reads=(
-            *("hybrid_layer_pattern", "attention_chunk_size", "moe_layer_freq"),
-            *("n_shared_experts", "n_routed_experts", *_EXPERTS),
+            *("hybrid_layer_pattern", "attention_chunk_size", "moe_layer_freq", "mlp_layer_types"),
+            *_ROUTED,
         ),
         stored=("fp8",),
     ),
@@ -385,7 +423,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         reads=("attention_bias", "num_nextn_predict_layers"),
     ),
     "glm4": Architecture(
-        _sizes(13696, 40, 32, 2, 151552) | {"head_dim": 128},
+        _sizes(13696, 40, 32, 2, 151552) | {"head_dim": 128, "attention_bias": True},
         _POST_NORMS | {"out_bias": False},
         reads=("attention_bias",),
     ),
@@ -395,9 +433,10 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         reads=("attention_bias",),
     ),
     "hunyuan_v1_moe": Architecture(
-        _sizes(11008, 32, 32, None, 290943) | {"use_qk_norm": True, "n_shared_experts": 1},
+        _sizes(11008, 32, 32, None, 290943) | {"n_shared_experts": 1},
+        {"qk_norm": True},
         experts=("num_experts", "intermediate_size"),
-        parts=("qk norm", "dense first", "shared"),
+        parts=("dense first", "shared"),
         names={
             "first_k_dense_replace": "moe_layer_num_skipped",
             "moe_intermediate_size": "intermediate_size",
@@ -407,24 +446,30 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         reads=("attention_bias", "use_qk_norm", *_EXPERTS),
     ),
     "hunyuan_v1_dense": Architecture(
-        _sizes(11008, 32, 32, None, 290943) | {"use_qk_norm": True},
-        parts=("qk norm",),
+        _sizes(11008, 32, 32, None, 290943),
+        {"qk_norm": True},
         reads=("attention_bias", "use_qk_norm"),
+    ),
+    "ernie4_5": Architecture(
+        _sizes(3072, 18, 16, 2, 103424) | {"head_dim": 128, "tie_word_embeddings": True},
+        reads=("attention_bias", "mlp_bias", "use_bias"),
+        names={"attention_bias": "use_bias", "mlp_bias": "use_bias"},
     ),
     "ernie4_5_moe": Architecture(
         _sizes(12288, 28, 20, 4, 103424)
         | {"first_k_dense_replace": 1, "n_routed_experts": 64, "n_shared_experts": 2}
-        | {"moe_intermediate_size": 1536, "num_experts_per_tok": 6, "moe_layer_interval": 1}
+        | {"moe_intermediate_size": 1536, "num_experts_per_tok": 6}
         | {"tie_word_embeddings": True, "topk_method": "noaux_tc"},
         experts=("n_routed_experts", "moe_intermediate_size"),
         parts=("dense first", "shared", "chosen"),
         names={
             "first_k_dense_replace": "moe_layer_start_index",
-            "moe_layer_freq": "moe_layer_interval",
+            "decoder_sparse_step": "moe_layer_interval",
             "n_routed_experts": "moe_num_experts",
             "n_shared_experts": "moe_num_shared_experts",
             "num_experts_per_tok": "moe_k",
         },
+        reads=("decoder_sparse_step",),
     ),
     "bailing_moe": _LING,
     "bailing_moe_v2": replace(
@@ -437,7 +482,6 @@ ARCHITECTURES: Mapping[str, Architecture] = {
 # the same decoder under other names: of models that see, and of later ones
 SAME: Mapping[str, str] = {
     "kimi_k25": "kimi_k2",
-    "ernie4_5": "llama",
     "glm4v": "glm4",
     "glm4v_moe": "glm4_moe",
     "granite": "llama",
@@ -461,6 +505,7 @@ NOT_MODELED: Mapping[str, str] = {
     "n_routed_experts": "a mixture of experts of another architecture",
     "n_shared_experts": "shared experts beside those of this architecture",
     "shared_expert_intermediate_size": "shared experts beside those of this architecture",
+    "moe_shared_expert_intermediate_size": "shared experts beside those of this architecture",
     "shared_intermediate_size": "shared experts beside those of this architecture",
     "first_k_dense_replace": "layers with experts among layers without",
     "mlp_only_layers": "layers without experts among layers with",
@@ -489,6 +534,7 @@ NOT_MODELED: Mapping[str, str] = {
     "moe_latent_size": "experts of a narrower stream",
     "mlp_layer_types": "layers without experts among layers with",
     "num_attention_heads_per_layer": "heads of another number in each layer",
+    "per_layer_config": "sizes of their own for each layer",
     "attn_type_list": "linear attention of another architecture",
     "linear_attn_config": "a delta rule with a decay for each channel",
 }
@@ -607,4 +653,7 @@ MAXTEXT_USUAL: Mapping[str, Any] = {
     "topk_method": False,
     "chunk_size": 64,
     "routed_scaling_factor": 1.0,
+    "shared_expert_intermediate_size": None,
+    "enable_moe_block": None,
+    "hidden_size_per_layer_input": 0,
 }

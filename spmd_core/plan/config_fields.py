@@ -46,13 +46,20 @@ class Fields:
             raise refuse(
                 f"config without {self.label(name)}", "is incomplete", f"add {self.label(name)!r}"
             )
-        if type(value) is not int or not least <= value <= most:
-            raise refuse(
-                f"{self.label(name)}={shorten(value)}",
-                "is not a size",
-                f"use a whole number from {least} to {most:,}",
-            )
-        return value
+        return _checked(self.label(name), value, least, most)
+
+    def agreed(self, name: str, others: Collection[str]) -> int:
+        """A size that has several names; RequestError where a file gives two that differ."""
+        own, values = self.label(name), self._values
+        given = [each for each in others if each != own and values.get(each)]
+        self.read |= {*given}
+        is_own = not given or own in values
+        size = self.size(name) if is_own else _checked(given[0], values[given[0]], 1, MOST)
+        for each in given:
+            if values[each] != size:
+                rule = f"is not {own if is_own else given[0]}={size}"
+                raise refuse(f"{each}={shorten(values[each])}", rule, "leave one of them out")
+        return size
 
     def only(self, name: str, values: Collection[Any], rule: str, fix: str) -> Any:
         """A value that is one of `values`; RequestError for another."""
@@ -75,6 +82,13 @@ class Fields:
                 "use one, or null",
             )
         return None if value is None else float(value)
+
+
+def _checked(name: str, value: Any, least: int, most: int) -> int:
+    if type(value) is not int or not least <= value <= most:
+        fix = f"use a whole number from {least} to {most:,}"
+        raise refuse(f"{name}={shorten(value)}", "is not a size", fix)
+    return value
 
 
 def context(fields: Fields) -> int:

@@ -75,11 +75,12 @@ def windows(kind: Architecture, fields: Fields, layers: int) -> tuple[int | None
         local = [(layer + 1) % every != 0 for layer in range(layers)]
     else:
         local = [rule == "all"] * layers
+    local[-1] &= "two heads" not in kind.parts  # whose last layer sees all of the past
     if rule == "above" and not fields.flag("use_sliding_window") and types is None:
         fields.get("sliding_window")
         return (None,)
     window = None
-    if any(local) and (rule != "all" or fields.get(kind.window_field) is not None):
+    if any(local) and (types is not None or fields.get(kind.window_field) is not None):
         window = fields.size(kind.window_field)
     return repeated([window if each else None for each in local])
 
@@ -133,42 +134,66 @@ _METHODS = ("noaux_tc", "greedy", "group_limited_greedy")
 
 
 def _shared(fields: Fields, _: int) -> Values:
-    width = next(
-        (fields.size(name) for name in _SHARED_WIDTHS if fields.get(name) is not None), None
-    )
-    of_a_width = width is not None and fields.label("n_shared_experts") not in fields.labels
-    count = 1 if of_a_width else fields.size("n_shared_experts", 0, least=0)
+    width = next((fields.size(name) for name in _SHARED_WIDTHS if fields.get(name)), None)
+    if width is not None:
+        _one_shared(fields)
+    alone = width is not None and fields.labels.get(fields.label("n_shared_experts")) is None
+    count = 1 if alone else fields.size("n_shared_experts", 0, least=0)
     if width is None and count:
         width = fields.size("moe_intermediate_size")
     return {"shared_mlp": count * (width or 0)}
+
+
+def _one_shared(fields: Fields) -> None:
+    """RequestError where a file counts shared experts that transformers has one of."""
+    if (name := fields.label("n_shared_experts")) == "n_shared_experts":
+        rule = "is not the one shared expert that this architecture has"
+        fields.only(name, (None, 1), rule, "use 1, or leave it out")
 
 
 _SHARED_WIDTHS = ("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size")
 
 
 def _dense_first(fields: Fields, layers: int) -> Values:
-    """The first layers, whose mlp has no experts; or those that a list names."""
-    name, (without, sparse), given = "moe_layer_freq", (0, 1), fields.get("moe_layer_freq")
-    if (types := fields.get("mlp_layer_types")) is not None:
-        name, (without, sparse), given = "mlp_layer_types", ("dense", "sparse"), types
-    if isinstance(given, list) or types is not None:
-        given = [*_of_each(name, given, (without, sparse), layers)]
-        dense = given.index(sparse) if sparse in given else layers
-        if without in given[dense:]:
-            rule = "has layers without experts among layers with"
-            raise refuse(f"{name}={shorten(given, 40)}", rule, "use sizes of its own")
-    else:
-        dense = fields.size("first_k_dense_replace", 0, MAX_LAYERS, least=0)
-        fields.size("moe_layer_end_index", layers - 1, layers - 1, layers - 1)  # to the last layer
-    return {
-        "dense_layers": dense,
-        "dense_mlp": fields.size("intermediate_size") if dense else 0,
-    }
+    """Layers whose mlp has no experts: the first, or those of a pattern."""
+    sparse = _sparse(fields, layers)
+    first = sparse.index(True) if True in sparse else layers
+    pattern = repeated(["mlp" if each else "dense" for each in sparse])
+    kinds = {"dense_layers": first} if all(sparse[first:]) else {"mlps": pattern}
+    return kinds | {"dense_mlp": 0 if all(sparse) else fields.size("intermediate_size")}
 
 
-def _qk_norm(fields: Fields, layers: int) -> Values:
+def _sparse(fields: Fields, layers: int) -> Sequence[bool]:
+    """Which layers have experts: as a list names them, or as numbers of layers do."""
+    for name, known in (("mlp_layer_types", ("dense", "sparse")), ("moe_layer_freq", (0, 1))):
+        if isinstance(given := fields.get(name), list) or (name == "mlp_layer_types" and given):
+            return [each == known[1] for each in _of_each(name, given, known, layers)]
+    dense = fields.size("first_k_dense_replace", 0, MAX_LAYERS, least=0)
+    last = fields.size("moe_layer_end_index", -1, layers - 1, least=-1) % layers
+    every = fields.size("decoder_sparse_step", 1)
+    named = _numbers(fields, "mlp_only_layers", layers)
+    return [
+        dense <= layer <= last and (layer + 1) % every == 0 and layer not in named
+        for layer in range(layers)
+    ]
+
+
+def _numbers(fields: Fields, name: str, layers: int) -> Sequence[int]:
+    """The numbers of layers that a field lists."""
+    named = fields.get(name) or []
+    if not isinstance(named, list) or any(each not in range(layers) for each in named):
+        rule = f"is not a list of layers from 0 to {layers - 1}"
+        raise refuse(f"{name}={shorten(named, 40)}", rule, "write the numbers of layers")
+    return named
+
+
+def _full_attention(fields: Fields, layers: int) -> Values:
     if (kinds := fields.get("attn_type_list")) is not None:  # 0: linear attention, not modeled
         _of_each("attn_type_list", kinds, (1,), layers)
+    return {}
+
+
+def _qk_norm(fields: Fields, _: int) -> Values:
     return {"qk_norm": fields.flag("use_qk_norm")}
 
 
@@ -194,6 +219,8 @@ def _delta(fields: Fields, layers: int) -> Values:
         types = [known[(layer + 1) % every == 0] for layer in range(layers)]
     types = _of_each("layer_types", types, known, layers)
     fields.read |= {"full_attention_interval", "attn_output_gate"}
+    rule = "is a bias of attention's gate, which is not modeled"
+    fields.only("attention_bias", (None, False), rule, "use false, or sizes of its own")
     rule = "is attention without a gate in this architecture, which is not modeled"
     fields.only("attn_output_gate", (None, True), rule, "use true, or sizes of its own")
     return {
@@ -209,21 +236,24 @@ def _delta(fields: Fields, layers: int) -> Values:
 
 
 _MAMBA = {
-    **dict.fromkeys(("M", "mamba"), ("mamba", "none")),
-    **dict.fromkeys(("*", "attention"), ("attention", "none")),
+    **dict.fromkeys(("M", "mamba", "linear_attention"), ("mamba", "none")),
+    **dict.fromkeys(("*", "attention", "full_attention"), ("attention", "none")),
     **dict.fromkeys(("E", "moe"), ("none", "mlp")),
     **dict.fromkeys(("-", "mlp"), ("none", "dense")),
 }
 
 
+def layer_list(fields: Fields) -> tuple[str, Sequence[Any]]:
+    """The field that names each layer of an architecture with Mamba layers, and what it names."""
+    names = ("hybrid_override_pattern", "layers_block_type")
+    given = {name: each for name in names if isinstance(each := fields.get(name), list | str)}
+    return next(iter(given.items()), (names[0], ()))
+
+
 def _mamba(fields: Fields, layers: int) -> Values:
     """Layers of one part each: Mamba-2, attention, experts or an mlp."""
-    pattern, names = fields.get("hybrid_override_pattern"), fields.get("layers_block_type")
-    given = names if isinstance(names, list) else pattern
-    kinds = [_MAMBA[each] for each in _of_each("hybrid_override_pattern", given, [*_MAMBA], layers)]
+    kinds = [_MAMBA[each] for each in _of_each(*layer_list(fields), [*_MAMBA], layers)]
     dense = {"dense_mlp": fields.size("intermediate_size")} if _MAMBA["-"] in kinds else {}
-    if _MAMBA["E"] in kinds:
-        fields.size("n_routed_experts")
     return dense | {
         "mixers": repeated([mixer for mixer, _ in kinds]),
         "mlps": repeated([mlp for _, mlp in kinds]),
@@ -236,13 +266,16 @@ def _mamba(fields: Fields, layers: int) -> Values:
 def _mamba_beside(fields: Fields, layers: int) -> Values:
     """Layers of Mamba-2 or attention, each with an mlp, and with experts where the model has them."""
     types = fields.get("layer_types") or ["mamba"] * layers
-    types = _of_each("layer_types", types, ("mamba", "attention"), layers)
+    types = [_MAMBA[each][0] for each in _of_each("layer_types", types, _MIXERS, layers)]
     mlp = "shared_mlp" if fields.get("num_local_experts") else "mlp"
     return {
         "mixers": repeated(types),
         mlp: fields.size("shared_intermediate_size"),
         **(_state(fields) if "mamba" in types else {}),
     }
+
+
+_MIXERS = ("mamba", "attention", "linear_attention", "full_attention")
 
 
 def _state(fields: Fields) -> Values:
@@ -259,44 +292,84 @@ def _state(fields: Fields) -> Values:
     }
 
 
-def _two_heads(fields: Fields, _: int) -> Values:
+def has_experts(kind: Architecture, fields: Fields) -> bool:
+    """Returns True if the model has experts, as all of its family or some."""
+    if "mamba" in kind.parts:
+        return any(each in layer_list(fields)[1] for each in ("E", "moe"))
+    in_all = not {"two heads", "mamba beside"} & {*kind.parts}
+    given = kind.experts and (in_all or fields.get(kind.experts[0]))
+    return bool(given) and fields.get("enable_moe_block") is not False
+
+
+def _two_heads(fields: Fields, layers: int) -> Values:
     """Heads of other sizes in layers without a window, as Gemma 4 has them, and an mlp beside the
     experts.
     """
+    rule = "is embeddings for each layer, which a file without this field has too"
+    fields.only("hidden_size_per_layer_input", (None, 0), rule, "write 0, or use sizes of its own")
     shared_kv = fields.flag("attention_k_eq_v")
+    if shared_kv:
+        rule = "is a bias of keys that are values too, which is not modeled"
+        fields.only("attention_bias", (None, False), rule, "use false, or sizes of its own")
     own = {
         "full_head_dim": fields.size("global_head_dim", 0, least=0),
         "full_kv_heads": fields.size("num_global_key_value_heads", 0, least=0) * shared_kv,
+        **_of_full_layers(fields, layers),
         "full_shared_kv": shared_kv,
     }
-    fields.read.add("enable_moe_block")
-    if not fields.get("num_experts"):
+    if not fields.get("num_experts") or fields.get("enable_moe_block") is False:
         return own
     rule = "is not the one mlp beside the experts of this architecture"
     fields.only("n_shared_experts", (None, 1), rule, "use 1")
     return own | {"shared_mlp": fields.size("intermediate_size"), "split_norms": True}
 
 
+def _of_full_layers(fields: Fields, layers: int) -> Values:
+    """Sizes of layers without a window, as transformers 5 writes them: for each of these by number."""
+    given, types = fields.get("per_layer_config"), fields.get("layer_types") or ()
+    if given is None:
+        return {}
+    full = {place for place, each in enumerate(types) if each == "full_attention"}
+    of_layers = given if isinstance(given, dict) else {}
+    heads = next(iter(of_layers.values()), None)
+    if (
+        not isinstance(heads, dict)
+        or {*heads} - {"head_dim", "num_key_value_heads"}
+        or any(each != heads for each in of_layers.values())
+        or {int(each) for each in of_layers if each.isdecimal()} != full
+    ):
+        rule = "is not one size of heads for all layers without a window"
+        raise refuse(f"per_layer_config={shorten(given, 40)}", rule, "use global_head_dim instead")
+    inner = Fields(heads, {})
+    return {
+        "full_head_dim": inner.size("head_dim", 0, least=0),
+        "full_kv_heads": inner.size("num_key_value_heads", 0, least=0),
+    }
+
+
 def _by_pattern(fields: Fields, layers: int) -> Values:
     """Windows where `hybrid_layer_pattern` has 1, with key heads of their own."""
-    given = fields.get("hybrid_layer_pattern")
-    pattern = _of_each("hybrid_layer_pattern", given, (0, 1), layers)
+    name, known = "hybrid_layer_pattern", (0, 1)
+    if fields.get(name) is None:  # as transformers 5 writes it
+        name, known = "layer_types", ("full_attention", "sliding_attention")
+    local = [each == known[1] for each in _of_each(name, fields.get(name), known, layers)]
     for name in ("num_attention_heads", "v_head_dim"):
         own = fields.get(name)
         fields.only(f"swa_{name}", (None, own), f"is not {name}", f"use {shorten(own)}")
-    window, full = fields.size("sliding_window"), fields.size("num_key_value_heads")
+    window = fields.size("sliding_window_size", fields.size("sliding_window"))
+    full = fields.size("num_key_value_heads")
     head_dim = fields.size("head_dim")
     own = fields.size("swa_head_dim", head_dim)
-    local, sinks = fields.flag("add_swa_attention_sink_bias"), "add_full_attention_sink_bias"
-    fields.read |= {"attention_chunk_size", "sliding_window_size"}
+    has_sinks, sinks = fields.flag("add_swa_attention_sink_bias"), "add_full_attention_sink_bias"
+    fields.read.add("attention_chunk_size")
     return {
-        "windows": repeated([window if each == 1 else None for each in pattern]),
+        "windows": repeated([window if each else None for each in local]),
         "head_dim": own,
         "full_head_dim": head_dim if head_dim != own else 0,
-        "kv_heads": fields.size("swa_num_key_value_heads", full),
+        "kv_heads": fields.size("swa_num_key_value_heads", 2 * full),
         "full_kv_heads": full,
         "value_dim": fields.size("v_head_dim", head_dim),
-        "sinks": local or fields.flag(sinks),
+        "sinks": has_sinks or fields.flag(sinks),
         "full_sinks": fields.flag(sinks),
     }
 
@@ -306,22 +379,23 @@ def _interleaved(fields: Fields, layers: int) -> Values:
     without scales, as Llama 4 has them.
     """
     step = fields.size("interleave_moe_layer_step", 1, layers)
-    width, sparse = fields.size("intermediate_size"), [*range(step - 1, layers, step)]
-    rule = f"are not the last of each interleave_moe_layer_step={step} layers"
-    fields.only("moe_layers", (None, sparse), rule, "leave it out, or use those")
+    named = _numbers(fields, "moe_layers", layers)
+    sparse = named or range(step - 1, layers, step)
+    width = fields.size("intermediate_size")
     own = fields.get("moe_intermediate_size")  # MaxText has both widths the other way around
     dense = fields.size("intermediate_size_mlp", width) if own is None else width
     experts = width if own is None else fields.size("moe_intermediate_size")
+    _one_shared(fields)
     rotated = fields.get("no_rope_layers")  # 1: with positions, and chunks
     own_windows = {}
-    if rotated:
+    if rotated and fields.get("layer_types") is None:
         rotated = _of_each("no_rope_layers", rotated, (0, 1), layers)
         chunk = fields.size("attention_chunk_size")
         own_windows["windows"] = repeated([chunk if each else None for each in rotated])
     return own_windows | {
         "mlp": experts,
-        "dense_mlp": dense if step > 1 else 0,
-        "mlps": ("dense",) * (step - 1) + ("mlp",),
+        "dense_mlp": dense if len(sparse) < layers else 0,
+        "mlps": repeated(["mlp" if each in sparse else "dense" for each in range(layers)]),
         "shared_mlp": fields.size("n_shared_experts", 1, least=0) * experts,
         "qk_norm": fields.flag("use_qk_norm"),
         "qk_norms": "plain" if fields.flag("use_qk_norm") else "head",
@@ -333,6 +407,7 @@ READERS: Mapping[str, Reader] = {
     "chosen": _chosen,
     "shared": _shared,
     "dense first": _dense_first,
+    "full attention": _full_attention,
     "qk norm": _qk_norm,
     "latent": _latent,
     "delta": _delta,

@@ -27,7 +27,7 @@ from spmd_core.plan.architectures import (
     Architecture,
 )
 from spmd_core.plan.config_fields import Fields, Values, context
-from spmd_core.plan.config_layers import READERS, activation, windows
+from spmd_core.plan.config_layers import READERS, activation, has_experts, layer_list, windows
 from spmd_core.plan.model_rules import MAX_LAYERS
 from spmd_core.plan.model_size import ModelSize
 from spmd_core.plan.own_models import own_model
@@ -214,7 +214,10 @@ def _config(
         own |= dict(each for part in kind.parts for each in _OF_PARTS.get(part, {}).items())
         text = _SIZE.sub(lambda name: fields.label(own.get(name[0], name[0])), str(error))
         raise RequestError(text) from None
-    return Config(size, name, tuple(sorted(fields_of.keys() - fields.read)))
+    ignored = sorted(fields_of.keys() - fields.read)
+    biases = {each: _BIAS for each in ignored if "bias" in each and fields_of[each] is True}
+    _refuse_what_is_not_modeled(fields_of, biases, kind.reads)
+    return Config(size, name, tuple(ignored))
 
 
 def _refuse_what_is_not_modeled(
@@ -235,22 +238,34 @@ def _refuse_what_is_not_modeled(
             )
 
 
-_DENSE_TOO = {"two heads", "mamba", "mamba beside"}  # readers of families with dense models
+# names of one size in files of several architectures
+_COUNTS = ("num_local_experts", "num_experts", "n_routed_experts")
+_CHOSEN = ("num_experts_per_tok", "experts_per_token", "top_k_experts")
+_BIAS = "biases that this architecture does not have"
+_WITHOUT_NORMS = "is no norms of queries and keys, which this architecture has"
+_OF_EXPERTS = ("shared", "chosen")  # readers
+
+
+def _experts(kind: Architecture, fields: Fields) -> tuple[str, tuple[str, ...], Values]:
+    """The field of an mlp's width, readers of layers, and how many experts there are."""
+    if not kind.experts or not has_experts(kind, fields):  # of a family those without
+        parts = (each for each in kind.parts if each not in _OF_EXPERTS)
+        return "intermediate_size", tuple(parts), {}
+    name, width = kind.experts
+    counts = {"experts": fields.agreed(name, _COUNTS)}
+    counts["experts_per_token"] = fields.agreed("num_experts_per_tok", _CHOSEN)
+    return width, kind.parts, counts
 
 
 def _given(kind: Architecture, fields: Fields, of_maxtext: bool) -> Values:
     embed, heads = fields.size("hidden_size"), fields.size("num_attention_heads")
-    layers = fields.size("num_hidden_layers", most=MAX_LAYERS)
+    listed = layer_list(fields)[1] if "mamba" in kind.parts else ()
+    layers = fields.size("num_hidden_layers", len(listed) or None, most=MAX_LAYERS)
     if of_maxtext and kind is ARCHITECTURES["gemma2"]:
         layers *= 2  # a layer of MaxText's is a local one and a global one
-    experts, width = kind.experts or (None, "intermediate_size")
-    more = {}
-    if experts and _DENSE_TOO & {*kind.parts} and not fields.get(experts):
-        experts, width = None, "intermediate_size"  # of its family those without experts
-    if experts:
-        chosen = fields.get("experts_per_token") or fields.get("top_k_experts")
-        more["experts"] = fields.size(experts)
-        more["experts_per_token"] = fields.size("num_experts_per_tok", chosen)
+    width, parts, more = _experts(kind, fields)
+    if kind.traits.get("qk_norm"):
+        fields.only("use_qk_norm", (None, True), _WITHOUT_NORMS, "use true")
     bias = fields.flag("attention_bias") if "attention_bias" in kind.reads or of_maxtext else False
     return (
         {
@@ -274,7 +289,7 @@ def _given(kind: Architecture, fields: Fields, of_maxtext: bool) -> Values:
             **more,
         }
         | ({"qk_norm": True} if of_maxtext and fields.flag("use_qk_norm") else {})
-        | dict(each for name in kind.parts for each in READERS[name](fields, layers).items())
+        | dict(each for name in parts for each in READERS[name](fields, layers).items())
         | dict(kind.traits)
     )
 

@@ -892,12 +892,12 @@ NO_EXPERTS = {"model_type": "nemotron_h", "hybrid_override_pattern": "ME"}
         (json.dumps(SMALL | {"model_type": "nobody_s", "num_experts": 8}), "is not an architec"),
         (json.dumps(SMALL | {"use_sliding_window": True}), "is a window that this architecture"),
         (
-            json.dumps(SMALL | {"model_type": "ernie4_5_moe", "moe_layer_interval": 2}),
-            "moe_layer_interval=2 is not modeled: use 1",
+            json.dumps(SMALL | {"model_type": "kimi_k2", "moe_layer_freq": 2}),
+            "moe_layer_freq=2 is not modeled: use 1",
         ),
         (
-            json.dumps(SMALL | ERNIE | {"model_type": "ernie4_5_moe", "num_hidden_layers": 30}),
-            "moe_layer_end_index=27 is not a size: use a whole number from 29 to 29",
+            json.dumps(SMALL | ERNIE | {"model_type": "ernie4_5_moe", "num_hidden_layers": 20}),
+            "moe_layer_end_index=27 is not a size: use a whole number from -1 to 19",
         ),
         ("decoder_block: minimax", "decoder_block 'minimax' has linear attention"),
         ("decoder_block: deepseek", "config without base_emb_dim is incomplete: add"),
@@ -948,9 +948,9 @@ NO_EXPERTS = {"model_type": "nemotron_h", "hybrid_override_pattern": "ME"}
         (json.dumps(SMALL | DEEPSEEK | {"model_type": "kimi_k2", "mlp_layer_types": "x"}), "dense"),
         (
             json.dumps(
-                SMALL | DEEPSEEK | {"model_type": "kimi_k2", "mlp_layer_types": ["sparse", "dense"]}
+                SMALL | DEEPSEEK | {"model_type": "kimi_k2", "mlp_layer_types": ["sparse", "moe"]}
             ),
-            "mlp_layer_types=.* has layers without experts among",
+            "mlp_layer_types=.* does not name one of dense, sparse for each of",
         ),
         (
             json.dumps(SMALL | {"model_type": "olmo2", "num_attention_heads_per_layer": [2]}),

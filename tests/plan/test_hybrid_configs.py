@@ -152,9 +152,13 @@ CHANGES = [
     ("gemma-4-26B-A4B.json", {"use_bidirectional_attention": "all"}, "attention to later tokens"),
     ("MiMo-V2-Flash.json", {"hybrid_layer_pattern": [0, 1]}, "hybrid_layer_pattern=.* does not"),
     ("MiMo-V2-Flash.json", {"swa_num_attention_heads": 32}, "swa_num_attention_heads=32 is not"),
-    ("MiMo-V2-Flash.json", {"moe_layer_freq": [1, 0] * 24}, "layers without experts among"),
+    ("MiMo-V2-Flash.json", {"moe_layer_freq": [1, 2] * 24}, "moe_layer_freq=.* does not name one"),
     ("Llama-4-Scout-17B-16E-Instruct.json", {"interleave_moe_layer_step": 49}, "from 1 to 48"),
-    ("Llama-4-Scout-17B-16E-Instruct.json", {"moe_layers": [1]}, "are not the last of each inter"),
+    (
+        "Llama-4-Scout-17B-16E-Instruct.json",
+        {"moe_layers": [48]},
+        "is not a list of layers from 0 to",
+    ),
     ("Llama-4-Scout-17B-16E-Instruct.json", {"no_rope_layers": [1] * 47}, "no_rope_layers=.* does"),
     (
         "NVIDIA-Nemotron-3-Nano-30B-A3B-BF16.json",
@@ -195,6 +199,7 @@ def test_glm_has_biases_of_its_projections_and_dense_layers_first():
         "hidden_size": 5120,
         "num_hidden_layers": 92,
         "intermediate_size": 12288,
+        "head_dim": 128,
         "first_k_dense_replace": 3,
         "n_routed_experts": 160,
         "moe_intermediate_size": 1536,

@@ -1,5 +1,6 @@
-"""Headlines against tables of drawn results: the winner, its time, the next one's ratio and the
-verdict of History have to be those of the table, and of the card's figure.
+"""Headlines against tables of drawn results: the winner and its time have to be those of the table
+and of the card's figure; the next one's interval that of History, with the paired ratio of the
+table inside it, and the quotient of the two times that stand beside it.
 
     python -m bench.contradictions [--results 200] [--seed 0]
 
@@ -21,8 +22,10 @@ from spmd_core.words import runs as words, short_verdict
 
 NAMES = ("single", "auto", "constrained", "explicit", "shard_map")
 ROUNDS, TURNS = 20, 4
+UNITS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
+ROUNDED = 0.016  # what three digits of two times and of an end hide
 WINNER = re.compile(
-    r"^(.*?) is fastest.*?: (.*?) per call\.(?: Next is (.*?), ([\d.,]+)× as long)?"
+    r"^(.*?) is fastest.*?: (.*?) per call\.(?: Next is (.*?), (([\d.,]+)(?: to ([\d.,]+))?×) as long)?"
 )
 
 
@@ -75,17 +78,26 @@ def contradictions(found: Result) -> list[str]:
             wrong.append(f"{name} takes {time} in the table: {sentence}")
     if named is None:
         return [*wrong, *(f"the table marks {name}: {sentence}" for name in marked)]
-    winner, time, slower, ratio = named.groups()
+    winner, time, slower, between, low, high = named.groups()
     if marked != [winner] or order[0] != winner:
         wrong.append(f"{winner} wins, the table marks {marked}: {sentence}")
     if rows[winner][columns["Time"]].text.replace("\u00a0", " ") != time:
         wrong.append(f"{time} is {rows[winner][columns['Time']].text} in the table")
-    if slower and not rows[slower][columns["Paired ratio"]].text.startswith(f"{ratio}×"):
-        wrong.append(f"{ratio} is {rows[slower][columns['Paired ratio']].text} in the table")
-    short = short_verdict(answer, found.medians_s)
-    if slower and not short.startswith(f"{winner} is {ratio}×"):
-        wrong.append(f"History has {short}: {sentence}")
+    if slower:
+        ratio = rows[slower][columns["Paired ratio"]].text
+        best_s, slower_s = (_seconds(rows[name][columns["Time"]].text) for name in (winner, slower))
+        for what, value in (("ratio", float(ratio.split("×")[0])), ("quotient", slower_s / best_s)):
+            if not float(low) - ROUNDED <= value <= float(high or low) + ROUNDED:
+                wrong.append(f"the {what} of the table, {value:.3g}, is not in {between}")
+        short = short_verdict(answer, found.medians_s)
+        if not short.startswith(f"{winner} is {between} faster"):
+            wrong.append(f"History has {short}: {sentence}")
     return wrong
+
+
+def _seconds(text: str) -> float:
+    value, unit = text.split()
+    return float(value) * UNITS[unit]
 
 
 def main(asked: Asked, figures: Figures) -> None:

@@ -35,7 +35,7 @@ with st.container(horizontal=True, vertical_alignment="center", key="head"):
     # a study of plans is compiled by a button beside its rows
     pressed = not plan_rows.is_of_plans(experiment) and st.button(
         "Run",
-        type="primary",
+        type="primary" if run is None or at_work else "secondary",
         icon=":material/play_arrow:",
         key="run",
         disabled=bool(refusal or misfit) or at_work,

@@ -262,9 +262,6 @@ class StrategyResult(Frozen):
         )
 
 
-_OFF = 0.1  # of the quotient of two medians
-
-
 class Comparison(Frozen):
     """The answer: the fastest strategy that computed the right values, and how the others compare.
     Of a study whose rows are only predicted: by their estimates, per token where they have tokens.
@@ -286,10 +283,14 @@ class Comparison(Frozen):
             )
         )
 
-    def is_off(self, ratio: Ratio, medians_s: Mapping[str, float | None]) -> bool:
-        """Returns True if a paired ratio is over 10 % off the quotient of the medians."""
+    def spread(self, ratio: Ratio, medians_s: Mapping[str, float | None]) -> tuple[float, float]:
+        """Returns the interval of a paired ratio, with the quotient of the medians inside it.
+
+        The medians are shown beside it: their quotient may not contradict it.
+        """
         best_s, other_s = medians_s.get(self.fastest), medians_s.get(ratio.strategy)
-        return bool(best_s and other_s and abs(ratio.ratio * best_s / other_s - 1) > _OFF)
+        quotients = [other_s / best_s] if best_s and other_s else []
+        return min(*ratio.interval, *quotients), max(*ratio.interval, *quotients)
 
 
 class Result(Frozen):

@@ -96,10 +96,12 @@ def _baseline_words(result: Result) -> str:
     name = result.comparison.fastest if result.comparison else ""
     if name not in pairs or pairs[name].fastest != name:
         return ""
-    ratio = pairs[name].ratios[0].inverse(name)
+    slower = pairs[name].ratios[0]
+    ratio = slower.inverse(name)
     called, takes = title(result.row(name).strategy), seconds_text(result.medians_s[name])
     if ratio.verdict == "faster":
-        return f" {called} is faster: {takes}, {slower_words(ratio)}."
+        low, high = pairs[name].spread(slower, result.medians_s)
+        return f" {called} is faster: {takes}, {_factors((1 / high, 1 / low))} as long."
     if ratio.verdict == "the same":
         margin = margin_text(result.experiment.timing.margin)
         return f" {called} takes the same time ({takes}), within {margin}."
@@ -285,15 +287,11 @@ class _Called:
         answer: Comparison,
     ) -> str:
         """A slower row, its time and its ratio; the ratio alone of what further processes left
-        out. A headline has the ratio alone as well, or its interval where the quotient of the
-        medians, which are shown beside it, is another one.
+        out. A headline has the interval alone: the medians beside it have another quotient.
         """
         name = self(ratio.strategy)
         if self.is_brief:
-            if answer.is_off(ratio, medians_s):
-                low, high = ratio.interval
-                return f"{name}, {factor_text(low)} to {factor_text(high)}× as long"
-            return f"{name}, {slower_words(ratio)}"
+            return f"{name}, {_factors(answer.spread(ratio, medians_s))} as long"
         if ratio.processes == 1 < processes:
             return f"{name}, timed in 1 process: {paired_words(ratio)}"
         return f"{name}: {seconds_text(medians_s[ratio.strategy])}, {paired_words(ratio)}"
@@ -379,18 +377,15 @@ def against_words(ratio: Ratio) -> str:
 
 
 def short_verdict(answer: Comparison, medians_s: Mapping[str, float | None]) -> str:
-    """Returns a comparison in a few words: `Cannot tell`, `the same`, `shard_map is 2.50× faster`. The ratio
-    is that of the headline: of the next row by medians, its interval where the headline has that.
+    """Returns a comparison in a few words: `Cannot tell`, `the same`, `shard_map is 2.25 to 2.75× faster`.
+    The interval is that of the headline: of the next row by medians.
     """
     if unsettled_words(answer) is not None:
         return "Cannot tell"
     if not all(each.differs for each in answer.ratios):
         return "the same"
     next_ = answer.by_medians(medians_s)[0]
-    factor = f"{factor_text(next_.ratio)}×"
-    if answer.is_off(next_, medians_s):
-        factor = f"{factor_text(next_.interval[0])} to {factor_text(next_.interval[1])}×"
-    words = f"{title(answer.fastest)} is {factor} faster"
+    words = f"{title(answer.fastest)} is {_factors(answer.spread(next_, medians_s))} faster"
     # of a study the names are long, and in its own table
     return words if "/" in answer.fastest else f"{words} than {title(next_.strategy)}"
 
@@ -494,6 +489,11 @@ def factor_text(value: float) -> str:
     if value < 100:
         return f"{value:,.1f}"
     return f"{value:,.0f}"
+
+
+def _factors(interval: tuple[float, float]) -> str:
+    low, high = map(factor_text, interval)
+    return f"{low}×" if low == high else f"{low} to {high}×"
 
 
 def _order(groups: Sequence[Group], called: _Called) -> str:

@@ -31,6 +31,7 @@ RANKED = "by"  # the strategy by which a study ranks its variants
 TO = "to"  # the spec that Layout reshards to
 KIND = "kind"  # the collective that is shown
 ELEMENT = "element"  # of the array on Layout, whose devices are named
+BASELINE = "baseline"  # the run that those side by side are compared with
 DETAIL = "detail"  # the table of a run that is open
 _ESCAPED = re.compile(r"(?<=\w)\\([-_.])(?=\w)")  # in labels of older links
 RUN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")

@@ -56,10 +56,19 @@ def from_query(screen: str) -> None:
         state.set_run(screen, None)
         return
     if opened != _shown(screen):
-        state.replace(screen, opened)
+        state.replace(screen, opened, _best_variant(opened, run))
     state.set_aside(screen, "linked", opened.id)
     state.set_notice(screen, None)
     state.set_run(screen, run or _answer_here(screen, opened))
+
+
+def _best_variant(opened: Experiment, run: str | None) -> int:
+    """The index of the variant that is best in a run of a study: its picture is the answer's."""
+    result = lab().result(run) if run and opened.variants else None
+    if result is None or result.experiment != opened:
+        return 0
+    best = result.row(result.order[0]).variant
+    return next((at for at, each in enumerate(opened.variants) if each.name == best), 0)
 
 
 def _answer_here(screen: str, opened: Experiment) -> str | None:

@@ -102,14 +102,27 @@ def css(experiment: Experiment, name: str) -> str:
     return f"var(--row-{place(experiment, name)})"
 
 
+def marker(experiment: Experiment, name: str) -> str:
+    """Returns the marker of a row as a glyph."""
+    return MARKERS[place(experiment, name)][0]
+
+
 def shape(experiment: Experiment, name: str) -> str:
     """Returns the marker of a row by its name in Vega."""
     return MARKERS[place(experiment, name)][1]
 
 
+def of_variants(experiment: Experiment) -> dict[str, list[str]]:
+    """Returns the rows of each variant of a study."""
+    rows: dict[str, list[str]] = {}
+    for row in experiment.rows:
+        rows.setdefault(row.variant or "", []).append(row.key)
+    return rows
+
+
 def named(experiment: Experiment, name: str) -> str:
     """Returns the title of a row after its marker: `■ shard_map`."""
-    return f"{MARKERS[place(experiment, name)][0]} {title(name)}"
+    return f"{marker(experiment, name)} {title(name)}"
 
 
 # of a front: the winner, what nothing beats in both, the others

@@ -2,7 +2,8 @@
 
 from base64 import b64encode
 from html import escape
-from math import inf
+from itertools import product
+from math import inf, isclose, prod
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +23,10 @@ REDUCE = ("all-reduce", "reduce-scatter")  # what they add is one partial sum fo
 _MOST_CELLS = 16  # of a mesh along each side
 _FLATTEST = 3.4  # the width of a picture over its height
 _IN_A_ROW = 8  # devices of a mesh of one axis
-_STACK = 8  # partial sums that are drawn at most, one behind another
+_SUMS = 8  # partial sums that are drawn at most, each of a device
+_SUMS_WIDE, _SUM_THIN = 0.4, 0.07  # their room's width, and their least side: shares of the height
 _ROOM, _FONT = (400.0, 255.0), 13.0  # pixels of a large picture, and of its letters there
+_EACH = "sum on each device"
 _LETTER = 0.56  # of the size of a font: a letter's width
 _BELOW = 6.0  # letters' heights between devices and host memory
 _AIR = 1.6  # letters' heights around the words of a collective
@@ -36,7 +39,9 @@ _LETTERS = (
 _INK, _LINE = "light-dark(#1c2430,#e4e9f0)", "light-dark(#ffffff,#12161c)"
 
 
-def svg(experiment: Experiment, kind: str = "", size: str = "", has_names: bool = False) -> str:
+def svg(
+    experiment: Experiment, kind: str = "", size: str = "", has_names: bool = False, nbytes: int = 0
+) -> str:
     """Returns the picture as SVG: operands, partial sums where a collective adds them, the
     collective with its size, and the result; arrays in host memory below, each with the copy
     between host and device; of what has no arrays to draw, its mesh.
@@ -46,12 +51,13 @@ def svg(experiment: Experiment, kind: str = "", size: str = "", has_names: bool 
       kind: the collective in words, such as `all-reduce over x`; "" draws none.
       size: its bytes and seconds in words.
       has_names: names the arrays, for a picture that is large enough.
+      nbytes: what each device sends of one collective; 0 where that is not known.
     """
-    return _drawn(experiment.members[0].experiment, kind, size, has_names) or ""
+    return _drawn(experiment.members[0].experiment, kind, size, has_names, nbytes) or ""
 
 
 @kept(512)
-def _drawn(one: Experiment, kind: str, size: str, has_names: bool) -> str:
+def _drawn(one: Experiment, kind: str, size: str, has_names: bool, nbytes: int) -> str:
     arrays = [] if one.what.is_small_program else drawn(one)
     if not arrays:
         return _mesh(one)
@@ -62,14 +68,16 @@ def _drawn(one: Experiment, kind: str, size: str, has_names: bool) -> str:
     scales = across / (_ROOM[0] - _FONT * gaps * bool(kind)), tall / (_ROOM[1] - 2.8 * _FONT)
     font = _FONT * max(1.0, *scales)
     results = [box for box in boxes if box.array in one.what.results] if kind else []
-    adds, at = kind.startswith(REDUCE), results[0].left if results else inf
-    gone = font * gaps  # the arrow's length
-    shift = gone + (results[0].width if adds else -GAP) if results else 0.0
-    parts, foot, copied = [], tall + 1.3 * font, tall + _BELOW * font
+    at, letters = results[0].left if results else inf, font * has_names
+    gone, sums, wide = font * gaps, [], -GAP  # the arrow's length
+    if results and kind.startswith(REDUCE):
+        sums, wide = _sums(one, results[0], tall, nbytes, letters)
+    shift = gone + wide if results else 0.0
+    parts, copied = [], tall + _BELOW * font
     hosted = [box for box in boxes if one.memory_kind(box.array.name) != "device"]
     for box in boxes:
         left = box.left + (shift if box.left >= at else 0.0)
-        blocks = _box(box, tall, left, font if has_names else 0.0)
+        blocks = _box(box, tall, left, letters)
         if box in hosted:
             middle = left + box.width / 2
             under = tall + 2.6 * font if has_names else (tall + box.height) / 2
@@ -80,12 +88,7 @@ def _drawn(one: Experiment, kind: str, size: str, has_names: bool) -> str:
         parts.append(blocks)
         parts.append(_names(one, box, left, tall, font) if has_names else "")
     if results:
-        start = at - GAP
-        if adds:
-            parts += _partial(results[0], at, tall, min(_STACK, one.device_count))
-            parts.append(text(at, foot, font, "partial sums") if has_names else "")
-            start = at + results[0].width
-        parts += _arrow(start, at + shift, tall, font, kind, size)
+        parts += [*sums, *_arrow(at + wide, at + shift, tall, font, kind, size)]
     across += shift + (GAP if has_names else 0.0)
     below = 2.8 * font if has_names else 0.0
     if hosted:
@@ -96,8 +99,9 @@ def _drawn(one: Experiment, kind: str, size: str, has_names: bool) -> str:
 def html(experiment: Experiment, row: CollectiveRow | None = None, *, large: bool = False) -> str:
     """Returns the picture as HTML, with the collectives of `row`; a small one unless `large`."""
     kind, size = ("", "") if row is None else words(row)
+    nbytes = 0 if row is None else row.first.bytes
     of_class = "picture" if large else "glimpse"
-    return image(svg(experiment, kind, size, large), alt(experiment, kind, size), of_class)
+    return image(svg(experiment, kind, size, large, nbytes), alt(experiment, kind, size), of_class)
 
 
 def image(drawn_svg: str, about: str, of_class: str) -> str:
@@ -156,19 +160,46 @@ def _names(experiment: Experiment, box: Box, left: float, top: float, font: floa
     return "".join(lines)
 
 
-def _partial(result: Box, left: float, tall: float, many: int) -> list[str]:
-    right, up = 0.4 * result.width / many, 0.3 * result.height / many
-    top, shades = (tall - result.height) / 2, colors(np.arange(many), many)
-    return [
-        rect(
-            left + right * back,
-            top + up * (many - 1 - back),
-            result.width - right * (many - 1),
-            result.height - up * (many - 1),
-            shades[back],
-        )
-        for back in range(many - 1, -1, -1)
-    ]
+def _sums(
+    one: Experiment, result: Box, tall: float, nbytes: int, most: float
+) -> tuple[list[str], float]:
+    """The sum on each device, small and apart from the others, and how wide all are together with
+    their words, which are of `most` pixels.
+    """
+    many = min(_SUMS, one.device_count)
+    shades, thin = colors(np.arange(many), many), _SUM_THIN * tall
+    across, down = _share(one, result, nbytes)
+    width, height = max(across * result.width, thin), max(down * result.height, thin)
+    room, best = max(result.width, _SUMS_WIDE * tall), (0.0, 1, 1)
+    for columns in (1, 2, 4, 8)[: many.bit_length()]:
+        lines = -(-many // columns)
+        scale = min(1.0, room / columns / (width + thin / 2), tall / lines / (height + thin / 2))
+        best = max(best, (scale, columns, lines))
+    scale, columns, lines = best
+    width, height, gap = scale * width, scale * height, scale * thin / 2
+    top, parts = (tall - lines * (height + gap) + gap) / 2, []
+    for at in range(many):
+        x = result.left + at % columns * (width + gap)
+        y = top + at // columns * (height + gap)
+        parts.append(rect(x, y, width, height, shades[at]))
+        if (font := min(most, width / 2, 0.8 * height)) >= _LEAST_FONT:
+            middle = x + width / 2, y + height / 2 + 0.35 * font
+            parts.append(text(*middle, font, str(at), "middle", ON_COLOR))
+    if most:
+        parts.append(text(result.left, tall + 1.3 * most, most, _EACH))
+    return parts, max(columns * (width + gap) - gap, _LETTER * most * len(_EACH))
+
+
+def _share(one: Experiment, result: Box, nbytes: int) -> tuple[float, float]:
+    """Which part of a result's width and height a partial sum of so many bytes has; all of it where
+    none fits: it may be of another array.
+    """
+    held = result.held
+    summed = nbytes / held.array_bytes(dtype_of(one, result.array.name))
+    sizes = ((1, 1), (1, 1), *zip(held.shape, held.parts, strict=True))[-2:]
+    down, across = ((1.0, 1 / parts, 1 / size) for size, parts in sizes)
+    every = product(across, down)
+    return next((each for each in every if isclose(prod(each), summed, rel_tol=1e-3)), (1.0, 1.0))
 
 
 def _arrow(left: float, right: float, tall: float, font: float, kind: str, size: str) -> list[str]:

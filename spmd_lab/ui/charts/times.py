@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from spmd_core.base import seconds_text
 from spmd_core.results import Result
 from spmd_core.terms import row_title, title
-from spmd_core.words import factor_text
 from spmd_lab.ui.charts import colors
 from spmd_lab.ui.charts.base import (
     INK,
@@ -81,7 +80,7 @@ def times_chart(result: Result) -> Spec | None:
     }
     of_median = {**shared, "tooltip": _MEDIAN_HOVER}
     of_sample = {**shared, "x": x, "tooltip": _SAMPLE_HOVER}
-    medians = _median_rows(result, rows, size)
+    medians = _median_rows(rows, size)
     end = axis["scale"]["domain"][1]
     inside = _sample_rows(rows, size, -math.inf, end)
     beyond = _sample_rows(rows, size, end, math.inf)
@@ -93,7 +92,7 @@ def times_chart(result: Result) -> Spec | None:
         layer(beyond, _TRIANGLE, **of_sample),
         layer(medians, INTERVAL, **interval, **of_median),
         layer(medians, MARKER, x=x, shape=as_is("shape"), **of_median),
-        layer(medians, _NUMBER, x=x, y=y, text={"field": "label"}),
+        layer(medians, _NUMBER, x=x, y=y, text={"field": "time"}),
     ]
     return layered(layers, {"step": _ROW_PX})
 
@@ -158,15 +157,7 @@ def _axis(rows: list[_Row], size: float, log: bool) -> Spec:
     }
 
 
-def _median_rows(result: Result, rows: list[_Row], size: float) -> list[Row]:
-    ratios = result.comparison.ratios if result.comparison else ()
-    times = {
-        row_title(result, each.strategy): f", {factor_text(each.ratio)}×"
-        for each in ratios
-        if each.differs and result.comparison
-        # two ratios of one pair would clash
-        if not result.comparison.is_off(each, result.medians_s)
-    }
+def _median_rows(rows: list[_Row], size: float) -> list[Row]:
     return [
         {
             "row": row.label,
@@ -174,7 +165,6 @@ def _median_rows(result: Result, rows: list[_Row], size: float) -> list[Row]:
             "low": low / size,
             "high": high / size,
             "time": seconds_text(row.median),
-            "label": f"{seconds_text(row.median)}{times.get(row.label, '')}",
             "shape": row.shape,
             "interval": f"{seconds_text(low)} to {seconds_text(high)}",
         }

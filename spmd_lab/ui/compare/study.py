@@ -45,13 +45,13 @@ def nothing_yet(does: str) -> None:
 
 def pictures(experiment: Experiment) -> None:
     """Draw who holds what in each variant, small, by the markers of its rows."""
-    marked: dict[str, str] = {}
-    for row in experiment.rows:
-        marker = colors.MARKERS[colors.place(experiment, row.key)][0]
-        color = colors.css(experiment, row.key)
-        marked[row.variant] = (
-            f'{marked.get(row.variant, "")}<b style="color: {color}">{marker}</b> '
+    marked = {
+        variant: "".join(
+            f'<b style="color: {colors.css(experiment, row)}">{colors.marker(experiment, row)}</b> '
+            for row in rows
         )
+        for variant, rows in colors.of_variants(experiment).items()
+    }
     figures = (
         f"<figure>{glimpse.html(each.experiment)}"
         f"<figcaption>{marked[each.name]}{escape(each.name)}</figcaption></figure>"
@@ -85,7 +85,7 @@ def marked(experiment: Experiment, names: Sequence[str]) -> str:
     """Returns CSS that puts before each row of the table its color and marker."""
     rules = (
         f".st-key-rows tr:nth-child({at}) td:first-child p::before "
-        f'{{ content: "{colors.MARKERS[colors.place(experiment, name)][0]}"; '
+        f'{{ content: "{colors.marker(experiment, name)}"; '
         f"color: {colors.css(experiment, name)}; padding-right: 0.5em; }}"
         for at, name in enumerate(names, 1)
     )

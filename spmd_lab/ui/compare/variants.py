@@ -8,6 +8,7 @@ from spmd_core.experiment import MAX_NAME, MAX_VARIANTS, Experiment, names_of
 from spmd_core.surveys import studies
 from spmd_core.workloads import STRATEGIES
 from spmd_lab.ui import state
+from spmd_lab.ui.charts import colors
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.predict import drafts
 from spmd_lab.ui.state import VariantForm
@@ -58,7 +59,7 @@ def draw(experiment: Experiment) -> None:
     if not listed or not experiment.what.is_comparable:
         return
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="variants"):
-        _choose(listed)
+        _choose(experiment, listed)
         help_ = "Takes the variant that the fields show out of the study."
         _button("Remove this one", "remove", _remove, help_)
         if len({form["target"] for _, form in listed}) > 1:
@@ -96,15 +97,19 @@ def _names(listed: list[VariantForm]) -> tuple[str, ...]:
     return names_of([form for _, form in listed], [name for name, _ in listed])
 
 
-def _choose(listed: list[VariantForm]) -> None:
-    at, names = state.variant_at(_SCREEN), _names(listed)
+def _choose(experiment: Experiment, listed: list[VariantForm]) -> None:
+    at, names, rows = state.variant_at(_SCREEN), _names(listed), colors.of_variants(experiment)
+    marked = [
+        " ".join([*(colors.marker(experiment, row) for row in rows.get(name, ())), name])
+        for name in names
+    ]
     chosen = st.pills(
         "Editing",
         range(len(listed)),
         default=at,
         required=True,
         wrap=True,
-        format_func=lambda place: plain(names[place]),
+        format_func=lambda place: plain(marked[place]),
         key=state.key(_SCREEN, f"variant.at/{len(listed)}"),
     )
     if chosen is not None and chosen != at:

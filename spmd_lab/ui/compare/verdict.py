@@ -41,8 +41,7 @@ def answer(result: Result) -> str:
     if sentence:
         st.subheader(plain(sentence), anchor=False)
     if is_figured:
-        marker = colors.MARKERS[colors.place(result.experiment, best)][0]
-        color = colors.css(result.experiment, best)
+        marker, color = (of(result.experiment, best) for of in (colors.marker, colors.css))
         draw_figure(seconds_text(seconds), row_title(result, best), marker, color)
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         for words, color in _badges(result):
@@ -61,8 +60,9 @@ def picture(result: Result) -> None:
     """
     name, row = selected.of(result)
     name = name or result.order[0]
-    if name != result.order[0]:
-        st.caption(plain(colors.named(result.experiment, name)))
+    if name != result.order[0] or result.experiment.variants:
+        whose = f"{colors.marker(result.experiment, name)} {row_title(result, name)}"
+        st.caption(plain(whose))
     st.html(glimpse.html(result.row(name).experiment, row, large=True))
     explicit = (key for key in result.strategies if result.row(key).strategy == "explicit")
     if types := next((steps.types(result.run, key) for key in explicit), ""):
@@ -124,9 +124,9 @@ def onward(result: Result) -> None:
         label, tried = f"Measure in {SURE_PROCESSES} processes", confirmation(result)
     if tried is None:
         return
-    st.container(key="side-link-onward", width="content").page_link(
+    st.container(key="main-link-onward", width="content").page_link(
         cards.page_of(tried),
-        label=plain(label),
+        label=f"**{plain(label)}**",
         icon=":material/arrow_forward:",
         query_params=cards.query(tried),
     )

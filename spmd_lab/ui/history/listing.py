@@ -92,7 +92,7 @@ def show(runs: Sequence[str]) -> None:
     if runs:
         st.query_params[_RUNS] = ",".join(runs)
     else:
-        for name in (_RUNS, "baseline"):
+        for name in (_RUNS, choices.BASELINE):
             st.query_params.pop(name, None)
 
 

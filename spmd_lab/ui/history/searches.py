@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from spmd_core.base import numbered
 from spmd_core.reports import (
     FEWEST,
     MOST,
@@ -36,7 +37,7 @@ def listed(is_open: bool) -> None:
     if not every:
         return
     box = st.expander(
-        plain(f"{len(every)} search{'es' * (len(every) != 1)} with an answer"),
+        plain(f"{numbered(len(every), 'search')} with an answer"),
         key="history-searches",
         expanded=is_open or bool(asked),
     )

@@ -1,7 +1,6 @@
 """Two to eight stored runs side by side: the verdicts, their times in one chart, and what differs."""
 
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 
 import streamlit as st
@@ -46,15 +45,13 @@ _USUAL = (
     "Against the baseline",
     "Peak per device",
 )
-_BASELINE = "baseline"  # of the query string, so that a link shows the same
 
 
 def draw(runs: Sequence[RunSummary]) -> None:
     """How the runs compare; then each as a card or row, named A to H, their times, and what differs
     in experiments and communication.
     """
-    fastest_first = sorted(runs, key=lambda run: (run.answer or ("", math.inf))[1])
-    subjects = [lab().subject(run) for run in fastest_first]
+    subjects = outcome.fastest_first(lab().subject(run) for run in runs)
     answer = st.container(key="answer")
     compared = _compared(subjects)
     with answer:
@@ -63,7 +60,8 @@ def draw(runs: Sequence[RunSummary]) -> None:
     if table.rows:
         draw_table(table)
     names = list(compared.names.values())
-    differences = run_tables.differences_table([run.experiment for run in fastest_first], names)
+    experiments = [each.summary.experiment for each in subjects]
+    differences = run_tables.differences_table(experiments, names)
     if len(differences):
         st.markdown("**What differs in the experiments**")
         draw_table(differences)
@@ -102,8 +100,8 @@ def _compared(subjects: Sequence[Subject]) -> Compared:
 def _baseline(subjects: Sequence[Subject], names: Mapping[str, str]) -> str:
     """The run that the others are compared with: the fastest, unless one is chosen."""
     ids = [each.run for each in subjects]
-    choices.offered(_BASELINE, ids)
-    named = st.query_params.get(_BASELINE, "")
+    choices.offered(choices.BASELINE, ids)
+    named = st.query_params.get(choices.BASELINE, "")
     timed = [each.run for each in subjects if each.fastest] or ids
     with st.container(width=320):
         chosen = st.selectbox(
@@ -113,7 +111,7 @@ def _baseline(subjects: Sequence[Subject], names: Mapping[str, str]) -> str:
             format_func=names.__getitem__,
             key=f"compared-with:{'-'.join(ids)}",
         )
-    st.query_params[_BASELINE] = chosen
+    st.query_params[choices.BASELINE] = chosen
     return chosen
 
 

@@ -13,6 +13,7 @@ The last thirteen were drawn before they were compiled, in the order of their se
 after: passes over dropless rows and their scattered sums on TPU7x were read off five of them (on
 v5e and v5p three, on TPU7x two) and off Nemotron, the floor of what is given up off the one that
 does not fit.
+Eight more, of the kinds that are covered least, have seeds of their own (`LATER`).
 `--again N` compiles N of those that are kept once more, in a folder of its own.
 """
 

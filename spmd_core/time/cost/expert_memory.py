@@ -32,11 +32,17 @@ class Experts:
 
 
 def expert_memory(
-    plan: Plan, rows: float, wide: float, is_complete: bool, in_ring: bool = False
+    plan: Plan,
+    rows: float,
+    wide: float,
+    is_complete: bool,
+    in_ring: bool = False,
+    all_rows: float = 0.0,
 ) -> Experts:
     """The experts of a plan. `rows`: bytes of the rows that they get, at full width; `wide`: of
     those of the mlp; `is_complete`: the sums of their gradients are, on every device; `in_ring`: they
-    pass in shards.
+    pass in shards; `all_rows`: of the mlp's rows of all devices, where those are gathered in place of
+    weights.
 
     Such sums of a block's layers wait for its end, each beside its operand, and beside two matrices
     that are gathered for the last; of sums that are scattered the operands wait.
@@ -47,6 +53,8 @@ def expert_memory(
     matrix = 2.0 * max(_filled((experts, *order)) for order in (sides, sides[::-1]))
     blocks = [sum(size.layer(kind).experts > 1 for kind in kinds) for kinds, _ in size.stages]
     sums = (1 + is_complete) * (2 + size.gated) * (max(blocks) > 1)
+    if all_rows:
+        return _with_all_rows(plan, rows, wide, all_rows)
     if not plan.dropless:
         complete = sums if is_complete else None
         return _with_capacity(plan, rows, wide, matrix, complete, blocks[-1] > 0, in_ring)
@@ -63,6 +71,14 @@ def expert_memory(
     empty = sum(_filled(shape) - math.prod(shape) for shape in shards)
     layers = sum(count for each, count in size.layer_counts if each.experts > 1)
     return Experts(own, waits, matrix, 4.0 * layers * empty, rows)
+
+
+def _with_all_rows(plan: Plan, rows: float, wide: float, all_rows: float) -> Experts:
+    """Experts with a capacity whose rows are gathered, and whose weights are not."""
+    routes, own = rows / plan.size.embed * plan.sequence, 2 * rows + 3 * wide
+    # what `down` and both gradients multiply; outside of the loop once for each product
+    held = (2 + plan.size.gated) * all_rows * (1 + bool(plan.offload))
+    return Experts(routes + own + held, own - rows, routes + all_rows, 0.0, 2 * routes + rows)
 
 
 def _with_capacity(

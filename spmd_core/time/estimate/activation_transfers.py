@@ -35,6 +35,7 @@ def activation_transfers(
             listed += _of_tensor_on_gpus(layer, count, recomputed)
         elif layer.size.experts > 1 and not layer.plan.dropless:
             listed += _of_slots(layer, count, recomputed)
+            listed += _of_moved_rows(layer, count, recomputed)
             dense = {name: each for name, each in own.items() if not name.startswith("mlp_")}
             listed += _of_tensor(layer, count, dense, recomputed)
         else:
@@ -153,6 +154,28 @@ def _of_slots(shapes: Shapes, layers: int, recomputed: Collection[str]) -> Itera
         ),
     ):
         yield transfer(shapes, kind, ("tensor",), nbytes, times * layers, "", name=name)
+
+
+def _of_moved_rows(
+    shapes: Shapes, layers: int, recomputed: Collection[str]
+) -> Iterator[StepTransfer]:
+    """What experts with a capacity move where their rows are gathered, and their weights are not: the
+    products of all rows with a shard of the width are summed, what the last matrix and gradients
+    multiply is gathered, and slots are exchanged for the width. Nothing runs beside it.
+    """
+    if shapes.moved_rows == 1:
+        return
+    slots, into = 2 * shapes.experts_here * shapes.expert_rows, 1 + shapes.size.gated
+    again, back = "mlp_up" in recomputed, "mlp_down" in recomputed
+    wide = slots * shapes.moved_rows * shapes.mlp_here
+    for kind, nbytes, count, name in (
+        ("all-reduce", wide, into * (1 + again) + 1, "sums of all rows"),
+        ("all-gather", wide, 2 + into, "all rows"),
+        ("all-to-all", slots * shapes.size.embed / shapes.tensor, 4 + again + back, "slots"),
+    ):
+        yield transfer(
+            shapes, kind, ("fsdp",), nbytes, count * layers, "", name=f"{name} of experts"
+        )
 
 
 def _of_tensor_on_gpus(

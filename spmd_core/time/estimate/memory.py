@@ -8,6 +8,7 @@ in the working sets were read off the buffers of compiled steps.
 """
 
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -43,6 +44,9 @@ OFF_EXPERTS = 0.12  # compared with few plans
 OFF_SHARDED = 0.3  # of a sharded optimizer: compared with nine plans, 6 to 36 % too high
 # arrays that JAX keeps for the gradient of an activation and of the matmul behind it
 _OF_ACTIVATION = {"silu": 4.0, "clamped_silu": 4.0, "gelu": 6.0, "relu": 1.5, "relu2": 2.5}
+# and of a Mamba-2 mixer: bytes for each pair of places of a chunk (three in float32, five in
+# bfloat16), arrays of values, and of keys; read off what Nemotron-3-Nano keeps
+_OF_MAMBA = (22.0, 21.0, 14.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +169,9 @@ def _experts(plan: Plan, layer: ModelSize, a: Arrays) -> Experts | None:
         is_complete = plan.topology.chip.generation != SCATTERS_EXPERTS
     else:
         is_complete = has_ring(plan) and _gathered_by(plan) <= RING and not in_ring
-    return expert_memory(plan, a.stream * times, a.wide, is_complete, in_ring)
+    moved = moved_rows(plan)
+    all_rows = 2 * _rows(plan) * times * layer.mlp * moved * (moved > 1)
+    return expert_memory(plan, a.stream * times, a.wide, is_complete, in_ring, all_rows)
 
 
 class _Layer(NamedTuple):
@@ -212,7 +218,8 @@ def _worst_moment(
     that the compiler can do without; and the most that it may copy to another layout.
     """
     block, spare = max(_of_block(plan, layers) for layers in _blocks(plan.basis, plan.remat))
-    operands, late = _waiting(plan.basis, has_experts)
+    again = plan.remat == "full" or remakes_experts(plan)
+    operands, late = _waiting(plan.basis, has_experts, again)
     block += operands
     logits, of_logits = _logits(plan.basis, bool(plan.offload))
     heads, gate, may_turn = _turned(plan, usual.named)
@@ -246,9 +253,10 @@ def _worst_moment(
 
 
 @lru_cache(maxsize=64)
-def _waiting(basis: Basis, has_experts: bool) -> tuple[float, float]:
+def _waiting(basis: Basis, has_experts: bool, again: bool) -> tuple[float, float]:
     """Bytes that wait until the loop over blocks has ended: operands of the gradients of a last block
-    that is no loop, and what the gradient of a trained table needs.
+    that is no loop, and what the gradient of a trained table needs. A block that computes nothing
+    `again` lets the product of the logits go before the loop.
     """
     plan = basis.plan
     stages, operands, frozen = plan.size.stages, 0.0, plan.lora_rank is not None
@@ -268,9 +276,7 @@ def _waiting(basis: Basis, has_experts: bool) -> tuple[float, float]:
     both_ways = has_ring(plan) and not has_experts and _gathered_by(plan) > 4
     waits = plan.size.tied or plan.topology.chip.generation in SPARSE_CORES
     waits |= not (is_lone or both_ways)
-    # a block that computes nothing again lets its product go before the loop
-    waits &= plan.remat == "full"
-    is_late = (has_experts or has_ring(plan)) and waits and not frozen
+    is_late = (has_experts or has_ring(plan)) and waits and again and not frozen
     return operands, _logit_rows(plan) * plan.size.vocab * 2 * is_late
 
 
@@ -367,18 +373,28 @@ def _saved_names(plan: Plan) -> set[str]:
     return {"input", *plan.save, *(projections if plan.remat == "minimal" else ())}
 
 
+def remakes_experts(plan: Plan) -> bool:
+    """Returns True if a plan that keeps projections computes those of experts with a capacity again:
+    without names JAX keeps matmuls that have no batch dim.
+    """
+    is_plain = plan.remat == "minimal" and not (plan.save or plan.offload or plan.dropless)
+    return is_plain and plan.size.experts > 1
+
+
 def kept_bytes(plan: Plan) -> tuple[float, float]:
     """(bytes kept on the device, bytes offloaded) by the forward pass of all layers."""
     size, names = plan.size, _saved_names(plan) - {*plan.offload}
     # a scanned block of several layers has one input, as a head of later tokens
     blocks = sum(times for _, times in size.stages) + size.mtp_layers
     kept = moved = 0.0
+    of_experts = {"mlp_up", "mlp_gate", "mlp_down"} if remakes_experts(plan) else set[str]()
     for layer, count, _, named, _, _ in _layers(plan.basis, plan.remat):
         if plan.remat == "none":
             kept += count * unsaved_bytes(plan, layer)
         else:
             named = {**named, "input": named["input"] * (blocks / size.all_layers)}
-            kept += count * sum([nbytes for name, nbytes in named.items() if name in names])
+            own = names - of_experts if layer.experts > 1 else names
+            kept += count * sum([nbytes for name, nbytes in named.items() if name in own])
         moved += count * sum([named[name] for name in plan.offload])
     return kept, moved
 
@@ -399,6 +415,9 @@ def residual_bytes(layer: ModelSize, a: Arrays) -> float:
     norms += 4 * (a.query + a.key) * layer.qk_norm
     wide = _OF_ACTIVATION[layer.activation] + 2 * layer.gated
     mixed = a.query + 2 * a.mixed + a.key + a.value + a.sums / LANES + a.state
+    if layer.mixers[0] == "mamba":
+        pairs = layer.chunk * a.state / _of_state(layer)
+        mixed = sum(map(operator.mul, _OF_MAMBA, (pairs, a.value, a.key)))
     return norms + mixed + wide * a.wide
 
 
@@ -542,6 +561,24 @@ def experts_ring(plan: Plan, width: float) -> bool:
     rows = _rows(plan) * plan.visits / plan.size.experts
     product, moved = 2 * rows / chip.device_flops, width / (2 * chip.link_bandwidth)
     return max(product, moved) + 2 * moved / among < product + moved
+
+
+def moved_rows(plan: Plan) -> int:
+    """Returns the devices over which rows of experts with a capacity are gathered; 1 where their
+    weights are gathered.
+
+    Shardy gives an axis to the dim whose arrays have most elements in all (`findCommonAxesHeuristic`,
+    shardy/dialect/sdy/transforms/export/explicit_reshards_util.cc): sequences are a dim of the slots
+    and of their products, the width one of the weights.
+    """
+    size, axes = plan.size, plan.axis_sizes
+    is_gathered = plan.dropless or plan.precision.scales_gathered or plan.fsdp_on_experts
+    if size.experts == 1 or is_gathered or axes.get("fsdp_transpose", 1) > 1:
+        return 1
+    layer = next(each for each, _ in size.layer_counts if each.experts > 1)
+    rows = plan.tokens * plan.visits * (layer.embed + layer.mlp)
+    is_fewer = rows < layer.experts * layer.embed * layer.mlp
+    return axes.get("fsdp", 1) if is_fewer else 1
 
 
 def _vector_room(plan: Plan) -> float:

@@ -5,9 +5,10 @@ On few devices the compiler splits such a matmul into as many parts as there are
 many where two shards arrive at once, from both sides.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from spmd_core.plan import ShardedArray
 from spmd_core.time.cost.constants import hbm_s
 from spmd_core.time.cost.links import paths_along, permute_s
 from spmd_core.time.estimate.constants import (
@@ -17,6 +18,7 @@ from spmd_core.time.estimate.constants import (
     RING_WIDE,
     UNCHAINED,
 )
+from spmd_core.time.estimate.memory import experts_ring
 from spmd_core.time.estimate.shapes import LEAST, Shapes
 
 # the matmul of each weight whose ring goes over the contracted dim, in either pass
@@ -90,6 +92,28 @@ def reread_s(shapes: Shapes, wide: float, matmul_s: float) -> float:
     return max(0.0, read_s - matmul_s)
 
 
+def summed_s(shapes: Shapes, arrays: Iterable[ShardedArray]) -> float:
+    """Seconds that HBM takes to add each part of these arrays' gradients to the sum that passes."""
+    nbytes = shapes.sum_width * sum(shapes.unsharded_bytes(each) for each in arrays)
+    return hbm_s(shapes.chip, ADDED_PASSES * nbytes)
+
+
+def _beside_experts_s(shapes: Shapes) -> tuple[float, float]:
+    """The same of shared experts, and of those with a capacity that pass in rings themselves: every
+    second part of a product over the width is added to the one before, and all parts of sums.
+    """
+    size, precision = shapes.size, shapes.plan.precision
+    narrow, wide = precision.gathered_dtype != "bfloat16", precision.matmul_dtype != "bfloat16"
+    shared = 2 * shapes.matmul_rows * size.shared_mlp / shapes.tensor
+    slots = 2 * shapes.experts_here * shapes.expert_rows * shapes.mlp_here
+    into = shared + slots * experts_ring(shapes.plan, 1.0 if narrow else 2.0)
+    added = ring_of(shapes, 0.0).steps / 2 * ADDED_PASSES * shapes.sum_width
+    back = hbm_s(shapes.chip, added * shapes.passed_bytes(shared))
+    if experts_ring(shapes.plan, 4.0 if wide else 2.0):
+        back += summed_s(shapes, (each for each in shapes.weights if "experts" in dict(each.dims)))
+    return hbm_s(shapes.chip, added * (1 + size.gated) * shapes.passed_bytes(into)), back
+
+
 def ring_memory_s(
     shapes: Shapes, matmuls: Mapping[str, float], recomputed: Collection[str]
 ) -> tuple[float, float]:
@@ -108,8 +132,12 @@ def ring_memory_s(
         if name not in recomputed and recomputed != LEAST:
             late[1] += added if name in BACKWARD else again
         late[1] += again
+    late[1] += summed_s(
+        shapes, (each for each in shapes.weights if "experts" not in dict(each.dims))
+    )
     if of_experts:
-        return late[0], late[1]
+        forward, backward = _beside_experts_s(shapes)
+        return late[0] + forward, late[1] + backward
     wide, stream = shapes.result_bytes("mlp_up"), shapes.result_bytes("mlp_down")
     unfused = [
         RING_WIDE[way] * shapes.passed_bytes(wide) + RING_STREAM[way] * shapes.passed_bytes(stream)

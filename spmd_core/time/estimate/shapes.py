@@ -17,7 +17,14 @@ from spmd_core.plan import (
 )
 from spmd_core.time.cost.constants import RING
 from spmd_core.time.estimate.constants import HALF_BYTES, LARGE_BYTES, NOT_OF_A_LAYER
-from spmd_core.time.estimate.memory import Arrays, has_ring, layer_arrays
+from spmd_core.time.estimate.memory import (
+    LANES,
+    Arrays,
+    has_ring,
+    layer_arrays,
+    moved_rows,
+    remakes_experts,
+)
 from spmd_core.time.gpu.matmuls import sustained
 
 # in place of names of what is computed again: the least of all policies, which keeps nothing either
@@ -195,6 +202,27 @@ class Shapes:
         """Devices among which weights pass in a ring beside parts of their matmul; else 1."""
         return self.topology.devices if has_ring(self.plan) else 1
 
+    @cached_property
+    def turned_bytes(self) -> float:
+        """Bytes of a layer's experts' matrices that are gathered in another layout than the products
+        read: those that do not fill the lanes of tiles, as a shard along their last dim does not,
+        and on TPU7x those whose last dim does not.
+        """
+        total = 0.0
+        for array in self.weights if self.moved_rows == 1 else ():
+            (_, size), axes = array.dims[-1], array.axes[-1]
+            shards = math.prod(self.mesh[axis] for axis in axes if axis != "tensor")
+            is_part = shards > 1 or self.chip.generation == "tpu7x"
+            columns = size / shards / (self.tensor if "tensor" in axes else 1)
+            if "experts" in dict(array.dims) and is_part and columns % LANES:
+                total += self.unsharded_bytes(array)
+        return total if self.plan.precision.gathered_dtype == "bfloat16" else total / 2
+
+    @cached_property
+    def moved_rows(self) -> int:
+        """Devices over which experts' rows are gathered in place of their weights; else 1."""
+        return moved_rows(self.plan)
+
     @property
     def rings_layers(self) -> bool:
         """Returns True if layers' weights pass in rings, too: none that are gathered to be scaled."""
@@ -284,7 +312,8 @@ def recomputed(plan: Plan) -> frozenset[str]:
         return frozenset()
     kept = {*plan.save, *plan.offload}
     if plan.remat == "minimal":
-        kept |= {*PROJECTIONS, "mlp_down"}
+        of_experts = {"mlp_up", "mlp_gate", "mlp_down"} if remakes_experts(plan) else set[str]()
+        kept |= {*PROJECTIONS, "mlp_down"} - of_experts
     # what weights an expert's rows, or a norm behind the mlp, needs the mlp's result again
     routed = ("mlp_down", "dispatch") if plan.size.experts > 1 else ()
     normed = ("mlp_down",) if plan.size.post_norms else ()

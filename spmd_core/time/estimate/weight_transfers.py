@@ -94,6 +94,8 @@ def _of_weights(
         in_ring &= "experts" not in dict(array.dims) and not array.is_adapter
         in_ring &= shapes.plan.logit_parts == 1 or array.name != "logits"
         moved = list[StepTransfer]()
+        if shapes.moved_rows > 1 and "experts" in dict(array.dims):
+            continue
         if axes and in_ring:
             moved += _by_rings(shapes, array, axes, matmuls, recomputed)
         elif axes:
@@ -231,11 +233,12 @@ def _sum_beside_rings(
 
 
 def _in_float32(shapes: Shapes, array: ShardedArray, in_kernel: bool) -> bool:
-    """Returns True if a TPU sums a gradient in float32: of logits, and of the products of operands
-    in 8 bits, those of the experts' kernel excepted.
+    """Returns True if a TPU sums a gradient in float32: of logits in float32, and of the products of
+    operands in 8 bits, those of the experts' kernel excepted.
     """
     if shapes.chip.is_gpu or array.name in NOT_OF_A_LAYER:
-        return array.name == "logits" and not shapes.chip.is_gpu
+        is_wide = array.name == "logits" and shapes.size.logits_float32
+        return is_wide and not shapes.chip.is_gpu
     is_narrow = shapes.element("forward") != "bf16" and array.weight != "router"
     return is_narrow and not in_kernel
 
@@ -275,7 +278,7 @@ def _by_rings(
     for way in ways if once or is_shared or recomputed == LEAST else (*ways, BACKWARD):
         late = held.gather_exposed_s(added_s if name in way else part_s)
         yield replace(passed, seconds=held.seconds, alone=late / held.seconds)
-    width = 1 + (array.name == "logits") if once else shapes.sum_width  # of logits in float32
+    width = 1 + _in_float32(shapes, array, False) if once else shapes.sum_width
     held = ring_of(shapes, shapes.unsharded_bytes(array) * width)
     yield replace(
         passed,

@@ -51,11 +51,13 @@ from spmd_core.time.estimate.optimizers import (
     moment_bytes,
     newton_schulz,
 )
-from spmd_core.time.estimate.rings import reread_s, ring_memory_s
+from spmd_core.time.estimate.rings import reread_s, ring_memory_s, summed_s
 from spmd_core.time.estimate.scaling import scaled_s
 from spmd_core.time.estimate.shapes import LEAST, Shapes
 from spmd_core.time.gpu.constants import TF32
 from spmd_core.time.gpu.matmuls import flash_s
+
+_TABLES = ("embedding", "logits")
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,14 +201,15 @@ def _of_layer(
     narrow_again = narrow * again / matmul
     scaled, late = scaled_s(shapes), ring_memory_s(shapes, matmuls, recomputed)
     routed_again = routed * ("mlp_up" in recomputed) + scaled[0] * again / matmul
+    turned = hbm_s(chip, 0.0 if chip.is_gpu else 2 * shapes.turned_bytes)
     return (
-        DeviceSeconds(matmul + narrow, memory=moved * 0.3 + late[0] + routed + scaled[0]).plus(
-            forward
-        ),
+        DeviceSeconds(
+            matmul + narrow, memory=moved * 0.3 + late[0] + routed + scaled[0] + turned
+        ).plus(forward),
         DeviceSeconds(again + narrow_again, memory=routed_again).plus(kernel_again),
         DeviceSeconds(
             products * back + 2 * narrow + shapes.extra_backward * matmuls.get("dispatch", 0.0),
-            memory=moved * 0.7 + late[1] + _parts_s(shapes) + routed + scaled[1],
+            memory=moved * 0.7 + late[1] + _parts_s(shapes) + routed + scaled[1] + turned,
         ).plus(backward),
     )
 
@@ -277,11 +280,12 @@ def _of_mlp(shapes: Shapes, way: str) -> tuple[float, float]:
     """Seconds of a matmul into and out of a layer's mlp, or its experts and the shared ones."""
     size, chip, rows, width = shapes.size, shapes.chip, shapes.matmul_rows, shapes.mlp_here
     element, shared = shapes.element(way), size.shared_mlp / max(1, shapes.tensor)
+    embed = size.embed / (shapes.moved_rows if size.experts > 1 else 1)
     up, down = (
         _of_experts(shapes, way, *of_expert) + product_s(rows, *of_shared, chip, element)
         for of_expert, of_shared in (
-            ((size.embed, width), (size.embed, shared)),
-            ((width, size.embed), (shared, size.embed)),
+            ((embed, width), (size.embed, shared)),
+            ((width, embed), (shared, size.embed)),
         )
     )
     return up, down
@@ -294,7 +298,8 @@ def _of_experts(shapes: Shapes, way: str, inner: float, columns: float) -> float
     element = shapes.element(way)
     count, each = shapes.experts_here, shapes.expert_rows
     if not shapes.plan.dropless or shapes.size.experts == 1:
-        return count * product_s(each, inner, columns, shapes.chip, element)
+        moved = shapes.moved_rows if shapes.size.experts > 1 else 1
+        return count * product_s(each * moved, inner, columns, shapes.chip, element)
     rows, block = max(1, round(count * each)), group_rows(shapes.plan)
     sides = (max(1, round(inner)), max(1, round(columns)))
     elements = (element,) if way == "forward" else (element, "bf16")
@@ -470,6 +475,7 @@ def _tables(shapes: Shapes) -> DeviceSeconds:
     if shapes.ring > 1 and shapes.plan.logit_parts == 1:
         passes += RING_LOGIT_PASSES
         late = reread_s(shapes, 2 * logits, one)  # for the gradient of the table
+        late += summed_s(shapes, (each for each in shapes.weights if each.name in _TABLES))
     tables = DeviceSeconds(matmuls * one, memory=hbm_s(chip, passes * logits * 4) + late)
     return DeviceSeconds().plus(tables, 1 + size.mtp_layers)
 

@@ -22,7 +22,7 @@ from jax.sharding import NamedSharding, PartitionSpec as P
 
 from bench.exported import abstract_mesh, written
 from bench.figures import Asked, Figures, measure
-from spmd_core.engine.absent.lower import lower_experiment
+from spmd_core.engine.absent.topology import lower_experiment
 from spmd_core.engine.exported.lower import complete
 from spmd_core.engine.lower import Steps, compile_with, execute, structs
 from spmd_core.engine.shardings import compiler_options, judged_of

@@ -26,8 +26,7 @@ from jax.sharding import NamedSharding, PartitionSpec as P
 from bench.exported import SPECS, abstract_mesh, sgd_step, written
 from bench.figures import Asked, Figures, measure
 from bench.search_block import compiled as compiled_candidates
-from spmd_core.engine.absent.lower import _standing_for
-from spmd_core.engine.absent.topology import devices_of
+from spmd_core.engine.absent.topology import _standing_for, devices_of
 from spmd_core.engine.lower import execute, structs
 from spmd_core.experiment import Experiment, experiment_of, parse_experiment
 from spmd_core.lab import Lab, Searches

@@ -39,7 +39,7 @@ from bench.lost_batches import PLANTED, taken
 from bench.reasons import drawn
 from bench.server import ROOT
 from spmd_core.base import LabError
-from spmd_core.engine.absent.lower import lower_experiment
+from spmd_core.engine.absent.topology import lower_experiment
 from spmd_core.engine.exported.allowed import operations
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import Steps

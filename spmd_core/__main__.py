@@ -42,7 +42,7 @@ from spmd_core.base import (  # noqa: E402
 )
 from spmd_core.commands import numbers  # noqa: E402
 
-# A command is a module of `spmd_core.commands`, imported only when it is called: its `ARGUMENTS` by
+# A command is a module of `spmd_core.commands`, or a value in one, imported only when it is called: its `ARGUMENTS` by
 # name, as `add_argument` takes them (those of one `group` exclude one another), and
 # `main(arguments) -> exit code`.
 COMMANDS = {
@@ -93,8 +93,8 @@ _INSIDE = {  # modules of commands that are in a folder
     "who": "owner.who",
     "login": "owner.login",
     "audit": "owner.audit",
-    "name": "notebook.name",
-    "note": "notebook.note",
+    "name": "notebook.label.NAME",
+    "note": "notebook.label.NOTE",
     "tag": "notebook.tag",
     "compare": "notebook.compare",
     "collection": "notebook.collection",

@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from spmd_core.base import bytes_text, refuse, shorten
+from spmd_core.base import RequestError, bytes_text, refuse, shorten
 
 MOST_NAME, MOST_TAG, MOST_TAGS = 120, 40, 20  # characters, characters, tags of one run
 MOST_NOTE_BYTES = 64 * 2**10
@@ -200,10 +200,7 @@ class Collection:
         if now.kind != TEXT:
             raise refuse(f"{now.kind} {now.text}", "is no text", "remove it, and add another one")
         if was is not None and now.text != was:
-            rule = (
-                f"was changed by somebody else meanwhile, to {shorten(now.text or 'nothing', 40)}"
-            )
-            raise refuse(f"the text {item}", rule, "read it, and edit that")
+            raise changed_meanwhile(f"the text {item}", now.text)
         after = replace(now, text=text).checked()
         return replace(self, items=(*self.items[:at], after, *self.items[at + 1 :]))
 
@@ -212,8 +209,7 @@ class Collection:
         it has changed since.
         """
         if was is not None and self.title != was:
-            rule = f"was changed by somebody else meanwhile, to {shorten(self.title, 40)}"
-            raise refuse(f"the title of collection {self.id}", rule, "read it, and edit that")
+            raise changed_meanwhile(f"the title of collection {self.id}", self.title)
         return replace(self, title=checked_title(title))
 
     def _place(self, item: str) -> int:
@@ -222,6 +218,12 @@ class Collection:
                 return at
         rule = "is not in this collection any more: somebody else has removed it"
         raise refuse(f"part {shorten(item)}", rule, "look at the collection again")
+
+
+def changed_meanwhile(what: str, now: object) -> RequestError:
+    """Returns the refusal of an edit of what another person has changed, to `now`."""
+    rule = f"was changed by somebody else meanwhile, to {shorten(now or 'nothing', 40)}"
+    return refuse(what, rule, "read it, and edit that")
 
 
 def checked_title(text: str) -> str:

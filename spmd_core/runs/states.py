@@ -4,6 +4,8 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from pydantic import ConfigDict
+
 from spmd_core.experiment import Experiment
 from spmd_core.machine import parse_target
 from spmd_core.results import Failure, Point
@@ -25,8 +27,29 @@ def lane_of_target(target: str, compile_only: bool = False) -> str:
     return COMPILING if place.is_absent or (compile_only and place.is_simulated) else TIMING
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunProgress:
+    """What a process notes of a run in progress, for others; a newer version's other fields are
+    left.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="ignore", allow_inf_nan=False)
+
+    phase: str | None = None
+    strategy: str | None = None
+    done: int = 0
+    of: int = 0
+    medians_s: Mapping[str, float] = field(default_factory=dict)
+    intervals_s: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    series: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    waiting_for: str | None = None
+    paused_for: str | None = None  # the run that is timed while this run's worker rests
+    held_up: str | None = None  # a sentence: why the cluster that is to compile it does not
+    left_out: str = ""  # a sentence: workers of the cluster that get no run, and why
+
+
 @dataclass(frozen=True, slots=True)
-class RunStatus:
+class RunStatus(RunProgress):
     """The current state of a run. Times are seconds since the epoch; medians and series are
     provisional until the result is there.
     """
@@ -38,21 +61,10 @@ class RunStatus:
     started_at: float | None = None
     finished_at: float | None = None
     queue_position: int | None = None  # 1 is next in its lane; None once it has left the queue
-    waiting_for: str | None = None
-    phase: str | None = None
-    strategy: str | None = None
-    done: int = 0
-    of: int = 0
-    medians_s: Mapping[str, float] = field(default_factory=dict)
-    intervals_s: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    series: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     points: tuple[Point, ...] = ()  # of a sweep of collectives, those measured so far
     error: Failure | None = None
     stderr_tail: str | None = None
     worker_pid: int | None = None
-    paused_for: str | None = None  # the run that is timed while this run's worker rests
-    held_up: str | None = None  # a sentence: why the cluster that is to compile it does not
-    left_out: str = ""  # a sentence: workers of the cluster that get no run, and why
     compile_only: bool = False  # nothing of it is executed, and no screen lists it
     client: int | None = None  # the process that waits for it, by its number among clients
     lasts: bool = True  # its place in the queue outlasts that process

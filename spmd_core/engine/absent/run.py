@@ -14,8 +14,14 @@ import jax
 
 from spmd_core.base import LabError
 from spmd_core.engine.absent.early import STAGES, Scheduled, compile_known
-from spmd_core.engine.absent.lower import Ahead, lower_experiment
-from spmd_core.engine.absent.topology import compiled_program, describe, explain, scheduled_program
+from spmd_core.engine.absent.topology import (
+    Ahead,
+    compiled_program,
+    describe,
+    explain,
+    lower_experiment,
+    scheduled_program,
+)
 from spmd_core.engine.codeless import without_code
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import RECORD, Steps, compile_with, forget_now_and_then

@@ -14,9 +14,8 @@ from jax._src.interpreters import mlir
 from jax.export import Exported
 
 from spmd_core.base import WorkerError, answer, refuse
-from spmd_core.engine.absent.lower import structs
 from spmd_core.engine.absent.run import predict_experiment
-from spmd_core.engine.absent.topology import describe as describe_topology
+from spmd_core.engine.absent.topology import describe as describe_topology, structs
 from spmd_core.engine.exported.describe import describe, read
 from spmd_core.engine.exported.lower import complete
 from spmd_core.engine.exported.module import (

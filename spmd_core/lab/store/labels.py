@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 
-from spmd_core.base import RequestError, refuse, shorten
+from spmd_core.base import refuse, shorten
 from spmd_core.lab.store.queue import RunQueue
 from spmd_core.lab.store.rows import LABELS, WITH_LABELS, labels_of, origin_of
-from spmd_core.runs import Collection, CollectionItem, Labels, Origin
+from spmd_core.runs import Collection, CollectionItem, Labels, Origin, changed_meanwhile
 
 COMMANDS = "command line"  # who acts there; a visitor has an address or an e-mail address
 KEPT = 10_000  # actions; older ones are forgotten
@@ -81,7 +81,8 @@ class LabelsOfRuns(Actions):
             now = _labels(db.execute(_OF_RUN, (run,)).fetchall(), run)
             for field in changes if was else ():
                 if getattr(now, field) != getattr(was, field):
-                    raise changed_meanwhile(run, field, getattr(now, field))
+                    label = {"is_pinned": "pin"}.get(field, field)
+                    raise changed_meanwhile(f"the {label} of run {run}", getattr(now, field))
             after = replace(now, **changes)  # pyright: ignore[reportArgumentType]
             write_labels(db, run, after)
             return after
@@ -99,13 +100,6 @@ def write_labels(db: sqlite3.Connection, run: str, labels: Labels) -> None:
         "INSERT OR REPLACE INTO labels VALUES (?, ?, ?, ?, ?)",
         (run, labels.name, labels.note, json.dumps(labels.tags), int(labels.is_pinned)),
     )
-
-
-def changed_meanwhile(run: str, field: str, now: object) -> RequestError:
-    """The refusal of an edit of what another person has changed."""
-    what = {"is_pinned": "pin"}.get(field, field)
-    rule = f"was changed by somebody else meanwhile, to {shorten(now or 'nothing', 40)}"
-    return refuse(f"the {what} of run {run}", rule, "read it, and edit that")
 
 
 _FIELDS = "id, title, items, owner_name, created_at, updated_at, origin"

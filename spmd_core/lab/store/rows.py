@@ -4,16 +4,25 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
-from pydantic import ConfigDict, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
-from spmd_core.base import Frozen, RequestError, UnreadableRun, shorten
+from spmd_core.base import RequestError, UnreadableRun, shorten
 from spmd_core.experiment import Experiment, parse_experiment_text
 from spmd_core.results import Environment, Failure, Result, fastest_row
-from spmd_core.runs import ACTIVE, EXAMPLES, STATES, Labels, Origin, RunStatus, RunSummary
+from spmd_core.runs import (
+    ACTIVE,
+    EXAMPLES,
+    STATES,
+    Labels,
+    Origin,
+    RunProgress,
+    RunStatus,
+    RunSummary,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +57,7 @@ _MOST_S = 1e15  # of a time that was measured or predicted
 _LAST_MOMENT_S = 2.0**33  # in the year 2242; pandas has no moments after 2262
 
 
-class _Progress(Frozen):
-    """What another process noted of a run in progress; a newer version's other fields are left."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
-
-    phase: str | None = None
-    strategy: str | None = None
-    done: int = 0
-    of: int = 0
-    medians_s: dict[str, float] = {}
-    intervals_s: dict[str, tuple[float, float]] = {}
-    series: dict[str, tuple[float, ...]] = {}
-    waiting_for: str | None = None
-    paused_for: str | None = None
-    held_up: str | None = None
-    left_out: str = ""
+PROGRESS = TypeAdapter(RunProgress)
 
 
 def unreadable(run: str, what: str, error: Exception) -> UnreadableRun:
@@ -116,11 +110,10 @@ def _progress(row: sqlite3.Row) -> Mapping[str, Any]:
     cannot be read: the run goes on.
     """
     try:
-        noted = _Progress.model_validate_json(row["progress"] or "{}")
+        noted = PROGRESS.validate_json(row["progress"] or "{}")
     except ValidationError:
         return {}
-    names = _Progress.model_fields if row["state"] in ACTIVE else ("left_out",)
-    return {name: getattr(noted, name) for name in names}
+    return asdict(noted) if row["state"] in ACTIVE else {"left_out": noted.left_out}
 
 
 def summary_of(row: sqlite3.Row) -> RunSummary:

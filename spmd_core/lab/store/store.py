@@ -3,7 +3,6 @@ requests between processes.
 """
 
 import contextlib
-import json
 import sqlite3
 import time
 import zlib
@@ -56,23 +55,11 @@ class Store(ArchivedRuns):
 
     def note(self, status: RunStatus) -> None:
         """Keep the progress of a started run, for other processes to follow."""
-        progress = {
-            "phase": status.phase,
-            "strategy": status.strategy,
-            "done": status.done,
-            "of": status.of,
-            "medians_s": dict(status.medians_s),
-            "intervals_s": dict(status.intervals_s),
-            "series": dict(status.series),
-            "waiting_for": status.waiting_for,
-            "paused_for": status.paused_for,
-            "left_out": status.left_out,
-        }
         self._write(
             f"UPDATE runs SET state = ?, progress = ?, worker_pid = ?, started_at = COALESCE(?, started_at) WHERE id = ? AND {IN_ACTIVE}",
             (
                 status.state,
-                json.dumps(progress),
+                read.PROGRESS.dump_json(status).decode(),
                 status.worker_pid,
                 status.started_at,
                 status.run,

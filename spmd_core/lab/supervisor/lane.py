@@ -22,9 +22,9 @@ from spmd_core.lab.store.queue import Which
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.active import ActiveRun, RunEnd
 from spmd_core.lab.supervisor.compile_gate import CompileGate, Wakeup
+from spmd_core.lab.supervisor.environment import start_worker
 from spmd_core.lab.supervisor.process import Worker, ending_text, tail_with
 from spmd_core.lab.supervisor.unsaved import Ended, UnsavedRuns, say
-from spmd_core.lab.supervisor.workers import start_worker
 from spmd_core.machine import parse_target, read_hardware, spare_bytes
 from spmd_core.results import Failure
 from spmd_core.runs import (

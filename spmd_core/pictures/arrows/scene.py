@@ -216,16 +216,14 @@ def _arrow(link: ChipLink, source: Node, target: Node | None, placed: Placed) ->
         "z-": (-_SLANT, _SLANT),
         "dcn": (_SLANT, _SLANT),
     }
-    if link.way in ("z+", "z-", "dcn"):
-        aside = stub[link.way]
-        return Arrow((x, y), (x + aside[0], y + aside[1]), link)
-    if target is None or target is source:
-        return None
-    far = abs(target.column - x) + abs(target.row - y) > 1.01
-    if link.way in stub and far:
-        aside = stub[link.way]
-        return Arrow((x, y), (x + aside[0], y + aside[1]), link)
-    return Arrow((x, y), (target.column, target.row), link)
+    if link.way not in ("z+", "z-", "dcn"):
+        if target is None or target is source:
+            return None
+        far = abs(target.column - x) + abs(target.row - y) > 1.01
+        if link.way not in stub or not far:
+            return Arrow((x, y), (target.column, target.row), link)
+    aside = stub[link.way]
+    return Arrow((x, y), (x + aside[0], y + aside[1]), link)
 
 
 def _plane_name(placed: Placed, plane: tuple[int, ...]) -> str:

@@ -11,7 +11,7 @@ from spmd_core.program.hlo.lines import File, frame_of, place
 from spmd_core.program.hlo.module import Computation, HloError, Instruction, Module, Shape
 from spmd_core.program.hlo.sharding_attributes import Mesh, without_ones
 from spmd_core.program.ir.flow import Flow
-from spmd_core.program.ir.passed import Labels, passed
+from spmd_core.program.ir.needed import Labels, passed
 from spmd_core.program.ir.products import EVEN, LOST, OWN, PRODUCTS, sums_of
 from spmd_core.program.ir.shardings import CONSTRAINT, last_part, sharding_of
 

@@ -16,7 +16,7 @@ from spmd_lab.ui.compare import selected
 from spmd_lab.ui.compare.view import View
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.tables import NONE, sheet, unbroken
-from spmd_lab.ui.timeline import stored, view as timeline_view
+from spmd_lab.ui.timeline import view as timeline_view
 
 TAB = "Trace"
 _COLUMNS = 16  # devices up to which each has a column of its own
@@ -76,7 +76,7 @@ def _timeline(run: str, strategy: str, name: str, picked: Sequence[str], above: 
     reads; whether there is.
     """
     try:
-        timeline = stored.of_run(run, strategy, name)
+        timeline = timeline_view.of_run(run, strategy, name)
     except RequestError as error:
         st.caption(plain(as_sentence(str(error))))
         return False

@@ -42,7 +42,7 @@ from spmd_lab.ui.predict import (
     variant,
 )
 from spmd_lab.ui.shell import draw_figures, draw_table, failure
-from spmd_lab.ui.timeline import stages, stored, view as timeline_view
+from spmd_lab.ui.timeline import stages, view as timeline_view
 
 STORED_BEFORE = (
     "This prediction was stored without its timeline: press Predict again to see every operation."
@@ -379,7 +379,7 @@ def details(result: Result, name: str) -> None:
 
 def _timeline(result: Result, name: str) -> None:
     try:
-        timeline = stored.of_run(result.run, name)
+        timeline = timeline_view.of_run(result.run, name)
     except RequestError as error:
         st.caption(plain(as_sentence(str(error))))
         return

@@ -1,4 +1,4 @@
-"""The timeline on a screen: the component, its table, and its download for Perfetto."""
+"""The timeline on a screen: stored ones, the component, its table, its download for Perfetto."""
 
 import math
 from pathlib import Path
@@ -6,9 +6,10 @@ from pathlib import Path
 import streamlit as st
 from streamlit.components import v2
 
-from spmd_core.pictures import Timeline, traces_text
+from spmd_core.pictures import NAME, Timeline, from_text, traces_text
 from spmd_core.words import names_of, row_words
 from spmd_lab.ui import exports
+from spmd_lab.ui.lab import kept, lab
 from spmd_lab.ui.tables import sheet
 from spmd_lab.ui.timeline.data import component_data, table
 
@@ -27,6 +28,15 @@ _component = v2.component(
     css=_text("timeline.css"),
     js="\n".join(_text(name) for name in _SCRIPTS),
 )
+
+
+@kept(8)
+def of_run(run: str, strategy: str, name: str = NAME) -> Timeline | None:
+    """A timeline of a strategy of a run, the predicted one unless named; None where it left none.
+    RequestError where another version wrote it.
+    """
+    text = lab().text(run, strategy, name)
+    return None if text is None else from_text(text)
 
 
 @st.fragment

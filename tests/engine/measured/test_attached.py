@@ -7,8 +7,7 @@ from pathlib import Path
 import jax
 import pytest
 
-from spmd_core.engine.absent.lower import lower_experiment
-from spmd_core.engine.absent.topology import devices_of
+from spmd_core.engine.absent.topology import devices_of, lower_experiment
 from spmd_core.engine.devices import coordinates
 from spmd_core.engine.lower import Steps, memory_account
 from spmd_core.engine.measured import attached

@@ -5,7 +5,7 @@ import pytest
 from spmd_core.program import parse_module
 from spmd_core.program.hlo.module import Instruction, Shape
 from spmd_core.program.ir.batch import lost_batch
-from spmd_core.program.ir.passed import passed
+from spmd_core.program.ir.needed import passed
 from tests.program.ir.test_shardings import HEAD
 
 MESH = (("x", 2), ("y", 4))

@@ -4,10 +4,10 @@ import math
 from collections.abc import Iterable
 
 from spmd_core.base import bytes_text, mesh_text, numbered
+from spmd_core.experiment import spec_code
 from spmd_core.facts import Accident, LostBatch
 from spmd_core.fields import Spec
 from spmd_core.results import CompiledStep, StepArray, StepFinding, StrategyResult
-from spmd_core.script import spec_text
 from spmd_core.terms import listed
 from spmd_core.words import named_words, own_words
 from spmd_core.workloads import (
@@ -115,7 +115,7 @@ def lost_batch_words(lost: LostBatch) -> str:
     if put := own_words(lost.origin):
         first += f", named there by {put}"
     costs = f"{lost.share:.0%} of the matmul FLOPs are computed without it{work}"
-    fix = [f"the value of {each.source} to {spec_text(each.spec)}" for each in lost.places[:1]]
+    fix = [f"the value of {each.source} to {spec_code(each.spec)}" for each in lost.places[:1]]
     return f"{first}: {costs}" + (f"; constrain {fix[0]}" if fix else "")
 
 
@@ -186,7 +186,7 @@ def _replicated_by(path: str, program: Program) -> str:
 def held_spec(held: Held) -> str:
     """The spec of an argument or output, or why it has none."""
     if held.spec is not None:
-        return spec_text(held.spec) + (", propagated" if held.is_propagated else "")
+        return spec_code(held.spec) + (", propagated" if held.is_propagated else "")
     return "by the compiler" if held.leaf.is_kept else "not used"
 
 
@@ -224,4 +224,4 @@ def step_arrays(held: Iterable[Held]) -> tuple[StepArray, ...]:
 
 
 def _spec(spec: Spec | None) -> str:
-    return spec_text(spec or ())
+    return spec_code(spec or ())

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from spmd_core.base import mesh_text
-from spmd_core.experiment import Experiment, Layout, dtype_of, layout_of
-from spmd_core.script import spec_text
+from spmd_core.experiment import Experiment, Layout, dtype_of, layout_of, spec_code
 from spmd_core.terms import layout_headline
 
 MAX_ROWS = 24  # blocks down one grid
@@ -24,7 +23,7 @@ def layout_lines(experiment: Experiment, name: str, width: int) -> list[str]:
     memory = (
         "" if experiment.memory_kind(name) == "device" else f" in {experiment.memory_kind(name)}"
     )
-    head = f"{name}: {dtype}{list(layout.shape)}, {spec_text(layout.spec)} on mesh {mesh}{memory}"
+    head = f"{name}: {dtype}{list(layout.shape)}, {spec_code(layout.spec)} on mesh {mesh}{memory}"
     dims = experiment.what.array(name).present(experiment.sizes)
     return [head, layout_headline(layout, dtype), "", *draw(layout, dims, width)]
 
@@ -35,7 +34,8 @@ def draw(layout: Layout, dims: Sequence[str], width: int = 80) -> list[str]:
     """
     if not dims:
         return [f"Every device holds it: {devices_text(list(range(layout.device_count)))}."]
-    cells = _cells(layout)
+    texts = np.array([devices_text(row) for row in layout.named_groups.tolist()], dtype=object)
+    cells = texts.reshape(layout.parts if len(layout.parts) > 1 else (1, *layout.parts))
     rows, columns = cells.shape[-2:]
     leading = cells.shape[:-2]
     cell = max(len(text) for text in cells.flat) + 2
@@ -61,12 +61,6 @@ def draw(layout: Layout, dims: Sequence[str], width: int = 80) -> list[str]:
         if len(dims) > 1
         else f"Columns: {dims[-1]}. In each cell: the devices that hold it.",
     ]
-
-
-def _cells(layout: Layout) -> np.ndarray:
-    """The devices of each shard as text, [blocks of d0, blocks of d1, …], of rank 2 at least."""
-    texts = np.array([devices_text(row) for row in layout.named_groups.tolist()], dtype=object)
-    return texts.reshape(layout.parts if len(layout.parts) > 1 else (1, *layout.parts))
 
 
 def _labels(layout: Layout, dims: Sequence[str], dim: int) -> list[str]:

@@ -31,12 +31,8 @@ def _pairs(value: Any) -> Any:
     return tuple(value.items()) if isinstance(value, Mapping) else value
 
 
-def _object(pairs: tuple[tuple[str, Any], ...]) -> dict[str, object]:
-    return dict(pairs)
-
-
 PairsOf = BeforeValidator(_pairs)
-AsObject = PlainSerializer(_object)
+AsObject = PlainSerializer(dict, return_type=dict[str, object])
 
 
 def validated(model: type[Model], data: Any, word: str, example: str = "") -> Model:

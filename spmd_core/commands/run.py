@@ -12,7 +12,7 @@ from spmd_core.base import StorageError, refuse
 from spmd_core.commands.output import FORCE, check_output, write_output
 from spmd_core.commands.printed.report import report, shardings_report
 from spmd_core.commands.remedies import HELP, with_tried
-from spmd_core.commands.spec import SPEC, read_spec, with_shardings, with_trace
+from spmd_core.commands.spec import SPEC, read_spec, with_option
 from spmd_core.commands.waiting import interrupt, run_to_end
 from spmd_core.experiment import Experiment
 from spmd_core.lab import Batch, Lab
@@ -50,8 +50,9 @@ ARGUMENTS = {
 
 
 def _with_options(experiment: Experiment, arguments: Namespace) -> Experiment:
-    if arguments.shardings:
-        experiment = with_shardings(experiment)
+    if arguments.shardings and not (experiment.what.is_predicted and experiment.place.is_absent):
+        lacks = "steps whose shardings can be read"  # a prediction has them without asking
+        experiment = with_option(experiment, "shardings", lacks)
     if arguments.remedies and not experiment.what.is_predicted:
         raise refuse(
             f"--remedies with workload {experiment.workload}",
@@ -62,7 +63,7 @@ def _with_options(experiment: Experiment, arguments: Namespace) -> Experiment:
         raise refuse("--force without --trace", "means nothing", "leave it out")
     if arguments.trace:
         check_output("--trace", arguments.trace, arguments.force)
-        return with_trace(experiment)
+        return with_option(experiment, "trace", "timed calls to trace")
     return experiment
 
 

@@ -129,27 +129,11 @@ def _from_bytes(data: bytes) -> Experiment:
     return linked or parse_experiment_text(text)
 
 
-def with_trace(experiment: Experiment) -> Experiment:
-    """The experiment with a trace of each strategy; RequestError where there is nothing to trace."""
-    if not experiment.what.is_traceable:
-        raise refuse(
-            f"workload {experiment.workload}",
-            "has no timed calls to trace",
-            "leave --trace out, or use a computation such as layer",
-        )
-    return experiment.vary(options=dict(experiment.options) | {"trace": True})
-
-
-def with_shardings(experiment: Experiment) -> Experiment:
-    """The experiment with the shardings of its steps, which a prediction has without asking;
-    RequestError where it has no program of its own.
+def with_option(experiment: Experiment, option: str, lacks: str) -> Experiment:
+    """The experiment with its option `trace` or `shardings`; RequestError where it has no steps, by
+    what it `lacks`.
     """
-    if experiment.what.is_predicted and experiment.place.is_absent:
-        return experiment
     if not experiment.what.is_traceable:
-        raise refuse(
-            f"workload {experiment.workload}",
-            "has no steps whose shardings can be read",
-            "leave --shardings out, or use a computation such as layer",
-        )
-    return experiment.vary(options=dict(experiment.options) | {"shardings": True})
+        fix = f"leave --{option} out, or use a computation such as layer"
+        raise refuse(f"workload {experiment.workload}", f"has no {lacks}", fix)
+    return experiment.vary(options=dict(experiment.options) | {option: True})

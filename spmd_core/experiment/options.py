@@ -79,7 +79,8 @@ def fill_options(workload: Workload, given: Any) -> dict[str, object]:
         if name in choices:
             choices[name].decode(name, value)
     if "in_axes" in given:  # it becomes part of programs: one text per meaning
-        given["in_axes"] = in_axes_text(read_in_axes(given["in_axes"]))
+        axes = read_in_axes(given["in_axes"])
+        given["in_axes"] = BY_POSITION if axes is None else ", ".join(map(str, axes))
     chosen = {
         name: value for name, value in given.items() if name in defaults or value != later.get(name)
     }
@@ -120,11 +121,6 @@ def read_in_axes(text: Any) -> tuple[int | None, ...] | None:
             "write for example 0, None",
         )
     return tuple(None if part == "None" else int(part) for part in parts)
-
-
-def in_axes_text(axes: tuple[int | None, ...] | None) -> str:
-    """One entry for each operand as an experiment writes them: `0, None`."""
-    return BY_POSITION if axes is None else ", ".join(str(axis) for axis in axes)
 
 
 def check_sizes(program: str, given: dict[str, object]) -> dict[str, int]:

@@ -31,17 +31,9 @@ class Capacity:
         return Capacity(min(self.device, most or self.device), self.host)
 
 
-def own_host_bytes() -> Mapping[str, float]:
-    """Generation -> bytes of one host, as `SPMD_LAB_HOST_GIB=h100=2048,v5p=448` sets them.
-
-    Raises:
-        RequestError: A part is not a generation with a positive number of GiB.
-    """
-    return _read(os.environ.get(VARIABLE, ""))
-
-
 @lru_cache(maxsize=8)
-def _read(text: str) -> Mapping[str, float]:
+def _host_bytes(text: str) -> Mapping[str, float]:
+    """Generation -> bytes of one host, of a text such as `h100=2048,v5p=448`."""
     sizes = {}
     for part in filter(None, map(str.strip, text.split(","))):
         name, _, value = part.partition("=")
@@ -131,7 +123,7 @@ class Chip:
 
         RequestError where `SPMD_LAB_HOST_GIB` cannot be read.
         """
-        own = own_host_bytes().get(self.generation)
+        own = _host_bytes(os.environ.get(VARIABLE, "")).get(self.generation)
         return (VARIABLE, int(own)) if own else (self.host_type, self.host_bytes)
 
     @property

@@ -72,7 +72,9 @@ def read_hardware(root: Path = Path("/"), environ: Mapping[str, str] = os.enviro
         name=name,
         device_files=files,
         holders=_holders(root, files) if kind == "tpu" else (),
-        cores=_cores(),
+        cores=len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count() or 1,
         memory_bytes=total,
         available_bytes=available,
         slice_host=host,
@@ -161,10 +163,6 @@ def _holders(root: Path, files: tuple[str, ...]) -> tuple[Holder, ...]:
                 Holder(int(process.name), _text(process / "comm").strip() or "?", held[0])
             )
     return tuple(sorted(holders, key=lambda holder: holder.pid))
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _memory(root: Path) -> tuple[int | None, int | None]:

@@ -2,7 +2,7 @@
 
 from spmd_core.script import export, program
 from spmd_core.script.export import script_text, why_no_script
-from spmd_core.script.parts import mesh_lines, spec_text, three_lines
+from spmd_core.script.parts import mesh_lines, three_lines
 from spmd_core.script.program import program_text
 from spmd_core.script.source import computation_lines
 
@@ -13,7 +13,6 @@ __all__ = [
     "program",
     "program_text",
     "script_text",
-    "spec_text",
     "three_lines",
     "why_no_script",
 ]

@@ -7,7 +7,7 @@ import re
 from functools import partial
 
 from spmd_core.base import Inexpressible
-from spmd_core.experiment import Experiment
+from spmd_core.experiment import Experiment, spec_code
 from spmd_core.fields import Spec
 from spmd_core.script.maps import map_lines
 from spmd_core.script.parts import (
@@ -17,7 +17,6 @@ from spmd_core.script.parts import (
     names,
     placed_lines,
     spaced,
-    spec_text,
 )
 from spmd_core.script.source import computation_lines, table_spec
 from spmd_core.workloads import SEQUENCE_STRATEGIES, STRATEGIES, Array
@@ -216,8 +215,8 @@ def _shard_map(experiment: Experiment, strategy: str = "shard_map") -> list[str]
         before += moves(array.name, experiment.spec(array.name), _wanted(experiment, array))
     for array in what.results:
         after += moves(array.name, table[array.name], experiment.spec(array.name))
-    in_specs = ", ".join(spec_text(experiment.spec(array.name)) for array in what.operands)
-    out_specs = ", ".join(spec_text(experiment.spec(array.name)) for array in what.results)
+    in_specs = ", ".join(spec_code(experiment.spec(array.name)) for array in what.operands)
+    out_specs = ", ".join(spec_code(experiment.spec(array.name)) for array in what.results)
     out_specs = f"({out_specs})" if len(what.results) > 1 else out_specs
     # all_gather's result is typed as varying over the gathered axis, though all devices hold the same
     gathers = any("all_gather" in line for line in before + after + lines)

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterable
 
 from spmd_core.base import refuse
-from spmd_core.experiment import Experiment
+from spmd_core.experiment import Experiment, spec_code
 from spmd_core.fields import Axes, Spec
 from spmd_core.machine import Topology, get_topology, split_over_slices
 
@@ -78,11 +78,6 @@ def placed_devices(
     )
 
 
-def spec_text(spec: Spec) -> str:
-    """A spec as JAX writes it, e.g. `P('x', None, ('y', 'z'))`."""
-    return f"P({', '.join(entry_text(axes) for axes in spec)})"
-
-
 def entry_text(axes: Axes) -> str:
     """The entry of one dim in a spec."""
     if not axes:
@@ -93,7 +88,7 @@ def entry_text(axes: Axes) -> str:
 def named(spec: Spec, memory: str = "device") -> str:
     """A NamedSharding over `mesh`."""
     kind = "" if memory == "device" else f", memory_kind={memory!r}"
-    return f"NamedSharding(mesh, {spec_text(spec)}{kind})"
+    return f"NamedSharding(mesh, {spec_code(spec)}{kind})"
 
 
 def three_lines(experiment: Experiment) -> str:

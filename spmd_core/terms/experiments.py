@@ -3,9 +3,16 @@
 from collections.abc import Iterator, Sequence
 
 from spmd_core.base import bytes_text, count_text, numbered, scaled_text
-from spmd_core.experiment import MARGIN, Experiment, Layout, Timing, option_choices, shape_text
+from spmd_core.experiment import (
+    MARGIN,
+    Experiment,
+    Layout,
+    Timing,
+    option_choices,
+    shape_text,
+    spec_code,
+)
 from spmd_core.facts import Prediction
-from spmd_core.fields import axes_json
 from spmd_core.plan import PLAN_FIELDS, ModelSize, Plan, get_model
 from spmd_core.terms.names import (
     listed,
@@ -49,7 +56,7 @@ def _of_program(program: Program, experiment: Experiment) -> Iterator[str]:
     if program.dims:
         yield " ".join(f"{symbol}={size}" for symbol, size in program.dims.items())
     for pattern, spec in experiment.specs:
-        yield f"{pattern} {_spec_words(spec)}"
+        yield f"{pattern} {spec_code(spec)}"
 
 
 def sharding_words(experiment: Experiment) -> str:
@@ -61,7 +68,7 @@ def sharding_words(experiment: Experiment) -> str:
 def _chosen(experiment: Experiment) -> Iterator[str]:
     """What is not at its default, beside sizes, dtype and the sharding table."""
     for array, spec in experiment.overrides:
-        yield f"{array} {_spec_words(spec)}"
+        yield f"{array} {spec_code(spec)}"
     yield from (f"{array} in {kind}" for array, kind in experiment.memory)
     yield from (f"{array} drawn as {draw}" for array, draw in experiment.data)
     choices = option_choices(experiment.what)
@@ -104,8 +111,8 @@ def parts_words(experiment: Experiment) -> dict[str, str]:
     parts |= {f"size of {dim}": str(size) for dim, size in experiment.dims}
     parts |= {f"{dim} sharded over": listed(axes) for dim, axes in experiment.sharding if axes}
     for array, spec in experiment.overrides:
-        parts[f"spec of {array}"] = _spec_words(spec)
-    parts |= {f"spec of {group}": _spec_words(spec) for group, spec in experiment.specs}
+        parts[f"spec of {array}"] = spec_code(spec)
+    parts |= {f"spec of {group}": spec_code(spec) for group, spec in experiment.specs}
     parts |= {f"memory of {array}": kind for array, kind in experiment.memory}
     parts |= {f"values of {array}": str(draw) for array, draw in experiment.data}
     parts |= {name.replace("_", " "): str(value) for name, value in experiment.options}
@@ -114,11 +121,6 @@ def parts_words(experiment: Experiment) -> dict[str, str]:
         "seed": str(experiment.seed),
         "timing": timing_words(timing),
     }
-
-
-def _spec_words(spec: tuple[tuple[str, ...], ...]) -> str:
-    entries = ", ".join("None" if not axes else repr(axes_json(axes)) for axes in spec)
-    return f"P({entries})"
 
 
 def model_words(plan: Plan) -> str:

@@ -126,7 +126,14 @@ _WHY = {
 def fact_words(fact: StoredFact) -> str:
     """The sentence of a stored fact."""
     if fact.kind == "beyond":
-        return _beyond_words(dict(fact.values))
+        values = fact.values
+        largest = LARGEST.get(str(values["dtype"]), math.inf)
+        return "; ".join(
+            f"{values[kind]:,} of {values['of']:,} elements of {values['name']} "
+            f"{why.format(largest=largest, dtype=values['dtype'])}"
+            for kind, why in _WHY.items()
+            if values[kind]
+        )
     passes, at, by = _TPU_PASSES.get(str(fact.values.get("precision")), ("", "", ""))
     return filled(_SENTENCES[fact.kind], {"passes": passes, "at": at, "by": by, **fact.values})
 
@@ -170,16 +177,6 @@ def in_sentences(prediction: Prediction, plan: Plan | None = None) -> Prediction
     if plan is not None and prediction.before_compiling:
         update["before_compiling"] = prediction.before_compiling | {"notes": plan_notes(plan)}
     return prediction.model_copy(update=update)
-
-
-def _beyond_words(values: dict[str, int | float | str]) -> str:
-    largest = LARGEST.get(str(values["dtype"]), math.inf)
-    return "; ".join(
-        f"{values[kind]:,} of {values['of']:,} elements of {values['name']} "
-        f"{why.format(largest=largest, dtype=values['dtype'])}"
-        for kind, why in _WHY.items()
-        if values[kind]
-    )
 
 
 def wrong_words(outcome: StrategyResult) -> str | None:

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from spmd_core.base import Inexpressible
-from spmd_core.experiment import Experiment, parse_experiment
+from spmd_core.experiment import Experiment, parse_experiment, spec_code
 from spmd_core.reference import arithmetic, references
 from spmd_core.script import program_text
 from spmd_core.script.bodies import body_text
-from spmd_core.script.parts import move_lines, spaced, spec_text
+from spmd_core.script.parts import move_lines, spaced
 from spmd_core.script.source import select_source
 from spmd_core.workloads import WORKLOADS
 from spmd_core.workloads.strategies import MAP_STRATEGIES, SHARDING_STRATEGIES
@@ -184,8 +184,8 @@ def test_what_types_and_shard_map_cannot_express_is_said():
 
 
 def test_specs_are_written_as_jax_writes_them():
-    assert spec_text(()) == "P()"
-    assert spec_text((("x",), (), ("y", "z"))) == "P('x', None, ('y', 'z'))"
+    assert spec_code(()) == "P()"
+    assert spec_code((("x",), (), ("y", "z"))) == "P('x', None, ('y', 'z'))"
 
 
 def test_moves_gather_what_is_cut_too_finely_and_slice_what_is_not_cut_enough():

@@ -122,10 +122,6 @@ def _patch(loader: Loader) -> str:
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)  # fmt: skip
 
 
-if __name__ == "__main__":
-    answer(lambda: reported(read_request(json.loads(sys.argv[2]))).model_dump_json())
-
-
 def judge(auto: TracedStep, explicit: TracedStep, notes: list[str]) -> tuple[int | None, int]:
     """Elements that are wrong, and those that were compared; None and 0, with a note, where the
     step cannot be run on one device.
@@ -204,3 +200,7 @@ def _probed(op: Any, specs: dict[tuple[int, int], PartitionSpec]) -> None:
     if spec is not None:
         named = PartitionSpec(*(axes or None for axes in spec))
         specs[int(match[1]), int(match[2])] = named
+
+
+if __name__ == "__main__":
+    answer(lambda: reported(read_request(json.loads(sys.argv[2]))).model_dump_json())

@@ -250,13 +250,9 @@ class Main:
         self.main.arg_attrs = ir.ArrayAttr.get(attributes)
 
 
-def _without_spec(attributes: ir.DictAttr) -> ir.DictAttr:
-    held = {each.name: each.attr for each in attributes if each.name not in _SHARDINGS}
-    return ir.DictAttr.get(held)
-
-
 def _sharded(attributes: ir.Attribute, spec: Spec) -> ir.DictAttr:
     dims = ", ".join(f"{{{', '.join(json.dumps(axis) for axis in axes)}}}" for axes in spec)
-    old = {each.name: each.attr for each in _without_spec(ir.DictAttr(attributes))}
+    every = ir.DictAttr(attributes)
+    old = {each.name: each.attr for each in every if each.name not in _SHARDINGS}
     sharding = ir.Attribute.parse(f"#sdy.sharding<@mesh, [{dims}]>")
     return ir.DictAttr.get(old | {"sdy.sharding": sharding})

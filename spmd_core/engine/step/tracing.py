@@ -76,7 +76,9 @@ def trace(step: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, An
         raise refuse(f"a step of type {kind}", "cannot be called", "pass a function, jitted or not")
     name = str(getattr(step, "__name__", type(step).__name__))
     if type(step).__module__.partition(".")[0] == "equinox" and hasattr(step, "donate_first"):
-        return _filtered(step.__wrapped__, args, kwargs, name, _donated(step))
+        jitted: Any = step
+        donated = (jitted.donate_first, jitted.donate_rest)
+        return _filtered(jitted.__wrapped__, args, kwargs, name, lambda at: donated[at > 0])
     if not hasattr(step, "trace"):
         if _any_of("flax.nnx", "Pytree", (args, kwargs)):
             step = sys.modules["flax.nnx"].jit(step)
@@ -121,11 +123,6 @@ def _has_others(tree: Any) -> bool:
     return not all(_is_array(leaf) or isinstance(leaf, numbers) for leaf in jax.tree.leaves(tree))
 
 
-def _donated(step: Any) -> Callable[[int], bool]:
-    """Which arguments an `eqx.filter_jit` donates, by place."""
-    return lambda at: step.donate_first if at == 0 else step.donate_rest
-
-
 def _filtered(
     step: Callable[..., Any],
     args: Sequence[Any],
@@ -149,16 +146,13 @@ def _filtered(
         return [leaf for _, leaf in kept]
 
     del flat.__wrapped__  # whose signature JAX would bind the arrays to
-    donated = [at for at, (path, _) in enumerate(given) if is_donated(_place(path))]
+    # the place of each leaf's argument: one that is passed by name is after all
+    places = [path[1].idx if path[0].idx == 0 else sys.maxsize for path, _ in given]
+    donated = [at for at, place in enumerate(places) if is_donated(place)]
     traced = jax.jit(flat, donate_argnums=donated).trace(*(leaf for _, leaf in given))
     names = _parameters(step)
     paths = [_named(path, names) for path, _ in given]
     return TracedStep(traced, _apart(paths), _apart(outputs), name)
-
-
-def _place(path: Sequence[Any]) -> int:
-    """The place of the argument that a leaf of (args, kwargs) is in; one by name is after all."""
-    return path[1].idx if path[0].idx == 0 else sys.maxsize
 
 
 def _parameters(step: Callable[..., Any]) -> list[str]:

@@ -116,7 +116,13 @@ def _names(module: Module, reasons: Reasons | None) -> Mapping[tuple[int, ...], 
         updated = program.described.updated
     names = [updated.get(each.name) or output_words(each.name) for each in what.results]
     shapes = [array.dims for array in root.arrays]
-    return names_by_dims(shapes, names) if len(shapes) == len(names) else {}
+    if len(shapes) != len(names):
+        return {}
+    return {  # arrays of equal dims share a name such as `w1 or w2`; many of them have none
+        dims: " or ".join(dict.fromkeys(alike))
+        for dims, alike in by_key(zip(shapes, names, strict=True)).items()
+        if dims and len(set(alike)) <= _MAX_NAMED
+    }
 
 
 def parts_of(site: Site, module: Module, named: Mapping[tuple[int, ...], str]) -> tuple[Part, ...]:
@@ -167,20 +173,6 @@ def _name(shape: Shape, maker: Instruction | None, named: Mapping[tuple[int, ...
     if words := place_words(op, None).strip("`"):
         return f"backward {words}" if "transpose(" in (op or "") else words
     return f"{shape.element}[{','.join(map(str, shape.dims))}]"
-
-
-def names_by_dims(
-    shapes: Sequence[tuple[int, ...]],
-    names: Sequence[str],
-) -> dict[tuple[int, ...], str]:
-    """Name by dims; arrays of equal dims share a combined name, e.g. `w1 or w2`. Many of them have
-    none, nor has a number.
-    """
-    return {
-        dims: " or ".join(dict.fromkeys(alike))
-        for dims, alike in by_key(zip(shapes, names, strict=True)).items()
-        if dims and len(set(alike)) <= _MAX_NAMED
-    }
 
 
 def _all_of(name: str, counts: Mapping[str, int]) -> str:

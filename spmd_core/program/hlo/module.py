@@ -1,6 +1,7 @@
 """A compiled program as values: its computations and instructions, read from HLO."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -161,13 +162,8 @@ class Instruction:
                 "branch_computations",
             )
             if key in self.attributes
-            for name in names_in(self.attributes[key])
+            for name in re.findall(r"[^%{}, ]+", self.attributes[key])
         )
-
-
-def names_in(text: str) -> list[str]:
-    """Names in an attribute such as `%body.1` or `{%a, %b}`."""
-    return [part.strip().lstrip("%") for part in text.strip("{} ").split(",") if part.strip()]
 
 
 @dataclass(frozen=True)

@@ -96,9 +96,7 @@ class _Reader:
                 self.graph.arguments.append(value)
         rest = text[end + 1 :].strip().removeprefix("->").removesuffix("{").strip()
         parts = split(rest[1 : closing(rest, 0)]) if rest.startswith("(") else [rest]
-        outputs = [part for part in parts if part]
-        self.graph.outputs = [_declared(part) for part in outputs]
-        self.graph.output_edges = tuple(tuple(_edges(part)) for part in outputs)
+        self.graph.outputs = [_declared(part) for part in parts if part]
         self._scopes.append(scope)
 
     def _brace(self, text: str) -> None:

@@ -85,5 +85,4 @@ class Graph:
     arguments: list[Value] = field(default_factory=list)
     returned: list[Value] = field(default_factory=list)
     outputs: list[Value] = field(default_factory=list)
-    output_edges: tuple[tuple[Edge, ...], ...] = ()
     ops: list[Op] = field(default_factory=list)

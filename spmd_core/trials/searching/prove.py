@@ -73,19 +73,12 @@ def finalists(answer: Answer, left_s: float = MOST * ROW_S) -> list[Candidate]:
     proven = [each for each in measured if each.number in best]
     order = {each.number: each for each in (*proven, *measured[:2], *near)}
     chosen = dict(list(order.items())[:most])
-    if (baseline := best_baseline(answer)) is not None:
+    known = (each.candidate for each in answer.standards if each.candidate)
+    baselines = [each for each in known if each.measured_s is not None]
+    if baselines:  # the fastest of the measured shardings that everyone knows
+        baseline = min(baselines, key=_seconds)
         chosen[baseline.number] = baseline
     return [chosen[number] for number in sorted(chosen)] if len(chosen) > 1 else []
-
-
-def best_baseline(answer: Answer) -> Candidate | None:
-    """The fastest of the measured shardings that everyone knows; None where there is none."""
-    known = [
-        each.candidate
-        for each in answer.standards
-        if each.candidate and each.candidate.measured_s is not None
-    ]
-    return min(known, key=_seconds, default=None)
 
 
 def prove(runs: Runs, answer: Answer) -> tuple[Proof | None, list[Candidate]]:

@@ -10,7 +10,6 @@ import numpy as np
 import streamlit as st
 
 from spmd_core.base import UnreadableRun, count_text, seconds_text
-from spmd_core.results import Result
 from spmd_core.roofline import calibration_of, with_roofline
 from spmd_core.runs import RunSummary
 from spmd_core.terms import experiment_words
@@ -82,7 +81,12 @@ def _pairs(run: str, calibrated: str | None) -> tuple[Pair, ...]:
     if result is None:
         return ()
     predicted = result.by_variant(lambda each: with_roofline(each, known))
-    return pairs_of(predicted, experiment_words(result.experiment))
+    title = experiment_words(result.experiment)
+    return tuple(
+        Pair(result.run, f"{title}, {strategy}", outcome.predicted_s.estimate, outcome.median_s)
+        for strategy, outcome in predicted.strategies.items()
+        if outcome.predicted_s and outcome.median_s and outcome.predicted_s.estimate > 0
+    )
 
 
 def beside_words(pairs: Sequence[Pair]) -> str:
@@ -99,15 +103,6 @@ def beside_words(pairs: Sequence[Pair]) -> str:
     return (
         f"{text}. Furthest off: {worst.name}, predicted {seconds_text(worst.predicted_s)}, "
         f"measured {seconds_text(worst.measured_s)}."
-    )
-
-
-def pairs_of(result: Result, title: str) -> tuple[Pair, ...]:
-    """The strategies of a result that have both; `title` is of its experiment."""
-    return tuple(
-        Pair(result.run, f"{title}, {strategy}", outcome.predicted_s.estimate, outcome.median_s)
-        for strategy, outcome in result.strategies.items()
-        if outcome.predicted_s and outcome.median_s and outcome.predicted_s.estimate > 0
     )
 
 
@@ -161,17 +156,16 @@ def beside_chart(pairs: Sequence[Pair]) -> Spec:
         error="error",
         run="run",
     )
-    points = layer([_point(each, size) for each in pairs], _POINT, **axes, tooltip=tooltip)
-    return layered([*lines, points], _HEIGHT_PX)
-
-
-def _point(pair: Pair, size: float) -> Row:
-    return {
-        "measured": pair.measured_s / size,
-        "predicted": pair.predicted_s / size,
-        "name": pair.name,
-        "run": pair.run,
-        "measured_text": seconds_text(pair.measured_s),
-        "predicted_text": seconds_text(pair.predicted_s),
-        "error": f"{pair.error:+.0%}",
-    }
+    rows: list[Row] = [
+        {
+            "measured": pair.measured_s / size,
+            "predicted": pair.predicted_s / size,
+            "name": pair.name,
+            "run": pair.run,
+            "measured_text": seconds_text(pair.measured_s),
+            "predicted_text": seconds_text(pair.predicted_s),
+            "error": f"{pair.error:+.0%}",
+        }
+        for pair in pairs
+    ]
+    return layered([*lines, layer(rows, _POINT, **axes, tooltip=tooltip)], _HEIGHT_PX)

@@ -4,9 +4,9 @@ arguments.
 
 import streamlit as st
 
+from spmd_core.experiment import spec_code
 from spmd_core.fields import axes_of, padded
 from spmd_core.machine import accelerator_files
-from spmd_core.script import spec_text
 from spmd_core.workloads import Program
 from spmd_lab.ui import inputs, mesh_fields, state
 from spmd_lab.ui.markdown import code, plain
@@ -118,5 +118,5 @@ def _specs(program: Program, now: Form, mesh: Mesh) -> Form:
     if any(spec != padded(each.spec or (), len(each.sizes)) for each in changed):
         others = {chosen: given} | others
     for group, spec in others.items():
-        st.caption(f"{code(group)}: {code(spec_text(tuple(map(axes_of, spec))))}")
+        st.caption(f"{code(group)}: {code(spec_code(tuple(map(axes_of, spec))))}")
     return others

@@ -9,10 +9,9 @@ import streamlit as st
 
 from spmd_core.advice import compiled_findings, grouped_findings, held_spec
 from spmd_core.base import by_key, bytes_text, count_text
-from spmd_core.experiment import Experiment, layout_of, parse_experiment, shape_text
+from spmd_core.experiment import Experiment, layout_of, parse_experiment, shape_text, spec_code
 from spmd_core.results import StepFinding, StrategyResult
 from spmd_core.runs import RunStatus
-from spmd_core.script import spec_text
 from spmd_core.terms import ago
 from spmd_core.workloads import Described, Held, Program
 from spmd_lab.ui import remedies
@@ -177,7 +176,7 @@ def _picked(program: Program, arrays: tuple[Held, ...], event: object) -> None:
     )
     held_layout = layout_of(experiment)
     with st.container(border=True):
-        st.markdown(f"**{plain(held.leaf.path)}** {plain(spec_text(held.spec))}")
+        st.markdown(f"**{plain(held.leaf.path)}** {plain(spec_code(held.spec))}")
         st.vega_lite_chart(
             picture.picture(held_layout, "float32"),
             alt=picture.alt_text(held_layout, "float32"),

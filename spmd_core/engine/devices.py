@@ -13,7 +13,14 @@ import jax
 
 from spmd_core.base import WorkerError, bytes_text, refuse
 from spmd_core.engine.members import gathered
-from spmd_core.machine import Coordinates, Topology, accelerator_files, parse_target, spare_bytes
+from spmd_core.machine import (
+    Coordinates,
+    Topology,
+    accelerator_files,
+    available_cores,
+    parse_target,
+    spare_bytes,
+)
 from spmd_core.results import Device, Environment
 
 MAX_LISTED_DEVICES = 256
@@ -115,13 +122,6 @@ def _default_memory(device: JaxDevice) -> str | None:
         return device.default_memory().kind
     except jax.errors.JaxRuntimeError:
         return None
-
-
-def available_cores() -> int | None:
-    """CPU cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count()
 
 
 def host_memory_bytes() -> int | None:

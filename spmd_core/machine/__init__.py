@@ -14,7 +14,7 @@ from spmd_core.machine.chip import Capacity, Chip
 from spmd_core.machine.chips import BY_DEVICE_KIND, CHIPS, TPUS, sheet_bytes
 from spmd_core.machine.dumps import dump_folder, size_bytes
 from spmd_core.machine.gpus import GPU_SHARE, GPUS, USUAL_SHARE, Gpu
-from spmd_core.machine.hardware import Hardware, read_hardware, spare_bytes
+from spmd_core.machine.hardware import Hardware, available_cores, read_hardware, spare_bytes
 from spmd_core.machine.mesh_order import device_ids, listed, mesh_places
 from spmd_core.machine.targets import (
     USUAL_DEVICES,
@@ -59,6 +59,7 @@ __all__ = [
     "absent_target",
     "accelerator_files",
     "added_targets",
+    "available_cores",
     "compiler_refusal",
     "default_target",
     "description",

@@ -72,9 +72,7 @@ def read_hardware(root: Path = Path("/"), environ: Mapping[str, str] = os.enviro
         name=name,
         device_files=files,
         holders=_holders(root, files) if kind == "tpu" else (),
-        cores=len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count() or 1,
+        cores=available_cores(),
         memory_bytes=total,
         available_bytes=available,
         slice_host=host,
@@ -163,6 +161,11 @@ def _holders(root: Path, files: tuple[str, ...]) -> tuple[Holder, ...]:
                 Holder(int(process.name), _text(process / "comm").strip() or "?", held[0])
             )
     return tuple(sorted(holders, key=lambda holder: holder.pid))
+
+
+def available_cores() -> int:
+    """Returns the number of CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _memory(root: Path) -> tuple[int | None, int | None]:

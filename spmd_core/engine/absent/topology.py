@@ -20,7 +20,6 @@ from spmd_core.base import Inexpressible, WorkerError, package_version, refuse
 from spmd_core.engine.absent.early import Scheduled
 from spmd_core.engine.devices import (
     MAX_LISTED_DEVICES,
-    available_cores,
     coordinates,
     host_memory_bytes,
     load,
@@ -31,6 +30,7 @@ from spmd_core.experiment import Experiment, experiment_of
 from spmd_core.machine import (
     ENVIRONMENT,
     Topology,
+    available_cores,
     compiler_refusal,
     description,
     get_topology,

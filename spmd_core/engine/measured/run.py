@@ -107,14 +107,7 @@ def run_again(
         run=run_id,
         experiment=experiment,
         environment=environment,
-        strategies={
-            trial.key: StrategyResult(
-                status="error" if trial.failure else "ok",
-                error=trial.failure,
-                turns_s=tuple(trial.program.rounds) if trial.program else (),
-            )
-            for trial in trials
-        },
+        strategies={trial.key: _timed(trial) for trial in trials},
         partial=sampler.stopped,
     )
     return Finished(result=result)
@@ -146,6 +139,14 @@ def _slowest(trial: Trial, planned: int) -> None:
     if program and trial.hosts:
         slowest = max(trial.hosts, key=lambda each: each.median_s).process
         program.rounds = [tuple(turns) for turns in sent[slowest][2]]
+
+
+def _timed(trial: Trial) -> StrategyResult:
+    return StrategyResult(
+        status="error" if trial.failure else "ok",
+        error=trial.failure,
+        turns_s=tuple(trial.program.rounds) if trial.program else (),
+    )
 
 
 def _rows(experiment: Experiment) -> list[Row]:

@@ -156,16 +156,17 @@ def beside_chart(pairs: Sequence[Pair]) -> Spec:
         error="error",
         run="run",
     )
-    rows: list[Row] = [
-        {
-            "measured": pair.measured_s / size,
-            "predicted": pair.predicted_s / size,
-            "name": pair.name,
-            "run": pair.run,
-            "measured_text": seconds_text(pair.measured_s),
-            "predicted_text": seconds_text(pair.predicted_s),
-            "error": f"{pair.error:+.0%}",
-        }
-        for pair in pairs
-    ]
-    return layered([*lines, layer(rows, _POINT, **axes, tooltip=tooltip)], _HEIGHT_PX)
+    points = layer([_point(each, size) for each in pairs], _POINT, **axes, tooltip=tooltip)
+    return layered([*lines, points], _HEIGHT_PX)
+
+
+def _point(pair: Pair, size: float) -> Row:
+    return {
+        "measured": pair.measured_s / size,
+        "predicted": pair.predicted_s / size,
+        "name": pair.name,
+        "run": pair.run,
+        "measured_text": seconds_text(pair.measured_s),
+        "predicted_text": seconds_text(pair.predicted_s),
+        "error": f"{pair.error:+.0%}",
+    }

@@ -38,12 +38,18 @@ serve --model qwen3-8b --chips v6e:..8 --rate 4 --input 512..2048 --output 64..5
 serve --model llama-3.1-70b --chips v5e:2
 serve --model deepseek-v3-671b --chips h100:16 --tpot 40ms
 serve --model llama-3.1-70b --chips v5e:8,h100:4 --weights-dtype fp8,int8 --kv-dtype int8
+serve --model qwen3-8b --chips v6e:1 --concurrency 4096
+serve --model qwen3-8b --chips v6e:4 --ttft 10ms --tpot 1ms
+serve --model llama-3.1-70b --chips h100:..16 --apart --ttft 1ms --tpot 1ms
 serve --model gpt-oss-120b --chips v5e:4,h100:4 --weights-dtype mxfp4
 serve --model qwen3-8b --chips v6e:4 --mesh data=2,tensor=2 --rate 2 --requests 64 --ttft 10ms
 serve --model qwen3-8b --chips v6e:4 --accepted 2.5 --chunk 512 --sweep chips=v6e:4;v6e:8
 {DAYS} 15e12 --target v5p,v6e,h100 --deadline 60d --price-per-chip-hour 4.2
 {LLAMA} --batch-per-device 4 --offload query,key
 predict --model llama-2-70b --estimate --target tpu:v5e:16x16 --mesh fsdp=256 --batch-per-device 1 --sweep chips=64,256 --scaling weak
+{LLAMA} --batch-per-device 8 --sweep chips=64,4096,8192 --scaling weak
+{LLAMA.replace("fsdp=64", "fsdp=4,tensor=16")} --batch-per-device 1 --sweep chips=64,256
+serve --model deepseek-v3-671b --chips h200:16 --tpot 60ms
 history --workload layer
 history --text fsdp=16 --limit 3
 history --text nosuchthing
@@ -61,6 +67,11 @@ SEARCHES = (
 PLAN = {"workload": "decoder", "strategies": ["auto"], "target": "tpu:v5p:4x4x4"}
 PLAN |= {"mesh": {"fsdp": 64}, "dims": {"batch": 256, "sequence": 4096}}
 PLAN |= {"options": {"model": "llama-3.1-8b", "remat": "full"}}
+# as it was compiled in some of the stored runs
+SMALL_PLAN = {"workload": "decoder", "strategies": ["auto"], "target": "tpu:v5e:4x4"}
+SMALL_PLAN |= {"mesh": {"fsdp": 16}, "dims": {"batch": 32, "sequence": 2048}}
+SMALL_PLAN |= {"options": {"model": "scaled:1", "remat": "full"}}
+CONTEXT = PLAN | {"mesh": {"fsdp": 16, "context": 4}, "dims": {"batch": 16, "sequence": 131072}}
 ARRAY = {"workload": "array", "target": "cpu:8", "mesh": {"x": 2, "y": 4}}
 # (page, spec, query)
 SCREENS: tuple[tuple[str, dict[str, Any], dict[str, str]], ...] = (
@@ -72,6 +83,7 @@ SCREENS: tuple[tuple[str, dict[str, Any], dict[str, str]], ...] = (
     ("predict", PLAN, {"show": "sweep", "sweep": "chips=16,64", "meshes": "best"}),
     ("predict", PLAN, {"show": "sweep", "sweep": "generation=v5e,v5p,v6e", "price": "4.2"}),
     ("predict", PLAN, {"show": "sweep", "sweep": "sequence=2048,8192,32768"}),
+    ("predict", CONTEXT, {"price": "3"}),
     ("predict", PLAN | {"target": "tpu:v5e:2x2", "mesh": {"fsdp": 4}}, {}),
     ("layout", ARRAY | {"dims": {"d0": 16, "d1": 8}, "sharding": {"d0": "x"}}, {}),
     *(
@@ -134,9 +146,18 @@ OF_RUNS: tuple[tuple[str, dict[str, str], str], ...] = (
     ("20261124-173657-9126a7", {}, SMALLER),
     (LARGE, {}, SMALLER),
     ("20261124-174203-1735d2", {"tab": "Why"}, ""),
+    (SMALLER, {"tab": "Memory"}, ""),
     (STUDY, {"tab": "Why"}, ""),
     (STUDY, {"run": ""}, ""),
     (STUDY, {"run": "", "price": "v5e=1.2"}, ""),
+)
+# a plan, and a sweep of it whose every curve is drawn
+CURVES: tuple[tuple[dict[str, Any], dict[str, str]], ...] = (
+    (PLAN, {"sweep": "chips=16,64", "scaling": "strong"}),
+    (PLAN, {"sweep": "generation=v5e,v5p,v6e", "price": "4.2"}),
+    (PLAN | {"mesh": {"fsdp": 16, "tensor": 4}}, {"sweep": "sequence=2048,8192,131072"}),
+    (SMALL_PLAN, {"sweep": "chips=8,16,64"}),
+    (SMALL_PLAN, {"sweep": "mesh=fsdp=16;fsdp=4,tensor=4"}),
 )
 # (page, query, what the session holds)
 HELD: tuple[tuple[str, dict[str, str], dict[str, Any]], ...] = (
@@ -145,6 +166,8 @@ HELD: tuple[tuple[str, dict[str, str], dict[str, Any]], ...] = (
     ("history", {"workload": "layer"}, {_TICKED: ["20261124-173534-6893dc", LARGE]}),
     ("history", {}, {_TICKED: [LARGE]}),
     ("history", {"search": "layer x=8 foo:bar"}, {}),
+    ("history", {"search": "tag:layer is:pinned all-gather all-reduce"}, {}),
+    ("history", {"search": "tag:layer"}, {}),
     ("history", {"runs": LARGE}, {}),
     ("history", {"runs": f"{LARGE},{SMALLER},20261124-173657-9126a7"}, {}),
     ("history", {"runs": "a,b,c,d,e,f"}, {}),
@@ -179,6 +202,10 @@ def views(runs) -> Iterator[tuple[str, Any]]:
         for more in FURTHER.get(str(page), ()):
             name = f"asked-screen/{each.run} {workload} {more}"
             yield name, partial(screens.lines_of, str(page), query | more)
+    for spec, more in CURVES:
+        query = {"experiment": link.encode(parse_experiment(spec)), "show": "sweep"} | more
+        screen = partial(screens.lines_of, "predict", query, {"curves": True})
+        yield f"asked-screen/curves {spec['target']} {more}", screen
     by_id = {each.run: each for each in runs}
     for run, more, kept in OF_RUNS:
         each = by_id[run]

@@ -18,7 +18,7 @@ from spmd_core.lab import Lab
 from spmd_core.machine import read_hardware
 from spmd_core.search import AnyQuestion, link as search_link
 from spmd_core.trials import searches
-from tests.golden import advised, asked, screens, seldom, states
+from tests.golden import advised, asked, kept, screens, seldom, sentences, states
 from tests.golden.folder import opened
 from tests.golden.runs import SPECS
 from tests.golden.values import READERS, Line, of_terminal
@@ -43,7 +43,10 @@ def printed(form: str, *words: str) -> list[Line]:
     """The standard output of a command in one form; where it refuses, the sentence."""
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.TextIOWrapper(io.BytesIO(), "utf-8")
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = command(list(words))
+        try:
+            code = command(list(words))
+        except SystemExit as ended:  # of help
+            code = ended.code
     texts = [_text(stream) for stream in (out, err)]
     lines = READERS[form](texts[0]) if texts[0].strip() else []
     return [*lines, *([["code", str(code)]] if code else []), *of_terminal(texts[1])]
@@ -76,6 +79,8 @@ def doors(lab: Lab) -> Iterator[tuple[str, Door]]:
     yield from states.doors(printed)
     yield from seldom.doors(printed)
     yield from advised.doors(printed, lab)
+    yield from kept.doors(printed, runs)
+    yield from sentences.doors()
     yield "screen/overview", partial(screens.lines_of, None, {})
     yield "screen/history", partial(screens.lines_of, "history", {})
     yield "screen/notebook", partial(screens.lines_of, "notebook", {})

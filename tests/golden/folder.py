@@ -52,5 +52,8 @@ def opened(folder: Path) -> Iterator[Lab]:
 @contextlib.contextmanager
 def apart() -> Iterator[Lab]:
     """A Lab on a folder of its own with the stored runs, for what is stored beside them."""
-    with tempfile.TemporaryDirectory() as temporary, opened(Path(temporary) / "data") as lab:
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary,  # a search may store
+        opened(Path(temporary) / "data") as lab,
+    ):
         yield lab

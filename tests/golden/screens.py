@@ -5,8 +5,10 @@ import io
 import json
 import re
 from collections.abc import Iterator, Mapping
+from hashlib import sha1
 from types import MappingProxyType
 from typing import Any, cast
+from urllib.parse import parse_qsl
 
 import pyarrow as pa
 from streamlit.testing.v1 import AppTest
@@ -19,6 +21,10 @@ _SIZE = re.compile(r"Stored results: \S+ \S+")  # of the file, which grows by wh
 _TEXTS = ("markdown", "caption", "title", "header", "subheader", "text", "latex", "code")
 _SCREENS = {"Overview", *(screen_title(page.stem) for page in (ROOT / "pages").glob("*.py"))}
 _DRAWN = re.compile(r'<img [^>]*?alt="([^"]*)" src="data:image/svg\+xml;base64,([^"]+)"[^>]*>')
+_PLACED = re.compile(
+    r'\s(?:x|y|x1|y1|x2|y2|width|height|cx|cy|r|d|points|transform|viewBox)="([^"]*)"'
+)
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _ALERTS = ("info", "warning", "error", "success")
 _FIELDS = (
     "selectbox",
@@ -33,6 +39,7 @@ _FIELDS = (
     "slider",
     "select_slider",
 )
+_LONG = 60  # characters of a link's parameter that are shown
 _FEW = 12  # options of a field; of more the first and how many they are
 _PATIENCE_S = 600  # of a screen that waits for a compiler beside others
 
@@ -62,7 +69,9 @@ def _lines(node: Any) -> Iterator[Line]:
     if kind in _TEXTS or kind in _ALERTS:
         yield from ([normal(each)] for each in str(node.value).splitlines() if each.strip())
     elif kind == "html":
-        yield from of_html(_DRAWN.sub(_written, proto.body))
+        body = _DRAWN.sub(_written, proto.body)
+        yield from of_html(body)
+        yield from _shapes(body)
     elif kind == "metric":
         yield ["metric", normal(proto.label), normal(proto.body), normal(proto.delta)]
     elif kind in ("expander", "status", "tab"):
@@ -77,10 +86,14 @@ def _lines(node: Any) -> Iterator[Line]:
         yield ["progress", str(proto.value), normal(proto.text)]
     elif kind in _FIELDS:
         yield from _field(node, proto)
-    elif kind in ("download_button", "link_button") or (
-        kind == "page_link" and proto.label not in _SCREENS
-    ):
+    elif kind == "page_link" and proto.label not in _SCREENS:
+        yield [f"page_link: {normal(proto.label)}", *_query(proto.query_string)]
+    elif kind in ("download_button", "link_button"):
         yield [f"{kind}: {normal(proto.label)}"]
+    elif kind == "popover":
+        yield [f"popover: {normal(proto.popover.label)}"]
+    if kind not in _FIELDS and (text := getattr(proto, "help", "")):
+        yield [f"help: {normal(text)}"]
 
 
 def _field(node: Any, proto: Any) -> Iterator[Line]:
@@ -93,6 +106,14 @@ def _field(node: Any, proto: Any) -> Iterator[Line]:
     for name in ("help", "placeholder"):
         if text := getattr(proto, name, ""):
             yield [f"{name}: {normal(text)}"]
+
+
+def _query(text: str) -> list[str]:
+    """The parameters of a link; of an experiment a short mark."""
+    return [
+        f"{name}={value if len(value) < _LONG else sha1(value.encode()).hexdigest()[:8]}"
+        for name, value in parse_qsl(text.removeprefix("?"))
+    ]
 
 
 def _stated(proto: Any) -> list[str]:
@@ -109,15 +130,38 @@ def _written(drawn: re.Match[str]) -> str:
     return f"<p>{drawn[1]}</p>{base64.b64decode(drawn[2]).decode()}"
 
 
+def _shapes(body: str) -> Iterator[Line]:
+    """The places and sizes of what is drawn, as their sum and the sum of each times its place."""
+    found = [float(each) for text in _PLACED.findall(body) for each in _NUMBER.findall(text)]
+    if found:
+        placed = sum(at * each for at, each in enumerate(found))
+        yield ["drawn", f"{len(found)} numbers", f"{sum(found):.6g}", f"{placed:.6g}"]
+
+
 def _table(proto: Any) -> Iterator[Line]:
     """Heads and rows, as they are displayed where a format is given."""
     held = proto.arrow_data
     frame = _arrow(held.styler.display_values or held.data)
     names = [str(each) for each in _arrow(held.data).column_names]
     yield ["table", *map(normal, names)]
+    for name, column in json.loads(getattr(proto, "columns", "") or "{}").items():
+        if text := column.get("help"):
+            yield [f"help of {name}: {normal(text)}"]
+    if getattr(proto, "alt", ""):
+        yield [f"alt: {normal(proto.alt)}"]
+    if getattr(proto, "selection_default", ""):
+        yield ["picked", *map(str, _integers(json.loads(proto.selection_default)))]
     columns = [column.to_pylist() for column in frame.columns]
     for row in zip(*columns, strict=True):
         yield ["row", *(normal(_shown(each)) for each in row)]
+
+
+def _integers(value: Any) -> Iterator[int]:
+    if isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _integers(each)
+    elif isinstance(value, int):
+        yield value
 
 
 def _arrow(data: bytes) -> pa.Table:

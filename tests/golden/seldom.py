@@ -60,6 +60,7 @@ CHANGES: dict[str, dict[str, dict[str, Any]]] = {
                 for at in (0, 1, 5)
             ],
             "remeasured_s": [1.1e-3, 1.2e-3, 1.3e-3],
+            "floor_s": 3e-4,
         },
         "constrained": _wrong(512, 16_384),
         "explicit": {
@@ -80,7 +81,16 @@ CHANGES: dict[str, dict[str, dict[str, Any]]] = {
             "samples_s": [],
             "predicted_s": {"low": 1e-4, "estimate": 2e-4, "high": 4e-4},
         },
-        "jit(vmap)": {"collectives": None},
+        "jit(vmap)": {
+            "collectives": None,
+            "facts": [
+                {
+                    "kind": "beyond",
+                    "values": {"name": "y", "of": 2048, "dtype": "float16", "infinite": 3}
+                    | {"unjudged": 5, "undefined": 1, "unresolved": 0},
+                }
+            ],
+        },
     },
     TRAINED: {"auto": {"series": {"loss": [3.5, 2.25, 1.125], "step_s": [2e-3, 3e-3, 5e-3]}}},
     EXPORTED: {
@@ -161,6 +171,9 @@ def doors(printed: Callable[..., list[Line]]) -> Iterator[tuple[str, Callable]]:
             yield f"seldom-{form}/{run}", partial(_changed, printed, run, changes, form)
         yield f"seldom-screen/{run}", partial(_changed, printed, run, changes, "screen")
     yield "seldom-text/shardings", _shardings
+    for form in ("text", "md", "json"):
+        yield f"seldom-{form}/versions", partial(_versions, printed, form)
+    yield "seldom-screen/versions", partial(_versions, printed, "screen")
 
 
 def _changed(
@@ -187,6 +200,37 @@ def _changed(
         page = screen_of(new.experiment)
         tabs = ({}, {"tab": "Details", "detail": "Values"}, {"tab": "Details", "detail": "Samples"})
         return [line for tab in tabs for line in screens.lines_of(page, query | tab)]
+
+
+def _versions(printed: Callable[..., list[Line]], form: str) -> list[Line]:
+    """A program beside one with other specs, and beside another program."""
+    with apart() as lab:
+        facts = lab.facts(EXPORTED)
+        assert facts is not None
+        specs = {"params/*": [None, "fsdp"], "*/bias": [], "batch": [["fsdp", "tensor"]]}
+        outcome = facts.strategies["auto"]
+        memory = outcome.memory_bytes and outcome.memory_bytes.model_copy(update={"peak": 2**30})
+        new = facts.model_copy(
+            update={
+                "run": f"{EXPORTED[:-6]}cccccc",
+                "experiment": facts.experiment.vary(specs=specs),
+                "strategies": {
+                    "auto": outcome.model_copy(
+                        update={"collectives": outcome.collectives[:3], "memory_bytes": memory}
+                    )
+                },
+            }
+        )
+        with mock.patch("time.time", lambda: STORED_S):
+            store(lab.folder, new)
+        beside = (EXPORTED, new.run, "20261124-180459-f83c04")
+        if form == "screen":
+            query = {"experiment": link.encode(new.experiment), "run": new.run}
+            return [
+                *screens.lines_of("history", {"runs": ",".join(beside)}),
+                *screens.lines_of(screen_of(new.experiment), query),
+            ]
+        return printed(form, "compare", *beside, "--format", form)
 
 
 def _shardings() -> list[Line]:

@@ -87,6 +87,19 @@ WORK: dict[str, tuple[tuple[dict[str, Any], dict[str, Any], float | None], ...]]
     ),
     "compiled": ((MODEL, {"phase": "optimize"}, 61.0),),
     "waiting": ((MODEL, {"waiting_for": "compiler"}, 61.0), (MODEL | {"seed": 3}, {}, None)),
+    "swept": (
+        (MODEL, {"phase": "optimize", "done": 1, "of": 2}, 61.0),
+        (
+            MODEL
+            | {
+                "target": "tpu:v5e:8x8",
+                "mesh": {"fsdp": 64},
+                "dims": {"batch": 64, "sequence": 2048},
+            },
+            {},
+            None,
+        ),
+    ),
     "trained": (
         (
             {"workload": "train_step", "target": "cpu:8", "mesh": {"x": 8}}
@@ -108,6 +121,7 @@ def doors(printed: Callable[..., list[Line]]) -> Iterator[tuple[str, Callable[[]
         yield f"state-{form}/devices", partial(_attached, printed, form, "devices", *more)
     yield "state-screen/doctor", _tested
     yield "state-screen/devices", _attached
+    yield "state-screen/cluster", _cluster
     for name, work in WORK.items():
         yield f"state-screen/at work, {name}", partial(_at_work, work)
 
@@ -124,8 +138,23 @@ def _unwell(show: Callable[..., list[Line]], form: str) -> list[Line]:
 
 
 def _tested() -> list[Line]:
+    """Overview after self-tests, of which some, or none, failed."""
+    well = [each for each in _checks() if each.status != "fail"]
     with apart():
-        return screens.lines_of(None, {}, {"self_test": _checks()})
+        return [
+            line
+            for checks in (_checks(), well)
+            for line in screens.lines_of(None, {}, {"self_test": checks})
+        ]
+
+
+def _cluster() -> list[Line]:
+    """Overview with a cluster of two hosts, and one whose hosts are not known."""
+    clusters = {"SPMD_LAB_CLUSTERS": "pod=tcp://127.0.0.1:1,new=tcp://127.0.0.1:2"}
+    with apart() as lab, mock.patch.dict(os.environ, clusters):
+        with closing(Store(lab.folder)) as store:
+            store.keep_environment("cluster:pod", TPUS)
+        return screens.lines_of(None, {})
 
 
 def _attached(show: Callable[..., list[Line]] | None = None, *words: str) -> list[Line]:
@@ -166,6 +195,8 @@ def _at_work(work: Sequence[tuple[dict[str, Any], dict[str, Any], float | None]]
             mock.patch.object(said, "isatty", lambda: True, create=True),
         ):
             waiting._show(first)
+        if work is WORK["swept"]:
+            query |= {"show": "sweep", "sweep": "chips=16,64"}
         return [
             *of_terminal(said.getvalue().removeprefix(CLEAR)),
             *screens.lines_of(screen_of(first.experiment), query),

@@ -136,7 +136,7 @@ class _Html(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._hidden += tag in ("style", "script")
         if tag in self._BREAKS or tag in ("td", "th"):
-            self._end()
+            self.end()
         if tag == "tr":
             self._row = []
 
@@ -149,13 +149,14 @@ class _Html(HTMLParser):
             self.lines.append(self._row)
             self._row = None
         if tag in self._BREAKS:
-            self._end()
+            self.end()
 
     def handle_data(self, data: str) -> None:
         if not self._hidden:
             self._text.append(data)
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Take what was written since the last line as one."""
         if self._row is None:
             if text := normal("".join(self._text)):
                 self.lines.append([text])
@@ -167,6 +168,7 @@ def of_html(text: str) -> list[Line]:
     reader = _Html()
     reader.feed(text)
     reader.close()
+    reader.end()
     return reader.lines
 
 

@@ -23,8 +23,8 @@ _BY_SPECS = ("replicated", "rule")  # the kinds of findings that specs mend
 
 def fixes(program: Program) -> dict[str, Specs]:
     """Returns by path of a finding the specs that mend it: of an odd array those of its layers, of a
-    replicated one the dim that the most devices divide. None by which a device holds as much
-    as before.
+    replicated one the dim that the most devices divide. None of a pattern that matches no
+    argument, nor one by which a device holds as much as before.
     """
     of = {each.leaf.path: each for each in program.arguments()}
     listed = {
@@ -33,7 +33,7 @@ def fixes(program: Program) -> dict[str, Specs]:
             for path in (first.path, *(first.others if first.kind == "replicated" else ()))
         }
         for first, *_ in grouped(findings(program), program)
-        if first.kind in _BY_SPECS
+        if first.kind in _BY_SPECS and first.path in program.described.patterns
     }
     return {
         path: each

@@ -139,6 +139,15 @@ def test_given_specs_come_before_a_pattern_that_matches_too(screen):
     assert not any("Replicated" in each for each in findings(screen))
 
 
+def test_a_pattern_that_matches_no_argument_is_a_finding_that_no_specs_mend(screen):
+    button(screen, "Try an example").click().run()
+    as_read = link.decode(screen.query_params["experiment"])
+    screen.query_params["experiment"] = link.encode(as_read.vary(specs={"*/bias": [None]}))
+    screen.run()
+    assert not screen.exception
+    assert "correct the pattern" in "".join(each.value for each in screen.markdown)
+
+
 @pytest.mark.parametrize(
     ("shape", "mesh", "spec"),
     [

@@ -18,6 +18,7 @@ from spmd_core.runs import collection
 from spmd_core.search import CompiledDecode, read_serving, serve, with_compiled
 from tests.golden import screens
 from tests.golden.folder import apart
+from tests.golden.seldom import STORED_S
 from tests.golden.values import Line
 
 RUNS = ("20261124-173534-6893dc", "20261124-173534-6893dc", "20261124-173657-9126a7")
@@ -93,25 +94,27 @@ def _collected(
     """A page that commands make, as commands or the notebook show it."""
     counted = itertools.count(1)
     of_tokens = SimpleNamespace(token_hex=lambda size: f"{next(counted):0{2 * size}x}")
-    clock = SimpleNamespace(strftime=lambda _: "20260101", time=lambda: 1.79e9)
+    clock = SimpleNamespace(strftime=lambda _: "20260101", time=lambda: STORED_S)
     with (
         apart(),
         mock.patch.object(collection, "secrets", of_tokens),
         mock.patch.object(of_lab, "secrets", of_tokens),
         mock.patch.object(of_lab, "time", clock),
     ):
-        lines = [line for words in WRITTEN for line in printed("text", *words)]
+        with mock.patch("time.time", lambda: STORED_S):
+            written = [line for words in WRITTEN for line in printed("text", *words)]
+            asked = [line for of, words in READ if of == form for line in printed(of, *words)]
         if form == "screen":
             return screens.lines_of("notebook", query or {})
-        lines = lines if form == "text" else []
-        return [*lines, *(line for of, words in READ if of == form for line in printed(of, *words))]
+        return [*(written if form == "text" else []), *asked]
 
 
 def _served(printed: Callable[..., list[Line]], form: str) -> list[Line]:
     """Answers of serving that are kept, as commands or History show them."""
     with apart() as lab:
         before = {each.id for each in lab.searches.listed()}
-        lines = [line for words in SERVED for line in printed("text", *words)]
+        with mock.patch("time.time", lambda: STORED_S):
+            lines = [line for words in SERVED for line in printed("text", *words)]
         kept = [each.id for each in lab.searches.listed() if each.id not in before][::-1]
         if form == "screen":
             asked = (",".join(kept), kept[0])

@@ -471,6 +471,34 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         },
         reads=("decoder_sparse_step",),
     ),
+    "exaone_moe": replace(
+        _GLM,
+        usual={**_GLM.usual, **_sizes(16384, 32, 32, 32, 102400), "moe_intermediate_size": 1024}
+        | {"n_routed_experts": 64, "routed_scaling_factor": 2.5, "sliding_window": 4096},
+        traits={"qk_norm": True},
+        window=4,
+        parts=("dense first", "shared", "chosen"),
+        reads=(*_FIRST, *_EXPERTS, "mlp_layer_types", "num_nextn_predict_layers", "use_qk_norm"),
+        names={"n_routed_experts": "num_experts", "n_shared_experts": "num_shared_experts"},
+    ),
+    "sarvam_moe": replace(
+        _GLM,
+        usual={**_GLM.usual, **_sizes(8192, 19, 64, 4, 262144), "num_experts_per_tok": 6}
+        | {"moe_intermediate_size": 1024, "head_dim": 64, "routed_scaling_factor": 2.5}
+        | {"use_qk_norm": True},
+    ),
+    "vaultgemma": Architecture(
+        _sizes(9216, 26, 8, 4, 256000)
+        | {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0}
+        | {"sliding_window": 4096, **_GEMMA_HEADS},
+        window=2,
+        reads=("attention_bias",),
+    ),
+    "cwm": Architecture(
+        _sizes(21504, 64, 48, 8, 128256) | {"head_dim": 128, "sliding_window": 8192},
+        window=4,
+        reads=("mlp_bias",),
+    ),
     "bailing_moe": _LING,
     "bailing_moe_v2": replace(
         _LING,
@@ -485,6 +513,7 @@ SAME: Mapping[str, str] = {
     "glm4v": "glm4",
     "glm4v_moe": "glm4_moe",
     "granite": "llama",
+    "ministral": "mistral",
     "granitemoeshared": "granitemoe",
     "qwen3_omni_moe": "qwen3_moe",
     "qwen2_vl": "qwen2",

@@ -18,8 +18,10 @@ pytestmark = pytest.mark.this_python
 
 SIZES = {"layers": 2, "embed": 32, "heads": 4, "kv_heads": 2, "head_dim": 8, "mlp": 64, "vocab": 64}
 BATCH, LENGTH = 16, 16
+DATA = (("data", 8),)
+ADAMW = {"optimizer": "adamw", "microbatches": 1, "moment_dtypes": ("float32",) * 2}
 MESHES = (
-    (("data", 8),),
+    DATA,
     pytest.param((("data", 4), ("tensor", 2)), marks=whole),
     (("data", 2), ("fsdp", 2), ("tensor", 2)),
 )
@@ -65,7 +67,7 @@ def stepped(mesh_axes, **choices):
 @pytest.mark.parametrize("count", [1, pytest.param(2, marks=whole)])
 def test_a_sharded_optimizer_makes_the_same_step(mesh, optimizer, count):
     moments = ("float32",) * (1 if optimizer == "lion" else 2)
-    choices = {"optimizer": optimizer, "microbatches": count, "moment_dtypes": moments}
+    choices = ADAMW | {"optimizer": optimizer, "microbatches": count, "moment_dtypes": moments}
     plain, sharded = (
         stepped(mesh, **choices, shard_optimizer_over_data=is_sharded)
         for is_sharded in (False, True)
@@ -81,8 +83,8 @@ def test_a_sharded_optimizer_makes_the_same_step(mesh, optimizer, count):
 
 
 def test_its_weights_are_gathered_outside_of_every_loop():
-    text = stepped((("data", 8),), shard_optimizer_over_data=True)[2]
+    text = stepped(DATA, **ADAMW, shard_optimizer_over_data=True)[2]
     entry = text[text.index("ENTRY") :]
     everywhere = re.findall(r" all-gather(?:-start)?\(", text)
     assert len(everywhere) == len(re.findall(r" all-gather(?:-start)?\(", entry)) > 0
-    assert "all-gather" not in stepped((("data", 8),), shard_optimizer_over_data=False)[2]
+    assert "all-gather" not in stepped(DATA, **ADAMW, shard_optimizer_over_data=False)[2]

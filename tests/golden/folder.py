@@ -6,6 +6,8 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
@@ -22,6 +24,10 @@ _ENVIRONMENT = {
     "SPMD_LAB_WORKLOADS": "",
 }
 _CORES = 2  # of the machine whose runs are stored: estimates of simulated devices depend on it
+# A run is shown ten times, and a load served in each form of an answer: each is worked out once.
+_RESULTS = 1000
+_serving = import_module("spmd_core.search.serving")
+_simulate = cache(_serving.simulate)
 
 
 @contextlib.contextmanager
@@ -34,6 +40,8 @@ def opened(folder: Path) -> Iterator[Lab]:
     with (
         mock.patch.dict(os.environ, _ENVIRONMENT | {"SPMD_LAB_DATA": str(folder)}),
         mock.patch("os.sched_getaffinity", lambda _: set(range(_CORES)), create=True),
+        mock.patch("spmd_core.lab.lab.RESULTS_KEPT", _RESULTS),
+        mock.patch.object(_serving, "simulate", _simulate),
         mock.patch.object(Lab, "what_if_now", Lab.what_if),  # waits for the compiler
         mock.patch.object(Lab, "is_partitioned", lambda *_, **__: True),  # nobody edits
     ):

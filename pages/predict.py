@@ -5,7 +5,7 @@ answer first.
 import streamlit as st
 
 from spmd_core.machine import compiler_refusal
-from spmd_core.terms import ago, experiment_words
+from spmd_core.terms import ago
 from spmd_lab.ui import course, exports, links, live, price, remedies, shell, state
 from spmd_lab.ui.lab import find, lab
 from spmd_lab.ui.markdown import as_sentence, plain
@@ -30,13 +30,11 @@ if sweep.serves():
     served.show(share)
     st.stop()
 head = st.container(horizontal=True, vertical_alignment="center")
-sweep.choose()
-of_sweep = st.sidebar.container()
 with st.sidebar:
+    sweep.choose()
+    of_sweep = st.container()
     fields = plan_inputs.predict_fields()
 experiment, refusal = state.edit("predict", fields)
-if experiment.plan:
-    st.sidebar.caption(plain(experiment_words(experiment)))
 run = live.joined("predict", experiment)
 can_look = run is None and refusal is None and state.notice("predict") is None
 if can_look and (run := lab().latest(experiment)) is not None:  # below a bad link: of what?
@@ -82,11 +80,10 @@ if swept:
 elif status and result:
     exports.menu(downloads, status.run, status.experiment)
     when = ago(status.finished_at or status.submitted_at)
-    prediction.headline(result, when)
+    row = prediction.headline(result, when)
     chosen = prediction.choose(result)
     if chosen is not None:
-        prediction.numbers(result, chosen, when)
-        prediction.offer_without_rings(result, chosen)
+        prediction.numbers(result, chosen, when, row)
         prediction.details(result, chosen)
         if experiment.plan:
             run_answer.others(experiment.plan)

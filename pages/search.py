@@ -56,7 +56,7 @@ else:
     if lab().searches.has(shown.question.id):
         kept = lab().searches.find(shown.question.id)
         file = partial(exports.search_page, kept)
-        with downloads:
+        with downloads, st.popover("Download", icon=":material/download:"):
             exports.search_buttons(kept)
 keep.others(question)
 links.share_box(share, "search", file=file)

@@ -2,7 +2,13 @@
 
 from spmd_core.advice.arrays import ONE_DEVICE_WINS
 from spmd_core.advice.doctor import Check, check
-from spmd_core.advice.nearest import arguments, changes, nearest_words, predict_command
+from spmd_core.advice.nearest import (
+    arguments,
+    changed_words,
+    changes,
+    nearest_words,
+    predict_command,
+)
 from spmd_core.advice.next import CONFIRM, confirmation, next_step
 from spmd_core.advice.programs import (
     compiled_findings,
@@ -30,6 +36,7 @@ __all__ = [
     "Check",
     "arguments",
     "change_words",
+    "changed_words",
     "changes",
     "check",
     "compiled_findings",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from spmd_core.base import bytes_text, count_text, mesh_text, numbered, seconds_text
 from spmd_core.plan import PLAN_FIELDS, Plan
-from spmd_core.terms import listed
+from spmd_core.terms import chip_title, listed
 from spmd_core.time import NearestFit
 
 _SAVED = {"input": "block inputs"}  # the words of a plan's field in a sentence
@@ -55,6 +55,21 @@ def changes(plan: Plan, nearest: NearestFit) -> Iterator[str]:
         yield f"{words} offloaded ({bytes_text(nearest.prediction.memory_bytes.host)} of host memory)"
     if plan.makes_rings and not near.makes_rings:
         yield f"`{near.compiler_flags[-1]}`, which turns collective matmuls off"
+
+
+def changed_words(plan: Plan, near: Plan) -> str:
+    """Returns what another plan differs in, short enough for a button."""
+    if near.devices != plan.devices:
+        return f"{count_text(near.topology.chips)} {chip_title(near.topology.chip.generation)}"
+    of_policy = ("remat", "save", "offload")
+    changed = {
+        "another mesh": near.mesh != plan.mesh,
+        "another batch": near.batch_per_device != plan.batch_per_device,
+        "another remat policy": any(getattr(near, n) != getattr(plan, n) for n in of_policy),
+        "no collective matmuls": plan.makes_rings and not near.makes_rings,
+    }
+    words = [name for name, differs in changed.items() if differs]
+    return words[0] if len(words) == 1 else "the nearest plan"
 
 
 def _batch(plan: Plan, near: Plan) -> str:

@@ -92,12 +92,13 @@ def training_headline(answer: TrainingAnswer) -> str:
         return f"Of {numbered(chips, 'chip')} each, {kinds} are about even: {span}."
     if question.days is None:
         return f"Of {numbered(chips, 'chip')} each, {name} is fastest: {takes}."
+    of = f"{best.plan.tokens:,} tokens a step"
     if answer.by == "dollars":
         first, within = "About cheapest" if others else "Cheapest", days_text(question.days)
         money = money_text(best.run.money)
         more = f", {beside}" if others else ""
-        return f"{first} within {within}: {chips:,} {name}, {takes}, {money}{more}."
-    return f"Fewest within {days_text(question.days)}: {chips:,} {name}, {takes}."
+        return f"{first} within {within}: {chips:,} {name}, {takes}, {money}, {of}{more}."
+    return f"Fewest within {days_text(question.days)}: {chips:,} {name}, {takes}, {of}."
 
 
 def _not_met(answer: TrainingAnswer) -> str:
@@ -148,6 +149,7 @@ _SHEET: Sheet[_Marked] = Sheet(
         text("On", lambda row: chip_title(row.row.kind)),
         text("Verdict", lambda row: row.mark),
         count("Chips", lambda row: row.row.plan.topology.chips if row.row.plan else None),
+        count("Tokens a step", lambda row: row.row.plan.tokens if row.row.plan else None),
         number("Days", lambda row: row.row.run.days.estimate if row.row.run else None),
         Column("$ a chip-hour", lambda row: row.row.price, money_text),
         Column("Dollars", lambda row: row.row.run and row.row.run.money, money_text, is_kept=True),

@@ -124,10 +124,14 @@ class ServingAnswer:
 
     @property
     def front(self) -> tuple[ServingRow, ...]:
-        """Rows than which none has both more tokens a chip and a faster user, the fastest first."""
+        """Rows than which none has both more tokens a chip and a faster user, the fastest first; where
+        some run all requests at once, of those alone.
+        """
         kept: list[ServingRow] = []
-        for row in sorted(self.rows, key=lambda row: (-row.speed, -row.per_chip)):
-            if row.served and (not kept or row.per_chip > kept[-1].per_chip):
+        served = [row for row in self.rows if row.served]
+        at_once = [row for row in served if row.served and not row.served.waiting]
+        for row in sorted(at_once or served, key=lambda row: (-row.speed, -row.per_chip)):
+            if not kept or row.per_chip > kept[-1].per_chip:
                 kept.append(row)
         return tuple(kept)
 

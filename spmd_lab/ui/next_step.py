@@ -3,16 +3,15 @@ measured in several processes.
 """
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
-from spmd_core.advice import CONFIRM, confirmation
+from spmd_core.advice import CONFIRM, changed_words, confirmation
 from spmd_core.base import capital
 from spmd_core.results import Result
 from spmd_core.trials import with_stored_answers
 from spmd_lab.ui import cards
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import coded
-
-_LONGEST = 8  # words on a button
 
 
 def confirm(result: Result) -> None:
@@ -26,25 +25,31 @@ def confirm(result: Result) -> None:
         )
 
 
-def draw(result: Result) -> None:
-    """What to try next, where there is something: what was tried to remove a collective, and the
-    sizes that are stored, answer for it.
+def draw(result: Result, row: DeltaGenerator | None = None) -> None:
+    """What to try next, where there is something, in a row of what can be pressed: what was tried
+    to remove a collective, and the sizes that are stored, answer for it.
     """
     result = with_stored_answers(lab(), result)
     if result.next is None:
         return
     why, _, change = result.next.sentence.rpartition(": try ")
     label, change = f"Try {change.removesuffix('.')}", change.removesuffix(".")
-    if is_long := bool(why and result.experiment.plan) and len(change.split()) > _LONGEST:
-        label = "Try another plan"
-    with st.container(key="next", horizontal=True, vertical_alignment="center", gap="small"):
+    plan, near = result.experiment.plan, result.next.experiment.plan
+    if of_plans := bool(plan and near):
+        less = f": −{result.next.number:.1%}"
+        gains = {"better_plan": less, "does_not_fit": ", which fits"}
+        label = f"Try {changed_words(plan, near)}{gains.get(result.next.rule, '')}"
+    with (
+        row or st.container(horizontal=True, vertical_alignment="center", gap="small"),
+        st.container(key="main-link-next" if of_plans else "next", width="content"),
+    ):
         st.page_link(
             cards.page_of(result.next.experiment),
             label=f"**{coded(label)}**" if why else f"**Next:** {coded(change)}.",
             icon=":material/arrow_forward:",
             query_params=cards.query(result.next.experiment),
             width="content",
-            help=coded(f"{why}.") if why and not result.experiment.plan else None,
+            help=coded(f"{why}.") if why and not of_plans else None,
         )
-        if why and result.experiment.plan:
-            st.caption(coded(f"{f'{capital(change)}. ' * is_long}{why}."), width="content")
+    if why and of_plans:
+        st.caption(coded(f"{capital(change)}. {why}."))

@@ -279,9 +279,9 @@ def draw_figures(figures: Iterable[Figure], beside: Iterable[Figure] = ()) -> No
         )
         for row in (figures, beside)
     )
-    st.html(
-        f'<div class="five{" lead" * bool(small)}">{large}</div><div class="beside">{small}</div>'
-    )
+    if not large:
+        return
+    st.html(f'<div class="five">{large}</div><div class="beside">{small}</div>')
 
 
 def screen_title(screen: str) -> str:

@@ -203,13 +203,23 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   [data-testid="stTable"] table:has(td[data-label]) thead {{ display: none; }}
 }}
 .five {{
-  display: grid; grid-template-columns: repeat(auto-fit, minmax(8.5rem, auto)); gap: 0.9rem 1.6rem; align-items: end;
+  display: grid; grid-template-columns: repeat(auto-fit, minmax(8.5rem, max-content)); gap: 0.9rem 2.4rem; align-items: start; justify-content: start;
 }}
 .five span, .five small {{ display: block; font-size: 0.82rem; color: var(--quiet); }}
-.five b {{ font-size: 1.33rem; font-weight: 600; line-height: 1.35; }}
-.five > :first-child b {{ font-size: 2.67rem; font-weight: 700; line-height: 1.1; }}
-.five.lead {{ align-items: start; }}
-.five.lead > div b {{ font-size: 1.9rem; font-weight: 700; line-height: 1.2; }}
+.five b {{ display: flex; align-items: flex-end; height: 2.95rem; font-size: 1.33rem; font-weight: 600; line-height: 1.35; padding-bottom: 0.22rem; }}
+.five > :first-child b {{ font-size: 2.67rem; font-weight: 700; line-height: 1.1; padding: 0; }}
+@media (max-width: 640px) {{
+  .five {{ grid-template-columns: 1fr 1fr; column-gap: 1.2rem; }}
+  .five > :first-child {{ grid-column: 1 / -1; }}
+  .five > div + div b {{ height: auto; padding: 0; }}
+}}
+.split {{ padding-top: 1.2rem; }}
+.split > div {{ display: flex; gap: 2px; height: 1.6rem; border-radius: 0.3rem; overflow: hidden; }}
+.split ul {{ display: flex; flex-wrap: wrap; gap: 0.2rem 1.5rem; list-style: none; margin: 0; padding: 0.6rem 0 0; font-size: 0.87rem; }}
+.split li {{ margin: 0; padding: 0; color: var(--quiet); }}
+.split li i {{ display: inline-block; width: 0.7rem; height: 0.7rem; border-radius: 0.15rem; margin-right: 0.4rem; }}
+.split li b {{ font-weight: 600; color: light-dark(#1c2430, #e4e9f0); }}
+[data-testid="stPopoverBody"]:has(.st-key-wide) {{ width: min(46rem, 94vw); max-width: none; }}
 .beside {{ display: flex; flex-wrap: wrap; gap: 0.3rem 1.6rem; padding-top: 0.9rem; }}
 .beside:empty {{ display: none; }}
 .beside div {{ display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 0.4rem; font-size: 0.87rem; }}

@@ -478,11 +478,18 @@ def best_words(answer: Answer, winner: Candidate) -> str:
     if goal == "memory":
         takes = f"{bytes_text(winner.memory_bytes)} per device"
     least = minimized_words(winner, goal, dict(answer.question.price)) or takes
+    return f"{'Pick' if answer.rivals else 'Best:'} {first}, {least}."
+
+
+def picked_words(answer: Answer, winner: Candidate) -> str:
+    """Returns why the first of those that tie is picked, in a sentence; "" where none ties."""
     if not answer.rivals:
-        return f"Best: {first}, {least}."
-    sure = ", which surely fits" if winner.step and winner.fits == "yes" else ""
-    many = "At least " * (len(answer.rivals) >= 9) + f"{len(answer.rivals) + 1}"
-    return f"{many} {'plans' if winner.step else 'shardings'} tie near {least}; pick {first}{sure}."
+        return ""
+    best = {"memory": "smallest", "price": "cheapest"}.get(answer.question.minimize, "fastest")
+    sure = " that surely fits" if winner.step and winner.fits == "yes" else ""
+    many = "at least " * (len(answer.rivals) >= 9) + f"{len(answer.rivals) + 1}"
+    what = "plans" if winner.step else "shardings"
+    return f"The {best}{sure} of {many} {what} that tie."
 
 
 _REASONS = {

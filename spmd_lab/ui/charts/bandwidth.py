@@ -19,17 +19,25 @@ _HEIGHT_PX = 340
 
 
 def sweep_chart(
-    points: Sequence[Point], beside: Sequence[Point], quantity: str, other: str = ""
+    points: Sequence[Point],
+    beside: Sequence[Point],
+    quantity: str,
+    other: str = "",
+    *,
+    is_small: bool = False,
 ) -> Spec:
     """Returns a line for each kind: measured with points, predicted dashed, those of the `other` one
-    dotted; a rule at the size from which on half of the highest bandwidth is reached.
+    dotted; a rule at the size from which on half of the highest bandwidth is reached. A small one
+    is one of several side by side.
     """
+    lead = MEASURED if any(each.time_s for each in points) else PREDICTED
     rows = [
-        *_rows(points, MEASURED, quantity),
-        *_rows(points, PREDICTED, quantity),
-        *_rows(beside, other, quantity),
+        *_rows(points, MEASURED, quantity, lead),
+        *_rows(points, PREDICTED, quantity, lead),
+        *_rows(beside, other, quantity, lead),
     ]
-    measured, halves = [row for row in rows if row["line"] != PREDICTED], _halves(points, quantity)
+    measured = [row for row in rows if row["line"] != PREDICTED]
+    halves = [each | {"ink": _OWN} for each in _halves(points, quantity)]
     dashes = {
         name: dash
         for name, dash in (_DASHES | {other: [2, 2]}).items()
@@ -38,20 +46,34 @@ def sweep_chart(
     kinds = list(dict.fromkeys(row["kind"] for row in rows))
     legend = TOP if len(dashes) > 1 and len(kinds) > _NAMED else None
     dash = category("line", list(dashes), legend=legend, colors=list(dashes.values()))
-    x = base.quantity("bytes", title="bytes per device", scale=_BYTES_SCALE, axis=_BYTES_AXIS)
+    few = {"tickCount": 3} if is_small else {}
+    title = None if is_small else "bytes per device"
+    x = base.quantity("bytes", title=title, scale=_BYTES_SCALE, axis=_BYTES_AXIS | few)
     y_axis = {"format": ".3~g"} | _decades([cast(float, row["y"]) for row in rows])
-    y = base.quantity("y", title=_TITLES[quantity], scale={"type": "log"}, axis=y_axis)
+    called = None if is_small else _TITLES[quantity]
+    y = base.quantity("y", title=called, scale={"type": "log"}, axis=y_axis)
     named = TOP | {"columns": 2, "symbolStrokeWidth": 3}
     color = category("kind", kinds, legend=named if len(kinds) > _NAMED else None)
     shown = as_is("ink") if len(kinds) == 1 and len(dashes) > 1 else color
+    own = shown if len(kinds) == 1 else color
     layers = [
         layer(rows, _LINE, x=x, y=y, color=shown, strokeDash=dash),
-        layer(measured or rows, _POINT, x=x, y=y, color=shown, tooltip=_HOVER),
-        layer(halves, _HALF, x=x, y=y, y2={"value": "height"}, color=color, tooltip=_HALF_HOVER),
+        layer(
+            measured or rows, _SMALL if is_small else _POINT, x=x, y=y, color=shown, tooltip=_HOVER
+        ),
+        layer(halves, _HALF, x=x, y=y, y2={"value": "height"}, color=own, tooltip=_HALF_HOVER),
+        layer(halves, _POINT | {"size": 110}, x=x, y=y, color=own, tooltip=_HALF_HOVER),
     ]
+    if is_small:
+        ends = [line[-1] for line in by_key((row["line"], row) for row in rows).values()]
+        for row in ends:  # what leads above its line, the others below
+            mark = _END | {"align": "right", "dy": -10 if row["line"] == lead else 15}
+            layers.append(layer([row], mark, x=x, y=y, color=shown, text={"field": "shown"}))
+        name = {"anchor": "start", "fontSize": 13, "fontWeight": 600, "offset": 14}
+        return layered(layers, _SMALL_PX, title=name | {"text": " ".join(map(str, kinds))})
     if len(kinds) <= _NAMED:
         layers += _names(rows, PREDICTED if measured else "", quantity, x=x, y=y, color=shown)
-        layers.append(layer(halves, _HALF_LABEL, x=x, color=color, text={"field": "label"}))
+        layers.append(layer(halves, _HALF_LABEL, x=x, color=own, text={"field": "label"}))
     return layered(layers, _HEIGHT_PX)
 
 
@@ -94,6 +116,8 @@ def _labels(rows: Iterable[Row], quantity: str) -> list[Row]:
 
 _LINE = {"type": "line", "strokeWidth": 2, "opacity": 0.85}
 _POINT = {"type": "point", "filled": True, "size": 45}
+_SMALL = _POINT | {"size": 18}
+_SMALL_PX = 150
 _HALF = {"type": "rule", "strokeDash": [2, 3], "opacity": 0.6}
 BYTES_LABELS = (  # of an axis
     "datum.value >= 1073741824 ? datum.value / 1073741824 + ' GiB' : "
@@ -116,7 +140,7 @@ _OWN, _OTHER = "light-dark(#1f5fbf, #6aa5ff)", "light-dark(#5b6675, #a3adba)"
 _DASHES = {MEASURED: [1, 0], PREDICTED: [6, 4]}
 
 
-def _rows(points: Iterable[Point], line: str, quantity: str) -> list[Row]:
+def _rows(points: Iterable[Point], line: str, quantity: str, lead: str) -> list[Row]:
     rows = []
     for point in points:
         seconds = point.predicted_s if line == PREDICTED else point.time_s
@@ -128,7 +152,7 @@ def _rows(points: Iterable[Point], line: str, quantity: str) -> list[Row]:
             {
                 "kind": kind_title(point.kind),
                 "line": line,
-                "ink": _OWN if line == MEASURED else _OTHER,
+                "ink": _OWN if line == lead else _OTHER,
                 "bytes": point.bytes,
                 "y": _value(point, seconds, quantity) / _UNITS[quantity],
                 "size": bytes_text(point.bytes),

@@ -1,7 +1,8 @@
 """Where the time of predicted steps goes, as bars of their parts."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
 from types import MappingProxyType
 from zlib import crc32
 
@@ -71,6 +72,39 @@ def shares_chart(rows: Mapping[str, Prediction]) -> Spec:
     times = {row: each.predicted_s for row, each in rows.items() if each.predicted_s}
     named = {row: parts(prediction) for row, prediction in rows.items()}
     return parts_chart(named, times if len(rows) > 1 else {})
+
+
+def split_bar(prediction: Prediction) -> str:
+    """Returns HTML of one bar of the parts of a prediction, each named below it with its share
+    and, on hover, its seconds; parts too thin for the eye are one. The shares add up to 100 %.
+    """
+    named = parts(prediction)
+    total, shades = sum(named.values()) or 1.0, _shades(named)
+    seen = {part: named[part] for part in shades if named[part] > _SEEN * total}
+    if rest := total - sum(seen.values()) if len(seen) < len(named) else 0.0:
+        seen["other"] = rest
+    shares = dict(zip(seen, in_tenths(list(seen.values())), strict=True))
+    color = shades | {"other": colors.KINDS["loop"]}
+    bar = "".join(f'<i style="flex:{shares[e]};background:{color[e]}"></i>' for e in seen)
+    legend = "".join(
+        f'<li title="{seconds_text(seconds)}"><i style="background:{color[part]}"></i>'
+        f"{escape(part)} <b>{shares[part] / 10:.1f}%</b></li>"
+        for part, seconds in seen.items()
+    )
+    return f'<div class="split"><div>{bar}</div><ul>{legend}</ul></div>'
+
+
+def in_tenths(values: Sequence[float]) -> list[int]:
+    """Returns shares in tenths of a percent that add up to 1000: the largest remainders are rounded
+    up.
+
+    >>> in_tenths([1.0, 1.0, 1.0])
+    [334, 333, 333]
+    """
+    exact = [1000 * value / (sum(values) or 1.0) for value in values]
+    order = sorted(range(len(exact)), key=lambda at: (-(exact[at] % 1), at))
+    up = order[: max(0, 1000 - sum(map(int, exact)))]
+    return [int(share) + (at in up) for at, share in enumerate(exact)]
 
 
 def parts_chart(

@@ -16,8 +16,10 @@ from spmd_core.terms import (
     ago,
     axes_words,
     bandwidths,
+    chip_title,
     environment_words,
     experiment_words,
+    half_sizes,
     kind_title,
     rate_words,
     sweep_words,
@@ -52,6 +54,9 @@ _STORED = {
     "examples": "An example: a sweep that came with the program",
 }
 _NOTHING, _ALL, _TPUS = "nothing", "all", "tpus"
+_SIMULATED = "simulated here"
+_CHIPS = ("v5e", "v5p", "v6e", "tpu7x")  # what is predicted on, first
+_ACROSS = 3  # charts, where several collectives are drawn
 
 
 def draw(result: Result, when: str) -> None:
@@ -70,6 +75,7 @@ def draw(result: Result, when: str) -> None:
         _answer(
             sweep.points,
             *notes,
+            experiment=experiment,
             fits=sweep.fits,
             tpus=_on_tpus(experiment) if result.environment.simulated else None,
             to_calibrate=to_calibrate,
@@ -77,7 +83,7 @@ def draw(result: Result, when: str) -> None:
     for sentence in failures(result):
         refusal(sentence)
     if sweep.points and not sweep.ceilings:
-        _sweep(experiment, sweep.points, result.run)
+        _sweep(experiment, sweep.points, result.run, result.environment.simulated)
     labels.draw(result.run)
     if sweep.fits:
         st.expander("Latency and bandwidth, fitted").dataframe(
@@ -91,50 +97,59 @@ def draw(result: Result, when: str) -> None:
 def _answer(
     points: Sequence[Point],
     *notes: str,
+    experiment: Experiment | None = None,
     fits: Sequence[Fit] = (),
     on: str = "",
     tpus: tuple[str, Sequence[Point]] | None = None,
     to_calibrate: Experiment | None = None,
 ) -> None:
-    """The card of the collective that is shown: its highest bandwidth, beside what is predicted of
-    `tpus` where devices here are simulated; from which size on half of that is reached; its picture;
-    and a link that measures the ceilings `to_calibrate`.
+    """The card of the collective that is shown: its highest bandwidth, of `tpus` as predicted where
+    devices here are simulated, with theirs small beside it; from which size on half of that is
+    reached; its picture; links to the `experiment` on chips; and one that measures the ceilings
+    `to_calibrate`.
     """
     kinds, chosen = _kinds(points), choices.now(choices.KIND)
     kind = chosen if chosen in kinds else kinds[0]
     shown = [each for each in points if each.kind == kind]
-    answer, more = sweep_words(shown, fits)
-    is_predicted = all(each.time_s is None for each in shown)
     name, others = tpus or ("", ())
     alike = [each for each in others if each.kind == kind]
-    where = f"On {on}, predicted" if on else ("Here", "Predicted")[is_predicted]
-    figures = [_peak(shown, where), _peak(alike, f"On {name}, predicted")]
-    if all(figures):
-        answer = _beside_words(shown, alike, name)
+    lead = alike or shown
+    answer, more = sweep_words(lead, fits)
+    is_predicted = all(each.time_s is None for each in lead)
+    where = name * bool(alike) or on
+    figures = [_peak(lead, where or ("Here", "Predicted")[is_predicted])]
+    if where and figures[0]:
+        answer = f"{kind_title(kind)} reaches {figures[0].value} on {where}."
+    figures += [_half(lead), _peak(shown, "Here, simulated") if alike else None]
     with st.container(key="answer"):
         left, right = st.columns([3, 2], vertical_alignment="center")
         with left:
-            st.subheader(plain(answer), anchor=False)
-            draw_figures([each for each in figures if each], ())
-            with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-                if tpus is not None:
-                    style.evidence("Simulated")
-                if is_predicted or figures[1]:
+            with st.container(horizontal=True, vertical_alignment="top", gap="small"):
+                st.subheader(plain(answer), anchor=False, width="content")
+                if is_predicted:
                     style.evidence("Estimated")
-            for words in filter(None, (more, " ".join(map(as_sentence, notes)))):
+                if tpus is not None and not alike:
+                    style.evidence("Simulated")
+            draw_figures([each for each in figures if each], ())
+            if not figures[1] or len({each.axes for each in lead}) > 1:
+                notes = (more, *notes)
+            if words := " ".join(map(as_sentence, filter(None, notes))):
                 st.caption(plain(words))
-            if to_calibrate is not None:
-                _offer_calibration(to_calibrate)
+            with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+                if where and experiment:
+                    _offer_chips(experiment)
+                if to_calibrate is not None:
+                    _offer_calibration(to_calibrate)
         if shown:
             with right:
                 moved.show(shown[0].kind, max(point.devices for point in points))
 
 
-def _beside_words(shown: Sequence[Point], others: Sequence[Point], name: str) -> str:
-    """No share of one in the other: each peaks at a size of its own, one on simulated devices."""
-    here, there = (max(bandwidths(each)[1] or 0.0 for each in row) for row in (shown, others))
-    kind = kind_title(shown[0].kind)
-    return f"{kind} reaches {rate_words(here)} here, {rate_words(there)} as predicted on {name}."
+def _half(points: Sequence[Point]) -> Figure | None:
+    """The size from which on half of the highest bandwidth is reached, over the most axes."""
+    most = max((point.axes for point in points), key=len, default=())
+    sizes = half_sizes(point for point in points if point.axes == most)
+    return sizes and Figure("Half of that", f"from {bytes_text(sizes[0])}", "per device")
 
 
 def _kinds(points: Sequence[Point]) -> list[str]:
@@ -193,6 +208,7 @@ def before(experiment: Experiment) -> None:
         _answer(
             points,
             plan_words(experiment),
+            experiment=experiment,
             on=target,
             to_calibrate=None if known else experiment,
         )
@@ -220,7 +236,7 @@ def _on_tpus(experiment: Experiment, over: str | None = None) -> tuple[str, list
     """As many TPU chips that are not here, and what is predicted of the same collectives there: over
     these axes, or over most of them.
     """
-    target = nearest_of_chips("v5e", experiment.device_count).target
+    target = nearest_of_chips(_CHIPS[0], experiment.device_count).target
     name = target.removeprefix("tpu:")
     try:
         tpus, _ = link.nearest(experiment.to_json(), None, target)
@@ -230,6 +246,24 @@ def _on_tpus(experiment: Experiment, over: str | None = None) -> tuple[str, list
     most = max((point.axes for point in points), key=len, default=())
     group = "+".join(most) if over is None else over
     return name, [point for point in points if "+".join(point.axes) == group]
+
+
+def _offer_chips(experiment: Experiment) -> None:
+    """Links to the same collectives on as many chips that are not here."""
+    for kind in _CHIPS:
+        topology = nearest_of_chips(kind, experiment.device_count)
+        try:
+            there, _ = link.nearest(experiment.to_json(), None, topology.target)
+        except RequestError:
+            continue
+        is_first = kind == _CHIPS[0]
+        st.container(
+            key=f"{'main' if is_first else 'side'}-link-on-{kind}", width="content"
+        ).page_link(
+            cards.page_of(there),
+            label=plain(f"Open {topology.name}" if is_first else chip_title(kind)),
+            query_params=cards.query(there),
+        )
 
 
 def _offer_calibration(experiment: Experiment) -> None:
@@ -243,10 +277,12 @@ def _offer_calibration(experiment: Experiment) -> None:
     )
 
 
-def _sweep(experiment: Experiment, points: tuple[Point, ...], run: str | None) -> None:
+def _sweep(
+    experiment: Experiment, points: tuple[Point, ...], run: str | None, is_simulated: bool = False
+) -> None:
     groups = list(dict.fromkeys("+".join(point.axes) for point in points))
     kinds = _kinds(points)
-    several = [*kinds, _ALL] if len(kinds) > 1 else kinds
+    several = [_ALL, *kinds] if len(kinds) > 1 else kinds
     with st.container(horizontal=True, vertical_alignment="center", key="sweep-choices"):
         kind = choices.one_of("Collective", several, choices.KIND, kind_title, is_list=True)
         quantity = choices.one_of("Show", chart.QUANTITIES, choices.VIEW)
@@ -261,14 +297,27 @@ def _sweep(experiment: Experiment, points: tuple[Point, ...], run: str | None) -
             else groups[0]
         )
         other, others = _beside(experiment, run, over)
-    wanted = (kind,) if kind != _ALL else tuple(kinds)
-    shown = [each for each in points if "+".join(each.axes) == over and each.kind in wanted]
-    st.vega_lite_chart(
-        chart.sweep_chart(shown, [each for each in others if each.kind in wanted], quantity, other),
-        key="sweep-chart",
-        alt=chart.sweep_alt(shown, quantity),
-        width="stretch",
-    )
+    if kind == _ALL and others:
+        st.caption(
+            "Dashed: predicted. Dotted: simulated here."
+            if is_simulated
+            else plain(f"Dotted: {other}.")
+        )
+    of_axes = [each for each in points if "+".join(each.axes) == over]
+    wanted = kinds if kind == _ALL else [kind]
+    is_behind = is_simulated and all(each.time_s is None for each in others)
+    places = st.columns(_ACROSS) if wanted[1:] else [st.container()]
+    for at, each in enumerate(wanted):
+        shown, beside = ([p for p in listed if p.kind == each] for listed in (of_axes, others))
+        lines = (shown, beside, quantity, other)
+        if is_behind and beside:  # what says nothing of real devices is behind what is predicted
+            lines = (beside, shown, quantity, _SIMULATED)
+        places[at % len(places)].vega_lite_chart(
+            chart.sweep_chart(*lines, is_small=bool(wanted[1:])),
+            key=f"sweep-chart-{each}",
+            alt=chart.sweep_alt(shown, quantity),
+            width="stretch",
+        )
     with st.expander(
         f"All {len(points)} points as a table", key="points", on_change="rerun"
     ) as numbers:

@@ -87,11 +87,8 @@ def controls(
         again = f", {failed} of them again after a failure" if failed else ""
         known = sum(outcome.state in ("predicted", "does not fit") for outcome in outcomes)
         of = f"; {known} of {len(points)} {called}s are compiled already" if known else ""
-        st.markdown(
-            plain(
-                f"{numbered(len(missing), 'compile')}, roughly {(f'{seconds:.0f} s' if seconds < 90 else f'{seconds / 60:.0f} min')} {like}{again}{of}."
-            )
-        )
+        takes = f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+        st.caption(plain(f"Roughly {takes} {like}{again}{of}."), width="content")
 
 
 @st.fragment(run_every=INTERVAL_S)

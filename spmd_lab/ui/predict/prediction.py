@@ -5,6 +5,7 @@ the details behind tabs that load when opened.
 from collections.abc import Callable
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.answers import Figure, step_collectives, strategies_table
 from spmd_core.base import RequestError, bytes_text, number_text, seconds_text
@@ -165,8 +166,8 @@ def _mesh(experiment: Experiment) -> None:
             draw_table(tables.arrays_table(plan))
 
 
-def headline(result: Result, when: str) -> None:
-    """The answer in a sentence, and where it comes from."""
+def headline(result: Result, when: str) -> DeltaGenerator:
+    """The answer in a sentence, and where it comes from; returns the row of what can be pressed."""
     plan = result.experiment.plan
     with st.container(border=True, key="answer"):
         predictions = [each.prediction for each in result.strategies.values() if each.prediction]
@@ -177,7 +178,8 @@ def headline(result: Result, when: str) -> None:
         else:
             _memory_headline(words.answer(result), fits)
             st.caption(plain(_provenance(result, when)))
-        next_step.draw(result)
+        row = st.container(horizontal=True, vertical_alignment="center", gap="small")
+        next_step.draw(result, row)
         # an example came as it is, and is of no version here
         if lab().notebook.origin(result.run) is None and is_outdated(result):
             st.caption(
@@ -186,6 +188,7 @@ def headline(result: Result, when: str) -> None:
     for name, each in result.strategies.items():
         if each.status == "error" and each.error is not None:
             failure(f"{title(name)} failed.", each.error.message)
+    return row
 
 
 def _provenance(result: Result, when: str) -> str:
@@ -229,16 +232,10 @@ def choose(result: Result) -> str | None:
     return choices.one_of("Details of", list(predictions), choices.STRATEGY, title)
 
 
-def offer_without_rings(result: Result, name: str | None) -> None:
-    """Of a compiled step with collective matmuls: the flag that turns them off, as a link."""
-    plan, prediction = result.experiment.plan, name and result.strategies[name].prediction
-    if plan and prediction:
-        nearest.offer_without_rings(plan, prediction)
-
-
-def numbers(result: Result, name: str, when: str) -> None:
+def numbers(result: Result, name: str, when: str, row: DeltaGenerator) -> None:
     """Draws the numbers that people ask for first, and the interval; of a training step, whose card
-    has them, folded.
+    has them, folded in the row of what can be pressed, with the flag that turns collective matmuls
+    off.
     """
     prediction = result.strategies[name].prediction
     assert prediction is not None
@@ -249,17 +246,12 @@ def numbers(result: Result, name: str, when: str) -> None:
         return
     if plan is None:
         _numbers(result, prediction, time)
-        alt = "; ".join(
-            f"{part} {seconds_text(share)}" for part, share in words.parts(prediction).items()
-        )
-        st.vega_lite_chart(
-            shares.shares_chart({"time": prediction}),
-            alt=f"Where the estimate goes: {alt}",
-            key="shares",
-        )
+        st.html(shares.split_bar(prediction))
         keep.own_time(prediction)
         return
-    with st.expander("How sure? Interval, cost, your own time", key="sure"):
+    with row:
+        nearest.offer_without_rings(plan, prediction)
+    with row, st.popover("How sure?", type="tertiary", key="how-sure"), st.container(key="wide"):
         run_answer.known_by(plan, prediction)
         _numbers(result, prediction, time)
         counted = f"{parameters_words(plan.size)}. {convention_words(plan, prediction)}."
@@ -353,7 +345,6 @@ def details(result: Result, name: str) -> None:
     opened, tab = choices.opened_tab(names)
     with tab:
         if opened == _TIME:
-            st.subheader("Timeline", anchor=False)
             if (plan := result.row(name).experiment.plan) and plan.stages > 1:
                 stages.show(plan)
             else:

@@ -22,7 +22,7 @@ from spmd_core.sheets import Table
 from spmd_core.sweeps import TrainingAnswer, context_rows, training_run
 from spmd_core.terms import chip_title, experiment_words, money_text
 from spmd_core.time import estimate_step
-from spmd_core.words import bound_words, days_text, parts, predictions
+from spmd_core.words import bound_words, days_text, predictions
 from spmd_lab.ui import exports, price, style
 from spmd_lab.ui.charts import shares
 from spmd_lab.ui.charts.over_context import context_chart
@@ -43,23 +43,25 @@ def card(plan: Plan, shown: Prediction) -> None:
     each = price.by_kind().get(kind)
     run = training_run(shown, plan, question.tokens(), each)
     assert run is not None
-    chips = f"{plan.topology.chips:,} {chip_title(kind)}"
     verb = "Fits" if shown.compiled else shown.fit.capitalize()
-    takes = f"{verb}: {days_text(run.days.estimate)} on {chips}."
+    chips = f"{plan.topology.chips:,} {chip_title(kind)}"
+    answer = plain(f"{verb} on {chips}, {bound_words(shown.shares_s)}.")
     with st.container(horizontal=True, vertical_alignment="top", gap="small"):
-        answer = f":red[{plain(takes)}]" if verb == "May not fit" else plain(takes)
-        st.subheader(answer, anchor=False, width="content")
+        st.subheader(
+            f":red[{answer}]" * (verb == "May not fit") or answer, anchor=False, width="content"
+        )
         style.evidence("Compiled" if shown.compiled else "Estimated")
-    of_chips, mesh, step, time, *dollars, binds = five_figures(plan, shown, run, each)
+    where, mesh, step, time, *dollars, _ = five_figures(plan, shown, run, each)
     more = ", ".join(filter(None, (time.more, _missed(run.days.estimate, run.money))))
     time = time._replace(title=f"Time of {tokens_text(question.tokens())}", more=more)
-    draw_figures([held_figure(shown), step, time, *dollars], [of_chips, mesh, binds])
-    st.vega_lite_chart(
-        shares.shares_chart({"time": shown}),
-        alt="Where the estimate goes: "
-        + "; ".join(f"{part} {seconds_text(share)}" for part, share in parts(shown).items()),
-        key="shares",
+    batch = Figure("Batch", f"{plan.batch_per_device:g} × {plan.sequence:,}", "tokens per device")
+    causal = f"{shown.mfu_causal:.1%}" if shown.mfu_causal else ""
+    of = [mesh._replace(more=f"on {where.more}"), batch, Figure("Remat", plan.remat)]
+    draw_figures(
+        [step, time, *dollars, held_figure(shown)],
+        [*of, *([Figure("Causal MFU", causal)] if causal else [])],
     )
+    st.html(shares.split_bar(shown))
 
 
 def held_figure(shown: Prediction) -> Figure:

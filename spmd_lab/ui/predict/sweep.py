@@ -2,13 +2,15 @@
 table to open each point from.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from spmd_core.base import RequestError, bytes_text, mesh_text, seconds_text
+from spmd_core.answers import Figure
+from spmd_core.base import RequestError, bytes_text, count_text, mesh_text, seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.search import SERVING_FORM
 from spmd_core.surveys import (
@@ -34,13 +36,13 @@ from spmd_core.sweeps import (
     parse_sweep,
     variants,
 )
-from spmd_core.terms import rows as cost_rows
+from spmd_core.terms import listed, rows as cost_rows
 from spmd_core.words import bound_words, predictions
 from spmd_lab.ui import choices, exports, links, price, state, style
 from spmd_lab.ui.charts.base import Spec
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.predict import compiling, sweep_charts
-from spmd_lab.ui.shell import QUESTIONS, refusal
+from spmd_lab.ui.shell import QUESTIONS, draw_figures, refusal
 from spmd_lab.ui.tables import sheet
 
 _CAPTIONED = {True: ("failed",), False: ("failed", "too large", "does not fit")}
@@ -72,8 +74,12 @@ def show(experiment: Experiment, fields: DeltaGenerator | None = None) -> None:
     points = variants(sweep)
     outcomes = compiling.outcomes_of(points)
     rows = curves(points, list(map(estimated, points, outcomes)))
+    alike, apart = _alike(rows)
+    rows = [replace(row, efficiency=each.efficiency) for row, each in zip(rows, alike, strict=True)]
     with st.container(border=True, key="answer"):
-        others = _charts(sweep, rows)
+        others = _charts(sweep, alike)
+        if apart:
+            st.caption(plain(apart))
         for row in rows:
             if words := (
                 row.point.refusal
@@ -91,10 +97,34 @@ def show(experiment: Experiment, fields: DeltaGenerator | None = None) -> None:
             columns = st.columns(_COLUMNS)
             for place, (name, chart) in enumerate(others.items()):
                 with columns[place % _COLUMNS]:
-                    _chart(sweep, rows, name, chart)
+                    _chart(sweep, alike, name, chart)
     with st.expander("More about these curves", key="sweep:more"):
-        more = [*sweep_notes(sweep, rows), *_READING]
+        more = [*sweep_notes(sweep, alike), *_READING]
         st.markdown("\n".join(f"- {plain(as_sentence(line.rstrip('.')))}" for line in more if line))
+
+
+def _alike(rows: Sequence[SweepRow]) -> tuple[Sequence[SweepRow], str]:
+    """Returns rows that compare, and what to say of them: where some points are compiled and others
+    are estimated, the estimates of all.
+    """
+    timed = [row for row in rows if row.numbers.step_s]
+    compiled = [row.point.label for row in timed if not row.is_estimated]
+    if len(compiled) in (0, len(timed)):
+        return rows, ""
+    points = [row.point for row in rows]
+    outcomes = [
+        row.outcome if row.is_estimated or not row.numbers.step_s else estimated(row.point)
+        for row in rows
+    ]
+    alike = curves(points, outcomes)
+    if sum(bool(row.numbers.step_s) for row in alike) < len(timed):
+        return rows, ""
+    is_one = len(compiled) == 1
+    own = f"{'is' if is_one else 'are'} compiled too: {'its' if is_one else 'their'} own time"
+    return (
+        alike,
+        f"Drawn are the estimates of all points. {listed(compiled)} {own} is in the table.",
+    )
 
 
 _SERVING = "serving"
@@ -285,9 +315,11 @@ def _charts(sweep: Sweep, rows: Sequence[SweepRow]) -> dict[str, Spec]:
         return {}
     first = next(iter(drawn))
     if answer := sweep_headline(sweep, rows):
-        st.subheader(plain(as_sentence(answer)), anchor=False)
-        is_guess = any(row.is_estimated for row in rows if row.numbers.step_s)
-        style.evidence("Estimated" if is_guess else "Compiled")
+        with st.container(horizontal=True, vertical_alignment="top", gap="small"):
+            st.subheader(plain(as_sentence(answer)), anchor=False, width="content")
+            is_guess = any(row.is_estimated for row in rows if row.numbers.step_s)
+            style.evidence("Estimated" if is_guess else "Compiled")
+        draw_figures(_figures(sweep, rows), ())
     left, right = st.columns(_COLUMNS, gap="medium")
     parts = {
         row.point.label: predictions.by_words(row.numbers.shares_s)
@@ -303,6 +335,26 @@ def _charts(sweep: Sweep, rows: Sequence[SweepRow]) -> dict[str, Spec]:
     with left:
         _chart(sweep, rows, first, drawn[first] | height)
     return {name: chart for name, chart in drawn.items() if name != first}
+
+
+def _figures(sweep: Sweep, rows: Sequence[SweepRow]) -> Iterator[Figure]:
+    """Yields what the last point of a scaling sweep reaches, and what it needs."""
+    timed = [row for row in rows if row.numbers.step_s and row.efficiency is not None]
+    if not sweep.variable.scales or len(timed) < 2:
+        return
+    first, last = timed[0], timed[-1]
+    assert last.efficiency is not None
+    ends = [seconds_text(row.numbers.step_s) for row in (first, last)]
+    yield Figure("Efficiency", f"{last.efficiency:.0%}", f"at {point_title(sweep, last.point)}")
+    yield Figure("Step", ends[1], f"{ends[0]} at {point_title(sweep, first.point)}")
+    if (plan := last.point.experiment and last.point.experiment.plan) is not None:
+        yield Figure("Tokens of a step", count_text(plan.tokens), f"{sweep.scaling} scaling")
+    parts = predictions.by_words(last.numbers.shares_s)
+    before = predictions.by_words(first.numbers.shares_s)
+    grown = {name: each - before.get(name, 0.0) for name, each in parts.items()}
+    if (cause := max(grown, key=grown.__getitem__, default="")) and grown[cause] > 0:
+        share = parts[cause] / sum(parts.values())
+        yield Figure("Grows most", cause, f"{share:.0%} of the step")
 
 
 def _chart(sweep: Sweep, rows: Sequence[SweepRow], name: str, chart: Spec) -> None:

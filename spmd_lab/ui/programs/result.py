@@ -87,17 +87,22 @@ def _first(listed: Sequence[StepFinding]) -> str:
 
 
 def _finding(at: int, each: StepFinding, fix: constrain.Specs | None) -> None:
-    why = coded(as_sentence(each.sentence.removeprefix(f"{each.path} ")))
-    held = f"· {bytes_text(each.bytes_per_device)}" if each.bytes_per_device else ""
-    color = "orange" if at else "red"
+    is_copy = each.kind == "missing_donation"
+    rest = each.sentence.removeprefix(each.path).strip()
+    words = coded(f"{rest}." if rest != each.sentence else as_sentence(rest))
+    held = f"{bytes_text(each.bytes_per_device)}{' more' * is_copy}"
     with st.container(horizontal=True, vertical_alignment="center", key=f"finding-{at}"):
-        title = f":{color}[**{plain(_TITLES[each.kind])}**]"
-        st.markdown(f"{title} {code(each.path)} {plain(held)}  \n:small[{why}]", width="stretch")
+        title = f":{'orange' if at else 'red'}[**{plain(_TITLES[each.kind])}**]"
+        st.markdown(f"{title}  \n:small[{code(each.path)} {words}]", width="stretch")
+        if each.bytes_per_device:
+            st.markdown(f"**{plain(held)}**", width="content")
         if fix and st.button("Fix", key=f"mend:{at}"):
             constrain.give(fix)
-        if each.kind == "missing_donation":
-            name = each.path.partition("/")[0]
-            st.code(f'donate_argnames=("{name}",)', language="python", width="content")
+        if is_copy:
+            with st.popover("Fix", key=f"donate:{at}"):
+                st.caption("In the call of `jax.jit`:")
+                name = each.path.partition("/")[0]
+                st.code(f'donate_argnames=("{name}",)', language="python", width="content")
 
 
 def example(described: Described) -> None:
@@ -201,11 +206,11 @@ def after(status: RunStatus) -> None:
         result = prediction.result_of(status, status.experiment)
         if result is None:
             return
-        prediction.headline(result, when)
+        row = prediction.headline(result, when)
         labels.draw(status.run)
         chosen = prediction.choose(result)
         if chosen is not None:
-            prediction.numbers(result, chosen, when)
+            prediction.numbers(result, chosen, when, row)
             prediction.details(result, chosen)
             remedies.draw(result, [chosen])
         return

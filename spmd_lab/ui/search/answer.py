@@ -131,21 +131,25 @@ def headline(answer: Answer, when: str = "") -> bool:
         st.error(plain(words.search_headline(answer)), icon=":material/block:")
         return False
     with st.container(border=True, key="answer"):
-        with st.container(horizontal=True, vertical_alignment="center", key="row-answer"):
+        with st.container(
+            horizontal=True, vertical_alignment="center", key=None if winner.step else "row-answer"
+        ):
             _picture(winner)
-            st.subheader(plain(words.best_words(answer, winner)), anchor=False)
+            with st.container(horizontal=True, vertical_alignment="top", gap="small"):
+                st.subheader(plain(words.best_words(answer, winner)), anchor=False, width="content")
+                known = ", ".join(filter(None, (when, _KNOWN_AS[winner.stage])))
+                style.evidence(winner.stage.capitalize(), known)
+                if answer.rivals:
+                    st.badge("Tie", color="orange")
+                if winner.experiment.place.is_simulated:
+                    style.evidence("Simulated")
         _, *policy, _, where = winner.name.split(" · ") if winner.step else ("", "", "")
         made_of = (("Policy", " · ".join(policy)), ("On", where))
         draw_figures(_figures(winner, answer), [Figure(*each) for each in made_of if each[1]])
-        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            known = ", ".join(filter(None, (when, _KNOWN_AS[winner.stage])))
-            style.evidence(winner.stage.capitalize(), known)
-            if answer.rivals:
-                st.badge("Tie", color="orange")
-            if winner.experiment.place.is_simulated:
-                style.evidence("Simulated")
         if answer.proof_of_winner is not None:
             st.markdown(plain(words.verdict_words(answer)))
+        elif why := words.picked_words(answer, winner):
+            st.markdown(plain(why))
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             pressed = _next(answer, winner, is_over=not when)
             with st.popover("How sure?", type="tertiary", key="how-sure"):

@@ -135,6 +135,7 @@ def stage_charts(
     times, called, name = _times(best)
     ends = {each.number: _ends(each, times[each.number]) for each in best}
     top = _LONGEST * max(t for t in times.values() if t <= _NEAR * min(times.values()))
+    top = min(top, max(high for _, high in ends.values()))
     scale = _scale(min(low for low, _ in ends.values()), top)
     open_ = {each.number: each.step is not None and each.fits != "yes" for each in best}
     fills = {each.number: (BEST, _RIVAL) for each in rivals}
@@ -176,7 +177,7 @@ def _three(value: float) -> str:
 def _scale(low: float, top: float) -> Spec:
     room = max(top - low, 0.01 * top)  # more of it on the right, for labels
     first, span = low - 0.05 * room, top - low + 0.05 * room
-    end = {"expr": f"{first} + {span} * max(1.43, width / max(width - 125, 60))"}
+    end = {"expr": f"{first} + {span} * width / max(width - 160, 60)"}
     return {"domainMin": first, "domainMax": end, "nice": False, "zero": False}
 
 

@@ -33,7 +33,7 @@ from spmd_core.search import (
 from spmd_core.sweeps import decode_points, with_steps
 from spmd_lab.ui import links, price, state, style
 from spmd_lab.ui.charts.base import INK, TOP, Row, Spec, category, hover, layer, layered, quantity
-from spmd_lab.ui.charts.colors import BEST, ON_FRONT, OTHER
+from spmd_lab.ui.charts.colors import BEST, ON_FRONT, OTHER, WAITING
 from spmd_lab.ui.choices import Linked
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.predict import compiling, run_answer, sweep
@@ -46,8 +46,8 @@ _FIRST = dict(SERVING_FORM) | {"model": "qwen3-32b", "chips": "v6e:..16"}
 _LINKED = {name: Linked("serving", name, first) for name, first in _FIRST.items()}
 _LONGEST = 200  # characters of a field
 _ROWS, _COMPILED = 12, 3
-_BEST, _FRONT, _OTHERS = "picked", "best trade-offs", "others"
-_COLORS = {_BEST: BEST, _FRONT: ON_FRONT, _OTHERS: OTHER}
+_BEST, _FRONT, _WAIT, _OTHERS = "picked", "best trade-offs", "some requests wait", "others"
+_COLORS = {_BEST: BEST, _FRONT: ON_FRONT, _WAIT: WAITING, _OTHERS: OTHER}
 _ROOM = "scale('x', datum.speed) < width - 130"  # whether a name has room to the right
 _NAME = {"type": "text", "dy": -10, "fontWeight": 600, **INK} | {
     "align": {"expr": f"{_ROOM} ? 'left' : 'right'"},
@@ -85,8 +85,8 @@ def show(share: DeltaGenerator) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.title(sweep.question_shown(), width="stretch")
         kept = st.container(horizontal=True, width="content")
-    sweep.choose()
     with st.sidebar:
+        sweep.choose()
         form = {"model": _choice("model", "Model", model_names())}
         for names in list(_FIELDS)[:_IN_SIGHT]:
             form |= _text(names)
@@ -123,7 +123,7 @@ def _compiled(answer: ServingAnswer) -> ServingAnswer:
     points = decode_points(answer, _COMPILED)
     steps = tuple(points.values())
     outcomes = compiling.outcomes_of(steps)
-    compiling.controls(steps, outcomes, lambda point: point.label, "step")
+    compiling.controls(steps, outcomes, lambda point: point.label, "decode step")
     answer = with_steps(answer, points, [each.numbers for each in outcomes])
     both = zip(steps, outcomes, strict=True)
     failed = (f"{step.label}: {each.words}" for step, each in both if each.words)
@@ -161,21 +161,23 @@ def _seeded(names: tuple[str, ...]) -> str:
 
 
 def _headline(answer: ServingAnswer) -> None:
-    """Draws the best sharding: its memory, speed and output, what they are of, and the front."""
-    st.subheader(plain(serving_headline(answer)), anchor=False)
+    """Draws the best sharding: its output, speed and memory, what they are of, and the front."""
     lead = answer.best or answer.nearest
-    if not lead or not lead.pool:
-        return
+    with st.container(horizontal=True, vertical_alignment="top", gap="small"):
+        st.subheader(plain(serving_headline(answer)), anchor=False, width="content")
+        if not lead or not lead.pool or not (served := lead.served):
+            return
+        style.evidence("Compiled" if lead.compiled else "Estimated")
+        if served.waiting:
+            st.badge(plain(f"{served.waiting:,} wait"), color="orange")
     chips, mesh, token, made, binds = serving_figures(lead)
-    pool = lead.pool
+    late = f"p99 {seconds_text(served.ttft_p99_s)}"
+    first, pool = Figure("First token", seconds_text(served.ttft_s), late), lead.pool
     held = pool.weights + pool.cache
     room = f"of {bytes_text(pool.capacity)} per device, {bytes_text(pool.cache)} of it for cache"
     memory = Figure("Memory", bytes_text(held), room, held / pool.capacity)
-    draw_figures([made, token, memory], [chips, mesh, binds])
-    with st.container(horizontal=True, gap="small"):
-        style.evidence("Compiled" if lead.compiled else "Estimated")
-        st.badge("Fits", color="green")
-    shown = (row for row in _points(answer) if row["kind"] != _OTHERS)
+    draw_figures([made, token, first, memory], [chips, mesh, binds])
+    shown = (row for row in _points(answer) if row["kind"] in (_BEST, _FRONT))
     st.vega_lite_chart(
         _front_chart(answer),
         key="serving-front",
@@ -229,7 +231,7 @@ def _points(answer: ServingAnswer) -> Iterator[Row]:
     for row in answer.rows:
         if row.served is None:
             continue
-        kind = _FRONT if row in front else _OTHERS
+        kind = _FRONT if row in front else _WAIT if row.served.waiting else _OTHERS
         wait = f", {row.served.waiting:,} wait" if row.served.waiting else ""
         yield {
             "speed": row.speed,
@@ -244,14 +246,14 @@ def _points(answer: ServingAnswer) -> Iterator[Row]:
 def _front_chart(answer: ServingAnswer) -> Spec:
     """Returns tokens/s of a chip against those of a user, with a line over what no mesh beats in both."""
     rows = list(_points(answer))
-    kinds = [kind for kind in (_BEST, _FRONT, _OTHERS) if any(row["kind"] == kind for row in rows)]
+    kinds = [kind for kind in _COLORS if any(row["kind"] == kind for row in rows)]
     ends = [float(str(row["speed"])) for row in rows] or [1.0]
     scale = {"zero": False, "domainMin": 0.88 * min(ends), "domainMax": 1.15 * max(ends)}
     x = quantity("speed", title="tokens/s of a user →", scale=scale)  # room for a name
     y = quantity("rate", title="tokens/s per chip", scale={"zero": False, "padding": 24})
     color = category("kind", kinds, legend=TOP, colors=[_COLORS[kind] for kind in kinds])
     tips = hover(name="mesh", takes="takes", makes="makes")
-    front = [row for row in rows if row["kind"] != _OTHERS]
+    front = [row for row in rows if row["kind"] in (_BEST, _FRONT)]
     best = [row for row in rows if row["kind"] == _BEST]
     looks = {"x": x, "y": y, "color": color, "tooltip": tips}
     layers = [

@@ -65,13 +65,13 @@ def test_a_missing_compiler_for_gpus_is_named_before_predict_is_pressed(
     screen = opened(experiment=link.encode(parse_experiment(plan)))
     captions = " ".join(each.value.replace("\\", "") for each in screen.caption)
     assert ("The compiler for GPUs is not installed" in captions) is (plugin is None)
-    assert "Fits: " in headings(screen)  # the estimate is there either way
+    assert "Fits on " in headings(screen)  # the estimate is there either way
 
 
 def test_before_compiling_the_sizes_say_whether_it_fits(opened):
     screen = opened()
     assert errors(screen) == ""
-    assert "Fits: " in headings(screen)
+    assert "Fits on " in headings(screen)
     peak = bytes_text(estimate_step(SMALL.plan).memory_bytes.peak)
     assert figures(screen)["Memory"] == f"{peak} | of 15.8 GiB per device"
     # an estimate is enough for a row of a study
@@ -116,14 +116,14 @@ def test_the_nearest_plan_that_fits_is_one_click_away(opened):
     code = parse_qs(there.query_string)["experiment"][0]
     assert not screen.exception
     near = opened(experiment=code)
-    assert "Fits: " in headings(near)
+    assert "Fits on " in headings(near)
     assert not [text for text in near.markdown if "Nearest" in text.value]
 
 
 def test_a_link_shows_its_stored_prediction(opened):
     screen = opened(predicted(), experiment=link.encode(MODEL), run="20260101-000000-abcdef")
     assert errors(screen) == ""
-    assert "Fits: " in headings(screen)
+    assert "Fits on " in headings(screen)
     assert figures(screen)["Memory"] == "8.0 GiB | of 15.8 GiB per device"
     shown = next(each.value for each in screen.table if "Causal MFU" in each.value.columns).iloc[0]
     assert [shown[name].replace("\\", "") for name in ("Memory", "Step", "Causal MFU")] == [
@@ -137,7 +137,7 @@ def test_a_link_shows_its_stored_prediction(opened):
 
 def test_a_prediction_that_is_stored_is_found_without_its_run(opened):
     screen = opened(predicted(), experiment=link.encode(MODEL))
-    assert "Fits: 1.43 hours on 256 v5e." in headings(screen)
+    assert "Fits on 256 v5e, compute-bound." in headings(screen)
     assert screen.query_params["run"] == "20260101-000000-abcdef"
     assert field(screen, "button", "Predict again").disabled is False
 
@@ -167,7 +167,7 @@ def test_what_other_versions_predicted_says_so(opened):
             ),
             experiment=link.encode(MODEL),
         )
-        assert "Fits: 1.43 hours" in headings(screen)
+        assert "Fits on 256 v5e" in headings(screen)
         return [
             text.value for text in screen.caption if text.value.startswith("Made by other versions")
         ]
@@ -183,7 +183,7 @@ def test_what_does_not_fit_says_by_how_much_and_what_helps(opened):
     assert "4.0 GiB too much" in headings(screen)
     # one offer, as the next thing to try
     offers = [each.proto.label for each in screen.get("page_link") if "Try" in each.proto.label]
-    assert offers == ["**Try another plan**"]
+    assert offers == ["**Try another remat policy, which fits**"]
     said = [each.value for each in screen.caption]
     assert any("which fits" in each and "per device too much" in each for each in said)
     assert not any("What helps" in text.value for text in screen.markdown)
@@ -520,6 +520,13 @@ def figures(screen) -> dict[str, str]:
     return {title: f"{value} | {more}" for title, value, more in cells}
 
 
+def adds_up(screen) -> bool:
+    """Whether the named shares of the bar add up to 100 %."""
+    html = "".join(each.proto.body for each in screen.get("html") if "split" in each.proto.body)
+    shares = [float(share) for share in re.findall(r"<b>([\d.]+)%</b>", html)]
+    return len(shares) > 1 and round(sum(shares), 6) == 100
+
+
 @pytest.mark.usefixtures("every_chip")
 def test_a_first_visit_answers_in_five_figures_of_a_model_that_people_know(data_folder):
     screen = screen_opened("predict")
@@ -528,10 +535,13 @@ def test_a_first_visit_answers_in_five_figures_of_a_model_that_people_know(data_
     run = training_run(estimate_step(plan), plan, 1e12)
     shown = figures(screen)
     assert list(shown) == [
-        *("Memory", "Step", "Time of 1 trillion tokens"),
-        *("Chips", "Mesh", "Bound by"),
+        *("Step", "Time of 1 trillion tokens", "Memory"),
+        *("Mesh", "Batch", "Remat", "Causal MFU"),
     ]
-    assert shown["Chips"] == "256 | v5e:16x16"
+    assert "Fits on 256 v5e, compute-bound." in headings(screen)
+    assert shown["Mesh"].endswith("| on v5e:16x16")
+    assert shown["Batch"] == f"{plan.batch_per_device:g} × {plan.sequence:,} | tokens per device"
+    assert adds_up(screen), "every part of the bar is named"
     assert shown["Time of 1 trillion tokens"].startswith(f"{run.days.estimate:.3g} days")
     (table,) = [each.value for each in screen.table if "Days" in each.value.columns]
     assert sorted(table["On"]) == ["B200", "H100", "TPU7x", "v5e", "v5p", "v6e"]
@@ -556,10 +566,10 @@ def test_a_deadline_finds_the_plan_and_a_price_its_dollars(data_folder):
     assert errors(screen) == ""
     plan = parse_experiment(state_default()).plan
     (row,) = train(TrainingQuestion(plan.to_json(), 1e12, plan.batch, ("v5e",), days=12.0)).rows
-    assert figures(screen)["Chips"].startswith(f"{row.plan.topology.chips} | ")
+    assert f"on {row.plan.topology.chips} v5e" in headings(screen)
     assert screen.query_params["days"] in ("12", ["12"])
     field(screen, "selectbox", "TPU or GPU").set_value("h100").run()
-    assert "h100" in figures(screen)["Chips"] and errors(screen) == ""
+    assert "h100" in figures(screen)["Mesh"] and errors(screen) == ""
     field(screen, "text_input", "Price per chip-hour ($)").set_value("h100=3, v5e=1.2").run()
     assert "at $3.00 a chip-hour" in figures(screen)["Dollars"]
 
@@ -577,7 +587,7 @@ def test_a_budget_without_a_price_says_what_it_needs(data_folder):
 def test_the_plan_of_another_chip_is_one_press_away(data_folder):
     screen = screen_opened("predict")
     next(each for each in screen.button if each.key == "use:h100").click().run()
-    assert errors(screen) == "" and "h100" in figures(screen)["Chips"]
+    assert errors(screen) == "" and "h100" in figures(screen)["Mesh"]
     assert field(screen, "selectbox", "TPU or GPU").value == "h100"
 
 
@@ -606,12 +616,12 @@ def test_a_variant_is_added_and_compared_without_leaving_predict(opened):
 
 
 @pytest.mark.usefixtures("every_chip")
-def test_the_summary_beside_the_fields_is_of_the_fields_as_they_are(opened):
+def test_the_answer_is_of_the_fields_as_they_are(opened):
     screen = opened(experiment=link.encode(MODEL))
     field(screen, "number_input", "Sequences per device").set_value(3).run()
-    assert any("3 × 2,048 tokens" in each.value for each in screen.sidebar.caption)
+    assert figures(screen)["Batch"].startswith("3 × 2,048")
     press(screen, "v5p")
-    assert any("v5p" in each.value for each in screen.sidebar.caption)
+    assert "v5p" in figures(screen)["Mesh"] and "v5p" in headings(screen)
 
 
 def timed(low, estimate, high, rate=None):

@@ -58,9 +58,13 @@ def test_the_example_opens_with_its_findings_and_its_fields(screen):
     assert not screen.exception
     assert "3 things are wrong." in headline(screen)
     found = findings(screen)
-    assert found[0].startswith("Replicated `params/embed` 125.0 MiB Is replicated on 8 devices")
+    assert found[0].startswith("Replicated `params/embed` is replicated on 8 devices")
     assert [each.split(" `")[0] for each in found] == ["Replicated", "Not donated", "Odd one out"]
-    assert found[2].startswith("Odd one out `params/layers/3/up` 4.0 MiB Has P(None,")
+    assert found[2].startswith("Odd one out `params/layers/3/up` has P(None,")
+    costs = [
+        each.value for each in screen.markdown if re.fullmatch(r"\*\*[\d.]+ MiB.*\*\*", each.value)
+    ]
+    assert costs == ["**125.0 MiB**", "**70.0 MiB more**", "**4.0 MiB**"], "of 140, and beyond it"
     assert [each.label for each in screen.number_input] == ["Mesh axis fsdp", "Mesh axis tensor"]
     screen.number_input[0].set_value(8).run()
     assert "on each of 8 devices: mesh fsdp=8, tensor=2" not in screen.error  # refused or shown

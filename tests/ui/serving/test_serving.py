@@ -141,7 +141,7 @@ def test_assumptions_are_those_of_the_command(data_folder):
 
 def test_the_best_steps_are_compiled_by_a_press_and_stand_in_the_answer(data_folder):
     screen = opened("predict", **LINK)
-    (button,) = [each for each in screen.button if each.label == "Compile 3 steps"]
+    (button,) = [each for each in screen.button if each.label == "Compile 3 decode steps"]
     assert not button.disabled
     asked = {name: text for name, text in LINK.items() if name != "show"}
     found = answer(**asked)

@@ -35,13 +35,13 @@ def draw(result: Result, row: DeltaGenerator | None = None) -> None:
     why, _, change = result.next.sentence.rpartition(": try ")
     label, change = f"Try {change.removesuffix('.')}", change.removesuffix(".")
     plan, near = result.experiment.plan, result.next.experiment.plan
-    if of_plans := bool(plan and near):
+    if plan and near:
         less = f": −{result.next.number:.1%}"
         gains = {"better_plan": less, "does_not_fit": ", which fits"}
         label = f"Try {changed_words(plan, near)}{gains.get(result.next.rule, '')}"
     with (
         row or st.container(horizontal=True, vertical_alignment="center", gap="small"),
-        st.container(key="main-link-next" if of_plans else "next", width="content"),
+        st.container(key="main-link-next" if plan else "next", width="content"),
     ):
         st.page_link(
             cards.page_of(result.next.experiment),
@@ -49,7 +49,7 @@ def draw(result: Result, row: DeltaGenerator | None = None) -> None:
             icon=":material/arrow_forward:",
             query_params=cards.query(result.next.experiment),
             width="content",
-            help=coded(f"{why}.") if why and not of_plans else None,
+            help=coded(f"{why}.") if why and not plan else None,
         )
-    if why and of_plans:
+    if why and plan:
         st.caption(coded(f"{capital(change)}. {why}."))

@@ -37,7 +37,7 @@ def sweep_chart(
         *_rows(beside, other, quantity, lead),
     ]
     measured = [row for row in rows if row["line"] != PREDICTED]
-    halves = [each | {"ink": _OWN} for each in _halves(points, quantity)]
+    halves = [{**each, "ink": _OWN} for each in _halves(points, quantity)]
     dashes = {
         name: dash
         for name, dash in (_DASHES | {other: [2, 2]}).items()

@@ -115,9 +115,9 @@ def _cost(candidate: Candidate, price: dict[str, float] | None) -> float:
 
 
 _RIVAL, _BEHIND, _UNSURE = 0.65, 0.8, 0.85  # opacity, beside the best
-_NEAR = 1.35  # times the best: what is further is drawn at the edge
+_NEAR = 1.2  # times the best: what is further is drawn at the edge
 _DOT = {"type": "point", "filled": True, "size": 130}
-_LONGEST = 1.25  # of an interval, in longest times: a longer one would leave the others no room
+_LONGEST = 1.15  # of an interval, in longest times: a longer one would leave the others no room
 _SPAN = {"type": "rule", "strokeWidth": 3, "strokeCap": "round"}
 _BAND = {"type": "rect", "opacity": 0.08, "color": BEST}  # the interval of the best
 

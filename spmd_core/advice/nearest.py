@@ -61,11 +61,11 @@ def changed_words(plan: Plan, near: Plan) -> str:
     """Returns what another plan differs in, short enough for a button."""
     if near.devices != plan.devices:
         return f"{count_text(near.topology.chips)} {chip_title(near.topology.chip.generation)}"
-    of_policy = ("remat", "save", "offload")
     changed = {
         "another mesh": near.mesh != plan.mesh,
         "another batch": near.batch_per_device != plan.batch_per_device,
-        "another remat policy": any(getattr(near, n) != getattr(plan, n) for n in of_policy),
+        "another remat policy": (near.remat, near.save, near.offload)
+        != (plan.remat, plan.save, plan.offload),
         "no collective matmuls": plan.makes_rings and not near.makes_rings,
     }
     words = [name for name, differs in changed.items() if differs]

@@ -18,7 +18,7 @@ from spmd_core.surveys.sweep.curves import (
     sweep_headline,
     sweep_notes,
 )
-from spmd_core.surveys.sweep.scaling import GOOD, knee
+from spmd_core.surveys.sweep.scaling import GOOD, grown_most, knee
 
 __all__ = [
     "GOOD",
@@ -29,6 +29,7 @@ __all__ = [
     "doing",
     "explained",
     "goal_words",
+    "grown_most",
     "hours_of_tokens",
     "knee",
     "mfu_title",

@@ -36,8 +36,10 @@ def draw(result: Result, row: DeltaGenerator | None = None) -> None:
     label, change = f"Try {change.removesuffix('.')}", change.removesuffix(".")
     plan, near = result.experiment.plan, result.next.experiment.plan
     if plan and near:
-        less = f": −{result.next.number:.1%}"
-        gains = {"better_plan": less, "does_not_fit": ", which fits"}
+        gains = {
+            "better_plan": f": −{result.next.number:.1%}",
+            "does_not_fit": ", which fits",
+        }
         label = f"Try {changed_words(plan, near)}{gains.get(result.next.rule, '')}"
     with (
         row or st.container(horizontal=True, vertical_alignment="center", gap="small"),

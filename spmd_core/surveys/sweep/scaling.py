@@ -123,13 +123,7 @@ def knee(timed: Sequence[SweepRow]) -> Knee | None:
     does not."""
     for before, after in pairwise(timed):
         if (after.efficiency or 1.0) < GOOD <= (before.efficiency or 0.0):
-            first, last = timed[0].numbers.shares_s, after.numbers.shares_s
-            grown = {
-                name: after.point.chips * seconds - timed[0].point.chips * first.get(name, 0.0)
-                for name, seconds in last.items()
-            }
-            cause = max(grown, key=lambda name: grown[name], default="")
-            share = last.get(cause, 0.0) / (sum(last.values()) or 1.0)
+            cause, share = grown_most(timed[0], after)
             plan = after.point.experiment and after.point.experiment.plan
             if not plan:
                 return Knee(before, after, cause, share)
@@ -137,6 +131,18 @@ def knee(timed: Sequence[SweepRow]) -> Knee | None:
                 before, after, cause, share, plan.tokens / after.point.chips, tokens_needed(plan)
             )
     return None
+
+
+def grown_most(first: SweepRow, last: SweepRow) -> tuple[str, float]:
+    """Returns the part of a step that grew most for the same work, and its share of the last; ""
+    where no part is known."""
+    before, after = first.numbers.shares_s, last.numbers.shares_s
+    grown = {
+        name: last.point.chips * seconds - first.point.chips * before.get(name, 0.0)
+        for name, seconds in after.items()
+    }
+    cause = max(grown, key=lambda name: grown[name], default="")
+    return cause, after.get(cause, 0.0) / (sum(after.values()) or 1.0)
 
 
 def narrow_shards(plan: Plan) -> Iterator[tuple[str, int, int]]:

@@ -46,12 +46,11 @@ def sweep_chart(
     kinds = list(dict.fromkeys(row["kind"] for row in rows))
     legend = TOP if len(dashes) > 1 and len(kinds) > _NAMED else None
     dash = category("line", list(dashes), legend=legend, colors=list(dashes.values()))
-    few = {"tickCount": 3} if is_small else {}
-    title = None if is_small else "bytes per device"
-    x = base.quantity("bytes", title=title, scale=_BYTES_SCALE, axis=_BYTES_AXIS | few)
+    titles = (None, None) if is_small else ("bytes per device", _TITLES[quantity])
+    of_bytes = _BYTES_AXIS | ({"tickCount": 3} if is_small else {})
+    x = base.quantity("bytes", title=titles[0], scale=_BYTES_SCALE, axis=of_bytes)
     y_axis = {"format": ".3~g"} | _decades([cast(float, row["y"]) for row in rows])
-    called = None if is_small else _TITLES[quantity]
-    y = base.quantity("y", title=called, scale={"type": "log"}, axis=y_axis)
+    y = base.quantity("y", title=titles[1], scale={"type": "log"}, axis=y_axis)
     named = TOP | {"columns": 2, "symbolStrokeWidth": 3}
     color = category("kind", kinds, legend=named if len(kinds) > _NAMED else None)
     shown = as_is("ink") if len(kinds) == 1 and len(dashes) > 1 else color

@@ -1,8 +1,8 @@
 """Where the time of predicted steps goes, as bars of their parts."""
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
+from itertools import accumulate, pairwise
 from types import MappingProxyType
 from zlib import crc32
 
@@ -83,7 +83,8 @@ def split_bar(prediction: Prediction) -> str:
     seen = {part: named[part] for part in shades if named[part] > _SEEN * total}
     if rest := total - sum(seen.values()) if len(seen) < len(named) else 0.0:
         seen["other"] = rest
-    shares = dict(zip(seen, in_tenths(list(seen.values())), strict=True))
+    tenths = pairwise([0, *(round(1000 * end / total) for end in accumulate(seen.values()))])
+    shares = {part: end - begin for part, (begin, end) in zip(seen, tenths, strict=True)}
     color = shades | {"other": colors.KINDS["loop"]}
     bar = "".join(f'<i style="flex:{shares[e]};background:{color[e]}"></i>' for e in seen)
     legend = "".join(
@@ -92,19 +93,6 @@ def split_bar(prediction: Prediction) -> str:
         for part, seconds in seen.items()
     )
     return f'<div class="split"><div>{bar}</div><ul>{legend}</ul></div>'
-
-
-def in_tenths(values: Sequence[float]) -> list[int]:
-    """Returns shares in tenths of a percent that add up to 1000: the largest remainders are rounded
-    up.
-
-    >>> in_tenths([1.0, 1.0, 1.0])
-    [334, 333, 333]
-    """
-    exact = [1000 * value / (sum(values) or 1.0) for value in values]
-    order = sorted(range(len(exact)), key=lambda at: (-(exact[at] % 1), at))
-    up = order[: max(0, 1000 - sum(map(int, exact)))]
-    return [int(share) + (at in up) for at, share in enumerate(exact)]
 
 
 def parts_chart(
@@ -135,9 +123,6 @@ def parts_chart(
             if any(each.get(part, 0.0) > _SEEN * sums[row] for row, each in rows.items())
         ]
     }
-    if len(rows) == 1:
-        shared = {each["part"]: f"{each['part']} {each['share']}" for each in values}
-        legend["labelExpr"] = f"({json.dumps(shared)})[datum.label]"
     color = category("part", list(shades), legend=legend, colors=list(shades.values()))
     tips, y = hover(part="part", time="time", share="share"), row_axis(rows)
     bars = layer(values, _BAR, x=x["x"], x2={"field": "x2"}, y=y, color=color, tooltip=tips)

@@ -55,12 +55,10 @@ def card(plan: Plan, shown: Prediction) -> None:
     more = ", ".join(filter(None, (time.more, _missed(run.days.estimate, run.money))))
     time = time._replace(title=f"Time of {tokens_text(question.tokens())}", more=more)
     batch = Figure("Batch", f"{plan.batch_per_device:g} × {plan.sequence:,}", "tokens per device")
-    causal = f"{shown.mfu_causal:.1%}" if shown.mfu_causal else ""
     of = [mesh._replace(more=f"on {where.more}"), batch, Figure("Remat", plan.remat)]
-    draw_figures(
-        [step, time, *dollars, held_figure(shown)],
-        [*of, *([Figure("Causal MFU", causal)] if causal else [])],
-    )
+    if shown.mfu_causal:
+        of.append(Figure("Causal MFU", f"{shown.mfu_causal:.1%}"))
+    draw_figures([step, time, *dollars, held_figure(shown)], of)
     st.html(shares.split_bar(shown))
 
 
@@ -80,11 +78,10 @@ def held_figure(shown: Prediction) -> Figure:
 
 def _missed(days: float, money: float | None) -> str:
     by, value = question.limit()
-    if value is None:
+    spent, words = (days, "misses") if by == "days" else (money, "over")
+    if value is None or spent is None or spent <= value:
         return ""
-    if by == "days":
-        return "" if days <= value else f"misses {days_text(value)}"
-    return "" if money is None or money <= value else f"over {money_text(value)}"
+    return f"{words} {(days_text if by == 'days' else money_text)(value)}"
 
 
 def known_by(plan: Plan, compiled: Prediction) -> None:

@@ -15,6 +15,7 @@ from spmd_core.experiment import Experiment
 from spmd_core.search import SERVING_FORM
 from spmd_core.surveys import (
     axis_title,
+    grown_most,
     mfu_title,
     point_title,
     row_cost,
@@ -37,7 +38,7 @@ from spmd_core.sweeps import (
     variants,
 )
 from spmd_core.terms import listed, rows as cost_rows
-from spmd_core.words import bound_words, predictions
+from spmd_core.words import bound_words, predictions, share_words
 from spmd_lab.ui import choices, exports, links, price, state, style
 from spmd_lab.ui.charts.base import Spec
 from spmd_lab.ui.markdown import as_sentence, plain
@@ -111,20 +112,14 @@ def _alike(rows: Sequence[SweepRow]) -> tuple[Sequence[SweepRow], str]:
     compiled = [row.point.label for row in timed if not row.is_estimated]
     if len(compiled) in (0, len(timed)):
         return rows, ""
-    points = [row.point for row in rows]
     outcomes = [
         row.outcome if row.is_estimated or not row.numbers.step_s else estimated(row.point)
         for row in rows
     ]
-    alike = curves(points, outcomes)
+    alike = curves([row.point for row in rows], outcomes)
     if sum(bool(row.numbers.step_s) for row in alike) < len(timed):
         return rows, ""
-    is_one = len(compiled) == 1
-    own = f"{'is' if is_one else 'are'} compiled too: {'its' if is_one else 'their'} own time"
-    return (
-        alike,
-        f"Drawn are the estimates of all points. {listed(compiled)} {own} is in the table.",
-    )
+    return alike, f"Drawn: estimates of all. The table has the compiled time of {listed(compiled)}."
 
 
 _SERVING = "serving"
@@ -349,12 +344,9 @@ def _figures(sweep: Sweep, rows: Sequence[SweepRow]) -> Iterator[Figure]:
     yield Figure("Step", ends[1], f"{ends[0]} at {point_title(sweep, first.point)}")
     if (plan := last.point.experiment and last.point.experiment.plan) is not None:
         yield Figure("Tokens of a step", count_text(plan.tokens), f"{sweep.scaling} scaling")
-    parts = predictions.by_words(last.numbers.shares_s)
-    before = predictions.by_words(first.numbers.shares_s)
-    grown = {name: each - before.get(name, 0.0) for name, each in parts.items()}
-    if (cause := max(grown, key=grown.__getitem__, default="")) and grown[cause] > 0:
-        share = parts[cause] / sum(parts.values())
-        yield Figure("Grows most", cause, f"{share:.0%} of the step")
+    cause, share = grown_most(first, last)
+    if cause:
+        yield Figure("Grows most", share_words(cause), f"{share:.0%} of the step")
 
 
 def _chart(sweep: Sweep, rows: Sequence[SweepRow], name: str, chart: Spec) -> None:

@@ -165,17 +165,17 @@ def _headline(answer: ServingAnswer) -> None:
     lead = answer.best or answer.nearest
     with st.container(horizontal=True, vertical_alignment="top", gap="small"):
         st.subheader(plain(serving_headline(answer)), anchor=False, width="content")
-        if not lead or not lead.pool or not (served := lead.served):
+        if not lead or not (pool := lead.pool) or not (served := lead.served):
             return
         style.evidence("Compiled" if lead.compiled else "Estimated")
         if served.waiting:
             st.badge(plain(f"{served.waiting:,} wait"), color="orange")
     chips, mesh, token, made, binds = serving_figures(lead)
-    late = f"p99 {seconds_text(served.ttft_p99_s)}"
-    first, pool = Figure("First token", seconds_text(served.ttft_s), late), lead.pool
+    slow = seconds_text(served.ttft_p99_s)
     held = pool.weights + pool.cache
     room = f"of {bytes_text(pool.capacity)} per device, {bytes_text(pool.cache)} of it for cache"
     memory = Figure("Memory", bytes_text(held), room, held / pool.capacity)
+    first = Figure("First token", seconds_text(served.ttft_s), f"p99 {slow}")
     draw_figures([made, token, first, memory], [chips, mesh, binds])
     shown = (row for row in _points(answer) if row["kind"] in (_BEST, _FRONT))
     st.vega_lite_chart(

@@ -93,7 +93,7 @@ def test_pressing_queues_the_unknown_points_and_the_curves_fill_in(lab):
     )
     test.run()
     assert "Roughly 2 min on an idle machine; 1 of 3 points are compiled already." in texts(test)
-    assert "64 is compiled too: its own time is in the table." in texts(test)
+    assert "The table has the compiled time of 64." in texts(test)
     assert all("%" in row["Efficiency"] for row in table(test).values()), "each point compares"
     assert table(test)["64"]["Step"] == "1 s" and table(test)["64"]["State"] == "compiled"
     known = lab.latest(variants(parse_sweep(BASE, "chips=64"))[0].experiment)

@@ -488,8 +488,7 @@ def picked_words(answer: Answer, winner: Candidate) -> str:
     best = {"memory": "smallest", "price": "cheapest"}.get(answer.question.minimize, "fastest")
     sure = " that surely fits" if winner.step and winner.fits == "yes" else ""
     many = "at least " * (len(answer.rivals) >= 9) + f"{len(answer.rivals) + 1}"
-    what = "plans" if winner.step else "shardings"
-    return f"The {best}{sure} of {many} {what} that tie."
+    return f"The {best}{sure} of {many} {'plans' if winner.step else 'shardings'} that tie."
 
 
 _REASONS = {

@@ -16,19 +16,14 @@ _TITLES = {BUS: "bus bandwidth (GB/s)", ALGORITHM: "algorithm bandwidth (GB/s)",
 _UNITS = {BUS: 1e9, ALGORITHM: 1e9, TIME: 1e-6}
 MEASURED, PREDICTED = "measured", "predicted"
 _HEIGHT_PX = 340
+Points = Sequence[Point]
 
 
 def sweep_chart(
-    points: Sequence[Point],
-    beside: Sequence[Point],
-    quantity: str,
-    other: str = "",
-    *,
-    is_small: bool = False,
+    points: Points, beside: Points, quantity: str, other: str = "", *, is_small: bool = False
 ) -> Spec:
     """Returns a line for each kind: measured with points, predicted dashed, those of the `other` one
-    dotted; a rule at the size from which on half of the highest bandwidth is reached. A small one
-    is one of several side by side.
+    dotted; a rule from which size on half of the highest bandwidth is reached.
     """
     lead = MEASURED if any(each.time_s for each in points) else PREDICTED
     rows = [
@@ -38,11 +33,8 @@ def sweep_chart(
     ]
     measured = [row for row in rows if row["line"] != PREDICTED]
     halves = [{**each, "ink": _OWN} for each in _halves(points, quantity)]
-    dashes = {
-        name: dash
-        for name, dash in (_DASHES | {other: [2, 2]}).items()
-        if any(row["line"] == name for row in rows)
-    }
+    drawn = {row["line"] for row in rows}
+    dashes = {name: e for name, e in (_DASHES | {other: [2, 2]}).items() if name in drawn}
     kinds = list(dict.fromkeys(row["kind"] for row in rows))
     legend = TOP if len(dashes) > 1 and len(kinds) > _NAMED else None
     dash = category("line", list(dashes), legend=legend, colors=list(dashes.values()))
@@ -51,29 +43,32 @@ def sweep_chart(
     x = base.quantity("bytes", title=titles[0], scale=_BYTES_SCALE, axis=of_bytes)
     y_axis = {"format": ".3~g"} | _decades([cast(float, row["y"]) for row in rows])
     y = base.quantity("y", title=titles[1], scale={"type": "log"}, axis=y_axis)
-    named = TOP | {"columns": 2, "symbolStrokeWidth": 3}
-    color = category("kind", kinds, legend=named if len(kinds) > _NAMED else None)
+    color = category("kind", kinds, legend=_KINDS if len(kinds) > _NAMED else None)
     shown = as_is("ink") if len(kinds) == 1 and len(dashes) > 1 else color
     own = shown if len(kinds) == 1 else color
     layers = [
         layer(rows, _LINE, x=x, y=y, color=shown, strokeDash=dash),
-        layer(
-            measured or rows, _SMALL if is_small else _POINT, x=x, y=y, color=shown, tooltip=_HOVER
-        ),
+        layer(measured or rows, _POINT, x=x, y=y, color=shown, tooltip=_HOVER),
         layer(halves, _HALF, x=x, y=y, y2={"value": "height"}, color=own, tooltip=_HALF_HOVER),
         layer(halves, _POINT | {"size": 110}, x=x, y=y, color=own, tooltip=_HALF_HOVER),
     ]
     if is_small:
-        ends = [line[-1] for line in by_key((row["line"], row) for row in rows).values()]
-        for row in ends:  # what leads above its line, the others below
-            mark = _END | {"align": "right", "dy": -10 if row["line"] == lead else 15}
-            layers.append(layer([row], mark, x=x, y=y, color=shown, text={"field": "shown"}))
-        name = {"anchor": "start", "fontSize": 13, "fontWeight": 600, "offset": 14}
-        return layered(layers, _SMALL_PX, title=name | {"text": " ".join(map(str, kinds))})
+        layers += _end_names(rows, lead, x=x, y=y, color=shown)
+        return layered(layers, _SMALL_PX, title=_HEADING | {"text": " ".join(map(str, kinds))})
     if len(kinds) <= _NAMED:
         layers += _names(rows, PREDICTED if measured else "", quantity, x=x, y=y, color=shown)
         layers.append(layer(halves, _HALF_LABEL, x=x, color=own, text={"field": "label"}))
     return layered(layers, _HEIGHT_PX)
+
+
+def _end_names(rows: Sequence[Row], lead: str, **channels: Spec) -> list[Spec]:
+    """The last value of each line: above what leads, below the others."""
+    ends = [line[-1] for line in by_key((row["line"], row) for row in rows).values()]
+    above, below = (_END | {"align": "right", "dy": dy} for dy in (-10, 15))
+    return [
+        layer([row], above if row["line"] == lead else below, **channels, text={"field": "shown"})
+        for row in ends
+    ]
 
 
 def _decades(values: Sequence[float]) -> Spec:
@@ -115,8 +110,9 @@ def _labels(rows: Iterable[Row], quantity: str) -> list[Row]:
 
 _LINE = {"type": "line", "strokeWidth": 2, "opacity": 0.85}
 _POINT = {"type": "point", "filled": True, "size": 45}
-_SMALL = _POINT | {"size": 18}
 _SMALL_PX = 150
+_KINDS = TOP | {"columns": 2, "symbolStrokeWidth": 3}
+_HEADING = {"anchor": "start", "fontSize": 13, "fontWeight": 600, "offset": 14}
 _HALF = {"type": "rule", "strokeDash": [2, 3], "opacity": 0.6}
 BYTES_LABELS = (  # of an axis
     "datum.value >= 1073741824 ? datum.value / 1073741824 + ' GiB' : "

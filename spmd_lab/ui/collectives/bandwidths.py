@@ -110,11 +110,10 @@ def _answer(
     """
     kinds, chosen = _kinds(points), choices.now(choices.KIND)
     kind = chosen if chosen in kinds else kinds[0]
-    shown = [each for each in points if each.kind == kind]
     name, others = tpus or ("", ())
-    alike = [each for each in others if each.kind == kind]
+    shown, alike = ([each for each in row if each.kind == kind] for row in (points, others))
     lead = alike or shown
-    answer, more = sweep_words(lead, fits)
+    answer, *more = sweep_words(lead, fits)
     is_predicted = all(each.time_s is None for each in lead)
     where = name * bool(alike) or on
     figures = [_peak(lead, where or ("Here", "Predicted")[is_predicted])]
@@ -126,20 +125,12 @@ def _answer(
         with left:
             with st.container(horizontal=True, vertical_alignment="top", gap="small"):
                 st.subheader(plain(answer), anchor=False, width="content")
-                if is_predicted:
-                    style.evidence("Estimated")
-                if tpus is not None and not alike:
-                    style.evidence("Simulated")
+                if is_predicted or (tpus is not None and not alike):
+                    style.evidence("Estimated" if is_predicted else "Simulated")
             draw_figures([each for each in figures if each], ())
-            if not figures[1] or len({each.axes for each in lead}) > 1:
-                notes = (more, *notes)
-            if words := " ".join(map(as_sentence, filter(None, notes))):
+            if words := " ".join(map(as_sentence, filter(None, (*notes, *more)))):
                 st.caption(plain(words))
-            with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-                if where and experiment:
-                    _offer_chips(experiment)
-                if to_calibrate is not None:
-                    _offer_calibration(to_calibrate)
+            _offers(experiment if where else None, to_calibrate)
         if shown:
             with right:
                 moved.show(shown[0].kind, max(point.devices for point in points))
@@ -212,12 +203,7 @@ def before(experiment: Experiment) -> None:
             on=target,
             to_calibrate=None if known else experiment,
         )
-        first = [each for each in points if each.kind == _kinds(points)[0]]
-        st.vega_lite_chart(
-            chart.sweep_chart(first, [], chart.BUS),
-            key="sweep-on-tpus",
-            alt=chart.sweep_alt(first, chart.BUS),
-        )
+        _charts(_kinds(points)[:1], points, [], (chart.BUS, ""), False)
     else:
         st.subheader(plain(plan_words(experiment)), anchor=False)
     for source, label in _STORED.items():
@@ -248,22 +234,23 @@ def _on_tpus(experiment: Experiment, over: str | None = None) -> tuple[str, list
     return name, [point for point in points if "+".join(point.axes) == group]
 
 
-def _offer_chips(experiment: Experiment) -> None:
-    """Links to the same collectives on as many chips that are not here."""
-    for kind in _CHIPS:
-        topology = nearest_of_chips(kind, experiment.device_count)
-        try:
-            there, _ = link.nearest(experiment.to_json(), None, topology.target)
-        except RequestError:
-            continue
-        is_first = kind == _CHIPS[0]
-        st.container(
-            key=f"{'main' if is_first else 'side'}-link-on-{kind}", width="content"
-        ).page_link(
-            cards.page_of(there),
-            label=plain(f"Open {topology.name}" if is_first else chip_title(kind)),
-            query_params=cards.query(there),
-        )
+def _offers(experiment: Experiment | None, to_calibrate: Experiment | None) -> None:
+    """Links to the same collectives on as many chips that are not here, and to a calibration."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        for at, kind in enumerate(_CHIPS if experiment else ()):
+            topology = nearest_of_chips(kind, experiment.device_count)
+            try:
+                there, _ = link.nearest(experiment.to_json(), None, topology.target)
+            except RequestError:
+                continue
+            key = f"{'side' if at else 'main'}-link-on-{kind}"
+            st.container(key=key, width="content").page_link(
+                cards.page_of(there),
+                label=plain(chip_title(kind) if at else f"Open {topology.name}"),
+                query_params=cards.query(there),
+            )
+        if to_calibrate:
+            _offer_calibration(to_calibrate)
 
 
 def _offer_calibration(experiment: Experiment) -> None:
@@ -297,32 +284,39 @@ def _sweep(
             else groups[0]
         )
         other, others = _beside(experiment, run, over)
-    if kind == _ALL and others:
-        st.caption(
-            "Dashed: predicted. Dotted: simulated here."
-            if is_simulated
-            else plain(f"Dotted: {other}.")
-        )
     of_axes = [each for each in points if "+".join(each.axes) == over]
-    wanted = kinds if kind == _ALL else [kind]
-    is_behind = is_simulated and all(each.time_s is None for each in others)
-    places = st.columns(_ACROSS) if wanted[1:] else [st.container()]
-    for at, each in enumerate(wanted):
-        shown, beside = ([p for p in listed if p.kind == each] for listed in (of_axes, others))
-        lines = (shown, beside, quantity, other)
-        if is_behind and beside:  # what says nothing of real devices is behind what is predicted
-            lines = (beside, shown, quantity, _SIMULATED)
-        places[at % len(places)].vega_lite_chart(
-            chart.sweep_chart(*lines, is_small=bool(wanted[1:])),
-            key=f"sweep-chart-{each}",
-            alt=chart.sweep_alt(shown, quantity),
-            width="stretch",
-        )
+    _charts(kinds if kind == _ALL else [kind], of_axes, others, (quantity, other), is_simulated)
     with st.expander(
         f"All {len(points)} points as a table", key="points", on_change="rerun"
     ) as numbers:
         if numbers.open:
             st.dataframe(sortable(POINTS.table(points, "screen")), hide_index=True)
+
+
+def _charts(
+    kinds: Sequence[str],
+    points: Sequence[Point],
+    others: Sequence[Point],
+    called: tuple[str, str],
+    is_simulated: bool,
+) -> None:
+    """Draws a chart of each kind, small ones of several: simulated devices behind predicted ones."""
+    quantity, other = called
+    is_behind = is_simulated and all(each.time_s is None for each in others)
+    places = st.columns(_ACROSS) if kinds[1:] else [st.container()]
+    for at, kind in enumerate(kinds):
+        shown, beside = ([each for each in row if each.kind == kind] for row in (points, others))
+        lines = (shown, beside, quantity, other)
+        if is_behind and beside:
+            lines = (beside, shown, quantity, _SIMULATED)
+        places[at % len(places)].vega_lite_chart(
+            chart.sweep_chart(*lines, is_small=bool(kinds[1:])),
+            key=f"sweep-chart-{kind}",
+            alt=chart.sweep_alt(shown, quantity),
+            width="stretch",
+        )
+    if kinds[1:] and others:
+        st.caption(plain(f"Dotted: {_SIMULATED if is_behind else other}."))
 
 
 def _beside(experiment: Experiment, run: str | None, over: str) -> tuple[str, list[Point]]:

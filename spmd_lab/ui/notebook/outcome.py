@@ -19,7 +19,7 @@ from spmd_core.words import parts, runs as words
 from spmd_lab.ui import cards
 from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.charts.by_strategy import side_by_side_chart
-from spmd_lab.ui.charts.shares import shares_chart, split_bar
+from spmd_lab.ui.charts.shares import shares_chart
 from spmd_lab.ui.charts.times import times_alt, times_chart
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.shell import draw_table, failure, refusal, reported
@@ -51,10 +51,7 @@ def times(result: Result) -> None:
         st.vega_lite_chart(spec, key=f"times:{result.run}", alt=times_alt(result))
     elif predicted:
         words = "Seconds of a step by what they go to, by strategy."
-        if predicted.keys() - {first := next(iter(predicted))}:
-            st.vega_lite_chart(shares_chart(predicted), key=f"shares:{result.run}", alt=words)
-        else:
-            st.html(split_bar(predicted[first]))
+        st.vega_lite_chart(shares_chart(predicted), key=f"shares:{result.run}", alt=words)
     if (table := strategies_table(result, "screen")).rows:
         with st.expander("Details"):
             draw_table(table)

@@ -105,8 +105,8 @@ def show(experiment: Experiment, fields: DeltaGenerator | None = None) -> None:
 
 
 def _alike(rows: Sequence[SweepRow]) -> tuple[Sequence[SweepRow], str]:
-    """Returns rows that compare, and what to say of them: where some points are compiled and others
-    are estimated, the estimates of all.
+    """Returns rows that compare, and a sentence about them: where some points are compiled and
+    others are estimated, the estimates of all.
     """
     timed = [row for row in rows if row.numbers.step_s]
     compiled = [row.point.label for row in timed if not row.is_estimated]
@@ -338,9 +338,10 @@ def _figures(sweep: Sweep, rows: Sequence[SweepRow]) -> Iterator[Figure]:
     if not sweep.variable.scales or len(timed) < 2:
         return
     first, last = timed[0], timed[-1]
-    assert last.efficiency is not None
     ends = [seconds_text(row.numbers.step_s) for row in (first, last)]
-    yield Figure("Efficiency", f"{last.efficiency:.0%}", f"at {point_title(sweep, last.point)}")
+    yield Figure(
+        "Efficiency", f"{last.efficiency or 0.0:.0%}", f"at {point_title(sweep, last.point)}"
+    )
     yield Figure("Step", ends[1], f"{ends[0]} at {point_title(sweep, first.point)}")
     if (plan := last.point.experiment and last.point.experiment.plan) is not None:
         yield Figure("Tokens of a step", count_text(plan.tokens), f"{sweep.scaling} scaling")

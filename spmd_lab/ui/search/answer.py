@@ -135,14 +135,7 @@ def headline(answer: Answer, when: str = "") -> bool:
             horizontal=True, vertical_alignment="center", key=None if winner.step else "row-answer"
         ):
             _picture(winner)
-            with st.container(horizontal=True, vertical_alignment="top", gap="small"):
-                st.subheader(plain(words.best_words(answer, winner)), anchor=False, width="content")
-                known = ", ".join(filter(None, (when, _KNOWN_AS[winner.stage])))
-                style.evidence(winner.stage.capitalize(), known)
-                if answer.rivals:
-                    st.badge("Tie", color="orange")
-                if winner.experiment.place.is_simulated:
-                    style.evidence("Simulated")
+            _named(answer, winner, when)
         _, *policy, _, where = winner.name.split(" · ") if winner.step else ("", "", "")
         made_of = (("Policy", " · ".join(policy)), ("On", where))
         draw_figures(_figures(winner, answer), [Figure(*each) for each in made_of if each[1]])
@@ -165,6 +158,17 @@ def headline(answer: Answer, when: str = "") -> bool:
             )
     _best_of_each(answer)
     return pressed
+
+
+def _named(answer: Answer, winner: Candidate, when: str) -> None:
+    with st.container(horizontal=True, vertical_alignment="top", gap="small"):
+        st.subheader(plain(words.best_words(answer, winner)), anchor=False, width="content")
+        known = ", ".join(filter(None, (when, _KNOWN_AS[winner.stage])))
+        style.evidence(winner.stage.capitalize(), known)
+        if answer.rivals:
+            st.badge("Tie", color="orange")
+        if winner.experiment.place.is_simulated:
+            style.evidence("Simulated")
 
 
 def _picture(winner: Candidate) -> None:

@@ -134,8 +134,8 @@ def stage_charts(
         return {}
     times, called, name = _times(best)
     ends = {each.number: _ends(each, times[each.number]) for each in best}
-    top = _LONGEST * max(t for t in times.values() if t <= _NEAR * min(times.values()))
-    top = min(top, max(high for _, high in ends.values()))
+    near = max(t for t in times.values() if t <= _NEAR * min(times.values()))
+    top = min(_LONGEST * near, max(high for _, high in ends.values()))
     scale = _scale(min(low for low, _ in ends.values()), top)
     open_ = {each.number: each.step is not None and each.fits != "yes" for each in best}
     fills = {each.number: (BEST, _RIVAL) for each in rivals}
@@ -154,9 +154,8 @@ def stage_charts(
                 "label": f"{_three(times[each.number])} {name}"
                 + (f" up to {_three(high)}" if (high := ends[each.number][1]) > top else "")
                 + ", may not fit" * open_[each.number],
-                "color": fills.get(each.number, (OTHER, _BEHIND))[0],
-                "opacity": fills.get(each.number, (OTHER, _BEHIND))[1],
             }
+            | dict(zip(("color", "opacity"), fills.get(each.number, (OTHER, _BEHIND)), strict=True))
             for each in best
             if each.stage == stage
         ]

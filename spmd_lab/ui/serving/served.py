@@ -48,6 +48,7 @@ _LONGEST = 200  # characters of a field
 _ROWS, _COMPILED = 12, 3
 _BEST, _FRONT, _WAIT, _OTHERS = "picked", "best trade-offs", "some requests wait", "others"
 _COLORS = {_BEST: BEST, _FRONT: ON_FRONT, _WAIT: WAITING, _OTHERS: OTHER}
+_LEGEND = TOP | {"columns": {"expr": "width < 420 ? 2 : 4"}}
 _ROOM = "scale('x', datum.speed) < width - 130"  # whether a name has room to the right
 _NAME = {"type": "text", "dy": -10, "fontWeight": 600, **INK} | {
     "align": {"expr": f"{_ROOM} ? 'left' : 'right'"},
@@ -231,7 +232,7 @@ def _points(answer: ServingAnswer) -> Iterator[Row]:
     for row in answer.rows:
         if row.served is None:
             continue
-        kind = _FRONT if row in front else _WAIT if row.served.waiting else _OTHERS
+        kind = _FRONT if row in front else (_OTHERS, _WAIT)[bool(row.served.waiting)]
         wait = f", {row.served.waiting:,} wait" if row.served.waiting else ""
         yield {
             "speed": row.speed,
@@ -251,7 +252,7 @@ def _front_chart(answer: ServingAnswer) -> Spec:
     scale = {"zero": False, "domainMin": 0.88 * min(ends), "domainMax": 1.15 * max(ends)}
     x = quantity("speed", title="tokens/s of a user →", scale=scale)  # room for a name
     y = quantity("rate", title="tokens/s per chip", scale={"zero": False, "padding": 24})
-    color = category("kind", kinds, legend=TOP, colors=[_COLORS[kind] for kind in kinds])
+    color = category("kind", kinds, legend=_LEGEND, colors=[_COLORS[kind] for kind in kinds])
     tips = hover(name="mesh", takes="takes", makes="makes")
     front = [row for row in rows if row["kind"] in (_BEST, _FRONT)]
     best = [row for row in rows if row["kind"] == _BEST]

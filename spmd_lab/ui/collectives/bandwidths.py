@@ -237,7 +237,9 @@ def _on_tpus(experiment: Experiment, over: str | None = None) -> tuple[str, list
 def _offers(experiment: Experiment | None, to_calibrate: Experiment | None) -> None:
     """Links to the same collectives on as many chips that are not here, and to a calibration."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        for at, kind in enumerate(_CHIPS if experiment else ()):
+        for at, kind in enumerate(_CHIPS):
+            if experiment is None:
+                break
             topology = nearest_of_chips(kind, experiment.device_count)
             try:
                 there, _ = link.nearest(experiment.to_json(), None, topology.target)

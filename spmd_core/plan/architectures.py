@@ -481,6 +481,12 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         reads=(*_FIRST, *_EXPERTS, "mlp_layer_types", "num_nextn_predict_layers", "use_qk_norm"),
         names={"n_routed_experts": "num_experts", "n_shared_experts": "num_shared_experts"},
     ),
+    "flex_olmo": Architecture(
+        _sizes(11008, 32, 32, None, 100352) | {"num_experts": 7, "num_experts_per_tok": 5},
+        {"pre_norms": False, **_POST_NORMS, "qk_norm": True, "qk_norms": "all"},
+        experts=("num_experts", "intermediate_size"),
+        reads=("attention_bias", *_EXPERTS),
+    ),
     "sarvam_moe": replace(
         _GLM,
         usual={**_GLM.usual, **_sizes(8192, 19, 64, 4, 262144), "num_experts_per_tok": 6}

@@ -14,7 +14,7 @@ from spmd_lab.ui.shell import WHAT_THIS_IS
 share = shell.open_page("overview")
 target = default_target()
 hardware, active = lab().hardware(), lab().active()
-recent = lab().history(over=True, limit=5, searched=False, source="here")
+recent = lab().history(over=True, limit=4, searched=False, source="here")
 
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
     st.title(shell.QUESTIONS["overview"], width="content")
@@ -25,10 +25,7 @@ predicted = state.experiment("predict")
 opened = predicted != state.first("predict")  # by this viewer: the default is what nobody opened
 now = {"predict": lambda: nearest.verdict(predicted)} if opened else {}
 if active or recent:
-    lately, questions = st.columns([5, 3], gap="medium")
-    with questions:
-        cards.starts(shell.QUESTIONS, now, across=1)
-    with lately, st.container(border=True, key="recent"):
+    with st.container(border=True, key="recent"):
         if active:
             st.markdown("**Running**")
         live.watch_queue(live.listed_runs())
@@ -37,6 +34,7 @@ if active or recent:
         for summary in recent:
             cards.run_row(summary)
         st.page_link("pages/history.py", label="All runs", icon=":material/history:")
+    cards.starts(shell.QUESTIONS, now)
 else:
     live.watch_queue(live.listed_runs())
     cards.starts(shell.QUESTIONS, now)

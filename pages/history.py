@@ -7,7 +7,7 @@ from spmd_core.reports import FEWEST, MOST
 from spmd_core.runs import STATES
 from spmd_core.terms import state_words, workload_title
 from spmd_core.workloads import PROGRAM_FILE, workload_names
-from spmd_lab.ui import choices, links, live, shell
+from spmd_lab.ui import choices, exports, links, live, shell
 from spmd_lab.ui.compare import beside
 from spmd_lab.ui.history import days, listing as history, searches, side_by_side
 from spmd_lab.ui.history.listing import ONLY_SEARCHED
@@ -21,6 +21,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
     title = st.container(width="stretch").empty()
     if asked:
         history.back()
+    downloads = st.container(width="content")
     archives.drop(asked)
 title.title(shell.QUESTIONS["history"])
 live.watch_history(live.listed_runs())
@@ -29,9 +30,10 @@ if asked:
     picked = history.named()
     if len(picked) == 1:
         history.one(picked[0])
+        exports.menu(downloads, picked[0].run, picked[0].experiment)
     elif FEWEST <= len(picked) <= MOST:
         title.title("Which is faster, and why?")
-        side_by_side.draw(picked)
+        side_by_side.draw(picked, downloads)
         history.act([run.run for run in picked])
     elif picked:
         st.info(f"Of {len(picked)} runs, {FEWEST} to {MOST} stand side by side: untick some.")

@@ -1,6 +1,6 @@
 """Cards and rows: what a run, a recipe or a screen looks like in a list."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -14,6 +14,7 @@ from spmd_core.machine import default_target
 from spmd_core.runs import RunSummary
 from spmd_core.terms import DOES_NOT_FIT, ago, experiment_words, outcome_words, state_words
 from spmd_core.words import bound_words, short_verdict
+from spmd_lab.ui import style
 from spmd_lab.ui.charts import colors, glimpse
 from spmd_lab.ui.lab import find, kept, lab
 from spmd_lab.ui.markdown import coded, plain
@@ -84,15 +85,12 @@ SKETCHES: dict[str, tuple[tuple[float, float, float, float, str], ...]] = {
 }  # fmt: skip
 
 
-def starts(
-    questions: Mapping[str, str], now: Mapping[str, Callable[[], None]], across: int = 3
-) -> None:
-    """Draw a card for each of the first questions, `across` in a row, and a line for each other. `now`
-    draws, by screen, what a card shows of the present state.
+def starts(questions: Mapping[str, str], now: Mapping[str, Callable[[], None]]) -> None:
+    """Draw a card for each of the first questions, and a line for each other. `now` draws, by screen,
+    what a card shows of the present state.
     """
     with st.container(key="starts"):
-        columns = [each for _ in range(0, _CARDS, across) for each in st.columns(across)]
-        for column, start in zip(columns, STARTS, strict=False):
+        for column, start in zip(st.columns(_CARDS), STARTS, strict=False):
             with column.container(border=True, height="stretch"):
                 blocks = [glimpse.rect(*each) for each in SKETCHES[start.screen]]
                 drawn = glimpse.drawing(200.0, 100.0, blocks)
@@ -156,14 +154,19 @@ def badges(summary: RunSummary) -> str:
     answer, compared = summary.answer, verdict(summary.run)
     is_predicted = answer is not None and answer[2]
     is_simulated = answer and summary.experiment.members[0].experiment.place.is_simulated
-    kind = "Predicted" if is_predicted else "Simulated" * bool(is_simulated)
+    kind = "Compiled" if is_predicted else "Simulated" * bool(is_simulated)
     color, words = _COLORS.get(summary.state, "red"), outcome_words(summary)
     if compared:
         color, words = "orange" if compared.startswith("Cannot") else "green", compared
     is_shown = not (kind and words in ("Measured", "Predicted"))  # by the other badge
     first = f":{color}-badge[{plain(words)}]" if is_shown else ""
-    kinds = f" :{'violet' if is_predicted else 'gray'}-badge[{plain(kind)}]" if kind else ""
+    kinds = f" {style.evidence_badge(kind)}" if kind else ""
     return f"{first}{kinds}".strip()
+
+
+def tag_badges(tags: Iterable[str]) -> str:
+    """Returns badges of a run's tags as Markdown."""
+    return " ".join(f":gray-badge[#{plain(tag)}]" for tag in tags)
 
 
 @kept(1_000)

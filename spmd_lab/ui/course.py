@@ -28,6 +28,7 @@ _STYLE = """<style>
 
 
 _ACROSS = 4  # cards in a row
+_QUICK = {"layout": "at once", "compare": "a few seconds", "predict": "a few seconds"}
 _ALSO = {  # other names of what recipes are about, as `_plain` writes theirs
     "moe": "mixture of experts",
     "a2a": "alltoall",
@@ -202,6 +203,14 @@ def _fit(plan: Plan) -> str:
     )
 
 
+def _shards(recipe: Recipe) -> str:
+    """The picture of a computation, with the collective that the compiler is expected to write."""
+    found = sorted({kind for kinds in recipe.expected.collectives.values() for kind in kinds})
+    kind = next(iter(found), "")
+    drawn = glimpse.svg(recipe.experiment, kind)
+    return glimpse.image(drawn, glimpse.alt(recipe.experiment, kind), "glimpse")
+
+
 def gallery(recipes: Sequence[Recipe], done: Collection[str], is_numbered: bool = False) -> None:
     """A card for each recipe: its picture, its question, which opens it, and how long it takes or
     that it ran. `done` has the ids of experiments that ran to their end on this machine.
@@ -213,7 +222,7 @@ def gallery(recipes: Sequence[Recipe], done: Collection[str], is_numbered: bool 
             for column, recipe in zip(columns, recipes[row : row + _ACROSS], strict=False):
                 with column.container(border=True, height="stretch"):
                     plan = recipe.experiment.plan
-                    st.html(_fit(plan) if plan else glimpse.html(recipe.experiment))
+                    st.html(_fit(plan) if plan else _shards(recipe))
                     st.page_link(
                         f"pages/{recipe.screen}.py",
                         label=f"**{plain(numbers[recipe.name] + recipe.title)}**",
@@ -221,5 +230,5 @@ def gallery(recipes: Sequence[Recipe], done: Collection[str], is_numbered: bool 
                         help=plain(recipe.why),
                     )
                     is_done = recipe.experiment.id in done
-                    takes = "done here" if is_done else recipe.takes
-                    st.caption(plain(" · ".join(filter(None, (recipe.screen.capitalize(), takes)))))
+                    takes = "done here" if is_done else recipe.takes or _QUICK[recipe.screen]
+                    st.caption(plain(f"{recipe.screen.capitalize()} · {takes}"))

@@ -40,11 +40,16 @@ _KINDS = {
 
 
 def menu(place: DeltaGenerator, run: str, experiment: Experiment) -> None:
-    """A button, at `place`, that opens the download buttons of a run."""
+    """The download buttons of a run, in the header's menu at `place`."""
+    menu_of(place, lambda: buttons(run, experiment))
+
+
+def menu_of(place: DeltaGenerator, draw: Callable[[], object]) -> None:
+    """The button of a screen's header that opens its download buttons, which `draw` draws."""
     box = place.popover("Download", icon=":material/download:", key="downloads", on_change="rerun")
     if box.open:  # its buttons are made when it is opened
         with box:
-            buttons(run, experiment)
+            draw()
 
 
 def buttons(run: str, experiment: Experiment) -> None:

@@ -11,7 +11,7 @@ from spmd_core.terms import experiment_words, state_words
 from spmd_core.words import compile_words, kept_words, phase_words
 from spmd_core.workloads import CALIBRATION
 from spmd_lab.ui import cards, links, state
-from spmd_lab.ui.charts import bandwidth, by_strategy, curve
+from spmd_lab.ui.charts import bandwidth, by_strategy, curve, glimpse
 from spmd_lab.ui.lab import as_viewer, find, lab, room
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.shell import attempt, done, refusal, reported
@@ -222,16 +222,8 @@ def _queue(seen: Seen) -> None:
         st.rerun()
     active = lab().active()
     for status in active[:MOST_LISTED]:
-        with st.container(horizontal=True, vertical_alignment="center", border=True):
-            done = f", round {status.done} of {status.of}" if status.of else ""
-            elapsed = f", {status.elapsed_s:.0f} s" if status.elapsed_s is not None else ""
-            doing = (
-                f"**{state_words(status.state)}** · {plain(phase_words(status) + done + elapsed)}"
-            )
-            st.markdown(f"{doing}  \n{plain(experiment_words(status.experiment))}", width="stretch")
-            _cancel_button(status.run)
+        _running_row(status)
         _cancel_refusal(status.run)
-
     if len(active) > MOST_LISTED:
         st.caption(f"And {len(active) - MOST_LISTED} more wait behind these.")
     if not active:
@@ -244,6 +236,24 @@ def _queue(seen: Seen) -> None:
         ):
             state.set_aside(_REFUSED, "mine", attempt(as_viewer, lab().cancel_all))
     _cancel_refusal("mine")
+
+
+def _running_row(status: RunStatus) -> None:
+    """An active run in a line: its shards, its name with a link, how far it is, and Cancel."""
+    with st.container(
+        horizontal=True, vertical_alignment="center", gap="small", key=f"row-now-{status.run}"
+    ):
+        st.html(glimpse.html(status.experiment), width=90)
+        with st.container(gap=None):
+            st.page_link(
+                cards.page_of(status.experiment),
+                label=plain(cards.short_words(status.experiment)),
+                query_params=cards.query(status.experiment, status.run),
+                help=plain(experiment_words(status.experiment)),
+            )
+            share, words = _progress(status) if status.of else (0.0, phase_words(status))
+            st.progress(share, text=plain(f"{state_words(status.state)}, {words}"))
+        _cancel_button(status.run)
 
 
 def _behind(status: RunStatus) -> None:

@@ -36,7 +36,7 @@ _CSS = """<style>
 img.picture {{ width: 100%; max-height: 17rem; }}
 img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-position: left; display: block; }}
 :is(.st-key-starts, [class*="st-key-gallery"]) img.glimpse {{
-  width: 100%; height: 8rem; max-width: none; padding: 1rem; border-radius: 0.5rem;
+  width: 100%; height: 6.5rem; max-width: none; padding: 0.8rem; border-radius: 0.5rem;
   background: var(--tint); object-position: center;
 }}
 :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stColumn"] > div > div > div {{
@@ -55,22 +55,20 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .st-key-about-machine details {{ border: none; }}
 .st-key-about-machine summary {{ padding: 0.25rem 0; }}
 .st-key-machine {{ border-top: 1px solid var(--line); padding-top: 0.5rem; }}
-[data-testid="stColumn"]:has(.st-key-starts) img.glimpse {{ height: 4.8rem !important; padding: 0.6rem !important; }}
 .st-key-more-starts [data-testid="stPageLink-NavLink"] {{ background: none; padding: 0.1rem 0.25rem; }}
-@media (max-width: 1100px) {{
-  [data-testid="stHorizontalBlock"]:has(> [data-testid="stColumn"] .st-key-recent) {{ flex-wrap: wrap; }}
-  [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]:has(.st-key-recent, .st-key-starts) {{ min-width: 100%; }}
-}}
 .st-key-recent [class*="st-key-row-"] {{ position: relative; border-radius: 0.5rem; padding: 0.25rem; }}
 :is([class*="st-key-row-"], [class*="st-key-named-"]) img.glimpse {{ max-width: 5.6rem; }}
 [class*="st-key-named-"] [data-testid="stPageLink"] {{ padding-right: 1.5rem; }}
+.st-key-recent [class*="st-key-row-"] [data-testid="stButton"] {{ position: relative; z-index: 1; }}
 .st-key-recent [class*="st-key-row-"]:hover {{ background: var(--tint); }}
 .st-key-recent [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] {{ position: static; }}
 .st-key-recent [class*="st-key-row-"] [data-testid="stPageLink-NavLink"]::after {{ content: ""; position: absolute; inset: 0; }}
 [class*="st-key-row-part-"] > :last-child {{ margin-left: auto; }}
 [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] {{ background: none; padding-left: 0; }}
 [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] p {{ font-weight: 600; }}
-.st-key-days h2 {{ font-size: 0.9rem; font-weight: 600; color: var(--quiet); padding: 1.2rem 0.5rem 0.4rem; margin: 0; }}
+.st-key-days h2 {{ display: flex; font-size: 0.9rem; font-weight: 600; color: var(--quiet); padding: 1.2rem 0.5rem 0.4rem; margin: 0; }}
+.st-key-days h2 small {{ font-size: 0.8rem; font-weight: 400; min-width: 4rem; text-align: right; }}
+.st-key-days h2 small:first-of-type {{ margin-left: auto; }}
 [class*="st-key-line-"] {{ position: relative; align-items: center; flex: none; min-height: 4.4rem; padding: 0.5rem; border-top: 1px solid var(--line); border-radius: 0 !important; }}
 [class*="st-key-line-"]:hover {{ background: var(--tint); }}
 [class*="st-key-line-"] :is([data-testid="stElementContainer"]:has(> [data-testid="stHtml"]), [data-testid="stHtml"]) {{ display: contents; }}
@@ -229,7 +227,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .gauge > i {{ display: block; height: 100%; background: light-dark(#2f855a, #5fc28f); }}
 .gauge.over > i {{ background: light-dark(#b3293c, #ff8a97); }}
 .gauge.spans {{ display: flex; }}
-.fit {{ height: 8rem; padding: 1rem; border-radius: 0.5rem; background: var(--tint); display: flex; flex-direction: column; justify-content: center; }}
+.fit {{ height: 6.5rem; padding: 0.8rem; border-radius: 0.5rem; background: var(--tint); display: flex; flex-direction: column; justify-content: center; }}
 .fit small {{ color: var(--quiet); padding-top: 0.6rem; }}
 .fit .gauge {{ height: 0.9rem; }}
 @media print {{
@@ -276,6 +274,11 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 def evidence(kind: str, words: str = "") -> None:
     """Draws a badge in the color of a kind of evidence: its name, or `words`."""
     st.badge(plain(words or kind), color=_EVIDENCE[kind])
+
+
+def evidence_badge(kind: str) -> str:
+    """Returns that badge as Markdown."""
+    return f":{_EVIDENCE[kind]}-badge[{plain(kind)}]"
 
 
 def draw(fields: str) -> None:

@@ -64,7 +64,8 @@ def _drawn(one: Experiment, kind: str, size: str, has_names: bool, nbytes: int) 
     boxes = boxes_of(one, arrays)
     tall = max(box.height for box in boxes)
     # letters of one size on the screen; the arrow is as wide as its words
-    gaps, across = 2 * _AIR + _LETTER * max(len(kind), len(size)), boxes[-1].left + boxes[-1].width
+    gaps, across = 2 * _AIR, boxes[-1].left + boxes[-1].width
+    gaps += _LETTER * max(len(kind), len(size)) if has_names else 1
     scales = across / (_ROOM[0] - _FONT * gaps * bool(kind)), tall / (_ROOM[1] - 2.8 * _FONT)
     font = _FONT * max(1.0, *scales)
     results = [box for box in boxes if box.array in one.what.results] if kind else []
@@ -88,7 +89,8 @@ def _drawn(one: Experiment, kind: str, size: str, has_names: bool, nbytes: int) 
         parts.append(blocks)
         parts.append(_names(one, box, left, tall, font) if has_names else "")
     if results:
-        parts += [*sums, *_arrow(at + wide, at + shift, tall, font, kind, size)]
+        words_ = (kind, size) if has_names else ("", "")
+        parts += [*sums, *_arrow(at + wide, at + shift, tall, font, *words_)]
     across += shift + (GAP if has_names else 0.0)
     below = 2.8 * font if has_names else 0.0
     if hosted:

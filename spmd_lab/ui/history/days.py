@@ -21,6 +21,7 @@ _LONGEST, _MOST_CHANGES = 14, 3  # characters of a text beside the one before; c
 MOST_LISTED = 200  # runs of a list
 _SCREEN, _TICKED, _ROWS = "history", "ticked", "rows"
 PINNED = "Pinned"
+_HEADS = "<small>Time per call or step</small><small>Begun</small>"
 _TITLE = "Against the listed run of this workload before it"
 
 
@@ -30,8 +31,9 @@ def draw(runs: Sequence[RunSummary]) -> None:
     before = _before(runs)
     named, zone, now = set(ticked()), st.context.timezone, time.time()
     with st.container(key="days", gap=None):
-        for day, rows in groupby(runs[:many], lambda run: day_of(run, zone, now)):
-            st.html(f"<h2>{escape(day)}</h2>")
+        days = groupby(runs[:many], lambda run: day_of(run, zone, now))
+        for number, (day, rows) in enumerate(days):
+            st.html(f"<h2>{escape(day)}{'' if number else _HEADS}</h2>")
             for run in rows:
                 is_ticked = _row(run, before.get(run.run), day == PINNED, run.run in named)
                 (named.add if is_ticked else named.discard)(run.run)
@@ -63,7 +65,7 @@ def _key(run: str) -> str:
 
 def _row(run: RunSummary, before: RunSummary | None, is_pinned: bool, is_ticked: bool) -> bool:
     name = run.labels.name or cards.short_words(run.experiment)
-    tags = "".join(f" :gray-badge[#{plain(tag)}]" for tag in run.labels.tags)
+    badges = f"{cards.badges(run)} {cards.tag_badges(run.labels.tags)}"
     moment = when_words(run.submitted_at, st.context.timezone)
     seconds = run.answer[1] if run.answer else None
     with st.container(horizontal=True, gap=None, wrap=False, key=f"line-{run.run}"):
@@ -74,7 +76,7 @@ def _row(run: RunSummary, before: RunSummary | None, is_pinned: bool, is_ticked:
         )
         st.page_link(
             cards.page_of(run.experiment),
-            label=f"**{plain(name)}** {cards.badges(run)}{tags}",
+            label=f"**{plain(name)}** {badges}",
             query_params=cards.query(run.experiment, run.run),
         )
         st.html(

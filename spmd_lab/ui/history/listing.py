@@ -124,6 +124,8 @@ def held(runs: Sequence[RunSummary]) -> None:
             help=f"At most {MOST} are compared." if len(ticked) > MOST else None,
         )
         act(ticked)
+        if not is_one:
+            archives.download(ticked)
         st.button("Untick", key="untick", type="tertiary", on_click=days.tick, args=((),))
         if hidden:
             are = "is" if hidden == 1 else "are"
@@ -133,8 +135,6 @@ def held(runs: Sequence[RunSummary]) -> None:
 def act(runs: Sequence[str]) -> None:
     """Draws buttons that put runs into a collection or an archive, or delete them."""
     collections.add(runs)
-    if len(runs) > 1:
-        archives.download(runs)
     if tour.at(runs) is not None or not may_act():
         return  # results of the tour are to be looked at
     names = f"{len(runs)} runs" if len(runs) > 1 else "this run"
@@ -249,5 +249,4 @@ def one(run: RunSummary) -> None:
                 icon=":material/open_in_new:",
                 query_params=cards.query(run.experiment, run.run),
             )
-        exports.buttons(run.run, run.experiment)
         act([run.run])

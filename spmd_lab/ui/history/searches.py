@@ -93,15 +93,16 @@ def _actions(picked: Sequence[KeptSearch]) -> None:
     elif FEWEST <= len(picked) <= MOST:
         compared = compare_searches(picked)
         side_by_side_of(compared)
-        side_by_side.downloads(
-            "searches",
-            searches_document(compared),
-            searches_table(compared),
-            lambda: searches_json(compared),
-            lambda: lab().archives.page(
-                html_text(searches_document(compared, with_each=True)), ids
-            ),
-        )
+        with st.container(horizontal=True):
+            side_by_side.downloads(
+                "searches",
+                searches_document(compared),
+                searches_table(compared),
+                lambda: searches_json(compared),
+                lambda: lab().archives.page(
+                    html_text(searches_document(compared, with_each=True)), ids
+                ),
+            )
 
 
 def _delete(ids: Sequence[str]) -> None:

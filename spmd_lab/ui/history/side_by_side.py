@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.answers import programs_table
 from spmd_core.reports import (
@@ -28,7 +29,7 @@ from spmd_core.reports import (
 from spmd_core.runs import RunSummary
 from spmd_lab.ui import choices, exports, price, run_tables
 from spmd_lab.ui.lab import lab
-from spmd_lab.ui.notebook import outcome
+from spmd_lab.ui.notebook import archives, outcome
 from spmd_lab.ui.shell import draw_table
 from spmd_lab.ui.tables import table_frame
 
@@ -47,9 +48,9 @@ _USUAL = (
 )
 
 
-def draw(runs: Sequence[RunSummary]) -> None:
+def draw(runs: Sequence[RunSummary], place: DeltaGenerator) -> None:
     """How the runs compare; then each as a card or row, named A to H, their times, and what differs
-    in experiments and communication.
+    in experiments and communication; at `place` what can be downloaded.
     """
     subjects = outcome.fastest_first(lab().subject(run) for run in runs)
     answer = st.container(key="answer")
@@ -74,15 +75,7 @@ def draw(runs: Sequence[RunSummary]) -> None:
     if collectives.rows:
         st.markdown("**What differs in the collectives of the fastest strategies, per device**")
         draw_table(table_frame(collectives))
-    downloads(
-        "comparison",
-        comparison_document(compared),
-        runs_table(compared),
-        lambda: comparison_json(compared),
-        lambda: lab().archives.page(
-            html_text(report_document(compared.subjects)), [each.run for each in runs]
-        ),
-    )
+    exports.menu_of(place, lambda: _downloads(compared, [run.run for run in runs]))
     _to_copy(runs_table(compared))
 
 
@@ -124,6 +117,17 @@ def _to_copy(table: Table) -> None:
         st.code(_FORMS[form](chosen_columns(table, names)), language=None)
 
 
+def _downloads(compared: Compared, runs: Sequence[str]) -> None:
+    downloads(
+        "comparison",
+        comparison_document(compared),
+        runs_table(compared),
+        lambda: comparison_json(compared),
+        lambda: lab().archives.page(html_text(report_document(compared.subjects)), runs),
+    )
+    archives.download(runs)
+
+
 def downloads(
     name: str,
     document: Document,
@@ -132,17 +136,10 @@ def downloads(
     report: Callable[[], str],
 ) -> None:
     """A comparison to paste into a review, to calculate with, and to send."""
-    with st.container(horizontal=True):
-        exports.download(
-            "Markdown", lambda: markdown_text(document), f"{name}.md", "To paste into a review."
-        )
-        exports.download("CSV", lambda: csv_of(table), f"{name}.csv", "A row for each.")
-        exports.download(
-            "JSON", lambda: json.dumps(form()), f"{name}.json", "Everything, with exact numbers."
-        )
-        exports.download(
-            "Report",
-            report,
-            f"{name}.html",
-            "One HTML file: the comparison, and each with its numbers.",
-        )
+    words = "One HTML file: the comparison, and each with its numbers."
+    exports.download("Report", report, f"{name}.html", words)
+    words = "To paste into a review."
+    exports.download("Markdown", lambda: markdown_text(document), f"{name}.md", words)
+    exports.download("CSV", lambda: csv_of(table), f"{name}.csv", "A row for each.")
+    words = "Everything, with exact numbers."
+    exports.download("JSON", lambda: json.dumps(form()), f"{name}.json", words)

@@ -7,7 +7,7 @@ import streamlit as st
 from spmd_core.history import origin_words
 from spmd_core.reports import marked
 from spmd_core.runs import Labels
-from spmd_lab.ui import shell
+from spmd_lab.ui import cards, shell
 from spmd_lab.ui.lab import as_viewer, lab, may_act
 from spmd_lab.ui.markdown import code, plain
 
@@ -53,7 +53,7 @@ def heading(labels: Labels) -> str:
     parts = [
         ":material/keep:" if labels.is_pinned else "",
         f"**{plain(labels.name)}**" if labels.name else "",
-        *(f":gray-badge[{plain(tag)}]" for tag in labels.tags),
+        cards.tag_badges(labels.tags),
     ]
     return " ".join(part for part in parts if part)
 

@@ -74,7 +74,7 @@ def test_every_recipe_has_a_picture(name):
 
 
 def test_names_of_others_are_text():
-    drawn = glimpse.svg(parse_experiment(LAYER), "all-reduce over <script>", "1 B")
+    drawn = glimpse.svg(parse_experiment(LAYER), "all-reduce over <script>", "1 B", True)
     assert "<script>" not in drawn and "all-reduce over <script>" in texts(drawn)
 
 

@@ -78,13 +78,13 @@ def test_rows_are_grouped_by_day_and_say_what_came_out_and_what_changed(opened):
     screen = opened()
     assert listed(screen) == [SECOND, FIRST, MEASURED]
     second, first, measured = (
-        each.proto.body for each in screen.get("html") if "<small>" in each.proto.body
+        each.proto.body for each in screen.get("html") if "<b>" in each.proto.body
     )
     assert "remat full → minimal" in second and "→" not in first + measured
     assert "<b>16.2 ms</b>" in first and 'class="glimpse"' in measured
     labels = [each.proto.label for each in screen.get("page_link")]
     assert any(label.startswith("**Dense layer 32×4") for label in labels)
-    assert sum("Predicted" in label for label in labels) == 2
+    assert sum("Compiled" in label for label in labels) == 2
 
 
 def test_days_and_pins():

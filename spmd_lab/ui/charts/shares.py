@@ -35,6 +35,7 @@ _SHARES_LEGEND = TOP | {
 }
 
 _BAR = {"type": "bar", "height": 26}
+_LABEL_PX = 28  # of a part whose share stands in it
 _INSIDE = {"type": "text", "fontWeight": 600}
 _SPAN = {"type": "rule", "strokeWidth": 2, "yOffset": 18, **INK}  # below the bar
 _AT_END = {"type": "text", "align": "left", "dx": 8, "fontWeight": 600, **INK}
@@ -104,9 +105,8 @@ def parts_chart(
     sums = {row: sum(seconds.values()) for row, seconds in rows.items()}
     size, name = unit(list(sums.values()), SECONDS)
     shades = _shades(part for seconds in rows.values() for part in seconds)
-    values = [
-        each for row, seconds in rows.items() for each in _parts_of(row, seconds, shades, size)
-    ]
+    every = (_parts_of(row, seconds, shades, size) for row, seconds in rows.items())
+    values = [each for of_row in every for each in of_row]
     top = max([*sums.values(), *(each.high for each in times.values()), 0.0]) / size or 1.0
     room = "width / max(width - 64, 64)" if times else "1"  # for the times at the ends
     scale = {"domainMin": 0, "domainMax": {"expr": f"{top} * {room}"}, "nice": False}
@@ -127,7 +127,9 @@ def parts_chart(
     tips, y = hover(part="part", time="time", share="share"), row_axis(rows)
     bars = layer(values, _BAR, x=x["x"], x2={"field": "x2"}, y=y, color=color, tooltip=tips)
     inside = {"x": x["middle"], "y": y, "text": {"field": "label"}}
-    labels = layer(values, _INSIDE, color=as_is("ink"), **inside)
+    has_room = f"(datum.x2 - datum.x) * width > {_LABEL_PX * top} * {room}"
+    seen = {"condition": {"test": has_room, "value": 1}, "value": 0}
+    labels = layer(values, _INSIDE, color=as_is("ink"), opacity=seen, **inside)
     ends = _at_ends(times, size, x["low"], y)
     return layered([bars, labels, *ends], {"step": 46 if len(rows) > 1 else 30})
 

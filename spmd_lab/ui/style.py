@@ -227,9 +227,9 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .gauge > i {{ display: block; height: 100%; background: light-dark(#2f855a, #5fc28f); }}
 .gauge.over > i {{ background: light-dark(#b3293c, #ff8a97); }}
 .gauge.spans {{ display: flex; }}
-.fit {{ height: 6.5rem; padding: 0.8rem; border-radius: 0.5rem; background: var(--tint); display: flex; flex-direction: column; justify-content: center; }}
-.fit small {{ color: var(--quiet); padding-top: 0.6rem; }}
-.fit .gauge {{ height: 0.9rem; }}
+.fit {{ height: 6.5rem; padding: 0.4rem 1rem 0.6rem; border-radius: 0.5rem; background: var(--tint); display: flex; flex-direction: column; justify-content: center; }}
+.fit small {{ color: var(--quiet); padding-top: 0.25rem; }}
+.fit .gauge {{ flex: none; height: 0.8rem; margin-top: 0.15rem; }}
 @media print {{
   [data-testid="stSidebar"], [data-testid="stHeader"], [data-testid="stExpandSidebarButton"],
   .st-key-menu, [data-testid="stButton"], [data-testid="stPopover"],

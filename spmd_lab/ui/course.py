@@ -205,8 +205,8 @@ def _fit(plan: Plan) -> str:
 
 def _shards(recipe: Recipe) -> str:
     """The picture of a computation, with the collective that the compiler is expected to write."""
-    found = sorted({kind for kinds in recipe.expected.collectives.values() for kind in kinds})
-    kind = next(iter(found), "")
+    expected = recipe.expected.collectives.values()
+    kind = min((kind for kinds in expected for kind in kinds), default="")
     drawn = glimpse.svg(recipe.experiment, kind)
     return glimpse.image(drawn, glimpse.alt(recipe.experiment, kind), "glimpse")
 

@@ -45,7 +45,16 @@ _OF_NUMBERS = {
         "count_text",
         "ordinal_text",
     ),
-    *("money_text", "time_text", "interval_text", "ago", "count", "len", "position", "state_words"),
+    *(
+        "money_text",
+        "time_text",
+        "interval_text",
+        "ago",
+        "len",
+        "numbered",
+        "position",
+        "state_words",
+    ),
 }
 _DOORS = ("plain", "option", "coded", "code", "quoted", "escaped", "sheet", "formatted", "sortable")
 _KEEP = ("replace", "strip", "capitalize", "lower", "upper", "removesuffix", "rstrip")

@@ -149,7 +149,6 @@ _SHEET: Sheet[_Marked] = Sheet(
         text("On", lambda row: chip_title(row.row.kind)),
         text("Verdict", lambda row: row.mark),
         count("Chips", lambda row: row.row.plan.topology.chips if row.row.plan else None),
-        count("Tokens a step", lambda row: row.row.plan.tokens if row.row.plan else None),
         number("Days", lambda row: row.row.run.days.estimate if row.row.run else None),
         Column("$ a chip-hour", lambda row: row.row.price, money_text),
         Column("Dollars", lambda row: row.row.run and row.row.run.money, money_text, is_kept=True),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.base import RequestError, UnreadableRun, numbered
 from spmd_core.experiment import Experiment, link
@@ -185,6 +186,18 @@ def verdict(run: str) -> str | None:
     if first is None or others or not first.fits:
         return None
     return f"Fits, {bound_words(first.shares_by_axis)}" if first.binds else "Fits"
+
+
+def headline(answer: str, evidence: str = "", words: str = "") -> DeltaGenerator:
+    """Draws the answer of a card, as Markdown, and the badge of its evidence, in `words` where there
+    are any; returns their row.
+    """
+    row = st.container(horizontal=True, vertical_alignment="top", gap="small")
+    with row:
+        st.subheader(answer, anchor=False, width="content")
+        if evidence:
+            style.evidence(evidence, words)
+    return row
 
 
 def short_words(experiment: Experiment) -> str:

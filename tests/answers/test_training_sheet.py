@@ -48,7 +48,7 @@ def test_the_headline_names_the_best_or_what_is_missed():
     best = answer.best
     assert training_headline(answer) == (
         f"Fewest within 30 days: {best.plan.topology.chips} v5p, "
-        f"{number_text(best.run.days.estimate)} days."
+        f"{number_text(best.run.days.estimate)} days, 4,194,304 tokens a step."
     )
     assert training_headline(asked(days=0.01)).startswith("Nothing keeps 14.4 minutes") is False
     missed = training_headline(asked(days=0.01))

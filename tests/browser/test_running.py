@@ -124,7 +124,7 @@ def test_the_overview_shows_what_runs_an_edit_keeps_the_way_back_and_a_kill_is_t
     page.get_by_text(re.compile(r"round \d+ of 1000")).wait_for()
     run = run_of(page.url)
     visit(other_page, server.url)
-    other_page.get_by_text(re.compile(r"measuring, round \d+ of 1000")).wait_for()
+    other_page.get_by_text(re.compile(r"Running, .*round \d+ of 1000")).wait_for()
     unfold(page, "Sizes")
     page.get_by_label("out", exact=True).fill("8")
     page.keyboard.press("Enter")

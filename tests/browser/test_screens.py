@@ -66,6 +66,7 @@ def test_a_recipe_is_searched_gives_its_numbers_and_leads_on(server, page):
 def test_history_exports_and_deletes_a_run(server, page):
     visit(page, f"{server.url}/history?search={MEASURED}&runs={MEASURED}")
     page.get_by_text("Open this run").wait_for()
+    page.get_by_role("button", name="Download", exact=True).click()
     with page.expect_download() as download:
         page.get_by_role("button", name="JSON").click()
     stored = json.loads(download.value.path().read_text())

@@ -52,10 +52,10 @@ def test_focus_on_the_menu_is_outlined_in_the_primary_color(server, page, theme)
     page.wait_for_function(OUTLINED, arg=PRIMARY[theme])
 
 
-def test_the_cards_are_beside_the_runs_and_below_each_other_where_it_is_narrow(server, page):
+def test_the_cards_are_in_a_row_and_below_each_other_where_it_is_narrow(server, page):
     page.set_viewport_size({"width": 1000, "height": 900})
     visit(page, server.url)
-    page.wait_for_function(IN_ROWS, arg=[1, 3], timeout=PATIENCE_MS)
+    page.wait_for_function(IN_ROWS, arg=[3, 1], timeout=PATIENCE_MS)
     # one line, Share at its end
     page.wait_for_function(
         "() => document.querySelector('.st-key-menu').offsetHeight < 60", timeout=PATIENCE_MS

@@ -4,6 +4,7 @@ import contextlib
 import os
 import tarfile
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from functools import cache
@@ -52,16 +53,24 @@ def opened(folder: Path) -> Iterator[Lab]:
             with mock.patch.object(spmd_lab.ui.lab, "Lab", SimpleNamespace(open=lambda *_: lab)):
                 yield lab
         finally:
+            _join_searches()
             lab.close()
             forget()
     time.tzset()
+
+
+def _join_searches() -> None:
+    """Wait for threads of searches, which store their answer after they say that they are over."""
+    for thread in threading.enumerate():
+        if thread.name.startswith("search "):
+            thread.join(120)
 
 
 @contextlib.contextmanager
 def apart() -> Iterator[Lab]:
     """A Lab on a folder of its own with the stored runs, for what is stored beside them."""
     with (
-        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary,  # a search may store
+        tempfile.TemporaryDirectory() as temporary,
         opened(Path(temporary) / "data") as lab,
     ):
         yield lab

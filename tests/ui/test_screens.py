@@ -9,8 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from spmd_core.experiment import link
 from spmd_core.history import shape_words
-from spmd_core.terms import experiment_words
-from spmd_lab.ui.cards import STARTS
+from spmd_lab.ui.cards import STARTS, short_words
 from spmd_lab.ui.shell import PAGES, QUESTIONS, WHAT_THIS_IS
 from tests.labs import ROOT, experiment
 from tests.ui import opened as screen_opened
@@ -73,7 +72,7 @@ def test_overview_shows_a_waiting_run_once_and_what_is_over_below(opened):
     waiting = experiment()
     opened.lab._store.submit("20260102-000000-abcdef", waiting)
     said = texts(opened.page())
-    assert sum(experiment_words(waiting) in text for text in said) == 1
+    assert sum(short_words(waiting) in text for text in said) == 1
     workload = shape_words(predicted().experiment)["Workload"]
     assert sum(text.startswith(f"{workload} · ") for text in said) == 1
 

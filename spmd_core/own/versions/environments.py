@@ -95,9 +95,7 @@ def uv(*words: str, text: str = "") -> str:
     Raises:
         RequestError: uv is missing, or refuses; in its own words.
     """
-    # beside this Python, or on the path
-    folders = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    program = shutil.which("uv", path=folders)
+    program = shutil.which("uv", path=_programs())
     if program is None:
         raise RequestError("uv is not installed: run `pip install uv`")
     environ = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
@@ -108,6 +106,11 @@ def uv(*words: str, text: str = "") -> str:
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
         raise RequestError(f"uv {words[0]}: {' '.join(lines[-_LINES:])}")
     return done.stdout
+
+
+def _programs() -> str:
+    """Returns the folders that uv may be in: beside this Python, or on the path."""
+    return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 
 
 def package_of(requirement: str) -> str:

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from spmd_core.base import LabError, RequestError, WorkerError, refuse
 from spmd_core.facts import StoredFact
@@ -159,7 +160,8 @@ class Search(Work):
             self._end("cancelled" if self.is_cancelled else "done")
         except LabError as error:
             self.problem, self._left_out = str(error), True
-            self._end("paused")
+            with suppress(LabError):  # where the answer cannot be stored, the problem says so
+                self._end("paused")
         except BaseException:  # a mistake of ours: who looks must not wait for ever
             self.problem, self.state = "the search failed: the log of the server says why", "paused"
             raise

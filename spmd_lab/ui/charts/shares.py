@@ -37,7 +37,9 @@ _SHARES_LEGEND = TOP | {
 _BAR = {"type": "bar", "height": 26}
 _LABEL_PX = 28  # of a part whose share stands in it
 _INSIDE = {"type": "text", "fontWeight": 600}
-_SPAN = {"type": "rule", "strokeWidth": 2, "yOffset": 18, **INK}  # below the bar
+_BELOW = {"yOffset": 18, **INK}  # the bar
+_SPAN = {"type": "rule", "strokeWidth": 2, **_BELOW}
+_CAP = {"type": "tick", "orient": "vertical", "size": 9, "thickness": 2, **_BELOW}
 _AT_END = {"type": "text", "align": "left", "dx": 8, "fontWeight": 600, **INK}
 # shares of white in the colors of parts of one kind, by what ends their names
 _SHADES = (0.0, 0.45, 0.22, 0.62, 0.34, 0.54, 0.76)
@@ -143,6 +145,7 @@ def _at_ends(times: Mapping[str, Estimate], size: float, x: Spec, y: Spec) -> li
     high = x | {"field": "high"}
     return [
         layer(ends, _SPAN, x=x, x2={"field": "high"}, y=y),
+        *(layer(ends, _CAP, x=each, y=y) for each in (x, high)),
         layer(ends, _AT_END, x=high, y=y, text={"field": "label"}),
     ]
 

@@ -21,6 +21,7 @@ from spmd_core.terms import (
     experiment_words,
     half_sizes,
     kind_title,
+    off_line_words,
     rate_words,
     sweep_words,
 )
@@ -104,17 +105,17 @@ def _answer(
     to_calibrate: Experiment | None = None,
 ) -> None:
     """The card of the collective that is shown: its highest bandwidth, of `tpus` as predicted where
-    devices here are simulated, with theirs small beside it; from which size on half of that is
-    reached; its picture; links to the `experiment` on chips; and one that measures the ceilings
-    `to_calibrate`.
+    devices here are simulated, and from which size on half of that is reached; its picture; links
+    to the `experiment` on chips, and one that measures the ceilings `to_calibrate`.
     """
     kinds, chosen = _kinds(points), choices.now(choices.KIND)
     kind = chosen if chosen in kinds else kinds[0]
     name, others = tpus or ("", ())
     shown, alike = ([each for each in row if each.kind == kind] for row in (points, others))
     lead = alike or shown
-    answer, *more = sweep_words(lead, fits)
+    answer, _ = sweep_words(lead)
     is_predicted = all(each.time_s is None for each in lead)
+    evidence = "Estimated" if is_predicted else "Simulated" * (tpus is not None)
     where = name * bool(alike) or on
     figures = [_peak(lead, where or ("Here", "Predicted")[is_predicted])]
     if where and figures[0]:
@@ -123,12 +124,10 @@ def _answer(
     with st.container(key="answer"):
         left, right = st.columns([3, 2], vertical_alignment="center")
         with left:
-            with st.container(horizontal=True, vertical_alignment="top", gap="small"):
-                st.subheader(plain(answer), anchor=False, width="content")
-                if is_predicted or (tpus is not None and not alike):
-                    style.evidence("Estimated" if is_predicted else "Simulated")
+            cards.headline(plain(answer), evidence)
             draw_figures([each for each in figures if each], ())
-            if words := " ".join(map(as_sentence, filter(None, (*notes, *more)))):
+            said = filter(None, (*notes, off_line_words(lead, fits)))
+            if words := " ".join(map(as_sentence, said)):
                 st.caption(plain(words))
             _offers(experiment if where else None, to_calibrate)
         if shown:

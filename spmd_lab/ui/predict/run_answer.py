@@ -23,7 +23,7 @@ from spmd_core.sweeps import TrainingAnswer, context_rows, training_run
 from spmd_core.terms import chip_title, experiment_words, money_text
 from spmd_core.time import estimate_step
 from spmd_core.words import bound_words, days_text, predictions
-from spmd_lab.ui import exports, price, style
+from spmd_lab.ui import cards, exports, price
 from spmd_lab.ui.charts import shares
 from spmd_lab.ui.charts.over_context import context_chart
 from spmd_lab.ui.markdown import as_sentence, plain
@@ -46,11 +46,8 @@ def card(plan: Plan, shown: Prediction) -> None:
     verb = "Fits" if shown.compiled else shown.fit.capitalize()
     chips = f"{plan.topology.chips:,} {chip_title(kind)}"
     answer = plain(f"{verb} on {chips}, {bound_words(shown.shares_s)}.")
-    with st.container(horizontal=True, vertical_alignment="top", gap="small"):
-        st.subheader(
-            f":red[{answer}]" * (verb == "May not fit") or answer, anchor=False, width="content"
-        )
-        style.evidence("Compiled" if shown.compiled else "Estimated")
+    said = f":red[{answer}]" if verb == "May not fit" else answer
+    cards.headline(said, "Compiled" if shown.compiled else "Estimated")
     where, mesh, step, time, *dollars, _ = five_figures(plan, shown, run, each)
     more = ", ".join(filter(None, (time.more, _missed(run.days.estimate, run.money))))
     time = time._replace(title=f"Time of {tokens_text(question.tokens())}", more=more)

@@ -39,7 +39,7 @@ from spmd_core.sweeps import (
 )
 from spmd_core.terms import listed, rows as cost_rows
 from spmd_core.words import bound_words, predictions, share_words
-from spmd_lab.ui import choices, exports, links, price, state, style
+from spmd_lab.ui import cards, choices, exports, links, price, state
 from spmd_lab.ui.charts.base import Spec
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.predict import compiling, sweep_charts
@@ -310,10 +310,8 @@ def _charts(sweep: Sweep, rows: Sequence[SweepRow]) -> dict[str, Spec]:
         return {}
     first = next(iter(drawn))
     if answer := sweep_headline(sweep, rows):
-        with st.container(horizontal=True, vertical_alignment="top", gap="small"):
-            st.subheader(plain(as_sentence(answer)), anchor=False, width="content")
-            is_guess = any(row.is_estimated for row in rows if row.numbers.step_s)
-            style.evidence("Estimated" if is_guess else "Compiled")
+        is_guess = any(row.is_estimated for row in rows if row.numbers.step_s)
+        cards.headline(plain(as_sentence(answer)), "Estimated" if is_guess else "Compiled")
         draw_figures(_figures(sweep, rows), ())
     left, right = st.columns(_COLUMNS, gap="medium")
     parts = {

@@ -161,10 +161,9 @@ def headline(answer: Answer, when: str = "") -> bool:
 
 
 def _named(answer: Answer, winner: Candidate, when: str) -> None:
-    with st.container(horizontal=True, vertical_alignment="top", gap="small"):
-        st.subheader(plain(words.best_words(answer, winner)), anchor=False, width="content")
-        known = ", ".join(filter(None, (when, _KNOWN_AS[winner.stage])))
-        style.evidence(winner.stage.capitalize(), known)
+    known = ", ".join(filter(None, (when, _KNOWN_AS[winner.stage])))
+    said = plain(words.best_words(answer, winner))
+    with cards.headline(said, winner.stage.capitalize(), known):
         if answer.rivals:
             st.badge("Tie", color="orange")
         if winner.experiment.place.is_simulated:

@@ -151,8 +151,7 @@ def stage_charts(
                 "low": min(ends[each.number][0], top),
                 "high": min(ends[each.number][1], top),
                 "end": min(max(ends[each.number][1], times[each.number]), top),
-                "label": f"{_three(times[each.number])} {name}"
-                + (f" up to {_three(high)}" if (high := ends[each.number][1]) > top else "")
+                "label": _label(times[each.number], ends[each.number][1], top, name)
                 + ", may not fit" * open_[each.number],
             }
             | dict(zip(("color", "opacity"), fills.get(each.number, (OTHER, _BEHIND)), strict=True))
@@ -162,6 +161,11 @@ def stage_charts(
         if rows:
             charts[stage] = _bars(rows, f"{called} ({name})", scale)
     return charts  # pyrefly: ignore[bad-return]
+
+
+def _label(time: float, high: float, top: float, name: str) -> str:
+    edge, end = "→ " * (time > top), f" up to {_three(high)}" * (high > top)
+    return f"{edge}{_three(time)} {name}{end}"
 
 
 def _three(value: float) -> str:

@@ -31,7 +31,7 @@ from spmd_core.search import (
     splits,
 )
 from spmd_core.sweeps import decode_points, with_steps
-from spmd_lab.ui import links, price, state, style
+from spmd_lab.ui import cards, links, price, state
 from spmd_lab.ui.charts.base import INK, TOP, Row, Spec, category, hover, layer, layered, quantity
 from spmd_lab.ui.charts.colors import BEST, ON_FRONT, OTHER, WAITING
 from spmd_lab.ui.choices import Linked
@@ -164,11 +164,11 @@ def _seeded(names: tuple[str, ...]) -> str:
 def _headline(answer: ServingAnswer) -> None:
     """Draws the best sharding: its output, speed and memory, what they are of, and the front."""
     lead = answer.best or answer.nearest
-    with st.container(horizontal=True, vertical_alignment="top", gap="small"):
-        st.subheader(plain(serving_headline(answer)), anchor=False, width="content")
-        if not lead or not (pool := lead.pool) or not (served := lead.served):
-            return
-        style.evidence("Compiled" if lead.compiled else "Estimated")
+    said = plain(serving_headline(answer))
+    if not lead or not (pool := lead.pool) or not (served := lead.served):
+        cards.headline(said)
+        return
+    with cards.headline(said, "Compiled" if lead.compiled else "Estimated"):
         if served.waiting:
             st.badge(plain(f"{served.waiting:,} wait"), color="orange")
     chips, mesh, token, made, binds = serving_figures(lead)

@@ -160,7 +160,7 @@ class Search(Work):
             self._end("cancelled" if self.is_cancelled else "done")
         except LabError as error:
             self.problem, self._left_out = str(error), True
-            with suppress(LabError):  # where the answer cannot be stored, the problem says so
+            with suppress(LabError):  # it cannot be stored: `problem` has the reason
                 self._end("paused")
         except BaseException:  # a mistake of ours: who looks must not wait for ever
             self.problem, self.state = "the search failed: the log of the server says why", "paused"

@@ -126,8 +126,8 @@ def _answer(
         with left:
             cards.headline(plain(answer), evidence)
             draw_figures([each for each in figures if each], ())
-            said = filter(None, (*notes, off_line_words(lead, fits)))
-            if words := " ".join(map(as_sentence, said)):
+            sentences = filter(None, (*notes, off_line_words(lead, fits)))
+            if words := " ".join(map(as_sentence, sentences)):
                 st.caption(plain(words))
             _offers(experiment if where else None, to_calibrate)
         if shown:

@@ -46,8 +46,8 @@ def card(plan: Plan, shown: Prediction) -> None:
     verb = "Fits" if shown.compiled else shown.fit.capitalize()
     chips = f"{plan.topology.chips:,} {chip_title(kind)}"
     answer = plain(f"{verb} on {chips}, {bound_words(shown.shares_s)}.")
-    said = f":red[{answer}]" if verb == "May not fit" else answer
-    cards.headline(said, "Compiled" if shown.compiled else "Estimated")
+    headline = f":red[{answer}]" if verb == "May not fit" else answer
+    cards.headline(headline, "Compiled" if shown.compiled else "Estimated")
     where, mesh, step, time, *dollars, _ = five_figures(plan, shown, run, each)
     more = ", ".join(filter(None, (time.more, _missed(run.days.estimate, run.money))))
     time = time._replace(title=f"Time of {tokens_text(question.tokens())}", more=more)

@@ -162,8 +162,8 @@ def headline(answer: Answer, when: str = "") -> bool:
 
 def _named(answer: Answer, winner: Candidate, when: str) -> None:
     known = ", ".join(filter(None, (when, _KNOWN_AS[winner.stage])))
-    said = plain(words.best_words(answer, winner))
-    with cards.headline(said, winner.stage.capitalize(), known):
+    headline = plain(words.best_words(answer, winner))
+    with cards.headline(headline, winner.stage.capitalize(), known):
         if answer.rivals:
             st.badge("Tie", color="orange")
         if winner.experiment.place.is_simulated:

@@ -164,11 +164,11 @@ def _seeded(names: tuple[str, ...]) -> str:
 def _headline(answer: ServingAnswer) -> None:
     """Draws the best sharding: its output, speed and memory, what they are of, and the front."""
     lead = answer.best or answer.nearest
-    said = plain(serving_headline(answer))
+    headline = plain(serving_headline(answer))
     if not lead or not (pool := lead.pool) or not (served := lead.served):
-        cards.headline(said)
+        cards.headline(headline)
         return
-    with cards.headline(said, "Compiled" if lead.compiled else "Estimated"):
+    with cards.headline(headline, "Compiled" if lead.compiled else "Estimated"):
         if served.waiting:
             st.badge(plain(f"{served.waiting:,} wait"), color="orange")
     chips, mesh, token, made, binds = serving_figures(lead)

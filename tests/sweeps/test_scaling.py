@@ -8,7 +8,7 @@ from spmd_core.base import RequestError
 from spmd_core.experiment import experiment_of, parse_experiment
 from spmd_core.search.chips import named_meshes
 from spmd_core.surveys import sweep_headline, sweep_notes
-from spmd_core.surveys.sweep.scaling import knee
+from spmd_core.surveys.sweep.scaling import grown_most, knee
 from spmd_core.sweeps import best_mesh, parse_sweep, variants
 from spmd_core.sweeps.curves import curves, row_json
 from spmd_core.sweeps.runs import estimated
@@ -63,6 +63,18 @@ def test_a_strong_sweep_has_the_best_mesh_at_each_number_of_chips_and_its_knee()
     words = " ".join((sweep_headline(sweep, rows), *sweep_notes(sweep, rows)))
     assert f"It scales to {found.before.point.chips} chips" in words
     assert share_words(found.cause) in words
+
+
+def test_the_part_that_grows_most_is_of_the_same_work_in_weak_scaling():
+    base = experiment_of(parse_plan(BIG | {"target": "tpu:v5e:8x8", "mesh": {"fsdp": 64}}))
+    points = variants(parse_sweep(base, "chips=64,4096", "weak", "best"))
+    first, last = curves(points, list(map(estimated, points)))
+    cause, share = grown_most(first, last)
+    shares = last.numbers.shares_s
+    assert cause == "wait: slices" and share_words(cause) == "waiting for stragglers"
+    assert share == pytest.approx(shares[cause] / sum(shares.values()))
+    assert shares[cause] > first.numbers.shares_s.get(cause, 0.0)
+    assert grown_most(first, first) == ("", 0.0)
 
 
 def test_the_best_mesh_is_of_models_and_numbers_of_chips():

@@ -8,7 +8,7 @@ from spmd_core.experiment import Experiment
 from spmd_core.facts import Estimate
 from spmd_core.machine import get_topology
 from spmd_core.results import predicted_verdict
-from spmd_core.surveys.sweep.scaling import knee_words, scaling_notes
+from spmd_core.surveys.sweep.scaling import knee_words, scaling_notes, share_costs
 from spmd_core.sweeps import SizePoint, Sweep, SweepPoint, SweepRow, begins
 from spmd_core.terms import StepCost, cost, mfu_words, title
 from spmd_core.words import bound_words, paired_words, ratio_words, share_words
@@ -122,13 +122,7 @@ def _why_above(first: SweepRow, last: SweepRow) -> str:
     """
     if not first.efficiency or not last.efficiency or last.efficiency <= 1.005 * first.efficiency:
         return ""
-    costs = [
-        {
-            name: seconds / sum(row.numbers.shares_s.values()) / (row.efficiency or 1.0)
-            for name, seconds in row.numbers.shares_s.items()
-        }
-        for row in (first, last)
-    ]
+    costs = [share_costs(row) for row in (first, last)]
     before, after = ({name: first.efficiency * cost[name] for name in cost} for cost in costs)
     less = {name: before[name] - after.get(name, 0.0) for name in before}
     most = max(less, key=lambda name: less[name], default="")

@@ -135,14 +135,21 @@ def knee(timed: Sequence[SweepRow]) -> Knee | None:
 
 def grown_most(first: SweepRow, last: SweepRow) -> tuple[str, float]:
     """Returns the part of a step that grew most for the same work, and its share of the last; ""
-    where no part is known."""
-    before, after = first.numbers.shares_s, last.numbers.shares_s
-    grown = {
-        name: last.point.chips * seconds - first.point.chips * before.get(name, 0.0)
-        for name, seconds in after.items()
-    }
+    where none grew."""
+    before, after = share_costs(first), share_costs(last)
+    grown = {name: cost - before.get(name, 0.0) for name, cost in after.items()}
     cause = max(grown, key=lambda name: grown[name], default="")
-    return cause, after.get(cause, 0.0) / (sum(after.values()) or 1.0)
+    if grown.get(cause, 0.0) <= 0:
+        return "", 0.0
+    return cause, after[cause] / sum(after.values())
+
+
+def share_costs(row: SweepRow) -> dict[str, float]:
+    """Returns what each part of a step costs in chip-seconds for the same work, of which a point of
+    efficiency 1 costs 1."""
+    seconds = row.numbers.shares_s
+    total = sum(seconds.values()) * (row.efficiency or 1.0)
+    return {name: each / total for name, each in seconds.items()}
 
 
 def narrow_shards(plan: Plan) -> Iterator[tuple[str, int, int]]:

@@ -97,7 +97,7 @@ PRESSES: dict[str, tuple[tuple[str | tuple[str, str] | Path, ...], str, int]] = 
         '.five:has(b:has-text(" days")) b:has-text("$")',
         2,
     ),
-    "my own exported step": (("Drop a step of your own", EXAMPLE), ".st-key-answer-wrong", 3),
+    "my own exported step": (("Check a step of your own", EXAMPLE), ".st-key-answer-wrong", 3),
     "a remedy": (("Compare strategies", "Run", "Try changes"), '[data-testid="stPageLink"] a:has-text("no all-")', 3),
 }  # fmt: skip
 

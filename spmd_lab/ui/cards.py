@@ -58,7 +58,7 @@ STARTS = (
     ),
     Start(
         "programs",
-        "Drop a step of your own",
+        "Check a step of your own",
         "A step as `jax.export` writes it: what is replicated, sent and paid for on any mesh.",
     ),
     Start(
@@ -152,17 +152,24 @@ def badges(summary: RunSummary) -> str:
     """Returns badges of a stored run as Markdown: how its rows compare, else how it ended; and that
     its time is simulated or predicted.
     """
-    answer, compared = summary.answer, verdict(summary.run)
+    kind, words = evidence_of(summary)
+    color = _COLORS.get(summary.state, "red")
+    if compared := verdict(summary.run):
+        color, words = "orange" if compared.startswith("Cannot") else "green", compared
+    first = f":{color}-badge[{plain(words)}]" if words else ""
+    kinds = f" {style.evidence_badge(kind)}" if kind else ""
+    return f"{first}{kinds}".strip()
+
+
+def evidence_of(summary: RunSummary) -> tuple[str, str]:
+    """Returns whether a run's time is simulated or predicted, "" where it is neither, and how the run
+    ended, "" where the first implies it.
+    """
+    answer, words = summary.answer, outcome_words(summary)
     is_predicted = answer is not None and answer[2]
     is_simulated = answer and summary.experiment.members[0].experiment.place.is_simulated
     kind = "Compiled" if is_predicted else "Simulated" * bool(is_simulated)
-    color, words = _COLORS.get(summary.state, "red"), outcome_words(summary)
-    if compared:
-        color, words = "orange" if compared.startswith("Cannot") else "green", compared
-    is_shown = not (kind and words in ("Measured", "Predicted"))  # by the other badge
-    first = f":{color}-badge[{plain(words)}]" if is_shown else ""
-    kinds = f" {style.evidence_badge(kind)}" if kind else ""
-    return f"{first}{kinds}".strip()
+    return kind, "" if kind and words in ("Measured", "Predicted") else words
 
 
 def tag_badges(tags: Iterable[str]) -> str:

@@ -199,4 +199,5 @@ def sweep_alt(points: Sequence[Point], quantity: str) -> str:
         ]
         if ends:
             sentences.append(f"{kind_title(kind)} {ends[0]}, {ends[-1]}")
-    return f"{quantity} by bytes: {'; '.join(sentences)}"
+    source = ", predicted" * all(point.time_s is None for point in points)
+    return f"{quantity} by bytes{source}: {'; '.join(sentences)}"

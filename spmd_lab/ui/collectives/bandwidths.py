@@ -313,7 +313,7 @@ def _charts(
         places[at % len(places)].vega_lite_chart(
             chart.sweep_chart(*lines, is_small=bool(kinds[1:])),
             key=f"sweep-chart-{kind}",
-            alt=chart.sweep_alt(shown, quantity),
+            alt=chart.sweep_alt(lines[0], quantity),
             width="stretch",
         )
     if kinds[1:] and others:

@@ -16,7 +16,7 @@ from spmd_core.runs import RunSummary
 from spmd_core.surveys import studies
 from spmd_core.terms import ago, experiment_words, outcome_words, row_title, title
 from spmd_core.words import parts, runs as words
-from spmd_lab.ui import cards
+from spmd_lab.ui import cards, style
 from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.charts.by_strategy import side_by_side_chart
 from spmd_lab.ui.charts.shares import shares_chart
@@ -86,11 +86,14 @@ def row(subject: Subject) -> None:
     summary = subject.summary
     imported = EXAMPLE if is_example(summary) else "imported from another installation"
     origin = imported if summary.origin else ""
-    facts = (outcome_words(summary), ago(summary.submitted_at), summary.owner, origin)
+    kind, ended = cards.evidence_of(summary)
+    facts = (ended, ago(summary.submitted_at), summary.owner, origin)
     with st.container(
         horizontal=True, vertical_alignment="center", gap="small", key=f"row-part-{summary.run}"
     ):
         _opens(subject, run_title(subject), 130)
+        if kind:
+            style.evidence(kind)
         st.caption(plain(", ".join(filter(None, facts))), width="content")
 
 

@@ -30,6 +30,7 @@ from spmd_core.search import (
     serve,
     splits,
 )
+from spmd_core.sheets import NONE
 from spmd_core.sweeps import decode_points, with_steps
 from spmd_lab.ui import cards, links, price, state
 from spmd_lab.ui.charts.base import INK, TOP, Row, Spec, category, hover, layer, layered, quantity
@@ -216,10 +217,13 @@ def _loads(answer: ServingAnswer) -> None:
     loads = table_frame(SERVING_LOADS.table(answer.by_load, "screen"))
     meshes = [*dict.fromkeys(loads["Best sharding"])]
     shown = ["Best sharding", "Time per token", "Tokens/s per chip"][len(meshes) == 1 :]
-    loads["Both"] = loads[shown].agg(", ".join, axis="columns")
+    wait = [f", {each} wait" * (each not in ("", NONE)) for each in loads["Wait"]]
+    loads["Both"] = loads[shown].agg(", ".join, axis="columns") + wait
     grid = loads.pivot(index="Prompt, output", columns="Concurrency", values="Both")
     one = f" {meshes[0]} is best for all of them." if len(meshes) == 1 else ""
-    st.caption(plain(f"Time per token, and tokens/s per chip, by concurrency.{one}"))
+    of = "Time per token, tokens/s per chip" + ", requests that wait" * any(wait)
+    words = f"{of}, by concurrency.{one}"
+    st.caption(plain(words))
     draw_table(grid[[*dict.fromkeys(loads["Concurrency"])]].reset_index())
 
 
@@ -251,7 +255,7 @@ def _front_chart(answer: ServingAnswer) -> Spec:
     ends = [float(str(row["speed"])) for row in rows] or [1.0]
     scale = {"zero": False, "domainMin": 0.88 * min(ends), "domainMax": 1.15 * max(ends)}
     x = quantity("speed", title="tokens/s of a user →", scale=scale)  # room for a name
-    y = quantity("rate", title="tokens/s per chip", scale={"zero": False, "padding": 24})
+    y = quantity("rate", title="tokens/s per chip", scale={"domainMin": 0, "padding": 24})
     color = category("kind", kinds, legend=_LEGEND, colors=[_COLORS[kind] for kind in kinds])
     tips = hover(name="mesh", takes="takes", makes="makes")
     front = [row for row in rows if row["kind"] in (_BEST, _FRONT)]

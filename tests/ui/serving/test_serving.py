@@ -153,3 +153,13 @@ def test_the_best_steps_are_compiled_by_a_press_and_stand_in_the_answer(data_fol
     for step, said in zip(compiled, compiled_steps(changed), strict=True):
         assert f"9 s compiled, {seconds_text(step.estimate)} estimated" in said
     assert with_steps(found, points, [None] * 3) is found and compiled_steps(found) == ()
+
+
+def test_loads_say_how_many_requests_wait(data_folder):
+    screen = opened("predict", show="serving")
+    waits = [row.served.waiting for _, row in answer().by_load if row.served]
+    cells = "\n".join(
+        map(str, (each for table in screen.table for each in table.value.to_numpy().ravel()))
+    )
+    assert any(waits) and cells.count(" wait") == sum(map(bool, waits))
+    assert all(f", {many:,} wait" in cells for many in waits if many)

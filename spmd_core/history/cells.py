@@ -27,7 +27,7 @@ PINNED, FOREIGN, EXAMPLE = "pinned", "foreign", "example"
 
 
 _ROWS_KEPT = 20_000  # texts of rows, of about 400 characters
-_row_texts: dict[tuple[object, ...], str] = {}
+_row_texts: dict[tuple[int, str | None], tuple[RunSummary, str]] = {}
 
 
 def shape_words(experiment: Experiment) -> dict[str, str]:
@@ -71,15 +71,14 @@ def fastest_words(run: RunSummary) -> str:
 
 
 def row_text(run: RunSummary, zone: str | None) -> str:
-    """What a row shows, in small letters; made once for each run as it is."""
-    moments = (run.submitted_at, run.finished_at)
-    is_foreign = run.origin is not None
-    key = (run.run, moments, run.state, run.fastest, run.labels, is_foreign, run.experiment, zone)
-    if key not in _row_texts:
+    """What a row shows, in small letters; made once for each value of a run."""
+    # by identity, and the run is held with its text: a hash of an experiment costs more than the rest
+    known = _row_texts.get((id(run), zone))
+    if known is None or known[0] is not run:
         if len(_row_texts) >= _ROWS_KEPT:
             _row_texts.clear()
-        _row_texts[key] = plain_text(_made_row_text(run, zone))
-    return _row_texts[key]
+        known = _row_texts[id(run), zone] = run, plain_text(_made_row_text(run, zone))
+    return known[1]
 
 
 def _made_row_text(run: RunSummary, zone: str | None) -> str:

@@ -87,10 +87,11 @@ def matches(
     rest = plain_text(wanted.phrase)
 
     def is_match(run: RunSummary) -> bool:
+        if not fits(run, wanted.terms):
+            return False  # before the row's text is made
         row = row_text(run, zone) if wanted.days or rest else ""
         return (
-            fits(run, wanted.terms)
-            and rest in row
+            rest in row
             and (not wanted.days or any(day in row for day in wanted.days))
             and (not wanted.kinds or {*wanted.kinds} <= {*kinds_of(run.run)})
         )

@@ -32,6 +32,7 @@ _SOURCES = {
     "examples": "TRUE",
 }
 _SEARCHED = "COALESCE(batch, '') LIKE 'search %'"
+_PINNED = "(SELECT run FROM labels WHERE pinned)"
 _LABELED = "COALESCE(labels.name, '') <> '' OR COALESCE(labels.pinned, 0)"
 
 
@@ -217,14 +218,24 @@ class Store(ArchivedRuns):
             if any_of:
                 conditions.append(f"{column} IN ({', '.join('?' * len(any_of))})")
                 values += any_of
-        rows = self._rows(
-            f"""{_SUMMARY} WHERE {" AND ".join(conditions)}
-                ORDER BY {"COALESCE(pinned, 0) DESC, " if pinned_first else ""}listed_at DESC,
-                seq DESC LIMIT ?""",
-            (*values, limit if where is None else -1),
-        )
+        most = limit if where is None else -1
+        rows = self._listed(" AND ".join(conditions), (*values, most), pinned_first)
         readable = _readable(self._summary, rows)
         return tuple(islice(filter(where, readable) if where else readable, limit))
+
+    def _listed(
+        self, conditions: str, values: Sequence[Any], pinned_first: bool
+    ) -> list[sqlite3.Row]:
+        # pinned ones apart, so that the others come in the order of an index
+        parts = (
+            (f"runs.id IN {_PINNED}", f"runs.id NOT IN {_PINNED}") if pinned_first else ("TRUE",)
+        )
+        order = "ORDER BY listed_at DESC, seq DESC LIMIT ?"
+        return [
+            row
+            for part in parts
+            for row in self._rows(f"{_SUMMARY} WHERE {conditions} AND {part} {order}", values)
+        ]
 
     def unread(self) -> tuple[Unread, ...]:
         """Runs that this version cannot read, newest first: `history` leaves them out."""

@@ -57,6 +57,7 @@ from spmd_core.answers.strategies import (
     strategies_table,
     strategy_rows,
 )
+from spmd_core.answers.sweep_sheet import SIZES, point_state, points_table
 from spmd_core.answers.training_sheet import (
     ABOUT_EVEN,
     CONTEXT_ROWS,
@@ -78,6 +79,7 @@ __all__ = [
     "SEARCHES",
     "SERVED_POINTS",
     "SERVING_LOADS",
+    "SIZES",
     "SPLITS",
     "STRATEGIES",
     "WHAT_IF",
@@ -107,6 +109,8 @@ __all__ = [
     "parts_table",
     "peak_bytes",
     "phases_table",
+    "point_state",
+    "points_table",
     "programs_table",
     "programs_words",
     "ranking_table",

@@ -7,13 +7,14 @@ import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 
-from spmd_core.base import bytes_text, number_text, refuse, seconds_text
+from spmd_core.answers import points_table
+from spmd_core.base import refuse
 from spmd_core.commands.waiting import show_progress, wait
 from spmd_core.experiment import Experiment
 from spmd_core.lab import Batch, Lab
 from spmd_core.runs import RunStatus
-from spmd_core.sheets import table
-from spmd_core.surveys import mfu_title, row_cost, sweep_headline, sweep_notes
+from spmd_core.sheets import sheet_lines
+from spmd_core.surveys import row_cost, sweep_headline, sweep_notes
 from spmd_core.sweeps import (
     VARIABLES,
     Asked,
@@ -31,23 +32,7 @@ from spmd_core.sweeps import (
     to_compile,
     variants,
 )
-from spmd_core.terms import money_text
-from spmd_core.words import bound_words, phase_words
-
-_HEAD = (
-    "target",
-    "mesh",
-    "step",
-    "between",
-    "tokens/s/chip",
-    "efficiency",
-    "memory",
-    "exposed",
-    "bound",
-    "state",
-)
-_NUMBERS = (0, 3, 5, 6, 7, 8, 9, 10)
-
+from spmd_core.words import phase_words
 
 # arguments of `predict` that make it a sweep
 ARGUMENTS = {
@@ -142,69 +127,9 @@ def _print(
         return
     if answer := sweep_headline(sweep, rows):
         print(f"{answer}\n")
-    heads = (
-        *_HEAD[:4],
-        mfu_title(sweep),
-        *_HEAD[4:-2],
-        "chip-s",
-        *(("a step", "a billion tokens") if price else ()),
-        *_HEAD[-2:],
-    )
-    numbers = (*_NUMBERS, *((11, 12) if price else ()))
-    listed = [(sweep.vary, *heads), *(_cells(row, price) for row in rows)]
-    if any(row_json(row)["mesh"] == row.point.label for row in rows):  # the first column has it
-        print(
-            "\n".join(
-                table(
-                    [(cells[0], cells[1], *cells[3:]) for cells in listed],
-                    numbers=tuple(place - 1 for place in numbers if place),
-                )
-            )
-        )
-    else:
-        print("\n".join(table(listed, numbers=numbers)))
+    print("\n".join(sheet_lines(points_table(rows, "terminal", price, sweep))))
     for row in rows:
         if words := row_json(row)["words"]:
             print(f"{row.point.label}: {words}")
     for note in sweep_notes(sweep, rows):
         print(f"note: {note[0].lower()}{note[1:].removesuffix('.')}")
-
-
-def _cells(row: SweepRow, price: Mapping[str, float] | None) -> tuple[str, ...]:
-    numbers, point = row.numbers, row.point
-    known = row_json(row)
-    if numbers.peak_bytes is not None:
-        peak = bytes_text(numbers.peak_bytes)
-    elif point.expected_bytes is not None:
-        peak = f"~{bytes_text(point.expected_bytes)}"
-    else:
-        peak = "–"
-    return (
-        point.label,
-        (known["target"] or "–").removeprefix("tpu:"),
-        known["mesh"] or "–",
-        seconds_text(numbers.step_s),
-        f"{seconds_text(numbers.low_s)} – {seconds_text(numbers.high_s)}"
-        if numbers.step_s
-        else "–",
-        _share(row.shown_mfu and row.shown_mfu[0]),
-        f"{numbers.tokens_per_s_per_chip:,.0f}" if numbers.tokens_per_s_per_chip else "–",
-        _share(row.efficiency),
-        f"{peak} of {bytes_text(point.capacity_bytes)}" if point.experiment else "–",
-        _share(row.exposed_share),
-        *_costs(row, price),
-        bound_words(numbers.shares_s),
-        row.outcome.state,
-    )
-
-
-def _costs(row: SweepRow, price: Mapping[str, float] | None) -> tuple[str, ...]:
-    """Chip-seconds of a step; with a price, what it and a billion tokens cost."""
-    spent = row_cost(row, price)
-    chips = number_text(spent.chip_seconds) if spent.chip_seconds is not None else "–"
-    money = (money_text(spent.money_per_step), money_text(spent.money_per_billion_tokens))
-    return (chips, *(money if price else ()))
-
-
-def _share(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1%}"

@@ -8,6 +8,7 @@ import signal
 import sys
 from argparse import Namespace
 
+from spmd_core.answers import SIZES
 from spmd_core.base import StorageError, refuse
 from spmd_core.commands.output import FORCE, check_output, write_output
 from spmd_core.commands.printed.report import report, shardings_report
@@ -21,8 +22,8 @@ from spmd_core.program import NAME as SHARDINGS
 from spmd_core.results import Result, result_json
 from spmd_core.roofline import calibration, with_roofline
 from spmd_core.runs import RunStatus
-from spmd_core.sheets import table
-from spmd_core.surveys import SIZE_COLUMNS, size_headline, size_rows
+from spmd_core.sheets import sheet_lines
+from spmd_core.surveys import size_headline
 from spmd_core.sweeps import SizePoint, at_sizes, begins, point_of, read_count
 from spmd_core.terms import title
 from spmd_core.trials import with_stored_answers
@@ -188,15 +189,8 @@ def run_sizes(experiment: Experiment, count: int, as_json: bool) -> int:
     if as_json:
         print(json.dumps(sizes_json(points)))
     else:
-        print(
-            "\n".join(
-                [
-                    size_headline(points),
-                    "",
-                    *table([SIZE_COLUMNS, *size_rows(points)], numbers=(1, 2, 4, 5)),
-                ]
-            )
-        )
+        table = sheet_lines(SIZES.table(points, "terminal"))
+        print("\n".join([size_headline(points), "", *table]))
     if len(points) < len(experiments):
         print(f"cancelled: {len(points)} of {len(experiments)} sizes computed", file=sys.stderr)
         return 130

@@ -6,23 +6,21 @@ from spmd_core.surveys.search.answer import cost_title, doing, goal_words
 from spmd_core.surveys.search.candidates import why_not
 from spmd_core.surveys.studies import explained, whose
 from spmd_core.surveys.sweep.curves import (
-    SIZE_COLUMNS,
     axis_title,
     mfu_title,
     point_size_words,
     point_title,
     row_cost,
     size_headline,
-    size_rows,
     sizes_offer,
     sweep_headline,
     sweep_notes,
+    wins_words,
 )
 from spmd_core.surveys.sweep.scaling import GOOD, grown_most, knee
 
 __all__ = [
     "GOOD",
-    "SIZE_COLUMNS",
     "axis_title",
     "called_words",
     "cost_title",
@@ -38,11 +36,11 @@ __all__ = [
     "row_cost",
     "search",
     "size_headline",
-    "size_rows",
     "sizes_offer",
     "studies",
     "sweep_headline",
     "sweep_notes",
     "whose",
     "why_not",
+    "wins_words",
 ]

@@ -32,6 +32,11 @@ class SizePoint:
     ratio: Ratio | None = None
 
     @property
+    def operand_bytes(self) -> int:
+        """The bytes of all operands."""
+        return self.experiment.what.operand_bytes(self.experiment.sizes, self.experiment.dtype)
+
+    @property
     def wins(self) -> bool | None:
         """Whether sharding is faster by the verdict; None while that is not known."""
         return self.ratio and self.ratio.verdict == "faster" and self.ratio.ratio > 1

@@ -3,12 +3,13 @@
 import pytest
 
 from bench.values import ENVIRONMENT, comparison, strategy
+from spmd_core.answers import SIZES
 from spmd_core.base import RequestError
 from spmd_core.commands.run import sizes_json
 from spmd_core.experiment import parse_experiment
 from spmd_core.facts import Estimate
 from spmd_core.results import Result
-from spmd_core.surveys import size_headline, size_rows
+from spmd_core.surveys import size_headline
 from spmd_core.sweeps.sizes import LARGEST_SIMULATED, at_sizes, begins, point_of, read_count
 
 LAYER = parse_experiment(
@@ -84,13 +85,14 @@ def test_sharding_begins_to_win_where_it_wins_at_every_larger_size():
         f"Sharding begins to win at {size}: Automatic 1 ms against 3 ms on one device, paired ratio "
         "2.00× (99% interval 1.80 to 2.20, 20 rounds)."
     )
-    assert size_rows(points)[2][3:] == (
+    rows = [[cell.text for cell in row] for row in SIZES.table(points, "screen").rows]
+    assert rows[2][3:] == [
         "Automatic",
         "1 ms",
         "2.00× (1.80 to 2.20)",
         "sharding is faster",
-    )
-    assert [row[-1] for row in size_rows(points)] == [
+    ]
+    assert [row[-1] for row in rows] == [
         "one device is faster",
         "cannot tell",
         "sharding is faster",

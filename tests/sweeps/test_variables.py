@@ -120,7 +120,7 @@ def test_one_row_adds_a_variable_to_the_command_line(depth, capsys, monkeypatch)
     assert command_line.main([*command[:-2], "depth=8,16", "--estimate"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     table = [line[0] for line in lines if line and line[0] != "note:"]
-    assert table[-3:] == ["depth", "8", "16"]
+    assert table[-3:] == ["Layers", "8", "16"]
 
 
 def test_one_row_adds_a_variable_to_the_curves_and_words(depth):

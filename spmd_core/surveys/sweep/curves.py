@@ -11,20 +11,11 @@ from spmd_core.results import predicted_verdict
 from spmd_core.surveys.sweep.scaling import knee_words, scaling_notes, share_costs
 from spmd_core.sweeps import SizePoint, Sweep, SweepPoint, SweepRow, begins
 from spmd_core.terms import StepCost, cost, mfu_words, title
-from spmd_core.words import bound_words, paired_words, ratio_words, share_words
+from spmd_core.words import bound_words, paired_words, share_words
 
 _PLURAL = re.compile(r"s")
 NOTABLE = 0.05  # of the step: exposed communication worth a word
 ALIKE = 0.02  # closer than this, two estimates are equal
-SIZE_COLUMNS = (
-    "Size",
-    "Operands",
-    "One device",
-    "Best sharded",
-    "Its time",
-    "Speedup",
-    "Verdict",
-)
 
 
 def row_cost(row: SweepRow, price: float | Mapping[str, float] | None = None) -> StepCost:
@@ -203,12 +194,6 @@ def point_size_words(point: SizePoint) -> str:
     return " ".join(f"{dim}={size}" for dim, size in point.experiment.dims)
 
 
-def _operands(point: SizePoint) -> str:
-    return bytes_text(
-        point.experiment.what.operand_bytes(point.experiment.sizes, point.experiment.dtype)
-    )
-
-
 def size_headline(points: Sequence[SizePoint]) -> str:
     """Where sharding begins to win, or that it does not at these sizes."""
     known = [point for point in points if point.wins is not None]
@@ -219,7 +204,7 @@ def size_headline(points: Sequence[SizePoint]) -> str:
         size, times = point_size_words(largest), _size_times(largest)
         if largest.ratio and largest.ratio.verdict == "cannot tell":
             return f"Cannot tell whether sharding wins up to {size}: {times}."
-        return f"Sharding does not win up to {size}: {times}, {_wins_words(largest)}."
+        return f"Sharding does not win up to {size}: {times}, {wins_words(largest)}."
     if first is known[0]:
         return (
             f"Sharding wins at all of these sizes: {_size_times(first)} at "
@@ -234,7 +219,8 @@ def _size_times(point: SizePoint) -> str:
     return f"{best} against {seconds_text(point.alone_s)} on one device{ratio}"
 
 
-def _wins_words(point: SizePoint) -> str:
+def wins_words(point: SizePoint) -> str:
+    """Which side of a size is faster, by the verdict; an en dash where that is not known."""
     if point.ratio is None:
         return "–"
     if point.ratio.verdict == "faster":
@@ -242,26 +228,12 @@ def _wins_words(point: SizePoint) -> str:
     return point.ratio.verdict
 
 
-def size_rows(points: Sequence[SizePoint]) -> list[tuple[str, ...]]:
-    """A row for each size, in the order of SIZE_COLUMNS."""
-    return [
-        (
-            point_size_words(point),
-            _operands(point),
-            seconds_text(point.alone_s),
-            title(point.best) if point.best else "–",
-            seconds_text(point.best_s),
-            ratio_words(point.ratio) if point.ratio else "–",
-            _wins_words(point),
-        )
-        for point in points
-    ]
-
-
 def sizes_offer(missing: Sequence[Experiment]) -> str:
     """What computing these sizes would do: from where to where."""
     first, last = (SizePoint(missing[at]) for at in (0, -1))
-    spans = [f"{point_size_words(point)} ({_operands(point)})" for point in (first, last)]
+    spans = [
+        f"{point_size_words(point)} ({bytes_text(point.operand_bytes)})" for point in (first, last)
+    ]
     to = f" to {spans[1]}" if len(missing) > 1 else ""
     verb = "Predicts" if missing[0].place.is_absent else "Measures"
     return f"{verb} {spans[0]}{to}."

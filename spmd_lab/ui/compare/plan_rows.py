@@ -4,10 +4,10 @@ row by row; what is compiled stays.
 
 from collections.abc import Mapping, Sequence
 
-import pandas as pd
 import streamlit as st
 
-from spmd_core.base import RequestError, bytes_text, seconds_text
+from spmd_core.answers import points_table
+from spmd_core.base import RequestError, seconds_text
 from spmd_core.experiment import MAX_VARIANTS, Experiment
 from spmd_core.facts import Estimate
 from spmd_core.machine import get_topology
@@ -22,9 +22,7 @@ from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.predict import compiling, drafts
 from spmd_lab.ui.shell import refusal
 from spmd_lab.ui.state import VariantForm
-from spmd_lab.ui.tables import sheet
-
-NONE = "–"
+from spmd_lab.ui.tables import sheet, table_frame
 
 
 def ranked_rows(rows: Sequence[SweepRow]) -> tuple[SweepRow, ...]:
@@ -66,24 +64,6 @@ def grid_headline(rows: Sequence[SweepRow], prices: Mapping[str, float]) -> str:
     return " ".join(words)
 
 
-def grid_row(row: SweepRow, prices: Mapping[str, float]) -> dict[str, str]:
-    """The cells of a plan: time, interval, causal MFU, tokens, price and memory."""
-    numbers, spent = row.numbers, row_cost(row, prices)
-    hours, money = spent.chip_hours_per_billion_tokens, spent.money_per_billion_tokens
-    between = f"{seconds_text(numbers.low_s)} to {seconds_text(numbers.high_s)}"
-    return {
-        "Step": seconds_text(numbers.step_s) if numbers.step_s else NONE,
-        "Interval": between if numbers.low_s else NONE,
-        "Causal MFU": f"{row.mfu_causal:.1%}" if row.mfu_causal else NONE,
-        "Tokens/s per chip": f"{numbers.tokens_per_s_per_chip:,.0f}"
-        if numbers.tokens_per_s_per_chip
-        else NONE,
-        "Chip-hours per billion tokens": f"{hours:,.0f}" if hours else NONE,
-        "Price per billion tokens": money_text(money) if money else NONE,
-        "Memory": bytes_text(numbers.peak_bytes) if numbers.peak_bytes else NONE,
-    }
-
-
 def _cheapest(timed: Sequence[SweepRow], prices: Mapping[str, float]) -> SweepRow:
     """By money where every row has a price, else by chip-hours."""
     costs = [row_cost(row, prices) for row in timed]
@@ -117,7 +97,6 @@ def _compared(timed: Sequence[SweepRow]) -> Comparison | None:
 
 
 SCREEN = "compare"
-_OPTIONAL = ("Price per billion tokens", "Causal MFU", "Chip-hours per billion tokens")
 
 
 def is_of_plans(experiment: Experiment) -> bool:
@@ -183,21 +162,10 @@ def _spread(words: Sequence[str]) -> None:
 
 def _table(rows: Sequence[SweepRow], prices: Mapping[str, float]) -> None:
     base = links.base_address(SCREEN)
-    table = pd.DataFrame(
-        [
-            {
-                "Plan": row.point.label,
-                "State": compiling.state_words(row),
-                **grid_row(row, prices),
-                "Open": base + links.path(row.point.experiment, row.outcome.run, "predict"),
-            }
-            for row in rows
-        ]
-    )
-    empty = [name for name in _OPTIONAL if name in table and set(table[name]) <= {"–"}]
-    if prices:
-        empty.append("Chip-hours per billion tokens")
-    table = table.drop(columns=list(dict.fromkeys(empty)))
+    table = table_frame(points_table(rows, "study", prices))
+    table["Open"] = [
+        base + links.path(row.point.experiment, row.outcome.run, "predict") for row in rows
+    ]
     st.dataframe(
         sheet(table),
         hide_index=True,

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-import pandas as pd
 import streamlit as st
 
+from spmd_core.answers import SIZES
 from spmd_core.base import RequestError, seconds_text
 from spmd_core.experiment import Experiment
-from spmd_core.surveys import SIZE_COLUMNS, point_size_words, size_headline, size_rows, sizes_offer
+from spmd_core.surveys import point_size_words, size_headline, sizes_offer
 from spmd_core.sweeps import SizePoint, at_sizes
 from spmd_core.trials import known_sizes
 from spmd_lab.ui import live
@@ -73,7 +73,7 @@ def _show(points: Sequence[SizePoint]) -> None:
     if any(point.wins is not None for point in points):
         st.markdown(f"**{plain(size_headline(points))}**")
         st.vega_lite_chart(chart(points), alt=size_headline(points), key="sizes-chart")
-    draw_table(pd.DataFrame(size_rows(points), columns=pd.Index(SIZE_COLUMNS)))
+    draw_table(SIZES.table(points, "screen"))
 
 
 def chart(points: Sequence[SizePoint]) -> Spec:
@@ -81,9 +81,7 @@ def chart(points: Sequence[SizePoint]) -> Spec:
     rows = [
         {
             "size": point_size_words(point),
-            "bytes": point.experiment.what.operand_bytes(
-                point.experiment.sizes, point.experiment.dtype
-            ),
+            "bytes": point.operand_bytes,
             "row": row,
             "y": seconds * 1e3,
             "time": seconds_text(seconds),

@@ -14,7 +14,6 @@ from spmd_core.sweeps import (
     Asked,
     Outcome,
     SweepPoint,
-    SweepRow,
     cancel,
     compile_seconds,
     look,
@@ -29,16 +28,6 @@ from spmd_lab.ui.markdown import as_sentence, plain
 
 INTERVAL_S = 1.0
 Titled = Callable[[SweepPoint], str]  # a point in words
-STATES = {
-    "refused": "cannot be",
-    "too large": "does not fit, by its sizes",
-    "not compiled": "not compiled yet",
-    "waiting": "in the queue",
-    "running": "compiling",
-    "failed": "failed",
-    "does not fit": "does not fit",
-    "predicted": "compiled",
-}
 
 
 def _asked() -> Asked:
@@ -48,12 +37,6 @@ def _asked() -> Asked:
 def outcomes_of(points: Sequence[SweepPoint]) -> tuple[Outcome, ...]:
     """The state of each point."""
     return look(lab(), points, _asked())
-
-
-def state_words(row: SweepRow) -> str:
-    """The state of a row: an estimate where nothing was compiled yet."""
-    guessed = row.is_estimated and row.outcome.state == "not compiled"
-    return "estimate" if guessed else STATES[row.outcome.state]
 
 
 def begin(missing: Sequence[SweepPoint]) -> None:

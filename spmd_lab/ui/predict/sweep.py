@@ -5,18 +5,15 @@ table to open each point from.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from spmd_core.answers import Figure
-from spmd_core.base import RequestError, bytes_text, count_text, mesh_text, seconds_text
+from spmd_core.answers import Figure, point_state, points_table
+from spmd_core.base import RequestError, count_text, seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.search import SERVING_FORM
 from spmd_core.surveys import (
-    axis_title,
     grown_most,
-    mfu_title,
     point_title,
     row_cost,
     sweep_headline,
@@ -37,14 +34,14 @@ from spmd_core.sweeps import (
     parse_sweep,
     variants,
 )
-from spmd_core.terms import listed, rows as cost_rows
-from spmd_core.words import bound_words, predictions, share_words
+from spmd_core.terms import listed
+from spmd_core.words import predictions, share_words
 from spmd_lab.ui import cards, choices, exports, links, price, state
 from spmd_lab.ui.charts.base import Spec
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.predict import compiling, sweep_charts
 from spmd_lab.ui.shell import QUESTIONS, draw_figures, refusal
-from spmd_lab.ui.tables import sheet
+from spmd_lab.ui.tables import sheet, table_frame
 
 _CAPTIONED = {True: ("failed",), False: ("failed", "too large", "does not fit")}
 _OF_SCALING = {"scaling": "weak", "meshes": "kept"}  # what a link leaves out
@@ -87,7 +84,7 @@ def show(experiment: Experiment, fields: DeltaGenerator | None = None) -> None:
                 or (
                     # what does not fit is marked in a chart over chips
                     row.outcome.state in _CAPTIONED[sweep.variable.scales]
-                    and (row.outcome.words or compiling.state_words(row))
+                    and (row.outcome.words or point_state(row))
                 )
             ):
                 st.caption(plain(f"{point_title(sweep, row.point)}: {words}"))
@@ -355,62 +352,22 @@ def _chart(sweep: Sweep, rows: Sequence[SweepRow], name: str, chart: Spec) -> No
 
 def _table(sweep: Sweep, rows: Sequence[SweepRow]) -> None:
     base = links.base_address("predict")
-    listed = (
-        pd.DataFrame([_cells(sweep, row, base) for row in rows])
-        .dropna(axis="columns", how="all")
-        .fillna("–")
-    )
-    title = axis_title(sweep)
+    dollars = price.now()  # a download is made later, outside of the screen's script
+    listed = table_frame(points_table(rows, "screen", dollars, sweep))
+    listed["Open"] = [
+        base + links.path(row.point.experiment, row.outcome.run, "predict") for row in rows
+    ]
     config = {
         "Open": st.column_config.LinkColumn("Open", display_text="open", width="small"),
-        f"{title[0].upper()}{title[1:]}": st.column_config.TextColumn(pinned=True),
+        listed.columns[0]: st.column_config.TextColumn(pinned=True),
     }
     order = [listed.columns[0], *(name for name in _SHOWN if name in listed.columns[1:])]
     st.dataframe(
         sheet(listed), hide_index=True, column_config=config, column_order=order, key="sweep:table"
     )
-    dollars = price.now()  # a download is made later, outside of the screen's script
     exports.download(
         "CSV",
         lambda: csv_text(rows, lambda row: row_cost(row, dollars).to_json()),
         f"sweep-{sweep.vary}.csv",
         "All points with their numbers, in seconds and bytes",
     )
-
-
-def _cells(sweep: Sweep, row: SweepRow, base: str) -> dict[str, str | None]:
-    point, numbers, title = row.point, row.numbers, axis_title(sweep)
-    between = (
-        f"{seconds_text(numbers.low_s)} – {seconds_text(numbers.high_s)}"
-        if numbers.step_s
-        else None
-    )
-    memory = bytes_text(numbers.peak_bytes) if numbers.peak_bytes is not None else None
-    if (memory is None or row.is_estimated) and point.expected_bytes is not None:
-        memory = f"about {bytes_text(point.expected_bytes)}"
-    mesh = mesh_text(point.experiment.mesh, " ") if point.experiment else None
-    wanted = "Cost" if price.now() else "Chip"
-    costs = cost_rows(row_cost(row, price.now()))
-    cells = {
-        "Topology": point.experiment.target.removeprefix("tpu:")
-        if point.experiment and sweep.variable.scales
-        else None,
-        "Mesh": mesh,
-        "State": compiling.state_words(row),
-        "Step": seconds_text(numbers.step_s) if numbers.step_s else None,
-        "Between": between,
-        mfu_title(sweep): f"{row.shown_mfu[0]:.1%}" if row.shown_mfu else None,
-        "Tokens/s/chip": f"{numbers.tokens_per_s_per_chip:,.0f}"
-        if numbers.tokens_per_s_per_chip
-        else None,
-        "Efficiency" if sweep.variable.scales else "Work/chip/s": f"{row.efficiency:.1%}"
-        if row.efficiency is not None
-        else None,
-        "Memory": memory,
-        "Exposed": f"{row.exposed_share:.1%}" if row.exposed_share is not None else None,
-        **({label: text for label, text in costs.items() if label.startswith(wanted)}),
-        "Bound by": bound_words(numbers.shares_s) if numbers.step_s else None,
-        "Open": base + links.path(point.experiment, row.outcome.run, "predict"),
-    }
-    head = f"{title[0].upper()}{title[1:]}"
-    return {head: point.label} | {name: cell for name, cell in cells.items() if name != head}

@@ -120,9 +120,9 @@ def test_each_plan_goes_on_each_target_and_prices_are_of_each_kind_of_chip(lab):
     test.button(key="plans:spread").click().run()
     assert not test.exception
     assert len(table(test)) == 4
-    assert "Price per billion tokens" not in table(test)[0]
+    assert "Cost per billion tokens" not in table(test)[0]
     test.text_input(key="costs:0:price").set_value("v5e=1.2, v5p=4.2").run()
-    assert all(row["Price per billion tokens"].startswith("$") for row in table(test))
+    assert all(row["Cost per billion tokens"].startswith("$") for row in table(test))
     test.text_input(key="plans:targets").set_value("v9:16")
     test.button(key="plans:spread").click().run()
     assert "v9" in test.error[0].value and len(table(test)) == 4

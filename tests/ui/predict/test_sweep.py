@@ -95,7 +95,8 @@ def test_pressing_queues_the_unknown_points_and_the_curves_fill_in(lab):
     assert "Roughly 2 min on an idle machine; 1 of 3 points are compiled already." in texts(test)
     assert "The table has the compiled time of 64." in texts(test)
     assert all("%" in row["Efficiency"] for row in table(test).values()), "each point compares"
-    assert table(test)["64"]["Step"] == "1 s" and table(test)["64"]["State"] == "compiled"
+    row = table(test)["64"]
+    assert row["Step"] == "1\xa0s" and row["State"] == "compiled"
     known = lab.latest(variants(parse_sweep(BASE, "chips=64"))[0].experiment)
     status = replace(lab.status(known), started_at=100.0, finished_at=117.0)
     lab.status = lambda run, plain=lab.status: status if run == known else plain(run)

@@ -1,0 +1,135 @@
+"""Sheets of what is varied: the points of a sweep, and sizes on one device and sharded."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from spmd_core.base import bytes_text, capital, mesh_text
+from spmd_core.sheets import (
+    Cell,
+    Column,
+    Place,
+    Sheet,
+    Table,
+    between,
+    number,
+    seconds,
+    size,
+    text,
+)
+from spmd_core.surveys import axis_title, mfu_title, point_size_words, row_cost, wins_words
+from spmd_core.sweeps import SizePoint, Sweep, SweepRow
+from spmd_core.terms import StepCost, money_text, title
+from spmd_core.words import bound_words, ratio_words
+
+_STATES = {
+    "refused": "cannot be",
+    "too large": "does not fit, by its sizes",
+    "not compiled": "not compiled yet",
+    "waiting": "in the queue",
+    "running": "compiling",
+    "predicted": "compiled",
+}
+_SHARE = "{:.1%}".format
+_WIDE: tuple[Place, ...] = ("screen", "terminal")  # with room beside the columns of a study
+
+
+def point_state(row: SweepRow) -> str:
+    """Returns how a point stands: an estimate where nothing was compiled yet."""
+    state = row.outcome.state
+    guessed = row.is_estimated and state == "not compiled"
+    return "estimate" if guessed else _STATES.get(state, state)
+
+
+def _held(row: SweepRow) -> Cell | None:
+    peak, expected = row.numbers.peak_bytes, row.point.expected_bytes
+    if expected is not None and (peak is None or row.is_estimated):
+        return Cell(f"about {bytes_text(expected)}", expected)
+    return None if peak is None else Cell(bytes_text(peak), peak)
+
+
+def _span(row: SweepRow) -> tuple[float, float] | None:
+    low, high = row.numbers.low_s, row.numbers.high_s
+    return (low, high) if low and high else None
+
+
+def points_table(
+    rows: Sequence[SweepRow],
+    place: Place,
+    price: float | Mapping[str, float] | None = None,
+    sweep: Sweep | None = None,
+) -> Table:
+    """Returns a row for each point of a sweep, or for each plan of a study; `price` in dollars per
+    chip-hour, or by kind of chip.
+    """
+    head = capital(axis_title(sweep)) if sweep else "Plan"
+    first: Column[SweepRow] = text(head, lambda row: row.point.label)
+    others = (each for each in (*_of_point(sweep), *_costs(price), _BOUND) if each.title != head)
+    return Sheet((first, *others)).table(rows, place)
+
+
+def _of_point(sweep: Sweep | None) -> tuple[Column[SweepRow], ...]:
+    scales = sweep is not None and sweep.variable.scales
+    return (
+        text(
+            "Topology",
+            lambda row: row.point.experiment and row.point.experiment.target.removeprefix("tpu:"),
+            *(_WIDE if scales else ("terminal",)),
+        ),
+        text(
+            "Mesh",
+            lambda row: row.point.experiment and mesh_text(row.point.experiment.mesh, " "),
+            *_WIDE,
+        ),
+        text("State", point_state),
+        seconds("Step", lambda row: row.numbers.step_s),
+        *between("Interval", _span),
+        Column(
+            mfu_title(sweep) if sweep else "Causal MFU",
+            lambda row: row.shown_mfu and row.shown_mfu[0],
+            _SHARE,
+        ),
+        Column(
+            "Tokens/s/chip", lambda row: row.numbers.tokens_per_s_per_chip or None, "{:,.0f}".format
+        ),
+        Column(
+            "Efficiency" if scales else "Work/chip/s", lambda row: row.efficiency, _SHARE, _WIDE
+        ),
+        Column("Memory", _held),
+        size("Of", lambda row: row.point.capacity_bytes or None, "terminal"),
+        Column("Exposed", lambda row: row.exposed_share, _SHARE, _WIDE),
+    )
+
+
+def _costs(price: float | Mapping[str, float] | None) -> tuple[Column[SweepRow], ...]:
+    wide: tuple[Place, ...] = ("terminal",) if price else _WIDE
+    cost: Callable[[SweepRow], StepCost] = lambda row: row_cost(row, price)  # noqa: E731
+    return (
+        number("Chip-seconds per step", lambda row: cost(row).chip_seconds, *wide),
+        number(
+            "Chip-hours per billion tokens",
+            lambda row: None if price else cost(row).chip_hours_per_billion_tokens,
+            "screen",
+            "study",
+        ),
+        Column("Cost per step", lambda row: cost(row).money_per_step, money_text, _WIDE),
+        Column(
+            "Cost per billion tokens", lambda row: cost(row).money_per_billion_tokens, money_text
+        ),
+    )
+
+
+_BOUND: Column[SweepRow] = text(
+    "Bound by",
+    lambda row: bound_words(row.numbers.shares_s) if row.numbers.step_s else None,
+    *_WIDE,
+)
+SIZES = Sheet[SizePoint](
+    (
+        text("Size", point_size_words),
+        size("Operands", lambda point: point.operand_bytes),
+        seconds("One device", lambda point: point.alone_s),
+        text("Best sharded", lambda point: point.best and title(point.best)),
+        seconds("Its time", lambda point: point.best_s),
+        text("Speedup", lambda point: point.ratio and ratio_words(point.ratio)),
+        text("Verdict", wins_words),
+    )
+)

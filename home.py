@@ -1,5 +1,7 @@
 """The Overview screen: where to start, what runs now and ran last, and what hardware this is."""
 
+from contextlib import nullcontext
+
 import streamlit as st
 
 from spmd_core.base import read_settings
@@ -14,30 +16,23 @@ from spmd_lab.ui.shell import WHAT_THIS_IS
 share = shell.open_page("overview")
 target = default_target()
 hardware, active = lab().hardware(), lab().active()
-recent = lab().history(over=True, limit=4, searched=False, source="here")
+recent = lab().history(over=True, limit=cards.ACROSS, searched=False, source="here")
 
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
-    st.title(shell.QUESTIONS["overview"], width="content")
-    st.caption(WHAT_THIS_IS)
+    with st.container(gap=None):
+        st.title(shell.QUESTIONS["overview"])
+        st.caption(WHAT_THIS_IS)
     if recent:
         tour.begin()
 predicted = state.experiment("predict")
 opened = predicted != state.first("predict")  # by this viewer: the default is what nobody opened
 now = {"predict": lambda: nearest.verdict(predicted)} if opened else {}
-if active or recent:
-    with st.container(border=True, key="recent"):
-        if active:
-            st.markdown("**Running**")
-        live.watch_queue(live.listed_runs())
-        if recent:
-            st.markdown("**Last runs**")
-        for summary in recent:
-            cards.run_row(summary)
-        st.page_link("pages/history.py", label="All runs", icon=":material/history:")
-    cards.starts(shell.QUESTIONS, now)
-else:
+with st.container(border=True, key="running") if active else nullcontext():
     live.watch_queue(live.listed_runs())
-    cards.starts(shell.QUESTIONS, now)
+if recent:
+    cards.last_runs(recent)
+cards.starts(shell.QUESTIONS, now)
+if not (active or recent):
     tour.offer()
 
 here = st.container(key="here")

@@ -1,17 +1,29 @@
 """The picture of estimates over published steps, as a Vega-Lite specification."""
 
 import random
+from collections import Counter
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
-_WITHIN, _APART = 10, 15  # percent: of the band, and from where on a dot is named
+_WITHIN = 10  # percent: what is further off is numbered, and named beside the chart
+_CHIPS = ("A100", "H100", "H200", "B200", "v5e", "v5p", "v6e", "TPU7x")
 _COLORS = {"dense": "#3b76c4", "experts": "#d9730d", "8 bits": "#7a5cc7", "other kernel": "#2f855a"}
 _QUIET, _INK = "#4f5b6b", "#1c2430"
 _CONFIG = {
     "background": "#ffffff",
     "padding": 16,
     "view": {"stroke": None},
-    "title": {"fontSize": 17, "fontWeight": 600, "color": _INK, "offset": 10, "anchor": "start"},
+    "title": {
+        "fontSize": 17,
+        "fontWeight": 600,
+        "color": _INK,
+        "offset": 14,
+        "anchor": "start",
+        "subtitleFontSize": 13,
+        "subtitleColor": _QUIET,
+        "subtitlePadding": 6,
+    },
     "axis": {"domain": False, "ticks": False, "labelColor": _QUIET, "labelFontSize": 12},
     "axisX": {"grid": False, "labelPadding": 8, "labelAngle": 0},
     "axisY": {"gridColor": "#e3e8ee"},
@@ -22,50 +34,110 @@ _ONCE = {"data": {"values": [{}]}}
 
 
 class Dot(NamedTuple):
-    """A published step: its chip, kind, model, and how far the estimate is off in percent."""
+    """A published step: its chip, kind, model, how far the estimate is off in percent, and on how many
+    chips.
+    """
 
     chip: str
     kind: str
     model: str
     error: float
+    chips: int
+
+
+def _far(dots: Sequence[Dot]) -> dict[Dot, tuple[int, float]]:
+    """Returns the number of each dot outside of the band, the longest estimate first, and its place
+    aside: those of a chip evenly, so that their numbers do not overlap.
+    """
+    out = sorted((each for each in dots if abs(each.error) > _WITHIN), key=lambda d: -d.error)
+    numbers, found = {each: at for at, each in enumerate(out, 1)}, {}
+    for _, group in groupby(
+        sorted(out, key=lambda d: (d.chip, d.error > 0, d.error)), lambda d: (d.chip, d.error > 0)
+    ):
+        near = list(group)
+        for at, each in enumerate(near):
+            found[each] = numbers[each], 2.9 * (at + 0.5) / len(near) - 1.45
+    return found
 
 
 def _values(dots: Sequence[Dot]) -> list[dict[str, Any]]:
-    furthest = {each.chip: each for each in sorted(dots, key=lambda each: abs(each.error))}
-    draw = random.Random(0)  # so that equal errors are beside one another
-    named = [each for each in furthest.values() if abs(each.error) > _APART]
+    draw, far = random.Random(0), _far(dots)  # so that equal errors are beside one another
+    counts = Counter(map(_kind, dots))
     return [
         {
             "chip": each.chip,
-            "kind": each.kind if each.kind in _COLORS else "dense",  # a GPU is no kind of plan
+            "kind": f"{_kind(each)} ({counts[_kind(each)]})",
             "error": each.error,
-            "aside": 1.2 if each in named else draw.uniform(-1, 1),
-            "name": f"{each.model}, {each.error:+.0f} %" if each in named else "",
+            "aside": far[each][1] if each in far else draw.uniform(-1, 1),
+            "number": str(far[each][0]) if each in far else "",
         }
         for each in dots
     ]
 
 
+def _kind(dot: Dot) -> str:
+    return dot.kind if dot.kind in _COLORS else "dense"  # a GPU is no kind of plan
+
+
+def _signed(percent: float) -> str:
+    return f"{percent:+.1f}%".replace("-", "\N{MINUS SIGN}")
+
+
+def _named(dots: Sequence[Dot]) -> dict[str, Any]:
+    rows = [
+        {
+            "row": number,
+            "number": str(number),
+            "name": f"{each.model} on {each.chips:,} {each.chip}"
+            + ", other kernel" * (each.kind == "other kernel"),
+            "by": _signed(each.error),
+        }
+        for each, (number, _) in _far(dots).items()
+    ]
+    y = {"field": "row", "type": "ordinal", "axis": None}
+    columns = (("number", 14, "right"), ("name", 24, "left"), ("by", 312, "right"))
+    return {
+        "data": {"values": rows},
+        "width": 312,
+        "height": {"step": 21},
+        "layer": [
+            {
+                "mark": {"type": "text", "x": x, "align": align, "color": _INK, "fontSize": 12}
+                | ({"fontWeight": 600} if field == "number" else {}),
+                "encoding": {"y": y, "text": {"field": field}},
+            }
+            for field, x, align in columns
+        ],
+    }
+
+
 def errors_chart(dots: Sequence[Dot]) -> dict[str, Any]:
-    """Returns a dot for each step by chip, within a band; those that are far off are named."""
+    """Returns a dot for each step by chip, within a band; those outside of it are numbered, and named
+    beside it.
+    """
     within = sum(abs(each.error) <= _WITHIN for each in dots)
-    kinds = {"domain": [*_COLORS], "range": [*_COLORS.values()]}
-    x = {"field": "chip", "type": "nominal", "title": None}
-    y = {"field": "error", "type": "quantitative", "title": None}
+    counts = Counter(map(_kind, dots))
+    kinds = {
+        "domain": [f"{kind} ({counts[kind]})" for kind in _COLORS if counts[kind]],
+        "range": [color for kind, color in _COLORS.items() if counts[kind]],
+    }
+    x = {"field": "chip", "type": "nominal", "title": None, "sort": _CHIPS}
+    y = {"field": "error", "type": "quantitative", "title": None, "scale": {"domainMin": -24}}
     y |= {
         "axis": {
             "tickCount": 6,
-            "labelExpr": "(datum.value ? format(datum.value, '+') : '0') + ' %'",
+            "labelExpr": "(datum.value ? format(datum.value, '+') : '0') + '%'",
         }
     }
     aside = {"field": "aside", "type": "quantitative", "scale": {"domain": [-1.5, 1.5]}}
     placed = {"x": x, "xOffset": aside, "y": y}
     band = {"y": {"datum": -_WITHIN}, "y2": {"datum": _WITHIN}}
-    return {
-        "title": f"{within} of {len(dots)} estimates are within {_WITHIN} % of a published step",
+    above = {"expr": "datum.error > 0 ? -10 : 11"}
+    number = {"type": "text", "dy": above, "color": _INK, "fontSize": 11, "fontWeight": 600}
+    chart = {
         "data": {"values": _values(dots)},
-        "width": {"step": 90},
-        "height": 300,
+        "width": {"step": 110},
+        "height": 340,
         "layer": [
             _ONCE
             | {
@@ -78,11 +150,15 @@ def errors_chart(dots: Sequence[Dot]) -> dict[str, Any]:
                 "encoding": placed
                 | {"color": {"field": "kind", "type": "nominal", "title": None, "scale": kinds}},
             },
-            {
-                "mark": {"type": "text", "dx": 10, "align": "left", "color": _INK, "fontSize": 12},
-                "transform": [{"filter": "datum.name"}],
-                "encoding": placed | {"text": {"field": "name"}},
-            },
+            {"mark": number, "encoding": placed | {"text": {"field": "number"}}},
         ],
+    }
+    return {
+        "title": {
+            "text": f"{within} of {len(dots)} estimates are within {_WITHIN}% of a published step",
+            "subtitle": "Estimate over published step: + is estimated longer than published, \N{MINUS SIGN} shorter.",
+        },
+        "hconcat": [chart, _named(dots)],
+        "spacing": 30,
         "config": _CONFIG,
     }

@@ -243,7 +243,7 @@ def draw(file: Path) -> None:
     for row in (*ROWS, *v5e_rows(), *v5p_rows()):
         plan = plan_of(row)
         chip = chip_title(plan.topology.chip.generation)
-        dots.append(Dot(chip, row[0], plan.model, 100 * error_of(row)))
+        dots.append(Dot(chip, row[0], plan.model, 100 * error_of(row), plan.topology.chips))
     file.write_bytes(vl_convert.vegalite_to_png(errors_chart(dots), scale=2))
 
 

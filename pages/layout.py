@@ -6,14 +6,14 @@ import streamlit as st
 
 from spmd_core.base import RequestError, mesh_text
 from spmd_core.experiment import layout_of
-from spmd_core.script import program_text, three_lines
+from spmd_core.script import array_text, program_text
 from spmd_lab.ui import cards, course, inputs, links, live, mesh_fields, shell, state
 from spmd_lab.ui.arrows.words import domains_words
-from spmd_lab.ui.charts.layout_words import numbers_words
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.layout import moves, paste, picture, placing, product, shape
 from spmd_lab.ui.layout.domains import domains_of, hosts_of, with_hosts
 from spmd_lab.ui.markdown import plain
+from spmd_lab.ui.notebook import labels
 from spmd_lab.ui.shell import not_placed_words
 from spmd_lab.ui.tables import sheet
 
@@ -50,8 +50,8 @@ with st.container(horizontal=True, vertical_alignment="center"):
     st.title(shell.QUESTIONS["layout"], width="stretch", anchor=False)
     is_placed = run is not None and not at_work
     pressed = st.button(
-        "Place it on devices",
-        type="secondary" if is_placed else "primary",
+        "Place again" if is_placed else "Place it on devices",
+        type="tertiary" if is_placed else "primary",
         icon=":material/memory:",
         key="place",
         disabled=bool(refusal or misfit) or at_work,
@@ -91,12 +91,10 @@ with beside:
             "Not placed on devices yet. *Place it on devices* puts the real array there and compares."
         )
     shape.element_field(placed)
-    st.caption(
-        f"{plain(numbers_words(placed))} Same color, same data: point at a cell to light each device "
-        "that holds it."
-    )
+    if status:
+        labels.draw(status.run)
 try:
-    st.code(three_lines(experiment), language="python", wrap_lines=True)
+    st.code(array_text(experiment), language="python", wrap_lines=True)
 except RequestError as error:  # a topology that does not exist has no devices to write down
     st.caption(plain(str(error)))
 

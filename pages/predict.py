@@ -33,7 +33,7 @@ head = st.container(horizontal=True, vertical_alignment="center")
 with st.sidebar:
     sweep.choose()
     of_sweep = st.container()
-    fields = plan_inputs.predict_fields()
+    fields = plan_inputs.predict_fields(has_chips=not sweep.scales())
 experiment, refusal = state.edit("predict", fields)
 run = live.joined("predict", experiment)
 can_look = run is None and refusal is None and state.notice("predict") is None
@@ -76,7 +76,7 @@ elif pressed:
 live.follow("predict", experiment, run, at_work)
 changes = st.container()
 if swept:
-    sweep.show(experiment, of_sweep)
+    sweep.show(experiment, of_sweep, downloads)
 elif status and result:
     exports.menu(downloads, status.run, status.experiment)
     when = ago(status.finished_at or status.submitted_at)

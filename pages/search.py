@@ -4,11 +4,10 @@ from functools import partial
 
 import streamlit as st
 
-from spmd_core.surveys import search as words
 from spmd_core.trials import FEW, FEW_S, searches as running
 from spmd_lab.ui import exports, links, shell
 from spmd_lab.ui.lab import lab
-from spmd_lab.ui.markdown import as_sentence, plain
+from spmd_lab.ui.markdown import as_sentence
 from spmd_lab.ui.search import answer, keep, question_inputs
 
 share = shell.open_page("search")
@@ -32,7 +31,6 @@ with st.container(horizontal=True, vertical_alignment="center"):
         disabled=bool(refusal) or at_work,
         help=f"Estimates all, and tries the best for up to {budget_s:g} s." if budget_s else None,
     )
-st.caption(plain(f"{words.asked_words(question)}."))
 
 if broken:
     shell.refusal(f"This link cannot be opened as it is. {as_sentence(broken)}")

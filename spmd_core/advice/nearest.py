@@ -11,6 +11,7 @@ from spmd_core.terms import chip_title, listed
 from spmd_core.time import NearestFit
 
 _SAVED = {"input": "block inputs"}  # the words of a plan's field in a sentence
+_QKV = ("query", "key", "value")
 
 
 def nearest_words(plan: Plan, nearest: NearestFit | None) -> str:
@@ -25,9 +26,14 @@ def nearest_words(plan: Plan, nearest: NearestFit | None) -> str:
     memory, time = nearest.prediction.memory_bytes, nearest.prediction.predicted_s
     step = f", about {seconds_text(time.estimate)} a step" if time else ""
     return (
-        f"Nearest that {nearest.prediction.fit}: {listed(list(changes(plan, nearest)))}. "
+        f"Nearest that {nearest.prediction.fit}: {change_words(plan, nearest)}. "
         f"{bytes_text(memory.peak)} of {bytes_text(memory.capacity)} per device{step}."
     )
+
+
+def change_words(plan: Plan, nearest: NearestFit) -> str:
+    """Returns the changes of the nearest plan as one clause."""
+    return "; ".join(changes(plan, nearest))
 
 
 def changes(plan: Plan, nearest: NearestFit) -> Iterator[str]:
@@ -43,18 +49,29 @@ def changes(plan: Plan, nearest: NearestFit) -> Iterator[str]:
     if near.remat != plan.remat:
         yield f"{'no' if near.remat == 'none' else near.remat} rematerialization"
     elif plan.save and not near.save and not set(plan.save) <= set(near.offload):
-        yield "nothing saved by name"
+        yield "save nothing by name"
     elif less := [name for name in plan.save if name not in (*near.save, *near.offload)]:
-        yield f"{listed(less)} not saved"
+        yield f"no longer save {_saved(less)}"
     if saved := [name for name in near.save if name not in plan.save]:
-        yield f"{listed(saved)} saved"
+        yield f"save {_saved(saved)}"
     if back := [name for name in plan.offload if name not in (*near.offload, *near.save)]:
-        yield f"{listed([_SAVED.get(name, name) for name in back])} not offloaded"
+        yield f"no longer offload {_saved(back)}"
     if more := [name for name in near.offload if name not in plan.offload]:
-        words = listed([_SAVED.get(name, name) for name in more])
-        yield f"{words} offloaded ({bytes_text(nearest.prediction.memory_bytes.host)} of host memory)"
+        held = bytes_text(nearest.prediction.memory_bytes.host)
+        yield f"offload {_saved(more)} ({held} on the host)"
     if plan.makes_rings and not near.makes_rings:
         yield f"`{near.compiler_flags[-1]}`, which turns collective matmuls off"
+
+
+def _saved(names: list[str]) -> str:
+    """Returns arrays of a block in words.
+
+    >>> _saved(["query", "key", "value"]), _saved(["input", "mlp"])
+    ('q, k, v', 'block inputs and mlp')
+    """
+    if not {*_QKV} <= {*names}:
+        return listed([_SAVED.get(name, name) for name in names])
+    return ", ".join(("q, k, v", *(_SAVED.get(each, each) for each in names if each not in _QKV)))
 
 
 def changed_words(plan: Plan, near: Plan) -> str:

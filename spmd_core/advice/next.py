@@ -5,7 +5,7 @@ rules for a training step, by the instant estimate.
 import math
 
 from spmd_core.advice.arrays import RULES, Facts, remedied
-from spmd_core.advice.nearest import changes
+from spmd_core.advice.nearest import change_words
 from spmd_core.base import RequestError, bytes_text, mesh_text, seconds_text
 from spmd_core.experiment import Experiment, experiment_of, resized
 from spmd_core.facts import SURE_PROCESSES, Prediction
@@ -13,7 +13,6 @@ from spmd_core.machine import Topology
 from spmd_core.plan import Plan
 from spmd_core.results import Next, Result
 from spmd_core.search import best_neighbors
-from spmd_core.terms import listed
 from spmd_core.time import NearestFit, estimate_step, nearest_fit
 from spmd_core.words import parts
 from spmd_core.workloads import DECODER, parse_plan
@@ -74,12 +73,12 @@ def _fit(plan: Plan, prediction: Prediction) -> Next | None:
     nearest = nearest_fit(plan)
     if nearest is None:
         return None
-    missing, change = prediction.memory_bytes.missing or 0, listed(list(changes(plan, nearest)))
+    missing = prediction.memory_bytes.missing or 0
     return Next(
         rule="does_not_fit",
         number=missing,
         experiment=nearest.experiment,
-        sentence=f"{bytes_text(missing)} per device too much: try {change}, which fits.",
+        sentence=f"{bytes_text(missing)} per device too much. Try: {change_words(plan, nearest)}.",
     )
 
 
@@ -96,14 +95,13 @@ def _neighbor(plan: Plan, compiled: Prediction) -> Next | None:
     if 1 - after * plan.tokens / min(seconds) < WORTH:
         return None
     best = NearestFit(near, estimate_step(near))
-    change = listed(list(changes(plan, best)))
     # from the time of the plan that the screen has above
     takes = f"{seconds_text(seconds[-1])} -> {seconds_text((1 - saved) * seconds[-1])}"
     off = abs(seconds[-1] / time.estimate - 1)
     doubt = f" (this one's is {off:.0%} off)" if off > WORTH else ""
     sentence = (
-        f"{takes} for as many tokens, {saved:.1%} less by the estimates of both{doubt}: "
-        f"try {change}."
+        f"{takes} for as many tokens, {saved:.1%} less by the estimates of both{doubt}. "
+        f"Try: {change_words(plan, best)}."
     )
     return Next(rule="better_plan", number=saved, experiment=best.experiment, sentence=sentence)
 

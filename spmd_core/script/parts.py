@@ -91,18 +91,30 @@ def named(spec: Spec, memory: str = "device") -> str:
     return f"NamedSharding(mesh, {spec_code(spec)}{kind})"
 
 
-def three_lines(experiment: Experiment) -> str:
-    """The lines that shard one array: its mesh, its sharding, its placement. RequestError where
-    the target's topology does not exist.
+def array_text(experiment: Experiment) -> str:
+    """The lines that shard one array, to be pasted: imports, mesh, sharding, placement. RequestError
+    where the target's topology does not exist.
     """
     sharding = named(experiment.spec("array"), experiment.memory_kind("array"))
-    return "\n".join(
-        [
-            *mesh_lines(experiment),
-            f"sharding = {sharding}",
-            "array = jax.device_put(array, sharding)",
-        ]
-    )
+    lines = [
+        *mesh_lines(experiment),
+        f"sharding = {sharding}",
+        f"array = jnp.zeros({experiment.shape('array')}, {experiment.dtype!r})",
+        "array = jax.device_put(array, sharding)",
+    ]
+    code, head = "\n".join(lines), ["import jax", "import jax.numpy as jnp"]
+    head += [line for name, line in _IMPORTED.items() if name in code]
+    mesh = "Mesh, " * ("= Mesh(" in code)
+    head += [f"from jax.sharding import AxisType, {mesh}NamedSharding, PartitionSpec as P", ""]
+    if experiment.place.is_simulated:
+        head += [f"jax.config.update('jax_num_cpu_devices', {experiment.device_count})"]
+    return "\n".join([*head, code])
+
+
+_IMPORTED = {
+    "np.array(": "import numpy as np",
+    "mesh_utils.": "from jax.experimental import mesh_utils",
+}
 
 
 def placed_lines(entries: dict[str, str]) -> list[str]:

@@ -322,5 +322,4 @@ def part_kind(words: str) -> str:
     )
     if words in known:
         return known[words]
-    communicates = words.startswith("exposed") or words == _WAITS["slices"]
-    return "exposed" if communicates else "wait"
+    return "exposed" if words.startswith("exposed") else "wait"

@@ -1,6 +1,6 @@
 """Cards and rows: what a run, a recipe or a screen looks like in a list."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -69,7 +69,8 @@ STARTS = (
 )
 
 
-_CARDS = 3  # of the first questions; the others are lines
+ACROSS = 3  # last runs, and below them the first questions, as cards; other questions are lines
+_CLEAR = 1.2  # times as long at the least: what is closer is no win to color
 _KINDS, _GRAY = colors.KINDS, "#a9b4c2"
 # screen -> blocks of its picture (left, top, width, height, color): who holds which shard; two times;
 # memory that fits above what a step takes
@@ -91,7 +92,7 @@ def starts(questions: Mapping[str, str], now: Mapping[str, Callable[[], None]]) 
     what a card shows of the present state.
     """
     with st.container(key="starts"):
-        for column, start in zip(st.columns(_CARDS), STARTS, strict=False):
+        for column, start in zip(st.columns(ACROSS), STARTS, strict=False):
             with column.container(border=True, height="stretch"):
                 blocks = [glimpse.rect(*each) for each in SKETCHES[start.screen]]
                 drawn = glimpse.drawing(200.0, 100.0, blocks)
@@ -101,7 +102,7 @@ def starts(questions: Mapping[str, str], now: Mapping[str, Callable[[], None]]) 
                     now[start.screen]()
                 _start(start, f"**{plain(start.call)}**")
         with st.container(horizontal=True, key="more-starts"):
-            for start in STARTS[_CARDS:]:
+            for start in STARTS[ACROSS:]:
                 _start(start, plain(start.call))
 
 
@@ -130,14 +131,25 @@ def page_of(experiment: Experiment) -> str:
     return f"pages/{link.screen_of(experiment)}.py"
 
 
-def run_row(summary: RunSummary) -> None:
+def last_runs(recent: Sequence[RunSummary]) -> None:
+    """Draws the last runs as cards in a row, and a link to all."""
+    with st.container(key="recent", gap="small"):
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.markdown("**Last runs**", width="stretch")
+            st.page_link("pages/history.py", label="All runs", icon=":material/history:")
+        for column, summary in zip(st.columns(ACROSS), recent, strict=False):
+            with column.container(border=True, height="stretch"):
+                run_row(summary, apart="  \n")
+
+
+def run_row(summary: RunSummary, apart: str = " ") -> None:
     """One line for a stored run: its shards, its name or else what it was (a link that opens it),
-    how its rows compare or how it ended, what came out and when.
+    how its rows compare or how it ended, what came out and when, `apart` from these.
     """
     with st.container(
         horizontal=True, vertical_alignment="center", gap="small", key=f"row-{summary.run}"
     ):
-        st.html(glimpse.html(summary.experiment), width=90)
+        st.html(glimpse.html(summary.experiment), width=76)
         with st.container(gap=None):
             st.page_link(
                 page_of(summary.experiment),
@@ -145,7 +157,7 @@ def run_row(summary: RunSummary) -> None:
                 query_params=query(summary.experiment, summary.run),
                 help=plain(experiment_words(summary.experiment)),
             )
-            st.caption(f"{badges(summary)} {_outcome(summary).replace(', predicted', '')}")
+            st.caption(f"{badges(summary)}{apart}{_outcome(summary).replace(', predicted', '')}")
 
 
 def badges(summary: RunSummary) -> str:
@@ -155,7 +167,7 @@ def badges(summary: RunSummary) -> str:
     kind, words = evidence_of(summary)
     color = _COLORS.get(summary.state, "red")
     if compared := verdict(summary.run):
-        color, words = "orange" if compared.startswith("Cannot") else "green", compared
+        color, words = compared
     first = f":{color}-badge[{plain(words)}]" if words else ""
     kinds = f" {style.evidence_badge(kind)}" if kind else ""
     return f"{first}{kinds}".strip()
@@ -178,21 +190,24 @@ def tag_badges(tags: Iterable[str]) -> str:
 
 
 @kept(1_000)
-def verdict(run: str) -> str | None:
-    """Returns how the rows of a stored run compare, of one prediction whether it fits and what binds
-    it, in a few words; None where nothing does.
+def verdict(run: str) -> tuple[str, str] | None:
+    """Returns a color and a few words: how the rows of a stored run compare, of one prediction whether
+    it fits and what binds it; None where nothing does.
     """
     facts = None
     with suppress(UnreadableRun):
         facts = lab().facts(run)
     if facts is None:
         return None
-    if facts.comparison is not None and facts.comparison.ratios:
-        return short_verdict(facts.comparison, facts.medians_s)
+    if (compared := facts.comparison) is not None and compared.ratios:
+        words, medians_s = short_verdict(compared, facts.medians_s), facts.medians_s
+        least, _ = compared.spread(compared.by_medians(medians_s)[0], medians_s)
+        color = "green" if least >= _CLEAR else "gray"
+        return "orange" if words.startswith("Cannot") else color, words
     (first, *others) = [each.prediction for each in facts.strategies.values()] or [None]
     if first is None or others or not first.fits:
         return None
-    return f"Fits, {bound_words(first.shares_by_axis)}" if first.binds else "Fits"
+    return "green", f"Fits, {bound_words(first.shares_by_axis)}" if first.binds else "Fits"
 
 
 def headline(answer: str, evidence: str = "", words: str = "") -> DeltaGenerator:
@@ -219,7 +234,8 @@ def short_words(experiment: Experiment) -> str:
 
 def _outcome(summary: RunSummary) -> str:
     answer, fastest = answer_words(summary), fastest_words(summary)
-    if (verdict(summary.run) or "").startswith(f"{fastest} is "):
+    _, compared = verdict(summary.run) or ("", "")
+    if compared.startswith(f"{fastest} is "):
         answer = answer.removeprefix(f"{fastest} ")
     if not answer and outcome_words(summary) == DOES_NOT_FIT:
         answer = "does not fit"

@@ -32,8 +32,12 @@ def draw(result: Result, row: DeltaGenerator | None = None) -> None:
     result = with_stored_answers(lab(), result)
     if result.next is None:
         return
-    why, _, change = result.next.sentence.rpartition(": try ")
-    label, change = f"Try {change.removesuffix('.')}", change.removesuffix(".")
+    why, _, change = result.next.sentence.replace(". Try: ", ": try ").rpartition(": try ")
+    change = change.removesuffix(".")
+    label, is_counted = (
+        f"Try {change}",
+        result.next.rule == "better_plan",
+    )  # the label has its number
     plan, near = result.experiment.plan, result.next.experiment.plan
     if plan and near:
         gains = {
@@ -54,4 +58,7 @@ def draw(result: Result, row: DeltaGenerator | None = None) -> None:
             help=coded(f"{why}.") if why and not plan else None,
         )
     if why and plan:
-        st.caption(coded(f"{capital(change)}. {why}."))
+        more = "" if is_counted else f" {capital(why)}."
+        st.caption(
+            coded(f"{capital(change)}.{more}"), help=coded(f"{why}.") if is_counted else None
+        )

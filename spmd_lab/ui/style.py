@@ -47,6 +47,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stPageLink-NavLink"]::after {{ content: ""; position: absolute; inset: 0; }}
 :is(.st-key-starts, [class*="st-key-gallery"]) h4 {{ padding: 0 0.25rem 0.25rem; }}
 [class*="st-key-gallery"] [data-testid="stCaptionContainer"] {{ margin: -0.9rem 0 -0.8rem; padding-left: 0.25rem; }}
+.st-key-starts img.glimpse {{ height: 8rem; }}
 .st-key-starts [data-testid="stPageLink-NavLink"] :is(p, span) {{ color: var(--accent) !important; }}
 [data-testid="stMain"] [data-testid="stVerticalBlock"][class*="st-key-"] {{ border-radius: 0.8rem; }}
 .st-key-tour {{ background: var(--tint); border-color: transparent; padding: 0.5rem 1rem; }}
@@ -55,14 +56,21 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .st-key-about-machine details {{ border: none; }}
 .st-key-about-machine summary {{ padding: 0.25rem 0; }}
 .st-key-machine {{ border-top: 1px solid var(--line); padding-top: 0.5rem; }}
+.st-key-recent > :first-child [data-testid="stPageLink-NavLink"] {{ background: none; padding: 0; }}
+.st-key-recent [data-testid="stColumn"] > div > div > div {{ position: relative; padding: 0.7rem 0.9rem; border-radius: 0.8rem; justify-content: center; }}
+.st-key-recent [data-testid="stColumn"] [class*="st-key-row-"] {{ position: static; padding: 0; gap: 0.75rem; }}
+.st-key-recent [data-testid="stColumn"] img.glimpse {{ max-width: 4.6rem; }}
+[class*="st-key-row-"] [data-testid="stPageLink-NavLink"] p {{ line-height: 1.35; }}
+.st-key-recent [data-testid="stColumn"]:hover > div > div > div {{ border-color: var(--accent); }}
+.st-key-recent [data-testid="stColumn"] [class*="st-key-row-"]:hover {{ background: none; }}
 .st-key-more-starts [data-testid="stPageLink-NavLink"] {{ background: none; padding: 0.1rem 0.25rem; }}
-.st-key-recent [class*="st-key-row-"] {{ position: relative; border-radius: 0.5rem; padding: 0.25rem; }}
+:is(.st-key-recent, .st-key-running) [class*="st-key-row-"] {{ position: relative; border-radius: 0.5rem; padding: 0.25rem; }}
 :is([class*="st-key-row-"], [class*="st-key-named-"]) img.glimpse {{ max-width: 5.6rem; }}
 [class*="st-key-named-"] [data-testid="stPageLink"] {{ padding-right: 1.5rem; }}
-.st-key-recent [class*="st-key-row-"] [data-testid="stButton"] {{ position: relative; z-index: 1; }}
-.st-key-recent [class*="st-key-row-"]:hover {{ background: var(--tint); }}
-.st-key-recent [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] {{ position: static; }}
-.st-key-recent [class*="st-key-row-"] [data-testid="stPageLink-NavLink"]::after {{ content: ""; position: absolute; inset: 0; }}
+:is(.st-key-recent, .st-key-running) [class*="st-key-row-"] [data-testid="stButton"] {{ position: relative; z-index: 1; }}
+:is(.st-key-recent, .st-key-running) [class*="st-key-row-"]:hover {{ background: var(--tint); }}
+:is(.st-key-recent, .st-key-running) [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] {{ position: static; }}
+:is(.st-key-recent, .st-key-running) [class*="st-key-row-"] [data-testid="stPageLink-NavLink"]::after {{ content: ""; position: absolute; inset: 0; }}
 [class*="st-key-row-part-"] > :last-child {{ margin-left: auto; }}
 [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] {{ background: none; padding-left: 0; }}
 [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] p {{ font-weight: 600; }}
@@ -218,6 +226,12 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .split li i {{ display: inline-block; width: 0.7rem; height: 0.7rem; border-radius: 0.15rem; margin-right: 0.4rem; }}
 .split li b {{ font-weight: 600; color: light-dark(#1c2430, #e4e9f0); }}
 [data-testid="stPopoverBody"]:has(.st-key-wide) {{ width: min(46rem, 94vw); max-width: none; }}
+.stacked {{ width: 100%; border-collapse: collapse; }}
+.stacked :is(th, td) {{ text-align: right; vertical-align: top; font-weight: 400; padding: 0.45rem 0.5rem; border-bottom: 1px solid var(--line); }}
+.stacked :is(th, td):first-child {{ text-align: left; padding-left: 0; }}
+.stacked :is(small, em, b) {{ display: block; }}
+.stacked small {{ font-size: 0.82rem; color: var(--quiet); }}
+.stacked em {{ font-size: 0.82rem; font-style: normal; color: light-dark(#9a4a00, #f2b37a); }}
 .beside {{ display: flex; flex-wrap: wrap; gap: 0.3rem 1.6rem; padding-top: 0.9rem; }}
 .beside:empty {{ display: none; }}
 .beside div {{ display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 0.4rem; font-size: 0.87rem; }}

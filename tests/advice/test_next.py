@@ -191,7 +191,7 @@ def test_a_better_neighbor_is_set_against_the_estimate_and_what_was_compiled_is_
     after = estimate_step(other).predicted_s.estimate / other.tokens * plan.tokens
     scaled = f"{seconds_text(guess / 0.8)} -> {seconds_text(after / 0.8)} for as many tokens"
     assert scaled in said.sentence and "by the estimates of both" in said.sentence
-    assert "(this one's is 25% off): try " in said.sentence
+    assert "(this one's is 25% off). Try: " in said.sentence
 
 
 @pytest.mark.parametrize("faster", [0.9964, 0.999, 1.0, 1.001, 1.0036])

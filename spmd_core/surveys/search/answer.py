@@ -469,26 +469,28 @@ def ranked_words(answer: Answer) -> str:
 
 
 def best_words(answer: Answer, winner: Candidate) -> str:
-    """Returns the first candidate with what is minimized, in a sentence."""
-    goal, first = answer.question.minimize, called_words(winner)
-    takes = time_of_tokens(winner)
-    if winner.step:
-        mesh, *_, batch, _ = winner.name.replace(",", " ").split(" · ")
-        first, takes = f"{mesh} with {batch}", f"{takes} a billion tokens"
-    if goal == "memory":
-        takes = f"{bytes_text(winner.memory_bytes)} per device"
-    least = minimized_words(winner, goal, dict(answer.question.price)) or takes
-    return f"{'Pick' if answer.rivals else 'Best:'} {first}, {least}."
+    """Returns the first candidate in a sentence, without its figures."""
+    first = called_words(winner)
+    if winner.plan is not None:
+        mesh = winner.name.replace(",", " ").partition(" · ")[0]
+        first = f"{mesh}, {numbered(winner.plan.batch_per_device, 'sequence')} per device"
+    return f"{'Pick' if answer.rivals else 'Best:'} {first}."
 
 
-def picked_words(answer: Answer, winner: Candidate) -> str:
+def how_many_tie(answer: Answer) -> str:
+    """Returns with how many others the first ties; "" where it does with none."""
+    many = len(answer.rivals)
+    return f"ties with {'at least ' * (many >= 9)}{numbered(many, 'other')}" * bool(many)
+
+
+def picked_words(answer: Answer) -> str:
     """Returns why the first of those that tie is picked, in a sentence; "" where none ties."""
-    if not answer.rivals:
+    winner = answer.winner
+    if winner is None or not answer.rivals:
         return ""
     best = {"memory": "smallest", "price": "cheapest"}.get(answer.question.minimize, "fastest")
     sure = " that surely fits" if winner.step and winner.fits == "yes" else ""
-    many = "at least " * (len(answer.rivals) >= 9) + f"{len(answer.rivals) + 1}"
-    return f"The {best}{sure} of {many} {'plans' if winner.step else 'shardings'} that tie."
+    return f"It {how_many_tie(answer)}, and is the {best}{sure}."
 
 
 _REASONS = {

@@ -35,14 +35,15 @@ _SHARES_LEGEND = TOP | {
 }
 
 _BAR = {"type": "bar", "height": 26}
+_FRAME = _BAR | {"filled": False, "strokeWidth": 2, "stroke": INK["color"]}
 _LABEL_PX = 28  # of a part whose share stands in it
 _INSIDE = {"type": "text", "fontWeight": 600}
 _BELOW = {"yOffset": 18, **INK}  # the bar
 _SPAN = {"type": "rule", "strokeWidth": 2, **_BELOW}
 _CAP = {"type": "tick", "orient": "vertical", "size": 9, "thickness": 2, **_BELOW}
 _AT_END = {"type": "text", "align": "left", "dx": 8, "fontWeight": 600, **INK}
-# shares of white in the colors of parts of one kind, by what ends their names
-_SHADES = (0.0, 0.45, 0.22, 0.62, 0.34, 0.54, 0.76)
+# shares of white, or below 0 of black, in the colors of parts of one kind, by what ends their names
+_SHADES = (0.0, -0.35, 0.3, 0.55, -0.2, 0.42, -0.12)
 _NAMED = (
     (
         "fsdp",
@@ -59,6 +60,7 @@ _NAMED = (
     ("stage", "other stages", "other groups"),
     ("stragglers",),
 )
+_WAITS = ": the chip waits for it"
 _SEEN = 0.004  # of a bar: a thinner part is no color that a legend could name
 
 
@@ -70,11 +72,11 @@ def row_axis(rows: Iterable[str]) -> Spec:
     )
 
 
-def shares_chart(rows: Mapping[str, Prediction]) -> Spec:
+def shares_chart(rows: Mapping[str, Prediction], lead: str = "") -> Spec:
     """Returns `parts_chart` of predictions; of several, each with its time and interval."""
     times = {row: each.predicted_s for row, each in rows.items() if each.predicted_s}
     named = {row: parts(prediction) for row, prediction in rows.items()}
-    return parts_chart(named, times if len(rows) > 1 else {})
+    return parts_chart(named, times if len(rows) > 1 else {}, lead)
 
 
 def split_bar(prediction: Prediction) -> str:
@@ -91,7 +93,8 @@ def split_bar(prediction: Prediction) -> str:
     color = shades | {"other": colors.KINDS["loop"]}
     bar = "".join(f'<i style="flex:{shares[e]};background:{color[e]}"></i>' for e in seen)
     legend = "".join(
-        f'<li title="{seconds_text(seconds)}"><i style="background:{color[part]}"></i>'
+        f'<li title="{seconds_text(seconds)}{_WAITS * part.startswith("exposed")}">'
+        f'<i style="background:{color[part]}"></i>'
         f"{escape(part)} <b>{shares[part] / 10:.1f}%</b></li>"
         for part, seconds in seen.items()
     )
@@ -99,16 +102,18 @@ def split_bar(prediction: Prediction) -> str:
 
 
 def parts_chart(
-    rows: Mapping[str, Mapping[str, float]], times: Mapping[str, Estimate] = MappingProxyType({})
+    rows: Mapping[str, Mapping[str, float]],
+    times: Mapping[str, Estimate] = MappingProxyType({}),
+    lead: str = "",
 ) -> Spec:
     """Returns the seconds of each row as a bar of its parts, by the names that the terminal has too;
     each part with its share in the bar where there is room, and the interval of `times` at its end.
+    The part that the headline names, `lead`, is framed.
     """
     sums = {row: sum(seconds.values()) for row, seconds in rows.items()}
-    size, name = unit(list(sums.values()), SECONDS)
+    size, name = unit([*sums.values()], SECONDS)
     shades = _shades(part for seconds in rows.values() for part in seconds)
-    every = (_parts_of(row, seconds, shades, size) for row, seconds in rows.items())
-    values = [each for of_row in every for each in of_row]
+    values = [each for row in rows for each in _parts_of(row, rows[row], shades, size)]
     top = max([*sums.values(), *(each.high for each in times.values()), 0.0]) / size or 1.0
     room = "width / max(width - 64, 64)" if times else "1"  # for the times at the ends
     scale = {"domainMin": 0, "domainMax": {"expr": f"{top} * {room}"}, "nice": False}
@@ -128,12 +133,14 @@ def parts_chart(
     color = category("part", list(shades), legend=legend, colors=list(shades.values()))
     tips, y = hover(part="part", time="time", share="share"), row_axis(rows)
     bars = layer(values, _BAR, x=x["x"], x2={"field": "x2"}, y=y, color=color, tooltip=tips)
+    led = [each for each in values if each["part"] == lead]
+    frames = [layer(led, _FRAME, x=x["x"], x2={"field": "x2"}, y=y)] if led else []
     inside = {"x": x["middle"], "y": y, "text": {"field": "label"}}
-    has_room = f"(datum.x2 - datum.x) * width > {_LABEL_PX * top} * {room}"
-    seen = {"condition": {"test": has_room, "value": 1}, "value": 0}
+    test = f"(datum.x2 - datum.x) * width > {_LABEL_PX * top} * {room}"
+    seen = {"condition": {"test": test, "value": 1}, "value": 0}
     labels = layer(values, _INSIDE, color=as_is("ink"), opacity=seen, **inside)
     ends = _at_ends(times, size, x["low"], y)
-    return layered([bars, labels, *ends], {"step": 46 if len(rows) > 1 else 30})
+    return layered([bars, *frames, labels, *ends], {"step": 46 if len(rows) > 1 else 30})
 
 
 def _at_ends(times: Mapping[str, Estimate], size: float, x: Spec, y: Spec) -> list[Spec]:
@@ -177,7 +184,7 @@ def _shades(names: Iterable[str]) -> dict[str, str]:
     ordered = list(colors.KINDS)
     places = {name: (ordered.index(part_kind(name)), _place(name), name) for name in names}
     listed = sorted(places, key=places.__getitem__)  # by name where shades are few: as at each run
-    return {part: _lighter(colors.KINDS[part_kind(part)], _SHADES[_place(part)]) for part in listed}
+    return {part: _mixed(colors.KINDS[part_kind(part)], _SHADES[_place(part)]) for part in listed}
 
 
 def _place(part: str) -> int:
@@ -185,14 +192,14 @@ def _place(part: str) -> int:
     return next(known, crc32(part.encode()) % len(_SHADES))
 
 
-def _lighter(color: str, share: float) -> str:
-    """A color mixed with white.
+def _mixed(color: str, share: float) -> str:
+    """A color mixed with a share of white, or of black where that is negative.
 
-    >>> _lighter("#000000", 0.5), _lighter("#d9730d", 0.0)
-    ('#808080', '#d9730d')
+    >>> _mixed("#000000", 0.5), _mixed("#d9730d", 0.0), _mixed("#ffffff", -0.5)
+    ('#808080', '#d9730d', '#808080')
     """
-    values = (int(color[at : at + 2], 16) for at in (1, 3, 5))
-    return "#" + "".join(f"{round(value + share * (255 - value)):02x}" for value in values)
+    values, end = (int(color[at : at + 2], 16) for at in (1, 3, 5)), 255 * (share > 0)
+    return "#" + "".join(f"{round(value + abs(share) * (end - value)):02x}" for value in values)
 
 
 def ink(color: str) -> str:

@@ -16,7 +16,6 @@ from spmd_lab.ui import cards, style
 from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
-from spmd_lab.ui.notebook import labels
 from spmd_lab.ui.shell import draw_figure, failure, refusal
 
 
@@ -86,7 +85,6 @@ def outcome(expected: Layout, status: RunStatus) -> None:
             for note in dict.fromkeys((*placed.notes, *result.notes, *result.environment.notes)):
                 st.markdown(plain(capital(note)))
             st.caption(plain(f"run {result.run}"))
-    labels.draw(status.run)
 
 
 def _comparison(expected: Layout, placed: StrategyResult, *, is_timed: bool) -> None:
@@ -98,9 +96,8 @@ def _comparison(expected: Layout, placed: StrategyResult, *, is_timed: bool) -> 
     took = f" in {seconds_text(placed.median_s)}" if is_timed and placed.median_s else ""
     where = f"all {expected.device_count} shards are where the picture says"
     how = "" if report.shards is not None else ", by the array's spec"
-    sentence = f"Placed in {report.memory} memory{took}: {where}{how}."
-    st.badge("Placed", icon=":material/check:", color="green")
-    st.caption(plain(sentence))
+    memory = "" if report.memory == "device" else f" in {report.memory} memory"
+    st.markdown(f":green[:material/check: **Placed{plain(memory + took)}:**] {plain(where + how)}.")
 
 
 def difference(layout: Layout, report: ArrayReport) -> str | None:

@@ -7,7 +7,7 @@ import streamlit as st
 from spmd_core.base import RequestError
 from spmd_core.experiment import Layout, read_element
 from spmd_lab.ui import choices, state
-from spmd_lab.ui.charts.layout_words import holders_text
+from spmd_lab.ui.charts.layout_words import holders_text, numbers_words
 from spmd_lab.ui.inputs import axes_input
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.state import Form, Mesh
@@ -25,6 +25,8 @@ def element_field(shards: Layout) -> None:
         max_chars=80,
         bind="query-params",
         icon=":material/my_location:",
+        help=f"{plain(numbers_words(shards))} Same color, same data: point at a cell to light each "
+        "device that holds it.",
     )
     if not text:
         return

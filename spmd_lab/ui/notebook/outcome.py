@@ -122,15 +122,15 @@ def _times_of(compared: Compared, ordered: Sequence[Subject]) -> None:
     }
     key = f"side-by-side:{compared.baseline.run}"
     if 1 < len(steps) == len(results):
-        words = _differs(steps)
-        st.vega_lite_chart(shares_chart(steps), alt=words, key=key)
+        most, words = _differs(steps)
+        st.vega_lite_chart(shares_chart(steps, most), alt=words, key=key)
         st.caption(plain(words))
     elif chart := side_by_side_chart(results):
         words = "Time by strategy of each run; the numbers are in the table below"
         st.vega_lite_chart(chart, alt=words, key=key)
 
 
-def _differs(steps: Mapping[str, Prediction]) -> str:
+def _differs(steps: Mapping[str, Prediction]) -> tuple[str, str]:
     named = {letter: parts(step) for letter, step in steps.items()}
     times = {
         part: [each.get(part, 0.0) for each in named.values()]
@@ -141,7 +141,7 @@ def _differs(steps: Mapping[str, Prediction]) -> str:
         f"{seconds_text(s) if s else 'nothing'} with {name}"
         for name, s in zip(named, times[most], strict=True)
     )
-    return f"Largest difference: {most}, {', '.join(each)}."
+    return most, f"Largest difference: {most}, {', '.join(each)}."
 
 
 def failed(result: Result) -> None:

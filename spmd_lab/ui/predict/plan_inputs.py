@@ -75,13 +75,13 @@ _SCALED = tuple(f"{name}:{1 << power}" for name in ("scaled", "scaled-2023") for
 _FIRST = ("remat", "device_order")  # beside the model; the others are folded
 
 
-def predict_fields() -> Form:
-    """Draw every field of the screen; their values: a model's question, and all else behind *Change
+def predict_fields(has_chips: bool = True) -> Form:
+    """Draw every field of the screen, the number of chips only where `has_chips`; their values: a model's question, and all else behind *Change
     the plan*. A change that changes other fields draws the screen again.
     """
     draft, model = state.draft(SCREEN), None
     if is_model := named_axes(draft["workload"]):
-        model = question.fields((*model_names(), *_SCALED), _model_words)
+        model = question.fields((*model_names(), *_SCALED), _model_words, has_chips)
     with st.expander("Change the plan", icon=":material/tune:", expanded=not is_model):
         name = inputs.choice_input(
             SCREEN,

@@ -24,7 +24,7 @@ from spmd_core.terms import (
     title,
 )
 from spmd_core.time import estimate_step, is_outdated
-from spmd_core.words import fact_words, predictions as words
+from spmd_core.words import fact_words, part_kind, parts, predictions as words
 from spmd_lab.ui import choices, next_step, price, state
 from spmd_lab.ui.arrows import view as arrows
 from spmd_lab.ui.charts import shares
@@ -48,8 +48,6 @@ from spmd_lab.ui.timeline import stages, view as timeline_view
 STORED_BEFORE = (
     "This prediction was stored without its timeline: press Predict again to see every operation."
 )
-
-ABOUT = "Exposed: the chip waits for it."
 
 _DOUBTS = ("may take longer", "mostly attention")  # facts of an estimate that are shown in front
 
@@ -348,7 +346,7 @@ def details(result: Result, name: str) -> None:
             if (plan := result.row(name).experiment.plan) and plan.stages > 1:
                 stages.show(plan)
             else:
-                _timeline(result, name)
+                _timeline(result, name, prediction)
             if bounds := words.bounds_words(prediction):
                 st.caption(plain(bounds))
             st.subheader("Collectives", anchor=False)
@@ -368,7 +366,7 @@ def details(result: Result, name: str) -> None:
             viewer.show(result.run, [name], "predict")
 
 
-def _timeline(result: Result, name: str) -> None:
+def _timeline(result: Result, name: str, prediction: Prediction) -> None:
     try:
         timeline = timeline_view.of_run(result.run, name)
     except RequestError as error:
@@ -377,8 +375,8 @@ def _timeline(result: Result, name: str) -> None:
     if timeline is None:
         st.caption(STORED_BEFORE)
         return
-    timeline_view.show(timeline, f"{result.run}:{name}", f"{result.run}-{name}")
-    st.caption(ABOUT)
+    named = frozenset(map(part_kind, parts(prediction)))  # below the bar of the card
+    timeline_view.show(timeline, f"{result.run}:{name}", f"{result.run}-{name}", named=named)
 
 
 def _collectives(result: Result, name: str, prediction: Prediction) -> None:

@@ -49,13 +49,17 @@ def limit() -> tuple[str, float | None]:
     return _CHIPS, None
 
 
-def fields(models: tuple[str, ...], words: Callable[[str], str]) -> str:
+def fields(models: tuple[str, ...], words: Callable[[str], str], has_chips: bool = True) -> str:
     """Draws the question; the model. Another kind or number of chips draws the screen again with
-    the topology, a deadline or a budget with the plan that keeps it.
+    the topology, a deadline or a budget with the plan that keeps it. Without `has_chips` their
+    number and the limit that decides it are fields elsewhere.
     """
     draft = state.draft(SCREEN)
     now = draft["options"].get("model", models[0])
     model = inputs.choice_input(SCREEN, "model", "Model", models, now, words=words)
+    if not has_chips:
+        _chips(draft, *topology_fields.kind_field(SCREEN, draft["target"]), has_chips)
+        return model
     left, right = st.columns(2, gap="small")
     with left:
         _number("tokens", "Billion tokens", _TOKENS_E9, 100.0)
@@ -86,7 +90,7 @@ def _number(name: str, label: str, first: float, step: float) -> None:
     _LINKED[name].keep(f"{value:.12g}" if value else "")
 
 
-def _chips(draft: Form, kind: str | None, chosen: str) -> None:
+def _chips(draft: Form, kind: str | None, chosen: str, is_asked: bool = True) -> None:
     """The number of chips; the screen again where it, or the kind of chip, changed."""
     target = drafts.topology_target(draft["target"])
     now = (
@@ -94,10 +98,11 @@ def _chips(draft: Form, kind: str | None, chosen: str) -> None:
         if target and kind
         else topology_fields.USUAL_CHIPS
     )
-    wanted = st.number_input(
-        "Chips", 1, MOST_CHIPS, key=state.seed(state.key(SCREEN, "chips"), min(now, MOST_CHIPS))
-    )
-    if chosen in CHIPS and (chosen != kind or wanted != min(now, MOST_CHIPS)):
+    wanted = now = min(now, MOST_CHIPS)
+    if is_asked:
+        key = state.seed(state.key(SCREEN, "chips"), now)
+        wanted = st.number_input("Chips", 1, MOST_CHIPS, key=key)
+    if chosen in CHIPS and (chosen != kind or wanted != now):
         moved = drafts.moved(draft, nearest_of_chips(chosen, int(wanted)).target)
         topology_fields.redraw(SCREEN, moved)
 

@@ -11,7 +11,6 @@ from streamlit.delta_generator import DeltaGenerator
 from spmd_core.answers import Figure, point_state, points_table
 from spmd_core.base import RequestError, count_text, seconds_text
 from spmd_core.experiment import Experiment
-from spmd_core.search import SERVING_FORM
 from spmd_core.surveys import (
     grown_most,
     point_title,
@@ -59,9 +58,13 @@ _SCALING_HELP = (
 )
 
 
-def show(experiment: Experiment, fields: DeltaGenerator | None = None) -> None:
-    """The sweep of a valid experiment whose target is a topology, with its fields at a place. It
-    starts no compile until its button is pressed.
+def show(
+    experiment: Experiment,
+    fields: DeltaGenerator | None = None,
+    downloads: DeltaGenerator | None = None,
+) -> None:
+    """The sweep of a valid experiment whose target is a topology, with its fields and its downloads
+    at their places. It starts no compile until its button is pressed.
     """
     with fields or st.container():
         sweep, sentence = _fields(experiment)
@@ -79,17 +82,11 @@ def show(experiment: Experiment, fields: DeltaGenerator | None = None) -> None:
         if apart:
             st.caption(plain(apart))
         for row in rows:
-            if words := (
-                row.point.refusal
-                or (
-                    # what does not fit is marked in a chart over chips
-                    row.outcome.state in _CAPTIONED[sweep.variable.scales]
-                    and (row.outcome.words or point_state(row))
-                )
-            ):
+            if words := row.point.refusal or _failed(sweep, row):
                 st.caption(plain(f"{point_title(sweep, row.point)}: {words}"))
         compiling.controls(points, outcomes, lambda point: point_title(sweep, point))
     _table(sweep, rows)
+    _downloads(downloads or st.container(), sweep, rows)
     with st.expander("Every curve", key="curves", on_change="rerun") as folded:
         if folded.open:
             columns = st.columns(_COLUMNS)
@@ -99,6 +96,12 @@ def show(experiment: Experiment, fields: DeltaGenerator | None = None) -> None:
     with st.expander("More about these curves", key="sweep:more"):
         more = [*sweep_notes(sweep, alike), *_READING]
         st.markdown("\n".join(f"- {plain(as_sentence(line.rstrip('.')))}" for line in more if line))
+
+
+def _failed(sweep: Sweep, row: SweepRow) -> str:
+    # what does not fit is marked in a chart over chips
+    is_named = row.outcome.state in _CAPTIONED[sweep.variable.scales]
+    return row.outcome.words or point_state(row) if is_named else ""
 
 
 def _alike(rows: Sequence[SweepRow]) -> tuple[Sequence[SweepRow], str]:
@@ -119,8 +122,7 @@ def _alike(rows: Sequence[SweepRow]) -> tuple[Sequence[SweepRow], str]:
     return alike, f"Drawn: estimates of all. The table has the compiled time of {listed(compiled)}."
 
 
-_SERVING = "serving"
-_VIEWS = {"step": "One prediction", "sweep": "Sweep", _SERVING: "Serving"}
+_VIEWS = {"step": "One prediction", "sweep": "Sweep"}
 
 
 def question_shown() -> str:
@@ -129,9 +131,14 @@ def question_shown() -> str:
         return "Which sharding serves it best?"
     if not is_open():
         return QUESTIONS["predict"]
-    vary = st.query_params.get("sweep", "").partition("=")[0] or FIRST
-    scales = vary in VARIABLES and VARIABLES[vary].scales
-    return "How far does it scale?" if scales else "What changes, and why?"
+    return "How far does it scale?" if scales() else "What changes, and why?"
+
+
+def scales() -> bool:
+    """Returns True if the screen shows a sweep over chips."""
+    linked = st.query_params.get("sweep", "").partition("=")[0] or FIRST
+    vary = st.session_state.get(state.key("predict", "sweep"), linked)
+    return is_open() and vary in VARIABLES and VARIABLES[vary].scales
 
 
 def is_open() -> bool:
@@ -147,14 +154,13 @@ def is_open() -> bool:
 
 def serves() -> bool:
     """Returns True if the screen shows how a model is served: the query has `show=serving`."""
-    return st.query_params.get(choices.SHOWN) == _SERVING
+    return st.query_params.get(choices.SHOWN) == "serving"
 
 
 def choose() -> None:
-    """A switch between one prediction, a sweep, and serving."""
+    """A switch between one prediction and a sweep."""
     key = "predict:shown"
-    shown = "sweep" if is_open() else "step"
-    st.session_state[key] = _SERVING if serves() else shown
+    st.session_state[key] = "sweep" if is_open() else "step"
     st.segmented_control(
         "What is shown",
         list(_VIEWS),
@@ -169,10 +175,8 @@ def choose() -> None:
 
 
 def _turn(key: str) -> None:
-    """Write the chosen view to the address bar; a sweep, and a question of serving, belong to their
-    own view only.
-    """
-    for name in {"sweep", *_OF_SCALING, choices.SHOWN, *SERVING_FORM} - {price.PRICE}:
+    """Write the chosen view to the address bar; a sweep belongs to its own view only."""
+    for name in ("sweep", *_OF_SCALING, choices.SHOWN):
         st.query_params.pop(name, None)
     if st.query_params.get(choices.TAB) == "Sweep":
         del st.query_params[choices.TAB]
@@ -305,11 +309,14 @@ def _charts(sweep: Sweep, rows: Sequence[SweepRow]) -> dict[str, Spec]:
     drawn = sweep_charts.charts_of(sweep, rows)
     if not drawn:  # every point is refused, with its reason below
         return {}
-    first = next(iter(drawn))
+    first, cause, share = next(iter(drawn)), "", 0.0
+    timed = [row for row in rows if row.numbers.step_s and row.efficiency is not None]
+    if sweep.variable.scales and len(timed) > 1:
+        cause, share = grown_most(timed[0], timed[-1])
     if answer := sweep_headline(sweep, rows):
         is_guess = any(row.is_estimated for row in rows if row.numbers.step_s)
         cards.headline(plain(as_sentence(answer)), "Estimated" if is_guess else "Compiled")
-        draw_figures(_figures(sweep, rows), ())
+        draw_figures(_figures(sweep, timed, cause, share), ())
     left, right = st.columns(_COLUMNS, gap="medium")
     parts = {
         row.point.label: predictions.by_words(row.numbers.shares_s)
@@ -319,7 +326,7 @@ def _charts(sweep: Sweep, rows: Sequence[SweepRow]) -> dict[str, Spec]:
     height = {}
     if parts:
         alt = "; ".join(f"{label}: mostly {next(iter(each))}" for label, each in parts.items())
-        chart = sweep_charts.parts_chart(sweep, parts)
+        chart = sweep_charts.parts_chart(sweep, parts, share_words(cause))
         height = {"height": chart["height"]}
         right.vega_lite_chart(chart, alt=alt, key="sweep:why")
     with left:
@@ -327,9 +334,8 @@ def _charts(sweep: Sweep, rows: Sequence[SweepRow]) -> dict[str, Spec]:
     return {name: chart for name, chart in drawn.items() if name != first}
 
 
-def _figures(sweep: Sweep, rows: Sequence[SweepRow]) -> Iterator[Figure]:
-    """Yields what the last point of a scaling sweep reaches, and what it needs."""
-    timed = [row for row in rows if row.numbers.step_s and row.efficiency is not None]
+def _figures(sweep: Sweep, timed: Sequence[SweepRow], cause: str, share: float) -> Iterator[Figure]:
+    """Yields what the last point of a scaling sweep reaches, what it needs, and what grew most."""
     if not sweep.variable.scales or len(timed) < 2:
         return
     first, last = timed[0], timed[-1]
@@ -340,7 +346,6 @@ def _figures(sweep: Sweep, rows: Sequence[SweepRow]) -> Iterator[Figure]:
     yield Figure("Step", ends[1], f"{ends[0]} at {point_title(sweep, first.point)}")
     if (plan := last.point.experiment and last.point.experiment.plan) is not None:
         yield Figure("Tokens of a step", count_text(plan.tokens), f"{sweep.scaling} scaling")
-    cause, share = grown_most(first, last)
     if cause:
         yield Figure("Grows most", share_words(cause), f"{share:.0%} of the step")
 
@@ -365,9 +370,13 @@ def _table(sweep: Sweep, rows: Sequence[SweepRow]) -> None:
     st.dataframe(
         sheet(listed), hide_index=True, column_config=config, column_order=order, key="sweep:table"
     )
-    exports.download(
-        "CSV",
-        lambda: csv_text(rows, lambda row: row_cost(row, dollars).to_json()),
-        f"sweep-{sweep.vary}.csv",
-        "All points with their numbers, in seconds and bytes",
-    )
+
+
+def _downloads(place: DeltaGenerator, sweep: Sweep, rows: Sequence[SweepRow]) -> None:
+    dollars = price.now()  # a download is made later, outside of the screen's script
+    file, words = f"sweep-{sweep.vary}.csv", "All points with their numbers, in seconds and bytes."
+
+    def made() -> str:
+        return csv_text(rows, lambda row: row_cost(row, dollars).to_json())
+
+    exports.menu_of(place, lambda: exports.download("CSV", made, file, words))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spmd_core.base import bytes_text, seconds_text, sums_by_key
-from spmd_core.surveys import GOOD, axis_title, knee, mfu_title
+from spmd_core.surveys import GOOD, axis_title, knee, mfu_title, point_title
 from spmd_core.sweeps import Sweep, SweepRow
 from spmd_core.words import predictions
 from spmd_lab.ui.charts import shares
@@ -103,11 +103,9 @@ def efficiency_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
         for row in rows
         if row.efficiency is not None
     ]
-    title = (
-        "Scaling efficiency (%)"
-        if sweep.variable.scales
-        else "Work per chip and second (first = 100%)"
-    )
+    base = next((row.point for row in rows if row.efficiency is not None), None)
+    of = f", {point_title(sweep, base)} = 100" if base else ""
+    title = f"Scaling efficiency (%{of})" if sweep.variable.scales else _WORK
     chart = curve(sweep, rows, values, title, zero=not sweep.variable.scales)
     if sweep.variable.scales and values:
         shares_of = [100 * GOOD, 100.0, *(float(str(value["y"])) for value in values)]
@@ -138,9 +136,9 @@ def efficiency_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
     return chart
 
 
-def parts_chart(sweep: Sweep, parts: Mapping[str, Mapping[str, float]]) -> Spec:
-    """Returns where the time of each point goes, as high as the curve beside it."""
-    chart = shares.parts_chart(parts)
+def parts_chart(sweep: Sweep, parts: Mapping[str, Mapping[str, float]], lead: str = "") -> Spec:
+    """Returns where the time of each point goes, as high as the curve beside it, with `lead` framed."""
+    chart = shares.parts_chart(parts, lead=lead)
     chart["layer"][0]["encoding"]["color"]["legend"] |= {
         "orient": "bottom",
         "columns": {"expr": "width < 330 ? 1 : 2"},
@@ -150,6 +148,7 @@ def parts_chart(sweep: Sweep, parts: Mapping[str, Mapping[str, float]]) -> Spec:
     return chart | {"height": HEIGHT_PX + LEGEND_PX * lines, "title": title}
 
 
+_WORK = "Work per chip and second (first = 100%)"
 _GOOD = {"type": "rule", "strokeDash": [3, 3], "color": "#8a94a3"}
 _LOST = {"align": "left", "dx": 10, "dy": 0, "color": CROSSED}
 _VALUE = {"type": "text", "dy": -12, "fontWeight": 600, **INK}

@@ -8,7 +8,7 @@ import streamlit as st
 
 from spmd_core.advice import predict_command
 from spmd_core.answers import Figure, best_table, every_table, kept_ranking, ranking_table
-from spmd_core.base import bytes_text, count_text, seconds_text
+from spmd_core.base import bytes_text, capital, count_text, seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.machine import compiler_refusal, get_topology
 from spmd_core.program import rows
@@ -137,12 +137,11 @@ def headline(answer: Answer, when: str = "") -> bool:
             _picture(winner)
             _named(answer, winner, when)
         _, *policy, _, where = winner.name.split(" · ") if winner.step else ("", "", "")
-        made_of = (("Policy", " · ".join(policy)), ("On", where))
+        tokens = f"{winner.plan.sequence:,} tokens" if winner.plan else ""
+        made_of = (("Sequence", tokens), ("Policy", " · ".join(policy)), ("On", where))
         draw_figures(_figures(winner, answer), [Figure(*each) for each in made_of if each[1]])
         if answer.proof_of_winner is not None:
             st.markdown(plain(words.verdict_words(answer)))
-        elif why := words.picked_words(answer, winner):
-            st.markdown(plain(why))
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             pressed = _next(answer, winner, is_over=not when)
             with st.popover("How sure?", type="tertiary", key="how-sure"):
@@ -165,7 +164,7 @@ def _named(answer: Answer, winner: Candidate, when: str) -> None:
     headline = plain(words.best_words(answer, winner))
     with cards.headline(headline, winner.stage.capitalize(), known):
         if answer.rivals:
-            st.badge("Tie", color="orange")
+            st.badge(plain(capital(words.how_many_tie(answer))), color="orange")
         if winner.experiment.place.is_simulated:
             style.evidence("Simulated")
 
@@ -198,6 +197,7 @@ def _next(answer: Answer, winner: Candidate, is_over: bool) -> bool:
 
 
 _HOW_SURE = (
+    words.picked_words,
     words.sure_words,
     words.risk_words,
     words.ahead_words,
@@ -211,7 +211,7 @@ def by_stage(answer: Answer) -> None:
     """The best meshes as bars: what was measured, compiled and only estimated, each apart."""
     for stage, chart in charts.stage_charts(answer.shardings, answer.rivals).items():
         counted = f"{count_text(answer.counts[stage])} of {count_text(answer.space)} candidates"
-        st.caption(f"{_KNOWN_AS[stage]}: {counted}, the best of each mesh and batch")
+        st.caption(f"{_KNOWN_AS[stage]}: {counted}, the best of each mesh and batch per device")
         listed = [
             each[0].candidate for each in answer.shardings if each[0].candidate.stage == stage
         ]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence, Set
 
-from spmd_core.base import bytes_text, number_text
+from spmd_core.base import bytes_text, number_text, numbered
 from spmd_core.search import Candidate, Ranked, score
 from spmd_core.surveys import called_words, cost_title, hours_of_tokens
 from spmd_lab.ui.charts.base import (
@@ -117,6 +117,8 @@ def _cost(candidate: Candidate, price: dict[str, float] | None) -> float:
 _RIVAL, _BEHIND, _UNSURE = 0.65, 0.8, 0.85  # opacity, beside the best
 _NEAR = 1.2  # times the best: what is further is drawn at the edge
 _DOT = {"type": "point", "filled": True, "size": 130}
+_PATH = {"type": "rule", "strokeDash": [2, 4]}
+_ARROW = _DOT | {"shape": "triangle-right"}
 _LONGEST = 1.15  # of an interval, in longest times: a longer one would leave the others no room
 _SPAN = {"type": "rule", "strokeWidth": 3, "strokeCap": "round"}
 _BAND = {"type": "rect", "opacity": 0.08, "color": BEST}  # the interval of the best
@@ -126,8 +128,8 @@ def stage_charts(
     groups: Sequence[Sequence[Ranked]], rivals: Sequence[Candidate] = ()
 ) -> dict[str, Spec]:
     """Stage -> a dot for each of the best meshes that are known in that way, with its interval, all on
-    one axis: the best, lighter what may be as fast, last what may not fit. Its time stands behind
-    each, with the end of an interval that is drawn shorter than it is.
+    one axis: the best, lighter what may be as fast, below a heading what may not fit. Its time stands
+    behind each, with the end of a longer interval; an arrow is beyond the axis.
     """
     best = [group[0].candidate for group in groups if group[0].candidate.seconds][:MOST_BARS]
     if not best:
@@ -151,8 +153,9 @@ def stage_charts(
                 "low": min(ends[each.number][0], top),
                 "high": min(ends[each.number][1], top),
                 "end": min(max(ends[each.number][1], times[each.number]), top),
-                "label": _label(times[each.number], ends[each.number][1], top, name)
-                + ", may not fit" * open_[each.number],
+                "label": _label(times[each.number], ends[each.number][1], top, name),
+                "is_open": open_[each.number],
+                "is_beyond": times[each.number] > top,
             }
             | dict(zip(("color", "opacity"), fills.get(each.number, (OTHER, _BEHIND)), strict=True))
             for each in best
@@ -164,8 +167,7 @@ def stage_charts(
 
 
 def _label(time: float, high: float, top: float, name: str) -> str:
-    edge, end = "→ " * (time > top), f" up to {_three(high)}" * (high > top)
-    return f"{edge}{_three(time)} {name}{end}"
+    return f"{_three(time)} {name}" + f" up to {_three(high)}" * (high > top)
 
 
 def _three(value: float) -> str:
@@ -191,14 +193,25 @@ def _bars(rows: Sequence[Row], title: str, scale: Spec) -> Spec:
         )
         for at in ("x", "low", "high", "end")
     }
-    y = rows_axis([str(row["row"]) for row in rows])
-    y["axis"] = y["axis"] | {"labelExpr": "replace(datum.label, ' · ', ', ')", "labelLimit": 280}
+    fit, may_not = (
+        [str(row["row"]) for row in rows if row["is_open"] == is_] for is_ in (False, True)
+    )
+    y = rows_axis([*fit, *([_OPEN, *may_not] if may_not else [])])
+    weight = {"condition": {"test": f"datum.value == '{_OPEN}'", "value": 600}, "value": 400}
+    y["axis"] = y["axis"] | {
+        "labelExpr": "replace(datum.label, ' · ', ', ')",
+        "labelLimit": 280,
+        "labelFontWeight": weight,
+    }
+    dots, beyond = ([row for row in rows if row["is_beyond"] == is_] for is_ in (False, True))
     looks = {"color": as_is("color"), "opacity": quantity("opacity", scale=None, legend=None)}
     tips = hover(row="candidate", label="takes")
     text = {"type": "text", "align": "left", "dx": 10, "fontWeight": 600, **INK}
     layers = [
         layer(rows, _SPAN, x=x["low"], x2={"field": "high"}, y=y, **looks),
-        layer(rows, _DOT, x=x["x"], y=y, tooltip=tips, **looks),
+        layer(beyond, _PATH, x=x["x"], x2={"value": 0}, y=y, **looks),
+        layer(beyond, _ARROW, x=x["x"], y=y, tooltip=tips, **looks),
+        layer(dots, _DOT, x=x["x"], y=y, tooltip=tips, **looks),
         layer(rows, text, x=x["end"], y=y, text={"field": "label"}),
         layer(rows[:1], _BAND, x=x["low"], x2={"field": "high"}),
     ]
@@ -214,7 +227,8 @@ def _short(each: Candidate, several: bool) -> str:
     """The mesh of a step, and its batch where several are compared; all of another candidate's name."""
     parts = called_words(each).split(" · ")
     parts[0] = parts[0].replace(",", " ")
-    kept = [parts[0], parts[-2]] if each.step else parts
+    batch = numbered(each.plan.batch_per_device, "sequence") if each.plan else ""
+    kept = [parts[0], batch] if batch else parts
     more = [*kept[1:], *([each.target.removeprefix("tpu:")] if several else [])]
     return " · ".join([kept[0], ", ".join(more)] if more else kept)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from html import escape
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -39,7 +40,7 @@ from spmd_lab.ui.choices import Linked
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.predict import compiling, run_answer, sweep
 from spmd_lab.ui.serving import varied
-from spmd_lab.ui.shell import draw_figures, draw_table, refusal
+from spmd_lab.ui.shell import draw_figures, refusal
 from spmd_lab.ui.tables import table_frame
 
 SCREEN = "predict"
@@ -88,7 +89,6 @@ def show(share: DeltaGenerator) -> None:
         st.title(sweep.question_shown(), width="stretch")
         kept = st.container(horizontal=True, width="content")
     with st.sidebar:
-        sweep.choose()
         form = {"model": _choice("model", "Model", model_names())}
         for names in list(_FIELDS)[:_IN_SIGHT]:
             form |= _text(names)
@@ -173,11 +173,12 @@ def _headline(answer: ServingAnswer) -> None:
         if served.waiting:
             st.badge(plain(f"{served.waiting:,} wait"), color="orange")
     chips, mesh, token, made, binds = serving_figures(lead)
-    slow = seconds_text(served.ttft_p99_s)
+    queue = "" if answer.question.load.rate or served.waiting else ", nothing waits"
+    slow = f"p99 {seconds_text(served.ttft_p99_s)}{queue}"
     held = pool.weights + pool.cache
     room = f"of {bytes_text(pool.capacity)} per device, {bytes_text(pool.cache)} of it for cache"
     memory = Figure("Memory", bytes_text(held), room, held / pool.capacity)
-    first = Figure("First token", seconds_text(served.ttft_s), f"p99 {slow}")
+    first = Figure("First token", seconds_text(served.ttft_s), slow)
     draw_figures([made, token, first, memory], [chips, mesh, binds])
     shown = (row for row in _points(answer) if row["kind"] in (_BEST, _FRONT))
     st.vega_lite_chart(
@@ -189,7 +190,6 @@ def _headline(answer: ServingAnswer) -> None:
 
 def _details(answer: ServingAnswer) -> None:
     if answer.by_load:
-        st.subheader("Other loads on these chips", anchor=False)
         _loads(answer)
     with st.expander("Each mesh", key="serving-meshes"):
         run_answer.draw_filled(serving_table(answer, _ROWS))
@@ -213,18 +213,30 @@ def _details(answer: ServingAnswer) -> None:
 
 
 def _loads(answer: ServingAnswer) -> None:
-    """Draws the best of each load: lengths down, concurrency across; the mesh where it changes."""
-    loads = table_frame(SERVING_LOADS.table(answer.by_load, "screen"))
-    meshes = [*dict.fromkeys(loads["Best sharding"])]
-    shown = ["Best sharding", "Time per token", "Tokens/s per chip"][len(meshes) == 1 :]
-    wait = [f", {each} wait" * (each not in ("", NONE)) for each in loads["Wait"]]
-    loads["Both"] = loads[shown].agg(", ".join, axis="columns") + wait
-    grid = loads.pivot(index="Prompt, output", columns="Concurrency", values="Both")
-    one = f" {meshes[0]} is best for all of them." if len(meshes) == 1 else ""
-    of = "Time per token, tokens/s per chip" + ", requests that wait" * any(wait)
-    words = f"{of}, by concurrency.{one}"
-    st.caption(plain(words))
-    draw_table(grid[[*dict.fromkeys(loads["Concurrency"])]].reset_index())
+    """Draws the best of each load: lengths down, concurrency across; the mesh where it changes. Each
+    cell has a line for each figure, as the first cell of the head names them.
+    """
+    loads = table_frame(SERVING_LOADS.table(answer.by_load, "screen")).map(escape)
+    meshes, across = ([*dict.fromkeys(loads[name])] for name in ("Best sharding", "Concurrency"))
+    titles = {"Tokens/s per chip": "b", "Time per token": "small", "Best sharding": "small"}
+    if len(meshes) == 1:
+        del titles["Best sharding"]
+    best = f": {meshes[0]} is best for each" if len(meshes) == 1 else ""
+    st.subheader(f"Other loads on these chips{plain(best)}", anchor=False)
+    wait = [f"<em>{each} wait</em>" * (each not in ("", NONE)) for each in loads["Wait"]]
+    loads["Cell"] = wait
+    for name, tag in reversed(titles.items()):
+        loads["Cell"] = f"<{tag}>" + loads[name] + f"</{tag}>" + loads["Cell"]
+    key = "".join(f"<{tag}>{name}</{tag}>" for name, tag in titles.items())
+    head = "".join(f"<th>{each}<small>at once</small></th>" for each in across)
+    grid = loads.pivot(index="Prompt, output", columns="Concurrency", values="Cell")[across]
+    rows = "".join(
+        f"<tr><th>{name}<small>prompt, output</small></th>"
+        + "".join(f"<td>{cell}</td>" for cell in cells)
+        + "</tr>"
+        for name, cells in zip(grid.index, grid.values, strict=True)
+    )
+    st.html(f'<table class="stacked"><tr><th>{key}</th>{head}</tr>{rows}</table>')
 
 
 def _points_of(sentences: Iterable[str]) -> None:
@@ -255,7 +267,9 @@ def _front_chart(answer: ServingAnswer) -> Spec:
     ends = [float(str(row["speed"])) for row in rows] or [1.0]
     scale = {"zero": False, "domainMin": 0.88 * min(ends), "domainMax": 1.15 * max(ends)}
     x = quantity("speed", title="tokens/s of a user →", scale=scale)  # room for a name
-    y = quantity("rate", title="tokens/s per chip", scale={"domainMin": 0, "padding": 24})
+    axis = {"labelExpr": "datum.value < 0 ? '' : datum.label"}  # below 0 there is room alone
+    scale = {"domainMin": 0, "padding": 24}
+    y = quantity("rate", title="tokens/s per chip", scale=scale, axis=axis)
     color = category("kind", kinds, legend=_LEGEND, colors=[_COLORS[kind] for kind in kinds])
     tips = hover(name="mesh", takes="takes", makes="makes")
     front = [row for row in rows if row["kind"] in (_BEST, _FRONT)]

@@ -40,6 +40,7 @@ COMPONENT = {  # labels of the component itself
     "needs": "Needs:",
     "needed_by": "Needed by:",
     "enter": "Enter the loop",
+    "help": "Mouse and keys",
     "keys": "Click an operation for its facts, a loop to enter it. Drag or ← → to move, wheel "
     "or + − to zoom, Shift with ← → for the next operation, ↑ ↓ for another row, Enter "
     "for a loop, Backspace to go back, / to search.",
@@ -117,13 +118,17 @@ def drawn_kind(span: Span) -> str:
 
 
 @lru_cache(maxsize=8)  # half of a rerun of a prediction went into the names of its operations
-def component_data(timeline: Timeline, name: str) -> Mapping[str, object]:
-    """What the component is given, as JSON values; `name` identifies a timeline."""
+def component_data(
+    timeline: Timeline, name: str, named: frozenset[str] = frozenset()
+) -> Mapping[str, object]:
+    """What the component is given, as JSON values; `name` identifies a timeline. Kinds that are
+    `named` elsewhere are not in the legend.
+    """
     scenes = [_scene(timeline, number) for number in range(len(timeline.scenes))]
     spans = [span for scene in timeline.scenes for span in scene.spans]
-    kinds = {drawn_kind(span) for span in spans} - {LOOP}
+    kinds = {drawn_kind(span) for span in spans} - {LOOP, *named}
     if any(span.exposed for span in spans):
-        kinds |= {"exposed"}
+        kinds |= {"exposed"} - named
     if not timeline.predicted and all(
         not span.is_communication or span.exposed_s > 0.99 * span.length_s for span in spans
     ):

@@ -2,8 +2,9 @@
 
 function describe(walk) {
   const box = walk.root.querySelector(".pick"), { words } = walk.data;
+  box.classList.toggle("idle", walk.pick === null);
   if (walk.pick === null) {
-    box.replaceChildren(element("div", walk.scene.summary), element("div", words.keys, "keys"));
+    box.replaceChildren(element("div", walk.scene.summary));
     return;
   }
   const { scene } = walk, at = walk.pick, list = element("dl");

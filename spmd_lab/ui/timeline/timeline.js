@@ -76,6 +76,10 @@ class Walk {
       find(`.${name}`).setAttribute("aria-label", words[name]);
     }
     find(".all").textContent = words.all;
+    const help = find(".help"), keys = find(".keys");
+    keys.textContent = help.title = words.keys;
+    help.setAttribute("aria-label", words.help);
+    help.onclick = () => help.setAttribute("aria-expanded", String(!(keys.hidden = !keys.hidden)));
     const legend = find(".legend");
     legend.replaceChildren(...this.data.legend.map(([kind, text]) => {
       const entry = element("span"), box = element("i");

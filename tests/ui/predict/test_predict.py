@@ -109,7 +109,7 @@ def test_the_nearest_plan_that_fits_is_one_click_away(opened):
     large = MODEL.vary(options={"model": "llama-2-70b", "remat": "full"})
     screen = opened(experiment=link.encode(large))
     (line,) = [text.value for text in screen.markdown if "Nearest that fits" in text.value]
-    assert "block inputs offloaded" in line
+    assert "offload block inputs" in line
     (there,) = [
         each.proto for each in screen.get("page_link") if each.proto.label == "Open that plan"
     ]
@@ -185,7 +185,7 @@ def test_what_does_not_fit_says_by_how_much_and_what_helps(opened):
     offers = [each.proto.label for each in screen.get("page_link") if "Try" in each.proto.label]
     assert offers == ["**Try another remat policy, which fits**"]
     said = [each.value for each in screen.caption]
-    assert any("which fits" in each and "per device too much" in each for each in said)
+    assert any("per device too much" in each for each in said)
     assert not any("What helps" in text.value for text in screen.markdown)
 
 

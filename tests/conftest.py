@@ -97,6 +97,7 @@ def pytest_runtestloop(session):
     option = session.config.option
     if option.processes < 2 or option.collectonly or session.testsfailed:
         return None
+    forked.learn()
     return processes.run(session, option.processes, group, own_folder)
 
 

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from spmd_core.time.cost import version
 from tests import forked
 
 STATE = """
@@ -89,3 +90,14 @@ def test_where_nothing_forks_any_more_processes_are_started(started):
     process, state = started("4")
     assert process.communicate()[0] == "printed\n" and process.returncode == 4
     assert state["parent"] == os.getpid()
+
+
+def test_forked_processes_know_the_hashes_of_the_sources_that_they_would_work_out(monkeypatch):
+    monkeypatch.setattr(forked, "_hashes", [])
+    forked.learn()
+    assert [value for _, value in forked._hashes] == [
+        version.hash_of.__wrapped__(version._ROOT, tuple(each)) for each, _ in forked._hashes
+    ]
+    monkeypatch.setattr(version, "hash_of", None)
+    forked._take(forked._hashes)
+    assert version.versions()["cost_model"] == forked._hashes[0][1]

@@ -602,7 +602,7 @@ def shapes_of(jaxpr):
             yield from shapes_of(inside)
 
 
-@pytest.mark.parametrize("columns", [128, 192])  # in full lanes, or not
+@pytest.mark.parametrize("columns", [pytest.param(128, marks=whole), 192])  # in full lanes, or not
 def test_the_grouped_matmul_s_kernel_is_ragged_dot(monkeypatch, columns):
     make = functools.partial(decoder_experts.gmm, interpret=True)
     monkeypatch.setattr(decoder_experts, "gmm", make)
@@ -678,7 +678,7 @@ def test_the_kernel_has_sinks_and_windows_too(monkeypatch):
         ("delta", (("fsdp", 2), ("tensor", 2)), True, False),
         ("of_parts", (("fsdp", 2), ("tensor", 2)), True, True),
         pytest.param("gemma4", (("fsdp", 2), ("tensor", 2)), False, True, marks=whole),
-        ("experts", (("fsdp", 2), ("expert", 2)), True, False),
+        pytest.param("experts", (("fsdp", 2), ("expert", 2)), True, False, marks=whole),
     ],
 )
 def test_a_variant_trains(variant, mesh, dropless, is_updated):

@@ -21,7 +21,7 @@ BATCH, LENGTH = 16, 16
 DATA = (("data", 8),)
 ADAMW = {"optimizer": "adamw", "microbatches": 1, "moment_dtypes": ("float32",) * 2}
 MESHES = (
-    DATA,
+    pytest.param(DATA, marks=whole),
     pytest.param((("data", 4), ("tensor", 2)), marks=whole),
     (("data", 2), ("fsdp", 2), ("tensor", 2)),
 )

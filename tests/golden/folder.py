@@ -1,6 +1,8 @@
 """The data folder of stored runs that the goldens are rendered from."""
 
 import contextlib
+import io
+import lzma
 import os
 import tarfile
 import tempfile
@@ -35,7 +37,7 @@ _simulate = cache(_serving.simulate)
 def opened(folder: Path) -> Iterator[Lab]:
     """A Lab on the stored runs that works no queue, in an environment that is the same anywhere."""
     folder.mkdir(mode=0o700, parents=True)
-    with tarfile.open(PACKED) as archive:
+    with tarfile.open(fileobj=io.BytesIO(_packed())) as archive:
         archive.extractall(folder, filter="data")
     (folder / "lab.sqlite3").chmod(0o600)
     with (
@@ -57,6 +59,11 @@ def opened(folder: Path) -> Iterator[Lab]:
             lab.close()
             forget()
     time.tzset()
+
+
+@cache
+def _packed() -> bytes:
+    return lzma.decompress(PACKED.read_bytes())
 
 
 def _join_searches() -> None:

@@ -112,6 +112,7 @@ def test_a_diff_names_the_argument_and_the_new_collective(explained):
     assert explained.diff(explained) == ()
 
 
+@pytest.mark.newer_whole
 def test_a_diff_of_other_meshes_names_what_each_figure_was(explained):
     mesh = {"fsdp": 2, "tensor": 1}
     other = spmd_lab.explain(steps.train_step, target="cpu:2", mesh=mesh)(
@@ -208,6 +209,7 @@ def test_what_is_no_function_is_refused_in_a_sentence():
         spmd_lab.explain(3)()  # pyright: ignore[reportArgumentType]
 
 
+@pytest.mark.newer_whole
 def test_abstract_meshes_and_targets_start_no_backend():
     program = (
         "import sys; sys.path.insert(0, '.')\n"

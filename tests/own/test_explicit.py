@@ -71,6 +71,7 @@ def test_a_fix_has_its_bytes_and_an_auto_mesh_is_made_explicit(folder):
     assert "one.py:4: the mesh has Auto axes, and the patch makes them Explicit" in report.notes
 
 
+@pytest.mark.newer_whole
 @pytest.mark.parametrize(
     "name", ["a column of a sharded array", "a scan over chunks of a sharded sequence"]
 )
@@ -110,6 +111,7 @@ def step():  # a library initializes weights by the function itself
 """
 
 
+@pytest.mark.newer_whole
 def test_a_step_that_is_called_before_its_mesh_is_set_is_mended(folder):
     (folder / "linear.py").write_text(
         f"import jax.numpy as jnp\n{_HEAD}{_AS_INITIALIZED.format('')}"
@@ -118,6 +120,7 @@ def test_a_step_that_is_called_before_its_mesh_is_set_is_mended(folder):
     assert len(report.errors) == 1 and report.traces and (report.wrong, report.beyond) == (0, ())
 
 
+@pytest.mark.newer_whole
 def test_an_error_of_another_kind_is_no_sharding_type_error(folder):
     line = "assert AxisType.Explicit not in jax.typeof(x).sharding.mesh.axis_types, 'disk full'"
     (folder / "own.py").write_text(

@@ -12,10 +12,12 @@ from spmd_core.recipes.recipe import Expected
 from spmd_core.script import program_text
 from spmd_core.script.program import with_mesh
 from spmd_core.workloads.small_programs import RANGES, program_names, program_sizes, with_sizes
+from tests.cover import whole
 
 pytestmark = pytest.mark.newer
 # the longest, which compute what others do
-LONGEST = ("numpy_against_jit", "ten_million_rows", "two_processes", "hosts_sum_within")
+LONGEST = ("numpy_against_jit", "ten_million_rows")
+PROCESSES = ("two_processes", "hosts_sum_within")
 # on the newer JAX the first of each workload, and a fourth of the others
 FIRST = {each.experiment.workload: name for name, each in reversed(RECIPES.items())}
 NEWER = {*FIRST.values(), *[*RECIPES][::4]}
@@ -23,6 +25,8 @@ NEWER = {*FIRST.values(), *[*RECIPES][::4]}
 
 def marks(name):
     if name in LONGEST:
+        return whole
+    if name in PROCESSES:
         return pytest.mark.this_python
     return () if name in NEWER else pytest.mark.newer_whole
 

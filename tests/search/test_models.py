@@ -457,7 +457,9 @@ def test_a_wide_space_is_searched_from_its_best_meshes_on(monkeypatch):
             {"chips": ["v5e:8"], "global_batch": None, "offload": False, "remat": ["full"]},
             marks=whole,
         ),
-        {"model": "qwen3-30b-a3b", "chips": ["tpu7x:8"], "offload": False},
+        pytest.param(
+            {"model": "qwen3-30b-a3b", "chips": ["tpu7x:8"], "offload": False}, marks=whole
+        ),
         {"minimize": "memory", "chips": ["v5e:8"], "offload": False},
     ],
 )
@@ -485,7 +487,7 @@ def test_coarse_to_fine_finds_the_winner_of_all_with_fewer_looks(monkeypatch, ch
     "changes",
     [
         {"model": "gemma-3-12b", "chips": ["tpu7x:8"]},  # weights pass in rings
-        {"model": "gpt-oss-20b", "chips": ["v6e:16"]},
+        pytest.param({"model": "gpt-oss-20b", "chips": ["v6e:16"]}, marks=whole),
         {"model": "llama-3.1-8b", "chips": ["h100:8"]},
         {"plan": {"microbatches": 2}, "chips": ["v5e:8"]},
     ],
@@ -502,7 +504,7 @@ def test_no_policy_of_a_mesh_is_below_the_bound_by_which_meshes_are_left_out(cha
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(12), *(pytest.param(each, marks=whole) for each in range(12, 60))]
+    "seed", [*range(5), *(pytest.param(each, marks=whole) for each in range(5, 60))]
 )
 def test_no_bound_of_a_drawn_point_denies_one_of_its_policies(seed):
     points = search_bounds.points(seed, most=2)

@@ -46,6 +46,7 @@ def test_what_loses_the_batch_is_named_with_the_line_that_keeps_it(line):
     assert judged_experiment(first.experiment).lost_batch is None
 
 
+@pytest.mark.newer_whole
 def test_a_batch_that_is_kept_is_no_finding():
     assert judged(PLAIN.exported(is_constrained=True))[1] is None
 

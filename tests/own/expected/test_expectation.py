@@ -81,7 +81,9 @@ def test_a_spec_that_differs_is_beside_the_expected_one(step):
     ]
 
 
-@pytest.mark.parametrize("make", [steps.devices, steps.no_devices])
+@pytest.mark.parametrize(
+    "make", [steps.devices, pytest.param(steps.no_devices, marks=pytest.mark.newer_whole)]
+)
 def test_values_that_checkpoint_name_names_have_specs(make):
     mesh = make()
 
@@ -106,6 +108,7 @@ def test_values_that_checkpoint_name_names_have_specs(make):
         named.is_sharded("hide", P())
 
 
+@pytest.mark.newer_whole
 def test_a_target_is_asked_for_what_it_compiles(step):
     on = "tpu:v5e:2x4"
     step.peak_at_most("1 GiB", on=on).takes_at_most("1 s", on=on)

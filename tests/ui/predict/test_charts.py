@@ -22,7 +22,7 @@ CHARTS = {
     "memory": lambda: charts.memory_chart({"peak": FOUND.memory_bytes}),
     "too much memory": lambda: charts.memory_chart({"peak": TOO_LARGE.memory_bytes}),
     "torus": lambda: torus("v5e:16x16", [("fsdp", 16), ("tensor", 16)], "fsdp"),
-    "cube": lambda: torus("v5p:8x8x16", [("data", 16), ("fsdp", 64)], "data"),
+    "cube": lambda: torus("v5p:4x4x8", [("data", 8), ("fsdp", 16)], "data"),
     "two devices to a chip": lambda: torus("tpu7x:2x2x2", [("x", 16)], "x"),
     "one chip": lambda: torus("v5e:1x1", [("x", 1)], "x"),
 }

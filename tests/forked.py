@@ -1,7 +1,7 @@
 """Processes of ours, forked from one that has imported what they do: JAX and the wings take a second of
 a core each time, and a check starts five hundred. `python -m tests.forked` is that one.
 
-A process is forked where another with the same module and environment was started before from here;
+The first of a module is started. What is forked is of a process that began with the same environment;
 variables that are read when they are used may differ. It is a child of this process as any other,
 by Linux' subreaper, with the descriptors, folder and session of a `Popen`.
 """
@@ -26,7 +26,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 OURS = ("spmd_core", "tests.called")
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
-_OF_THE_MOMENT = ("SPMD_LAB_", "PYTEST_", "STANDIN_", "HOME", "XDG_")
+_OF_THE_MOMENT = ("SPMD_LAB_", "PYTEST_", "STANDIN_", "HOME", "XDG_", "LIBTPU_", "ALLOW_MULTIPLE_")
 _READ_BYTES = 2**20
 # Beside the module: what it imports once it has something to do
 _LATER = {
@@ -72,18 +72,18 @@ def _module(args: Any) -> str | None:
 
 
 _guard = threading.Lock()
-_started: Counter[tuple] = Counter()
+_started: Counter[str] = Counter()
 _all: dict[tuple, "Forks"] = {}
 _hashes: list[tuple[list[str], str]] = []  # of the program's sources, by patterns of their names
 
 
 def _forks(module: str, environ: dict[str, str]) -> "Forks | None":
-    """The process that forks these; None for the first of them."""
+    """The process that forks these; None for the first of a module."""
     lasting = {name: environ[name] for name in environ if not name.startswith(_OF_THE_MOMENT)}
     key = (module, *sorted(lasting.items()), environ.get("STANDIN_LONG"))
     with _guard:
-        _started[key] += 1
-        if key not in _all and _started[key] > 1:
+        _started[module] += 1
+        if key not in _all and _started[module] > 1:
             _all[key] = Forks(module, environ)
         return _all.get(key)
 

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 
@@ -32,6 +33,7 @@ def started(tmp_path, monkeypatch):
     """Starts the module, and says what it wrote to its descriptor."""
     (tmp_path / "stating.py").write_text(STATE)
     monkeypatch.setattr(forked, "OURS", ("stating",))
+    monkeypatch.setattr(forked, "_started", Counter())
 
     def start(word, *flags, moment="a"):
         read, write = os.pipe()

@@ -370,4 +370,4 @@ def test_each_point_of_a_sweep_costs_the_price_of_its_own_kind():
     assert spent[0] is None
     for each, dollars, price in zip(free[1:], spent[1:], (4.2, 2.7), strict=True):
         assert dollars == pytest.approx(each["chip_seconds"] / 3600 * price)
-    assert "a billion tokens" in told(*words, *given).stdout
+    assert "Cost per billion tokens" in told(*words, *given).stdout

@@ -10,7 +10,6 @@ from spmd_lab.ui import cards, hardware as hardware_view, links, live, shell, st
 from spmd_lab.ui.lab import as_viewer, lab, may_act, room
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import tour
-from spmd_lab.ui.predict import nearest
 from spmd_lab.ui.shell import WHAT_THIS_IS
 
 share = shell.open_page("overview")
@@ -24,14 +23,11 @@ with st.container(horizontal=True, vertical_alignment="center", key="head"):
         st.caption(WHAT_THIS_IS)
     if recent:
         tour.begin()
-predicted = state.experiment("predict")
-opened = predicted != state.first("predict")  # by this viewer: the default is what nobody opened
-now = {"predict": lambda: nearest.verdict(predicted)} if opened else {}
 with st.container(border=True, key="running") if active else nullcontext():
     live.watch_queue(live.listed_runs())
 if recent:
     cards.last_runs(recent)
-cards.starts(shell.QUESTIONS, now)
+cards.starts(shell.QUESTIONS)
 if not (active or recent):
     tour.offer()
 

@@ -6,7 +6,7 @@ import streamlit as st
 
 from spmd_core.machine import compiler_refusal
 from spmd_core.terms import ago
-from spmd_lab.ui import course, exports, links, live, price, remedies, shell, state
+from spmd_lab.ui import choices, course, exports, links, live, price, remedies, shell, state
 from spmd_lab.ui.lab import find, lab
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.notebook import labels, tour
@@ -26,7 +26,7 @@ share = shell.open_page("predict")
 keep.MEASURED.from_query()
 question.from_query()
 price.from_query()
-if sweep.serves():
+if st.query_params.get(choices.SHOWN) == "serving":
     served.show(share)
     st.stop()
 head = st.container(horizontal=True, vertical_alignment="center")

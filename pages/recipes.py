@@ -13,8 +13,9 @@ share = shell.open_page("recipes")
 done = lab().succeeded()
 count = sum(recipe.experiment.id in done for recipe in RECIPES.values())
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
-    st.title(shell.QUESTIONS["recipes"], width="content")
-    st.caption(plain(f"{len(RECIPES)} questions" + f", {count} done here" * bool(count)))
+    st.title(shell.QUESTIONS["recipes"], width="stretch")
+    if count:
+        st.caption(plain(f"{count} of {len(RECIPES)} done here"), width="content")
     tour.begin(is_kept=True)
 words = st.text_input(
     "Search",
@@ -36,7 +37,7 @@ level = st.pills(
 recipes = course.matching(words, of_level(level) if level else None)
 if not words and level is None:
     st.subheader("Start here", anchor=False)
-    course.gallery([RECIPES[name] for name in FEATURED[:START]], done, is_numbered=True)
+    course.gallery([RECIPES[name] for name in FEATURED[:START]], done)
     st.subheader("Then", anchor=False)
     course.gallery([RECIPES[name] for name in FEATURED[START:]], done)
 else:

@@ -67,9 +67,9 @@ def differences_of(result: Result) -> tuple[str, ...] | None:
     return recipe.expected.differences(result)
 
 
-# level -> its groups; those of none are classics
+# what is learned -> its groups; the last has those of none
 LEVELS: dict[str, tuple[str, ...]] = {
-    "First steps": (
+    "Shard arrays": (
         "Data sharding",
         "Automatic parallelism with jit",
         "Between memory kinds",
@@ -77,8 +77,8 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "Manual parallelism with shard_map",
         "Comparing the approaches",
     ),
-    "Large models": (problems.GROUP, "Many processes"),
-    "Classics": (),
+    "Plan large models": (problems.GROUP, "Many processes"),
+    "pmap, vmap and tracing": (),
 }
 FEATURED = (  # the questions of a gallery, in order
     *("layout_2x4", "why_all_gather", "fits_70b", "network_gradient"),

@@ -50,6 +50,6 @@ RECIPES = (
             printed={"pmean of gradients inside shard_map": "8 times the gradient"},
             contains={f"{way} against one device": ("largest difference",) for way in WAYS},
         ),
-        takes="5 to 15 seconds",
+        takes="15 s",
     ),
 )

@@ -6,7 +6,7 @@ from typing import Any
 from spmd_core.recipes.recipe import Claims, Expected, Recipe
 
 GROUP = "Problems of large models"
-_TAKES = "a minute to compile"
+_TAKES = "1 min"
 
 
 def _plan(
@@ -137,7 +137,7 @@ RECIPES = (
         screen="predict",
         takes=_TAKES,
         shows_moments=True,
-        claims=Claims(fits=False, nearest="block inputs offloaded"),
+        claims=Claims(fits=False, nearest="offload block inputs"),
     ),
     Recipe(
         "scaling_out",

@@ -50,7 +50,7 @@ RECIPES = (
             },
             printed={"devices": "8 in all, 4 of each process"},
         ),
-        takes="5 to 20 seconds: two more processes start JAX",
+        takes="20 s: two more processes start JAX",
     ),
     Recipe(
         "hosts_layout",

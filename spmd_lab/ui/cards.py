@@ -1,6 +1,6 @@
 """Cards and rows: what a run, a recipe or a screen looks like in a list."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -27,6 +27,9 @@ _COLORS = {
     "running": "blue",
     "cancelled": "gray",
     "interrupted": "orange",
+    "open": "orange",  # and verdicts
+    "clear": "green",
+    "close": "gray",
 }
 
 
@@ -79,7 +82,7 @@ SKETCHES: dict[str, tuple[tuple[float, float, float, float, str], ...]] = {
     "compare": ((0, 14, 74, 28, _KINDS["matmul"]), (0, 58, 200, 28, _GRAY)),
     "predict": (
         (0, 14, 138, 28, _KINDS["memory"]),
-        (138, 14, 62, 28, "#dfe4ea"),
+        (138, 14, 62, 28, "light-dark(#dfe4ea,#3a4350)"),
         (0, 58, 116, 28, _KINDS["matmul"]),
         (116, 58, 52, 28, _KINDS["kernel"]),
         (168, 58, 32, 28, _KINDS["exposed"]),
@@ -87,10 +90,8 @@ SKETCHES: dict[str, tuple[tuple[float, float, float, float, str], ...]] = {
 }  # fmt: skip
 
 
-def starts(questions: Mapping[str, str], now: Mapping[str, Callable[[], None]]) -> None:
-    """Draw a card for each of the first questions, and a line for each other. `now` draws, by screen,
-    what a card shows of the present state.
-    """
+def starts(questions: Mapping[str, str]) -> None:
+    """Draw a card for each of the first questions, and a line for each other."""
     with st.container(key="starts"):
         for column, start in zip(st.columns(ACROSS), STARTS, strict=False):
             with column.container(border=True, height="stretch"):
@@ -98,8 +99,6 @@ def starts(questions: Mapping[str, str], now: Mapping[str, Callable[[], None]]) 
                 drawn = glimpse.drawing(200.0, 100.0, blocks)
                 st.html(glimpse.image(drawn, start.words, "glimpse"))
                 st.markdown(f"#### {plain(questions[start.screen])}")
-                if start.screen in now:
-                    now[start.screen]()
                 _start(start, f"**{plain(start.call)}**")
         with st.container(horizontal=True, key="more-starts"):
             for start in STARTS[ACROSS:]:
@@ -139,12 +138,12 @@ def last_runs(recent: Sequence[RunSummary]) -> None:
             st.page_link("pages/history.py", label="All runs", icon=":material/history:")
         for column, summary in zip(st.columns(ACROSS), recent, strict=False):
             with column.container(border=True, height="stretch"):
-                run_row(summary, apart="  \n")
+                run_row(summary, is_card=True)
 
 
-def run_row(summary: RunSummary, apart: str = " ") -> None:
+def run_row(summary: RunSummary, is_card: bool = False) -> None:
     """One line for a stored run: its shards, its name or else what it was (a link that opens it),
-    how its rows compare or how it ended, what came out and when, `apart` from these.
+    how its rows compare or how it ended, what came out and when: of a card on a line of its own.
     """
     with st.container(
         horizontal=True, vertical_alignment="center", gap="small", key=f"row-{summary.run}"
@@ -157,7 +156,8 @@ def run_row(summary: RunSummary, apart: str = " ") -> None:
                 query_params=query(summary.experiment, summary.run),
                 help=plain(experiment_words(summary.experiment)),
             )
-            st.caption(f"{badges(summary)}{apart}{_outcome(summary).replace(', predicted', '')}")
+            outcome = _outcome(summary).replace(", predicted", "")
+            st.caption(badges(summary) + ("  \n" if is_card else " ") + outcome)
 
 
 def badges(summary: RunSummary) -> str:
@@ -167,7 +167,7 @@ def badges(summary: RunSummary) -> str:
     kind, words = evidence_of(summary)
     color = _COLORS.get(summary.state, "red")
     if compared := verdict(summary.run):
-        color, words = compared
+        color, words = _COLORS[compared[0]], compared[1]
     first = f":{color}-badge[{plain(words)}]" if words else ""
     kinds = f" {style.evidence_badge(kind)}" if kind else ""
     return f"{first}{kinds}".strip()
@@ -191,7 +191,7 @@ def tag_badges(tags: Iterable[str]) -> str:
 
 @kept(1_000)
 def verdict(run: str) -> tuple[str, str] | None:
-    """Returns a color and a few words: how the rows of a stored run compare, of one prediction whether
+    """Returns whether a verdict is clear, and it in a few words: how the rows of a stored run compare, of one prediction whether
     it fits and what binds it; None where nothing does.
     """
     facts = None
@@ -202,12 +202,12 @@ def verdict(run: str) -> tuple[str, str] | None:
     if (compared := facts.comparison) is not None and compared.ratios:
         words, medians_s = short_verdict(compared, facts.medians_s), facts.medians_s
         least, _ = compared.spread(compared.by_medians(medians_s)[0], medians_s)
-        color = "green" if least >= _CLEAR else "gray"
-        return "orange" if words.startswith("Cannot") else color, words
+        kind = "clear" if least >= _CLEAR else "close"
+        return "open" if words.startswith("Cannot") else kind, words
     (first, *others) = [each.prediction for each in facts.strategies.values()] or [None]
     if first is None or others or not first.fits:
         return None
-    return "green", f"Fits, {bound_words(first.shares_by_axis)}" if first.binds else "Fits"
+    return "clear", f"Fits, {bound_words(first.shares_by_axis)}" if first.binds else "Fits"
 
 
 def headline(answer: str, evidence: str = "", words: str = "") -> DeltaGenerator:

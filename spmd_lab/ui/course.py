@@ -3,15 +3,17 @@ and the next.
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
+from html import escape
 
 import streamlit as st
 
-from spmd_core.base import capital
+from spmd_core.base import capital, mesh_text
 from spmd_core.experiment import Experiment, screen_of
 from spmd_core.plan import Plan
 from spmd_core.recipes import RECIPES, Recipe, recipe_of, variations
+from spmd_core.script import program_text
 from spmd_core.time import estimate_step
 from spmd_core.words import part_kind, parts
 from spmd_lab.ui import state
@@ -28,7 +30,6 @@ _STYLE = """<style>
 
 
 _ACROSS = 4  # cards in a row
-_QUICK = {"layout": "at once", "compare": "a few seconds", "predict": "a few seconds"}
 _ALSO = {  # other names of what recipes are about, as `_plain` writes theirs
     "moe": "mixture of experts",
     "a2a": "alltoall",
@@ -188,47 +189,85 @@ def _link(words: str, experiment: Experiment, icon: str) -> None:
     )
 
 
-def _fit(plan: Plan) -> str:
-    """The picture of a training step: the memory that it takes of a device, and what its time goes to."""
-    step = estimate_step(plan)
-    held = (step.memory_bytes.peak or 0) / step.memory_bytes.capacity
-    spans = "".join(
-        f'<i style="flex: {seconds:.4g}; background: {colors.KINDS[part_kind(part)]}"></i>'
-        for part, seconds in parts(step).items()
-    )
-    return (
-        f'<div class="fit"><small>Memory {held:.0%}</small><i class="gauge{" over" * (held > 1)}"><i '
-        f'style="width: {min(held, 1):.0%}"></i></i><small>Step</small>'
-        f'<i class="gauge spans">{spans}</i></div>'
-    )
+def _steps(plan: Plan, other: Plan) -> str:
+    """The picture of a training step beside its variation: the memory of each where one does not fit,
+    else what its time for as many tokens goes to.
+    """
+    steps = {each: estimate_step(each) for each in (plan, other)}
+    per_token = {
+        each: step.predicted_s.estimate / each.tokens if step.predicted_s else 0.0
+        for each, step in steps.items()
+    }
+    is_fit, rows = steps[plan].fits != steps[other].fits, []
+    for each, step in steps.items():
+        held = (step.memory_bytes.peak or 0) / step.memory_bytes.capacity
+        wide = per_token[each] / max(per_token.values())
+        spans = "".join(
+            f'<i style="flex: {seconds:.4g}; background: {colors.KINDS[part_kind(part)]}"></i>'
+            for part, seconds in parts(step).items()
+        )
+        bar = f'<i class="spans" style="width: {wide:.0%}">{spans}</i>'
+        words, over = next(w(each) for w in _DIFFERS if w(plan) != w(other)), " over" * (held > 1)
+        if is_fit:
+            words, bar = (
+                f"{words}: {held:.0%} of HBM",
+                f'<i style="width: {min(held, 1):.0%}"></i>',
+            )
+        rows.append(f'<small>{escape(words)}</small><i class="gauge{over * is_fit}">{bar}</i>')
+    return f'<div class="fit">{"".join(rows)}</div>'
+
+
+# what a variation may change, in a few words
+_DIFFERS: tuple[Callable[[Plan], str], ...] = (
+    lambda plan: f"{plan.sequence:,} tokens",
+    lambda plan: mesh_text(plan.mesh, " "),
+    lambda plan: f"remat {plan.remat}",
+    lambda plan: f"{', '.join(plan.offload) or 'nothing'} offloaded",
+)
+# calls of JAX in a program, and arguments that change what they do
+_CALLS = re.compile(
+    r"\bjax\.(?:\w+\.)*(\w+)\(|\b((?:in_axes|out_axes|axis_size|\w*argnums|out_shardings)=)"
+)
+_USUAL = {"make_mesh", "block_until_ready", "devices", "device_put", "map", "leaves"}
+_MOST_CALLS = 5
+
+
+@cache
+def _calls(one: Experiment) -> str:
+    """The picture of a small program: what it calls."""
+    names = _CALLS.findall(program_text(one, one.strategies[0]))
+    calls = sorted(dict.fromkeys(map("".join, names)), key=_USUAL.__contains__)  # others first
+    chips = "".join(f"<code>{each}</code>" for each in calls[:_MOST_CALLS])
+    return f'<div class="fit calls">{chips}</div>'
 
 
 def _shards(recipe: Recipe) -> str:
     """The picture of a computation, with the collective that the compiler is expected to write."""
+    if recipe.experiment.what.is_small_program:
+        return _calls(recipe.experiment)
     expected = recipe.expected.collectives.values()
     kind = min((kind for kinds in expected for kind in kinds), default="")
     drawn = glimpse.svg(recipe.experiment, kind)
     return glimpse.image(drawn, glimpse.alt(recipe.experiment, kind), "glimpse")
 
 
-def gallery(recipes: Sequence[Recipe], done: Collection[str], is_numbered: bool = False) -> None:
+def gallery(recipes: Sequence[Recipe], done: Collection[str]) -> None:
     """A card for each recipe: its picture, its question, which opens it, and how long it takes or
     that it ran. `done` has the ids of experiments that ran to their end on this machine.
     """
-    numbers = {recipe.name: f"{at}. " * is_numbered for at, recipe in enumerate(recipes, 1)}
     for row in range(0, len(recipes), _ACROSS):
         with st.container(key=f"gallery-{recipes[row].name}"):
             columns = st.columns(_ACROSS)
             for column, recipe in zip(columns, recipes[row : row + _ACROSS], strict=False):
                 with column.container(border=True, height="stretch"):
-                    plan = recipe.experiment.plan
-                    st.html(_fit(plan) if plan else _shards(recipe))
+                    plan, other = recipe.experiment.plan, variations.variation_of(recipe).plan
+                    st.html(_steps(plan, other) if plan and other else _shards(recipe))
                     st.page_link(
                         f"pages/{recipe.screen}.py",
-                        label=f"**{plain(numbers[recipe.name] + recipe.title)}**",
+                        label=f"**{plain(recipe.title)}**",
                         query_params=query(recipe.experiment),
                         help=plain(recipe.why),
                     )
                     is_done = recipe.experiment.id in done
-                    takes = "done here" if is_done else recipe.takes or _QUICK[recipe.screen]
-                    st.caption(plain(f"{recipe.screen.capitalize()} · {takes}"))
+                    takes = " · done here" if is_done else f" · {recipe.takes}" * bool(recipe.takes)
+                    st.caption(plain(recipe.screen.capitalize() + takes))

@@ -66,6 +66,7 @@ _VIEWS = {"search": ("predict", "Serving", {choices.SHOWN: "serving"})}
 # an icon by name would be fetched from the network
 _ICON = str(Path(__file__).with_name("icon.png"))
 _GAUGE = '<i class="gauge"><i style="width: {:.1%}"></i></i>'
+_SIDEBARS = {"predict": "Question", "search": "Question", "notebook": "Pages"}
 _EXPERIMENT_SCREENS = ("layout", "compare", "predict", "collectives", "programs")
 # for files of the user's own, when the first screen is drawn; later ones name what takes
 # longer
@@ -85,7 +86,7 @@ def open_page(screen: str) -> DeltaGenerator:
     st.set_page_config(
         page_title=f"{title} · SPMD Lab", page_icon=_ICON, layout="wide", initial_sidebar_state=340
     )
-    style.draw("Question" if screen in ("predict", "search") else "Fields")
+    style.draw(_SIDEBARS.get(screen, "Fields"))
     _require_login()
     share = _menu()
     _address_banner()

@@ -60,7 +60,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .st-key-recent [data-testid="stColumn"] > div > div > div {{ position: relative; padding: 0.7rem 0.9rem; border-radius: 0.8rem; justify-content: center; }}
 .st-key-recent [data-testid="stColumn"] [class*="st-key-row-"] {{ position: static; padding: 0; gap: 0.75rem; }}
 .st-key-recent [data-testid="stColumn"] img.glimpse {{ max-width: 4.6rem; }}
-[class*="st-key-row-"] [data-testid="stPageLink-NavLink"] p {{ line-height: 1.35; }}
+:is([class*="st-key-row-"], [class*="st-key-gallery"]) [data-testid="stPageLink-NavLink"] p {{ line-height: 1.35; }}
 .st-key-recent [data-testid="stColumn"]:hover > div > div > div {{ border-color: var(--accent); }}
 .st-key-recent [data-testid="stColumn"] [class*="st-key-row-"]:hover {{ background: none; }}
 .st-key-more-starts [data-testid="stPageLink-NavLink"] {{ background: none; padding: 0.1rem 0.25rem; }}
@@ -240,9 +240,12 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .gauge {{ display: block; height: 0.4rem; margin-top: 0.4rem; border-radius: 0.2rem; background: var(--line); overflow: hidden; }}
 .gauge > i {{ display: block; height: 100%; background: light-dark(#2f855a, #5fc28f); }}
 .gauge.over > i {{ background: light-dark(#b3293c, #ff8a97); }}
-.gauge.spans {{ display: flex; }}
+.gauge .spans > i {{ display: block; }}
 .fit {{ height: 6.5rem; padding: 0.4rem 1rem 0.6rem; border-radius: 0.5rem; background: var(--tint); display: flex; flex-direction: column; justify-content: center; }}
 .fit small {{ color: var(--quiet); padding-top: 0.25rem; }}
+.calls {{ flex-flow: row wrap; align-content: center; gap: 0.3rem; }}
+.calls code {{ font-size: 0.78rem; color: var(--accent); background: var(--page); border: 1px solid var(--line); border-radius: 0.3rem; padding: 0.1rem 0.4rem; }}
+.spans {{ display: flex !important; background: none !important; }}
 .fit .gauge {{ flex: none; height: 0.8rem; margin-top: 0.15rem; }}
 @media print {{
   [data-testid="stSidebar"], [data-testid="stHeader"], [data-testid="stExpandSidebarButton"],

@@ -5,13 +5,12 @@ button.
 from types import SimpleNamespace
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from spmd_core.experiment import link
 from spmd_core.history import shape_words
 from spmd_lab.ui.cards import STARTS, short_words
 from spmd_lab.ui.shell import PAGES, QUESTIONS, WHAT_THIS_IS
-from tests.labs import ROOT, experiment
+from tests.labs import experiment
 from tests.ui import opened as screen_opened
 from tests.ui.predictions import predicted, store
 
@@ -46,25 +45,6 @@ def test_overview_says_what_this_is_and_has_a_card_for_each_start(opened):
         "collectives",
     ]
     assert {start.call for start in STARTS} <= {text.strip("*") for text in said}
-
-
-def test_the_predict_card_says_whether_the_plan_there_should_fit(opened):
-    assert not any("There now" in text for text in texts(opened.page()))  # nobody opened it
-    large = {"batch": 32, "sequence": 2048}
-    held = experiment(
-        workload="decoder",
-        target="tpu:v5e:4x4",
-        mesh={"fsdp": 16},
-        dims=large,
-        sharding={},
-        options={"model": "llama-2-70b"},
-        strategies=["auto"],
-    )
-    screen = AppTest.from_file(str(ROOT / "home.py"), default_timeout=60)
-    screen.session_state["screen.predict.experiment"] = held
-    said = texts(screen.run())
-    assert any(text.startswith(":red[:material/error: There now: llama-2-70b") for text in said)
-    assert any("128 chips (v5e:8x16)" in text for text in said) and "Open that plan" in said
 
 
 def test_overview_shows_a_waiting_run_once_and_what_is_over_below(opened):

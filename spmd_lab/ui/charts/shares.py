@@ -43,7 +43,7 @@ _SPAN = {"type": "rule", "strokeWidth": 2, **_BELOW}
 _CAP = {"type": "tick", "orient": "vertical", "size": 9, "thickness": 2, **_BELOW}
 _AT_END = {"type": "text", "align": "left", "dx": 8, "fontWeight": 600, **INK}
 # shares of white, or below 0 of black, in the colors of parts of one kind, by what ends their names
-_SHADES = (0.0, -0.35, 0.3, 0.55, -0.2, 0.42, -0.12)
+_SHADES = (0.0, -0.24, 0.3, 0.55, -0.4, 0.42, -0.12)
 _NAMED = (
     (
         "fsdp",

@@ -40,6 +40,7 @@ def draw(page: Collection) -> Callable[[str], None]:
     """The page; and with Edit on, what changes each of its parts. Returns what draws the button of
     its file, for who sends it.
     """
+    collections.aside(page)
     st.page_link("pages/notebook.py", label="All collections", icon=":material/arrow_back:")
     st.title(plain(page.title), anchor=False)
     by = f", by {page.owner_name}" if page.owner_name else ""
@@ -130,12 +131,10 @@ def _compared(compared: Compared) -> None:
 
 
 def _run(subject: Subject) -> None:
-    summary, result = subject.summary, subject.result
-    with st.container(border=True, key=f"part-{summary.run}"):
+    with st.container(border=True, key=f"part-{subject.run}"):
         outcome.row(subject)
-        outcome.draw(summary, result)
-        if result:
-            outcome.times(result)
+        if subject.result:
+            outcome.times(subject.result)
         _note(subject)
 
 
@@ -152,6 +151,7 @@ def example(title: DeltaGenerator, actions: DeltaGenerator) -> bool:
     page = collections.example()
     if page is None:
         return False
+    collections.aside(page)
     with title:
         st.title(plain(page.title), anchor=False, width="content")
         style.evidence("Example")

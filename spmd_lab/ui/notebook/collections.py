@@ -67,6 +67,21 @@ def listed() -> bool:
     return bool(pages)
 
 
+def aside(shown: Collection) -> None:
+    """Draws the names and dates of pages in the sidebar, of the one that is shown and of others."""
+    with st.sidebar:
+        st.markdown("**Pages**")
+        for each in lab().collections.listed() if shown.id else [shown]:
+            marked = "menu-other-" * (each.id != shown.id)
+            with st.container(key=f"{marked}page-{each.id}", gap=None):
+                st.page_link(
+                    "pages/notebook.py",
+                    label=plain(each.title),
+                    query_params={COLLECTION: each.id} if each.id else None,
+                )
+                st.caption(plain(_facts(each) if each.id else "example"))
+
+
 def example() -> Collection | None:
     """Returns a page of the results that came with the program; None where they are not here."""
     parts = [

@@ -8,7 +8,7 @@ import streamlit as st
 from spmd_core.answers import strategies_table
 from spmd_core.base import seconds_text
 from spmd_core.facts import Prediction
-from spmd_core.history import EXAMPLE, basis_words, is_example
+from spmd_core.history import basis_words, is_example
 from spmd_core.recipes import differences_of
 from spmd_core.reports import Compared, Subject, run_title, verdict_sentences
 from spmd_core.results import Result
@@ -71,7 +71,8 @@ def compared_runs(compared: Compared) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key=f"named-{first_run}"):
         for each in ordered:
             name, letter = compared.names[each.run], compared.letters[each.run]
-            _opens(each, f"{letter} · {run_title(each)}" if name == letter else name, 90)
+            st.html(glimpse.html(each.summary.experiment), width=90)
+            _link(each, f"{letter} · {run_title(each)}" if name == letter else name)
     for each in ordered:
         reasons(each.summary, each.result)
 
@@ -82,24 +83,30 @@ def fastest_first(subjects: Iterable[Subject]) -> list[Subject]:
 
 
 def row(subject: Subject) -> None:
-    """Draws one line for a run: its picture, what it is called with a link, and how it ended."""
-    summary = subject.summary
-    imported = EXAMPLE if is_example(summary) else "imported from another installation"
-    origin = imported if summary.origin else ""
+    """Draws the answer of a run beside the picture of what was fastest; below it what the run is called,
+    with a link, where its times are from, and when it ended.
+    """
+    summary, result = subject.summary, subject.result
+    best = result.row(result.order[0]) if result and result.order else summary
+    origin = "imported from another installation" * bool(summary.origin)
     kind, ended = cards.evidence_of(summary)
     facts = (ended, ago(summary.submitted_at), summary.owner, origin)
     with st.container(
         horizontal=True, vertical_alignment="center", gap="small", key=f"row-part-{summary.run}"
     ):
-        _opens(subject, run_title(subject), 130)
-        if kind:
-            style.evidence(kind)
-        st.caption(plain(", ".join(filter(None, facts))), width="content")
+        st.html(glimpse.html(best.experiment), width=110)
+        with st.container(gap=None):
+            draw(summary, result)
+            with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+                _link(subject, run_title(subject))
+                if kind:
+                    style.evidence(kind)
+                if not is_example(summary):  # its page has the badge
+                    st.caption(plain(", ".join(filter(None, facts))), width="content")
 
 
-def _opens(subject: Subject, name: str, width: int) -> None:
+def _link(subject: Subject, name: str) -> None:
     experiment = subject.summary.experiment
-    st.html(glimpse.html(experiment), width=width)
     st.page_link(
         cards.page_of(experiment),
         label=f"**{plain(name)}**",

@@ -78,7 +78,8 @@ def switched(draft: Form, name: str) -> Form:
     both = [strategy for strategy in OVER_DEVICES if strategy in what.strategies]
     same = {dim: axes for dim, axes in draft["sharding"].items() if dim in what.dims}
     # sizes of a laptop's lesson mean nothing on a pod: large enough for every device to have work
-    dims = {dim: _larger(dim, size, what.dims) for dim, size in what.defaults.items()} | (
+    grown = () if "heads" in what.dims else ("in", "out", "hidden", "rows", "cols")
+    dims = {dim: 4096 if dim in grown else size for dim, size in what.defaults.items()} | (
         {"batch": 8192} if "batch" in what.dims else {}
     )
     return new | {
@@ -87,10 +88,6 @@ def switched(draft: Form, name: str) -> Form:
         "strategies": kept if len(kept) > 1 else both,
         "sharding": same or {what.sharded_dim or what.dims[0]: mesh[0][0]},
     }
-
-
-def _larger(dim: str, size: int, dims: tuple[str, ...]) -> int:
-    return 4096 if dim in ("in", "out", "hidden", "rows", "cols") and "heads" not in dims else size
 
 
 def moved(draft: Form, target: str) -> Form:

@@ -7,9 +7,8 @@ from spmd_core.experiment import Experiment, experiment_of
 from spmd_core.facts import RINGS, Prediction, StoredFact
 from spmd_core.plan import Plan
 from spmd_core.program import is_ring
-from spmd_core.terms import model_words
-from spmd_core.time import estimate_step, nearest_fit
-from spmd_core.words import fact_words, predictions
+from spmd_core.time import nearest_fit
+from spmd_core.words import fact_words
 from spmd_lab.ui.cards import query
 from spmd_lab.ui.markdown import coded, plain
 
@@ -55,17 +54,3 @@ def help_to_fit(experiment: Experiment) -> None:
         st.markdown("What helps: more chips, or smaller dims.")
     elif nearest_fit(plan) is None:
         st.markdown(plain(nearest_words(plan, None)))
-
-
-def verdict(experiment: Experiment) -> None:
-    """For a card: whether the step that Predict has open fits, red and with the nearest plan
-    where not.
-    """
-    plan = experiment.plan
-    if plan is None:
-        return
-    estimate = estimate_step(plan)
-    sentence = predictions.estimate(estimate, plan)
-    shown = plain(f"There now: {model_words(plan)} on {plan.topology.name}. {sentence}")
-    st.markdown(f":small[{shown}]" if estimate.fits else f":red[:material/error: {shown}]")
-    offer(plan, estimate)

@@ -127,8 +127,6 @@ _VIEWS = {"step": "One prediction", "sweep": "Sweep"}
 
 def question_shown() -> str:
     """Returns the title of the view that is open: the question that it answers."""
-    if serves():
-        return "Which sharding serves it best?"
     if not is_open():
         return QUESTIONS["predict"]
     return "How far does it scale?" if scales() else "What changes, and why?"
@@ -150,11 +148,6 @@ def is_open() -> bool:
         or "sweep" in st.query_params
         or st.query_params.get(choices.TAB) == "Sweep"
     )
-
-
-def serves() -> bool:
-    """Returns True if the screen shows how a model is served: the query has `show=serving`."""
-    return st.query_params.get(choices.SHOWN) == "serving"
 
 
 def choose() -> None:

@@ -9,7 +9,6 @@ import streamlit as st
 from spmd_core.advice import predict_command
 from spmd_core.answers import Figure, best_table, every_table, kept_ranking, ranking_table
 from spmd_core.base import bytes_text, capital, count_text, seconds_text
-from spmd_core.experiment import Experiment
 from spmd_core.machine import compiler_refusal, get_topology
 from spmd_core.program import rows
 from spmd_core.script import script_text
@@ -356,12 +355,11 @@ def _open(candidate: Candidate, key: str) -> None:
             key=f"{key}:compile",
         )
     ):
-        done(_compile, page, experiment)
-
-
-def _compile(page: str, experiment: Experiment) -> None:
-    run = as_viewer(lab().submit, experiment)
-    st.switch_page(page, query_params=cards.query(experiment, run))
+        done(
+            lambda: st.switch_page(
+                page, query_params=cards.query(experiment, as_viewer(lab().submit, experiment))
+            )
+        )
 
 
 def actions(candidate: Candidate) -> None:

@@ -128,8 +128,7 @@ def stage_charts(
     groups: Sequence[Sequence[Ranked]], rivals: Sequence[Candidate] = ()
 ) -> dict[str, Spec]:
     """Stage -> a dot for each of the best meshes that are known in that way, with its interval, all on
-    one axis: the best, lighter what may be as fast, below a heading what may not fit. Its time stands
-    behind each, with the end of a longer interval; an arrow is beyond the axis.
+    one axis: the best, lighter what may be as fast, last what may not fit. Arrows are beyond it.
     """
     best = [group[0].candidate for group in groups if group[0].candidate.seconds][:MOST_BARS]
     if not best:
@@ -144,16 +143,17 @@ def stage_charts(
     fills |= {at: (OTHER, _UNSURE) for at, is_open in open_.items() if is_open}
     fills[best[0].number] = BEST, 1.0
     best[1:] = sorted(best[1:], key=lambda each: (open_[each.number], times[each.number]))
-    charts = {}
+    charts, is_many = {}, len({each.target for each in best}) > 1
     for stage in ("measured", "compiled", "estimated"):
         rows = [
             {
-                "row": _short(each, len({one.target for one in best}) > 1),
+                "row": _short(each, is_many),
                 "x": min(times[each.number], top),
                 "low": min(ends[each.number][0], top),
                 "high": min(ends[each.number][1], top),
                 "end": min(max(ends[each.number][1], times[each.number]), top),
-                "label": _label(times[each.number], ends[each.number][1], top, name),
+                "label": f"{_three(times[each.number])} {name}"
+                + f" up to {_three(ends[each.number][1])}" * (ends[each.number][1] > top),
                 "is_open": open_[each.number],
                 "is_beyond": times[each.number] > top,
             }
@@ -164,10 +164,6 @@ def stage_charts(
         if rows:
             charts[stage] = _bars(rows, f"{called} ({name})", scale)
     return charts  # pyrefly: ignore[bad-return]
-
-
-def _label(time: float, high: float, top: float, name: str) -> str:
-    return f"{_three(time)} {name}" + f" up to {_three(high)}" * (high > top)
 
 
 def _three(value: float) -> str:

@@ -86,13 +86,6 @@ def fields() -> tuple[AnyQuestion, float | None, str | None]:
         key=_key("kind", now.kind),
         required=True,
     )
-    if isinstance(now, ModelQuestion) and kind == now.kind:
-        st.page_link(
-            "pages/predict.py",
-            label="Serving, in place of training",
-            icon=":material/arrow_forward:",
-            query_params={"show": "serving", "model": now.model, "chips": ",".join(now.chips)},
-        )
     try:
         asked = (
             _model(now if isinstance(now, ModelQuestion) else None)

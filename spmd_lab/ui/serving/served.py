@@ -38,7 +38,7 @@ from spmd_lab.ui.charts.base import INK, TOP, Row, Spec, category, hover, layer,
 from spmd_lab.ui.charts.colors import BEST, ON_FRONT, OTHER, WAITING
 from spmd_lab.ui.choices import Linked
 from spmd_lab.ui.markdown import as_sentence, plain
-from spmd_lab.ui.predict import compiling, run_answer, sweep
+from spmd_lab.ui.predict import compiling, run_answer
 from spmd_lab.ui.serving import varied
 from spmd_lab.ui.shell import draw_figures, refusal
 from spmd_lab.ui.tables import table_frame
@@ -86,7 +86,7 @@ _IN_SIGHT = 4
 def show(share: DeltaGenerator) -> None:
     """Draws the mode: the question in the sidebar, then the answer."""
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.title(sweep.question_shown(), width="stretch")
+        st.title("Which sharding serves it best?", width="stretch")
         kept = st.container(horizontal=True, width="content")
     with st.sidebar:
         form = {"model": _choice("model", "Model", model_names())}

@@ -93,16 +93,6 @@ def test_the_views_of_predict_are_not_offered_beside_serving(data_folder):
         assert sum(each.key == "predict:shown" for each in groups) == offered
 
 
-def test_find_has_the_question_of_serving_for_its_model_and_chips(data_folder):
-    links = [each for each in opened("search").get("page_link") if "Serving" in each.proto.label]
-    (link,) = [each for each in links if "model" in each.proto.query_string]  # not the menu's
-    assert dict(parse_qsl(link.proto.query_string)) == {
-        "show": "serving",
-        "model": "llama-3.1-8b",
-        "chips": "v5p:8",
-    }
-
-
 def test_a_sweep_of_a_link_opens_with_the_best_of_each_value(data_folder):
     screen = opened("predict", **LINK, sweep="concurrency=1,32,0")
     asked = {name: text for name, text in LINK.items() if name != "show"}

@@ -32,7 +32,7 @@ def calibration(figures: Figures, rounds: int) -> None:
 
     from spmd_core.engine.ceilings import calibration as measured
     from spmd_core.engine.ceilings.collective_sweep import measure
-    from spmd_core.engine.ceilings.slopes import Repeated, Unsteady, each_s
+    from spmd_core.engine.ceilings.operations import Repeated, Unsteady, each_s
     from spmd_core.engine.lower import execute
     from spmd_core.experiment import parse_experiment
     from spmd_core.roofline import Case

@@ -11,7 +11,7 @@ import numpy as np
 from spmd_core.base import Inexpressible
 from spmd_core.engine.lower import execute, file_name, lower, place
 from spmd_core.engine.measured.check import Checker
-from spmd_core.engine.measured.named_results import named_results, result_shapes
+from spmd_core.engine.measured.place import named_results, result_shapes
 from spmd_core.engine.operands import Operands
 from spmd_core.engine.trial import Trial
 from spmd_core.experiment import Experiment

@@ -24,7 +24,7 @@ from spmd_core.lab import Lab
 from spmd_core.machine import get_topology
 from spmd_core.plan import NAMES, Plan
 from spmd_core.search.chips import named_meshes
-from spmd_core.search.policies import policies
+from spmd_core.search.neighborhood import policies
 from spmd_core.time import estimate_memory
 from spmd_core.workloads import parse_plan
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from bench.figures import Asked, Figures, measure
 from bench.memory_random import MODELS
-from spmd_core.advice.next import next_plan
+from spmd_core.advice.results import next_plan
 from spmd_core.base import RequestError
 from spmd_core.machine import get_topology
 from spmd_core.plan import Plan

@@ -81,21 +81,22 @@ COMMANDS = {
 
 _LONG = 60  # characters
 _OWN = re.compile(r"argument (\S+): ('.*)", re.DOTALL)  # a refusal of `numbers`, not of argparse
-_INSIDE = {  # modules of commands that are in a folder
+_INSIDE = {  # modules of commands that are in a folder, or values in a module
     "check": "own.check",
     "explain": "own.explain",
     "versions": "own.versions",
     "explicit": "own.explicit",
     "what-if": "own.what_if",
     "mcp": "own.tools",
+    "calibrate": "collectives.CALIBRATE",
     "serve": "serving.serve",
     "dashboard": "owner.dashboard",
-    "who": "owner.who",
+    "who": "owner.audit.WHO",
     "login": "owner.login",
     "audit": "owner.audit",
     "name": "notebook.label.NAME",
     "note": "notebook.label.NOTE",
-    "tag": "notebook.tag",
+    "tag": "notebook.label.TAG",
     "compare": "notebook.compare",
     "collection": "notebook.collection",
     "report": "notebook.report",

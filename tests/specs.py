@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from spmd_core.experiment import Experiment, parse_experiment
 from spmd_core.fields import Choice
 from spmd_core.reference import Arithmetic, Reference, references
-from spmd_core.workloads import WORKLOADS, Workload, decoder
+from spmd_core.workloads import WORKLOADS, Workload, serving
 
 # It keeps the compiler busy for half a minute at the least: what is cancelled, paused or limited
 # in mid-compile.
-LONGEST_COMPILE = decoder.DEFAULT_SPEC | {
+LONGEST_COMPILE = serving.DEFAULT_SPEC | {
     "target": "tpu:tpu7x:4x4x4",
     "mesh": {"fsdp": 128},
     "dims": {"batch": 256, "sequence": 8192},

@@ -9,7 +9,6 @@ from spmd_core.advice.nearest import (
     nearest_words,
     predict_command,
 )
-from spmd_core.advice.next import CONFIRM, confirmation, next_step
 from spmd_core.advice.programs import (
     compiled_findings,
     grouped_findings,
@@ -27,7 +26,7 @@ from spmd_core.advice.remedies import (
     what_words,
     with_sentence,
 )
-from spmd_core.advice.results import in_words
+from spmd_core.advice.results import CONFIRM, confirmation, in_words, next_step
 
 __all__ = [
     "CONFIRM",

@@ -1,11 +1,12 @@
-"""Measures collectives over the axes of a mesh, size by size; on a TPU that is not attached, prints
-the cost model's estimate.
+"""Measures a machine: its ceilings, which no program on it passes, and collectives over the axes of
+a mesh, size by size; of a TPU that is not attached prints the cost model's estimate of these.
 """
 
 import json
 import signal
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 from spmd_core.base import refuse
@@ -16,7 +17,7 @@ from spmd_core.commands.waiting import interrupt, run_to_end
 from spmd_core.experiment import Experiment, parse_experiment
 from spmd_core.lab import Lab
 from spmd_core.machine import default_target, get_topology, parse_target
-from spmd_core.results import Result
+from spmd_core.results import Result, StrategyResult
 from spmd_core.roofline import calibration, measured, with_expected
 from spmd_core.workloads import COLLECTIVES_SWEEP, parse_mesh
 
@@ -34,12 +35,20 @@ ARGUMENTS = {
 
 def main(arguments: Namespace) -> int:
     """Measure them and print a table: 0 where any point is there, 130 where it was interrupted."""
-    experiment = _experiment(arguments)
+    return _measured(arguments, _experiment(arguments), as_json, lambda table: table.points)
+
+
+def _measured(
+    arguments: Namespace,
+    experiment: Experiment,
+    as_json: Callable[[Result], Mapping[str, object]],
+    found: Callable[[StrategyResult], object],
+) -> int:
     signal.signal(signal.SIGTERM, interrupt)
     lab = Lab.open(serve=False)
     status, interrupted = run_to_end(lab, experiment)
     result = lab.result(status.run)
-    if result:
+    if result and experiment.workload == WORKLOAD:
         result = with_expected(result, calibration(experiment, lab.latest, lab.result))
     if arguments.json and result:
         print(json.dumps(as_json(result)))
@@ -47,7 +56,7 @@ def main(arguments: Namespace) -> int:
         print_run(status, result, arguments.json)
     if interrupted:
         return 130
-    return 0 if result and measured(result).points else 1
+    return 0 if result and (table := measured(result)) and found(table) else 1
 
 
 def as_json(result: Result) -> dict[str, object]:
@@ -103,3 +112,31 @@ def _device_count(text: str) -> int:
     if target.is_absent:
         return get_topology(target).devices
     return target.device_count or Lab.open(serve=False).probe(text).device_count
+
+
+def _ceilings_json(result: Result) -> dict[str, object]:
+    table = measured(result)
+    return {
+        "run": result.run,
+        "target": result.experiment.target,
+        "mesh": result.experiment.axis_sizes,
+        "ceilings": [each.model_dump(mode="json") for each in table.ceilings],
+        "operations": [each.model_dump(mode="json") for each in table.costs],
+        "moves": [each.model_dump(mode="json") for each in table.move_costs],
+        "collectives": [fit.model_dump(mode="json") for fit in table.fits],
+        "notes": [*table.notes, *result.notes],
+    }
+
+
+def _calibrate(arguments: Namespace) -> int:
+    experiment = parse_experiment({"workload": "calibrate"} | where(arguments, {}))
+    return _measured(arguments, experiment, _ceilings_json, lambda table: table.ceilings)
+
+
+CALIBRATE = SimpleNamespace(
+    ARGUMENTS={
+        "--target": {"help": "a target such as cpu:8; else the default one"},
+        "--mesh": {"help": "axes and sizes, for example x=2,y=4; else one axis of all"},
+    },
+    main=_calibrate,
+)

@@ -11,7 +11,6 @@ from spmd_core.facts.collective import (
     Removal,
     TriedChange,
 )
-from spmd_core.facts.explicit import ExplicitError, ExplicitFix, ExplicitReport
 from spmd_core.facts.prediction import (
     PROGRAM,
     RINGS,
@@ -29,6 +28,9 @@ from spmd_core.facts.prediction import (
 from spmd_core.facts.shardings import (
     Accident,
     AxisOrigin,
+    ExplicitError,
+    ExplicitFix,
+    ExplicitReport,
     Judged,
     LostBatch,
     LostValue,

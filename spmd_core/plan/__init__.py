@@ -4,7 +4,7 @@ from spmd_core.plan import sharding
 from spmd_core.plan.configs import MAX_CONFIG_BYTES, Config, read_config
 from spmd_core.plan.fields import MAX_SEQUENCE, NAMES, PLAN_FIELDS
 from spmd_core.plan.flags import OPTIONAL_FLAGS, WITHOUT_RINGS, link_refusal
-from spmd_core.plan.meshes import (
+from spmd_core.plan.model_rules import (
     AXES,
     CONTEXT,
     DATA_AXES,
@@ -14,8 +14,8 @@ from spmd_core.plan.meshes import (
     LONG_SEQUENCE,
     MESH_AXES,
     STAGE,
+    VARIABLE,
 )
-from spmd_core.plan.model_rules import VARIABLE
 from spmd_core.plan.model_size import Kind, ModelSize
 from spmd_core.plan.models import added_models, get_model, model_names
 from spmd_core.plan.plan import AXIS, Basis, Plan

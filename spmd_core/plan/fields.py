@@ -16,8 +16,7 @@ from spmd_core.fields import Choice, Integer, Number, Switch, Words, fields_of
 from spmd_core.machine import get_topology
 from spmd_core.plan.blocks import Blocks, BlocksField
 from spmd_core.plan.flags import flag_refusal
-from spmd_core.plan.meshes import CONTEXT, GATHERED_AXES, LENGTH_AXES, STAGE
-from spmd_core.plan.model_rules import nearest_divisor
+from spmd_core.plan.model_rules import CONTEXT, GATHERED_AXES, LENGTH_AXES, STAGE, nearest_divisor
 from spmd_core.plan.model_size import ModelSize
 from spmd_core.plan.models import get_model
 from spmd_core.plan.schedules import MOST_MICROBATCHES, SCHEDULES

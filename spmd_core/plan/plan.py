@@ -31,8 +31,16 @@ from spmd_core.plan.flags import (
     RING_FLAG,
     WITHOUT_RINGS,
 )
-from spmd_core.plan.meshes import CONTEXT, DATA_AXES, LENGTH_AXES, OF_AXES, STAGE, check_mesh
-from spmd_core.plan.model_rules import VARIABLE, nearest_divisor
+from spmd_core.plan.model_rules import (
+    CONTEXT,
+    DATA_AXES,
+    LENGTH_AXES,
+    OF_AXES,
+    STAGE,
+    VARIABLE,
+    check_mesh,
+    nearest_divisor,
+)
 from spmd_core.plan.model_size import ModelSize
 from spmd_core.plan.models import get_model
 from spmd_core.plan.schedules import SCHEDULES, check_schedule, microbatch_counts

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from spmd_core.base import RequestError
 from spmd_core.plan import Plan
-from spmd_core.search.policies import Policy, smallest
+from spmd_core.search.neighborhood import Policy, smallest
 from spmd_core.search.question import Goal
 from spmd_core.search.spaces.model_points import MeshPoint, check_slices, not_as_fixed
 from spmd_core.search.standards import PIPELINE, kind_of_mesh

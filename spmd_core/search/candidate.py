@@ -10,7 +10,7 @@ from spmd_core.facts import Estimate, Fits, StoredFact, possible
 from spmd_core.fields import Spec
 from spmd_core.machine import Capacity
 from spmd_core.plan import Plan
-from spmd_core.search.policies import Policy
+from spmd_core.search.neighborhood import Policy
 from spmd_core.time import MemoryEstimate, step_mfu
 
 Stage = Literal["pruned", "estimated", "compiled", "measured", "failed"]

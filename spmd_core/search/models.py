@@ -11,7 +11,7 @@ from spmd_core.machine import Capacity
 from spmd_core.plan import Plan
 from spmd_core.search.bounds import NEAR, by_bound
 from spmd_core.search.candidate import Candidate, TrainingStep, has_words, over_limit
-from spmd_core.search.policies import smallest
+from spmd_core.search.neighborhood import smallest
 from spmd_core.search.question import ModelQuestion
 from spmd_core.search.spaces.model_points import (
     Key,

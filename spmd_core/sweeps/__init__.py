@@ -1,7 +1,13 @@
 """Sweeps: one question over a range of a variable, its points and its curves."""
 
-from spmd_core.sweeps.best_mesh import BEST, best_mesh
-from spmd_core.sweeps.context_kinds import CONTEXT_KINDS, ContextRow, context_rows, fastest_kinds
+from spmd_core.sweeps.best_mesh import (
+    BEST,
+    CONTEXT_KINDS,
+    ContextRow,
+    best_mesh,
+    context_rows,
+    fastest_kinds,
+)
 from spmd_core.sweeps.curves import Outcome, SweepRow, csv_text, curves, numbers_of, row_json
 from spmd_core.sweeps.first_look import first_look
 from spmd_core.sweeps.runs import Asked, cancel, estimated, look, seconds_taken, start, to_compile

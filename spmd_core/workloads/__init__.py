@@ -1,13 +1,6 @@
 """The workloads: tables of what is computed, under which strategies; exported programs and own files."""
 
 from spmd_core.workloads.catalog import built_in, get_workload, named_axes, workload_names
-from spmd_core.workloads.decoder import (
-    DECODER,
-    DEFAULT_SPEC,
-    fields_of_plan,
-    parse_mesh,
-    parse_plan,
-)
 from spmd_core.workloads.exported import programs, sources
 from spmd_core.workloads.exported.description import (
     NAME as PROGRAM_FILE,
@@ -43,7 +36,16 @@ from spmd_core.workloads.machine import (
 from spmd_core.workloads.own import files
 from spmd_core.workloads.own.declare import DeclaredStep, declared_steps, take_declared, workload
 from spmd_core.workloads.own.files import check_present, newer, version_words
-from spmd_core.workloads.serving import STEP, ServedStep, fields_of_step
+from spmd_core.workloads.serving import (
+    DECODER,
+    DEFAULT_SPEC,
+    STEP,
+    ServedStep,
+    fields_of_plan,
+    fields_of_step,
+    parse_mesh,
+    parse_plan,
+)
 from spmd_core.workloads.small_programs import program_names, program_sizes, with_sizes
 from spmd_core.workloads.strategies import SEQUENCE_STRATEGIES, STRATEGIES
 from spmd_core.workloads.table import WORKLOADS

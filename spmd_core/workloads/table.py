@@ -1,9 +1,8 @@
 """The table of the built-in workloads."""
 
 from spmd_core.workloads import arrays
-from spmd_core.workloads.decoder import DECODER
 from spmd_core.workloads.machine import CALIBRATION, COLLECTIVES_SWEEP
-from spmd_core.workloads.serving import SERVING_STEP
+from spmd_core.workloads.serving import DECODER, SERVING_STEP
 from spmd_core.workloads.small_programs import SMALL_PROGRAM
 from spmd_core.workloads.transformer import ATTENTION, TRAIN_STEP, TRANSFORMER_BLOCK
 from spmd_core.workloads.workload import Workload

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from spmd_core import __main__ as command_line
-from spmd_core.engine.ceilings import calibration, operations, slopes
+from spmd_core.engine.ceilings import calibration, operations
 from spmd_core.engine.devices import describe
 from spmd_core.engine.measured.run import run_experiment
 from spmd_core.lab import Lab
@@ -34,8 +34,12 @@ SMALLER = {
         "ITEM_S": 0.01,
         "POINTS": 3,
     },
-    operations: {"SIDES": (32, 128), "LOOPS": (64, 128), "POINT_S": 0.01},
-    slopes: {"BETWEEN_S": 1e-3},
+    operations: {
+        "SIDES": (32, 128),
+        "LOOPS": (64, 128),
+        "POINT_S": 0.01,
+        "BETWEEN_S": 1e-3,
+    },
 }
 
 

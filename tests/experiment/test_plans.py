@@ -16,7 +16,7 @@ from spmd_core.experiment import (
 from spmd_core.experiment.link import decode, encode
 from spmd_core.plan import NAMES, VARIABLE, Plan
 from spmd_core.workloads import parse_plan
-from spmd_core.workloads.decoder import DECODER, DEFAULT_SPEC
+from spmd_core.workloads.serving import DECODER, DEFAULT_SPEC
 
 GOOD = {"target": "tpu:v5e:4x4", "model": "scaled:1", "mesh": {"fsdp": 16}, "batch_per_device": 2}
 

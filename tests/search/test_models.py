@@ -18,7 +18,7 @@ from spmd_core.search.bounds import first_held
 from spmd_core.search.candidate import has_words
 from spmd_core.search.chips import factorizations, named_meshes
 from spmd_core.search.models import candidate_named, candidates, space_size
-from spmd_core.search.policies import pipeline_policies, policies
+from spmd_core.search.neighborhood import pipeline_policies, policies
 from spmd_core.search.ranking import SAME, front, ranking, score
 from spmd_core.search.standards import PIPELINE, kind_of
 from spmd_core.surveys import search as words

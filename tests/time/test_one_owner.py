@@ -297,7 +297,7 @@ RATES = {
 # What makes a calibration, or shows what was measured as a table, a sentence or JSON: no seconds
 # are made of it there.
 SHOWN = {
-    "spmd_core/commands/calibrate.py",
+    "spmd_core/commands/collectives.py",
     "spmd_core/commands/printed/report.py",
     "spmd_core/engine/ceilings/calibration.py",
     "spmd_core/answers/machine_sheets.py",

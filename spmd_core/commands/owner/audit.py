@@ -1,15 +1,18 @@
-"""Lists who did what, on the dashboard and the command line, the last first."""
+"""Lists who did what, the last first: on the dashboard and the command line, or on the dashboard alone."""
 
 import json
 import time
 from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from types import SimpleNamespace
 
 from spmd_core.base import refuse, shorten, visible
 from spmd_core.lab import Lab
 from spmd_core.sheets import table
 
 _NAMES = {"submit": "run"}  # of actions, as people call them
-_MOST = 10_000
+_MOST, _LISTED = 10_000, 200
 
 
 ARGUMENTS = {
@@ -35,6 +38,18 @@ def main(arguments: Namespace) -> int:
         }
         for each in Lab.open(serve=False).actions(int(text), with_commands=True)
     ]
+    return _print(arguments, lines, ("at", "who", "action", "object"))
+
+
+def _who(arguments: Namespace) -> int:
+    """Print what visitors of the dashboard did."""
+    lines = [asdict(each) for each in Lab.open(serve=False).actions(_LISTED)]
+    return _print(arguments, lines, ("at", "who", "action", "subject"))
+
+
+def _print(
+    arguments: Namespace, lines: Sequence[Mapping[str, object]], names: Sequence[str]
+) -> int:
     if arguments.json:
         print(json.dumps(lines))
     elif not lines:
@@ -42,12 +57,13 @@ def main(arguments: Namespace) -> int:
     else:
         rows = [
             (
-                time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(each["at"])),
-                visible(each["who"]),
-                each["action"],
-                visible(each["object"]) or "–",
+                time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(float(str(each["at"])))),
+                *(visible(str(each[name])) or "–" for name in names[1:]),
             )
             for each in lines
         ]
-        print("\n".join(table([("at", "who", "action", "object"), *rows])))
+        print("\n".join(table([names, *rows])))
     return 0
+
+
+WHO = SimpleNamespace(ARGUMENTS={}, main=_who)

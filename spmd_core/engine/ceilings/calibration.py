@@ -14,8 +14,13 @@ from spmd_core.engine.ceilings.collective_sweep import (
     measured,
     run_collectives,
 )
-from spmd_core.engine.ceilings.operations import OperationCosts, operation_name
-from spmd_core.engine.ceilings.slopes import Repeated, slope, took
+from spmd_core.engine.ceilings.operations import (
+    OperationCosts,
+    Repeated,
+    operation_name,
+    slope,
+    took,
+)
 from spmd_core.engine.lower import execute
 from spmd_core.engine.members import alike
 from spmd_core.engine.trial import failure_of

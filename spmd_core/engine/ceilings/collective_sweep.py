@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from spmd_core.engine import timing
-from spmd_core.engine.ceilings.slopes import Repeated, slope
+from spmd_core.engine.ceilings.operations import Repeated, slope
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import execute
 from spmd_core.engine.members import agreed, alike, gathered

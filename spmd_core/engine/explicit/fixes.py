@@ -14,8 +14,15 @@ from jax.core import Tracer
 from jax.sharding import PartitionSpec
 
 from spmd_core.base import parsed
-from spmd_core.engine.explicit.attempt import Attempt, distinct, guesses
-from spmd_core.engine.explicit.editor import Editor, Fix, Proposal, Specs
+from spmd_core.engine.explicit.attempt import (
+    Attempt,
+    Editor,
+    Fix,
+    Proposal,
+    Specs,
+    distinct,
+    guesses,
+)
 from spmd_core.engine.explicit.reshards import branches, loop, resharded
 from spmd_core.engine.explicit.source import Edit, EditedFile, Slot
 

@@ -11,8 +11,16 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
-from spmd_core.engine.explicit.attempt import Attempt, axes_in, distinct, spec_of
-from spmd_core.engine.explicit.editor import Editor, Fix, Proposal, Specs
+from spmd_core.engine.explicit.attempt import (
+    Attempt,
+    Editor,
+    Fix,
+    Proposal,
+    Specs,
+    axes_in,
+    distinct,
+    spec_of,
+)
 from spmd_core.engine.explicit.source import Edit, Slot
 
 _MOST_TRIED = 40

@@ -10,7 +10,7 @@ import numpy as np
 from spmd_core.base import RequestError, refuse
 from spmd_core.engine.exported.reference import program_references
 from spmd_core.engine.lower import execute
-from spmd_core.engine.measured.named_results import named_results, result_shapes
+from spmd_core.engine.measured.place import named_results, result_shapes
 from spmd_core.engine.measured.rounding_noise import Noise, spread
 from spmd_core.engine.measured.stepwise_sums import added_up
 from spmd_core.engine.members import Shards, gathered

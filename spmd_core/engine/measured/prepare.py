@@ -16,8 +16,12 @@ from spmd_core.engine.exported.lower import complete, quoted_files
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import Lowered, execute, look_into, lower
 from spmd_core.engine.measured import attached
-from spmd_core.engine.measured.named_results import check_function, named_results, result_shapes
-from spmd_core.engine.measured.place import array_report
+from spmd_core.engine.measured.place import (
+    array_report,
+    check_function,
+    named_results,
+    result_shapes,
+)
 from spmd_core.engine.members import MEET_S, alike, nothing, on_host, shared_failure
 from spmd_core.engine.operands import Operands
 from spmd_core.engine.shardings import blamed, dump_options, judged_of, names_of

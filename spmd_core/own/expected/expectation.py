@@ -10,8 +10,7 @@ from spmd_core.own.changed.changes import comment
 from spmd_core.own.changed.golden import FIELDS, UPDATE
 from spmd_core.own.expected.answers import kept_answer
 from spmd_core.own.expected.goldens import Goldens
-from spmd_core.own.expected.limits import bytes_of, seconds_of
-from spmd_core.own.expected.selection import ANY, Axes, Selection
+from spmd_core.own.expected.selection import ANY, Axes, Selection, bytes_of, seconds_of
 from spmd_core.own.explaining import Explainer, explain
 from spmd_core.own.explanation import Explanation
 from spmd_core.own.first_screen import groups_of

@@ -16,8 +16,7 @@ from spmd_core.program.ir.shardings import last_part
 from spmd_core.program.origins.dump import meshes_of, read_dump
 from spmd_core.program.origins.graph import CONSTRAINTS, Op, Value
 from spmd_core.program.origins.join import Joined, join
-from spmd_core.program.origins.listed import ListedSteps
-from spmd_core.program.origins.reach import Area, SameDims
+from spmd_core.program.origins.reach import Area, ListedSteps, SameDims
 from spmd_core.program.origins.trace import Hop, Path, Tracer, with_written
 
 MOST_OPS = 20_000  # whose values are counted

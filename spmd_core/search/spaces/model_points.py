@@ -9,7 +9,7 @@ from spmd_core.machine import Topology
 from spmd_core.plan import CONTEXT, STAGE, VARIABLE, Plan, arrays
 from spmd_core.search.candidate import Candidate, Reason, Rule
 from spmd_core.search.chips import STAGES, named_meshes, staged_meshes
-from spmd_core.search.policies import Policy, pipeline_policies, policies
+from spmd_core.search.neighborhood import Policy, pipeline_policies, policies
 from spmd_core.search.question import BATCHES, ModelQuestion
 from spmd_core.workloads import parse_plan
 

@@ -33,7 +33,6 @@ from spmd_core.time.cost.constants import (
 )
 from spmd_core.time.cost.links import host_s, straggling
 from spmd_core.time.estimate.activation_transfers import activation_transfers
-from spmd_core.time.estimate.as_one import as_one, in_turn
 from spmd_core.time.estimate.constants import (
     ENDS,
     MOSTLY,
@@ -47,7 +46,7 @@ from spmd_core.time.estimate.constants import (
 )
 from spmd_core.time.estimate.memory import MemoryEstimate, estimate_memory
 from spmd_core.time.estimate.shapes import Shapes, recomputed, shapes_of
-from spmd_core.time.estimate.step_transfer import GRADIENT, StepTransfer
+from spmd_core.time.estimate.step_transfer import GRADIENT, StepTransfer, as_one, in_turn
 from spmd_core.time.estimate.weight_transfers import weight_transfers
 from spmd_core.time.estimate.work import (
     DeviceSeconds,

@@ -20,7 +20,7 @@ import json
 import numpy as np
 from jax.sharding import AxisType, Mesh
 from spmd_core.engine.absent.topology import devices_of
-from spmd_core.workloads.decoder import parse_plan
+from spmd_core.workloads.serving import parse_plan
 from spmd_core.script.programs.decoder_config import Decoder
 from spmd_core.script.programs.decoder_step import lower_train_step
 from spmd_core.script.decoder import configuration

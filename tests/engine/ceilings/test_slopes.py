@@ -3,7 +3,7 @@
 import pytest
 
 from spmd_core.engine import timing
-from spmd_core.engine.ceilings import slopes
+from spmd_core.engine.ceilings import operations
 
 
 def machine(monkeypatch, call_s, each_s, noise=()):
@@ -20,17 +20,19 @@ def machine(monkeypatch, call_s, each_s, noise=()):
 
 def test_what_a_call_costs_is_in_no_slope(monkeypatch):
     asked = machine(monkeypatch, 170e-6, 4.7e-6)
-    assert slopes.each_s(lambda count: None, 0.0) == pytest.approx(4.7e-6)
-    assert (max(asked) - 1) * 4.7e-6 >= slopes.BETWEEN_S
+    assert operations.each_s(lambda count: None, 0.0) == pytest.approx(4.7e-6)
+    assert (max(asked) - 1) * 4.7e-6 >= operations.BETWEEN_S
 
 
 def test_a_difference_under_its_own_spread_is_refused_and_never_kept_as_almost_nothing(monkeypatch):
     machine(monkeypatch, 1e-3, 1e-9, noise=(0.0, 0.3, 0.1, 0.5, 0.2))
-    with pytest.raises(slopes.Unsteady, match=r"more than one, less than the .* by which calls"):
-        slopes.each_s(lambda count: None, 0.0, most=64)
+    with pytest.raises(
+        operations.Unsteady, match=r"more than one, less than the .* by which calls"
+    ):
+        operations.each_s(lambda count: None, 0.0, most=64)
 
 
 def test_more_repetitions_are_tried_before_it_is_refused(monkeypatch):
     asked = machine(monkeypatch, 1e-3, 1e-4, noise=(0.0, 0.02, 0.005, 0.03, 0.01))
-    assert slopes.each_s(lambda count: None, 0.0) == pytest.approx(1e-4, rel=0.6)
-    assert max(asked) > 4 * slopes.BETWEEN_S / 1e-4
+    assert operations.each_s(lambda count: None, 0.0) == pytest.approx(1e-4, rel=0.6)
+    assert max(asked) > 4 * operations.BETWEEN_S / 1e-4

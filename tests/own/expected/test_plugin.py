@@ -118,7 +118,7 @@ def test_a_process_that_dies_fails_its_test_alone_and_others_are_told_what_to_ma
     assert "RequestError: '3 apples' is not a number of bytes" in printed
     assert "\ntest_refused.py:4: RequestError" in printed and "spmd_core/own" not in printed
     printed = run(project, "--full-trace", "test_refused.py")
-    assert "spmd_core/own/expected/limits.py" in printed
+    assert "spmd_core/own/expected/selection.py" in printed
 
 
 def test_without_the_fixture_neither_jax_nor_the_core_is_loaded():

@@ -30,7 +30,7 @@ BASE = parse_experiment(
 
 def script():
     from spmd_core.experiment.experiment import parse_experiment
-    from spmd_core.workloads.decoder import DEFAULT_SPEC
+    from spmd_core.workloads.serving import DEFAULT_SPEC
     from spmd_lab.ui.predict import sweep as sweep_view
 
     sweep_view.show(

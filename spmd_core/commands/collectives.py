@@ -41,8 +41,8 @@ def main(arguments: Namespace) -> int:
 def _measured(
     arguments: Namespace,
     experiment: Experiment,
-    as_json: Callable[[Result], Mapping[str, object]],
-    found: Callable[[StrategyResult], object],
+    form: Callable[[Result], Mapping[str, object]],
+    rows: Callable[[StrategyResult], object],
 ) -> int:
     signal.signal(signal.SIGTERM, interrupt)
     lab = Lab.open(serve=False)
@@ -51,12 +51,12 @@ def _measured(
     if result and experiment.workload == WORKLOAD:
         result = with_expected(result, calibration(experiment, lab.latest, lab.result))
     if arguments.json and result:
-        print(json.dumps(as_json(result)))
+        print(json.dumps(form(result)))
     else:
         print_run(status, result, arguments.json)
     if interrupted:
         return 130
-    return 0 if result and (table := measured(result)) and found(table) else 1
+    return 0 if result and (table := measured(result)) and rows(table) else 1
 
 
 def as_json(result: Result) -> dict[str, object]:

@@ -1,6 +1,6 @@
 """Headlines against tables of drawn results: the winner and its time have to be those of the table
-and of the card's figure; the next one's interval that of History, with the paired ratio of the
-table inside it, and the quotient of the two times that stand beside it.
+and of the card's figure; the next one's ratio that of History and of the table, at most a tenth
+from the quotient of the two times beside it; else an interval with both inside.
 
     python -m bench.contradictions [--results 200] [--seed 0]
 
@@ -23,9 +23,10 @@ from spmd_core.words import runs as words, short_verdict
 NAMES = ("single", "auto", "constrained", "explicit", "shard_map")
 ROUNDS, TURNS = 20, 4
 UNITS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
+OFF = 0.1  # what a ratio may be from the quotient of the times beside it
 ROUNDED = 0.016  # what three digits of two times and of an end hide
 WINNER = re.compile(
-    r"^(.*?) is fastest.*?: (.*?) per call\.(?: Next is (.*?), (([\d.,]+)(?: to ([\d.,]+))?×) as long)?"
+    r"^(.*?) is fastest.*?: (.*?) per call\.(?: Next is (.*?), ((?:roughly )?[^×]+×) as long(.*?)\.(?: |$))?"
 )
 
 
@@ -78,7 +79,7 @@ def contradictions(found: Result) -> list[str]:
             wrong.append(f"{name} takes {time} in the table: {sentence}")
     if named is None:
         return [*wrong, *(f"the table marks {name}: {sentence}" for name in marked)]
-    winner, time, slower, between, low, high = named.groups()
+    winner, time, slower, factor, between = named.groups()
     if marked != [winner] or order[0] != winner:
         wrong.append(f"{winner} wins, the table marks {marked}: {sentence}")
     if rows[winner][columns["Time"]].text.replace("\u00a0", " ") != time:
@@ -86,11 +87,17 @@ def contradictions(found: Result) -> list[str]:
     if slower:
         ratio = rows[slower][columns["Paired ratio"]].text
         best_s, slower_s = (_seconds(rows[name][columns["Time"]].text) for name in (winner, slower))
-        for what, value in (("ratio", float(ratio.split("×")[0])), ("quotient", slower_s / best_s)):
-            if not float(low) - ROUNDED <= value <= float(high or low) + ROUNDED:
-                wrong.append(f"the {what} of the table, {value:.3g}, is not in {between}")
+        quotient, point = slower_s / best_s, float(ratio.split("×")[0])
+        if between and f"{factor}{between}" != ratio:
+            wrong.append(f"the table has {ratio}: {sentence}")
+        if between and abs(quotient / point - 1) > OFF + ROUNDED:
+            wrong.append(f"the times are {quotient:.3g} apart: {sentence}")
+        if not between:
+            low, high = map(float, factor.strip("roughly ×").split(" to "))
+            if not all(low - ROUNDED <= each <= high + ROUNDED for each in (quotient, point)):
+                wrong.append(f"{quotient:.3g} or {point:.3g} is not inside: {sentence}")
         short = short_verdict(answer, found.medians_s)
-        if not short.startswith(f"{winner} is {between} faster"):
+        if short != f"{winner} is {factor} faster than {slower}{between}":
             wrong.append(f"History has {short}: {sentence}")
     return wrong
 

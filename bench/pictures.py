@@ -49,7 +49,7 @@ def compare(page: Page, url: str, run: str) -> None:
 def programs(page: Page, url: str, run: str) -> None:
     """What is wrong with the example step, and where."""
     visit(page, f"{url}/programs").get_by_role("button", name="Try an example").click()
-    page.get_by_text("3 things are wrong").wait_for(timeout=PATIENCE_MS)
+    page.get_by_text("3 things are wrong").first.wait_for(timeout=PATIENCE_MS)
 
 
 def layout(page: Page, url: str, run: str) -> None:

@@ -219,7 +219,7 @@ def _latency(asked: Asked, figures: Figures) -> None:
         screen = AppTest.from_file(str(ROOT / "home.py"), default_timeout=600)
         screen.query_params["experiment"] = link.encode(base)
         screen.switch_page("pages/programs.py").run()
-        group = next(each for each in screen.selectbox if each.label == "Spec of")
+        group = next(each for each in screen.selectbox if each.label == "Argument")
         group.select("params/layers/*/up").run()
         # each edit is one of a dim: the first starts processes, the next meets them warm
         edits = [(1, []), (0, []), (1, ["data"]), (0, ["tensor"]), (1, []), (0, ["data"])]

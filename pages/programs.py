@@ -75,7 +75,6 @@ changes = st.container()
 result.wrong(program, result.compiled_of(status, experiment))
 if status:
     result.after(status)
-result.picture_of(program)
 constrain.draw(program)
 result.arrays(program)
 if not refusal and not misfit:

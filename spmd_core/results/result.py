@@ -283,14 +283,10 @@ class Comparison(Frozen):
             )
         )
 
-    def spread(self, ratio: Ratio, medians_s: Mapping[str, float | None]) -> tuple[float, float]:
-        """Returns the interval of a paired ratio, with the quotient of the medians inside it.
-
-        The medians are shown beside it: their quotient may not contradict it.
-        """
+    def quotient(self, ratio: Ratio, medians_s: Mapping[str, float | None]) -> float | None:
+        """Returns a row's median over that of the fastest; None where one is unknown."""
         best_s, other_s = medians_s.get(self.fastest), medians_s.get(ratio.strategy)
-        quotients = [other_s / best_s] if best_s and other_s else []
-        return min(*ratio.interval, *quotients), max(*ratio.interval, *quotients)
+        return other_s / best_s if best_s and other_s else None
 
 
 class Result(Frozen):

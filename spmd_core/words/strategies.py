@@ -45,6 +45,7 @@ _UNSETTLED: dict[Settles, str] = {
     "more processes": "too few processes",
     "more rounds": "too few rounds",
 }
+_OFF = 0.1  # from the quotient of the medians: what a ratio beside them may be
 _WIDE = 1000.0  # the ends of an interval over one another, from which on it gives no information
 LISTED = 3  # rows of a study that a sentence names: of more, the first and how many others
 
@@ -100,8 +101,9 @@ def _baseline_words(result: Result) -> str:
     ratio = slower.inverse(name)
     called, takes = title(result.row(name).strategy), seconds_text(result.medians_s[name])
     if ratio.verdict == "faster":
-        low, high = pairs[name].spread(slower, result.medians_s)
-        return f" {called} is faster: {takes}, {_factors((1 / high, 1 / low))} as long."
+        quotient = pairs[name].quotient(slower, result.medians_s)
+        factor = headline_ratio(ratio, "as long", 1 / quotient if quotient else None)
+        return f" {called} is faster: {takes}, {factor}."
     if ratio.verdict == "the same":
         margin = margin_text(result.experiment.timing.margin)
         return f" {called} takes the same time ({takes}), within {margin}."
@@ -287,11 +289,12 @@ class _Called:
         answer: Comparison,
     ) -> str:
         """A slower row, its time and its ratio; the ratio alone of what further processes left
-        out. A headline has the interval alone: the medians beside it have another quotient.
+        out.
         """
         name = self(ratio.strategy)
         if self.is_brief:
-            return f"{name}, {_factors(answer.spread(ratio, medians_s))} as long"
+            quotient = answer.quotient(ratio, medians_s)
+            return f"{name}, {headline_ratio(ratio, 'as long', quotient)}"
         if ratio.processes == 1 < processes:
             return f"{name}, timed in 1 process: {paired_words(ratio)}"
         return f"{name}: {seconds_text(medians_s[ratio.strategy])}, {paired_words(ratio)}"
@@ -353,9 +356,16 @@ def ratio_words(ratio: Ratio) -> str:
     return f"{factor_text(ratio.ratio)}× ({ends_text(ratio.interval)})"
 
 
-def slower_words(ratio: Ratio) -> str:
-    """The same in a sentence: `2.50× as long (2.25 to 2.75)`."""
-    return f"{factor_text(ratio.ratio)}× as long ({ends_text(ratio.interval)})"
+def headline_ratio(ratio: Ratio, what: str, quotient: float | None = None) -> str:
+    """Returns the same in a sentence: `2.50× as long (2.25 to 2.75)`.
+
+    Beside two times whose `quotient` is more than a tenth off, it is an interval with both inside:
+    `roughly 1.80 to 3.00× as long`.
+    """
+    if quotient is None or abs(quotient / ratio.ratio - 1) <= _OFF:
+        return f"{factor_text(ratio.ratio)}× {what} ({ends_text(ratio.interval)})"
+    low, high = min(*ratio.interval, quotient), max(*ratio.interval, quotient)
+    return f"roughly {factor_text(low)} to {factor_text(high)}× {what}"
 
 
 def first_words(answer: Comparison, is_measured: bool, name_kind: bool = False) -> str:
@@ -377,17 +387,18 @@ def against_words(ratio: Ratio) -> str:
 
 
 def short_verdict(answer: Comparison, medians_s: Mapping[str, float | None]) -> str:
-    """Returns a comparison in a few words: `Cannot tell`, `the same`, `shard_map is 2.25 to 2.75× faster`.
-    The interval is that of the headline: of the next row by medians.
+    """Returns a comparison in a few words: `Cannot tell`, `the same`, `shard_map is 2.50× faster than
+    Automatic (2.25 to 2.75)`. The ratio is that of the headline: of the next row by medians.
     """
     if unsettled_words(answer) is not None:
         return "Cannot tell"
     if not all(each.differs for each in answer.ratios):
         return "the same"
     next_ = answer.by_medians(medians_s)[0]
-    words = f"{title(answer.fastest)} is {_factors(answer.spread(next_, medians_s))} faster"
     # of a study the names are long, and in its own table
-    return words if "/" in answer.fastest else f"{words} than {title(next_.strategy)}"
+    than = "" if "/" in answer.fastest else f" than {title(next_.strategy)}"
+    factor = headline_ratio(next_, f"faster{than}", answer.quotient(next_, medians_s))
+    return f"{title(answer.fastest)} is {factor}"
 
 
 def unsettled_words(answer: Comparison) -> str | None:
@@ -489,11 +500,6 @@ def factor_text(value: float) -> str:
     if value < 100:
         return f"{value:,.1f}"
     return f"{value:,.0f}"
-
-
-def _factors(interval: tuple[float, float]) -> str:
-    low, high = map(factor_text, interval)
-    return f"{low}×" if low == high else f"{low} to {high}×"
 
 
 def _order(groups: Sequence[Group], called: _Called) -> str:

@@ -75,7 +75,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] {{ background: none; padding-left: 0; }}
 [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] p {{ font-weight: 600; }}
 .st-key-days h2 {{ display: flex; font-size: 0.9rem; font-weight: 600; color: var(--quiet); padding: 1.2rem 0.5rem 0.4rem; margin: 0; }}
-.st-key-days h2 small {{ font-size: 0.8rem; font-weight: 400; min-width: 4rem; text-align: right; }}
+:is(.st-key-days, .st-key-findings) h2 small {{ font-size: 0.8rem; font-weight: 400; color: var(--quiet); min-width: 4rem; text-align: right; }}
 .st-key-days h2 small:first-of-type {{ margin-left: auto; }}
 [class*="st-key-line-"] {{ position: relative; align-items: center; flex: none; min-height: 4.4rem; padding: 0.5rem; border-top: 1px solid var(--line); border-radius: 0 !important; }}
 [class*="st-key-line-"]:hover {{ background: var(--tint); }}
@@ -258,6 +258,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
     padding-top: 0 !important;
   }}
 }}
+.st-key-findings h2 {{ display: flex; justify-content: space-between; font-size: 1rem; font-weight: 600; padding: 0 0 0.5rem; }}
 .st-key-findings [class*="st-key-finding-"] {{ border-top: 1px solid var(--line); border-radius: 0 !important; padding: 0.5rem 0; }}
 .st-key-rows td:first-child, .st-key-stale td:first-child {{ min-width: 8rem; }}
 .st-key-collectives td:first-child, .st-key-collectives td:last-child {{

@@ -266,7 +266,7 @@ def test_a_verdict_names_candidates_in_words():
     answer = Answer(read_array_question(OPEN), 2, every, True, proof=shown)
     assert words.verdict_words(answer) == (
         "x=8 · m over x, n over y · Automatic is fastest in this process: 1 s per call. "
-        "Next is x=8 · replicated · shard_map, 1.90 to 2.10× as long."
+        "Next is x=8 · replicated · shard_map, 2.00× as long (1.90 to 2.10)."
     )
 
 

@@ -16,7 +16,7 @@ from spmd_core.search import read_chips
 from spmd_core.surveys import row_cost
 from spmd_core.sweeps import SweepRow, curves, estimated, members
 from spmd_core.terms import listed, money_text
-from spmd_core.words import LISTED, slower_words
+from spmd_core.words import LISTED, headline_ratio
 from spmd_lab.ui import links, price, state
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.predict import compiling, drafts
@@ -56,7 +56,8 @@ def grid_headline(rows: Sequence[SweepRow], prices: Mapping[str, float]) -> str:
         others = f"{len(tied)} others" if len(tied) > LISTED else listed(tied)
         words.append(f"{others} may be as fast: the intervals overlap.")
     elif compared and compared.ratios:
-        words.append(f"Next is {compared.ratios[0].strategy}, {slower_words(compared.ratios[0])}.")
+        next_ = compared.ratios[0]
+        words.append(f"Next is {next_.strategy}, {headline_ratio(next_, 'as long')}.")
     if (cheapest := _cheapest(timed, prices)) is not best:
         words.append(f"{cheapest.point.label} is the cheapest: {_cost(cheapest, prices)}.")
     if 0 < (guessed := sum(row.is_estimated for row in timed)) < len(timed):

@@ -6,7 +6,7 @@ from typing import Literal
 import streamlit as st
 
 from spmd_core.advice import confirmation, what_words
-from spmd_core.base import RequestError, bytes_text, seconds_text
+from spmd_core.base import RequestError, bytes_text, numbered, seconds_text
 from spmd_core.experiment import Experiment, link, study_of
 from spmd_core.facts import SURE_PROCESSES
 from spmd_core.machine import nearest_of_chips
@@ -42,10 +42,15 @@ def answer(result: Result) -> str:
         st.subheader(plain(sentence), anchor=False)
     if is_figured:
         marker, color = (of(result.experiment, best) for of in (colors.marker, colors.css))
-        draw_figure(seconds_text(seconds), row_title(result, best), marker, color)
+        name = row_title(result, best)
+        unit = f"per {result.experiment.what.unit}" if name in sentence else name
+        draw_figure(seconds_text(seconds), unit, marker, color)
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         for words, color in _badges(result):
             st.badge(plain(words), color=color)
+            if compared and words == "Sure":
+                processes = max(each.processes for each in compared.ratios)
+                st.caption(numbered(processes, "process"), width="content")
         if result.environment.simulated:
             style.evidence("Simulated")
             st.caption(SIMULATED, width="content")
@@ -74,8 +79,7 @@ def _badges(result: Result) -> Iterator[tuple[str, Literal["green", "orange"]]]:
     if answer and answer.ratios:
         reason = unsettled_words(answer)
         if reason is None:
-            several = max(each.processes for each in answer.ratios) > 1
-            yield ("Sure" if several else "Sure in one process"), "green"
+            yield "Sure", "green"
         else:
             yield (f"Cannot tell: {reason}" if reason else "Cannot tell"), "orange"
     if differences_of(result) == ():
@@ -108,12 +112,15 @@ def reasons(result: Result) -> str:
     }
     sized = f", {bytes_text(nbytes)} per device" if nbytes else ""
     where = "each sharded row" if len(rows) == len(sharded) else " and ".join(rows.values())
-    where = f", in {where}" if len(sharded) > 1 else ""
     answer = result.comparison
     fastest = sharded.get(answer.fastest) if answer and answer.ratios and not answer.tied else None
     is_silent = fastest is not None and fastest.collectives == ()  # None: not known
-    none = "The fastest communicates nothing. " if is_silent else ""
-    return f"{none}Largest collective: {largest}{sized}{where}."
+    if is_silent:
+        sends = "sends" if len(rows) == 1 else "send"
+        what = f"{bytes_text(nbytes)} per device, {largest}" if nbytes else largest
+        return f"The fastest communicates nothing; {where} {sends} {what}."
+    where = f", in {where}" if len(sharded) > 1 else ""
+    return f"Largest collective: {largest}{sized}{where}."
 
 
 def onward(result: Result) -> None:

@@ -29,10 +29,11 @@ def fixes(program: Program) -> dict[str, Specs]:
     of = {each.leaf.path: each for each in program.arguments()}
     listed = {
         first.path: {
-            program.described.patterns[path]: first.meant or _over_most(of[path].shape, program)
-            for path in (first.path, *(first.others if first.kind == "replicated" else ()))
+            program.described.patterns[path]: each.meant or _over_most(of[path].shape, program)
+            for each in (first, *alike)
+            for path in (each.path, *(each.others if each.kind == "replicated" else ()))
         }
-        for first, *_ in grouped(findings(program), program)
+        for first, *alike in grouped(findings(program), program)
         if first.kind in _BY_SPECS and first.path in program.described.patterns
     }
     return {

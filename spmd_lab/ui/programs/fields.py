@@ -95,8 +95,9 @@ def _specs(program: Program, now: Form, mesh: Mesh) -> Form:
     groups = {group: leaves for group, leaves in listed if leaves[0].sizes}
     if not groups:
         return now
+    st.markdown("**Change a spec**")
     chosen = st.selectbox(
-        "Spec of",
+        "Argument",
         list(groups),
         key=state.seed(state.key(SCREEN, "group"), next(iter(now), next(iter(groups)))),
         format_func=lambda group: (  # plain text

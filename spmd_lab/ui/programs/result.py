@@ -2,7 +2,7 @@
 the same answer as any other workload has.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 import streamlit as st
@@ -25,38 +25,46 @@ from spmd_lab.ui.programs import constrain, treemap
 from spmd_lab.ui.shell import draw_figure
 from spmd_lab.ui.tables import sheet
 
+Fixes = Mapping[str, constrain.Specs]  # by path of a finding
 SHOWN_FINDINGS = 8
+# of each kind: its title, and what is wrong in plain words
 _TITLES = {
-    "replicated": "Replicated",
-    "resharded_state": "Resharded on each call",
-    "missing_donation": "Not donated",
-    "float32_leak": "float32 among bfloat16",
-    "rule": "Odd one out",
-    "replicated_output": "Result replicated",
-    "lost_batch": "Batch lost",
-    "repeated_work": "Repeated work",
-    "wide_products": "Wide products",
-    "constant": "Constant",
-    "gathered_whole": "Gathered at once",
+    "replicated": ("Replicated", "Each device holds all of {}."),
+    "resharded_state": ("Resharded on each call", "Each call reshards {}."),
+    "missing_donation": ("Not donated", "{} is held twice on each device."),
+    "float32_leak": ("float32 among bfloat16", "{} is float32, the rest bfloat16."),
+    "rule": ("Odd one out", "{} is not sharded like its neighbors."),
+    "replicated_output": ("Result replicated", "Each device gets all of the result {}."),
+    "lost_batch": ("Batch lost", "The batch is no longer sharded after {}."),
+    "repeated_work": ("Repeated work", "Several devices compute the same at {}."),
+    "wide_products": ("Wide products", "Products at {} are of a wider dtype."),
+    "constant": ("Constant", "Each device holds a constant of {}."),
+    "gathered_whole": ("Gathered at once", "All layers are gathered at once at {}."),
 }
+_BACK = {
+    "missing_donation": 1.0,
+    "float32_leak": 0.5,
+}  # the share of its bytes that a fix gives back
 
 
 def wrong(program: Program, compiled: StrategyResult | None = None) -> None:
-    """Draws what is wrong with a program: the largest in a card with what mends it, then each with
-    its fix, the largest first; `compiled`: the program's own result.
+    """Draws what is wrong with a program: in a card what costs the most, with what mends it; where
+    its bytes are; each with its fix, by what that saves. `compiled`: the program's own result.
     """
-    listed, tried = _listed(program, compiled), constrain.fixes(program)
+    tried = constrain.fixes(program)
+    listed = _listed(program, tried, compiled)
     with st.container(key="answer-wrong"):
-        first = f" First: {_first(listed)}." if listed else ""
-        st.subheader(plain(f"{_count(listed)}.{first}"), anchor=False)
-        if listed and (held := listed[0].bytes_per_device):
+        st.subheader(plain(_first(listed)), anchor=False)
+        if listed and (saved := _saved(listed[0], program, tried)):
             of = bytes_text(constrain.held_bytes(program, {}))
-            draw_figure(bytes_text(held), f"of {of} per device")
+            draw_figure(bytes_text(saved), f"of {of} per device are saved by its fix")
         constrain.offer(program, [*tried.values()])
+    picture_of(program)
     if listed:
         with st.container(key="findings", gap=None):
+            st.html(f"<h2>{_count(listed)}<small>Its fix saves, per device</small></h2>")
             for at, each in enumerate(listed[:SHOWN_FINDINGS]):
-                _finding(at, each, tried.get(each.path))
+                _finding(at, each, tried.get(each.path), _saved(each, program, tried))
         if (more := len(listed) - SHOWN_FINDINGS) > 0:
             st.caption(f"{more} more, which `program FILE` lists.")
     if not program.described.mesh and not any(map(any, program.array_specs().values())):
@@ -72,30 +80,40 @@ def wrong(program: Program, compiled: StrategyResult | None = None) -> None:
         )
 
 
-def _listed(program: Program, compiled: StrategyResult | None = None) -> list[StepFinding]:
+def _listed(
+    program: Program, tried: Fixes, compiled: StrategyResult | None = None
+) -> list[StepFinding]:
+    """Returns the findings by what their fixes save, then by their bytes, the largest first."""
     every = [*(compiled_findings(compiled) if compiled else ()), *grouped_findings(program)]
-    return sorted(every, key=lambda each: -each.bytes_per_device)
+    return sorted(every, key=lambda e: (-_saved(e, program, tried), -e.bytes_per_device))
+
+
+def _saved(each: StepFinding, program: Program, tried: Fixes) -> int:
+    """Returns the bytes that the fix of a finding saves on a device; 0 where that is not known."""
+    if (fix := tried.get(each.path)) is not None:
+        return constrain.held_bytes(program, {}) - constrain.held_bytes(program, fix)
+    return int(each.bytes_per_device * _BACK.get(each.kind, 0.0))
 
 
 def _count(listed: Sequence[StepFinding]) -> str:
-    things = "1 thing is" if len(listed) == 1 else f"{len(listed)} things are"
-    return f"{things} wrong" if listed else "Nothing stands out"
+    return "1 thing is wrong" if len(listed) == 1 else f"{len(listed)} things are wrong"
 
 
 def _first(listed: Sequence[StepFinding]) -> str:
-    return f"{_TITLES[listed[0].kind].lower()} {listed[0].path}"
+    if not listed:
+        return "Nothing stands out."
+    return _TITLES[listed[0].kind][1].format(listed[0].path)
 
 
-def _finding(at: int, each: StepFinding, fix: constrain.Specs | None) -> None:
+def _finding(at: int, each: StepFinding, fix: constrain.Specs | None, saved: int) -> None:
     is_copy = each.kind == "missing_donation"
     rest = each.sentence.removeprefix(each.path).strip()
     words = coded(f"{rest}." if rest != each.sentence else as_sentence(rest))
-    held = f"{bytes_text(each.bytes_per_device)}{' more' * is_copy}"
     with st.container(horizontal=True, vertical_alignment="center", key=f"finding-{at}"):
-        title = f":{'orange' if at else 'red'}[**{plain(_TITLES[each.kind])}**]"
+        title = f":{'orange' if at else 'red'}[**{plain(_TITLES[each.kind][0])}**]"
         st.markdown(f"{title}  \n:small[{code(each.path)} {words}]", width="stretch")
-        if each.bytes_per_device:
-            st.markdown(f"**{plain(held)}**", width="content")
+        if saved:
+            st.markdown(f"**{plain(bytes_text(saved))}**", width="content")
         if fix and st.button("Fix", key=f"mend:{at}"):
             constrain.give(fix)
         if is_copy:
@@ -109,8 +127,8 @@ def example(described: Described) -> None:
     """Draws what the screen makes of a program that nobody has opened yet."""
     program = Program(described, described.mesh)
     placed = treemap.tiles(program.arguments())
-    listed = _listed(program)
-    st.markdown(f"**An example.** {plain(f'{_count(listed)}, first: {_first(listed)}.')}")
+    listed = _listed(program, constrain.fixes(program))
+    st.markdown(f"**An example.** {plain(_first(listed))}")
     st.vega_lite_chart(treemap.chart(placed), alt=treemap.alt(placed), key="example-picture")
 
 

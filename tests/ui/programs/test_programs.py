@@ -56,7 +56,11 @@ def test_the_example_opens_with_its_findings_and_its_fields(screen):
     assert "spmd_lab.explain(step)(params, opt_state, batch).open()" in screen.code[0].value
     button(screen, "Try an example").click().run()
     assert not screen.exception
-    assert "3 things are wrong." in headline(screen)
+    assert "Each device holds all of params/embed." in headline(screen)
+    heads = [
+        each.proto.body for each in screen.get("html") if "3 things are wrong" in each.proto.body
+    ]
+    assert len(heads) == 1 and "Its fix saves, per device" in heads[0]
     found = findings(screen)
     assert found[0].startswith("Replicated `params/embed` is replicated on 8 devices")
     assert [each.split(" `")[0] for each in found] == ["Replicated", "Not donated", "Odd one out"]
@@ -64,7 +68,7 @@ def test_the_example_opens_with_its_findings_and_its_fields(screen):
     costs = [
         each.value for each in screen.markdown if re.fullmatch(r"\*\*[\d.]+ MiB.*\*\*", each.value)
     ]
-    assert costs == ["**125.0 MiB**", "**70.0 MiB more**", "**4.0 MiB**"], "of 140, and beyond it"
+    assert costs == ["**109.4 MiB**", "**70.0 MiB**", "**3.0 MiB**"], "what each fix saves"
     assert [each.label for each in screen.number_input] == ["Mesh axis fsdp", "Mesh axis tensor"]
     screen.number_input[0].set_value(8).run()
     assert "on each of 8 devices: mesh fsdp=8, tensor=2" not in screen.error  # refused or shown
@@ -220,7 +224,7 @@ def test_a_program_without_shardings_opens_on_a_mesh_to_choose(screen):
 
 def test_a_spec_of_a_group_makes_another_experiment(screen):
     button(screen, "Try an example").click().run()
-    group = next(each for each in screen.selectbox if each.label == "Spec of")
+    group = next(each for each in screen.selectbox if each.label == "Argument")
     group.select("params/embed").run()
     sharded = next(each for each in screen.multiselect if each.label.startswith("Dim 0"))
     sharded.select("fsdp").run()

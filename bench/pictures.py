@@ -90,7 +90,7 @@ EXAMPLES = screens()  # each screen with a result that comes with the program
 SCREENS: dict[str, Shown] = {
     "overview": at("/"),
     "predict": predict,
-    "collectives": at(EXAMPLES["collectives"]),
+    "collectives": at("/collectives"),
     "compare": compare,
     "layout": layout,
     "recipes": at("/recipes"),

@@ -22,7 +22,7 @@ with head:
     downloads = st.container(width="content")
     pressed = st.button(
         inputs.press_words(experiment),
-        type="secondary" if experiment.place.is_simulated else "primary",
+        type="primary" if experiment.target == "local" else "secondary",
         key="measure",
         icon=":material/network_check:",
         disabled=bool(refusal or misfit) or at_work,

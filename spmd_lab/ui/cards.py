@@ -201,7 +201,7 @@ def verdict(run: str) -> tuple[str, str] | None:
         return None
     if (compared := facts.comparison) is not None and compared.ratios:
         words, medians_s = short_verdict(compared, facts.medians_s), facts.medians_s
-        least, _ = compared.spread(compared.by_medians(medians_s)[0], medians_s)
+        least, _ = compared.by_medians(medians_s)[0].interval
         kind = "clear" if least >= _CLEAR else "close"
         return "open" if words.startswith("Cannot") else kind, words
     (first, *others) = [each.prediction for each in facts.strategies.values()] or [None]

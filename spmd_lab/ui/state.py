@@ -14,7 +14,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import Experiment, names_of, parse_experiment, with_shared
-from spmd_core.workloads import DEFAULT_SPEC
+from spmd_core.workloads import ALL, DEFAULT_SPEC
 
 Form = dict[
     str, Any
@@ -78,8 +78,12 @@ def experiment(screen: str) -> Experiment:
 
 
 def first(screen: str) -> Experiment:
-    """What a screen begins with; on real devices 8 times what fills simulated ones."""
+    """What a screen begins with; on real devices 8 times what fills simulated ones. Collectives of
+    simulated devices say nothing of links: without others they are predicted, each of them.
+    """
     default = parse_experiment(_DEFAULTS[screen])
+    if screen == "collectives" and default.place.is_simulated:
+        return default.vary(target="tpu:v5e:2x4", options={"kinds": ALL})
     if screen != "compare" or default.place.is_simulated:
         return default
     return default.vary(dims={"rows": 16384, "cols": 4096})

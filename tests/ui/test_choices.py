@@ -48,9 +48,7 @@ def test_every_widget_that_a_link_fills_is_of_a_parameter_that_its_screen_reads(
     assert len(bound) > 4 and set(bound) <= known
 
 
-@pytest.mark.parametrize(
-    ("screen", "name"), [("compare", "tab"), ("predict", "strategy"), ("collectives", "view")]
-)
+@pytest.mark.parametrize(("screen", "name"), [("compare", "tab"), ("predict", "strategy")])
 def test_a_choice_of_an_answer_that_is_not_there_is_told(data_folder, screen, name):
     told = said(opened(screen, **{name: "foo"}))
     assert f"{name}='foo' in the link is of an answer, and there is none here" in told

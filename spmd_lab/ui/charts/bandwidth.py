@@ -15,15 +15,33 @@ BUS, ALGORITHM, TIME = QUANTITIES = ("Bus bandwidth", "Algorithm bandwidth", "Ti
 _TITLES = {BUS: "bus bandwidth (GB/s)", ALGORITHM: "algorithm bandwidth (GB/s)", TIME: "time (µs)"}
 _UNITS = {BUS: 1e9, ALGORITHM: 1e9, TIME: 1e-6}
 MEASURED, PREDICTED = "measured", "predicted"
-_HEIGHT_PX = 340
+_HEIGHT_PX = 210
 Points = Sequence[Point]
+Ends = tuple[tuple[float, float], tuple[float, float]]  # of the x axis, of the y axis
+
+
+def ends_of(points: Points, quantity: str) -> Ends:
+    """Returns the first and the last value of both axes of charts that are compared."""
+    rows = [
+        (float(point.bytes), _value(point, seconds, quantity) / _UNITS[quantity])
+        for point in points
+        if (seconds := point.time_s or point.predicted_s)
+    ]
+    x, y = zip(*rows, strict=True) if rows else ((1.0,), (1.0,))
+    return (min(x), max(x)), (min(y), max(y))
 
 
 def sweep_chart(
-    points: Points, beside: Points, quantity: str, other: str = "", *, is_small: bool = False
+    points: Points,
+    beside: Points,
+    quantity: str,
+    other: str = "",
+    *,
+    ends: Ends | None = None,
+    is_small: bool = False,
 ) -> Spec:
     """Returns a line for each kind: measured with points, predicted dashed, those of the `other` one
-    dotted; a rule from which size on half of the highest bandwidth is reached.
+    dotted; a rule from which size on half of the highest bandwidth is reached. `ends`: of the axes.
     """
     lead = MEASURED if any(each.time_s for each in points) else PREDICTED
     rows = [
@@ -40,9 +58,12 @@ def sweep_chart(
     dash = category("line", list(dashes), legend=legend, colors=list(dashes.values()))
     titles = (None, None) if is_small else ("bytes per device", _TITLES[quantity])
     of_bytes = _BYTES_AXIS | ({"tickCount": 3} if is_small else {})
-    x = base.quantity("bytes", title=titles[0], scale=_BYTES_SCALE, axis=of_bytes)
-    y_axis = {"format": ".3~g"} | _decades([cast(float, row["y"]) for row in rows])
-    y = base.quantity("y", title=titles[1], scale={"type": "log"}, axis=y_axis)
+    across, up = ends or ends_of([*points, *beside], quantity)
+    x_scale = _BYTES_SCALE | {"domain": across}
+    x = base.quantity("bytes", title=titles[0], scale=x_scale, axis=of_bytes)
+    decades = _decades(up)
+    y_scale = {"type": "log", "domain": _around(up, decades)}
+    y = base.quantity("y", title=titles[1], scale=y_scale, axis={"format": ".3~g"} | decades)
     color = category("kind", kinds, legend=_KINDS if len(kinds) > _NAMED else None)
     shown = as_is("ink") if len(kinds) == 1 and len(dashes) > 1 else color
     own = shown if len(kinds) == 1 else color
@@ -52,22 +73,32 @@ def sweep_chart(
         layer(halves, _HALF, x=x, y=y, y2={"value": "height"}, color=own, tooltip=_HALF_HOVER),
         layer(halves, _POINT | {"size": 110}, x=x, y=y, color=own, tooltip=_HALF_HOVER),
     ]
+    heading = _HEADING | {"text": " ".join(map(str, kinds))}
     if is_small:
         layers += _end_names(rows, lead, x=x, y=y, color=shown)
-        return layered(layers, _SMALL_PX, title=_HEADING | {"text": " ".join(map(str, kinds))})
+        return layered(layers, _SMALL_PX, title=heading)
     if len(kinds) <= _NAMED:
         layers += _names(rows, PREDICTED if measured else "", quantity, x=x, y=y, color=shown)
         layers.append(layer(halves, _HALF_LABEL, x=x, color=own, text={"field": "label"}))
-    return layered(layers, _HEIGHT_PX)
+    return layered(layers, _HEIGHT_PX, **({"title": heading} if len(kinds) == 1 else {}))
 
 
 def _end_names(rows: Sequence[Row], lead: str, **channels: Spec) -> list[Spec]:
-    """The last value of each line: above what leads, below the others."""
-    ends = [line[-1] for line in by_key((row["line"], row) for row in rows).values()]
-    above, below = (_END | {"align": "right", "dy": dy} for dy in (-10, 15))
+    """The highest value of each line: above what leads, below the others."""
+    lines = by_key((row["line"], row) for row in rows).values()
+    tops = ((line[-1], max(line, key=lambda row: cast(float, row["y"]))) for line in lines)
     return [
-        layer([row], above if row["line"] == lead else below, **channels, text={"field": "shown"})
-        for row in ends
+        layer(
+            [row],
+            _END
+            | {
+                "dy": -10 if row["line"] == lead else 15,
+                "align": "right" if row is last else "center",
+            },
+            **channels,
+            text={"field": "shown"},
+        )
+        for last, row in tops
     ]
 
 
@@ -81,6 +112,7 @@ def _decades(values: Sequence[float]) -> Spec:
 def _names(rows: Sequence[Row], under: str, quantity: str, **channels: Spec) -> list[Spec]:
     placed: dict[tuple[bool, bool], list[Row]] = {}
     last = max((cast(int, row["bytes"]) for row in rows), default=0)
+    is_one = len({row["kind"] for row in rows}) == 1
     for row in _labels(rows, quantity):
         is_end = _NEAR * cast(int, row["bytes"]) > last
         placed.setdefault((row["line"] == under, is_end), []).append(row)
@@ -89,7 +121,7 @@ def _names(rows: Sequence[Row], under: str, quantity: str, **channels: Spec) -> 
             listed,
             _END | {"dy": 16 if below else -12, "align": "right" if is_end else "center"},
             **channels,
-            text={"field": "label"},
+            text={"field": "of_one" if is_one else "label"},
         )
         for (below, is_end), listed in placed.items()
     ]
@@ -100,17 +132,24 @@ def _labels(rows: Iterable[Row], quantity: str) -> list[Row]:
     for row in rows:
         lines.setdefault((row["kind"], row["line"]), []).append(row)
     return [
-        {**top, "label": f"{top['kind']}, {top['line']} {top['shown']} at {top['size']}"}
+        {**top, "of_one": of_one, "label": f"{top['kind']}, {of_one}"}
         for line in lines.values()
         for top in [
             line[-1] if quantity == TIME else max(line, key=lambda row: cast(float, row["y"]))
         ]
+        for of_one in [f"{top['line']} {top['shown']} at {top['size']}"]
     ]
+
+
+def _around(ends: tuple[float, float], ticks: Spec) -> tuple[float, float]:
+    """The ends of an axis: its outer ticks where these are decades, with room for a label."""
+    decades = ticks.get("values") or (ends[0], ends[1])
+    return min(decades[0], ends[0]), max(decades[-2 if ticks.get("values") else -1], 1.4 * ends[1])
 
 
 _LINE = {"type": "line", "strokeWidth": 2, "opacity": 0.85}
 _POINT = {"type": "point", "filled": True, "size": 45}
-_SMALL_PX = 150
+_SMALL_PX = 110
 _KINDS = TOP | {"columns": 2, "symbolStrokeWidth": 3}
 _HEADING = {"anchor": "start", "fontSize": 13, "fontWeight": 600, "offset": 14}
 _HALF = {"type": "rule", "strokeDash": [2, 3], "opacity": 0.6}
@@ -180,7 +219,7 @@ def _halves(points: Sequence[Point], quantity: str) -> list[Row]:
             "bytes": sizes[0],
             "y": heights[kind, sizes[0]],
             "size": bytes_text(sizes[0]),
-            "label": f"half of the peak from {bytes_text(sizes[0])}",
+            "label": f"half at {bytes_text(sizes[0])}",
         }
         for kind, listed in by_key((point.kind, point) for point in points).items()
         if (sizes := half_sizes(listed)) is not None

@@ -1,15 +1,16 @@
 """The result of a sweep of collectives or of a calibration: the answer, its chart, its tables."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import streamlit as st
 
-from spmd_core.answers import CEILING_ROWS, POINTS, Figure, ceiling_figures
-from spmd_core.base import RequestError, bytes_text, capital, seconds_text
+from spmd_core.answers import CEILING_ROWS, POINTS, ceiling_figures
+from spmd_core.base import RequestError, bytes_text, capital, numbered, seconds_text
 from spmd_core.experiment import Experiment, link
-from spmd_core.machine import nearest_of_chips
+from spmd_core.machine import get_topology, nearest_of_chips
 from spmd_core.results import Fit, Point, Result, StrategyResult
 from spmd_core.roofline import calibration, calibration_of, measured, on_topology, with_expected
+from spmd_core.runs import RunSummary
 from spmd_core.sheets import Column, Sheet, seconds, text
 from spmd_core.terms import (
     NO_LIMIT,
@@ -33,7 +34,7 @@ from spmd_lab.ui.collectives.moved import CEILINGS, plan_words
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.notebook import labels
-from spmd_lab.ui.shell import draw_figures, draw_table, refusal
+from spmd_lab.ui.shell import draw_figure, draw_figures, draw_table, refusal
 from spmd_lab.ui.tables import sortable
 
 FITS: Sheet[Fit] = Sheet(
@@ -54,10 +55,9 @@ _STORED = {
     "here": "Your last sweep, {}",
     "examples": "An example: a sweep that came with the program",
 }
-_NOTHING, _ALL, _TPUS = "nothing", "all", "tpus"
-_SIMULATED = "simulated here"
+_NOTHING, _TPUS = "nothing", "tpus"
 _CHIPS = ("v5e", "v5p", "v6e", "tpu7x")  # what is predicted on, first
-_ACROSS = 3  # charts, where several collectives are drawn
+_ACROSS = 4  # small charts, beside the one of the answer
 
 
 def draw(result: Result, when: str) -> None:
@@ -78,13 +78,12 @@ def draw(result: Result, when: str) -> None:
             *notes,
             experiment=experiment,
             fits=sweep.fits,
-            tpus=_on_tpus(experiment) if result.environment.simulated else None,
-            to_calibrate=to_calibrate,
+            to_calibrate=None if experiment.place.is_simulated else to_calibrate,
         )
     for sentence in failures(result):
         refusal(sentence)
     if sweep.points and not sweep.ceilings:
-        _sweep(experiment, sweep.points, result.run, result.environment.simulated)
+        _sweep(experiment, sweep.points, result.run)
     labels.draw(result.run)
     if sweep.fits:
         st.expander("Latency and bandwidth, fitted").dataframe(
@@ -98,48 +97,51 @@ def draw(result: Result, when: str) -> None:
 def _answer(
     points: Sequence[Point],
     *notes: str,
-    experiment: Experiment | None = None,
+    experiment: Experiment,
     fits: Sequence[Fit] = (),
     on: str = "",
-    tpus: tuple[str, Sequence[Point]] | None = None,
     to_calibrate: Experiment | None = None,
 ) -> None:
-    """The card of the collective that is shown: its highest bandwidth, of `tpus` as predicted where
-    devices here are simulated, and from which size on half of that is reached; its picture; links
-    to the `experiment` on chips, and one that measures the ceilings `to_calibrate`.
+    """The card of the collective that is shown, on its target or `on` another: its highest bandwidth,
+    and from which size on half of that is reached; its picture; links to the `experiment` on other
+    chips, and one that measures the ceilings `to_calibrate`.
     """
     kinds, chosen = _kinds(points), choices.now(choices.KIND)
     kind = chosen if chosen in kinds else kinds[0]
-    name, others = tpus or ("", ())
-    shown, alike = ([each for each in row if each.kind == kind] for row in (points, others))
-    lead = alike or shown
-    answer, _ = sweep_words(lead)
-    is_predicted = all(each.time_s is None for each in lead)
-    evidence = "Estimated" if is_predicted else "Simulated" * (tpus is not None)
-    where = name * bool(alike) or on
-    figures = [_peak(lead, where or ("Here", "Predicted")[is_predicted])]
-    if where and figures[0]:
-        answer = f"{kind_title(kind)} reaches {figures[0].value} on {where}."
-    figures += [_half(lead), _peak(shown, "Here, simulated") if alike else None]
+    groups, over = _groups(points), choices.now(choices.TAB)
+    over = over if over in groups else groups[0]
+    shown = [each for each in points if (each.kind, "+".join(each.axes)) == (kind, over)]
+    is_predicted, place = all(each.time_s is None for each in shown), experiment.place
+    evidence = "Estimated" if is_predicted else "Simulated" * place.is_simulated
+    where = on or place.text.removeprefix("tpu:").removeprefix("gpu:")
     with st.container(key="answer"):
         left, right = st.columns([3, 2], vertical_alignment="center")
         with left:
-            cards.headline(plain(answer), evidence)
-            draw_figures([each for each in figures if each], ())
-            sentences = filter(None, (*notes, off_line_words(lead, fits)))
+            if top := _peak(shown):
+                there = "this machine" if where == "local" else where
+                cards.headline(plain(f"{kind_title(kind)} on {there}"), evidence)
+                rate, at = top
+                draw_figure(rate, at)
+            else:
+                cards.headline(plain(sweep_words(shown)[0]), evidence)
+            sentences = filter(None, (*_half(shown), *notes, off_line_words(shown, fits)))
             if words := " ".join(map(as_sentence, sentences)):
                 st.caption(plain(words))
-            _offers(experiment if where else None, to_calibrate)
+            _offers(experiment, on, to_calibrate)
         if shown:
             with right:
                 moved.show(shown[0].kind, max(point.devices for point in points))
 
 
-def _half(points: Sequence[Point]) -> Figure | None:
-    """The size from which on half of the highest bandwidth is reached, over the most axes."""
-    most = max((point.axes for point in points), key=len, default=())
-    sizes = half_sizes(point for point in points if point.axes == most)
-    return sizes and Figure("Half of that", f"from {bytes_text(sizes[0])}", "per device")
+def _half(points: Sequence[Point]) -> Iterator[str]:
+    if sizes := half_sizes(points):
+        yield f"Half of that from {bytes_text(sizes[0])} per device on"
+
+
+def _groups(points: Sequence[Point]) -> list[str]:
+    """The axes of the points, joined by +; all of them first."""
+    every = dict.fromkeys(point.axes for point in points)
+    return ["+".join(axes) for axes in sorted(every, key=len, reverse=True)]
 
 
 def _kinds(points: Sequence[Point]) -> list[str]:
@@ -148,11 +150,12 @@ def _kinds(points: Sequence[Point]) -> list[str]:
     return sorted(dict.fromkeys(point.kind for point in points), key=lambda kind: kind not in known)
 
 
-def _peak(points: Sequence[Point], title: str) -> Figure | None:
+def _peak(points: Sequence[Point]) -> tuple[str, str] | None:
+    """The highest bus bandwidth, and where it is reached."""
     top = max(points, key=lambda each: bandwidths(each)[1] or 0.0, default=None)
     if top is None or not (rate := bandwidths(top)[1]):
         return None
-    return Figure(title, rate_words(rate), f"{axes_words(top.axes)}, {bytes_text(top.bytes)}")
+    return rate_words(rate), f"over {axes_words(top.axes)}, at {bytes_text(top.bytes)} per device"
 
 
 def _ceilings(answer: str, sweep: StrategyResult, notes: Sequence[str], is_simulated: bool) -> None:
@@ -189,12 +192,16 @@ def before(experiment: Experiment) -> None:
         return
     if experiment.place.is_absent:
         points = on_topology(experiment)
-        _answer(points)
+        _answer(points, experiment=experiment)
         _sweep(experiment, points, None)
         return
     target, points = _on_tpus(experiment)
     known = calibration(experiment, lab().latest, lab().result)
-    if points:
+    if experiment.place.is_simulated:
+        with st.container(key="answer"):
+            st.subheader(plain(plan_words(experiment)), anchor=False)
+            _offers(experiment, "", None)
+    elif points:
         _answer(
             points,
             plan_words(experiment),
@@ -202,7 +209,7 @@ def before(experiment: Experiment) -> None:
             on=target,
             to_calibrate=None if known else experiment,
         )
-        _charts(_kinds(points)[:1], points, [], (chart.BUS, ""), False)
+        _charts(_kinds(points)[:1], points, [], chart.BUS)
     else:
         st.subheader(plain(plan_words(experiment)), anchor=False)
     for source, label in _STORED.items():
@@ -233,21 +240,27 @@ def _on_tpus(experiment: Experiment, over: str | None = None) -> tuple[str, list
     return name, [point for point in points if "+".join(point.axes) == group]
 
 
-def _offers(experiment: Experiment | None, to_calibrate: Experiment | None) -> None:
-    """Links to the same collectives on as many chips that are not here, and to a calibration."""
+def _offers(experiment: Experiment, on: str, to_calibrate: Experiment | None) -> None:
+    """Links to the same collectives on as many chips that are not here, and to a calibration: the
+    first is the next step where the answer is of devices that are simulated, or `on` such chips.
+    """
+    is_next, place = experiment.place.is_simulated or bool(on), experiment.place
+    own = get_topology(place).chip.generation if place.is_absent else ""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        for at, kind in enumerate(_CHIPS):
-            if experiment is None:
-                break
+        for kind in _CHIPS if place.is_absent or is_next else ():
             topology = nearest_of_chips(kind, experiment.device_count)
+            if kind == own:
+                continue
             try:
                 there, _ = link.nearest(experiment.to_json(), None, topology.target)
             except RequestError:
                 continue
-            key = f"{'side' if at else 'main'}-link-on-{kind}"
-            st.container(key=key, width="content").page_link(
+            is_main, is_next = is_next, False
+            st.container(
+                key=f"{'main' if is_main else 'side'}-link-on-{kind}", width="content"
+            ).page_link(
                 cards.page_of(there),
-                label=plain(chip_title(kind) if at else f"Open {topology.name}"),
+                label=plain(f"Predict on {topology.name}" if is_main else f"On {chip_title(kind)}"),
                 query_params=cards.query(there),
             )
         if to_calibrate:
@@ -265,14 +278,10 @@ def _offer_calibration(experiment: Experiment) -> None:
     )
 
 
-def _sweep(
-    experiment: Experiment, points: tuple[Point, ...], run: str | None, is_simulated: bool = False
-) -> None:
-    groups = list(dict.fromkeys("+".join(point.axes) for point in points))
-    kinds = _kinds(points)
-    several = [_ALL, *kinds] if len(kinds) > 1 else kinds
+def _sweep(experiment: Experiment, points: tuple[Point, ...], run: str | None) -> None:
+    groups, kinds = _groups(points), _kinds(points)
     with st.container(horizontal=True, vertical_alignment="center", key="sweep-choices"):
-        kind = choices.one_of("Collective", several, choices.KIND, kind_title, is_list=True)
+        kind = choices.one_of("Collective", kinds, choices.KIND, kind_title, is_list=True)
         quantity = choices.one_of("Show", chart.QUANTITIES, choices.VIEW)
         over = (
             choices.one_of(
@@ -284,9 +293,10 @@ def _sweep(
             if groups[1:]
             else groups[0]
         )
-        other, others = _beside(experiment, run, over)
+    other, others = _beside(experiment, run, over)
     of_axes = [each for each in points if "+".join(each.axes) == over]
-    _charts(kinds if kind == _ALL else [kind], of_axes, others, (quantity, other), is_simulated)
+    ordered = sorted(kinds, key=lambda each: each != kind)
+    _charts(ordered, of_axes, others, quantity, other)
     with st.expander(
         f"All {len(points)} points as a table", key="points", on_change="rerun"
     ) as numbers:
@@ -298,55 +308,56 @@ def _charts(
     kinds: Sequence[str],
     points: Sequence[Point],
     others: Sequence[Point],
-    called: tuple[str, str],
-    is_simulated: bool,
+    quantity: str,
+    other: str = "",
 ) -> None:
-    """Draws a chart of each kind, small ones of several: simulated devices behind predicted ones."""
-    quantity, other = called
-    is_behind = is_simulated and all(each.time_s is None for each in others)
-    places = st.columns(_ACROSS) if kinds[1:] else [st.container()]
+    """Draws a chart of the first kind, and small ones of the others on its axes."""
+    first = st.container()
+    places = st.columns(_ACROSS) if kinds[1:] else []
+    ends = chart.ends_of([*points, *others], quantity)
     for at, kind in enumerate(kinds):
         shown, beside = ([each for each in row if each.kind == kind] for row in (points, others))
-        lines = (shown, beside, quantity, other)
-        if is_behind and beside:
-            lines = (beside, shown, quantity, _SIMULATED)
-        places[at % len(places)].vega_lite_chart(
-            chart.sweep_chart(*lines, is_small=bool(kinds[1:])),
+        (places[(at - 1) % _ACROSS] if at else first).vega_lite_chart(
+            chart.sweep_chart(shown, beside, quantity, other, ends=ends, is_small=at > 0),
             key=f"sweep-chart-{kind}",
-            alt=chart.sweep_alt(lines[0], quantity),
+            alt=chart.sweep_alt(shown, quantity),
             width="stretch",
         )
-    if kinds[1:] and others:
-        st.caption(plain(f"Dotted: {_SIMULATED if is_behind else other}."))
 
 
 def _beside(experiment: Experiment, run: str | None, over: str) -> tuple[str, list[Point]]:
-    """What is held beside a sweep: as many TPU chips, predicted, where it ran here; another stored
-    sweep; or nothing. Its name and its points.
+    """What is held beside a sweep: as many TPU chips, predicted, where it ran on attached devices;
+    another stored sweep; or nothing. Its name and its points.
     """
     stored = {
-        each.run: experiment_words(each.experiment)
+        each.run: _where_words(each)
         for each in lab().history(
             workload=experiment.workload, over=True, limit=MOST_OTHERS, source="examples"
         )
         if each.run != run
     }
-    tpus, predicted = ("", []) if experiment.place.is_absent else _on_tpus(experiment, over)
+    is_attached = not (experiment.place.is_absent or experiment.place.is_simulated)
+    tpus, predicted = _on_tpus(experiment, over) if is_attached else ("", [])
     named = ({_TPUS: f"{tpus}, predicted"} if predicted else {}) | {_NOTHING: _NOTHING} | stored
     if len(named) == 1:
         return "", []
-    chosen = st.selectbox(
-        "Compare with",
-        list(named),
-        key="sweep-beside",
-        format_func=lambda name: f"Compare with {named[name]}",
-        label_visibility="collapsed",
+    chosen = st.sidebar.selectbox(
+        "Compare with", list(named), key="sweep-beside", format_func=named.__getitem__
     )
     if chosen == _TPUS:
-        return tpus, predicted
+        return f"{tpus}, predicted", predicted
     result = lab().result(chosen) if chosen in stored else None
     listed = measured(result).points if result else ()
-    return "the other run", [point for point in listed if "+".join(point.axes) == over]
+    name = "simulated" if result and result.environment.simulated else "the other run"
+    return name, [point for point in listed if "+".join(point.axes) == over]
+
+
+def _where_words(run: RunSummary) -> str:
+    """A stored sweep by where it ran; one of simulated devices says so."""
+    if not run.experiment.place.is_simulated:
+        return experiment_words(run.experiment)
+    here = "an example" if run.origin else "this machine"
+    return f"{here}, {numbered(run.experiment.device_count, 'simulated device')}"
 
 
 def rate_interval_words(interval: tuple[float, float]) -> str:

@@ -78,8 +78,8 @@ def experiment(screen: str) -> Experiment:
 
 
 def first(screen: str) -> Experiment:
-    """What a screen begins with; on real devices 8 times what fills simulated ones. Collectives of
-    simulated devices say nothing of links: without others they are predicted, each of them.
+    """Returns what a screen begins with: on real devices 8 times what fills simulated ones, and
+    collectives of a TPU, predicted, where only simulated devices are here.
     """
     default = parse_experiment(_DEFAULTS[screen])
     if screen == "collectives" and default.place.is_simulated:

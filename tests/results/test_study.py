@@ -298,7 +298,7 @@ def test_what_shards_nothing_is_a_baseline_and_never_the_best_of_a_variant():
         "out · Automatic is the fastest variant in this process: 50 µs per call. Next is in · Automatic: 90 µs"
     )
     # which shards nothing, and takes a fifth of the time: whoever chooses among variants must know
-    assert headline.endswith("Single device is faster: 10 µs, 0.20× as long.")
+    assert headline.endswith("Single device is faster: 10 µs, 0.20× as long (0.20 to 0.20).")
     assert [each["strategy"] for each in best_of(result)["ratios"]] == ["in/auto"]
     assert studies.strategies_shared(result) == ("auto",)
     rows = records(strategies_table(result, "study"))

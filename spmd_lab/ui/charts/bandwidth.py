@@ -56,14 +56,7 @@ def sweep_chart(
     kinds = list(dict.fromkeys(row["kind"] for row in rows))
     legend = TOP if len(dashes) > 1 and len(kinds) > _NAMED else None
     dash = category("line", list(dashes), legend=legend, colors=list(dashes.values()))
-    titles = (None, None) if is_small else ("bytes per device", _TITLES[quantity])
-    of_bytes = _BYTES_AXIS | ({"tickCount": 3} if is_small else {})
-    across, up = ends or ends_of([*points, *beside], quantity)
-    x_scale = _BYTES_SCALE | {"domain": across}
-    x = base.quantity("bytes", title=titles[0], scale=x_scale, axis=of_bytes)
-    decades = _decades(up)
-    y_scale = {"type": "log", "domain": _around(up, decades)}
-    y = base.quantity("y", title=titles[1], scale=y_scale, axis={"format": ".3~g"} | decades)
+    x, y = _axes(ends or ends_of([*points, *beside], quantity), quantity, is_small)
     color = category("kind", kinds, legend=_KINDS if len(kinds) > _NAMED else None)
     shown = as_is("ink") if len(kinds) == 1 and len(dashes) > 1 else color
     own = shown if len(kinds) == 1 else color
@@ -81,6 +74,17 @@ def sweep_chart(
         layers += _names(rows, PREDICTED if measured else "", quantity, x=x, y=y, color=shown)
         layers.append(layer(halves, _HALF_LABEL, x=x, color=own, text={"field": "label"}))
     return layered(layers, _HEIGHT_PX, **({"title": heading} if len(kinds) == 1 else {}))
+
+
+def _axes(ends: Ends, quantity: str, is_small: bool) -> tuple[Spec, Spec]:
+    titles = (None, None) if is_small else ("bytes per device", _TITLES[quantity])
+    of_bytes = _BYTES_AXIS | ({"tickCount": 3} if is_small else {})
+    across, up = ends
+    x_scale = _BYTES_SCALE | {"domain": across}
+    x = base.quantity("bytes", title=titles[0], scale=x_scale, axis=of_bytes)
+    decades = _decades(up)
+    y_scale = {"type": "log", "domain": _around(up, decades)}
+    return x, base.quantity("y", title=titles[1], scale=y_scale, axis={"format": ".3~g"} | decades)
 
 
 def _end_names(rows: Sequence[Row], lead: str, **channels: Spec) -> list[Spec]:

@@ -353,7 +353,7 @@ def _beside(experiment: Experiment, run: str | None, over: str) -> tuple[str, li
 
 
 def _where_words(run: RunSummary) -> str:
-    """A stored sweep by where it ran; one of simulated devices says so."""
+    """Returns where a stored sweep ran, and whether its devices were simulated."""
     if not run.experiment.place.is_simulated:
         return experiment_words(run.experiment)
     here = "an example" if run.origin else "this machine"

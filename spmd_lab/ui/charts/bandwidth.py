@@ -59,12 +59,11 @@ def sweep_chart(
     x, y = _axes(ends or ends_of([*points, *beside], quantity), quantity, is_small)
     color = category("kind", kinds, legend=_KINDS if len(kinds) > _NAMED else None)
     shown = as_is("ink") if len(kinds) == 1 and len(dashes) > 1 else color
-    own = shown if len(kinds) == 1 else color
     layers = [
         layer(rows, _LINE, x=x, y=y, color=shown, strokeDash=dash),
         layer(measured or rows, _POINT, x=x, y=y, color=shown, tooltip=_HOVER),
-        layer(halves, _HALF, x=x, y=y, y2={"value": "height"}, color=own, tooltip=_HALF_HOVER),
-        layer(halves, _POINT | {"size": 110}, x=x, y=y, color=own, tooltip=_HALF_HOVER),
+        layer(halves, _HALF, x=x, y=y, y2={"value": "height"}, color=shown, tooltip=_HALF_HOVER),
+        layer(halves, _POINT | {"size": 110}, x=x, y=y, color=shown, tooltip=_HALF_HOVER),
     ]
     heading = _HEADING | {"text": " ".join(map(str, kinds))}
     if is_small:
@@ -72,7 +71,7 @@ def sweep_chart(
         return layered(layers, _SMALL_PX, title=heading)
     if len(kinds) <= _NAMED:
         layers += _names(rows, PREDICTED if measured else "", quantity, x=x, y=y, color=shown)
-        layers.append(layer(halves, _HALF_LABEL, x=x, color=own, text={"field": "label"}))
+        layers.append(layer(halves, _HALF_LABEL, x=x, color=shown, text={"field": "label"}))
     return layered(layers, _HEIGHT_PX, **({"title": heading} if len(kinds) == 1 else {}))
 
 

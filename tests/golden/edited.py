@@ -216,5 +216,5 @@ def _marked(lab: Lab) -> list[Line]:
             ]
             for points in (sweep.points, sweep.points[::-1], failed):
                 lines += [[str(bandwidths._half(points)), *bandwidths._kinds(points)]]
-                lines += [[str(bandwidths._peak(points, "Peak"))]]
+                lines += [[str(bandwidths._peak(points))]]
     return lines

@@ -51,13 +51,12 @@ def sweep_chart(
     ]
     measured = [row for row in rows if row["line"] != PREDICTED]
     halves = [{**each, "ink": _OWN} for each in _halves(points, quantity)]
-    drawn = {row["line"] for row in rows}
+    drawn, kinds = ({row[name]: None for row in rows} for name in ("line", "kind"))
     dashes = {name: e for name, e in (_DASHES | {other: [2, 2]}).items() if name in drawn}
-    kinds = list(dict.fromkeys(row["kind"] for row in rows))
     legend = TOP if len(dashes) > 1 and len(kinds) > _NAMED else None
     dash = category("line", list(dashes), legend=legend, colors=list(dashes.values()))
     x, y = _axes(ends or ends_of([*points, *beside], quantity), quantity, is_small)
-    color = category("kind", kinds, legend=_KINDS if len(kinds) > _NAMED else None)
+    color = category("kind", list(kinds), legend=_KINDS if len(kinds) > _NAMED else None)
     shown = as_is("ink") if len(kinds) == 1 and len(dashes) > 1 else color
     layers = [
         layer(rows, _LINE, x=x, y=y, color=shown, strokeDash=dash),

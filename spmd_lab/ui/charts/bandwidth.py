@@ -45,9 +45,9 @@ def sweep_chart(
     """
     lead = MEASURED if any(each.time_s for each in points) else PREDICTED
     rows = [
-        *_rows(points, MEASURED, quantity, lead),
-        *_rows(points, PREDICTED, quantity, lead),
-        *_rows(beside, other, quantity, lead),
+        row
+        for line, of in ((MEASURED, points), (PREDICTED, points), (other, beside))
+        for row in _rows(of, line, quantity, lead)
     ]
     measured = [row for row in rows if row["line"] != PREDICTED]
     halves = [{**each, "ink": _OWN} for each in _halves(points, quantity)]
@@ -61,8 +61,7 @@ def sweep_chart(
     layers = [
         layer(rows, _LINE, x=x, y=y, color=shown, strokeDash=dash),
         layer(measured or rows, _POINT, x=x, y=y, color=shown, tooltip=_HOVER),
-        layer(halves, _HALF, x=x, y=y, y2={"value": "height"}, color=shown, tooltip=_HALF_HOVER),
-        layer(halves, _POINT | {"size": 110}, x=x, y=y, color=shown, tooltip=_HALF_HOVER),
+        *_half_marks(halves, x=x, y=y, color=shown),
     ]
     heading = _HEADING | {"text": " ".join(map(str, kinds))}
     if is_small:
@@ -72,6 +71,15 @@ def sweep_chart(
         layers += _names(rows, PREDICTED if measured else "", quantity, x=x, y=y, color=shown)
         layers.append(layer(halves, _HALF_LABEL, x=x, color=shown, text={"field": "label"}))
     return layered(layers, _HEIGHT_PX, **({"title": heading} if len(kinds) == 1 else {}))
+
+
+def _half_marks(halves: Sequence[Row], **channels: Spec) -> list[Spec]:
+    """A rule and a larger point from which on half of the highest bandwidth is reached."""
+    rule = channels | {"y2": {"value": "height"}}
+    return [
+        layer(halves, _HALF, **rule, tooltip=_HALF_HOVER),
+        layer(halves, _POINT | {"size": 110}, **channels, tooltip=_HALF_HOVER),
+    ]
 
 
 def _axes(ends: Ends, quantity: str, is_small: bool) -> tuple[Spec, Spec]:

@@ -1,7 +1,7 @@
 """Stored runs as a list by days: a row opens its run, and a tick holds it beside others."""
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import date
 from html import escape
 from itertools import groupby
@@ -10,7 +10,7 @@ import streamlit as st
 
 from spmd_core.base import count_text, seconds_text
 from spmd_core.history import difference_rows, when_words
-from spmd_core.runs import RunSummary
+from spmd_core.runs import Labels, RunSummary
 from spmd_lab.ui import cards, state
 from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.markdown import plain
@@ -19,10 +19,12 @@ _YEAR = 300  # days from which on a day has its year
 _FIRST, _TIMES = 30, 3  # rows that are drawn, and so many times as many with each press
 _LONGEST, _MOST_CHANGES = 14, 3  # characters of a text beside the one before; changes named
 MOST_LISTED = 200  # runs of a list
-_SCREEN, _TICKED, _ROWS = "history", "ticked", "rows"
+_SCREEN, _TICKED, _ROWS, _UNFOLDED = "history", "ticked", "rows", "unfolded"
 PINNED = "Pinned"
-_HEADS = "<small>Time per call or step</small><small>Begun</small>"
-_TITLE = "Against the listed run of this workload before it"
+_HEADS = (
+    "<small>Changed since the run of this workload before</small>"
+    "<small>Time per call or step</small><small>Begun</small>"
+)
 
 
 def draw(runs: Sequence[RunSummary]) -> None:
@@ -30,12 +32,13 @@ def draw(runs: Sequence[RunSummary]) -> None:
     many = state.aside(_SCREEN, _ROWS) or _FIRST
     before = _before(runs)
     named, zone, now = set(ticked()), st.context.timezone, time.time()
+    unfolded = set(state.aside(_SCREEN, _UNFOLDED) or ())
     with st.container(key="days", gap=None):
         days = groupby(runs[:many], lambda run: day_of(run, zone, now))
         for number, (day, rows) in enumerate(days):
             st.html(f"<h2>{escape(day)}{'' if number else _HEADS}</h2>")
-            for run in rows:
-                is_ticked = _row(run, before.get(run.run), day == PINNED, run.run in named)
+            for run, *alike in _folded(rows, named | unfolded):
+                is_ticked = _row(run, alike, before.get(run.run), day == PINNED, run.run in named)
                 (named.add if is_ticked else named.discard)(run.run)
     kept_order = [run.run for run in runs if run.run in named]
     state.set_aside(_SCREEN, _TICKED, [*kept_order, *sorted(named.difference(kept_order))])
@@ -44,6 +47,36 @@ def draw(runs: Sequence[RunSummary]) -> None:
         st.button(more, on_click=state.set_aside, args=(_SCREEN, _ROWS, many * _TIMES), key="more")
     elif len(runs) >= MOST_LISTED:
         st.caption(f"The last {MOST_LISTED} are listed: search for others.")
+
+
+def _folded(runs: Iterable[RunSummary], apart: Collection[str]) -> Iterator[list[RunSummary]]:
+    """Runs of one experiment that follow each other as one row, unless one of them is `apart`."""
+    for _, group in groupby(runs, _same):
+        alike = list(group)
+        if any(run.run in apart for run in alike):
+            yield from ([run] for run in alike)
+        else:
+            yield alike
+
+
+def _same(run: RunSummary) -> object:
+    return (run.experiment, run.state) if run.labels == Labels() else run.run
+
+
+def _unfold(runs: Sequence[RunSummary]) -> None:
+    """Draws a button with the times of runs that lists each of them."""
+    times = [run.answer[1] for run in runs if run.answer]
+    least, most = map(seconds_text, (min(times), max(times))) if times else ("", "")
+    spread = f", {least} to {most}" if least != most else ""
+    held = [*(state.aside(_SCREEN, _UNFOLDED) or ()), runs[0].run]
+    st.button(
+        plain(f"{len(runs)} runs{spread}"),
+        key=f"unfold:{runs[0].run}",
+        type="tertiary",
+        icon=":material/unfold_more:",
+        on_click=state.set_aside,
+        args=(_SCREEN, _UNFOLDED, held),
+    )
 
 
 def ticked() -> list[str]:
@@ -63,7 +96,13 @@ def _key(run: str) -> str:
     return f"tick:{run}"
 
 
-def _row(run: RunSummary, before: RunSummary | None, is_pinned: bool, is_ticked: bool) -> bool:
+def _row(
+    run: RunSummary,
+    alike: Sequence[RunSummary],
+    before: RunSummary | None,
+    is_pinned: bool,
+    is_ticked: bool,
+) -> bool:
     name = run.labels.name or cards.short_words(run.experiment)
     badges = f"{cards.badges(run)} {cards.tag_badges(run.labels.tags)}"
     moment = when_words(run.submitted_at, st.context.timezone)
@@ -79,8 +118,11 @@ def _row(run: RunSummary, before: RunSummary | None, is_pinned: bool, is_ticked:
             label=f"**{plain(name)}** {badges}",
             query_params=cards.query(run.experiment, run.run),
         )
+        if alike:
+            _unfold([run, *alike])
+        change = "" if alike else f"<span>{escape(changed(run, before))}</span>"
         st.html(
-            f'{glimpse.html(run.experiment)}<span title="{_TITLE}">{escape(changed(run, before))}</span>'
+            f"{glimpse.html(run.experiment)}{change}"
             f"<b>{escape(seconds_text(seconds) if seconds else '')}</b>"
             f"<small>{moment[5:10] if is_pinned else moment[11:16]}</small>"
         )
@@ -112,14 +154,14 @@ def _before(runs: Sequence[RunSummary]) -> dict[str, RunSummary]:
 def changed(run: RunSummary, before: RunSummary | None) -> str:
     """Returns in what a run differs from the listed one of its workload before it; "" for the first.
 
-    `rows 8192 → 64`; `same as before` where only the day differs.
+    `rows 8192 → 64`; `same experiment` where only the time differs.
     """
     if before is None:
         return ""
     changes = list(_changes(difference_rows([before.experiment, run.experiment])))
     left = len(changes) - _MOST_CHANGES
     more = f", {left} more" if left > 0 else ""
-    return ", ".join(changes[:_MOST_CHANGES]) + more or "same as before"
+    return ", ".join(changes[:_MOST_CHANGES]) + more or "same experiment"
 
 
 def _changes(rows: Iterable[tuple[str, list[str]]]) -> Iterator[str]:

@@ -7,7 +7,7 @@ import streamlit as st
 from streamlit.elements.lib.column_types import ColumnConfig
 
 from spmd_core.base import bytes_text, numbered, seconds_text, shorten
-from spmd_core.reports import MOST
+from spmd_core.reports import FEWEST, MOST
 from spmd_core.runs import RunSummary
 from spmd_core.terms import experiment_words, outcome_words
 from spmd_lab.ui import cards, choices, exports, run_tables, shell, tables
@@ -25,6 +25,7 @@ ONLY_EXAMPLES = (
 )
 
 
+_TICK = f"Tick {FEWEST} to {MOST} runs."
 _MOST_UNREAD, _OLDEST = 20, 20  # that are named; that are offered at once
 _RUNS = "runs"  # of the query string: the runs that are shown, so that a link shows the same
 _MOST_NAMED, _LONGEST = 20, 64  # runs of a link; characters of an id
@@ -110,7 +111,8 @@ def held(runs: Sequence[RunSummary]) -> None:
         ticked = [run for run in ticked if run in shown or run in shown_too]
     with st.container(horizontal=True, vertical_alignment="center", key="held"):
         if not ticked:
-            st.caption("Tick two to eight runs to compare them.", width="stretch")
+            st.button("Compare", key="compare", disabled=True, help=_TICK)
+            st.caption(_TICK, width="stretch")
             exports.rows_button(runs)
             return
         is_one, hidden = len(ticked) == 1, len({*ticked} - shown)

@@ -8,7 +8,7 @@ import streamlit as st
 from spmd_core.answers import strategies_table
 from spmd_core.base import seconds_text
 from spmd_core.facts import Prediction
-from spmd_core.history import basis_words, is_example
+from spmd_core.history import basis_words, is_example, shape_words
 from spmd_core.recipes import differences_of
 from spmd_core.reports import Compared, Subject, run_title, verdict_sentences
 from spmd_core.results import Result
@@ -65,13 +65,15 @@ def compared_runs(compared: Compared) -> None:
     st.subheader(plain(first), anchor=False, help=plain(basis_words(compared.answers)) or None)
     for sentence in others:
         st.markdown(plain(sentence))
+    if shared := _shared(compared.subjects):
+        st.caption(plain(shared))
     ordered = fastest_first(compared.subjects)
     _times_of(compared, ordered)
     first_run = ordered[0].run
     with st.container(horizontal=True, vertical_alignment="center", key=f"named-{first_run}"):
         for each in ordered:
             name, letter = compared.names[each.run], compared.letters[each.run]
-            st.html(glimpse.html(each.summary.experiment), width=90)
+            st.html(glimpse.html(each.summary.experiment), width="content")
             _link(each, f"{letter} · {run_title(each)}" if name == letter else name)
     for each in ordered:
         reasons(each.summary, each.result)
@@ -103,6 +105,16 @@ def row(subject: Subject) -> None:
                     style.evidence(kind)
                 if not is_example(summary):  # its page has the badge
                     st.caption(plain(", ".join(filter(None, facts))), width="content")
+
+
+def _shared(subjects: Iterable[Subject]) -> str:
+    """What is computed and where, as far as it is the same for all."""
+    first, *others = (shape_words(each.summary.experiment) for each in subjects)
+    return " · ".join(
+        text
+        for label, text in first.items()
+        if text and all(each[label] == text for each in others)
+    )
 
 
 def _link(subject: Subject, name: str) -> None:

@@ -4,7 +4,7 @@ by side.
 
 import pytest
 
-from bench.values import result, strategy
+from bench.values import comparison, result, strategy
 from spmd_core.lab.store.store import Store
 from spmd_core.runs import Labels, RunSummary
 from spmd_lab.ui.history import listing
@@ -85,6 +85,22 @@ def test_rows_are_grouped_by_day_and_say_what_came_out_and_what_changed(opened):
     labels = [each.proto.label for each in screen.get("page_link")]
     assert any(label.startswith("**Dense layer 32×4") for label in labels)
     assert sum("Compiled" in label for label in labels) == 2
+
+
+def test_runs_of_one_experiment_in_a_row_are_one_row_until_unfolded(opened, data_folder, lab):
+    repeats = [f"20260102-00000{at}-dddddd" for at in range(3)]
+    for at, run in enumerate(repeats):
+        measured = {"auto": strategy(1e-5 * (1 + at)), "single": strategy(1e-4)}
+        compared = comparison("auto", ("single", 3.0, True))
+        store(data_folder, result(measured, run=run, comparison=compared))
+    screen = opened()
+    assert listed(screen) == [repeats[2], SECOND, FIRST, MEASURED]
+    button = next(each for each in screen.button if each.key.startswith("unfold:"))
+    assert button.label == "3 runs, 10 µs to 30 µs"
+    button.click().run()
+    assert listed(screen)[:3] == repeats[::-1]
+    lab.notebook.label(repeats[1], name="kept")  # a named run is a row of its own
+    assert len(listed(opened())) == 6
 
 
 def test_days_and_pins():

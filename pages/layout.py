@@ -9,7 +9,7 @@ from spmd_core.experiment import layout_of
 from spmd_core.script import array_text, program_text
 from spmd_lab.ui import cards, course, inputs, links, live, mesh_fields, shell, state
 from spmd_lab.ui.arrows.words import domains_words
-from spmd_lab.ui.lab import lab
+from spmd_lab.ui.lab import find, lab
 from spmd_lab.ui.layout import moves, paste, picture, placing, product, shape
 from spmd_lab.ui.layout.domains import domains_of, hosts_of, with_hosts
 from spmd_lab.ui.markdown import plain
@@ -48,7 +48,8 @@ misfit = None if refusal else links.misfit(experiment)
 at_work = live.is_at_work(run)
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title(shell.QUESTIONS["layout"], width="stretch", anchor=False)
-    is_placed = run is not None and not at_work
+    before = find(run) if run else None
+    is_placed = before is not None and before.state == "succeeded"
     pressed = st.button(
         "Place again" if is_placed else "Place it on devices",
         type="tertiary" if is_placed else "primary",

@@ -96,7 +96,7 @@ def test_the_real_array_is_placed_and_compared(page, link):
     outcome = (
         page.locator(".st-key-answer")
         .get_by_test_id("stLayoutWrapper")
-        .filter(has_text="Placed in")
+        .filter(has_text="Placed in pinned_host memory:")
         .last
     )
     outcome.wait_for()

@@ -18,7 +18,18 @@ from spmd_core.lab import Lab
 from spmd_core.machine import read_hardware
 from spmd_core.search import AnyQuestion, link as search_link
 from spmd_core.trials import searches
-from tests.golden import advised, asked, edited, kept, screens, seldom, sentences, states
+from tests.golden import (
+    advised,
+    asked,
+    edited,
+    kept,
+    progress,
+    rare,
+    screens,
+    seldom,
+    sentences,
+    states,
+)
 from tests.golden.folder import opened
 from tests.golden.runs import SPECS
 from tests.golden.values import READERS, Line, of_terminal
@@ -80,6 +91,8 @@ def doors(lab: Lab) -> Iterator[tuple[str, Door]]:
     yield from seldom.doors(printed)
     yield from advised.doors(printed, lab)
     yield from edited.doors(printed, lab)
+    yield from progress.doors(printed, lab)
+    yield from rare.doors(lab)
     yield from kept.doors(printed, runs)
     yield from sentences.doors()
     yield "screen/overview", partial(screens.lines_of, None, {})

@@ -215,6 +215,6 @@ def _marked(lab: Lab) -> list[Line]:
                 for each in sweep.points
             ]
             for points in (sweep.points, sweep.points[::-1], failed):
-                lines += [[str(bandwidths._half(points)), *bandwidths._kinds(points)]]
+                lines += [[*map(str, bandwidths._half(points)), *bandwidths._kinds(points)]]
                 lines += [[str(bandwidths._peak(points))]]
     return lines

@@ -115,7 +115,7 @@ def test_a_recipe_that_ran_here_is_marked(data_folder):
     here = Lab.open()
     assert here.wait(here.submit(RECIPES["local_shape"].experiment), 120).state == "succeeded"
     shown = opened("recipes")
-    assert f"{len(RECIPES)} questions, 1 done here" in read(shown)
+    assert f"1 of {len(RECIPES)} done here" in read(shown)
     shown.text_input[0].set_value("What one device sees").run()
     assert sum(each.value.endswith("· done here") for each in shown.caption) == 1
 

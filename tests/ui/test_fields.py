@@ -102,13 +102,17 @@ def test_an_element_of_the_picture_is_a_field(opened):
     assert "Element [0, 15] is on devices 3, 7, each of which holds [0:8, 12:16]." in said(screen)
 
 
-def test_a_topology_is_offered_on_layout_and_the_caption_says_what_its_numbers_are(opened):
+def _numbers_help(screen) -> str:
+    return named(screen.text_input, "Which devices hold element …").help
+
+
+def test_a_topology_is_offered_on_layout_and_help_says_what_its_numbers_are(opened):
     screen = opened("layout", ARRAY)
     assert "tpu:v5e:4x4, not attached" in named(screen.selectbox, "Target").options
-    assert "positions in the mesh's device order" in said(screen)
+    assert "positions in the mesh's device order" in _numbers_help(screen)
     screen = opened("layout", ARRAY | {"target": "tpu:v5e:2x4", "mesh": {"x": 8}, "sharding": {}})
-    assert "Numbers in cells are JAX's device ids" in said(screen)
-    assert "positions in the mesh's device order" not in said(screen)
+    assert "Numbers in cells are JAX's device ids" in _numbers_help(screen)
+    assert "positions in the mesh's device order" not in _numbers_help(screen)
 
 
 @pytest.mark.parametrize(

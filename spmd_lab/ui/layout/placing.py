@@ -97,7 +97,8 @@ def _comparison(expected: Layout, placed: StrategyResult, *, is_timed: bool) -> 
     where = f"all {expected.device_count} shards are where the picture says"
     how = "" if report.shards is not None else ", by the array's spec"
     memory = "" if report.memory == "device" else f" in {report.memory} memory"
-    st.markdown(f":green[:material/check: **Placed{plain(memory + took)}:**] {plain(where + how)}.")
+    done = plain(f"Placed{memory}{took}:")
+    st.markdown(f":green[:material/check: **{done}**] {plain(where + how)}.")
 
 
 def difference(layout: Layout, report: ArrayReport) -> str | None:

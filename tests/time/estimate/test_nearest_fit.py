@@ -181,8 +181,8 @@ def test_where_nothing_fits_it_is_said_and_for_which_chip():
 def test_the_sentence_says_each_change_memory_and_time():
     plan, near = nearest(CASES["more chips"][0])
     assert nearest_words(plan, near) == (
-        "Nearest that fits: 128 chips (v5e:8x16), mesh fsdp=128 and block inputs offloaded "
-        "(5.0 GiB of host memory). 13.1 GiB of 15.8 GiB per device, about 16 s a step."
+        "Nearest that fits: 128 chips (v5e:8x16); mesh fsdp=128; offload block inputs "
+        "(5.0 GiB on the host). 13.1 GiB of 15.8 GiB per device, about 16 s a step."
     )
 
 

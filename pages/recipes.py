@@ -36,7 +36,7 @@ level = st.pills(
 
 recipes = course.matching(words, of_level(level) if level else None)
 if not words and level is None:
-    st.subheader("Start here", anchor=False)
+    st.subheader("Start", anchor=False)
     course.gallery([RECIPES[name] for name in FEATURED[:START]], done)
     st.subheader("Then", anchor=False)
     course.gallery([RECIPES[name] for name in FEATURED[START:]], done)

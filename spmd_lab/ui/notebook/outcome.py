@@ -65,10 +65,10 @@ def compared_runs(compared: Compared) -> None:
     st.subheader(plain(first), anchor=False, help=plain(basis_words(compared.answers)) or None)
     for sentence in others:
         st.markdown(plain(sentence))
-    if shared := _shared(compared.subjects):
-        st.caption(plain(shared))
     ordered = fastest_first(compared.subjects)
     _times_of(compared, ordered)
+    if shared := _shared(compared.subjects):
+        st.caption(plain(shared))
     first_run = ordered[0].run
     with st.container(horizontal=True, vertical_alignment="center", key=f"named-{first_run}"):
         for each in ordered:

@@ -1,6 +1,6 @@
 """Sheets of how the strategies of a result were compiled, measured and judged."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from spmd_core.answers.strategies import StrategyRow, host_bytes
@@ -227,3 +227,13 @@ def series_table(result: Result) -> Table:
     strategy: Column[tuple[StrategyRow, int]] = text("Strategy", lambda step: _name(step[0]))
     number_of_step: Column[tuple[StrategyRow, int]] = count("Step", lambda step: step[1] + 1)
     return Sheet((strategy, number_of_step, *map(values, labels))).table(rows, "document")
+
+
+# the tables of how a result was measured, by what they are about
+DETAILS: Mapping[str, Callable[[Result], Table]] = {
+    "errors": errors_table,
+    "hosts": hosts_table,
+    "measuring": measuring_table,
+    "memory": memory_table,
+    "roofs": roofs_table,
+}

@@ -1,7 +1,7 @@
 """Sheets of how a result came to be, by value."""
 
 from bench.values import result, strategy
-from spmd_core.answers import memory_table
+from spmd_core.answers.measuring import memory_table
 from tests.answers import records
 
 GIB = 2**30

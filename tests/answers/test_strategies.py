@@ -1,7 +1,8 @@
 """Sheets of strategies, by value."""
 
 from bench.values import comparison, result, strategy
-from spmd_core.answers import hosts_table, measuring_table, strategies_table
+from spmd_core.answers import strategies_table
+from spmd_core.answers.measuring import hosts_table, measuring_table
 from tests.answers import records
 
 

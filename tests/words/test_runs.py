@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from bench.values import comparison, result, strategy
-from spmd_core.answers import measuring_table, samples_table
+from spmd_core.answers import samples_table
+from spmd_core.answers.measuring import measuring_table
 from spmd_core.experiment import parse_experiment
 from spmd_core.history import origin_words
 from spmd_core.results import Fit, Point

@@ -5,12 +5,8 @@ from dataclasses import replace
 import streamlit as st
 
 from spmd_core.answers import (
-    errors_table,
-    hosts_table,
-    measuring_table,
-    memory_table,
+    DETAILS,
     phases_table,
-    roofs_table,
     samples_table,
 )
 from spmd_core.experiment import Experiment, layout
@@ -54,7 +50,7 @@ def _values(view: View) -> None:
         own = view.result.experiment.what.source is not None
         of = "the function itself on one device" if own else "a NumPy reference"
         st.caption(f"Errors are against {of}, in float64.")
-        draw_table(errors_table(view.result))
+        draw_table(DETAILS["errors"](view.result))
     alone = len(view.result.strategies) == 1
     for what, texts in words.outputs(view.result).items():
         for whose, text in words.output_texts(view.result, what, texts):
@@ -114,7 +110,7 @@ def _phases(view: View) -> None:
 
 def _memory(view: View) -> None:
     _chart(view.memory, "memory", "Bytes per device by strategy")
-    draw_table(memory_table(view.result))
+    draw_table(DETAILS["memory"](view.result))
 
 
 def _chart(spec: VegaSpec | None, key: str, alt: str) -> None:
@@ -123,8 +119,8 @@ def _chart(spec: VegaSpec | None, key: str, alt: str) -> None:
 
 
 def _samples(view: View) -> None:
-    draw_table(measuring_table(view.result))
-    hosts = hosts_table(view.result)
+    draw_table(DETAILS["measuring"](view.result))
+    hosts = DETAILS["hosts"](view.result)
     if hosts.rows:
         draw_table(hosts)
     st.caption(plain(words.samples_words(view.result)))
@@ -134,7 +130,7 @@ def _samples(view: View) -> None:
 def _machine(view: View) -> None:
     environment = view.result.environment
     st.markdown(plain(environment_words(environment)))
-    roofs = roofs_table(view.result)
+    roofs = DETAILS["roofs"](view.result)
     if roofs.rows:
         st.markdown("Least time by this machine's ceilings, and what they let expect:")
         draw_table(roofs)

@@ -15,7 +15,8 @@ from spmd_lab.ui.shell import WHAT_THIS_IS
 share = shell.open_page("overview")
 target = default_target()
 hardware, active = lab().hardware(), lab().active()
-recent = lab().history(over=True, limit=cards.ACROSS, searched=False, source="here")
+last = lab().history(over=True, limit=4 * cards.ACROSS, searched=False, source="here")
+recent = [run for run, *_ in cards.folded(last)][: cards.ACROSS]
 
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
     with st.container(gap=None):

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from bench.accessible import screens
 from bench.browser import answered, settled, visit
-from bench.dashboard import dashboard
+from bench.dashboard import LAYER, dashboard
 from bench.server import CHROMIUM, ROOT
 from spmd_core.experiment import link_path, parse_experiment
 from spmd_core.lab import Lab, examples
@@ -88,7 +88,6 @@ def at(path: str) -> Shown:
 
 EXAMPLES = screens()  # each screen with a result that comes with the program
 SCREENS: dict[str, Shown] = {
-    "overview": at("/"),
     "predict": predict,
     "collectives": at("/collectives"),
     "compare": compare,
@@ -96,12 +95,13 @@ SCREENS: dict[str, Shown] = {
     "recipes": at("/recipes"),
     "programs": programs,
     "search": search,
-    "history": at("/history"),
     "study": at(EXAMPLES["study"]),
     "side-by-side": at(EXAMPLES["side by side"]),
     "notebook": at("/notebook"),
     "sweep": at("/predict?show=sweep"),
     "serving": at("/predict?show=serving"),
+    "overview": at("/"),  # these two list what the others ran
+    "history": at("/history"),
 }
 PATIENCE_MS = 60_000
 SKELETON = '[data-testid="stSkeleton"]'
@@ -131,7 +131,7 @@ def main() -> int:
     """
     chosen, large = sys.argv[1:] or list(SCREENS), 0
     FOLDER.mkdir(parents=True, exist_ok=True)
-    with sync_playwright() as playwright, dashboard([FIRST, ARRAY, SUM]) as (server, runs):
+    with sync_playwright() as playwright, dashboard([SUM, LAYER, ARRAY, FIRST]) as (server, runs):
         lab = Lab.open(server.folder / "data", serve=False)
         with examples.ARCHIVE.open("rb") as file:
             lab.archives.import_file(file)
@@ -139,7 +139,7 @@ def main() -> int:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for screen in chosen:
             for theme in ("light", "dark"):
-                size = draw(browser, screen, theme, server.url, runs[0])
+                size = draw(browser, screen, theme, server.url, runs[-1])
                 large += size > MOST_BYTES
                 print(
                     f"docs/pictures/{screen}-{theme}.png: {size:,} bytes (at most {MOST_BYTES:,})"

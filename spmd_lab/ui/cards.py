@@ -1,8 +1,9 @@
 """Cards and rows: what a run, a recipe or a screen looks like in a list."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 import streamlit as st
@@ -12,7 +13,7 @@ from spmd_core.base import RequestError, UnreadableRun, numbered
 from spmd_core.experiment import Experiment, link
 from spmd_core.history import answer_words, fastest_words, shape_words
 from spmd_core.machine import default_target
-from spmd_core.runs import RunSummary
+from spmd_core.runs import Labels, RunSummary
 from spmd_core.terms import DOES_NOT_FIT, ago, experiment_words, outcome_words, state_words
 from spmd_core.words import bound_words, short_verdict
 from spmd_lab.ui import style
@@ -130,6 +131,22 @@ def page_of(experiment: Experiment) -> str:
     return f"pages/{link.screen_of(experiment)}.py"
 
 
+def folded(runs: Iterable[RunSummary], apart: Collection[str] = ()) -> Iterator[list[RunSummary]]:
+    """Yields runs of one experiment that follow each other as one group, unless one of them is
+    `apart` or they have names, notes or tags.
+    """
+    for _, group in groupby(runs, _same):
+        alike = list(group)
+        if any(run.run in apart for run in alike):
+            yield from ([run] for run in alike)
+        else:
+            yield alike
+
+
+def _same(run: RunSummary) -> object:
+    return (run.experiment, run.state) if run.labels == Labels() else run.run
+
+
 def last_runs(recent: Sequence[RunSummary]) -> None:
     """Draws the last runs as cards in a row, and a link to all."""
     with st.container(key="recent", gap="small"):
@@ -138,12 +155,12 @@ def last_runs(recent: Sequence[RunSummary]) -> None:
             st.page_link("pages/history.py", label="All runs", icon=":material/history:")
         for column, summary in zip(st.columns(ACROSS), recent, strict=False):
             with column.container(border=True, height="stretch"):
-                run_row(summary, is_card=True)
+                run_row(summary, _card_lines(summary))
 
 
-def run_row(summary: RunSummary, is_card: bool = False) -> None:
-    """One line for a stored run: its shards, its name or else what it was (a link that opens it),
-    how its rows compare or how it ended, what came out and when: of a card on a line of its own.
+def run_row(summary: RunSummary, lines: str = "") -> None:
+    """Draws a stored run: its shards, its name or else what it was (a link that opens it), and
+    `lines`, else how its rows compare or how it ended, what came out and when.
     """
     with st.container(
         horizontal=True, vertical_alignment="center", gap="small", key=f"row-{summary.run}"
@@ -156,8 +173,21 @@ def run_row(summary: RunSummary, is_card: bool = False) -> None:
                 query_params=query(summary.experiment, summary.run),
                 help=plain(experiment_words(summary.experiment)),
             )
-            outcome = _outcome(summary).replace(", predicted", "")
-            st.caption(badges(summary) + ("  \n" if is_card else " ") + outcome)
+            st.caption(lines or f"{badges(summary)} {_outcome(summary)}")
+
+
+def _card_lines(summary: RunSummary) -> str:
+    """Returns the time of a stored run as Markdown, beside it how that is known and how old it is,
+    and below it how its rows compare, or how the run ended.
+    """
+    kind, words = evidence_of(summary)
+    answer, badge = _answer(summary), style.evidence_badge(kind) if kind else ""
+    parts = (f"**{answer}**" if answer else "", badge, ago(summary.submitted_at))
+    first = " ".join(filter(None, parts))
+    color = _COLORS.get(summary.state, "red")
+    if compared := verdict(summary.run):
+        color, words = _COLORS[compared[0]], compared[1]
+    return f"{first}  \n:{color}[{plain(words)}]" if words else first
 
 
 def badges(summary: RunSummary) -> str:
@@ -232,14 +262,19 @@ def short_words(experiment: Experiment) -> str:
     return " · ".join(filter(None, (cells["Workload"], sharded, target)))
 
 
-def _outcome(summary: RunSummary) -> str:
-    answer, fastest = answer_words(summary), fastest_words(summary)
+def _answer(summary: RunSummary) -> str:
+    """Returns the time of a stored run and whose it is, as Markdown; "" where nothing came out."""
+    answer, fastest = answer_words(summary).removesuffix(", predicted"), fastest_words(summary)
     _, compared = verdict(summary.run) or ("", "")
     if compared.startswith(f"{fastest} is "):
         answer = answer.removeprefix(f"{fastest} ")
     if not answer and outcome_words(summary) == DOES_NOT_FIT:
         answer = "does not fit"
-    return ", ".join(part for part in (plain(answer), ago(summary.submitted_at)) if part)
+    return plain(answer)
+
+
+def _outcome(summary: RunSummary) -> str:
+    return ", ".join(filter(None, (_answer(summary), ago(summary.submitted_at))))
 
 
 def stored_runs(experiment: Experiment) -> tuple[RunSummary, ...]:

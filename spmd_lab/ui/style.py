@@ -60,6 +60,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .st-key-recent [data-testid="stColumn"] > div > div > div {{ position: relative; padding: 0.7rem 0.9rem; border-radius: 0.8rem; justify-content: center; }}
 .st-key-recent [data-testid="stColumn"] [class*="st-key-row-"] {{ position: static; padding: 0; gap: 0.75rem; }}
 .st-key-recent [data-testid="stColumn"] img.glimpse {{ max-width: 4.6rem; }}
+.st-key-recent [data-testid="stColumn"] [data-testid="stCaptionContainer"] strong {{ font-size: 1.33rem; font-weight: 600; color: light-dark(#1c2430, #e4e9f0); padding-right: 0.4rem; }}
 :is([class*="st-key-row-"], [class*="st-key-gallery"]) [data-testid="stPageLink-NavLink"] p {{ line-height: 1.35; }}
 .st-key-recent [data-testid="stColumn"]:hover > div > div > div {{ border-color: var(--accent); }}
 .st-key-recent [data-testid="stColumn"] [class*="st-key-row-"]:hover {{ background: none; }}

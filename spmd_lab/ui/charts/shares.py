@@ -1,12 +1,13 @@
 """Where the time of predicted steps goes, as bars of their parts."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from itertools import accumulate, pairwise
 from types import MappingProxyType
 from zlib import crc32
 
-from spmd_core.base import seconds_text
+from spmd_core.base import seconds_text, sums_by_key
 from spmd_core.facts import Estimate, Prediction
 from spmd_core.words import part_kind, parts
 from spmd_lab.ui.charts import colors
@@ -79,18 +80,21 @@ def shares_chart(rows: Mapping[str, Prediction], lead: str = "") -> Spec:
     return parts_chart(named, times if len(rows) > 1 else {}, lead)
 
 
-def split_bar(prediction: Prediction) -> str:
-    """Returns HTML of one bar of the parts of a prediction, each named below it with its share
-    and, on hover, its seconds; parts too thin for the eye are one. The shares add up to 100 %.
+def split_bar(named: Mapping[str, float]) -> str:
+    """Returns HTML of one bar of the seconds of named parts, each named below it with its share
+    and, on hover, its seconds; parts too thin for the eye are one, and one of exposed communication.
+    The shares add up to 100 %.
     """
-    named = parts(prediction)
     total, shades = sum(named.values()) or 1.0, _shades(named)
-    seen = {part: named[part] for part in shades if named[part] > _SEEN * total}
-    if rest := total - sum(seen.values()) if len(seen) < len(named) else 0.0:
-        seen["other"] = rest
+    thin = Counter(_thin(part) for part, seconds in named.items() if seconds <= _SEEN * total)
+    is_merged = {part: named[part] <= _SEEN * total and thin[_thin(part)] > 1 for part in shades}
+    seen = sums_by_key((_thin(part) if is_merged[part] else part, named[part]) for part in shades)
     tenths = pairwise([0, *(round(1000 * end / total) for end in accumulate(seen.values()))])
     shares = {part: end - begin for part, (begin, end) in zip(seen, tenths, strict=True)}
-    color = shades | {"other": colors.KINDS["loop"]}
+    color = shades | {
+        "other": colors.KINDS["loop"],
+        _thin("exposed"): _mixed(colors.KINDS["exposed"], -0.4),
+    }
     bar = "".join(f'<i style="flex:{shares[e]};background:{color[e]}"></i>' for e in seen)
     legend = "".join(
         f'<li title="{seconds_text(seconds)}{_WAITS * part.startswith("exposed")}">'
@@ -99,6 +103,10 @@ def split_bar(prediction: Prediction) -> str:
         for part, seconds in seen.items()
     )
     return f'<div class="split"><div>{bar}</div><ul>{legend}</ul></div>'
+
+
+def _thin(part: str) -> str:
+    return "other exposed" if part.startswith("exposed") else "other"
 
 
 def parts_chart(

@@ -244,7 +244,7 @@ def numbers(result: Result, name: str, when: str, row: DeltaGenerator) -> None:
         return
     if plan is None:
         _numbers(result, prediction, time)
-        st.html(shares.split_bar(prediction))
+        st.html(shares.split_bar(parts(prediction)))
         keep.own_time(prediction)
         return
     with row:

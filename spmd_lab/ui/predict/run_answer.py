@@ -56,7 +56,7 @@ def card(plan: Plan, shown: Prediction) -> None:
     if shown.mfu_causal:
         of.append(Figure("Causal MFU", f"{shown.mfu_causal:.1%}"))
     draw_figures([step, time, *dollars, held_figure(shown)], of)
-    st.html(shares.split_bar(shown))
+    st.html(shares.split_bar(predictions.parts(shown)))
 
 
 def held_figure(shown: Prediction) -> Figure:

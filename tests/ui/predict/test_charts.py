@@ -1,5 +1,7 @@
 """The charts of the Predict screen: their schema, and what they draw."""
 
+import re
+
 import altair
 import pytest
 
@@ -7,7 +9,7 @@ from spmd_core.facts import Estimate
 from spmd_core.machine import get_topology
 from spmd_core.sweeps import TrainingQuestion, train
 from spmd_core.words import parts
-from spmd_core.words.predictions import share_words
+from spmd_core.words.predictions import by_words, share_words
 from spmd_lab.ui.charts import shares
 from spmd_lab.ui.predict import charts, torus_chart
 from tests.ui.predictions import TOO_LARGE, prediction
@@ -109,3 +111,21 @@ def test_each_part_of_the_time_is_named_as_in_the_terminal():
     assert {*bars["encoding"]["color"]["scale"]["domain"]} == {*parts(FOUND)}
     assert len({*bars["encoding"]["color"]["scale"]["range"]}) == len(parts(FOUND))
     assert [row["x2"] for row in rows][:-1] == [row["x"] for row in rows][1:]
+
+
+@pytest.mark.parametrize(
+    ("thin", "named"),
+    [
+        ({"exposed: data": 0.001}, ["exposed over data 0.1%"]),
+        (
+            {"exposed: data": 0.003, "exposed: tensor": 0.002, "copy": 0.001, "loop": 0.002},
+            ["other exposed 0.5%", "other 0.3%"],
+        ),
+    ],
+)
+def test_exposed_communication_is_never_part_of_other(thin, named):
+    whole = {"matmul": 0.9 - sum(thin.values()), "exposed: fsdp": 0.1}
+    bar = shares.split_bar(by_words(whole | thin)).replace("</li>", "\n")
+    drawn = [line for line in re.sub("<[^>]+>", "", bar).splitlines() if line]
+    assert drawn[2:] == named
+    assert sum(float(line.split()[-1].rstrip("%")) for line in drawn) == pytest.approx(100)

@@ -51,7 +51,8 @@ def card(plan: Plan, shown: Prediction) -> None:
     where, mesh, step, time, *dollars, _ = five_figures(plan, shown, run, each)
     more = ", ".join(filter(None, (time.more, _missed(run.days.estimate, run.money))))
     time = time._replace(title=f"Time of {tokens_text(question.tokens())}", more=more)
-    batch = Figure("Batch", f"{plan.batch_per_device:g} × {plan.sequence:,}", "tokens per device")
+    tokens = f"{plan.batch_per_device:g} × {plan.sequence:,}"
+    batch = Figure("Batch per device", tokens, "sequences × tokens")
     of = [mesh._replace(more=f"on {where.more}"), batch, Figure("Remat", plan.remat)]
     if shown.mfu_causal:
         of.append(Figure("Causal MFU", f"{shown.mfu_causal:.1%}"))

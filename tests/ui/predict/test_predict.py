@@ -536,11 +536,13 @@ def test_a_first_visit_answers_in_five_figures_of_a_model_that_people_know(data_
     shown = figures(screen)
     assert list(shown) == [
         *("Step", "Time of 1 trillion tokens", "Memory"),
-        *("Mesh", "Batch", "Remat", "Causal MFU"),
+        *("Mesh", "Batch per device", "Remat", "Causal MFU"),
     ]
     assert "Fits on 256 v5e, compute-bound." in headings(screen)
     assert shown["Mesh"].endswith("| on v5e:16x16")
-    assert shown["Batch"] == f"{plan.batch_per_device:g} × {plan.sequence:,} | tokens per device"
+    assert shown["Batch per device"] == (
+        f"{plan.batch_per_device:g} × {plan.sequence:,} | sequences × tokens"
+    )
     assert adds_up(screen), "every part of the bar is named"
     assert shown["Time of 1 trillion tokens"].startswith(f"{run.days.estimate:.3g} days")
     (table,) = [each.value for each in screen.table if "Days" in each.value.columns]
@@ -619,7 +621,7 @@ def test_a_variant_is_added_and_compared_without_leaving_predict(opened):
 def test_the_answer_is_of_the_fields_as_they_are(opened):
     screen = opened(experiment=link.encode(MODEL))
     field(screen, "number_input", "Sequences per device").set_value(3).run()
-    assert figures(screen)["Batch"].startswith("3 × 2,048")
+    assert figures(screen)["Batch per device"].startswith("3 × 2,048")
     press(screen, "v5p")
     assert "v5p" in figures(screen)["Mesh"] and "v5p" in headings(screen)
 

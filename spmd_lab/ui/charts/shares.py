@@ -83,7 +83,7 @@ def shares_chart(rows: Mapping[str, Prediction], lead: str = "") -> Spec:
 def split_bar(named: Mapping[str, float]) -> str:
     """Returns HTML of one bar of the seconds of named parts, each named below it with its share
     and, on hover, its seconds; parts too thin for the eye are one, and one of exposed communication.
-    The shares add up to 100 %.
+    The shares add up to 100 %; one that rounds to nothing is not named.
     """
     total, shades = sum(named.values()) or 1.0, _shades(named)
     thin = Counter(_thin(part) for part, seconds in named.items() if seconds <= _SEEN * total)
@@ -101,6 +101,7 @@ def split_bar(named: Mapping[str, float]) -> str:
         f'<i style="background:{color[part]}"></i>'
         f"{escape(part)} <b>{shares[part] / 10:.1f}%</b></li>"
         for part, seconds in seen.items()
+        if shares[part]
     )
     return f'<div class="split"><div>{bar}</div><ul>{legend}</ul></div>'
 

@@ -180,13 +180,10 @@ def _card_lines(summary: RunSummary) -> str:
     """Returns the time of a stored run as Markdown, beside it how that is known and how old it is,
     and below it how its rows compare, or how the run ended.
     """
-    kind, words = evidence_of(summary)
+    kind, color, words = _verdict_of(summary)
     answer, badge = _answer(summary), style.evidence_badge(kind) if kind else ""
-    parts = (f"**{answer}**" if answer else "", badge, ago(summary.submitted_at))
-    first = " ".join(filter(None, parts))
-    color = _COLORS.get(summary.state, "red")
-    if compared := verdict(summary.run):
-        color, words = _COLORS[compared[0]], compared[1]
+    head = f"**{answer}**" if answer else ""
+    first = " ".join(part for part in (head, badge, ago(summary.submitted_at)) if part)
     return f"{first}  \n:{color}[{plain(words)}]" if words else first
 
 
@@ -194,13 +191,18 @@ def badges(summary: RunSummary) -> str:
     """Returns badges of a stored run as Markdown: how its rows compare, else how it ended; and that
     its time is simulated or predicted.
     """
-    kind, words = evidence_of(summary)
-    color = _COLORS.get(summary.state, "red")
-    if compared := verdict(summary.run):
-        color, words = _COLORS[compared[0]], compared[1]
+    kind, color, words = _verdict_of(summary)
     first = f":{color}-badge[{plain(words)}]" if words else ""
     kinds = f" {style.evidence_badge(kind)}" if kind else ""
     return f"{first}{kinds}".strip()
+
+
+def _verdict_of(summary: RunSummary) -> tuple[str, str, str]:
+    """Returns how the time of a run is known, and the color and words of its verdict or end."""
+    kind, words = evidence_of(summary)
+    if compared := verdict(summary.run):
+        return kind, _COLORS[compared[0]], compared[1]
+    return kind, _COLORS.get(summary.state, "red"), words
 
 
 def evidence_of(summary: RunSummary) -> tuple[str, str]:
@@ -274,7 +276,7 @@ def _answer(summary: RunSummary) -> str:
 
 
 def _outcome(summary: RunSummary) -> str:
-    return ", ".join(filter(None, (_answer(summary), ago(summary.submitted_at))))
+    return ", ".join(part for part in (_answer(summary), ago(summary.submitted_at)) if part)
 
 
 def stored_runs(experiment: Experiment) -> tuple[RunSummary, ...]:

@@ -184,7 +184,7 @@ def _card_lines(summary: RunSummary) -> str:
     answer, badge = _answer(summary), style.evidence_badge(kind) if kind else ""
     head = f"**{answer}**" if answer else ""
     first = " ".join(part for part in (head, badge, ago(summary.submitted_at)) if part)
-    return f"{first}  \n:{color}[{plain(words)}]" if words else first
+    return f"{first}  \n:{plain(color)}[{plain(words)}]" if words else first
 
 
 def badges(summary: RunSummary) -> str:
@@ -192,7 +192,7 @@ def badges(summary: RunSummary) -> str:
     its time is simulated or predicted.
     """
     kind, color, words = _verdict_of(summary)
-    first = f":{color}-badge[{plain(words)}]" if words else ""
+    first = f":{plain(color)}-badge[{plain(words)}]" if words else ""
     kinds = f" {style.evidence_badge(kind)}" if kind else ""
     return f"{first}{kinds}".strip()
 

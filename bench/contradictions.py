@@ -23,7 +23,7 @@ from spmd_core.words import runs as words, short_verdict
 NAMES = ("single", "auto", "constrained", "explicit", "shard_map")
 ROUNDS, TURNS = 20, 4
 UNITS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
-OFF = 0.1  # what a ratio may be from the quotient of the times beside it
+OFF = 0.03  # what a ratio may be from the quotient of the times beside it
 ROUNDED = 0.016  # what three digits of two times and of an end hide
 WINNER = re.compile(
     r"^(.*?) is fastest.*?: (.*?) per call\.(?: Next is (.*?), ((?:roughly )?[^×]+×) as long(.*?)\.(?: |$))?"

@@ -45,7 +45,7 @@ _UNSETTLED: dict[Settles, str] = {
     "more processes": "too few processes",
     "more rounds": "too few rounds",
 }
-_OFF = 0.1  # from the quotient of the medians: what a ratio beside them may be
+_OFF = 0.03  # from the quotient of the medians: what a ratio beside them may be
 _WIDE = 1000.0  # the ends of an interval over one another, from which on it gives no information
 LISTED = 3  # rows of a study that a sentence names: of more, the first and how many others
 
@@ -359,7 +359,7 @@ def ratio_words(ratio: Ratio) -> str:
 def headline_ratio(ratio: Ratio, what: str, quotient: float | None = None) -> str:
     """Returns the same in a sentence: `2.50× as long (2.25 to 2.75)`.
 
-    Beside two times whose `quotient` is more than a tenth off, it is an interval with both inside:
+    Beside two times whose `quotient` is more than 3 % off, it is an interval with both inside:
     `roughly 1.80 to 3.00× as long`.
     """
     if quotient is None or abs(quotient / ratio.ratio - 1) <= _OFF:

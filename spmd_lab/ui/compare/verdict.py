@@ -1,6 +1,6 @@
 """The verdict of a result as a card: the figure, how certain it is, and what to do next."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 import streamlit as st
@@ -11,7 +11,7 @@ from spmd_core.experiment import Experiment, link, study_of
 from spmd_core.facts import SURE_PROCESSES
 from spmd_core.machine import nearest_of_chips
 from spmd_core.recipes import differences_of
-from spmd_core.results import Result
+from spmd_core.results import Result, StrategyResult
 from spmd_core.terms import row_title
 from spmd_core.words import DISPATCH_BOUND, runs, unsettled_words
 from spmd_core.workloads import STRATEGIES
@@ -22,6 +22,7 @@ from spmd_lab.ui.ir import steps
 from spmd_lab.ui.markdown import coded, plain
 from spmd_lab.ui.shell import draw_figure
 
+_CLOSE = 0.9  # of the larger of two peaks: what is beyond explains nothing
 SIMULATED = "On simulated CPUs it says nothing of a TPU."
 
 
@@ -87,8 +88,8 @@ def _badges(result: Result) -> Iterator[tuple[str, Literal["green", "orange"]]]:
 
 
 def reasons(result: Result) -> str:
-    """Returns why the times are as they are, in one line: the largest collective, or dispatch; ""
-    where nothing is known.
+    """Returns why the times are as they are, in one line: dispatch, what the first two rows hold, and
+    the largest collective; "" where nothing is known.
     """
     sharded = {
         name: outcome
@@ -97,6 +98,32 @@ def reasons(result: Result) -> str:
     }
     if sharded and all(DISPATCH_BOUND in each.notes for each in sharded.values()):
         return "Too small to shard: the sharded rows are dispatch bound."
+    answer = result.comparison
+    ranked = result.order[:2] if answer and answer.ratios and not answer.tied else ()
+    fastest = sharded.get(ranked[0]) if ranked else None
+    is_silent = fastest is not None and fastest.collectives == ()  # None: not known
+    if is_silent and ranked[1] in sharded and sharded[ranked[1]].collectives == ():
+        return f"The first two communicate nothing. {_held(result, ranked)}".strip()
+    is_first = fastest is not None and ranked[1] not in sharded
+    held = _held(result, ranked) if is_first else ""
+    return " ".join(filter(None, (held, _largest_sent(result, sharded, is_silent))))
+
+
+def _held(result: Result, rows: Sequence[str]) -> str:
+    """Returns what a device holds at most with each of two rows; "" where that is close, or unknown."""
+    held = {
+        name: kept.peak
+        for name in rows
+        if (kept := result.strategies[name].memory_bytes) and kept.peak
+    }
+    if len(held) < len(rows) or min(held.values()) > _CLOSE * max(held.values()):
+        return ""
+    words = (f"{bytes_text(peak)} with {row_title(result, name)}" for name, peak in held.items())
+    return f"A device holds {', '.join(words)}."
+
+
+def _largest_sent(result: Result, sharded: Mapping[str, StrategyResult], is_silent: bool) -> str:
+    """Returns the largest collective of sharded rows and whose it is, in a sentence."""
     sent = [
         (each.bytes_total or 0, name, what_words(each))
         for name, outcome in sharded.items()
@@ -112,9 +139,6 @@ def reasons(result: Result) -> str:
     }
     sized = f", {bytes_text(nbytes)} per device" if nbytes else ""
     where = "each sharded row" if len(rows) == len(sharded) else " and ".join(rows.values())
-    answer = result.comparison
-    fastest = sharded.get(answer.fastest) if answer and answer.ratios and not answer.tied else None
-    is_silent = fastest is not None and fastest.collectives == ()  # None: not known
     if is_silent:
         sends = "sends" if len(rows) == 1 else "send"
         what = f"{bytes_text(nbytes)} per device, {largest}" if nbytes else largest

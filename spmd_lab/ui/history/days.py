@@ -21,10 +21,8 @@ _LONGEST, _MOST_CHANGES = 14, 3  # characters of a text beside the one before; c
 MOST_LISTED = 200  # runs of a list
 _SCREEN, _TICKED, _ROWS, _UNFOLDED = "history", "ticked", "rows", "unfolded"
 PINNED = "Pinned"
-_HEADS = (
-    "<small>Changed since the run of this workload before</small>"
-    "<small>Time per call or step</small><small>Begun</small>"
-)
+_CHANGED = "Changed since the run of this workload before"
+_HEADS = "<small>{changed}</small><small>Fastest, per call or step</small><small>Begun</small>"
 
 
 def draw(runs: Sequence[RunSummary]) -> None:
@@ -32,11 +30,12 @@ def draw(runs: Sequence[RunSummary]) -> None:
     many = state.aside(_SCREEN, _ROWS) or _FIRST
     before = _before(runs)
     named, zone, now = set(ticked()), st.context.timezone, time.time()
+    heads = _HEADS.format(changed=_CHANGED if any(before.values()) else "")
     unfolded = set(state.aside(_SCREEN, _UNFOLDED) or ())
     with st.container(key="days", gap=None):
         days = groupby(runs[:many], lambda run: day_of(run, zone, now))
         for number, (day, rows) in enumerate(days):
-            st.html(f"<h2>{escape(day)}{'' if number else _HEADS}</h2>")
+            st.html(f"<h2>{escape(day)}{'' if number else heads}</h2>")
             for run, *alike in cards.folded(rows, named | unfolded):
                 is_ticked = _row(run, alike, before.get(run.run), day == PINNED, run.run in named)
                 (named.add if is_ticked else named.discard)(run.run)

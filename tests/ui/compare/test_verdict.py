@@ -59,7 +59,8 @@ def test_a_ratio_is_that_of_the_table_or_an_interval_with_the_quotient_of_the_me
         (timed(), "2.00× as long (1.80 to 2.20)"),
         (timed(2.3, interval=[1.8, 2.6]), "roughly 1.80 to 2.60× as long"),
         (timed(100.0), "roughly 2.00 to 110× as long"),
-        (timed(1.9, interval=[1.8, 1.95]), "1.90× as long (1.80 to 1.95)"),
+        (timed(1.9, interval=[1.8, 1.95]), "roughly 1.80 to 2.00× as long"),
+        (timed(1.96, interval=[1.8, 2.1]), "1.96× as long (1.80 to 2.10)"),
         (timed(2.0, interval=[2.0, 2.0]), "2.00× as long (2.00 to 2.00)"),
     ):
         headline, _ = runs.headline_parts(found, is_figured=True)
@@ -85,6 +86,28 @@ def test_a_reason_is_the_largest_collective_or_dispatch():
     assert verdict.reasons(result(unlike)).endswith("1.0 MiB per device, in Automatic.")
     slow = result({"single": strategy(1e-3), "auto": strategy(2e-3, notes=["dispatch bound"])})
     assert "dispatch bound" in verdict.reasons(slow)
+
+
+@pytest.mark.parametrize(
+    ("second", "peaks", "words"),
+    [
+        ("single", (2**20, 2**23), "A device holds 1.0 MiB with Automatic, 8.0 MiB with Single device. Largest collective: all-reduce over `x`, 1.0 MiB per device."),
+        ("single", (2**20, 2**20), "Largest collective: all-reduce over `x`, 1.0 MiB per device."),
+        ("single", (2**20, None), "Largest collective: all-reduce over `x`, 1.0 MiB per device."),
+        ("shard_map", (2**20, 2**21), "The first two communicate nothing. A device holds 1.0 MiB with Automatic, 2.0 MiB with shard_map."),
+        ("shard_map", (2**20, 2**20), "The first two communicate nothing."),
+    ],
+)  # fmt: skip
+def test_the_reason_is_what_the_first_two_rows_hold_and_send(second, peaks, words):
+    sums = [{"kind": "all-reduce", "axes": ["x"], "bytes": 2**20, "count": 1}]
+    sent = sums if second == "single" else []
+    held = [{"peak": peak} for peak in peaks]
+    times = {
+        "auto": strategy(1e-3, collectives=sent, memory_bytes=held[0]),
+        second: strategy(2e-3, collectives=sent, memory_bytes=held[1]),
+    }
+    found = result(times, comparison=comparison("auto", (second, 2.0, True)))
+    assert verdict.reasons(found) == words
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,14 @@ share = shell.open_page("overview")
 target = default_target()
 hardware, active = lab().hardware(), lab().active()
 last = lab().history(over=True, limit=4 * cards.ACROSS, searched=False, source="here")
-recent = [run for run, *_ in cards.folded(last)][: cards.ACROSS]
+recent = cards.distinct(last)
 
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
     with st.container(gap=None):
         st.title(shell.QUESTIONS["overview"])
-        st.caption(WHAT_THIS_IS)
+        if not recent:
+            st.caption(WHAT_THIS_IS)
+        place = st.container(gap=None)
     if recent:
         tour.begin()
 with st.container(border=True, key="running") if active else nullcontext():
@@ -34,9 +36,8 @@ if not (active or recent):
 
 here = st.container(key="here")
 with here.container(horizontal=True, vertical_alignment="center", key="machine"):
-    place = st.container(width="stretch")
+    fold = st.container(key="about-machine").expander("Devices, host and self-test")
     asked = st.button("Refresh", icon=":material/refresh:", key="ask", type="tertiary")
-fold = here.container(key="about-machine").expander("Devices, host and self-test")
 with fold:
     pressed = st.button(
         "Release the devices",

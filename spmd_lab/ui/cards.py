@@ -1,9 +1,8 @@
 """Cards and rows: what a run, a recipe or a screen looks like in a list."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import groupby
 
 import numpy as np
 import streamlit as st
@@ -131,20 +130,17 @@ def page_of(experiment: Experiment) -> str:
     return f"pages/{link.screen_of(experiment)}.py"
 
 
-def folded(runs: Iterable[RunSummary], apart: Collection[str] = ()) -> Iterator[list[RunSummary]]:
-    """Yields runs of one experiment that follow each other as one group, unless one of them is
-    `apart` or they have names, notes or tags.
-    """
-    for _, group in groupby(runs, _same):
-        alike = list(group)
-        if any(run.run in apart for run in alike):
-            yield from ([run] for run in alike)
-        else:
-            yield alike
-
-
-def _same(run: RunSummary) -> object:
+def same(run: RunSummary) -> object:
+    """Returns what runs of one experiment have in common that have no name, note or tag."""
     return (run.experiment, run.state) if run.labels == Labels() else run.run
+
+
+def distinct(runs: Iterable[RunSummary], many: int = ACROSS) -> list[RunSummary]:
+    """Returns the first of each experiment, at most so many."""
+    firsts: dict[object, RunSummary] = {}
+    for run in runs:
+        firsts.setdefault(same(run), run)
+    return list(firsts.values())[:many]
 
 
 def last_runs(recent: Sequence[RunSummary]) -> None:

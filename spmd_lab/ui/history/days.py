@@ -1,7 +1,7 @@
 """Stored runs as a list by days: a row opens its run, and a tick holds it beside others."""
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import date
 from html import escape
 from itertools import groupby
@@ -36,7 +36,7 @@ def draw(runs: Sequence[RunSummary]) -> None:
         days = groupby(runs[:many], lambda run: day_of(run, zone, now))
         for number, (day, rows) in enumerate(days):
             st.html(f"<h2>{escape(day)}{'' if number else heads}</h2>")
-            for run, *alike in cards.folded(rows, named | unfolded):
+            for run, *alike in _folded(rows, named | unfolded):
                 is_ticked = _row(run, alike, before.get(run.run), day == PINNED, run.run in named)
                 (named.add if is_ticked else named.discard)(run.run)
     kept_order = [run.run for run in runs if run.run in named]
@@ -46,6 +46,16 @@ def draw(runs: Sequence[RunSummary]) -> None:
         st.button(more, on_click=state.set_aside, args=(_SCREEN, _ROWS, many * _TIMES), key="more")
     elif len(runs) >= MOST_LISTED:
         st.caption(f"The last {MOST_LISTED} are listed: search for others.")
+
+
+def _folded(runs: Iterable[RunSummary], apart: Collection[str]) -> Iterator[list[RunSummary]]:
+    """Yields runs of one experiment that follow each other as one row, unless one of them is `apart`."""
+    for _, group in groupby(runs, cards.same):
+        alike = list(group)
+        if any(run.run in apart for run in alike):
+            yield from ([run] for run in alike)
+        else:
+            yield alike
 
 
 def _unfold(runs: Sequence[RunSummary]) -> None:

@@ -7,6 +7,7 @@ import pytest
 from bench.values import comparison, result, strategy
 from spmd_core.lab.store.store import Store
 from spmd_core.runs import Labels, RunSummary
+from spmd_lab.ui import cards
 from spmd_lab.ui.history import listing
 from spmd_lab.ui.history.days import day_of
 from tests.ui import opened as screen_opened, said
@@ -95,6 +96,7 @@ def test_runs_of_one_experiment_in_a_row_are_one_row_until_unfolded(opened, data
         store(data_folder, result(measured, run=run, comparison=compared))
     screen = opened()
     assert listed(screen) == [repeats[2], SECOND, FIRST, MEASURED]
+    assert [each.run for each in cards.distinct(lab.history(), 2)] == [repeats[2], SECOND]
     button = next(each for each in screen.button if each.key.startswith("unfold:"))
     assert button.label == "3 runs, 10 µs to 30 µs"
     button.click().run()

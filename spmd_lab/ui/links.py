@@ -158,7 +158,7 @@ def elsewhere(experiment: Experiment) -> tuple[str, dict[str, str]]:
 
 def _short(part: str) -> str:
     """A part of a query as it is remembered: junk of megabytes is not."""
-    return part if len(part) < 4096 else f"{len(part)}:{hash(part)}"
+    return part if len(part) < 4096 else str(hash(part))
 
 
 def _nearest(screen: str, code: str) -> Experiment | None:

@@ -19,8 +19,9 @@ from spmd_core.machine import read_hardware
 from spmd_core.search import AnyQuestion, link as search_link
 from spmd_core.trials import searches
 from tests.golden import (
-    advised,
     asked,
+    boxes,
+    by_rule,
     edited,
     kept,
     progress,
@@ -29,6 +30,7 @@ from tests.golden import (
     seldom,
     sentences,
     states,
+    unseen,
 )
 from tests.golden.folder import opened
 from tests.golden.runs import SPECS
@@ -89,12 +91,14 @@ def doors(lab: Lab) -> Iterator[tuple[str, Door]]:
     yield from asked.views(runs)
     yield from states.doors(printed)
     yield from seldom.doors(printed)
-    yield from advised.doors(printed, lab)
     yield from edited.doors(printed, lab)
     yield from progress.doors(printed, lab)
     yield from rare.doors(lab)
     yield from kept.doors(printed, runs)
-    yield from sentences.doors()
+    yield from sentences.doors(printed, lab)
+    yield from by_rule.doors(lab, runs)
+    yield from boxes.doors(lab, runs)
+    yield from unseen.doors(printed, lab, runs)
     yield "screen/overview", partial(screens.lines_of, None, {})
     yield "screen/history", partial(screens.lines_of, "history", {})
     yield "screen/notebook", partial(screens.lines_of, "notebook", {})

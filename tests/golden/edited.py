@@ -27,11 +27,10 @@ from spmd_lab.ui.collectives import bandwidths
 from spmd_lab.ui.notebook import labels
 from spmd_lab.ui.predict import run_answer, variant
 from tests.golden import screens
-from tests.golden.advised import _removals
 from tests.golden.asked import _TICKED, LARGE, SMALLER, STUDY
 from tests.golden.folder import apart
 from tests.golden.seldom import MEASURED, STORED_S
-from tests.golden.sentences import PLAN, SEARCHES, SENTENCES, _baseline
+from tests.golden.sentences import PLAN, SEARCHES, SENTENCES, _baseline, _removals
 from tests.golden.states import LAYER
 from tests.golden.values import Line
 

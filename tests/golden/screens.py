@@ -4,7 +4,7 @@ import base64
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha1
 from types import MappingProxyType
 from typing import Any, cast
@@ -14,17 +14,14 @@ import pyarrow as pa
 from streamlit.testing.v1 import AppTest
 
 from spmd_lab.ui.shell import screen_title
-from tests.golden.values import Line, normal, of_html
+from tests.golden.values import Line, drawn_by, normal, of_html
 from tests.labs import ROOT
 
 _SIZE = re.compile(r"Stored results: \S+ \S+")  # of the file, which grows by what is looked at
 _TEXTS = ("markdown", "caption", "title", "header", "subheader", "text", "latex", "code")
 _SCREENS = {"Overview", *(screen_title(page.stem) for page in (ROOT / "pages").glob("*.py"))}
-_DRAWN = re.compile(r'<img [^>]*?alt="([^"]*)" src="data:image/svg\+xml;base64,([^"]+)"[^>]*>')
-_PLACED = re.compile(
-    r'\s(?:x|y|x1|y1|x2|y2|width|height|cx|cy|r|d|points|transform|viewBox)="([^"]*)"'
-)
-_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+_DRAWN = re.compile(r'<img ([^>]*?)alt="([^"]*)" src="data:image/svg\+xml;base64,([^"]+)"[^>]*>')
+_FILE = re.compile(r"-download:(.*)")  # which a download is called by
 _ALERTS = ("info", "warning", "error", "success")
 _FIELDS = (
     "selectbox",
@@ -57,6 +54,25 @@ def lines_of(
         screen.query_params[name] = value
     for name, value in held.items():
         screen.session_state[name] = value
+    return _lines_of(screen)
+
+
+def lines_of_part(
+    draw: Callable[[], object], held: Mapping[str, Any] = MappingProxyType({})
+) -> list[Line]:
+    """The elements of a part of a screen, which `draw` draws."""
+    _drawn_by[:] = [draw]
+    code = f"from {__name__} import _drawn_by\n_drawn_by[0]()"
+    screen = AppTest.from_string(code, default_timeout=30)
+    for name, value in held.items():
+        screen.session_state[name] = value
+    return _lines_of(screen)
+
+
+_drawn_by: list[Callable[[], object]] = []  # for the script of a part
+
+
+def _lines_of(screen: AppTest) -> list[Line]:
     screen.run()
     assert not screen.exception, [each.value for each in screen.exception]
     nodes = (*screen.main, *screen.sidebar)
@@ -71,7 +87,6 @@ def _lines(node: Any) -> Iterator[Line]:
     elif kind == "html":
         body = _DRAWN.sub(_written, proto.body)
         yield from of_html(body)
-        yield from _shapes(body)
     elif kind == "metric":
         yield ["metric", normal(proto.label), normal(proto.body), normal(proto.delta)]
     elif kind in ("expander", "status", "tab"):
@@ -89,7 +104,7 @@ def _lines(node: Any) -> Iterator[Line]:
     elif kind == "page_link" and proto.label not in _SCREENS:
         yield [f"page_link: {normal(proto.label)}", *_query(proto.query_string)]
     elif kind in ("download_button", "link_button"):
-        yield [f"{kind}: {normal(proto.label)}"]
+        yield [f"{kind}: {normal(proto.label)}", *_FILE.findall(getattr(proto, "id", ""))]
     elif kind == "popover":
         yield [f"popover: {normal(proto.popover.label)}"]
     if kind not in _FIELDS and (text := getattr(proto, "help", "")):
@@ -127,15 +142,8 @@ def _stated(proto: Any) -> list[str]:
 
 def _written(drawn: re.Match[str]) -> str:
     """A picture with what is written in it."""
-    return f"<p>{drawn[1]}</p>{base64.b64decode(drawn[2]).decode()}"
-
-
-def _shapes(body: str) -> Iterator[Line]:
-    """The places and sizes of what is drawn, as their sum and the sum of each times its place."""
-    found = [float(each) for text in _PLACED.findall(body) for each in _NUMBER.findall(text)]
-    if found:
-        placed = sum(at * each for at, each in enumerate(found))
-        yield ["drawn", f"{len(found)} numbers", f"{sum(found):.6g}", f"{placed:.6g}"]
+    kind = drawn[1].replace('"', "")
+    return f"<p>{kind}{drawn[2]}</p>{base64.b64decode(drawn[3]).decode()}"
 
 
 def _table(proto: Any) -> Iterator[Line]:
@@ -180,7 +188,9 @@ def _chart(proto: Any) -> Iterator[Line]:
     for data in (proto.data.data, *(each.data.data for each in proto.datasets)):
         columns = [column.to_pylist() for column in _arrow(data).columns] if data else []
         drawn |= dict.fromkeys(tuple(map(_shown, row)) for row in zip(*columns, strict=True))
+        yield from drawn_by(json.dumps(columns, default=str))
     yield from (["mark", *map(normal, row)] for row in (drawn | dict.fromkeys(_marks(spec))))
+    yield from drawn_by(proto.spec)
 
 
 def _marks(spec: Any) -> Iterator[tuple[str, ...]]:

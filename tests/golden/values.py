@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html.parser import HTMLParser
 from typing import Any
 
@@ -28,6 +28,12 @@ _FLAG = re.compile(
 _AGO = re.compile(
     r"(?:just now|\b(?:an?|\d+) (?:second|minute|hour|day|week|month|year)s? ago|\b\d+ \w+ ago)"
 )
+_PLACED = re.compile(
+    r"\s(?:x|y|x1|y1|x2|y2|width|height|cx|cy|r|d|points|transform|viewBox|stroke-width|font-size|"
+    r'opacity|style)="([^"]*)"'
+)
+_WRITTEN = re.compile(r"(?<![\w#.])-?\d+(?:\.\d+)?(?:e-?\d+)?")  # of what is drawn
+_ALTS = re.compile(r'\s(?:alt|aria-label)="([^"]*)"')
 _LONG = 4  # items of a list in JSON: of others the sum of their numbers is held
 _SHORT = 40  # characters of a cell that is a name or a flag
 
@@ -169,7 +175,24 @@ def of_html(text: str) -> list[Line]:
     reader.feed(text)
     reader.close()
     reader.end()
-    return reader.lines
+    alts = ([f"alt: {normal(each)}"] for each in _ALTS.findall(text))
+    return [*reader.lines, *alts, *_shapes(text)]
+
+
+def _shapes(body: str) -> Iterator[Line]:
+    return _summed(each for text in _PLACED.findall(body) for each in _WRITTEN.findall(text))
+
+
+def drawn_by(chart: str) -> Iterator[Line]:
+    """The places and sizes in the description of a chart, as JSON."""
+    return _summed(_WRITTEN.findall(chart))
+
+
+def _summed(written: Iterable[str]) -> Iterator[Line]:
+    """Numbers as how many they are, their sum, and the sum of each times its place."""
+    if found := [*map(float, written)]:
+        placed = sum(at * each for at, each in enumerate(found))
+        yield ["drawn", f"{len(found)} numbers", f"{sum(found):.6g}", f"{placed:.6g}"]
 
 
 READERS = {

@@ -264,13 +264,31 @@ class _Planted(ast.NodeTransformer):
         self.seen: list[tuple[ast.AST, tuple[int, ...], str, str]] = []
         self._functions: list[int] = []
         self._titles: list[str] = []
+        self._of_definitions: set[int] = set()
 
     def visit(self, node: ast.AST) -> ast.AST:
+        """Nodes in the body of a function; decorators and defaults are of what is around it, where
+        they set how often a screen looks, or how much a cache keeps.
+        """
+        if id(node) in self._of_definitions:
+            self._of_definitions.remove(id(node))
+            *around, inner = self._functions
+            self._functions = around
+            node = self.visit(node)
+            self._functions = [*around, inner]
+            return node
         is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
         if is_function:
-            first = getattr(node, "decorator_list", None)
+            first = getattr(node, "decorator_list", [])
             self._functions.append(first[0].lineno if first else node.lineno)
-        is_annotation = isinstance(node, ast.arg | ast.AnnAssign)
+            given = (*first, *node.args.defaults, *node.args.kw_defaults)
+            self._of_definitions |= {id(each) for each in given if each is not None}
+        # an annotation, and the name of a widget, are no texts
+        is_unseen = isinstance(node, ast.arg | ast.AnnAssign) or (
+            isinstance(node, ast.keyword)
+            and node.arg == "key"
+            and isinstance(node.value, ast.JoinedStr)
+        )
         if self._functions and isinstance(node, ast.expr | ast.FormattedValue) and not is_function:
             is_of_it = isinstance(node, RULES[self._rule])
             changed = self._rule(copy.deepcopy(node)) if is_of_it else None
@@ -281,7 +299,7 @@ class _Planted(ast.NodeTransformer):
                     return changed
         title = _title(node)
         self._titles += [title] if title else []
-        result = node if is_annotation else self.generic_visit(node)
+        result = node if is_unseen else self.generic_visit(node)
         if title:
             self._titles.pop()
         if is_function:

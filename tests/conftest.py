@@ -80,7 +80,7 @@ def group(nodeid: str) -> str:
     _, folder, *_ = Path(file).parts
     if file in TREES:
         return "trees"
-    if "test_golden.py" in file and "[screen" in nodeid:  # half of what all renderers take
+    if "test_golden.py" in file and "screen" in nodeid:  # half of what all renderers take
         return "screens"
     return folder if folder in ("browser", "recipes") else file
 

@@ -500,7 +500,7 @@ class Plan(PlanFields):
             for name, _, value in (text.removeprefix("--").partition("=") for text in texts)
         }
 
-    @property
+    @cached_property
     def makes_rings(self) -> bool:
         """Whether the compiler may split a matmul, and pass its operand or sum around a ring."""
         if self.topology.chip.is_gpu:  # XLA makes none by default

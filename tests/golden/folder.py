@@ -13,10 +13,12 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 from unittest import mock
 
 import spmd_lab.ui.lab
 from spmd_core.lab import Lab
+from spmd_core.lab.supervisor.partitioning import Partitioning
 from tests.golden.runs import PACKED
 from tests.ui import forget
 
@@ -27,10 +29,20 @@ _ENVIRONMENT = {
     "SPMD_LAB_WORKLOADS": "",
 }
 _CORES = 2  # of the machine whose runs are stored: estimates of simulated devices depend on it
-# A run is shown ten times, and a load served in each form of an answer: each is worked out once.
+# A run is shown ten times, a load served in each form of an answer, and a program partitioned in each
+# folder: each is worked out once.
 _RESULTS = 1000
 _serving = import_module("spmd_core.search.serving")
 _simulate = cache(_serving.simulate)
+_answer, _answers = Partitioning._answer, dict[tuple[object, ...], Any]()
+
+
+def _answered(process: Partitioning, question: Any) -> Any:
+    """What a process that partitions answered this question, in whichever folder it was asked."""
+    key = question.experiment.id, question.strategy, process._is_quick
+    if key not in _answers:
+        _answers[key] = _answer(process, question)
+    return _answers[key]
 
 
 @contextlib.contextmanager
@@ -45,6 +57,7 @@ def opened(folder: Path) -> Iterator[Lab]:
         mock.patch("os.sched_getaffinity", lambda _: set(range(_CORES)), create=True),
         mock.patch("spmd_core.lab.lab.RESULTS_KEPT", _RESULTS),
         mock.patch.object(_serving, "simulate", _simulate),
+        mock.patch.object(Partitioning, "_answer", _answered),
         mock.patch.object(Lab, "what_if_now", Lab.what_if),  # waits for the compiler
         mock.patch.object(Lab, "is_partitioned", lambda *_, **__: True),  # nobody edits
     ):

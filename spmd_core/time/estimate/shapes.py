@@ -122,13 +122,18 @@ class Shapes:
 
     def shards_of(self, dim: str, name: str | None = None) -> int:
         """Shards of a dim of the weights over `tensor` and `expert`; 1 where they do not divide it."""
+        return self._shards.get((dim, name), 1)
+
+    @cached_property
+    def _shards(self) -> Mapping[tuple[str, str | None], int]:
+        """Of each dim, in the first array that has it and in each array by its name."""
+        shards: dict[tuple[str, str | None], int] = {}
         for array in self.weights:
-            for (each, _), axes in zip(array.dims, array.axes, strict=True):
-                if each == dim and (name is None or array.name == name):
-                    return math.prod(
-                        self.mesh[axis] for axis in axes if axis in ("tensor", "expert")
-                    )
-        return 1
+            for (dim, _), axes in zip(array.dims, array.axes, strict=True):
+                over = math.prod(self.mesh[axis] for axis in axes if axis in ("tensor", "expert"))
+                shards.setdefault((dim, None), over)
+                shards.setdefault((dim, array.name), over)
+        return shards
 
     @property
     def projected_heads(self) -> float:

@@ -104,7 +104,7 @@ PRESSES: dict[str, tuple[tuple[str | tuple[str, str] | Path, ...], str, int]] = 
 
 # screen -> what is typed and pressed on it before it is read, and what it then has
 DEFAULT_RUNS: dict[str, tuple[str, tuple[str | tuple[str, str], ...], str]] = {
-    "compare, run": ("/compare", ("Run",), ".st-key-answer .figure"),
+    "compare, run": ("/compare", ("Run",), ".st-key-answer h3"),
     "programs, opened": ("/programs", ("Try an example",), ".st-key-answer-wrong"),
     "search, answered": (
         "/search",

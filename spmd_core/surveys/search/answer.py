@@ -478,9 +478,12 @@ def best_words(answer: Answer, winner: Candidate) -> str:
 
 
 def how_many_tie(answer: Answer) -> str:
-    """Returns with how many others the first ties; "" where it does with none."""
+    """Returns with how many others the first ties, and with how many that may not fit; "" for none."""
     many = len(answer.rivals)
-    return f"ties with {'at least ' * (many >= 9)}{numbered(many, 'other')}" * bool(many)
+    unsure = sum(each.step is not None and each.fits != "yes" for each in answer.rivals)
+    others = [numbered(many - unsure, "other")] if many > unsure else []
+    others += [f"{unsure} that may not fit"] if unsure else []
+    return f"ties with {'at least ' * (many >= 9)}{' and '.join(others)}" * bool(many)
 
 
 def picked_words(answer: Answer) -> str:

@@ -121,6 +121,8 @@ _PATH = {"type": "rule", "strokeDash": [2, 4]}
 _ARROW = _DOT | {"shape": "triangle-right"}
 _LONGEST = 1.15  # of an interval, in longest times: a longer one would leave the others no room
 _SPAN = {"type": "rule", "strokeWidth": 3, "strokeCap": "round"}
+_IS_WIDE = "width > 560"  # enough for a column of policies
+_POLICY = {"type": "text", "align": "right", "opacity": {"expr": f"{_IS_WIDE} ? 0.75 : 0"}, **INK}
 _BAND = {"type": "rect", "opacity": 0.08, "color": BEST}  # the interval of the best
 
 
@@ -146,24 +148,31 @@ def stage_charts(
     charts, is_many = {}, len({each.target for each in best}) > 1
     for stage in ("measured", "compiled", "estimated"):
         rows = [
-            {
-                "row": _short(each, is_many),
-                "x": min(times[each.number], top),
-                "low": min(ends[each.number][0], top),
-                "high": min(ends[each.number][1], top),
-                "end": min(max(ends[each.number][1], times[each.number]), top),
-                "label": f"{_three(times[each.number])} {name}"
-                + f" up to {_three(ends[each.number][1])}" * (ends[each.number][1] > top),
-                "is_open": open_[each.number],
-                "is_beyond": times[each.number] > top,
-            }
+            {"row": _short(each, is_many), "is_open": open_[each.number]}
+            | _timed(each, times[each.number], name, top)
             | dict(zip(("color", "opacity"), fills.get(each.number, (OTHER, _BEHIND)), strict=True))
             for each in best
             if each.stage == stage
         ]
         if rows:
-            charts[stage] = _bars(rows, f"{called} ({name})", scale)
+            charts[stage] = _bars(rows, f"{called} ({name})", scale, top)
     return charts  # pyrefly: ignore[bad-return]
+
+
+def _timed(each: Candidate, time: float, unit_name: str, top: float) -> dict[str, object]:
+    """Returns the time of a candidate with its interval, both clipped at `top`, and in words in full."""
+    low, high = _ends(each, time)
+    beyond = f", up to {_three(high)} {unit_name}" * (high > top)
+    return {
+        "x": min(time, top),
+        "low": min(low, top),
+        "high": min(high, top),
+        "end": min(max(high, time), top),
+        "label": f"{_three(time)} {unit_name}{beyond}",
+        "policy": each.step.policy.words if each.step else "",
+        "is_beyond": time > top,
+        "is_clipped": high > top,
+    }
 
 
 def _three(value: float) -> str:
@@ -178,16 +187,16 @@ def _three(value: float) -> str:
 def _scale(low: float, top: float) -> Spec:
     room = max(top - low, 0.01 * top)  # more of it on the right, for labels
     first, span = low - 0.05 * room, top - low + 0.05 * room
-    end = {"expr": f"{first} + {span} * width / max(width - 160, 60)"}
+    room_px = f"({_IS_WIDE} ? 380 : 170)"
+    end = {"expr": f"{first} + {span} * width / max(width - {room_px}, 60)"}
     return {"domainMin": first, "domainMax": end, "nice": False, "zero": False}
 
 
-def _bars(rows: Sequence[Row], title: str, scale: Spec) -> Spec:
+def _bars(rows: Sequence[Row], title: str, scale: Spec, top: float) -> Spec:
+    axis = {"orient": "top", "tickCount": 4, "grid": False, "titleAnchor": "start"}
+    axis["labelExpr"] = f"datum.value > {top} ? '' : datum.label"  # further right are labels
     x = {
-        at: quantity(
-            at, title=title, scale=scale, axis={"orient": "top", "tickCount": 4, "grid": False}
-        )
-        for at in ("x", "low", "high", "end")
+        at: quantity(at, title=title, scale=scale, axis=axis) for at in ("x", "low", "high", "end")
     }
     fit, may_not = (
         [str(row["row"]) for row in rows if row["is_open"] == is_] for is_ in (False, True)
@@ -200,15 +209,17 @@ def _bars(rows: Sequence[Row], title: str, scale: Spec) -> Spec:
         "labelFontWeight": weight,
     }
     dots, beyond = ([row for row in rows if row["is_beyond"] == is_] for is_ in (False, True))
+    clipped = [row for row in rows if row["is_clipped"]]
     looks = {"color": as_is("color"), "opacity": quantity("opacity", scale=None, legend=None)}
     tips = hover(row="candidate", label="takes")
     text = {"type": "text", "align": "left", "dx": 10, "fontWeight": 600, **INK}
     layers = [
         layer(rows, _SPAN, x=x["low"], x2={"field": "high"}, y=y, **looks),
         layer(beyond, _PATH, x=x["x"], x2={"value": 0}, y=y, **looks),
-        layer(beyond, _ARROW, x=x["x"], y=y, tooltip=tips, **looks),
+        layer(clipped, _ARROW, x=x["high"], y=y, tooltip=tips, **looks),
         layer(dots, _DOT, x=x["x"], y=y, tooltip=tips, **looks),
         layer(rows, text, x=x["end"], y=y, text={"field": "label"}),
+        layer(rows, _POLICY, x={"value": "width"}, y=y, text={"field": "policy"}),
         layer(rows[:1], _BAND, x=x["low"], x2={"field": "high"}),
     ]
     return layered(layers, {"step": 28})

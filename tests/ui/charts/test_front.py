@@ -7,6 +7,7 @@ import pytest
 
 from spmd_core.search import Answer, Candidate, read_question
 from spmd_core.search.models import candidates
+from spmd_core.surveys.search import how_many_tie
 from spmd_lab.ui.search.charts import front_chart, stage_charts
 
 
@@ -61,8 +62,12 @@ def test_an_interval_that_is_drawn_shorter_says_where_it_ends():
     )
     found = [_less_sure(each) if each.predicted else each for each in candidates(question)]
     answer = Answer(question, len(found), found, True)
-    rows = stage_charts(answer.shardings)["estimated"]["layer"][0]["data"]["values"]
+    layers = stage_charts(answer.shardings)["estimated"]["layer"]
+    rows = layers[0]["data"]["values"]
+    (arrows,) = (each for each in layers if each["mark"].get("shape") == "triangle-right")
+    assert arrows["data"]["values"] == [row for row in rows if "up to" in row["label"]]
     best = [group[0].candidate for group in answer.shardings][: len(rows)]
+    assert {row["policy"] for row in rows} == {each.step.policy.words for each in best}
     top = max(row["end"] for row in rows)
     cut = [row for row in rows if "up to" in row["label"]]
     longest = sorted(
@@ -73,3 +78,19 @@ def test_an_interval_that_is_drawn_shorter_says_where_it_ends():
     assert sorted(float(each.replace(",", "")) for each in shown) == pytest.approx(
         longest, rel=5e-3
     )
+
+
+def test_what_may_not_fit_is_counted_apart_where_others_are_as_fast():
+    question = read_question(
+        {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "remat": ["minimal"]}
+    )
+    found = [_less_sure(each) if each.predicted else each for each in candidates(question)]
+    known = Answer(question, len(found), found, True)
+    assert how_many_tie(known).endswith(f"{len(known.rivals)} others")
+    for at in range(1, len(known.rivals)):
+        unsure = {each.number for each in known.rivals[:at]}
+        every = [replace(each, fits="likely") if each.number in unsure else each for each in found]
+        answer = Answer(question, len(every), every, True)
+        fit = sum(each.fits == "yes" for each in answer.rivals)
+        counts = list(map(int, re.findall(r"\d+", how_many_tie(answer))))
+        assert counts == [count for count in (fit, len(answer.rivals) - fit) if count]

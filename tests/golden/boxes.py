@@ -236,10 +236,12 @@ def _parts(lab: Lab, runs: Sequence[Any]) -> list[Line]:
     with (
         mock.patch.object(beside, "MOST", 2),
         mock.patch.object(shell.door, "is_exposed", lambda: True),
-        mock.patch.object(shell.door, "LOOPBACK", ("127.0.0.1",)),
+        mock.patch.object(shell.door, "LOOPBACK", ()),
     ):
         for draw, held in parts:
             lines += screens.lines_of_part(draw, held)
+        with mock.patch.object(shell, "may_act", lambda: False):
+            lines += screens.lines_of_part(shell._address_banner)
     with mock.patch.object(links.link, "link_path", _refuse):
         for run in (None, STUDY):
             lines += screens.lines_of_part(partial(_written, links.path, whole, run, "compare"))

@@ -46,7 +46,8 @@ SWEPT = (
     (PLAN, "chips=16,64,256", "strong", {}),
     (SMALL_PLAN, "chips=16,64,256", "weak", {}),
     (PLAN, "generation=v5e,v5p,v6e", None, {"v5e": 1.2, "v5p": 4.2, "v6e": 2.7}),
-    (SMALL_PLAN, "sequence=2048,8192", None, {}),
+    (SMALL_PLAN, "sequence=512,1024,2048,4096,8192", None, {}),
+    (SMALL_PLAN | {"dims": {"batch": 64, "sequence": 2048}}, "chips=16,64,4096", "strong", {}),
 )
 STATES = ("predicted", "failed", "does not fit", "refused", "waiting")
 
@@ -107,6 +108,11 @@ def _changed(facts: Result) -> Iterator[tuple[str, Result]]:
         tied = tuple(each.strategy for each in ratios if each.verdict != "faster")
         new = answer.model_copy(update={"ratios": ratios, "tied": tied})
         yield ", ".join(verdicts), facts.model_copy(update={"comparison": new})
+    if answer and answer.fastest in facts.strategies:
+        silent = facts.strategies[answer.fastest].model_copy(update={"collectives": ()})
+        new = facts.strategies | {answer.fastest: silent}
+        change = {"comparison": answer.model_copy(update={"tied": ()}), "strategies": new}
+        yield "fastest is silent", facts.model_copy(update=change)
     for name, change in OUTCOMES.items():
         outcomes = {
             each: outcome.model_copy(update=change(outcome))
@@ -180,10 +186,17 @@ def _of_rows(rows: Sequence[SweepRow]) -> Iterator[Sequence[SweepRow]]:
                 replace(each, outcome=replace(each.outcome, state=state)) if each in of else each
                 for each in rows
             )
+    yield tuple(
+        replace(each, outcome=replace(each.outcome, numbers=replace(now, low_s=1e-9, high_s=1e9)))
+        if (now := each.outcome.numbers)
+        else each
+        for each in rows
+    )
     without = {"mfu": None, "tokens_per_s_per_chip": None, "host_bytes": 5 * GIB}
     yield tuple(
         replace(each, outcome=replace(each.outcome, numbers=replace(each.numbers, **without)))
         for each in rows
+        if each.outcome.numbers
     )
 
 
@@ -225,6 +238,11 @@ def _of_answers(answer: Answer) -> Iterator[tuple[str, Answer]]:
     found = answer.found
     yield "as it is", answer
     yield "reversed", replace(answer, found=found[::-1])
+    asked = answer.question.to_json()
+    prices = {chip.partition(":")[0]: 1.2 for chip in asked.get("chips", ())}
+    if prices:
+        priced = type(answer.question).model_validate(asked | {"price": prices})
+        yield "priced", replace(answer, question=priced)
     ranked = [entry.candidate for entry in answer.ranking]
     for name, change in CANDIDATES.items():
         numbers = {each.number: at for at, each in enumerate(ranked)}
@@ -255,5 +273,6 @@ CANDIDATES: Mapping[str, Callable[[Any, int], dict[str, Any]]] = {
         "predicted": each.predicted and _times(each.predicted, 1 + at % 7),
         "memory_bytes": (each.memory_bytes or GIB) // (1 + at % 7),
     },
+    "of two batches": lambda each, at: {"tokens": each.tokens * (1 + at % 2)},
     "unlikely to fit": lambda each, at: {"fits": ("yes", "likely", "unlikely")[at % 3]},
 }

@@ -10,25 +10,28 @@ import numpy as np
 from spmd_core.advice import nearest, results as following
 from spmd_core.answers import candidates as of_candidates, drawn, what_if
 from spmd_core.commands import numbers, output, predict_arguments
+from spmd_core.commands.printed import predict_lines
 from spmd_core.experiment import layout_of, parse_experiment
 from spmd_core.lab import Lab
 from spmd_core.machine import get_topology
+from spmd_core.pictures import Move, Product
 from spmd_core.plan import PLAN_FIELDS
-from spmd_core.reports import Baseline
-from spmd_core.search import link
+from spmd_core.reports import Baseline, Subject, markdown_text, report_document
+from spmd_core.search import Proof, link
 from spmd_core.surveys.search import answer as of_search, candidates
 from spmd_core.terms import costs, experiments
 from spmd_core.time import MeshAxis, NearestFit, estimate_step, mesh_axes
 from spmd_core.trials import searches
-from spmd_core.words import facts as of_facts, predictions, strategies
+from spmd_core.words import facts as of_facts, predictions, strategies, traces
 from spmd_core.workloads import parse_plan
-from spmd_lab.ui.charts import layout_words
+from spmd_lab.ui.charts import glimpse, layout_words
 from spmd_lab.ui.collectives import moved
 from spmd_lab.ui.compare import beside, changed, study, trace
 from spmd_lab.ui.predict import torus, torus_chart
 from tests.golden.asked import ARRAY, STUDY
 from tests.golden.folder import apart
 from tests.golden.progress import SWEPT, refusal
+from tests.golden.seldom import MEASURED
 from tests.golden.sentences import LARGE, PLAN, SEARCHES, SENTENCES
 from tests.golden.states import LAYER
 from tests.golden.values import Line, of_terminal
@@ -62,6 +65,7 @@ def doors(lab: Lab) -> Iterator[tuple[str, Callable]]:
     yield "rare/runs", partial(_runs, lab)
     yield "rare/flags", _flags
     yield "rare/searches", _searched
+    yield "rare/sentences", partial(_sentences, lab)
 
 
 def _texts() -> list[Line]:
@@ -250,3 +254,46 @@ def _searched() -> list[Line]:
         lines += [[candidates.memory_words(one) for one in (each, spanned)]]
         lines += [[candidates.time_of_tokens(one) for one in (each, replace(each, step=None))]]
     return [[" ".join(each.split()) for each in line] for line in lines]
+
+
+def _sentences(lab: Lab) -> list[Line]:
+    """Sentences about many rows, a proof that is certain, offloaded arrays and what is left out."""
+    facts, traced = lab.facts(MEASURED), lab.facts(TRACED[0])
+    planned = lab.facts(PLAN)
+    assert facts and facts.comparison and traced and planned and planned.experiment.plan
+    timed = {name: 1e-3 * (1 + at) for at, name in enumerate(facts.strategies)}
+    answer = facts.comparison.model_copy(
+        update={"fastest": facts.comparison.ratios[1].strategy, "tied": ()}
+    )
+    medians = {each.strategy: 1e-3 * (1 + at) for at, each in enumerate(answer.ratios)}
+    proof = Proof(MEASURED, facts.experiment, answer, medians, (3, 1, 2), 9)
+    lines = [[of_search.proof_words(proof)]]
+    for count in (2, 4, 7):
+        rows = [*timed.items()][:count]
+        lines += [
+            [strategies._Called(None).tied(rows, all_tie, last)]
+            for all_tie in (True, False)
+            for last in ("and", "or")
+        ]
+    for name, outcome in traced.strategies.items():
+        for left_out in (0, 1234) if outcome.trace else ():
+            trace = outcome.trace and outcome.trace.model_copy(update={"left_out": left_out})
+            assert trace
+            lines += [[name, *traces._notes(trace, outcome, traced.environment)]]
+    layer = parse_experiment(LAYER)
+    used = tuple((array.name, layer.spec(array.name)) for array in layer.what.arrays)
+    for dims in ((0,), (0, 1)):
+        move = Move("slice", ("x",), 64, dims, array="weights")
+        lines += [[layout_words.why(layer, Product((), (move,), used, ()), move)]]
+    for is_result in (True, False):
+        lines += [[glimpse._copy(10.0, 20.0, 90.0, 12.0, is_result, True)]]
+    known = planned.strategies["auto"].prediction
+    assert known
+    for room in (None, 40 * GIB):
+        memory = known.memory_bytes.model_copy(update={"host": 5 * GIB})
+        held = known.model_copy(update={"memory_bytes": memory, "host_capacity_bytes": room})
+        lines += [[line] for line in predict_lines._lines(held, None, predict_lines.Wanted())]
+    texts = {MEASURED: {name: {"program": name, "hlo": "HLO"} for name in facts.strategies}}
+    summary = next(each for each in lab.history(limit=1000, over=True) if each.run == MEASURED)
+    document = report_document([Subject(summary, facts, {})], texts)
+    return [*lines, *([line] for line in markdown_text(document).splitlines() if "summary" in line)]

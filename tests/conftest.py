@@ -80,7 +80,8 @@ def group(nodeid: str) -> str:
     _, folder, *_ = Path(file).parts
     if file in TREES:
         return "trees"
-    if "test_golden.py" in file and "screen" in nodeid:  # half of what all renderers take
+    # half of what all renderers take; searches are shown there too
+    if "test_golden.py" in file and ("screen" in nodeid or "search" in nodeid):
         return "screens"
     return folder if folder in ("browser", "recipes") else file
 

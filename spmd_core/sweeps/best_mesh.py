@@ -159,7 +159,8 @@ def _best(
     topology = get_topology(target)
     given = json.loads(form) | {"target": topology.target}
     given["batch_per_device"] = batch / topology.devices
-    known: list[tuple[bool, float, int, Plan]] = []
+    fitting: list[_Fitting] = []
+    others: list[tuple[int, int, Plan]] = []
     reason, tried = "", 0
     is_long = CONTEXT in dict(own) or (given.get("sequence") or 0) >= LONG_SEQUENCE
     meshes = _staged(topology) if in_stages else _meshes(topology, is_long)
@@ -173,16 +174,44 @@ def _best(
             continue
         tried += 1
         estimates = MeshEstimates(first)
-        own_policy = first.remat, first.save, first.offload
-        for remat, save, offload in dict.fromkeys(
-            (own_policy, *((each, (), ()) for each in remats))
-        ):
-            plan = first.model_copy(update={"remat": remat, "save": save, "offload": offload})
-            known.append((*_cost(estimates, plan), len(known), plan))
-    if not known:
+        memories = [(plan, estimates.memory(plan)) for plan in _policies(first, remats)]
+        capacity = topology.chip.capacity
+        held = [(plan, memory.host) for plan, memory in memories if memory.is_held(capacity)]
+        if held:  # a bound takes as long as the seconds of one plan
+            least = estimates.least() if len(held) > 1 else 0.0
+            fitting.append((least, len(fitting), estimates, held))
+        for plan, memory in [] if fitting else memories:
+            others.append((memory.peak + memory.host, len(others), plan))
+    if not tried:
         raise RequestError(f"no mesh of {topology.name} works: {reason}")
-    over, _, _, plan = min(known)
-    return BestMesh(plan, tried, not over)
+    return BestMesh(_fastest(fitting) if fitting else min(others)[2], tried, bool(fitting))
+
+
+_Fitting = tuple[float, int, MeshEstimates, list[tuple[Plan, int]]]
+
+
+def _policies(first: Plan, remats: tuple[str, ...]) -> list[Plan]:
+    """The plan, and with each of these rematerializations."""
+    own = first.remat, first.save, first.offload
+    return [
+        first.model_copy(update={"remat": remat, "save": save, "offload": offload})
+        for remat, save, offload in dict.fromkeys((own, *((each, (), ()) for each in remats)))
+    ]
+
+
+def _fastest(fitting: list[_Fitting]) -> Plan:
+    """The plan with the shortest step. Of a mesh: seconds that none of its plans stays below, its
+    place, and its plans with what they offload.
+    """
+    shortest: tuple[float, int, int, Plan | None] = math.inf, 0, 0, None
+    for least, place, estimates, held in sorted(fitting, key=lambda each: each[:2]):
+        if least > shortest[0]:
+            break
+        for number, (plan, host) in enumerate(held):
+            seconds = estimates.time(plan, host).estimate
+            shortest = min(shortest, (seconds, place, number, plan))
+    assert shortest[-1]
+    return shortest[-1]
 
 
 def _filled(given: Mapping[str, object], own: Mesh, topology: Topology) -> Iterator[Mesh]:
@@ -205,14 +234,6 @@ def _forms(given: Mapping[str, object], meshes: Iterable[Mesh]) -> Iterator[dict
     for mesh in meshes:
         for kind, order in kinds if CONTEXT in dict(mesh) else (own,):
             yield {**given, "mesh": mesh, "context_attention": kind, "context_order": order}
-
-
-def _cost(estimates: MeshEstimates, plan: Plan) -> tuple[bool, float]:
-    """Returns False and the seconds of a step that should fit, True and the bytes of another."""
-    memory = estimates.memory(plan)
-    if memory.is_held(plan.topology.chip.capacity):
-        return False, estimates.time(plan, memory.host).estimate
-    return True, memory.peak + memory.host
 
 
 def _staged(topology: Topology) -> Iterator[Mesh]:

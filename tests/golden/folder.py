@@ -29,11 +29,14 @@ _ENVIRONMENT = {
     "SPMD_LAB_WORKLOADS": "",
 }
 _CORES = 2  # of the machine whose runs are stored: estimates of simulated devices depend on it
-# A run is shown ten times, a load served in each form of an answer, and a program partitioned in each
-# folder: each is worked out once.
+# A run is shown ten times, a load served and a model searched in each form of an answer, a program
+# partitioned in each folder: each is worked out once.
 _RESULTS = 1000
 _serving = import_module("spmd_core.search.serving")
 _simulate = cache(_serving.simulate)
+_models = import_module("spmd_core.search.models")
+_every = _models.candidates
+_found = cache(lambda question: tuple(_every(question)))
 _answer, _answers = Partitioning._answer, dict[tuple[object, ...], Any]()
 
 
@@ -57,6 +60,7 @@ def opened(folder: Path) -> Iterator[Lab]:
         mock.patch("os.sched_getaffinity", lambda _: set(range(_CORES)), create=True),
         mock.patch("spmd_core.lab.lab.RESULTS_KEPT", _RESULTS),
         mock.patch.object(_serving, "simulate", _simulate),
+        mock.patch.object(_models, "candidates", lambda question, *_: _found(question)),
         mock.patch.object(Partitioning, "_answer", _answered),
         mock.patch.object(Lab, "what_if_now", Lab.what_if),  # waits for the compiler
         mock.patch.object(Lab, "is_partitioned", lambda *_, **__: True),  # nobody edits

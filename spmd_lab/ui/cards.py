@@ -184,11 +184,12 @@ def _card_lines(summary: RunSummary) -> str:
 
 
 def badges(summary: RunSummary) -> str:
-    """Returns badges of a stored run as Markdown: how its rows compare, else how it ended; and that
-    its time is simulated or predicted.
+    """Returns how the rows of a stored run compare, in color, else a badge of how it ended, as
+    Markdown; and a badge where its time is simulated or predicted.
     """
     kind, color, words = _verdict_of(summary)
-    first = f":{plain(color)}-badge[{plain(words)}]" if words else ""
+    is_compared = bool(verdict(summary.run))
+    first = f":{plain(color)}{'' if is_compared else '-badge'}[{plain(words)}]" if words else ""
     kinds = f" {style.evidence_badge(kind)}" if kind else ""
     return f"{first}{kinds}".strip()
 

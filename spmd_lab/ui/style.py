@@ -101,6 +101,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 [data-testid="stMain"] h1 {{ padding: 0.9rem 0 0.5rem; }}
 [data-testid="stHeading"] > [data-testid="stMarkdownContainer"]:has(h1) {{ margin-bottom: 0 !important; }}
 @media (min-width: 1101px) {{ .st-key-head {{ flex-wrap: nowrap; }} }}
+@media (max-width: 640px) {{ .st-key-head > :first-child {{ flex: 1 1 100%; }} }}
 [class*="st-key-answer"] {{ background: var(--tint); border-radius: 0.8rem; padding: 1.6rem; border-color: transparent; }}
 [class*="st-key-answer"] h3 {{ font-size: 1.33rem; font-weight: 600; line-height: 1.35; padding: 0 0 0.75rem; }}
 [data-testid="stMain"] [data-testid="stTabs"] [role="tab"] p {{ font-size: 1rem; font-weight: 600; }}

@@ -16,6 +16,8 @@ from spmd_core.base import RequestError
 from spmd_core.experiment import link, parse_experiment, screen_of
 from spmd_core.lab import Lab, examples
 from spmd_core.machine import get_topology
+from spmd_core.reports import Subject, collection_document, markdown_text
+from spmd_core.runs import RUN, Collection, CollectionItem
 from spmd_core.surveys.search import kept_search
 from spmd_core.sweeps import Outcome, at_sizes, members
 from spmd_lab.ui import links, mesh_fields, remedies, shell
@@ -245,8 +247,23 @@ def _parts(lab: Lab, runs: Sequence[Any]) -> list[Line]:
     with mock.patch.object(links.link, "link_path", _refuse):
         for run in (None, STUDY):
             lines += screens.lines_of_part(partial(_written, links.path, whole, run, "compare"))
+    lines += _collected(lab, next(each for each in runs if each.run == MEASURED))
     query = {"experiment": link.encode(lab.status(EXPORTED).experiment), "run": EXPORTED}
     return [*lines, *screens.lines_of("programs", query, {"share": True, "downloads": True})]
+
+
+def _collected(lab: Lab, summary: Any) -> list[Line]:
+    """A page with a run and the same again, and their letters."""
+    facts = lab.facts(summary.run)
+    assert facts is not None
+    ids = [f"{summary.run[:-6]}{end * 6}" for end in "abc"]
+    subjects = {
+        id: Subject(replace(summary, run=id), facts.model_copy(update={"run": id}), {})
+        for id in ids
+    }
+    items = tuple(CollectionItem(id, RUN, id) for id in ids)
+    page = collection_document(Collection("c", "Again", items, updated_at=STORED_S), subjects)
+    return [[each] for each in markdown_text(page).splitlines() if each.startswith(("#", "**"))]
 
 
 def _of_links(runs: Sequence[Any]) -> list[Any]:

@@ -18,6 +18,7 @@ from spmd_core.answers import program_sheet, serving_sheet, what_if
 from spmd_core.base import LabError
 from spmd_core.commands import predict, predict_sweep, spec as of_spec
 from spmd_core.experiment import Experiment, link, parse_experiment
+from spmd_core.facts import Collective
 from spmd_core.history import cells
 from spmd_core.lab import Batch, Lab
 from spmd_core.machine import get_topology
@@ -26,13 +27,14 @@ from spmd_core.runs import Labels, Origin, RunStatus
 from spmd_core.search import read_serving, serve
 from spmd_core.sheets import sheet
 from spmd_core.terms import bandwidth, experiments
+from spmd_core.words.origins import set_by
 from spmd_core.workloads import Finding, Program
 from spmd_lab.ui import course
 from spmd_lab.ui.compare import beside, small_program, study
 from spmd_lab.ui.predict import drafts, torus_chart
 from tests.golden.asked import SMALL_PLAN, STUDY
 from tests.golden.rare import TORI
-from tests.golden.seldom import EXPORTED, MEASURED, PLAN, TRAINED
+from tests.golden.seldom import BY_ARGUMENT, BY_LINE, EXPORTED, MEASURED, PLAN, TRAINED
 from tests.golden.states import LAYER, SAID
 from tests.golden.values import Line, drawn_by
 
@@ -276,6 +278,12 @@ def _texts(lab: Lab) -> list[Line]:
     schedulers += [{"schedulers": []}]
     with mock.patch.dict(doctor._TESTS, {"dask": doctor._schedulers("VARIABLE", "no cluster")}):
         lines += [[*map(str, doctor.check("dask", facts))] for facts in schedulers]
+    origins = (BY_LINE, BY_ARGUMENT.model_copy(update={"axis": "y"}))
+    for axes in (("x",), ("y",), ("x", "y")):
+        moved = Collective(kind="all-gather", axes=axes, bytes=64, count=2, origin=origins)
+        lines += [[set_by.set_by_words(moved)]]
+    with mock.patch.dict(what_if._AGREE, {"cpu": ("CPU", 120, 90, 60)}):
+        lines += [[what_if.agreement_words(parse_experiment(LAYER))]]
     pairs = [beside.Pair("r", f"p{at}", 1.0 + at % 3, 2.0 + at % 5) for at in range(7)]
     lines += [[str(beside.beside_chart(pairs[:count]))] for count in (1, 7)]
     return lines

@@ -8,7 +8,7 @@ import streamlit as st
 
 from spmd_core.advice import predict_command
 from spmd_core.answers import Figure, best_table, every_table, kept_ranking, ranking_table
-from spmd_core.base import bytes_text, capital, count_text, seconds_text
+from spmd_core.base import bytes_text, capital, count_text, numbered, seconds_text
 from spmd_core.machine import compiler_refusal, get_topology
 from spmd_core.program import rows
 from spmd_core.script import script_text
@@ -209,8 +209,8 @@ _KNOWN_AS = {"measured": "Measured", "compiled": "Compiled, predicted", "estimat
 def by_stage(answer: Answer) -> None:
     """The best meshes as bars: what was measured, compiled and only estimated, each apart."""
     for stage, chart in charts.stage_charts(answer.shardings, answer.rivals).items():
-        counted = f"{count_text(answer.counts[stage])} of {count_text(answer.space)} candidates"
-        st.caption(f"{_KNOWN_AS[stage]}: {counted}, the best of each mesh and batch per device")
+        best = "the best of each mesh and batch, of" if answer.ranking[0].candidate.step else "of"
+        st.caption(f"{_KNOWN_AS[stage]}: {best} {numbered(answer.counts[stage], 'candidate')}")
         listed = [
             each[0].candidate for each in answer.shardings if each[0].candidate.stage == stage
         ]

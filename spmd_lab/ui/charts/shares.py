@@ -37,6 +37,7 @@ _SHARES_LEGEND = TOP | {
 
 _BAR = {"type": "bar", "height": 26}
 _FRAME = _BAR | {"filled": False, "strokeWidth": 2, "stroke": INK["color"]}
+_OVER = {"type": "text", "fontWeight": 600, "fontSize": 11, "dy": -19, **INK}  # the frame
 _LABEL_PX = 28  # of a part whose share stands in it
 _INSIDE = {"type": "text", "fontWeight": 600}
 _BELOW = {"yOffset": 18, **INK}  # the bar
@@ -125,7 +126,8 @@ def parts_chart(
     values = [each for row in rows for each in _parts_of(row, rows[row], shades, size)]
     top = max([*sums.values(), *(each.high for each in times.values()), 0.0]) / size or 1.0
     room = "width / max(width - 64, 64)" if times else "1"  # for the times at the ends
-    scale = {"domainMin": 0, "domainMax": {"expr": f"{top} * {room}"}, "nice": False}
+    is_open = len(rows) > 1 and not times  # its axis ends at a tick beyond the bars
+    scale = {"domainMin": 0, "domainMax": {"expr": f"{top} * {room}"}, "nice": is_open}
     axis = (
         {"title": f"estimate ({name})", "axis": {"grid": False}}
         if len(rows) > 1
@@ -143,11 +145,13 @@ def parts_chart(
     tips, y = hover(part="part", time="time", share="share"), row_axis(rows)
     bars = layer(values, _BAR, x=x["x"], x2={"field": "x2"}, y=y, color=color, tooltip=tips)
     led = [each for each in values if each["part"] == lead]
-    frames = [layer(led, _FRAME, x=x["x"], x2={"field": "x2"}, y=y)] if led else []
     inside = {"x": x["middle"], "y": y, "text": {"field": "label"}}
+    frames = [layer(led, _FRAME, x=x["x"], x2={"field": "x2"}, y=y)] if led else []
+    frames += [layer(led, _OVER, **inside)] if led and is_open else []
+    named = [each for each in values if each not in led] if is_open else values
     test = f"(datum.x2 - datum.x) * width > {_LABEL_PX * top} * {room}"
     seen = {"condition": {"test": test, "value": 1}, "value": 0}
-    labels = layer(values, _INSIDE, color=as_is("ink"), opacity=seen, **inside)
+    labels = layer(named, _INSIDE, color=as_is("ink"), opacity=seen, **inside)
     ends = _at_ends(times, size, x["low"], y)
     return layered([bars, *frames, labels, *ends], {"step": 46 if len(rows) > 1 else 30})
 
@@ -181,7 +185,7 @@ def _parts_of(
             "middle": (begin + end) / 2,
             "time": seconds_text(time),
             "share": f"{time / total:.1%}",
-            "label": f"{time / total:.0%}" if time > 0.05 * total else "",
+            "label": f"{time / total:.0%}",
             "ink": ink(order[part]),
         }
 

@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.answers import Figure, point_state, points_table
-from spmd_core.base import RequestError, count_text, seconds_text
+from spmd_core.base import RequestError, count_text, number_text, seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.surveys import (
     grown_most,
@@ -338,9 +338,12 @@ def _figures(sweep: Sweep, timed: Sequence[SweepRow], cause: str, share: float) 
     )
     yield Figure("Step", ends[1], f"{ends[0]} at {point_title(sweep, first.point)}")
     if (plan := last.point.experiment and last.point.experiment.plan) is not None:
-        yield Figure("Tokens of a step", count_text(plan.tokens), f"{sweep.scaling} scaling")
+        millions = f"{number_text(plan.tokens / 1e6)} million"
+        tokens = millions if plan.tokens >= 1e6 else count_text(plan.tokens)
+        yield Figure("Tokens of a step", tokens, f"{sweep.scaling} scaling")
     if cause:
-        yield Figure("Grows most", share_words(cause), f"{share:.0%} of the step")
+        by = ", as in published runs" * (cause == "wait: slices")
+        yield Figure("Grows most", share_words(cause), f"{share:.0%} of the step{by}")
 
 
 def _chart(sweep: Sweep, rows: Sequence[SweepRow], name: str, chart: Spec) -> None:

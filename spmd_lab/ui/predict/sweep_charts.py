@@ -109,15 +109,18 @@ def efficiency_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
     chart = curve(sweep, rows, values, title, zero=not sweep.variable.scales)
     if sweep.variable.scales and values:
         shares_of = [100 * GOOD, 100.0, *(float(str(value["y"])) for value in values)]
-        ends = [max(0.0, min(shares_of) - 12), max(shares_of) + 8]
+        ends = [max(0.0, min(shares_of) - 6), max(shares_of) + 8]
         chart["encoding"]["y"]["scale"] |= {"domain": ends, "nice": False}
         x, y = chart["encoding"]["x"], chart["encoding"]["y"]
         lost = [
-            {**place(sweep, row), "y": ends[0], "text": "does not fit"}
+            {**place(sweep, row), "text": "does not fit"}
             for row in rows
             if row.outcome.state in _TOO_LARGE and row.point.experiment is not None
         ]
-        good = {"y": 100 * GOOD, "text": f"{GOOD:.0%} target"}
+        if lost:  # below the axis: they have no efficiency
+            y["scale"]["range"] = [{"expr": f"height - {_LANE_PX}"}, 0]
+        lane: Spec = {"value": {"expr": f"height - {_LANE_PX // 2}"}}
+        good = {"y": 100 * GOOD, "text": f"bends below {GOOD:.0%}"}
         chart["layer"] = [
             layer([good], _GOOD, x={"value": 0}, x2={"value": "width"}, y=y),
             layer(
@@ -129,8 +132,8 @@ def efficiency_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
             ),
             *chart["layer"],
             layer(values, _VALUE, x=x, y=y, text=quantity("y", format=".0f")),
-            layer(lost, _CROSS, x=x, y=y, tooltip=tips(sweep, "efficiency")),
-            layer(lost, _VALUE | _LOST, x=x, y=y, text={"field": "text"}),
+            layer(lost, _CROSS, x=x, y=lane, tooltip=tips(sweep, "efficiency")),
+            layer(lost, _VALUE | _LOST, x=x, y=lane, text={"field": "text"}),
             *_bend(sweep, rows),
         ]
     return chart
@@ -150,6 +153,7 @@ def parts_chart(sweep: Sweep, parts: Mapping[str, Mapping[str, float]], lead: st
 
 _WORK = "Work per chip and second (first = 100%)"
 _GOOD = {"type": "rule", "strokeDash": [3, 3], "color": "#8a94a3"}
+_LANE_PX = 26  # below the axis, of what has no value on it
 _LOST = {"align": "left", "dx": 10, "dy": 0, "color": CROSSED}
 _VALUE = {"type": "text", "dy": -12, "fontWeight": 600, **INK}
 _BEND = {"type": "rule", "strokeDash": [3, 3], "color": CROSSED}

@@ -13,7 +13,7 @@ from spmd_core.results import Failure
 from spmd_core.sweeps import parse_sweep, variants
 from spmd_core.sweeps.curves import Numbers, Outcome, curves, outcome_of
 from spmd_core.workloads import DEFAULT_SPEC
-from spmd_lab.ui.predict.sweep_charts import chart_alt, charts_of
+from spmd_lab.ui.predict.sweep_charts import chart_alt, charts_of, parts_chart
 from tests.standin_lab import GIB, StandInLab, found
 
 pytestmark = pytest.mark.slow
@@ -273,3 +273,19 @@ def test_before_any_compile_memory_by_the_sizes_is_drawn_alone():
     assert list(charts) == ["Memory"]
     guessed = charts["Memory"]["layer"][-2]["data"]["values"]
     assert [value["x"] for value in guessed] == [8, 64] and guessed[0]["y"] > guessed[1]["y"] > 0
+
+
+def test_what_does_not_fit_lies_below_the_axis_and_bars_end_within_theirs():
+    sweep, rows, charts = drawn(*CASES["chips"])
+    chart = charts["Efficiency"]
+    assert chart["encoding"]["y"]["scale"]["range"][0] == {"expr": "height - 26"}
+    (cross,) = [each for each in chart["layer"] if each["mark"].get("shape") == "cross"]
+    assert [each["x"] for each in cross["data"]["values"]] == [8]
+    assert "field" not in cross["encoding"]["y"], "it has no efficiency"
+    whole = [CASES["chips"][1][1]] * 3
+    assert "range" not in drawn("chips=8,64,512", whole)[2]["Efficiency"]["encoding"]["y"]["scale"]
+    parts = {"64": {"matmul": 5.0, "late": 0.1}, "512": {"matmul": 5.0, "late": 0.4}}
+    bars = parts_chart(sweep, parts, "late")
+    assert bars["layer"][0]["encoding"]["x"]["scale"]["nice"]
+    over = [each for each in bars["layer"] if each["mark"].get("dy") == -19]
+    assert [row["label"] for row in over[0]["data"]["values"]] == ["2%", "7%"]

@@ -58,7 +58,7 @@ def changes(plan: Plan, nearest: NearestFit) -> Iterator[str]:
         yield f"no longer offload {_saved(back)}"
     if more := [name for name in near.offload if name not in plan.offload]:
         held = bytes_text(nearest.prediction.memory_bytes.host)
-        yield f"offload {_saved(more)} ({held} on the host)"
+        yield f"offload {_saved(more)} ({held} per device on the host)"
     if plan.makes_rings and not near.makes_rings:
         yield f"`{near.compiler_flags[-1]}`, which turns collective matmuls off"
 

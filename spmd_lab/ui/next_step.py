@@ -41,7 +41,7 @@ def draw(result: Result, row: DeltaGenerator | None = None) -> None:
     plan, near = result.experiment.plan, result.next.experiment.plan
     if plan and near:
         gains = {
-            "better_plan": f": −{result.next.number:.1%}",
+            "better_plan": f": {result.next.number:.1%} less time",
             "does_not_fit": ", which fits",
         }
         label = f"Try {changed_words(plan, near)}{gains.get(result.next.rule, '')}"

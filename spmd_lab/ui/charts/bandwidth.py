@@ -9,7 +9,19 @@ from spmd_core.results import Point
 from spmd_core.terms import half_sizes, kind_title, rate_words
 from spmd_core.workloads import TRANSFERS
 from spmd_lab.ui.charts import base
-from spmd_lab.ui.charts.base import TOP, Row, Spec, as_is, category, hover, layer, layered
+from spmd_lab.ui.charts.base import (
+    INK,
+    TOP,
+    Row,
+    Spec,
+    as_is,
+    category,
+    hover,
+    layer,
+    layered,
+    rows_axis,
+)
+from spmd_lab.ui.charts.colors import BEST
 
 BUS, ALGORITHM, TIME = QUANTITIES = ("Bus bandwidth", "Algorithm bandwidth", "Time")
 _TITLES = {BUS: "bus bandwidth (GB/s)", ALGORITHM: "algorithm bandwidth (GB/s)", TIME: "time (µs)"}
@@ -17,31 +29,11 @@ _UNITS = {BUS: 1e9, ALGORITHM: 1e9, TIME: 1e-6}
 MEASURED, PREDICTED = "measured", "predicted"
 _HEIGHT_PX = 210
 Points = Sequence[Point]
-Ends = tuple[tuple[float, float], tuple[float, float]]  # of the x axis, of the y axis
 
 
-def ends_of(points: Points, quantity: str) -> Ends:
-    """Returns the first and the last value of both axes of charts that are compared."""
-    rows = [
-        (float(point.bytes), _value(point, seconds, quantity) / _UNITS[quantity])
-        for point in points
-        if (seconds := point.time_s or point.predicted_s)
-    ]
-    x, y = zip(*rows, strict=True) if rows else ((1.0,), (1.0,))
-    return (min(x), max(x)), (min(y), max(y))
-
-
-def sweep_chart(
-    points: Points,
-    beside: Points,
-    quantity: str,
-    other: str = "",
-    *,
-    ends: Ends | None = None,
-    is_small: bool = False,
-) -> Spec:
+def sweep_chart(points: Points, beside: Points, quantity: str, other: str = "") -> Spec:
     """Returns a line for each kind: measured with points, predicted dashed, those of the `other` one
-    dotted; a rule from which size on half of the highest bandwidth is reached. `ends`: of the axes.
+    dotted; a rule from which size on half of the highest bandwidth is reached.
     """
     lead = MEASURED if any(each.time_s for each in points) else PREDICTED
     rows = [
@@ -55,7 +47,7 @@ def sweep_chart(
     dashes = {name: e for name, e in (_DASHES | {other: [2, 2]}).items() if name in drawn}
     legend = TOP if len(dashes) > 1 and len(kinds) > _NAMED else None
     dash = category("line", list(dashes), legend=legend, colors=list(dashes.values()))
-    x, y = _axes(ends or ends_of([*points, *beside], quantity), quantity, is_small)
+    x, y = _axes([*points, *beside], quantity)
     color = category("kind", list(kinds), legend=_KINDS if len(kinds) > _NAMED else None)
     shown = as_is("ink") if len(kinds) == 1 and len(dashes) > 1 else color
     layers = [
@@ -64,9 +56,6 @@ def sweep_chart(
         *_half_marks(halves, x=x, y=y, color=shown),
     ]
     heading = _HEADING | {"text": " ".join(map(str, kinds))}
-    if is_small:
-        layers += _end_names(rows, lead, x=x, y=y, color=shown)
-        return layered(layers, _SMALL_PX, title=heading)
     if len(kinds) <= _NAMED:
         layers += _names(rows, PREDICTED if measured else "", quantity, x=x, y=y, color=shown)
         layers.append(layer(halves, _HALF_LABEL, x=x, color=shown, text={"field": "label"}))
@@ -82,34 +71,56 @@ def _half_marks(halves: Sequence[Row], **channels: Spec) -> list[Spec]:
     ]
 
 
-def _axes(ends: Ends, quantity: str, is_small: bool) -> tuple[Spec, Spec]:
-    titles = (None, None) if is_small else ("bytes per device", _TITLES[quantity])
-    of_bytes = _BYTES_AXIS | ({"tickCount": 3} if is_small else {})
-    across, up = ends
-    x_scale = _BYTES_SCALE | {"domain": across}
-    x = base.quantity("bytes", title=titles[0], scale=x_scale, axis=of_bytes)
-    decades = _decades(up)
-    y_scale = {"type": "log", "domain": _around(up, decades)}
-    return x, base.quantity("y", title=titles[1], scale=y_scale, axis={"format": ".3~g"} | decades)
-
-
-def _end_names(rows: Sequence[Row], lead: str, **channels: Spec) -> list[Spec]:
-    """The highest value of each line: above what leads, below the others."""
-    lines = by_key((row["line"], row) for row in rows).values()
-    tops = ((line[-1], max(line, key=lambda row: cast(float, row["y"]))) for line in lines)
-    return [
-        layer(
-            [row],
-            _END
-            | {
-                "dy": -10 if row["line"] == lead else 15,
-                "align": "right" if row is last else "center",
-            },
-            **channels,
-            text={"field": "shown"},
-        )
-        for last, row in tops
+def _axes(points: Points, quantity: str) -> tuple[Spec, Spec]:
+    rows = [
+        (float(point.bytes), _value(point, seconds, quantity) / _UNITS[quantity])
+        for point in points
+        if (seconds := point.time_s or point.predicted_s)
     ]
+    across, up = zip(*rows, strict=True) if rows else ((1.0,), (1.0,))
+    x_scale = _BYTES_SCALE | {"domain": [min(across), max(across)]}
+    x = base.quantity("bytes", title="bytes per device", scale=x_scale, axis=_BYTES_AXIS)
+    decades = _decades(up)
+    y_scale = {"type": "log", "domain": _around((min(up), max(up)), decades)}
+    return x, base.quantity(
+        "y", title=_TITLES[quantity], scale=y_scale, axis={"format": ".3~g"} | decades
+    )
+
+
+def _largest(points: Points) -> int:
+    """The largest size of which every kind has a time; of no common one the largest of all."""
+    timed = [(each.kind, each.bytes) for each in points if each.time_s or each.predicted_s]
+    sizes = [set(each) for each in by_key(timed).values()]
+    common = set.intersection(*sizes) if sizes else set[int]()
+    return max(common or [0, *(size for _, size in timed)])
+
+
+def rank_chart(points: Points, beside: Points, quantity: str, kind: str, other: str = "") -> Spec:
+    """Returns a bar for each kind at the largest size that all have, the best first, that of `kind`
+    dark: measured where it is, with a tick for what is predicted, and for the `other` one.
+    """
+    most = _largest(points)
+    lead = MEASURED if any(each.time_s for each in points) else PREDICTED
+    at_most = ([each for each in row if each.bytes == most] for row in (points, beside))
+    own, others = at_most
+    lines = {line: _rows(own, line, quantity, lead) for line in (lead, PREDICTED)}
+    bars = sorted(lines[lead], key=lambda row: (row["y"], row["kind"]), reverse=quantity != TIME)
+    second = "bus" if quantity == TIME else "time"
+    bars = [{**row, "row": row["kind"], "label": f"{row['shown']} · {row[second]}"} for row in bars]
+    ticks = [] if lead == PREDICTED else lines[PREDICTED]
+    ticks = [{**row, "row": row["kind"]} for row in (*ticks, *_rows(others, other, quantity, lead))]
+    top = max((cast(float, row["y"]) for row in (*bars, *ticks)), default=1.0)
+    room = {"expr": f"{top} * width / max(width - 150, 60)"}
+    x = base.quantity("y", title=None, scale={"domainMin": 0, "domainMax": room}, axis=None)
+    y = rows_axis([str(row["row"]) for row in bars])
+    faint = {"condition": {"test": f"datum.row == '{kind_title(kind)}'", "value": 1}, "value": 0.5}
+    layers = [
+        layer(bars, _BAR, x=x, y=y, opacity=faint, tooltip=_HOVER),
+        layer(ticks, _TICK, x=x, y=y, tooltip=_HOVER),
+        layer(bars, _AT_END, x=x, y=y, text={"field": "label"}),
+    ]
+    title = f"{quantity} at {bytes_text(most)} per device"
+    return layered(layers, {"step": 26}, title=_HEADING | {"text": title})
 
 
 def _decades(values: Sequence[float]) -> Spec:
@@ -159,7 +170,9 @@ def _around(ends: tuple[float, float], ticks: Spec) -> tuple[float, float]:
 
 _LINE = {"type": "line", "strokeWidth": 2, "opacity": 0.85}
 _POINT = {"type": "point", "filled": True, "size": 45}
-_SMALL_PX = 110
+_BAR = {"type": "bar", "height": 18, "color": BEST}
+_TICK = {"type": "tick", "thickness": 2, "size": 22, **INK}
+_AT_END = {"type": "text", "align": "left", "dx": 8, "fontWeight": 600, **INK}
 _KINDS = TOP | {"columns": 2, "symbolStrokeWidth": 3}
 _HEADING = {"anchor": "start", "fontSize": 13, "fontWeight": 600, "offset": 14}
 _HALF = {"type": "rule", "strokeDash": [2, 3], "opacity": 0.6}

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import streamlit as st
 
-from spmd_core.answers import CEILING_ROWS, POINTS, ceiling_figures
+from spmd_core.answers import CEILING_ROWS, POINTS, Figure, ceiling_figures
 from spmd_core.base import RequestError, bytes_text, capital, numbered, seconds_text
 from spmd_core.experiment import Experiment, link
 from spmd_core.machine import get_topology, nearest_of_chips
@@ -18,6 +18,7 @@ from spmd_core.terms import (
     axes_words,
     bandwidths,
     chip_title,
+    counted,
     environment_words,
     experiment_words,
     half_sizes,
@@ -34,7 +35,7 @@ from spmd_lab.ui.collectives.moved import CEILINGS, plan_words
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.notebook import labels
-from spmd_lab.ui.shell import draw_figure, draw_figures, draw_table, refusal
+from spmd_lab.ui.shell import draw_figures, draw_table, refusal
 from spmd_lab.ui.tables import sortable
 
 FITS: Sheet[Fit] = Sheet(
@@ -57,7 +58,6 @@ _STORED = {
 }
 _NOTHING, _TPUS = "nothing", "tpus"
 _CHIPS = ("v5e", "v5p", "v6e", "tpu7x")  # what is predicted on, first
-_ACROSS = 4  # small charts, beside the one of the answer
 
 
 def draw(result: Result, when: str) -> None:
@@ -102,8 +102,8 @@ def _answer(
     on: str = "",
     to_calibrate: Experiment | None = None,
 ) -> None:
-    """The card of the collective that is shown, on its target or `on` another: its highest bandwidth,
-    and from which size on half of that is reached; its picture; links to the `experiment` on other
+    """The card of the collective that is shown, on its target or `on` another: its time at the largest
+    size and its highest bandwidth; its picture; links to the `experiment` on other
     chips, and one that measures the ceilings `to_calibrate`.
     """
     kinds, chosen = _kinds(points), choices.now(choices.KIND)
@@ -117,25 +117,18 @@ def _answer(
     with st.container(key="answer"):
         left, right = st.columns([3, 2], vertical_alignment="center")
         with left:
-            if top := _peak(shown):
-                there = "this machine" if where == "local" else where
-                cards.headline(plain(f"{kind_title(kind)} on {there}"), evidence)
-                rate, at = top
-                draw_figure(rate, at)
-            else:
-                cards.headline(plain(sweep_words(shown)[0]), evidence)
-            sentences = filter(None, (*_half(shown), *notes, off_line_words(shown, fits)))
+            there = "this machine" if where == "local" else where
+            figures = tuple(_figures(shown))
+            title = f"{kind_title(kind)} on {there}" if figures else sweep_words(shown)[0]
+            cards.headline(plain(title), evidence)
+            draw_figures(figures)
+            sentences = filter(None, (*notes, off_line_words(shown, fits)))
             if words := " ".join(map(as_sentence, sentences)):
                 st.caption(plain(words))
             _offers(experiment, on, to_calibrate)
         if shown:
             with right:
                 moved.show(shown[0].kind, max(point.devices for point in points))
-
-
-def _half(points: Sequence[Point]) -> Iterator[str]:
-    if sizes := half_sizes(points):
-        yield f"Half of that from {bytes_text(sizes[0])} per device on"
 
 
 def _groups(points: Sequence[Point]) -> list[str]:
@@ -150,12 +143,23 @@ def _kinds(points: Sequence[Point]) -> list[str]:
     return sorted(dict.fromkeys(point.kind for point in points), key=lambda kind: kind not in known)
 
 
-def _peak(points: Sequence[Point]) -> tuple[str, str] | None:
-    """The highest bus bandwidth, and where it is reached."""
-    top = max(points, key=lambda each: bandwidths(each)[1] or 0.0, default=None)
-    if top is None or not (rate := bandwidths(top)[1]):
-        return None
-    return rate_words(rate), f"over {axes_words(top.axes)}, at {bytes_text(top.bytes)} per device"
+def _figures(points: Sequence[Point]) -> Iterator[Figure]:
+    """Yields how long the largest size takes, the highest bus bandwidth, and from which size on half
+    of that is reached; nothing where no point has a time.
+    """
+    timed = counted(points)
+    if not timed:
+        return
+    largest = max(timed, key=lambda each: each.bytes)
+    top = max(timed, key=lambda each: bandwidths(each)[1] or 0.0)
+    over, size = axes_words(largest.axes), bytes_text(largest.bytes)
+    yield Figure(
+        f"{size} per device", seconds_text(largest.time_s or largest.predicted_s), f"over {over}"
+    )
+    at = "" if top is largest else f", at {bytes_text(top.bytes)}"
+    yield Figure("Bus bandwidth", rate_words(bandwidths(top)[1]), f"what each link carries{at}")
+    if sizes := half_sizes(timed):
+        yield Figure("Half of that from", bytes_text(sizes[0]), "per device")
 
 
 def _ceilings(answer: str, sweep: StrategyResult, notes: Sequence[str], is_simulated: bool) -> None:
@@ -260,7 +264,7 @@ def _offers(experiment: Experiment, on: str, to_calibrate: Experiment | None) ->
                 key=f"{'main' if is_main else 'side'}-link-on-{kind}", width="content"
             ).page_link(
                 cards.page_of(there),
-                label=plain(f"Predict on {topology.name}" if is_main else f"On {chip_title(kind)}"),
+                label=plain(f"Predict on {topology.name if is_main else chip_title(kind)}"),
                 query_params=cards.query(there),
             )
         if to_calibrate:
@@ -311,18 +315,16 @@ def _charts(
     quantity: str,
     other: str = "",
 ) -> None:
-    """Draws a chart of the first kind, and small ones of the others on its axes."""
-    first = st.container()
-    places = st.columns(_ACROSS) if kinds[1:] else []
-    ends = chart.ends_of([*points, *others], quantity)
-    for at, kind in enumerate(kinds):
-        shown, beside = ([each for each in row if each.kind == kind] for row in (points, others))
-        (places[(at - 1) % _ACROSS] if at else first).vega_lite_chart(
-            chart.sweep_chart(shown, beside, quantity, other, ends=ends, is_small=at > 0),
-            key=f"sweep-chart-{kind}",
-            alt=chart.sweep_alt(shown, quantity),
-            width="stretch",
-        )
+    """Draws a chart of the first kind by size, and all of them ranked at the largest."""
+    kind = kinds[0]
+    shown, beside = ([each for each in row if each.kind == kind] for row in (points, others))
+    alt = chart.sweep_alt(shown, quantity)
+    curve = chart.sweep_chart(shown, beside, quantity, other)
+    st.vega_lite_chart(curve, key="sweep-chart", alt=alt, width="stretch")
+    if kinds[1:]:
+        ranked = chart.rank_chart(points, others, quantity, kind, other)
+        alt = chart.sweep_alt(points, quantity)
+        st.vega_lite_chart(ranked, key="sweep-ranking", alt=alt, width="stretch")
 
 
 def _beside(experiment: Experiment, run: str | None, over: str) -> tuple[str, list[Point]]:

@@ -110,4 +110,5 @@ def show(kind: str, devices: int) -> None:
     function, effect = COLLECTIVE_EFFECTS[kind]
     st.markdown(f"**{plain(kind_title(kind))}** {code(function)}")
     st.html(glimpse.image(picture(kind, drawn), effect, "picture"))
-    st.caption(plain(effect), help=plain(devices_drawn(drawn, devices)))
+    fewer = "" if drawn == devices else f" Drawn: {drawn} of {devices}."
+    st.caption(plain(effect + fewer), help=plain(devices_drawn(drawn, devices)))

@@ -43,7 +43,7 @@ COMPONENT = {  # labels of the component itself
     "help": "Mouse and keys",
     "keys": "Click an operation for its facts, a loop to enter it. Drag or ← → to move, wheel "
     "or + − to zoom, Shift with ← → for the next operation, ↑ ↓ for another row, Enter "
-    "for a loop, Backspace to go back, / to search.",
+    "for a loop, Backspace to go back, / to search. Under a loop a link is filled as high as it is busy.",
 }
 
 

@@ -128,17 +128,16 @@ function drawPlain(paint, look, box, kind, text) {
   paint.fillText(shortened(paint, text, room), from, box.y + box.height / 2 + 4);
 }
 
-/** During a loop: how much of it each other row is busy, and by what. */
+/** During a loop: each other row is filled as high as the share of it in which it is busy. */
 function drawAside(paint, look, box, aside, place) {
   for (const [row, shares] of Object.entries(aside)) {
     const { top, height } = place.rows[row];
-    let at = box.x;
+    let low = top + height;
     for (const [kind, share] of shares) {
-      paint.globalAlpha *= 0.6;
+      const high = Math.max(2, share * height);
+      low -= high;
       paint.fillStyle = look.colors[kind];
-      paint.fillRect(at, top + height / 4, share * box.width, height / 2);
-      paint.globalAlpha /= 0.6;
-      at += share * box.width;
+      paint.fillRect(box.x, low, box.width, high);
     }
   }
 }

@@ -182,7 +182,7 @@ def test_the_sentence_says_each_change_memory_and_time():
     plan, near = nearest(CASES["more chips"][0])
     assert nearest_words(plan, near) == (
         "Nearest that fits: 128 chips (v5e:8x16); mesh fsdp=128; offload block inputs "
-        "(5.0 GiB on the host). 13.1 GiB of 15.8 GiB per device, about 16 s a step."
+        "(5.0 GiB per device on the host). 13.1 GiB of 15.8 GiB per device, about 16 s a step."
     )
 
 

@@ -24,11 +24,10 @@ def labels(spec):
     ]
 
 
-def figure(screen):
-    (words,) = (
-        each.proto.body for each in screen.get("html") if '<div class="figure">' in each.proto.body
-    )
-    return re.search(r'class="figure">([^<]*?) <', words).group(1)
+def figures(screen):
+    """The figures of the card: value by title."""
+    (words,) = (each.proto.body for each in screen.get("html") if 'class="five"' in each.proto.body)
+    return dict(re.findall(r'<span>([^<]*)</span><b class="figure">([^<]*)</b>', words))
 
 
 @pytest.mark.skipif(bool(accelerator_files()), reason="the default is what is attached")
@@ -36,22 +35,29 @@ def test_without_an_accelerator_the_target_is_one_chip_generation_predicted(data
     screen = opened("collectives")
     target = next(each for each in screen.selectbox if each.label == "Target")
     assert target.value == "tpu:v5e:2x4" and "cpu" not in said(screen)
-    first, *others = charts(screen)
-    assert "All-reduce on v5e:2x4" in said(screen) and len(others) == 4
-    assert any(figure(screen) in label for label in labels(first))
-    assert any(label.startswith("half at ") for label in labels(first))
+    curve, ranking = charts(screen)
+    assert "All-reduce on v5e:2x4" in said(screen)
+    assert any(figures(screen)["Bus bandwidth"] in label for label in labels(curve))
+    assert any(
+        label == f"half at {figures(screen)['Half of that from']}" for label in labels(curve)
+    )
+    assert "4 of 8" in said(screen), "the picture has fewer devices than the group"
+    assert len(labels(ranking)) == 5
 
 
 @pytest.mark.parametrize("over", ["x+y", "y"])
-def test_small_charts_have_the_axes_of_the_first_one_and_the_card_its_peak(data_folder, over):
-    screen = opened("collectives", tab=over)
-    scales = {
-        json.dumps([layer["encoding"][axis]["scale"] for axis in "xy"])
-        for spec in charts(screen)
-        for layer in spec["layer"][:1]
-    }
-    assert len(scales) == 1
-    assert any(figure(screen) in label for label in labels(charts(screen)[0]))
+@pytest.mark.parametrize("view", ["Bus bandwidth", "Time"])
+def test_the_ranking_is_of_the_largest_size_the_best_first(data_folder, over, view):
+    screen = opened("collectives", tab=over, view=view)
+    ranking = charts(screen)[1]
+    bars = ranking["layer"][0]["data"]["values"]
+    values = [row["y"] for row in bars]
+    assert values == sorted(values, reverse=view != "Time") and len({*values}) > 1
+    assert ranking["layer"][0]["encoding"]["x"]["scale"].get("type") is None, "linear"
+    time = figures(screen)["16.0 MiB per device"]
+    assert {row["time"] for row in bars if row["kind"] == "All-reduce"} == {time}
+    assert {row["size"] for row in bars} == {"16.0 MiB"}
+    assert ranking["title"]["text"] == f"{view} at 16.0 MiB per device"
 
 
 def test_a_link_to_simulated_devices_keeps_its_target(data_folder):

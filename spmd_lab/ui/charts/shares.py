@@ -185,7 +185,7 @@ def _parts_of(
             "middle": (begin + end) / 2,
             "time": seconds_text(time),
             "share": f"{time / total:.1%}",
-            "label": f"{time / total:.0%}",
+            "label": f"{time / total:.0%}" if time > 0.05 * total else "",
             "ink": ink(order[part]),
         }
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence, Set
 
 from spmd_core.base import bytes_text, number_text, numbered
+from spmd_core.machine import get_topology
 from spmd_core.search import Candidate, Ranked, score
 from spmd_core.surveys import called_words, cost_title, hours_of_tokens
 from spmd_lab.ui.charts.base import (
@@ -123,6 +124,7 @@ _LONGEST = 1.15  # of an interval, in longest times: a longer one would leave th
 _SPAN = {"type": "rule", "strokeWidth": 3, "strokeCap": "round"}
 _IS_WIDE = "width > 560"  # enough for a column of policies
 _POLICY = {"type": "text", "align": "right", "opacity": {"expr": f"{_IS_WIDE} ? 0.75 : 0"}, **INK}
+_NEEDS = _POLICY | {"dy": 12}
 _BAND = {"type": "rect", "opacity": 0.08, "color": BEST}  # the interval of the best
 
 
@@ -149,6 +151,7 @@ def stage_charts(
     for stage in ("measured", "compiled", "estimated"):
         rows = [
             {"row": _short(each, is_many), "is_open": open_[each.number]}
+            | ({"needs": _needs(each)} if open_[each.number] else {})
             | _timed(each, times[each.number], name, top)
             | dict(zip(("color", "opacity"), fills.get(each.number, (OTHER, _BEHIND)), strict=True))
             for each in best
@@ -157,6 +160,12 @@ def stage_charts(
         if rows:
             charts[stage] = _bars(rows, f"{called} ({name})", scale, top)
     return charts  # pyrefly: ignore[bad-return]
+
+
+def _needs(each: Candidate) -> str:
+    """Returns the memory that a step needs, as far as it is known, of what its device has."""
+    needs = " to ".join(map(bytes_text, each.memory_span or (each.memory_bytes,)))
+    return f"{needs} of {bytes_text(get_topology(each.target).chip.device_hbm_bytes)}"
 
 
 def _timed(each: Candidate, time: float, unit_name: str, top: float) -> dict[str, object]:
@@ -209,7 +218,7 @@ def _bars(rows: Sequence[Row], title: str, scale: Spec, top: float) -> Spec:
         "labelFontWeight": weight,
     }
     dots, beyond = ([row for row in rows if row["is_beyond"] == is_] for is_ in (False, True))
-    clipped = [row for row in rows if row["is_clipped"]]
+    clipped, open_ = ([row for row in rows if row[is_]] for is_ in ("is_clipped", "is_open"))
     looks = {"color": as_is("color"), "opacity": quantity("opacity", scale=None, legend=None)}
     tips = hover(row="candidate", label="takes")
     text = {"type": "text", "align": "left", "dx": 10, "fontWeight": 600, **INK}
@@ -220,6 +229,7 @@ def _bars(rows: Sequence[Row], title: str, scale: Spec, top: float) -> Spec:
         layer(dots, _DOT, x=x["x"], y=y, tooltip=tips, **looks),
         layer(rows, text, x=x["end"], y=y, text={"field": "label"}),
         layer(rows, _POLICY, x={"value": "width"}, y=y, text={"field": "policy"}),
+        layer(open_, _NEEDS, x={"value": "width"}, y=y, text={"field": "needs"}),
         layer(rows[:1], _BAND, x=x["low"], x2={"field": "high"}),
     ]
     return layered(layers, {"step": 28})

@@ -8,6 +8,7 @@ import pytest
 from spmd_core.search import Answer, Candidate, read_question
 from spmd_core.search.models import candidates
 from spmd_core.surveys.search import how_many_tie
+from spmd_core.sweeps import first_look
 from spmd_lab.ui.search.charts import front_chart, stage_charts
 
 
@@ -94,3 +95,13 @@ def test_what_may_not_fit_is_counted_apart_where_others_are_as_fast():
         fit = sum(each.fits == "yes" for each in answer.rivals)
         counts = list(map(int, re.findall(r"\d+", how_many_tie(answer))))
         assert counts == [count for count in (fit, len(answer.rivals) - fit) if count]
+
+
+def test_what_may_not_fit_has_the_memory_that_it_needs_beside_its_time():
+    answer = first_look(read_question({"model": "llama-3.1-8b", "chips": ["v5p:8"]}))
+    rows = stage_charts(answer.shardings)["estimated"]["layer"][0]["data"]["values"]
+    assert {row["is_open"] for row in rows} == {False, True}
+    for row in rows:
+        needs = re.fullmatch(r"([\d.]+) GiB to ([\d.]+) GiB of 95.7 GiB", row.get("needs", ""))
+        assert bool(needs) == row["is_open"]
+        assert needs is None or float(needs[1]) < 95.7 < float(needs[2])

@@ -134,26 +134,28 @@ def parts_chart(
         else {"axis": None}
     )
     x = {at: quantity(at, scale=scale, **axis) for at in ("x", "middle", "low")}
-    legend = _SHARES_LEGEND | {
-        "values": [
-            part
-            for part in shades
-            if any(each.get(part, 0.0) > _SEEN * sums[row] for row, each in rows.items())
-        ]
-    }
+    named = [
+        part
+        for part in shades
+        if any(each.get(part, 0.0) > _SEEN * sums[row] for row, each in rows.items())
+    ]
+    legend = _SHARES_LEGEND | {"values": named}
     color = category("part", list(shades), legend=legend, colors=list(shades.values()))
     tips, y = hover(part="part", time="time", share="share"), row_axis(rows)
-    bars = layer(values, _BAR, x=x["x"], x2={"field": "x2"}, y=y, color=color, tooltip=tips)
     led = [each for each in values if each["part"] == lead]
+    over = led if is_open else []  # whose share stands above, where no time is
     inside = {"x": x["middle"], "y": y, "text": {"field": "label"}}
-    frames = [layer(led, _FRAME, x=x["x"], x2={"field": "x2"}, y=y)] if led else []
-    frames += [layer(led, _OVER, **inside)] if led and is_open else []
-    named = [each for each in values if each not in led] if is_open else values
     test = f"(datum.x2 - datum.x) * width > {_LABEL_PX * top} * {room}"
     seen = {"condition": {"test": test, "value": 1}, "value": 0}
-    labels = layer(named, _INSIDE, color=as_is("ink"), opacity=seen, **inside)
-    ends = _at_ends(times, size, x["low"], y)
-    return layered([bars, *frames, labels, *ends], {"step": 46 if len(rows) > 1 else 30})
+    others = [each for each in values if each not in over]
+    layers = [
+        layer(values, _BAR, x=x["x"], x2={"field": "x2"}, y=y, color=color, tooltip=tips),
+        layer(led, _FRAME, x=x["x"], x2={"field": "x2"}, y=y),
+        layer(over, _OVER, **inside),
+        layer(others, _INSIDE, color=as_is("ink"), opacity=seen, **inside),
+        *_at_ends(times, size, x["low"], y),
+    ]
+    return layered(layers, {"step": 46 if len(rows) > 1 else 30})
 
 
 def _at_ends(times: Mapping[str, Estimate], size: float, x: Spec, y: Spec) -> list[Spec]:

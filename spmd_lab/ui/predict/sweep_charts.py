@@ -107,35 +107,39 @@ def efficiency_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
     of = f", {point_title(sweep, base)} = 100" if base else ""
     title = f"Scaling efficiency (%{of})" if sweep.variable.scales else _WORK
     chart = curve(sweep, rows, values, title, zero=not sweep.variable.scales)
-    if sweep.variable.scales and values:
-        shares_of = [100 * GOOD, 100.0, *(float(str(value["y"])) for value in values)]
-        ends = [max(0.0, min(shares_of) - 6), max(shares_of) + 8]
-        chart["encoding"]["y"]["scale"] |= {"domain": ends, "nice": False}
-        x, y = chart["encoding"]["x"], chart["encoding"]["y"]
-        lost = [
-            {**place(sweep, row), "text": "does not fit"}
-            for row in rows
-            if row.outcome.state in _TOO_LARGE and row.point.experiment is not None
-        ]
-        if lost:  # below the axis: they have no efficiency
-            y["scale"]["range"] = [{"expr": f"height - {_LANE_PX}"}, 0]
-        lane: Spec = {"value": {"expr": f"height - {_LANE_PX // 2}"}}
-        good = {"y": 100 * GOOD, "text": f"bends below {GOOD:.0%}"}
-        chart["layer"] = [
-            layer([good], _GOOD, x={"value": 0}, x2={"value": "width"}, y=y),
-            layer(
-                [good],
-                _VALUE | {"align": "left", "dx": 4},
-                x={"value": 0},
-                y=y,
-                text={"field": "text"},
-            ),
-            *chart["layer"],
-            layer(values, _VALUE, x=x, y=y, text=quantity("y", format=".0f")),
-            layer(lost, _CROSS, x=x, y=lane, tooltip=tips(sweep, "efficiency")),
-            layer(lost, _VALUE | _LOST, x=x, y=lane, text={"field": "text"}),
-            *_bend(sweep, rows),
-        ]
+    return _scaled(sweep, rows, chart, values) if sweep.variable.scales and values else chart
+
+
+def _scaled(sweep: Sweep, rows: Sequence[SweepRow], chart: Spec, values: Sequence[Row]) -> Spec:
+    """The curve of efficiency with where it bends, and below its axis what does not fit."""
+    shares_of = [100 * GOOD, 100.0, *(float(str(value["y"])) for value in values)]
+    ends = [max(0.0, min(shares_of) - 6), max(shares_of) + 8]
+    chart["encoding"]["y"]["scale"] |= {"domain": ends, "nice": False}
+    x, y = chart["encoding"]["x"], chart["encoding"]["y"]
+    lost = [
+        {**place(sweep, row), "text": "does not fit"}
+        for row in rows
+        if row.outcome.state in _TOO_LARGE and row.point.experiment is not None
+    ]
+    if lost:  # below the axis: they have no efficiency
+        y["scale"]["range"] = [{"expr": f"height - {_LANE_PX}"}, 0]
+    lane: Spec = {"value": {"expr": f"height - {_LANE_PX // 2}"}}
+    good = {"y": 100 * GOOD, "text": f"bends below {GOOD:.0%}"}
+    chart["layer"] = [
+        layer([good], _GOOD, x={"value": 0}, x2={"value": "width"}, y=y),
+        layer(
+            [good],
+            _VALUE | {"align": "left", "dx": 4},
+            x={"value": 0},
+            y=y,
+            text={"field": "text"},
+        ),
+        *chart["layer"],
+        layer(values, _VALUE, x=x, y=y, text=quantity("y", format=".0f")),
+        layer(lost, _CROSS, x=x, y=lane, tooltip=tips(sweep, "efficiency")),
+        layer(lost, _VALUE | _LOST, x=x, y=lane, text={"field": "text"}),
+        *_bend(sweep, rows),
+    ]
     return chart
 
 

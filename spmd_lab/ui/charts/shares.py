@@ -134,13 +134,7 @@ def parts_chart(
         else {"axis": None}
     )
     x = {at: quantity(at, scale=scale, **axis) for at in ("x", "middle", "low")}
-    named = [
-        part
-        for part in shades
-        if any(each.get(part, 0.0) > _SEEN * sums[row] for row, each in rows.items())
-    ]
-    legend = _SHARES_LEGEND | {"values": named}
-    color = category("part", list(shades), legend=legend, colors=list(shades.values()))
+    color = _part_color(rows, shades)
     tips, y = hover(part="part", time="time", share="share"), row_axis(rows)
     led = [each for each in values if each["part"] == lead]
     over = led if is_open else []  # whose share stands above, where no time is
@@ -156,6 +150,18 @@ def parts_chart(
         *_at_ends(times, size, x["low"], y),
     ]
     return layered(layers, {"step": 46 if len(rows) > 1 else 30})
+
+
+def _part_color(rows: Mapping[str, Mapping[str, float]], shades: Mapping[str, str]) -> Spec:
+    """The color of each part, with a legend of those that the eye can see in a bar."""
+    seen = {
+        part
+        for seconds in rows.values()
+        for part, each in seconds.items()
+        if each > _SEEN * sum(seconds.values())
+    }
+    legend = _SHARES_LEGEND | {"values": [part for part in shades if part in seen]}
+    return category("part", list(shades), legend=legend, colors=list(shades.values()))
 
 
 def _at_ends(times: Mapping[str, Estimate], size: float, x: Spec, y: Spec) -> list[Spec]:

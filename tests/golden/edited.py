@@ -214,6 +214,5 @@ def _marked(lab: Lab) -> list[Line]:
                 for each in sweep.points
             ]
             for points in (sweep.points, sweep.points[::-1], failed):
-                lines += [[*map(str, bandwidths._half(points)), *bandwidths._kinds(points)]]
-                lines += [[str(bandwidths._peak(points))]]
+                lines += [[*map(str, bandwidths._figures(points)), *bandwidths._kinds(points)]]
     return lines

@@ -10,7 +10,14 @@ from spmd_core.reports.collection_document import (
     searches_compared,
     text_blocks,
 )
-from spmd_core.reports.comparison import FEWEST, MOST, Compared, Subject, compare_runs
+from spmd_core.reports.comparison import (
+    FEWEST,
+    MOST,
+    Compared,
+    Subject,
+    check_compared,
+    compare_runs,
+)
 from spmd_core.reports.comparison_document import (
     collectives_table,
     comparison_document,
@@ -46,6 +53,7 @@ __all__ = [
     "Paragraph",
     "Subject",
     "Table",
+    "check_compared",
     "chosen_columns",
     "collection_document",
     "collectives_table",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spmd_core.answers import ProgramRow
-from spmd_core.base import refuse
+from spmd_core.base import numbered, refuse
 from spmd_core.experiment import Experiment
 from spmd_core.history import difference_rows
 from spmd_core.results import Between, Result, apart, between, fastest_row
@@ -121,7 +121,11 @@ def check_compared(ids: Sequence[str], baseline: str | None) -> None:
     if len(set(ids)) < len(ids):
         raise refuse("a comparison", "names one run twice", "name each once")
     if not FEWEST <= len(ids) <= MOST:
-        raise refuse(f"{len(ids)} runs", f"are not {FEWEST} to {MOST}", "name so many")
+        raise refuse(
+            f"a comparison of {numbered(len(ids), 'run')}",
+            f"is not of {FEWEST} to {MOST}",
+            "name so many",
+        )
     if baseline not in (None, *ids):
         raise refuse(f"baseline {baseline}", "is none of the runs", f"use one of {', '.join(ids)}")
 

@@ -54,7 +54,7 @@ def at_sizes(experiment: Experiment, points: int = POINTS) -> tuple[Experiment, 
             "use one experiment of a computation, such as layer or matmul",
         )
     if not 2 <= points <= MOST_POINTS:
-        raise refuse(f"{points} sizes", f"are not 2 to {MOST_POINTS}", "use for example 5")
+        raise refuse(f"sizes={points}", f"is not 2 to {MOST_POINTS}", "use for example 5")
     asked = [name for name in experiment.strategies if not STRATEGIES[name].is_single_device] or [
         name for name in what.default_strategies if not STRATEGIES[name].is_single_device
     ]

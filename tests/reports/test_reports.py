@@ -151,7 +151,8 @@ def test_a_comparison_of_equal_experiments_says_so_and_other_machines_are_named(
 @pytest.mark.parametrize(
     ("runs", "words"),
     [
-        ([HERE], "1 runs are not 2 to 8"),
+        ([HERE], "a comparison of 1 run is not of 2 to 8"),
+        ([f"none{at}" for at in range(9)], "a comparison of 9 runs is not of 2 to 8"),
         ([HERE, HERE], "one run twice"),
         ([HERE, THERE, "--baseline", "predicted"], "is none of the runs"),
         ([HERE, "nothing"], "is not stored here"),

@@ -8,6 +8,7 @@ from spmd_core.lab import Lab
 from spmd_core.reports import (
     Document,
     Table,
+    check_compared,
     chosen_columns,
     compare_runs,
     compare_searches,
@@ -50,6 +51,7 @@ ARGUMENTS = {
 
 def main(arguments: Namespace) -> int:
     """Print the comparison, the verdicts first."""
+    check_compared(arguments.runs, None)
     lab = Lab.open(serve=False)
     if searches := searches_named(lab, arguments.runs):
         winners = compare_searches(searches, arguments.baseline)

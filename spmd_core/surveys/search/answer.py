@@ -464,8 +464,8 @@ def _by_estimate(answer: Answer, took: str) -> str:
 def ranked_words(answer: Answer) -> str:
     """How many candidates are in how many rows of the ranking, if not all are shown."""
     count = sum(1 + len(entry.alike) for entry in answer.ranking)
-    rows = count_text(len(answer.shardings))
-    return f"{count_text(count)} candidates in {rows} rows: `Every candidate` lists them all."
+    rows = numbered(len(answer.shardings), "row")
+    return f"{numbered(count, 'candidate')} in {rows}: `Every candidate` lists them all."
 
 
 def best_words(answer: Answer, winner: Candidate) -> str:

@@ -87,7 +87,8 @@ def _sentence(title: str, before: Sequence[VariantForm], dropped: Sequence[int])
     arrays = "; specs, memory and data of single arrays are at their defaults" if has_arrays else ""
     stay = len(before) - len(dropped)
     if not dropped:
-        return f"Changed to {title}: all {stay} variants stay{arrays}."
+        kept = "the variant stays" if stay == 1 else f"all {stay} variants stay"
+        return f"Changed to {title}: {kept}{arrays}."
     gone = [names[place] for place in dropped]
     dropped_names = (
         listed_words(gone) if len(gone) <= _SHOWN else f"{gone[0]} and {len(gone) - 1} others"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from spmd_core.base import numbered
 from spmd_core.machine import Topology, mesh_places
 from spmd_lab.ui.charts.base import INK, Row, Spec, category, hover, layer, layered, quantity
 
@@ -201,11 +202,13 @@ def caption(topology: Topology) -> str:
         count = (
             f"the first {drawn} of {topology.shape[2]} layers"
             if drawn < topology.shape[2]
-            else f"{drawn} layers"
+            else numbered(drawn, "layer")
         )
         words.append(
             f"{count} along z, each linked chip by chip to the next"
             + (" and the last to the first" if "z" in closed else "")
+            if topology.shape[2] > 1
+            else f"{count} along z"
         )
     if topology.slices > 1:
         words.append(

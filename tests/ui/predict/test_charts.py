@@ -75,6 +75,8 @@ def test_a_large_cube_is_cut_off_and_says_so():
     chart = torus("v5p:16x20x28", [("fsdp", 8960)], "fsdp")
     assert len(rows(chart, 1)) == 3 * 320
     assert "the first 3 of 28 layers along z" in torus_chart.caption(topology).lower()
+    flat = torus_chart.caption(get_topology("tpu:v5p:2x2x1"))
+    assert "1 layer along z." in flat and "each linked" not in flat
 
 
 def test_parts_are_named_for_readers():

@@ -8,13 +8,12 @@ from typing import TypeVar
 
 import streamlit as st
 
-from spmd_core.base import LabError, bytes_text
+from spmd_core.base import LabError
 from spmd_core.experiment import Experiment, read_spec_words
 from spmd_core.fields import Spec
 from spmd_core.workloads import Program, findings, grouped
 from spmd_lab.ui import shell, state
 from spmd_lab.ui.lab import as_viewer, lab
-from spmd_lab.ui.markdown import plain
 
 T = TypeVar("T")
 Specs = Mapping[str, Spec]
@@ -56,9 +55,8 @@ def offer(program: Program, listed: Sequence[Specs]) -> None:
     by_held = sorted(listed, key=lambda specs: held_bytes(program, specs))
     if not by_held:
         return
-    now, then = (bytes_text(held_bytes(program, specs)) for specs in ({}, by_held[0]))
     if st.button(
-        plain(f"Try a fix: arguments {now} → {then} per device"),
+        "Try a fix",
         type="primary",
         icon=":material/build:",
         key="mend",

@@ -62,7 +62,7 @@ def wrong(program: Program, compiled: StrategyResult | None = None) -> None:
     picture_of(program)
     if listed:
         with st.container(key="findings", gap=None):
-            st.html(f"<h2>{_count(listed)}<small>Its fix saves, per device</small></h2>")
+            st.html(f"<h2>{_count(listed)}<small>{_saves(program, tried)}</small></h2>")
             for at, each in enumerate(listed[:SHOWN_FINDINGS]):
                 _finding(at, each, tried.get(each.path), _saved(each, program, tried))
         if (more := len(listed) - SHOWN_FINDINGS) > 0:
@@ -93,6 +93,16 @@ def _saved(each: StepFinding, program: Program, tried: Fixes) -> int:
     if (fix := tried.get(each.path)) is not None:
         return constrain.held_bytes(program, {}) - constrain.held_bytes(program, fix)
     return int(each.bytes_per_device * _BACK.get(each.kind, 0.0))
+
+
+def _saves(program: Program, tried: Fixes) -> str:
+    """Returns what the numbers beside findings are; and what all their specs save, which is no sum."""
+    alone = "Each fix alone saves, per device"
+    if len(tried) < 2:
+        return alone
+    every = {name: spec for fix in tried.values() for name, spec in fix.items()}
+    saved = constrain.held_bytes(program, {}) - constrain.held_bytes(program, every)
+    return f"{alone}; all specs together {bytes_text(saved)}"
 
 
 def _count(listed: Sequence[StepFinding]) -> str:

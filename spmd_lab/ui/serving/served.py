@@ -31,7 +31,6 @@ from spmd_core.search import (
     serve,
     splits,
 )
-from spmd_core.sheets import NONE
 from spmd_core.sweeps import decode_points, with_steps
 from spmd_lab.ui import cards, links, price, state
 from spmd_lab.ui.charts.base import INK, TOP, Row, Spec, category, hover, layer, layered, quantity
@@ -223,8 +222,11 @@ def _loads(answer: ServingAnswer) -> None:
         del titles["Best sharding"]
     best = f": {meshes[0]} is best for each" if len(meshes) == 1 else ""
     st.subheader(f"Other loads on these chips{plain(best)}", anchor=False)
-    wait = [f"<em>{each} wait</em>" * (each not in ("", NONE)) for each in loads["Wait"]]
-    loads["Cell"] = wait
+    served = [row.served for _, row in answer.by_load]
+    loads["Cell"] = [
+        f"<em>{each.running:,} run, {each.waiting:,} wait</em>" if each and each.waiting else ""
+        for each in served
+    ]
     for name, tag in reversed(titles.items()):
         loads["Cell"] = f"<{tag}>" + loads[name] + f"</{tag}>" + loads["Cell"]
     key = "".join(f"<{tag}>{name}</{tag}>" for name, tag in titles.items())

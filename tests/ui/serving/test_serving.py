@@ -146,9 +146,13 @@ def test_the_best_steps_are_compiled_by_a_press_and_stand_in_the_answer(data_fol
 
 def test_loads_say_how_many_requests_wait(data_folder):
     screen = opened("predict", show="serving")
-    waits = [row.served.waiting for _, row in answer().by_load if row.served]
+    loads = [(load, row.served) for load, row in answer().by_load if row.served]
+    waits = [served.waiting for _, served in loads]
     (cells,) = (
         each.proto.body for each in screen.get("html") if 'class="stacked"' in each.proto.body
     )
     assert any(waits) and cells.count(" wait<") == sum(map(bool, waits))
-    assert all(f">{many:,} wait<" in cells for many in waits if many)
+    for load, served in loads:
+        if served.waiting:
+            assert served.running + served.waiting == load.concurrency
+            assert f">{served.running:,} run, {served.waiting:,} wait<" in cells

@@ -230,9 +230,22 @@ def _copy(
     )
 
 
+def _in_a_row(size: int) -> int:
+    """Returns columns of a mesh of one axis: up to 8 in a row, more as square as they divide.
+
+    >>> [_in_a_row(size) for size in (4, 8, 16, 32, 256, 17)]
+    [4, 8, 4, 8, 16, 17]
+    """
+    return (
+        min((at for at in range(1, size + 1) if size % at == 0 and at * at >= size), default=1)
+        if size > _IN_A_ROW
+        else size
+    )
+
+
 def _mesh(experiment: Experiment) -> str:
     sizes = [size for _, size in experiment.mesh if size > 1] or [1]
-    columns = sizes[-1] if len(sizes) > 1 else min(sizes[0], _IN_A_ROW)
+    columns = sizes[-1] if len(sizes) > 1 else _in_a_row(sizes[0])
     rows = max(1, experiment.device_count // columns)
     down, across = min(rows, _MOST_CELLS), min(columns, _MOST_CELLS)
     count = down * across

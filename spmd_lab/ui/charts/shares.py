@@ -166,15 +166,15 @@ def _part_color(rows: Mapping[str, Mapping[str, float]], shades: Mapping[str, st
 
 def _at_ends(times: Mapping[str, Estimate], size: float, x: Spec, y: Spec) -> list[Spec]:
     ends = [
-        {"row": row, "low": each.low / size, "high": each.high / size}
+        {"row": row, "low": each.low / size, "at": each.estimate / size, "high": each.high / size}
         | {"label": seconds_text(each.estimate)}
         for row, each in times.items()
     ]
-    high = x | {"field": "high"}
+    at, high = (x | {"field": field} for field in ("at", "high"))
     return [
         layer(ends, _SPAN, x=x, x2={"field": "high"}, y=y),
         *(layer(ends, _CAP, x=each, y=y) for each in (x, high)),
-        layer(ends, _AT_END, x=high, y=y, text={"field": "label"}),
+        layer(ends, _AT_END, x=at, y=y, text={"field": "label"}),
     ]
 
 

@@ -63,10 +63,11 @@ def draw(runs: Sequence[RunSummary], place: DeltaGenerator) -> None:
     names = list(compared.names.values())
     experiments = [each.summary.experiment for each in subjects]
     differences = run_tables.differences_table(experiments, names)
-    if len(differences):
+    told = [list(row[1:]) == names for row in differences.itertuples(index=False)]
+    if not all(told):  # by the names
         st.markdown("**What differs in the experiments**")
         draw_table(differences)
-    else:
+    elif not told:
         st.caption("All of these runs are of the same experiment.")
     if (programs := programs_table(compared.programs)).rows:
         st.markdown("**Programs**")

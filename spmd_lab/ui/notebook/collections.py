@@ -79,7 +79,8 @@ def aside(shown: Collection) -> None:
                     label=plain(each.title),
                     query_params={COLLECTION: each.id} if each.id else None,
                 )
-                st.caption(plain(_facts(each) if each.id else "example"))
+                if each.id:  # that of the example has a badge
+                    st.caption(plain(_facts(each)))
 
 
 def example() -> Collection | None:

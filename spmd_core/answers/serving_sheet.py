@@ -24,8 +24,8 @@ PART_NAMES = {
 _MOST_REASONS = 6
 
 
-def serving_headline(answer: ServingAnswer) -> str:
-    """Returns the answer in one sentence."""
+def serving_headline(answer: ServingAnswer, is_figured: bool = False) -> str:
+    """Returns the answer in one sentence; `is_figured`: its output is a figure beside it."""
     question, best = answer.question, answer.best
     if best is None:
         return _not_kept(answer)
@@ -36,7 +36,8 @@ def serving_headline(answer: ServingAnswer) -> str:
         takes += f", {money_text(cost)} a million"
     if not within_words(question):
         each = "dollar" if question.price else "chip"
-        return f"Most tokens for a {each}: {served_output(best)}, on {named}."
+        made = "" if is_figured else f"{served_output(best)}, on "
+        return f"Most tokens for a {each}: {made}{named}."
     if best.even:
         return f"About even: {named} may keep {within_words(question)}: {takes}."
     least = "Cheapest" if question.price else "Fewest chips"

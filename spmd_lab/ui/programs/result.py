@@ -54,7 +54,7 @@ def wrong(program: Program, compiled: StrategyResult | None = None) -> None:
     tried = constrain.fixes(program)
     listed = _listed(program, tried, compiled)
     with st.container(key="answer-wrong"):
-        st.subheader(plain(_first(listed)), anchor=False)
+        st.subheader(plain(_first(listed, tried)), anchor=False)
         if listed and (saved := _saved(listed[0], program, tried)):
             of = bytes_text(constrain.held_bytes(program, {}))
             draw_figure(bytes_text(saved), f"of {of} per device are saved by its fix")
@@ -109,10 +109,12 @@ def _count(listed: Sequence[StepFinding]) -> str:
     return "1 thing is wrong" if len(listed) == 1 else f"{len(listed)} things are wrong"
 
 
-def _first(listed: Sequence[StepFinding]) -> str:
+def _first(listed: Sequence[StepFinding], tried: Fixes) -> str:
     if not listed:
         return "Nothing stands out."
-    return _TITLES[listed[0].kind][1].format(listed[0].path)
+    first = listed[0]
+    has_others = first.kind == "replicated" and len(tried.get(first.path, ())) > 1
+    return _TITLES[first.kind][1].format(f"{first.path}{' and its optimizer state' * has_others}")
 
 
 def _finding(at: int, each: StepFinding, fix: constrain.Specs | None, saved: int) -> None:
@@ -137,8 +139,9 @@ def example(described: Described) -> None:
     """Draws what the screen makes of a program that nobody has opened yet."""
     program = Program(described, described.mesh)
     placed = treemap.tiles(program.arguments())
-    listed = _listed(program, constrain.fixes(program))
-    st.markdown(f"**An example.** {plain(_first(listed))}")
+    tried = constrain.fixes(program)
+    listed = _listed(program, tried)
+    st.markdown(f"**An example.** {plain(_first(listed, tried))}")
     st.vega_lite_chart(treemap.chart(placed), alt=treemap.alt(placed), key="example-picture")
 
 

@@ -164,7 +164,7 @@ def _seeded(names: tuple[str, ...]) -> str:
 def _headline(answer: ServingAnswer) -> None:
     """Draws the best sharding: its output, speed and memory, what they are of, and the front."""
     lead = answer.best or answer.nearest
-    headline = plain(serving_headline(answer))
+    headline = plain(serving_headline(answer, is_figured=True))
     if not lead or not (pool := lead.pool) or not (served := lead.served):
         cards.headline(headline)
         return
@@ -268,7 +268,9 @@ def _front_chart(answer: ServingAnswer) -> Spec:
     kinds = [kind for kind in _COLORS if any(row["kind"] == kind for row in rows)]
     ends = [float(str(row["speed"])) for row in rows] or [1.0]
     scale = {"zero": False, "domainMin": 0.88 * min(ends), "domainMax": 1.15 * max(ends)}
-    x = quantity("speed", title="tokens/s of a user →", scale=scale)  # room for a name
+    x = quantity(
+        "speed", title="tokens/s of a user (1 / time per token) →", scale=scale
+    )  # room for a name
     axis = {"labelExpr": "datum.value < 0 ? '' : datum.label"}  # below 0 there is room alone
     scale = {"domainMin": 0, "padding": 24}
     y = quantity("rate", title="tokens/s per chip", scale=scale, axis=axis)

@@ -56,7 +56,7 @@ def test_the_example_opens_with_its_findings_and_its_fields(screen):
     assert "spmd_lab.explain(step)(params, opt_state, batch).open()" in screen.code[0].value
     button(screen, "Try an example").click().run()
     assert not screen.exception
-    assert "Each device holds all of params/embed." in headline(screen)
+    assert "Each device holds all of params/embed and its optimizer state." in headline(screen)
     heads = [
         each.proto.body for each in screen.get("html") if "3 things are wrong" in each.proto.body
     ]

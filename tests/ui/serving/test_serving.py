@@ -48,7 +48,7 @@ def test_a_link_answers_as_the_command_does(data_folder):
 def test_first_the_question_of_a_model_that_people_know(data_folder):
     screen = opened("predict", show="serving")
     assert field(screen, "Model").value == "qwen3-32b"
-    assert headline(screen) == serving_headline(answer())
+    assert headline(screen) == serving_headline(answer(), is_figured=True)
 
 
 def test_fields_change_the_answer_and_the_link(data_folder):
@@ -56,7 +56,7 @@ def test_fields_change_the_answer_and_the_link(data_folder):
     field(screen, "Concurrency").set_value("8").run(timeout=60)
     field(screen, "Prompt, output tokens").set_value("2048, 256").run(timeout=60)
     changed = answer(concurrency="8", input="2048", output="256")
-    assert headline(screen) == serving_headline(changed)
+    assert headline(screen) == serving_headline(changed, is_figured=True)
     query = {
         name: str(screen.query_params[name]).strip("[]'")
         for name in ("concurrency", "input", "output")

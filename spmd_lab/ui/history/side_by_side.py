@@ -63,11 +63,11 @@ def draw(runs: Sequence[RunSummary], place: DeltaGenerator) -> None:
     names = list(compared.names.values())
     experiments = [each.summary.experiment for each in subjects]
     differences = run_tables.differences_table(experiments, names)
-    told = [list(row[1:]) == names for row in differences.itertuples(index=False)]
-    if not all(told):  # by the names
+    is_named = [list(row[1:]) == names for row in differences.itertuples(index=False)]
+    if not all(is_named):  # by the names
         st.markdown("**What differs in the experiments**")
         draw_table(differences)
-    elif not told:
+    elif not is_named:
         st.caption("All of these runs are of the same experiment.")
     if (programs := programs_table(compared.programs)).rows:
         st.markdown("**Programs**")

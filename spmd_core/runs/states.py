@@ -143,14 +143,16 @@ class Pace:
     Attributes:
       share: the largest share that was shown: a bar never goes back.
       process: the process that measured it then.
-      began: seconds of the run, and the share of that process, at the first look at its rounds.
+      began: seconds of the run, and the rounds of that process, at the first look at its rounds.
       turned_s: seconds of the run at the beginning of that process.
+      round_s: seconds of a round, as last seen.
     """
 
     share: float = 0.0
     process: int = 1
-    began: tuple[float, float] | None = None
+    began: tuple[float, int] | None = None
     turned_s: float = 0.0
+    round_s: float | None = None
 
 
 def _expected(status: RunStatus) -> int:
@@ -165,22 +167,26 @@ def _expected(status: RunStatus) -> int:
 def paced(status: RunStatus, before: Pace) -> tuple[Pace, float | None]:
     """Returns the pace of a run now, and about how many seconds are left, None where unknown.
 
-    The first round of a process comes after its compile, which is no measure of rounds. Processes
-    compile and measure alike, so the mean of those before is that of those to come.
+    The first round of a process comes after its compile, which is no measure of rounds. A process
+    after this one is taken to last as long as this one, which compiles as it does: the first may
+    find a worker that runs already, each other one starts its own.
     """
     elapsed_s, count = status.elapsed_s or 0.0, max(status.experiment.processes, status.process)
-    part = min(1.0, status.done / _expected(status)) if status.of else 0.0
+    rounds = _expected(status)
+    part = min(1.0, status.done / rounds) if status.of else 0.0
     now = before
     if status.process != before.process:
         now = replace(before, process=status.process, began=None, turned_s=elapsed_s)
     if now.began is None and status.done:
-        now = replace(now, began=(elapsed_s, part))
+        now = replace(now, began=(elapsed_s, status.done))
+    if now.began is not None and status.done > now.began[1]:
+        began_s, begun = now.began
+        now = replace(now, round_s=(elapsed_s - began_s) / (status.done - begun))
     now = replace(now, share=max(now.share, (status.process - 1 + part) / count))
-    to_come = count - status.process
-    if status.process > 1:
-        each_s = now.turned_s / (status.process - 1)
-        return now, max(0.0, each_s * (to_come + 1) - (elapsed_s - now.turned_s))
-    if now.began is None or part <= now.began[1]:
+    here_s = elapsed_s - now.turned_s
+    if now.round_s is None and status.process == 1:
         return now, None
-    rate_s = (elapsed_s - now.began[0]) / (part - now.began[1])
-    return now, (1 - part) * rate_s + to_come * (elapsed_s + (1 - part) * rate_s)
+    left_s = max(0, rounds - status.done) * (now.round_s or 0.0)
+    if not status.done or now.round_s is None:  # it starts or compiles, as those before did
+        left_s = max(left_s, now.turned_s / max(1, status.process - 1) - here_s)
+    return now, left_s + (count - status.process) * (here_s + left_s)

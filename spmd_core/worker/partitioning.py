@@ -20,7 +20,8 @@ from spmd_core.runs import (
     send,
 )
 
-_PATIENT = 10  # niceness of a compile
+# niceness of a compile: beside processes of the niceness that this one began with
+_PATIENT = min(19, os.getpriority(os.PRIO_PROCESS, 0) + 10)
 
 
 def main() -> None:

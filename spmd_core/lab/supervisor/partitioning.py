@@ -11,7 +11,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 
-from spmd_core.base import LabError, RequestError, WorkerError, descriptors, resident_bytes
+from spmd_core.base import (
+    LabError,
+    RequestError,
+    WorkerError,
+    descriptors,
+    resident_bytes,
+    waited_s,
+)
 from spmd_core.experiment import Experiment
 from spmd_core.lab.supervisor.environment import without_secrets, worker_environment
 from spmd_core.lab.supervisor.process import Child, ending_text
@@ -20,7 +27,7 @@ from spmd_core.runs import PARTITIONED, Failed, PartitionCommand, Partitioned
 
 MOST_WARM = 2  # processes, about 250 MB each
 IDLE_S = 300.0
-MOST_S = 120.0  # of the clock, for one answer
+MOST_S = 120.0  # of the clock for one answer, but for those without a free core
 MOST_BYTES = 4 * 2**30  # of memory that a process may hold
 MOST_KEPT = 64  # answers
 LOOK_S = 0.05
@@ -161,10 +168,12 @@ class Partitioning:
 
 def _received(child: Warm, is_over: Callable[[], bool]) -> Partitioned | Failed:
     """The answer of a process, which is ended if it gives none, or once none is wanted."""
-    until = time.monotonic() + MOST_S
+    until = time.monotonic() - waited_s(child.pid) + MOST_S
     why = f"took more than {MOST_S:g} s"
     with suppress(WorkerError):  # junk in the stream
-        while time.monotonic() < until and not child.is_broken and not is_over():
+        while (
+            time.monotonic() - waited_s(child.pid) < until and not child.is_broken and not is_over()
+        ):
             descriptors.readable([child], LOOK_S)
             if events := child.receive():
                 return events[0]

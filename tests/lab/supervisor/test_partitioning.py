@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 
 import pytest
 
@@ -46,6 +47,14 @@ def test_a_process_that_takes_too_long_is_ended(asked, experiment, monkeypatch):
     with pytest.raises(WorkerError, match=r"took more than 0.01 s: compile it instead"):
         asked.ask(experiment, "auto")
     assert not asked._warm
+
+
+def test_time_without_a_free_core_is_not_taken(asked, experiment, monkeypatch):
+    """A process that waited for a core for as long as it took has taken nothing."""
+    begun = time.monotonic()
+    monkeypatch.setattr(partitioning, "MOST_S", 0.01)
+    monkeypatch.setattr(partitioning, "waited_s", lambda pid: time.monotonic() - begun)
+    assert asked.ask(experiment, "auto").collectives
 
 
 def test_a_question_that_nobody_asks_again_gives_way(asked, experiment, monkeypatch):

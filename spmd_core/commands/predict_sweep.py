@@ -8,7 +8,7 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 
 from spmd_core.answers import points_table
-from spmd_core.base import refuse
+from spmd_core.base import numbered, refuse
 from spmd_core.commands.waiting import show_progress, wait
 from spmd_core.experiment import Experiment
 from spmd_core.lab import Batch, Lab
@@ -71,7 +71,7 @@ def main(arguments: Namespace, base: Experiment) -> int:
     if missing and sys.stderr.isatty():
         took = seconds_taken(lab, look(lab, points))
         seconds = sum(compile_seconds(point, took) for point in missing)
-        print(f"{len(missing)} compiles, roughly {seconds:.0f} s", file=sys.stderr)
+        print(f"{numbered(len(missing), 'compile')}, roughly {seconds:.0f} s", file=sys.stderr)
     batch, interrupted, shown = Batch(lab), False, set[str]()
     try:
         start(batch, missing, asked)

@@ -184,7 +184,8 @@ def paced(status: RunStatus, before: Pace) -> tuple[Pace, float | None]:
         now = replace(now, round_s=(elapsed_s - began_s) / (status.done - begun))
     now = replace(now, share=max(now.share, (status.process - 1 + part) / count))
     here_s = elapsed_s - now.turned_s
-    if now.round_s is None and status.process == 1:
+    is_known = status.done <= rounds and (now.round_s is not None or status.process > 1)
+    if not is_known:  # how many rounds follow those planned is not known
         return now, None
     left_s = max(0, rounds - status.done) * (now.round_s or 0.0)
     if not status.done or now.round_s is None:  # it starts or compiles, as those before did

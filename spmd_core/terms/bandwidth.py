@@ -15,9 +15,10 @@ OFF = 3  # times the line's time, or a third of it: worth a sentence
 NO_LIMIT = 1e14  # bytes per second: a straight line without a slope
 NO_POINTS = "No point was measured."
 DEFINITIONS = (
-    "Algorithm bandwidth: bytes over time. Bus bandwidth is what each link carries, as nccl-tests "
-    "counts it. It is the algorithm bandwidth times 2(n-1)/n for an all-reduce among n devices. "
-    "The factor is (n-1)/n for an all-gather, reduce-scatter and all-to-all, and 1 for the rest."
+    "Algorithm bandwidth: bytes over time. Bus bandwidth is what a device moves over all its "
+    "links, as nccl-tests counts it. It is the algorithm bandwidth times 2(n-1)/n for an all-reduce "
+    "among n devices. The factor is (n-1)/n for an all-gather, reduce-scatter and all-to-all, and 1 "
+    "for the rest."
 )
 
 

@@ -7,6 +7,7 @@ import pytest
 from spmd_core.base import RequestError
 from spmd_core.experiment import experiment_of, parse_experiment
 from spmd_core.search.chips import named_meshes
+from spmd_core.search.question import REMATS
 from spmd_core.surveys import sweep_headline, sweep_notes
 from spmd_core.surveys.sweep.scaling import grown_most, knee
 from spmd_core.sweeps import best_mesh, parse_sweep, variants
@@ -23,18 +24,31 @@ BIG = {"target": "tpu:v5p:8x8x8", "model": "llama-3.1-8b", "mesh": {"fsdp": 512}
 BIG |= {"sequence": 8192, "batch_per_device": 1}
 
 
-def test_the_best_mesh_is_the_fastest_of_those_that_fit():
-    plan = parse_plan(BIG)
-    found = best_mesh(plan.to_json(), "tpu:v5p:4x4x4", 256)
+@pytest.mark.parametrize(
+    ("target", "chips", "changes", "remats"),
+    [
+        ("tpu:v5p:4x4x4", 64, {}, ()),
+        ("tpu:v5p:4x4x4", 64, {}, REMATS),
+        ("tpu:v5e:4x8", 32, {"model": "qwen3-14b", "sequence": 2048}, REMATS),
+        ("tpu:v6e:4x4", 16, {"model": "gemma-2-9b", "sequence": 4096}, REMATS),
+        ("gpu:h100:2x8", 16, {"sequence": 4096}, REMATS),
+    ],
+)
+def test_the_best_mesh_is_the_fastest_of_those_that_fit(target, chips, changes, remats):
+    """Against each mesh and policy, one by one: those of a mesh are bounded before they are timed."""
+    plan = parse_plan(BIG | changes)
+    found = best_mesh(plan.to_json(), target, 4 * chips, remats)
     estimates = {}
-    for mesh in named_meshes(64, ("data", "fsdp", "sequence", "tensor"), 2):
-        with suppress(RequestError):
-            other = {"target": "tpu:v5p:4x4x4", "mesh": mesh, "batch_per_device": 4}
-            step = estimate_step(parse_plan(plan.to_json() | other))
-            if step.fits:
-                estimates[mesh] = step.predicted_s.estimate
-    assert found.plan.mesh == min(estimates, key=estimates.get) and found.plan.batch == 256
-    assert found.tried >= len(estimates) > 5
+    for mesh in named_meshes(chips, ("data", "fsdp", "sequence", "tensor"), 2):
+        for remat in dict.fromkeys((plan.remat, *remats)):
+            with suppress(RequestError):
+                other = {"target": target, "mesh": mesh, "batch_per_device": 4, "remat": remat}
+                step = estimate_step(parse_plan(plan.to_json() | other))
+                if step.fits:
+                    estimates[mesh, remat] = step.predicted_s.estimate
+    best = found.plan
+    assert (best.mesh, best.remat) == min(estimates, key=estimates.get)
+    assert best.batch == 4 * chips and found.fits and found.tried > 5
 
 
 def test_the_best_mesh_of_a_plan_with_a_schedule_has_stages_and_keeps_it():
@@ -96,7 +110,7 @@ def test_a_sweep_over_chips_names_what_it_does_not_count(target, devices, words)
     sweep = parse_sweep(experiment_of(plan), f"chips={plan.topology.chips}")
     points = variants(sweep)
     notes = sweep_notes(sweep, curves(points, list(map(estimated, points))))
-    assert notes[0] == "1 of 1 points is an estimate, not compiled."
+    assert notes[0] == "1 of 1 point is an estimate, not compiled."
     assert len(notes) == 2 and words in notes[1]
 
 

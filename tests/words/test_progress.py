@@ -73,6 +73,7 @@ def test_more_rounds_than_planned_do_not_turn_the_bar_back():
     status = RunStatus("a", "running", experiment, 0.0, started_at=0.0, finished_at=9.0)
     pace, _ = paced(replace(status, done=20, of=20), Pace(began=(1.0, 1)))
     assert paced(replace(status, done=21, of=60), pace)[0].share == 1.0
+    assert paced(replace(status, done=25, of=20), pace)[1] is None, "no number of them is known"
 
 
 def test_the_words_name_the_process_and_what_is_left():

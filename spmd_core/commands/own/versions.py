@@ -105,7 +105,7 @@ def _bisected(arguments: Namespace) -> int:
     lines = environments.file_requirements(Path(file)) if file else environments.project_requirements(Path.cwd())  # fmt: skip
     look = _look(arguments)
     names = environments.releases(*arguments.bisect)
-    print(f"{len(names)} releases: {', '.join(names)}", file=sys.stderr)
+    print(f"{numbered(len(names), 'release')}: {', '.join(names)}", file=sys.stderr)
     before, after = side_by_side.first_changed(
         names,
         lambda version: look(f"jax {version}", lines, version),

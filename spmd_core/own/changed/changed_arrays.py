@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from os.path import commonpath
 
-from spmd_core.base import by_key
+from spmd_core.base import by_key, numbered
 from spmd_core.own.changed.golden import FIELDS, GoldenArray, golden_array, golden_arrays
 from spmd_core.results import StepArray
 from spmd_core.workloads import matches
@@ -67,7 +67,7 @@ def _named(rows: Mapping[str, str], words: str) -> tuple[str, str]:
         begin = commonpath(paths)
         roots = by_key((begin or each.partition("/")[0], each) for each in paths)
         names = [f"{root}/**" if len(under) > 1 else under[0] for root, under in roots.items()]
-    return paths[0], f"changed: {', '.join(names)} ({len(paths)} arrays) {words}"
+    return paths[0], f"changed: {', '.join(names)} ({numbered(len(paths), 'array')}) {words}"
 
 
 def _differing(row: GoldenArray, now: GoldenArray, compare: Sequence[str]) -> list[str]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spmd_core.base import by_key, bytes_text
+from spmd_core.base import by_key, bytes_text, numbered
 from spmd_core.facts import Collective, CollectiveKind
 
 SMALL = 0.01  # rows that together take less than this share of the communication are merged
@@ -70,7 +70,7 @@ class CollectiveRow:
     @property
     def what(self) -> str:
         """Kind as compiled and, if different, as requested."""
-        return f"{len(self.members)} others" if self.rest else kind_words(self.first)
+        return numbered(len(self.members), "other") if self.rest else kind_words(self.first)
 
     @property
     def size(self) -> str:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from spmd_core.base import bytes_text, capital, seconds_text
+from spmd_core.base import bytes_text, capital, numbered, seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.facts import Estimate
 from spmd_core.machine import get_topology
@@ -39,7 +39,9 @@ def mfu_title(sweep: Sweep) -> str:
 def sweep_headline(sweep: Sweep, rows: Sequence[SweepRow]) -> str:
     """The answer of a sweep in a sentence: what the curves show, with the points that are refused."""
     refused = sum(row.outcome.state == "refused" for row in rows)
-    counted = f"{refused} of {len(rows)} points {'is' if refused == 1 else 'are'} refused"
+    counted = (
+        f"{refused} of {numbered(len(rows), 'point')} {'is' if refused == 1 else 'are'} refused"
+    )
     first = next(_sentences(sweep, rows), "")
     if not refused:
         return first
@@ -65,7 +67,7 @@ def _sentences(sweep: Sweep, rows: Sequence[SweepRow]) -> Iterator[str]:
     if guessed := sum(row.is_estimated for row in every):
         are = "is an estimate" if guessed == 1 else "are estimates"
         apart = "" if len(timed) == len(every) else ", on a curve of their own"
-        yield f"{guessed} of {len(every)} points {are}, not compiled{apart}."
+        yield f"{guessed} of {numbered(len(every), 'point')} {are}, not compiled{apart}."
     if too_large := [row for row in rows if row.outcome.state in ("too large", "does not fit")]:
         do = "does" if sweep.is_categorical and len(too_large) == 1 else "do"
         yield f"{_list(sweep, too_large)} {do} not fit in memory."

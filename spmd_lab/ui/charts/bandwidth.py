@@ -249,6 +249,13 @@ def _halves(points: Sequence[Point], quantity: str) -> list[Row]:
     ]
 
 
+def rank_alt(ranked: Spec) -> str:
+    """Returns a ranking in words: what its bars are, and each with its values."""
+    bars = ranked["layer"][0]["data"]["values"]
+    listed = "; ".join(f"{bar['row']} {bar['label']}" for bar in bars)
+    return f"{ranked['title']['text']}: {listed}"
+
+
 def sweep_alt(points: Sequence[Point], quantity: str) -> str:
     """The chart in words: of each kind its smallest and its largest size."""
     text = seconds_text if quantity == TIME else rate_words

@@ -22,7 +22,6 @@ from spmd_lab.ui.markdown import plain
 REDUCE = ("all-reduce", "reduce-scatter")  # what they add is one partial sum for each device
 _MOST_CELLS = 16  # of a mesh along each side
 _FLATTEST = 3.4  # the width of a picture over its height
-_IN_A_ROW = 8  # devices of a mesh of one axis
 _SUMS = 8  # partial sums that are drawn at most, each of a device
 _SUMS_WIDE, _SUM_THIN = 0.4, 0.07  # their room's width, and their least side: shares of the height
 _ROOM, _FONT = (400.0, 255.0), 13.0  # pixels of a large picture, and of its letters there
@@ -230,22 +229,9 @@ def _copy(
     )
 
 
-def _in_a_row(size: int) -> int:
-    """Returns columns of a mesh of one axis: up to 8 in a row, more as square as they divide.
-
-    >>> [_in_a_row(size) for size in (4, 8, 16, 32, 256, 17)]
-    [4, 8, 4, 8, 16, 17]
-    """
-    return (
-        min((at for at in range(1, size + 1) if size % at == 0 and at * at >= size), default=1)
-        if size > _IN_A_ROW
-        else size
-    )
-
-
 def _mesh(experiment: Experiment) -> str:
     sizes = [size for _, size in experiment.mesh if size > 1] or [1]
-    columns = sizes[-1] if len(sizes) > 1 else _in_a_row(sizes[0])
+    columns = sizes[-1] if len(sizes) > 1 else min(sizes[0], _MOST_CELLS)
     rows = max(1, experiment.device_count // columns)
     down, across = min(rows, _MOST_CELLS), min(columns, _MOST_CELLS)
     count = down * across

@@ -157,7 +157,7 @@ def _figures(points: Sequence[Point]) -> Iterator[Figure]:
         f"{size} per device", seconds_text(largest.time_s or largest.predicted_s), f"over {over}"
     )
     at = "" if top is largest else f", at {bytes_text(top.bytes)}"
-    yield Figure("Bus bandwidth", rate_words(bandwidths(top)[1]), f"what each link carries{at}")
+    yield Figure("Bus bandwidth", rate_words(bandwidths(top)[1]), f"over all links of a device{at}")
     if sizes := half_sizes(timed):
         yield Figure("Half of that from", bytes_text(sizes[0]), "per device")
 
@@ -323,7 +323,7 @@ def _charts(
     st.vega_lite_chart(curve, key="sweep-chart", alt=alt, width="stretch")
     if kinds[1:]:
         ranked = chart.rank_chart(points, others, quantity, kind, other)
-        alt = chart.sweep_alt(points, quantity)
+        alt = chart.rank_alt(ranked)
         st.vega_lite_chart(ranked, key="sweep-ranking", alt=alt, width="stretch")
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from spmd_core.answers import SIZES
-from spmd_core.base import RequestError, seconds_text
+from spmd_core.base import RequestError, numbered, seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.surveys import point_size_words, size_headline, sizes_offer
 from spmd_core.sweeps import SizePoint, at_sizes
@@ -43,7 +43,9 @@ def draw(view: View) -> None:
     if missing:
         st.markdown(plain(sizes_offer(missing)))
         if st.button(
-            f"Compute {len(missing)} sizes", icon=":material/play_arrow:", key="sizes:ask"
+            f"Compute {numbered(len(missing), 'size')}",
+            icon=":material/play_arrow:",
+            key="sizes:ask",
         ):
             asked = batch()
             if done(lambda: [asked.submit(each) for each in missing]):

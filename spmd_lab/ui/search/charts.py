@@ -220,7 +220,7 @@ def _bars(rows: Sequence[Row], title: str, scale: Spec, top: float) -> Spec:
     dots, beyond = ([row for row in rows if row["is_beyond"] == is_] for is_ in (False, True))
     clipped, open_ = ([row for row in rows if row[is_]] for is_ in ("is_clipped", "is_open"))
     looks = {"color": as_is("color"), "opacity": quantity("opacity", scale=None, legend=None)}
-    tips = hover(row="candidate", label="takes")
+    tips = hover(row="candidate", label="takes", policy="policy")  # narrow windows have no column
     text = {"type": "text", "align": "left", "dx": 10, "fontWeight": 600, **INK}
     layers = [
         layer(rows, _SPAN, x=x["low"], x2={"field": "high"}, y=y, **looks),

@@ -268,9 +268,8 @@ def _front_chart(answer: ServingAnswer) -> Spec:
     kinds = [kind for kind in _COLORS if any(row["kind"] == kind for row in rows)]
     ends = [float(str(row["speed"])) for row in rows] or [1.0]
     scale = {"zero": False, "domainMin": 0.88 * min(ends), "domainMax": 1.15 * max(ends)}
-    x = quantity(
-        "speed", title="tokens/s of a user (1 / time per token) →", scale=scale
-    )  # room for a name
+    title = "tokens/s of a user (1 / time per token) →"
+    x = quantity("speed", title=title, scale=scale)  # room for a name
     axis = {"labelExpr": "datum.value < 0 ? '' : datum.label"}  # below 0 there is room alone
     scale = {"domainMin": 0, "padding": 24}
     y = quantity("rate", title="tokens/s per chip", scale=scale, axis=axis)

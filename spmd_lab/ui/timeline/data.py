@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from spmd_core.base import seconds_text, sums_by_key
+from spmd_core.base import numbered, seconds_text, sums_by_key
 from spmd_core.pictures import BESIDE, COPIES, EXPOSED, LOOP, Span, Timeline, TimelineScene, mix
 from spmd_core.time import KERNELS
 from spmd_core.words import KINDS, names_of, row_words
@@ -81,7 +81,7 @@ def scene_alt(timeline: Timeline, number: int) -> str:
     listed = "; ".join(f"{names[at]} {seconds_text(scene.spans[at].length_s)}" for at in longest)
     return (
         f"Timeline of {scene_words(timeline, number)}, {seconds_text(scene.length_s)}, "
-        f"{len(names)} operations. The longest: {listed}."
+        f"{numbered(len(names), 'operation')}. The longest: {listed}."
     )
 
 

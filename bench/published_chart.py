@@ -1,5 +1,6 @@
 """The picture of estimates over published steps, as a Vega-Lite specification."""
 
+import json
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -79,6 +80,13 @@ def _kind(dot: Dot) -> str:
     return dot.kind if dot.kind in _COLORS else "dense"  # a GPU is no kind of plan
 
 
+def _within(dots: Sequence[Dot]) -> dict[str, str]:
+    """Returns how many steps of each chip are inside of the band, of how many."""
+    every = Counter(each.chip for each in dots)
+    near = Counter(each.chip for each in dots if abs(each.error) <= _WITHIN)
+    return {chip: f"{near[chip]} of {many} within" for chip, many in every.items()}
+
+
 def _signed(percent: float) -> str:
     return f"{percent:+.1f}%".replace("-", "\N{MINUS SIGN}")
 
@@ -122,6 +130,7 @@ def errors_chart(dots: Sequence[Dot]) -> dict[str, Any]:
         "range": [color for kind, color in _COLORS.items() if counts[kind]],
     }
     x = {"field": "chip", "type": "nominal", "title": None, "sort": _CHIPS}
+    x["axis"] = {"labelExpr": f"[datum.label, {json.dumps(_within(dots))}[datum.label]]"}
     y = {"field": "error", "type": "quantitative", "title": None, "scale": {"domainMin": -24}}
     y |= {
         "axis": {

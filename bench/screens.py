@@ -88,17 +88,17 @@ EXAMPLE = ROOT / "spmd_core" / "recipes" / "example.jaxexport"
 # question -> what is done from a fresh Overview, and what then has the answer: a label is pressed,
 # (label, text) is typed, a file is handed in by one press
 PRESSES: dict[str, tuple[tuple[str | tuple[str, str] | Path, ...], str, int]] = {
-    "who holds what": (("See the shards",), '[data-testid="stVegaLiteChart"]', 1),
+    "who holds what": (("Who holds what?",), '[data-testid="stVegaLiteChart"]', 1),
     "a win on 16 TPUs": (("1. A win on 16 TPUs",), '[data-testid="stVegaLiteChart"]', 1),
     "a timeline": (("1. A win on 16 TPUs", "Next: "), ".timeline canvas", 3),
-    "fastest, and why": (("Compare strategies", "Run"), ".st-key-answer h3", 2),
+    "fastest, and why": (("What is fastest, and why?", "Run"), ".st-key-answer h3", 2),
     "a 70B plan with dollars and days": (
-        ("Predict a training step", ("Model", "llama-3.1-70b"), ("Price per chip-hour ($)", "v5e=1.2"), "Open that plan"),
+        ("Does it fit, and how long is a step?", ("Model", "llama-3.1-70b"), ("Price per chip-hour ($)", "v5e=1.2"), "Open that plan"),
         '.five:has(b:has-text(" days")) b:has-text("$")',
         2,
     ),
-    "my own exported step": (("Check a step of your own", EXAMPLE), ".st-key-answer-wrong", 3),
-    "a remedy": (("Compare strategies", "Run", "Try changes"), '[data-testid="stPageLink"] a:has-text("no all-")', 3),
+    "my own exported step": (("What is wrong with my step?", EXAMPLE), ".st-key-answer-wrong", 3),
+    "a remedy": (("What is fastest, and why?", "Run", "Try changes"), '[data-testid="stPageLink"] a:has-text("no all-")', 3),
 }  # fmt: skip
 
 

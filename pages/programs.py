@@ -72,7 +72,7 @@ elif pressed:
     live.ask("programs", experiment)
 status = live.follow("programs", experiment, run, at_work)
 changes = st.container()
-result.wrong(program, result.compiled_of(status, experiment))
+result.wrong(experiment, result.compiled_of(status, experiment))
 if status:
     result.after(status)
 constrain.draw(program)

@@ -113,7 +113,7 @@ def serving_figures(row: ServingRow) -> tuple[Figure, ...]:
         Figure("Mesh", served_mesh(row), dtypes),
         Figure("Time per token", seconds_text(served.tpot_s), span),
         Figure("Tokens/s per chip", number_text(row.per_chip), paid),
-        Figure("Bound by", PART_NAMES[served.step.binds], f"{share:.0%} of a decode step"),
+        Figure("Largest part", PART_NAMES[served.step.binds], f"{share:.0%} of a decode step"),
     )
 
 

@@ -2,18 +2,24 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.base import RequestError, UnreadableRun, numbered
-from spmd_core.experiment import Experiment, link
+from spmd_core.experiment import Experiment, layout_of, link
 from spmd_core.history import answer_words, fastest_words, shape_words
 from spmd_core.machine import default_target
 from spmd_core.runs import Labels, RunSummary
-from spmd_core.terms import DOES_NOT_FIT, ago, experiment_words, outcome_words, state_words
+from spmd_core.terms import (
+    DOES_NOT_FIT,
+    ago,
+    experiment_words,
+    layout_headline,
+    outcome_words,
+    state_words,
+)
 from spmd_core.words import bound_words, short_verdict
 from spmd_lab.ui import style
 from spmd_lab.ui.charts import colors, glimpse
@@ -28,91 +34,70 @@ _COLORS = {
     "cancelled": "gray",
     "interrupted": "orange",
     "open": "orange",  # and verdicts
-    "clear": "green",
-    "close": "gray",
+    "fits": "green",
+    "known": "gray",
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
-    """The screen that answers a question to start with, what a click does, and how."""
-
-    screen: str
-    call: str
-    words: str
-
-
-STARTS = (
-    Start("layout", "See the shards", "An array over a mesh, and which device holds which shard."),
-    Start(
-        "compare",
-        "Compare strategies",
-        "One computation under several shardings, timed side by side.",
-    ),
-    Start(
-        "predict",
-        "Predict a training step",
-        "Memory, the time of a step and what binds it, without a TPU or GPU.",
-    ),
-    Start(
-        "search",
-        "Find the best",
-        "Meshes, shardings and rematerialization of a model, ranked by estimate and compiler.",
-    ),
-    Start(
-        "programs",
-        "Check a step of your own",
-        "A step as `jax.export` writes it: what is replicated, sent and paid for on any mesh.",
-    ),
-    Start(
-        "collectives",
-        "Measure collectives",
-        "Bandwidth of each collective, size by size, here and on chips that are not.",
-    ),
-)
-
-
-ACROSS = 3  # last runs, and below them the first questions, as cards; other questions are lines
-_CLEAR = 1.2  # times as long at the least: what is closer is no win to color
-_KINDS, _GRAY = colors.KINDS, "#a9b4c2"
+# screen -> how it answers its question, for a first visit
+STARTS = {
+    "layout": "An array over a mesh, and which device holds which shard.",
+    "compare": "One computation under several shardings, timed side by side.",
+    "predict": "Memory, the time of a step and what binds it, without a TPU or GPU.",
+    "search": "Meshes, shardings and rematerialization of a model, ranked by estimate and compiler.",
+    "programs": "A step as `jax.export` writes it: what is replicated, sent and paid for on any mesh.",
+    "collectives": "Bandwidth of each collective, size by size, here and on chips that are not.",
+}
+ACROSS = 3  # cards in a row
+_KINDS, _GRAY, _ROOM = colors.KINDS, "#a9b4c2", "light-dark(#dfe4ea,#3a4350)"
+_SHADES = colors.colors(np.arange(8), 8)
 # screen -> blocks of its picture (left, top, width, height, color): who holds which shard; two times;
-# memory that fits above what a step takes
+# memory that fits above what a step takes; ranked intervals; what is replicated; a gather
 SKETCHES: dict[str, tuple[tuple[float, float, float, float, str], ...]] = {
-    "layout": tuple((at % 4 * 50.0, at // 4 * 50.0, 50.0, 50.0, shade) for at, shade in enumerate(colors.colors(np.arange(8), 8))),
+    "layout": tuple((at % 4 * 50.0, at // 4 * 50.0, 50.0, 50.0, shade) for at, shade in enumerate(_SHADES)),
     "compare": ((0, 14, 74, 28, _KINDS["matmul"]), (0, 58, 200, 28, _GRAY)),
     "predict": (
         (0, 14, 138, 28, _KINDS["memory"]),
-        (138, 14, 62, 28, "light-dark(#dfe4ea,#3a4350)"),
+        (138, 14, 62, 28, _ROOM),
         (0, 58, 116, 28, _KINDS["matmul"]),
         (116, 58, 52, 28, _KINDS["kernel"]),
         (168, 58, 32, 28, _KINDS["exposed"]),
+    ),
+    "search": tuple(
+        block
+        for at, (left, shade) in enumerate(((0, _KINDS["matmul"]), (34, _GRAY), (62, _GRAY), (96, _GRAY)))
+        for block in ((left, at * 26.0 + 8, 104, 5, shade), (left + 44.0, at * 26.0 + 2, 16, 17, shade))
+    ),
+    "programs": (
+        (0, 0, 124, 100, "#c8475c"),
+        (126, 0, 74, 49, _KINDS["memory"]),
+        (126, 51, 36, 49, _KINDS["memory"]),
+        (164, 51, 36, 49, _KINDS["kernel"]),
+    ),
+    "collectives": (
+        *((0, at * 26.0, 46, 22, _SHADES[at]) for at in range(4)),
+        (66, 46, 34, 8, _KINDS["exposed"]),
+        *((120.0 + 20 * at, row * 26.0, 20, 22, _SHADES[at]) for at in range(4) for row in range(4)),
     ),
 }  # fmt: skip
 
 
 def starts(questions: Mapping[str, str]) -> None:
-    """Draw a card for each of the first questions, and a line for each other."""
-    with st.container(key="starts"):
-        for column, start in zip(st.columns(ACROSS), STARTS, strict=False):
-            with column.container(border=True, height="stretch"):
-                blocks = [glimpse.rect(*each) for each in SKETCHES[start.screen]]
-                drawn = glimpse.drawing(200.0, 100.0, blocks)
-                st.html(glimpse.image(drawn, start.words, "glimpse"))
-                st.markdown(f"#### {plain(questions[start.screen])}")
-                _start(start, f"**{plain(start.call)}**")
-        with st.container(horizontal=True, key="more-starts"):
-            for start in STARTS[ACROSS:]:
-                _start(start, plain(start.call))
-
-
-def _start(start: Start, label: str) -> None:
-    st.page_link(
-        f"pages/{start.screen}.py",
-        label=label,
-        icon=":material/arrow_forward:",
-        icon_position="right",
-        help=coded(start.words),
-    )
+    """Draws a card for each question to start with."""
+    with st.container(key="starts", gap="small"):
+        for first in range(0, len(STARTS), ACROSS):
+            for column, screen in zip(st.columns(ACROSS), [*STARTS][first:], strict=False):
+                with column.container(border=True, height="stretch"):
+                    blocks = [glimpse.rect(*each) for each in SKETCHES[screen]]
+                    drawn = glimpse.drawing(200.0, 100.0, blocks)
+                    st.html(glimpse.image(drawn, STARTS[screen], "glimpse"))
+                    st.page_link(
+                        f"pages/{screen}.py",
+                        label=f"**{plain(questions[screen])}**",
+                        icon=":material/arrow_forward:",
+                        icon_position="right",
+                        help=coded(STARTS[screen]),
+                    )
 
 
 def query(experiment: Experiment, run: str | None = None) -> dict[str, str]:
@@ -220,8 +205,9 @@ def tag_badges(tags: Iterable[str]) -> str:
 
 @kept(1_000)
 def verdict(run: str) -> tuple[str, str] | None:
-    """Returns whether a verdict is clear, and it in a few words: how the rows of a stored run compare, of one prediction whether
-    it fits and what binds it; None where nothing does.
+    """Returns the kind of a verdict and it in a few words: how the rows of a stored run compare, of one
+    prediction whether it fits and what binds it, of an array what each device holds; None where
+    nothing does.
     """
     facts = None
     with suppress(UnreadableRun):
@@ -229,14 +215,17 @@ def verdict(run: str) -> tuple[str, str] | None:
     if facts is None:
         return None
     if (compared := facts.comparison) is not None and compared.ratios:
-        words, medians_s = short_verdict(compared, facts.medians_s), facts.medians_s
-        least, _ = compared.by_medians(medians_s)[0].interval
-        kind = "clear" if least >= _CLEAR else "close"
-        return "open" if words.startswith("Cannot") else kind, words
+        words = short_verdict(compared, facts.medians_s)
+        return "open" if words.startswith("Cannot") else "known", words
+    if facts.experiment.what.is_bare_array and all(
+        each.correct for each in facts.strategies.values()
+    ):
+        head = layout_headline(layout_of(facts.experiment, "array"), facts.experiment.dtype)
+        return "known", f"Placed: {head.partition(';')[0]}"
     (first, *others) = [each.prediction for each in facts.strategies.values()] or [None]
     if first is None or others or not first.fits:
         return None
-    return "clear", f"Fits, {bound_words(first.shares_by_axis)}" if first.binds else "Fits"
+    return "fits", f"Fits, {bound_words(first.shares_by_axis)}" if first.binds else "Fits"
 
 
 def headline(answer: str, evidence: str = "", words: str = "") -> DeltaGenerator:

@@ -45,10 +45,10 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stColumn"]:hover > div > div > div {{ border-color: var(--accent); }}
 :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stPageLink-NavLink"] {{ position: static; background: none; padding-left: 0.25rem; }}
 :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stPageLink-NavLink"]::after {{ content: ""; position: absolute; inset: 0; }}
-:is(.st-key-starts, [class*="st-key-gallery"]) h4 {{ padding: 0 0.25rem 0.25rem; }}
 [class*="st-key-gallery"] [data-testid="stCaptionContainer"] {{ margin: -0.9rem 0 -0.8rem; padding-left: 0.25rem; }}
-.st-key-starts img.glimpse {{ height: 8rem; }}
-.st-key-starts [data-testid="stPageLink-NavLink"] :is(p, span) {{ color: var(--accent) !important; }}
+.st-key-starts img.glimpse {{ height: 7.8rem; }}
+.st-key-starts [data-testid="stPageLink-NavLink"] p {{ font-size: 1.07rem; }}
+.st-key-starts [data-testid="stPageLink-NavLink"] > span:last-child {{ color: var(--accent) !important; }}
 [data-testid="stMain"] [data-testid="stVerticalBlock"][class*="st-key-"] {{ border-radius: 0.8rem; }}
 .st-key-tour {{ background: var(--tint); border-color: transparent; padding: 0.5rem 1rem; }}
 .st-key-sweep-choices > :last-child {{ margin-left: auto; }}
@@ -64,7 +64,6 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 :is([class*="st-key-row-"], [class*="st-key-gallery"]) [data-testid="stPageLink-NavLink"] p {{ line-height: 1.35; }}
 .st-key-recent [data-testid="stColumn"]:hover > div > div > div {{ border-color: var(--accent); }}
 .st-key-recent [data-testid="stColumn"] [class*="st-key-row-"]:hover {{ background: none; }}
-.st-key-more-starts [data-testid="stPageLink-NavLink"] {{ background: none; padding: 0.1rem 0.25rem; }}
 :is(.st-key-recent, .st-key-running) [class*="st-key-row-"] {{ position: relative; border-radius: 0.5rem; padding: 0.25rem; }}
 :is([class*="st-key-row-"], [class*="st-key-named-"]) img.glimpse {{ max-width: 5.6rem; }}
 [class*="st-key-named-"] [data-testid="stPageLink"] {{ padding-right: 1.5rem; }}
@@ -172,7 +171,6 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stHorizontalBlock"] {{ gap: 0.6rem; }}
   :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stColumn"] {{ min-width: calc(50% - 0.3rem); flex: 1 1 calc(50% - 0.3rem); }}
   :is(.st-key-starts, [class*="st-key-gallery"]) img.glimpse {{ height: 5.5rem; padding: 0.6rem; }}
-  .st-key-starts [data-testid="stColumn"] {{ min-width: 100%; }}
 }}
 [data-testid="stExpandSidebarButton"] {{ width: auto; }}
 [data-testid="stExpandSidebarButton"]::after {{ content: "{fields}"; font-size: 0.87rem; padding-right: 0.5rem; }}

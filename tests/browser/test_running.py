@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 from playwright.sync_api import expect
 
 from bench.browser import PATIENCE_MS, answered, press_cancel, screen_text, settled, unfold, visit
-from spmd_lab.ui.cards import STARTS
+from spmd_lab.ui.shell import QUESTIONS
 
 LONG = {"samples": 1000, "min_seconds": 60}
 
@@ -22,8 +22,7 @@ def press_run(page) -> None:
 def test_the_first_experiment_from_click_to_chart(server, page):
     """What a new user does: Overview, the card of Compare, Run, and the fastest strategy's bar."""
     visit(page, server.url)
-    (call,) = (start.call for start in STARTS if start.screen == "compare")
-    page.locator(".st-key-starts").get_by_role("link", name=call).click()
+    page.locator(".st-key-starts").get_by_role("link", name=QUESTIONS["compare"]).click()
     page.wait_for_url("**/compare*")
     settled(page)
     press_run(page)

@@ -185,7 +185,7 @@ def test_sheets_have_the_numbers_of_their_rows(answer):
     assert [cell.text for cell in table.column("")].count("best") == 1
     assert len(SERVING_LOADS.table(answer.by_load, "screen").rows) == len(answer.by_load)
     titles = [each.title for each in serving_figures(answer.best)]
-    assert titles == ["Chips", "Mesh", "Time per token", "Tokens/s per chip", "Bound by"]
+    assert titles == ["Chips", "Mesh", "Time per token", "Tokens/s per chip", "Largest part"]
 
 
 def test_the_json_has_every_key_of_the_contract(answer):

@@ -34,17 +34,9 @@ def texts(screen) -> list[str]:
 def test_overview_says_what_this_is_and_has_a_card_for_each_start(opened):
     said = texts(opened.page())
     assert WHAT_THIS_IS in said
-    heads = [text.removeprefix("#### ") for text in said if text.startswith("####")]
-    assert heads == [QUESTIONS[start.screen] for start in STARTS[:3]]
-    assert [start.screen for start in STARTS] == [
-        "layout",
-        "compare",
-        "predict",
-        "search",
-        "programs",
-        "collectives",
-    ]
-    assert {start.call for start in STARTS} <= {text.strip("*") for text in said}
+    questions = [QUESTIONS[screen] for screen in STARTS]
+    assert [text for each in said if (text := each.strip("*")) in questions] == questions
+    assert {*STARTS} == {"layout", "compare", "predict", "search", "programs", "collectives"}
 
 
 def test_overview_shows_a_waiting_run_once_and_what_is_over_below(opened):

@@ -7,7 +7,7 @@ from contextlib import suppress
 import streamlit as st
 
 from spmd_core.base import RequestError, bytes_text, capital, seconds_text
-from spmd_core.experiment import Experiment, Layout, parse_experiment, shape_text
+from spmd_core.experiment import Experiment, Layout, parse_experiment, shape_text, spec_code
 from spmd_core.fields import axes_json
 from spmd_core.results import ArrayReport, StrategyResult
 from spmd_core.runs import RunStatus
@@ -15,7 +15,7 @@ from spmd_core.terms import ago, environment_words, layout_headline
 from spmd_lab.ui import cards, style
 from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.lab import lab
-from spmd_lab.ui.markdown import plain
+from spmd_lab.ui.markdown import code, plain
 from spmd_lab.ui.shell import draw_figure, failure, refusal
 
 
@@ -35,6 +35,7 @@ def numbers(placed: Layout, experiment: Experiment) -> None:
     where = "on the host for each device" if on_host else "on each device"
     held = f"{where}, {bytes_text(placed.held_bytes(dtype))} on all"
     draw_figure(bytes_text(placed.shard_bytes(dtype)), held)
+    st.markdown(code(spec_code(placed.spec)))
     if on_host and (copy := streamed(experiment, placed)):
         st.page_link(
             cards.page_of(copy),

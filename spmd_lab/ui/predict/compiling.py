@@ -69,7 +69,7 @@ def controls(
             begin(missing)
         again = f", {failed} of them again after a failure" if failed else ""
         known = sum(outcome.state in ("predicted", "does not fit") for outcome in outcomes)
-        of = f"; {known} of {len(points)} {called}s are compiled already" if known else ""
+        of = f"; {numbered(known, called)} of {len(points)} compiled already" if known else ""
         takes = f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
         st.caption(plain(f"Roughly {takes} {like}{again}{of}."), width="content")
 

@@ -64,7 +64,7 @@ def fields(models: tuple[str, ...], words: Callable[[str], str], has_chips: bool
     with left:
         _number("tokens", "Billion tokens", _TOKENS_E9, 100.0)
         by = st.selectbox(
-            "Limit",
+            "Given",
             list(LIMITS),
             key=state.seed(state.key(SCREEN, "limit"), limit()[0]),
             help="Days or dollars find the number of chips.",

@@ -333,11 +333,12 @@ def _figures(sweep: Sweep, timed: Sequence[SweepRow], cause: str, share: float) 
         return
     first, last = timed[0], timed[-1]
     ends = [seconds_text(row.numbers.step_s) for row in (first, last)]
-    yield Figure(
-        "Efficiency", f"{last.efficiency or 0.0:.0%}", f"at {point_title(sweep, last.point)}"
-    )
+    plan, at = last.point.experiment and last.point.experiment.plan, point_title(sweep, last.point)
+    if plan and last.point.slices > 1:
+        at += f", {count_text(last.point.slices)} {plan.topology.chip.slice_word}s"
+    yield Figure("Efficiency", f"{last.efficiency or 0.0:.0%}", f"at {at}")
     yield Figure("Step", ends[1], f"{ends[0]} at {point_title(sweep, first.point)}")
-    if (plan := last.point.experiment and last.point.experiment.plan) is not None:
+    if plan is not None:
         millions = f"{number_text(plan.tokens / 1e6)} million"
         tokens = millions if plan.tokens >= 1e6 else count_text(plan.tokens)
         yield Figure("Tokens of a step", tokens, f"{sweep.scaling} scaling")

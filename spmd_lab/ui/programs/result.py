@@ -10,6 +10,7 @@ import streamlit as st
 from spmd_core.advice import compiled_findings, grouped_findings, held_spec
 from spmd_core.base import by_key, bytes_text, count_text
 from spmd_core.experiment import Experiment, layout_of, parse_experiment, shape_text, spec_code
+from spmd_core.machine import get_topology
 from spmd_core.results import StepFinding, StrategyResult
 from spmd_core.runs import RunStatus
 from spmd_core.terms import ago
@@ -47,10 +48,12 @@ _BACK = {
 }  # the share of its bytes that a fix gives back
 
 
-def wrong(program: Program, compiled: StrategyResult | None = None) -> None:
-    """Draws what is wrong with a program: in a card what costs the most, with what mends it; where
+def wrong(experiment: Experiment, compiled: StrategyResult | None = None) -> None:
+    """Draws what is wrong with an exported program: in a card what costs the most, with what mends it; where
     its bytes are; each with its fix, by what that saves. `compiled`: the program's own result.
     """
+    program = experiment.exported
+    assert program is not None
     tried = constrain.fixes(program)
     listed = _listed(program, tried, compiled)
     with st.container(key="answer-wrong"):
@@ -59,7 +62,7 @@ def wrong(program: Program, compiled: StrategyResult | None = None) -> None:
             of = bytes_text(constrain.held_bytes(program, {}))
             draw_figure(bytes_text(saved), f"of {of} per device are saved by its fix")
         constrain.offer(program, [*tried.values()])
-    picture_of(program)
+    picture_of(program, experiment.target if experiment.place.is_absent else None)
     if listed:
         with st.container(key="findings", gap=None):
             st.html(f"<h2>{_count(listed)}<small>{_saves(program, tried)}</small></h2>")
@@ -145,15 +148,18 @@ def example(described: Described) -> None:
     st.vega_lite_chart(treemap.chart(placed), alt=treemap.alt(placed), key="example-picture")
 
 
-def picture_of(program: Program) -> None:
-    """Draws where the bytes of a device are, and who holds the array that is clicked."""
+def picture_of(program: Program, target: str | None) -> None:
+    """Draws where the bytes of a device are, of how many on a `target`, and who holds the array that is
+    clicked.
+    """
     arguments = program.arguments()
     if not (placed := treemap.tiles(arguments)):
         return
     held = bytes_text(sum(each.weight for each in placed))
     roots = by_key((each.path.partition("/")[0], each.weight) for each in placed)
     parts = ", ".join(f"{name} {bytes_text(sum(each))}" for name, each in [*roots.items()][:2])
-    st.markdown(f"**Arguments per device: {held}** :small[{plain(parts)}]")
+    room = f" of {bytes_text(get_topology(target).chip.device_hbm_bytes)}" if target else ""
+    st.markdown(f"**Arguments per device: {held}{room}** :small[{plain(parts)}]")
     event = st.vega_lite_chart(
         treemap.chart(placed),
         alt=treemap.alt(placed),

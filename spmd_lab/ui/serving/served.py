@@ -247,6 +247,7 @@ def _points_of(sentences: Iterable[str]) -> None:
 
 def _points(answer: ServingAnswer) -> Iterator[Row]:
     front, lead = answer.front, answer.best or answer.nearest
+    ends = {id(front[0]): "fastest: ", id(front[-1]): "most per chip: "} if front[1:] else {}
     for row in answer.rows:
         if row.served is None:
             continue
@@ -256,7 +257,7 @@ def _points(answer: ServingAnswer) -> Iterator[Row]:
             "speed": row.speed,
             "rate": row.per_chip,
             "kind": _BEST if row is lead else kind,
-            "name": f"{served_chips(row.plan)}, {served_mesh(row)}{wait}",
+            "name": f"{ends.get(id(row), '')}{served_chips(row.plan)}, {served_mesh(row)}{wait}",
             "takes": f"{seconds_text(row.served.tpot_s)} a token",
             "makes": f"{number_text(row.per_chip)} tokens/s per chip",
         }

@@ -558,12 +558,12 @@ def test_a_first_visit_answers_in_five_figures_of_a_model_that_people_know(data_
     assert labels(screen.main) == ["Price per chip-hour ($)"]
     folded = labels(screen.sidebar.expander[0])
     first = sorted(each for each in labels(screen.sidebar) if each not in folded)
-    assert first == sorted(["Model", "TPU or GPU", "Limit", "Billion tokens", "Chips"])
+    assert first == sorted(["Model", "TPU or GPU", "Given", "Billion tokens", "Chips"])
 
 
 def test_a_deadline_finds_the_plan_and_a_price_its_dollars(data_folder):
     screen = screen_opened("predict")
-    field(screen, "selectbox", "Limit").set_value("days").run()
+    field(screen, "selectbox", "Given").set_value("days").run()
     field(screen, "number_input", "Days").set_value(12.0).run()
     assert errors(screen) == ""
     plan = parse_experiment(state_default()).plan
@@ -578,7 +578,7 @@ def test_a_deadline_finds_the_plan_and_a_price_its_dollars(data_folder):
 
 def test_a_budget_without_a_price_says_what_it_needs(data_folder):
     screen = screen_opened("predict")
-    field(screen, "selectbox", "Limit").set_value("dollars").run()
+    field(screen, "selectbox", "Given").set_value("dollars").run()
     assert not screen.exception
     assert any("needs a price per" in each.value for each in screen.caption)
     field(screen, "text_input", "Price per chip-hour ($)").set_value("2").run()

@@ -92,7 +92,7 @@ def test_pressing_queues_the_unknown_points_and_the_curves_fill_in(lab):
         found=found(1.0, 64, 8e15),
     )
     test.run()
-    assert "Roughly 2 min on an idle machine; 1 of 3 points are compiled already." in texts(test)
+    assert "Roughly 2 min on an idle machine; 1 point of 3 compiled already." in texts(test)
     assert "The table has the compiled time of 64." in texts(test)
     assert all("%" in row["Efficiency"] for row in table(test).values()), "each point compares"
     row = table(test)["64"]

@@ -100,7 +100,7 @@ def test_pressing_queues_the_unknown_points_and_the_curves_fill_in(lab):
     known = lab.latest(variants(parse_sweep(BASE, "chips=64"))[0].experiment)
     status = replace(lab.status(known), started_at=100.0, finished_at=117.0)
     lab.status = lambda run, plain=lab.status: status if run == known else plain(run)
-    assert "Roughly 34 s as those here took; 1 of 3" in texts(test.run())
+    assert "Roughly 34 s as those here took; 1 point of 3" in texts(test.run())
     test.button(key="sweep:start").click().run()
     assert [status.experiment.target for status in lab.queue] == ["tpu:v5p:2x2x2", "tpu:v5p:8x8x8"]
     waiting = lab.queue[0]

@@ -129,8 +129,8 @@ def errors_chart(dots: Sequence[Dot]) -> dict[str, Any]:
         "domain": [f"{kind} ({counts[kind]})" for kind in _COLORS if counts[kind]],
         "range": [color for kind, color in _COLORS.items() if counts[kind]],
     }
-    x = {"field": "chip", "type": "nominal", "title": None, "sort": _CHIPS}
-    x["axis"] = {"labelExpr": f"[datum.label, {json.dumps(_within(dots))}[datum.label]]"}
+    below = {"labelExpr": f"[datum.label, {json.dumps(_within(dots))}[datum.label]]"}
+    x = {"field": "chip", "type": "nominal", "title": None, "sort": _CHIPS, "axis": below}
     y = {"field": "error", "type": "quantitative", "title": None, "scale": {"domainMin": -24}}
     y |= {
         "axis": {

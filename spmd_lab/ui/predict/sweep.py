@@ -333,7 +333,8 @@ def _figures(sweep: Sweep, timed: Sequence[SweepRow], cause: str, share: float) 
         return
     first, last = timed[0], timed[-1]
     ends = [seconds_text(row.numbers.step_s) for row in (first, last)]
-    plan, at = last.point.experiment and last.point.experiment.plan, point_title(sweep, last.point)
+    plan = last.point.experiment.plan if last.point.experiment else None
+    at = point_title(sweep, last.point)
     if plan and last.point.slices > 1:
         at += f", {count_text(last.point.slices)} {plan.topology.chip.slice_word}s"
     yield Figure("Efficiency", f"{last.efficiency or 0.0:.0%}", f"at {at}")

@@ -8,7 +8,7 @@ from spmd_core.machine import compiler_refusal
 from spmd_core.terms import ago
 from spmd_lab.ui import choices, course, exports, links, live, price, remedies, shell, state
 from spmd_lab.ui.lab import find, lab
-from spmd_lab.ui.markdown import as_sentence, plain
+from spmd_lab.ui.markdown import as_sentence, coded, plain
 from spmd_lab.ui.notebook import labels, tour
 from spmd_lab.ui.predict import (
     keep,
@@ -44,6 +44,7 @@ result = prediction.result_of(status, experiment)
 misfit = prediction.misfit(experiment)
 
 at_work, file = live.is_at_work(run), None
+missing = compiler_refusal(experiment.target)
 swept = sweep.is_open() and not misfit
 with head:
     st.title(sweep.question_shown(), width="stretch")
@@ -54,14 +55,14 @@ with head:
         type=kind,
         icon=":material/play_arrow:",
         key="predict",
-        disabled=bool(refusal or misfit) or at_work,
+        disabled=bool(refusal or misfit or missing) or at_work,
         help="Compiles it for chips that need not be here. Nothing is executed.",
     )
 if not experiment.plan:
     what = f"{experiment.what.title} on {experiment.target.removeprefix('tpu:')}"
     st.caption(plain(f"{what}, by its compiler. Nothing is executed."))
-if missing := compiler_refusal(experiment.target):
-    st.caption(plain(f"{as_sentence(missing)} Estimates need no compiler."))
+if missing:
+    st.caption(coded(f"{as_sentence(missing)} Estimates need no compiler."))
 
 if run is None or not tour.guide(run):
     course.hint(experiment)

@@ -34,8 +34,8 @@ if (!window.spmdCards) {
       heads.forEach((_, at) => {
         const texts = rows.slice(1).map((row) => row.children[at]?.innerText.trim() ?? "");
         const numbers = texts.filter((text) => /^[\d<≈+−-]*\d/.test(text) && text.length < 30);
-        if (at === 0 || 2 * numbers.length < texts.length || texts.some((text) => text.length > 40)) return;
-        for (const row of rows) row.children[at]?.classList.add("number");
+        const isNumber = at > 0 && 2 * numbers.length >= texts.length && !texts.some((text) => text.length > 40);
+        for (const row of rows) row.children[at]?.classList.toggle("number", isNumber);
       });
       if (heads.length < 3) continue;
       for (const row of table.querySelectorAll("tbody tr")) {

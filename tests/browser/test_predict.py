@@ -44,6 +44,18 @@ def test_a_layer_from_click_to_answer(server, page):
     assert kept["strategies"]["auto"]["prediction"]["fits"] is True
 
 
+def test_a_column_of_words_is_not_aligned_as_the_numbers_that_were_in_its_place(server, page):
+    visit(page, f"{server.url}/predict")
+    head = page.locator('.st-key-other-chips [data-testid="stTable"] th')
+    expect(head.filter(has_text="Memory")).to_have_class(re.compile("number"))
+    price = page.get_by_label("Price per chip-hour ($)", exact=True)
+    price.fill("v5e=1.2")
+    price.press("Enter")
+    head.filter(has_text="Dollars").wait_for(timeout=PATIENCE_MS)
+    for words in ("Mesh", "Remat", "Bound by"):
+        expect(head.filter(has_text=words)).not_to_have_class(re.compile("number"))
+
+
 def test_history_opens_a_stored_prediction_here_and_coming_back_keeps_it(server, page):
     visit(page, f"{server.url}/history?search={PREDICTED}&runs={PREDICTED}")
     page.get_by_text("Open this run").click()

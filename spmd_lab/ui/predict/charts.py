@@ -85,15 +85,19 @@ _MARKS = {_BEST: "#3b76c4", ABOUT_EVEN: "#3b76c4", _FRONT_DOT: "#5aa6a0", _OTHER
 
 
 def training_chart(answer: TrainingAnswer) -> Spec:
-    """Days of the best plan of each kind of chip: against dollars where two have a price, else as
-    bars; the best in a color of its own, each with its name and its chips beside it.
+    """Days of the best plan of each kind of chip: against dollars where two have a price, and all
+    that the headline names, else as bars; the best in a color of its own, each with its name and
+    its chips beside it.
     """
     rows = list(_chips_rows(answer))
-    marks = [mark for mark in _MARKS if any(row["mark"] == mark for row in rows)]
-    color = category("mark", marks, colors=[_MARKS[mark] for mark in marks])
     tips = hover(row="chip", label="takes", money="costs")
     priced = [row for row in rows if row["dollars"] is not None]
-    if len(priced) > 1:
+    named = [row for row in rows if row["mark"] in (_BEST, ABOUT_EVEN)]
+    is_priced = len(priced) > 1 and all(row in priced for row in named)
+    drawn = {row["mark"] for row in (priced if is_priced else rows)}
+    marks = [mark for mark in _MARKS if mark in drawn]
+    color = category("mark", marks, colors=[_MARKS[mark] for mark in marks])
+    if is_priced:
         return _price_chart(priced, color | {"legend": TOP}, tips)
     days = quantity("days", title="days", axis={"grid": False})
     y = rows_axis([str(row["row"]) for row in rows])

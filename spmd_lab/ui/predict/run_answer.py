@@ -134,7 +134,8 @@ def others(plan: Plan) -> Callable[[str], None] | None:
                 key="other-chips-chart",
             )
         draw_filled(training_table(answer))
-        _use(answer, plan)
+        if timed:
+            _use(answer, plan)
     step, name = predictions.step_estimate(estimate_step(plan)), "estimate.html"
     blocks = (Paragraph(training_headline(answer)), Paragraph(step), training_table(answer))
     page = Document(experiment_words(experiment_of(plan)), blocks)

@@ -25,7 +25,7 @@ _KINDS = {
     "W": ("gradients of weights", "#7a5cc7"),
 }
 _MOST_DRAWN = 10_000  # bars of a few pixels are no picture, and a browser takes long for more
-_IDLE = ("idle", "#a9b4c2")
+_IDLE = ("idle", "rgba(169, 180, 194, 0.35)")  # the legend shows it as it is drawn
 
 
 def show(plan: Plan) -> None:
@@ -73,7 +73,7 @@ def _chart(simulated: SimulatedPipeline) -> Spec:
     tips = hover(row="stage", what="pass", number="microbatch", time="takes")
     bar = {"type": "bar", "height": 22}
     layers = [
-        layer(idle, bar | {"opacity": 0.35}, **channels),
+        layer(idle, bar, **channels),
         layer(runs, bar | {"stroke": "#ffffff", "strokeWidth": 0.5}, **channels, tooltip=tips),
     ]
     return layered(layers, {"step": 28})

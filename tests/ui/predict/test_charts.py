@@ -106,6 +106,17 @@ def test_a_training_answer_is_bars_without_prices_and_a_front_with_them():
     assert {row["row"].lower() for row in front["data"]["values"]} == {*priced.front}
 
 
+def test_a_chart_of_prices_has_every_chip_that_its_headline_names():
+    form = {"model": "llama-3.1-8b", "sequence": 8192}
+    kinds, price = ("v5e", "v5p", "h100"), {"v5e": 1.2, "v5p": 4.2, "h100": 3.0}
+    for unpriced in kinds:
+        some = tuple((kind, each) for kind, each in price.items() if kind != unpriced)
+        answer = train(TrainingQuestion(form, 1e12, 512, kinds, days=30, price=some))
+        drawn = charts.training_chart(answer)["layer"][0]["mark"]["type"]
+        named = {answer.best.kind, *(row.kind for row in answer.even)}
+        assert (drawn == "bar") is (unpriced in named)
+
+
 def test_each_part_of_the_time_is_named_as_in_the_terminal():
     (bars, _) = shares.shares_chart({"time": FOUND})["layer"]
     rows = bars["data"]["values"]

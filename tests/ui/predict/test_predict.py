@@ -66,6 +66,7 @@ def test_a_missing_compiler_for_gpus_is_named_before_predict_is_pressed(
     captions = " ".join(each.value.replace("\\", "") for each in screen.caption)
     assert ("The compiler for GPUs is not installed" in captions) is (plugin is None)
     assert "Fits on " in headings(screen)  # the estimate is there either way
+    assert screen.button(key="predict").disabled is (plugin is None)
 
 
 def test_before_compiling_the_sizes_say_whether_it_fits(opened):

@@ -32,6 +32,7 @@ SIMILAR = 1.5
 BLOCK_S = 0.25e-3  # of a warm-up: short enough that many run undisturbed
 # at least so many blocks and so long at full speed, within half a second
 WARM_UP_BLOCKS, WARM_UP_AT_SPEED_S, WARM_UP_S = 10, 5e-3, 0.5
+FLOOR_ROUNDS = 15
 Call = Callable[..., Any]
 
 
@@ -95,17 +96,16 @@ def quiet() -> Iterator[None]:
             gc.enable()
 
 
-def warm_up(timed: Timed) -> None:
+def warm_up(timed: Timed, at_speed_s: float = WARM_UP_AT_SPEED_S) -> None:
     """Run until calls take their usual time; `fastest_s` is that of the fastest of many short
-    blocks.
+    blocks. They last `at_speed_s` seconds; 0 runs two blocks.
 
     What a busy machine adds depends on chance: a plan that went by a mean would differ between
     equal programs.
     """
     spent, calls, blocks, fastest = 0.0, 0, 0, float("inf")
-    while blocks < 2 or (
-        spent < WARM_UP_S and (blocks < WARM_UP_BLOCKS or calls * fastest < WARM_UP_AT_SPEED_S)
-    ):
+    least = WARM_UP_BLOCKS if at_speed_s else 2
+    while blocks < 2 or (spent < WARM_UP_S and (blocks < least or calls * fastest < at_speed_s)):
         count = 1 if blocks < 2 else max(1, min(MAX_CALLS, int(BLOCK_S / fastest)))
         one = agreed(time_calls(timed.call, timed.arguments, count))
         fastest = min(fastest, one)
@@ -171,7 +171,9 @@ def _round(programs: list[Timed], order: random.Random) -> None:
             timed.rounds.append(tuple(turns[id(timed)]))
 
 
-def dispatch_floor_s(mesh: jax.sharding.Mesh | None, device: JaxDevice) -> float:
+def dispatch_floor_s(
+    mesh: jax.sharding.Mesh | None, device: JaxDevice, rounds: int = FLOOR_ROUNDS
+) -> float:
     """Seconds of one call that computes next to nothing on the full mesh: what any program costs
     there at least.
     """
@@ -185,7 +187,9 @@ def dispatch_floor_s(mesh: jax.sharding.Mesh | None, device: JaxDevice) -> float
     with quiet():
         warm_up(floor)
         plan_turns([floor], TURN_S)
-        sample_rounds([floor], 15, seed=0, cancelled=lambda: False, after_round=lambda done: None)
+        sample_rounds(
+            [floor], rounds, seed=0, cancelled=lambda: False, after_round=lambda done: None
+        )
     return median(floor.samples_s)
 
 

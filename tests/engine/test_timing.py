@@ -88,6 +88,13 @@ def test_an_array_is_there_before_the_next_call():
     assert there == [True] * 3 and results[-1].is_ready()
 
 
+@pytest.mark.parametrize(("at_speed_s", "blocks"), [((), 10), ((0.1,), 100), ((0.0,), 2)])
+def test_a_warm_up_is_as_long_as_it_was_asked_to_be(clock, at_speed_s, blocks):
+    timed, calls = Timed("nap", lambda: clock.pass_by(1e-3) or calls.append(1), ()), []
+    warm_up(timed, *at_speed_s)
+    assert len(calls) == pytest.approx(blocks, abs=1) and timed.fastest_s == pytest.approx(1e-3)
+
+
 def test_a_fast_call_is_timed_in_turns_of_many_calls_and_a_slow_one_alone(clock):
     fast, slow = (Timed("nap", lambda s=s: clock.pass_by(s), ()) for s in (2e-6, 0.02))
     plan([fast, slow], 10e-3)

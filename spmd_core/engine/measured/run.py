@@ -175,7 +175,7 @@ def _result(
     trials: Sequence[Trial],
     sampler: Sampler,
 ) -> Result:
-    floors, rows = Floors(), _rows(experiment)
+    floors, rows = Floors(min(timing.FLOOR_ROUNDS, experiment.timing.samples)), _rows(experiment)
     floor_of = {row.key: floors.of(row) for row in rows}
     on_mesh = [floor_of[row.key] for row in rows if not STRATEGIES[row.strategy].is_single_device]
     measured = environment.model_copy(
@@ -288,7 +288,8 @@ class Checkers:
 class Floors:
     """Dispatch floors in seconds: of one device, and of each mesh that a row uses."""
 
-    def __init__(self) -> None:
+    def __init__(self, rounds: int) -> None:
+        self._rounds = rounds
         self._known: dict[tuple[str, ...], float] = {}
 
     def of(self, row: Row) -> float:
@@ -303,5 +304,5 @@ class Floors:
                     "import jax\nimport numpy as np\nfrom jax.sharding import AxisType, Mesh\n"
                 )
                 mesh = execute(imports + "\n".join(lines) + "\n", "mesh.py")["mesh"]
-            self._known[lines] = timing.dispatch_floor_s(mesh, jax.devices()[0])
+            self._known[lines] = timing.dispatch_floor_s(mesh, jax.devices()[0], self._rounds)
         return self._known[lines]

@@ -33,16 +33,18 @@ class Sampler:
     def warm_up(self) -> None:
         """Bring every program to its usual speed, and plan the turns of its rounds."""
         self.emit(Phase(phase="warm_up"))
+        plan = self.experiment.timing
+        # no warm-up is longer than the samples
+        at_speed_s = min(timing.WARM_UP_AT_SPEED_S, plan.min_seconds)
         for trial in self.trials:
             if self._stop():
                 return
             try:
                 for timed in trial.timed:
                     with alike():
-                        timing.warm_up(timed)
+                        timing.warm_up(timed, at_speed_s)
             except Exception as error:  # whatever a program raises is its result; the others go on
                 trial.fail(error)
-        plan = self.experiment.timing
         timing.plan_turns(
             [timed for trial in self.trials for timed in trial.timed],
             plan.min_seconds / plan.samples,

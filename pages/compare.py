@@ -44,8 +44,7 @@ changed.draw(experiment)
 if run is None or not tour.guide(run):
     course.hint(experiment, is_answered=run is not None and not at_work)
 if refusal:
-    shell.refusal(refusal)
-    st.caption("What you see below is of the last fields that were valid.")
+    shell.refused(refusal)
 elif misfit:
     shell.offer_nearest("compare", misfit)
 elif pressed:

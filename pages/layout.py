@@ -58,8 +58,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
         disabled=bool(refusal or misfit) or at_work,
     )
 if refusal:
-    shell.refusal(refusal)
-    st.caption("What you see is the last layout that was valid.")
+    shell.refused(refusal)
 elif misfit:
     st.caption(plain(not_placed_words(experiment.target, misfit.sentence)))
 elif pressed:

@@ -67,8 +67,7 @@ if missing:
 if run is None or not tour.guide(run):
     course.hint(experiment)
 if refusal:
-    shell.refusal(refusal)
-    st.caption("What you see below is of the last fields that were valid.")
+    shell.refused(refusal)
 elif misfit:
     shell.offer_nearest("predict", misfit)
 elif pressed:

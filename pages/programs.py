@@ -64,8 +64,7 @@ sha256 = program.described.program
 if missing := shell.attempt(lambda: programs.check_held(sha256)):
     shell.refusal(missing)
 if refusal:
-    shell.refusal(refusal)
-    st.caption("What you see is of the last fields that were valid.")
+    shell.refused(refusal)
 elif misfit:
     shell.offer_nearest("programs", misfit)
 elif pressed:

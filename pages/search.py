@@ -35,8 +35,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
 if broken:
     shell.refusal(f"This link cannot be opened as it is. {as_sentence(broken)}")
 if refusal:
-    shell.refusal(refusal)
-    st.caption("What you see below is of the last fields that were valid.")
+    shell.refused(refusal)
 elif pressed:
     answer.begin(question, budget_s, few)
 

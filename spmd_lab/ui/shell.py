@@ -168,6 +168,13 @@ def refusal(sentence: str) -> None:
     st.error(plain(sentence), icon=":material/error:")
 
 
+def refused(sentence: str) -> None:
+    """Why a screen's fields have no answer. What is drawn below it is gray: it answers others."""
+    refusal(sentence)
+    with st.container(key="refused"):
+        st.caption("What you see below is of the last fields that were valid.")
+
+
 def failure(sentence: str, message: str) -> None:
     """What failed, and below it in full what was reported."""
     refusal(sentence)

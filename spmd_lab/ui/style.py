@@ -266,6 +266,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 }}
 .st-key-findings h2 {{ display: flex; justify-content: space-between; font-size: 1rem; font-weight: 600; padding: 0 0 0.5rem; }}
 .st-key-findings [class*="st-key-finding-"] {{ border-top: 1px solid var(--line); border-radius: 0 !important; padding: 0.5rem 0; }}
+.st-key-stale, :has(> .st-key-refused) ~ *, .st-key-refused ~ * {{ opacity: 0.45; }}
 .st-key-rows td:first-child, .st-key-stale td:first-child {{ min-width: 8rem; }}
 .st-key-collectives td:first-child, .st-key-collectives td:last-child {{
   min-width: 6.5rem; overflow-wrap: anywhere;

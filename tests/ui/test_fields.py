@@ -56,6 +56,17 @@ def test_run_is_disabled_while_the_fields_are_invalid(opened, page, button):
     assert not named(screen.button, button).disabled
 
 
+@pytest.mark.parametrize("text", ["", "8, x", "abc", "(8; 16)"])
+def test_a_text_that_is_no_shape_loses_no_axis(opened, text):
+    screen = opened("layout", ARRAY)
+    field = named(screen.text_input, "Array shape")
+    field.set_value(text).run()
+    field = named(screen.text_input, "Array shape")
+    field.set_value("16, 32").run()
+    assert dict(shown(screen).sharding) == dict(parse_experiment(ARRAY).sharding)
+    assert dict(shown(screen).dims) == {"d0": 16, "d1": 32}
+
+
 def test_an_empty_field_has_a_sentence_of_its_own(opened):
     screen = opened("compare", LAYER)
     named(screen.number_input, "in").set_value(None).run()

@@ -21,7 +21,6 @@ from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.shell import draw_table
 
 BEST = "best"  # of the choices of a strategy: each variant by its fastest
-_STALE = """<style>.st-key-stale { opacity: 0.45; }</style>"""
 
 
 def before(experiment: Experiment, is_stored: bool) -> None:
@@ -160,7 +159,6 @@ def last_answer(experiment: Experiment) -> bool:
     )
     _differences(status.experiment, experiment)
     with st.container(key="stale"):
-        st.html(_STALE)
         st.subheader(plain(words.headline_parts(shown.result)[0]), anchor=False)
         for at, (chart, alt) in enumerate(shown.times):
             st.vega_lite_chart(chart, alt=alt, key=f"stale-times:{at}")

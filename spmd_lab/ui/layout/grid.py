@@ -57,7 +57,7 @@ class Grid:
     @property
     def is_to_scale(self) -> bool:
         """Whether cells have the proportions of what they hold."""
-        return self.stretch is not None and abs(self.stretch - 1) < 0.02
+        return self.stretch is not None and abs(self.stretch - 1) < 0.05
 
     @property
     def joined(self) -> bool:

@@ -122,8 +122,7 @@ def screen(share: Any) -> None:
     st.title(shell.QUESTIONS["layout"], anchor=False)
     st.caption(plain(f"{experiment.what.title}: {experiment.what.formula}"))
     if refusal:
-        shell.refusal(refusal)
-        st.caption("What you see is the last step that was valid.")
+        shell.refused(refusal)
     if paste.is_unread(SCREEN):
         paste.no_picture()
         return

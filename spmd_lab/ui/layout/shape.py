@@ -58,7 +58,9 @@ def shape_input(screen: str, mesh: Mesh) -> Form:
     now = (
         draft["sharding"] if override is None else dict(zip(draft["dims"], override, strict=False))
     )
-    sharding = {}
+    is_shape = all(isinstance(size, int) for size in dims.values())
+    # below a text that is no shape, what was chosen waits for the next one
+    sharding = {dim: axes for dim, axes in now.items() if dim not in dims and not is_shape}
     for dim in dims:
         # not with its size: a widget whose label changes begins anew, and may lose what was chosen
         axes = axes_input(screen, f"sharding.{dim}", f"{dim} sharded over", now.get(dim), mesh)

@@ -44,6 +44,8 @@ def changes(plan: Plan, nearest: NearestFit) -> Iterator[str]:
         yield f"{count_text(near.topology.chips)} {chips} ({near.topology.name})"
     if near.mesh != plan.mesh:
         yield f"mesh {mesh_text(near.mesh)}"
+    if near.shard_optimizer_over_data and not plan.shard_optimizer_over_data:
+        yield "optimizer sharded over data (ZeRO-1)"
     if near.batch_per_device != plan.batch_per_device:
         yield _batch(plan, near)
     if near.remat != plan.remat:
@@ -104,7 +106,7 @@ def arguments(plan: Plan, near: Plan) -> str:
     }
     words = [f"{flag} {text}" for flag, text in changed.items()]
     for name, row in PLAN_FIELDS.items():
-        if row.searched and (value := getattr(near, name)) != getattr(plan, name):
+        if (value := getattr(near, name)) != getattr(plan, name):
             words.append(" ".join(each or '""' for each in row.arguments(value)))
     return " ".join(words)
 

@@ -3,7 +3,8 @@
 What the reader gives up decides the order, the least first:
 
 1. **Time only.** The same chips train on the same batch: parameters sharded in place of
-   replicated, within each slice or over all, full rematerialization, saved activations offloaded.
+   replicated, within each slice or over all, or the optimizer's state alone (ZeRO-1), full
+   rematerialization, saved activations offloaded.
 2. **Batch.** The same chips take fewer sequences in a step, as many as fit; where one per shard is
    still too much, each sequence or each layer is sharded over more devices.
 3. **Chips.** The smallest slice of the same generation, else the fewest of its largest slices, on
@@ -153,8 +154,9 @@ def _combined(plan: Plan, *, splits: bool) -> list[tuple[int, Change]]:
 
 
 def _less_replicated(plan: Plan) -> Iterator[tuple[int, Change]]:
-    """The mesh whose `fsdp` has all of `data` but the slices; then, as two changes, the one whose
-    `fsdp` spans the slices too, which gathers parameters over the network between them.
+    """The mesh whose `fsdp` has all of `data` but the slices, or the optimizer's state over `data`;
+    then, as two changes, the mesh whose `fsdp` spans the slices too, which gathers parameters over
+    the network between them.
     """
     sizes, slices = dict(plan.mesh), plan.topology.slices
     data, fsdp = sizes.get("data", 1), sizes.get("fsdp", 1)
@@ -167,6 +169,8 @@ def _less_replicated(plan: Plan) -> Iterator[tuple[int, Change]]:
 
     if data > slices and data % slices == 0:
         yield 1, over(slices)
+    if data > 1 and not plan.shard_optimizer_over_data:
+        yield 1, {"shard_optimizer_over_data": True}
     if slices > 1 and data > 1:
         yield 2, over(1)
 

@@ -84,10 +84,22 @@ CASES = {
             "model": "llama-3.1-70b",
             "mesh": {"data": 8, "fsdp": 8},
             "batch_per_device": 2,
+            "optimizer": "muon",
         },
         "--mesh fsdp=64",
     ),
     "sharded over the network, in fewer parts than there are domains": (
+        {
+            "target": "gpu:h100:1024x8",
+            "model": "llama-3.1-405b",
+            "mesh": {"stage": 8, "data": 128, "tensor": 8},
+            "batch_per_device": 0.125,
+            "sequence": 8192,
+            "optimizer": "muon",
+        },
+        "--mesh stage=8,fsdp=128,tensor=8",
+    ),
+    "the optimizer's state sharded alone": (
         {
             "target": "gpu:h100:2048x8",
             "model": "llama-3.1-405b",
@@ -96,7 +108,7 @@ CASES = {
             "sequence": 8192,
             "microbatches": 16,
         },
-        "--mesh stage=16,fsdp=128,tensor=8",
+        "--shard-optimizer-over-data",
     ),
     "more domains": (
         {

@@ -7,7 +7,7 @@ import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from spmd_core.base import RequestError, UnreadableRun, numbered
+from spmd_core.base import RequestError, UnreadableRun, bytes_text, numbered
 from spmd_core.experiment import Experiment, layout_of, link
 from spmd_core.history import answer_words, fastest_words, shape_words
 from spmd_core.machine import default_target
@@ -221,7 +221,7 @@ def verdict(run: str) -> tuple[str, str] | None:
         each.correct for each in facts.strategies.values()
     ):
         head = layout_headline(layout_of(facts.experiment, "array"), facts.experiment.dtype)
-        return "known", f"Placed: {head.partition(';')[0]}"
+        return "known", f"Placed: {head.partition(': ')[0]}"
     (first, *others) = [each.prediction for each in facts.strategies.values()] or [None]
     if first is None or others or not first.fits:
         return None
@@ -251,7 +251,12 @@ def short_words(experiment: Experiment) -> str:
 
 
 def _answer(summary: RunSummary) -> str:
-    """Returns the time of a stored run and whose it is, as Markdown; "" where nothing came out."""
+    """Returns the time of a stored run and whose it is, of an array the bytes of a device, as Markdown;
+    "" where nothing came out.
+    """
+    if summary.answer and summary.experiment.what.is_bare_array:
+        placed = layout_of(summary.experiment, "array")
+        return plain(f"{bytes_text(placed.shard_bytes(summary.experiment.dtype))} per device")
     answer, fastest = answer_words(summary).removesuffix(", predicted"), fastest_words(summary)
     _, compared = verdict(summary.run) or ("", "")
     if compared.startswith(f"{fastest} is "):

@@ -9,8 +9,9 @@ import pytest
 from spmd_core.lab import Searches
 from spmd_core.search import models, read_question
 from spmd_core.search.link import decode, encode
-from spmd_core.surveys import why_not
-from spmd_core.trials import searches as running
+from spmd_core.surveys import search as words, why_not
+from spmd_core.trials import Search, searches as running
+from spmd_core.trials.searching.outcomes import failed
 from spmd_core.trials.searching.searches import Registry
 from spmd_lab.ui.search.question_inputs import DEFAULT
 from tests.labs import until
@@ -89,6 +90,24 @@ def test_a_stored_search_opens_with_its_answer_before_its_estimates_are_there(la
     until(lambda: running.find(lab, question).is_over)
     shown.run()
     assert "Estimated, not compiled" in said(shown)
+
+
+def test_the_best_so_far_is_shown_while_a_search_compiles(lab, monkeypatch):
+    question, gate = read_question(SMALL), threading.Event()
+
+    def compiles_one(search, runs, choice):
+        search._keep(failed([search.answer.ranking[-1].candidate], "no compiler"))
+        gate.wait(60)
+
+    monkeypatch.setattr(Search, "_compile", compiles_one)
+    search = running.start(lab, question, 60.0, compiles=4)
+    until(lambda: search.doing == "compiling" and search.answer.counts["failed"])
+    assert search.share == 0.25  # of four, whatever the budget leaves
+    shown = said(opened("search", search=encode(question)))
+    assert "So far, Estimated" in shown and "the best of each mesh and batch" in shown
+    assert words.best_words(search.answer, search.answer.winner) in shown
+    gate.set()
+    until(lambda: search.is_over)
 
 
 def test_a_search_that_nothing_is_added_to_is_offered_again(lab, monkeypatch):

@@ -97,6 +97,7 @@ class Search(Work):
         self._notes: tuple[StoredFact, ...] = ()
         self._known: dict[str, Calibration] = {}
         self._constrained: set[int] = set()  # numbers of candidates whose values were
+        self._tried_before = 0  # compiles of earlier searches of the question
 
     @property
     def held(self) -> int:
@@ -107,6 +108,23 @@ class Search(Work):
     def spent_s(self) -> float:
         """Seconds of work so far."""
         return self._spent if self.is_over else time.monotonic() - self._begun
+
+    @property
+    def share(self) -> float:
+        """How much of the work is done, 0 to 1: of what is to be compiled, else of the budget, without
+        one of the estimates.
+        """
+        if self._compiles and self.doing == "compiling":
+            share = (self._tried - self._tried_before) / self._compiles
+        else:
+            looked = len(self._candidates) / max(1, self.space)
+            share = self.spent_s / self.budget_s if self.budget_s else looked
+        return min(1.0, share)
+
+    @property
+    def _tried(self) -> int:
+        with self._guard:
+            return sum(each.stage in ("compiled", "failed") for each in self._candidates)
 
     @property
     def problem_words(self) -> str:
@@ -239,7 +257,7 @@ class Search(Work):
             self._partition(runs)
             self._measure_and_prove(runs, choice)
         else:
-            self.doing = "compiling"
+            self._tried_before, self.doing = self._tried, "compiling"
             self._compile(runs, choice)
         if runs.disturbed:
             self._notes += (StoredFact(kind="measured again", values={"count": runs.disturbed}),)

@@ -76,15 +76,12 @@ def watch(search: Search) -> None:
         st.markdown(f"**{plain(words.READ_AGAIN)}** {plain(kept.words)}")
         st.dataframe(sheet(table_frame(kept_ranking(kept))), hide_index=True, key="search:kept")
         return
+    st.progress(search.share)
     answer = search.glance
-    if answer.space:
-        share = len(answer.found) / answer.space
-        st.progress(min(1.0, search.spent_s / search.budget_s if search.budget_s else share))
-    _best_of_each(answer)
-    if answer.ranking:
-        st.markdown("**Ranking so far**")
-        ranking = _shown(ranking_table(answer, "screen", ROWS), answer)
-        st.dataframe(sheet(ranking), hide_index=True, key="search:live")
+    if answer.winner is None:
+        return
+    headline(answer, when="So far")
+    by_stage(answer)
 
 
 def _best_of_each(answer: Answer) -> None:

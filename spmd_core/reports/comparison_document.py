@@ -13,9 +13,10 @@ from spmd_core.answers import (
     programs_words,
     strategy_rows,
 )
-from spmd_core.base import by_key, bytes_text
+from spmd_core.base import by_key, bytes_text, count_text
 from spmd_core.facts import Collective
 from spmd_core.history import basis_words, between_words, factor_words, labels_words
+from spmd_core.program import is_ring
 from spmd_core.reports.comparison import Compared, Subject
 from spmd_core.reports.document import (
     Bar,
@@ -230,14 +231,18 @@ def rows_table(compared: Compared, place: Place = "document", price: float | Non
 
 
 def collectives_table(compared: Compared, place: Place = "document") -> Table:
-    """Collectives of the fastest row of each run that not all runs have alike: count and bytes."""
+    """Collectives of the fastest row of each run that not all runs have alike: count and bytes, those in
+    rings of collective-permutes with the others of their kind, the most bytes first.
+    """
     listed = [_collectives(each) for each in compared.subjects]
     kinds = list(dict.fromkeys(kind for each in listed for kind in each or ()))
     rows = {
         kind: [NONE if each is None else _totals(each.get(kind, ())) for each in listed]
         for kind in kinds
     }
-    shown = {kind: texts for kind, texts in rows.items() if len(set(texts)) > 1}
+    most = {kind: max(_sent((each or {}).get(kind, ())) or 0 for each in listed) for kind in kinds}
+    kinds.sort(key=lambda kind: -most[kind])
+    shown = {kind: rows[kind] for kind in kinds if len(set(rows[kind])) > 1}
     names = compared.names if place == "screen" else compared.letters
     columns, at = ["", *names.values()], list(names).index(compared.baseline.run)
     if len(listed) == 2 and None not in listed:
@@ -263,15 +268,23 @@ def _collectives(subject: Subject) -> dict[str, list[Collective]] | None:
     outcome = _fastest(subject)
     if outcome is None or outcome.collectives is None:
         return None
-    return by_key((collective_words(each), each) for each in outcome.collectives)
+    return by_key((collective_words(_asked(each)), each) for each in outcome.collectives)
+
+
+def _asked(each: Collective) -> Collective:
+    """Returns a collective as the program requested it, where it is compiled to a ring."""
+    ring = {"kind": each.asked, "asked": None}
+    return each.model_copy(update=ring) if is_ring(each) else each
 
 
 def _totals(collectives: Sequence[Collective]) -> str:
     if not collectives:
         return "none"
     counts, size = [each.count for each in collectives], _sent(collectives)
-    count = "unknown" if None in counts else sum(each or 0 for each in counts)
-    return f"{count} ×, {NONE if size is None else bytes_text(size)}"
+    count = "unknown" if None in counts else count_text(sum(each or 0 for each in counts))
+    rings = sum(each.count or 0 for each in collectives if is_ring(each))
+    inside = f" ({count_text(rings)} in rings)" if rings else ""
+    return f"{count} ×, {NONE if size is None else bytes_text(size)}{inside}"
 
 
 def _sent(collectives: Sequence[Collective]) -> int | None:

@@ -33,8 +33,9 @@ if (!window.spmdCards) {
       const rows = [...table.querySelectorAll("tr")];
       heads.forEach((_, at) => {
         const texts = rows.slice(1).map((row) => row.children[at]?.innerText.trim() ?? "");
-        const numbers = texts.filter((text) => /^[\d<≈+−-]*\d/.test(text) && text.length < 30);
-        const isNumber = at > 0 && 2 * numbers.length >= texts.length && !texts.some((text) => text.length > 40);
+        const known = texts.filter((text) => !["", "–", "none"].includes(text));
+        const numbers = known.filter((text) => /^[\d<≈+−-]*\d/.test(text));
+        const isNumber = at > 0 && 0 < numbers.length && 2 * numbers.length >= known.length && !texts.some((text) => text.length > 40);
         for (const row of rows) row.children[at]?.classList.toggle("number", isNumber);
       });
       if (heads.length < 3) continue;

@@ -202,7 +202,7 @@ def _scale(low: float, top: float) -> Spec:
 
 
 def _bars(rows: Sequence[Row], title: str, scale: Spec, top: float) -> Spec:
-    axis = {"orient": "top", "tickCount": 4, "grid": False, "titleAnchor": "start"}
+    axis = {"orient": "top", "tickCount": 8, "grid": False, "titleAnchor": "start"}
     axis["labelExpr"] = f"datum.value > {top} ? '' : datum.label"  # further right are labels
     x = {
         at: quantity(at, title=title, scale=scale, axis=axis) for at in ("x", "low", "high", "end")

@@ -149,6 +149,7 @@ def _searches() -> list[Line]:
                     doing=doing,
                     spent_s=12.0,
                     budget_s=budget_s,
+                    share=0.4,
                     glance=replace(answer, space=4 * answer.space),
                     question=answer.question,
                 )
@@ -156,8 +157,10 @@ def _searches() -> list[Line]:
                 stored = SimpleNamespace(
                     has=lambda _, doing=doing: doing == "estimating", find=lambda _, kept=kept: kept
                 )
-                here = SimpleNamespace(searches=stored)
-                with mock.patch.object(of_search, "lab", lambda here=here: here):
+                here = SimpleNamespace(searches=stored, result=lab.result)
+                # a part of a screen has no pages that a link could open
+                no_link = mock.patch.object(of_search, "_open", lambda *_: None)
+                with no_link, mock.patch.object(of_search, "lab", lambda here=here: here):
                     lines += screens.lines_of_part(partial(of_search.watch, search))
             for words, state in (("", "all"), ("nosuchthing", "all"), ("=", "pruned")):
                 held = {"search:every": True, "search:filter": words, "search:fate": state}

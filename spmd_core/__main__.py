@@ -81,6 +81,7 @@ COMMANDS = {
 
 _LONG = 60  # characters
 _OWN = re.compile(r"argument (\S+): ('.*)", re.DOTALL)  # a refusal of `numbers`, not of argparse
+_NEGATIVE = re.compile(r"-\.?\d")
 _INSIDE = {  # modules of commands that are in a folder, or values in a module
     "check": "own.check",
     "explain": "own.explain",
@@ -195,18 +196,19 @@ def _call(words: list[str]) -> int:
         own = {key: value for key, value in keywords.items() if key != "group"}
         (groups[group] if group else parser).add_argument(name, **own)
     parser.add_argument("--json", action="store_true", help="print JSON, for machines")
-    code = command.main(parser.parse_args(_flags_joined(words[1:])))
+    code = command.main(parser.parse_args(_values_joined(words[1:])))
     sys.stdout.flush()
     return code
 
 
-def _flags_joined(words: list[str]) -> list[str]:
-    """Compiler flags with their dashes, as one word with their option: argparse takes a lone
-    `--xla_…` for an option of its own.
+def _values_joined(words: list[str]) -> list[str]:
+    """Values that begin with a dash, as one word with their option: argparse takes a lone `--xla_…`
+    or `-1ms` for an option of its own.
     """
     joined: list[str] = []
     for word in words:
-        if joined and joined[-1] == "--compiler-flags" and word.startswith("--xla"):
+        is_flag = joined and joined[-1] == "--compiler-flags" and word.startswith("--xla")
+        if is_flag or (joined and joined[-1].startswith("--") and _NEGATIVE.match(word)):
             joined[-1] += f"={word}"
         else:
             joined.append(word)

@@ -161,9 +161,16 @@ class ModelSize:
         """Returns the largest number of stages up to `most` that has alike runs of layers, so many in
         each stage, and divides the devices.
         """
-        most = 1 if self.dense_layers or self.mtp_layers else min(most, self.layers // repeats)
+        runs = self.most_runs(repeats) // repeats
+        most = 1 if self.dense_layers or self.mtp_layers else min(most, self.layers, runs)
         counts = (count for count in range(2, most + 1) if self.divides(count))
         return max((count for count in counts if devices % count == 0), default=1)
+
+    def most_runs(self, repeats: int) -> int:
+        """Returns the most runs of layers in a pipeline. With several in each stage the embedding and
+        the logits may be a run, as with Megatron-LM's `account_for_embedding_in_pipeline_split`.
+        """
+        return self.layers + 2 * (repeats > 1)
 
     def layer(self, kind: Kind) -> "ModelSize":
         """A model of one layer of that kind alone."""

@@ -207,10 +207,10 @@ class Plan(PlanFields):
         rule = f"cuts {model.title} into stages of other kinds of layers"
         if model.dense_layers or model.mtp_layers:
             rule = f"needs layers that are all alike, and {model.title} has others"
-        elif runs > model.layers:
+        elif stages > model.layers or runs > model.most_runs(self.repeats):
             rule = f"makes {runs} runs of the {model.layers} layers of {model.title}"
             if near < 2 <= self.repeats:  # no pipeline has so many runs in a stage
-                fix = f"use repeats={max(1, model.layers // stages)} or fewer"
+                fix = f"use repeats={max(1, model.most_runs(2) // stages)} or fewer"
                 raise refuse(f"repeats={self.repeats}", rule, fix)
         raise refuse(f"stage={stages}", rule, f"use stage={near}")
 

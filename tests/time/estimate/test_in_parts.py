@@ -168,6 +168,19 @@ def test_parts_that_there_are_not_are_refused(changes, words):
     assert str(refused.value) == words
 
 
+@pytest.mark.parametrize(("layers", "is_cut"), [(128, True), (126, True), (125, False)])
+def test_the_embedding_and_the_logits_may_be_runs_of_an_interleaved_pipeline(layers, is_cut):
+    given = {"layers": layers, "mesh": {"stage": 16, "fsdp": 4}, "schedule": "interleaved"}
+    given |= {"batch_per_device": 1, "microbatches": 16}
+    assert plan(**given, repeats=7).repeats == 7
+    if is_cut:
+        eight, seven = (pipeline_of(plan(**given, repeats=each)) for each in (8, 7))
+        assert eight.bubble < seven.bubble
+        return
+    with pytest.raises(RequestError, match="stage=16 makes 128 runs of the 125 layers"):
+        plan(**given, repeats=8)
+
+
 @pytest.mark.parametrize("layers", [8, 12, 61, 63])
 @pytest.mark.parametrize("stages", [16, 64])
 def test_the_stages_of_a_refusal_are_a_plan(stages, layers):

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
-from spmd_core.base import Frozen, bytes_text, seconds_text
+from spmd_core.base import Frozen, bytes_text, numbered, seconds_text
 
 Status = Literal["ok", "warn", "fail", "unknown"]
 NETWORK_FILE_SYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "fuse.gcsfuse", "fuse.sshfs", "lustre", "9p")
@@ -362,7 +362,9 @@ _TESTS = {
         ),
     ),
     "trace": _Test(
-        lambda facts: f"{facts['events']} device events of {facts['calls']} calls",
+        lambda facts: (
+            f"{numbered(facts['events'], 'device event')} of {numbered(facts['calls'], 'call')}"
+        ),
         "a trace was recorded and read back",
         (
             _Rule(

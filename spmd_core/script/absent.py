@@ -2,7 +2,7 @@
 facts of the compiled programs.
 """
 
-from spmd_core.base import Inexpressible
+from spmd_core.base import Inexpressible, numbered
 from spmd_core.experiment import Experiment, check_compiles, compiler_flags
 from spmd_core.machine import ENVIRONMENT, description, get_topology
 from spmd_core.script.bodies import body_text
@@ -84,6 +84,7 @@ def _on_absent(text: str) -> str:
 def _devices(experiment: Experiment) -> str:
     topology = get_topology(experiment.target)
     name, options = description(topology)
+    made_for = numbered(topology.devices, "device")
     flags = " ".join(f"--{flag}={value}" for flag, value in compiler_flags(experiment).items())
     given = "".join(f", {option}={value!r}" for option, value in options.items())
     environment = [
@@ -103,7 +104,7 @@ def _devices(experiment: Experiment) -> str:
             "",
             f'devices = list(topologies.get_topology_desc({name!r}, "tpu"{given}).devices)  # '
             f"nothing is attached: programs are compiled, not run",
-            f'assert len(devices) == {topology.devices}, f"made for {topology.devices} devices, '
+            f'assert len(devices) == {topology.devices}, f"made for {made_for}, '
             f'here are {{len(devices)}}"',
         ]
     )

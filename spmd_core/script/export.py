@@ -2,7 +2,7 @@
 
 import json
 
-from spmd_core.base import Inexpressible, RequestError, mesh_text, refuse
+from spmd_core.base import Inexpressible, RequestError, mesh_text, numbered, refuse
 from spmd_core.experiment import Experiment, compiler_flags, encode
 from spmd_core.results import Result
 from spmd_core.script.absent import absent_cells
@@ -192,8 +192,9 @@ def _devices(experiment: Experiment, result: Result | None) -> str:
             f'{{jax.default_backend()}}"'
         )
     count = experiment.device_count
+    made_for = numbered(count, "device")
     lines.append(
-        f'assert len(jax.devices()) >= {count}, f"made for {count} devices, here are '
+        f'assert len(jax.devices()) >= {count}, f"made for {made_for}, here are '
         f'{{len(jax.devices())}}"'
     )
     return "\n".join(lines) + "\n"

@@ -2,6 +2,8 @@
 the texts, which `python -m tests.golden.record` records again.
 """
 
+import json
+import re
 from functools import cache
 
 import pytest
@@ -12,6 +14,9 @@ from tests.golden.doors import doors as every
 pytestmark = pytest.mark.slow
 
 KINDS = sorted(path.name.partition(".")[0] for path in stored.RECORDED.glob("*.xz"))
+_ONE = re.compile(r"(?<![:=/×–-] )(?<![\w.,×/=:@+-])1 ([a-z]+s)\b")
+# units, verbs and words in s; "numbers" is of the line that an edited experiment is recorded with
+_NO_PLURALS = {"ms", "ns", "process", "has", "is", "leaves", "names", "numbers"}
 SHOWN = 20  # changes of a failure
 AGAIN = "changed; after a change of words: python -m tests.golden.record"
 LISTED = "changed; where that is right: python -m tests.golden.record --values, and list it"
@@ -42,6 +47,12 @@ def pairs(doors):
 
 def test_every_door_is_recorded(doors):
     assert {name for texts in stored.recorded().values() for name in texts} == set(doors)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_of_anything_is_not_plural(kind):
+    text = json.dumps(stored.read(stored.RECORDED / f"{kind}.json.xz"), ensure_ascii=False)
+    assert {word for word in _ONE.findall(text) if word not in _NO_PLURALS} == set()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,5 +1,7 @@
 """The shape of the code: counts that may fall and never rise."""
 
+import re
+
 import pytest
 
 from tests.house.figures import (
@@ -10,7 +12,7 @@ from tests.house.figures import (
     in_program,
     long_functions,
 )
-from tests.layers import nodes
+from tests.layers import nodes, source_files
 
 pytestmark = pytest.mark.fast
 
@@ -29,6 +31,15 @@ MOST_CHAINED, MOST_LONG, MOST_ANY = 3, 0, 38
 )
 def test_what_makes_code_hard_to_read_does_not_come_back(count, most):
     assert len(listed := in_program(count)) <= most, "\n".join(listed)
+
+
+def test_no_source_has_a_control_character():
+    """A pattern with a backspace in place of a word's end matches nothing, and looks the same."""
+    control = re.compile(r"[^\S\n ]|[\x00-\x08\x0e-\x1f]")
+    found = [
+        str(path) for path in source_files() if control.search(path.read_text(encoding="utf-8"))
+    ]
+    assert not found
 
 
 def test_the_counters_see_what_they_count():

@@ -13,7 +13,7 @@ from spmd_core.sweeps import SizePoint, Sweep, SweepPoint, SweepRow, begins
 from spmd_core.terms import StepCost, cost, mfu_words, title
 from spmd_core.words import bound_words, paired_words, share_words
 
-_PLURAL = re.compile(r"s")
+_PLURAL = re.compile(r"s\b")
 NOTABLE = 0.05  # of the step: exposed communication worth a word
 ALIKE = 0.02  # closer than this, two estimates are equal
 
@@ -179,7 +179,7 @@ def point_title(sweep: Sweep, point: SweepPoint) -> str:
     if sweep.variable.point is not None:
         return sweep.variable.point(point.value, point.label)
     title = axis_title(sweep)
-    return f"{point.label} {_PLURAL.sub('', title, 1) if point.value == 1 else title}"
+    return f"{point.label} {_PLURAL.sub('', title, 1) if point.label == '1' else title}"
 
 
 def _list(sweep: Sweep, rows: Sequence[SweepRow]) -> str:

@@ -11,7 +11,7 @@ from spmd_core.plan import ServedPlan
 from spmd_core.search import ServingAnswer, ServingQuestion, ServingRow, Split
 from spmd_core.sheets import Column, Sheet, Table, count, number, seconds, size, text
 from spmd_core.sweeps import ServedPoint
-from spmd_core.terms import chip_title, money_text
+from spmd_core.terms import chip_title, listed, money_text
 from spmd_core.time import Served, ServingLoad, engine_of, has_unit
 
 PART_NAMES = {
@@ -47,9 +47,7 @@ def serving_headline(answer: ServingAnswer, is_figured: bool = False) -> str:
 def _not_kept(answer: ServingAnswer) -> str:
     near = answer.nearest
     if near is None or near.served is None:
-        fits = any(row.pool and row.pool.cache > 0 for row in answer.rows)
-        what = "one request of these lengths" if fits else "the weights of this model"
-        return f"Nothing here holds {what}: use more chips, or fewer bytes."
+        return _not_held(answer)
     named = _on(near)
     takes, rate = _takes(answer.question, near.served), answer.question.load.rate
     if near.served.waiting and rate:
@@ -59,6 +57,19 @@ def _not_kept(answer: ServingAnswer) -> str:
     if near.served.waiting:
         return f"Not all requests run at once: on {named} {near.served.waiting:,} wait, {takes}."
     return f"Nothing keeps {within_words(answer.question)}: nearest {named}: {takes}."
+
+
+def _not_held(answer: ServingAnswer) -> str:
+    row, fix = answer.emptiest, ["more chips"]
+    if narrower := answer.narrower():
+        fix.append(f"weights in {listed(narrower, 'or')}")
+    what, pool = "one request of these lengths", row.pool if row else None
+    if row and pool and pool.cache <= 0:
+        held, room = bytes_text(pool.weights), bytes_text(max(0.0, pool.weights + pool.cache))
+        what = f"the weights of this model in {row.plan.weights_dtype}, {held} of {room} a device"
+    elif len(fix) == 1:
+        fix.append("shorter requests")
+    return f"Nothing here holds {what}: use {listed(fix, 'or')}."
 
 
 def _takes(question: ServingQuestion, served: Served) -> str:

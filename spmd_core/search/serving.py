@@ -8,7 +8,7 @@ from heapq import nlargest
 from spmd_core.base import RequestError, refuse
 from spmd_core.machine import Topology
 from spmd_core.plan import ServedPlan, get_model
-from spmd_core.search.serving_question import ServingQuestion
+from spmd_core.search.serving_question import WEIGHT_DTYPES, ServingQuestion
 from spmd_core.time import (
     Lengths,
     Pool,
@@ -123,6 +123,23 @@ class ServingAnswer:
         return min(serving, key=lambda row: missed(self.question, row), default=None)
 
     @property
+    def emptiest(self) -> ServingRow | None:
+        """The row whose weights leave the most of a device, or exceed it by the least."""
+        rows = [row for row in self.rows if row.pool]
+        return max(rows, key=lambda row: row.pool.cache if row.pool else 0.0, default=None)
+
+    def narrower(self) -> tuple[str, ...]:
+        """Returns the other dtypes of weights in which the chips and meshes of rows hold a request."""
+        length, rows = self.question.load.longest, [row.plan for row in self.rows]
+        return tuple(
+            dtype
+            for dtype in WEIGHT_DTYPES
+            if any(
+                _holds(plan.model_copy(update={"weights_dtype": dtype}), length) for plan in rows
+            )
+        )
+
+    @property
     def front(self) -> tuple[ServingRow, ...]:
         """Rows than which none has both more tokens a chip and a faster user, the fastest first; where
         some run all requests at once, of those alone.
@@ -134,6 +151,15 @@ class ServingAnswer:
             if not kept or row.per_chip > kept[-1].per_chip:
                 kept.append(row)
         return tuple(kept)
+
+
+def _holds(plan: ServedPlan, length: int) -> bool:
+    try:
+        check_dtypes(plan)
+        plan.check()
+    except RequestError:
+        return False
+    return pool_of(plan, length).requests > 0
 
 
 def missed(question: ServingQuestion, row: ServingRow) -> tuple[int, float]:

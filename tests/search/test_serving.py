@@ -14,7 +14,7 @@ from spmd_core.answers import (
     serving_table,
     why_not_served,
 )
-from spmd_core.base import RequestError
+from spmd_core.base import RequestError, bytes_text
 from spmd_core.search import CompiledDecode, ServingQuestion, read_serving, serve, with_compiled
 from spmd_core.sweeps.serving import decode_experiment
 from spmd_core.time import Lengths, ServingLoad
@@ -124,14 +124,32 @@ def test_the_nearest_lets_no_request_wait_that_need_not():
 def test_what_no_pool_holds_is_said():
     none = serve(replace(ASKED, chips=("v6e:1",)))
     assert none.best is None and none.nearest is None and none.by_load == ()
+    weights = none.rows[0].pool
+    room = bytes_text(weights.weights + weights.cache)
     assert serving_headline(none) == (
-        "Nothing here holds the weights of this model: use more chips, or fewer bytes."
+        f"Nothing here holds the weights of this model in bf16, {bytes_text(weights.weights)} of "
+        f"{room} a device: use more chips."
     )
     long = replace(LOAD, input=Lengths(20000, 20000), output=Lengths(20000, 20000), concurrency=1)
     full = replace(ASKED, model="qwen3-14b", chips=("v6e:1",), ttft_s=None, load=long)
     assert serving_headline(serve(replace(full, kv_dtypes=("fp8",)))).startswith(
         "Nothing here holds"
     )
+
+
+@pytest.mark.parametrize(
+    ("model", "chips"),
+    [("qwen3-14b", "v6e:1"), ("deepseek-v3-671b", "h200:8"), ("llama-3.1-405b", "v6e:8")],
+)
+def test_the_dtypes_that_a_refusal_offers_are_those_that_hold_a_request(model, chips):
+    short = ServingLoad(Lengths(16, 16), Lengths(16, 16), 1)
+    asked = replace(ASKED, model=model, chips=(chips,), load=short, tpot_s=None, price=())
+    refused = serve(asked)
+    assert refused.nearest is None
+    offered = serving_headline(refused).partition("weights in ")[2]
+    for dtype in ("fp8", "int8"):
+        holds = serve(replace(asked, weights_dtypes=(dtype,))).nearest is not None
+        assert (dtype in offered) is holds, dtype
 
 
 def test_the_front_has_no_row_that_another_beats_twice(answer):

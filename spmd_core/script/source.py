@@ -132,14 +132,7 @@ def select_source(source: str, wanted: str, constants: Mapping[str, str]) -> tup
     alias = nodes[wanted]
     if isinstance(alias, ast.Assign) and isinstance(alias.value, ast.Name):
         wanted = alias.value.id
-    needed, queue = {wanted}, [wanted]
-    while queue:
-        used = {
-            node.id for node in ast.walk(nodes[queue.pop()]) if isinstance(node, ast.Name)
-        } & nodes.keys() - needed
-        needed |= used
-        queue += used
-    text = source.splitlines()
+    needed, text = _needed(source, wanted), source.splitlines()
     lines: list[str] = []
     for name, node in nodes.items():
         if name not in needed:
@@ -152,6 +145,20 @@ def select_source(source: str, wanted: str, constants: Mapping[str, str]) -> tup
         else:
             lines += text[node.lineno - 1 : node.end_lineno]
     return lines, wanted
+
+
+@cache
+def _needed(source: str, wanted: str) -> frozenset[str]:
+    """Returns the name of a definition and all names below it."""
+    nodes = definitions(source)
+    needed, queue = {wanted}, [wanted]
+    while queue:
+        used = {
+            node.id for node in ast.walk(nodes[queue.pop()]) if isinstance(node, ast.Name)
+        } & nodes.keys() - needed
+        needed |= used
+        queue += used
+    return frozenset(needed)
 
 
 def own_lines(source: str, constants: Mapping[str, str]) -> list[str]:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.cover import whole
 from tests.layers import ROOT
 
 PAGE = (ROOT / "docs/extending.md").read_text("utf-8")
@@ -125,7 +126,10 @@ def in_turn(lines: Sequence[list[str]]) -> list[list[str]]:
     return [*map(list, others), ["-c", IN_TURN, json.dumps(tests)]]
 
 
-def test_the_blocks_of_the_page_pass_the_tests_that_it_names(copied):
+@pytest.mark.parametrize(
+    "more", [pytest.param([["-m", "pytest", *HOUSE]], marks=whole), []], ids=["house", "named"]
+)
+def test_the_blocks_of_the_page_pass_the_tests_that_it_names(copied, more):
     """Those of all sections in one tree: each adds to what its own files and lines have."""
     assert PAGE.count("```python") == len(_BLOCK.findall(PAGE))
     for heading, files in FILES.items():
@@ -135,7 +139,7 @@ def test_the_blocks_of_the_page_pass_the_tests_that_it_names(copied):
         paste(copied, block)
     environ = {name: value for name, value in os.environ.items() if "PYTEST" not in name}
     named = [line for heading in FILES for line in commands(heading)]
-    for command in in_turn([*named, ["-m", "pytest", *HOUSE]]):
+    for command in in_turn([*named, *more]):
         done = subprocess.run(
             [sys.executable, *command],
             cwd=copied,

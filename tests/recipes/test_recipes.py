@@ -16,7 +16,7 @@ from tests.cover import whole
 
 pytestmark = pytest.mark.newer
 # the longest, which compute what others do
-LONGEST = ("numpy_against_jit", "ten_million_rows")
+LONGEST = ("numpy_against_jit", "ten_million_rows", "network_gradient", "six_timings")
 PROCESSES = ("two_processes", "hosts_sum_within")
 # on the newer JAX the first of each workload, and a fourth of the others
 FIRST = {each.experiment.workload: name for name, each in reversed(RECIPES.items())}

@@ -504,7 +504,7 @@ def test_no_policy_of_a_mesh_is_below_the_bound_by_which_meshes_are_left_out(cha
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(5), *(pytest.param(each, marks=whole) for each in range(5, 60))]
+    "seed", [0, 1, *(pytest.param(each, marks=whole) for each in range(2, 60))]
 )
 def test_no_bound_of_a_drawn_point_denies_one_of_its_policies(seed):
     points = search_bounds.points(seed, most=2)

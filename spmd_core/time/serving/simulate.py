@@ -217,6 +217,7 @@ class _Request:
     end: float = 0.0
 
 
+@lru_cache(maxsize=2**11)  # tables and screens of one question share loads
 def simulate(
     plan: ServedPlan,
     load: ServingLoad,

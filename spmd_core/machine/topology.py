@@ -10,8 +10,6 @@ from spmd_core.machine.chip import Chip
 from spmd_core.machine.chips import CHIPS
 from spmd_core.machine.gpus import GPUS
 
-MOST_SLICES = 64  # of the largest shape that `Topology.larger` yields
-
 
 @dataclass(frozen=True, slots=True)
 class Topology:
@@ -62,20 +60,18 @@ class Topology:
 
     def larger(self) -> "Iterator[Topology]":
         """Yields topologies of the same generation with more chips, the fewest first: as many slices
-        (of GPUs: NVLink domains) of a larger shape, then more of the largest shape.
+        (of GPUs: NVLink domains) of a larger shape, then a power of two of the largest shape, and of
+        the largest one whose own chips are a power of two.
         """
-        shapes = legal_shapes(self.chip.generation)
-        compact_first = sorted(shapes, key=lambda each: (math.prod(each), sum(each)))
-        of_shapes = [Topology(self.chip, shape, self.slices) for shape in compact_first]
-        yield from firsts_by_key(
-            (each.chips, each) for each in of_shapes if each.chips > self.chips
-        ).values()
-        largest, slices = max(shapes, key=math.prod), self.slices * 2
-        while slices <= MOST_SLICES:
-            topology = Topology(self.chip, largest, slices)
-            if topology.chips > self.chips:
-                yield topology
-            slices *= 2
+        shapes = sorted(legal_shapes(self.chip.generation), key=lambda of: (math.prod(of), sum(of)))
+        by_chips = firsts_by_key((math.prod(shape), shape) for shape in shapes)  # the most compact
+        of_shapes = (Topology(self.chip, shape, self.slices) for shape in by_chips.values())
+        yield from (each for each in of_shapes if each.chips > self.chips)
+        largest = sorted({max(by_chips), max(n for n in by_chips if n.bit_count() == 1)})
+        powers = range(self.slices.bit_length(), self.chip.max_slices.bit_length())
+        for slices in (2**power for power in powers):
+            of_slices = (Topology(self.chip, by_chips[chips], slices) for chips in largest)
+            yield from (each for each in of_slices if each.chips > self.chips)
 
 
 @cache

@@ -13,6 +13,7 @@ What the reader gives up decides the order, the least first:
 Within each, the fewest changes win, and among these the most tokens per second per chip.
 """
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -155,8 +156,8 @@ def _combined(plan: Plan, *, splits: bool) -> list[tuple[int, Change]]:
 
 def _less_replicated(plan: Plan) -> Iterator[tuple[int, Change]]:
     """The mesh whose `fsdp` has all of `data` but the slices, or the optimizer's state over `data`;
-    then, as two changes, the mesh whose `fsdp` spans the slices too, which gathers parameters over
-    the network between them.
+    then, as two changes, meshes whose `fsdp` spans the slices too, which gathers parameters over the
+    network between them: all of `data`, and as much of it as divides embed.
     """
     sizes, slices = dict(plan.mesh), plan.topology.slices
     data, fsdp = sizes.get("data", 1), sizes.get("fsdp", 1)
@@ -173,18 +174,23 @@ def _less_replicated(plan: Plan) -> Iterator[tuple[int, Change]]:
         yield 1, {"shard_optimizer_over_data": True}
     if slices > 1 and data > 1:
         yield 2, over(1)
+    rest = data // math.gcd(data, plan.size.embed)
+    if rest not in (1, slices, data):
+        yield 1 + bool(rest % slices), over(rest)
 
 
 def _splits(plan: Plan) -> Iterator[Change]:
-    """Meshes in which each layer's matrices, or each sequence, are over more devices of `fsdp`."""
-    sizes = dict(plan.mesh)
-    for axis, counts in _SPLITS.items():
-        for count in counts:
-            more, rest = divmod(count, sizes.get(axis, 1))
-            fsdp, left = divmod(sizes.get("fsdp", 1), max(1, more))
-            divides = axis != "sequence" or plan.size.heads % count == 0  # attention is over heads
-            if more > 1 and not rest and not left and fsdp >= 1 and divides:
-                yield {"mesh": tuple((sizes | {"fsdp": fsdp, axis: count}).items())}
+    """Meshes in which each layer's matrices, or each sequence, are over more devices of `fsdp`: of the
+    plan's own, or of that which has all of `data`.
+    """
+    sharded = [change["mesh"] for _, change in _less_replicated(plan) if "mesh" in change]
+    pairs = [(axis, count) for axis, counts in _SPLITS.items() for count in counts]
+    for sizes, (axis, count) in itertools.product(map(dict, (plan.mesh, *sharded)), pairs):
+        more, rest = divmod(count, sizes.get(axis, 1))
+        fsdp, left = divmod(sizes.get("fsdp", 1), max(1, more))
+        divides = axis != "sequence" or plan.size.heads % count == 0  # attention is over heads
+        if more > 1 and not rest and not left and fsdp >= 1 and divides:
+            yield {"mesh": tuple((sizes | {"fsdp": fsdp, axis: count}).items())}
 
 
 def _saved_changes(plan: Plan) -> Iterator[tuple[int, Change]]:

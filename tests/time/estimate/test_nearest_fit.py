@@ -76,7 +76,7 @@ CASES = {
     ),
     "more than a slice": (
         V5E | {"model": "llama-3.1-405b"},
-        "--target tpu:v5e:16x16*16 --mesh fsdp=4096 --offload input",
+        "--target tpu:v5e:16x16*4 --mesh fsdp=256,tensor=4 --batch-per-device 0.5",
     ),
     "sharded over the network": (
         {
@@ -118,6 +118,38 @@ CASES = {
             "batch_per_device": 2,
         },
         "--target gpu:h100:4x8 --mesh fsdp=32",
+    ),
+    "more domains, whose layers are sharded too": (
+        {
+            "target": "gpu:h100:8",
+            "model": "kimi-k2-1t",
+            "mesh": {"fsdp": 8},
+            "batch_per_device": 1,
+        },
+        "--target gpu:h100:64x8 --mesh fsdp=64,tensor=8",
+    ),
+    "a power of two, of more domains than the TPUs have slices": (
+        V5P | {"target": "gpu:h100:1250x8", "model": "llama-3.1-405b"} | {"mesh": {"data": 10000}},
+        "--target gpu:h100:2048x8 --mesh fsdp=16384 --offload input",
+    ),
+    "domains of which not all GPUs are used": (
+        {
+            "target": "gpu:gb200:8x72",
+            "model": "deepseek-v3-671b",
+            "mesh": {"data": 9, "expert": 64},
+            "batch_per_device": 1,
+        },
+        "--target gpu:gb200:16x64 --mesh data=16,expert=64 --shard-optimizer-over-data",
+    ),
+    "as much of data as divides the weights": (
+        {
+            "target": "tpu:v5p:16x20x28",
+            "model": "llama-3.1-405b",
+            "mesh": {"data": 140, "sequence": 64},
+            "batch_per_device": 0.5,
+            "sequence": 8192,
+        },
+        "--mesh data=35,fsdp=4,sequence=64",
     ),
 }
 
@@ -167,11 +199,11 @@ def test_what_is_found_fits_on_the_same_generation_and_trains_the_same_model(tar
 def test_more_chips_are_of_one_generation_and_come_in_order():
     found = list(get_topology("tpu:v5e:4x8").larger())
     one = ["v5e:8x8", "v5e:8x16", "v5e:16x16"]
-    assert [each.name for each in found] == [*one, *(f"v5e:16x16*{2**n}" for n in range(1, 7))]
+    assert [each.name for each in found] == [*one, *(f"v5e:16x16*{2**n}" for n in range(1, 9))]
     of_gpus = [each.name for each in get_topology("gpu:h100:4").larger()]
     assert of_gpus[:3] == ["gpu:h100:8", "gpu:h100:2x8", "gpu:h100:4x8"]
     two = [each.chips for each in get_topology("tpu:v5e:8x16*2").larger()]
-    assert two == sorted(two) and two[0] == 512 and two[-1] == 64 * 256
+    assert two == sorted(two) and two[0] == 512 and two[-1] == 256 * 256
 
 
 def test_where_nothing_fits_it_is_said_and_for_which_chip():

@@ -132,8 +132,8 @@ class BestMesh:
 def best_mesh(
     form: Mapping[str, object], target: str, batch: float, remats: Sequence[str] = ()
 ) -> BestMesh:
-    """Returns the plan with the best mesh of up to two axes, with `data` over slices beside them; or
-    with stages where the form has some, or no mesh but a schedule. A mesh of the form that fills the
+    """Returns the plan with the best mesh of up to two axes, with `data` over slices beside them; of
+    three where no two fit, and devices are no power of two; or with stages where the form has some, or no mesh but a schedule. A mesh of the form that fills the
     topology is tried, too; of long sequences also `context`, with each kind of attention over it.
 
     Args:
@@ -161,14 +161,15 @@ def _best(
     given["batch_per_device"] = batch / topology.devices
     fitting: list[_Fitting] = []
     others: list[tuple[int, int, Plan]] = []
-    reason, tried = "", 0
+    reasons, tried = dict[str, None](), 0
     is_long = CONTEXT in dict(own) or (given.get("sequence") or 0) >= LONG_SEQUENCE
     meshes = _staged(topology) if in_stages else _meshes(topology, is_long)
-    for each in _forms(given, chain(meshes, _filled(given, own, topology))):
+    more = () if in_stages else _of_more_axes(topology, is_long, fitting)
+    for each in _forms(given, chain(meshes, _filled(given, own, topology), more)):
         try:
             first = parse_plan(each)
         except RequestError as error:
-            reason = reason or str(error)
+            reasons[str(error)] = None
             continue
         if first.size.experts == 1 and "expert" in first.axis_sizes:
             continue
@@ -183,8 +184,16 @@ def _best(
         for plan, memory in [] if fitting else memories:
             others.append((memory.peak + memory.host, len(others), plan))
     if not tried:
-        raise RequestError(f"no mesh of {topology.name} works: {reason}")
+        raise _refusal(topology, (*reasons,))
     return BestMesh(_fastest(fitting) if fitting else min(others)[2], tried, bool(fitting))
+
+
+def _refusal(topology: Topology, reasons: tuple[str, ...]) -> RequestError:
+    """That of no mesh; what every mesh is refused for alike is not of the mesh."""
+    if len(reasons) == 1:
+        return RequestError(reasons[0])
+    why = f": {reasons[0]}" if reasons else ", which no number of stages divides: use other chips"
+    return RequestError(f"no mesh of {topology.name} works{why}")
 
 
 _Fitting = tuple[float, int, MeshEstimates, list[tuple[Plan, int]]]
@@ -245,8 +254,22 @@ def _staged(topology: Topology) -> Iterator[Mesh]:
 
 def _meshes(topology: Topology, is_long: bool) -> Iterator[Mesh]:
     slices, names = topology.slices, _LONG if is_long else _AXES
+    if topology.devices == 1:
+        yield (("fsdp", 1),)
+        return
     yield from named_meshes(topology.devices, names, MOST_AXES)
     if slices > 1:
         for mesh in named_meshes(topology.devices, names, MOST_AXES + 1):
             if len(mesh) > MOST_AXES and mesh[0] == ("data", slices):
                 yield mesh
+
+
+def _of_more_axes(topology: Topology, is_long: bool, fitting: Sequence[object]) -> Iterator[Mesh]:
+    """Where nothing that was tried before fits, and devices are no power of two: what divides them
+    may be of three kinds.
+    """
+    if fitting or topology.devices.bit_count() == 1:
+        return
+    for mesh in named_meshes(topology.devices, _LONG if is_long else _AXES, MOST_AXES + 1):
+        if len(mesh) > MOST_AXES:
+            yield mesh

@@ -51,6 +51,37 @@ def test_the_best_mesh_is_the_fastest_of_those_that_fit(target, chips, changes, 
     assert best.batch == 4 * chips and found.fits and found.tried > 5
 
 
+def test_the_best_mesh_has_a_third_axis_where_no_two_fit_a_pod_that_is_no_power_of_two():
+    form = {"model": "llama-3.1-405b", "sequence": 8192}
+    two = best_mesh(form, "tpu:v5p:8x8x8", 512).plan
+    assert len(two.mesh) <= 2
+    found = best_mesh(form, "tpu:v5p:16x20x28", 4480)
+    assert found.fits and len(found.plan.mesh) == 3 and found.plan.batch == 4480
+
+
+@pytest.mark.parametrize("target", ["gpu:h100:1", "tpu:v6e:1x1"])
+def test_one_device_has_a_mesh(target):
+    assert best_mesh({"model": "scaled:1"}, target, 1).plan.mesh == (("fsdp", 1),)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sequences", "words"),
+    [
+        ({"model": "nobody-8b"}, 32, "model 'nobody-8b' does not exist: use"),
+        ({"dcn": 1}, 32, "dcn=1 is not part of a plan: leave it out"),
+        ({}, 1e9, "batch_per_device=31250000.0 is too large: use at most"),
+        ({"schedule": "gpipe"}, 24, "no mesh of gpu:h100:3x8 works, which no number of stages"),
+        ({}, 0.5, "no mesh of gpu:h100:4x8 works: batch_per_device=0.015625 makes 0.5 sequences"),
+    ],
+)
+def test_what_no_mesh_would_mend_is_refused_without_one(changes, sequences, words):
+    target = "gpu:h100:3x8" if "schedule" in changes else "gpu:h100:4x8"
+    with pytest.raises(RequestError) as refused:
+        best_mesh({"model": "llama-3.1-8b"} | changes, target, sequences)
+    assert words in str(refused.value)
+    assert str(refused.value).startswith("no mesh") is words.startswith("no mesh")
+
+
 def test_the_best_mesh_of_a_plan_with_a_schedule_has_stages_and_keeps_it():
     form = {"model": "llama-3.1-8b", "schedule": "zb-h1"}
     plan = best_mesh(form, "tpu:v5e:4x4", 32).plan

@@ -55,6 +55,7 @@ class _Stage(NamedTuple):
     one: _Microbatch
 
 
+@lru_cache(maxsize=256)  # each table and picture of a plan shows it
 def estimate_step(plan: Plan) -> Prediction:
     """What compiling a plan would predict of its step, about."""
     return _of_parts(plan) if plan.is_in_parts else step_of_a_pass(plan)

@@ -62,7 +62,8 @@ if not experiment.plan:
     what = f"{experiment.what.title} on {experiment.target.removeprefix('tpu:')}"
     st.caption(plain(f"{what}, by its compiler. Nothing is executed."))
 if missing:
-    st.caption(coded(f"{as_sentence(missing)} Estimates need no compiler."))
+    rest = " Estimates need no compiler." if experiment.plan else ""
+    st.caption(coded(as_sentence(missing) + rest))
 
 if run is None or not tour.guide(run):
     course.hint(experiment)

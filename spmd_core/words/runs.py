@@ -214,12 +214,15 @@ def floor_words(result: Result) -> str | None:
 
 
 def failures(result: Result) -> dict[str, list[str]]:
-    """Error message -> the strategies that failed with it."""
-    return by_key(
-        (outcome.error.message, name)
+    """Error message -> the strategies that failed with it; of messages that differ only by the name
+    of the strategy that they begin with, the first.
+    """
+    alike = by_key(
+        (message.removeprefix(name.rpartition("/")[2]), (message, name))
         for name, outcome in result.strategies.items()
-        if outcome.status == "error" and outcome.error is not None
+        if outcome.status == "error" and outcome.error and (message := outcome.error.message)
     )
+    return {found[0][0]: [name for _, name in found] for found in alike.values()}
 
 
 def wrong_words(name: str, outcome: StrategyResult) -> str:

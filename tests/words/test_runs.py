@@ -16,6 +16,7 @@ from spmd_core.terms.bandwidth import bandwidths, off_line_words
 from spmd_core.words import evidence_words
 from spmd_core.words.runs import (
     compile_words,
+    failures,
     floor_words,
     kept_words,
     output_texts,
@@ -34,6 +35,15 @@ def test_a_lone_strategy_is_given_with_its_interval():
         run_headline(result({"auto": strategy(25e-6)}))
         == "Automatic takes 25 µs per call (95% interval 24.5 µs to 25.5 µs)."
     )
+
+
+def test_failures_that_differ_by_the_name_of_the_strategy_are_one():
+    def failed(message):
+        return {"status": "error", "error": {"kind": "inexpressible", "message": message}}
+
+    why = {"pmap": "pmap cannot map n=9", "jit(pmap)": "jit(pmap) cannot map n=9", "vmap": "no"}
+    found = failures(result({name: failed(message) for name, message in why.items()}))
+    assert found == {"pmap cannot map n=9": ["pmap", "jit(pmap)"], "no": ["vmap"]}
 
 
 def test_a_wrong_answer_is_never_the_headline():

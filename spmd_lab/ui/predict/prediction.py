@@ -11,7 +11,7 @@ from spmd_core.answers import Figure, step_collectives, strategies_table
 from spmd_core.base import RequestError, bytes_text, number_text, seconds_text
 from spmd_core.experiment import Experiment, link
 from spmd_core.facts import Estimate, Prediction
-from spmd_core.machine import get_topology, mesh_places
+from spmd_core.machine import compiler_refusal, get_topology, mesh_places
 from spmd_core.plan import Plan, plan_notes
 from spmd_core.results import Result
 from spmd_core.runs import RunStatus
@@ -95,10 +95,9 @@ def before(experiment: Experiment) -> Callable[[str], None] | None:
         if plan := experiment.plan:
             _estimate(plan)
         else:
-            st.subheader(
-                plain(f"Not compiled yet: press Predict to compile it for {topology.name}."),
-                anchor=False,
-            )
+            is_open = compiler_refusal(topology.target) is None
+            how = "yet: press Predict to compile it for" if is_open else "for"
+            st.subheader(plain(f"Not compiled {how} {topology.name}."), anchor=False)
             st.caption(plain(words.chip_words(topology)))
     if experiment.plan and experiment.plan.stages > 1:
         stages.show(experiment.plan)

@@ -67,6 +67,9 @@ def test_a_missing_compiler_for_gpus_is_named_before_predict_is_pressed(
     assert ("The compiler for GPUs is not installed" in captions) is (plugin is None)
     assert "Fits on " in headings(screen)  # the estimate is there either way
     assert screen.button(key="predict").disabled is (plugin is None)
+    layer = {"workload": "layer", "target": "gpu:h100:8", "mesh": {"x": 8}, "strategies": ["auto"]}
+    screen = opened(experiment=link.encode(parse_experiment(layer)))
+    assert ("press Predict" in headings(screen)) is (plugin is not None)
 
 
 def test_before_compiling_the_sizes_say_whether_it_fits(opened):

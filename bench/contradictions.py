@@ -96,7 +96,7 @@ def contradictions(found: Result) -> list[str]:
             low, high = map(float, factor.strip("roughly ×").split(" to "))
             if not all(low - ROUNDED <= each <= high + ROUNDED for each in (quotient, point)):
                 wrong.append(f"{quotient:.3g} or {point:.3g} is not inside: {sentence}")
-        short = short_verdict(answer, found.medians_s)
+        short = short_verdict(found)
         if short != f"{winner} is {factor} faster than {slower}{between}":
             wrong.append(f"History has {short}: {sentence}")
     return wrong

@@ -41,6 +41,7 @@ from spmd_core.words.runs import (
 from spmd_core.words.strategies import (
     LISTED,
     compared,
+    compared_first,
     ends_text,
     evidence_words,
     factor_text,
@@ -64,6 +65,7 @@ __all__ = [
     "collective_words",
     "collectives_words",
     "compared",
+    "compared_first",
     "compile_words",
     "days_text",
     "ends_text",

@@ -386,13 +386,31 @@ def against_words(ratio: Ratio) -> str:
     return f"{ratio_words(ratio)}, {ratio.verdict}{why}"
 
 
-def short_verdict(answer: Comparison, medians_s: Mapping[str, float | None]) -> str:
-    """Returns a comparison in a few words: `Cannot tell`, `the same`, `shard_map is 2.50× faster than
-    Automatic (2.25 to 2.75)`. The ratio is that of the headline: of the next row by medians.
+def compared_first(result: Result) -> Comparison | None:
+    """Returns the comparison that a headline is of: of a study its variants, each by its best row,
+    unless a baseline is faster; without rows of the fastest one's program, of which none is faster,
+    whatever was measured.
     """
-    if unsettled_words(answer) is not None:
+    if result.experiment.variants and not against_baselines(result):
+        result = of_rows(result, best_rows(result))
+    if (answer := result.comparison) is None:
+        return None
+    apart = (
+        each.strategy
+        for each in answer.ratios
+        if each.differs or not is_same_program(result, each.strategy, answer.fastest)
+    )
+    return of_rows(result, (answer.fastest, *apart)).comparison
+
+
+def short_verdict(result: Result) -> str:
+    """Returns how rows compare in a few words: `Cannot tell`, `the same`, `shard_map is 2.50× faster
+    than Automatic (2.25 to 2.75)`. The ratio is that of the headline: of the next row by medians.
+    """
+    answer, medians_s = compared_first(result), result.medians_s
+    if answer is None or unsettled_words(answer) is not None:
         return "Cannot tell"
-    if not all(each.differs for each in answer.ratios):
+    if not answer.ratios or not all(each.differs for each in answer.ratios):
         return "the same"
     next_ = answer.by_medians(medians_s)[0]
     # of a study the names are long, and in its own table

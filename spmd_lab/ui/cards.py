@@ -214,8 +214,8 @@ def verdict(run: str) -> tuple[str, str] | None:
         facts = lab().facts(run)
     if facts is None:
         return None
-    if (compared := facts.comparison) is not None and compared.ratios:
-        words = short_verdict(compared, facts.medians_s)
+    if facts.comparison is not None and facts.comparison.ratios:
+        words = short_verdict(facts)
         return "open" if words.startswith("Cannot") else "known", words
     if facts.experiment.what.is_bare_array and all(
         each.correct for each in facts.strategies.values()

@@ -15,12 +15,14 @@ from spmd_core.results import Comparison, Result, predicted_verdict
 from spmd_core.words.strategies import (
     answer_parts,
     compared,
+    compared_first,
     evidence_words,
     measured,
     paired_words,
     predicted,
     same_programs,
     short_verdict,
+    unsettled_words,
 )
 from spmd_lab.ui.charts.times import times_alt
 from tests.answers import texts
@@ -220,6 +222,41 @@ def test_rows_of_one_program_are_named_where_the_verdict_is():
     assert "the same program as Automatic" in notes
 
 
+@pytest.mark.parametrize(
+    "names", [("auto", "constrained", "single"), ("a/auto", "a/constrained", "b/auto")]
+)
+def test_rows_of_one_program_leave_no_verdict_open(names):
+    """Beside a slower row of another program, of which the headline is sure."""
+    best, alike, slower = names
+    layer = {"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}}
+    both = layer | {"strategies": ["auto", "constrained"]}
+    shardings = {"a": {"in": "x"}, "b": {"batch": "x"}}
+    study = [
+        {"name": name, "experiment": both | {"dims": {"batch": 64}, "sharding": sharding}}
+        for name, sharding in shardings.items()
+    ]
+    alone = layer | {"strategies": list(names)}
+    same = [{"kind": SAME_PROGRAM, "values": {"row": best}}]
+    found = Result.model_validate(
+        {
+            "run": "r",
+            "experiment": parse_experiment({"study": study} if "/" in best else alone),
+            "environment": ENVIRONMENT,
+            "strategies": {
+                best: strategy(24e-6),
+                alike: strategy(25e-6, facts=same),
+                slower: strategy(48e-6),
+            },
+            "comparison": comparison(best, (alike, 1.04, False), (slower, 2.0, True)),
+        }
+    )
+    asked = compared_first(found)
+    assert asked is not None and unsettled_words(asked) is None
+    assert [each.strategy for each in asked.ratios] == [slower]
+    assert "Automatic is 2.00× faster" in short_verdict(found)
+    assert "Cannot tell" not in answer_parts(found)[0]
+
+
 def test_what_cannot_be_told_of_another_program_is_asked_beside_those_of_one():
     alike = strategy(25e-6, facts=[{"kind": SAME_PROGRAM, "values": {"row": "auto"}}])
     found = measured_result(
@@ -242,9 +279,7 @@ def test_one_order_by_the_medians():
     )
     assert found.order == ("single", "shard_map", "auto")
     assert "Next is shard_map: 316 µs, paired ratio 62.9×" in measured(found)
-    assert short_verdict(found.comparison, found.medians_s) == (
-        "Single device is roughly 56.4 to 69.2× faster than shard_map"
-    )
+    assert short_verdict(found) == ("Single device is roughly 56.4 to 69.2× faster than shard_map")
     table = strategies_table(found, "screen")
     assert texts(table, "Strategy") == ["Single device", "shard_map", "Automatic"]
     assert [cell.split("×")[0] for cell in texts(table, "Paired ratio")] == [

@@ -1,6 +1,7 @@
 """The chart of times per call: every sample, median and interval of each strategy."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spmd_core.base import seconds_text
@@ -28,7 +29,10 @@ _ROW_PX = 48
 _LOG_FROM = 20.0  # the slowest over the fastest: from here on, bars from zero hide the fast ones
 _FAR, _WIDEST = 1.5, 3.0  # the end of the axis over the slowest median: of samples, of intervals
 _BAR = {"type": "bar", "height": {"band": 0.5}, "opacity": 0.22, "cornerRadiusEnd": 3}
-_TICK = {"type": "tick", "thickness": 1.2, "height": 16, "opacity": 0.55}
+_TICK = {"type": "tick", "thickness": 1.2, "height": 16}
+# opacity of a tick; of more than _FEW in a row each is fainter, which would hide its median else
+_INK, _FEW = 0.55, 40
+_MOST = 150  # ticks of a row: thousands of samples are megabytes, and a browser draws each
 _TRIANGLE = {
     "type": "point",
     "shape": "triangle-right",
@@ -88,7 +92,7 @@ def times_chart(result: Result) -> Spec | None:
     bars = [] if log else [layer(medians, _BAR, x=x, x2={"datum": 0}, **of_median)]
     layers = [
         *bars,
-        layer(inside, _TICK, **of_sample),
+        layer(inside, _TICK, **of_sample, opacity=as_is("ink")),
         layer(beyond, _TRIANGLE, **of_sample),
         layer(medians, INTERVAL, **interval, **of_median),
         layer(medians, MARKER, x=x, shape=as_is("shape"), **of_median),
@@ -181,8 +185,17 @@ def _sample_rows(rows: list[_Row], size: float, low: float, high: float) -> list
             "round": at + 1,
             "time": seconds_text(sample),
             "kind": "outlier" if at in row.outliers else "sample",
+            "ink": _INK * min(1.0, _FEW / len(drawn)),
         }
         for row in rows
-        for at, sample in enumerate(row.samples)
+        for drawn in [_drawn(row.samples)]
+        for at, sample in drawn
         if low < sample / size <= high
     ]
+
+
+def _drawn(samples: Sequence[float]) -> list[tuple[int, float]]:
+    """(number, sample) of those that have a tick: all, or of many evenly ranked ones and the ends."""
+    ranked = sorted(enumerate(samples), key=lambda each: (each[1], each[0]))
+    step = -(-len(ranked) // _MOST)
+    return sorted({*ranked[::step], ranked[-1]})

@@ -11,9 +11,9 @@ from spmd_core.experiment import Experiment, link, study_of
 from spmd_core.facts import SURE_PROCESSES
 from spmd_core.machine import nearest_of_chips
 from spmd_core.recipes import differences_of
-from spmd_core.results import Result, StrategyResult
+from spmd_core.results import Comparison, Result, StrategyResult
 from spmd_core.terms import row_title
-from spmd_core.words import DISPATCH_BOUND, runs, unsettled_words
+from spmd_core.words import DISPATCH_BOUND, compared_first, runs, unsettled_words
 from spmd_core.workloads import STRATEGIES
 from spmd_lab.ui import cards, links, style
 from spmd_lab.ui.charts import colors, glimpse
@@ -30,7 +30,7 @@ def answer(result: Result) -> str:
     """Draws which row is the best and by how much, its time, large, and how certain that is; no time
     where none is known to be the best. Returns what else the answer is.
     """
-    compared = result.comparison
+    compared = compared_first(result)
     right = (name for name in result.order if result.strategies[name].correct is not False)
     best = compared.fastest if compared else next(right, "")
     seconds = result.medians_s.get(best) or result.only_predicted_s.get(best)
@@ -47,7 +47,7 @@ def answer(result: Result) -> str:
         unit = f"per {result.experiment.what.unit}" if name in sentence else name
         draw_figure(seconds_text(seconds), unit, marker, color)
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-        for words, color in _badges(result):
+        for words, color in _badges(result, compared):
             st.badge(plain(words), color=color)
             if compared and words == "Sure":
                 processes = max(each.processes for each in compared.ratios)
@@ -75,8 +75,9 @@ def picture(result: Result) -> None:
         st.caption(f"Types under Explicit axes: {coded(types)}")
 
 
-def _badges(result: Result) -> Iterator[tuple[str, Literal["green", "orange"]]]:
-    answer = result.comparison
+def _badges(
+    result: Result, answer: Comparison | None
+) -> Iterator[tuple[str, Literal["green", "orange"]]]:
     if answer and answer.ratios:
         reason = unsettled_words(answer)
         if reason is None:

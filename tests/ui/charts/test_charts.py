@@ -1,3 +1,5 @@
+import pytest
+
 from bench.values import result, strategy
 from spmd_core.results import Point
 from spmd_lab.ui.charts import bandwidth
@@ -177,3 +179,18 @@ def test_a_sweep_names_each_line_at_its_end_that_of_another_run_too():
         "predicted",
         "v5e:2x4",
     ]
+
+
+def test_thousands_of_samples_are_few_faint_ticks_with_the_first_and_the_last():
+    times = [1e-3 * (1 + each / 1e5) for each in range(4_000)]
+    of_many = strategy(1.02e-3) | {"samples_s": times}
+    chart = times_chart(result({"auto": of_many, "single": strategy(1.1e-3)}))
+    ticks = next(each for each in chart["layer"] if each["mark"].get("type") == "tick")
+    rows = {name: [] for name in ("Automatic", "Single device")}
+    for each in ticks["data"]["values"]:
+        rows[each["row"]].append(each)
+    many, few = rows.values()
+    assert len(many) <= 200 and len(few) == len(strategy(1.1e-3)["samples_s"])
+    ends = [each["x"] for each in many]
+    assert (min(ends), max(ends)) == pytest.approx((1e3 * times[0], 1e3 * times[-1]))
+    assert sum(each["ink"] for each in many) < 25 and many[0]["ink"] < few[0]["ink"]

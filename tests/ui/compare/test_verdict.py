@@ -67,7 +67,7 @@ def test_a_ratio_is_that_of_the_table_or_an_interval_with_the_quotient_of_the_me
         assert headline == f"Next is Automatic, {words}."
         assert times_chart(found)["layer"][-1]["data"]["values"][1]["time"] == "2 ms"
         factor = words.replace("as long", "faster than Automatic")
-        assert short_verdict(found.comparison, found.medians_s) == f"Single device is {factor}"
+        assert short_verdict(found) == f"Single device is {factor}"
 
 
 def test_a_reason_is_the_largest_collective_or_dispatch():

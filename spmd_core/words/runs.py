@@ -222,7 +222,7 @@ def failures(result: Result) -> dict[str, list[str]]:
         for name, outcome in result.strategies.items()
         if outcome.status == "error" and outcome.error and (message := outcome.error.message)
     )
-    return {found[0][0]: [name for _, name in found] for found in alike.values()}
+    return {group[0][0]: [name for _, name in group] for group in alike.values()}
 
 
 def wrong_words(name: str, outcome: StrategyResult) -> str:

@@ -3,7 +3,6 @@
 import itertools
 import math
 import re
-import time
 from contextlib import closing
 
 import jax
@@ -21,7 +20,6 @@ from spmd_core.workloads import Held, Leaf, Program, programs
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.programs import constrain, door, treemap
-from tests.labs import until
 from tests.layers import ROOT
 
 PARSER = programs._parser  # that of a dashboard
@@ -234,22 +232,21 @@ def test_a_spec_of_a_group_makes_another_experiment(screen):
     group = next(each for each in screen.selectbox if each.label == "Argument")
     group.select("params/embed").run()
     sharded = next(each for each in screen.multiselect if each.label.startswith("Dim 0"))
+    as_read = link.decode(screen.query_params["experiment"])
     sharded.select("fsdp").run()
     experiment = link.decode(screen.query_params["experiment"])
     assert experiment.to_json()["specs"] == {"params/embed": ["fsdp", None]}
     assert any("params/embed" in each.value and "fsdp" in each.value for each in screen.caption)
     assert not [each for each in findings(screen) if each.startswith("Replicated `params/embed")]
-    until(lambda: _says(screen.run(), "Partitioned, not compiled") or time.sleep(1))
+    lab().what_if(as_read, experiment)  # the screen is drawn again once both are partitioned
+    screen.run()
+    assert any("Partitioned, not compiled" in each.value for each in screen.markdown)
     assert button(screen, "Compile it")
     effect = next(each.value for each in screen.markdown if each.value.startswith("**What if?**"))
     assert "Adds " in effect and "MiB per step and device" in effect
     assert any(plain("140.0 MiB → ") in each.value for each in screen.metric)
     changes = next(each.value for each in screen.dataframe if "Change" in each.value)
     assert set(changes["Change"]) >= {"appears", "vanishes"}
-
-
-def _says(screen, words):
-    return any(words in each.value for each in screen.markdown)
 
 
 def test_a_link_to_a_program_that_is_not_held_asks_for_its_file(data_folder):

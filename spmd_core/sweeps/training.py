@@ -20,7 +20,9 @@ KINDS = ("v5e", "v5p", "v6e", "tpu7x", "h100", "b200")
 MOST_CHIPS = 16384
 # tokens of a step where no batch is given: Llama 3 405B began with so many, arXiv:2407.21783 section 3.4.1
 TOKENS_OF_A_STEP = 2**22
-_SLOWER = 2  # sizes in a row that are slower than a smaller one: more chips do not help
+# times the chips of the fastest so far, none of which is faster: more do not help. Sizes with other
+# factors than two may be slower than a smaller and a larger one
+_FURTHER = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +230,7 @@ def _fewest(question: TrainingQuestion, kind: str, look: Any) -> _Looked | str:
     """The fewest chips that keep the deadline, from the fewest that could at the peak; where none
     do, the fastest."""
     assert question.days
-    least, best, slower, last = 0.0, None, 0, "no number of chips fits"
+    least, best, last = 0.0, None, "no number of chips fits"
     counts = list(_counts(kind, question.sequences))
     for chips in counts:
         if chips < min(least, counts[-1]):
@@ -245,11 +247,9 @@ def _fewest(question: TrainingQuestion, kind: str, look: Any) -> _Looked | str:
             continue
         if each.run.days.estimate <= question.days:
             return each
-        if best and best.run and each.run.days.estimate >= best.run.days.estimate:
-            slower += 1
-        else:
-            best, slower = each, 0
-        if slower == _SLOWER:
+        if not best or not best.run or each.run.days.estimate < best.run.days.estimate:
+            best = each
+        elif chips >= _FURTHER * best.plan.topology.chips:
             break
     return best or last
 

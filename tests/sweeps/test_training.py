@@ -43,6 +43,17 @@ def test_a_deadline_has_the_fewest_chips_that_keep_it(days):
     )
 
 
+def test_a_deadline_is_kept_beyond_sizes_that_are_slower_than_a_smaller_one():
+    form = {"model": "deepseek-v3-671b", "sequence": 4096}
+    (row,) = train(TrainingQuestion(form, 14.8e12, 15360, ("v5p",), days=70)).rows
+    days = [run.days.estimate for _, run in row.tried]
+    assert any(one < other for one, other in pairwise(days)), "else this test is of nothing"
+    assert any(one > other for one, other in pairwise(days))
+    assert row.meets and row.run.days.estimate <= 70
+    fewer = [run for chips, run in row.tried if chips < row.plan.topology.chips]
+    assert fewer and all(run.days.estimate > 70 for run in fewer)
+
+
 def test_a_budget_has_the_most_chips_that_it_pays():
     question = TrainingQuestion(FORM, TOKENS, BATCH, ("v5p", "v5e"), budget=2.3e5, price=PRICE)
     answer = train(question)

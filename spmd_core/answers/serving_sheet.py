@@ -6,7 +6,15 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from spmd_core.answers.training_sheet import Figure
-from spmd_core.base import bytes_text, count_text, mesh_text, number_text, numbered, seconds_text
+from spmd_core.base import (
+    bytes_text,
+    count_text,
+    mesh_text,
+    number_text,
+    numbered,
+    seconds_text,
+    span_text,
+)
 from spmd_core.plan import ServedPlan
 from spmd_core.search import ServingAnswer, ServingQuestion, ServingRow, Split
 from spmd_core.sheets import Column, Sheet, Table, count, number, seconds, size, text
@@ -115,7 +123,7 @@ def serving_figures(row: ServingRow) -> tuple[Figure, ...]:
     served, plan = row.served, row.plan
     assert served is not None
     interval, dtypes = served.tpot, f"weights {plan.weights_dtype}, cache {plan.kv_dtype}"
-    span = f"{seconds_text(interval.low)} to {seconds_text(interval.high)}"
+    span = span_text(interval.low, interval.high)
     cost = row.per_million()
     paid = f"{money_text(cost)} a million" if cost is not None else ""
     share = served.step.parts[served.step.binds] / served.step.seconds

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from spmd_core.base import count_text, mesh_text, number_text, numbered, seconds_text
+from spmd_core.base import count_text, mesh_text, number_text, numbered, seconds_text, span_text
 from spmd_core.facts import Prediction
 from spmd_core.plan import Plan
 from spmd_core.sheets import NONE, Column, Sheet, Table, count, number, seconds, size, text
@@ -55,7 +55,7 @@ def five_figures(
     dollars = [Figure("Dollars", money_text(run.money if run else None), hourly)] if price else []
     time, ends = step.predicted_s, f"{plan.tokens:,} tokens"
     if time:
-        ends += f", {seconds_text(time.low)} to {seconds_text(time.high)}"
+        ends += f", {span_text(time.low, time.high)}"
     return (
         Figure("Chips", count_text(topology.chips), topology.name.removeprefix("gpu:")),
         Figure("Mesh", mesh_text(plan.mesh, " "), f"remat {plan.remat}"),

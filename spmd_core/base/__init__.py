@@ -49,6 +49,7 @@ from spmd_core.base.units import (
     ordinal_text,
     scaled_text,
     seconds_text,
+    span_text,
     suffixed_sizes,
     value_text,
 )
@@ -108,6 +109,7 @@ __all__ = [
     "scaled_text",
     "seconds_text",
     "shorten",
+    "span_text",
     "suffixed_sizes",
     "sums_by_key",
     "unhindered",

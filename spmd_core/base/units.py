@@ -34,6 +34,22 @@ def seconds_text(seconds: float | None) -> str:
     return f"{seconds * 1e9:.3g} ns" if abs(seconds) >= 1e-12 else "0 s"
 
 
+def span_text(low: float, high: float) -> str:
+    """Returns two durations with three digits each, zeros too.
+
+    >>> span_text(7.3, 9.18), span_text(0.0089, 0.12), span_text(9.96, 120.4)
+    ('7.30 s to 9.18 s', '8.90 ms to 120 ms', '9.96 s to 120 s')
+    """
+    ends = (seconds_text(end).partition(" ") for end in (low, high))
+    return " to ".join(f"{_padded(number)} {name}" for number, _, name in ends)
+
+
+def _padded(number: str) -> str:
+    missing = 3 - len(number.lstrip("0.").replace(".", ""))
+    point = "" if "." in number else "."
+    return number if missing <= 0 or number == "0" else f"{number}{point}{'0' * missing}"
+
+
 def scaled_text(value: float, unit: str) -> str:
     """A number with a decimal prefix and three significant digits.
 

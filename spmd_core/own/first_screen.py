@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 
-from spmd_core.base import by_key, bytes_text, mesh_text, seconds_text, visible
+from spmd_core.base import by_key, bytes_text, mesh_text, seconds_text, span_text, visible
 from spmd_core.program import kind_words
 from spmd_core.results import StepArray, StepCollective, StepDescription
 from spmd_core.words import all_set_by_words, other_warnings
@@ -52,10 +52,7 @@ def head_lines(step: StepDescription) -> Iterator[str]:
         peak = f"{answer}: {peak}, of {bytes_text(step.capacity_bytes)}"
     yield peak
     if (time := step.predicted_s) is not None:
-        yield (
-            f"predicted {seconds_text(time.estimate)} a step "
-            f"({seconds_text(time.low)} to {seconds_text(time.high)})"
-        )
+        yield (f"predicted {seconds_text(time.estimate)} a step ({span_text(time.low, time.high)})")
 
 
 def _part(title: str, rows: Sequence[str]) -> list[str]:

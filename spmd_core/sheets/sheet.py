@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, Generic, Literal, TypeVar
 
-from spmd_core.base import bytes_text, count_text, number_text, refuse, seconds_text, shorten
+from spmd_core.base import (
+    bytes_text,
+    count_text,
+    number_text,
+    refuse,
+    seconds_text,
+    shorten,
+    span_text,
+)
 
 NONE = "–"  # of a cell without a value, everywhere
 Row = TypeVar("Row")
@@ -119,7 +127,7 @@ def between(title: str, of: Callable[[Row], tuple[float, float] | None]) -> tupl
 
     def ends(row: Row) -> str | None:
         interval = of(row)
-        return f"{seconds_text(interval[0])} to {seconds_text(interval[1])}" if interval else None
+        return span_text(interval[0], interval[1]) if interval else None
 
     def end(at: int) -> Callable[[Row], float | None]:
         return lambda row: interval[at] if (interval := of(row)) else None

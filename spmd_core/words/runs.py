@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from spmd_core.base import by_key, count_text, numbered, seconds_text, value_text
+from spmd_core.base import by_key, count_text, numbered, seconds_text, span_text, value_text
 from spmd_core.facts import Collective
 from spmd_core.program import kind_words
 from spmd_core.results import ArrayReport, Result, StrategyResult
@@ -247,8 +247,8 @@ def time_words(outcome: StrategyResult) -> str | None:
     if outcome.median_s is not None:
         return seconds_text(outcome.median_s)
     if outcome.predicted_s is not None:
-        low, high = seconds_text(outcome.predicted_s.low), seconds_text(outcome.predicted_s.high)
-        return f"{seconds_text(outcome.predicted_s.estimate)}, predicted ({low} to {high})"
+        time = outcome.predicted_s
+        return f"{seconds_text(time.estimate)}, predicted ({span_text(time.low, time.high)})"
     return None
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from spmd_core.base import numbered, seconds_text
+from spmd_core.base import numbered, seconds_text, span_text
 from spmd_core.experiment import MARGIN
 from spmd_core.facts import PROGRAM, Estimate, Ratio, Settles
 from spmd_core.results import (
@@ -128,8 +128,7 @@ def _measured(result: Result, called: "_Called") -> str:
     takes = seconds_text(result.strategies[fastest].median_s)
     if answer is None or not answer.ratios:
         interval = result.strategies[fastest].ci95_s
-        low, high = map(seconds_text, interval or (None, None))
-        between = f" (95% interval {low} to {high})" if interval else ""
+        between = f" (95% interval {span_text(*interval)})" if interval else ""
         words = f"{called(fastest)} takes {takes} per call{between}."
         words = words if called.first else between and f"{between[2:-1]}."
     else:
@@ -522,7 +521,7 @@ def factor_text(value: float) -> str:
 
 def _order(groups: Sequence[Group], called: _Called) -> str:
     (names, best), others = groups[0], groups[1:]
-    span = f"{seconds_text(best.low)} to {seconds_text(best.high)}"
+    span = span_text(best.low, best.high)
     takes = f"{seconds_text(best.estimate)}{called.unit} ({span})"
     if not others:
         same = "" if len(names) == 1 else " compile to the same program, which"

@@ -14,7 +14,7 @@ from spmd_core.answers import (
     training_headline,
     training_table,
 )
-from spmd_core.base import WorkerError, bytes_text, number_text, seconds_text
+from spmd_core.base import WorkerError, bytes_text, number_text, seconds_text, span_text
 from spmd_core.facts import Prediction
 from spmd_core.plan import Plan
 from spmd_core.results import Result
@@ -107,7 +107,7 @@ def _lines(prediction: Prediction, plan: Plan | None, wanted: Wanted) -> list[st
     step = plan is not None
     lines = [predictions.headline(prediction, step, plan)]
     if time:
-        span = f"{seconds_text(time.low)} to {seconds_text(time.high)}"
+        span = span_text(time.low, time.high)
         lines.append(f"time: {seconds_text(time.estimate)} ({span})")
         lines.append(f"cost: {cost_words(cost_of(prediction, wanted.price), step)}")
     lines += _run(prediction, plan, wanted)

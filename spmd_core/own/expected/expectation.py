@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
-from spmd_core.base import bytes_text, numbered, refuse, seconds_text, shorten, visible
+from spmd_core.base import bytes_text, numbered, refuse, seconds_text, shorten, span_text, visible
 from spmd_core.own.changed.changes import comment
 from spmd_core.own.changed.golden import FIELDS, UPDATE
 from spmd_core.own.expected.answers import kept_answer
@@ -193,7 +193,7 @@ class Expectation:
             raise ExpectationError(
                 f"expected at most {most if isinstance(most, str) else seconds_text(most)} a step on "
                 f"{on}: predicted are {seconds_text(time.estimate)} "
-                f"({seconds_text(time.low)} to {seconds_text(time.high)})"
+                f"({span_text(time.low, time.high)})"
             )
         return self
 

@@ -5,7 +5,7 @@ another.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spmd_core.base import bytes_text, capital, number_text, seconds_text
+from spmd_core.base import bytes_text, capital, number_text, seconds_text, span_text
 from spmd_core.facts import Estimate, Ratio, Verdict
 from spmd_core.results import predicted_verdict
 from spmd_core.search import (
@@ -114,7 +114,7 @@ def time_words(candidate: Candidate) -> str:
     known = "estimated" if candidate.stage == "estimated" else "predicted"
     what = "a step" + ", estimated" * (known == "estimated") if candidate.step else known
     low, high = candidate.span or (0.0, 0.0)
-    return f"{text} {what} ({seconds_text(low)} to {seconds_text(high)})"
+    return f"{text} {what} ({span_text(low, high)})"
 
 
 def memory_words(candidate: Candidate) -> str:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spmd_core.base import seconds_text
+from spmd_core.base import seconds_text, span_text
 from spmd_core.results import Result
 from spmd_core.terms import row_title, title
 from spmd_lab.ui.charts import colors
@@ -170,7 +170,7 @@ def _median_rows(rows: list[_Row], size: float) -> list[Row]:
             "high": high / size,
             "time": seconds_text(row.median),
             "shape": row.shape,
-            "interval": f"{seconds_text(low)} to {seconds_text(high)}",
+            "interval": span_text(low, high),
         }
         for row in rows
         for low, high in [row.interval]

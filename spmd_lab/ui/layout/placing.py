@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import streamlit as st
 
-from spmd_core.base import RequestError, bytes_text, capital, seconds_text
+from spmd_core.base import RequestError, bytes_text, capital, numbered, seconds_text, span_text
 from spmd_core.experiment import Experiment, Layout, parse_experiment, shape_text, spec_code
 from spmd_core.fields import axes_json
 from spmd_core.results import ArrayReport, StrategyResult
@@ -78,9 +78,9 @@ def outcome(expected: Layout, status: RunStatus) -> None:
             style.evidence("Simulated")
         with st.popover("How sure?", type="tertiary", key="how-sure"):
             if placed.ci95_s:
-                low, high = map(seconds_text, placed.ci95_s)
-                count = len(placed.samples_s)
-                st.markdown(plain(f"Median of {count} samples, 95% interval {low} to {high}."))
+                count = numbered(len(placed.samples_s), "sample")
+                between = span_text(*placed.ci95_s)
+                st.markdown(plain(f"Median of {count}, 95% interval {between}."))
             when = ago(status.finished_at or status.submitted_at)
             st.markdown(plain(f"{environment_words(result.environment)} · finished {when}"))
             for note in dict.fromkeys((*placed.notes, *result.notes, *result.environment.notes)):

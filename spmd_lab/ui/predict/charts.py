@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from spmd_core.answers import ABOUT_EVEN, even_mark
-from spmd_core.base import bytes_text, number_text, seconds_text
+from spmd_core.base import bytes_text, number_text, seconds_text, span_text
 from spmd_core.facts import Estimate, PredictedMemory
 from spmd_core.sweeps import TrainingAnswer, measure
 from spmd_core.terms import chip_title, money_text
@@ -45,7 +45,7 @@ def interval_chart(rows: Mapping[str, Estimate], measured_s: float | None = None
             "label": seconds_text(time.estimate),
             "low_text": seconds_text(time.low),
             "high_text": seconds_text(time.high),
-            "span": f"{seconds_text(time.low)} to {seconds_text(time.high)}",
+            "span": span_text(time.low, time.high),
         }
         for row, time in rows.items()
     ]

@@ -8,7 +8,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.answers import Figure, step_collectives, strategies_table
-from spmd_core.base import RequestError, bytes_text, number_text, seconds_text
+from spmd_core.base import RequestError, bytes_text, number_text, seconds_text, span_text
 from spmd_core.experiment import Experiment, link
 from spmd_core.facts import Estimate, Prediction
 from spmd_core.machine import compiler_refusal, get_topology, mesh_places
@@ -260,7 +260,7 @@ def numbers(result: Result, name: str, when: str, row: DeltaGenerator) -> None:
 
 def _numbers(result: Result, prediction: Prediction, time: Estimate) -> None:
     is_step = result.experiment.what.unit == "step"
-    span = f"{seconds_text(time.low)} to {seconds_text(time.high)}"
+    span = span_text(time.low, time.high)
     figures = _costs(prediction, is_step)
     if (tflops := prediction.tflops_per_chip) and prediction.tokens_per_s_per_chip:
         tokens = f"{prediction.tokens_per_s_per_chip:,.0f}"

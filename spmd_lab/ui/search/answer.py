@@ -8,7 +8,7 @@ import streamlit as st
 
 from spmd_core.advice import predict_command
 from spmd_core.answers import Figure, best_table, every_table, kept_ranking, ranking_table
-from spmd_core.base import bytes_text, capital, count_text, numbered, seconds_text
+from spmd_core.base import bytes_text, capital, count_text, numbered, seconds_text, span_text
 from spmd_core.machine import compiler_refusal, get_topology
 from spmd_core.program import rows
 from spmd_core.script import script_text
@@ -93,11 +93,7 @@ def _best_of_each(answer: Answer) -> None:
 def _figures(winner: Candidate, answer: Answer) -> list[Figure]:
     goal, price = answer.question.minimize, dict(answer.question.price)
     of_steps, known = winner.step is not None, words.STAGES[winner.stage]
-    span = (
-        f"{seconds_text(winner.span[0])} to {seconds_text(winner.span[1])}"
-        if winner.span
-        else known
-    )
+    span = span_text(winner.span[0], winner.span[1]) if winner.span else known
     time = Figure("Time of a step" if of_steps else "Time", seconds_text(winner.seconds), span)
     held = get_topology(winner.target).chip.device_hbm_bytes if of_steps else 0
     ends = " to ".join(bytes_text(each) for each in winner.memory_span or ())

@@ -104,7 +104,7 @@ def test_the_best_so_far_is_shown_while_a_search_compiles(lab, monkeypatch):
     until(lambda: search.doing == "compiling" and search.answer.counts["failed"])
     assert search.share == 0.25  # of four, whatever the budget leaves
     shown = said(opened("search", search=encode(question)))
-    assert "So far, Estimated" in shown and "the best of each mesh and batch" in shown
+    assert "So far, Estimated" in shown and "The best of each mesh and batch" in shown
     assert words.best_words(search.answer, search.answer.winner) in shown
     gate.set()
     until(lambda: search.is_over)

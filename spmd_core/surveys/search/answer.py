@@ -381,10 +381,10 @@ def next_label(answer: Answer) -> str:
     if winner is None or not next_words(answer):
         return "Search again"
     if winner.stage != "estimated":
-        return "Search on"
+        return "Keep searching"
     if compiler_refusal(winner.target):
         return "Search again"
-    return "Compile the best few" if winner.step else "Search on"
+    return "Compile the best few" if winner.step else "Keep searching"
 
 
 def next_words(answer: Answer) -> str:

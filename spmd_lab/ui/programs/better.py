@@ -32,7 +32,7 @@ def draw(experiment: Experiment) -> None:
                     f"other specs of each group, for {BUDGET_S:g} seconds: the most promising first."
                 )
             )
-        label = "Search on" if search else "Search meshes and specs"
+        label = "Keep searching" if search else "Search meshes and specs"
         if st.button(label, icon=":material/travel_explore:", key="better_mesh"):
             answer.begin(question, BUDGET_S)
         if search:

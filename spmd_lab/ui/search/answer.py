@@ -8,7 +8,7 @@ import streamlit as st
 
 from spmd_core.advice import predict_command
 from spmd_core.answers import Figure, best_table, every_table, kept_ranking, ranking_table
-from spmd_core.base import bytes_text, capital, count_text, numbered, seconds_text, span_text
+from spmd_core.base import bytes_text, capital, count_text, seconds_text, span_text
 from spmd_core.machine import compiler_refusal, get_topology
 from spmd_core.program import rows
 from spmd_core.script import script_text
@@ -16,6 +16,7 @@ from spmd_core.search import SAME, Answer, AnyQuestion, Candidate, Ranked, axis_
 from spmd_core.sheets import Table
 from spmd_core.surveys import search as words
 from spmd_core.sweeps import first_look
+from spmd_core.terms import listed
 from spmd_core.trials import Search, searches as running
 from spmd_core.words import fact_words
 from spmd_lab.ui import cards, choices, exports, state, style
@@ -81,7 +82,7 @@ def watch(search: Search) -> None:
     if answer.winner is None:
         return
     headline(answer, when="So far")
-    by_stage(answer)
+    ranked(answer)
 
 
 def _best_of_each(answer: Answer) -> None:
@@ -199,16 +200,18 @@ _HOW_SURE = (
 _KNOWN_AS = {"measured": "Measured", "compiled": "Compiled, predicted", "estimated": "Estimated"}
 
 
-def by_stage(answer: Answer) -> None:
-    """The best meshes as bars: what was measured, compiled and only estimated, each apart."""
-    for stage, chart in charts.stage_charts(answer.shardings, answer.rivals).items():
-        best = "the best of each mesh and batch, of" if answer.ranking[0].candidate.step else "of"
-        st.caption(f"{_KNOWN_AS[stage]}: {best} {numbered(answer.counts[stage], 'candidate')}")
-        listed = [
-            each[0].candidate for each in answer.shardings if each[0].candidate.stage == stage
-        ]
-        alt = "; ".join(f"{each.name} {seconds_text(each.seconds)}" for each in listed[:3])
-        st.vega_lite_chart(chart, alt=alt, key=f"search:{stage}")
+def ranked(answer: Answer) -> None:
+    """Draws the best meshes as intervals: what was measured, compiled and only estimated."""
+    if (chart := charts.ranked_chart(answer.shardings, answer.rivals)) is None:
+        return
+    counts = [
+        f"{count_text(answer.counts[stage])} {stage}" for stage in _KNOWN_AS if answer.counts[stage]
+    ]
+    best = "The best of each mesh and batch, of" if answer.ranking[0].candidate.step else "Of"
+    st.caption(f"{best} {listed(counts)}")
+    first = [each[0].candidate for each in answer.shardings[:3]]
+    alt = "; ".join(f"{each.name} {seconds_text(each.seconds)}" for each in first)
+    st.vega_lite_chart(chart, alt=alt, key="search:ranked")
 
 
 def look(question: AnyQuestion) -> None:
@@ -217,7 +220,7 @@ def look(question: AnyQuestion) -> None:
     if answer is None or answer.winner is None:
         return
     headline(answer, when="A first look")
-    by_stage(answer)
+    ranked(answer)
     fronts(answer)
 
 
@@ -227,7 +230,7 @@ def details(answer: Answer) -> None:
         st.caption(plain(f"{words.space_words(answer)} {words.state_words(answer)}"))
         every(answer)
         return
-    by_stage(answer)
+    ranked(answer)
     chosen = _ranking(answer)
     st.markdown(plain(words.why_not(answer, chosen)))
     actions(chosen)

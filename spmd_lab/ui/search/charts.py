@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence, Set
 
-from spmd_core.base import bytes_text, number_text, numbered
+from spmd_core.base import by_key, bytes_text, number_text, numbered
 from spmd_core.machine import get_topology
 from spmd_core.search import Candidate, Ranked, score
 from spmd_core.surveys import called_words, cost_title, hours_of_tokens
@@ -115,12 +115,13 @@ def _cost(candidate: Candidate, price: dict[str, float] | None) -> float:
     return float(candidate.memory_bytes or 0)
 
 
+_GROUPS = ("measured", "compiled", "estimated", _OPEN)  # of rows, in order
 _RIVAL, _BEHIND, _UNSURE = 0.65, 0.8, 0.85  # opacity, beside the best
 _NEAR = 1.2  # times the best: what is further is drawn at the edge
 _DOT = {"type": "point", "filled": True, "size": 130}
 _PATH = {"type": "rule", "strokeDash": [2, 4]}
 _ARROW = _DOT | {"shape": "triangle-right"}
-_LONGEST = 1.15  # of an interval, in longest times: a longer one would leave the others no room
+_LONGEST = 1.3  # of an interval, in longest times: a longer one would leave the others no room
 _SPAN = {"type": "rule", "strokeWidth": 3, "strokeCap": "round"}
 _IS_WIDE = "width > 560"  # enough for a column of policies
 _POLICY = {"type": "text", "align": "right", "opacity": {"expr": f"{_IS_WIDE} ? 0.75 : 0"}, **INK}
@@ -128,15 +129,15 @@ _NEEDS = _POLICY | {"dy": 12}
 _BAND = {"type": "rect", "opacity": 0.08, "color": BEST}  # the interval of the best
 
 
-def stage_charts(
+def ranked_chart(
     groups: Sequence[Sequence[Ranked]], rivals: Sequence[Candidate] = ()
-) -> dict[str, Spec]:
-    """Stage -> a dot for each of the best meshes that are known in that way, with its interval, all on
-    one axis: the best, lighter what may be as fast, last what may not fit. Arrows are beyond it.
+) -> Spec | None:
+    """Returns a dot for each of the best meshes with its interval, below how it is known where that
+    differs: the best, lighter what may be as fast, last what may not fit. Arrows are beyond the axis.
     """
     best = [group[0].candidate for group in groups if group[0].candidate.seconds][:MOST_BARS]
     if not best:
-        return {}
+        return None
     times, called, name = _times(best)
     ends = {each.number: _ends(each, times[each.number]) for each in best}
     near = max(t for t in times.values() if t <= _NEAR * min(times.values()))
@@ -146,20 +147,17 @@ def stage_charts(
     fills = {each.number: (BEST, _RIVAL) for each in rivals}
     fills |= {at: (OTHER, _UNSURE) for at, is_open in open_.items() if is_open}
     fills[best[0].number] = BEST, 1.0
-    best[1:] = sorted(best[1:], key=lambda each: (open_[each.number], times[each.number]))
-    charts, is_many = {}, len({each.target for each in best}) > 1
-    for stage in ("measured", "compiled", "estimated"):
-        rows = [
-            {"row": _short(each, is_many), "is_open": open_[each.number]}
-            | ({"needs": _needs(each)} if open_[each.number] else {})
-            | _timed(each, times[each.number], name, top)
-            | dict(zip(("color", "opacity"), fills.get(each.number, (OTHER, _BEHIND)), strict=True))
-            for each in best
-            if each.stage == stage
-        ]
-        if rows:
-            charts[stage] = _bars(rows, f"{called} ({name})", scale, top)
-    return charts  # pyrefly: ignore[bad-return]
+    best[1:] = sorted(best[1:], key=lambda each: times[each.number])
+    is_many = len({each.target for each in best}) > 1
+    rows = [
+        {"row": _short(each, is_many), "is_open": open_[each.number]}
+        | {"group": _OPEN if open_[each.number] else each.stage}
+        | ({"needs": _needs(each)} if open_[each.number] else {})
+        | _timed(each, times[each.number], name, top)
+        | dict(zip(("color", "opacity"), fills.get(each.number, (OTHER, _BEHIND)), strict=True))
+        for each in best
+    ]
+    return _bars(rows, f"{called} ({name})", scale, top)
 
 
 def _needs(each: Candidate) -> str:
@@ -207,11 +205,18 @@ def _bars(rows: Sequence[Row], title: str, scale: Spec, top: float) -> Spec:
     x = {
         at: quantity(at, title=title, scale=scale, axis=axis) for at in ("x", "low", "high", "end")
     }
-    fit, may_not = (
-        [str(row["row"]) for row in rows if row["is_open"] == is_] for is_ in (False, True)
+    grouped = by_key((str(row["group"]), str(row["row"])) for row in rows)
+    heads = {head: grouped[head] for head in _GROUPS if head in grouped}
+    are_named = len(heads.keys() - {_OPEN}) > 1
+    y = rows_axis(
+        [
+            label
+            for head, labels in heads.items()
+            for label in [*[head] * (are_named or head == _OPEN), *labels]
+        ]
     )
-    y = rows_axis([*fit, *([_OPEN, *may_not] if may_not else [])])
-    weight = {"condition": {"test": f"datum.value == '{_OPEN}'", "value": 600}, "value": 400}
+    weight = {"condition": {"test": f"indexof({[*_GROUPS]}, datum.value) >= 0", "value": 600}}
+    weight |= {"value": 400}
     y["axis"] = y["axis"] | {
         "labelExpr": "replace(datum.label, ' · ', ', ')",
         "labelLimit": 280,

@@ -9,7 +9,7 @@ from spmd_core.search import Answer, Candidate, read_question
 from spmd_core.search.models import candidates
 from spmd_core.surveys.search import how_many_tie
 from spmd_core.sweeps import first_look
-from spmd_lab.ui.search.charts import front_chart, stage_charts
+from spmd_lab.ui.search.charts import front_chart, ranked_chart
 
 
 def test_what_may_not_fit_is_named_and_the_first_is_drawn_over_the_others():
@@ -32,7 +32,7 @@ def test_what_may_not_fit_is_named_and_the_first_is_drawn_over_the_others():
     assert first["mark"]["size"] > every["mark"]["size"]
 
 
-def test_what_is_known_in_different_ways_is_in_charts_of_its_own():
+def test_what_is_known_in_different_ways_is_below_headings_of_its_own():
     question = read_question(
         {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "remat": ["minimal"]}
     )
@@ -42,12 +42,15 @@ def test_what_is_known_in_different_ways_is_in_charts_of_its_own():
     measured = replace(best, stage="measured", measured_s=2 * best.seconds)
     found[found.index(best)] = measured
     mixed = Answer(question, len(found), found, True)
-    charts = stage_charts(mixed.shardings)
-    rows = {stage: chart["layer"][0]["data"]["values"] for stage, chart in charts.items()}
-    assert list(rows) == ["measured", "estimated"] and len(rows["measured"]) == 1
-    assert len({row["row"] for row in rows["estimated"]}) == len(rows["estimated"])
-    assert stage_charts([]) == {}
-    assert all(row["low"] <= row["x"] <= max(row["high"], row["x"]) for row in rows["estimated"])
+    span = ranked_chart(mixed.shardings)["layer"][0]
+    rows, labels = span["data"]["values"], span["encoding"]["y"]["scale"]["domain"]
+    assert [row["group"] for row in rows].count("measured") == 1
+    assert labels[:3] == ["measured", rows[0]["row"], "estimated"]
+    assert sorted([*labels[1:2], *labels[3:]]) == sorted({row["row"] for row in rows})
+    assert ranked_chart([]) is None
+    assert all(row["low"] <= row["x"] <= max(row["high"], row["x"]) for row in rows)
+    alike = ranked_chart(answer.shardings)["layer"][0]["encoding"]["y"]["scale"]["domain"]
+    assert "estimated" not in alike  # nothing to tell apart
 
 
 def _less_sure(each: Candidate) -> Candidate:
@@ -63,7 +66,7 @@ def test_an_interval_that_is_drawn_shorter_says_where_it_ends():
     )
     found = [_less_sure(each) if each.predicted else each for each in candidates(question)]
     answer = Answer(question, len(found), found, True)
-    layers = stage_charts(answer.shardings)["estimated"]["layer"]
+    layers = ranked_chart(answer.shardings)["layer"]
     rows = layers[0]["data"]["values"]
     (arrows,) = (each for each in layers if each["mark"].get("shape") == "triangle-right")
     assert arrows["data"]["values"] == [row for row in rows if "up to" in row["label"]]
@@ -99,7 +102,7 @@ def test_what_may_not_fit_is_counted_apart_where_others_are_as_fast():
 
 def test_what_may_not_fit_has_the_memory_that_it_needs_beside_its_time():
     answer = first_look(read_question({"model": "llama-3.1-8b", "chips": ["v5p:8"]}))
-    rows = stage_charts(answer.shardings)["estimated"]["layer"][0]["data"]["values"]
+    rows = ranked_chart(answer.shardings)["layer"][0]["data"]["values"]
     assert {row["is_open"] for row in rows} == {False, True}
     for row in rows:
         needs = re.fullmatch(r"([\d.]+) GiB to ([\d.]+) GiB of 95.7 GiB", row.get("needs", ""))

@@ -38,7 +38,7 @@ recipes = course.matching(words, of_level(level) if level else None)
 if not words and level is None:
     st.subheader("Start", anchor=False)
     course.gallery([RECIPES[name] for name in FEATURED[:START]], done)
-    st.subheader("Then", anchor=False)
+    st.subheader("Next", anchor=False)
     course.gallery([RECIPES[name] for name in FEATURED[START:]], done)
 else:
     for group in groups():

@@ -17,7 +17,7 @@ from spmd_core.terms import (
     share_text,
     title,
 )
-from spmd_core.words import bound_words, collectives_words, off_words, timed_in, verdict_words
+from spmd_core.words import bound_share, collectives_words, off_words, timed_in, verdict_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ STRATEGIES = Sheet[StrategyRow](
         text(
             "Bound",
             lambda row: (
-                bound_words(predicted.shares_by_axis)
+                bound_share(predicted.shares_by_axis)
                 if (predicted := row.outcome.prediction) and row.is_predicted
                 else None
             ),

@@ -184,6 +184,18 @@ def bound_words(shares: Mapping[str, float], share: bool = True) -> str:
     return f"largest share {words}" + (f" ({seconds / total:.0%})" if share else "")
 
 
+def bound_share(shares: Mapping[str, float]) -> str:
+    """Returns what bounds a program, with its share of the step.
+
+    >>> bound_share({"matmul": 2.0, "kernel": 1.0, "memory": 1.0})
+    'compute-bound (75%)'
+    """
+    words = bound_words(shares)
+    resources = sums_by_key((_resource(name), s) for name, s in shares.items())
+    share = max(resources.values(), default=0.0) / (sum(resources.values()) or 1.0)
+    return f"{words} ({share:.0%})" if words in _BOUND.values() else words
+
+
 def _resource(share: str) -> str:
     """Returns the resource that a share of the step is of, a key of `_BOUND`; the share itself of
     kernels that are neither matmuls nor attention."""

@@ -250,13 +250,17 @@ def short_words(experiment: Experiment) -> str:
     return " · ".join(filter(None, (cells["Workload"], sharded, target)))
 
 
+def shard_words(experiment: Experiment) -> str:
+    """Returns the bytes of an array on a device."""
+    return bytes_text(layout_of(experiment, "array").shard_bytes(experiment.dtype))
+
+
 def _answer(summary: RunSummary) -> str:
     """Returns the time of a stored run and whose it is, of an array the bytes of a device, as Markdown;
     "" where nothing came out.
     """
     if summary.answer and summary.experiment.what.is_bare_array:
-        placed = layout_of(summary.experiment, "array")
-        return plain(f"{bytes_text(placed.shard_bytes(summary.experiment.dtype))} per device")
+        return plain(f"{shard_words(summary.experiment)} per device")
     answer, fastest = answer_words(summary).removesuffix(", predicted"), fastest_words(summary)
     _, compared = verdict(summary.run) or ("", "")
     if compared.startswith(f"{fastest} is "):

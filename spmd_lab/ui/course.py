@@ -189,6 +189,10 @@ def _link(words: str, experiment: Experiment, icon: str) -> None:
     )
 
 
+def _order(part: str) -> int:
+    return [*colors.KINDS].index(part_kind(part))
+
+
 def _steps(plan: Plan, other: Plan) -> str:
     """The picture of a training step beside its variation: the memory of each where one does not fit,
     else what its time for as many tokens goes to.
@@ -204,7 +208,7 @@ def _steps(plan: Plan, other: Plan) -> str:
         wide = per_token[each] / max(per_token.values())
         spans = "".join(
             f'<i style="flex: {seconds:.4g}; background: {colors.KINDS[part_kind(part)]}"></i>'
-            for part, seconds in parts(step).items()
+            for part, seconds in sorted(parts(step).items(), key=lambda each: _order(each[0]))
         )
         bar = f'<i class="spans" style="width: {wide:.0%}">{spans}</i>'
         words, over = next(w(each) for w in _DIFFERS if w(plan) != w(other)), " over" * (held > 1)

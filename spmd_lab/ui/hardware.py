@@ -57,7 +57,7 @@ def headline(hardware: Hardware, environment: Environment | None, target: str) -
     """The machine in one sentence."""
     if hardware.accelerator is None:
         count = parse_target(target).device_count
-        return f"{count} simulated CPU devices: no accelerator found."
+        return f"{count} simulated CPU devices; predictions need no accelerator."
     count, name = (
         (environment.device_count, environment.device_kind)
         if environment
@@ -104,7 +104,7 @@ def draw(
 ) -> int:
     """Draw the machine in a line, with who holds its devices; returns how many remarks it has."""
     idle = "" if is_busy else "Nothing is running or waiting."
-    st.markdown(f"**{plain(headline(hardware, environment, target))}** {idle}")
+    st.caption(f"{plain(headline(hardware, environment, target))} {idle}")
     shown = remarks(hardware, None, target, worker_pid)
     for remark in shown:
         st.caption(plain(remark))

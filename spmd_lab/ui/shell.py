@@ -46,7 +46,7 @@ QUESTIONS = {
     "compare": "What is fastest, and why?",
     "predict": "Does it fit, and how long is a step?",
     "search": "Which sharding is best?",
-    "collectives": "How fast are the links?",
+    "collectives": "How long does a collective take?",
     "recipes": "Where do I begin?",
     "programs": "What is wrong with my step?",
     "notebook": "What did we learn?",

@@ -123,7 +123,7 @@ def test_a_recipe_that_ran_here_is_marked(data_folder):
 def test_the_screen_shows_a_gallery_then_all_of_a_level_and_a_search_leaves_few(data_folder):
     shown = opened("recipes")
     assert _listed(shown) == [RECIPES[name].title for name in FEATURED]
-    assert [heading.value for heading in shown.subheader] == ["Start", "Then"] and START == 4
+    assert [heading.value for heading in shown.subheader] == ["Start", "Next"] and START == 4
     bodies = [each.proto.body for each in shown.get("html")]
     pictures = [each for each in bodies if '<img class="glimpse"' in each]
     steps = [each for each in bodies if 'class="fit"' in each]

@@ -127,5 +127,5 @@ def named(experiment: Experiment, name: str) -> str:
 
 # of a front: the winner, what nothing beats in both, the others
 BEST, ON_FRONT = "light-dark(#3b76c4, #6aa5ff)", "#d9730d"
-OTHER = "light-dark(#a9b4c2, #5d6876)"  # behind the best in both themes
+OTHER = "light-dark(#a9b4c2, #7d8998)"  # behind the best in both themes
 WAITING = "#c9485b"

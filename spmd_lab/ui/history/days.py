@@ -8,7 +8,7 @@ from itertools import groupby
 
 import streamlit as st
 
-from spmd_core.base import count_text, seconds_text
+from spmd_core.base import count_text, seconds_text, span_text
 from spmd_core.history import difference_rows, when_words
 from spmd_core.runs import RunSummary
 from spmd_lab.ui import cards, state
@@ -21,7 +21,7 @@ _LONGEST, _MOST_CHANGES = 14, 3  # characters of a text beside the one before; c
 MOST_LISTED = 200  # runs of a list
 _SCREEN, _TICKED, _ROWS, _UNFOLDED = "history", "ticked", "rows", "unfolded"
 PINNED = "Pinned"
-_CHANGED = "Changed since the run of this workload before"
+_CHANGED = "Changed since the last of this workload"
 _HEADS = "<small>{changed}</small><small>Fastest, per call or step</small><small>Begun</small>"
 
 
@@ -30,14 +30,16 @@ def draw(runs: Sequence[RunSummary]) -> None:
     many = state.aside(_SCREEN, _ROWS) or _FIRST
     before = _before(runs)
     named, zone, now = set(ticked()), st.context.timezone, time.time()
-    heads = _HEADS.format(changed=_CHANGED if any(before.values()) else "")
+    changes = {run.run: changed(run, before.get(run.run)) for run in runs[:many]}
+    heads = _HEADS.format(changed=_CHANGED if any(changes.values()) else "")
     unfolded = set(state.aside(_SCREEN, _UNFOLDED) or ())
     with st.container(key="days", gap=None):
         days = groupby(runs[:many], lambda run: day_of(run, zone, now))
         for number, (day, rows) in enumerate(days):
             st.html(f"<h2>{escape(day)}{'' if number else heads}</h2>")
             for run, *alike in _folded(rows, named | unfolded):
-                is_ticked = _row(run, alike, before.get(run.run), day == PINNED, run.run in named)
+                change = "" if alike else changes[run.run]
+                is_ticked = _row(run, alike, change, day == PINNED, run.run in named)
                 (named.add if is_ticked else named.discard)(run.run)
     kept_order = [run.run for run in runs if run.run in named]
     state.set_aside(_SCREEN, _TICKED, [*kept_order, *sorted(named.difference(kept_order))])
@@ -60,9 +62,11 @@ def _folded(runs: Iterable[RunSummary], apart: Collection[str]) -> Iterator[list
 
 def _unfold(runs: Sequence[RunSummary]) -> None:
     """Draws a button with the times of runs that lists each of them."""
-    times = [run.answer[1] for run in runs if run.answer]
-    least, most = map(seconds_text, (min(times), max(times))) if times else ("", "")
-    spread = f", {least} to {most}" if least != most else ""
+    is_timed = not runs[0].experiment.what.is_bare_array
+    times = [run.answer[1] for run in runs if run.answer and is_timed]
+    spread = (
+        f", {span_text(min(times), max(times))}" if len(set(map(seconds_text, times))) > 1 else ""
+    )
     held = [*(state.aside(_SCREEN, _UNFOLDED) or ()), runs[0].run]
     st.button(
         plain(f"{len(runs)} runs{spread}"),
@@ -94,14 +98,13 @@ def _key(run: str) -> str:
 def _row(
     run: RunSummary,
     alike: Sequence[RunSummary],
-    before: RunSummary | None,
+    change: str,
     is_pinned: bool,
     is_ticked: bool,
 ) -> bool:
     name = run.labels.name or cards.short_words(run.experiment)
     badges = f"{cards.badges(run)} {cards.tag_badges(run.labels.tags)}"
     moment = when_words(run.submitted_at, st.context.timezone)
-    seconds = run.answer[1] if run.answer else None
     with st.container(horizontal=True, gap=None, wrap=False, key=f"line-{run.run}"):
         drawn = st.checkbox(
             plain(f"Tick {name}, {moment}"),
@@ -115,13 +118,19 @@ def _row(
         )
         if alike:
             _unfold([run, *alike])
-        change = "" if alike else f"<span>{escape(changed(run, before))}</span>"
         st.html(
-            f"{glimpse.html(run.experiment)}{change}"
-            f"<b>{escape(seconds_text(seconds) if seconds else '')}</b>"
+            f"{glimpse.html(run.experiment)}{'' if alike else f'<span>{escape(change)}</span>'}"
+            f"<b>{escape(_figure(run))}</b>"
             f"<small>{moment[5:10] if is_pinned else moment[11:16]}</small>"
         )
     return drawn
+
+
+def _figure(run: RunSummary) -> str:
+    """Returns the time of a run, of an array the bytes of a device; "" where nothing came out."""
+    if run.answer and run.experiment.what.is_bare_array:
+        return cards.shard_words(run.experiment)
+    return seconds_text(run.answer[1]) if run.answer and run.answer[1] else ""
 
 
 def day_of(run: RunSummary, zone: str | None, now: float) -> str:
@@ -149,14 +158,14 @@ def _before(runs: Sequence[RunSummary]) -> dict[str, RunSummary]:
 def changed(run: RunSummary, before: RunSummary | None) -> str:
     """Returns in what a run differs from the listed one of its workload before it; "" for the first.
 
-    `rows 8192 → 64`; `same experiment` where only the time differs.
+    `rows 8192 → 64`; "" where only the time differs.
     """
     if before is None:
         return ""
     changes = list(_changes(difference_rows([before.experiment, run.experiment])))
     left = len(changes) - _MOST_CHANGES
     more = f", {left} more" if left > 0 else ""
-    return ", ".join(changes[:_MOST_CHANGES]) + more or "same experiment"
+    return ", ".join(changes[:_MOST_CHANGES]) + more
 
 
 def _changes(rows: Iterable[tuple[str, list[str]]]) -> Iterator[str]:

@@ -309,10 +309,12 @@ _TIME, _ARROWS, _MEMORY, _BESIDE, _PROGRAMS = (
     "Time",
     "Communication",
     "Memory",
-    "Compare",
-    "Programs",
+    "Other plans",
+    "Program",
 )
 _OLD_TABS = {  # of links of before
+    "Compare": _BESIDE,
+    "Programs": _PROGRAMS,
     "Where the time goes": _TIME,
     "Collectives": _TIME,
     "Arrows": _ARROWS,

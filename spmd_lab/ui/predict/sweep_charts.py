@@ -124,7 +124,7 @@ def _scaled(sweep: Sweep, rows: Sequence[SweepRow], chart: Spec, values: Sequenc
     if lost:  # below the axis: they have no efficiency
         y["scale"]["range"] = [{"expr": f"height - {_LANE_PX}"}, 0]
     lane: Spec = {"value": {"expr": f"height - {_LANE_PX // 2}"}}
-    good = {"y": 100 * GOOD, "text": f"bends below {GOOD:.0%}"}
+    good = {"y": 100 * GOOD, "text": f"below {GOOD:.0%} it stops scaling"}
     chart["layer"] = [
         layer([good], _GOOD, x={"value": 0}, x2={"value": "width"}, y=y),
         layer(

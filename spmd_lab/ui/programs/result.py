@@ -100,7 +100,7 @@ def _saved(each: StepFinding, program: Program, tried: Fixes) -> int:
 
 def _saves(program: Program, tried: Fixes) -> str:
     """Returns what the numbers beside findings are; and what all their specs save, which is no sum."""
-    alone = "Each fix alone saves, per device"
+    alone = "Each fix saves, per device"
     if len(tried) < 2:
         return alone
     every = {name: spec for fix in tried.values() for name, spec in fix.items()}

@@ -179,7 +179,8 @@ def _row(tile: Tile) -> Row:
     names.append(names[-1].removesuffix(times))
     room, size = width * 850, bytes_text(tile.weight)
     name = next((each for each in names if room > 7 * len(each) + 6), "")
-    lines = [name, size] if height * HEIGHT > 32 and room > 7 * len(size) else [name]
+    below = times.strip() if name and not name.endswith(times) else size
+    lines = [name, below] if height * HEIGHT > 32 and room > 7 * len(below) else [name]
     lines = lines if name and height * HEIGHT > 16 else []
     return {
         "path": tile.path,

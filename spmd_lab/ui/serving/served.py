@@ -56,6 +56,7 @@ _NAME = {"type": "text", "dy": -10, "fontWeight": 600, **INK} | {
     "dx": {"expr": f"{_ROOM} ? 12 : 8"},
 }
 _POINT = {"type": "point", "filled": True, "size": 70}
+_REACHED = {"type": "line", "opacity": 0.4, "interpolate": "step-before"}  # nothing serves between
 # names of the form, one or two with a comma between them -> label, help
 _FIELDS = {
     ("chips",): (
@@ -271,7 +272,10 @@ def _front_chart(answer: ServingAnswer) -> Spec:
     scale = {"zero": False, "domainMin": 0.88 * min(ends), "domainMax": 1.15 * max(ends)}
     title = "tokens/s of a user (1 / time per token) →"
     x = quantity("speed", title=title, scale=scale)  # room for a name
-    axis = {"labelExpr": "datum.value < 0 ? '' : datum.label"}  # below 0 there is room alone
+    axis = {  # room below 0 has no lines
+        "labelExpr": "datum.value < 0 ? '' : datum.label",
+        "gridOpacity": {"condition": {"test": "datum.value < 0", "value": 0}, "value": 1},
+    }
     scale = {"domainMin": 0, "padding": 24}
     y = quantity("rate", title="tokens/s per chip", scale=scale, axis=axis)
     color = category("kind", kinds, legend=_LEGEND, colors=[_COLORS[kind] for kind in kinds])
@@ -280,9 +284,9 @@ def _front_chart(answer: ServingAnswer) -> Spec:
     best = [row for row in rows if row["kind"] == _BEST]
     looks = {"x": x, "y": y, "color": color, "tooltip": tips}
     layers = [
-        layer(front, {"type": "line", "opacity": 0.4}, x=x, y=y),
+        layer(front, _REACHED, x=x, y=y),
         layer(rows, _POINT, **looks),
         layer(best, _POINT | {"size": 180}, **looks),
         layer(front, _NAME, x=x, y=y, text={"field": "name"}),
     ]
-    return layered(layers, 280)
+    return layered(layers, 235)

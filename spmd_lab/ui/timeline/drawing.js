@@ -128,16 +128,18 @@ function drawPlain(paint, look, box, kind, text) {
   paint.fillText(shortened(paint, text, room), from, box.y + box.height / 2 + 4);
 }
 
-/** During a loop: each other row is filled as high as the share of it in which it is busy. */
+/**
+ * During a loop: each other row is filled as high as the share of it in which it is busy and hidden;
+ * what is exposed is at the end, below the same of the loop's own mix.
+ */
 function drawAside(paint, look, box, aside, place) {
   for (const [row, shares] of Object.entries(aside)) {
     const { top, height } = place.rows[row];
-    let low = top + height;
-    for (const [kind, share] of shares) {
-      const high = Math.max(2, share * height);
-      low -= high;
+    for (const [kind, share] of [...shares].reverse()) {
+      const isExposed = kind === "exposed", high = isExposed ? height : Math.max(2, share * height);
+      const wide = isExposed ? Math.min(1, share) * box.width : box.width;
       paint.fillStyle = look.colors[kind];
-      paint.fillRect(box.x, low, box.width, high);
+      paint.fillRect(box.x + box.width - wide, top + height - high, wide, high);
     }
   }
 }

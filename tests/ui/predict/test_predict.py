@@ -153,7 +153,7 @@ def test_two_predictions_open_side_by_side(opened):
         predicted(other, "20260101-000000-cccccc", auto=prediction(10**15)),
         experiment=link.encode(MODEL),
         run=predicted().run,
-        tab="Compare",
+        tab="Other plans",
         **{"with": "20260101-000000-cccccc"},
     )
     assert errors(screen) == ""
@@ -423,7 +423,7 @@ def test_a_link_opens_its_tab_and_an_unknown_one_is_ignored(opened, query, peak)
         ("Where the time goes", "Time", "stored without its timeline"),
         ("Collectives", "Time", "times per step"),
         ("Mesh on the torus", "Memory", "largest arrays of the compiled program"),
-        ("Baseline", "Compare", "No other prediction is stored yet"),
+        ("Baseline", "Other plans", "No other prediction is stored yet"),
     ],
 )
 def test_links_of_before_open_the_tab_that_has_it_now(opened, tab, now, words):
@@ -439,8 +439,8 @@ def test_five_tabs_and_the_sweep_is_a_view_of_its_own(opened):
         "Time",
         "Communication",
         "Memory",
-        "Compare",
-        "Programs",
+        "Other plans",
+        "Program",
     ]
     field(screen, "button_group", "What is shown").set_value("sweep").run()
     assert errors(screen) == "" and not screen.tabs

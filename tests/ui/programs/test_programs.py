@@ -58,7 +58,7 @@ def test_the_example_opens_with_its_findings_and_its_fields(screen):
     heads = [
         each.proto.body for each in screen.get("html") if "3 things are wrong" in each.proto.body
     ]
-    assert len(heads) == 1 and "Each fix alone saves, per device" in heads[0]
+    assert len(heads) == 1 and "Each fix saves, per device" in heads[0]
     together, before = float(re.search(r"together ([\d.]+) MiB", heads[0])[1]), held_now(screen)
     found = findings(screen)
     assert found[0].startswith("Replicated `params/embed` is replicated on 8 devices")
@@ -78,9 +78,7 @@ def test_the_example_opens_with_its_findings_and_its_fields(screen):
 
 def test_a_press_beside_each_finding_gives_the_specs_that_mend_it(screen):
     button(screen, "Try an example").click().run()
-    (head,) = [
-        each.proto.body for each in screen.get("html") if "all specs together" in each.proto.body
-    ]
+    (head,) = [each.proto.body for each in screen.get("html") if "all specs together" in each.proto.body]
     said = float(re.search(r"together ([\d.]+) MiB", head)[1])
     first = held_now(screen)
     while mend := [each for each in screen.button if (each.key or "").startswith("mend:")]:

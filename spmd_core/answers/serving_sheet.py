@@ -44,8 +44,9 @@ def serving_headline(answer: ServingAnswer, is_figured: bool = False) -> str:
         takes += f", {money_text(cost)} a million"
     if not within_words(question):
         each = "dollar" if question.price else "chip"
-        made = "" if is_figured else f": {served_output(best)}"
-        return f"{named} serves the most tokens per {each}{made}."
+        if is_figured:
+            return f"{named} serves the most tokens per {each}."
+        return f"{named}: {served_output(best)}, the most per {each}."
     if best.even:
         return f"About even: {named} may keep {within_words(question)}: {takes}."
     least = "Cheapest" if question.price else "Fewest chips"

@@ -21,7 +21,7 @@ with head:
     st.title(shell.QUESTIONS["collectives"], width="stretch", anchor=False)
     downloads = st.container(width="content")
     pressed = st.button(
-        inputs.press_words(experiment),
+        live.press_words("collectives", experiment),
         type="primary" if experiment.target == "local" else "secondary",
         key="measure",
         icon=":material/network_check:",

@@ -66,7 +66,9 @@ def follow(
         return None
     status = find(run)
     if status is None:
-        st.info(plain(links.no_run(run, _button(screen, experiment))), icon=":material/link_off:")
+        st.info(
+            plain(links.no_run(run, press_words(screen, experiment))), icon=":material/link_off:"
+        )
         st.page_link(
             "pages/history.py",
             label="Import its archive on History",
@@ -86,12 +88,15 @@ def follow(
         return None
     if was_at_work:
         st.rerun()
-    outcome(status, _button(screen, experiment))
+    outcome(status, press_words(screen, experiment))
     return status
 
 
-def _button(screen: str, experiment: Experiment) -> str:
-    return "Calibrate" if experiment.workload == CALIBRATION.name else _BUTTONS[screen]
+def press_words(screen: str, experiment: Experiment) -> str:
+    """Returns the label of the button that computes what a screen shows."""
+    if experiment.workload == CALIBRATION.name:
+        return "Calibrate"
+    return _BUTTONS["predict" if screen == "collectives" and experiment.place.is_absent else screen]
 
 
 def joined(screen: str, experiment: Experiment) -> str | None:

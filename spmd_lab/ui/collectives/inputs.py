@@ -5,7 +5,6 @@ import math
 import streamlit as st
 
 from spmd_core.base import RequestError, bytes_text
-from spmd_core.experiment import Experiment
 from spmd_core.machine import default_target, get_topology, parse_target
 from spmd_core.terms import workload_title
 from spmd_core.workloads import (
@@ -118,10 +117,3 @@ def _size_input(name: str, now: Form) -> int:
         format_func=bytes_text,
         key=state.seed(state.key(SCREEN, name), value),
     )
-
-
-def press_words(experiment: Experiment) -> str:
-    """What the button does."""
-    if experiment.workload == CALIBRATION.name:
-        return "Calibrate"
-    return "Predict" if experiment.place.is_absent else "Measure"

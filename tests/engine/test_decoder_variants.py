@@ -226,7 +226,9 @@ VARIANTS = {
     },
 }
 
-VARIANTS["delta"] = VARIANTS["qwen3_next"] | {"layers": 2, "mixers": ("delta", "attention")}
+BIASES = dict.fromkeys(("qkv_bias", "out_bias", "mlp_bias", "router_bias", "sinks"), True)
+OF_DELTA = {"layers": 2, "mixers": ("delta", "attention")}
+VARIANTS["delta"] = VARIANTS["qwen3_next"] | BIASES | OF_DELTA
 OF_PARTS = {"layers": 2, "mixers": ("mamba", "none"), "mlps": ("none", "mlp")}
 VARIANTS["of_parts"] = VARIANTS["nemotron_h"] | OF_PARTS
 PLAIN = (("data", 2), ("tensor", 2))

@@ -81,9 +81,10 @@ with drawn:
     st.markdown(picture.notes(placed))
     if apart := domains_words(experiment):
         st.markdown(plain(apart))
-with beside:
+with beside.container(key="layout-numbers"):
     placing.headline(placed, experiment.dtype)
     placing.numbers(placed, experiment)
+with beside.container(key="layout-asked"):
     if status := live.follow("layout", experiment, run, at_work):
         placing.outcome(placed, status)
     elif run is None and not cards.stored(experiment) and misfit is None:

@@ -164,7 +164,8 @@ def _card_lines(summary: RunSummary) -> str:
     kind, color, words = _verdict_of(summary)
     answer, badge = _answer(summary), style.evidence_badge(kind) if kind else ""
     head = f"**{answer}**" if answer else ""
-    first = " ".join(part for part in (head, badge, ago(summary.submitted_at)) if part)
+    since = ago(summary.submitted_at).replace(" ", "\u00a0")  # not broken
+    first = " ".join(part for part in (head, badge, since) if part)
     return f"{first}  \n:{plain(color)}[{plain(words)}]" if words else first
 
 

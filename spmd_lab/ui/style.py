@@ -47,7 +47,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stPageLink-NavLink"]::after {{ content: ""; position: absolute; inset: 0; }}
 [class*="st-key-gallery"] [data-testid="stCaptionContainer"] {{ margin: -0.9rem 0 -0.8rem; padding-left: 0.25rem; }}
 .st-key-starts img.glimpse {{ height: 7.8rem; }}
-.st-key-starts [data-testid="stPageLink-NavLink"] p {{ font-size: 1.07rem; }}
+.st-key-starts [data-testid="stPageLink-NavLink"] p {{ font-size: 1.07rem; line-height: 1.35; }}
 .st-key-starts [data-testid="stPageLink-NavLink"] > span:last-child {{ color: var(--accent) !important; }}
 [data-testid="stMain"] [data-testid="stVerticalBlock"][class*="st-key-"] {{ border-radius: 0.8rem; }}
 .st-key-tour {{ background: var(--tint); border-color: transparent; padding: 0.5rem 1rem; }}
@@ -160,6 +160,9 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   .st-key-menu [data-testid="stPageLink-NavLink"] {{ padding: 0.4rem 0.3rem; }}
   .st-key-menu [data-testid="stPageLink-NavLink"] p {{ font-size: 0.8rem; }}
   .st-key-tour > :not(:last-child) {{ min-width: 100%; }}
+  .st-key-picture-and-numbers > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"] > :first-child,
+  .st-key-picture-and-numbers [data-testid="stColumn"]:has(.st-key-layout-numbers) > [data-testid="stVerticalBlock"] {{ display: contents; }}
+  .st-key-picture-and-numbers [data-testid="stLayoutWrapper"]:has(> .st-key-layout-asked) {{ order: 1; }}
   [class*="st-key-line-"] {{ flex-wrap: wrap; }}
   [class*="st-key-line-"] > :has([data-testid="stPageLink"]) {{ flex: 1 1 50%; }}
   [class*="st-key-line-"] img.glimpse {{ width: 4rem; margin-right: 0.6rem; }}
@@ -170,6 +173,9 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   [class*="st-key-row-"] > :nth-child(2) {{ flex: 1 1 0; min-width: 50%; }}
   :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stHorizontalBlock"] {{ gap: 0.6rem; }}
   :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stColumn"] {{ min-width: calc(50% - 0.3rem); flex: 1 1 calc(50% - 0.3rem); }}
+  .st-key-starts {{ display: grid; grid-template-columns: 1fr 1fr; gap: 0.6rem; }}
+  .st-key-starts > [data-testid="stLayoutWrapper"], .st-key-starts > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"] {{ display: contents; }}
+  .st-key-starts [data-testid="stColumn"] {{ width: 100% !important; min-width: 0; }}
   :is(.st-key-starts, [class*="st-key-gallery"]) img.glimpse {{ height: 5.5rem; padding: 0.6rem; }}
 }}
 [data-testid="stExpandSidebarButton"] {{ width: auto; }}

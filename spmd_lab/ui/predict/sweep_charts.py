@@ -44,6 +44,7 @@ _CAPACITY_LINE = {
     "color": CROSSED,
 }
 _CAPACITY_TICK = {"type": "tick", "width": 34, "thickness": 2, "color": CROSSED}
+_EDGE = {"type": "rule", **INK, "opacity": 0.35}  # of the axis, above the lane
 _ESTIMATED = {"type": "point", "filled": False, "size": 55}
 _CROSS = {
     "type": "point",
@@ -123,6 +124,7 @@ def _scaled(sweep: Sweep, rows: Sequence[SweepRow], chart: Spec, values: Sequenc
     ]
     if lost:  # below the axis: they have no efficiency
         y["scale"]["range"] = [{"expr": f"height - {_LANE_PX}"}, 0]
+    edge: Spec = {"value": {"expr": f"height - {_LANE_PX}"}}
     lane: Spec = {"value": {"expr": f"height - {_LANE_PX // 2}"}}
     good = {"y": 100 * GOOD, "text": f"below {GOOD:.0%} it stops scaling"}
     chart["layer"] = [
@@ -135,6 +137,7 @@ def _scaled(sweep: Sweep, rows: Sequence[SweepRow], chart: Spec, values: Sequenc
             text={"field": "text"},
         ),
         *chart["layer"],
+        layer(lost[:1], _EDGE, x={"value": 0}, x2={"value": "width"}, y=edge),
         layer(values, _VALUE, x=x, y=y, text=quantity("y", format=".0f")),
         layer(lost, _CROSS, x=x, y=lane, tooltip=tips(sweep, "efficiency")),
         layer(lost, _VALUE | _LOST, x=x, y=lane, text={"field": "text"}),

@@ -87,6 +87,13 @@ def _within(dots: Sequence[Dot]) -> dict[str, str]:
     return {chip: f"{near[chip]} of {many} within" for chip, many in every.items()}
 
 
+def _misses(dots: Sequence[Dot]) -> str:
+    """Returns the model and chip of several steps outside of the band, where there are such."""
+    far = Counter((each.model, each.chip) for each in dots if abs(each.error) > _WITHIN)
+    ((model, chip), many), *_ = far.most_common(1) or [(("", ""), 0)]
+    return f" Outside: {many} of {far.total()} are {model} on {chip}." if many > 1 else ""
+
+
 def _signed(percent: float) -> str:
     return f"{percent:+.1f}%".replace("-", "\N{MINUS SIGN}")
 
@@ -165,7 +172,8 @@ def errors_chart(dots: Sequence[Dot]) -> dict[str, Any]:
     return {
         "title": {
             "text": f"{within} of {len(dots)} estimates are within {_WITHIN}% of a published step",
-            "subtitle": "Estimate over published step: + is estimated longer than published, \N{MINUS SIGN} shorter.",
+            "subtitle": "Estimate over published step: + is estimated longer than published, \N{MINUS SIGN} shorter."
+            f"{_misses(dots)}",
         },
         "hconcat": [chart, _named(dots)],
         "spacing": 30,

@@ -243,7 +243,8 @@ def draw(file: Path) -> None:
     for row in (*ROWS, *v5e_rows(), *v5p_rows()):
         plan = plan_of(row)
         chip = chip_title(plan.topology.chip.generation)
-        dots.append(Dot(chip, row[0], plan.model, 100 * error_of(row), plan.topology.chips))
+        model = "gpt-3-5b" if row[7] is _GPT_5B else plan.model
+        dots.append(Dot(chip, row[0], model, 100 * error_of(row), plan.topology.chips))
     file.write_bytes(vl_convert.vegalite_to_png(errors_chart(dots), scale=2))
 
 

@@ -203,8 +203,13 @@ def _steps(plan: Plan, other: Plan) -> str:
         for each, step in steps.items()
     }
     is_fit, rows = steps[plan].fits != steps[other].fits, []
+    of_hbm = {
+        each: (step.memory_bytes.peak or 0) / step.memory_bytes.capacity
+        for each, step in steps.items()
+    }
+    most = max(1.0, *of_hbm.values())
     for each, step in steps.items():
-        held = (step.memory_bytes.peak or 0) / step.memory_bytes.capacity
+        held = of_hbm[each]
         wide = per_token[each] / max(per_token.values())
         spans = "".join(
             f'<i style="flex: {seconds:.4g}; background: {colors.KINDS[part_kind(part)]}"></i>'
@@ -215,7 +220,8 @@ def _steps(plan: Plan, other: Plan) -> str:
         if is_fit:
             words, bar = (
                 f"{words}: {held:.0%} of HBM",
-                f'<i style="width: {min(held, 1):.0%}"></i>',
+                f'<i style="width: {held / most:.0%}"></i>'
+                f'<i class="limit" style="left: {1 / most:.0%}"></i>',
             )
         rows.append(f'<small>{escape(words)}</small><i class="gauge{over * is_fit}">{bar}</i>')
     return f'<div class="fit">{"".join(rows)}</div>'

@@ -253,6 +253,8 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .gauge > i {{ display: block; height: 100%; background: light-dark(#2f855a, #5fc28f); }}
 .gauge.over > i {{ background: light-dark(#b3293c, #ff8a97); }}
 .gauge .spans > i {{ display: block; }}
+.gauge:has(> .limit) {{ position: relative; }}
+.gauge > .limit, .gauge.over > .limit {{ position: absolute; top: 0; width: 2px; background: light-dark(#1c2430, #e4e9f0); }}
 .fit {{ height: 6.5rem; padding: 0.4rem 1rem 0.6rem; border-radius: 0.5rem; background: var(--tint); display: flex; flex-direction: column; justify-content: center; }}
 .fit small {{ color: var(--quiet); padding-top: 0.25rem; }}
 .calls {{ flex-flow: row wrap; align-content: center; gap: 0.3rem; }}

@@ -44,7 +44,7 @@ _CAPACITY_LINE = {
     "color": CROSSED,
 }
 _CAPACITY_TICK = {"type": "tick", "width": 34, "thickness": 2, "color": CROSSED}
-_EDGE = {"type": "rule", **INK, "opacity": 0.35}  # of the axis, above the lane
+_EDGE = {"type": "rule", **INK, "opacity": 0.35, "aria": False}  # of the axis, above the lane
 _ESTIMATED = {"type": "point", "filled": False, "size": 55}
 _CROSS = {
     "type": "point",

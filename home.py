@@ -28,9 +28,9 @@ with st.container(horizontal=True, vertical_alignment="center", key="head"):
         tour.begin()
 with st.container(border=True, key="running") if active else nullcontext():
     live.watch_queue(live.listed_runs())
+cards.starts(shell.QUESTIONS)
 if recent:
     cards.last_runs(recent)
-cards.starts(shell.QUESTIONS)
 if not (active or recent):
     tour.offer()
 

@@ -6,7 +6,8 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.advice import CONFIRM, changed_words, confirmation
-from spmd_core.base import capital
+from spmd_core.base import capital, seconds_text
+from spmd_core.plan import Plan
 from spmd_core.results import Result
 from spmd_core.trials import with_stored_answers
 from spmd_lab.ui import cards
@@ -40,11 +41,7 @@ def draw(result: Result, row: DeltaGenerator | None = None) -> None:
     )  # the label has its number
     plan, near = result.experiment.plan, result.next.experiment.plan
     if plan and near:
-        gains = {
-            "better_plan": f": {result.next.number:.1%} less time",
-            "does_not_fit": ", which fits",
-        }
-        label = f"Try {changed_words(plan, near)}{gains.get(result.next.rule, '')}"
+        label = f"Try {changed_words(plan, near)}{_gain(result, plan, near)}"
     with (
         row or st.container(horizontal=True, vertical_alignment="center", gap="small"),
         st.container(key="main-link-next" if plan else "next", width="content"),
@@ -62,3 +59,16 @@ def draw(result: Result, row: DeltaGenerator | None = None) -> None:
         st.caption(
             coded(f"{capital(change)}.{more}"), help=coded(f"{why}.") if is_counted else None
         )
+
+
+def _gain(result: Result, plan: Plan, near: Plan) -> str:
+    """Returns what the next plan gains: its step, where it is of as many tokens, and time for those."""
+    assert result.next is not None
+    if result.next.rule == "does_not_fit":
+        return ", which fits"
+    if result.next.rule != "better_plan":
+        return ""
+    time, saved = result.strategies[result.order[0]].predicted_s, result.next.number
+    is_alike = plan.tokens == near.tokens
+    step = f"{seconds_text((1 - saved) * time.estimate)}, " if time and is_alike else ""
+    return f": {step}{saved:.1%} less time"

@@ -238,7 +238,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .split li i {{ display: inline-block; width: 0.7rem; height: 0.7rem; border-radius: 0.15rem; margin-right: 0.4rem; }}
 .split li b {{ font-weight: 600; color: light-dark(#1c2430, #e4e9f0); }}
 [data-testid="stPopoverBody"]:has(.st-key-wide) {{ width: min(46rem, 94vw); max-width: none; }}
-.stacked {{ width: 100%; border-collapse: collapse; }}
+.stacked {{ table-layout: fixed; width: 100%; border-collapse: collapse; }}
 .stacked :is(th, td) {{ text-align: right; vertical-align: top; font-weight: 400; padding: 0.45rem 0.5rem; border-bottom: 1px solid var(--line); }}
 .stacked :is(th, td):first-child {{ text-align: left; padding-left: 0; }}
 .stacked :is(small, em, b) {{ display: block; }}

@@ -481,7 +481,9 @@ def how_many_tie(answer: Answer) -> str:
     """Returns with how many others the first ties, and with how many that may not fit; "" for none."""
     many = len(answer.rivals)
     unsure = sum(each.step is not None and each.fits != "yes" for each in answer.rivals)
-    others = [numbered(many - unsure, "other")] if many > unsure else []
+    winner = answer.winner
+    known = "compiled" * (winner is not None and winner.stage == "compiled")
+    others = [f"{numbered(many - unsure, 'other')} {known}".strip()] if many > unsure else []
     others += [f"{unsure} that may not fit"] if unsure else []
     return f"ties with {'at least ' * (many >= 9)}{' and '.join(others)}" * bool(many)
 

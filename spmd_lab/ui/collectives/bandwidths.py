@@ -159,7 +159,7 @@ def _figures(points: Sequence[Point]) -> Iterator[Figure]:
     at = "" if top is largest else f", at {bytes_text(top.bytes)}"
     yield Figure("Bus bandwidth", rate_words(bandwidths(top)[1]), f"over all links of a device{at}")
     if sizes := half_sizes(timed):
-        yield Figure("Half of that from", f"about {bytes_text(sizes[0])}", "per device")
+        yield Figure("Half bandwidth from", f"about {bytes_text(sizes[0])}", "per device")
 
 
 def _ceilings(answer: str, sweep: StrategyResult, notes: Sequence[str], is_simulated: bool) -> None:

@@ -8,7 +8,7 @@ from itertools import groupby
 
 import streamlit as st
 
-from spmd_core.base import count_text, seconds_text, span_text
+from spmd_core.base import by_key, count_text, seconds_text, span_text
 from spmd_core.history import difference_rows, when_words
 from spmd_core.runs import RunSummary
 from spmd_lab.ui import cards, state
@@ -22,7 +22,7 @@ MOST_LISTED = 200  # runs of a list
 _SCREEN, _TICKED, _ROWS, _UNFOLDED = "history", "ticked", "rows", "unfolded"
 PINNED = "Pinned"
 _CHANGED = "Changed since the last of this workload"
-_HEADS = "<small>{changed}</small><small>Fastest, per call or step</small><small>Begun</small>"
+_HEADS = "<small>{changed}</small><small>Result</small><small>Begun</small>"
 
 
 def draw(runs: Sequence[RunSummary]) -> None:
@@ -51,9 +51,8 @@ def draw(runs: Sequence[RunSummary]) -> None:
 
 
 def _folded(runs: Iterable[RunSummary], apart: Collection[str]) -> Iterator[list[RunSummary]]:
-    """Yields runs of one experiment that follow each other as one row, unless one of them is `apart`."""
-    for _, group in groupby(runs, cards.same):
-        alike = list(group)
+    """Yields the runs of one experiment as one row where its last is, unless one of them is `apart`."""
+    for alike in by_key((cards.same(run), run) for run in runs).values():
         if any(run.run in apart for run in alike):
             yield from ([run] for run in alike)
         else:

@@ -143,7 +143,7 @@ def _times_of(compared: Compared, ordered: Sequence[Subject]) -> None:
     if 1 < len(steps) == len(results):
         most, words = _differs(steps)
         st.vega_lite_chart(shares_chart(steps, most), alt=words, key=key)
-        st.caption(plain(words))
+        st.markdown(plain(words))
     elif chart := side_by_side_chart(results):
         words = "Time by strategy of each run; the numbers are in the table below"
         st.vega_lite_chart(chart, alt=words, key=key)

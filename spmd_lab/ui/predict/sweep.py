@@ -119,7 +119,10 @@ def _alike(rows: Sequence[SweepRow]) -> tuple[Sequence[SweepRow], str]:
     alike = curves([row.point for row in rows], outcomes)
     if sum(bool(row.numbers.step_s) for row in alike) < len(timed):
         return rows, ""
-    return alike, f"Drawn: estimates of all. The table has the compiled time of {listed(compiled)}."
+    return (
+        alike,
+        f"The charts draw estimates; the table has the compiled time of {listed(compiled)}.",
+    )
 
 
 _VIEWS = {"step": "One prediction", "sweep": "Sweep"}

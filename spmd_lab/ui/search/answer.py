@@ -208,7 +208,7 @@ def ranked(answer: Answer) -> None:
         f"{count_text(answer.counts[stage])} {stage}" for stage in _KNOWN_AS if answer.counts[stage]
     ]
     best = "The best of each mesh and batch, of" if answer.ranking[0].candidate.step else "Of"
-    st.caption(plain(f"{best} {listed(counts)}"))
+    st.caption(plain(f"{best} {listed(counts)}; the band is the interval of the first"))
     first = [each[0].candidate for each in answer.shardings[:3]]
     alt = "; ".join(f"{each.name} {seconds_text(each.seconds)}" for each in first)
     st.vega_lite_chart(chart, alt=alt, key="search:ranked")

@@ -272,12 +272,9 @@ def _front_chart(answer: ServingAnswer) -> Spec:
     scale = {"zero": False, "domainMin": 0.88 * min(ends), "domainMax": 1.15 * max(ends)}
     title = "tokens/s of a user (1 / time per token) →"
     x = quantity("speed", title=title, scale=scale)  # room for a name
-    axis = {  # room below 0 has no lines
-        "labelExpr": "datum.value < 0 ? '' : datum.label",
-        "gridOpacity": {"condition": {"test": "datum.value < 0", "value": 0}, "value": 1},
-    }
-    scale = {"domainMin": 0, "padding": 24}
-    y = quantity("rate", title="tokens/s per chip", scale=scale, axis=axis)
+    rates = [float(str(row["rate"])) for row in rows] or [1.0]
+    scale = {"domainMin": 0, "domainMax": 1.2 * max(rates)}  # room for a name
+    y = quantity("rate", title="tokens/s per chip", scale=scale)
     color = category("kind", kinds, legend=_LEGEND, colors=[_COLORS[kind] for kind in kinds])
     tips = hover(name="mesh", takes="takes", makes="makes")
     front = [row for row in rows if row["kind"] in (_BEST, _FRONT)]

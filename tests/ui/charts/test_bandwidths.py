@@ -39,7 +39,7 @@ def test_without_an_accelerator_the_target_is_one_chip_generation_predicted(data
     assert "All-reduce on v5e:2x4" in said(screen)
     assert any(figures(screen)["Bus bandwidth"] in label for label in labels(curve))
     assert any(
-        label == f"half at {figures(screen)['Half of that from'].removeprefix('about ')}"
+        label == f"half at {figures(screen)['Half bandwidth from'].removeprefix('about ')}"
         for label in labels(curve)
     )
     assert "4 of 8" in said(screen), "the picture has fewer devices than the group"

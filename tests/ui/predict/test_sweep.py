@@ -93,7 +93,7 @@ def test_pressing_queues_the_unknown_points_and_the_curves_fill_in(lab):
     )
     test.run()
     assert "Roughly 2 min on an idle machine; 1 point of 3 compiled already." in texts(test)
-    assert "The table has the compiled time of 64." in texts(test)
+    assert "the table has the compiled time of 64." in texts(test)
     assert all("%" in row["Efficiency"] for row in table(test).values()), "each point compares"
     row = table(test)["64"]
     assert row["Step"] == "1\xa0s" and row["State"] == "compiled"

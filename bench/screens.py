@@ -173,8 +173,10 @@ def press(page: Page, steps: Sequence[str | tuple[str, str] | Path]) -> None:
             field.press("Enter")
         else:
             button = page.get_by_role("button", name=step, exact=True).locator("visible=true")
-            place = button if button.count() else page.get_by_text(step).locator("visible=true")
-            place.first.click(timeout=PATIENCE_MS)
+            text = page.get_by_text(step).locator("visible=true")
+            button.or_(text).first.wait_for(timeout=PATIENCE_MS)
+            page.wait_for_timeout(500)  # a button's own code may load after a text of its name
+            (button if button.count() else text).first.click(timeout=PATIENCE_MS)
         page.wait_for_timeout(500)  # until the browser has sent it
         settled(page)
 

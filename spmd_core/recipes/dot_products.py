@@ -82,7 +82,7 @@ RECIPES = (
     ),
     Recipe(
         "six_timings",
-        "A dot product six ways: what does each cost?",
+        "Six dot products: which is cheapest?",
         GROUP,
         program_spec("six_timings"),
         "Mean ± standard deviation as %timeit gives it, and the median with its interval; "

@@ -2,7 +2,6 @@
 
 from spmd_core.base import descriptors, held_folder, login
 from spmd_core.base.child import (
-    CLOCK_TIMES,
     MOST_OUTPUT_BYTES,
     SILENT,
     ChildAnswer,
@@ -57,7 +56,6 @@ from spmd_core.base.watched import Watched, unhindered, waited_s
 
 __all__ = [
     "CLEAR",
-    "CLOCK_TIMES",
     "MOST_OUTPUT_BYTES",
     "SILENT",
     "Alone",

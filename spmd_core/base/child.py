@@ -245,10 +245,13 @@ class Spare:
         return None
 
 
-def answer(made: Callable[..., str], waits: bool = False) -> NoReturn:
+def answer(made: Callable[..., str], waits: bool = False, limit_s: float | None = None) -> NoReturn:
     """In the child: write what is made (of the question, if it `waits` for one) to the descriptor, or
-    `!` and why nothing is; and end, even if threads were started.
+    `!` and why nothing is; and end, even if threads were started. `limit_s`: the seconds of a core
+    that its parent grants.
     """
+    if limit_s:  # ends this process, even inside native code, if its parent is gone
+        signal.alarm(int(2 * CLOCK_TIMES * limit_s))
     imported()
     descriptor = int(sys.argv[1])
     os.set_inheritable(descriptor, False)

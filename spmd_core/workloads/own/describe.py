@@ -4,12 +4,11 @@ spmd_core.workloads.own.describe FD PATH`.
 
 import json
 import runpy
-import signal
 import sys
 import traceback
 from pathlib import Path
 
-from spmd_core.base import CLOCK_TIMES, RequestError, answer
+from spmd_core.base import RequestError, answer
 from spmd_core.workloads.own import declare
 from spmd_core.workloads.own.declare import declared_steps
 from spmd_core.workloads.own.description import LOAD_S
@@ -56,6 +55,4 @@ def _line(error: BaseException, path: Path) -> str:
 
 
 if __name__ == "__main__":
-    # ends this process, even inside native code, if its parent is gone
-    signal.alarm(int(2 * CLOCK_TIMES * LOAD_S))
-    answer(lambda: json.dumps(_described(Path(sys.argv[2]))))
+    answer(lambda: json.dumps(_described(Path(sys.argv[2]))), limit_s=LOAD_S)

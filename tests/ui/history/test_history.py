@@ -88,7 +88,7 @@ def test_rows_are_grouped_by_day_and_say_what_came_out_and_what_changed(opened):
     assert sum("Compiled" in label for label in labels) == 2
 
 
-def test_runs_of_one_experiment_in_a_row_are_one_row_until_unfolded(opened, data_folder, lab):
+def test_runs_of_one_experiment_and_day_are_one_row_until_unfolded(opened, data_folder, lab):
     repeats = [f"20260102-00000{at}-dddddd" for at in range(3)]
     for at, run in enumerate(repeats):
         measured = {"auto": strategy(1e-5 * (1 + at)), "single": strategy(1e-4)}
@@ -101,8 +101,8 @@ def test_runs_of_one_experiment_in_a_row_are_one_row_until_unfolded(opened, data
     assert button.label == "3 runs, 10.0 µs to 30.0 µs"
     button.click().run()
     assert listed(screen)[:3] == repeats[::-1]
-    lab.notebook.label(repeats[1], name="kept")  # a named run is a row of its own
-    assert len(listed(opened())) == 6
+    lab.notebook.label(repeats[1], name="kept")  # a row of its own, between those of one row
+    assert listed(opened()) == [repeats[2], repeats[1], SECOND, FIRST, MEASURED]
 
 
 def test_days_and_pins():

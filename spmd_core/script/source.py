@@ -4,7 +4,7 @@ experiment's constants filled in.
 
 import ast
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 
 from spmd_core.base import parsed
@@ -147,7 +147,7 @@ def select_source(source: str, wanted: str, constants: Mapping[str, str]) -> tup
     return lines, wanted
 
 
-@cache
+@lru_cache(maxsize=256)
 def _needed(source: str, wanted: str) -> frozenset[str]:
     """Returns the name of a definition and all names below it."""
     nodes = definitions(source)

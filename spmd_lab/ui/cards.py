@@ -69,7 +69,7 @@ SKETCHES: dict[str, tuple[tuple[float, float, float, float, str], ...]] = {
         for block in ((left, at * 26.0 + 8, 104, 5, shade), (left + 44.0, at * 26.0 + 2, 16, 17, shade))
     ),
     "programs": (
-        (0, 0, 124, 100, "#c8475c"),
+        (0, 0, 124, 100, colors.WRONG),
         (126, 0, 74, 49, _KINDS["memory"]),
         (126, 51, 36, 49, _KINDS["memory"]),
         (164, 51, 36, 49, _KINDS["kernel"]),

@@ -97,7 +97,7 @@ class Search(Work):
         self._notes: tuple[StoredFact, ...] = ()
         self._known: dict[str, Calibration] = {}
         self._constrained: set[int] = set()  # numbers of candidates whose values were
-        self._tried_before = 0  # compiles of earlier searches of the question
+        self._compiled = 0  # plans, of this search alone
 
     @property
     def held(self) -> int:
@@ -115,16 +115,11 @@ class Search(Work):
         one of the estimates.
         """
         if self._compiles and self.doing == "compiling":
-            share = (self._tried - self._tried_before) / self._compiles
+            share = self._compiled / self._compiles
         else:
             looked = len(self._candidates) / max(1, self.space)
             share = self.spent_s / self.budget_s if self.budget_s else looked
         return min(1.0, share)
-
-    @property
-    def _tried(self) -> int:
-        with self._guard:
-            return sum(each.stage in ("compiled", "failed") for each in self._candidates)
 
     @property
     def problem_words(self) -> str:
@@ -257,7 +252,7 @@ class Search(Work):
             self._partition(runs)
             self._measure_and_prove(runs, choice)
         else:
-            self._tried_before, self.doing = self._tried, "compiling"
+            self.doing = "compiling"
             self._compile(runs, choice)
         if runs.disturbed:
             self._notes += (StoredFact(kind="measured again", values={"count": runs.disturbed}),)
@@ -455,6 +450,7 @@ class Search(Work):
             return
         with self._guard:
             self._take(listed)
+            self._compiled += self.doing == "compiling"
             self._take(taught(listed, self._candidates, self.question.memory_bytes))
             self._version += 1
         self._store.keep_outcomes(

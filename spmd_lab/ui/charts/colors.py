@@ -47,6 +47,7 @@ def colors(numbers: NDArray[np.int64], count: int) -> list[str]:
     ]
 
 
+WRONG = "#c9485b"  # what is too large, waits or is replicated
 KINDS = {  # in the order of a legend
     "matmul": "#3b76c4",
     "kernel": "#7a5cc7",
@@ -54,7 +55,7 @@ KINDS = {  # in the order of a legend
     "memory": "#5aa6a0",
     "hidden": "#a9b4c2",
     "exposed": "#d9730d",
-    "wait": "#c9485b",
+    "wait": WRONG,
     "copy": "#8d8a5e",
     "loop": "#6c7686",
 }
@@ -128,4 +129,4 @@ def named(experiment: Experiment, name: str) -> str:
 # of a front: the winner, what nothing beats in both, the others
 BEST, ON_FRONT = "light-dark(#3b76c4, #6aa5ff)", "#d9730d"
 OTHER = "light-dark(#a9b4c2, #7d8998)"  # behind the best in both themes
-WAITING = "#c9485b"
+WAITING = WRONG

@@ -22,9 +22,10 @@ from spmd_lab.ui.charts.base import (
     rows_axis,
     unit,
 )
+from spmd_lab.ui.charts.colors import WRONG
 from spmd_lab.ui.charts.shares import row_axis
 
-_FITS = {"fits": "#3b76c4", "more than there is": "#c9485b"}
+_FITS = {"fits": "#3b76c4", "more than there is": WRONG}
 _LIMIT = {"type": "rule", "strokeDash": [5, 4], "strokeWidth": 2}
 _INTERVAL = {"type": "bar", "height": 18, "opacity": 0.35, "cornerRadius": 4, "color": "#3b76c4"}
 _ESTIMATE = {"type": "tick", "thickness": 4, "height": 26, "color": "#5b93e0"}

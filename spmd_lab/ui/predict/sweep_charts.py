@@ -175,7 +175,7 @@ def _bend(sweep: Sweep, rows: Sequence[SweepRow]) -> list[Spec]:
     bend = knee(timed)
     if bend is None:
         return []
-    words = f"bends: {predictions.share_words(bend.cause)}\n{bend.share:.0%} of the step"
+    words = f"stops scaling: {predictions.share_words(bend.cause)}\n{bend.share:.0%} of the step"
     right = timed.index(bend.after) < len(timed) / 2
     side = {"align": "left", "dx": 6} if right else {"align": "right", "dx": -6}
     at = {**place(sweep, bend.after), "words": words}

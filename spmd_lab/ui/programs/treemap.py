@@ -9,6 +9,7 @@ from spmd_core.experiment import shape_text
 from spmd_core.pictures import Place, rectangles
 from spmd_core.workloads import Held, patterns
 from spmd_lab.ui.charts.base import CONFIG, PADDING, Row, Spec, as_is, hover, quantity
+from spmd_lab.ui.charts.colors import WRONG
 from spmd_lab.ui.charts.shares import ink
 
 MOST = 500  # rectangles: beyond them the smallest are one
@@ -17,7 +18,7 @@ REPLICATED, BY_COMPILER = "replicated", "by the compiler"
 _COLORS = ("#3b76c4", "#5aa6a0", "#7a5cc7", "#8d8a5e", "#c07a2c", "#4f8a5b", "#a3598f", "#6c7686")
 # the last part of many paths: the part before it names the array
 _UNSPECIFIC = ("kernel", "bias", "scale", "weight", "embedding", "w", "b")
-_ALARM, _UNKNOWN = "#c9485b", "#a9b4c2"
+_UNKNOWN = "#a9b4c2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +165,7 @@ def chart(placed: Sequence[Tile]) -> Spec:
 def _colors(placed: Sequence[Tile]) -> Spec:
     kinds = sorted({how(tile) for tile in placed}, key=lambda kind: (kind != REPLICATED, kind))
     colors = iter(_COLORS * (len(kinds) // len(_COLORS) + 1))
-    known = {REPLICATED: _ALARM, BY_COMPILER: _UNKNOWN}
+    known = {REPLICATED: WRONG, BY_COMPILER: _UNKNOWN}
     return {"domain": kinds, "range": [known.get(kind) or next(colors) for kind in kinds]}
 
 

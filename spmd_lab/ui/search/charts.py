@@ -22,13 +22,13 @@ from spmd_lab.ui.charts.base import (
     rows_axis,
     unit,
 )
-from spmd_lab.ui.charts.colors import BEST, ON_FRONT, OTHER
+from spmd_lab.ui.charts.colors import BEST, ON_FRONT, OTHER, WRONG
 
 MOST_POINTS = 400
 MOST_BARS = 12  # of the best meshes
 ALIKE = 1.01  # costs closer than this are the same: an axis of them would show rounding
 _WINNER, _FRONT, _OTHERS, _OPEN = "first", "front", "others", "may not fit"
-_COLORS = {_WINNER: BEST, _FRONT: ON_FRONT, _OTHERS: OTHER, _OPEN: "#c9485b"}
+_COLORS = {_WINNER: BEST, _FRONT: ON_FRONT, _OTHERS: OTHER, _OPEN: WRONG}
 _NAME = {"type": "text", "align": "left", "dx": 12, "dy": -10, "fontWeight": 600, **INK}
 _LEFT = {"align": "right", "dx": -8, "dy": 14}  # below: the first is the lowest
 _POINT = {"type": "point", "filled": True, "size": 60}

@@ -26,7 +26,7 @@ ARRAY = {
     "target": "cpu:8",
     "mesh": {"x": 2, "y": 4},
     "dims": {"d0": 8, "d1": 16},
-    "sharding": {"d0": "x", "d1": "y"},
+    "sharding": {"d0": "y"},
 }
 # the default of Compare
 FIRST = {

@@ -71,14 +71,10 @@ if paste.is_unread("layout"):
 card = st.container(key="answer").container(key="picture-and-numbers")
 beside, drawn = card.columns([2, 5], gap="medium")
 with drawn:
-    alt = picture.alt_text(placed, experiment.dtype)
-    st.vega_lite_chart(
-        picture.picture(placed, experiment.dtype, domains_of(experiment) or hosts_of(placed)),
-        alt=alt,
-        width="stretch",
-        key="picture",
-    )
-    st.markdown(picture.notes(placed))
+    domains = domains_of(experiment) or hosts_of(placed)
+    picture.draw(placed, experiment.dtype, "picture", domains)
+    if notes := picture.notes(placed):
+        st.markdown(notes)
     if apart := domains_words(experiment):
         st.markdown(plain(apart))
 with beside.container(key="layout-numbers"):

@@ -66,7 +66,16 @@ _VIEWS = {"search": ("predict", "Serving", {choices.SHOWN: "serving"})}
 # an icon by name would be fetched from the network
 _ICON = str(Path(__file__).with_name("icon.png"))
 _GAUGE = '<i class="gauge"><i style="width: {:.1%}"></i></i>'
-_SIDEBARS = {"predict": "Question", "search": "Question", "notebook": "Pages"}
+# screen -> label of the button for its sidebar
+_SIDEBARS = {
+    "layout": "Change the array",
+    "compare": "Change what runs",
+    "predict": "Change the question",
+    "search": "Change the question",
+    "collectives": "Change what is timed",
+    "programs": "Change mesh and specs",
+    "notebook": "Pages",
+}
 _EXPERIMENT_SCREENS = ("layout", "compare", "predict", "collectives", "programs")
 # for files of the user's own, when the first screen is drawn; later ones name what takes
 # longer
@@ -86,9 +95,9 @@ def open_page(screen: str) -> DeltaGenerator:
     st.set_page_config(
         page_title=f"{title} · SPMD Lab", page_icon=_ICON, layout="wide", initial_sidebar_state=340
     )
-    style.draw(_SIDEBARS.get(screen, "Fields"))
+    style.draw(_SIDEBARS.get(screen, ""))
     _require_login()
-    share = _menu()
+    share = _menu(screen)
     _address_banner()
     if version.source.has_changed():
         st.warning(version.START_AGAIN, icon=":material/restart_alt:")
@@ -116,11 +125,10 @@ def open_page(screen: str) -> DeltaGenerator:
     return share
 
 
-def _menu() -> DeltaGenerator:
+def _menu(here: str) -> DeltaGenerator:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="menu"):
         st.markdown("**SPMD Lab**", width="content")
-        script, label, icon = PAGES["overview"]
-        st.page_link(script, label=label, icon=icon)
+        _menu_link("overview", here, "Overview", {})
         grouped = {"overview", *(each for group in _GROUPS.values() for each in group)}
         for group, screens in _GROUPS.items():
             with st.container(key=f"menu-{group}", gap=None, width="content"):
@@ -128,17 +136,18 @@ def _menu() -> DeltaGenerator:
                 with st.container(horizontal=True, gap=None, width="content"):
                     rest = tuple(PAGES.keys() - grouped) if group == _YOURS else ()
                     for screen in (*screens, *sorted(rest)):
-                        _menu_link(screen, PAGES[screen][1], {})
+                        _menu_link(screen, here, PAGES[screen][1], {})
                         if screen in _VIEWS:
-                            _menu_link(*_VIEWS[screen])
+                            other, label, query = _VIEWS[screen]
+                            _menu_link(other, here, label, query)
         st.space("stretch")
         if door.is_login_set_up():
             _log_out()
         return st.container(width="content")
 
 
-def _menu_link(screen: str, label: str, query: Mapping[str, str]) -> None:
-    """Draws a link to a screen, marked by Streamlit where that is open; not where another of its
+def _menu_link(screen: str, here: str, label: str, query: Mapping[str, str]) -> None:
+    """Draws a link to a screen, marked by Streamlit where that is `here`; not where another of its
     views is.
     """
     script, _, icon = PAGES[screen]
@@ -148,7 +157,9 @@ def _menu_link(screen: str, label: str, query: Mapping[str, str]) -> None:
         state.set_aside(screen, choices.SHOWN, shown)
         st.query_params.update({choices.SHOWN: shown} if shown else {})
     is_other = (shown == "serving") != bool(query) and screen == "predict"
-    with st.container(key=f"menu-other-{label}", width="content") if is_other else nullcontext():
+    mark = "other" if is_other else "here"
+    marked = st.container(key=f"menu-{mark}-{label}", width="content")
+    with marked if screen == here else nullcontext():
         st.page_link(script, label=label, icon=icon, width="content", query_params=query or None)
 
 

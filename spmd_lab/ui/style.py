@@ -32,6 +32,7 @@ _CSS = """<style>
 .figure {{ font-size: 2.67rem; font-weight: 700; line-height: 1.1; overflow-wrap: anywhere; }}
 .stMarkdownBadge {{ vertical-align: baseline; white-space: normal !important; overflow: visible !important; }}
 [data-testid="stHorizontalBlock"]:has(> [data-testid="stElementContainer"] .stMarkdownBadge) {{ column-gap: 0.5rem; }}
+div.figure {{ display: flex; flex-wrap: wrap; align-items: baseline; column-gap: 0.6rem; }}
 .figure small {{ display: inline-block; line-height: 1.4; font-size: 1rem; font-weight: 400; color: var(--quiet); }}
 img.picture {{ width: 100%; max-height: 17rem; }}
 img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-position: left; display: block; }}
@@ -102,7 +103,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 @media (min-width: 1101px) {{ .st-key-head {{ flex-wrap: nowrap; }} }}
 @media (max-width: 640px) {{ .st-key-head > :first-child {{ flex: 1 1 100%; }} }}
 [class*="st-key-answer"] {{ background: var(--tint); border-radius: 0.8rem; padding: 1.6rem; border-color: transparent; }}
-[class*="st-key-answer"] h3 {{ font-size: 1.33rem; font-weight: 600; line-height: 1.35; padding: 0 0 0.75rem; }}
+[class*="st-key-answer"] h3 {{ font-size: 1.33rem; font-weight: 600; line-height: 1.35; padding: 0 0 0.75rem; text-wrap: balance; }}
 [data-testid="stMain"] [data-testid="stTabs"] [role="tab"] p {{ font-size: 1rem; font-weight: 600; }}
 [data-testid="stMain"] [data-testid="stTable"] th {{ font-size: 0.8rem; font-weight: 400; color: var(--quiet); }}
 [data-testid="stMain"] [data-testid="stTable"] table {{ border: none; }}
@@ -133,16 +134,15 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .st-key-menu [data-testid="stPageLink-NavLink"] p {{ white-space: nowrap; font-weight: 500 !important; }}
 .st-key-menu [data-testid="stCaptionContainer"] {{ margin: 0; }}
 .st-key-menu [data-testid="stCaptionContainer"] p {{ font-size: 0.72rem; line-height: 1.15; padding: 0 0 0.2rem 0.5rem; margin: 0; }}
+.st-key-menu {{
+  position: fixed; top: 0; left: 0; width: 100vw; z-index: 999991; flex-wrap: nowrap;
+  padding: 0.35rem 1.25rem 0.5rem; background: var(--page); border-bottom: 1px solid var(--line);
+}}
+[data-testid="stAppViewContainer"] {{ top: var(--menu); height: auto; bottom: 0; }}
+[data-testid="stMainBlockContainer"] {{ padding-top: 0; }}
+:has(> [data-testid="stMain"]), [data-testid="stMain"] {{ height: 100%; }}
 @media (min-width: 641px) {{
-  .st-key-menu {{
-    position: fixed; top: 0; left: 0; width: 100vw; z-index: 999991; flex-wrap: nowrap;
-    padding: 0.35rem 1.25rem 0.5rem; background: var(--page); border-bottom: 1px solid var(--line);
-  }}
-  [data-testid="stAppViewContainer"] {{ top: var(--menu); height: auto; bottom: 0; }}
   [data-testid="stSidebarHeader"] {{ height: 2.2rem; margin: 0; padding-bottom: 0; }}
-  [data-testid="stMainBlockContainer"] {{ padding-top: 0; }}
-  :has(> [data-testid="stMain"]) {{ height: 100%; }}
-  [data-testid="stMain"] {{ height: 100%; }}
   [data-testid="stAppViewContainer"]:has([data-testid="stExpandSidebarButton"]) [data-testid="stMainBlockContainer"] {{ padding-top: 2.2rem; }}
 }}
 @media (min-width: 641px) and (max-width: 800px) {{ .st-key-menu > :first-child {{ display: none; }} }}
@@ -151,18 +151,23 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   .st-key-menu [data-testid="stPageLink-NavLink"] p {{ font-size: 0.82rem; }}
 }}
 @media (max-width: 640px) {{
-  .st-key-menu {{ gap: 0.3rem 0; align-items: center; }}
-  .st-key-menu > :first-child {{ order: -2; flex: 1 1 65%; }}
-  .st-key-menu > :last-child {{ order: -1; }}
+  :root {{ --menu: 3rem; }}
+  .st-key-menu {{ gap: 0; align-items: center; overflow-x: auto; scrollbar-width: none; padding: 0.2rem 0 0.2rem 1rem; height: var(--menu); }}
   .st-key-menu :has(> [class*="st-key-menu-"]), [class*="st-key-menu-"],
   [class*="st-key-menu-"] [data-testid="stLayoutWrapper"], [class*="st-key-menu-"] [data-testid="stHorizontalBlock"] {{ display: contents; }}
   .st-key-menu :is([data-testid="stElementContainer"]:has([data-testid="stCaptionContainer"]), [data-testid="stElementContainer"]:has(> [data-testid="stSpace"])) {{ display: none; }}
-  .st-key-menu [data-testid="stPageLink-NavLink"] {{ padding: 0.4rem 0.3rem; }}
-  .st-key-menu [data-testid="stPageLink-NavLink"] p {{ font-size: 0.8rem; }}
+  .st-key-menu [data-testid="stElementContainer"] {{ flex: none; }}
+  [class*="st-key-menu-here"] [data-testid="stElementContainer"] {{ order: -1; }}
+  .st-key-menu > :first-child {{ order: -2; padding-right: 0.4rem; }}
+  .st-key-menu > :last-child {{ position: sticky; right: 0; flex: none; padding: 0 1rem 0 1.5rem; background: linear-gradient(90deg, transparent, var(--page) 1.5rem); }}
+  [data-testid="stMainBlockContainer"] {{ margin-top: -1rem; }}
+  [data-testid="stApp"]:has([data-testid="stExpandSidebarButton"]) [data-testid="stAppViewContainer"] {{ bottom: var(--menu); }}
+  [data-testid="stHeader"]:has([data-testid="stExpandSidebarButton"]) {{ position: fixed; top: auto; bottom: 0; height: var(--menu); min-height: 0; background: var(--page); border-top: 1px solid var(--line); }}
+  [data-testid="stHeader"] :has([data-testid="stExpandSidebarButton"]) {{ flex: 1; width: 100%; }}
+  [data-testid="stHeader"] [data-testid="stExpandSidebarButton"] {{ width: 100%; justify-content: center; }}
+  [data-testid="stExpandSidebarButton"], [data-testid="stExpandSidebarButton"] span {{ color: var(--accent) !important; }}
+  [data-testid="stExpandSidebarButton"]::after {{ font-size: 1rem; font-weight: 600; }}
   .st-key-tour > :not(:last-child) {{ min-width: 100%; }}
-  .st-key-picture-and-numbers > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"] > :first-child,
-  .st-key-picture-and-numbers [data-testid="stColumn"]:has(.st-key-layout-numbers) > [data-testid="stVerticalBlock"] {{ display: contents; }}
-  .st-key-picture-and-numbers [data-testid="stLayoutWrapper"]:has(> .st-key-layout-asked) {{ order: 1; }}
   [class*="st-key-line-"] {{ flex-wrap: wrap; }}
   [class*="st-key-line-"] > :has([data-testid="stPageLink"]) {{ flex: 1 1 50%; }}
   [class*="st-key-line-"] img.glimpse {{ width: 4rem; margin-right: 0.6rem; }}
@@ -185,6 +190,9 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   [class*="st-key-row-"] > :nth-child(2) {{ flex: 1 1 0; min-width: 0; }}
 }}
 [data-testid="stSidebar"] [data-testid="stNumberInputClearButton"] {{ display: none; }}
+.st-key-layout-numbers [data-testid="stCode"] pre {{ background: var(--page); padding: 0.75rem 0.9rem; }}
+.st-key-layout-numbers [data-testid="stElementToolbarButton"], .st-key-layout-numbers [data-testid="stElementToolbar"],
+.st-key-layout-numbers [data-testid="stCode"] > div:has([data-testid="stElementToolbarButton"]) {{ opacity: 1 !important; visibility: visible !important; pointer-events: auto !important; }}
 @media (max-width: 640px), (hover: none) {{
   [data-testid="stCode"] > div:has(> div > [data-testid="stElementToolbarButton"]),
   [data-testid="stElementContainer"]:has([data-testid="stDataFrame"]) [data-testid="stElementToolbar"] {{
@@ -300,6 +308,9 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   .st-key-picture-and-numbers > [data-testid="stHorizontalBlock"],
   .st-key-picture-and-numbers > div > [data-testid="stHorizontalBlock"] {{ flex-wrap: wrap; }}
   .st-key-picture-and-numbers [data-testid="stColumn"] {{ min-width: 100%; }}
+  .st-key-picture-and-numbers > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"] > :first-child,
+  .st-key-picture-and-numbers [data-testid="stColumn"]:has(.st-key-layout-numbers) > [data-testid="stVerticalBlock"] {{ display: contents; }}
+  .st-key-picture-and-numbers [data-testid="stLayoutWrapper"]:has(> .st-key-layout-asked) {{ order: 1; }}
 }}
 </style>"""
 

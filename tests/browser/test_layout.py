@@ -43,29 +43,29 @@ def test_the_answer_comes_first_with_picture_numbers_and_code_and_a_bad_entry_lo
     page, server
 ):
     visit(page, f"{server.url}/layout")
-    answer = "8 devices each hold 4 × 4 of 8 × 16; nothing is replicated"
+    answer = "8 devices each hold 2 × 16 of 8 × 16; replicated 2× over x"
     expect(page.locator(".st-key-recipe")).to_have_count(0)  # it would stand above the answer
     says(
         page,
         answer,
         "on each device",
         "jax.make_mesh((2, 4), ('x', 'y')",
-        "NamedSharding(mesh, P('x', 'y'))",
+        "NamedSharding(mesh, P('y', None))",
     )
     text = screen_text(page)
     assert text.index(answer) < text.index("on each device")
-    full = answer.replace(";", ": 64 B of 512 B;")
-    alt = re.escape(f"{full}. The array is drawn as 8 shards (d0 over x; d1 over y)")
+    full = answer.replace(";", ": 128 B of 512 B;")
+    alt = re.escape(f"{full}. The array is drawn as 4 shards (d0 over y; d1 not sharded)")
     expect(picture(page)).to_have_attribute("aria-label", re.compile(alt))
     expect(picture(page).locator("text").first).to_be_attached()
     words = picture(page).locator("text").all_text_contents()
-    assert {"0:4", "12:16", "x=1", "y=3", "7", "4:8, 12:16"} <= set(words)
+    assert {"0:2", "6:8", "x=1", "y=3", "7", "3, 7", "6:8, 0:16"} <= set(words)
     # a bad entry says why, and loses nothing
     edit(page, "Array shape", "5, 8")
     says(
         page,
-        "d0=5 does not divide over mesh axis x=2: use 4 or 6, or leave d0 unsharded",
-        "8 devices each hold 4 × 4 of 8 × 16",
+        "d0=5 does not divide over mesh axis y=4: use 4 or 8, or leave d0 unsharded",
+        "8 devices each hold 2 × 16 of 8 × 16",
     )
     expect(page.get_by_label("Array shape", exact=True)).to_have_value("5, 8")
     page.wait_for_function(FADED, arg="st-key-answer")
@@ -73,8 +73,8 @@ def test_the_answer_comes_first_with_picture_numbers_and_code_and_a_bad_entry_lo
     expect(place).to_be_disabled()
     # white is the text of the button that can be pressed; on none it would be an empty box
     expect(place.locator("p")).not_to_have_css("color", "rgb(255, 255, 255)")
-    edit(page, "Array shape", "6, 8")
-    says(page, "8 devices each hold 3 × 2 of 6 × 8", "24 B", "192 B on all")
+    edit(page, "Array shape", "12, 8")
+    says(page, "8 devices each hold 3 × 8 of 12 × 8", "96 B", "768 B on all")
     expect(page.get_by_test_id("stMain")).not_to_contain_text("does not divide")
 
 

@@ -15,6 +15,12 @@ IN_ROWS = """([columns, rows]) => {
     .map(card => card.getBoundingClientRect()).filter(box => box.height > 0);
   if (boxes.some((box) => box.width * columns < 0.85 * innerWidth)) return false;
   return new Set(boxes.map(box => box.x)).size === columns && new Set(boxes.map(box => box.y)).size === rows; }"""
+# whether the menu is one line, with Share at its end and the link to this screen in sight
+ONE_LINE = """width => {
+  const ends = name => document.querySelector(name)?.getBoundingClientRect().right ?? Infinity;
+  const share = document.querySelector('.st-key-share').getBoundingClientRect();
+  return innerWidth === width && document.querySelector('.st-key-menu').offsetHeight < 60
+    && share.right <= width && ends('[class*="st-key-menu-here"] a') < share.left; }"""
 # whether all fields of the sidebar lie in the window, once it has slid in
 IN_SIGHT = """() => {
   const boxes = [...document.querySelectorAll('[data-testid="stSidebar"] input[aria-label]')]
@@ -57,15 +63,9 @@ def test_the_cards_are_three_in_a_row_and_two_where_it_is_narrow(server, page):
     page.set_viewport_size({"width": 1000, "height": 900})
     visit(page, server.url)
     page.wait_for_function(IN_ROWS, arg=[3, 2], timeout=PATIENCE_MS)
-    # one line, Share at its end
-    page.wait_for_function(
-        "() => document.querySelector('.st-key-menu').offsetHeight < 60", timeout=PATIENCE_MS
-    )
+    page.wait_for_function(ONE_LINE, arg=1000, timeout=PATIENCE_MS)
     page.set_viewport_size({"width": 390, "height": 900})
-    page.wait_for_function(
-        "() => innerWidth === 390 && document.querySelector('.st-key-menu').offsetHeight > 60",
-        timeout=PATIENCE_MS,
-    )
+    page.wait_for_function(ONE_LINE, arg=390, timeout=PATIENCE_MS)
     page.wait_for_function(IN_ROWS, arg=[2, 3], timeout=PATIENCE_MS)
 
 
@@ -73,7 +73,10 @@ def test_the_cards_are_three_in_a_row_and_two_where_it_is_narrow(server, page):
 def test_every_field_is_reached_at_390(server, page, screen):
     page.set_viewport_size({"width": 390, "height": 900})
     visit(page, f"{server.url}/{screen}")
-    page.get_by_test_id("stExpandSidebarButton").click()
+    page.wait_for_function(ONE_LINE, arg=390, timeout=PATIENCE_MS)
+    opens = page.get_by_test_id("stExpandSidebarButton")
+    assert opens.bounding_box()["width"] > 300  # below the answer, as wide as the window
+    opens.click()
     if screen == "predict":
         unfold(page, "Change the plan")
     page.wait_for_function(IN_SIGHT, timeout=PATIENCE_MS)

@@ -87,9 +87,7 @@ def _layouts(view: View) -> None:
     report = arrays[array]
     held = layout(view.result.row(name).experiment.mesh, report.shape, spec_of(report))
     held = replace(held, dims=_dims(view.result.row(name).experiment, array, report))
-    st.vega_lite_chart(
-        picture.picture(held, report.dtype), alt=picture.alt_text(held, report.dtype), key="held"
-    )
+    picture.draw(held, report.dtype, "held")
 
 
 def _dims(experiment: Experiment, array: str, report: ArrayReport) -> tuple[str, ...]:

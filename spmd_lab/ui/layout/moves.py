@@ -77,8 +77,4 @@ def reshard_view(experiment: Experiment, placed: Layout) -> None:
     sent = [move for move in moves if move.sends]
     st.caption(coded(f"{words.time_source(sent, of)} {words.NEEDED}".strip()))
     st.markdown(coded(f"Then {layout_headline(new, experiment.dtype)}"))
-    st.vega_lite_chart(
-        picture.picture(new, experiment.dtype),
-        key="picture:to",
-        alt=picture.alt_text(new, experiment.dtype),
-    )
+    picture.draw(new, experiment.dtype, "picture:to")

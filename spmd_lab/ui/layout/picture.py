@@ -2,10 +2,12 @@
 the colors of who holds what.
 """
 
+import re
 from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
+import streamlit as st
 
 from spmd_core.base import count_text, mesh_text
 from spmd_core.experiment import Layout, type_text
@@ -25,12 +27,24 @@ from spmd_lab.ui.charts.layout_words import (
 from spmd_lab.ui.layout.cells import array_cells, mesh_cells
 from spmd_lab.ui.layout.domains import Domains
 from spmd_lab.ui.layout.drawing import vega
-from spmd_lab.ui.layout.grid import Grid, arrange
+from spmd_lab.ui.layout.grid import WIDTH, Grid, arrange
 from spmd_lab.ui.layout.marks import Edge, Marks, add_cells, add_edges, add_title
 from spmd_lab.ui.markdown import plain
 
 TABLE_ROWS = 4096
 _BETWEEN = 18.0  # pixels between two pictures
+
+
+def draw(placed: Layout, dtype: str, key: str, domains: Domains | None = None) -> None:
+    """Draws a layout, without the void that cells leave where they shrink with their scale."""
+    with st.container(key=f"shrinks-{key}"):
+        spec, alt = picture(placed, dtype, domains), alt_text(placed, dtype)
+        st.vega_lite_chart(spec, alt=alt, width="stretch", key=key)
+    shrinks = 0.0 if (array := array_grid(placed)).stretch is None else array.body / WIDTH
+    name = re.sub("[^A-Za-z0-9]", "-", key)
+    st.html(
+        f"<style>.st-key-shrinks-{name} {{ margin-bottom: min(0px, (100% - {WIDTH}px) * {shrinks:.3f}); }}</style>"
+    )
 
 
 def picture(placed: Layout, dtype: str, domains: Domains | None = None) -> Spec:

@@ -15,7 +15,7 @@ from spmd_core.terms import ago, environment_words, layout_headline
 from spmd_lab.ui import cards, style
 from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.lab import lab
-from spmd_lab.ui.markdown import code, plain
+from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.shell import draw_figure, failure, refusal
 
 
@@ -35,7 +35,7 @@ def numbers(placed: Layout, experiment: Experiment) -> None:
     where = "on the host for each device" if on_host else "on each device"
     held = f"{where}, {bytes_text(placed.held_bytes(dtype))} on all"
     draw_figure(bytes_text(placed.shard_bytes(dtype)), held)
-    st.markdown(code(spec_code(placed.spec)))
+    st.code(spec_code(placed.spec), language="python", wrap_lines=True)
     if on_host and (copy := streamed(experiment, placed)):
         st.page_link(
             cards.page_of(copy),

@@ -145,11 +145,7 @@ def screen(share: Any) -> None:
                     f"**{plain(array.name)}** ({plain(dims)}) {coded(f'`{spec}`')}: "
                     f"{plain(layout_headline(held, dtype))}"
                 )
-                st.vega_lite_chart(
-                    picture.picture(held, dtype),
-                    key=f"picture:{array.name}",
-                    alt=picture.alt_text(held, dtype),
-                )
+                picture.draw(held, dtype, f"picture:{array.name}")
     links.write_query(SCREEN, experiment)
     links.share_box(share, SCREEN, experiment)
 

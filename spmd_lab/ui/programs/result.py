@@ -219,11 +219,7 @@ def _picked(program: Program, arrays: tuple[Held, ...], event: object) -> None:
     held_layout = layout_of(experiment)
     with st.container(border=True):
         st.markdown(f"**{plain(held.leaf.path)}** {plain(spec_code(held.spec))}")
-        st.vega_lite_chart(
-            picture.picture(held_layout, "float32"),
-            alt=picture.alt_text(held_layout, "float32"),
-            key="picked-layout",
-        )
+        picture.draw(held_layout, "float32", "picked-layout")
         st.markdown(picture.notes(held_layout))
 
 

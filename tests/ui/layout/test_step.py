@@ -46,7 +46,7 @@ def test_a_link_to_a_product_shows_what_it_needs_and_its_fields_change_it(data_f
 @pytest.mark.parametrize(
     ("to", "said"),
     [
-        ("P(None, 'x')", "P('x', 'y') → P(None, 'x'): "),
+        ("P(None, 'x')", "P('y', None) → P(None, 'x'): "),
         ("nothing", "'nothing' has no PartitionSpec: write"),
         ("P('z')", "mesh axis 'z' is not in the mesh"),
         ("P(__import__('os'))", "is no axis name, and nothing is evaluated"),

@@ -63,6 +63,7 @@ from spmd_core.answers.training_sheet import (
     five_figures,
     training_headline,
     training_table,
+    tried_words,
 )
 from spmd_core.answers.what_if import WHAT_IF, WhatIf
 
@@ -125,5 +126,6 @@ __all__ = [
     "strategy_rows",
     "training_headline",
     "training_table",
+    "tried_words",
     "why_not_served",
 ]

@@ -58,12 +58,21 @@ def five_figures(
         ends += f", {span_text(time.low, time.high)}"
     return (
         Figure("Chips", count_text(topology.chips), topology.name.removeprefix("gpu:")),
-        Figure("Mesh", mesh_text(plan.mesh, " "), f"remat {plan.remat}"),
+        Figure("Mesh", mesh_text(plan.mesh, " "), f"remat {_policy(plan)}"),
         Figure("Step", seconds_text(time.estimate) if time else NONE, ends),
         Figure("Time", days_text(run.days.estimate) if run else NONE, span),
         *dollars,
         Figure("Bound by", value.removesuffix("-bound"), binds),
     )
+
+
+def _policy(plan: Plan) -> str:
+    """The rematerialization of a plan, and how its stages work."""
+    if plan.stages == 1:
+        return plan.remat
+    runs = f" × {plan.repeats}" if plan.repeats > 1 else ""
+    sharded = ", ZeRO-1" if plan.shard_optimizer_over_data else ""
+    return f"{plan.remat}, {plan.schedule}{runs}{sharded}"
 
 
 def training_headline(answer: TrainingAnswer) -> str:
@@ -107,12 +116,26 @@ def _not_met(answer: TrainingAnswer) -> str:
         return "Nothing here holds this step: use more chips, or a smaller batch."
     question = answer.question
     wanted = days_text(question.days) if question.days else money_text(question.budget)
-    nearest = min(timed, key=lambda row: row.run.days.estimate if row.run else 0.0)
+    least, by = ("cheapest", "dollars") if question.budget else ("fastest", "days")
+    nearest = min(timed, key=lambda row: measure(row, by))
     assert nearest.run and nearest.plan
     takes, chips = days_text(nearest.run.days.estimate), nearest.plan.topology.chips
     paid = f", {money_text(nearest.run.money)}" if nearest.run.money is not None else ""
-    fastest = f"the fastest is {chips:,} {chip_title(nearest.kind)}, {takes}{paid}"
+    fastest = f"the {least} is {chips:,} {chip_title(nearest.kind)}, {takes}{paid}"
     return f"Nothing keeps {wanted} at {nearest.plan.tokens:,} tokens a step: {fastest}."
+
+
+def tried_words(answer: TrainingAnswer) -> str:
+    """Returns what was compared: numbers of chips, plans, and pipelines among them."""
+    counts, plans, staged = (
+        sum(getattr(row, name) for row in answer.rows) for name in ("counts", "plans", "pipelines")
+    )
+    kinds = numbered(len(answer.rows), "kind")
+    pipelines = f", {numbered(staged, 'pipeline')} among them" if staged else ""
+    return (
+        f"Compared: {numbered(plans, 'plan')}{pipelines}, "
+        f"on {numbered(counts, 'number')} of chips of {kinds}."
+    )
 
 
 def even_mark(answer: TrainingAnswer) -> str:
@@ -156,7 +179,7 @@ _SHEET: Sheet[_Marked] = Sheet(
             "Mesh",
             lambda row: mesh_text(row.row.plan.mesh, " ") if row.row.plan and row.row.run else None,
         ),
-        text("Remat", lambda row: row.row.plan.remat if row.row.run and row.row.plan else None),
+        text("Remat", lambda row: _policy(row.row.plan) if row.row.run and row.row.plan else None),
         text(
             "Bound by",
             lambda row: (

@@ -139,7 +139,7 @@ _OPTIONS = {
     "--budget": {
         "metavar": "DOLLARS",
         "type": _up_to(MOST_BUDGET, "number of dollars"),
-        "help": "find the most chips of each kind that so many dollars pay to train on --tokens",
+        "help": "find the fastest run of each kind of chip on --tokens that so many dollars pay",
     },
     "--chips": {
         "metavar": "N",

@@ -184,6 +184,7 @@ class Plan(PlanFields):
     @model_validator(mode="after")
     def _check(self) -> "Plan":
         check_mesh(self.mesh, self.topology)
+        self._check_attention(self.size)
         self._check_batch_and_mesh(self.size)
         self._check_weights(self.topology, self.size)
         self._check_context(self.size)
@@ -214,19 +215,24 @@ class Plan(PlanFields):
                 raise refuse(f"repeats={self.repeats}", rule, fix)
         raise refuse(f"stage={stages}", rule, f"use stage={near}")
 
+    def _check_attention(self, model: ModelSize) -> None:
+        """RequestError where no kernel for GPUs has the model's attention, on whatever mesh."""
+        if not self.topology.chip.is_gpu:
+            return
+        if model.sinks:
+            rule = "has attention with sinks, which JAX's kernel for GPUs lacks"
+            raise refuse(model.title, rule, "choose a TPU topology")
+        chunks = [each for each in model.windows if each and each < self.sequence]
+        if model.chunked and chunks:
+            what = f"sequence={self.sequence} of {model.title}, beyond chunks of {chunks[0]},"
+            raise refuse(what, "needs a kernel for TPUs", f"use sequence={chunks[0]}")
+
     def _check_rows(self) -> None:
         for name, row in PLAN_FIELDS.items():
             if getattr(self, name) != row.value:
                 if rule := row.unfit(self.size):
                     raise refuse(name, rule, "leave it out")
                 row.rule(self)
-        if self.topology.chip.is_gpu and self.size.sinks:
-            what = f"attention of {self.size.title}, with sinks,"
-            raise refuse(what, "is a kernel for TPUs", "choose a TPU topology")
-        chunks = [each for each in self.size.windows if each and each < self.sequence]
-        if self.topology.chip.is_gpu and self.size.chunked and chunks:
-            what = f"sequence={self.sequence} of {self.size.title}, beyond chunks of {chunks[0]},"
-            raise refuse(what, "needs a kernel for TPUs", f"use sequence={chunks[0]}")
 
     def _check_batch_and_mesh(self, model: ModelSize) -> None:
         axes = self.axis_sizes

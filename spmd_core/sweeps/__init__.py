@@ -1,13 +1,7 @@
 """Sweeps: one question over a range of a variable, its points and its curves."""
 
-from spmd_core.sweeps.best_mesh import (
-    BEST,
-    CONTEXT_KINDS,
-    ContextRow,
-    best_mesh,
-    context_rows,
-    fastest_kinds,
-)
+from spmd_core.sweeps.best_mesh import BEST, best_mesh
+from spmd_core.sweeps.context_kinds import CONTEXT_KINDS, ContextRow, context_rows, fastest_kinds
 from spmd_core.sweeps.curves import Outcome, SweepRow, csv_text, curves, numbers_of, row_json
 from spmd_core.sweeps.first_look import first_look
 from spmd_core.sweeps.runs import Asked, cancel, estimated, look, seconds_taken, start, to_compile
@@ -30,15 +24,14 @@ from spmd_core.sweeps.sweep import (
 )
 from spmd_core.sweeps.training import (
     KINDS,
-    MOST_CHIPS,
     TOKENS_OF_A_STEP,
     TrainingAnswer,
     TrainingQuestion,
     TrainingRow,
     measure,
-    train,
 )
 from spmd_core.sweeps.training_cost import TrainingCost, least_chip_days, training_run
+from spmd_core.sweeps.training_search import MOST_CHIPS, train
 from spmd_core.sweeps.variables import FIRST, VARIABLES, Scaling, Variable
 
 __all__ = [

@@ -1,6 +1,4 @@
-"""The best mesh of a training step by the instant estimate: on a topology, and of each kind of
-attention over `context`, on longer and longer sequences.
-"""
+"""The best mesh of a training step on a topology, by the instant estimate."""
 
 import json
 import math
@@ -8,129 +6,48 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain, groupby
-from typing import Any, cast
+from itertools import chain
+from typing import cast
 
 from spmd_core.base import RequestError
-from spmd_core.facts import Prediction
 from spmd_core.fields import Mesh
 from spmd_core.machine import Topology, get_topology
-from spmd_core.plan import CONTEXT, DATA_AXES, LONG_SEQUENCE, MAX_SEQUENCE, STAGE, Plan
+from spmd_core.plan import CONTEXT, LONG_SEQUENCE, STAGE, Plan
 from spmd_core.search import named_meshes, staged_meshes
-from spmd_core.time import MeshEstimates, estimate_step, is_of_context
+from spmd_core.sweeps.context_kinds import BOTH, CONTEXT_KINDS, with_heads
+from spmd_core.time import MeshEstimates
 from spmd_core.workloads import parse_plan
-
-BOTH = "ulysses and ring"
-CONTEXT_KINDS = ("all-gather", "ring", "ulysses", BOTH)
-
-
-@dataclass(frozen=True, slots=True)
-class ContextRow:
-    """A kind of attention over `context` on sequences of so many tokens.
-
-    Attributes:
-      step: the estimate of its plan; None where there is none, by its `refusal`.
-    """
-
-    kind: str
-    tokens: int
-    plan: Plan | None = None
-    step: Prediction | None = None
-    refusal: str = ""
-
-    @property
-    def seconds(self) -> float | None:
-        """Seconds of a step."""
-        return self.step.predicted_s.estimate if self.step and self.step.predicted_s else None
-
-    @property
-    def exposed_s(self) -> float | None:
-        """Seconds of a step that attention waits for keys, values, or heads of other devices."""
-        if self.step is None:
-            return None
-        moved = (each for each in self.step.collectives or () if is_of_context(each.name or ""))
-        return sum(each.exposed_total_s or 0.0 for each in moved)
-
-
-def context_rows(plan: Plan) -> tuple[ContextRow, ...]:
-    """Returns every kind on the plan's sequence and on each twice as long, to a million tokens; none
-    of a plan without the axis.
-
-    Longer sequences are divided among as many more devices, and a step has as many fewer of them: the
-    tokens of a device stay.
-    """
-    if plan.axis_sizes.get(CONTEXT, 1) == 1:
-        return ()
-    times = range((MAX_SEQUENCE // plan.sequence).bit_length())
-    return tuple(_row(plan, kind, 2**each) for each in times for kind in CONTEXT_KINDS)
-
-
-def fastest_kinds(rows: Sequence[ContextRow]) -> dict[int, str]:
-    """Returns the fastest kind that fits, by tokens of a sequence; "none" where none fits."""
-    best = dict[int, str]()
-    for tokens, alike in groupby(rows, lambda row: row.tokens):
-        fitting = [row for row in alike if row.step and row.step.fits and row.seconds]
-        best[tokens] = min(fitting, key=lambda row: row.seconds or 0.0).kind if fitting else "none"
-    return best
-
-
-def _row(plan: Plan, kind: str, times: int) -> ContextRow:
-    tokens, form = plan.sequence * times, plan.to_json()
-    mesh = _longer(plan, times)
-    form |= {"sequence": tokens, "batch_per_device": plan.batch_per_device / times}
-    form |= {"context_attention": "ring" if kind == BOTH else kind, "context_order": "balanced"}
-    try:
-        form["mesh"] = [*with_heads(plan, mesh)] if kind == BOTH else [*mesh.items()]
-        other = parse_plan(form)
-    except RequestError as error:
-        return ContextRow(kind, tokens, refusal=str(error))
-    return ContextRow(kind, tokens, other, estimate_step(other))
-
-
-def _longer(plan: Plan, times: int) -> dict[str, int]:
-    """The mesh with that much more of `context`, as far as axes of the batch have it."""
-    mesh = dict(plan.mesh)
-    for axis in reversed(DATA_AXES):
-        moved = math.gcd(mesh.get(axis, 1), times)
-        if moved > 1:
-            mesh |= {axis: mesh[axis] // moved, CONTEXT: mesh[CONTEXT] * moved}
-            times //= moved
-    return mesh
-
-
-def with_heads(plan: Plan, mesh: dict[str, int]) -> Iterator[tuple[str, Any]]:
-    """The mesh with `sequence`, which moves heads, over as much of `context` as these divide over; the
-    ring is over the rest, of 2 at least.
-    """
-    over = math.prod(mesh.get(axis, 1) for axis in ("tensor", "sequence"))
-    heads = math.gcd(plan.size.heads // math.gcd(plan.size.heads, over), mesh[CONTEXT] // 2)
-    for axis, size in mesh.items():
-        if axis == CONTEXT:
-            yield "sequence", mesh.get("sequence", 1) * heads
-            yield axis, size // heads
-        elif axis != "sequence":
-            yield axis, size
-
 
 BEST = "best"  # in place of a mesh
 MOST_AXES = 2  # within a slice
 _AXES = ("data", "fsdp", "expert", "sequence", "tensor")
 _LONG = ("data", "fsdp", "expert", "sequence", CONTEXT, "tensor")
 _KEPT = 512
+_MOST_TENSOR = 16  # beside stages: two nodes of 8 GPUs
+_SCHEDULES = (
+    {"schedule": "zb-h1"},
+    {"schedule": "interleaved", "repeats": 2},
+    {"schedule": "interleaved", "repeats": 4},
+)
 
 
 @dataclass(frozen=True, slots=True)
 class BestMesh:
     """The plan with the shortest step of those that should fit, else the one with the least memory;
-    `tried`: meshes that the sizes divide over."""
+    `tried`: meshes that the sizes divide over; `plans`: these under each rematerialization."""
 
     plan: Plan
     tried: int
     fits: bool
+    plans: int
 
 
 def best_mesh(
-    form: Mapping[str, object], target: str, batch: float, remats: Sequence[str] = ()
+    form: Mapping[str, object],
+    target: str,
+    batch: float,
+    remats: Sequence[str] = (),
+    in_stages: bool = False,
 ) -> BestMesh:
     """Returns the plan with the best mesh of up to two axes, with `data` over slices beside them; of
     three where no two fit, and devices are no power of two; or with stages where the form has some, or no mesh but a schedule. A mesh of the form that fills the
@@ -141,31 +58,39 @@ def best_mesh(
       target: the topology.
       batch: sequences of a step.
       remats: rematerializations to try beside that of the form.
+      in_stages: try `_pipelines` of a form without stages instead.
 
     Raises:
       RequestError: the sizes divide over no mesh.
     """
     kept = {name: value for name, value in form.items() if name not in ("mesh", "target")}
     mesh = dict(cast(Mapping[str, int], form.get("mesh") or {}))
-    in_stages = STAGE in mesh or (not mesh and bool({"schedule", "repeats"} & {*form}))
+    way = ("", "stages", "pipelines")[2 if in_stages else has_stages(form)]
     text, own = json.dumps(kept | {"batch_per_device": None}), tuple(mesh.items())
-    return _best(text, target, batch, tuple(remats), in_stages, own)
+    return _best(text, target, batch, tuple(remats), way, own)
+
+
+def has_stages(form: Mapping[str, object]) -> bool:
+    """Returns True if a form has stages, or a schedule without a mesh."""
+    mesh = form.get("mesh") or ()
+    return STAGE in dict(cast(Mesh, mesh)) or (not mesh and bool({"schedule", "repeats"} & {*form}))
 
 
 @lru_cache(maxsize=_KEPT)
 def _best(
-    form: str, target: str, batch: float, remats: tuple[str, ...], in_stages: bool, own: Mesh
+    form: str, target: str, batch: float, remats: tuple[str, ...], way: str, own: Mesh
 ) -> BestMesh:
     topology = get_topology(target)
     given = json.loads(form) | {"target": topology.target}
     given["batch_per_device"] = batch / topology.devices
     fitting: list[_Fitting] = []
     others: list[tuple[int, int, Plan]] = []
-    reasons, tried = dict[str, None](), 0
+    reasons, tried, plans = dict[str, None](), 0, 0
     is_long = CONTEXT in dict(own) or (given.get("sequence") or 0) >= LONG_SEQUENCE
-    meshes = _staged(topology) if in_stages else _meshes(topology, is_long)
-    more = () if in_stages else _of_more_axes(topology, is_long, fitting)
-    for each in _forms(given, chain(meshes, _filled(given, own, topology), more)):
+    meshes = _staged(topology) if way else _meshes(topology, is_long)
+    more = () if way else _of_more_axes(topology, is_long, fitting)
+    forms = _forms(given, chain(meshes, _filled(given, own, topology), more))
+    for each in _pipelines(given, topology) if way == "pipelines" else forms:
         try:
             first = parse_plan(each)
         except RequestError as error:
@@ -176,6 +101,7 @@ def _best(
         tried += 1
         estimates = MeshEstimates(first)
         memories = [(plan, estimates.memory(plan)) for plan in _policies(first, remats)]
+        plans += len(memories)
         capacity = topology.chip.capacity
         held = [(plan, memory.host) for plan, memory in memories if memory.is_held(capacity)]
         if held:  # a bound takes as long as the seconds of one plan
@@ -185,7 +111,8 @@ def _best(
             others.append((memory.peak + memory.host, len(others), plan))
     if not tried:
         raise _refusal(topology, (*reasons,))
-    return BestMesh(_fastest(fitting) if fitting else min(others)[2], tried, bool(fitting))
+    best = _fastest(fitting) if fitting else min(others)[2]
+    return BestMesh(best, tried, bool(fitting), plans)
 
 
 def _refusal(topology: Topology, reasons: tuple[str, ...]) -> RequestError:
@@ -246,10 +173,23 @@ def _forms(given: Mapping[str, object], meshes: Iterable[Mesh]) -> Iterator[dict
 
 
 def _staged(topology: Topology) -> Iterator[Mesh]:
-    """Meshes with stages, which are over slices where there are several."""
+    """Meshes with stages over slices, or each over several, among which the batch is divided."""
     for mesh in staged_meshes(topology.devices, _AXES):
-        if mesh[0][1] % topology.slices == 0:
+        (_, stages), (name, size) = mesh[0], (*mesh, ("", 1))[1]
+        several, rest = divmod(topology.slices, stages)
+        is_divided = not rest and name in ("data", "fsdp") and size % several == 0
+        if stages % topology.slices == 0 or is_divided:
             yield mesh
+
+
+def _pipelines(given: Mapping[str, object], topology: Topology) -> Iterator[dict[str, object]]:
+    """Forms of 2 to 16 stages whose optimizer is sharded over `data`, beside `expert` or some of
+    `tensor`, under ZB-H1 and interleaved.
+    """
+    for mesh in staged_meshes(topology.devices, ("data", "expert", "tensor")):
+        if mesh[1:] and mesh[1][0] == "data" and dict(mesh).get("tensor", 1) <= _MOST_TENSOR:
+            for schedule in _SCHEDULES:
+                yield {**given, **schedule, "mesh": mesh, "shard_optimizer_over_data": True}
 
 
 def _meshes(topology: Topology, is_long: bool) -> Iterator[Mesh]:

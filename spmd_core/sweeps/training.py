@@ -1,28 +1,22 @@
-"""The chips and the mesh of a training run: so many chips of each kind, or the fewest that meet a
-deadline, or the most that a budget pays.
+"""The question of a training run, and its answer: so many chips of each kind, or the fewest that meet
+a deadline, or the fastest run that a budget pays.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from spmd_core.base import RequestError, refuse, shorten
+from spmd_core.base import refuse, shorten
 from spmd_core.facts import Prediction
-from spmd_core.machine import CHIPS, kind_of, nearest_of_chips, topology_of_chips
+from spmd_core.machine import CHIPS, kind_of
 from spmd_core.plan import Plan, get_model
-from spmd_core.search import REMATS, check_prices
-from spmd_core.sweeps.best_mesh import best_mesh
-from spmd_core.sweeps.training_cost import TrainingCost, least_chip_days, training_run
-from spmd_core.time import estimate_step
+from spmd_core.search import check_prices
+from spmd_core.sweeps.training_cost import TrainingCost
 
 KINDS = ("v5e", "v5p", "v6e", "tpu7x", "h100", "b200")
-MOST_CHIPS = 16384
 # tokens of a step where no batch is given: Llama 3 405B began with so many, arXiv:2407.21783 section 3.4.1
 TOKENS_OF_A_STEP = 2**22
-# times the chips of the fastest so far, none of which is faster: more do not help. Sizes with other
-# factors than two may be slower than a smaller and a larger one
-_FURTHER = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +49,11 @@ class TrainingQuestion:
         sequence = self.form.get("sequence", Plan.model_fields["sequence"].default)
         return self.batch or max(1, TOKENS_OF_A_STEP // sequence)
 
+    def is_met_by(self, run: TrainingCost) -> bool:
+        """Returns True if a run keeps the deadline and the budget, as far as they are given."""
+        in_time = self.days is None or run.days.estimate <= self.days
+        return in_time and (self.budget is None or (run.money or 0.0) <= self.budget)
+
     def check(self) -> None:
         """Raises RequestError where the question has no answer."""
         if sum(each is not None for each in (self.chips, self.days or self.budget)) != 1:
@@ -81,6 +80,7 @@ class TrainingRow:
       run: days, chip-hours and dollars.
       meets: True if it keeps the deadline and the budget.
       tried: (chips, run) of every number of chips that was looked at, ascending.
+      counts, plans, pipelines: numbers of chips, plans and, of these, pipelines that were estimated.
     """
 
     kind: str
@@ -91,6 +91,9 @@ class TrainingRow:
     price: float | None = None
     refusal: str = ""
     tried: tuple[tuple[int, TrainingCost], ...] = ()
+    counts: int = 0
+    plans: int = 0
+    pipelines: int = 0
 
 
 @dataclass(frozen=True)
@@ -160,129 +163,3 @@ def _span(row: TrainingRow, by: str) -> tuple[float, float]:
     assert row.run
     days, each = row.run.days, measure(row, by) / row.run.days.estimate
     return days.low * each, days.high * each
-
-
-def train(question: TrainingQuestion) -> TrainingAnswer:
-    """Returns the best plan of each kind of chip.
-
-    Raises:
-      RequestError: the question is incomplete, or names an unknown chip.
-    """
-    question.check()
-    return TrainingAnswer(question, tuple(_row(question, kind) for kind in question.kinds))
-
-
-@dataclass(frozen=True)
-class _Looked:
-    """A plan on a number of chips, and its run; no run where it does not fit."""
-
-    plan: Plan
-    step: Prediction
-    run: TrainingCost | None
-
-
-def _row(question: TrainingQuestion, kind: str) -> TrainingRow:
-    price = dict(question.price).get(kind)
-    looked: dict[int, _Looked | str] = {}
-
-    def look(chips: int) -> _Looked | str:
-        if chips not in looked:
-            looked[chips] = _looked(question, kind, chips, price)
-        return looked[chips]
-
-    if question.chips:
-        chosen = look(nearest_of_chips(kind, question.chips).chips)
-    elif question.budget and price is None:
-        return TrainingRow(kind, refusal="no price per chip-hour")
-    else:
-        chosen = _fewest(question, kind, look) if question.days else _most(question, kind, look)
-    tried = tuple(
-        (chips, each.run)
-        for chips, each in sorted(looked.items())
-        if isinstance(each, _Looked) and each.run
-    )
-    if isinstance(chosen, str):
-        return TrainingRow(kind, price=price, refusal=chosen, tried=tried)
-    refusal = "" if chosen.run else "does not fit"
-    meets = chosen.run is not None and _meets(question, chosen.run)
-    return TrainingRow(kind, chosen.plan, chosen.step, chosen.run, meets, price, refusal, tried)
-
-
-def _looked(
-    question: TrainingQuestion, kind: str, chips: int, price: float | None
-) -> _Looked | str:
-    try:
-        target = topology_of_chips(kind, chips).target
-        best = best_mesh(question.form, target, question.sequences, REMATS)
-    except RequestError as error:
-        return str(error)
-    step = estimate_step(best.plan)
-    run = training_run(step, best.plan, question.tokens, price) if best.fits else None
-    return _Looked(best.plan, step, run)
-
-
-def _meets(question: TrainingQuestion, run: TrainingCost) -> bool:
-    in_time = question.days is None or run.days.estimate <= question.days
-    return in_time and (question.budget is None or (run.money or 0.0) <= question.budget)
-
-
-def _fewest(question: TrainingQuestion, kind: str, look: Any) -> _Looked | str:
-    """The fewest chips that keep the deadline, from the fewest that could at the peak; where none
-    do, the fastest."""
-    assert question.days
-    least, best, last = 0.0, None, "no number of chips fits"
-    counts = list(_counts(kind, question.sequences))
-    for chips in counts:
-        if chips < min(least, counts[-1]):
-            continue
-        each = look(chips)
-        if isinstance(each, str):
-            last = each
-            continue
-        if not least:
-            least = least_chip_days(each.plan, question.tokens) / question.days
-            if chips < min(least, counts[-1]):
-                continue
-        if each.run is None:
-            continue
-        if each.run.days.estimate <= question.days:
-            return each
-        if not best or not best.run or each.run.days.estimate < best.run.days.estimate:
-            best = each
-        elif chips >= _FURTHER * best.plan.topology.chips:
-            break
-    return best or last
-
-
-def _most(question: TrainingQuestion, kind: str, look: Any) -> _Looked | str:
-    """The most chips that the budget pays: money grows with chips, so by halves."""
-    counts, best, last = list(_counts(kind, question.sequences)), None, "no number of chips fits"
-    low, high = 0, len(counts)
-    while low < high:
-        middle = (low + high) // 2
-        each = look(counts[middle])
-        fits = isinstance(each, _Looked) and each.run is not None
-        if isinstance(each, _Looked) and each.run and not _meets(question, each.run):
-            best, high = best or each, middle
-            continue
-        if fits:
-            best = each
-        elif isinstance(each, str):
-            last = each
-        low = middle + 1
-    return best or last
-
-
-def _counts(kind: str, batch: float) -> Iterator[int]:
-    """Numbers of chips that are tried, ascending: powers of two, and those that divide the batch."""
-    powers = {1 << power for power in range(MOST_CHIPS.bit_length())}
-    sequences = int(batch)
-    divisors = {
-        chips for chips in range(1, min(sequences, MOST_CHIPS) + 1) if sequences % chips == 0
-    }
-    for chips in sorted(powers | divisors):
-        try:
-            topology_of_chips(kind, chips)
-        except RequestError:
-            continue
-        yield chips

@@ -1,5 +1,7 @@
 """Chips, mesh and days of a training run: against every number of chips, one by one."""
 
+from contextlib import suppress
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -8,6 +10,7 @@ from spmd_core.base import RequestError
 from spmd_core.machine import topology_of_chips
 from spmd_core.search.question import REMATS
 from spmd_core.sweeps import (
+    MOST_CHIPS,
     TOKENS_OF_A_STEP,
     TrainingQuestion,
     best_mesh,
@@ -54,17 +57,51 @@ def test_a_deadline_is_kept_beyond_sizes_that_are_slower_than_a_smaller_one():
     assert fewer and all(run.days.estimate > 70 for run in fewer)
 
 
-def test_a_budget_has_the_most_chips_that_it_pays():
-    question = TrainingQuestion(FORM, TOKENS, BATCH, ("v5p", "v5e"), budget=2.3e5, price=PRICE)
-    answer = train(question)
-    v5p, v5e = answer.rows
-    paid = [
-        c for c in COUNTS if (run := run_on("v5p", c, dict(PRICE)["v5p"])) and run.money <= 2.3e5
-    ]
-    assert v5p.meets and v5p.plan.topology.chips >= max(paid) and v5p.run.money <= 2.3e5
-    assert v5e.meets and answer.best in (v5p, v5e)
+@pytest.mark.parametrize("kind", ["v5p", "h100"])
+@pytest.mark.parametrize("dollars", [4.5e5, 7e5, 2e6])
+def test_a_budget_has_the_fastest_run_that_it_pays(kind, dollars):
+    """Against every number of chips: neither days nor money need be monotone."""
+    form = {"model": "llama-3.1-8b", "sequence": 2048}
+    question = TrainingQuestion(form, TOKENS, 480, (kind,), budget=dollars, price=((kind, 4.2),))
+    (row,) = train(question).rows
+    every = []
+    for chips in range(1, MOST_CHIPS + 1):
+        if chips & (chips - 1) and 480 % chips:
+            continue
+        with suppress(RequestError):
+            best = best_mesh(form, topology_of_chips(kind, chips).target, 480, REMATS)
+            run = training_run(estimate_step(best.plan), best.plan, TOKENS, 4.2)
+            every += [run] if best.fits else []
+    paid = [run.days.estimate for run in every if run.money <= dollars]
+    assert row.meets and row.run.money <= dollars
+    assert row.run.days.estimate == min(paid) or row.plan.stages > 1
+    assert row.run.days.estimate <= min(paid)
+    money = [run.money for run in every]
+    assert any(one > other for one, other in pairwise(money)), "else this test is of nothing"
+
+
+def test_what_no_budget_pays_is_the_cheapest_run():
     poor = train(TrainingQuestion(FORM, TOKENS, BATCH, ("v5p",), budget=10.0, price=PRICE[:1]))
-    assert poor.best is None and not poor.rows[0].meets and poor.rows[0].run.money > 10
+    (row,) = poor.rows
+    assert poor.best is None and not row.meets
+    assert row.run.money == min(run.money for _, run in row.tried) > 10
+
+
+def test_pipelines_are_tried_where_links_take_the_time_and_keep_a_deadline():
+    form = {"model": "llama-3.1-405b", "sequence": 8192}
+    question = TrainingQuestion(form, 15.6e12, 2048, ("h100",), days=100)
+    (row,) = train(question).rows
+    target = row.plan.target
+    flat = best_mesh(form, target, 2048, REMATS)
+    days = training_run(estimate_step(flat.plan), flat.plan, 15.6e12).days.estimate
+    assert row.meets and row.plan.stages > 1 and days > 100 >= row.run.days.estimate
+    assert row.plan.shard_optimizer_over_data and 0 < row.pipelines < row.plans
+    (fewer,) = train(TrainingQuestion(FORM, TOKENS, BATCH, ("v5p",), days=30)).rows
+    assert fewer.meets and fewer.pipelines == 0, "on one slice no link waits for others"
+    (given,) = train(
+        replace(question, form=form | {"schedule": "zb-h1"}, chips=1024, days=None)
+    ).rows
+    assert given.plan.schedule == "zb-h1"
 
 
 PRICE = (("v5p", 4.2), ("v5e", 1.2))

@@ -13,6 +13,7 @@ from spmd_core.answers import (
     step_collectives,
     training_headline,
     training_table,
+    tried_words,
 )
 from spmd_core.base import WorkerError, bytes_text, number_text, seconds_text, span_text
 from spmd_core.facts import Prediction
@@ -216,7 +217,7 @@ def print_training(answer: TrainingAnswer, as_json: bool) -> None:
         rows = [(each.title, each.value, each.more) for each in figures]
         lines += ["", *table([("", "", ""), *rows])[1:]]
         lines += _tables(best.step)[: len(parts(best.step)) + 2]
-    print("\n".join([*lines, "", *sheet_lines(training_table(answer))]))
+    print("\n".join([*lines, "", *sheet_lines(training_table(answer)), tried_words(answer)]))
 
 
 def nearest_json(plan: Plan) -> dict[str, Any] | None:
@@ -270,6 +271,8 @@ def _row_json(row: TrainingRow) -> Mapping[str, Any]:
         "peak_bytes": step and step.memory_bytes.peak,
         "fit": step and step.fit,
         "plan": plan and plan.to_json(),
+        "plans_tried": row.plans,
+        "pipelines_tried": row.pipelines,
         "tried": [
             {"chips": chips, "days": each.days.estimate, "dollars": each.money}
             for chips, each in row.tried

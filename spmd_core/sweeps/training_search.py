@@ -1,0 +1,197 @@
+"""Answers the question of a training run: which numbers of chips are looked at, and which plans."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from spmd_core.base import RequestError
+from spmd_core.facts import Prediction
+from spmd_core.machine import nearest_of_chips, topology_of_chips
+from spmd_core.plan import Plan
+from spmd_core.search import REMATS
+from spmd_core.sweeps.best_mesh import best_mesh, has_stages
+from spmd_core.sweeps.training import TrainingAnswer, TrainingQuestion, TrainingRow
+from spmd_core.sweeps.training_cost import TrainingCost, least_chip_days, training_run
+from spmd_core.time import estimate_step
+
+MOST_CHIPS = 16384
+# times the chips of the fastest so far, none of which is faster: more do not help. Sizes with other
+# factors than two may be slower than a smaller and a larger one
+_FURTHER = 4
+# numbers of chips of a kind on which pipelines are tried, about a second each, and the share of its
+# step that the plan without stages waits there at least: it is interconnect-bound
+_MOST_IN_STAGES, _WAITS = 4, 0.5
+
+
+def train(question: TrainingQuestion) -> TrainingAnswer:
+    """Returns the best plan of each kind of chip.
+
+    Raises:
+      RequestError: the question is incomplete, or names an unknown chip.
+    """
+    question.check()
+    return TrainingAnswer(question, tuple(_Kind(question, kind).row() for kind in question.kinds))
+
+
+class _Run(NamedTuple):
+    """A plan that fits on a number of chips, and what it takes."""
+
+    chips: int
+    plan: Plan
+    step: Prediction
+    cost: TrainingCost
+
+    @property
+    def days(self) -> float:
+        """Days of the run."""
+        return self.cost.days.estimate
+
+
+class _Kind:
+    """What is looked at of one kind of chip, by the number of chips."""
+
+    def __init__(self, question: TrainingQuestion, kind: str):
+        self._question, self._kind = question, kind
+        self._price = dict(question.price).get(kind)
+        self._runs: dict[int, _Run] = {}
+        self._larger: dict[int, Plan] = {}  # that do not fit
+        self._refused: dict[int, str] = {}
+        self._least = 0.0  # chip-days of the FLOPs at the peak
+        self._plans = self._pipelines = 0
+
+    def row(self) -> TrainingRow:
+        """Returns the best plan: without stages, then in stages where these may be better."""
+        question, price = self._question, self._price
+        if question.budget and price is None:
+            return TrainingRow(self._kind, refusal="no price per chip-hour")
+        if question.chips:
+            counts = [nearest_of_chips(self._kind, question.chips).chips]
+            self._look(counts[0])
+        else:
+            counts = [*_counts(self._kind, question.sequences)]
+            self._until(counts, question.days) if question.days else self._paid(counts)
+        self._in_stages(counts)
+        runs = [each for _, each in sorted(self._runs.items())]
+        row = TrainingRow(
+            self._kind,
+            price=price,
+            tried=tuple((each.chips, each.cost) for each in runs),
+            counts=len({*self._runs, *self._larger, *self._refused}),
+            plans=self._plans,
+            pipelines=self._pipelines,
+        )
+        if best := self._best():
+            meets = question.is_met_by(best.cost)
+            return replace(row, plan=best.plan, step=best.step, run=best.cost, meets=meets)
+        if self._larger:
+            plan = self._larger[max(self._larger)]
+            return replace(row, plan=plan, step=estimate_step(plan), refusal="does not fit")
+        refusal = self._refused[max(self._refused)] if self._refused else "no number of chips fits"
+        return replace(row, refusal=refusal)
+
+    def _look(self, chips: int, in_stages: bool = False) -> _Run | None:
+        """The run of the best plan on so many chips; kept where it is faster than one before."""
+        question = self._question
+        if not in_stages and chips in {*self._runs, *self._larger, *self._refused}:
+            return self._runs.get(chips)
+        try:
+            target = topology_of_chips(self._kind, chips).target
+            best = best_mesh(question.form, target, question.sequences, REMATS, in_stages)
+        except RequestError as error:
+            if not in_stages:
+                self._refused[chips] = str(error)
+            return self._runs.get(chips)
+        self._plans += best.plans
+        self._pipelines += best.plans * (best.plan.stages > 1)
+        self._least = self._least or least_chip_days(best.plan, question.tokens)
+        step = estimate_step(best.plan)
+        cost = training_run(step, best.plan, question.tokens, self._price) if best.fits else None
+        before = self._runs.get(chips)
+        if cost is None:
+            self._larger.setdefault(chips, best.plan)
+        elif before is None or cost.days.estimate < before.days:
+            self._runs[chips] = _Run(chips, best.plan, step, cost)
+        return self._runs.get(chips)
+
+    def _until(self, counts: list[int], days: float) -> None:
+        """Looks from the fewest chips that could keep the deadline at the peak to the first that do."""
+        best = None
+        for chips in counts:
+            if chips < min(self._least / days, counts[-1]) or not (run := self._look(chips)):
+                continue
+            if run.days <= days:
+                return
+            if not best or run.days < best.days:
+                best = run
+            elif chips >= _FURTHER * best.chips:
+                return
+
+    def _paid(self, counts: list[int]) -> None:
+        """Looks from the most chips down to those too few to be faster, at the peak, than the fastest
+        that the budget pays: money need not grow with chips.
+        """
+        for chips in reversed(counts):
+            best = self._best()
+            if best and self._question.is_met_by(best.cost) and not self._is_better(chips, best):
+                return
+            self._look(chips)
+
+    def _is_better(self, chips: int, best: _Run) -> bool:
+        """Returns True if so many chips at their peak are better than a run that meets the question."""
+        return chips < best.chips if self._question.days else self._least / chips < best.days
+
+    def _in_stages(self, counts: list[int]) -> None:
+        """Tries pipelines, from the most chips down, until one no longer meets the question."""
+        question, tried = self._question, 0
+        paid = (question.budget or math.inf) / (24 * (self._price or 1.0))  # in chip-days
+        if has_stages(question.form) or not 0 < self._least < paid:
+            return
+        for chips in reversed(counts):
+            best = self._best()
+            is_met = best is not None and question.is_met_by(best.cost)
+            if best and is_met and not question.chips and not self._is_better(chips, best):
+                continue
+            if tried == _MOST_IN_STAGES or (question.days or math.inf) < self._least / chips:
+                return
+            if topology_of_chips(self._kind, chips).slices == 1 or not self._waits(chips):
+                continue
+            tried += 1
+            run = self._look(chips, in_stages=True)
+            if question.days and not (run and question.is_met_by(run.cost)):
+                return
+
+    def _waits(self, chips: int) -> bool:
+        """Returns True if the plan without stages waits long for links, or does not fit."""
+        if not (run := self._look(chips)):
+            return True
+        shares = run.step.shares_s
+        waits = sum(s for name, s in shares.items() if name.startswith("wait: "))
+        return waits > _WAITS * sum(shares.values())
+
+    def _best(self) -> _Run | None:
+        """Of runs that meet the question the fewest chips by a deadline, else the fastest; where none
+        does, the cheapest by a budget, else the fastest.
+        """
+        question, runs = self._question, [*self._runs.values()]
+        met = [each for each in runs if question.is_met_by(each.cost)]
+        if met and question.days:
+            return min(met, key=lambda each: each.chips)
+        if question.budget and not met:
+            return min(runs, key=lambda each: (each.cost.money or 0.0, each.chips), default=None)
+        return min(met or runs, key=lambda each: (each.days, each.chips), default=None)
+
+
+def _counts(kind: str, batch: float) -> Iterator[int]:
+    """Numbers of chips that are tried, ascending: powers of two, and those that divide the batch."""
+    powers = {1 << power for power in range(MOST_CHIPS.bit_length())}
+    sequences = int(batch)
+    divisors = {
+        chips for chips in range(1, min(sequences, MOST_CHIPS) + 1) if sequences % chips == 0
+    }
+    for chips in sorted(powers | divisors):
+        try:
+            topology_of_chips(kind, chips)
+        except RequestError:
+            continue
+        yield chips

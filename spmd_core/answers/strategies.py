@@ -176,7 +176,9 @@ STRATEGIES = Sheet[StrategyRow](
             "terminal",
         ),
         Column("Time", _time, is_kept=True),
-        *between("Interval", lambda row: row.interval),
+        between("95% interval", lambda row: None if row.is_predicted else row.interval)[0],
+        between("Interval", lambda row: row.interval if row.is_predicted else None)[0],
+        *between("Interval", lambda row: row.interval)[1:],
         seconds(
             "Time per token",
             lambda row: (
@@ -185,7 +187,14 @@ STRATEGIES = Sheet[StrategyRow](
                 else None
             ),
         ),
-        text("Paired ratio", lambda row: None if row.is_predicted else row.against),
+        text(
+            "Paired ratio (99%)",
+            lambda row: None if row.is_predicted else row.against,
+            "screen",
+            "study",
+            "terminal",
+        ),
+        text("Paired ratio", lambda row: None if row.is_predicted else row.against, "document"),
         text("Ratio of estimates", lambda row: row.against if row.is_predicted else None),
         text(
             "Timed in",

@@ -251,7 +251,8 @@ class Experiment(Frozen):
         """
         if self.variants:
             return [each.key for each in self.rows].index(row)
-        return [*dict.fromkeys((*_PALETTE, *STRATEGIES))].index(row)
+        places = [*dict.fromkeys((*_PALETTE, *STRATEGIES))]
+        return places.index(row) if row in places else 0
 
     @property
     def tokens(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from spmd_core.base import bytes_text
 from spmd_core.experiment import shared_parts
 from spmd_core.results import Result, StrategyResult, against_baselines, of_rows, without_baselines
-from spmd_core.terms import row_title, title, titles
+from spmd_core.terms import listed, quoted, spoken, title, titles
 from spmd_core.words import (
     DISPATCH_BOUND,
     DISPATCH_FACTOR,
@@ -92,23 +92,23 @@ def whose(names: Sequence[str], result: Result) -> str:
     """The rows with some property: `every variant and strategy` if all have it, else the variants
     whose strategies all have it, and single rows.
     """
-    listed, rows = list(dict.fromkeys(names)), result.experiment.rows
+    once, rows = list(dict.fromkeys(names)), result.experiment.rows
     if not result.experiment.variants:
         return (
             "every strategy"
-            if len(listed) == len(result.strategies) > 1
-            else ", ".join(map(title, listed))
+            if len(once) == len(result.strategies) > 1
+            else ", ".join(map(title, once))
         )
     several = len({row.strategy for row in rows}) > 1
-    if len(listed) == len(rows):
+    if len(once) == len(rows):
         return "every variant and strategy" if several else "every variant"
     groups: dict[str, None] = {}
-    for name in listed:
+    for name in once:
         variant = result.row(name).variant
         own = {row.key for row in rows if row.variant == variant} - result.experiment.baselines
-        alone = name in result.experiment.baselines or not own <= set(listed)
-        groups[row_title(result, name) if alone else variant] = None
-    return "; ".join(groups)  # a name may have commas
+        alone = name in result.experiment.baselines or not own <= set(once)
+        groups[spoken(name, result) if alone else quoted(variant)] = None
+    return listed([*groups])
 
 
 def noted(
@@ -139,7 +139,7 @@ def _same_programs(result: Result) -> str:
         rows.setdefault(row.variant, []).append(row.strategy)
     several = [rows for rows in groups.values() if sum(map(len, rows.values())) > 1]
     texts = [
-        " and ".join(f"{variant} · {titles(names)}" for variant, names in rows.items())
+        " and ".join(f"{quoted(variant)} · {titles(names)}" for variant, names in rows.items())
         for rows in several
     ]
     within = {titles(names) for rows in several if len(rows) == 1 for names in rows.values()}

@@ -4,12 +4,17 @@ import time
 from collections.abc import Mapping, Sequence
 
 from spmd_core.base import bytes_text, capital, mesh_text, numbered, shorten
+from spmd_core.experiment import Experiment
 from spmd_core.machine import GPUS, parse_target, sheet_bytes
 from spmd_core.results import Environment, Result
 from spmd_core.runs import RunSummary
 from spmd_core.workloads import PROGRAM_FILE, STRATEGIES, WORKLOADS
 
 DOES_NOT_FIT = "Does not fit"
+COLORS = 8  # of a palette
+# none that reads as a direction; with the colors they make 96 pairs, the rows of the largest study
+MARKERS = "●■▲◆✚▼★○□△◇▽"
+_TURN = 24  # places after which pairs of place % 8 and place % 12 come again
 
 
 def title(strategy: str) -> str:
@@ -31,6 +36,28 @@ def row_title(result: Result, name: str) -> str:
         return row.variant
     aside = result.experiment.baselines == {name}
     return title(row.strategy if aside else name)
+
+
+def spoken(name: str, result: Result | None = None) -> str:
+    """A row's name in a sentence; between quotes where it has that of a variant, which may have
+    commas and words of its own.
+
+    >>> spoken("auto"), spoken("batch over x, out over y/auto")
+    ('Automatic', '“batch over x, out over y · Automatic”')
+    """
+    shown, variant = row_title(result, name) if result else title(name), name.rpartition("/")[0]
+    return quoted(shown) if variant and shown.startswith(variant) else shown
+
+
+def quoted(variant: str) -> str:
+    """The name of a variant in a sentence."""
+    return f"“{variant}”"
+
+
+def marker(experiment: Experiment, name: str) -> str:
+    """A row's marker, which no other row of its experiment has in the same color."""
+    place = experiment.palette_place(name)
+    return MARKERS[(place + place // _TURN) % len(MARKERS)]
 
 
 def titles(strategies: Sequence[str]) -> str:

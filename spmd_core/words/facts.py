@@ -8,7 +8,7 @@ from spmd_core.facts import RINGS, SAME_PROGRAM, Prediction, StoredFact
 from spmd_core.plan import WITHOUT_RINGS, Plan, plan_notes
 from spmd_core.reference import LARGEST
 from spmd_core.results import Imprecise, StrategyResult, Wrong
-from spmd_core.terms import title
+from spmd_core.terms import spoken
 
 DISPATCH_BOUND = "dispatch bound"  # a note
 DISPATCH_FACTOR = 3.0  # of the dispatch floor: below it, a call is most of what is measured
@@ -154,7 +154,7 @@ def same_program_words(outcome: StrategyResult) -> str | None:
 
 def _value(name: str, value: int | float | str) -> int | float | str:
     if name == "row":
-        return title(str(value))
+        return spoken(str(value))
     if name.endswith("_times"):
         return number_text(float(value))
     if name.endswith("_s"):

@@ -10,7 +10,7 @@ from spmd_core.facts import Collective
 from spmd_core.program import kind_words
 from spmd_core.results import ArrayReport, Result, StrategyResult
 from spmd_core.runs import COMPILING, RunStatus
-from spmd_core.terms import bandwidth, title
+from spmd_core.terms import bandwidth, spoken
 from spmd_core.words import facts, predictions, strategies
 from spmd_core.workloads import STRATEGIES
 
@@ -149,7 +149,7 @@ def _doing(status: RunStatus) -> str:
         return "measuring"
     phase = (status.phase or "just begun").replace("_", " ")
     doing = _PHASES.get(status.phase or "", phase)
-    return f"{doing} {title(status.strategy)}" if status.strategy else doing
+    return f"{doing} {spoken(status.strategy)}" if status.strategy else doing
 
 
 def _starting_words(status: RunStatus) -> str:
@@ -227,7 +227,7 @@ def failures(result: Result) -> dict[str, list[str]]:
 
 def wrong_words(name: str, outcome: StrategyResult) -> str:
     """That a strategy computed wrong values."""
-    return f"{title(name)} computed wrong values and is not ranked: {facts.wrong_words(outcome)}."
+    return f"{spoken(name)} computed wrong values and is not ranked: {facts.wrong_words(outcome)}."
 
 
 def verdict_words(outcome: StrategyResult) -> str:
@@ -325,7 +325,9 @@ def output_texts(
     first = result.strategies[base].outputs.get(what)
     for text, names in of.items():
         report = result.strategies[names[0]].outputs.get(what)
-        apart = names[0] != base and report and first and differing_text(report, first, title(base))
+        apart = (
+            names[0] != base and report and first and differing_text(report, first, spoken(base))
+        )
         yield _whose(result, what, names, len(of)), apart or text  # pyrefly: ignore[invalid-yield]
 
 
@@ -334,7 +336,7 @@ def _whose(result: Result, what: str, names: Sequence[str], count: int) -> str:
     not compared with one another: each was with the reference.
     """
     if count > 1 or len(names) == 1:
-        return ", ".join(title(name) for name in names)
+        return ", ".join(spoken(name) for name in names)
     outcomes = [result.strategies[name] for name in names]
     reports = [each.outputs[what] for each in outcomes if what in each.outputs]
     if all(each.values is not None for each in reports):

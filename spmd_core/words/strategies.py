@@ -15,7 +15,7 @@ from spmd_core.results import (
     predicted_verdict,
     without_baselines,
 )
-from spmd_core.terms import listed, margin_text, row_title, title
+from spmd_core.terms import listed, margin_text, quoted, spoken, title
 from spmd_core.words.facts import imprecise_words
 
 Group = tuple[tuple[str, ...], Estimate]  # strategies that compile to one program, and its time
@@ -86,7 +86,10 @@ def answer_parts(
         return sentence, ""
     called = _Called(result, is_within=True, is_brief=is_brief)
     margin = result.experiment.timing.margin
-    return sentence, f"Within {variant}: {compared(answer, result.medians_s, called, margin)}"
+    return (
+        sentence,
+        f"Within {quoted(variant)}: {compared(answer, result.medians_s, called, margin)}",
+    )
 
 
 def _baseline_words(result: Result) -> str:
@@ -270,7 +273,7 @@ class _Called:
         row = self._result.row(name) if self._result else None
         if row and row.variant and self._is_within:
             return title(row.strategy)
-        return row_title(self._result, name) if self._result else title(name)
+        return spoken(name, self._result)
 
     @property
     def unit(self) -> str:
@@ -413,9 +416,9 @@ def short_verdict(result: Result) -> str:
         return "the same"
     next_ = answer.by_medians(medians_s)[0]
     # of a study the names are long, and in its own table
-    than = "" if "/" in answer.fastest else f" than {title(next_.strategy)}"
+    than = "" if "/" in answer.fastest else f" than {spoken(next_.strategy)}"
     factor = headline_ratio(next_, f"faster{than}", answer.quotient(next_, medians_s))
-    return f"{title(answer.fastest)} is {factor}"
+    return f"{spoken(answer.fastest, result)} is {factor}"
 
 
 def unsettled_words(answer: Comparison) -> str | None:

@@ -11,7 +11,7 @@ from spmd_core.terms import experiment_words, state_words
 from spmd_core.words import compile_words, kept_words, phase_words
 from spmd_core.workloads import CALIBRATION
 from spmd_lab.ui import cards, links, state
-from spmd_lab.ui.charts import bandwidth, by_strategy, curve, glimpse
+from spmd_lab.ui.charts import bandwidth, by_strategy, colors, curve, glimpse
 from spmd_lab.ui.lab import as_viewer, find, lab, room
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.shell import attempt, done, refusal, reported
@@ -143,9 +143,8 @@ def watch(run: str) -> None:
         st.rerun()
     with st.container(border=True, key="live"):
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.markdown(
-                f"**{state_words(status.state)}** · {plain(phase_words(status))}", width="stretch"
-            )
+            doing = colors.sentence(phase_words(status), status.experiment)
+            st.markdown(f"**{state_words(status.state)}** · {doing}", width="stretch")
             if status.elapsed_s is not None:
                 st.markdown(f"{status.elapsed_s:.0f} s", width="content")
             _cancel_button(run)

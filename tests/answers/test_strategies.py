@@ -20,15 +20,15 @@ def test_times_against_the_fastest():
         comparison=comparison("single", ("shard_map", 2.0, True)),
     )
     frame = times(found)
-    assert frame[0]["Paired ratio"] == "fastest"
+    assert frame[0]["Paired ratio (99%)"] == "fastest"
     assert frame[2] == {
         "Strategy": "Automatic",
         "Time": "25 µs",
-        "Interval": "24.5 µs to 25.5 µs",
-        "Paired ratio": "–",
+        "95% interval": "24.5 µs to 25.5 µs",
+        "Paired ratio (99%)": "–",
         "Values": "✗ wrong",
     }
-    assert frame[1]["Paired ratio"] == "2.00× (1.80 to 2.20)"
+    assert frame[1]["Paired ratio (99%)"] == "2.00× (1.80 to 2.20)"
 
 
 def test_each_ratio_is_given_with_its_verdict():
@@ -42,7 +42,7 @@ def test_each_ratio_is_given_with_its_verdict():
             comparison=compared,
         )
     )
-    assert [frame[number]["Paired ratio"] for number in range(4)] == [
+    assert [frame[number]["Paired ratio (99%)"] for number in range(4)] == [
         "lowest median",
         "34.0× (30.6 to 37.4), cannot tell",
         "1.05× (0.95 to 1.16), cannot tell",

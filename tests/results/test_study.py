@@ -80,7 +80,7 @@ def test_csv_says_the_variant_with_its_own_mesh():
 def test_the_answer_names_variant_and_strategy():
     lines = report(RESULT)
     assert lines[0].startswith(
-        "a/b · Automatic is fastest in this process: 10 µs per call. Next is cut · shard_map, 2.00× as "
+        "“a/b · Automatic” is fastest in this process: 10 µs per call. Next is “cut · shard_map”, 2.00× as "
     )
     assert title("a/b/auto") == "a/b · Automatic"
     assert experiment_words(STUDY).startswith("Study of 2 variants (cut; a/b): Dense layer")
@@ -142,8 +142,8 @@ def test_two_that_are_predicted_differ_only_where_their_intervals_do_not_meet():
     assert (close.differs, far.differs) == (False, True)
     assert far.ratio == pytest.approx(3) and far.interval == pytest.approx((28 / 13, 34 / 9))
     assert run_headline(result) == (
-        "Cannot tell whether v6e:2x4 (10 µs) or v5p:2x2x2 (15 µs) is faster: their predicted "
-        "intervals overlap. v5e:2x4 takes 30 µs, 3× as long."
+        "Cannot tell whether “v6e:2x4” (10 µs) or “v5p:2x2x2” (15 µs) is faster: their predicted "
+        "intervals overlap. “v5e:2x4” takes 30 µs, 3× as long."
     )
     rows = records(strategies_table(result.model_copy(update={"comparison": compared}), "study"))
     assert [row["Ratio of estimates"] for row in rows] == [
@@ -160,9 +160,9 @@ def test_measured_and_predicted_rows_have_one_table_and_an_answer_each():
     result = result.model_copy(update={"predicted": compared})
     assert result.experiment.place.is_simulated
     assert run_headline(result) == (
-        "cpu:8 takes 2 ms per call (95% interval 1.96 ms to 2.04 ms). Cannot tell whether "
-        "v6e:2x4 (10 µs) or v5p:2x2x2 (15 µs) is faster: their predicted intervals overlap. v5e:2x4 "
-        "takes 30 µs, 3× as long."
+        "“cpu:8” takes 2 ms per call (95% interval 1.96 ms to 2.04 ms). Cannot tell whether "
+        "“v6e:2x4” (10 µs) or “v5p:2x2x2” (15 µs) is faster: their predicted intervals overlap. "
+        "“v5e:2x4” takes 30 µs, 3× as long."
     )
     rows = records(strategies_table(result, "study"))
     assert [(row["Variant"], row["Ratio of estimates"].split()[0]) for row in rows] == [
@@ -202,8 +202,8 @@ def test_steps_of_different_batches_are_compared_by_the_token():
         }
     )
     assert run_headline(result) == (
-        "2 per device is predicted fastest: 4.58 µs a token (4.27 µs to "
-        "4.88 µs). 1 per device takes 6.1 µs, 1.33× as long."
+        "“2 per device” is predicted fastest: 4.58 µs a token (4.27 µs to "
+        "4.88 µs). “1 per device” takes 6.1 µs, 1.33× as long."
     )
     first, _ = records(strategies_table(result, "study"))
     assert (first["Variant"], first["Time"], first["Time per token"]) == (
@@ -234,15 +234,15 @@ def test_many_that_tie_are_counted():
         )
 
     assert said() == (
-        "Cannot tell which of a (2 ms) and 4 others (up to 2.4 ms) is fastest in this process: "
+        "Cannot tell which of “a” (2 ms) and 4 others (up to 2.4 ms) is fastest in this process: "
         "intervals of the paired ratios 0.99 to 1.21."
     )
     assert said("e").startswith(
-        "Cannot tell which of a (2 ms) and 3 others (up to 2.3 ms) is fastest in this process: "
-        "intervals of the paired ratios 0.99 to 1.21. Next is e: 2.4 ms"
+        "Cannot tell which of “a” (2 ms) and 3 others (up to 2.3 ms) is fastest in this process: "
+        "intervals of the paired ratios 0.99 to 1.21. Next is “e”: 2.4 ms"
     )
     assert said("c", "d", "e").startswith(
-        "Cannot tell whether a (2 ms) or b (2.1 ms) is faster in this process: paired ratio 1.10×"
+        "Cannot tell whether “a” (2 ms) or “b” (2.1 ms) is faster in this process: paired ratio 1.10×"
     )
 
 
@@ -295,7 +295,7 @@ def test_what_shards_nothing_is_a_baseline_and_never_the_best_of_a_variant():
     assert result.experiment.baselines == {"in/single", "out/single"}
     headline = run_headline(result)
     assert headline.startswith(
-        "out · Automatic is the fastest variant in this process: 50 µs per call. Next is in · Automatic: 90 µs"
+        "“out · Automatic” is the fastest variant in this process: 50 µs per call. Next is “in · Automatic”: 90 µs"
     )
     # which shards nothing, and takes a fifth of the time: whoever chooses among variants must know
     assert headline.endswith("Single device is faster: 10 µs, 0.20× as long (0.20 to 0.20).")
@@ -309,9 +309,9 @@ def test_what_shards_nothing_is_a_baseline_and_never_the_best_of_a_variant():
         ("in", "Single device"),
     ]
     # the headline and the table compare with the same row
-    assert rows[0]["Paired ratio"] == "fastest of the variants"
-    assert f"(99% interval {rows[1]['Paired ratio'].split('(')[1][:-1]}" in headline
-    assert [row["Paired ratio"][:5] for row in rows[2:]] == ["0.20×", "0.20×"]
+    assert rows[0]["Paired ratio (99%)"] == "fastest of the variants"
+    assert f"(99% interval {rows[1]['Paired ratio (99%)'].split('(')[1][:-1]}" in headline
+    assert [row["Paired ratio (99%)"][:5] for row in rows[2:]] == ["0.20×", "0.20×"]
     assert (
         "Single device shards nothing, and is the same program in" in studies.explained(result)[1]
     )
@@ -347,7 +347,7 @@ def test_rows_that_further_processes_left_out_stand_apart_and_are_marked():
     assert timed == ["3 processes", "3 processes", "1 process", "1 process"]
     headline = run_headline(result)
     assert headline.startswith(
-        "in · Automatic is fastest: 480 µs per call. Next is out · Automatic"
+        "“in · Automatic” is fastest: 480 µs per call. Next is “out · Automatic”"
     )
     assert "Within" not in headline and "Single device is" not in headline
     assert "200 µs" not in headline

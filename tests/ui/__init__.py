@@ -1,5 +1,6 @@
 """Screens as a link opens them, without a browser, and what is read on them."""
 
+import re
 import sys
 from functools import cache
 
@@ -38,7 +39,13 @@ def said(screen: AppTest) -> str:
     assert not screen.exception
     parts = (*screen.markdown, *screen.caption, *screen.subheader)
     notes = (*screen.info, *screen.warning, *screen.error)
-    return "\n".join(part.value for part in (*parts, *notes)).replace("\\", "")
+    return read("\n".join(part.value for part in (*parts, *notes)))
+
+
+def read(markdown: str) -> str:
+    """Markdown as it is read: without escapes, and names without their markers."""
+    chip = r":gray-background\[(?::color\[.\]\{[^}]*\}\xa0)*(.*?)(?<!\\)\]"
+    return re.sub(chip, r"\1", markdown).replace("\\", "")
 
 
 def errors(screen: AppTest) -> str:

@@ -163,7 +163,7 @@ def test_a_headline_has_no_two_numbers_that_contradict_each_other():
         "",
     )
     assert evidence_words(found) == "ratios with 99% intervals, 20 rounds"
-    assert "2.00× (1.80 to 2.20)" in texts(strategies_table(found, "screen"), "Paired ratio")
+    assert "2.00× (1.80 to 2.20)" in texts(strategies_table(found, "screen"), "Paired ratio (99%)")
 
 
 def test_an_interval_that_may_be_anything_has_no_ends():
@@ -197,7 +197,7 @@ def test_the_same_time_and_what_would_settle_the_rest():
         "whether shard_map (10.4 µs) is slower: paired ratio 1.04× (99% interval 0.98 to 1.10, 60 "
         "rounds in 3 processes); more processes might settle it."
     )
-    assert texts(strategies_table(found, "screen"), "Paired ratio") == [
+    assert texts(strategies_table(found, "screen"), "Paired ratio (99%)") == [
         "lowest median",
         "1.00× (0.99 to 1.01), the same",
         "1.04× (0.98 to 1.10), cannot tell: too few processes",
@@ -215,7 +215,7 @@ def test_rows_of_one_program_are_named_where_the_verdict_is():
         "faster."
     )
     assert (
-        texts(strategies_table(found, "screen"), "Paired ratio")[1]
+        texts(strategies_table(found, "screen"), "Paired ratio (99%)")[1]
         == "1.04× (0.94 to 1.14), the same program"
     )
     notes = in_words(found).strategies["constrained"].notes
@@ -253,7 +253,7 @@ def test_rows_of_one_program_leave_no_verdict_open(names):
     asked = compared_first(found)
     assert asked is not None and unsettled_words(asked) is None
     assert [each.strategy for each in asked.ratios] == [slower]
-    assert "Automatic is 2.00× faster" in short_verdict(found)
+    assert "Automatic is 2.00× faster" in short_verdict(found).replace("”", "")
     assert "Cannot tell" not in answer_parts(found)[0]
 
 
@@ -282,7 +282,7 @@ def test_one_order_by_the_medians():
     assert short_verdict(found) == ("Single device is roughly 56.4 to 69.2× faster than shard_map")
     table = strategies_table(found, "screen")
     assert texts(table, "Strategy") == ["Single device", "shard_map", "Automatic"]
-    assert [cell.split("×")[0] for cell in texts(table, "Paired ratio")] == [
+    assert [cell.split("×")[0] for cell in texts(table, "Paired ratio (99%)")] == [
         "fastest",
         "62.9",
         "62.0",

@@ -36,7 +36,8 @@ LABELS: Spec = {
     "labelExpr": "split(datum.label, ' · ')",
 }
 INTERVAL: Spec = {"type": "rule", "strokeWidth": 3, "strokeCap": "round"}
-MARKER: Spec = {"type": "point", "filled": True, "size": 110, "opacity": 1}
+MARKER: Spec = {"type": "point", "filled": True, "size": 130, "opacity": 1}
+_UNDER = MARKER | {"size": 220, "color": "light-dark(#ffffff, #12161c)"}  # the page's color
 TOP: Spec = {"orient": "top", "title": None}  # a legend above the chart
 
 
@@ -95,6 +96,12 @@ def layer(rows: Sequence[Row] | str, mark: Spec | str, **encoding: object) -> Sp
     """Marks of these rows, or of the data set of this name."""
     data = {"name": rows} if isinstance(rows, str) else {"values": list(rows)}
     return {"data": data, "mark": mark, "encoding": encoding}
+
+
+def markers(rows: Sequence[Row], **encoding: object) -> list[Spec]:
+    """Markers of rows, apart from the intervals that they lie on."""
+    under = {channel: encoding[channel] for channel in ("x", "y")}
+    return [layer(rows, _UNDER, **under), layer(rows, MARKER, **encoding, shape=as_is("shape"))]
 
 
 def layered(layers: Sequence[Spec], height: object, **properties: object) -> Spec:

@@ -2,14 +2,17 @@
 have them from here; and the colors of rows.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+import streamlit as st
 from numpy.typing import NDArray
 
 from spmd_core.experiment import Experiment
-from spmd_core.terms import title
+from spmd_core.terms import COLORS, MARKERS, marker, quoted, spoken, title
 from spmd_core.workloads import STRATEGIES
+from spmd_lab.ui.markdown import coded, plain
 
 _CHROMA = 0.095
 _FEW = 16  # up to so many, neighbors also differ in lightness
@@ -61,18 +64,26 @@ KINDS = {  # in the order of a legend
 }
 
 
-COUNT = (
-    8  # colors of the theme's palette, each with a marker: a glyph, and Vega's name of its shape
-)
-MARKERS = (
-    ("●", "circle"),
-    ("■", "square"),
-    ("▲", "triangle-up"),
-    ("◆", "diamond"),
-    ("✚", "cross"),
-    ("▼", "triangle-down"),
-    ("▶", "triangle-right"),
-    ("◀", "triangle-left"),
+# of each marker in Vega: a name, or a path within 1 of the middle, a hollow one with its hole turned
+_SHAPES: dict[str, str] = dict(
+    zip(
+        MARKERS,
+        (
+            "circle",
+            "square",
+            "triangle-up",
+            "diamond",
+            "cross",
+            "triangle-down",
+            "M0,-1.3L.31,-.43L1.24,-.4L.52,.16L.76,1.05L0,.54L-.76,1.05L-.52,.16L-1.24,-.4L-.31,-.43Z",
+            "M1.1,0A1.1,1.1,0,1,1,-1.1,0A1.1,1.1,0,1,1,1.1,0ZM.6,0A.6,.6,0,1,0,-.6,0A.6,.6,0,1,0,.6,0Z",
+            "M-1,-1H1V1H-1ZM-.5,-.5V.5H.5V-.5Z",
+            "M0,-1.2L1.2,.9H-1.2ZM0,-.2L-.45,.5H.45Z",
+            "M0,-1.3L1.1,0L0,1.3L-1.1,0ZM0,-.65L-.55,0L0,.65L.55,0Z",
+            "M0,1.2L1.2,-.9H-1.2ZM0,.2L-.45,-.5H.45Z",
+        ),
+        strict=True,
+    )
 )
 
 
@@ -87,30 +98,19 @@ def domain(experiment: Experiment, labels: Mapping[str, str]) -> list[str]:
     names = order(experiment)
     for label, name in labels.items():
         if label not in names and name in names:
-            gap = (names.index(name) - len(names)) % COUNT
+            gap = (names.index(name) - len(names)) % COLORS
             names += [*(f"{len(names) + at}" for at in range(gap)), label]
     return names
 
 
-def place(experiment: Experiment, name: str) -> int:
-    """Returns the place of a row's color and marker in the palette."""
-    names = order(experiment)
-    return names.index(title(name)) % COUNT if title(name) in names else 0
-
-
 def css(experiment: Experiment, name: str) -> str:
     """Returns the color of a row as CSS, for both themes."""
-    return f"var(--row-{place(experiment, name)})"
-
-
-def marker(experiment: Experiment, name: str) -> str:
-    """Returns the marker of a row as a glyph."""
-    return MARKERS[place(experiment, name)][0]
+    return f"var(--row-{experiment.palette_place(name) % COLORS})"
 
 
 def shape(experiment: Experiment, name: str) -> str:
-    """Returns the marker of a row by its name in Vega."""
-    return MARKERS[place(experiment, name)][1]
+    """Returns the marker of a row by its shape in Vega."""
+    return _SHAPES[marker(experiment, name)]
 
 
 def of_variants(experiment: Experiment) -> dict[str, list[str]]:
@@ -121,9 +121,31 @@ def of_variants(experiment: Experiment) -> dict[str, list[str]]:
     return rows
 
 
-def named(experiment: Experiment, name: str) -> str:
-    """Returns the title of a row after its marker: `■ shard_map`."""
-    return f"{marker(experiment, name)} {title(name)}"
+def marked(experiment: Experiment, rows: Sequence[str], name: str) -> str:
+    """Returns a name as Markdown after the markers of its rows, in their colors, which the style
+    sheet makes those of the viewer's theme.
+    """
+    light = st.get_option("theme.light.chartCategoricalColors")
+    marks = (
+        f':color[{marker(experiment, row)}]{{foreground="'
+        f'{light[experiment.palette_place(row) % COLORS]}"}}\u00a0'
+        for row in rows
+    )
+    return f"{''.join(marks)}{plain(name)}"
+
+
+def sentence(text: str, experiment: Experiment) -> str:
+    """Returns a sentence as Markdown in which each row's name is set apart, after its marker."""
+    rows = {spoken(row.key): ([row.key], title(row.key)) for row in experiment.rows}
+    rows |= {quoted(name): (of, name) for name, of in of_variants(experiment).items() if name}
+    either = "|".join(map(re.escape, sorted(rows, key=len, reverse=True)))
+    parts = re.split(rf"(?<!\w)({either})(?!\w)", text)
+    return "".join(
+        f":gray-background[{marked(experiment, *rows[part])}]"
+        if number % 2
+        else " " * part.startswith(" ") + coded(part) + " " * (part.endswith(" ") and part != " ")
+        for number, part in enumerate(parts)
+    )
 
 
 # of a front: the winner, what nothing beats in both, the others

@@ -25,7 +25,7 @@ _FLATTEST = 3.4  # the width of a picture over its height
 _SUMS = 8  # partial sums that are drawn at most, each of a device
 _SUMS_WIDE, _SUM_THIN = 0.4, 0.07  # their room's width, and their least side: shares of the height
 _ROOM, _FONT = (400.0, 255.0), 13.0  # pixels of a large picture, and of its letters there
-_EACH = "sum on each device"
+_EACH, _SMALL = "sum on each device", 0.9  # and the size of a spec's letters beside a name's
 _LETTER = 0.56  # of the size of a font: a letter's width
 _BELOW = 6.0  # letters' heights between devices and host memory
 _AIR = 1.6  # letters' heights around the words of a collective
@@ -73,10 +73,10 @@ def _drawn(one: Experiment, kind: str, size: str, has_names: bool, nbytes: int) 
     if results and kind.startswith(REDUCE):
         sums, wide = _sums(one, results[0], tall, nbytes, letters)
     shift = gone + wide if results else 0.0
-    parts, copied = [], tall + _BELOW * font
+    parts, copied, widest = [], tall + _BELOW * font, across + shift
     hosted = [box for box in boxes if one.memory_kind(box.array.name) != "device"]
-    for box in boxes:
-        left = box.left + (shift if box.left >= at else 0.0)
+    lefts = [box.left + (shift if box.left >= at else 0.0) for box in boxes]
+    for box, left, end in zip(boxes, lefts, [*lefts[1:], inf], strict=True):
         blocks = _box(box, tall, left, letters)
         if box in hosted:
             middle = left + box.width / 2
@@ -86,15 +86,15 @@ def _drawn(one: Experiment, kind: str, size: str, has_names: bool, nbytes: int) 
             parts.append(_copy(middle, *ends, font, is_result, has_names))
             blocks = f'<g opacity="0.3">{blocks}</g><g transform="translate(0 {copied:.0f})">{blocks}</g>'
         parts.append(blocks)
-        parts.append(_names(one, box, left, tall, font) if has_names else "")
+        if has_names:
+            held = _held(one, box)
+            parts += _names(box.array.name, held, left, tall, font, end - left)
+            widest = max(widest, left + _LETTER * _SMALL * font * len(held))
     if results:
         words_ = (kind, size) if has_names else ("", "")
         parts += [*sums, *_arrow(at + wide, at + shift, tall, font, *words_)]
-    across += shift + (GAP if has_names else 0.0)
-    below = 2.8 * font if has_names else 0.0
-    if hosted:
-        below = copied
-    return drawing(across, tall + below, parts, has_names)
+    below = copied if hosted else 2.8 * letters
+    return drawing(widest, tall + below, parts, has_names)
 
 
 def html(experiment: Experiment, row: CollectiveRow | None = None, *, large: bool = False) -> str:
@@ -150,15 +150,20 @@ def _box(box: Box, tall: float, left: float, most: float) -> str:
     return "".join(parts)
 
 
-def _names(experiment: Experiment, box: Box, left: float, top: float, font: float) -> str:
-    room, lines, name = box.width + GAP, [], box.array.name
-    held = spec_code(experiment.spec(name))
+def _held(experiment: Experiment, box: Box) -> str:
+    """An array's spec; under Explicit axes its type, which has it."""
     if "explicit" in experiment.strategies:
-        held = type_text(dtype_of(experiment, name), box.held.shape, box.held.spec)
-    for words_, scale in ((name, 1.0), (held, 0.8)):
-        top += 1.3 * font * scale
-        lines.append(text(left, top, min(scale * font, room / (_LETTER * len(words_))), words_))
-    return "".join(lines)
+        return type_text(dtype_of(experiment, box.array.name), box.held.shape, box.held.spec)
+    return spec_code(experiment.spec(box.array.name))
+
+
+def _names(name: str, held: str, left: float, top: float, font: float, room: float) -> list[str]:
+    """An array's name and what is held of it, as large as fits before the next one."""
+    fits = min(_SMALL * font, room / (_LETTER * len(held)))
+    return [
+        text(left, top + 1.3 * font, min(font, room / (_LETTER * len(name))), name),
+        text(left, top + 2.5 * font, fits, held),
+    ]
 
 
 def _sums(
@@ -188,7 +193,7 @@ def _sums(
             parts.append(text(*middle, font, str(at), "middle", ON_COLOR))
     if most:
         parts.append(text(result.left, tall + 1.3 * most, most, _EACH))
-    return parts, max(columns * (width + gap) - gap, _LETTER * most * len(_EACH))
+    return parts, columns * (width + gap) - gap
 
 
 def _share(one: Experiment, result: Box, nbytes: int) -> tuple[float, float]:

@@ -12,7 +12,6 @@ from spmd_lab.ui.charts.base import (
     INK,
     INTERVAL,
     LABELS,
-    MARKER,
     SECONDS,
     Row,
     Spec,
@@ -21,15 +20,17 @@ from spmd_lab.ui.charts.base import (
     hover,
     layer,
     layered,
+    markers,
     quantity,
     unit,
 )
 
-_ROW_PX = 48
+_ROW_PX = 52
 _LOG_FROM = 20.0  # the slowest over the fastest: from here on, bars from zero hide the fast ones
 _FAR, _WIDEST = 1.5, 3.0  # the end of the axis over the slowest median: of samples, of intervals
 _BAR = {"type": "bar", "height": {"band": 0.5}, "opacity": 0.22, "cornerRadiusEnd": 3}
-_TICK = {"type": "tick", "thickness": 1.2, "height": 16}
+_BELOW_PX = 17  # samples are under the bar, whose interval and median they would hide
+_TICK = {"type": "tick", "thickness": 1.2, "height": 8, "yOffset": _BELOW_PX}
 # opacity of a tick; of more than _FEW in a row each is fainter, which would hide its median else
 _INK, _FEW = 0.55, 40
 _MOST = 150  # ticks of a row: thousands of samples are megabytes, and a browser draws each
@@ -37,10 +38,12 @@ _TRIANGLE = {
     "type": "point",
     "shape": "triangle-right",
     "filled": True,
-    "size": 60,
+    "size": 40,
     "opacity": 0.9,
+    "yOffset": _BELOW_PX,
 }
 _NUMBER = {"type": "text", "dy": -21, "align": "center", "fontWeight": 600, **INK}
+_TITLE = "time per call ({}): median, 95% interval, and samples below"
 _MEDIAN_HOVER = hover(row="strategy", time="median", interval="95% interval")
 _SAMPLE_HOVER = hover(row="strategy", time="time", round="round", kind="is")
 
@@ -73,7 +76,7 @@ def times_chart(result: Result) -> Spec | None:
     size, name = unit([row.median for row in rows], SECONDS)
     log = max(row.median for row in rows) > _LOG_FROM * min(row.median for row in rows)
     axis = _axis(rows, size, log)
-    x = quantity("x", title=f"time per call ({name})" + (", logarithmic" if log else ""), **axis)
+    x = quantity("x", title=_TITLE.format(name) + (", logarithmic" if log else ""), **axis)
     order = [row.label for row in rows]
     y = {"field": "row", "type": "nominal", "sort": order, "title": None, "axis": LABELS}
     shared = {
@@ -95,7 +98,7 @@ def times_chart(result: Result) -> Spec | None:
         layer(inside, _TICK, **of_sample, opacity=as_is("ink")),
         layer(beyond, _TRIANGLE, **of_sample),
         layer(medians, INTERVAL, **interval, **of_median),
-        layer(medians, MARKER, x=x, shape=as_is("shape"), **of_median),
+        *markers(medians, x=x, **of_median),
         layer(medians, _NUMBER, x=x, y=y, text={"field": "time"}),
     ]
     return layered(layers, {"step": _ROW_PX})

@@ -23,7 +23,7 @@ from spmd_lab.ui import cards, choices, next_step, remedies
 from spmd_lab.ui.charts import colors, glimpse, together
 from spmd_lab.ui.compare import small_program, study, verdict
 from spmd_lab.ui.compare.view import View
-from spmd_lab.ui.markdown import coded, plain
+from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook.outcome import failed
 
 
@@ -43,7 +43,7 @@ def headline(view: View, when: str, noted: Result | None = None) -> None:
         with answered:
             more = verdict.answer(result)
             if more := " ".join(filter(None, (more, verdict.reasons(result)))):
-                st.markdown(coded(more))
+                st.markdown(colors.sentence(more, result.experiment))
             if versions := list(_versions(result.experiment)):
                 st.caption(plain(" · ".join(versions)))
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -119,7 +119,7 @@ def _meanings(experiment: Experiment) -> None:
     for name in experiment.strategies:
         strategy = STRATEGIES[name]
         st.markdown(
-            f"**{plain(colors.named(experiment, name))}**: {plain(strategy.meaning)}.",
+            f"**{colors.marked(experiment, [name], title(name))}**: {plain(strategy.meaning)}.",
             help=f"Beware: {plain(strategy.caution)}." if strategy.caution else None,
         )
 

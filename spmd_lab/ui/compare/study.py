@@ -11,7 +11,7 @@ from spmd_core.experiment import Experiment, Variant
 from spmd_core.plan import Plan
 from spmd_core.sheets import NONE
 from spmd_core.surveys import studies
-from spmd_core.terms import listed, mesh_words, sharding_words, title, titles
+from spmd_core.terms import listed, marker, mesh_words, quoted, sharding_words, title, titles
 from spmd_core.words import runs as words
 from spmd_lab.ui import cards, choices, run_tables, state
 from spmd_lab.ui.charts import colors, glimpse
@@ -46,7 +46,7 @@ def pictures(experiment: Experiment) -> None:
     """Draw who holds what in each variant, small, by the markers of its rows."""
     marked = {
         variant: "".join(
-            f'<b style="color: {colors.css(experiment, row)}">{colors.marker(experiment, row)}</b> '
+            f'<b style="color: {colors.css(experiment, row)}">{marker(experiment, row)}</b> '
             for row in rows
         )
         for variant, rows in colors.of_variants(experiment).items()
@@ -74,7 +74,8 @@ def ranked(view: views.View) -> None:
         )
         if chosen != BEST:
             shown = studies.of_strategy(view.result, chosen)
-            st.markdown(f"**{plain(words.headline_parts(shown)[0])}**")
+            answer = words.headline_parts(shown)[0]
+            st.markdown(f"**{colors.sentence(answer, shown.experiment)}**")
             table = strategies_table(shown, "study")
     st.html(marked(view.result.experiment, [row.name for row in strategy_rows(shown)]))
     draw_table(table)
@@ -84,7 +85,7 @@ def marked(experiment: Experiment, names: Sequence[str]) -> str:
     """Returns CSS that puts before each row of the table its color and marker."""
     rules = (
         f".st-key-rows tr:nth-child({at}) td:first-child p::before "
-        f'{{ content: "{colors.marker(experiment, name)}"; '
+        f'{{ content: "{marker(experiment, name)}"; '
         f"color: {colors.css(experiment, name)}; padding-right: 0.5em; }}"
         for at, name in enumerate(names, 1)
     )
@@ -103,7 +104,9 @@ def _differences(before: Experiment, now: Experiment) -> None:
     present = {each.experiment.id for each in now.members}
     gone = [each.name for each in before.variants if each.experiment.id not in present]
     missing = f"{len(new)} of {len(now.members)} variants are not in the answer below"
-    only_there = f"; it has {listed(gone)}, which these fields do not" if gone else ""
+    only_there = (
+        f"; it has {listed([*map(quoted, gone)])}, which these fields do not" if gone else ""
+    )
     st.caption(plain(f"{missing}{only_there}."))
 
 
@@ -159,7 +162,8 @@ def last_answer(experiment: Experiment) -> bool:
     )
     _differences(status.experiment, experiment)
     with st.container(key="stale"):
-        st.subheader(plain(words.headline_parts(shown.result)[0]), anchor=False)
+        answer = words.headline_parts(shown.result)[0]
+        st.subheader(colors.sentence(answer, shown.result.experiment), anchor=False)
         for at, (chart, alt) in enumerate(shown.times):
             st.vega_lite_chart(chart, alt=alt, key=f"stale-times:{at}")
         draw_table(shown.times_table)

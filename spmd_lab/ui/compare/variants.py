@@ -17,7 +17,7 @@ _SCREEN = "compare"
 _ADD = "Copies the fields to a variant of its own, to be changed there: target, mesh, sharding, \
 memory, dtype, options and strategies may differ. All variants are then measured in the same rounds; \
 those on TPUs that are not attached are predicted."
-_COPY = "Another variant equals {}: change its mesh, sharding or target in the fields."
+_COPY = "Another variant equals “{}”: change its mesh, sharding or target in the fields."
 
 
 def name_field() -> None:
@@ -99,17 +99,14 @@ def _names(listed: list[VariantForm]) -> tuple[str, ...]:
 
 def _choose(experiment: Experiment, listed: list[VariantForm]) -> None:
     at, names, rows = state.variant_at(_SCREEN), _names(listed), colors.of_variants(experiment)
-    marked = [
-        " ".join([*(colors.marker(experiment, row) for row in rows.get(name, ())), name])
-        for name in names
-    ]
+    marked = [colors.marked(experiment, rows.get(name, ()), name) for name in names]
     chosen = st.pills(
         "Editing",
         range(len(listed)),
         default=at,
         required=True,
         wrap=True,
-        format_func=lambda place: plain(marked[place]),
+        format_func=marked.__getitem__,
         key=state.key(_SCREEN, f"variant.at/{len(listed)}"),
     )
     if chosen is not None and chosen != at:

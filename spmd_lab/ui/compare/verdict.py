@@ -6,13 +6,13 @@ from typing import Literal
 import streamlit as st
 
 from spmd_core.advice import confirmation, what_words
-from spmd_core.base import RequestError, bytes_text, numbered, seconds_text
+from spmd_core.base import RequestError, bytes_text, seconds_text
 from spmd_core.experiment import Experiment, link, study_of
 from spmd_core.facts import SURE_PROCESSES
 from spmd_core.machine import nearest_of_chips
 from spmd_core.recipes import differences_of
 from spmd_core.results import Comparison, Result, StrategyResult
-from spmd_core.terms import row_title
+from spmd_core.terms import marker, row_title, spoken
 from spmd_core.words import DISPATCH_BOUND, compared_first, runs, unsettled_words
 from spmd_core.workloads import STRATEGIES
 from spmd_lab.ui import cards, links, style
@@ -23,7 +23,7 @@ from spmd_lab.ui.markdown import coded, plain
 from spmd_lab.ui.shell import draw_figure
 
 _CLOSE = 0.9  # of the larger of two peaks: what is beyond explains nothing
-SIMULATED = "On simulated CPUs it says nothing of a TPU."
+SIMULATED = "On simulated CPUs, not a TPU"
 
 
 def answer(result: Result) -> str:
@@ -38,23 +38,19 @@ def answer(result: Result) -> str:
     is_figured = seconds is not None and not is_open
     sentence, more = runs.headline_parts(result, is_figured=is_figured)
     if is_figured and compared and compared.ratios and not compared.tied:
-        sentence = f"{row_title(result, best)} is fastest. {sentence}"
+        sentence = f"{spoken(best, result)} is fastest. {sentence}"
     if sentence:
-        st.subheader(plain(sentence), anchor=False)
+        st.subheader(colors.sentence(sentence, result.experiment), anchor=False)
     if is_figured:
-        marker, color = (of(result.experiment, best) for of in (colors.marker, colors.css))
         name = row_title(result, best)
         unit = f"per {result.experiment.what.unit}" if name in sentence else name
-        draw_figure(seconds_text(seconds), unit, marker, color)
+        mark = marker(result.experiment, best), colors.css(result.experiment, best)
+        draw_figure(seconds_text(seconds), unit, *mark)
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         for words, color in _badges(result, compared):
             st.badge(plain(words), color=color)
-            if compared and words == "Sure":
-                processes = max(each.processes for each in compared.ratios)
-                st.caption(numbered(processes, "process"), width="content")
         if result.environment.simulated:
-            style.evidence("Simulated")
-            st.caption(SIMULATED, width="content")
+            style.evidence("Simulated", SIMULATED)
         elif result.only_predicted_s:
             style.evidence("Compiled")
     return more
@@ -67,8 +63,7 @@ def picture(result: Result) -> None:
     name, row = selected.of(result)
     name = name or result.order[0]
     if name != result.order[0] or result.experiment.variants:
-        whose = f"{colors.marker(result.experiment, name)} {row_title(result, name)}"
-        st.caption(plain(whose))
+        st.caption(colors.sentence(spoken(name, result), result.experiment))
     st.html(glimpse.html(result.row(name).experiment, row, large=True))
     explicit = (key for key in result.strategies if result.row(key).strategy == "explicit")
     if types := next((steps.types(result.run, key) for key in explicit), ""):
@@ -81,7 +76,7 @@ def _badges(
     if answer and answer.ratios:
         reason = unsettled_words(answer)
         if reason is None:
-            yield "Sure", "green"
+            yield "Tie sure" if answer.tied else "Order sure", "green"
         else:
             yield (f"Cannot tell: {reason}" if reason else "Cannot tell"), "orange"
     if differences_of(result) == ():
@@ -104,23 +99,30 @@ def reasons(result: Result) -> str:
     fastest = sharded.get(ranked[0]) if ranked else None
     is_silent = fastest is not None and fastest.collectives == ()  # None: not known
     if is_silent and ranked[1] in sharded and sharded[ranked[1]].collectives == ():
-        return f"The first two communicate nothing. {_held(result, ranked)}".strip()
+        both = " and ".join(spoken(name, result) for name in ranked)
+        held = " and ".join(_held(result, ranked).values())
+        return f"{both} communicate nothing{held and f'; a device holds {held}'}."
     is_first = fastest is not None and ranked[1] not in sharded
-    held = _held(result, ranked) if is_first else ""
+    held = ", ".join(
+        f"{peak} with {spoken(name, result)}"
+        for name, peak in (_held(result, ranked) if is_first else {}).items()
+    )
+    held = held and f"A device holds {held}."
     return " ".join(filter(None, (held, _largest_sent(result, sharded, is_silent))))
 
 
-def _held(result: Result, rows: Sequence[str]) -> str:
-    """Returns what a device holds at most with each of two rows; "" where that is close, or unknown."""
+def _held(result: Result, rows: Sequence[str]) -> dict[str, str]:
+    """Returns what a device holds at most with each of two rows; none where that is close, or
+    unknown.
+    """
     held = {
         name: kept.peak
         for name in rows
         if (kept := result.strategies[name].memory_bytes) and kept.peak
     }
     if len(held) < len(rows) or min(held.values()) > _CLOSE * max(held.values()):
-        return ""
-    words = (f"{bytes_text(peak)} with {row_title(result, name)}" for name, peak in held.items())
-    return f"A device holds {', '.join(words)}."
+        return {}
+    return {name: bytes_text(peak) for name, peak in held.items()}
 
 
 def _largest_sent(result: Result, sharded: Mapping[str, StrategyResult], is_silent: bool) -> str:
@@ -134,9 +136,7 @@ def _largest_sent(result: Result, sharded: Mapping[str, StrategyResult], is_sile
         return ""
     nbytes, _, largest = max(sent, key=lambda each: each[0])
     rows = {
-        name: row_title(result, name)
-        for size, name, what in sent
-        if (size, what) == (nbytes, largest)
+        name: spoken(name, result) for size, name, what in sent if (size, what) == (nbytes, largest)
     }
     sized = f", {bytes_text(nbytes)} per device" if nbytes else ""
     where = "each sharded row" if len(rows) == len(sharded) else " and ".join(rows.values())

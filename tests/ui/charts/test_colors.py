@@ -1,14 +1,18 @@
-"""A row has one color wherever it is drawn."""
+"""A row has one color and marker wherever it is drawn, and is told from every other."""
+
+import pytest
 
 from bench.values import result, strategy
 from spmd_core.experiment import parse_experiment
+from spmd_core.terms import COLORS, MARKERS, marker, quoted, spoken
+from spmd_core.workloads import STRATEGIES
 from spmd_lab.ui.charts import colors
 from spmd_lab.ui.charts.by_strategy import live_chart
 from spmd_lab.ui.charts.times import times_chart
 
 
 def position(domain: list[str], name: str) -> int:
-    return domain.index(name) % colors.COUNT
+    return domain.index(name) % COLORS
 
 
 def test_a_strategy_has_its_color_live_and_in_results_whatever_else_ran_and_won():
@@ -27,3 +31,66 @@ def test_a_label_beside_its_title_has_its_color():
     domain = colors.domain(experiment, {wrong: "shard_map", "Automatic": "Automatic"})
     assert position(domain, wrong) == position(domain, "shard_map")
     assert len(domain) == len(set(domain))
+
+
+def study(names: list[str], strategies: list[str]):
+    """A study of as many variants, whose meshes differ."""
+    layer = {"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}, "strategies": strategies}
+    return parse_experiment(
+        {
+            "study": [
+                {"name": name, "experiment": layer | {"options": {"device_order": "plain"}}}
+                if at % 2
+                else {"name": name, "experiment": layer}
+                for at, name in enumerate(names)
+            ]
+        }
+    )
+
+
+def test_no_two_rows_have_one_color_and_marker():
+    """Of the largest study, and of all strategies beside each other."""
+    strategies = ["auto", "constrained", "explicit", "shard_map"]
+    largest = study([f"v{at}" for at in range(24)], strategies)
+    alone = parse_experiment({"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}})
+    for experiment, names in (
+        (largest, [row.key for row in largest.rows]),
+        (alone, list(STRATEGIES)),
+    ):
+        pairs = {(colors.css(experiment, name), marker(experiment, name)) for name in names}
+        assert len(pairs) == len(names)
+    first = {marker(largest, row.key) for row in largest.rows[: len(MARKERS)]}
+    assert len(first) == len(MARKERS), "of a few rows each has a marker of its own"
+    assert not set(MARKERS) & set("◀▶◁▷◂▸←→<>‹›"), "reads as a direction beside an interval"
+    assert len({colors.shape(largest, row.key) for row in largest.rows}) == len(MARKERS)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["batch over x, out over y", "batch over x"],
+        ["a", "a, b"],
+        ["is fastest", "**b** [x](y) `c`"],
+        ["80", "8 · 0"],
+        ["“q”", "q"],
+    ],
+)
+def test_a_sentence_sets_each_name_apart_after_its_marker(names):
+    experiment = study(names, ["auto"])
+    first, second = (quoted(name) for name in names)
+    text = f"{first} is fastest, `x` aside. Next is {second}."
+    shown = colors.sentence(text, experiment)
+    chips = [colors.marked(experiment, [f"{name}/auto"], name) for name in names]
+    assert shown == (
+        f":gray-background[{chips[0]}] is fastest, `x` aside\\. Next is "
+        f":gray-background[{chips[1]}]\\."
+    )
+    assert all(spoken(row.key) == quoted(f"{row.variant} · Automatic") for row in experiment.rows)
+
+
+def test_a_strategy_is_set_apart_where_it_is_a_row_and_a_whole_word():
+    experiment = parse_experiment(
+        {"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}, "strategies": ["auto"]}
+    )
+    shown = colors.sentence("Automatic, not Automatically, beats Explicit.", experiment)
+    assert shown.count(":gray-background[") == 1 and shown.startswith(":gray-background[")

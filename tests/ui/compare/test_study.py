@@ -10,7 +10,7 @@ from spmd_core.answers import strategies_table
 from spmd_core.answers.collective_sheet import program_lines
 from spmd_core.experiment import link, parse_experiment
 from spmd_core.results import Result
-from spmd_lab.ui.charts import colors
+from spmd_core.terms import marker as marker_of
 from spmd_lab.ui.compare import study, view
 from tests.answers import records, texts
 from tests.ui.predictions import prediction, store
@@ -134,7 +134,7 @@ def test_a_link_opens_a_study_with_its_answer_which_stays_greyed_while_a_field_i
     rows = screen.table[0].value
     assert "Strategy" not in rows and "MFU" not in rows  # one strategy, and no peak that is known
     assert list(rows["Time"]) == ["10\u00a0µs", "30\u00a0µs"]
-    assert [text.replace("\\", "") for text in rows["Paired ratio"]] == [
+    assert [text.replace("\\", "") for text in rows["Paired ratio \\(99%\\)"]] == [
         "fastest",
         "3.00× (2.70 to 3.30)",
     ]
@@ -196,8 +196,8 @@ def test_each_row_has_the_marker_of_its_variant_and_strategy():
     css = study.marked(experiment, names)
     for at, name in enumerate(names, 1):
         (marker,) = re.findall(rf"nth-child\({at}\)[^}}]*content: \"(.)\"", css)
-        assert marker == colors.MARKERS[colors.place(experiment, name)][0]
-    assert len({colors.place(experiment, name) for name in names}) == 4
+        assert marker == marker_of(experiment, name)
+    assert len({marker_of(experiment, name) for name in names}) == 4
 
 
 def test_a_study_of_training_plans_shows_its_answer_its_collectives_and_no_empty_tab(

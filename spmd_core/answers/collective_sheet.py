@@ -180,9 +180,9 @@ def collectives_table(
                 own += [] if name in own else [name]
 
     def named(names: Iterable[str]) -> str:
-        if result.experiment.variants:
-            return whose(list(names), result)
-        return ", ".join(dict.fromkeys(row_title(result, name) for name in names))
+        titles = dict.fromkeys(row_title(result, name) for name in names)
+        several = result.experiment.variants and len(titles) > 1
+        return whose(list(names), result) if several else ", ".join(titles)
 
     several = len(result.strategies) > 1
     return COLLECTIVES.table(

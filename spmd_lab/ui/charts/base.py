@@ -99,7 +99,7 @@ def layer(rows: Sequence[Row] | str, mark: Spec | str, **encoding: object) -> Sp
 
 
 def markers(rows: Sequence[Row], **encoding: object) -> list[Spec]:
-    """Markers of rows, apart from the intervals that they lie on."""
+    """Markers of rows, seen on their intervals."""
     under = {channel: encoding[channel] for channel in ("x", "y")}
     return [layer(rows, _UNDER, **under), layer(rows, MARKER, **encoding, shape=as_is("shape"))]
 

@@ -30,7 +30,7 @@ from spmd_core.time import Lengths
 def serving_json(answer: ServingAnswer) -> dict[str, object]:
     """Returns the answer for machines: seconds, dollars, tokens; None where not known."""
     near = None if answer.best else answer.nearest
-    lead = answer.best or near
+    lead = answer.lead
     return {
         "question": serving_question_json(answer.question),
         "answer": serving_headline(answer),

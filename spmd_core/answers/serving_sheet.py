@@ -168,7 +168,7 @@ _ROWS: Sheet[_Marked] = Sheet(
 
 def serving_table(answer: ServingAnswer, most: int) -> Table:
     """Returns so many rows, the best first."""
-    lead, mark = answer.best or answer.nearest, "best" if answer.best else "nearest"
+    lead, mark = answer.lead, "best" if answer.best else "nearest"
     rows = [_Marked(mark if row is lead else "", row) for row in answer.rows]
     return _ROWS.table(rows[:most], "screen")
 
@@ -296,7 +296,7 @@ def serving_assumptions(row: ServingRow) -> tuple[str, ...]:
 
 def why_not_served(answer: ServingAnswer) -> tuple[str, ...]:
     """Returns why other meshes on the chips of the best row are not it, a sentence each."""
-    lead = answer.best or answer.nearest
+    lead = answer.lead
     if lead is None or lead.served is None:
         return ()
     alike = (lead.plan.target, lead.plan.weights_dtype, lead.plan.kv_dtype)

@@ -3,11 +3,13 @@
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
 
+from spmd_core.base import mesh_text
 from spmd_core.plan.model_size import ModelSize
 from spmd_core.plan.plan import Plan
 
@@ -237,19 +239,28 @@ def undivided_axes(plan: Plan) -> tuple[str, ...]:
     """A sentence for each mesh axis that should shard the weights but divides none of their dims,
     so that they are replicated along it.
     """
-    weights = _weights(plan)
+    weights, mesh, sentences = _weights(plan), dict(plan.mesh), []
     used = {axis for array in weights for axes in array.axes for axis in axes}
-    sentences = []
     for axis, size in plan.mesh:
-        meant = dict.fromkeys(
-            dim for array in weights for dim in array.dims if axis in RULES.get(dim[0], ())
-        )
-        if size > 1 and axis not in used and meant:
-            sizes = " and ".join(f"{dim}={length}" for dim, length in meant)
-            do = "does" if len(meant) == 1 else "do"
+        over = dict[tuple[str, ...], dict[tuple[str, int], None]]()  # dims by the axes that they fail
+        both = (zip(array.dims, array.axes, strict=True) for array in weights)
+        for dim, axes in chain.from_iterable(both):
+            if axis in (rule := RULES.get(dim[0], ())):
+                before = (each for each in axes if rule.index(each) < rule.index(axis))
+                over.setdefault((*before, axis), {})[dim] = None
+        if size > 1 and axis not in used and over:
+            failed = ", and ".join(_undivided(dims, axes, mesh) for axes, dims in over.items())
             effect = f"are not sharded over {axis}" if used else "are replicated on every device"
-            sentences.append(f"{sizes} {do} not divide over {axis}={size}: parameters {effect}")
+            sentences.append(f"{failed}: parameters {effect}")
     return tuple(sentences)
+
+
+def _undivided(
+    dims: Iterable[tuple[str, int]], axes: Iterable[str], mesh: Mapping[str, int]
+) -> str:
+    sizes = [f"{dim}={length}" for dim, length in dims]
+    do, product = "does" if len(sizes) == 1 else "do", mesh_text(((e, mesh[e]) for e in axes), " × ")
+    return f"{' and '.join(sizes)} {do} not divide over {product}"
 
 
 def _weights(plan: Plan | _WeightKey) -> list[ShardedArray]:

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from heapq import nlargest
 
 from spmd_core.base import RequestError, refuse
 from spmd_core.machine import Topology
@@ -17,13 +16,11 @@ from spmd_core.time import (
     check_dtypes,
     pool_of,
     simulate,
-    steady_per_s,
 )
 
 _LARGEST = 128  # devices of a replica
 _AT_ONCE = (1, 4, 16, 64, 256)  # of the table by concurrency
 _LENGTHS = ((1024, 1024), (8192, 1024))  # of the same, beside those of the question
-_LOOKED = 3  # plans that are simulated for a cell of it, those of the most tokens at a quick look
 # requests that are simulated at most, about 8 us each, as many as the steps of a plan take, and of those
 # at once so many waves
 _MOST_WORK, _PER_PLAN, _WAVES = 2_500_000, 1000, 3
@@ -123,6 +120,11 @@ class ServingAnswer:
         return min(serving, key=lambda row: missed(self.question, row), default=None)
 
     @property
+    def lead(self) -> ServingRow | None:
+        """The best row, else the nearest."""
+        return self.best or self.nearest
+
+    @property
     def emptiest(self) -> ServingRow | None:
         """The row whose weights leave the most of a device, or exceed it by the least."""
         rows = [row for row in self.rows if row.pool]
@@ -192,11 +194,14 @@ def _ranked(
     rows: Iterable[ServingRow],
     compiled: Mapping[ServedPlan, CompiledDecode],
 ) -> ServingAnswer:
-    answer = ServingAnswer(question, tuple(sorted(rows, key=lambda row: _order(question, row))))
-    lead = answer.best or answer.nearest
-    if lead is None:
+    answer = _in_order(question, rows)
+    if answer.lead is None:
         return answer
-    return replace(answer, by_load=tuple(_by_load(question, lead, compiled)))
+    return replace(answer, by_load=tuple(_by_load(question, answer.lead, compiled)))
+
+
+def _in_order(question: ServingQuestion, rows: Iterable[ServingRow]) -> ServingAnswer:
+    return ServingAnswer(question, tuple(sorted(rows, key=lambda row: _order(question, row))))
 
 
 def _check_work(question: ServingQuestion, plans: tuple[ServedPlan, ...]) -> None:
@@ -331,6 +336,6 @@ def _by_load(
                 asked, input=given, output=made, concurrency=at_once, rate=None, requests=None
             )
             asks = replace(here, load=load)
-            first = nlargest(_LOOKED, plans_of(asks), key=lambda plan: steady_per_s(plan, load))
-            rows = (_looked(asks, plan, compiled.get(plan)) for plan in first)
-            yield load, max(rows, key=lambda row: row.per_chip)
+            looked = (_looked(asks, plan, compiled.get(plan)) for plan in plans_of(asks))
+            answer = _in_order(asks, looked)
+            yield load, answer.lead or answer.rows[0]

@@ -47,7 +47,7 @@ class ServedPoint:
     @property
     def lead(self) -> ServingRow | None:
         """Its best row, else the nearest."""
-        return (self.answer.best or self.answer.nearest) if self.answer else None
+        return self.answer.lead if self.answer else None
 
 
 def served_points(

@@ -1,5 +1,8 @@
 """The table of how a decoder is cut, against the program's own shardings."""
 
+import math
+import re
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -145,6 +148,22 @@ def test_an_axis_that_divides_no_dim_leaves_the_parameters_whole_and_is_named():
         "embed=2048 does not divide over fsdp=2240: parameters are not sharded over fsdp",
     )
     assert parameter_share(beside) == 1 / 4
+
+
+@pytest.mark.parametrize("model", ["llama-2-70b", "qwen3-30b-a3b", "scaled:1"])
+def test_a_named_dim_divides_over_no_product_that_is_named(model):
+    """An axis may divide a dim, but not what the axes before leave of it."""
+    seen = []
+    for axis, fsdp in product(("sequence", "expert"), (1024, 8192)):
+        mesh = {"fsdp": fsdp, axis: 16384 // fsdp}
+        for failed in undivided_axes(plan("v5p:16x16x16*4", mesh, model)):
+            dims, axes = (
+                [int(number) for number in re.findall("=([0-9]+)", part)]
+                for part in failed.partition(": parameters")[0].split(" over ")
+            )
+            assert all(length % math.prod(axes) for length in dims), failed
+            seen.append(len(axes))
+    assert max(seen) > 1
 
 
 def test_where_every_dim_divides_a_device_holds_its_share():

@@ -169,6 +169,20 @@ def test_the_best_by_load_changes_with_the_load():
     assert len(set(found.values())) > 1 and (1024, 64) in found and (8192, 256) in found
 
 
+@pytest.mark.parametrize(
+    ("model", "chips", "tpot"),
+    [("qwen3-32b", "v5p:..16", None), ("qwen3-32b", "v5p:..16", 0.005), ("qwen3-8b", "v5p:4", None),
+     ("gpt-oss-120b", "tpu7x:8", None), ("qwen3-8b", "v5e:32", 0.02)],
+)  # fmt: skip
+def test_a_cell_of_the_table_by_load_is_the_answer_to_its_load(model, chips, tpot):
+    answer = serve(ServingQuestion(model, (chips,), LOAD, tpot_s=tpot))
+    own = next(row for load, row in answer.by_load if load == LOAD)
+    assert own == answer.lead, "the same question twice on one screen"
+    here = replace(answer.question, chips=(answer.lead.plan.topology.name,))
+    for load, row in answer.by_load:
+        assert row == serve(replace(here, load=load)).lead, load
+
+
 def test_why_not_says_what_tensor_repeats():
     question = ServingQuestion("qwen3-30b-a3b", ("tpu7x:4",), replace(LOAD, concurrency=256))
     said = [each for each in why_not_served(serve(question)) if "repeats 4 key heads" in each]
@@ -301,7 +315,7 @@ def test_every_headline_has_at_most_twenty_words(answer):
 def test_why_not_names_what_takes_longer_for_a_token(answer):
     question = ServingQuestion("deepseek-v3-671b", ("b200:8",), replace(LOAD, concurrency=512))
     found = serve(replace(question, weights_dtypes=("fp8",)))
-    lead = found.best or found.nearest
+    lead = found.lead
     for row, said in ((row, said) for row in found.rows for said in why_not_served(found)):
         if row.served and said.startswith(f"{served_mesh(row)} ") and "most by" in said:
             name = next(n for n, words in PART_NAMES.items() if said.endswith(f"by {words}."))

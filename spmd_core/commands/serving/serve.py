@@ -164,7 +164,7 @@ def _with_compiled(answer: ServingAnswer, count: int, timeout_s: float) -> Servi
 
 
 def _lines(answer: ServingAnswer) -> list[str]:
-    lines, lead = [serving_headline(answer)], answer.best or answer.nearest
+    lines, lead = [serving_headline(answer)], answer.lead
     if lead and lead.served:
         figures = [(each.title, each.value, each.more) for each in serving_figures(lead)]
         lines += ["", *table([("", "", ""), *figures])[1:]]

@@ -164,7 +164,7 @@ def _seeded(names: tuple[str, ...]) -> str:
 
 def _headline(answer: ServingAnswer) -> None:
     """Draws the best sharding: its output, speed and memory, what they are of, and the front."""
-    lead = answer.best or answer.nearest
+    lead = answer.lead
     headline = plain(serving_headline(answer, is_figured=True))
     if not lead or not (pool := lead.pool) or not (served := lead.served):
         cards.headline(headline)
@@ -196,7 +196,7 @@ def _details(answer: ServingAnswer) -> None:
     if answer.by_load:
         with st.expander("Each load", key="serving-loads"):
             run_answer.draw_filled(SERVING_LOADS.table(answer.by_load, "screen"))
-    lead = answer.best or answer.nearest
+    lead = answer.lead
     counted = serving_assumptions(lead) if lead else ()
     reasons = why_not_served(answer)
     for title, lines in (("Why not another", reasons), ("How it is counted", counted)):
@@ -247,7 +247,7 @@ def _points_of(sentences: Iterable[str]) -> None:
 
 
 def _points(answer: ServingAnswer) -> Iterator[Row]:
-    front, lead = answer.front, answer.best or answer.nearest
+    front, lead = answer.front, answer.lead
     ends = {id(front[0]): "fastest: ", id(front[-1]): "most per chip: "} if front[1:] else {}
     for row in answer.rows:
         if row.served is None:

@@ -3,7 +3,8 @@
     npm install --prefix FOLDER axe-core
     python -m bench.accessible --axe FOLDER/node_modules/axe-core/axe.min.js [--screens history,compare]
 
-A data folder with the results that come with the program; screens that show one show it. A fault is
+A data folder with the results that come with the program; screens that show one show it, some also
+after a field was edited: refused, with the answer of others below, or with a stale answer. A fault is
 ours where the element is of our own markup, or what it lacks is ours to give (a name, a text, a
 color of the theme); what Streamlit's own elements do is listed, and not counted.
 """
@@ -17,7 +18,7 @@ from typing import Any, Literal
 
 from playwright.sync_api import Page, sync_playwright
 
-from bench.browser import settled, visit
+from bench.browser import PATIENCE_MS, settled, unfold, visit
 from bench.figures import Asked, Figures, measure
 from bench.server import CHROMIUM, Server
 from spmd_core.lab import Lab, examples
@@ -60,7 +61,35 @@ def screens() -> dict[str, str]:
         "notebook": "/notebook",
         "history": "/history",
         "side by side": f"/history?runs={step},{other}",
+    } | {name: address for name, (address, *_) in edited().items()}
+
+
+def edited() -> dict[str, tuple[str, str, str, str]]:
+    """Address, fold of the sidebar, field and what is typed there: a value that is refused, or one
+    whose answer is not known yet.
+    """
+    ids = examples.run_ids()
+    return {
+        "layout refused": ("/layout", "", "Array shape", "5, 8"),
+        "compare refused": (f"/compare?run={ids[0]}", "Sizes", "in", "30"),
+        "compare edited": (f"/compare?run={ids[0]}", "Sizes", "in", "256"),
+        "predict refused": (f"/predict?run={ids[8]}", "Change the plan", "Tokens in each", "100"),
+        "search refused": ("/search", "", "Chips", "v9:8"),
     }
+
+
+def edit(page: Page, name: str) -> None:
+    """Type what a screen of `edited` is edited by, and wait for what it says of that."""
+    _, fold, label, value = edited()[name]
+    if (button := page.get_by_test_id("stExpandSidebarButton")).is_visible():
+        button.click()
+    if fold:
+        unfold(page, fold)
+    field = page.get_by_label(label, exact=True).first
+    field.fill(value)
+    field.press("Enter")
+    page.locator(".st-key-refused, .st-key-stale").first.wait_for(timeout=PATIENCE_MS)
+    settled(page)
 
 
 def faults(page: Page, axe: str) -> Iterator[tuple[str, str, str]]:
@@ -93,6 +122,8 @@ def look(page: Page, server: Server, axe: str, wanted: list[str]) -> tuple[Count
             page.set_viewport_size({"width": width, "height": 1000})
             print(f"{name} at {width}", file=sys.stderr, flush=True)
             settled(visit(page, server.url + address))
+            if name in edited():
+                edit(page, name)
             page.wait_for_timeout(700)
             for rule, path, html in faults(page, axe):
                 kept = streamlits if is_streamlits(rule, path, html) else ours

@@ -283,7 +283,16 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 }}
 .st-key-findings h2 {{ display: flex; justify-content: space-between; font-size: 1rem; font-weight: 600; padding: 0 0 0.5rem; }}
 .st-key-findings [class*="st-key-finding-"] {{ border-top: 1px solid var(--line); border-radius: 0 !important; padding: 0.5rem 0; }}
-.st-key-stale, :has(> .st-key-refused) ~ *, .st-key-refused ~ * {{ opacity: 0.45; }}
+.st-key-stale, :has(> .st-key-refused) ~ *, .st-key-refused ~ * {{
+  filter: grayscale(1); position: relative; padding-left: 0.75rem;
+}}
+:is(.st-key-stale, :has(> .st-key-refused) ~ *, .st-key-refused ~ *) :is(h1, h2, h3, h4, p, td, th) {{
+  color: var(--quiet) !important;
+}}
+.st-key-stale::before, :has(> .st-key-refused) ~ *::before, .st-key-refused ~ *::before {{
+  content: ""; position: absolute; inset: 0 auto 0 0; width: 0.3rem;
+  background: repeating-linear-gradient(135deg, var(--quiet) 0 2px, transparent 2px 5px);
+}}
 .st-key-rows td:first-child, .st-key-stale td:first-child {{ min-width: 8rem; }}
 .st-key-collectives td:first-child, .st-key-collectives td:last-child {{
   min-width: 6.5rem; overflow-wrap: anywhere;

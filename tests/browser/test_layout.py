@@ -14,11 +14,13 @@ ARRAY = {
     "data": {"array": "arange"},
 }
 
-# whether an element, or one around it, is drawn faintly
-FADED = """name => { let faint = false;
-  for (let each = document.querySelector('.' + name); each; each = each.parentElement)
-    faint ||= getComputedStyle(each).opacity < 0.6;
-  return faint; }"""
+# whether an element, or one around it, is drawn without colors, and none faintly: its text is read
+GRAY = """name => { let gray = false, least = 1;
+  for (let each = document.querySelector('.' + name); each; each = each.parentElement) {
+    gray ||= getComputedStyle(each).filter == 'grayscale(1)';
+    least = Math.min(least, getComputedStyle(each).opacity);
+  }
+  return gray && least == 1; }"""
 
 
 def picture(page):
@@ -68,7 +70,7 @@ def test_the_answer_comes_first_with_picture_numbers_and_code_and_a_bad_entry_lo
         "8 devices each hold 2 × 16 of 8 × 16",
     )
     expect(page.get_by_label("Array shape", exact=True)).to_have_value("5, 8")
-    page.wait_for_function(FADED, arg="st-key-answer")
+    page.wait_for_function(GRAY, arg="st-key-answer")
     place = page.get_by_role("button", name="Place it on devices")
     expect(place).to_be_disabled()
     # white is the text of the button that can be pressed; on none it would be an empty box

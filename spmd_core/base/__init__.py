@@ -40,6 +40,7 @@ from spmd_core.base.settings import (
     read_settings,
 )
 from spmd_core.base.units import (
+    about_bytes,
     bytes_text,
     count_text,
     mesh_text,
@@ -74,6 +75,7 @@ __all__ = [
     "Watched",
     "WorkerError",
     "WrongResult",
+    "about_bytes",
     "answer",
     "ask_child",
     "by_key",

@@ -21,6 +21,16 @@ def bytes_text(count: float | None) -> str:
     return f"{count:,.0f} B"
 
 
+def about_bytes(count: float) -> str:
+    """Bytes with two significant digits, where more would not be true.
+
+    >>> about_bytes(492_200)
+    'about 480 KiB'
+    """
+    step, name = next((each for each in _BYTE_STEPS if count >= each[0]), (1, "B"))
+    return f"about {float(f'{count / step:.2g}'):,g} {name}"
+
+
 def seconds_text(seconds: float | None) -> str:
     """A duration with three significant digits, e.g. `12.3 µs`; an en dash where nothing was
     measured.

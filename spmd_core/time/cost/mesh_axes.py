@@ -13,6 +13,7 @@ from spmd_core.time.cost.links import (
     EXPECTED,
     NOMINAL,
     AxisSpan,
+    Paths,
     Route,
     collective_s,
     gather_s,
@@ -159,12 +160,29 @@ def mesh_collective_s(
     if kind in TRANSFERS and not TRANSFERS[kind].between_devices:
         return host_s(topology.chip, nbytes, nominal=nominal)
     if kind == "collective-permute":
-        places = mesh_places(topology, [size for _, size in mesh], order).reshape(-1, 5)
-        ways = paths(
-            topology, pairs or _ring(mesh, axes), [tuple(each) for each in places.tolist()]
-        )
-        return permute_s(topology, ways, nbytes, rates)
+        return permute_s(topology, _ways(topology, order, mesh, axes, pairs), nbytes, rates)
     return collective_s(topology, kind, route_of(topology, mesh, order, axes), nbytes, rates)
+
+
+def narrowed_by(topology: Topology, order: str, kind: str, mesh: Mesh, axes: Axes) -> str:
+    """Returns why a permute around a ring or an all-to-all cannot use all links of a TPU, else ""."""
+    if topology.chip.is_gpu:
+        return ""
+    if kind == "all-to-all":
+        spans = route_of(topology, mesh, order, axes).spans
+        return "half crosses the middle" if any(span.size > 2 for span in spans) else ""
+    if kind != "collective-permute":
+        return ""
+    ways = _ways(topology, order, mesh, axes)
+    if ways.crosses_slices:
+        return "between slices"
+    return "one link only" if ways.busiest == 1 else f"{ways.busiest} messages share a link"
+
+
+def _ways(topology: Topology, order: str, mesh: Mesh, axes: Axes, pairs: Pairs = ()) -> Paths:
+    places = mesh_places(topology, [size for _, size in mesh], order).reshape(-1, 5)
+    each = [tuple(place) for place in places.tolist()]
+    return paths(topology, pairs or _ring(mesh, axes), each)
 
 
 def _ring(mesh: Mesh, axes: Axes) -> Pairs:

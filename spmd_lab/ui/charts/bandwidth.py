@@ -1,10 +1,10 @@
 """A sweep of collectives as a chart: bandwidth or time over bytes, both logarithmic."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
-from spmd_core.base import by_key, bytes_text, seconds_text
+from spmd_core.base import about_bytes, by_key, bytes_text, seconds_text
 from spmd_core.results import Point
 from spmd_core.terms import half_sizes, kind_title, rate_words
 from spmd_core.workloads import TRANSFERS
@@ -23,12 +23,13 @@ from spmd_lab.ui.charts.base import (
 )
 from spmd_lab.ui.charts.colors import BEST
 
-BUS, ALGORITHM, TIME = QUANTITIES = ("Bus bandwidth", "Algorithm bandwidth", "Time")
+TIME, BUS, ALGORITHM = QUANTITIES = ("Time", "Bus bandwidth", "Algorithm bandwidth")
 _TITLES = {BUS: "bus bandwidth (GB/s)", ALGORITHM: "algorithm bandwidth (GB/s)", TIME: "time (µs)"}
 _UNITS = {BUS: 1e9, ALGORITHM: 1e9, TIME: 1e-6}
 MEASURED, PREDICTED = "measured", "predicted"
-_HEIGHT_PX = 210
+_HEIGHT_PX = 180
 Points = Sequence[Point]
+_SUM = kind_title("all-reduce")
 
 
 def sweep_chart(points: Points, beside: Points, quantity: str, other: str = "") -> Spec:
@@ -55,11 +56,10 @@ def sweep_chart(points: Points, beside: Points, quantity: str, other: str = "") 
         layer(measured or rows, _POINT, x=x, y=y, color=shown, tooltip=_HOVER),
         *_half_marks(halves, x=x, y=y, color=shown),
     ]
-    heading = _HEADING | {"text": " ".join(map(str, kinds))}
     if len(kinds) <= _NAMED:
         layers += _names(rows, PREDICTED if measured else "", quantity, x=x, y=y, color=shown)
         layers.append(layer(halves, _HALF_LABEL, x=x, color=shown, text={"field": "label"}))
-    return layered(layers, _HEIGHT_PX, **({"title": heading} if len(kinds) == 1 else {}))
+    return layered(layers, _HEIGHT_PX)
 
 
 def _half_marks(halves: Sequence[Row], **channels: Spec) -> list[Spec]:
@@ -80,11 +80,11 @@ def _axes(points: Points, quantity: str) -> tuple[Spec, Spec]:
     across, up = zip(*rows, strict=True) if rows else ((1.0,), (1.0,))
     x_scale = _BYTES_SCALE | {"domain": [min(across), max(across)]}
     x = base.quantity("bytes", title="bytes per device", scale=x_scale, axis=_BYTES_AXIS)
-    decades = _decades(up)
-    y_scale = {"type": "log", "domain": _around((min(up), max(up)), decades)}
-    return x, base.quantity(
-        "y", title=_TITLES[quantity], scale=y_scale, axis={"format": ".3~g"} | decades
-    )
+    steps = _steps(min(up), max(up))
+    lowest = max(each for each in steps if each <= min(up))
+    y_scale = {"type": "log", "domain": [lowest, 1.4 * max(up)]}  # with room for a label
+    axis = {"format": ".3~g", "values": steps}
+    return x, base.quantity("y", title=_TITLES[quantity], scale=y_scale, axis=axis)
 
 
 def _largest(points: Points) -> int:
@@ -95,9 +95,17 @@ def _largest(points: Points) -> int:
     return max(common or [0, *(size for _, size in timed)])
 
 
-def rank_chart(points: Points, beside: Points, quantity: str, kind: str, other: str = "") -> Spec:
+def rank_chart(
+    points: Points,
+    beside: Points,
+    quantity: str,
+    kind: str,
+    other: str = "",
+    why: Mapping[str, str] | None = None,
+) -> Spec:
     """Returns a bar for each kind at the largest size that all have, the best first, that of `kind`
-    dark: measured where it is, with a tick for what is predicted, and for the `other` one.
+    dark: measured where it is, with a tick for what is predicted, and for the `other` one. A bar that
+    takes longer than an all-reduce says `why`.
     """
     most = _largest(points)
     lead = MEASURED if any(each.time_s for each in points) else PREDICTED
@@ -106,11 +114,17 @@ def rank_chart(points: Points, beside: Points, quantity: str, kind: str, other: 
     lines = {line: _rows(own, line, quantity, lead) for line in (lead, PREDICTED)}
     bars = sorted(lines[lead], key=lambda row: (row["y"], row["kind"]), reverse=quantity != TIME)
     second = "bus" if quantity == TIME else "time"
-    bars = [{**row, "row": row["kind"], "label": f"{row['shown']} · {row[second]}"} for row in bars]
+    sums_s = min((row["seconds"] for row in bars if row["kind"] == _SUM), default=math.inf)
+    bars = [
+        {**row, "row": row["kind"], "label": " · ".join(filter(None, map(str, words)))}
+        for row in bars
+        for slow in [row["seconds"] > sums_s and (why or {}).get(str(row["kind"]))]
+        for words in [(row["shown"], row[second], slow or "")]
+    ]
     ticks = [] if lead == PREDICTED else lines[PREDICTED]
     ticks = [{**row, "row": row["kind"]} for row in (*ticks, *_rows(others, other, quantity, lead))]
     top = max((cast(float, row["y"]) for row in (*bars, *ticks)), default=1.0)
-    room = {"expr": f"{top} * width / max(width - 150, 60)"}
+    room = {"expr": f"{top} * width / max(width - 280, 60)"}
     x = base.quantity("y", title=None, scale={"domainMin": 0, "domainMax": room}, axis=None)
     y = rows_axis([str(row["row"]) for row in bars])
     faint = {"condition": {"test": f"datum.row == '{kind_title(kind)}'", "value": 1}, "value": 0.5}
@@ -123,11 +137,11 @@ def rank_chart(points: Points, beside: Points, quantity: str, kind: str, other: 
     return layered(layers, {"step": 26}, title=_HEADING | {"text": title})
 
 
-def _decades(values: Sequence[float]) -> Spec:
-    if not values or max(values) < 100 * min(values):
-        return {"tickCount": 6}
-    first, last = (math.floor(math.log10(each)) for each in (min(values), max(values)))
-    return {"values": [10.0**power for power in range(first, last + 2)]}
+def _steps(least: float, most: float) -> list[float]:
+    """Decades; over less than two of them with 2 and 5 between."""
+    first, last = (math.floor(math.log10(each)) for each in (least, most))
+    within = (1.0, 2.0, 5.0) if most < 100 * least else (1.0,)
+    return [each * 10.0**power for power in range(first - 1, last + 2) for each in within]
 
 
 def _names(rows: Sequence[Row], under: str, quantity: str, **channels: Spec) -> list[Spec]:
@@ -160,12 +174,6 @@ def _labels(rows: Iterable[Row], quantity: str) -> list[Row]:
         ]
         for of_one in [f"{top['line']} {top['shown']} at {top['size']}"]
     ]
-
-
-def _around(ends: tuple[float, float], ticks: Spec) -> tuple[float, float]:
-    """The ends of an axis: its outer ticks where these are decades, with room for a label."""
-    decades = ticks.get("values") or (ends[0], ends[1])
-    return min(decades[0], ends[0]), max(decades[-2 if ticks.get("values") else -1], 1.4 * ends[1])
 
 
 _LINE = {"type": "line", "strokeWidth": 2, "opacity": 0.85}
@@ -209,6 +217,7 @@ def _rows(points: Iterable[Point], line: str, quantity: str, lead: str) -> list[
             {
                 "kind": kind_title(point.kind),
                 "line": line,
+                "seconds": seconds,
                 "ink": _OWN if line == lead else _OTHER,
                 "bytes": point.bytes,
                 "y": _value(point, seconds, quantity) / _UNITS[quantity],
@@ -242,7 +251,7 @@ def _halves(points: Sequence[Point], quantity: str) -> list[Row]:
             "bytes": sizes[0],
             "y": heights[kind, sizes[0]],
             "size": bytes_text(sizes[0]),
-            "label": f"half at {bytes_text(sizes[0])}",
+            "label": f"half the bandwidth from {about_bytes(sizes[0])}",
         }
         for kind, listed in by_key((point.kind, point) for point in points).items()
         if (sizes := half_sizes(listed)) is not None

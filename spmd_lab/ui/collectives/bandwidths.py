@@ -1,11 +1,11 @@
 """The result of a sweep of collectives or of a calibration: the answer, its chart, its tables."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import streamlit as st
 
 from spmd_core.answers import CEILING_ROWS, POINTS, Figure, ceiling_figures
-from spmd_core.base import RequestError, bytes_text, capital, numbered, seconds_text
+from spmd_core.base import RequestError, about_bytes, bytes_text, capital, numbered, seconds_text
 from spmd_core.experiment import Experiment, link
 from spmd_core.machine import get_topology, nearest_of_chips
 from spmd_core.results import Fit, Point, Result, StrategyResult
@@ -27,7 +27,9 @@ from spmd_core.terms import (
     rate_words,
     sweep_words,
 )
+from spmd_core.time import narrowed_by
 from spmd_core.words import failures, headline_parts
+from spmd_core.workloads import COLLECTIVES
 from spmd_lab.ui import cards, choices, style
 from spmd_lab.ui.charts import bandwidth as chart, glimpse
 from spmd_lab.ui.collectives import moved
@@ -119,7 +121,7 @@ def _answer(
         with left:
             there = "this machine" if where == "local" else where
             figures = tuple(_figures(shown))
-            title = f"{kind_title(kind)} on {there}" if figures else sweep_words(shown)[0]
+            title = _taken(shown, there) if figures else sweep_words(shown)[0]
             cards.headline(plain(title), evidence)
             draw_figures(figures)
             sentences = filter(None, (*notes, off_line_words(shown, fits)))
@@ -159,7 +161,18 @@ def _figures(points: Sequence[Point]) -> Iterator[Figure]:
     at = "" if top is largest else f", at {bytes_text(top.bytes)}"
     yield Figure("Bus bandwidth", rate_words(bandwidths(top)[1]), f"over all links of a device{at}")
     if sizes := half_sizes(timed):
-        yield Figure("Half bandwidth from", f"about {bytes_text(sizes[0])}", "per device")
+        yield Figure("Half of that bandwidth from", about_bytes(sizes[0]), "per device")
+
+
+def _taken(points: Sequence[Point], where: str) -> str:
+    """Returns how long the largest size takes on a target, as a sentence."""
+    largest = max(counted(points), key=lambda each: each.bytes)
+    kind, size = largest.kind, bytes_text(largest.bytes)
+    name = f"{'An' if kind[0] == 'a' else 'A'} {kind} of {size}"
+    taken = f"takes {seconds_text(largest.time_s or largest.predicted_s)} on {where}"
+    if kind not in COLLECTIVES:
+        name, taken = size, f"{taken}, {kind_title(kind).lower()}"
+    return f"{name} {taken}."
 
 
 def _ceilings(answer: str, sweep: StrategyResult, notes: Sequence[str], is_simulated: bool) -> None:
@@ -213,7 +226,7 @@ def before(experiment: Experiment) -> None:
             on=target,
             to_calibrate=None if known else experiment,
         )
-        _charts(_kinds(points)[:1], points, [], chart.BUS)
+        _charts(_kinds(points)[:1], points, [], chart.TIME)
     else:
         st.subheader(plain(plan_words(experiment)), anchor=False)
     for source, label in _STORED.items():
@@ -300,7 +313,7 @@ def _sweep(experiment: Experiment, points: tuple[Point, ...], run: str | None) -
     other, others = _beside(experiment, run, over)
     of_axes = [each for each in points if "+".join(each.axes) == over]
     ordered = sorted(kinds, key=lambda each: each != kind)
-    _charts(ordered, of_axes, others, quantity, other)
+    _charts(ordered, of_axes, others, quantity, other, _narrow(experiment, of_axes))
     with st.expander(
         f"All {len(points)} points as a table", key="points", on_change="rerun"
     ) as numbers:
@@ -314,6 +327,7 @@ def _charts(
     others: Sequence[Point],
     quantity: str,
     other: str = "",
+    why: Mapping[str, str] | None = None,
 ) -> None:
     """Draws a chart of the first kind by size, and all of them ranked at the largest."""
     kind = kinds[0]
@@ -322,9 +336,20 @@ def _charts(
     curve = chart.sweep_chart(shown, beside, quantity, other)
     st.vega_lite_chart(curve, key="sweep-chart", alt=alt, width="stretch")
     if kinds[1:]:
-        ranked = chart.rank_chart(points, others, quantity, kind, other)
+        ranked = chart.rank_chart(points, others, quantity, kind, other, why)
         alt = chart.rank_alt(ranked)
         st.vega_lite_chart(ranked, key="sweep-ranking", alt=alt, width="stretch")
+
+
+def _narrow(experiment: Experiment, points: Sequence[Point]) -> dict[str, str]:
+    """Returns which links hold a collective back on a target that is not here, by its title."""
+    if not experiment.place.is_absent:
+        return {}
+    topology, order = get_topology(experiment.place), str(experiment.option("device_order"))
+    return {
+        kind_title(kind): narrowed_by(topology, order, kind, experiment.mesh, axes)
+        for kind, axes in {(point.kind, point.axes) for point in points}
+    }
 
 
 def _beside(experiment: Experiment, run: str | None, over: str) -> tuple[str, list[Point]]:

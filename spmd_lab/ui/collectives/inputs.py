@@ -52,17 +52,15 @@ def what_input() -> str:
 
 
 def fields(what: str) -> Form:
-    """Draw the fields, all but target and collectives folded; their values."""
+    """Draw the fields, all but the target folded; their values."""
     draft = state.draft(SCREEN)
     options = {name: value for name, value in draft["options"].items() if name == "device_order"}
     chosen: Form = {"workload": what, "target": _target(draft)}
     is_sweep = what == COLLECTIVES_SWEEP.name
-    if is_sweep:
-        options |= _kinds(draft["options"])
-    with st.expander("Mesh and sizes" if is_sweep else "Mesh", icon=":material/tune:"):
+    with st.expander("Collectives, mesh, sizes" if is_sweep else "Mesh", icon=":material/tune:"):
         chosen["mesh"] = mesh_fields.mesh_input(SCREEN)
         if is_sweep:
-            options |= _sizes(draft["options"])
+            options |= _sizes(draft["options"]) | _kinds(draft["options"])
             chosen["dtype"] = inputs.dtype_input(SCREEN, get_workload(what))
     return draft | chosen | {"options": options}
 

@@ -6,7 +6,6 @@ import streamlit as st
 from spmd_core.base import bytes_text, count_text
 from spmd_core.experiment import Experiment
 from spmd_core.roofline import cases
-from spmd_core.terms import kind_title
 from spmd_core.workloads import COLLECTIVES
 from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.charts.colors import colors
@@ -108,7 +107,7 @@ def show(kind: str, devices: int) -> None:
     if kind not in COLLECTIVES or drawn < 2:
         return
     function, effect = COLLECTIVE_EFFECTS[kind]
-    st.markdown(f"**{plain(kind_title(kind))}** {code(function)}")
+    st.markdown(code(f"jax.lax.{function}"))
     st.html(glimpse.image(picture(kind, drawn), effect, "picture"))
     fewer = "" if drawn == devices else f" Drawn: {drawn} of {devices}."
     st.caption(plain(effect + fewer), help=plain(devices_drawn(drawn, devices)))

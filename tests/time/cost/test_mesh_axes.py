@@ -4,7 +4,7 @@ import pytest
 
 from spmd_core.machine import get_topology
 from spmd_core.time.cost.constants import HOP_LATENCY_S, LAUNCH_S, LINK_EFFICIENCY
-from spmd_core.time.cost.mesh_axes import GATHERED_BYTES, mesh_axes
+from spmd_core.time.cost.mesh_axes import GATHERED_BYTES, mesh_axes, mesh_collective_s, narrowed_by
 
 
 @pytest.mark.parametrize(
@@ -92,3 +92,29 @@ def test_plain_order_is_slower_where_it_interleaves():
 def test_neighbours_are_so_many_links_apart(name, mesh, order, apart):
     found = mesh_axes(get_topology(f"tpu:{name}"), mesh, order)[0].links_apart
     assert found == (apart if apart is None else pytest.approx(apart))
+
+
+@pytest.mark.parametrize(
+    ("name", "mesh", "axes"),
+    [
+        ("v5e:2x4", [("x", 2), ("y", 4)], ("x", "y")),
+        ("v5p:2x2x2", [("x", 8)], ("x",)),
+        ("v5e:2x4", [("x", 8)], ("x",)),
+        ("v5e:16x16", [("x", 256)], ("x",)),
+    ],
+)
+def test_a_permute_over_one_link_takes_the_time_of_one_link(name, mesh, axes):
+    topology, nbytes = get_topology(f"tpu:{name}"), 2**30
+    seconds = mesh_collective_s(topology, "topology", "collective-permute", mesh, axes, nbytes)
+    one_link_s = nbytes / (topology.chip.link_bandwidth * LINK_EFFICIENCY)
+    assert seconds == pytest.approx(one_link_s, rel=0.01)
+    assert narrowed_by(topology, "topology", "collective-permute", mesh, axes) == "one link only"
+    assert narrowed_by(topology, "topology", "all-reduce", mesh, axes) == ""
+
+
+def test_messages_that_share_a_link_take_turns():
+    topology, nbytes, mesh = get_topology("tpu:v5e:4x4"), 2**30, [("x", 16)]
+    seconds = mesh_collective_s(topology, "plain", "collective-permute", mesh, ("x",), nbytes)
+    one_link_s = nbytes / (topology.chip.link_bandwidth * LINK_EFFICIENCY)
+    words = narrowed_by(topology, "plain", "collective-permute", mesh, ("x",))
+    assert words == f"{round(seconds / one_link_s)} messages share a link" and words[0] > "1"

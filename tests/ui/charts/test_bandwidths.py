@@ -36,12 +36,15 @@ def test_without_an_accelerator_the_target_is_one_chip_generation_predicted(data
     target = next(each for each in screen.selectbox if each.label == "Target")
     assert target.value == "tpu:v5e:2x4" and "cpu" not in said(screen)
     curve, ranking = charts(screen)
-    assert "All-reduce on v5e:2x4" in said(screen)
-    assert any(figures(screen)["Bus bandwidth"] in label for label in labels(curve))
-    assert any(
-        label == f"half at {figures(screen)['Half bandwidth from'].removeprefix('about ')}"
-        for label in labels(curve)
-    )
+    time = figures(screen)["16.0 MiB per device"]
+    assert f"An all-reduce of 16.0 MiB takes {time} on v5e:2x4." in said(screen)
+    assert any(time in label for label in labels(curve))
+    half = f"half the bandwidth from {figures(screen)['Half of that bandwidth from']}"
+    assert half in labels(curve)
+    assert [label.split(" · ", 2)[2] for label in labels(ranking) if label.count(" · ") > 1] == [
+        "one link only",
+        "half crosses the middle",
+    ]
     assert "4 of 8" in said(screen), "the picture has fewer devices than the group"
     assert len(labels(ranking)) == 5
 

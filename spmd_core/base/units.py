@@ -50,14 +50,20 @@ def span_text(low: float, high: float) -> str:
     >>> span_text(7.3, 9.18), span_text(0.0089, 0.12), span_text(9.96, 120.4)
     ('7.30 s to 9.18 s', '8.90 ms to 120 ms', '9.96 s to 120 s')
     """
-    ends = (seconds_text(end).partition(" ") for end in (low, high))
-    return " to ".join(f"{_padded(number)} {name}" for number, _, name in ends)
+    return f"{even_seconds(low)} to {even_seconds(high)}"
 
 
-def _padded(number: str) -> str:
+def even_seconds(seconds: float | None) -> str:
+    """A duration with three digits, zeros too, to stand beside others.
+
+    >>> even_seconds(2.4), even_seconds(0.0)
+    ('2.40 s', '0 s')
+    """
+    number, space, name = seconds_text(seconds).partition(" ")
     missing = 3 - len(number.lstrip("0.").replace(".", ""))
-    point = "" if "." in number else "."
-    return number if missing <= 0 or number == "0" else f"{number}{point}{'0' * missing}"
+    if missing > 0 and name and number != "0":
+        number += "." * ("." not in number) + "0" * missing
+    return f"{number}{space}{name}"
 
 
 def scaled_text(value: float, unit: str) -> str:

@@ -13,7 +13,7 @@ from spmd_core.search.array_question import ArrayQuestion
 from spmd_core.search.candidate import ORDER, Candidate, has_words
 from spmd_core.search.models import candidate_named
 from spmd_core.search.question import ModelQuestion
-from spmd_core.search.ranking import Ranked, front, ranking, shardings, ties
+from spmd_core.search.ranking import Ranked, front, open_estimates, ranking, shardings, ties
 from spmd_core.search.standards import StandardSharding, standards
 
 
@@ -226,6 +226,15 @@ class Answer:
         if self.proof_of_winner is not None:
             return self.ties
         return ties([group[0] for group in self.shardings], self.question.minimize)
+
+    @cached_property
+    def open_estimates(self) -> int:
+        """How many other meshes and batches are only estimated, and may be as fast as a step that is
+        compiled.
+        """
+        if self.winner is None or not self.winner.step or self.question.minimize == "memory":
+            return 0
+        return open_estimates([group[0] for group in self.shardings])
 
     @property
     def proof_of_winner(self) -> Proof | None:

@@ -194,14 +194,25 @@ def ties(entries: Sequence[Ranked], goal: Goal = "time", most: int = 10) -> list
     return [
         each.candidate
         for each in entries[1:most]
-        if (each.score == first.score if goal == "memory" else _is_open(first, each))
+        if (
+            each.score == first.score
+            if goal == "memory"
+            else each.candidate.stage == first.candidate.stage and _is_open(first, each)
+        )
     ]
 
 
+def open_estimates(entries: Sequence[Ranked]) -> int:
+    """Returns how many estimates the winner, which is known better, is not proven ahead of."""
+    first = entries[0]
+    if first.candidate.stage == "estimated":
+        return 0
+    guessed = [each for each in entries if each.candidate.stage == "estimated"]
+    return sum(_is_open(first, each) for each in guessed)
+
+
 def _is_open(one: Ranked, other: Ranked) -> bool:
-    """Returns True if both are known in one way, and no verdict puts one ahead of the other."""
-    if one.candidate.stage != other.candidate.stage:
-        return False
+    """Returns True if no verdict puts one ahead of the other."""
     mine, theirs = _interval(one), _interval(other)
     return mine is None or theirs is None or predicted_verdict(theirs, mine) != "faster"
 

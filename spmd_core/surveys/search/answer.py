@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from spmd_core.base import bytes_text, count_text, number_text, numbered, seconds_text
+from spmd_core.base import bytes_text, capital, count_text, number_text, numbered, seconds_text
 from spmd_core.machine import compiler_refusal, get_topology
 from spmd_core.search import (
     SAME,
@@ -381,7 +381,7 @@ def next_label(answer: Answer) -> str:
     if winner is None or not next_words(answer):
         return "Search again"
     if winner.stage != "estimated":
-        return "Keep searching"
+        return "Compile the next few" if winner.step else "Keep searching"
     if compiler_refusal(winner.target):
         return "Search again"
     return "Compile the best few" if winner.step else "Keep searching"
@@ -474,7 +474,8 @@ def best_words(answer: Answer, winner: Candidate) -> str:
     if winner.plan is not None:
         mesh = winner.name.replace(",", " ").partition(" · ")[0]
         first = f"{mesh}, {numbered(winner.plan.batch_per_device, 'sequence')} per device"
-    return f"{'Pick' if answer.rivals else 'Best:'} {first}."
+    is_open = answer.rivals or answer.open_estimates
+    return f"{'Pick' if is_open else 'Best:'} {first}."
 
 
 def how_many_tie(answer: Answer) -> str:
@@ -482,10 +483,18 @@ def how_many_tie(answer: Answer) -> str:
     many = len(answer.rivals)
     unsure = sum(each.step is not None and each.fits != "yes" for each in answer.rivals)
     winner = answer.winner
-    known = "compiled" * (winner is not None and winner.stage == "compiled")
-    others = [f"{numbered(many - unsure, 'other')} {known}".strip()] if many > unsure else []
+    is_compiled = winner is not None and winner.stage == "compiled"
+    fit = f"{many - unsure} compiled" if is_compiled else numbered(many - unsure, "other")
+    others = [fit] if many > unsure else []
     others += [f"{unsure} that may not fit"] if unsure else []
     return f"ties with {'at least ' * (many >= 9)}{' and '.join(others)}" * bool(many)
+
+
+def open_words(answer: Answer) -> str:
+    """Returns with what the first ties, and how many estimates may be as fast; "" where it is alone."""
+    count = answer.open_estimates
+    could = f"{numbered(count, 'estimate')} could still win" * bool(count)
+    return capital("; ".join(filter(None, (how_many_tie(answer), could))))
 
 
 def picked_words(answer: Answer) -> str:

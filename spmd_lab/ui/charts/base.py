@@ -13,16 +13,16 @@ Units = tuple[tuple[float, str], ...]
 SECONDS: Units = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 BYTES: Units = ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "bytes"))
 # of axes and legends: readable on a light page, quieter than the marks on a dark one
-_QUIET, _GRID = "light-dark(#4f5b6b, #a3adba)", "light-dark(#e3e8ee, #29313c)"
+QUIET, _GRID = "light-dark(#4f5b6b, #a3adba)", "light-dark(#e3e8ee, #29313c)"
 CONFIG: Spec = {
     "background": "transparent",  # a card has a color of its own
     "view": {"stroke": None},
-    "axis": {"labelColor": _QUIET, "titleColor": _QUIET, "gridColor": _GRID, "domain": False}
+    "axis": {"labelColor": QUIET, "titleColor": QUIET, "gridColor": _GRID, "domain": False}
     | {"titleFontWeight": 400, "titleFontSize": 12, "labelFontSize": 12, "titlePadding": 8}
     | {"tickCount": 7, "labelFlush": False, "labelBound": False},
     "axisX": {"grid": False},
     "axisY": {"grid": True},
-    "legend": {"labelColor": _QUIET, "titleColor": _QUIET, "labelFontSize": 12},
+    "legend": {"labelColor": QUIET, "titleColor": QUIET, "labelFontSize": 12},
 }
 PADDING = {"top": 4, "left": 2, "right": 8, "bottom": 2}
 # of numbers beside marks

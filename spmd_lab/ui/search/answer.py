@@ -8,7 +8,7 @@ import streamlit as st
 
 from spmd_core.advice import predict_command
 from spmd_core.answers import Figure, best_table, every_table, kept_ranking, ranking_table
-from spmd_core.base import bytes_text, capital, count_text, seconds_text, span_text
+from spmd_core.base import bytes_text, count_text, even_seconds, seconds_text, span_text
 from spmd_core.machine import compiler_refusal, get_topology
 from spmd_core.program import rows
 from spmd_core.script import script_text
@@ -95,7 +95,7 @@ def _figures(winner: Candidate, answer: Answer) -> list[Figure]:
     goal, price = answer.question.minimize, dict(answer.question.price)
     of_steps, known = winner.step is not None, words.STAGES[winner.stage]
     span = span_text(winner.span[0], winner.span[1]) if winner.span else known
-    time = Figure("Time of a step" if of_steps else "Time", seconds_text(winner.seconds), span)
+    time = Figure("Time of a step" if of_steps else "Time", even_seconds(winner.seconds), span)
     held = get_topology(winner.target).chip.device_hbm_bytes if of_steps else 0
     ends = " to ".join(bytes_text(each) for each in winner.memory_span or ())
     room = f"{ends} of {bytes_text(held)}".strip() if held else ""
@@ -156,8 +156,8 @@ def _named(answer: Answer, winner: Candidate, when: str) -> None:
     known = ", ".join(filter(None, (when, _KNOWN_AS[winner.stage])))
     headline = plain(words.best_words(answer, winner))
     with cards.headline(headline, winner.stage.capitalize(), known):
-        if answer.rivals:
-            st.badge(plain(capital(words.how_many_tie(answer))), color="orange")
+        if unsure := words.open_words(answer):
+            st.badge(plain(unsure), color="orange")
         if winner.experiment.place.is_simulated:
             style.evidence("Simulated")
 
@@ -175,7 +175,7 @@ def _picture(winner: Candidate) -> None:
 def _next(answer: Answer, winner: Candidate, is_over: bool) -> bool:
     missing = compiler_refusal(winner.target) if winner.stage == "estimated" else None
     further = words.next_words(answer) if is_over else ""
-    is_open = bool(further and answer.rivals) and not missing  # not to be taken yet
+    is_open = bool(further and words.open_words(answer)) and not missing  # not to be taken yet
     if further and missing:
         st.caption(coded(further))
     pressed = is_over and st.button(
@@ -208,7 +208,7 @@ def ranked(answer: Answer) -> None:
         f"{count_text(answer.counts[stage])} {stage}" for stage in _KNOWN_AS if answer.counts[stage]
     ]
     best = "The best of each mesh and batch, of" if answer.ranking[0].candidate.step else "Of"
-    st.caption(plain(f"{best} {listed(counts)}; the band is the interval of the first"))
+    st.caption(plain(f"{best} {listed(counts)}"))
     first = [each[0].candidate for each in answer.shardings[:3]]
     alt = "; ".join(f"{each.name} {seconds_text(each.seconds)}" for each in first)
     st.vega_lite_chart(chart, alt=alt, key="search:ranked")

@@ -9,6 +9,7 @@ from spmd_core.surveys import called_words, cost_title, hours_of_tokens
 from spmd_lab.ui.charts.base import (
     BYTES,
     INK,
+    QUIET,
     SECONDS,
     TOP,
     Row,
@@ -123,10 +124,10 @@ _PATH = {"type": "rule", "strokeDash": [2, 4]}
 _ARROW = _DOT | {"shape": "triangle-right"}
 _LONGEST = 1.3  # of an interval, in longest times: a longer one would leave the others no room
 _SPAN = {"type": "rule", "strokeWidth": 3, "strokeCap": "round"}
-_IS_WIDE = "width > 560"  # enough for a column of policies
-_POLICY = {"type": "text", "align": "right", "opacity": {"expr": f"{_IS_WIDE} ? 0.75 : 0"}, **INK}
-_NEEDS = _POLICY | {"dy": 12}
+_IS_WIDE = "containerSize()[0] > 620"  # enough for policies and a column of memory
+_MEMORY = {"type": "text", "align": "right", "opacity": {"expr": f"{_IS_WIDE} ? 0.85 : 0"}, **INK}
 _BAND = {"type": "rect", "opacity": 0.08, "color": BEST}  # the interval of the best
+_KEY = {"type": "text", "align": "left", "dx": 6, "color": BEST, "text": "interval of the first"}
 
 
 def ranked_chart(
@@ -152,18 +153,29 @@ def ranked_chart(
     rows = [
         {"row": _short(each, is_many), "is_open": open_[each.number]}
         | {"group": _OPEN if open_[each.number] else each.stage}
-        | ({"needs": _needs(each)} if open_[each.number] else {})
+        | {"memory": _memory(each, is_many)}
         | _timed(each, times[each.number], name, top)
         | dict(zip(("color", "opacity"), fills.get(each.number, (OTHER, _BEHIND)), strict=True))
         for each in best
     ]
-    return _bars(rows, f"{called} ({name})", scale, top)
+    has = f", of {_has(best[0])}" if best[0].step and not is_many else ""
+    memory = f"Memory per device{has}" if best[0].step else ""
+    return _bars(rows, f"{called} ({name})", memory, scale, top)
 
 
-def _needs(each: Candidate) -> str:
-    """Returns the memory that a step needs, as far as it is known, of what its device has."""
-    needs = " to ".join(map(bytes_text, each.memory_span or (each.memory_bytes,)))
-    return f"{needs} of {bytes_text(get_topology(each.target).chip.device_hbm_bytes)}"
+def _memory(each: Candidate, is_many: bool) -> str:
+    """Returns the memory that a step needs: where it may not fit as far as it is known; of what a
+    device has, where there are several.
+    """
+    if each.step is None:
+        return ""
+    span = each.memory_span if each.fits != "yes" else None
+    needs = " to ".join(map(bytes_text, span or (each.memory_bytes,)))
+    return f"{needs} of {_has(each)}" if is_many else needs
+
+
+def _has(each: Candidate) -> str:
+    return bytes_text(get_topology(each.target).chip.device_hbm_bytes)
 
 
 def _timed(each: Candidate, time: float, unit_name: str, top: float) -> dict[str, object]:
@@ -194,12 +206,12 @@ def _three(value: float) -> str:
 def _scale(low: float, top: float) -> Spec:
     room = max(top - low, 0.01 * top)  # more of it on the right, for labels
     first, span = low - 0.05 * room, top - low + 0.05 * room
-    room_px = f"({_IS_WIDE} ? 380 : 170)"
+    room_px = f"({_IS_WIDE} ? 240 : 170)"
     end = {"expr": f"{first} + {span} * width / max(width - {room_px}, 60)"}
     return {"domainMin": first, "domainMax": end, "nice": False, "zero": False}
 
 
-def _bars(rows: Sequence[Row], title: str, scale: Spec, top: float) -> Spec:
+def _bars(rows: Sequence[Row], title: str, memory: str, scale: Spec, top: float) -> Spec:
     axis = {"orient": "top", "tickCount": 8, "grid": False, "titleAnchor": "start"}
     axis["labelExpr"] = f"datum.value > {top} ? '' : datum.label"  # further right are labels
     x = {
@@ -207,37 +219,44 @@ def _bars(rows: Sequence[Row], title: str, scale: Spec, top: float) -> Spec:
     }
     grouped = by_key((str(row["group"]), str(row["row"])) for row in rows)
     heads = {head: grouped[head] for head in _GROUPS if head in grouped}
-    are_named = len(heads.keys() - {_OPEN}) > 1
-    y = rows_axis(
-        [
-            label
-            for head, labels in heads.items()
-            for label in [*[head] * (are_named or head == _OPEN), *labels]
-        ]
-    )
-    weight = {"condition": {"test": f"indexof({[*_GROUPS]}, datum.value) >= 0", "value": 600}}
-    weight |= {"value": 400}
-    y["axis"] = y["axis"] | {
+    y = rows_axis([label for head, labels in heads.items() for label in (head, *labels)])
+    policies = {row["row"]: row["policy"] for row in rows if row["policy"]}
+    named = f"[replace(datum.label, ' · ', ', '), {policies}[datum.label] || '']"
+    policies = {row["row"]: row["policy"] for row in rows if row["policy"]}
+    is_head = f"indexof({[*_GROUPS]}, datum.value) >= 0"
+    names = y["axis"] | {
         "labelExpr": "replace(datum.label, ' · ', ', ')",
         "labelLimit": 280,
-        "labelFontWeight": weight,
+        "labelOffset": {"expr": f"{_IS_WIDE} && {bool(policies):d} ? -7 : 0"},
+        "labelColor": INK["color"],
+        "labelFontWeight": {"condition": {"test": is_head, "value": 600}, "value": 400},
     }
+    below = y["axis"] | {
+        "orient": "left",  # the second axis would be on the right
+        "labelExpr": f"{_IS_WIDE} && {policies}[datum.label] || ''",
+        "labelLimit": 280,
+        "labelOffset": 7,
+        "labelFontSize": 11,
+        "labelColor": QUIET,
+    }
+    y, named, also = ({**y, "axis": axis} for axis in (None, names, below))
     dots, beyond = ([row for row in rows if row["is_beyond"] == is_] for is_ in (False, True))
-    clipped, open_ = ([row for row in rows if row[is_]] for is_ in ("is_clipped", "is_open"))
+    clipped = [row for row in rows if row["is_clipped"]]
     looks = {"color": as_is("color"), "opacity": quantity("opacity", scale=None, legend=None)}
     tips = hover(row="candidate", label="takes", policy="policy")  # narrow windows have no column
     text = {"type": "text", "align": "left", "dx": 10, "fontWeight": 600, **INK}
     layers = [
-        layer(rows, _SPAN, x=x["low"], x2={"field": "high"}, y=y, **looks),
+        layer(rows, _SPAN, x=x["low"], x2={"field": "high"}, y=named, **looks),
         layer(beyond, _PATH, x=x["x"], x2={"value": 0}, y=y, **looks),
         layer(clipped, _ARROW, x=x["high"], y=y, tooltip=tips, **looks),
         layer(dots, _DOT, x=x["x"], y=y, tooltip=tips, **looks),
         layer(rows, text, x=x["end"], y=y, text={"field": "label"}),
-        layer(rows, _POLICY, x={"value": "width"}, y=y, text={"field": "policy"}),
-        layer(open_, _NEEDS, x={"value": "width"}, y=y, text={"field": "needs"}),
+        layer(rows, _MEMORY, x={"value": "width"}, y=also, text={"field": "memory"}),
+        layer([{}], _MEMORY | {"text": memory}, x={"value": "width"}, y={"value": -34}),
         layer(rows[:1], _BAND, x=x["low"], x2={"field": "high"}),
+        layer([rows[0] | {"row": rows[0]["group"]}], _KEY, x=x["low"], y=y),
     ]
-    return layered(layers, {"step": 28})
+    return layered(layers, {"step": 36}, resolve={"axis": {"y": "independent"}})
 
 
 def _ends(each: Candidate, time: float) -> tuple[float, float]:

@@ -7,7 +7,7 @@ import pytest
 
 from spmd_core.search import Answer, Candidate, read_question
 from spmd_core.search.models import candidates
-from spmd_core.surveys.search import how_many_tie
+from spmd_core.surveys.search import open_words
 from spmd_core.sweeps import first_look
 from spmd_lab.ui.search.charts import front_chart, ranked_chart
 
@@ -49,8 +49,8 @@ def test_what_is_known_in_different_ways_is_below_headings_of_its_own():
     assert sorted([*labels[1:2], *labels[3:]]) == sorted({row["row"] for row in rows})
     assert ranked_chart([]) is None
     assert all(row["low"] <= row["x"] <= max(row["high"], row["x"]) for row in rows)
-    alike = ranked_chart(answer.shardings)["layer"][0]["encoding"]["y"]["scale"]["domain"]
-    assert "estimated" not in alike  # nothing to tell apart
+    key = ranked_chart(mixed.shardings)["layer"][-1]
+    assert key["data"]["values"][0]["row"] == "measured", "the band's key is above the first row"
 
 
 def _less_sure(each: Candidate) -> Candidate:
@@ -90,13 +90,13 @@ def test_what_may_not_fit_is_counted_apart_where_others_are_as_fast():
     )
     found = [_less_sure(each) if each.predicted else each for each in candidates(question)]
     known = Answer(question, len(found), found, True)
-    assert how_many_tie(known).endswith(f"{len(known.rivals)} others")
+    assert open_words(known).endswith(f"{len(known.rivals)} others")
     for at in range(1, len(known.rivals)):
         unsure = {each.number for each in known.rivals[:at]}
         every = [replace(each, fits="likely") if each.number in unsure else each for each in found]
         answer = Answer(question, len(every), every, True)
         fit = sum(each.fits == "yes" for each in answer.rivals)
-        counts = list(map(int, re.findall(r"\d+", how_many_tie(answer))))
+        counts = list(map(int, re.findall(r"\d+", open_words(answer))))
         assert counts == [count for count in (fit, len(answer.rivals) - fit) if count]
 
 
@@ -105,6 +105,31 @@ def test_what_may_not_fit_has_the_memory_that_it_needs_beside_its_time():
     rows = ranked_chart(answer.shardings)["layer"][0]["data"]["values"]
     assert {row["is_open"] for row in rows} == {False, True}
     for row in rows:
-        needs = re.fullmatch(r"([\d.]+) GiB to ([\d.]+) GiB of 95.7 GiB", row.get("needs", ""))
+        needs = re.fullmatch(r"([\d.]+) GiB to ([\d.]+) GiB", row["memory"])
         assert bool(needs) == row["is_open"]
         assert needs is None or float(needs[1]) < 95.7 < float(needs[2])
+
+
+def test_estimates_whose_intervals_reach_the_compiled_first_could_still_win():
+    question = read_question(
+        {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "remat": ["minimal"]}
+    )
+    found = list(candidates(question))
+    best = Answer(question, len(found), found, True).winner
+    compiled = replace(best, stage="compiled")
+    found[found.index(best)] = compiled
+    answer = Answer(question, len(found), found, True)
+    assert answer.winner == compiled
+    others = [group[0].candidate for group in answer.shardings[1:]]
+    low = compiled.span[0]
+    apart = sum(each.span[0] >= compiled.span[1] or low >= each.span[1] for each in others)
+    overlapping = len(others) - apart
+    count = answer.open_estimates
+    assert 0 < count <= overlapping and open_words(answer).startswith(f"{count} estimate")
+    slow = [
+        replace(each, predicted=each.predicted.model_copy(update={"low": 9e9, "high": 1e10}))
+        if each.number != compiled.number and each.predicted
+        else each
+        for each in found
+    ]
+    assert open_words(Answer(question, len(slow), slow, True)) == ""

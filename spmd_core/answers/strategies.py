@@ -17,7 +17,7 @@ from spmd_core.terms import (
     share_text,
     title,
 )
-from spmd_core.words import bound_share, collectives_words, off_words, timed_in, verdict_words
+from spmd_core.words import bound_shares, collectives_words, off_words, timed_in, verdict_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +227,7 @@ STRATEGIES = Sheet[StrategyRow](
         text(
             "Bound",
             lambda row: (
-                bound_share(predicted.shares_by_axis)
+                bound_shares(predicted.shares_by_axis)
                 if (predicted := row.outcome.prediction) and row.is_predicted
                 else None
             ),

@@ -237,7 +237,7 @@ def collectives_table(compared: Compared, place: Place = "document") -> Table:
     listed = [_collectives(each) for each in compared.subjects]
     kinds = list(dict.fromkeys(kind for each in listed for kind in each or ()))
     rows = {
-        kind: [NONE if each is None else _totals(each.get(kind, ())) for each in listed]
+        kind: [NONE if each is None else _totals(each.get(kind, ()), place) for each in listed]
         for kind in kinds
     }
     most = {kind: max(_sent((each or {}).get(kind, ())) or 0 for each in listed) for kind in kinds}
@@ -277,13 +277,13 @@ def _asked(each: Collective) -> Collective:
     return each.model_copy(update=ring) if is_ring(each) else each
 
 
-def _totals(collectives: Sequence[Collective]) -> str:
+def _totals(collectives: Sequence[Collective], place: Place) -> str:
     if not collectives:
         return "none"
     counts, size = [each.count for each in collectives], _sent(collectives)
     count = "unknown" if None in counts else count_text(sum(each or 0 for each in counts))
     rings = sum(each.count or 0 for each in collectives if is_ring(each))
-    inside = f" ({count_text(rings)} in rings)" if rings else ""
+    inside = f" ({count_text(rings)} in rings)" if rings and place != "screen" else ""
     return f"{count} ×, {NONE if size is None else bytes_text(size)}{inside}"
 
 

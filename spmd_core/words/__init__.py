@@ -14,7 +14,7 @@ from spmd_core.words.facts import (
 from spmd_core.words.origins.set_by import all_set_by_words, named_words, other_warnings, own_words
 from spmd_core.words.predictions import (
     KINDS,
-    bound_share,
+    bound_shares,
     bound_words,
     days_text,
     off_words,
@@ -62,7 +62,7 @@ __all__ = [
     "KINDS",
     "LISTED",
     "all_set_by_words",
-    "bound_share",
+    "bound_shares",
     "bound_words",
     "collective_words",
     "collectives_words",

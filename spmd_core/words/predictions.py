@@ -25,6 +25,7 @@ _BOUND = {
     "data centre network": "DCN-bound",
     "pipeline": "bound by the pipeline's bubble",
 }
+_CALLED = {"memory": "HBM", "interconnect": "links"}
 # The resources that shares of a step are of.
 _OF_WORK = {
     "matmul": "compute",
@@ -184,16 +185,16 @@ def bound_words(shares: Mapping[str, float], share: bool = True) -> str:
     return f"largest share {words}" + (f" ({seconds / total:.0%})" if share else "")
 
 
-def bound_share(shares: Mapping[str, float]) -> str:
-    """Returns what bounds a program, with its share of the step.
+def bound_shares(shares: Mapping[str, float]) -> str:
+    """Returns the two resources that take most of a step, with their shares.
 
-    >>> bound_share({"matmul": 2.0, "kernel": 1.0, "memory": 1.0})
-    'compute-bound (75%)'
+    >>> bound_shares({"matmul": 2.0, "kernel": 1.0, "memory": 1.0})
+    'compute 75%, HBM 25%'
     """
-    words = bound_words(shares)
     resources = sums_by_key((_resource(name), s) for name, s in shares.items())
-    share = max(resources.values(), default=0.0) / (sum(resources.values()) or 1.0)
-    return f"{words} ({share:.0%})" if words in _BOUND.values() else words
+    most = sorted(resources, key=lambda name: (-resources[name], name))[:2]
+    total = sum(resources.values()) or 1.0
+    return ", ".join(f"{_CALLED.get(name, name)} {resources[name] / total:.0%}" for name in most)
 
 
 def _resource(share: str) -> str:

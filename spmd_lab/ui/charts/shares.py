@@ -40,9 +40,10 @@ _FRAME = _BAR | {"filled": False, "strokeWidth": 2, "stroke": INK["color"]}
 _OVER = {"type": "text", "fontWeight": 600, "fontSize": 11, "dy": -19, **INK}  # the frame
 _LABEL_PX = 28  # of a part whose share stands in it
 _INSIDE = {"type": "text", "fontWeight": 600}
-_BELOW = {"yOffset": 18, **INK}  # the bar
-_SPAN = {"type": "rule", "strokeWidth": 2, **_BELOW}
-_CAP = {"type": "tick", "orient": "vertical", "size": 9, "thickness": 2, **_BELOW}
+_LOW = {"yOffset": 8, **INK}  # in the bar, below its numbers
+_SPAN = {"type": "rule", "strokeWidth": 2, **_LOW}
+_CASING = _SPAN | {"strokeWidth": 5, "color": "light-dark(#f7f8fc, #161b24)", "opacity": 0.8}
+_CAP = {"type": "tick", "orient": "vertical", "size": 10, "thickness": 2, **_LOW}
 _AT_END = {"type": "text", "align": "left", "dx": 8, "fontWeight": 600, **INK}
 # shares of white, or below 0 of black, in the colors of parts of one kind, by what ends their names
 _SHADES = (0.0, -0.24, 0.3, 0.55, -0.4, 0.42, -0.12)
@@ -62,6 +63,7 @@ _NAMED = (
     ("stage", "other stages", "other groups"),
     ("stragglers",),
 )
+_RANGE = ", ├─┤ range of the prediction"
 _WAITS = ": the chip waits for it"
 _SEEN = 0.004  # of a bar: a thinner part is no color that a legend could name
 
@@ -129,7 +131,7 @@ def parts_chart(
     is_open = len(rows) > 1 and not times  # its axis ends at a tick beyond the bars
     scale = {"domainMin": 0, "domainMax": {"expr": f"{top} * {room}"}, "nice": is_open}
     axis = (
-        {"title": f"estimate ({name})", "axis": {"grid": False}}
+        {"title": f"estimate ({name}){_RANGE * bool(times)}", "axis": {"grid": False}}
         if len(rows) > 1
         else {"axis": None}
     )
@@ -166,15 +168,15 @@ def _part_color(rows: Mapping[str, Mapping[str, float]], shades: Mapping[str, st
 
 def _at_ends(times: Mapping[str, Estimate], size: float, x: Spec, y: Spec) -> list[Spec]:
     ends = [
-        {"row": row, "low": each.low / size, "at": each.estimate / size, "high": each.high / size}
+        {"row": row, "low": each.low / size, "high": each.high / size}
         | {"label": seconds_text(each.estimate)}
         for row, each in times.items()
     ]
-    at, high = (x | {"field": field} for field in ("at", "high"))
+    high = x | {"field": "high"}
     return [
-        layer(ends, _SPAN, x=x, x2={"field": "high"}, y=y),
+        *(layer(ends, mark, x=x, x2={"field": "high"}, y=y) for mark in (_CASING, _SPAN)),
         *(layer(ends, _CAP, x=each, y=y) for each in (x, high)),
-        layer(ends, _AT_END, x=at, y=y, text={"field": "label"}),
+        layer(ends, _AT_END, x=high, y=y, text={"field": "label"}),
     ]
 
 

@@ -74,7 +74,11 @@ def draw(runs: Sequence[RunSummary], place: DeltaGenerator) -> None:
         draw_table(table_frame(programs))
     collectives = collectives_table(compared, "screen")
     if collectives.rows:
-        st.markdown("**What differs in the collectives of the fastest strategies, per device**")
+        st.markdown(
+            "**What differs in the collectives, per device**",
+            help="Of the fastest strategies: how often a collective runs, and the bytes of all its "
+            "runs. Those that are compiled to rings of permutes count with their kind.",
+        )
         draw_table(table_frame(collectives))
     exports.menu_of(place, lambda: _downloads(compared, [run.run for run in runs]))
     _to_copy(runs_table(compared))

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import streamlit as st
 
 from spmd_core.answers import strategies_table
-from spmd_core.base import seconds_text
+from spmd_core.base import number_text, seconds_text
+from spmd_core.experiment import Experiment
 from spmd_core.facts import Prediction
 from spmd_core.history import basis_words, is_example, shape_words
+from spmd_core.plan import get_model
 from spmd_core.recipes import differences_of
 from spmd_core.reports import Compared, Subject, run_title, verdict_sentences
 from spmd_core.results import Result
@@ -109,12 +111,19 @@ def row(subject: Subject) -> None:
 
 def _shared(subjects: Iterable[Subject]) -> str:
     """What is computed and where, as far as it is the same for all."""
-    first, *others = (shape_words(each.summary.experiment) for each in subjects)
+    first, *others = (_shape(each.summary.experiment) for each in subjects)
     return " · ".join(
         text
         for label, text in first.items()
         if text and all(each[label] == text for each in others)
     )
+
+
+def _shape(experiment: Experiment) -> dict[str, str]:
+    shape, plan = shape_words(experiment), experiment.plan
+    if plan:
+        shape["Workload"] += f", {number_text(get_model(plan.model).parameters / 1e9)} B parameters"
+    return shape
 
 
 def _link(subject: Subject, name: str) -> None:
@@ -142,25 +151,32 @@ def _times_of(compared: Compared, ordered: Sequence[Subject]) -> None:
     key = f"side-by-side:{compared.baseline.run}"
     if 1 < len(steps) == len(results):
         most, words = _differs(steps)
-        st.vega_lite_chart(shares_chart(steps, most), alt=words, key=key)
-        st.markdown(plain(words))
+        if words:
+            st.markdown(f"**{plain(words)}**")
+        alt = words or "The parts of each step"
+        st.vega_lite_chart(shares_chart(steps, most), alt=alt, key=key)
     elif chart := side_by_side_chart(results):
         words = "Time by strategy of each run; the numbers are in the table below"
         st.vega_lite_chart(chart, alt=words, key=key)
 
 
 def _differs(steps: Mapping[str, Prediction]) -> tuple[str, str]:
+    """Returns the part in which another step exceeds the first, the fastest, most; and by how much."""
     named = {letter: parts(step) for letter, step in steps.items()}
     times = {
         part: [each.get(part, 0.0) for each in named.values()]
         for part in dict.fromkeys(part for each in named.values() for part in each)
     }
-    most = max(times, key=lambda part: max(times[part]) - min(times[part]))
-    each = (
-        f"{seconds_text(s) if s else 'nothing'} with {name}"
-        for name, s in zip(named, times[most], strict=True)
-    )
-    return most, f"Largest difference: {most}, {', '.join(each)}."
+    most = max(times, key=lambda part: max(times[part]) - times[part][0])
+    longest = max(times[most])
+    if (more := longest - times[most][0]) <= 0:  # of the fastest
+        return "", ""
+    where, added = list(named)[times[most].index(longest)], seconds_text(more)
+    axis = most.removeprefix("exposed over ")
+    if axis != most and axis.isidentifier():
+        return most, f"The {axis} axis adds {added} of exposed communication to {where}."
+    part = most.replace("exposed over", "exposed communication over")
+    return most, f"{where} spends {added} more on {part}."
 
 
 def failed(result: Result) -> None:

@@ -165,7 +165,7 @@ def mesh_collective_s(
 
 
 def narrowed_by(topology: Topology, order: str, kind: str, mesh: Mesh, axes: Axes) -> str:
-    """Returns why a permute around a ring or an all-to-all cannot use all links of a TPU, else ""."""
+    """Returns why a permute around a ring or an all-to-all does not use all links of a TPU, else ""."""
     if topology.chip.is_gpu:
         return ""
     if kind == "all-to-all":
@@ -174,9 +174,7 @@ def narrowed_by(topology: Topology, order: str, kind: str, mesh: Mesh, axes: Axe
     if kind != "collective-permute":
         return ""
     ways = _ways(topology, order, mesh, axes)
-    if ways.crosses_slices:
-        return "between slices"
-    return "one link only" if ways.busiest == 1 else f"{ways.busiest} messages share a link"
+    return "one link only" if ways.busiest == 1 and not ways.crosses_slices else ""
 
 
 def _ways(topology: Topology, order: str, mesh: Mesh, axes: Axes, pairs: Pairs = ()) -> Paths:

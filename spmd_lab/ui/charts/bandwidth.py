@@ -104,8 +104,8 @@ def rank_chart(
     why: Mapping[str, str] | None = None,
 ) -> Spec:
     """Returns a bar for each kind at the largest size that all have, the best first, that of `kind`
-    dark: measured where it is, with a tick for what is predicted, and for the `other` one. A bar that
-    takes longer than an all-reduce says `why`.
+    dark: measured where it is, with a tick for what is predicted, and for the `other` one. `why`
+    stands on bars that are longer than that of an all-reduce.
     """
     most = _largest(points)
     lead = MEASURED if any(each.time_s for each in points) else PREDICTED
@@ -113,14 +113,7 @@ def rank_chart(
     own, others = at_most
     lines = {line: _rows(own, line, quantity, lead) for line in (lead, PREDICTED)}
     bars = sorted(lines[lead], key=lambda row: (row["y"], row["kind"]), reverse=quantity != TIME)
-    second = "bus" if quantity == TIME else "time"
-    sums_s = min((row["seconds"] for row in bars if row["kind"] == _SUM), default=math.inf)
-    bars = [
-        {**row, "row": row["kind"], "label": " · ".join(filter(None, map(str, words)))}
-        for row in bars
-        for slow in [row["seconds"] > sums_s and (why or {}).get(str(row["kind"]))]
-        for words in [(row["shown"], row[second], slow or "")]
-    ]
+    bars = _labeled(bars, "bus" if quantity == TIME else "time", why or {})
     ticks = [] if lead == PREDICTED else lines[PREDICTED]
     ticks = [{**row, "row": row["kind"]} for row in (*ticks, *_rows(others, other, quantity, lead))]
     top = max((cast(float, row["y"]) for row in (*bars, *ticks)), default=1.0)
@@ -135,6 +128,20 @@ def rank_chart(
     ]
     title = f"{quantity} at {bytes_text(most)} per device"
     return layered(layers, {"step": 26}, title=_HEADING | {"text": title})
+
+
+def _labeled(bars: Sequence[Row], second: str, why: Mapping[str, str]) -> list[Row]:
+    times = {str(row["kind"]): cast(float, row["seconds"]) for row in bars}
+    slow = {kind for kind, seconds in times.items() if seconds > times.get(_SUM, math.inf)}
+    return [
+        {
+            **row,
+            "row": kind,
+            "label": f"{row['shown']} · {row[second]}" + (f" · {more}" if more else ""),
+        }
+        for row, kind in zip(bars, times, strict=True)
+        for more in [why.get(kind) if kind in slow else ""]
+    ]
 
 
 def _steps(least: float, most: float) -> list[float]:

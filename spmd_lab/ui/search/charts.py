@@ -217,11 +217,31 @@ def _bars(rows: Sequence[Row], title: str, memory: str, scale: Spec, top: float)
     x = {
         at: quantity(at, title=title, scale=scale, axis=axis) for at in ("x", "low", "high", "end")
     }
+    y, named, also = _rows(rows)
+    dots, beyond = ([row for row in rows if row["is_beyond"] == is_] for is_ in (False, True))
+    clipped = [row for row in rows if row["is_clipped"]]
+    looks = {"color": as_is("color"), "opacity": quantity("opacity", scale=None, legend=None)}
+    tips = hover(row="candidate", label="takes", policy="policy")  # narrow windows have no column
+    text = {"type": "text", "align": "left", "dx": 10, "fontWeight": 600, **INK}
+    layers = [
+        layer(rows, _SPAN, x=x["low"], x2={"field": "high"}, y=named, **looks),
+        layer(beyond, _PATH, x=x["x"], x2={"value": 0}, y=y, **looks),
+        layer(clipped, _ARROW, x=x["high"], y=y, tooltip=tips, **looks),
+        layer(dots, _DOT, x=x["x"], y=y, tooltip=tips, **looks),
+        layer(rows, text, x=x["end"], y=y, text={"field": "label"}),
+        layer(rows, _MEMORY, x={"value": "width"}, y=also, text={"field": "memory"}),
+        layer([{}], _MEMORY | {"text": memory}, x={"value": "width"}, y={"value": -34}),
+        layer(rows[:1], _BAND, x=x["low"], x2={"field": "high"}),
+        layer([{**rows[0], "row": rows[0]["group"]}], _KEY, x=x["low"], y=y),
+    ]
+    return layered(layers, {"step": 36}, resolve={"axis": {"y": "independent"}})
+
+
+def _rows(rows: Sequence[Row]) -> tuple[Spec, ...]:
+    """Returns the y axis of rows: without labels, with names, and with the policy below each name."""
     grouped = by_key((str(row["group"]), str(row["row"])) for row in rows)
     heads = {head: grouped[head] for head in _GROUPS if head in grouped}
     y = rows_axis([label for head, labels in heads.items() for label in (head, *labels)])
-    policies = {row["row"]: row["policy"] for row in rows if row["policy"]}
-    named = f"[replace(datum.label, ' · ', ', '), {policies}[datum.label] || '']"
     policies = {row["row"]: row["policy"] for row in rows if row["policy"]}
     is_head = f"indexof({[*_GROUPS]}, datum.value) >= 0"
     names = y["axis"] | {
@@ -239,24 +259,7 @@ def _bars(rows: Sequence[Row], title: str, memory: str, scale: Spec, top: float)
         "labelFontSize": 11,
         "labelColor": QUIET,
     }
-    y, named, also = ({**y, "axis": axis} for axis in (None, names, below))
-    dots, beyond = ([row for row in rows if row["is_beyond"] == is_] for is_ in (False, True))
-    clipped = [row for row in rows if row["is_clipped"]]
-    looks = {"color": as_is("color"), "opacity": quantity("opacity", scale=None, legend=None)}
-    tips = hover(row="candidate", label="takes", policy="policy")  # narrow windows have no column
-    text = {"type": "text", "align": "left", "dx": 10, "fontWeight": 600, **INK}
-    layers = [
-        layer(rows, _SPAN, x=x["low"], x2={"field": "high"}, y=named, **looks),
-        layer(beyond, _PATH, x=x["x"], x2={"value": 0}, y=y, **looks),
-        layer(clipped, _ARROW, x=x["high"], y=y, tooltip=tips, **looks),
-        layer(dots, _DOT, x=x["x"], y=y, tooltip=tips, **looks),
-        layer(rows, text, x=x["end"], y=y, text={"field": "label"}),
-        layer(rows, _MEMORY, x={"value": "width"}, y=also, text={"field": "memory"}),
-        layer([{}], _MEMORY | {"text": memory}, x={"value": "width"}, y={"value": -34}),
-        layer(rows[:1], _BAND, x=x["low"], x2={"field": "high"}),
-        layer([rows[0] | {"row": rows[0]["group"]}], _KEY, x=x["low"], y=y),
-    ]
-    return layered(layers, {"step": 36}, resolve={"axis": {"y": "independent"}})
+    return tuple({**y, "axis": axis} for axis in (None, names, below))
 
 
 def _ends(each: Candidate, time: float) -> tuple[float, float]:

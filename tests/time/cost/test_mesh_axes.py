@@ -110,11 +110,3 @@ def test_a_permute_over_one_link_takes_the_time_of_one_link(name, mesh, axes):
     assert seconds == pytest.approx(one_link_s, rel=0.01)
     assert narrowed_by(topology, "topology", "collective-permute", mesh, axes) == "one link only"
     assert narrowed_by(topology, "topology", "all-reduce", mesh, axes) == ""
-
-
-def test_messages_that_share_a_link_take_turns():
-    topology, nbytes, mesh = get_topology("tpu:v5e:4x4"), 2**30, [("x", 16)]
-    seconds = mesh_collective_s(topology, "plain", "collective-permute", mesh, ("x",), nbytes)
-    one_link_s = nbytes / (topology.chip.link_bandwidth * LINK_EFFICIENCY)
-    words = narrowed_by(topology, "plain", "collective-permute", mesh, ("x",))
-    assert words == f"{round(seconds / one_link_s)} messages share a link" and words[0] > "1"

@@ -19,9 +19,8 @@ def nearest_words(plan: Plan, nearest: NearestFit | None) -> str:
     if nearest is None:
         chip = plan.topology.chip.title
         return (
-            f"Nothing on {chip} is sure to fit, however many chips. It was tried with full "
-            "rematerialization, block inputs offloaded, one sequence per shard, and parameters "
-            "sharded over all chips. Use chips with more HBM, or a smaller model."
+            f"Nothing on {chip} is sure to fit, however many chips, with block inputs alone kept, in host "
+            "memory. Use chips with more HBM, or a smaller model."
         )
     memory, time = nearest.prediction.memory_bytes, nearest.prediction.predicted_s
     step = f", about {seconds_text(time.estimate)} a step" if time else ""

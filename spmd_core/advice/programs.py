@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable
 
-from spmd_core.base import bytes_text, mesh_text, numbered
+from spmd_core.base import agreed, bytes_text, mesh_text, numbered
 from spmd_core.experiment import spec_code
 from spmd_core.facts import Accident, LostBatch
 from spmd_core.fields import Spec
@@ -159,16 +159,15 @@ def _rule(finding: Finding, program: Program) -> str:
     path, others = finding.path, finding.others
     if finding.meant is None:
         return f"{path} matches no argument: correct the pattern, or leave it out"
+    count = 1
     if others and others[0] == program.described.optimizer.get(path):
         there = f"its parameter {others[0]}"
     else:
-        there = "the arrays beside it"
+        there, count = "the arrays beside it", 1 + len(others)
         path += f" and {len(others)} more" if others else ""
     pattern = as_regex(finding.path)
     written = "" if pattern == finding.path else f" ({pattern})"
-    return (
-        f"{path} has {_spec(finding.spec)}, {there} {_spec(finding.meant)}: check its rule{written}"
-    )
+    return f"{path} {agreed(count, 'has')} {_spec(finding.spec)}, {there} {_spec(finding.meant)}: check its rule{written}"
 
 
 def _replicated_by(path: str, program: Program) -> str:

@@ -41,6 +41,7 @@ from spmd_core.base.settings import (
 )
 from spmd_core.base.units import (
     about_bytes,
+    agreed,
     bytes_text,
     count_text,
     even_seconds,
@@ -77,6 +78,7 @@ __all__ = [
     "WorkerError",
     "WrongResult",
     "about_bytes",
+    "agreed",
     "answer",
     "ask_child",
     "by_key",

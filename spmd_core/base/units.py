@@ -95,6 +95,15 @@ def numbered(value: float, word: str) -> str:
     return f"{text} {word if text == '1' else plural(word)}"
 
 
+def agreed(count: int, verb: str) -> str:
+    """Returns a verb in the number of its subject.
+
+    >>> agreed(1, "is"), agreed(3, "is"), agreed(3, "has")
+    ('is', 'are', 'have')
+    """
+    return verb if count == 1 else {"is": "are", "has": "have"}[verb]
+
+
 def plural(word: str) -> str:
     """Returns the plural of a noun.
 

@@ -14,8 +14,8 @@ from spmd_core.plan.own_models import OWN, read_own
 from spmd_core.plan.presets import PRESETS
 
 _PLAIN = re.compile(r"[^a-z0-9]")
-_SIZE = re.compile(r"-[0-9x]+b.*")
 _ALIKE = 0.7  # of the letters: a name that is less alike is of another model
+_USUAL = "a preset such as llama-3.1-8b"
 
 
 _SCALED = re.compile(r"scaled(-2023)?:([0-9]{1,5})")
@@ -68,18 +68,13 @@ def get_model(name: str) -> ModelSize:
     if text in added:
         return added[text]
     plain = _PLAIN.sub("", text.rpartition("/")[2])[:64]
+    spelled = {_PLAIN.sub("", preset): preset for preset in PRESETS}
+    near = [spelled[each] for each in difflib.get_close_matches(plain, spelled, 1, _ALIKE)]
+    rule, fix = "; ".join(("does not exist", *problems)), near[0] if near else _USUAL
+    fix += ", the model's config, or scaled:16 with sizes of its own"
     if lacks := next((lacks for start, lacks in LACKING.items() if plain.startswith(start)), ""):
-        rule, fix = (
-            f"has {lacks}, which this decoder does not",
-            f"use one of {', '.join(families())}",
-        )
-    else:
-        spelled = {_PLAIN.sub("", preset): preset for preset in PRESETS}
-        near = [spelled[each] for each in difflib.get_close_matches(plain, spelled, 1, _ALIKE)]
-        rule = "; ".join(("does not exist", *problems))
-        fix = f"use {near[0] if near else ', '.join(families())}"
-        fix += ", the model's config, or scaled:16 with sizes of its own"
-    raise refuse(f"model {shorten(name)}", rule, fix)
+        rule, fix = f"has {lacks}, which this decoder does not", _USUAL
+    raise refuse(f"model {shorten(name)}", rule, f"use {fix}")
 
 
 @cache
@@ -93,8 +88,3 @@ def added_models() -> tuple[Mapping[str, ModelSize], tuple[str, ...]]:
 def model_names() -> tuple[str, ...]:
     """Returns the names of models to choose from: presets, then those of installed packages."""
     return (*PRESETS, *added_models()[0])
-
-
-def families() -> tuple[str, ...]:
-    """Returns the names of presets without their sizes: `llama-3.1`."""
-    return tuple(dict.fromkeys(_SIZE.sub("", name) for name in PRESETS))

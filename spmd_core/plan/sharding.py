@@ -242,7 +242,9 @@ def undivided_axes(plan: Plan) -> tuple[str, ...]:
     weights, mesh, sentences = _weights(plan), dict(plan.mesh), []
     used = {axis for array in weights for axes in array.axes for axis in axes}
     for axis, size in plan.mesh:
-        over = dict[tuple[str, ...], dict[tuple[str, int], None]]()  # dims by the axes that they fail
+        over = dict[
+            tuple[str, ...], dict[tuple[str, int], None]
+        ]()  # dims by the axes that they fail
         both = (zip(array.dims, array.axes, strict=True) for array in weights)
         for dim, axes in chain.from_iterable(both):
             if axis in (rule := RULES.get(dim[0], ())):
@@ -259,7 +261,10 @@ def _undivided(
     dims: Iterable[tuple[str, int]], axes: Iterable[str], mesh: Mapping[str, int]
 ) -> str:
     sizes = [f"{dim}={length}" for dim, length in dims]
-    do, product = "does" if len(sizes) == 1 else "do", mesh_text(((e, mesh[e]) for e in axes), " × ")
+    do, product = (
+        "does" if len(sizes) == 1 else "do",
+        mesh_text(((e, mesh[e]) for e in axes), " × "),
+    )
     return f"{' and '.join(sizes)} {do} not divide over {product}"
 
 

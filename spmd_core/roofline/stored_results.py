@@ -134,8 +134,10 @@ def with_expected(result: Result, known: Result | None) -> Result:
 
 
 def measured(result: Result) -> StrategyResult:
-    """The outcome of a run that measures its machine: of its only strategy."""
-    return next(iter(result.strategies.values()))
+    """The outcome of a run that measures its machine: of its only strategy, without measurements
+    where it ended before that.
+    """
+    return next(iter(result.strategies.values()), StrategyResult(status="cancelled"))
 
 
 def on_topology(experiment: Experiment) -> tuple[Point, ...]:

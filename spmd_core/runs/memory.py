@@ -3,7 +3,7 @@ allocated.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from spmd_core.base import Inexpressible, bytes_text, refuse
@@ -160,11 +160,9 @@ def check_memory(
     host_need = need.host_bytes + (need.all_device_bytes if on_host else 0)
     limit = hardware.available_bytes
     if limit is not None and host_need > limit and not target.is_cluster:
-        share = f", which the {experiment.device_count} simulated devices share" if on_host else ""
+        share = f" on {experiment.device_count} simulated devices" if on_host else ""
         raise _too_large(
-            experiment,
-            host_need,
-            f"the {bytes_text(limit)} of memory that are free on this machine{share}",
+            experiment, f"{bytes_text(host_need)}{share}", f"{bytes_text(limit)} free here"
         )
     limits = (
         [device.memory_bytes for device in environment.devices if device.memory_bytes]
@@ -172,33 +170,22 @@ def check_memory(
         else []
     )
     if not on_host and limits and need.device_bytes > min(limits):
-        raise _too_large(
-            experiment, need.device_bytes, f"the {bytes_text(min(limits))} of memory of one device"
-        )
+        limit = f"{bytes_text(min(limits))} of one device"
+        raise _too_large(experiment, bytes_text(need.device_bytes), limit)
 
 
-def _too_large(experiment: Experiment, need_bytes: int, limit: str) -> Exception:
+def _too_large(experiment: Experiment, need: str, limit: str) -> Exception:
+    sizes: Mapping[str, int] = dict(experiment.dims)
+    what, fix = experiment.workload, "use smaller dims or more sharding"
     if experiment.what.is_small_program:
-        sizes = ", ".join(f"{name}={size}" for name, size in _program_sizes(experiment).items())
-        return refuse(
-            f"program {_program(experiment)} with {sizes} needs {bytes_text(need_bytes)}",
-            f"and does not fit in {limit}",
-            "use smaller sizes",
-        )
+        what, sizes = f"program {_program(experiment)}", _program_sizes(experiment)
+        fix = "use smaller sizes"
+    named = ", ".join(f"{name}={size}" for name, size in sizes.items())
+    value = f"{what} with {named}"
     if experiment.what.is_of_machine:
-        return refuse(
-            f"{experiment.workload} over {experiment.device_count} devices needs "
-            f"{bytes_text(need_bytes)}",
-            f"and does not fit in {limit}",
-            "use a smaller largest, or fewer devices",
-        )
-    sizes = ", ".join(f"{dim}={size}" for dim, size in experiment.dims)
-    return refuse(
-        f"{experiment.workload} with {sizes} needs {bytes_text(need_bytes)} for operands and "
-        "results",
-        f"and does not fit in {limit}",
-        "use smaller dims, fewer strategies, or more sharding",
-    )
+        value = f"{what} over {experiment.device_count} devices"
+        fix = "use a smaller largest, or fewer devices"
+    return refuse(value, f"needs {need}, more than the {limit}", fix)
 
 
 def _program(experiment: Experiment) -> str:

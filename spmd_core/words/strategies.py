@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from spmd_core.base import numbered, seconds_text, span_text
+from spmd_core.base import agreed, numbered, seconds_text, span_text
 from spmd_core.experiment import MARGIN
 from spmd_core.facts import PROGRAM, Estimate, Ratio, Settles
 from spmd_core.results import (
@@ -194,7 +194,7 @@ def _question(
     others = [each.strategy for each in unsure]
     if not is_tied:
         return f"{called.which(medians_s, [fastest, *others])}{here}"
-    verb = "is" if len(others) == 1 else "are"
+    verb = agreed(len(others), "is")
     return f"whether {called.with_times(medians_s, others)} {verb} slower"
 
 

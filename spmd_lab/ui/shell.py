@@ -12,7 +12,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.answers import Figure
-from spmd_core.base import LabError, StorageError
+from spmd_core.base import LabError, StorageError, agreed
 from spmd_core.machine import parse_target
 from spmd_core.sheets import Table
 from spmd_core.terms import experiment_words
@@ -167,7 +167,7 @@ def _menu_link(screen: str, here: str, label: str, query: Mapping[str, str]) -> 
 def _until_loaded(late: tuple[str, ...]) -> None:
     if files.late(0.0) != late:
         st.rerun()
-    verb = "is" if len(late) == 1 else "are"
+    verb = agreed(len(late), "is")
     st.info(
         plain(f"{', '.join(late)} {verb} being loaded: the workloads show here when that is done."),
         icon=":material/hourglass_top:",

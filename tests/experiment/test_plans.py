@@ -215,7 +215,7 @@ def test_an_experiment_is_varied():
         ),
         (
             {"options": {"model": "gpt-5"}},
-            "model 'gpt-5' does not exist: use llama-2, llama-3.1, gemma-2, gpt-3, mixtral, ",
+            "model 'gpt-5' does not exist: use a preset such as llama-3.1-8b, ",
         ),
         ({"options": {"remat": "some"}}, "remat='some' is not a choice: use full, minimal, none"),
         ({"options": {"save": "colour"}}, "save 'colour' is not saved by a decoder's block"),

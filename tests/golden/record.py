@@ -8,23 +8,27 @@ message to list.
 import argparse
 import sys
 import tempfile
+import traceback
 from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.golden import changes as stored, folder
-from tests.golden.doors import doors
+from tests.golden.doors import Door, doors
+from tests.golden.values import Line
 
 MOST = 200  # changes that are printed
 
 
 def main() -> int:
-    """Record; 1 where values changed and may not."""
+    """Record; 1 where values changed and may not, or a door raised."""
     ask = argparse.ArgumentParser(prog="python -m tests.golden.record", description=__doc__)
     ask.add_argument("--values", action="store_true", help="record changed values, too")
     may_change = ask.parse_args().values
     with tempfile.TemporaryDirectory() as temporary, folder.opened(Path(temporary) / "data") as lab:
-        now = {name: door() for name, door in doors(lab)}
+        now, raised = rendered(dict(doors(lab)))
     before = {name: lines for texts in stored.recorded().values() for name, lines in texts.items()}
+    now |= {name: before[name] for name in raised if name in before}
     changes = [
         each
         for name in before
@@ -41,7 +45,20 @@ def main() -> int:
         path.unlink()
     for kind, texts in kinds.items():
         stored.write(kind, texts)
-    return 0
+    return 1 if raised else 0
+
+
+def rendered(every: Mapping[str, Door]) -> tuple[dict[str, list[Line]], dict[str, Exception]]:
+    """Returns what each door shows, and what those raised that show nothing, which are printed."""
+    now, raised = dict[str, list[Line]](), dict[str, Exception]()
+    for name, door in every.items():
+        try:
+            now[name] = door()
+        except Exception as error:  # the others are recorded
+            raised[name] = error
+            print(f"{name} raised, and stays as it was recorded:", file=sys.stderr)
+            traceback.print_exception(error)
+    return now, raised
 
 
 if __name__ == "__main__":

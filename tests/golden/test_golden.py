@@ -10,6 +10,7 @@ import pytest
 
 from tests.golden import changes as stored, folder
 from tests.golden.doors import doors as every
+from tests.golden.record import rendered
 
 pytestmark = pytest.mark.slow
 
@@ -65,3 +66,13 @@ def test_numbers_flags_and_order_are_as_recorded(kind, pairs):
 def test_texts_are_as_recorded(kind, pairs):
     changes = [each for pair in pairs(kind) for each in stored.changed_texts(*pair)]
     assert not changes, "\n".join([f"{len(changes)} lines {AGAIN}", *changes[:SHOWN]])
+
+
+def test_a_door_that_raises_is_named_and_the_others_are_kept(capsys):
+    def broken():
+        raise ValueError("no table")
+
+    now, raised = rendered({"one": lambda: [["1"]], "broken": broken, "two": lambda: [["2"]]})
+    assert now == {"one": [["1"]], "two": [["2"]]} and [*raised] == ["broken"]
+    said = capsys.readouterr().err
+    assert "broken raised" in said and "no table" in said

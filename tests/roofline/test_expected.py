@@ -7,7 +7,14 @@ import pytest
 from spmd_core.facts import Collective
 from spmd_core.program import parse_module
 from spmd_core.results import Cost, MoveCost, Operation, Point, StrategyResult
-from spmd_core.roofline import Calibration, TimeModel, Unknown, operations_of, with_roofline
+from spmd_core.roofline import (
+    Calibration,
+    TimeModel,
+    Unknown,
+    measured,
+    operations_of,
+    with_roofline,
+)
 from spmd_core.terms import roofline_words
 from spmd_lab.ui.compare.beside import Pair, beside_words, median_error, spearman
 from tests.roofline.test_roofline import CEILINGS, MATMUL, SUMMED, result
@@ -182,3 +189,9 @@ def test_mfu_counts_all_devices_and_is_said_with_what_binds():
     ).strategies["auto"]
     assert found.roofline.mfu == pytest.approx(found.roofline.ideal_s / 5e-3)
     assert "; MFU 53." in roofline_words(found.roofline)
+
+
+def test_a_run_that_ended_before_its_strategy_measured_nothing():
+    one = result(MATMUL)
+    ended = measured(one.model_copy(update={"strategies": {}}))
+    assert ended.status == "cancelled" and ended.points == () and not Calibration(ended).is_complete

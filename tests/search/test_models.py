@@ -429,7 +429,7 @@ def test_an_empty_space_says_which_rule_emptied_it():
     none = answer_of(model="llama-3.1-405b")
     assert none.winner is None
     assert "do not fit in memory" not in (said := words.search_headline(none))
-    assert "does not fit" in said and "use more chips" in said
+    assert "does not fit" in said and "Use more chips" in said
     least = min(each.memory_bytes for each in none.found if each.reason == "does not fit")
     assert f"the least: {bytes_text(least)} per device is more" in said
 

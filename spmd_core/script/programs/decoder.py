@@ -30,6 +30,7 @@ from spmd_core.script.programs.decoder_context import (
 from spmd_core.script.programs.decoder_experts import dropless, gathered_axes
 from spmd_core.script.programs.decoder_parts import (
     all_heads_norm,
+    capped,
     cross_entropy,
     layer_norm,
     mlp_hidden,
@@ -144,8 +145,7 @@ class Model:
         c, groups = self.config, query.shape[1] // key.shape[1]
         key, value = jnp.repeat(key, groups, axis=1), jnp.repeat(value, groups, axis=1)
         scores = jnp.einsum("bhqd,bhkd->bhqk", query, key).astype(jnp.float32)
-        if cap := c.attention_cap:
-            scores = jnp.tanh(scores / cap) * cap
+        scores = capped(scores, c.attention_cap)
         order = token_order(c, scores.shape[-1], self.mesh.shape.get("context", 1))
         queries = keys = jnp.asarray(order)
         back = queries[:, None] - keys
@@ -592,7 +592,7 @@ class Model:
             logits = self.cut(
                 x.astype(dtype) @ table.astype(dtype), "batch", "length", "act_vocab"
             ).astype(jnp.float32)
-        return logits if c.logits_cap is None else jnp.tanh(logits / c.logits_cap) * c.logits_cap
+        return capped(logits, c.logits_cap)
 
     def loss(self, parameters, batch):
         """Mean cross entropy over the tokens of a batch of tokens, targets, positions and segments, each [batch, length]; with heads of later tokens a share of theirs."""

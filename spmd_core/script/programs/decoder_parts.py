@@ -15,6 +15,11 @@ def rms_norm(x, scale=None):
     return normal if scale is None else normal * scale.astype(x.dtype)
 
 
+def capped(x, cap):
+    """Values within ±cap, which is None without one."""
+    return jnp.tanh(x / cap) * cap if cap else x
+
+
 def all_heads_norm(x, scale):
     """The norm of all heads [batch, length, head, dim] as one."""
     flat = x.reshape(*x.shape[:2], -1)

@@ -20,7 +20,7 @@ from spmd_core.script.programs.decoder_config import (
     weight_dims,
 )
 from spmd_core.script.programs.decoder_experts import dropless
-from spmd_core.script.programs.decoder_parts import rms_norm
+from spmd_core.script.programs.decoder_parts import capped, rms_norm
 from spmd_core.script.programs.decoder_precision import LIMITS, reduced
 
 EVERY = ("tensor", "data")
@@ -145,8 +145,7 @@ def attended(
     values = widened(seen["value"], query.dtype) if "value" in seen else keys[..., :value_dim]
     grouped = query.reshape(*query.shape[:2], keys.shape[1], -1, query.shape[-1])
     scores = jnp.einsum("bskgd,bktd->bkgst", grouped, keys, preferred_element_type=jnp.float32)
-    if cap:
-        scores = jnp.tanh(scores / cap) * cap
+    scores = capped(scores, cap)
     back = positions[:, :, None] - keys_at[:, None]
     visible = (back >= 0) & (keys_at >= 0)[:, None]
     if window is not None:
@@ -372,8 +371,7 @@ class Serving(Stored):
         with jax.named_scope("logits"):
             logits = jnp.einsum("bse,ev->bsv", x, table, preferred_element_type=jnp.float32)
             logits = self.wide.cut(logits, "batch", "length", "act_vocab")[:, 0]
-        cap = self.config.logits_cap
-        return (logits if cap is None else jnp.tanh(logits / cap) * cap), cache
+        return capped(logits, self.config.logits_cap), cache
 
     def step(self, parameters, cache, tokens, lengths, counts):
         """(the next token of each request, the cache)."""

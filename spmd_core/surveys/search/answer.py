@@ -357,9 +357,8 @@ def nothing_left(answer: Answer) -> str:
         "excluded by what is fixed": "fix fewer axes",
     }.get(reason, "fix less")
     because = f"is {reason}" if reason.startswith("excluded") else reason
-    return (
-        f"{none} can run: {count_text(count)} are pruned because each {because} ({example}): {fix}."
-    )
+    each = "each" if count == looked else f"of {count_text(count)} each"
+    return f"{none} can run: {each} {because} ({example}). {capital(fix)}."
 
 
 def _example(answer: Answer, reason: str) -> str:

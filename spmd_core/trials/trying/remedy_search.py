@@ -11,7 +11,7 @@ from math import inf
 from pydantic import TypeAdapter, ValidationError
 
 from spmd_core.advice import change_words
-from spmd_core.base import LabError, RequestError, seconds_text
+from spmd_core.base import LabError, RequestError, agreed, seconds_text
 from spmd_core.experiment import Experiment, Row, study_of
 from spmd_core.facts import Removal, Shardings, Step
 from spmd_core.fields import Mesh
@@ -346,8 +346,7 @@ def out_of_time(seconds: float, took_s: float, left: int, of: int) -> str:
     >>> out_of_time(60.0, 310.0, 1, 2)
     '1 of 2 collectives is left after 310 s: no change is begun after 60 s'
     """
-    verb = "is" if left == 1 else "are"
     return (
-        f"{left} of {of} collectives {verb} left after {seconds_text(took_s)}: no change is begun "
+        f"{left} of {of} collectives {agreed(left, 'is')} left after {seconds_text(took_s)}: no change is begun "
         f"after {seconds_text(seconds)}"
     )

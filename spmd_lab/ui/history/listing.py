@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.elements.lib.column_types import ColumnConfig
 
-from spmd_core.base import bytes_text, numbered, seconds_text, shorten
+from spmd_core.base import agreed, bytes_text, numbered, seconds_text, shorten
 from spmd_core.reports import FEWEST, MOST
 from spmd_core.runs import RunSummary
 from spmd_core.terms import experiment_words, outcome_words
@@ -130,7 +130,7 @@ def held(runs: Sequence[RunSummary]) -> None:
             archives.download(ticked)
         st.button("Untick", key="untick", type="tertiary", on_click=days.tick, args=((),))
         if hidden:
-            are = "is" if hidden == 1 else "are"
+            are = agreed(hidden, "is")
             st.caption(f"{hidden} of {len(ticked)} ticked {are} not in this list.")
 
 

@@ -81,6 +81,8 @@ if runs:
     days.draw(runs)
     with held:
         history.held(runs)
+    with downloads:
+        exports.rows_button(runs)
     history.as_table(runs)
     beside.draw(runs)
 elif of_searches:

@@ -175,7 +175,8 @@ def badges(summary: RunSummary) -> str:
     """
     kind, color, words = _verdict_of(summary)
     is_compared = bool(verdict(summary.run))
-    first = f":{plain(color)}{'' if is_compared else '-badge'}[{plain(words)}]" if words else ""
+    shown = colors.sentence(words, summary.experiment) if is_compared else plain(words)
+    first = f":{plain(color)}{'' if is_compared else '-badge'}[{shown}]" if words else ""
     kinds = f" {style.evidence_badge(kind)}" if kind else ""
     return f"{first}{kinds}".strip()
 
@@ -264,7 +265,7 @@ def _answer(summary: RunSummary) -> str:
         return plain(f"{shard_words(summary.experiment)} per device")
     answer, fastest = answer_words(summary).removesuffix(", predicted"), fastest_words(summary)
     _, compared = verdict(summary.run) or ("", "")
-    if compared.startswith(f"{fastest} is "):
+    if " is " in compared:  # which names it
         answer = answer.removeprefix(f"{fastest} ")
     if not answer and outcome_words(summary) == DOES_NOT_FIT:
         answer = "does not fit"

@@ -126,10 +126,10 @@ def search_buttons(kept: KeptSearch) -> None:
 def rows_button(runs: Sequence[RunSummary]) -> None:
     """A button that downloads rows of History with every column; no hover is needed for it."""
     download(
-        "These rows as CSV",
+        "CSV",
         lambda: sheet(run_tables.runs_table(runs)).to_csv(index=False),
         "history.csv",
-        "Every column of the table; moments in UTC, milliseconds and bytes as numbers.",
+        "These rows with every column; moments in UTC, milliseconds and bytes as numbers.",
     )
 
 

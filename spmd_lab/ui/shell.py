@@ -274,10 +274,12 @@ def _log_out() -> None:
 
 
 def draw_table(
-    table: Table | pd.DataFrame | Mapping[str, Sequence[str]], place: DeltaGenerator | None = None
+    table: Table | pd.DataFrame | Mapping[str, Sequence[str]],
+    place: DeltaGenerator | None = None,
+    named: Callable[[str], str] | None = None,
 ) -> None:
-    """Draw a table without an index, on the page or at `place`."""
-    (place or st).table(escaped(table), hide_index=True, border="horizontal")
+    """Draw a table without an index, on the page or at `place`; `named` writes its first column."""
+    (place or st).table(escaped(table, named), hide_index=True, border="horizontal")
 
 
 def draw_figure(value: str, words: str, marker: str = "", color: str = "inherit") -> None:

@@ -80,19 +80,23 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 :is(.st-key-days, .st-key-findings) h2 small {{ font-size: 0.8rem; font-weight: 400; color: var(--quiet); min-width: 4rem; text-align: right; }}
 .st-key-days h2 small:first-of-type {{ margin-left: auto; width: 18.5rem; padding-left: 1rem; text-align: left; }}
 .st-key-days h2 small:nth-of-type(2) {{ width: 10rem; }}
-[class*="st-key-line-"] > :has([data-testid="stButton"]) {{ order: 3; z-index: 1; flex: 0 1 22rem; padding: 0 1rem; }}
+[class*="st-key-line-"] [data-testid="stButton"] {{ position: relative; z-index: 1; }}
+[class*="st-key-line-"] [data-testid="stButton"] button {{ min-height: 0; color: var(--quiet); }}
+[class*="st-key-line-"] [data-testid="stCaptionContainer"], [class*="st-key-line-"] [data-testid="stCaptionContainer"] p {{ margin: 0; color: inherit; }}
+.st-key-days h2 em, [class*="st-key-line-"] [data-testid="stHtml"] i {{ font-style: normal; font-weight: 400; font-size: 0.8rem; color: var(--quiet); }}
+.st-key-days h2 em {{ padding-left: 0.8rem; }}
 [class*="st-key-line-"] button, [class*="st-key-line-"] button > div {{ justify-content: flex-start; padding: 0; }}
-[class*="st-key-line-"] {{ position: relative; align-items: center; flex: none; min-height: 4.4rem; padding: 0.5rem; border-top: 1px solid var(--line); border-radius: 0 !important; }}
+[class*="st-key-line-"] {{ column-gap: 0.5rem; position: relative; align-items: center; flex: none; min-height: 4.4rem; padding: 0.5rem; border-top: 1px solid var(--line); border-radius: 0 !important; }}
 [class*="st-key-line-"]:hover {{ background: var(--tint); }}
 [class*="st-key-line-"] :is([data-testid="stElementContainer"]:has(> [data-testid="stHtml"]), [data-testid="stHtml"]) {{ display: contents; }}
 [class*="st-key-line-"] > :has([data-testid="stCheckbox"]) {{ z-index: 1; flex: none; padding-right: 0.75rem; }}
 [class*="st-key-line-"] > :has([data-testid="stPageLink"]) {{ order: 2; flex: 1 1 0; min-width: 0; }}
-[class*="st-key-line-"] img.glimpse {{ order: 1; width: 6rem; height: 2.4rem; margin-right: 1rem; }}
+[class*="st-key-line-"] img.glimpse {{ order: 1; flex: none; width: 6rem; height: 2.4rem; margin-right: 1rem; }}
 [class*="st-key-line-"] [data-testid="stPageLink-NavLink"] {{ position: static; background: none; padding: 0; height: auto; line-height: 1.7; }}
 [class*="st-key-line-"] [data-testid="stPageLink-NavLink"]::after {{ content: ""; position: absolute; inset: 0; }}
 [class*="st-key-line-"] [data-testid="stPageLink-NavLink"] strong {{ display: block; font-weight: 600; }}
 [class*="st-key-line-"] [data-testid="stHtml"] > span {{ order: 3; flex: 0 1 22rem; font-size: 0.87rem; color: var(--quiet); padding: 0 1rem; }}
-[class*="st-key-line-"] [data-testid="stHtml"] > b {{ order: 4; width: 5.5rem; text-align: right; font-weight: 600; }}
+[class*="st-key-line-"] [data-testid="stHtml"] > b {{ order: 4; width: 9rem; white-space: nowrap; text-align: right; font-weight: 600; }}
 [class*="st-key-line-"] [data-testid="stHtml"] > small {{ order: 5; width: 4rem; text-align: right; color: var(--quiet); }}
 .st-key-next [data-testid="stPageLink-NavLink"] {{ background: var(--page); border: 1px solid var(--accent); border-radius: 0.5rem; padding: 0.4rem 0.75rem; }}
 .st-key-next [data-testid="stPageLink-NavLink"] :is(p, span) {{ color: var(--accent) !important; }}
@@ -170,12 +174,12 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   [data-testid="stExpandSidebarButton"]::after {{ font-size: 1rem; font-weight: 600; }}
   .st-key-tour > :not(:last-child) {{ min-width: 100%; }}
   [class*="st-key-line-"] {{ flex-wrap: wrap; }}
-  [class*="st-key-line-"] > :has([data-testid="stPageLink"]) {{ flex: 1 1 50%; }}
+  [class*="st-key-line-"] > :has([data-testid="stPageLink"]) {{ flex: 1 1 calc(100% - 8rem); }}
   [class*="st-key-line-"] img.glimpse {{ width: 4rem; margin-right: 0.6rem; }}
   [class*="st-key-line-"] [data-testid="stHtml"] > span {{ flex: 1 1 40%; padding: 0.2rem 0 0 2rem; }}
+  [class*="st-key-line-"] [data-testid="stHtml"] > b {{ width: auto; margin-left: auto; }}
   .st-key-days h2 small:first-of-type {{ display: none; }}
   .st-key-days h2 small:nth-of-type(2) {{ margin-left: auto; }}
-  [class*="st-key-line-"] > :has([data-testid="stButton"]) {{ flex: 1 1 40%; padding: 0 0 0 2rem; }}
   [class*="st-key-row-"] > :nth-child(2) {{ flex: 1 1 0; min-width: 50%; }}
   :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stHorizontalBlock"] {{ gap: 0.6rem; }}
   :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stColumn"] {{ min-width: calc(50% - 0.3rem); flex: 1 1 calc(50% - 0.3rem); }}

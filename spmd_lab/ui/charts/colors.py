@@ -3,14 +3,15 @@ have them from here; and the colors of rows.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
 from spmd_core.experiment import Experiment
-from spmd_core.terms import COLORS, MARKERS, marker, quoted, spoken, title
+from spmd_core.results import Result
+from spmd_core.terms import COLORS, MARKERS, marker, quoted, row_title, spoken, title
 from spmd_core.workloads import STRATEGIES
 from spmd_lab.ui.markdown import coded, plain
 
@@ -146,6 +147,30 @@ def sentence(text: str, experiment: Experiment) -> str:
         else " " * part.startswith(" ") + coded(part) + " " * (part.endswith(" ") and part != " ")
         for number, part in enumerate(parts)
     )
+
+
+def cells(result: Result) -> Callable[[str], str]:
+    """Returns how a cell that names rows is written as Markdown, each after its marker."""
+    rows = {row_title(result, name): name for name in result.strategies}
+
+    def cell(text: str) -> str:
+        named = rows.get(text)
+        experiment = result.experiment
+        return marked(experiment, [named], text) if named else sentence(text, experiment)
+
+    return cell
+
+
+def before(selector: str, experiment: Experiment, names: Sequence[str]) -> str:
+    """Returns CSS that puts before each element of a list its row's marker in its color; `{}` in the
+    selector is its place.
+    """
+    rules = (
+        f'{selector.format(at)}::before {{ content: "{marker(experiment, name)}"; '
+        f"color: {css(experiment, name)}; padding-right: 0.5em; }}"
+        for at, name in enumerate(names, 1)
+    )
+    return f"<style>{''.join(rules)}</style>"
 
 
 # of a front: the winner, what nothing beats in both, the others

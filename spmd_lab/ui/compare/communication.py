@@ -11,11 +11,12 @@ from spmd_core.pictures import is_product
 from spmd_core.program import CollectiveRow, file_name
 from spmd_core.results import Result, of_rows
 from spmd_core.sheets import EMPTY, NONE, Table
-from spmd_core.terms import title
+from spmd_core.terms import spoken
 from spmd_core.trials import remedy_searches as running, with_remedies
 from spmd_core.workloads import sources
 from spmd_lab.ui import cards, choices
 from spmd_lab.ui.arrows import view as arrows
+from spmd_lab.ui.charts import colors
 from spmd_lab.ui.compare import selected, trace
 from spmd_lab.ui.compare.view import View
 from spmd_lab.ui.ir import viewer
@@ -41,24 +42,21 @@ def draw(view: View) -> None:
     """The collectives to select from, the arrows and the account of the selected one, every
     collective as a table, and the trace.
     """
-    result = view.result
+    result, experiment = view.result, view.result.experiment
     if answers := running.known(lab(), result.run):
         result = with_remedies(result, answers[1])
     names = selected.communicating(result)
     if names:
-        name = (
-            names[0]
-            if len(names) == 1
-            else choices.one_of("Strategy", names, choices.STRATEGY, title)
-        )
+        if len(names) == 1 < len(result.strategies):
+            st.caption(colors.sentence(f"{spoken(names[0], result)} communicates", experiment))
+        name = selected.choose(experiment, names)
         outcome = result.strategies[name].collectives or ()
         own = result.model_copy(update={"experiment": result.row(name).experiment})
         arrows.show(own, name, outcome, lambda row: _account(result, name, row))
     if view.collectives.rows:
         with st.container(key="communication"):
             st.html(_STYLE)
-            draw_table(_marked(view))
-    experiment = result.experiment
+            draw_table(_marked(view), named=colors.cells(result))
     if is_product(experiment.what) and not experiment.variants:
         st.page_link(
             "pages/layout.py",

@@ -19,9 +19,9 @@ from spmd_core.terms import (
 )
 from spmd_core.words import evidence_words, other_warnings, runs as words
 from spmd_core.workloads import STRATEGIES, newer, version_words
-from spmd_lab.ui import cards, choices, next_step, remedies
+from spmd_lab.ui import cards, next_step, remedies
 from spmd_lab.ui.charts import colors, glimpse, together
-from spmd_lab.ui.compare import small_program, study, verdict
+from spmd_lab.ui.compare import selected, small_program, study, verdict
 from spmd_lab.ui.compare.view import View
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook.outcome import failed
@@ -105,7 +105,8 @@ def notes(result: Result) -> None:
     # a program as written is not timed
     of_times = () if result.experiment.what.is_small_program else result.environment.notes
     lines = [plain(note) for note in (*result.notes, *of_times)]
-    lines += [f"**{plain(rows)}**: {plain(note)}" for rows, note in studies.noted(result, _remarks)]
+    named = colors.cells(result)
+    lines += [f"**{named(rows)}**: {named(note)}" for rows, note in studies.noted(result, _remarks)]
     if lines:
         st.markdown("\n".join(f"- :small[{line}]" for line in dict.fromkeys(lines)))
 
@@ -158,12 +159,7 @@ def before(experiment: Experiment, can_run: bool = True) -> None:
         _meanings(experiment)
     with st.expander("The programs that will run", key="preview", on_change="rerun") as preview:
         if preview.open:
-            names = list(experiment.strategies)
-            name = (
-                names[0]
-                if len(names) == 1
-                else choices.one_of("Strategy", names, choices.STRATEGY, title)
-            )
+            name = selected.choose(experiment, experiment.strategies)
             try:
                 st.code(
                     program.program_text(experiment, name), language="python", line_numbers=True

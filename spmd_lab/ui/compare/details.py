@@ -16,8 +16,9 @@ from spmd_core.terms import environment_words, title
 from spmd_core.words import runs as words
 from spmd_core.workloads import STRATEGIES
 from spmd_lab.ui import choices, hardware, tables
+from spmd_lab.ui.charts import colors
 from spmd_lab.ui.charts.base import Spec as VegaSpec
-from spmd_lab.ui.compare import small_program
+from spmd_lab.ui.compare import selected, small_program
 from spmd_lab.ui.compare.view import View
 from spmd_lab.ui.layout import picture
 from spmd_lab.ui.markdown import plain
@@ -50,11 +51,14 @@ def _values(view: View) -> None:
         own = view.result.experiment.what.source is not None
         of = "the function itself on one device" if own else "a NumPy reference"
         st.caption(f"Errors are against {of}, in float64.")
-        draw_table(DETAILS["errors"](view.result))
+        draw_table(DETAILS["errors"](view.result), named=colors.cells(view.result))
     alone = len(view.result.strategies) == 1
     for what, texts in words.outputs(view.result).items():
         for whose, text in words.output_texts(view.result, what, texts):
-            st.markdown(f"**{plain(what)}**" + ("" if alone else f", {plain(whose)}"))
+            st.markdown(
+                f"**{plain(what)}**"
+                + ("" if alone else f", {colors.sentence(whose, view.result.experiment)}")
+            )
             st.code(text, language=None, wrap_lines=True)
 
 
@@ -63,8 +67,7 @@ def _layouts(view: View) -> None:
     names = sorted(
         result.strategies, key=lambda name: STRATEGIES[result.row(name).strategy].is_single_device
     )
-    alone = len(names) == 1
-    name = names[0] if alone else choices.one_of("Strategy", names, choices.STRATEGY, title)
+    name = selected.choose(result.experiment, names)
     strategy = view.result.strategies[name]
     draw_table(tables.arrays_table(view.result, name))
     arrays = {
@@ -103,12 +106,12 @@ def spec_of(report: ArrayReport) -> Spec:
 
 def _phases(view: View) -> None:
     _chart(view.phases, "phases", "Seconds of each phase by strategy")
-    draw_table(phases_table(view.result))
+    draw_table(phases_table(view.result), named=colors.cells(view.result))
 
 
 def _memory(view: View) -> None:
     _chart(view.memory, "memory", "Bytes per device by strategy")
-    draw_table(DETAILS["memory"](view.result))
+    draw_table(DETAILS["memory"](view.result), named=colors.cells(view.result))
 
 
 def _chart(spec: VegaSpec | None, key: str, alt: str) -> None:
@@ -117,7 +120,7 @@ def _chart(spec: VegaSpec | None, key: str, alt: str) -> None:
 
 
 def _samples(view: View) -> None:
-    draw_table(DETAILS["measuring"](view.result))
+    draw_table(DETAILS["measuring"](view.result), named=colors.cells(view.result))
     hosts = DETAILS["hosts"](view.result)
     if hosts.rows:
         draw_table(hosts)
@@ -131,7 +134,7 @@ def _machine(view: View) -> None:
     roofs = DETAILS["roofs"](view.result)
     if roofs.rows:
         st.markdown("Least time by this machine's ceilings, and what they let expect:")
-        draw_table(roofs)
+        draw_table(roofs, named=colors.cells(view.result))
     st.dataframe(sheet(hardware.devices_table(environment)), hide_index=True)
 
 

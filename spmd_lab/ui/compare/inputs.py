@@ -40,14 +40,23 @@ for _recipe in RECIPES.values():
 
 def compare_fields() -> Form:
     """Draw every field of the screen; their values. Changing the workload changes the fields,
-    so the screen is drawn again.
+    so the screen is drawn again. Of a study first what one variant has, then what all share.
     """
-    variants.name_field()
+    first, own, named = st.container(), st.container(), st.container()
+    with named:
+        variants.name_field()
     draft = state.draft(_SCREEN)
-    name = _workload_field(draft["workload"])
-    family = get_workload(name, source_of(draft["options"]))
-    if draft["dims"]:
-        st.caption(code(family.formula))
+    shared = variants.shared(draft) if state.variants(_SCREEN) else None
+    with shared or first:
+        name = _workload_field(draft["workload"])
+        family = get_workload(name, source_of(draft["options"]))
+        if draft["dims"]:
+            st.caption(code(family.formula))
+    with own:
+        return _fields(name, family, draft, shared or own)
+
+
+def _fields(name: str, family: Workload, draft: Form, shared: DeltaGenerator) -> Form:
     if family.is_small_program:
         return draft | _program_fields()
     if family.named_axes:
@@ -61,19 +70,18 @@ def compare_fields() -> Form:
         st.rerun()
     table = st.container()
     otherwise = st.empty()  # beside the dims, once the arrays below are known
-    fields = _program(what, {**draft, "workload": name}, table)
+    fields = _program(what, {**draft, "workload": name}, table, shared)
     fields = draft | {"options": _changed(what, options)} | fields
-    fields |= _folded(what, fields, options)
+    fields |= _folded(what, fields, options, shared)
     dims_of = {array.name: array.present(fields["dims"]) for array in what.arrays}
     if words := own_specs_words(dims_of, fields["sharding"], fields["overrides"]):
         otherwise.caption(f":material/edit: {plain(f'With a spec of its own, {words}.')}")
     return fields
 
 
-def _program(what: Workload, draft: Form, table: DeltaGenerator) -> Form:
-    table = st.container()
+def _program(what: Workload, draft: Form, table: DeltaGenerator, shared: DeltaGenerator) -> Form:
     sizes = " × ".join(str(size) for size in draft["dims"].values() if size is not None)
-    sizes = st.expander(plain(f"Sizes: {sizes}"), key="fields:sizes")
+    sizes = shared.expander(plain(f"Sizes: {sizes}"), key="fields:sizes")
     with st.expander(f"Mesh: {plain(mesh_text(draft['mesh'], ' '))}", key="fields:mesh"):
         on_mesh = st.container()
     with st.expander(
@@ -104,13 +112,14 @@ def _offered(what: Workload, target: str) -> list[str]:
     return [name for name in what.strategies if STRATEGIES[name].runs_on(place)]
 
 
-def _folded(what: Workload, fields: Form, options: Form) -> Form:
+def _folded(what: Workload, fields: Form, options: Form, shared: DeltaGenerator) -> Form:
     """The fields that are drawn when they are opened: unseen they took a quarter of a rerun."""
     drawn: Form = {}
     with st.expander("Arrays: memory, spec, data", key="fields:arrays", on_change="rerun") as fold:
         if fold.open:
             drawn |= _arrays(what, fields["dims"], fields["mesh"])
-    with st.expander("Measuring and options", key="fields:measuring", on_change="rerun") as fold:
+    fold = shared.expander("Measuring and options", key="fields:measuring", on_change="rerun")
+    with fold:
         if fold.open:
             drawn |= _measuring(what, options)
     return drawn

@@ -20,6 +20,7 @@ from spmd_lab.ui.lab import find
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.shell import draw_table
 
+_ROW = ".st-key-rows tr:nth-child({}) td:first-child p"  # of the table of rows
 BEST = "best"  # of the choices of a strategy: each variant by its fastest
 
 
@@ -77,19 +78,9 @@ def ranked(view: views.View) -> None:
             answer = words.headline_parts(shown)[0]
             st.markdown(f"**{colors.sentence(answer, shown.experiment)}**")
             table = strategies_table(shown, "study")
-    st.html(marked(view.result.experiment, [row.name for row in strategy_rows(shown)]))
+    names = [row.name for row in strategy_rows(shown)]
+    st.html(colors.before(_ROW, view.result.experiment, names))
     draw_table(table)
-
-
-def marked(experiment: Experiment, names: Sequence[str]) -> str:
-    """Returns CSS that puts before each row of the table its color and marker."""
-    rules = (
-        f".st-key-rows tr:nth-child({at}) td:first-child p::before "
-        f'{{ content: "{marker(experiment, name)}"; '
-        f"color: {colors.css(experiment, name)}; padding-right: 0.5em; }}"
-        for at, name in enumerate(names, 1)
-    )
-    return f"<style>{''.join(rules)}</style>"
 
 
 def _differences(before: Experiment, now: Experiment) -> None:

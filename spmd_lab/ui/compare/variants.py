@@ -1,8 +1,9 @@
 """The variants of a study on Compare: which one the fields show; adding, naming and removing one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.experiment import MAX_NAME, MAX_VARIANTS, Experiment, names_of
 from spmd_core.surveys import studies
@@ -21,9 +22,7 @@ _COPY = "Another variant equals “{}”: change its mesh, sharding or target in
 
 
 def name_field() -> None:
-    """In a study, which variant the fields are of, and which fields change the others, too; its
-    name can be changed.
-    """
+    """In a study, the name of the variant that the fields are of."""
     listed = state.variants(_SCREEN)
     if not listed:
         return
@@ -43,7 +42,13 @@ def name_field() -> None:
     if given != name:
         listed[at] = given, form
         state.set_variants(_SCREEN, listed, at)
-    st.caption(f":material/link: {plain(studies.shared_words(form))}")
+
+
+def shared(form: Mapping[str, object]) -> DeltaGenerator:
+    """A place for fields that change every variant, below its heading. `form`: of any variant."""
+    every = st.container(key="shared")
+    every.markdown("**All variants**", help=plain(studies.shared_words(form)))
+    return every
 
 
 def offer(experiment: Experiment) -> None:

@@ -10,6 +10,7 @@ import streamlit as st
 
 from spmd_core.base import by_key, count_text, seconds_text, span_text
 from spmd_core.history import difference_rows, when_words
+from spmd_core.results import SPREAD_NOTICE
 from spmd_core.runs import RunSummary
 from spmd_lab.ui import cards, state
 from spmd_lab.ui.charts import glimpse
@@ -22,7 +23,9 @@ MOST_LISTED = 200  # runs of a list
 _SCREEN, _TICKED, _ROWS, _UNFOLDED = "history", "ticked", "rows", "unfolded"
 PINNED = "Pinned"
 _CHANGED = "Changed since the last of this workload"
-_HEADS = "<small>{changed}</small><small>Result</small><small>Begun</small>"
+_HEADS = (
+    "<em>Tick two to compare</em><small>{changed}</small><small>Result</small><small>Begun</small>"
+)
 
 
 def draw(runs: Sequence[RunSummary]) -> None:
@@ -60,12 +63,11 @@ def _folded(runs: Iterable[RunSummary], apart: Collection[str]) -> Iterator[list
 
 
 def _unfold(runs: Sequence[RunSummary]) -> None:
-    """Draws a button with the times of runs that lists each of them."""
+    """Draws a button that lists each of some runs; with their times where these are apart."""
     is_timed = not runs[0].experiment.what.is_bare_array
-    times = [run.answer[1] for run in runs if run.answer and is_timed]
-    spread = (
-        f", {span_text(min(times), max(times))}" if len(set(map(seconds_text, times))) > 1 else ""
-    )
+    times = [run.answer[1] for run in runs if run.answer and is_timed] or [0.0]
+    ends = min(times), max(times)
+    spread = f", {span_text(*ends)}" if ends[1] > (1 + SPREAD_NOTICE) * ends[0] else ""
     held = [*(state.aside(_SCREEN, _UNFOLDED) or ()), runs[0].run]
     st.button(
         plain(f"{len(runs)} runs{spread}"),
@@ -110,26 +112,33 @@ def _row(
             key=state.seed(_key(run.run), is_ticked),
             label_visibility="collapsed",
         )
-        st.page_link(
-            cards.page_of(run.experiment),
-            label=f"**{plain(name)}** {badges}",
-            query_params=cards.query(run.experiment, run.run),
-        )
+        page, query = cards.page_of(run.experiment), cards.query(run.experiment, run.run)
         if alike:
-            _unfold([run, *alike])
+            with st.container(gap=None):
+                with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+                    st.page_link(page, label=f"**{plain(name)}**", query_params=query)
+                    _unfold([run, *alike])
+                st.caption(badges)
+        else:
+            st.page_link(page, label=f"**{plain(name)}** {badges}", query_params=query)
         st.html(
             f"{glimpse.html(run.experiment)}{'' if alike else f'<span>{escape(change)}</span>'}"
-            f"<b>{escape(_figure(run))}</b>"
+            f"<b>{_figure(run)}</b>"
             f"<small>{moment[5:10] if is_pinned else moment[11:16]}</small>"
         )
     return drawn
 
 
 def _figure(run: RunSummary) -> str:
-    """Returns the time of a run, of an array the bytes of a device; "" where nothing came out."""
+    """Returns as HTML the time of a run, of an array the bytes of a device; "" where nothing came
+    out.
+    """
     if run.answer and run.experiment.what.is_bare_array:
-        return cards.shard_words(run.experiment)
-    return seconds_text(run.answer[1]) if run.answer and run.answer[1] else ""
+        return f"{escape(cards.shard_words(run.experiment))} <i>per device</i>"
+    if not run.answer or not run.answer[1]:
+        return ""
+    is_open = (cards.verdict(run.run) or ("",))[0] == "open"
+    return f"{'<i>lowest</i> ' * is_open}{escape(seconds_text(run.answer[1]))}"
 
 
 def day_of(run: RunSummary, zone: str | None, now: float) -> str:

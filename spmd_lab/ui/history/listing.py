@@ -7,10 +7,10 @@ import streamlit as st
 from streamlit.elements.lib.column_types import ColumnConfig
 
 from spmd_core.base import agreed, bytes_text, numbered, seconds_text, shorten
-from spmd_core.reports import FEWEST, MOST
+from spmd_core.reports import MOST
 from spmd_core.runs import RunSummary
 from spmd_core.terms import experiment_words, outcome_words
-from spmd_lab.ui import cards, choices, exports, run_tables, shell, tables
+from spmd_lab.ui import cards, choices, run_tables, shell, tables
 from spmd_lab.ui.compare import view
 from spmd_lab.ui.entrance.short import OPEN
 from spmd_lab.ui.history import days
@@ -25,7 +25,6 @@ ONLY_EXAMPLES = (
 )
 
 
-_TICK = f"Tick {FEWEST} to {MOST} runs."
 _MOST_UNREAD, _OLDEST = 20, 20  # that are named; that are offered at once
 _RUNS = "runs"  # of the query string: the runs that are shown, so that a link shows the same
 _MOST_NAMED, _LONGEST = 20, 64  # runs of a link; characters of an id
@@ -104,17 +103,14 @@ def back() -> None:
 
 
 def held(runs: Sequence[RunSummary]) -> None:
-    """Draws what can be done with the ticked runs; with none, what a tick is for."""
+    """Draws what can be done with the ticked runs."""
     ticked, shown = days.ticked(), {run.run for run in runs}
     if missing := [run for run in ticked if run not in shown]:  # of which some may be deleted
         shown_too = {run.run for run in lab().history(runs=missing)}
         ticked = [run for run in ticked if run in shown or run in shown_too]
+    if not ticked:
+        return
     with st.container(horizontal=True, vertical_alignment="center", key="held"):
-        if not ticked:
-            st.button("Compare", key="compare", disabled=True, help=_TICK)
-            st.caption(_TICK, width="stretch")
-            exports.rows_button(runs)
-            return
         is_one, hidden = len(ticked) == 1, len({*ticked} - shown)
         st.button(
             "Details" if is_one else f"Compare {len(ticked)}",

@@ -19,7 +19,7 @@ from spmd_core.surveys import studies
 from spmd_core.terms import ago, experiment_words, outcome_words, row_title, title
 from spmd_core.words import parts, runs as words
 from spmd_lab.ui import cards, style
-from spmd_lab.ui.charts import glimpse
+from spmd_lab.ui.charts import colors, glimpse
 from spmd_lab.ui.charts.by_strategy import side_by_side_chart
 from spmd_lab.ui.charts.shares import shares_chart
 from spmd_lab.ui.charts.times import times_alt, times_chart
@@ -30,7 +30,7 @@ from spmd_lab.ui.shell import draw_table, failure, refusal, reported
 def draw(run: RunSummary, result: Result | None) -> None:
     """What came out of a stored run, and why what failed did."""
     answer = words.headline_parts(result, differences_of(result))[0] if result else None
-    st.markdown(f"**{plain(answer or outcome_words(run))}**")
+    st.markdown(f"**{colors.sentence(answer or outcome_words(run), run.experiment)}**")
     reasons(run, result)
 
 
@@ -56,7 +56,7 @@ def times(result: Result) -> None:
         st.vega_lite_chart(shares_chart(predicted), key=f"shares:{result.run}", alt=words)
     if (table := strategies_table(result, "screen")).rows:
         with st.expander("Details"):
-            draw_table(table)
+            draw_table(table, named=colors.cells(result))
 
 
 def compared_runs(compared: Compared) -> None:

@@ -11,7 +11,8 @@ from spmd_core.answers.collective_sheet import program_lines
 from spmd_core.experiment import link, parse_experiment
 from spmd_core.results import Result
 from spmd_core.terms import marker as marker_of
-from spmd_lab.ui.compare import study, view
+from spmd_lab.ui.charts import colors
+from spmd_lab.ui.compare import view
 from tests.answers import records, texts
 from tests.ui.predictions import prediction, store
 
@@ -193,7 +194,7 @@ def test_each_row_has_the_marker_of_its_variant_and_strategy():
     ]
     experiment = parse_experiment({"study": entries})
     names = ["80/auto", "80/shard_map", "8/auto", "8/shard_map"]
-    css = study.marked(experiment, names)
+    css = colors.before("nth-child({})", experiment, names)
     for at, name in enumerate(names, 1):
         (marker,) = re.findall(rf"nth-child\({at}\)[^}}]*content: \"(.)\"", css)
         assert marker == marker_of(experiment, name)

@@ -51,8 +51,11 @@ _OF_NUMBERS = {
         "interval_text",
         "ago",
         "len",
+        "marker",
         "numbered",
         "position",
+        "startswith",
+        "endswith",
         "state_words",
     ),
 }

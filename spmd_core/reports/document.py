@@ -48,6 +48,7 @@ class Bar:
     high: float | None = None
     values: tuple[float, ...] = ()
     group: int = 0  # which color
+    marker: str = ""  # its row's, as on screens
 
 
 @dataclass(frozen=True, slots=True)

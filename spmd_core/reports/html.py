@@ -40,7 +40,7 @@ th{font-weight:600;color:var(--soft);font-size:.88rem}
 figure{margin:1rem 0}figcaption{color:var(--soft);font-size:.9rem}
 svg{width:100%;height:auto;display:block}svg text{font:14px system-ui,sans-serif;fill:var(--ink)}
 svg text.axis{fill:var(--soft);font-size:11px}svg text.n{font-weight:600}
-.grid{stroke:var(--line);fill:none}.bar{opacity:.35}.tick{stroke-width:1.1;opacity:.55;fill:none}
+.mark{stroke:none}.grid{stroke:var(--line);fill:none}.bar{opacity:.35}.tick{stroke-width:1.1;opacity:.55;fill:none}
 .span{stroke-width:4;stroke-linecap:round;fill:none}
 .c0{fill:var(--c0);stroke:var(--c0)}.c1{fill:var(--c1);stroke:var(--c1)}.c2{fill:var(--c2);stroke:var(--c2)}
 .c3{fill:var(--c3);stroke:var(--c3)}.c4{fill:var(--c4);stroke:var(--c4)}.c5{fill:var(--c5);stroke:var(--c5)}
@@ -137,14 +137,15 @@ def svg_of(chart: Chart) -> str:
         y = _TOP + _ROW * number
         color = f"c{bar.group % _COLORS}"
         label = visible(bar.label)
+        mark = bar.marker and f'<tspan class="{color} mark">{bar.marker}\u00a0</tspan>'
         shown = label if len(label) <= _LONGEST else f"{label[: _LONGEST - 1]}…"
         parts += [
-            f'<text x="{_LEFT}" y="{y + 22}">{escape(shown)}</text>',
+            f'<text x="{_LEFT}" y="{y + 22}">{mark}{escape(shown)}</text>',
             f'<rect class="{color} bar" x="{_LEFT}" y="{y + 30}" '
             f'width="{_x(bar.middle, most) - _LEFT:.1f}" height="18" rx="2"/>',
         ]
         parts += [
-            f'<path class="{color} tick" d="M{_x(value, most):.1f} {y + 32}v14"/>'
+            f'<path class="{color} tick" d="M{_x(value, most):.1f} {y + 50}v6"/>'
             for value in bar.values
         ]
         if bar.low is not None and bar.high is not None:

@@ -36,6 +36,7 @@ from spmd_core.script import script_text, why_no_script
 from spmd_core.surveys import studies
 from spmd_core.terms import (
     experiment_words,
+    marker,
     outcome_words,
     predicted_words,
     row_title,
@@ -185,12 +186,13 @@ def times_chart(result: Result) -> Chart | None:
     bars = []
     for name, outcome in result.ordered:
         label, color = row_title(result, name), result.experiment.palette_place(name)
+        mark = marker(result.experiment, name)
         if outcome.median_s is not None:
             low, high = outcome.ci95_s or (None, None)
-            bars.append(Bar(label, outcome.median_s, low, high, outcome.samples_s, color))
+            bars.append(Bar(label, outcome.median_s, low, high, outcome.samples_s, color, mark))
         elif time := outcome.predicted_s:
             label += ", predicted"
-            bars.append(Bar(label, time.estimate, time.low, time.high, (), color))
+            bars.append(Bar(label, time.estimate, time.low, time.high, (), color, mark))
     many = len(bars) > _MOST_BARS
     what = f"Time of the {_MOST_BARS} fastest rows" if many else "Time per call or step"
     return Chart(f"{what}, with its interval", tuple(bars[:_MOST_BARS])) if bars else None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from spmd_core.base import bytes_text
 from spmd_core.experiment import shared_parts
 from spmd_core.results import Result, StrategyResult, against_baselines, of_rows, without_baselines
-from spmd_core.terms import listed, quoted, spoken, title, titles
+from spmd_core.terms import in_quotes, listed, spoken, title, titles
 from spmd_core.words import (
     DISPATCH_BOUND,
     DISPATCH_FACTOR,
@@ -107,7 +107,7 @@ def whose(names: Sequence[str], result: Result) -> str:
         variant = result.row(name).variant
         own = {row.key for row in rows if row.variant == variant} - result.experiment.baselines
         alone = name in result.experiment.baselines or not own <= set(once)
-        groups[spoken(name, result) if alone else quoted(variant)] = None
+        groups[spoken(name, result) if alone else in_quotes(variant)] = None
     return listed([*groups])
 
 
@@ -139,7 +139,7 @@ def _same_programs(result: Result) -> str:
         rows.setdefault(row.variant, []).append(row.strategy)
     several = [rows for rows in groups.values() if sum(map(len, rows.values())) > 1]
     texts = [
-        " and ".join(f"{quoted(variant)} · {titles(names)}" for variant, names in rows.items())
+        " and ".join(f"{in_quotes(variant)} · {titles(names)}" for variant, names in rows.items())
         for rows in several
     ]
     within = {titles(names) for rows in several if len(rows) == 1 for names in rows.values()}

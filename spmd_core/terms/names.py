@@ -46,10 +46,10 @@ def spoken(name: str, result: Result | None = None) -> str:
     ('Automatic', '“batch over x, out over y · Automatic”')
     """
     shown, variant = row_title(result, name) if result else title(name), name.rpartition("/")[0]
-    return quoted(shown) if variant and shown.startswith(variant) else shown
+    return in_quotes(shown) if variant and shown.startswith(variant) else shown
 
 
-def quoted(variant: str) -> str:
+def in_quotes(variant: str) -> str:
     """The name of a variant in a sentence."""
     return f"“{variant}”"
 

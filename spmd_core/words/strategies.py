@@ -15,13 +15,14 @@ from spmd_core.results import (
     predicted_verdict,
     without_baselines,
 )
-from spmd_core.terms import listed, margin_text, quoted, spoken, title
+from spmd_core.terms import in_quotes, listed, margin_text, spoken, title
 from spmd_core.words.facts import imprecise_words
 
 Group = tuple[tuple[str, ...], Estimate]  # strategies that compile to one program, and its time
 RATIO_NOTE = (
     "The paired ratio compares calls of the same round, so that a slow stretch of the machine counts "
-    "for all rows. Its interval decides the verdict; it can differ from the quotient of the medians."
+    "for all rows. Its interval (99%; those of times 95%) decides the verdict; it can differ from the "
+    "quotient of the medians."
 )
 PAIRED_NOTE = (
     "Rows are in the order of their medians; a second timing of a strategy stands below it. "
@@ -88,7 +89,7 @@ def answer_parts(
     margin = result.experiment.timing.margin
     return (
         sentence,
-        f"Within {quoted(variant)}: {compared(answer, result.medians_s, called, margin)}",
+        f"Within {in_quotes(variant)}: {compared(answer, result.medians_s, called, margin)}",
     )
 
 

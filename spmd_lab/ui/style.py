@@ -7,6 +7,7 @@ from typing import Literal
 
 import streamlit as st
 
+from spmd_lab.ui.charts.colors import MARKS
 from spmd_lab.ui.markdown import plain
 
 # evidence of a figure, strongest first
@@ -34,7 +35,10 @@ _CSS = """<style>
 [data-testid="stHorizontalBlock"]:has(> [data-testid="stElementContainer"] .stMarkdownBadge) {{ column-gap: 0.5rem; }}
 div.figure {{ display: flex; flex-wrap: wrap; align-items: baseline; column-gap: 0.6rem; }}
 .figure small {{ display: inline-block; line-height: 1.4; font-size: 1rem; font-weight: 400; color: var(--quiet); }}
-[class*="st-key-"] .stMarkdownColoredBackground {{ display: inline-block; margin: 0.06em 0; }}
+.stMarkdownColoredBackground:has(> .stMarkdownColoredText) {{  /* the name of a row after its marker */
+  display: inline-block; margin: 0.06em 0; background: var(--page) !important;
+  border-radius: 0.35rem; box-shadow: inset 0 0 0 1px var(--line);
+}}
 img.picture {{ width: 100%; max-height: 17rem; }}
 img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-position: left; display: block; }}
 :is(.st-key-starts, [class*="st-key-gallery"]) img.glimpse {{
@@ -345,7 +349,7 @@ def draw(fields: str) -> None:
     light, dark = (  # none without the configuration that comes with the app
         st.get_option(f"theme.{each}.chartCategoricalColors") or () for each in ("light", "dark")
     )
-    rows = list(zip(light, dark, strict=True))
+    rows = zip(light, dark, strict=True)
     st.html(f"<script>{_STEPS}</script>", unsafe_allow_javascript=True)
     st.html(
         _CSS.format(
@@ -353,9 +357,6 @@ def draw(fields: str) -> None:
             dark=st.get_option("theme.dark.primaryColor"),
             fields=fields,
             rows=" ".join(f"--row-{at}: light-dark({a}, {b});" for at, (a, b) in enumerate(rows)),
-            marks=" ".join(
-                f'[style*="rgb{tuple(bytes.fromhex(a[1:]))}"] {{ color: var(--row-{at}) !important; }}'
-                for at, a in enumerate(light)
-            ),
+            marks=MARKS,
         )
     )

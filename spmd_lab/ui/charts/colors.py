@@ -6,12 +6,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-import streamlit as st
 from numpy.typing import NDArray
 
 from spmd_core.experiment import Experiment
 from spmd_core.results import Result
-from spmd_core.terms import COLORS, MARKERS, marker, quoted, row_title, spoken, title
+from spmd_core.terms import COLORS, MARKERS, in_quotes, marker, row_title, spoken, title
 from spmd_core.workloads import STRATEGIES
 from spmd_lab.ui.markdown import coded, plain
 
@@ -123,28 +122,27 @@ def of_variants(experiment: Experiment) -> dict[str, list[str]]:
 
 
 def marked(experiment: Experiment, rows: Sequence[str], name: str) -> str:
-    """Returns a name as Markdown after the markers of its rows, in their colors, which the style
-    sheet makes those of the viewer's theme.
+    """Returns a name as Markdown after the markers of its rows, in their colors: `MARKS` has each for
+    both themes.
     """
-    light = st.get_option("theme.light.chartCategoricalColors")
-    marks = (
-        f':color[{marker(experiment, row)}]{{foreground="'
-        f'{light[experiment.palette_place(row) % COLORS]}"}}\u00a0'
+    marks = [
+        f':color[{marker(experiment, row)}]{{foreground="rgb(0,0,{place:d})"}}\u00a0'
         for row in rows
-    )
+        for place in [experiment.palette_place(row) % COLORS]
+    ]
     return f"{''.join(marks)}{plain(name)}"
 
 
 def sentence(text: str, experiment: Experiment) -> str:
     """Returns a sentence as Markdown in which each row's name is set apart, after its marker."""
     rows = {spoken(row.key): ([row.key], title(row.key)) for row in experiment.rows}
-    rows |= {quoted(name): (of, name) for name, of in of_variants(experiment).items() if name}
+    rows |= {in_quotes(name): (of, name) for name, of in of_variants(experiment).items() if name}
     either = "|".join(map(re.escape, sorted(rows, key=len, reverse=True)))
     parts = re.split(rf"(?<!\w)({either})(?!\w)", text)
     return "".join(
         f":gray-background[{marked(experiment, *rows[part])}]"
         if number % 2
-        else " " * part.startswith(" ") + coded(part) + " " * (part.endswith(" ") and part != " ")
+        else " " * part.startswith(" ") + coded(part) + " " * part.endswith(" ")
         for number, part in enumerate(parts)
     )
 
@@ -173,6 +171,10 @@ def before(selector: str, experiment: Experiment, names: Sequence[str]) -> str:
     return f"<style>{''.join(rules)}</style>"
 
 
+MARKS = " ".join(
+    f'[style*="rgb(0, 0, {place})"] {{ color: var(--row-{place}) !important; }}'
+    for place in range(COLORS)
+)
 # of a front: the winner, what nothing beats in both, the others
 BEST, ON_FRONT = "light-dark(#3b76c4, #6aa5ff)", "#d9730d"
 OTHER = "light-dark(#a9b4c2, #7d8998)"  # behind the best in both themes

@@ -105,8 +105,10 @@ def notes(result: Result) -> None:
     # a program as written is not timed
     of_times = () if result.experiment.what.is_small_program else result.environment.notes
     lines = [plain(note) for note in (*result.notes, *of_times)]
-    named = colors.cells(result)
-    lines += [f"**{named(rows)}**: {named(note)}" for rows, note in studies.noted(result, _remarks)]
+    lines += [
+        f"**{colors.sentence(rows, result.experiment)}**: {colors.sentence(note, result.experiment)}"
+        for rows, note in studies.noted(result, _remarks)
+    ]
     if lines:
         st.markdown("\n".join(f"- :small[{line}]" for line in dict.fromkeys(lines)))
 

@@ -11,7 +11,7 @@ from spmd_core.experiment import Experiment, Variant
 from spmd_core.plan import Plan
 from spmd_core.sheets import NONE
 from spmd_core.surveys import studies
-from spmd_core.terms import listed, marker, mesh_words, quoted, sharding_words, title, titles
+from spmd_core.terms import in_quotes, listed, marker, mesh_words, sharding_words, title, titles
 from spmd_core.words import runs as words
 from spmd_lab.ui import cards, choices, run_tables, state
 from spmd_lab.ui.charts import colors, glimpse
@@ -96,7 +96,7 @@ def _differences(before: Experiment, now: Experiment) -> None:
     gone = [each.name for each in before.variants if each.experiment.id not in present]
     missing = f"{len(new)} of {len(now.members)} variants are not in the answer below"
     only_there = (
-        f"; it has {listed([*map(quoted, gone)])}, which these fields do not" if gone else ""
+        f"; it has {listed([*map(in_quotes, gone)])}, which these fields do not" if gone else ""
     )
     st.caption(plain(f"{missing}{only_there}."))
 

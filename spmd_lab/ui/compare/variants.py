@@ -111,7 +111,7 @@ def _choose(experiment: Experiment, listed: list[VariantForm]) -> None:
         default=at,
         required=True,
         wrap=True,
-        format_func=marked.__getitem__,
+        format_func=lambda place: marked[place],
         key=state.key(_SCREEN, f"variant.at/{len(listed)}"),
     )
     if chosen is not None and chosen != at:

@@ -4,7 +4,7 @@ import pytest
 
 from bench.values import result, strategy
 from spmd_core.experiment import parse_experiment
-from spmd_core.terms import COLORS, MARKERS, marker, quoted, spoken
+from spmd_core.terms import COLORS, MARKERS, in_quotes, marker, spoken
 from spmd_core.workloads import STRATEGIES
 from spmd_lab.ui.charts import colors
 from spmd_lab.ui.charts.by_strategy import live_chart
@@ -77,7 +77,7 @@ def test_no_two_rows_have_one_color_and_marker():
 )
 def test_a_sentence_sets_each_name_apart_after_its_marker(names):
     experiment = study(names, ["auto"])
-    first, second = (quoted(name) for name in names)
+    first, second = (in_quotes(name) for name in names)
     text = f"{first} is fastest, `x` aside. Next is {second}."
     shown = colors.sentence(text, experiment)
     chips = [colors.marked(experiment, [f"{name}/auto"], name) for name in names]
@@ -85,7 +85,9 @@ def test_a_sentence_sets_each_name_apart_after_its_marker(names):
         f":gray-background[{chips[0]}] is fastest, `x` aside\\. Next is "
         f":gray-background[{chips[1]}]\\."
     )
-    assert all(spoken(row.key) == quoted(f"{row.variant} · Automatic") for row in experiment.rows)
+    assert all(
+        spoken(row.key) == in_quotes(f"{row.variant} · Automatic") for row in experiment.rows
+    )
 
 
 def test_a_strategy_is_set_apart_where_it_is_a_row_and_a_whole_word():

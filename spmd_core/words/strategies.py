@@ -159,6 +159,8 @@ def compared(
     here = " in this process" if count == 1 else ""
     alike = [each.strategy for each in unsure if called.is_alike(each.strategy, answer.fastest)]
     unsure = [each for each in unsure if each.strategy not in alike]
+    if called.is_brief and called.is_study and unsure:  # the table below has the others
+        slower = None
     after = f" Next is {called.slower(medians_s, slower, count, answer)}." if slower else ""
     if alike and not same and not unsure:  # no difference is possible
         named = called.with_times(medians_s, [answer.fastest, *alike])
@@ -268,7 +270,7 @@ class _Called:
     ):
         self._result, self._is_within, self.is_brief = result, is_within, is_brief
         self.first = first
-        self._is_study = result is None or bool(result.experiment.variants)
+        self.is_study = result is None or bool(result.experiment.variants)
 
     def __call__(self, name: str) -> str:
         row = self._result.row(name) if self._result else None
@@ -342,14 +344,14 @@ class _Called:
         others, and the slowest.
         """
         shown = [f"{self(name)} ({seconds_text(seconds)})" for name, seconds in timed]
-        if not self._is_study or len(shown) <= LISTED:
+        if not self.is_study or len(shown) <= LISTED:
             return listed(shown, last)
         slowest = max(seconds for _, seconds in timed)
         every = f"any of the {len(shown)} rows: " if all_tie else ""
         return f"{every}{self._shortened(shown)} (up to {seconds_text(slowest)})"
 
     def _shortened(self, shown: Sequence[str]) -> str:
-        if not self._is_study or len(shown) <= LISTED:
+        if not self.is_study or len(shown) <= LISTED:
             return listed(shown)
         return f"{shown[0]} and {len(shown) - 1} others"
 

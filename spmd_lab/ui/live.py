@@ -167,7 +167,6 @@ def watch(run: str) -> None:
         if status.medians_s:
             medians = dict(status.medians_s)
             with st.container(key="live-medians"):
-                st.caption(plain(by_strategy.medians_alt(medians)))
                 st.vega_lite_chart(
                     by_strategy.live_chart(medians, status.experiment, status.intervals_s),
                     alt=by_strategy.medians_alt(medians),

@@ -56,7 +56,8 @@ def live_chart(
         if (median := medians_s.get(strategy)) is not None
     ]
     order = [title(strategy) for strategy in strategies]
-    x = quantity("x", title=f"time per call ({name})", scale={"zero": True}, axis={"tickCount": 6})
+    so_far = f"time per call so far ({name}): median, 95% interval"
+    x = quantity("x", title=so_far, scale={"zero": True}, axis={"tickCount": 6})
     y = rows_axis(order)
     color = category("row", colors.order(experiment))
     bar = {"type": "bar", "height": {"band": 0.5}, "opacity": 0.22, "cornerRadiusEnd": 3}

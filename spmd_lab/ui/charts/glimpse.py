@@ -1,6 +1,7 @@
 """An experiment at a glance: who holds what, and the collective between product and result, small."""
 
 from base64 import b64encode
+from dataclasses import replace
 from html import escape
 from itertools import product
 from math import inf, isclose, prod
@@ -67,16 +68,17 @@ def _drawn(one: Experiment, kind: str, size: str, has_names: bool, nbytes: int) 
     gaps += _LETTER * max(len(kind), len(size)) if has_names else 1
     scales = across / (_ROOM[0] - _FONT * gaps * bool(kind)), tall / (_ROOM[1] - 2.8 * _FONT)
     font = _FONT * max(1.0, *scales)
+    boxes = _apart(one, boxes, font * has_names, bool(kind))
     results = [box for box in boxes if box.array in one.what.results] if kind else []
     at, letters = results[0].left if results else inf, font * has_names
     gone, sums, wide = font * gaps, [], -GAP  # the arrow's length
     if results and kind.startswith(REDUCE):
         sums, wide = _sums(one, results[0], tall, nbytes, letters)
     shift = gone + wide if results else 0.0
-    parts, copied, widest = [], tall + _BELOW * font, across + shift
+    parts, copied, widest = [], tall + _BELOW * font, boxes[-1].left + boxes[-1].width + shift
     hosted = [box for box in boxes if one.memory_kind(box.array.name) != "device"]
-    lefts = [box.left + (shift if box.left >= at else 0.0) for box in boxes]
-    for box, left, end in zip(boxes, lefts, [*lefts[1:], inf], strict=True):
+    for box in boxes:
+        left = box.left + (shift if box.left >= at else 0.0)
         blocks = _box(box, tall, left, letters)
         if box in hosted:
             middle = left + box.width / 2
@@ -87,9 +89,9 @@ def _drawn(one: Experiment, kind: str, size: str, has_names: bool, nbytes: int) 
             blocks = f'<g opacity="0.3">{blocks}</g><g transform="translate(0 {copied:.0f})">{blocks}</g>'
         parts.append(blocks)
         if has_names:
-            held = _held(one, box)
-            parts += _names(box.array.name, held, left, tall, font, end - left)
-            widest = max(widest, left + _LETTER * _SMALL * font * len(held))
+            parts.append(text(left, tall + 1.3 * font, font, box.array.name))
+            parts.append(text(left, tall + 2.5 * font, _SMALL * font, _held(one, box)))
+            widest = max(widest, left + _LETTER * _SMALL * font * len(_held(one, box)))
     if results:
         words_ = (kind, size) if has_names else ("", "")
         parts += [*sums, *_arrow(at + wide, at + shift, tall, font, *words_)]
@@ -157,13 +159,16 @@ def _held(experiment: Experiment, box: Box) -> str:
     return spec_code(experiment.spec(box.array.name))
 
 
-def _names(name: str, held: str, left: float, top: float, font: float, room: float) -> list[str]:
-    """An array's name and what is held of it, as large as fits before the next one."""
-    fits = min(_SMALL * font, room / (_LETTER * len(held)))
-    return [
-        text(left, top + 1.3 * font, min(font, room / (_LETTER * len(name))), name),
-        text(left, top + 2.5 * font, fits, held),
-    ]
+def _apart(one: Experiment, boxes: list[Box], font: float, has_arrow: bool) -> list[Box]:
+    """The boxes with room for their words, but before an arrow to the result, which has it."""
+    left, spread = 0.0, []
+    for box, after in zip(boxes, [*boxes[1:], boxes[-1]], strict=True):
+        spread.append(replace(box, left=left))
+        words_ = max(len(box.array.name), _SMALL * len(_held(one, box)))
+        is_before = has_arrow and after.array in one.what.results
+        wide = 0.0 if is_before else _LETTER * font * words_ + font
+        left += max(after.left - box.left, wide)
+    return spread
 
 
 def _sums(

@@ -163,7 +163,14 @@ def _of_program(of: Callable[[StrategyResult], Any]) -> Callable[[StrategyRow], 
 
 STRATEGIES = Sheet[StrategyRow](
     (
-        text("Variant", lambda row: studies.variant_of(row.result, row.name) or None),
+        text(
+            "Variant",
+            lambda row: (
+                row.result.row(row.name).variant or None
+                if row.result.experiment.baselines != {row.name}
+                else "every variant"
+            ),
+        ),
         text("Strategy", strategy_words, "screen", "study", "document"),
         text(
             "Strategy",

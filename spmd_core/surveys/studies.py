@@ -18,7 +18,6 @@ from spmd_core.words import (
 )
 from spmd_core.workloads import named_axes
 
-_ANY = "every variant"  # of a row that no variant shards otherwise
 _BY_VARIANT = (
     "Variants are in the order of their best medians, and so are the strategies within each. "
     + strategies.RATIO_NOTE
@@ -39,11 +38,6 @@ def shared_words(form: Mapping[str, object]) -> str:
     shared = ", ".join(shared_parts(dict(form)))
     of_plan = named_axes(str(form["workload"]))
     return f"Shared by all: {shared if of_plan else 'workload, sizes, data, samples, seed'}."
-
-
-def variant_of(result: Result, name: str) -> str:
-    """The variant of a row, for tables; a study's only baseline is the same in each."""
-    return _ANY if result.experiment.baselines == {name} else result.row(name).variant
 
 
 def strategies_shared(result: Result) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import streamlit as st
 from spmd_core.base import RequestError, seconds_text
 from spmd_core.experiment import Experiment, newest
 from spmd_core.runs import COMPILING, Pace, RunStatus, behind, paced
-from spmd_core.terms import experiment_words, state_words
+from spmd_core.terms import experiment_words, state_words, title
 from spmd_core.words import compile_words, kept_words, phase_words
 from spmd_core.workloads import CALIBRATION
 from spmd_lab.ui import cards, links, state
@@ -169,7 +169,8 @@ def watch(run: str) -> None:
             with st.container(key="live-medians"):
                 st.vega_lite_chart(
                     by_strategy.live_chart(medians, status.experiment, status.intervals_s),
-                    alt=by_strategy.medians_alt(medians),
+                    alt="Median time per call so far: "
+                    + ", ".join(f"{title(row)} {seconds_text(s)}" for row, s in medians.items()),
                     key="live-chart",
                 )
 

@@ -36,7 +36,7 @@ _CSS = """<style>
 div.figure {{ display: flex; flex-wrap: wrap; align-items: baseline; column-gap: 0.6rem; }}
 .figure small {{ display: inline-block; line-height: 1.4; font-size: 1rem; font-weight: 400; color: var(--quiet); }}
 .stMarkdownColoredBackground:has(> .stMarkdownColoredText) {{  /* the name of a row after its marker */
-  display: inline-block; margin: 0.06em 0; background: var(--page) !important;
+  background: var(--page) !important; box-decoration-break: clone; -webkit-box-decoration-break: clone;
   border-radius: 0.35rem; box-shadow: inset 0 0 0 1px var(--line);
 }}
 img.picture {{ width: 100%; max-height: 17rem; }}

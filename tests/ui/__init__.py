@@ -45,7 +45,7 @@ def said(screen: AppTest) -> str:
 def read(markdown: str) -> str:
     """Markdown as it is read: without escapes, and names without their markers."""
     chip = r":gray-background\[(?::color\[.\]\{[^}]*\}\xa0)*(.*?)(?<!\\)\]"
-    return re.sub(chip, r"\1", markdown).replace("\\", "")
+    return re.sub(chip, lambda at: at[1].replace("\xa0", " "), markdown).replace("\\", "")
 
 
 def errors(screen: AppTest) -> str:

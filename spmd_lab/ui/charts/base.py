@@ -100,8 +100,10 @@ def layer(rows: Sequence[Row] | str, mark: Spec | str, **encoding: object) -> Sp
 
 def markers(rows: Sequence[Row], **encoding: object) -> list[Spec]:
     """Markers of rows, seen on their intervals."""
-    under = {channel: encoding[channel] for channel in ("x", "y")}
-    return [layer(rows, _UNDER, **under), layer(rows, MARKER, **encoding, shape=as_is("shape"))]
+    return [
+        layer(rows, _UNDER, x=encoding["x"], y=encoding["y"]),
+        layer(rows, MARKER, **encoding, shape=as_is("shape")),
+    ]
 
 
 def layered(layers: Sequence[Spec], height: object, **properties: object) -> Spec:

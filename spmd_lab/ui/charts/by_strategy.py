@@ -26,6 +26,7 @@ from spmd_lab.ui.charts.base import (
     unit,
 )
 
+_SO_FAR = "time per call so far ({}): median, 95% interval"
 _TOO_SHORT = 50.0  # a bar this many times shorter than the longest is not seen
 _PHASES = {"trace": "Trace", "lower": "Lower", "compile": "Compile", "first_run": "First run"}
 _MEMORY = {"argument": "Arguments", "output": "Results", "temp": "Temporaries"}
@@ -56,8 +57,7 @@ def live_chart(
         if (median := medians_s.get(strategy)) is not None
     ]
     order = [title(strategy) for strategy in strategies]
-    so_far = f"time per call so far ({name}): median, 95% interval"
-    x = quantity("x", title=so_far, scale={"zero": True}, axis={"tickCount": 6})
+    x = quantity("x", title=_SO_FAR.format(name), scale={"zero": True}, axis={"tickCount": 6})
     y = rows_axis(order)
     color = category("row", colors.order(experiment))
     bar = {"type": "bar", "height": {"band": 0.5}, "opacity": 0.22, "cornerRadiusEnd": 3}
@@ -71,13 +71,6 @@ def live_chart(
             layer(rows, text, x=x, y=y, text={"field": "time"}),
         ],
         {"step": 50},
-    )
-
-
-def medians_alt(medians_s: Mapping[str, float]) -> str:
-    """The chart of provisional medians in words."""
-    return "Provisional median time per call: " + ", ".join(
-        f"{title(name)} {seconds_text(median)}" for name, median in medians_s.items()
     )
 
 

@@ -8,12 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from spmd_core.base import by_key
 from spmd_core.experiment import Experiment
 from spmd_core.results import Result
 from spmd_core.terms import COLORS, MARKERS, in_quotes, marker, row_title, spoken, title
 from spmd_core.workloads import STRATEGIES
 from spmd_lab.ui.markdown import coded, plain
 
+_SHORT = 30  # characters of a name that is not broken, as what follows it may not be parted from it
 _CHROMA = 0.095
 _FEW = 16  # up to so many, neighbors also differ in lightness
 _LMS = np.array(
@@ -98,8 +100,10 @@ def domain(experiment: Experiment, labels: Mapping[str, str]) -> list[str]:
     names = order(experiment)
     for label, name in labels.items():
         if label not in names and name in names:
-            gap = (names.index(name) - len(names)) % COLORS
-            names += [*(f"{len(names) + at}" for at in range(gap)), label]
+            names += [
+                *(f"{len(names) + at}" for at in range((names.index(name) - len(names)) % COLORS)),
+                label,
+            ]
     return names
 
 
@@ -115,10 +119,7 @@ def shape(experiment: Experiment, name: str) -> str:
 
 def of_variants(experiment: Experiment) -> dict[str, list[str]]:
     """Returns the rows of each variant of a study."""
-    rows: dict[str, list[str]] = {}
-    for row in experiment.rows:
-        rows.setdefault(row.variant or "", []).append(row.key)
-    return rows
+    return by_key((row.variant, row.key) for row in experiment.rows)
 
 
 def marked(experiment: Experiment, rows: Sequence[str], name: str) -> str:
@@ -135,8 +136,12 @@ def marked(experiment: Experiment, rows: Sequence[str], name: str) -> str:
 
 def sentence(text: str, experiment: Experiment) -> str:
     """Returns a sentence as Markdown in which each row's name is set apart, after its marker."""
-    rows = {spoken(row.key): ([row.key], title(row.key)) for row in experiment.rows}
-    rows |= {in_quotes(name): (of, name) for name, of in of_variants(experiment).items() if name}
+    rows = {spoken(row.key): ([row.key], _unbroken(title(row.key))) for row in experiment.rows}
+    rows |= {
+        in_quotes(each): (of, _unbroken(each))
+        for each, of in of_variants(experiment).items()
+        if each
+    }
     either = "|".join(map(re.escape, sorted(rows, key=len, reverse=True)))
     parts = re.split(rf"(?<!\w)({either})(?!\w)", text)
     return "".join(
@@ -147,16 +152,19 @@ def sentence(text: str, experiment: Experiment) -> str:
     )
 
 
+def _unbroken(name: str) -> str:
+    return name if len(name) > _SHORT else name.replace(" ", "\u00a0")
+
+
 def cells(result: Result) -> Callable[[str], str]:
     """Returns how a cell that names rows is written as Markdown, each after its marker."""
-    rows = {row_title(result, name): name for name in result.strategies}
-
-    def cell(text: str) -> str:
-        named = rows.get(text)
-        experiment = result.experiment
-        return marked(experiment, [named], text) if named else sentence(text, experiment)
-
-    return cell
+    experiment, rows = (
+        result.experiment,
+        {row_title(result, each): each for each in result.strategies},
+    )
+    return lambda text: (
+        marked(experiment, [rows[text]], text) if text in rows else sentence(text, experiment)
+    )
 
 
 def before(selector: str, experiment: Experiment, names: Sequence[str]) -> str:

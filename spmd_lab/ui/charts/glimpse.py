@@ -153,14 +153,12 @@ def _box(box: Box, tall: float, left: float, most: float) -> str:
 
 
 def _held(experiment: Experiment, box: Box) -> str:
-    """An array's spec; under Explicit axes its type, which has it."""
     if "explicit" in experiment.strategies:
         return type_text(dtype_of(experiment, box.array.name), box.held.shape, box.held.spec)
     return spec_code(experiment.spec(box.array.name))
 
 
 def _apart(one: Experiment, boxes: list[Box], font: float, has_arrow: bool) -> list[Box]:
-    """The boxes with room for their words, but before an arrow to the result, which has it."""
     left, spread = 0.0, []
     for box, after in zip(boxes, [*boxes[1:], boxes[-1]], strict=True):
         spread.append(replace(box, left=left))

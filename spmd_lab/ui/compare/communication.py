@@ -17,7 +17,7 @@ from spmd_core.workloads import sources
 from spmd_lab.ui import cards, choices
 from spmd_lab.ui.arrows import view as arrows
 from spmd_lab.ui.charts import colors
-from spmd_lab.ui.compare import selected, trace
+from spmd_lab.ui.compare import selected, study, trace
 from spmd_lab.ui.compare.view import View
 from spmd_lab.ui.ir import viewer
 from spmd_lab.ui.lab import lab
@@ -49,7 +49,7 @@ def draw(view: View) -> None:
     if names:
         if len(names) == 1 < len(result.strategies):
             st.caption(colors.sentence(f"{spoken(names[0], result)} communicates", experiment))
-        name = selected.choose(experiment, names)
+        name = study.choose(experiment, names)
         outcome = result.strategies[name].collectives or ()
         own = result.model_copy(update={"experiment": result.row(name).experiment})
         arrows.show(own, name, outcome, lambda row: _account(result, name, row))

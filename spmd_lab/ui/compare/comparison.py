@@ -21,7 +21,7 @@ from spmd_core.words import evidence_words, other_warnings, runs as words
 from spmd_core.workloads import STRATEGIES, newer, version_words
 from spmd_lab.ui import cards, next_step, remedies
 from spmd_lab.ui.charts import colors, glimpse, together
-from spmd_lab.ui.compare import selected, small_program, study, verdict
+from spmd_lab.ui.compare import small_program, study, verdict
 from spmd_lab.ui.compare.view import View
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook.outcome import failed
@@ -161,7 +161,7 @@ def before(experiment: Experiment, can_run: bool = True) -> None:
         _meanings(experiment)
     with st.expander("The programs that will run", key="preview", on_change="rerun") as preview:
         if preview.open:
-            name = selected.choose(experiment, experiment.strategies)
+            name = study.choose(experiment, experiment.strategies)
             try:
                 st.code(
                     program.program_text(experiment, name), language="python", line_numbers=True

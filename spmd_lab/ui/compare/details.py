@@ -18,7 +18,7 @@ from spmd_core.workloads import STRATEGIES
 from spmd_lab.ui import choices, hardware, tables
 from spmd_lab.ui.charts import colors
 from spmd_lab.ui.charts.base import Spec as VegaSpec
-from spmd_lab.ui.compare import selected, small_program
+from spmd_lab.ui.compare import small_program, study
 from spmd_lab.ui.compare.view import View
 from spmd_lab.ui.layout import picture
 from spmd_lab.ui.markdown import plain
@@ -67,7 +67,7 @@ def _layouts(view: View) -> None:
     names = sorted(
         result.strategies, key=lambda name: STRATEGIES[result.row(name).strategy].is_single_device
     )
-    name = selected.choose(result.experiment, names)
+    name = study.choose(result.experiment, names)
     strategy = view.result.strategies[name]
     draw_table(tables.arrays_table(view.result, name))
     arrays = {

@@ -11,6 +11,7 @@ from spmd_core.experiment import BY_POSITION, later_options, option_choices, sou
 from spmd_core.fields import TIMING, Field, axes_of
 from spmd_core.machine import parse_target
 from spmd_core.recipes import RECIPES
+from spmd_core.surveys import studies
 from spmd_core.terms import listed, workload_title
 from spmd_core.workloads import (
     STRATEGIES,
@@ -46,7 +47,9 @@ def compare_fields() -> Form:
     with named:
         variants.name_field()
     draft = state.draft(_SCREEN)
-    shared = variants.shared(draft) if state.variants(_SCREEN) else None
+    shared = st.container() if state.variants(_SCREEN) else None
+    if shared:
+        shared.markdown("**All variants**", help=plain(studies.shared_words(draft)))
     with shared or first:
         name = _workload_field(draft["workload"])
         family = get_workload(name, source_of(draft["options"]))

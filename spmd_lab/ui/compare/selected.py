@@ -1,16 +1,9 @@
 """The selected collective: one click, kept in the link, marked wherever its program is shown."""
 
-from collections.abc import Sequence
-
-import streamlit as st
-
-from spmd_core.experiment import Experiment
 from spmd_core.program import CollectiveRow, rows
 from spmd_core.results import Result
-from spmd_core.terms import title
 from spmd_core.workloads import STRATEGIES
 from spmd_lab.ui import choices
-from spmd_lab.ui.charts import colors
 from spmd_lab.ui.ir import viewer
 
 MARK = f"{viewer.MARK} "  # before its row in a table
@@ -28,15 +21,6 @@ def of(result: Result) -> tuple[str, CollectiveRow | None]:
     name = asked if asked in names else names[0]
     listed = rows(result.strategies[name].collectives or ())
     return name, listed[choices.collective(len(listed))]
-
-
-def choose(experiment: Experiment, names: Sequence[str]) -> str:
-    """Draws a choice of rows, each after its marker; returns the chosen, or the only one."""
-    if len(names) == 1:
-        return names[0]
-    with st.container(key="of-rows", gap=None):
-        st.html(colors.before(".st-key-of-rows button:nth-of-type({}) p", experiment, names))
-        return choices.one_of("Strategy", names, choices.STRATEGY, title)
 
 
 def communicating(result: Result) -> list[str]:

@@ -60,6 +60,15 @@ def pictures(experiment: Experiment) -> None:
     st.html(f'<div class="variants">{"".join(figures)}</div>')
 
 
+def choose(experiment: Experiment, names: Sequence[str]) -> str:
+    """Draws a choice of rows, each after its marker; returns the chosen, or the only one."""
+    if len(names) == 1:
+        return names[0]
+    with st.container(key="of-rows", gap=None):
+        st.html(colors.before(".st-key-of-rows button:nth-of-type({}) p", experiment, names))
+        return choices.one_of("Strategy", names, choices.STRATEGY, title)
+
+
 def ranked(view: views.View) -> None:
     """The table of the rows; of several strategies, a choice of the one by which the variants are
     ranked, with the answer of its rows alone.
@@ -75,8 +84,7 @@ def ranked(view: views.View) -> None:
         )
         if chosen != BEST:
             shown = studies.of_strategy(view.result, chosen)
-            answer = words.headline_parts(shown)[0]
-            st.markdown(f"**{colors.sentence(answer, shown.experiment)}**")
+            st.markdown(f"**{colors.sentence(words.headline_parts(shown)[0], shown.experiment)}**")
             table = strategies_table(shown, "study")
     names = [row.name for row in strategy_rows(shown)]
     st.html(colors.before(_ROW, view.result.experiment, names))
@@ -153,8 +161,10 @@ def last_answer(experiment: Experiment) -> bool:
     )
     _differences(status.experiment, experiment)
     with st.container(key="stale"):
-        answer = words.headline_parts(shown.result)[0]
-        st.subheader(colors.sentence(answer, shown.result.experiment), anchor=False)
+        st.subheader(
+            colors.sentence(words.headline_parts(shown.result)[0], shown.result.experiment),
+            anchor=False,
+        )
         for at, (chart, alt) in enumerate(shown.times):
             st.vega_lite_chart(chart, alt=alt, key=f"stale-times:{at}")
         draw_table(shown.times_table)

@@ -10,10 +10,8 @@ from spmd_core.experiment import option_choices
 from spmd_core.facts import Trace
 from spmd_core.pictures import text
 from spmd_core.results import Result
-from spmd_core.terms import spoken
 from spmd_core.words import traces as words
 from spmd_lab.ui import choices, live, shell, state
-from spmd_lab.ui.charts import colors
 from spmd_lab.ui.compare import selected
 from spmd_lab.ui.compare.view import View
 from spmd_lab.ui.markdown import as_sentence, plain
@@ -35,8 +33,6 @@ def draw(view: View) -> None:
         _ask(view)
         return
     trace = traces[name := _strategy(traces)]
-    if len(traces) > 1:
-        st.caption(colors.sentence(spoken(name, view.result), view.result.experiment))
     st.markdown(f"**{plain(as_sentence(trace.sentence))}**")
     if trace.notes:
         st.caption(plain(" ".join(as_sentence(note) for note in trace.notes)))

@@ -1,12 +1,10 @@
 """The variants of a study on Compare: which one the fields show; adding, naming and removing one."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.experiment import MAX_NAME, MAX_VARIANTS, Experiment, names_of
-from spmd_core.surveys import studies
 from spmd_core.workloads import STRATEGIES
 from spmd_lab.ui import state
 from spmd_lab.ui.charts import colors
@@ -42,13 +40,6 @@ def name_field() -> None:
     if given != name:
         listed[at] = given, form
         state.set_variants(_SCREEN, listed, at)
-
-
-def shared(form: Mapping[str, object]) -> DeltaGenerator:
-    """A place for fields that change every variant, below its heading. `form`: of any variant."""
-    every = st.container(key="shared")
-    every.markdown("**All variants**", help=plain(studies.shared_words(form)))
-    return every
 
 
 def offer(experiment: Experiment) -> None:

@@ -64,8 +64,8 @@ def _folded(runs: Iterable[RunSummary], apart: Collection[str]) -> Iterator[list
 
 def _unfold(runs: Sequence[RunSummary]) -> None:
     """Draws a button that lists each of some runs; with their times where these are apart."""
-    is_timed = not runs[0].experiment.what.is_bare_array
-    times = [run.answer[1] for run in runs if run.answer and is_timed] or [0.0]
+    timed = (run for run in runs if not run.experiment.what.is_bare_array)
+    times = [run.answer[1] for run in timed if run.answer] or [0.0]
     ends = min(times), max(times)
     spread = f", {span_text(*ends)}" if ends[1] > (1 + SPREAD_NOTICE) * ends[0] else ""
     held = [*(state.aside(_SCREEN, _UNFOLDED) or ()), runs[0].run]
@@ -135,10 +135,9 @@ def _figure(run: RunSummary) -> str:
     """
     if run.answer and run.experiment.what.is_bare_array:
         return f"{escape(cards.shard_words(run.experiment))} <i>per device</i>"
-    if not run.answer or not run.answer[1]:
-        return ""
     is_open = (cards.verdict(run.run) or ("",))[0] == "open"
-    return f"{'<i>lowest</i> ' * is_open}{escape(seconds_text(run.answer[1]))}"
+    seconds = seconds_text(run.answer[1]) if run.answer and run.answer[1] else ""
+    return f"{'<i>lowest</i> ' * is_open}{escape(seconds)}"
 
 
 def day_of(run: RunSummary, zone: str | None, now: float) -> str:

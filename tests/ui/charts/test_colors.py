@@ -80,7 +80,9 @@ def test_a_sentence_sets_each_name_apart_after_its_marker(names):
     first, second = (in_quotes(name) for name in names)
     text = f"{first} is fastest, `x` aside. Next is {second}."
     shown = colors.sentence(text, experiment)
-    chips = [colors.marked(experiment, [f"{name}/auto"], name) for name in names]
+    chips = [
+        colors.marked(experiment, [f"{name}/auto"], name.replace(" ", "\xa0")) for name in names
+    ]
     assert shown == (
         f":gray-background[{chips[0]}] is fastest, `x` aside\\. Next is "
         f":gray-background[{chips[1]}]\\."

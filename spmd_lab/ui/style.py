@@ -7,7 +7,6 @@ from typing import Literal
 
 import streamlit as st
 
-from spmd_lab.ui.charts.colors import MARKS
 from spmd_lab.ui.markdown import plain
 
 # evidence of a figure, strongest first
@@ -357,6 +356,9 @@ def draw(fields: str) -> None:
             dark=st.get_option("theme.dark.primaryColor"),
             fields=fields,
             rows=" ".join(f"--row-{at}: light-dark({a}, {b});" for at, (a, b) in enumerate(rows)),
-            marks=MARKS,
+            marks=" ".join(  # of the markers of rows in Markdown
+                f'[style*="rgb(0, 0, {at})"] {{ color: var(--row-{at}) !important; }}'
+                for at in range(len(light))
+            ),
         )
     )

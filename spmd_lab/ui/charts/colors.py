@@ -123,8 +123,8 @@ def of_variants(experiment: Experiment) -> dict[str, list[str]]:
 
 
 def marked(experiment: Experiment, rows: Sequence[str], name: str) -> str:
-    """Returns a name as Markdown after the markers of its rows, in their colors: `MARKS` has each for
-    both themes.
+    """Returns a name as Markdown after the markers of its rows, in their colors, by a number that the
+    style sheet reads.
     """
     marks = [
         f':color[{marker(experiment, row)}]{{foreground="rgb(0,0,{place:d})"}}\u00a0'
@@ -179,10 +179,6 @@ def before(selector: str, experiment: Experiment, names: Sequence[str]) -> str:
     return f"<style>{''.join(rules)}</style>"
 
 
-MARKS = " ".join(
-    f'[style*="rgb(0, 0, {place})"] {{ color: var(--row-{place}) !important; }}'
-    for place in range(COLORS)
-)
 # of a front: the winner, what nothing beats in both, the others
 BEST, ON_FRONT = "light-dark(#3b76c4, #6aa5ff)", "#d9730d"
 OTHER = "light-dark(#a9b4c2, #7d8998)"  # behind the best in both themes

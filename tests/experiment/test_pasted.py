@@ -261,3 +261,28 @@ def test_names_of_names_end_soon():
     with pytest.raises(RequestError, match="paste fewer lines"):
         read_pasted(text + "jax.jit(f, in_shardings=h)")
     assert read_pasted("a = b\nb = a\nx = jax.device_put(x, a)").unread
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "s = NamedSharding(mesh, P('x'), memory_kind='pinned_host')",
+        "s = NamedSharding(mesh, P('x'), memory_kind='device')",
+        "kind = 'pinned_host'\ns = NamedSharding(mesh, P('x'), memory_kind=kind)",
+        "s = NamedSharding(mesh, P('x')).with_memory_kind('pinned_host')",
+        "base = NamedSharding(mesh, P('x'), memory_kind='device')\n"
+        "s = base\ns = jax.device_put(x, base.with_memory_kind('pinned_host')).sharding",
+        "s = NamedSharding(mesh, P('x'), memory_kind='pinned_host').with_memory_kind('device')",
+    ],
+)
+def test_the_memory_kind_is_that_of_the_sharding_that_jax_makes(code):
+    names = {"mesh": jax.make_mesh((1,), ("x",)), "x": jax.numpy.zeros(8)}
+    exec(code, {"jax": jax, "NamedSharding": NamedSharding, "P": P}, names)
+    assert read_pasted(code).memory == (names["s"].memory_kind,)
+
+
+@pytest.mark.parametrize("kind", ["'disk'", "kind", "3"])
+def test_a_memory_kind_that_is_not_known_is_refused(kind):
+    pasted = read_pasted(f"s = NamedSharding(mesh, P('x'), memory_kind={kind})")
+    with pytest.raises(RequestError, match="write 'device' or 'pinned_host'"):
+        pasted.check()

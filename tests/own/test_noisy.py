@@ -1,11 +1,14 @@
 """`explain` of files that print, exit, or whose answer cannot be written where it is asked for."""
 
 import json
+import os
+import subprocess
 import sys
 
 import pytest
 
 from tests.commands.calls import told
+from tests.labs import ROOT
 
 pytestmark = [pytest.mark.newer]
 FILE = """
@@ -36,6 +39,17 @@ def traced():
 
 def lacks():
     import no_such_module_of_mine
+"""
+
+MESHED = """
+import jax
+from jax.sharding import NamedSharding, PartitionSpec as P
+
+mesh = jax.make_mesh((4, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+
+def made():
+    x = jax.ShapeDtypeStruct((8, 8), "float32", sharding=NamedSharding(mesh, P("x", "y")))
+    return lambda x: x.sum(), (x,)
 """
 
 
@@ -90,6 +104,27 @@ def test_what_a_file_raises_is_quoted_from_its_own_line(file, function, error, l
     first, *_, last = done.stderr.partition("Traceback")[2].splitlines()[1:]
     assert "noisy_file.py" in first and line in done.stderr
     assert last == f"function '{file}:{function}' raises {error}: mend it, and ask again"
+
+
+@pytest.mark.parametrize("target", ["cpu:8", "v5e:8", None])
+def test_a_mesh_made_by_code_has_the_devices_of_the_target(target, tmp_path):
+    (tmp_path / "meshed.py").write_text(MESHED)
+    environ = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_", "NPROC"))}
+    words = ["explain", "meshed:made", "--json", *([f"--target={target}"] if target else [])]
+    done = subprocess.run(
+        [sys.executable, "-m", "spmd_core", *words],
+        cwd=tmp_path,
+        env=environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+    )
+    if target:
+        assert json.loads(done.stdout)["mesh"] == [["x", 4], ["y", 2]]
+    else:
+        assert done.returncode == 2
+        assert done.stderr.endswith(
+            "raises ValueError: name its devices, such as --target cpu:8\n"
+        )
 
 
 def test_a_function_that_is_not_there_has_no_traceback(file):

@@ -14,6 +14,8 @@ from typing import Any
 
 from spmd_core.base import LabError, RequestError, refuse, shorten
 from spmd_core.commands.output import check_output
+from spmd_core.lab import simulated_devices
+from spmd_core.machine import get_topology, parse_target, read_hardware
 from spmd_core.own import explain
 from spmd_core.workloads import parse_mesh
 
@@ -25,7 +27,7 @@ ARGUMENTS = {
     "--target": {"help": "tpu:v5e:4x4, gpu:h100:8 or cpu:8 (default: the devices that are here)"},
     "--mesh": {"metavar": "AXIS=SIZE,…", "help": "other sizes of the step's mesh axes"},
     "--save": {"metavar": "FILE", "help": "also write it: .html, .svg, .json, .jaxexport or text"},
-    "--open": {"action": "store_true", "help": "store it as a program of the lab; prints its link"},
+    "--open": {"action": "store_true", "help": "also store it as a program of the lab; prints its link last"},
 }
 # modules whose frames come before those of the user's code
 _AROUND = ("spmd_core", "pkgutil", "importlib", "contextlib")
@@ -35,19 +37,33 @@ def main(arguments: Namespace) -> int:
     """Import the function, explain its step, and print the answer."""
     if arguments.save:
         check_output("--save", arguments.save, force=True)
+    if arguments.target:
+        _give_devices(arguments.target)
     step, given = made(arguments.function)
     mesh = dict(parse_mesh(arguments.mesh)) if arguments.mesh else None
     explained = explain(step, target=arguments.target, mesh=mesh)
     positional, named = ((), given) if isinstance(given, dict) else (tuple(given), {})
     with _running(arguments.function):
         answer = explained(*positional, **named)
-    if not arguments.open:
-        print(json.dumps(answer.json()) if arguments.json else answer, flush=True)
-    else:
+    print(json.dumps(answer.json()) if arguments.json else answer, flush=True)
+    if arguments.open:
         answer.open()
     if arguments.save:
         answer.save(Path(arguments.save))
     return 0
+
+
+def _give_devices(target: str) -> None:
+    """Simulates as many devices as a target has, for code that makes its mesh as it is imported,
+    unless this machine has an accelerator or the environment names a number.
+    """
+    parsed, hardware = parse_target(target), read_hardware()
+    count = get_topology(parsed).devices if parsed.is_absent else parsed.device_count
+    if not count or (parsed.is_absent and hardware.accelerator):
+        return
+    if "device_count" not in os.environ.get("XLA_FLAGS", ""):  # jax refuses the number twice
+        for name, value in simulated_devices(count, hardware.cores).items():
+            os.environ.setdefault(name, value)
 
 
 @contextmanager
@@ -72,9 +88,9 @@ def _running(name: str) -> Iterator[None]:
         if trace is None and not isinstance(error, SyntaxError):
             raise
         traceback.print_exception(error.with_traceback(trace))
-        raise refuse(
-            f"function {shorten(name)}", f"raises {type(error).__name__}", "mend it, and ask again"
-        ) from None
+        few = "Number of devices" in str(error)
+        fix = "name its devices, such as --target cpu:8" if few else "mend it, and ask again"
+        raise refuse(f"function {shorten(name)}", f"raises {type(error).__name__}", fix) from None
 
 
 def made(name: str) -> tuple[Callable[..., Any], Any]:

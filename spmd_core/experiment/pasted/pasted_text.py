@@ -31,24 +31,28 @@ from spmd_core.fields import Mesh, Spec
 
 @dataclass(frozen=True, slots=True)
 class PastedLine:
-    """What was read at a line, from 1, of a text; or the refusal of what was not."""
+    """What was read at a line, from 1, of a text; or the refusal of what was not. `written`: the
+    line of a spec that is used at another.
+    """
 
     line: int
     kind: Literal["mesh", "spec", "array"]
     words: str
     problem: RequestError | None = None
+    written: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Pasted:
     """What a text has: specs with the name of their array, "" where it names none; a mesh; arrays;
-    and a receipt by line.
+    a receipt by line; and, of each spec, the memory kind that its sharding names.
     """
 
     specs: tuple[tuple[str, Spec], ...]
     mesh: Mesh | None = None
     arrays: tuple[PastedArray, ...] = ()
     receipt: tuple[PastedLine, ...] = ()
+    memory: tuple[str | None, ...] = ()
 
     @property
     def unread(self) -> tuple[PastedLine, ...]:
@@ -67,6 +71,7 @@ class _Read:
     specs: list[tuple[str, Spec]] = field(default_factory=list)
     meshes: list[Mesh] = field(default_factory=list)
     arrays: list[PastedArray] = field(default_factory=list)
+    memory: list[str | None] = field(default_factory=list)
 
     def add(
         self,
@@ -74,8 +79,9 @@ class _Read:
         kind: Literal["mesh", "spec", "array"],
         words: str,
         problem: RequestError | None = None,
+        written: int | None = None,
     ) -> None:
-        self.receipt.append(PastedLine(line, kind, words, problem))
+        self.receipt.append(PastedLine(line, kind, words, problem, written))
 
 
 def read_pasted(text: str) -> Pasted:
@@ -99,7 +105,7 @@ def read_pasted(text: str) -> Pasted:
         raise no_spec(text)
     receipt = tuple(sorted(read.receipt, key=lambda each: each.line))
     mesh = read.meshes[0] if read.meshes else None
-    return Pasted(tuple(read.specs), mesh, tuple(read.arrays), receipt)
+    return Pasted(tuple(read.specs), mesh, tuple(read.arrays), receipt, tuple(read.memory))
 
 
 def read_spec(text: str) -> Spec:
@@ -140,6 +146,7 @@ def _types(text: str, read: _Read) -> None:
             read.add(line, "array", f"array of {_array_words(array)}")
             if array.spec is not None:
                 read.specs.append(("", array.spec))
+                read.memory.append(None)
                 read.add(line, "spec", spec_code(array.spec))
 
 
@@ -166,8 +173,9 @@ def _code(tree: ast.Module, code: str, read: _Read, skipped: int, is_type: bool)
             read.add(line, "spec", "", each.problem)
         else:
             read.specs.append((each.name, each.spec))
-            of = f" of {each.name}" if each.name else ""
-            read.add(line, "spec", spec_code(each.spec) + of)
+            read.memory.append(each.memory)
+            of = f" of {each.name}" * bool(each.name) + f" in {each.memory}" * bool(each.memory)
+            read.add(line, "spec", spec_code(each.spec) + of, written=each.node.lineno + skipped)
     made = list(made_arrays(nodes, names))
     read.arrays[:] = [array for _, array in made if array is not None] or read.arrays
     for line, array in made:

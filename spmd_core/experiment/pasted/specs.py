@@ -1,13 +1,14 @@
 """Specs of pasted code, with the name of the array that each is for."""
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import get_args
 
 from spmd_core.base import RequestError, refuse
 from spmd_core.experiment.pasted.names import Names
 from spmd_core.experiment.pasted.pasted_arrays import MESHES
 from spmd_core.experiment.rules import check_axis
-from spmd_core.fields import Axes, Spec
+from spmd_core.fields import Axes, MemoryKind, Spec
 
 READ = "P('x', None), PartitionSpec(('x', 'y')), NamedSharding(mesh, P('x')) or a line with one"
 SPECS = ("P", "PartitionSpec")
@@ -21,7 +22,7 @@ _EACH = ("in_shardings", "out_shardings", "in_specs", "out_specs")
 @dataclass(frozen=True, slots=True)
 class SpecAt:
     """A spec where it is used: its place, its array's name or "", its node, the spec or what is
-    not readable of it.
+    not readable of it, and the memory kind that its sharding names, if any.
     """
 
     place: tuple[int, int]
@@ -29,6 +30,7 @@ class SpecAt:
     node: ast.expr
     spec: Spec | None
     problem: RequestError | None = None
+    memory: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class _Visit:
     assigned: str = ""
     place: tuple[int, int] | None = None  # of the name that led to it
     is_spec: bool = False  # whether only a sharding has a sense here
+    memory: str | None = None  # memory kind of the sharding around it
 
 
 @dataclass(slots=True)
@@ -86,13 +89,14 @@ class _SpecReader:
         if visit.place is not None:
             self.used.add(id(node))
         name = visit.placed or visit.named or visit.assigned
-        self.read.append(SpecAt(visit.place or _place(node), name, node, spec, problem))
+        place = visit.place or _place(node)
+        self.read.append(SpecAt(place, name, node, spec, problem, visit.memory))
 
     def _sharding(self, visit: _Visit, node: ast.expr) -> list[_Visit]:
         """An expression where a sharding is due: a name is followed, a call is one or unread."""
         value = self.names.value(node)
         place = visit.place or (_place(node) if value is not node else None)
-        here = _Visit(value, visit.placed, visit.named, visit.assigned, place, True)
+        here = replace(visit, node=value, place=place, is_spec=True)
         if isinstance(value, (ast.Tuple, ast.List, ast.Dict)):
             inner = value.values if isinstance(value, ast.Dict) else value.elts
             return [_Visit(each, visit.placed, "", visit.assigned, place, True) for each in inner]
@@ -104,13 +108,30 @@ class _SpecReader:
             mesh = value.args[0] if value.args else given.get("mesh")
             inner = [] if not isinstance(mesh, ast.Call) else [_Visit(mesh)]
             if spec is not None:
-                inner.append(
-                    _Visit(spec, visit.placed, visit.named, visit.assigned, visit.place, True)
-                )
-                return inner
+                return [*inner, self._in_memory(visit, spec, given.get("memory_kind"))]
+        if (
+            isinstance(value, ast.Call)
+            and isinstance(value.func, ast.Attribute)
+            and value.func.attr == "with_memory_kind"
+        ):
+            kind = [*value.args, *(word.value for word in value.keywords)]
+            return [self._in_memory(visit, value.func.value, *kind[:1])]
         problem = self.names.unread(value, "is no spec, and nothing is evaluated", f"write {READ}")
         self._add(visit, value, problem)
         return []
+
+    def _in_memory(self, visit: _Visit, node: ast.expr, kind: ast.expr | None = None) -> _Visit:
+        """A sharding of a memory kind; that of the sharding around it where it names none."""
+        of = replace(visit, node=node, is_spec=True)
+        if kind is None or isinstance(kind, ast.Constant) and kind.value is None:
+            return of
+        (memory,) = self.names.constants([kind], str) or (None,)
+        if memory in get_args(MemoryKind):
+            return replace(of, memory=of.memory or memory)
+        fix = f"write {' or '.join(map(repr, get_args(MemoryKind)))}"
+        no = refuse(f"memory kind {self.names.written(kind)}", "is none of the lab's", fix)
+        self._add(visit, kind, no)
+        return of
 
     def _assigned(self, visit: _Visit, node: ast.Assign | ast.AnnAssign) -> list[_Visit]:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
@@ -128,7 +149,9 @@ class _SpecReader:
     def _call(self, visit: _Visit, node: ast.Call) -> list[_Visit]:
         """The arguments of a call: those that are shardings by the name of the call or keyword."""
         called = self.names.called(node)
-        if called == "NamedSharding":
+        of = node.func.value if isinstance(node.func, ast.Attribute) else node
+        is_moved = called == "with_memory_kind" and isinstance(self.names.value(of), ast.Call)
+        if called == "NamedSharding" or is_moved:
             return [_Visit(node, visit.placed, visit.named, visit.assigned, None, True)]
         placing = called in _PLACING
         first = node.args[0] if placing and node.args else None

@@ -248,10 +248,17 @@ def _replicated_outputs(program: Program, held: Mapping[str, Held]) -> Iterator[
 
 def _not_donated(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:
     """State that an output of its sharding continues and that is not donated: both are held at
-    once. A gradient, or a result of a parameter's sizes, leaves the parameter in use.
+    once. A gradient, or a result of a parameter's sizes, leaves the parameter in use. An output of
+    other bytes on a device, as far as propagation knows them, takes no buffer of its argument.
     """
     updates = [output for output in program.outputs() if output.leaf.is_update]
     of = {output.leaf.replaces: held.get(output.leaf.replaces or "") for output in updates}
+    resized = {
+        output.leaf.replaces
+        for output in updates
+        if (before := of[output.leaf.replaces])
+        and output.bytes_per_device not in (None, before.bytes_per_device)
+    }
     kind = lambda leaf: (leaf.sizes, leaf.dtype)  # noqa: E731
     moved = {  # JAX gives the buffers of one kind to outputs of its own choice
         kind(output.leaf)
@@ -261,7 +268,7 @@ def _not_donated(program: Program, held: Mapping[str, Held]) -> Iterator[Finding
     kept = by_key(
         (leaf.path.partition("/")[0], held[leaf.path])
         for leaf in program.described.state
-        if leaf.path in of and not leaf.is_donated and kind(leaf) not in moved
+        if leaf.path in of.keys() - resized and not leaf.is_donated and kind(leaf) not in moved
     )
     for name, leaves in kept.items():
         total = sum(each.bytes_per_device or 0 for each in leaves)

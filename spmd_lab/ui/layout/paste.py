@@ -87,7 +87,7 @@ def receipt_words(pasted: Pasted, text: str) -> str:
     ]
     if pasted.mesh is None:
         lines.append("- No mesh in the text: that of the fields is unchanged.")
-    used = {each.line for each in pasted.receipt}
+    used = {at for each in pasted.receipt for at in (each.line, each.written)}
     written = [at for at, line in enumerate(text.splitlines(), 1) if line.strip()]
     if rest := [str(at) for at in written if at not in used]:
         lines.append(f"- Not used: line {', '.join(rest)}.")
@@ -109,8 +109,12 @@ def filled(form: Mapping[str, Any], pasted: Pasted, arrays: Mapping[str, Sequenc
             new["sharding"] = _of_axes(new.get("sharding") or {}, {name for name, _ in pasted.mesh})
     if len(arrays) == 1 and pasted.arrays:
         new, arrays = _shaped(new, pasted.arrays[-1], next(iter(arrays)))
-    specs = _by_array(pasted, list(arrays))
-    written = {name: _entries(name, spec, arrays[name]) for name, spec in specs.items()}
+    places = _by_array(pasted, list(arrays))
+    written = {
+        name: _entries(name, pasted.specs[at][1], arrays[name]) for name, at in places.items()
+    }
+    if kinds := {name: kind for name, at in places.items() if (kind := pasted.memory[at])}:
+        new["memory"] = dict(new.get("memory", {})) | kinds
     if len(arrays) == 1 and written and not new.get("overrides"):
         (entries,) = written.values()
         dims = next(iter(arrays.values()))
@@ -135,7 +139,8 @@ def _shaped(form: Form, array: PastedArray, name: str) -> tuple[Form, Mapping[st
     return new | ({"dtype": array.dtype} if array.dtype else {}), {name: tuple(dims)}
 
 
-def _by_array(pasted: Pasted, names: list[str]) -> dict[str, Spec]:
+def _by_array(pasted: Pasted, names: list[str]) -> dict[str, int]:
+    """Returns the place of each array's spec among those of the text."""
     if len(names) == 1:
         if len(pasted.specs) > 1:
             raise refuse(
@@ -143,9 +148,9 @@ def _by_array(pasted: Pasted, names: list[str]) -> dict[str, Spec]:
                 "were pasted for one array",
                 "paste one, or choose a product",
             )
-        return dict(zip(names, (spec for _, spec in pasted.specs), strict=False))
-    specs: dict[str, Spec] = {}
-    for name, spec in pasted.specs:
+        return dict(zip(names, range(len(pasted.specs)), strict=False))
+    specs: dict[str, int] = {}
+    for at, (name, _) in enumerate(pasted.specs):
         known = _known(name, names) or next((each for each in names if each not in specs), None)
         if known is None:
             raise refuse(
@@ -153,7 +158,7 @@ def _by_array(pasted: Pasted, names: list[str]) -> dict[str, Spec]:
                 f"are more than {len(names)} arrays",
                 f"paste those of {', '.join(names)}",
             )
-        specs[known] = spec
+        specs[known] = at
     return specs
 
 

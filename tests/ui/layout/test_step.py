@@ -77,6 +77,14 @@ def test_pasted_code_sets_the_form_of_an_array(text, changed):
     assert paste.filled(form, read_pasted(text), ARRAY) == form | changed
 
 
+def test_a_pasted_sharding_takes_its_memory_kind_along_and_each_of_its_lines_is_used():
+    text = "s = NamedSharding(mesh, P('x'), memory_kind='pinned_host')\ny = jax.device_put(x, s)"
+    pasted = read_pasted(text)
+    new = paste.filled({"sharding": {}, "memory": {"array": "device"}}, pasted, ARRAY)
+    assert new["memory"] == {"array": "pinned_host"}
+    assert "Not used" not in paste.receipt_words(pasted, text)
+
+
 def test_pasted_specs_go_to_the_arrays_that_they_name_then_in_order():
     pasted = read_pasted("kernel = P('x')\njax.jit(f, in_shardings=(P('y', None),))")
     assert paste.filled({}, pasted, ARRAYS)["overrides"] == {

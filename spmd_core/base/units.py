@@ -5,7 +5,9 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-_BYTE_STEPS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+_BYTE_STEPS = tuple(
+    (2.0 ** (10 * step), f"{prefix}iB") for step, prefix in zip(range(6, 0, -1), "EPTGMK", strict=True)
+)
 _DECIMAL_STEPS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _PLURALS = ((r"xis$", "xes"), (r"(ch|sh|s|x)$", r"\1es"), (r"([^aeiou])y$", r"\1ies"))
 _SECOND_STEPS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))

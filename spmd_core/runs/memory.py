@@ -175,17 +175,38 @@ def check_memory(
 
 
 def _too_large(experiment: Experiment, need: str, limit: str) -> Exception:
-    sizes: Mapping[str, int] = dict(experiment.dims)
-    what, fix = experiment.workload, "use smaller dims or more sharding"
-    if experiment.what.is_small_program:
-        what, sizes = f"program {_program(experiment)}", _program_sizes(experiment)
-        fix = "use smaller sizes"
-    named = ", ".join(f"{name}={size}" for name, size in sizes.items())
-    value = f"{what} with {named}"
     if experiment.what.is_of_machine:
-        value = f"{what} over {experiment.device_count} devices"
+        value = f"{experiment.workload} over {experiment.device_count} devices"
         fix = "use a smaller largest, or fewer devices"
+    elif experiment.what.is_small_program:
+        sizes = _program_sizes(experiment)
+        value, fix = f"program {_program(experiment)} with {_named(sizes)}", "use smaller sizes"
+    else:
+        value = f"{experiment.workload} with {_named(dict(experiment.dims))}"
+        fix = f"use {' or '.join(_less(experiment))}"
     return refuse(value, f"needs {need}, more than the {limit}", fix)
+
+
+def _named(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}={size}" for name, size in sizes.items())
+
+
+def _less(experiment: Experiment) -> list[str]:
+    """Returns what would need less memory."""
+    strategies = len({name for each in experiment.members for name in each.experiment.strategies})
+    parts = [
+        count
+        for each in experiment.members
+        for name in each.experiment.strategies
+        if not STRATEGIES[name].is_single_device
+        for count in _parts(each.experiment, name)
+    ]
+    is_replicated = any(0 < count < experiment.device_count for count in parts)
+    return (
+        ["smaller dims"]
+        + ["fewer strategies"] * (strategies > 1)
+        + ["more sharding"] * is_replicated
+    )
 
 
 def _program(experiment: Experiment) -> str:

@@ -77,8 +77,33 @@ def test_ten_to_the_twelve_elements_are_refused_with_bytes_and_limit():
         check_memory(huge, None, MACHINE)
     assert str(caught.value) == (
         "elementwise with rows=1000000, cols=1000000 needs 18.2 TiB on 8 simulated devices, more than "
-        "the 8.0 GiB free here: use smaller dims or more sharding"
+        "the 8.0 GiB free here: use smaller dims"
     )
+
+
+@pytest.mark.parametrize(
+    ("changed", "fix"),
+    [
+        ({}, "smaller dims"),
+        ({"strategies": ["auto", "shard_map"]}, "smaller dims or fewer strategies"),
+        ({"sharding": {}}, "smaller dims or more sharding"),
+        (
+            {"sharding": {}, "strategies": ["auto", "single"]},
+            "smaller dims or fewer strategies or more sharding",
+        ),
+    ],
+)
+def test_only_what_needs_less_is_advised(changed, fix):
+    spec = {
+        "workload": "elementwise",
+        "target": "cpu:8",
+        "mesh": {"x": 8},
+        "dims": {"rows": 2**24, "cols": 2**24},
+        "sharding": {"rows": "x"},
+        "strategies": ["auto"],
+    }
+    with pytest.raises(RequestError, match=f"needs .* PiB .*: use {fix}$"):
+        check_memory(parse_experiment(spec | changed), None, MACHINE)
 
 
 def test_nothing_is_traced_where_nothing_runs():

@@ -209,8 +209,10 @@ def _nothing_words(nothing: Nothing, base: Experiment, each: Collective) -> str:
             return f"{change}: {what} {what_words(each)}; {takes}{doubt}{others}"
         lead = f"{needs}; " if needs else ""
         slower = change.removeprefix("try ") if base.plan else f"to {change}"
+        is_known = nothing.ratio is None or nothing.ratio.verdict != "cannot tell"
+        none = "nothing" if is_known else "nothing is known that"
         return (
-            f"nothing removes it in less time: {lead}the best change that does is {slower}, "
+            f"{none} removes it in less time: {lead}the best change that does is {slower}, "
             f"{takes}{others}"
         )
     why = needs or each.reason or "the program needs it"
@@ -230,7 +232,7 @@ def _tried(base: Experiment, tried: Sequence[TriedChange]) -> str:
     """What else was tried, by outcome, what removes it first; "" for nothing."""
     by_outcome = by_key(
         (
-            (seconds_text(each.seconds) if each.removes else _OUTCOMES[each.removes]),
+            (f"predicted {seconds_text(each.seconds)}" if each.removes else _OUTCOMES[each.removes]),
             change_words(base, each.changes).removeprefix("try "),
         )
         for each in tried

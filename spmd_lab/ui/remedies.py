@@ -189,7 +189,7 @@ def beside_words(result: Result, name: str, changed: Experiment) -> str:
         for array in changed.what.arrays
         if not changed.plan and changed.spec(array.name) != row.experiment.spec(array.name)
     ]
-    parts = [f"Measured beside it: {', '.join(times)}" if times else "", *differs]
+    parts = [f"In the run itself: {', '.join(times)}" if times else "", *differs]
     return "".join(f"{each}. " for each in parts if each).strip()
 
 

@@ -88,5 +88,5 @@ def test_a_change_stands_beside_one_device_and_names_what_else_it_shards():
     base = experiment(workload="contraction", dims={"rows": 64, "cols": 64}, sharding={"rows": "x"})
     found = result({"auto": strategy(3e-3), "single": strategy(1e-3)}, experiment=base)
     words = beside_words(found, "auto", base.vary(sharding={"cols": "x"}))
-    assert words.startswith("Measured beside it: as it was 3 ms, one device 1 ms. ")
+    assert words.startswith("In the run itself: as it was 3 ms, one device 1 ms. ")
     assert "y: P('x'), was P(None)." in words

@@ -204,7 +204,9 @@ def _nothing(
     certain.
     """
     is_less = best is not None and best.total_s < costs.total_s
-    is_open = timed.ratio.verdict == "cannot tell" if timed else is_less
+    if timed:  # what took longer is no change to open, however wide its interval
+        is_less = timed.seconds.after < timed.seconds.before
+    is_open = is_less and (not timed or timed.ratio.verdict == "cannot tell")
     if best is not None and not best.removes and not is_open:
         best = None
     return Nothing(

@@ -195,6 +195,8 @@ def test_a_stop_of_the_tour_has_one_next_and_no_recipe_beside_it(data_folder, mo
     (made,) = Lab.open().collections.listed()
     assert made.runs == tuple(run for each in sections for run in each.runs)
     assert sum(each.kind == "text" for each in made.items) == len(sections)
+    assert made.title.endswith(" (copy)")
+    assert page.toggle(key="edit").value  # who copies a page goes on to change it
 
 
 def test_runs_that_a_search_made_take_neither_the_examples_nor_the_tour_away(

@@ -179,23 +179,32 @@ def _tools(page: Collection, at: int) -> None:
 
 
 def _rewriting(page: Collection, item: CollectionItem) -> None:
-    """A text as it was when the form was first drawn: what another person saves meanwhile is
-    reported, and not undone.
+    """A text that is stored as its editor leaves the field, whatever is pressed next. What another
+    person saves meanwhile is reported, and not undone.
     """
-    kept = f"rewriting:{item.id}"
-    was, number = st.session_state.setdefault(kept, (item.text, hash(item.text)))
-    with st.form(f"rewriting:{item.id}:{number}", border=False):
-        text = st.text_area(
-            "Text", was, key=f"rewriting:text:{item.id}:{number}", height=220, help=_HELP
-        )
-        if not st.form_submit_button("Save", type="primary", icon=":material/save:"):
-            return
+    key, kept, problem = (f"rewriting:{part}:{item.id}" for part in ("text", "was", "problem"))
+    if key not in st.session_state:
+        st.session_state[kept] = item.text
+    store = partial(_store, page.id, item.id)
+    st.text_area(
+        "Text", st.session_state[kept], key=key, height=220, help=_HELP, on_change=store
+    )
+    if sentence := st.session_state.get(problem):
+        shell.refusal(sentence)
+        st.button("Save over it", key=f"over:{item.id}", on_click=store, args=(item.text,))
+
+
+def _store(page: str, item: str, was: str | None = None) -> None:
+    """Store what the field of a text holds; `was`: the text that it replaces, by default the one
+    that its editor began with.
+    """
+    key, kept, problem = (f"rewriting:{part}:{item}" for part in ("text", "was", "problem"))
+    text, was = st.session_state[key], st.session_state[kept] if was is None else was
     change = lab().collections.rewrite
-    if shell.done(lambda: as_viewer(change, page.id, item.id, text, was=was)):
-        st.session_state.pop(kept, None)
-        st.rerun()
-    else:  # the next edit begins at what is stored now, with the text that was typed
-        st.session_state[kept] = (item.text, number)
+    sentence = shell.attempt(lambda: as_viewer(change, page, item, text, was=was))
+    st.session_state[problem] = sentence
+    if sentence is None:
+        st.session_state[kept] = text
 
 
 def _add(page: Collection) -> None:

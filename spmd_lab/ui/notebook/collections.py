@@ -94,7 +94,7 @@ def example() -> Collection | None:
 
 def take_example() -> None:
     """Store a copy of the example page, which its reader may edit, and open it."""
-    _begin(_EXAMPLE, sections=_sections())
+    _begin(f"{_EXAMPLE} (copy)", sections=_sections())
 
 
 def _sections() -> Sequence[tuple[str, Sequence[str]]]:
@@ -118,7 +118,9 @@ def _begin(
             _put(new.id, shown)
 
     if shell.done(make):
-        st.switch_page("pages/notebook.py", query_params={COLLECTION: made[0].id})
+        # who copies a page goes on to change it
+        query = {COLLECTION: made[0].id} | ({"edit": "true"} if sections else {})
+        st.switch_page("pages/notebook.py", query_params=query)
 
 
 def _put(collection: str, runs: Sequence[str], searches: Sequence[KeptSearch] = ()) -> None:

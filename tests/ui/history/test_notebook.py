@@ -61,6 +61,23 @@ def test_it_is_edited_in_place(lab):
     assert lab.collections.find(page.id).runs == (RUN,) and not screen.exception
 
 
+def test_a_text_is_stored_as_its_field_is_left_and_undoes_nothing_of_others(lab):
+    page = lab.collections.add_text(lab.collections.create("Week 47").id, "as it was")
+    (text,) = page.items
+    stored = lambda: lab.collections.find(page.id).items[0].text  # noqa: E731
+    screen = opened("notebook", collection=page.id, edit="true")
+    area = f"rewriting:text:{text.id}"
+    screen.text_area(key=area).set_value("mine")
+    screen.toggle(key="edit").set_value(False).run()  # in one run with the text
+    assert stored() == "mine" and not screen.exception
+    screen.toggle(key="edit").set_value(True).run()
+    lab.collections.rewrite(page.id, text.id, "of others")
+    screen.text_area(key=area).set_value("mine again").run()
+    assert stored() == "of others" and "of others" in said(screen)
+    screen.button(key=f"over:{text.id}").click().run()
+    assert stored() == "mine again" and "of others" not in said(screen)
+
+
 def test_a_link_to_one_that_is_not_stored_offers_its_archive(lab):
     assert "drop it on History" in said(opened("notebook", collection="c-gone"))
 

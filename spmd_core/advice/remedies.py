@@ -232,7 +232,11 @@ def _tried(base: Experiment, tried: Sequence[TriedChange]) -> str:
     """What else was tried, by outcome, what removes it first; "" for nothing."""
     by_outcome = by_key(
         (
-            (f"predicted {seconds_text(each.seconds)}" if each.removes else _OUTCOMES[each.removes]),
+            (
+                f"predicted {seconds_text(each.seconds)}"
+                if each.removes
+                else _OUTCOMES[each.removes]
+            ),
             change_words(base, each.changes).removeprefix("try "),
         )
         for each in tried

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 _BYTE_STEPS = tuple(
-    (2.0 ** (10 * step), f"{prefix}iB") for step, prefix in zip(range(6, 0, -1), "EPTGMK", strict=True)
+    (2.0 ** (10 * step), f"{prefix}iB")
+    for step, prefix in zip(range(6, 0, -1), "EPTGMK", strict=True)
 )
 _DECIMAL_STEPS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _PLURALS = ((r"xis$", "xes"), (r"(ch|sh|s|x)$", r"\1es"), (r"([^aeiou])y$", r"\1ies"))

@@ -122,9 +122,7 @@ def test_a_mesh_made_by_code_has_the_devices_of_the_target(target, tmp_path):
         assert json.loads(done.stdout)["mesh"] == [["x", 4], ["y", 2]]
     else:
         assert done.returncode == 2
-        assert done.stderr.endswith(
-            "raises ValueError: name its devices, such as --target cpu:8\n"
-        )
+        assert done.stderr.endswith("raises ValueError: name its devices, such as --target cpu:8\n")
 
 
 def test_a_function_that_is_not_there_has_no_traceback(file):

@@ -27,7 +27,10 @@ ARGUMENTS = {
     "--target": {"help": "tpu:v5e:4x4, gpu:h100:8 or cpu:8 (default: the devices that are here)"},
     "--mesh": {"metavar": "AXIS=SIZE,…", "help": "other sizes of the step's mesh axes"},
     "--save": {"metavar": "FILE", "help": "also write it: .html, .svg, .json, .jaxexport or text"},
-    "--open": {"action": "store_true", "help": "also store it as a program of the lab; prints its link last"},
+    "--open": {
+        "action": "store_true",
+        "help": "also store it as a program of the lab; prints its link last",
+    },
 }
 # modules whose frames come before those of the user's code
 _AROUND = ("spmd_core", "pkgutil", "importlib", "contextlib")

@@ -123,7 +123,7 @@ class _SpecReader:
     def _in_memory(self, visit: _Visit, node: ast.expr, kind: ast.expr | None = None) -> _Visit:
         """A sharding of a memory kind; that of the sharding around it where it names none."""
         of = replace(visit, node=node, is_spec=True)
-        if kind is None or isinstance(kind, ast.Constant) and kind.value is None:
+        if kind is None or (isinstance(kind, ast.Constant) and kind.value is None):
             return of
         (memory,) = self.names.constants([kind], str) or (None,)
         if memory in get_args(MemoryKind):

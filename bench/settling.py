@@ -4,8 +4,8 @@ screen was open before; and that nothing is computed by it.
     python -m bench.settling [--part 1/1] [--json]
 
 A running dashboard over its websocket. Each link is opened on each screen, its words typed into the
-fields that it fills, and from there each screen by the menu, all in one session. Timers go on as in
-a browser: what they redraw counts too.
+fields that it fills, and from there a screen by the menu, another for each, all in one session: each
+two of screen, link and next screen meet. Timers go on as in a browser: what they redraw counts too.
 """
 
 import asyncio
@@ -72,8 +72,11 @@ def queries(run: str) -> Iterator[dict[str, str]]:
 
 
 async def visit(server: Server, run: str, count: Visits, part: str) -> None:
-    """Open each link on each screen, and from there each screen by the menu; of all of these a part."""
-    left = of_part(list(itertools.product(MENU, queries(run), MENU)), part)
+    """Open each link on each screen, and from there a screen by the menu; of all of these a part."""
+    opened = itertools.product(enumerate(MENU), enumerate(queries(run)))
+    left = of_part(
+        [(screen, query, MENU[(at + to) % len(MENU)]) for (at, screen), (to, query) in opened], part
+    )
     while left:  # anew after one that ran for ever: its session is of no more use
         async with viewer(server, "", "") as session:
             while left and await _visited(session, *left.pop(0), count):

@@ -65,6 +65,19 @@ def test_null_means_searched_and_what_is_given_stays():
     assert {sharded.mesh for sharded in shardings(one)} == {(("x", 8),)}
 
 
+def test_a_mesh_in_pairs_is_searched_as_one_by_names():
+    """A screen has the axes of its mesh in pairs, a spec by their names."""
+    spec = {"workload": "contraction", "target": "tpu:v5e:2x4", "overrides": None}
+    named, paired = (
+        [
+            (each.number, each.predicted)
+            for each in Space(read_array_question(spec | {"mesh": mesh}), 1).candidates()
+        ]
+        for mesh in ({"x": 2, "y": 4}, [["x", 2], ["y", 4]])
+    )
+    assert named == paired and any(predicted for _, predicted in named)
+
+
 def test_an_array_that_stays_put_does_so_whatever_is_searched_around_it():
     spec = OPEN | {"overrides": {"weights": ["model", None]}}
     space, every = found(spec)

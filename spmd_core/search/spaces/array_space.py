@@ -32,9 +32,8 @@ def meshes(question: ArrayQuestion, target: str) -> Iterator[Mesh]:
     """The spec's mesh, or every factorization of the devices over the axes that are named; where
     the sharding is searched, over further ones too.
     """
-    given = question.spec.get("mesh")
-    if given is not None:
-        yield tuple(given if isinstance(given, list | tuple) else given.items())
+    if question.spec.get("mesh") is not None:
+        yield question.sample_on(target).mesh
         return
     devices, named = question.count(target), question.named_axes
     if question.described is not None:

@@ -256,7 +256,9 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 [data-testid="stPopoverBody"]:has(.st-key-wide) {{ width: min(46rem, 94vw); max-width: none; }}
 .stacked {{ table-layout: fixed; width: 100%; border-collapse: collapse; }}
 .stacked :is(th, td) {{ text-align: right; vertical-align: top; font-weight: 400; padding: 0.45rem 0.5rem; border-bottom: 1px solid var(--line); }}
-.stacked :is(th, td):first-child {{ text-align: left; padding-left: 0; }}
+.stacked tr:not(:nth-child(2)) > :first-child {{ text-align: left; padding-left: 0; }}
+.stacked tr:first-child > :last-child {{ text-align: center; border-bottom: none; padding-bottom: 0; color: var(--quiet); font-size: 0.87rem; }}
+.stacked td:has(.asked) {{ background: light-dark(#e8eefb, #1d2a44); }}
 .stacked :is(small, em, b) {{ display: block; }}
 .stacked small {{ font-size: 0.82rem; color: var(--quiet); }}
 .stacked em {{ font-size: 0.82rem; font-style: normal; color: light-dark(#9a4a00, #f2b37a); }}

@@ -8,7 +8,7 @@ from spmd_core.experiment import Experiment
 from spmd_core.facts import Estimate
 from spmd_core.machine import get_topology
 from spmd_core.results import predicted_verdict
-from spmd_core.surveys.sweep.scaling import knee_words, scaling_notes, share_costs
+from spmd_core.surveys.sweep.scaling import fell_most, knee_words, scaling_notes
 from spmd_core.sweeps import SizePoint, Sweep, SweepPoint, SweepRow, begins
 from spmd_core.terms import StepCost, cost, mfu_words, title
 from spmd_core.words import bound_words, paired_words, share_words
@@ -115,15 +115,12 @@ def _why_above(first: SweepRow, last: SweepRow) -> str:
     """
     if not first.efficiency or not last.efficiency or last.efficiency <= 1.005 * first.efficiency:
         return ""
-    costs = [share_costs(row) for row in (first, last)]
-    before, after = ({name: first.efficiency * cost[name] for name in cost} for cost in costs)
-    less = {name: before[name] - after.get(name, 0.0) for name in before}
-    most = max(less, key=lambda name: less[name], default="")
+    most, before, after = fell_most(first, last)
     if not most:
         return ""
     return (
-        f"; above 100% since {share_words(most)} take {before[most]:.0%} of the first step, and "
-        f"for the same work {after.get(most, 0.0):.0%} of it at the end"
+        f"; above 100% since {share_words(most)} take {before:.0%} of the first step, and "
+        f"for the same work {after:.0%} of it at the end"
     )
 
 

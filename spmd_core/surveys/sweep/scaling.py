@@ -15,6 +15,7 @@ GOOD = 0.8  # scaling efficiency: below it the curve has bent
 # tokens of a step of DeepSeek-V3: 15,360 sequences of 4,096, the most of any published run;
 # arXiv:2412.19437 section 4.2
 MOST_TOKENS = 15_360 * 4_096
+STRAGGLERS = "wait: slices"  # a part of a step
 TILE_ROWS = 8  # of float32 arrays in a TPU's memory
 
 
@@ -45,7 +46,8 @@ def knee_words(sweep: Sweep, timed: Sequence[SweepRow]) -> list[str]:
     bend = knee(rows)
     if bend is None:
         last, share = count_text(rows[-1].point.chips), rows[-1].efficiency or 0.0
-        return [f"It scales: {share:.0%} efficiency at {last} chips."] * (share >= GOOD)
+        why = "; the loss is assumed stragglers" * _is_assumed(rows[0], rows[-1])
+        return [f"It scales: {share:.0%} efficiency at {last} chips{why}."] * (share >= GOOD)
     before, after = numbered(bend.before.point.chips, "chip"), count_text(bend.after.point.chips)
     tokens, why = "", f", mostly for {share_words(bend.cause)}, {bend.share:.0%} of the step"
     why *= bool(bend.cause)
@@ -59,6 +61,13 @@ def knee_words(sweep: Sweep, timed: Sequence[SweepRow]) -> list[str]:
         f"It scales to {before}: {bend.after.efficiency:.0%} efficiency at {after}{why}.",
         *([f"{tokens}."] if tokens else []),
     ]
+
+
+def _is_assumed(first: SweepRow, last: SweepRow) -> bool:
+    """Returns True if waiting for stragglers, which no compiler knows, is what the last point loses."""
+    cause, share = grown_most(first, last)
+    lost = 1 - (last.efficiency or 1.0)
+    return cause == STRAGGLERS and 0 < 0.9 * lost <= share
 
 
 def scaling_notes(sweep: Sweep, rows: Sequence[SweepRow]) -> list[str]:
@@ -142,6 +151,21 @@ def grown_most(first: SweepRow, last: SweepRow) -> tuple[str, float]:
     if grown.get(cause, 0.0) <= 0:
         return "", 0.0
     return cause, after[cause] / sum(after.values())
+
+
+def fell_most(first: SweepRow, last: SweepRow) -> tuple[str, float, float]:
+    """Returns the part of a step that takes less for the same work, and its cost at both points, of
+    which the first one's step is 1; "" where none does.
+    """
+    costs = [share_costs(row) for row in (first, last)]
+    before, after = (
+        {name: (first.efficiency or 1.0) * c for name, c in cost.items()} for cost in costs
+    )
+    less = {name: before[name] - after.get(name, 0.0) for name in before}
+    most = max(less, key=lambda name: less[name], default="")
+    if less.get(most, 0.0) <= 0:
+        return "", 0.0, 0.0
+    return most, before[most], after.get(most, 0.0)
 
 
 def share_costs(row: SweepRow) -> dict[str, float]:

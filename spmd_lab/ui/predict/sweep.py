@@ -12,6 +12,7 @@ from spmd_core.answers import Figure, point_state, points_table
 from spmd_core.base import RequestError, count_text, number_text, seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.surveys import (
+    STRAGGLERS,
     grown_most,
     point_title,
     row_cost,
@@ -33,7 +34,6 @@ from spmd_core.sweeps import (
     parse_sweep,
     variants,
 )
-from spmd_core.terms import listed
 from spmd_core.words import predictions, share_words
 from spmd_lab.ui import cards, choices, exports, links, price, state
 from spmd_lab.ui.charts.base import Spec
@@ -75,12 +75,10 @@ def show(
     points = variants(sweep)
     outcomes = compiling.outcomes_of(points)
     rows = curves(points, list(map(estimated, points, outcomes)))
-    alike, apart = _alike(rows)
+    alike, compiled = _alike(rows)
     rows = [replace(row, efficiency=each.efficiency) for row, each in zip(rows, alike, strict=True)]
     with st.container(border=True, key="answer"):
-        others = _charts(sweep, alike)
-        if apart:
-            st.caption(plain(apart))
+        others = _charts(sweep, alike, compiled)
         for row in rows:
             if words := row.point.refusal or _failed(sweep, row):
                 st.caption(plain(f"{point_title(sweep, row.point)}: {words}"))
@@ -104,25 +102,22 @@ def _failed(sweep: Sweep, row: SweepRow) -> str:
     return row.outcome.words or point_state(row) if is_named else ""
 
 
-def _alike(rows: Sequence[SweepRow]) -> tuple[Sequence[SweepRow], str]:
-    """Returns rows that compare, and a sentence about them: where some points are compiled and
-    others are estimated, the estimates of all.
+def _alike(rows: Sequence[SweepRow]) -> tuple[Sequence[SweepRow], Sequence[SweepRow]]:
+    """Returns rows that compare, and what stands beside them: where some points are compiled and
+    others are estimated, the estimates of all, and the compiled ones.
     """
     timed = [row for row in rows if row.numbers.step_s]
-    compiled = [row.point.label for row in timed if not row.is_estimated]
+    compiled = [row for row in timed if not row.is_estimated]
     if len(compiled) in (0, len(timed)):
-        return rows, ""
+        return rows, ()
     outcomes = [
         row.outcome if row.is_estimated or not row.numbers.step_s else estimated(row.point)
         for row in rows
     ]
     alike = curves([row.point for row in rows], outcomes)
     if sum(bool(row.numbers.step_s) for row in alike) < len(timed):
-        return rows, ""
-    return (
-        alike,
-        f"The charts draw estimates; the table has the compiled time of {listed(compiled)}.",
-    )
+        return rows, ()
+    return alike, compiled
 
 
 _VIEWS = {"step": "One prediction", "sweep": "Sweep"}
@@ -298,9 +293,11 @@ _READING = (
 # ------------------------------------------------------------------------------------------------------------------
 
 
-def _charts(sweep: Sweep, rows: Sequence[SweepRow]) -> dict[str, Spec]:
-    """Draws the answer, with the curve that decides it and where the time of each point goes. Returns
-    the other curves.
+def _charts(
+    sweep: Sweep, rows: Sequence[SweepRow], compiled: Sequence[SweepRow]
+) -> dict[str, Spec]:
+    """Draws the answer, with the curve that decides it, compiled points beside those of the rows,
+    and where the time of each point goes. Returns the other curves.
     """
     drawn = sweep_charts.charts_of(sweep, rows)
     if not drawn:  # every point is refused, with its reason below
@@ -326,7 +323,8 @@ def _charts(sweep: Sweep, rows: Sequence[SweepRow]) -> dict[str, Spec]:
         height = {"height": chart["height"]}
         right.vega_lite_chart(chart, alt=alt, key="sweep:why")
     with left:
-        _chart(sweep, rows, first, drawn[first] | height)
+        chart = sweep_charts.with_compiled(sweep, drawn[first], first, rows, compiled)
+        _chart(sweep, rows, first, chart | height)
     return {name: chart for name, chart in drawn.items() if name != first}
 
 
@@ -347,7 +345,7 @@ def _figures(sweep: Sweep, timed: Sequence[SweepRow], cause: str, share: float) 
         tokens = millions if plan.tokens >= 1e6 else count_text(plan.tokens)
         yield Figure("Tokens of a step", tokens, f"{sweep.scaling} scaling")
     if cause:
-        by = ", as in published runs" * (cause == "wait: slices")
+        by = ", assumed as in published runs" * (cause == STRAGGLERS)
         yield Figure("Grows most", share_words(cause), f"{share:.0%} of the step{by}")
 
 

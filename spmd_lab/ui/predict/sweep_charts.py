@@ -5,13 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spmd_core.base import bytes_text, seconds_text, sums_by_key
-from spmd_core.surveys import GOOD, axis_title, knee, mfu_title, point_title
+from spmd_core.surveys import GOOD, axis_title, fell_most, knee, mfu_title, point_title
 from spmd_core.sweeps import Sweep, SweepRow
 from spmd_core.words import predictions
 from spmd_lab.ui.charts import shares
 from spmd_lab.ui.charts.base import (
     BYTES,
     INK,
+    QUIET,
     SECONDS,
     TOP,
     Row,
@@ -139,11 +140,47 @@ def _scaled(sweep: Sweep, rows: Sequence[SweepRow], chart: Spec, values: Sequenc
         *chart["layer"],
         layer(lost[:1], _EDGE, x={"value": 0}, x2={"value": "width"}, y=edge),
         layer(values, _VALUE, x=x, y=y, text=quantity("y", format=".0f")),
+        layer(_above(values, rows), _ABOVE, x=x, y=y, text={"field": "why"}),
         layer(lost, _CROSS, x=x, y=lane, tooltip=tips(sweep, "efficiency")),
         layer(lost, _VALUE | _LOST, x=x, y=lane, text={"field": "text"}),
         *_bend(sweep, rows),
     ]
     return chart
+
+
+def _above(values: Sequence[Row], rows: Sequence[SweepRow]) -> list[Row]:
+    """The highest point above the first, with what takes less time there."""
+    timed = [row for row in rows if row.efficiency is not None]
+    best = max(timed, key=lambda row: row.efficiency or 0.0)
+    less, *_ = fell_most(timed[0], best)
+    if (best.efficiency or 0.0) < 1.005 * (timed[0].efficiency or 1.0) or not less:
+        return []
+    why = f"less {predictions.share_words(less)}"
+    return [{**value, "why": why} for value in values if value["label"] == best.point.label]
+
+
+def with_compiled(
+    sweep: Sweep, chart: Spec, name: str, rows: Sequence[SweepRow], compiled: Sequence[SweepRow]
+) -> Spec:
+    """Returns a curve of estimates with compiled points beside their own, filled."""
+    guessed = {row.point.label: row.numbers.step_s or 0.0 for row in rows}
+    times = {row.point.label: (row.numbers.step_s or 0.0) for row in compiled}
+    values = [
+        row for each in chart["layer"] for row in each["data"]["values"] if "estimated" in row
+    ]
+    drawn = {
+        row["label"]: {**row, "y": row["y"] * (ratio if name == _STEP else 1 / ratio)}
+        | {"text": f"{seconds_text(times[row['label']])} a step, compiled"}
+        for row in values
+        if (ratio := times.get(row["label"], 0.0) / (guessed.get(row["label"]) or 1.0))
+    }
+    if not drawn or name not in (_STEP, "Efficiency"):
+        return chart
+    shared = {at: chart["encoding"][at] for at in ("x", "y")}
+    mark = _ESTIMATED | {"filled": True, "opacity": 1}
+    points = layer([*drawn.values()], mark, **shared, color=OWN, tooltip=tips(sweep, name))
+    title = chart["title"] | {"text": f"{chart['title']['text']}, filled: compiled"}
+    return chart | {"layer": [*chart["layer"], points], "title": title}
 
 
 def parts_chart(sweep: Sweep, parts: Mapping[str, Mapping[str, float]], lead: str = "") -> Spec:
@@ -163,6 +200,7 @@ _GOOD = {"type": "rule", "strokeDash": [3, 3], "color": "#8a94a3"}
 _LANE_PX = 26  # below the axis, of what has no value on it
 _LOST = {"align": "left", "dx": 10, "dy": 0, "color": CROSSED}
 _VALUE = {"type": "text", "dy": -12, "fontWeight": 600, **INK}
+_ABOVE = {"type": "text", "dy": -26, "color": QUIET}
 _BEND = {"type": "rule", "strokeDash": [3, 3], "color": CROSSED}
 _BEND_LABEL = {"type": "text", "color": CROSSED, "fontWeight": 600, "lineBreak": "\n"}
 
@@ -274,8 +312,9 @@ def exposed_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
     return chart | ({"height": HEIGHT_PX + LEGEND_PX * (1 + len(kinds)) // 2} if kinds else {})
 
 
+_STEP = "Time of a step"
 CHARTS: dict[str, Callable[[Sweep, Sequence[SweepRow]], Spec]] = {
-    "Time of a step": step_chart,
+    _STEP: step_chart,
     "MFU": mfu_chart,
     "Memory": memory_chart,
     "Exposed communication": exposed_chart,

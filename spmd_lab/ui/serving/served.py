@@ -32,6 +32,7 @@ from spmd_core.search import (
     splits,
 )
 from spmd_core.sweeps import decode_points, with_steps
+from spmd_core.time import ServingLoad
 from spmd_lab.ui import cards, links, price, state
 from spmd_lab.ui.charts.base import INK, TOP, Row, Spec, category, hover, layer, layered, quantity
 from spmd_lab.ui.charts.colors import BEST, ON_FRONT, OTHER, WAITING
@@ -228,10 +229,15 @@ def _loads(answer: ServingAnswer) -> None:
         f"<em>{each.running:,} run, {each.waiting:,} wait</em>" if each and each.waiting else ""
         for each in served
     ]
+    asked = answer.question.load
+    loads["Cell"] += [
+        '<small class="asked">the case above</small>' * (_sizes(load) == _sizes(asked))
+        for load, _ in answer.by_load
+    ]
     for name, tag in reversed(titles.items()):
         loads["Cell"] = f"<{tag}>" + loads[name] + f"</{tag}>" + loads["Cell"]
     key = "".join(f"<{tag}>{name}</{tag}>" for name, tag in titles.items())
-    head = "".join(f"<th>{each}<small>at once</small></th>" for each in across)
+    head = "".join(f"<th>{each}</th>" for each in across)
     grid = loads.pivot(index="Prompt, output", columns="Concurrency", values="Cell")[across]
     rows = "".join(
         f"<tr><th>{name}<small>prompt, output</small></th>"
@@ -239,7 +245,12 @@ def _loads(answer: ServingAnswer) -> None:
         + "</tr>"
         for name, cells in zip(grid.index, grid.values, strict=True)
     )
-    st.html(f'<table class="stacked"><tr><th>{key}</th>{head}</tr>{rows}</table>')
+    above = f'<th rowspan="2">{key}</th><th colspan="{len(across)}">requests at once</th>'
+    st.html(f'<table class="stacked"><tr>{above}</tr><tr>{head}</tr>{rows}</table>')
+
+
+def _sizes(load: ServingLoad) -> tuple[object, ...]:
+    return load.input, load.output, load.concurrency
 
 
 def _points_of(sentences: Iterable[str]) -> None:
@@ -286,4 +297,4 @@ def _front_chart(answer: ServingAnswer) -> Spec:
         layer(best, _POINT | {"size": 180}, **looks),
         layer(front, _NAME, x=x, y=y, text={"field": "name"}),
     ]
-    return layered(layers, 235)
+    return layered(layers, 380)

@@ -4,7 +4,6 @@ from spmd_core.advice.arrays import ONE_DEVICE_WINS
 from spmd_core.advice.doctor import Check, check
 from spmd_core.advice.nearest import (
     arguments,
-    changed_words,
     changes,
     nearest_words,
     predict_command,
@@ -35,7 +34,6 @@ __all__ = [
     "Check",
     "arguments",
     "change_words",
-    "changed_words",
     "changes",
     "check",
     "compiled_findings",

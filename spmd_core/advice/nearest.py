@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from spmd_core.base import bytes_text, count_text, mesh_text, numbered, seconds_text
 from spmd_core.plan import PLAN_FIELDS, Plan
-from spmd_core.terms import chip_title, listed
+from spmd_core.terms import listed
 from spmd_core.time import NearestFit
 
 _SAVED = {"input": "block inputs"}  # the words of a plan's field in a sentence
@@ -73,21 +73,6 @@ def _saved(names: list[str]) -> str:
     if not {*_QKV} <= {*names}:
         return listed([_SAVED.get(name, name) for name in names])
     return ", ".join(("q, k, v", *(_SAVED.get(each, each) for each in names if each not in _QKV)))
-
-
-def changed_words(plan: Plan, near: Plan) -> str:
-    """Returns what another plan differs in, short enough for a button."""
-    if near.devices != plan.devices:
-        return f"{count_text(near.topology.chips)} {chip_title(near.topology.chip.generation)}"
-    changed = {
-        "another mesh": near.mesh != plan.mesh,
-        "another batch": near.batch_per_device != plan.batch_per_device,
-        "another remat policy": (near.remat, near.save, near.offload)
-        != (plan.remat, plan.save, plan.offload),
-        "no collective matmuls": plan.makes_rings and not near.makes_rings,
-    }
-    words = [name for name, differs in changed.items() if differs]
-    return words[0] if len(words) == 1 else "the nearest plan"
 
 
 def _batch(plan: Plan, near: Plan) -> str:

@@ -118,14 +118,22 @@ def _neighbor(plan: Plan, compiled: Prediction) -> Next | None:
         return None
     best = NearestFit(near, estimate_step(near))
     # from the time of the plan that the screen has above
-    takes = f"{seconds_text(seconds[-1])} -> {seconds_text((1 - saved) * seconds[-1])}"
+    takes_s = (1 - saved) * seconds[-1]
+    takes = f"{seconds_text(seconds[-1])} -> {seconds_text(takes_s)}"
     off = abs(seconds[-1] / time.estimate - 1)
     doubt = f" (this one's is {off:.0%} off)" if off > WORTH else ""
     sentence = (
         f"{takes} for as many tokens, {saved:.1%} less by the estimates of both{doubt}. "
         f"Try: {change_words(plan, best)}."
     )
-    return Next(rule="better_plan", number=saved, experiment=best.experiment, sentence=sentence)
+    return Next(
+        rule="better_plan",
+        number=saved,
+        experiment=best.experiment,
+        sentence=sentence,
+        takes_s=takes_s,
+        memory=best.prediction.memory_bytes,
+    )
 
 
 def _more_chips(plan: Plan, prediction: Prediction) -> Next | None:

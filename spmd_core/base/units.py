@@ -25,13 +25,14 @@ def bytes_text(count: float | None) -> str:
 
 
 def about_bytes(count: float) -> str:
-    """Bytes with two significant digits, where more would not be true.
+    """Bytes with two significant digits, where more would not be true; a whole number as it is.
 
     >>> about_bytes(492_200)
     'about 480 KiB'
     """
     step, name = next((each for each in _BYTE_STEPS if count >= each[0]), (1, "B"))
-    return f"about {float(f'{count / step:.2g}'):,g} {name}"
+    value = count / step
+    return f"about {value if value.is_integer() else float(f'{value:.2g}'):,g} {name}"
 
 
 def seconds_text(seconds: float | None) -> str:

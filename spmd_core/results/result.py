@@ -14,6 +14,7 @@ from spmd_core.facts import (
     Collective,
     Estimate,
     LostBatch,
+    PredictedMemory,
     Prediction,
     Ratio,
     Shardings,
@@ -39,13 +40,16 @@ OUT_OF_MEMORY = "resource_exhausted"  # of a device, or of the machine
 
 class Next(Frozen):
     """The next thing to try: the rule that fired, its sentence, the number that made it fire, and
-    the experiment that one click opens.
+    the experiment that one click opens; of a plan with a better estimate its time, for as many
+    tokens, and its memory.
     """
 
     rule: str
     sentence: str
     number: float
     experiment: Experiment
+    takes_s: float | None = None
+    memory: PredictedMemory | None = None
 
 
 class Phases(Frozen):

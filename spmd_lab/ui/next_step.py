@@ -2,17 +2,21 @@
 measured in several processes.
 """
 
+import re
+
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from spmd_core.advice import CONFIRM, changed_words, confirmation
-from spmd_core.base import capital, seconds_text
+from spmd_core.advice import CONFIRM, confirmation
+from spmd_core.base import bytes_text, capital, even_seconds
 from spmd_core.plan import Plan
-from spmd_core.results import Result
+from spmd_core.results import Next, Result
 from spmd_core.trials import with_stored_answers
 from spmd_lab.ui import cards
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import coded
+
+_BUTTON = 60  # characters on a button
 
 
 def confirm(result: Result) -> None:
@@ -33,42 +37,39 @@ def draw(result: Result, row: DeltaGenerator | None = None) -> None:
     result = with_stored_answers(lab(), result)
     if result.next is None:
         return
-    why, _, change = result.next.sentence.replace(". Try: ", ": try ").rpartition(": try ")
+    offered, plan = result.next, result.experiment.plan
+    why, _, change = offered.sentence.replace(". Try: ", ": try ").rpartition(": try ")
     change = change.removesuffix(".")
-    label, is_counted = (
-        f"Try {change}",
-        result.next.rule == "better_plan",
-    )  # the label has its number
-    plan, near = result.experiment.plan, result.next.experiment.plan
-    if plan and near:
-        label = f"Try {changed_words(plan, near)}{_gain(result, plan, near)}"
+    label = f"**{coded(_label(offered, plan, change))}**" if why else f"**Next:** {coded(change)}."
     with (
         row or st.container(horizontal=True, vertical_alignment="center", gap="small"),
         st.container(key="main-link-next" if plan else "next", width="content"),
     ):
         st.page_link(
-            cards.page_of(result.next.experiment),
-            label=f"**{coded(label)}**" if why else f"**Next:** {coded(change)}.",
+            cards.page_of(offered.experiment),
+            label=label,
             icon=":material/arrow_forward:",
-            query_params=cards.query(result.next.experiment),
+            query_params=cards.query(offered.experiment),
             width="content",
             help=coded(f"{why}.") if why and not plan else None,
         )
     if why and plan:
-        more = "" if is_counted else f" {capital(why)}."
-        st.caption(
-            coded(f"{capital(change)}.{more}"), help=coded(f"{why}.") if is_counted else None
+        after = f"{capital(change)}. {capital(why)}."
+        if memory := offered.memory:
+            host = memory.host and f", {bytes_text(memory.host)} on the host"
+            after = f"Then {bytes_text(memory.peak)} of {bytes_text(memory.capacity)} per device{host or ''}."
+        st.caption(coded(after), help=coded(f"{why}.") if memory else None)
+
+
+def _label(offered: Next, plan: Plan | None, change: str) -> str:
+    """Returns what is tried, and all that it gains."""
+    near = offered.experiment.plan
+    short = re.sub(r" \([^()]*on the host\)", "", capital(change))
+    if offered.takes_s and plan and near:
+        tokens = "" if near.tokens == plan.tokens else " for as many tokens"
+        return (
+            f"{short}: {even_seconds(offered.takes_s)} estimated{tokens}, {offered.number:.1%} less"
         )
-
-
-def _gain(result: Result, plan: Plan, near: Plan) -> str:
-    """Returns what the next plan gains: its step, where it is of as many tokens, and time for those."""
-    assert result.next is not None
-    if result.next.rule == "does_not_fit":
-        return ", which fits"
-    if result.next.rule != "better_plan":
-        return ""
-    time, saved = result.strategies[result.order[0]].predicted_s, result.next.number
-    is_alike = plan.tokens == near.tokens
-    step = f"{seconds_text((1 - saved) * time.estimate)}, " if time and is_alike else ""
-    return f": {step}{saved:.1%} less time"
+    if offered.rule == "does_not_fit":
+        return f"{short}: fits" if len(short) <= _BUTTON else "Try the nearest plan that fits"
+    return f"Try {change}"

@@ -151,7 +151,7 @@ def _plans(lab: Lab) -> list[Line]:
         for one, other in ((plan, fit), (near, NearestFit(plan, estimate_step(plan)))):
             lines += [
                 [nearest.change_words(one, other)],
-                [nearest.changed_words(one, other.plan), nearest.arguments(one, other.plan)],
+                [nearest.arguments(one, other.plan)],
             ]
     for run in (PLAN, LARGE, "20261124-173703-9ed8b8"):
         stored = lab.facts(run)

@@ -66,8 +66,7 @@ def knee_words(sweep: Sweep, timed: Sequence[SweepRow]) -> list[str]:
 def _is_assumed(first: SweepRow, last: SweepRow) -> bool:
     """Returns True if waiting for stragglers, which no compiler knows, is what the last point loses."""
     cause, share = grown_most(first, last)
-    lost = 1 - (last.efficiency or 1.0)
-    return cause == STRAGGLERS and 0 < 0.9 * lost <= share
+    return cause == STRAGGLERS and 0 < 0.9 * (1 - (last.efficiency or 1.0)) <= share
 
 
 def scaling_notes(sweep: Sweep, rows: Sequence[SweepRow]) -> list[str]:

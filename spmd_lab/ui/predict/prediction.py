@@ -24,7 +24,7 @@ from spmd_core.terms import (
     title,
 )
 from spmd_core.time import estimate_step, is_outdated
-from spmd_core.words import fact_words, part_kind, parts, predictions as words
+from spmd_core.words import fact_words, parts, predictions as words
 from spmd_lab.ui import choices, next_step, price, state
 from spmd_lab.ui.arrows import view as arrows
 from spmd_lab.ui.charts import shares
@@ -376,8 +376,7 @@ def _timeline(result: Result, name: str, prediction: Prediction) -> None:
     if timeline is None:
         st.caption(STORED_BEFORE)
         return
-    named = frozenset(map(part_kind, parts(prediction)))  # below the bar of the card
-    timeline_view.show(timeline, f"{result.run}:{name}", f"{result.run}-{name}", named=named)
+    timeline_view.show(timeline, f"{result.run}:{name}", f"{result.run}-{name}")
 
 
 def _collectives(result: Result, name: str, prediction: Prediction) -> None:

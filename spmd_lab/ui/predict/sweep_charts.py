@@ -176,11 +176,13 @@ def with_compiled(
     }
     if not drawn or name not in (_STEP, "Efficiency"):
         return chart
-    shared = {at: chart["encoding"][at] for at in ("x", "y")}
     mark = _ESTIMATED | {"filled": True, "opacity": 1}
-    points = layer([*drawn.values()], mark, **shared, color=OWN, tooltip=tips(sweep, name))
+    shown = chart["encoding"] | {"color": OWN, "tooltip": tips(sweep, name)}
     title = chart["title"] | {"text": f"{chart['title']['text']}, filled: compiled"}
-    return chart | {"layer": [*chart["layer"], points], "title": title}
+    return chart | {
+        "layer": [*chart["layer"], layer([*drawn.values()], mark, **shown)],
+        "title": title,
+    }
 
 
 def parts_chart(sweep: Sweep, parts: Mapping[str, Mapping[str, float]], lead: str = "") -> Spec:

@@ -43,7 +43,8 @@ COMPONENT = {  # labels of the component itself
     "help": "Mouse and keys",
     "keys": "Click an operation for its facts, a loop to enter it. Drag or ← → to move, wheel "
     "or + − to zoom, Shift with ← → for the next operation, ↑ ↓ for another row, Enter "
-    "for a loop, Backspace to go back, / to search. Under a loop a link is filled as high as it is busy.",
+    "for a loop, Backspace to go back, / to search. Under a loop a link is filled for the share of "
+    "each pass in which it is busy.",
 }
 
 
@@ -118,17 +119,13 @@ def drawn_kind(span: Span) -> str:
 
 
 @lru_cache(maxsize=8)  # half of a rerun of a prediction went into the names of its operations
-def component_data(
-    timeline: Timeline, name: str, named: frozenset[str] = frozenset()
-) -> Mapping[str, object]:
-    """What the component is given, as JSON values; `name` identifies a timeline. Kinds that are
-    `named` elsewhere are not in the legend.
-    """
+def component_data(timeline: Timeline, name: str) -> Mapping[str, object]:
+    """What the component is given, as JSON values; `name` identifies a timeline."""
     scenes = [_scene(timeline, number) for number in range(len(timeline.scenes))]
     spans = [span for scene in timeline.scenes for span in scene.spans]
-    kinds = {drawn_kind(span) for span in spans} - {LOOP, *named}
+    kinds = {drawn_kind(span) for span in spans} - {LOOP}
     if any(span.exposed for span in spans):
-        kinds |= {"exposed"} - named
+        kinds |= {"exposed"}
     if not timeline.predicted and all(
         not span.is_communication or span.exposed_s > 0.99 * span.length_s for span in spans
     ):

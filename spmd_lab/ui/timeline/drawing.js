@@ -1,11 +1,11 @@
 // Draws one scene of a timeline on a canvas. Pixels are CSS pixels; times are seconds.
 
-const AXIS = 22, GAP = 6, LEAST = 1;
+const AXIS = 22, GAP = 6, LEAST = 1, NAMES = 15, PASS = 8;
 
 /** Where each row lies: labels in a column of their own, or above the rows where it is narrow. */
 function layout(scene, width) {
   const narrow = width < 560, left = narrow ? 0 : 118, head = narrow ? 15 : 0;
-  let top = AXIS + 4;
+  let top = AXIS + 4 + (hasNames(scene) ? NAMES : 0);
   const rows = scene.rows.map((title, number) => {
     const height = number === 0 && scene.tall ? 46 : scene.small[number] ? 15 : 24;
     const row = { title, top: top + head, height };
@@ -13,6 +13,11 @@ function layout(scene, width) {
     return row;
   });
   return { left, narrow, rows, width, height: top + 4 };
+}
+
+/** Whether names stand above the chip: of what lies between its loops, mostly too short for one. */
+function hasNames(scene) {
+  return scene.tall && scene.kind.includes("loop");
 }
 
 /** A length of time with its unit, three digits. */
@@ -129,18 +134,49 @@ function drawPlain(paint, look, box, kind, text) {
 }
 
 /**
- * During a loop: each other row is filled as high as the share of it in which it is busy and hidden;
- * what is exposed is at the end, below the same of the loop's own mix.
+ * During a loop: each other row has a block for each pass, as far as there is room, as wide as the
+ * share of the pass in which it is busy and hidden; what is exposed is at the end, below the same of
+ * the loop's own mix.
  */
-function drawAside(paint, look, box, aside, place) {
+function drawAside(paint, look, box, aside, place, passes) {
+  const count = Math.max(1, Math.min(passes, Math.floor(box.width / PASS)));
   for (const [row, shares] of Object.entries(aside)) {
     const { top, height } = place.rows[row];
     for (const [kind, share] of [...shares].reverse()) {
-      const isExposed = kind === "exposed", high = isExposed ? height : Math.max(2, share * height);
-      const wide = isExposed ? Math.min(1, share) * box.width : box.width;
+      const isExposed = kind === "exposed", parts = isExposed ? 1 : count;
+      const step = box.width / parts, wide = Math.max(LEAST, Math.min(1, share) * step);
       paint.fillStyle = look.colors[kind];
-      paint.fillRect(box.x + box.width - wide, top + height - high, wide, high);
+      for (let part = 0; part < parts; part += 1) {
+        const from = box.x + step * part + (isExposed ? step - wide : 0);
+        paint.fillRect(from, top, wide, height);
+      }
     }
+  }
+}
+
+/** The names of the operations between loops that have no room for one, above each stretch of them. */
+function drawNames(paint, look, scene, place, x) {
+  const stretches = [];
+  let open = null;
+  scene.short.forEach((name, number) => {
+    const kind = scene.kind[number];
+    if (scene.row[number] !== 0 || kind === "wait" || kind === "exposed") return;
+    if (kind === "loop") { open = null; return; }
+    if (!open) stretches.push(open = { names: new Map(), from: scene.start[number], to: 0 });
+    open.to = scene.start[number] + scene.length[number];
+    open.names.set(name, (open.names.get(name) || 0) + scene.length[number]);
+  });
+  let free = place.left;
+  paint.fillStyle = look.text;
+  for (const { names, from, to } of stretches) {
+    const lengths = [...names].sort((one, other) => other[1] - one[1]);
+    const seen = lengths.filter(([, length]) => length > 0.1 * (to - from)).slice(0, 2);
+    const text = seen.map(([name]) => name.replace(/ matmul$/, "")).join(", ");
+    const wide = paint.measureText(text).width, middle = (x(from) + x(to)) / 2;
+    const at = Math.min(place.width - wide, Math.max(place.left, middle - wide / 2));
+    if (x(to) < place.left || x(from) > place.width || at < free) continue;
+    paint.fillText(text, at, place.rows[0].top - 5);
+    free = at + wide + 8;
   }
 }
 
@@ -167,7 +203,7 @@ function drawSpans(paint, look, scene, place, x, found) {
     paint.globalAlpha = found && !found.has(number) ? 0.22 : 1;
     if (kind === "loop") {
       drawLoop(paint, look, box, scene.mix[number] || [], `${name} ×${scene.count[number]} ▸`);
-      drawAside(paint, look, box, scene.aside[number] || {}, place);
+      drawAside(paint, look, box, scene.aside[number] || {}, place, scene.count[number]);
     } else {
       drawPlain(paint, look, box, kind, name);
     }
@@ -239,6 +275,7 @@ function draw(canvas, look, scene, view, pick, found) {
   paint.rect(place.left, 0, width - place.left, place.height);
   paint.clip();
   paint.textAlign = "left";
+  if (hasNames(scene)) drawNames(paint, look, scene, place, x);
   drawSpans(paint, look, scene, place, x, found);
   drawLinks(paint, look, scene, place, x, pick);
   paint.restore();

@@ -33,7 +33,8 @@ def show(plan: Plan) -> None:
     schedule, simulated = SCHEDULES[plan.schedule], pipeline_of(plan)
     words = (
         f"{schedule.title} with {plan.parts} microbatches: "
-        f"stages idle {simulated.bubble:.0%} of their time on average."
+        f"stages idle {simulated.bubble:.0%} of their time on average; the bar above is of the "
+        "slowest."
     )
     pieces = plan.stages * plan.parts * plan.repeats * len(schedule.turn)
     if pieces <= _MOST_DRAWN:

@@ -46,16 +46,15 @@ def show(
     title: str,
     at: str = AT,
     picked: str = "",
-    named: frozenset[str] = frozenset(),
 ) -> None:
     """Draw a timeline; `name` identifies it, `title` is that of its file, and `at` the part of the
     query string with the place in it that the viewer is at. `picked` is the operation that is
-    marked until the viewer picks one. The legend has no kinds that are `named` above it.
+    marked until the viewer picks one.
     """
     scene, pick, window = place_of(st.query_params.get(at, ""), timeline)
     key = f"timeline:{name}"
     place = {"at": scene, "pick": pick or picked, "window": window}
-    data = {**component_data(timeline, name, named), **place}
+    data = {**component_data(timeline, name), **place}
     _component(data=data, key=key, on_place_change=lambda: _keep(key, at))
     with st.container(horizontal=True, vertical_alignment="center"):
         exports.download(

@@ -2,6 +2,7 @@
 that shows it again.
 """
 
+import json
 from dataclasses import replace
 
 import altair
@@ -10,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from spmd_core.experiment import parse_experiment
 from spmd_core.results import Failure
-from spmd_core.sweeps import parse_sweep, variants
+from spmd_core.sweeps import estimated, parse_sweep, variants
 from spmd_core.sweeps.curves import Numbers, Outcome, curves, outcome_of
 from spmd_core.workloads import DEFAULT_SPEC
 from spmd_lab.ui.predict.sweep_charts import chart_alt, charts_of, parts_chart
@@ -93,7 +94,18 @@ def test_pressing_queues_the_unknown_points_and_the_curves_fill_in(lab):
     )
     test.run()
     assert "Roughly 2 min on an idle machine; 1 point of 3 compiled already." in texts(test)
-    assert "the table has the compiled time of 64." in texts(test)
+    curve = json.loads(test.get("vega_lite_chart")[0].proto.spec)
+    assert curve["title"]["text"].endswith("filled: compiled")
+    (point,) = curve["layer"][-1]["data"]["values"]
+    guesses = [
+        row
+        for each in curve["layer"]
+        for row in each["data"]["values"]
+        if each["mark"].get("filled") is False and row["label"] == "64"
+    ]
+    estimate = estimated(variants(parse_sweep(BASE, "chips=64"))[0]).numbers.step_s
+    assert [point["y"]] == pytest.approx([row["y"] * estimate / 1.0 for row in guesses])
+    assert point["label"] == "64" and "1 s a step, compiled" in point["text"]
     assert all("%" in row["Efficiency"] for row in table(test).values()), "each point compares"
     row = table(test)["64"]
     assert row["Step"] == "1\xa0s" and row["State"] == "compiled"

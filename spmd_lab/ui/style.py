@@ -81,7 +81,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] p {{ font-weight: 600; }}
 .st-key-days h2 {{ display: flex; font-size: 0.9rem; font-weight: 600; color: var(--quiet); padding: 1.2rem 0.5rem 0.4rem; margin: 0; }}
 :is(.st-key-days, .st-key-findings) h2 small {{ font-size: 0.8rem; font-weight: 400; color: var(--quiet); min-width: 4rem; text-align: right; }}
-.st-key-days h2 small:first-of-type {{ margin-left: auto; width: 18.5rem; padding-left: 1rem; text-align: left; }}
+.st-key-days h2 small:first-of-type {{ margin-left: auto; width: 22rem; padding-left: 1rem; text-align: left; }}
 .st-key-days h2 small:nth-of-type(2) {{ width: 10rem; }}
 [class*="st-key-line-"] [data-testid="stButton"] {{ position: relative; z-index: 1; }}
 [class*="st-key-line-"] [data-testid="stButton"] button {{ min-height: 0; color: var(--quiet); }}

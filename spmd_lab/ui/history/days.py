@@ -33,7 +33,9 @@ def draw(runs: Sequence[RunSummary]) -> None:
     many = state.aside(_SCREEN, _ROWS) or _FIRST
     before = _before(runs)
     named, zone, now = set(ticked()), st.context.timezone, time.time()
-    changes = {run.run: changed(run, before.get(run.run)) for run in runs[:many]}
+    changes = {  # none of a named run
+        run.run: "" if run.labels.name else changed(run, before.get(run.run)) for run in runs[:many]
+    }
     heads = _HEADS.format(changed=_CHANGED if any(changes.values()) else "")
     unfolded = set(state.aside(_SCREEN, _UNFOLDED) or ())
     with st.container(key="days", gap=None):

@@ -175,7 +175,7 @@ function drawNames(paint, look, scene, place, x) {
     const wide = paint.measureText(text).width, middle = (x(from) + x(to)) / 2;
     const at = Math.min(place.width - wide, Math.max(place.left, middle - wide / 2));
     if (x(to) < place.left || x(from) > place.width || at < free) continue;
-    paint.fillText(text, at, place.rows[0].top - 5);
+    paint.fillText(text, at, place.rows[0].top - (place.narrow ? 20 : 5));  // above the row's title
     free = at + wide + 8;
   }
 }

@@ -28,7 +28,7 @@ with head:
         disabled=bool(refusal or misfit) or at_work,
     )
 if refusal:
-    shell.refused(refusal)
+    shell.refused("collectives", refusal)
 elif misfit:
     shell.offer_nearest("collectives", misfit)
 elif pressed:

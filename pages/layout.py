@@ -7,7 +7,7 @@ import streamlit as st
 from spmd_core.base import RequestError, mesh_text
 from spmd_core.experiment import layout_of
 from spmd_core.script import array_text, program_text
-from spmd_lab.ui import cards, course, inputs, links, live, mesh_fields, shell, state
+from spmd_lab.ui import cards, course, forms, inputs, links, live, mesh_fields, shell, state
 from spmd_lab.ui.arrows.words import domains_words
 from spmd_lab.ui.lab import find, lab
 from spmd_lab.ui.layout import moves, paste, picture, placing, product, shape
@@ -25,7 +25,7 @@ if is_product:
     st.stop()
 with st.sidebar:
     first, draft = st.container(), state.draft("layout")
-    with st.expander(f"Mesh: {plain(mesh_text(draft['mesh'], ' '))}", key="fields:mesh"):
+    with forms.fold("layout", f"Mesh: {plain(mesh_text(draft['mesh'], ' '))}", "fields:mesh"):
         mesh = mesh_fields.mesh_input("layout")
     with first:
         fields = shape.shape_input("layout", mesh)
@@ -58,7 +58,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
         disabled=bool(refusal or misfit) or at_work,
     )
 if refusal:
-    shell.refused(refusal)
+    shell.refused("layout", refusal)
 elif misfit:
     st.caption(plain(not_placed_words(experiment.target, misfit.sentence)))
 elif pressed:

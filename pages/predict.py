@@ -68,7 +68,7 @@ if missing:
 if run is None or not tour.guide(run):
     course.hint(experiment)
 if refusal:
-    shell.refused(refusal)
+    shell.refused("predict", refusal)
 elif misfit:
     shell.offer_nearest("predict", misfit)
 elif pressed:

@@ -64,7 +64,7 @@ sha256 = program.described.program
 if missing := shell.attempt(lambda: programs.check_held(sha256)):
     shell.refusal(missing)
 if refusal:
-    shell.refused(refusal)
+    shell.refused("programs", refusal)
 elif misfit:
     shell.offer_nearest("programs", misfit)
 elif pressed:

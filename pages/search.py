@@ -35,7 +35,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
 if broken:
     shell.refusal(f"This link cannot be opened as it is. {as_sentence(broken)}")
 if refusal:
-    shell.refused(refusal)
+    shell.refused("search", refusal)
 elif pressed:
     answer.begin(question, budget_s, few)
 

@@ -6,6 +6,7 @@ from itertools import cycle
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.fields import Choice, Field, Integer, Number, Switch, Words
 from spmd_core.plan import ModelSize
@@ -20,6 +21,26 @@ _MAX_CHARACTERS = 600
 def keyed(screen: str) -> Keyed:
     """Returns the keys of the widgets of a screen's draft."""
     return lambda name, now: state.seed(state.key(screen, name), now)
+
+
+def fold(
+    screen: str, label: str, key: str, icon: str | None = None, is_open: bool = False
+) -> DeltaGenerator:
+    """Returns a fold of fields, which opens once those of the screen are refused."""
+    if state.aside(screen, "reveal"):
+        st.session_state[key] = True
+    return st.expander(label, is_open, key=key, icon=icon, on_change="rerun")
+
+
+def reveal(screen: str, sentence: str) -> None:
+    """Draws the screen again with its folds of fields open, once for a refusal: what is refused may
+    be in one that is closed.
+    """
+    is_new = sentence != state.aside(screen, "refused")
+    state.set_aside(screen, "refused", sentence)
+    state.set_aside(screen, "reveal", is_new)
+    if is_new:
+        st.rerun()
 
 
 def draw_fields(

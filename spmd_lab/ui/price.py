@@ -1,6 +1,6 @@
 """The prices of a chip-hour that the viewer types: part of a screen's link, not of an experiment."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import streamlit as st
 
@@ -21,6 +21,12 @@ def by_kind() -> Mapping[str, float]:
         return read_prices_by_kind(_LINKED.now())
     except RequestError:
         return {}
+
+
+def text_of(kinds: Iterable[str]) -> str:
+    """Returns those of some kinds of chip as a question reads them: a viewer's others stay aside."""
+    known = by_kind()
+    return ",".join(f"{kind}={known[kind]:.12g}" for kind in kinds if kind in known)
 
 
 def now() -> float | None:

@@ -17,7 +17,7 @@ from spmd_core.machine import parse_target
 from spmd_core.sheets import Table
 from spmd_core.terms import experiment_words
 from spmd_core.workloads import files
-from spmd_lab.ui import choices, links, state, style
+from spmd_lab.ui import choices, forms, links, state, style
 from spmd_lab.ui.entrance import door, version
 from spmd_lab.ui.lab import as_viewer, lab, may_act, take_examples
 from spmd_lab.ui.markdown import as_sentence, plain
@@ -179,8 +179,9 @@ def refusal(sentence: str) -> None:
     st.error(plain(sentence), icon=":material/error:")
 
 
-def refused(sentence: str) -> None:
+def refused(screen: str, sentence: str) -> None:
     """Why a screen's fields have no answer. What is drawn below it is gray: it answers others."""
+    forms.reveal(screen, sentence)
     refusal(sentence)
     with st.container(key="refused"):
         st.caption("What you see below is of the last fields that were valid.")

@@ -4,6 +4,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from spmd_core.plan import PLAN_FIELDS
+from tests.ui import errors, opened
 
 OPTIONS = {name: each.default for row in PLAN_FIELDS.values() for name, each in row.options.items()}
 OTHERS = {
@@ -52,3 +53,30 @@ def test_a_change_of_a_widget_is_the_change_of_its_option():
     test.run()
     drawn = {"dropless": True, "gate": "gated", "imbalance": "2.5", "attention_blocks": 256}
     assert test.session_state["drawn"] == OPTIONS | drawn
+
+
+def folds(screen):
+    return {
+        each.label.partition(":")[0].strip("\\"): each.proto.expanded for each in screen.expander
+    }
+
+
+@pytest.mark.parametrize(
+    ("page", "fold", "field", "bad"),
+    [("predict", "Change the plan", "Sequences per device", 0.3),
+     ("predict", "Change the plan", "heads", 7),
+     ("search", "Change the question", "Price per chip-hour ($)", "cheap"),
+     ("search", "Change the question", "Mesh axes", "sideways"),
+     ("collectives", "Mesh and sizes", "Axis 1 size", 4096),
+     ("layout", "Mesh", "Axis 2 size", 3),
+     ("compare", "Sizes", "rows", 3)],
+)  # fmt: skip
+def test_a_refused_field_in_a_closed_fold_opens_it(data_folder, page, fold, field, bad):
+    screen = opened(page)
+    assert folds(screen)[fold] is False
+    next(
+        each for each in (*screen.number_input, *screen.text_input) if each.label == field
+    ).set_value(bad).run(timeout=60)
+    assert errors(screen) and folds(screen)[fold] is True, "what is to be mended is in sight"
+    screen.run()
+    assert folds(screen)[fold] is True and len(screen.error) == 1

@@ -57,7 +57,8 @@ def fields(what: str) -> Form:
     options = {name: value for name, value in draft["options"].items() if name == "device_order"}
     chosen: Form = {"workload": what, "target": _target(draft)}
     is_sweep = what == COLLECTIVES_SWEEP.name
-    with st.expander("Collectives, mesh, sizes" if is_sweep else "Mesh", icon=":material/tune:"):
+    title = "Collectives, mesh, sizes" if is_sweep else "Mesh"
+    with forms.fold(SCREEN, title, "fields:mesh", ":material/tune:"):
         chosen["mesh"] = mesh_fields.mesh_input(SCREEN)
         if is_sweep:
             options |= _sizes(draft["options"]) | _kinds(draft["options"])

@@ -84,8 +84,9 @@ def _fields(name: str, family: Workload, draft: Form, shared: DeltaGenerator) ->
 
 def _program(what: Workload, draft: Form, table: DeltaGenerator, shared: DeltaGenerator) -> Form:
     sizes = " × ".join(str(size) for size in draft["dims"].values() if size is not None)
-    sizes = shared.expander(plain(f"Sizes: {sizes}"), key="fields:sizes")
-    with st.expander(f"Mesh: {plain(mesh_text(draft['mesh'], ' '))}", key="fields:mesh"):
+    with shared:
+        sizes = forms.fold(_SCREEN, plain(f"Sizes: {sizes}"), "fields:sizes")
+    with forms.fold(_SCREEN, f"Mesh: {plain(mesh_text(draft['mesh'], ' '))}", "fields:mesh"):
         on_mesh = st.container()
     with st.expander(
         f"Target: {plain(draft['target'])}, {plain(draft['dtype'])}", key="fields:target"

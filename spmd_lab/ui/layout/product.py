@@ -122,7 +122,7 @@ def screen(share: Any) -> None:
     st.title(shell.QUESTIONS["layout"], anchor=False)
     st.caption(plain(f"{experiment.what.title}: {experiment.what.formula}"))
     if refusal:
-        shell.refused(refusal)
+        shell.refused(SCREEN, refusal)
     if paste.is_unread(SCREEN):
         paste.no_picture()
         return

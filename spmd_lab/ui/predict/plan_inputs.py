@@ -82,7 +82,8 @@ def predict_fields(has_chips: bool = True) -> Form:
     draft, model = state.draft(SCREEN), None
     if is_model := named_axes(draft["workload"]):
         model = question.fields((*model_names(), *_SCALED), _model_words, has_chips)
-    with st.expander("Change the plan", icon=":material/tune:", expanded=not is_model):
+    key = "fields:plan" if is_model else "fields:program"
+    with forms.fold(SCREEN, "Change the plan", key, ":material/tune:", is_open=not is_model):
         name = inputs.choice_input(
             SCREEN,
             "workload",

@@ -7,6 +7,7 @@ from typing import Any
 import streamlit as st
 
 from spmd_core.base import RequestError, refuse, shorten
+from spmd_core.machine import CHIPS
 from spmd_core.plan import model_names
 from spmd_core.search import (
     GOALS,
@@ -28,7 +29,7 @@ from spmd_core.search import (
 from spmd_core.surveys import goal_words
 from spmd_core.trials import FEW, FEW_S
 from spmd_core.workloads import WORKLOADS, Workload, parse_mesh
-from spmd_lab.ui import state
+from spmd_lab.ui import forms, state
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.search import own_model
@@ -115,7 +116,7 @@ def _model(now: ModelQuestion | None) -> ModelQuestion:
         "`v5p:4x4x4*2` one topology. Commas between several.",
     )
     chips, goal = _parts(text), _goal(now, True)
-    with st.expander(_MORE, icon=":material/tune:"):
+    with forms.fold(SCREEN, _MORE, "fields:model", ":material/tune:"):
         model, plan = own_model.fields(model, dict(now.plan), _key)
         left, right = st.columns(2)
         batch = left.number_input(
@@ -207,7 +208,8 @@ def _prices(now: Question | None, asked: Sequence[str] = ()) -> tuple[tuple[str,
             f"Gives every row its price: {price_example(asked)}. One is that of every chip."
         ),
     )
-    return read_prices(text, asked)
+    prices = read_prices(text, asked)
+    return tuple(each for each in prices if each[0] in asked or each[0] not in CHIPS or not asked)
 
 
 def _goal(now: Question | None, of_model: bool) -> Goal:
@@ -235,7 +237,7 @@ def _array(now: ArrayQuestion | None) -> ArrayQuestion:
     what = WORKLOADS[name]
     dims = _dims(what, kept)
     st.caption(plain(what.formula))
-    with st.expander(_MORE, icon=":material/tune:"):
+    with forms.fold(SCREEN, _MORE, "fields:array", ":material/tune:"):
         goal = _goal(now, False)
         price = same.price if same is not None and target == ", ".join(same.targets) else ()
         if goal == "price":

@@ -27,13 +27,14 @@ from spmd_core.plan import MXFP4, SERVED_DTYPES, model_names
 from spmd_core.search import (
     SERVING_FORM,
     ServingAnswer,
+    generations,
     read_serving,
     serve,
     splits,
 )
 from spmd_core.sweeps import decode_points, with_steps
 from spmd_core.time import ServingLoad
-from spmd_lab.ui import cards, links, price, state
+from spmd_lab.ui import cards, forms, links, price, state
 from spmd_lab.ui.charts.base import INK, TOP, Row, Spec, category, hover, layer, layered, quantity
 from spmd_lab.ui.charts.colors import BEST, ON_FRONT, OTHER, WAITING
 from spmd_lab.ui.choices import Linked
@@ -93,16 +94,18 @@ def show(share: DeltaGenerator) -> None:
         form = {"model": _choice("model", "Model", model_names())}
         for names in list(_FIELDS)[:_IN_SIGHT]:
             form |= _text(names)
-        with st.expander("Change the question", icon=":material/tune:"):
+        with forms.fold(SCREEN, "Change the question", "fields:serving", ":material/tune:"):
             for names in list(_FIELDS)[_IN_SIGHT:]:
                 form |= _text(names)
             form["weights_dtype"] = _choice("weights_dtype", "Weights", (*SERVED_DTYPES, MXFP4))
             form["kv_dtype"] = _choice("kv_dtype", "Cache", tuple(SERVED_DTYPES))
             price.field()
     try:
-        question = read_serving(form | {"price": st.query_params.get(price.PRICE, "")})
+        prices = price.text_of(generations(filter(None, map(str.strip, form["chips"].split(",")))))
+        question = read_serving(form | {"price": prices})
         answer = _answered(question)
     except RequestError as error:
+        forms.reveal(SCREEN, str(error))
         refusal(as_sentence(str(error)))
         links.share_box(share, SCREEN)
         return

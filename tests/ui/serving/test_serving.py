@@ -51,6 +51,25 @@ def test_first_the_question_of_a_model_that_people_know(data_folder):
     assert headline(screen) == serving_headline(answer(), is_figured=True)
 
 
+@pytest.mark.parametrize("typed", ["v5p=4.2", "7x=12, h100=3", "v5p=4.2, v6e=2.7", "4.20"])
+def test_a_price_typed_for_other_chips_refuses_no_question(data_folder, typed):
+    screen = opened("predict")
+    field(screen, "Price per chip-hour ($)").set_value(typed).run(timeout=60)
+    screen.query_params["show"] = "serving"
+    screen.run(timeout=60)
+    own = {"v5p=4.2, v6e=2.7": "2.7", "4.20": "4.20"}.get(typed, "")
+    assert headline(screen) == serving_headline(answer(price=own), is_figured=True)
+    assert errors(screen) == "" and field(screen, "Price per chip-hour ($)").value == typed
+
+
+def test_a_question_that_lacks_a_price_shows_the_field(data_folder):
+    screen = opened("predict", show="serving", price="v5p=4.2", chips="v6e:4,v5p:4")
+    assert "v6e=4.2" in errors(screen)
+    assert [(each.label, each.proto.expanded) for each in screen.expander] == [
+        ("Change the question", True)
+    ]
+
+
 def test_fields_change_the_answer_and_the_link(data_folder):
     screen = opened("predict", show="serving")
     field(screen, "Concurrency").set_value("8").run(timeout=60)

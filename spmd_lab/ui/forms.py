@@ -26,16 +26,14 @@ def keyed(screen: str) -> Keyed:
 def fold(
     screen: str, label: str, key: str, icon: str | None = None, is_open: bool = False
 ) -> DeltaGenerator:
-    """Returns a fold of fields, which opens once those of the screen are refused."""
+    """Returns a fold of fields. A refusal of the screen's fields opens it."""
     if state.aside(screen, "reveal"):
         st.session_state[key] = True
     return st.expander(label, is_open, key=key, icon=icon, on_change="rerun")
 
 
 def reveal(screen: str, sentence: str) -> None:
-    """Draws the screen again with its folds of fields open, once for a refusal: what is refused may
-    be in one that is closed.
-    """
+    """Opens the folds of fields, once for a refusal, by another run of the screen."""
     is_new = sentence != state.aside(screen, "refused")
     state.set_aside(screen, "refused", sentence)
     state.set_aside(screen, "reveal", is_new)

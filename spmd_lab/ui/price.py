@@ -24,7 +24,7 @@ def by_kind() -> Mapping[str, float]:
 
 
 def text_of(kinds: Iterable[str]) -> str:
-    """Returns those of some kinds of chip as a question reads them: a viewer's others stay aside."""
+    """Returns the prices of some kinds of chip, as a question reads them."""
     known = by_kind()
     return ",".join(f"{kind}={known[kind]:.12g}" for kind in kinds if kind in known)
 

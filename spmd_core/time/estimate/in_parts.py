@@ -195,7 +195,7 @@ def _worked_out(plan: Plan, again: frozenset[str] | None) -> tuple[_Stage, ...]:
     stages each.
     """
     count, layers, schedule = plan.stages, plan.size.layers, SCHEDULES[plan.schedule]
-    of_last = _microbatch(plan, layers // count, True, again)
+    of_last = _microbatch(_one(plan, layers // count, True), again)
     known = {(layers // count, True): of_last}
     # of five matmuls with a table two are the embedding's; on GPUs its rows are gathered
     logits = 1.0 if plan.topology.chip.is_gpu else 3 / 5
@@ -204,7 +204,7 @@ def _worked_out(plan: Plan, again: frozenset[str] | None) -> tuple[_Stage, ...]:
         is_first, is_last = stage == 0, stage == count - 1
         key = (layers // count + (stage < layers % count), is_last)
         if key not in known:
-            known[key] = _microbatch(plan, *key, again)
+            known[key] = _microbatch(_one(plan, *key), again)
         one = known[key]
         tables = (
             of_last.parts.work.tables.seconds * (logits * is_last + (1 - logits) * is_first) / 3
@@ -225,6 +225,8 @@ def _one(plan: Plan, layers: int, has_logits: bool) -> Plan:
     update: dict[str, object] = {
         "batch_per_device": plan.batch_per_device / plan.parts,
         "microbatches": 1,
+        "schedule": Plan.model_fields["schedule"].default,  # alone it has none
+        "repeats": 1,
         "layers": layers,
     }
     if plan.stages > 1:
@@ -234,10 +236,8 @@ def _one(plan: Plan, layers: int, has_logits: bool) -> Plan:
     return plan.model_copy(update=update)
 
 
-def _microbatch(
-    plan: Plan, layers: int, has_logits: bool, again: frozenset[str] | None
-) -> _Microbatch:
-    one = _one(plan, layers, has_logits)
+@lru_cache(maxsize=32)  # schedules of one mesh have it in common
+def _microbatch(one: Plan, again: frozenset[str] | None) -> _Microbatch:
     shapes, memory = shapes_of(one), memory_of_a_pass(one)
     parts = step_parts(shapes, recomputed(one) if again is None else again)
     work, rest = parts.work, [each for each in parts.moved if not is_of_update(each.name)]

@@ -3,11 +3,12 @@
 import contextlib
 import math
 from collections.abc import Callable
+from typing import Any
 
 import streamlit as st
 
 from spmd_core.base import RequestError
-from spmd_core.experiment import experiment_of
+from spmd_core.experiment import experiment_of, parse_experiment
 from spmd_core.machine import CHIPS, nearest_of_chips
 from spmd_core.plan import Plan
 from spmd_core.sweeps import KINDS, MOST_CHIPS, TrainingAnswer, TrainingQuestion, train
@@ -50,15 +51,17 @@ def limit() -> tuple[str, float | None]:
 
 
 def fields(models: tuple[str, ...], words: Callable[[str], str], has_chips: bool = True) -> str:
-    """Draws the question; the model. Another kind or number of chips draws the screen again with
-    the topology, a deadline or a budget with the plan that keeps it. Without `has_chips` their
-    number and the limit that decides it are fields elsewhere.
+    """Draws the question, and returns the model. Another kind or number of chips, deadline or budget
+    draws the screen again with its plan. Without `has_chips` other fields ask for these.
     """
     draft = state.draft(SCREEN)
     now = draft["options"].get("model", models[0])
     model = inputs.choice_input(SCREEN, "model", "Model", models, now, words=words)
     if not has_chips:
-        _chips(draft, *topology_fields.kind_field(SCREEN, draft["target"]), has_chips)
+        kind, chosen = topology_fields.kind_field(SCREEN, draft["target"])
+        if chosen in CHIPS and chosen != kind:
+            target = nearest_of_chips(chosen, _chips(draft, kind)).target
+            topology_fields.redraw(SCREEN, drafts.moved(draft, target))
         return model
     left, right = st.columns(2, gap="small")
     with left:
@@ -75,10 +78,12 @@ def fields(models: tuple[str, ...], words: Callable[[str], str], has_chips: bool
     with right:
         kind, chosen = topology_fields.kind_field(SCREEN, draft["target"])
         if by == _CHIPS:
-            _chips(draft, kind, chosen)
+            key = state.seed(state.key(SCREEN, "chips"), _chips(draft, kind))
+            given = (by, int(st.number_input("Chips", 1, MOST_CHIPS, key=key)))
         else:
             _number(by, plain(by.capitalize()), _FIRST[by], 1.0)
-            _follow(draft, model, kind, chosen)
+            given = (by, model, tokens(), limit(), tuple(price.by_kind().items()))
+    _follow(draft, model, (kind, chosen), given)
     return model
 
 
@@ -90,55 +95,75 @@ def _number(name: str, label: str, first: float, step: float) -> None:
     _LINKED[name].keep(f"{value:.12g}" if value else "")
 
 
-def _chips(draft: Form, kind: str | None, chosen: str, is_asked: bool = True) -> None:
-    """The number of chips; the screen again where it, or the kind of chip, changed."""
+def _chips(draft: Form, kind: str | None) -> int:
     target = drafts.topology_target(draft["target"])
-    now = (
-        math.prod(target.topology) * target.slices
-        if target and kind
-        else topology_fields.USUAL_CHIPS
-    )
-    wanted = now = min(now, MOST_CHIPS)
-    if is_asked:
-        key = state.seed(state.key(SCREEN, "chips"), now)
-        wanted = st.number_input("Chips", 1, MOST_CHIPS, key=key)
-    if chosen in CHIPS and (chosen != kind or wanted != now):
-        moved = drafts.moved(draft, nearest_of_chips(chosen, int(wanted)).target)
-        topology_fields.redraw(SCREEN, moved)
+    if not target or not kind:
+        return topology_fields.USUAL_CHIPS
+    return min(math.prod(target.topology) * target.slices, MOST_CHIPS)
 
 
-def _follow(draft: Form, model: str, kind: str | None, chosen: str) -> None:
-    """Once a question with a deadline or a budget changed: the plan of the chosen chips that keeps
-    it. A link keeps the plan that it has.
+def _follow(draft: Form, model: str, kinds: tuple[str | None, str], given: tuple[Any, ...]) -> None:
+    """Once a question changed, draws the plan that it finds from the fields that you set.
+    A link keeps the plan that it has.
     """
-    asked = (model, chosen, tokens(), limit(), tuple(price.by_kind().items()))
-    before = state.aside(SCREEN, "asked")
+    kind, chosen = kinds
+    asked, before = (state.aside(SCREEN, "linked"), chosen, given), state.aside(SCREEN, "asked")
     state.set_aside(SCREEN, "asked", asked)
-    plan = state.experiment(SCREEN).plan
-    if chosen not in CHIPS or plan is None or (before in (None, asked) and chosen == kind):
+    if chosen not in CHIPS or before is None or before[0] != asked[0]:
         return
-    with contextlib.suppress(RequestError):
-        (row,) = answer_of(plan, plan.to_json() | {"model": model}, (chosen,)).rows
-        if row.plan and row.run:
-            topology_fields.redraw(SCREEN, experiment_of(row.plan).to_json())
-    if chosen != kind:
-        target = nearest_of_chips(chosen, plan.topology.chips).target
-        topology_fields.redraw(SCREEN, drafts.moved(draft, target))
+    is_same = before == asked
+    if given[0] == _CHIPS:  # a shape that was chosen has a number of chips, too
+        is_same = before[2][0] == _CHIPS and given[1] == _chips(draft, kind)
+    if is_same and chosen == kind:
+        return
+    own, new = own_fields(draft), None
+    if given[0] != _CHIPS:
+        with contextlib.suppress(RequestError):
+            (row,) = answer_of(state.experiment(SCREEN).plan, model, (chosen,)).rows
+            if row.plan:
+                new = experiment_of(row.plan).to_json()
+    if new is None:
+        chips = given[1] if given[0] == _CHIPS else _chips(own, kind)
+        new = drafts.moved(_with(own, model), nearest_of_chips(chosen, chips).target)
+    new = state.parse_or_keep(new)
+    state.set_aside(SCREEN, "filled", (own, new))
+    topology_fields.redraw(SCREEN, new)
 
 
-def answer_of(plan: Plan, form: Form | None = None, kinds: tuple[str, ...] = ()) -> TrainingAnswer:
-    """Returns the answer to the screen's question, the plan's own kind of chip first.
+def own_fields(draft: Form) -> Form:
+    """Returns the fields as you set them, without those that the last question filled in:
+    another question begins without these.
+    """
+    own, filled = state.aside(SCREEN, "filled") or (draft, draft)
+    is_filled = state.parse_or_keep(_with(draft, filled["options"].get("model"))) == filled
+    return own if is_filled else draft
+
+
+def _with(draft: Form, model: str | None) -> Form:
+    return draft | {"options": draft["options"] | ({"model": model} if model else {})}
+
+
+def answer_of(
+    plan: Plan | None, model: str | None = None, kinds: tuple[str, ...] = ()
+) -> TrainingAnswer:
+    """Returns the answer to the screen's question, the plan's own kind of chip first. With a deadline
+    or a budget it starts from the plan you set.
 
     Raises:
       RequestError: it has none: a budget without a price.
     """
     by, value = limit()
+    assert plan is not None
+    asked = plan
+    if by != _CHIPS:
+        with contextlib.suppress(RequestError):
+            asked = parse_experiment(own_fields(state.draft(SCREEN))).plan or plan
     own = plan.topology.chip.generation
     return train(
         TrainingQuestion(
-            form or plan.to_json(),
+            asked.to_json() | {"model": model or plan.model},
             tokens(),
-            plan.batch,
+            asked.batch,
             kinds or tuple(dict.fromkeys((own, *KINDS))),
             plan.topology.chips if by == _CHIPS else None,
             value if by == _DAYS else None,

@@ -580,6 +580,44 @@ def test_a_deadline_finds_the_plan_and_a_price_its_dollars(data_folder):
     assert "at $3.00 a chip-hour" in figures(screen)["Dollars"]
 
 
+def asked(screen, *steps):
+    """The card and the plan once fields were changed in this order."""
+    for kind, label, value in steps:
+        field(screen, kind, label).set_value(value).run(timeout=60)
+    return figures(screen), [field(screen, "number_input", name).value for name in FOLDED]
+
+
+FOLDED = ("Axis 1 size", "Sequences per device", "Tokens in each")
+CHIPS_512, BY_DAYS, BY_CHIPS = (
+    ("number_input", "Chips", 512),
+    ("selectbox", "Given", "days"),
+    ("selectbox", "Given", "chips"),
+)
+DAYS_30, DAYS_12 = (("number_input", "Days", each) for each in (30.0, 12.0))
+
+
+@pytest.mark.parametrize(
+    ("short", "long"),
+    [((CHIPS_512,), (BY_DAYS, DAYS_12, BY_CHIPS, CHIPS_512)),
+     ((BY_DAYS, DAYS_12), (CHIPS_512, BY_DAYS, DAYS_30, DAYS_12)),
+     ((BY_DAYS, DAYS_30), (CHIPS_512, BY_DAYS)),
+     ((CHIPS_512, ("selectbox", "TPU or GPU", "v5p")),
+      (BY_DAYS, ("selectbox", "TPU or GPU", "v5p"), BY_CHIPS, CHIPS_512))],
+)  # fmt: skip
+def test_the_same_fields_have_the_same_answer_whatever_was_asked_before(data_folder, short, long):
+    assert asked(screen_opened("predict"), *short) == asked(screen_opened("predict"), *long)
+
+
+def test_a_batch_that_the_viewer_chose_stays_and_so_does_the_plan_of_a_link(data_folder):
+    own = ("number_input", "Sequences per device", 1.0)
+    screen = screen_opened("predict")
+    _, (_, each, _) = asked(screen, own, BY_DAYS, DAYS_12, BY_CHIPS, CHIPS_512)
+    assert each == 1.0
+    plan = parse_experiment(state_default()).vary(dims={"batch": 256})
+    screen = screen_opened("predict", experiment=link.encode(plan), days="12")
+    assert field(screen, "number_input", "Sequences per device").value == 1.0
+
+
 def test_a_budget_without_a_price_says_what_it_needs(data_folder):
     screen = screen_opened("predict")
     field(screen, "selectbox", "Given").set_value("dollars").run()

@@ -30,7 +30,8 @@ from spmd_core.terms import bandwidth, experiments
 from spmd_core.words.origins import set_by
 from spmd_core.workloads import Finding, Program
 from spmd_lab.ui import course
-from spmd_lab.ui.compare import beside, small_program, study
+from spmd_lab.ui.charts import colors
+from spmd_lab.ui.compare import beside, small_program
 from spmd_lab.ui.predict import drafts, torus_chart
 from tests.golden.asked import SMALL_PLAN, STUDY
 from tests.golden.rare import TORI
@@ -272,7 +273,7 @@ def _texts(lab: Lab) -> list[Line]:
     for run in (MEASURED, STUDY, TRAINED):
         known = lab.facts(run)
         assert known is not None
-        lines += [[study.marked(known.experiment, known.order[:4])]]
+        lines += [[colors.marked(known.experiment, known.order[:4], "name")]]
         lines += [[str(small_program.parts(each))] for each in known.strategies.values()]
     schedulers = [facts for name, facts in SAID["readings"] if name in ("dask", "clusters")]
     schedulers += [{"schedulers": []}]

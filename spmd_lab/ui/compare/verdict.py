@@ -23,7 +23,7 @@ from spmd_lab.ui.markdown import coded, plain
 from spmd_lab.ui.shell import draw_figure
 
 _CLOSE = 0.9  # of the larger of two peaks: what is beyond explains nothing
-SIMULATED = "On simulated CPUs, not a TPU"
+SIMULATED = "On simulated CPUs, no TPU"
 
 
 def answer(result: Result) -> str:

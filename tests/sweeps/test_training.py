@@ -46,6 +46,14 @@ def test_a_deadline_has_the_fewest_chips_that_keep_it(days):
     )
 
 
+@pytest.mark.parametrize("budget", [0.5, 2500.0, 1e6, 1.25e9, 1e12])
+def test_a_budget_without_a_price_is_quoted_as_it_was_typed(budget):
+    question = TrainingQuestion({"model": "llama-3.1-8b"}, 1e12, budget=budget)
+    with pytest.raises(RequestError, match=f"^budget {budget:,.15g} needs a price"):
+        train(question)
+    assert "e+" not in f"{budget:,.15g}"
+
+
 def test_a_deadline_is_kept_beyond_sizes_that_are_slower_than_a_smaller_one():
     form = {"model": "deepseek-v3-671b", "sequence": 4096}
     (row,) = train(TrainingQuestion(form, 14.8e12, 15360, ("v5p",), days=70)).rows

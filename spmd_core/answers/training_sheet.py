@@ -21,10 +21,10 @@ from spmd_core.sweeps import (
 from spmd_core.terms import chip_title, listed, money_text
 from spmd_core.words import bound_words, days_text
 
-_BEST = {  # of the best row, and of one that needs so many times as much
-    "chips": ("fewest", "× the chips"),
-    "days": ("fastest", "× as long"),
-    "dollars": ("cheapest", "× the dollars"),
+_BEST = {  # of the best row, of one that needs so many times as much, and of one that needs as much
+    "chips": ("fewest", "× the chips", "as few"),
+    "days": ("fastest", "× as long", "as fast"),
+    "dollars": ("cheapest", "× the dollars", "as cheap"),
 }
 _MISSES, ABOUT_EVEN, _CANNOT_TELL = "misses", "about even", "cannot tell"
 # Estimates further apart than this are not alike, though intervals that meet leave their order open
@@ -152,14 +152,15 @@ def even_mark(answer: TrainingAnswer) -> str:
 def _mark(answer: TrainingAnswer, row: TrainingRow) -> str:
     if row in answer.even:
         return even_mark(answer)
-    best, (is_best, more) = answer.best, _BEST[answer.by]
+    best, (is_best, more, alike) = answer.best, _BEST[answer.by]
     if row is best:
         return is_best
     if row.run is None:
         return row.refusal
     if best is None or not row.meets:
         return _MISSES
-    return f"{number_text(measure(row, answer.by) / measure(best, answer.by))}{more}"
+    times = number_text(measure(row, answer.by) / measure(best, answer.by))
+    return alike if times == "1" else f"{times}{more}"
 
 
 class _Marked(NamedTuple):

@@ -66,7 +66,9 @@ class TrainingQuestion:
         check_prices(self.price, tuple(CHIPS))
         if self.budget and not self.price:
             rule = "needs a price per chip-hour"
-            raise refuse(f"budget {self.budget:,.15g}", rule, f"add for example {self.kinds[0]}=4.2")
+            raise refuse(
+                f"budget {self.budget:,.15g}", rule, f"add for example {self.kinds[0]}=4.2"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,23 @@ def test_the_sheet_has_each_number_of_its_row():
     assert answer.even == () and training_json(answer)["about_even"] == []
 
 
+@pytest.mark.parametrize("given", [{"days": 30}, {"chips": 256}, {"days": 30, "price": PRICE}])
+def test_a_row_that_needs_as_much_as_the_best_has_no_multiple_of_one(given):
+    answer = asked(**given)
+    other = next(kind for kind in KINDS if kind != answer.best.kind)
+    run = answer.best.run
+    days = run.days.model_copy(update={"low": run.days.estimate, "high": run.days.estimate})
+    run = run.model_copy(update={"days": days})
+    later = days.model_copy(update=dict.fromkeys(("low", "estimate", "high"), 1.002 * days.low))
+    paid = run.money and 1.002 * run.money
+    twin = replace(
+        answer.best, kind=other, run=run.model_copy(update={"days": later, "money": paid})
+    )
+    both = TrainingAnswer(answer.question, (replace(answer.best, run=run), twin))
+    word = {"chips": "as few", "days": "as fast", "dollars": "as cheap"}[both.by]
+    assert [cell.text for cell in training_table(both).column("Verdict")][1] == word
+
+
 def test_the_headline_names_the_best_or_what_is_missed():
     answer = asked(days=30)
     best = answer.best

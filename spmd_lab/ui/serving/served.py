@@ -95,11 +95,11 @@ def show(share: DeltaGenerator) -> None:
         for names in list(_FIELDS)[:_IN_SIGHT]:
             form |= _text(names)
         with forms.fold(SCREEN, "Change the question", "fields:serving", ":material/tune:"):
+            price.field()
             for names in list(_FIELDS)[_IN_SIGHT:]:
                 form |= _text(names)
             form["weights_dtype"] = _choice("weights_dtype", "Weights", (*SERVED_DTYPES, MXFP4))
             form["kv_dtype"] = _choice("kv_dtype", "Cache", tuple(SERVED_DTYPES))
-            price.field()
     try:
         prices = price.text_of(generations(filter(None, map(str.strip, form["chips"].split(",")))))
         question = read_serving(form | {"price": prices})

@@ -10,6 +10,7 @@ from spmd_core.experiment import Experiment
 from spmd_core.machine import parse_target
 from spmd_core.results import Failure, Point
 from spmd_core.runs.collection import NO_LABELS, Labels, Origin
+from spmd_core.workloads import PROGRAM_FILE
 
 ACTIVE = ("queued", "starting", "running")
 TERMINAL = ("succeeded", "failed", "cancelled", "timed_out", "crashed", "interrupted")
@@ -126,8 +127,11 @@ class RunSummary:
         """The strategy with the lowest median, its seconds per call or step, and whether they are
         predicted; None where there is no time.
         """
-        if self.fastest is not None and (median := self.medians_s.get(self.fastest)) is not None:
-            return self.fastest, median, False
+        first = self.fastest
+        if first is None and self.experiment.workload == PROGRAM_FILE:  # no values to rank by
+            first = next(iter(self.medians_s), None)
+        if first is not None and (median := self.medians_s.get(first)) is not None:
+            return first, median, False
         if not self.predicted_s:
             return None
         best = self.fastest

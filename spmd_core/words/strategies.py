@@ -134,7 +134,8 @@ def _measured(result: Result, called: "_Called") -> str:
         interval = result.strategies[fastest].ci95_s
         between = f" (95% interval {span_text(*interval)})" if interval else ""
         words = f"{called(fastest)} takes {takes} per call{between}."
-        words = words if called.first else between and f"{between[2:-1]}."
+        if not called.first:  # its name and time are above
+            words = f"A call takes {span_text(*interval)} (95% interval)." if interval else ""
     else:
         words = compared(answer, result.medians_s, called, result.experiment.timing.margin)
     loose = result.strategies[fastest].imprecise

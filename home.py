@@ -21,8 +21,7 @@ recent = cards.distinct(last)
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
     with st.container(gap=None):
         st.title(shell.QUESTIONS["overview"])
-        if not recent:
-            st.caption(WHAT_THIS_IS)
+        st.caption(WHAT_THIS_IS)
         place = st.container(gap=None)
     if recent:
         tour.begin()

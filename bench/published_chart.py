@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 _WITHIN = 10  # percent: what is further off is numbered, and named beside the chart
 _CHIPS = ("A100", "H100", "H200", "B200", "v5e", "v5p", "v6e", "TPU7x")
 _COLORS = {"dense": "#3b76c4", "experts": "#d9730d", "8 bits": "#7a5cc7", "other kernel": "#2f855a"}
+_CLOSE, _HIGH, _LOW = 4, 11, 24  # so many dots of a chip take turns in how far below their numbers are
 _QUIET, _INK = "#4f5b6b", "#1c2430"
 _CONFIG = {
     "background": "#ffffff",
@@ -46,9 +47,9 @@ class Dot(NamedTuple):
     chips: int
 
 
-def _far(dots: Sequence[Dot]) -> dict[Dot, tuple[int, float]]:
-    """Returns the number of each dot outside of the band, the longest estimate first, and its place
-    aside: those of a chip evenly, so that their numbers do not overlap.
+def _far(dots: Sequence[Dot]) -> dict[Dot, tuple[int, float, int]]:
+    """Returns the number of each dot outside of the band, the longest estimate first, its place
+    aside and how far from it its number is: those of a chip evenly, so that they do not overlap.
     """
     out = sorted((each for each in dots if abs(each.error) > _WITHIN), key=lambda d: -d.error)
     numbers, found = {each: at for at, each in enumerate(out, 1)}, {}
@@ -57,7 +58,8 @@ def _far(dots: Sequence[Dot]) -> dict[Dot, tuple[int, float]]:
     ):
         near = list(group)
         for at, each in enumerate(near):
-            found[each] = numbers[each], 2.9 * (at + 0.5) / len(near) - 1.45
+            apart = _LOW if len(near) > _CLOSE and at % 2 else _HIGH
+            found[each] = numbers[each], 2.9 * (at + 0.5) / len(near) - 1.45, apart
     return found
 
 
@@ -71,6 +73,7 @@ def _values(dots: Sequence[Dot]) -> list[dict[str, Any]]:
             "error": each.error,
             "aside": far[each][1] if each in far else draw.uniform(-1, 1),
             "number": str(far[each][0]) if each in far else "",
+            "apart": far[each][2] if each in far else 0,
         }
         for each in dots
     ]
@@ -88,14 +91,23 @@ def _within(dots: Sequence[Dot]) -> dict[str, str]:
 
 
 def _misses(dots: Sequence[Dot]) -> str:
-    """Returns the model and chip of several steps outside of the band, where there are such."""
-    far = Counter((each.model, each.chip) for each in dots if abs(each.error) > _WITHIN)
+    """Returns the model and chip of several steps outside of the band, where there are such, and the
+    chips of which all are.
+    """
+    out = [each for each in dots if abs(each.error) > _WITHIN]
+    far, every = Counter((each.model, each.chip) for each in out), Counter(d.chip for d in dots)
     ((model, chip), many), *_ = far.most_common(1) or [(("", ""), 0)]
-    return f" Outside: {many} of {far.total()} are {model} on {chip}." if many > 1 else ""
+    misses = [f"{many} of {far.total()} are {model} on {chip}"] * (many > 1)
+    for chip in dict.fromkeys(each.chip for each in out):
+        errors = [each.error for each in out if each.chip == chip]
+        if len(errors) == every[chip]:
+            mean = _signed(sum(errors) / len(errors), 0)
+            misses.append(f"all {len(errors)} on {chip}, by {mean}")
+    return f" Outside: {'; '.join(misses)}." if misses else ""
 
 
-def _signed(percent: float) -> str:
-    return f"{percent:+.1f}%".replace("-", "\N{MINUS SIGN}")
+def _signed(percent: float, digits: int = 1) -> str:
+    return f"{percent:+.{digits}f}%".replace("-", "\N{MINUS SIGN}")
 
 
 def _named(dots: Sequence[Dot]) -> dict[str, Any]:
@@ -107,7 +119,7 @@ def _named(dots: Sequence[Dot]) -> dict[str, Any]:
             + ", other kernel" * (each.kind == "other kernel"),
             "by": _signed(each.error),
         }
-        for each, (number, _) in _far(dots).items()
+        for each, (number, *_) in _far(dots).items()
     ]
     y = {"field": "row", "type": "ordinal", "axis": None}
     columns = (("number", 14, "right"), ("name", 24, "left"), ("by", 312, "right"))
@@ -148,7 +160,7 @@ def errors_chart(dots: Sequence[Dot]) -> dict[str, Any]:
     aside = {"field": "aside", "type": "quantitative", "scale": {"domain": [-1.5, 1.5]}}
     placed = {"x": x, "xOffset": aside, "y": y}
     band = {"y": {"datum": -_WITHIN}, "y2": {"datum": _WITHIN}}
-    above = {"expr": "datum.error > 0 ? -10 : 11"}
+    above = {"expr": "datum.error > 0 ? 1 - datum.apart : datum.apart"}
     number = {"type": "text", "dy": above, "color": _INK, "fontSize": 11, "fontWeight": 600}
     chart = {
         "data": {"values": _values(dots)},

@@ -25,7 +25,7 @@ import vl_convert
 
 from bench.figures import Asked, Figures, measure
 from bench.published_chart import Dot, errors_chart
-from spmd_core.plan import WITHOUT_RINGS, Plan
+from spmd_core.plan import WITHOUT_RINGS, Plan, get_model
 from spmd_core.terms import chip_title
 from spmd_core.time import estimate_step
 
@@ -244,6 +244,8 @@ def draw(file: Path) -> None:
         plan = plan_of(row)
         chip = chip_title(plan.topology.chip.generation)
         model = "gpt-3-5b" if row[7] is _GPT_5B else plan.model
+        if model.startswith("scaled"):  # a size of MaxText's, which no one knows by its scale
+            model = f"MaxText {get_model(plan.model).parameters / 1e9:.0f}B"
         dots.append(Dot(chip, row[0], model, 100 * error_of(row), plan.topology.chips))
     file.write_bytes(vl_convert.vegalite_to_png(errors_chart(dots), scale=2))
 

@@ -27,7 +27,7 @@ LONGEST = 25  # words of a sentence
 # [text, y, whether it precedes the first figure] of each block of text
 TEXTS = """() => {
   const main = document.querySelector('[data-testid="stMain"]');
-  const none = 'table, [data-testid="stDataFrame"], svg, canvas, pre, code, label, button, input, '
+  const none = 'table, [data-testid="stDataFrame"], svg, canvas, pre, code, label, button, input, [role="img"], '
     + 'textarea, [role="tab"], [data-testid="stIconMaterial"], .st-key-menu, style, script';
   const first = [...main.querySelectorAll('.figure, img.picture, img.glimpse, canvas, svg.marks, [data-testid="stVegaLiteChart"]')]
     .find(each => each.getBoundingClientRect().height > 0);
@@ -63,15 +63,20 @@ OVERLAPPING = """() => {
       || element.closest('svg, pre, style, script, [data-testid="stDataFrame"], [role="tooltip"]')) continue;
     const range = document.createRange();
     range.selectNodeContents(node);
-    let top = -Infinity, bottom = Infinity;  // of what its scrolling boxes show
+    let top = -Infinity, bottom = Infinity, left = -Infinity, right = Infinity;  // of what its scrolling boxes show
     for (let each = element; each && each !== main; each = each.parentElement)
       if (getComputedStyle(each).overflowY !== 'visible') {
         const box = each.getBoundingClientRect();
         top = Math.max(top, box.top), bottom = Math.min(bottom, box.bottom);
+        left = Math.max(left, box.left), right = Math.min(right, box.right);
       }
-    for (const box of range.getClientRects())
-      if (box.width > 4 && box.height > 4 && box.bottom > top && box.top < bottom)
+    for (const all of range.getClientRects()) {
+      const box = {left: Math.max(all.left, left), right: Math.min(all.right, right),
+        top: Math.max(all.top, top), bottom: Math.min(all.bottom, bottom)};
+      box.height = box.bottom - box.top;
+      if (box.right - box.left > 4 && box.height > 4)
         lines.push({box, element, text: node.textContent.trim()});
+    }
   }
   const found = [];
   for (let a = 0; a < lines.length; a++) for (let b = a + 1; b < lines.length; b++) {

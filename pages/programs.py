@@ -42,7 +42,7 @@ is_changed = not refusal and not misfit and before != experiment
 if not refusal and not misfit:
     what_if.begin(before, experiment)
 verb = "Compile and predict" if experiment.place.is_absent else "Run"
-with st.container(horizontal=True, vertical_alignment="center"):
+with st.container(horizontal=True, vertical_alignment="center", key="head"):
     st.title(shell.QUESTIONS["programs"], width="stretch", anchor=False)
     with st.popover("Open a step", icon=":material/upload_file:"):
         door.drop()

@@ -38,7 +38,9 @@ recipes = course.matching(words, of_level(level) if level else None)
 if not words and level is None:
     st.subheader("Start", anchor=False)
     course.gallery([RECIPES[name] for name in FEATURED[:START]], done)
-    st.subheader("Next", anchor=False)
+    with st.container(horizontal=True, vertical_alignment="bottom", key="next-head"):
+        st.subheader("Next", anchor=False, width="content")
+        course.key()
     course.gallery([RECIPES[name] for name in FEATURED[START:]], done)
 else:
     for group in groups():

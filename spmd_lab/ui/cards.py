@@ -76,7 +76,6 @@ SKETCHES: dict[str, tuple[tuple[float, float, float, float, str], ...]] = {
     ),
     "collectives": (
         *((0, at * 26.0, 46, 22, _SHADES[at]) for at in range(4)),
-        (66, 46, 34, 8, _KINDS["exposed"]),
         *((120.0 + 20 * at, row * 26.0, 20, 22, _SHADES[at]) for at in range(4) for row in range(4)),
     ),
 }  # fmt: skip
@@ -89,7 +88,8 @@ def starts(questions: Mapping[str, str]) -> None:
             for column, screen in zip(st.columns(ACROSS), [*STARTS][first:], strict=False):
                 with column.container(border=True, height="stretch"):
                     blocks = [glimpse.rect(*each) for each in SKETCHES[screen]]
-                    drawn = glimpse.drawing(200.0, 100.0, blocks)
+                    sent = glimpse.arrow(44.0, 122.0, 100.0, 18.0) * (screen == "collectives")
+                    drawn = glimpse.drawing(200.0, 100.0, blocks + sent)
                     st.html(glimpse.image(drawn, STARTS[screen], "glimpse"))
                     st.page_link(
                         f"pages/{screen}.py",
@@ -166,7 +166,8 @@ def _card_lines(summary: RunSummary) -> str:
     head = f"**{answer}**" if answer else ""
     since = ago(summary.submitted_at).replace(" ", "\u00a0")  # not broken
     first = " ".join(part for part in (head, badge, since) if part)
-    return f"{first}  \n:{plain(color)}[{plain(words)}]" if words else first
+    whole = plain(words).replace(" to ", "\u00a0to\u00a0")  # an interval is not broken
+    return f"{first}  \n:{plain(color)}[{whole}]" if words else first
 
 
 def badges(summary: RunSummary) -> str:

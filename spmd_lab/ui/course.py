@@ -15,7 +15,7 @@ from spmd_core.plan import Plan
 from spmd_core.recipes import RECIPES, Recipe, recipe_of, variations
 from spmd_core.script import program_text
 from spmd_core.time import estimate_step
-from spmd_core.words import part_kind, parts
+from spmd_core.words import KINDS, part_kind, parts
 from spmd_lab.ui import state
 from spmd_lab.ui.cards import page_of, query
 from spmd_lab.ui.charts import colors, glimpse
@@ -227,8 +227,10 @@ def _steps(plan: Plan, other: Plan) -> str:
     return f'<div class="fit">{"".join(rows)}</div>'
 
 
+_INSTANT, _DONE = ("instant", "bolt"), ("done here", "check")  # each with its icon
 # what a variation may change, in a few words
 _DIFFERS: tuple[Callable[[Plan], str], ...] = (
+    lambda plan: f"{plan.devices} chips",
     lambda plan: f"{plan.sequence:,} tokens",
     lambda plan: mesh_text(plan.mesh, " "),
     lambda plan: f"remat {plan.remat}",
@@ -239,7 +241,7 @@ _CALLS = re.compile(
     r"\bjax\.(?:\w+\.)*(\w+)\(|\b((?:in_axes|out_axes|axis_size|\w*argnums|out_shardings)=)"
 )
 _USUAL = {"make_mesh", "block_until_ready", "devices", "device_put", "map", "leaves"}
-_MOST_CALLS = 5
+_MOST_CALLS = 4
 
 
 @cache
@@ -247,8 +249,10 @@ def _calls(one: Experiment) -> str:
     """The picture of a small program: what it calls."""
     names = _CALLS.findall(program_text(one, one.strategies[0]))
     calls = sorted(dict.fromkeys(map("".join, names)), key=_USUAL.__contains__)  # others first
-    chips = "".join(f"<code>{each}</code>" for each in calls[:_MOST_CALLS])
-    return f'<div class="fit calls">{chips}</div>'
+    lines = "".join(
+        f"<code>{each}{'…' if each.endswith('=') else '(…)'}</code>" for each in calls[:_MOST_CALLS]
+    )
+    return f'<div class="fit calls">{lines}</div>'
 
 
 def _shards(recipe: Recipe) -> str:
@@ -259,6 +263,15 @@ def _shards(recipe: Recipe) -> str:
     kind = min((kind for kinds in expected for kind in kinds), default="")
     drawn = glimpse.svg(recipe.experiment, kind)
     return glimpse.image(drawn, glimpse.alt(recipe.experiment, kind), "glimpse")
+
+
+def key() -> None:
+    """Draws what the colors of steps are, for the pictures below."""
+    parts_ = (
+        f'<li><i style="background: {colors.KINDS[kind]}"></i>{KINDS[kind]}</li>'
+        for kind in ("matmul", "kernel", "memory", "exposed")
+    )
+    st.html(f'<div class="split"><ul>{"".join(parts_)}</ul></div>')
 
 
 def gallery(recipes: Sequence[Recipe], done: Collection[str]) -> None:
@@ -278,6 +291,7 @@ def gallery(recipes: Sequence[Recipe], done: Collection[str]) -> None:
                         query_params=query(recipe.experiment),
                         help=plain(recipe.why),
                     )
-                    is_done = recipe.experiment.id in done
-                    takes = " · done here" if is_done else f" · {recipe.takes}" * bool(recipe.takes)
-                    st.caption(plain(recipe.screen.capitalize() + takes))
+                    instant = ("seconds", "schedule") if recipe.screen != "layout" else _INSTANT
+                    takes = (recipe.takes, "schedule") if recipe.takes else instant
+                    words, icon = takes if recipe.experiment.id not in done else _DONE
+                    st.caption(f":material/{icon}: {plain(words)}")

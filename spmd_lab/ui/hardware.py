@@ -57,7 +57,7 @@ def headline(hardware: Hardware, environment: Environment | None, target: str) -
     """The machine in one sentence."""
     if hardware.accelerator is None:
         count = parse_target(target).device_count
-        return f"{count} simulated CPU devices; predictions need no accelerator."
+        return f"Runs on {count} simulated CPU devices; predictions need no accelerator."
     count, name = (
         (environment.device_count, environment.device_kind)
         if environment

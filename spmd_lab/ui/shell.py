@@ -126,24 +126,29 @@ def open_page(screen: str) -> DeltaGenerator:
 
 
 def _menu(here: str) -> DeltaGenerator:
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="menu"):
-        st.markdown("**SPMD Lab**", width="content")
-        _menu_link("overview", here, "Overview", {})
-        grouped = {"overview", *(each for group in _GROUPS.values() for each in group)}
-        for group, screens in _GROUPS.items():
-            with st.container(key=f"menu-{group}", gap=None, width="content"):
-                st.caption(group)
-                with st.container(horizontal=True, gap=None, width="content"):
-                    rest = tuple(PAGES.keys() - grouped) if group == _YOURS else ()
-                    for screen in (*screens, *sorted(rest)):
-                        _menu_link(screen, here, PAGES[screen][1], {})
-                        if screen in _VIEWS:
-                            other, label, query = _VIEWS[screen]
-                            _menu_link(other, here, label, query)
-        st.space("stretch")
+    row = {"horizontal": True, "vertical_alignment": "bottom", "gap": "small"}
+    with st.container(**row, key="menu"):
+        with st.container(**row, key="screens"):
+            st.markdown("**SPMD Lab**", width="content")
+            _menu_link("overview", here, "Overview", {})
+            grouped = {"overview", *(each for group in _GROUPS.values() for each in group)}
+            for group, screens in _GROUPS.items():
+                rest = tuple(PAGES.keys() - grouped) if group == _YOURS else ()
+                _menu_group(group, (*screens, *sorted(rest)), here)
         if door.is_login_set_up():
             _log_out()
         return st.container(width="content")
+
+
+def _menu_group(group: str, screens: Iterable[str], here: str) -> None:
+    with st.container(key=f"menu-{group}", gap=None, width="content"):
+        st.caption(group)
+        with st.container(horizontal=True, gap=None, width="content"):
+            for screen in screens:
+                _menu_link(screen, here, PAGES[screen][1], {})
+                if screen in _VIEWS:
+                    other, label, query = _VIEWS[screen]
+                    _menu_link(other, here, label, query)
 
 
 def _menu_link(screen: str, here: str, label: str, query: Mapping[str, str]) -> None:

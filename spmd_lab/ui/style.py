@@ -62,8 +62,8 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .st-key-about-machine summary {{ padding: 0.25rem 0; }}
 .st-key-machine {{ border-top: 1px solid var(--line); padding-top: 0.5rem; }}
 .st-key-recent > :first-child [data-testid="stPageLink-NavLink"] {{ background: none; padding: 0; }}
-.st-key-recent [data-testid="stColumn"] > div > div > div {{ position: relative; padding: 0.7rem 0.9rem; border-radius: 0.8rem; justify-content: center; }}
-.st-key-recent [data-testid="stColumn"] [class*="st-key-row-"] {{ position: static; padding: 0; gap: 0.75rem; }}
+.st-key-recent [data-testid="stColumn"] > div > div > div {{ position: relative; padding: 0.7rem 0.9rem; border-radius: 0.8rem; }}
+.st-key-recent [data-testid="stColumn"] [class*="st-key-row-"] {{ position: static; padding: 0; gap: 0.75rem; align-items: flex-start; }}
 .st-key-recent [data-testid="stColumn"] img.glimpse {{ max-width: 4.6rem; }}
 .st-key-recent [data-testid="stColumn"] [data-testid="stCaptionContainer"] strong {{ font-size: 1.33rem; font-weight: 600; color: light-dark(#1c2430, #e4e9f0); padding-right: 0.4rem; }}
 :is([class*="st-key-row-"], [class*="st-key-gallery"]) [data-testid="stPageLink-NavLink"] p {{ line-height: 1.35; }}
@@ -107,8 +107,9 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .variants figure {{ margin: 0; }}
 .variants figcaption {{ font-size: 0.85rem; padding-top: 0.4rem; }}
 [data-testid="stMain"] h1 {{ padding: 0.9rem 0 0.5rem; }}
+@media (max-width: 1100px) {{ [data-testid="stMain"] h1 {{ font-size: 1.6rem; }} }}
 [data-testid="stHeading"] > [data-testid="stMarkdownContainer"]:has(h1) {{ margin-bottom: 0 !important; }}
-@media (min-width: 1101px) {{ .st-key-head {{ flex-wrap: nowrap; }} }}
+@media (min-width: 641px) {{ .st-key-head {{ flex-wrap: nowrap; }} }}
 @media (max-width: 640px) {{ .st-key-head > :first-child {{ flex: 1 1 100%; }} }}
 [class*="st-key-answer"] {{ background: var(--tint); border-radius: 0.8rem; padding: 1.6rem; border-color: transparent; }}
 [class*="st-key-answer"] h3 {{ font-size: 1.33rem; font-weight: 600; line-height: 1.35; padding: 0 0 0.75rem; text-wrap: balance; }}
@@ -136,6 +137,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 [class*="st-key-side-link"] [data-testid="stPageLink-NavLink"] {{
   border: 1px solid var(--line); background: var(--page); padding: 0.45rem 0.75rem; border-radius: 0.5rem;
 }}
+.st-key-screens {{ flex-wrap: nowrap; }}
 .st-key-menu [data-testid="stPageLink-NavLink"] {{ padding: 0.05rem 0.4rem; margin: 0 0.1rem; }}
 [class*="st-key-menu-other"] [data-testid="stPageLink-NavLink"] {{ background: none; }}
 .st-key-menu [data-testid="stPageLink-NavLink"] > span:first-child {{ display: none; }}
@@ -153,21 +155,24 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   [data-testid="stSidebarHeader"] {{ height: 2.2rem; margin: 0; padding-bottom: 0; }}
   [data-testid="stAppViewContainer"]:has([data-testid="stExpandSidebarButton"]) [data-testid="stMainBlockContainer"] {{ padding-top: 2.2rem; }}
 }}
-@media (min-width: 641px) and (max-width: 800px) {{ .st-key-menu > :first-child {{ display: none; }} }}
+@media (min-width: 641px) and (max-width: 800px) {{ .st-key-screens > :first-child {{ display: none; }} }}
 @media (min-width: 641px) and (max-width: 1100px) {{
-  .st-key-menu {{ gap: 0.15rem; }}
+  .st-key-screens {{ gap: 0.15rem; }}
   .st-key-menu [data-testid="stPageLink-NavLink"] p {{ font-size: 0.82rem; }}
 }}
 @media (max-width: 640px) {{
   :root {{ --menu: 3rem; }}
-  .st-key-menu {{ gap: 0; align-items: center; overflow-x: auto; scrollbar-width: none; padding: 0.2rem 0 0.2rem 1rem; height: var(--menu); }}
+  .st-key-menu {{ gap: 0; align-items: center; padding: 0.2rem 1rem; height: var(--menu); }}
+  .st-key-menu > :first-child {{ min-width: 0; }}
+  .st-key-screens {{ gap: 0; align-items: center; overflow-x: auto; scrollbar-width: none; padding-right: 1.5rem; mask-image: linear-gradient(90deg, #000 calc(100% - 1.5rem), transparent); }}
   .st-key-menu :has(> [class*="st-key-menu-"]), [class*="st-key-menu-"],
   [class*="st-key-menu-"] [data-testid="stLayoutWrapper"], [class*="st-key-menu-"] [data-testid="stHorizontalBlock"] {{ display: contents; }}
-  .st-key-menu :is([data-testid="stElementContainer"]:has([data-testid="stCaptionContainer"]), [data-testid="stElementContainer"]:has(> [data-testid="stSpace"])) {{ display: none; }}
+  .st-key-menu [data-testid="stElementContainer"]:has([data-testid="stCaptionContainer"]) {{ display: none; }}
   .st-key-menu [data-testid="stElementContainer"] {{ flex: none; }}
   [class*="st-key-menu-here"] [data-testid="stElementContainer"] {{ order: -1; }}
-  .st-key-menu > :first-child {{ order: -2; padding-right: 0.4rem; }}
-  .st-key-menu > :last-child {{ position: sticky; right: 0; flex: none; padding: 0 1rem 0 1.5rem; background: linear-gradient(90deg, transparent, var(--page) 1.5rem); }}
+  .st-key-screens > :first-child {{ order: -2; padding-right: 0.4rem; }}
+  .fit.calls {{ padding: 0.4rem 0.6rem; }}
+  .fit.calls code {{ font-size: 0.78rem; letter-spacing: -0.02em; }}
   [data-testid="stMainBlockContainer"] {{ margin-top: -1rem; }}
   [data-testid="stApp"]:has([data-testid="stExpandSidebarButton"]) [data-testid="stAppViewContainer"] {{ bottom: var(--menu); }}
   [data-testid="stHeader"]:has([data-testid="stExpandSidebarButton"]) {{ position: fixed; top: auto; bottom: 0; height: var(--menu); min-height: 0; background: var(--page); border-top: 1px solid var(--line); }}
@@ -176,6 +181,9 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   [data-testid="stExpandSidebarButton"], [data-testid="stExpandSidebarButton"] span {{ color: var(--accent) !important; }}
   [data-testid="stExpandSidebarButton"]::after {{ font-size: 1rem; font-weight: 600; }}
   .st-key-tour > :not(:last-child) {{ min-width: 100%; }}
+  [class*="st-key-said-"] :is(h2, h3) {{ font-size: 1.33rem; font-weight: 700; padding: 1.2rem 0 0; }}
+[class*="st-key-part-"] h3 {{ font-size: 1rem; font-weight: 600; }}
+.st-key-findings h2 {{ flex-wrap: wrap; }}
   [class*="st-key-line-"] {{ flex-wrap: wrap; }}
   [class*="st-key-line-"] > :has([data-testid="stPageLink"]) {{ flex: 1 1 calc(100% - 8rem); }}
   [class*="st-key-line-"] img.glimpse {{ width: 4rem; margin-right: 0.6rem; }}
@@ -248,6 +256,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   .five > div + div b {{ height: auto; padding: 0; }}
 }}
 .split {{ padding-top: 1.2rem; }}
+.split > ul:first-child {{ padding-top: 0; }}
 .split > div {{ display: flex; gap: 2px; height: 1.6rem; border-radius: 0.3rem; overflow: hidden; }}
 .split ul {{ display: flex; flex-wrap: wrap; gap: 0.2rem 1.5rem; list-style: none; margin: 0; padding: 0.6rem 0 0; font-size: 0.87rem; }}
 .split li {{ margin: 0; padding: 0; color: var(--quiet); }}
@@ -271,12 +280,12 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .gauge > i {{ display: block; height: 100%; background: light-dark(#2f855a, #5fc28f); }}
 .gauge.over > i {{ background: light-dark(#b3293c, #ff8a97); }}
 .gauge .spans > i {{ display: block; }}
-.gauge:has(> .limit) {{ position: relative; }}
-.gauge > .limit, .gauge.over > .limit {{ position: absolute; top: 0; width: 2px; background: light-dark(#1c2430, #e4e9f0); }}
+.gauge:has(> .limit) {{ position: relative; overflow: visible; }}
+.gauge:has(> .limit) > i:first-child {{ border-radius: 0.2rem; }}
+.gauge > .limit, .gauge.over > .limit {{ position: absolute; top: -0.25rem; height: calc(100% + 0.5rem); width: 2px; background: light-dark(#1c2430, #e4e9f0); }}
 .fit {{ height: 6.5rem; padding: 0.4rem 1rem 0.6rem; border-radius: 0.5rem; background: var(--tint); display: flex; flex-direction: column; justify-content: center; }}
 .fit small {{ color: var(--quiet); padding-top: 0.25rem; }}
-.calls {{ flex-flow: row wrap; align-content: center; gap: 0.3rem; }}
-.calls code {{ font-size: 0.78rem; color: var(--accent); background: var(--page); border: 1px solid var(--line); border-radius: 0.3rem; padding: 0.1rem 0.4rem; }}
+.calls code {{ font-size: 0.87rem; line-height: 1.45; color: var(--accent); background: none; padding: 0; white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }}
 .spans {{ display: flex !important; background: none !important; }}
 .fit .gauge {{ flex: none; height: 0.8rem; margin-top: 0.15rem; }}
 @media print {{
@@ -290,6 +299,10 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
     padding-top: 0 !important;
   }}
 }}
+[class*="st-key-finding-"] > :has(> [data-testid="stMarkdown"]):nth-child(2) {{ text-align: right; }}
+@media (min-width: 641px) {{ [class*="st-key-finding-"] {{ flex-wrap: nowrap; }} [class*="st-key-finding-"] > :first-child {{ min-width: 0; }} }}
+[class*="st-key-said-"] :is(h2, h3) {{ font-size: 1.33rem; font-weight: 700; padding: 1.2rem 0 0; }}
+[class*="st-key-part-"] h3 {{ font-size: 1rem; font-weight: 600; }}
 .st-key-findings h2 {{ display: flex; justify-content: space-between; font-size: 1rem; font-weight: 600; padding: 0 0 0.5rem; }}
 .st-key-findings [class*="st-key-finding-"] {{ border-top: 1px solid var(--line); border-radius: 0 !important; padding: 0.5rem 0; }}
 .st-key-stale, :has(> .st-key-refused) ~ *, .st-key-refused ~ * {{

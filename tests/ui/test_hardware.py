@@ -41,7 +41,7 @@ def test_a_machine_without_accelerator_says_what_stands_in():
     simulated = Environment.model_validate(ENVIRONMENT)
     assert (
         headline(LAPTOP, simulated, "cpu:8")
-        == "8 simulated CPU devices; predictions need no accelerator."
+        == "Runs on 8 simulated CPU devices; predictions need no accelerator."
     )
     assert dict(facts(LAPTOP, simulated))["Memory kinds"] == "device, pinned_host"
     assert remarks(LAPTOP, simulated, "cpu:8", None) == [

@@ -94,7 +94,7 @@ def _drawn(one: Experiment, kind: str, size: str, has_names: bool, nbytes: int) 
             widest = max(widest, left + _LETTER * _SMALL * font * len(_held(one, box)))
     if results:
         words_ = (kind, size) if has_names else ("", "")
-        parts += [*sums, *_arrow(at + wide, at + shift, tall, font, *words_)]
+        parts += [*sums, *arrow(at + wide, at + shift, tall, font, *words_)]
     below = copied if hosted else 2.8 * letters
     return drawing(widest, tall + below, parts, has_names)
 
@@ -211,7 +211,10 @@ def _share(one: Experiment, result: Box, nbytes: int) -> tuple[float, float]:
     return next((each for each in every if isclose(prod(each), summed, rel_tol=1e-3)), (1.0, 1.0))
 
 
-def _arrow(left: float, right: float, tall: float, font: float, kind: str, size: str) -> list[str]:
+def arrow(
+    left: float, right: float, tall: float, font: float, kind: str = "", size: str = ""
+) -> list[str]:
+    """Returns an arrow halfway down `tall` as SVG, with words above and below it."""
     middle, head, start, end = tall / 2, 0.5 * font, left + font, right - font
     return [
         f'<path d="M{start:.1f} {middle:.1f}H{end:.1f}m{-head:.1f} {-head:.1f}l{head:.1f} {head:.1f}'

@@ -57,6 +57,7 @@ def draw(runs: Sequence[RunSummary], place: DeltaGenerator) -> None:
     compared = _compared(subjects)
     with answer:
         outcome.compared_runs(compared)
+        outcome.shared(compared)
     table = rows_table(compared, "screen", price.now())
     if table.rows:
         draw_table(table)

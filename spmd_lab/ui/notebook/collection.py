@@ -88,7 +88,8 @@ def _parts(page: Collection, subjects: Mapping[str, Subject]) -> None:
 
 def _part(item: CollectionItem, subjects: Mapping[str, Subject]) -> None:
     if item.kind == TEXT:
-        _text(item.text)
+        with st.container(key=f"said-{item.id}", gap="small"):
+            _text(item.text)
     elif item.kind == RUN and item.text in subjects:
         _run(subjects[item.text])
     elif item.kind == RUN:
@@ -127,6 +128,7 @@ def _compared(compared: Compared) -> None:
         for each in compared.subjects:
             _note(each)
         with st.expander("Details"):
+            outcome.shared(compared)
             shell.draw_table(rows_table(compared, "screen"))
 
 
@@ -151,7 +153,6 @@ def example(title: DeltaGenerator, actions: DeltaGenerator) -> bool:
     page = collections.example()
     if page is None:
         return False
-    collections.aside(page)
     with title:
         st.title(plain(page.title), anchor=False, width="content")
         style.evidence("Example")

@@ -68,19 +68,21 @@ def listed() -> bool:
 
 
 def aside(shown: Collection) -> None:
-    """Draws the names and dates of pages in the sidebar, of the one that is shown and of others."""
+    """Draws the names and dates of pages in the sidebar, where there are others than that shown."""
+    pages = lab().collections.listed()
+    if len(pages) < 2:
+        return
     with st.sidebar:
         st.markdown("**Pages**")
-        for each in lab().collections.listed() if shown.id else [shown]:
+        for each in pages:
             marked = "menu-other-" * (each.id != shown.id)
             with st.container(key=f"{marked}page-{each.id}", gap=None):
                 st.page_link(
                     "pages/notebook.py",
                     label=plain(each.title),
-                    query_params={COLLECTION: each.id} if each.id else None,
+                    query_params={COLLECTION: each.id},
                 )
-                if each.id:  # that of the example has a badge
-                    st.caption(plain(_facts(each)))
+                st.caption(plain(_facts(each)))
 
 
 def example() -> Collection | None:

@@ -69,8 +69,6 @@ def compared_runs(compared: Compared) -> None:
         st.markdown(plain(sentence))
     ordered = fastest_first(compared.subjects)
     _times_of(compared, ordered)
-    if shared := _shared(compared.subjects):
-        st.caption(plain(shared))
     first_run = ordered[0].run
     with st.container(horizontal=True, vertical_alignment="center", key=f"named-{first_run}"):
         for each in ordered:
@@ -109,14 +107,16 @@ def row(subject: Subject) -> None:
                     st.caption(plain(", ".join(filter(None, facts))), width="content")
 
 
-def _shared(subjects: Iterable[Subject]) -> str:
-    """What is computed and where, as far as it is the same for all."""
-    first, *others = (_shape(each.summary.experiment) for each in subjects)
-    return " · ".join(
+def shared(compared: Compared) -> None:
+    """Draws what is computed and where, as far as it is the same for all."""
+    first, *others = (_shape(each.summary.experiment) for each in compared.subjects)
+    same = (
         text
         for label, text in first.items()
         if text and all(each[label] == text for each in others)
     )
+    if words_ := " · ".join(same):
+        st.caption(plain(words_))
 
 
 def _shape(experiment: Experiment) -> dict[str, str]:

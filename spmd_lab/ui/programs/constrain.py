@@ -9,11 +9,12 @@ from typing import TypeVar
 import streamlit as st
 
 from spmd_core.base import LabError
-from spmd_core.experiment import Experiment, read_spec_words
+from spmd_core.experiment import Experiment, read_spec_words, spec_code
 from spmd_core.fields import Spec
 from spmd_core.workloads import Program, findings, grouped
 from spmd_lab.ui import shell, state
 from spmd_lab.ui.lab import as_viewer, lab
+from spmd_lab.ui.markdown import plain
 
 T = TypeVar("T")
 Specs = Mapping[str, Spec]
@@ -56,20 +57,25 @@ def offer(program: Program, listed: Sequence[Specs]) -> None:
     if not by_held:
         return
     if st.button(
-        "Try a fix",
+        f"{words('Try', by_held[0])} for {plain(next(iter(by_held[0])))}",
         type="primary",
         icon=":material/build:",
         key="mend",
-        help="Takes the first that raises neither peak of memory nor time, as the compiler partitions it.",
+        help="Taken if it raises neither peak of memory nor time, as the compiler partitions it; else the next fix.",
     ):
         with st.spinner("Partitioning it before and after…"):
             kept = next((specs for specs in by_held if not _raises(specs)), None)
         if kept is None:
             st.info(
-                "Each fix raises the peak of memory or the time: the specs stay. *Fix* applies one all the same."
+                "Each fix raises the peak of memory or the time: the specs stay. *Use* applies one all the same."
             )
         else:
             give(kept)
+
+
+def words(verb: str, specs: Specs) -> str:
+    """Returns the label of a button that gives specs: that of their first argument."""
+    return plain(f"{verb} {spec_code(next(iter(specs.values())))}")
 
 
 def _raises(specs: Specs) -> bool:

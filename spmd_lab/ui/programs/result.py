@@ -56,16 +56,19 @@ def wrong(experiment: Experiment, compiled: StrategyResult | None = None) -> Non
     assert program is not None
     tried = constrain.fixes(program)
     listed = _listed(program, tried, compiled)
+    is_absent = experiment.place.is_absent
+    capacity = get_topology(experiment.target).chip.device_hbm_bytes if is_absent else 0
     with st.container(key="answer-wrong"):
         st.subheader(plain(_first(listed, tried)), anchor=False)
         if listed and (saved := _saved(listed[0], program, tried)):
-            of = bytes_text(constrain.held_bytes(program, {}))
-            draw_figure(bytes_text(saved), f"of {of} per device are saved by its fix")
+            share = f"{saved / constrain.held_bytes(program, {}):.0%} of its arguments"
+            of_hbm = f", {saved / capacity:.1%} of its HBM" if capacity else ""
+            draw_figure(bytes_text(saved), f"less on each device: {share}{of_hbm}")
         constrain.offer(program, [*tried.values()])
-    picture_of(program, experiment.target if experiment.place.is_absent else None)
+    picture_of(program, capacity)
     if listed:
         with st.container(key="findings", gap=None):
-            st.html(f"<h2>{_count(listed)}<small>{_saves(program, tried)}</small></h2>")
+            st.html(f"<h2>{_count(listed)}<small>{_saves(listed, program, tried)}</small></h2>")
             for at, each in enumerate(listed[:SHOWN_FINDINGS]):
                 _finding(at, each, tried.get(each.path), _saved(each, program, tried))
         if (more := len(listed) - SHOWN_FINDINGS) > 0:
@@ -98,14 +101,18 @@ def _saved(each: StepFinding, program: Program, tried: Fixes) -> int:
     return int(each.bytes_per_device * _BACK.get(each.kind, 0.0))
 
 
-def _saves(program: Program, tried: Fixes) -> str:
-    """Returns what the numbers beside findings are; and what all their specs save, which is no sum."""
-    alone = "Each fix saves, per device"
-    if len(tried) < 2:
-        return alone
+def _saves(listed: Sequence[StepFinding], program: Program, tried: Fixes) -> str:
+    """Returns what a device holds, what it holds twice included, with the specs of all fixes and
+    nothing held twice; that is no sum of what each saves.
+    """
+    twice = sum(each.bytes_per_device for each in listed if each.kind == "missing_donation")
+    if len(tried) + bool(twice) < 2:
+        return "saved on each device"
     every = {name: spec for fix in tried.values() for name, spec in fix.items()}
-    saved = constrain.held_bytes(program, {}) - constrain.held_bytes(program, every)
-    return f"{alone}; all specs together {bytes_text(saved)}"
+    held = constrain.held_bytes(program, {}) + twice
+    mended = bytes_text(constrain.held_bytes(program, every))
+    what = "All specs and donations" if twice else "All specs"
+    return f"{what}: {bytes_text(held)} → {mended} on each device"
 
 
 def _count(listed: Sequence[StepFinding]) -> str:
@@ -127,15 +134,15 @@ def _finding(at: int, each: StepFinding, fix: constrain.Specs | None, saved: int
     with st.container(horizontal=True, vertical_alignment="center", key=f"finding-{at}"):
         title = f":{'orange' if at else 'red'}[**{plain(_TITLES[each.kind][0])}**]"
         st.markdown(f"{title}  \n:small[{code(each.path)} {words}]", width="stretch")
-        if saved:
-            st.markdown(f"**{plain(bytes_text(saved))}**", width="content")
-        if fix and st.button("Fix", key=f"mend:{at}"):
-            constrain.give(fix)
-        if is_copy:
-            with st.popover("Fix", key=f"donate:{at}"):
-                st.caption("In the call of `jax.jit`:")
-                name = each.path.partition("/")[0]
-                st.code(f'donate_argnames=("{name}",)', language="python", width="content")
+        st.markdown(f"**{plain(bytes_text(saved))}**" if saved else "", width=90)
+        name = each.path.partition("/")[0]
+        with st.container(width=250):
+            if fix and st.button(constrain.words("Use", fix), key=f"mend:{at}", width="stretch"):
+                constrain.give(fix)
+            if is_copy:
+                with st.popover(f"Donate {plain(name)}", key=f"donate:{at}", width="stretch"):
+                    st.caption("In the call of `jax.jit`:")
+                    st.code(f'donate_argnames=("{name}",)', language="python", width="content")
 
 
 def example(described: Described) -> None:
@@ -148,9 +155,9 @@ def example(described: Described) -> None:
     st.vega_lite_chart(treemap.chart(placed), alt=treemap.alt(placed), key="example-picture")
 
 
-def picture_of(program: Program, target: str | None) -> None:
-    """Draws where the bytes of a device are, of how many on a `target`, and who holds the array that is
-    clicked.
+def picture_of(program: Program, capacity: int) -> None:
+    """Draws where the bytes of a device are, of so many where that is known, and who holds the array
+    that is clicked.
     """
     arguments = program.arguments()
     if not (placed := treemap.tiles(arguments)):
@@ -158,7 +165,7 @@ def picture_of(program: Program, target: str | None) -> None:
     held = bytes_text(sum(each.weight for each in placed))
     roots = by_key((each.path.partition("/")[0], each.weight) for each in placed)
     parts = ", ".join(f"{name} {bytes_text(sum(each))}" for name, each in [*roots.items()][:2])
-    room = f" of {bytes_text(get_topology(target).chip.device_hbm_bytes)}" if target else ""
+    room = f" of {bytes_text(capacity)}" if capacity else ""
     st.markdown(f"**Arguments per device: {held}{room}** :small[{plain(parts)}]")
     event = st.vega_lite_chart(
         treemap.chart(placed),

@@ -12,6 +12,7 @@ from spmd_lab.ui.charts.base import CONFIG, PADDING, Row, Spec, as_is, hover, qu
 from spmd_lab.ui.charts.colors import WRONG
 from spmd_lab.ui.charts.shares import ink
 
+_CHARACTER = 6  # pixels of a label, a little more than it takes
 MOST = 500  # rectangles: beyond them the smallest are one
 HEIGHT = 220
 REPLICATED, BY_COMPILER = "replicated", "by the compiler"
@@ -94,7 +95,10 @@ _TILE = {
     "cursor": "pointer",
 }
 _ROOMY = "datum.label != '' && datum.pixels < width * (datum.x2 - datum.x)"
-_LABEL = {"type": "text", "fontSize": 12, "lineBreak": "\n"}
+_LABEL = {"type": "text", "fontSize": 12, "lineBreak": "\n", "lineHeight": 14} | {
+    "baseline": "middle",
+    "dy": {"expr": "-7 * (length(split(datum.label, '\\n')) - 1)"},
+}
 _SEEN = 0.002  # of all bytes: a smaller part is no color that a legend could name
 _LEGEND = {  # in columns, since one line is cut on a narrow screen
     "orient": "top",
@@ -176,13 +180,15 @@ def _row(tile: Tile) -> Row:
     times = f" ×{count}" * ("/*" in tile.path)
     # as much of the path as there is room for; `kernel` alone names none of many
     least = 2 if parts[-1] in _UNSPECIFIC else 1
-    names = ["/".join(parts[at:]) + times for at in range(max(1, len(parts) - least + 1))]
+    # none begins with the number of a layer
+    from_ = [at for at in range(len(parts) - least + 1) if not at or not parts[at].isdigit()] or [0]
+    names = ["/".join(parts[at:]) + times for at in from_]
     names.append(names[-1].removesuffix(times))
     room, size = width * 850, bytes_text(tile.weight)
     name = next((each for each in names if room > 7 * len(each) + 6), "")
-    below = times.strip() if name and not name.endswith(times) else size
-    lines = [name, below] if height * HEIGHT > 32 and room > 7 * len(below) else [name]
-    lines = lines if name and height * HEIGHT > 16 else []
+    below = [times.strip()] * (not name.endswith(times)) + [size]
+    fitting = [each for each in below if room > _CHARACTER * len(each)]
+    lines = [name, *fitting][: int(height * HEIGHT / 16)] if name else []
     return {
         "path": tile.path,
         "x": x,
@@ -196,7 +202,7 @@ def _row(tile: Tile) -> Row:
         "shape": shape_text(first.shape) if count == 1 else f"{count_text(count)} arrays",
         "spec": held_spec(first) if count == 1 else "",
         # that its label takes: none where the screen is narrow
-        "pixels": 7 * max(map(len, lines), default=0) + 6,
+        "pixels": max(map(len, lines), default=0) * _CHARACTER + 4,
         "label": "\n".join(lines),
     }
 

@@ -58,8 +58,10 @@ def test_the_example_opens_with_its_findings_and_its_fields(screen):
     heads = [
         each.proto.body for each in screen.get("html") if "3 things are wrong" in each.proto.body
     ]
-    assert len(heads) == 1 and "Each fix saves, per device" in heads[0]
-    together, before = float(re.search(r"together ([\d.]+) MiB", heads[0])[1]), held_now(screen)
+    assert len(heads) == 1
+    # arguments and the moments that are held twice; then arguments alone, by all specs
+    twice, mended = map(float, re.search(r"([\d.]+) MiB → ([\d.]+) MiB on each", heads[0]).groups())
+    assert twice == pytest.approx(held_now(screen) + 70.0, abs=0.11)
     found = findings(screen)
     assert found[0].startswith("Replicated `params/embed` is replicated on 8 devices")
     assert [each.split(" `")[0] for each in found] == ["Replicated", "Not donated", "Odd one out"]
@@ -68,7 +70,10 @@ def test_the_example_opens_with_its_findings_and_its_fields(screen):
         each.value for each in screen.markdown if re.fullmatch(r"\*\*[\d.]+ MiB.*\*\*", each.value)
     ]
     assert costs == ["**109.4 MiB**", "**70.0 MiB**", "**3.0 MiB**"], "what each fix saves"
-    assert 109.4 < together < before
+    assert 0 < mended < held_now(screen) - 109.4
+    labels = [each.label.replace("\\", "") for each in screen.button]
+    assert {"Use P(None, ('fsdp', 'tensor'))", "Use P('fsdp', 'tensor')"} <= {*labels}
+    assert "Try P(None, ('fsdp', 'tensor')) for params/embed" in labels
     assert [each.label for each in screen.number_input] == ["Mesh axis fsdp", "Mesh axis tensor"]
     screen.number_input[0].set_value(8).run()
     assert "on each of 8 devices: mesh fsdp=8, tensor=2" not in screen.error  # refused or shown
@@ -79,17 +84,16 @@ def test_the_example_opens_with_its_findings_and_its_fields(screen):
 def test_a_press_beside_each_finding_gives_the_specs_that_mend_it(screen):
     button(screen, "Try an example").click().run()
     (head,) = [
-        each.proto.body for each in screen.get("html") if "all specs together" in each.proto.body
+        each.proto.body for each in screen.get("html") if "All specs and don" in each.proto.body
     ]
-    said = float(re.search(r"together ([\d.]+) MiB", head)[1])
-    first = held_now(screen)
+    said = float(re.search(r"→ ([\d.]+) MiB on each", head)[1])
     while mend := [each for each in screen.button if (each.key or "").startswith("mend:")]:
         before = held_now(screen)
         mend[0].click().run()
         assert not screen.exception and not screen.error
         assert held_now(screen) < before
     assert [each.split(" `")[0] for each in findings(screen)] == ["Not donated"]
-    assert first - held_now(screen) == pytest.approx(said, abs=0.11)  # each is rounded
+    assert held_now(screen) == pytest.approx(said, abs=0.11)  # each is rounded
     assert not [each for each in screen.button if each.key == "mend"]
 
 

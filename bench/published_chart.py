@@ -102,7 +102,8 @@ def _misses(dots: Sequence[Dot]) -> str:
         errors = [each.error for each in out if each.chip == chip]
         if len(errors) == every[chip]:
             mean = _signed(sum(errors) / len(errors), 0)
-            misses.append(f"all {len(errors)} on {chip}, by {mean}")
+            whole = "both" if len(errors) == 2 else f"all {len(errors)}"
+            misses.append(f"{whole} on {chip}, by {mean}")
     return f" Outside: {'; '.join(misses)}." if misses else ""
 
 

@@ -227,7 +227,6 @@ def _steps(plan: Plan, other: Plan) -> str:
     return f'<div class="fit">{"".join(rows)}</div>'
 
 
-_INSTANT, _DONE = ("instant", "bolt"), ("done here", "check")  # each with its icon
 # what a variation may change, in a few words
 _DIFFERS: tuple[Callable[[Plan], str], ...] = (
     lambda plan: f"{plan.devices} chips",
@@ -291,7 +290,9 @@ def gallery(recipes: Sequence[Recipe], done: Collection[str]) -> None:
                         query_params=query(recipe.experiment),
                         help=plain(recipe.why),
                     )
-                    instant = ("seconds", "schedule") if recipe.screen != "layout" else _INSTANT
-                    takes = (recipe.takes, "schedule") if recipe.takes else instant
-                    words, icon = takes if recipe.experiment.id not in done else _DONE
-                    st.caption(f":material/{icon}: {plain(words)}")
+                    if recipe.experiment.id in done:
+                        st.caption(":material/check: done here")
+                    elif recipe.screen == "layout":
+                        st.caption(":material/bolt: instant")
+                    else:
+                        st.caption(f":material/schedule: {plain(recipe.takes or 'seconds')}")

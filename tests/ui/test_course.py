@@ -117,7 +117,7 @@ def test_a_recipe_that_ran_here_is_marked(data_folder):
     shown = opened("recipes")
     assert f"1 of {len(RECIPES)} done here" in read(shown)
     shown.text_input[0].set_value("What one device sees").run()
-    assert sum(each.value.endswith("· done here") for each in shown.caption) == 1
+    assert sum(each.value == ":material/check: done here" for each in shown.caption) == 1
 
 
 def test_the_screen_shows_a_gallery_then_all_of_a_level_and_a_search_leaves_few(data_folder):

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 _WITHIN = 10  # percent: what is further off is numbered, and named beside the chart
 _CHIPS = ("A100", "H100", "H200", "B200", "v5e", "v5p", "v6e", "TPU7x")
 _COLORS = {"dense": "#3b76c4", "experts": "#d9730d", "8 bits": "#7a5cc7", "other kernel": "#2f855a"}
-_CLOSE, _HIGH, _LOW = 4, 11, 24  # so many dots of a chip take turns in how far below their numbers are
+# of more dots of a chip than that, numbers are near and far below in turn, in pixels
+_CLOSE, _HIGH, _LOW = 4, 11, 24
 _QUIET, _INK = "#4f5b6b", "#1c2430"
 _CONFIG = {
     "background": "#ffffff",

@@ -166,8 +166,8 @@ def _card_lines(summary: RunSummary) -> str:
     head = f"**{answer}**" if answer else ""
     since = ago(summary.submitted_at).replace(" ", "\u00a0")  # not broken
     first = " ".join(part for part in (head, badge, since) if part)
-    whole = plain(words).replace(" to ", "\u00a0to\u00a0")  # an interval is not broken
-    return f"{first}  \n:{plain(color)}[{whole}]" if words else first
+    shown = plain(words).replace(" to ", "\u00a0to\u00a0")
+    return f"{first}  \n:{plain(color)}[{shown}]" if words else first
 
 
 def badges(summary: RunSummary) -> str:

@@ -246,8 +246,9 @@ _MOST_CALLS = 4
 @cache
 def _calls(one: Experiment) -> str:
     """The picture of a small program: what it calls."""
-    names = _CALLS.findall(program_text(one, one.strategies[0]))
-    calls = sorted(dict.fromkeys(map("".join, names)), key=_USUAL.__contains__)  # others first
+    pairs = _CALLS.findall(program_text(one, one.strategies[0]))
+    names = [*dict.fromkeys(str("".join(each)) for each in pairs)]
+    calls = sorted(names, key=_USUAL.__contains__)  # others first
     lines = "".join(
         f"<code>{each}{'…' if each.endswith('=') else '(…)'}</code>" for each in calls[:_MOST_CALLS]
     )

@@ -4,6 +4,7 @@ refusal looks.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from html import escape
 from pathlib import Path
 
@@ -126,9 +127,9 @@ def open_page(screen: str) -> DeltaGenerator:
 
 
 def _menu(here: str) -> DeltaGenerator:
-    row = {"horizontal": True, "vertical_alignment": "bottom", "gap": "small"}
-    with st.container(**row, key="menu"):
-        with st.container(**row, key="screens"):
+    row = partial(st.container, horizontal=True, vertical_alignment="bottom", gap="small")
+    with row(key="menu"):
+        with row(key="screens"):
             st.markdown("**SPMD Lab**", width="content")
             _menu_link("overview", here, "Overview", {})
             grouped = {"overview", *(each for group in _GROUPS.values() for each in group)}

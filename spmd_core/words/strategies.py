@@ -134,8 +134,6 @@ def _measured(result: Result, called: "_Called") -> str:
         interval = result.strategies[fastest].ci95_s
         between = f" (95% interval {span_text(*interval)})" if interval else ""
         words = f"{called(fastest)} takes {takes} per call{between}."
-        if not called.first:  # its name and time are above
-            words = f"A call takes {span_text(*interval)} (95% interval)." if interval else ""
     else:
         words = compared(answer, result.medians_s, called, result.experiment.timing.margin)
     loose = result.strategies[fastest].imprecise

@@ -91,7 +91,7 @@ def test_an_axis_that_takes_the_name_of_another_and_gives_it_back_keeps_its_shar
 def test_a_study_names_the_fields_of_all_its_variants_and_those_of_one(opened):
     other = {"experiment": LAYER | {"sharding": {"out": "y"}}}
     screen = opened("compare", {"study": [{"experiment": LAYER}, other]})
-    assert "Shared by all: workload, sizes, data, samples, seed." in said(screen)
+    assert "**All variants**" in said(screen)
     assert (
         named(screen.number_input, "out").help.replace("\\", "")
         == "All variants of the study share this."

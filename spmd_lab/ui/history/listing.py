@@ -127,7 +127,7 @@ def held(runs: Sequence[RunSummary]) -> None:
         st.button("Untick", key="untick", type="tertiary", on_click=days.tick, args=((),))
         if hidden:
             are = agreed(hidden, "is")
-            st.caption(f"{hidden} of {len(ticked)} ticked {are} not in this list.")
+            st.caption(plain(f"{hidden} of {len(ticked)} ticked {are} not in this list."))
 
 
 def act(runs: Sequence[str]) -> None:

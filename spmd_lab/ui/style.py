@@ -36,8 +36,9 @@ div.figure {{ display: flex; flex-wrap: wrap; align-items: baseline; column-gap:
 .figure small {{ display: inline-block; line-height: 1.4; font-size: 1rem; font-weight: 400; color: var(--quiet); }}
 .stMarkdownColoredBackground:has(> .stMarkdownColoredText) {{  /* the name of a row after its marker */
   background: var(--page) !important; box-decoration-break: clone; -webkit-box-decoration-break: clone;
-  border-radius: 0.35rem; box-shadow: inset 0 0 0 1px var(--line);
+  border-radius: 0.35rem; box-shadow: inset 0 0 0 1px var(--line); padding-block: 0.05em;
 }}
+:is(h1, h2, h3):has(.stMarkdownColoredBackground) {{ line-height: 1.55; }}  /* two lines of names do not touch */
 img.picture {{ width: 100%; max-height: 17rem; }}
 img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-position: left; display: block; }}
 :is(.st-key-starts, [class*="st-key-gallery"]) img.glimpse {{

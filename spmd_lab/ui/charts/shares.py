@@ -37,14 +37,16 @@ _SHARES_LEGEND = TOP | {
 
 _BAR = {"type": "bar", "height": 26}
 _FRAME = _BAR | {"filled": False, "strokeWidth": 2, "stroke": INK["color"]}
-_OVER = {"type": "text", "fontWeight": 600, "fontSize": 11, "dy": -19, **INK}  # the frame
+_OVER = {"type": "text", "fontWeight": 600, "fontSize": 11, "dy": -20, **INK}  # the frame
+_OVER_PX = 170  # left of the frame's end, for its name
 _LABEL_PX = 28  # of a part whose share stands in it
 _INSIDE = {"type": "text", "fontWeight": 600}
 _LOW = {"yOffset": 8, **INK}  # in the bar, below its numbers
 _SPAN = {"type": "rule", "strokeWidth": 2, **_LOW}
 _CASING = _SPAN | {"strokeWidth": 5, "color": "light-dark(#f7f8fc, #161b24)", "opacity": 0.8}
 _CAP = {"type": "tick", "orient": "vertical", "size": 10, "thickness": 2, **_LOW}
-_AT_END = {"type": "text", "align": "left", "dx": 8, "fontWeight": 600, **INK}
+_AT_END = {"type": "text", "align": "left", "dx": 6, "fontWeight": 600, **INK}
+_ABOVE_PX = -7  # of the middle of a bar, over the interval
 # shares of white, or below 0 of black, in the colors of parts of one kind, by what ends their names
 _SHADES = (0.0, -0.24, 0.3, 0.55, -0.4, 0.42, -0.12)
 _NAMED = (
@@ -119,27 +121,28 @@ def parts_chart(
     lead: str = "",
 ) -> Spec:
     """Returns the seconds of each row as a bar of its parts, by the names that the terminal has too;
-    each part with its share in the bar where there is room, and the interval of `times` at its end.
-    The part that the headline names, `lead`, is framed.
+    each part with its share in the bar where there is room, and of several the time at the bar's
+    end with the interval of `times`. The part that the headline names, `lead`, is framed.
     """
     sums = {row: sum(seconds.values()) for row, seconds in rows.items()}
     size, name = unit([*sums.values()], SECONDS)
     shades = _shades(part for seconds in rows.values() for part in seconds)
     values = [each for row in rows for each in _parts_of(row, rows[row], shades, size)]
     top = max([*sums.values(), *(each.high for each in times.values()), 0.0]) / size or 1.0
-    room = "width / max(width - 64, 64)" if times else "1"  # for the times at the ends
-    is_open = len(rows) > 1 and not times  # its axis ends at a tick beyond the bars
-    scale = {"domainMin": 0, "domainMax": {"expr": f"{top} * {room}"}, "nice": is_open}
+    room = "width / max(width - 64, 64)" if len(rows) > 1 else "1"  # for the times at the ends
+    scale = {"domainMin": 0, "domainMax": {"expr": f"{top} * {room}"}, "nice": False}
     axis = (
         {"title": f"estimate ({name}){_RANGE * bool(times)}", "axis": {"grid": False}}
         if len(rows) > 1
         else {"axis": None}
     )
-    x = {at: quantity(at, scale=scale, **axis) for at in ("x", "middle", "low")}
+    x = {at: quantity(at, scale=scale, **axis) for at in ("x", "x2", "middle")}
     color = _part_color(rows, shades)
     tips, y = hover(part="part", time="time", share="share"), row_axis(rows)
     led = [each for each in values if each["part"] == lead]
-    over = led if is_open else []  # whose share stands above, where no time is
+    over = [] if times else led  # the name stands above, where no interval is
+    is_far = f"datum.x2 * width > {_OVER_PX * top} * {room}"
+    above = _OVER | {"align": {"expr": f"{is_far} ? 'right' : 'left'"}}
     inside = {"x": x["middle"], "y": y, "text": {"field": "label"}}
     test = f"(datum.x2 - datum.x) * width > {_LABEL_PX * top} * {room}"
     seen = {"condition": {"test": test, "value": 1}, "value": 0}
@@ -147,9 +150,9 @@ def parts_chart(
     layers = [
         layer(values, _BAR, x=x["x"], x2={"field": "x2"}, y=y, color=color, tooltip=tips),
         layer(led, _FRAME, x=x["x"], x2={"field": "x2"}, y=y),
-        layer(over, _OVER, **inside),
+        layer(over, above, x=x["x2"], y=y, text={"field": "named"}),
         layer(others, _INSIDE, color=as_is("ink"), opacity=seen, **inside),
-        *_at_ends(times, size, x["low"], y),
+        *_at_ends(sums, times, size, x["x"], y),
     ]
     return layered(layers, {"step": 46 if len(rows) > 1 else 30})
 
@@ -166,17 +169,25 @@ def _part_color(rows: Mapping[str, Mapping[str, float]], shades: Mapping[str, st
     return category("part", list(shades), legend=legend, colors=list(shades.values()))
 
 
-def _at_ends(times: Mapping[str, Estimate], size: float, x: Spec, y: Spec) -> list[Spec]:
+def _at_ends(
+    sums: Mapping[str, float], times: Mapping[str, Estimate], size: float, x: Spec, y: Spec
+) -> list[Spec]:
     ends = [
+        {"row": row, "x": total / size}
+        | {"label": seconds_text(times[row].estimate if row in times else total)}
+        for row, total in sums.items()
+        if len(sums) > 1 and total
+    ]
+    spans = [
         {"row": row, "low": each.low / size, "high": each.high / size}
-        | {"label": seconds_text(each.estimate)}
         for row, each in times.items()
     ]
-    high = x | {"field": "high"}
+    mark = _AT_END | {"yOffset": _ABOVE_PX if times else 0}
+    low, high = (x | {"field": at} for at in ("low", "high"))
     return [
-        *(layer(ends, mark, x=x, x2={"field": "high"}, y=y) for mark in (_CASING, _SPAN)),
-        *(layer(ends, _CAP, x=each, y=y) for each in (x, high)),
-        layer(ends, _AT_END, x=high, y=y, text={"field": "label"}),
+        *(layer(spans, each, x=low, x2={"field": "high"}, y=y) for each in (_CASING, _SPAN)),
+        *(layer(spans, _CAP, x=each, y=y) for each in (low, high)),
+        layer(ends, mark, x=x, y=y, text={"field": "label"}),
     ]
 
 
@@ -196,6 +207,7 @@ def _parts_of(
             "time": seconds_text(time),
             "share": f"{time / total:.1%}",
             "label": f"{time / total:.0%}" if time > 0.05 * total else "",
+            "named": f"{part} {time / total:.0%}" if time > 0.05 * total else "",
             "ink": ink(order[part]),
         }
 

@@ -126,8 +126,17 @@ _LONGEST = 1.3  # of an interval, in longest times: a longer one would leave the
 _SPAN = {"type": "rule", "strokeWidth": 3, "strokeCap": "round"}
 _IS_WIDE = "containerSize()[0] > 620"  # enough for policies and a column of memory
 _MEMORY = {"type": "text", "align": "right", "opacity": {"expr": f"{_IS_WIDE} ? 0.85 : 0"}, **INK}
+_GUIDE = {  # from a row's time to its memory
+    "type": "rule",
+    "strokeDash": [2, 4],
+    "opacity": {"expr": f"{_IS_WIDE} ? 0.5 : 0"},
+    "xOffset": {"expr": "18 + 6 * length(datum.label)"},
+    "x2Offset": {"expr": "-8 - 6 * length(datum.memory)"},
+    "aria": False,
+    **INK,
+}
 _BAND = {"type": "rect", "opacity": 0.08, "color": BEST}  # the interval of the best
-_KEY = {"type": "text", "align": "left", "dx": 6, "color": BEST, "text": "interval of the first"}
+_KEY = {"type": "text", "align": "left", "dx": 6, "color": BEST, "text": "range of the pick"}
 
 
 def ranked_chart(
@@ -223,12 +232,14 @@ def _bars(rows: Sequence[Row], title: str, memory: str, scale: Spec, top: float)
     looks = {"color": as_is("color"), "opacity": quantity("opacity", scale=None, legend=None)}
     tips = hover(row="candidate", label="takes", policy="policy")  # narrow windows have no column
     text = {"type": "text", "align": "left", "dx": 10, "fontWeight": 600, **INK}
+    led = [row for row in rows if row["memory"]]
     layers = [
         layer(rows, _SPAN, x=x["low"], x2={"field": "high"}, y=named, **looks),
         layer(beyond, _PATH, x=x["x"], x2={"value": 0}, y=y, **looks),
         layer(clipped, _ARROW, x=x["high"], y=y, tooltip=tips, **looks),
         layer(dots, _DOT, x=x["x"], y=y, tooltip=tips, **looks),
         layer(rows, text, x=x["end"], y=y, text={"field": "label"}),
+        layer(led, _GUIDE, x=x["end"], x2={"value": "width"}, y=y),
         layer(rows, _MEMORY, x={"value": "width"}, y=also, text={"field": "memory"}),
         layer([{}], _MEMORY | {"text": memory}, x={"value": "width"}, y={"value": -34}),
         layer(rows[:1], _BAND, x=x["low"], x2={"field": "high"}),

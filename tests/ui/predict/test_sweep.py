@@ -287,7 +287,7 @@ def test_before_any_compile_memory_by_the_sizes_is_drawn_alone():
     assert [value["x"] for value in guessed] == [8, 64] and guessed[0]["y"] > guessed[1]["y"] > 0
 
 
-def test_what_does_not_fit_lies_below_the_axis_and_bars_end_within_theirs():
+def test_what_does_not_fit_lies_below_the_axis_and_bars_carry_their_times():
     sweep, _, charts = drawn(*CASES["chips"])
     chart = charts["Efficiency"]
     assert chart["encoding"]["y"]["scale"]["range"][0] == {"expr": "height - 26"}
@@ -298,6 +298,11 @@ def test_what_does_not_fit_lies_below_the_axis_and_bars_end_within_theirs():
     assert "range" not in drawn("chips=8,64,512", whole)[2]["Efficiency"]["encoding"]["y"]["scale"]
     parts = {"64": {"matmul": 5.0, "late": 0.1}, "512": {"matmul": 5.0, "late": 0.4}}
     bars = parts_chart(sweep, parts, "late")
-    assert bars["layer"][0]["encoding"]["x"]["scale"]["nice"]
-    over = [each for each in bars["layer"] if each["mark"].get("dy") == -19]
-    assert [row["label"] for row in over[0]["data"]["values"]] == ["", "7%"]
+    texts = {
+        each["encoding"]["text"]["field"]: each
+        for each in bars["layer"]
+        if each["mark"]["type"] == "text" and each["encoding"]["x"]["field"] != "middle"
+    }
+    assert [row["named"] for row in texts["named"]["data"]["values"]] == ["", "late 7%"]
+    ends = texts["label"]["data"]["values"]
+    assert [(row["x"], row["label"]) for row in ends] == [(5.1, "5.1 s"), (5.4, "5.4 s")]

@@ -1,6 +1,7 @@
 """The picture of estimates over published steps, as a Vega-Lite specification."""
 
 import json
+import math
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -10,8 +11,8 @@ from typing import Any, NamedTuple
 _WITHIN = 10  # percent: what is further off is numbered, and named beside the chart
 _CHIPS = ("A100", "H100", "H200", "B200", "v5e", "v5p", "v6e", "TPU7x")
 _COLORS = {"dense": "#3b76c4", "experts": "#d9730d", "8 bits": "#7a5cc7", "other kernel": "#2f855a"}
-# of more dots of a chip than that, numbers are near and far below in turn, in pixels
-_CLOSE, _HIGH, _LOW = 4, 11, 24
+_APART = 11  # pixels of a number from its dot
+_DRAWS = 12  # places aside of a dot, of which the one that is clear of other dots is taken
 _QUIET, _INK = "#4f5b6b", "#1c2430"
 _CONFIG = {
     "background": "#ffffff",
@@ -48,36 +49,41 @@ class Dot(NamedTuple):
     chips: int
 
 
-def _far(dots: Sequence[Dot]) -> dict[Dot, tuple[int, float, int]]:
-    """Returns the number of each dot outside of the band, the longest estimate first, its place
-    aside and how far from it its number is: those of a chip evenly, so that they do not overlap.
+def _far(dots: Sequence[Dot]) -> dict[Dot, tuple[int, float]]:
+    """Returns the number of each dot outside of the band, the longest estimate first, and its place
+    aside: those of a chip from left to right, evenly, so that numbers do not overlap.
     """
     out = sorted((each for each in dots if abs(each.error) > _WITHIN), key=lambda d: -d.error)
     numbers, found = {each: at for at, each in enumerate(out, 1)}, {}
     for _, group in groupby(
-        sorted(out, key=lambda d: (d.chip, d.error > 0, d.error)), lambda d: (d.chip, d.error > 0)
+        sorted(out, key=lambda d: (d.chip, d.error > 0, -d.error)), lambda d: (d.chip, d.error > 0)
     ):
         near = list(group)
         for at, each in enumerate(near):
-            apart = _LOW if len(near) > _CLOSE and at % 2 else _HIGH
-            found[each] = numbers[each], 2.9 * (at + 0.5) / len(near) - 1.45, apart
+            found[each] = numbers[each], 2.9 * (at + 0.5) / len(near) - 1.45
     return found
 
 
 def _values(dots: Sequence[Dot]) -> list[dict[str, Any]]:
-    draw, far = random.Random(0), _far(dots)  # so that equal errors are beside one another
-    counts = Counter(map(_kind, dots))
-    return [
-        {
-            "chip": each.chip,
-            "kind": f"{_kind(each)} ({counts[_kind(each)]})",
-            "error": each.error,
-            "aside": far[each][1] if each in far else draw.uniform(-1, 1),
-            "number": str(far[each][0]) if each in far else "",
-            "apart": far[each][2] if each in far else 0,
-        }
-        for each in dots
-    ]
+    draw, far, counts = random.Random(0), _far(dots), Counter(map(_kind, dots))
+    values: list[dict[str, Any]] = []
+    for each in dots:
+        near = [(v["aside"], v["error"]) for v in values if v["chip"] == each.chip]
+        drawn = [draw.uniform(-1, 1) for _ in range(_DRAWS)]
+        clear = max(
+            drawn, key=lambda at: min((_apart(at, each.error, *v) for v in near), default=9)
+        )
+        number, aside = far.get(each, ("", clear))
+        values.append(
+            {"chip": each.chip, "kind": f"{_kind(each)} ({counts[_kind(each)]})"}
+            | {"error": each.error, "aside": aside, "number": str(number)}
+        )
+    return values
+
+
+def _apart(aside: float, error: float, other: float, its: float) -> float:
+    """How far apart two dots of a chip are, in dots, up to where it no longer matters."""
+    return min(2.0, math.hypot(3.7 * (aside - other), 0.65 * (error - its)))
 
 
 def _kind(dot: Dot) -> str:
@@ -102,9 +108,10 @@ def _misses(dots: Sequence[Dot]) -> str:
     for chip in dict.fromkeys(each.chip for each in out):
         errors = [each.error for each in out if each.chip == chip]
         if len(errors) == every[chip]:
-            mean = _signed(sum(errors) / len(errors), 0)
             whole = "both" if len(errors) == 2 else f"all {len(errors)}"
-            misses.append(f"{whole} on {chip}, by {mean}")
+            ends = dict.fromkeys(_signed(end, 0) for end in (max(errors), min(errors)))
+            by = (" and " if len(errors) == 2 else " to ").join(ends)
+            misses.append(f"{whole} on {chip}, by {by}")
     return f" Outside: {'; '.join(misses)}." if misses else ""
 
 
@@ -118,10 +125,10 @@ def _named(dots: Sequence[Dot]) -> dict[str, Any]:
             "row": number,
             "number": str(number),
             "name": f"{each.model} on {each.chips:,} {each.chip}"
-            + ", other kernel" * (each.kind == "other kernel"),
+            + ", with Tokamax" * (each.kind == "other kernel"),
             "by": _signed(each.error),
         }
-        for each, (number, *_) in _far(dots).items()
+        for each, (number, _) in _far(dots).items()
     ]
     y = {"field": "row", "type": "ordinal", "axis": None}
     columns = (("number", 14, "right"), ("name", 24, "left"), ("by", 312, "right"))
@@ -162,7 +169,7 @@ def errors_chart(dots: Sequence[Dot]) -> dict[str, Any]:
     aside = {"field": "aside", "type": "quantitative", "scale": {"domain": [-1.5, 1.5]}}
     placed = {"x": x, "xOffset": aside, "y": y}
     band = {"y": {"datum": -_WITHIN}, "y2": {"datum": _WITHIN}}
-    above = {"expr": "datum.error > 0 ? 1 - datum.apart : datum.apart"}
+    above = {"expr": f"datum.error > 0 ? {1 - _APART} : {_APART}"}
     number = {"type": "text", "dy": above, "color": _INK, "fontSize": 11, "fontWeight": 600}
     chart = {
         "data": {"values": _values(dots)},

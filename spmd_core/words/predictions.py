@@ -43,7 +43,7 @@ _OF_WAITS = {
 # Kinds of time in a schedule, in the order of a legend.
 KINDS = {
     "matmul": "matrix products",
-    "kernel": "kernels",
+    "kernel": "attention kernels",
     "memory": "HBM-bound operations",
     "compute": "computation",
     "hidden": "hidden communication",

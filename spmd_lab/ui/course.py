@@ -221,12 +221,13 @@ def _steps(plan: Plan, other: Plan) -> str:
             words, bar = (
                 f"{words}: {held:.0%} of HBM",
                 f'<i style="width: {held / most:.0%}"></i>'
-                f'<i class="limit" style="left: {1 / most:.0%}"></i>',
+                f'<i class="limit" style="left: {1 / most:.0%}">{_LIMIT * (not rows)}</i>',
             )
         rows.append(f'<small>{escape(words)}</small><i class="gauge{over * is_fit}">{bar}</i>')
     return f'<div class="fit">{"".join(rows)}</div>'
 
 
+_LIMIT = "<small>100%</small>"  # at the first of the bars
 # what a variation may change, in a few words
 _DIFFERS: tuple[Callable[[Plan], str], ...] = (
     lambda plan: f"{plan.devices} chips",
@@ -271,7 +272,8 @@ def key() -> None:
         f'<li><i style="background: {colors.KINDS[kind]}"></i>{KINDS[kind]}</li>'
         for kind in ("matmul", "kernel", "memory", "exposed")
     )
-    st.html(f'<div class="split"><ul>{"".join(parts_)}</ul></div>')
+    lead = "<li>Bars, time per token:</li>"
+    st.html(f'<div class="split"><ul>{lead}{"".join(parts_)}</ul></div>')
 
 
 def gallery(recipes: Sequence[Recipe], done: Collection[str]) -> None:

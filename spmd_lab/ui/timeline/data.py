@@ -25,6 +25,7 @@ COMPONENT = {  # labels of the component itself
     "in": "Zoom in",
     "out": "Zoom out",
     "all": "All",
+    "totals": "×{}: totals of the passes, not in order",
     "here": "here",
     "in_all": "in all",
     "time": "Time",
@@ -108,6 +109,7 @@ def scene_summary(timeline: Timeline, number: int) -> str:
 
 
 Scene = dict[str, object]  # of the component's JSON, whose keys `timeline.js` reads
+_SEEN = 0.001  # of a scene: what takes less is no color that a legend could name
 _SMALL = ("copy", "host in", "host out")  # rows of copies are drawn low
 
 
@@ -121,22 +123,13 @@ def drawn_kind(span: Span) -> str:
 @lru_cache(maxsize=8)  # half of a rerun of a prediction went into the names of its operations
 def component_data(timeline: Timeline, name: str) -> Mapping[str, object]:
     """What the component is given, as JSON values; `name` identifies a timeline."""
-    scenes = [_scene(timeline, number) for number in range(len(timeline.scenes))]
-    spans = [span for scene in timeline.scenes for span in scene.spans]
-    kinds = {drawn_kind(span) for span in spans} - {LOOP}
-    if any(span.exposed for span in spans):
-        kinds |= {"exposed"}
-    if not timeline.predicted and all(
-        not span.is_communication or span.exposed_s > 0.99 * span.length_s for span in spans
-    ):
-        kinds -= {"hidden"}
     words = KINDS | KERNELS | ({} if timeline.predicted else TRACED_KINDS)
     return {
         "id": hashlib.sha256(name.encode()).hexdigest()[:16],
-        "scenes": scenes,
+        "scenes": [_scene(timeline, number) for number in range(len(timeline.scenes))],
         "colors": colors.KINDS,
         "words": COMPONENT,
-        "legend": [(kind, words[kind]) for kind in colors.KINDS if kind in kinds],
+        "legend": [(kind, words[kind]) for kind in colors.KINDS if kind != LOOP],
     }
 
 
@@ -153,9 +146,32 @@ def _scene(timeline: Timeline, number: int) -> Scene:
         "rows": [row_words(row) for row in scene.rows],
         "small": [row in _SMALL or BESIDE in row for row in scene.rows],
         "tall": timeline.predicted,  # the first row, of the chip; devices are all alike
+        "seen": _seen(timeline, scene),
         **_operations(scene),
         **_loops(timeline, scene),
     }
+
+
+def _seen(timeline: Timeline, scene: TimelineScene) -> list[str]:
+    """Returns the kinds that the eye can see in a scene, those inside its loops too."""
+    shares = [
+        (kind, share * span.length_s)
+        for span in scene.spans
+        if span.inside is not None
+        for each in (
+            _mix(timeline, span.inside),
+            *_aside(timeline, scene, span.inside).values(),
+        )
+        for kind, share in each
+    ]
+    own = [each for span in scene.spans if span.inside is None for each in _split(span)]
+    lengths = sums_by_key((*shares, *own))
+    return [kind for kind, length_s in lengths.items() if length_s > _SEEN * scene.length_s]
+
+
+def _split(span: Span) -> tuple[tuple[str, float], ...]:
+    exposed = min(span.length_s, sum(high - low for low, high in span.exposed))
+    return (EXPOSED, exposed), (drawn_kind(span), span.length_s - exposed)
 
 
 def _operations(scene: TimelineScene) -> Scene:
@@ -218,8 +234,7 @@ def _aside(
         if span.row == 0 or row not in above.rows:
             continue
         busy = by_row.setdefault(above.rows.index(row), {})
-        exposed = min(span.length_s, sum(high - low for low, high in span.exposed))
-        for kind, seconds in (("exposed", exposed), (drawn_kind(span), span.length_s - exposed)):
+        for kind, seconds in _split(span):
             busy[kind] = busy.get(kind, 0.0) + seconds
     return {row: _shares(busy, scene.length_s) for row, busy in by_row.items()}
 

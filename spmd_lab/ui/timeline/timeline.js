@@ -80,13 +80,22 @@ class Walk {
     keys.textContent = help.title = words.keys;
     help.setAttribute("aria-label", words.help);
     help.onclick = () => help.setAttribute("aria-expanded", String(!(keys.hidden = !keys.hidden)));
-    const legend = find(".legend");
-    legend.replaceChildren(...this.data.legend.map(([kind, text]) => {
+  }
+
+  /** What is drawn in this scene, and how to read its loops. */
+  legend() {
+    const { seen, count } = this.scene, passes = count.filter((times) => times !== null);
+    const entries = this.data.legend.filter(([kind]) => seen.includes(kind)).map(([kind, text]) => {
       const entry = element("span"), box = element("i");
       box.style.background = this.data.colors[kind];
       entry.append(box, element("span", text));
       return entry;
-    }));
+    });
+    if (passes.length) {
+      const most = Math.max(...passes).toLocaleString("en");
+      entries.push(element("span", this.data.words.totals.replace("{}", most)));
+    }
+    this.root.querySelector(".legend").replaceChildren(...entries);
   }
 
   look() {
@@ -119,6 +128,7 @@ class Walk {
     this.tip.style.display = "none";
     this.search(false);
     this.crumbs();
+    this.legend();
     describe(this);
     this.later();
     this.keep();

@@ -1,13 +1,14 @@
 """The timeline of a compiled loop: its scenes, its waits, who needs whom."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from spmd_core.base import RequestError, seconds_text
 from spmd_core.pictures import from_text, mix, to_text
 from spmd_core.words.timeline import names_of, path_words, row_words
-from spmd_lab.ui.timeline.data import scene_summary, scene_words
+from spmd_lab.ui.timeline.data import component_data, drawn_kind, scene_summary, scene_words
 from tests.pictures.timeline.values import EXPOSED, THIN, predicted, timeline
 
 FOUND = timeline()
@@ -84,6 +85,21 @@ def test_the_whole_says_the_exposed_communication_that_the_prediction_says():
     waits = sum(time for name, time in found.shares_s.items() if name.startswith("wait: all-"))
     assert waits > 0 and from_text(to_text(timeline)).scenes[0].exposed_s == pytest.approx(waits)
     assert f", {seconds_text(waits)} of it exposed communication" in scene_summary(timeline, 0)
+
+
+def test_a_legend_names_what_is_drawn_in_a_scene_and_inside_its_loops():
+    found = timeline(EXPOSED)
+    step, inside = component_data(found, "exposed")["scenes"][:2]
+    assert {*step["seen"]} >= {"matmul", "memory", "exposed"}
+    assert {*inside["seen"]} <= {drawn_kind(span) for span in found.scenes[1].spans} | {"exposed"}
+    first = found.scenes[0].spans[0]
+    late = replace(first, kind="wait", inside=None, length_s=1e-6 * first.length_s)
+    short = replace(found.scenes[0], spans=(*found.scenes[0].spans, late))
+    other = replace(found, scenes=(short, *found.scenes[1:]))
+    assert component_data(other, "late")["scenes"][0]["seen"] == step["seen"]
+    long = replace(short, spans=(*short.spans, replace(late, length_s=first.length_s)))
+    seen = component_data(replace(found, scenes=(long, *found.scenes[1:])), "long")["scenes"][0]
+    assert {*seen["seen"]} == {*step["seen"], "wait"}
 
 
 def test_its_text_gives_the_same_timeline():

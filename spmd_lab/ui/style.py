@@ -285,6 +285,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .gauge:has(> .limit) > i:first-child {{ border-radius: 0.2rem; }}
 .gauge > .limit, .gauge.over > .limit {{ position: absolute; top: -0.25rem; height: calc(100% + 0.5rem); width: 2px; background: light-dark(#1c2430, #e4e9f0); }}
 .limit small {{ position: absolute; bottom: 100%; right: -0.75rem; white-space: nowrap; font-style: normal; }}
+@media (max-width: 640px) {{ .limit small {{ display: none; }} }}
 .fit {{ height: 6.5rem; padding: 0.4rem 1rem 0.6rem; border-radius: 0.5rem; background: var(--tint); display: flex; flex-direction: column; justify-content: center; }}
 .fit small {{ color: var(--quiet); padding-top: 0.25rem; }}
 .calls code {{ font-size: 0.87rem; line-height: 1.45; color: var(--accent); background: none; padding: 0; white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }}

@@ -1,7 +1,7 @@
 """Where the time of predicted steps goes, as bars of their parts."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from itertools import accumulate, pairwise
 from types import MappingProxyType
@@ -39,6 +39,8 @@ _BAR = {"type": "bar", "height": 26}
 _FRAME = _BAR | {"filled": False, "strokeWidth": 2, "stroke": INK["color"]}
 _OVER = {"type": "text", "fontWeight": 600, "fontSize": 11, "dy": -20, **INK}  # the frame
 _OVER_PX = 170  # left of the frame's end, for its name
+_OVER_ROW_PX = 42  # of a row that has room for it
+_TIME_PX = 64  # right of a bar, for its time
 _LABEL_PX = 28  # of a part whose share stands in it
 _INSIDE = {"type": "text", "fontWeight": 600}
 _LOW = {"yOffset": 8, **INK}  # in the bar, below its numbers
@@ -128,9 +130,8 @@ def parts_chart(
     size, name = unit([*sums.values()], SECONDS)
     shades = _shades(part for seconds in rows.values() for part in seconds)
     values = [each for row in rows for each in _parts_of(row, rows[row], shades, size)]
-    top = max([*sums.values(), *(each.high for each in times.values()), 0.0]) / size or 1.0
-    room = "width / max(width - 64, 64)" if len(rows) > 1 else "1"  # for the times at the ends
-    scale = {"domainMin": 0, "domainMax": {"expr": f"{top} * {room}"}, "nice": False}
+    end = _end([*sums.values()], times.values(), size)
+    scale = {"domainMin": 0, "domainMax": {"expr": end}, "nice": False}
     axis = (
         {"title": f"estimate ({name}){_RANGE * bool(times)}", "axis": {"grid": False}}
         if len(rows) > 1
@@ -141,10 +142,11 @@ def parts_chart(
     tips, y = hover(part="part", time="time", share="share"), row_axis(rows)
     led = [each for each in values if each["part"] == lead]
     over = [] if times else led  # the name stands above, where no interval is
-    is_far = f"datum.x2 * width > {_OVER_PX * top} * {room}"
+    is_far = f"datum.x2 * width > {_OVER_PX} * {end}"
     above = _OVER | {"align": {"expr": f"{is_far} ? 'right' : 'left'"}}
+    above["opacity"] = {"expr": f"height < {_OVER_ROW_PX * len(rows)} ? 0 : 1"}
     inside = {"x": x["middle"], "y": y, "text": {"field": "label"}}
-    test = f"(datum.x2 - datum.x) * width > {_LABEL_PX * top} * {room}"
+    test = f"(datum.x2 - datum.x) * width > {_LABEL_PX} * {end}"
     seen = {"condition": {"test": test, "value": 1}, "value": 0}
     others = [each for each in values if each not in over]
     layers = [
@@ -155,6 +157,14 @@ def parts_chart(
         *_at_ends(sums, times, size, x["x"], y),
     ]
     return layered(layers, {"step": 46 if len(rows) > 1 else 30})
+
+
+def _end(sums: Sequence[float], times: Iterable[Estimate], size: float) -> str:
+    """An expression of where the axis of bars ends: past intervals, and times at ends of several."""
+    longest = (max(sums, default=0.0) / size) or 1.0
+    far = max((each.high / size for each in times), default=0.0)
+    room = f"width / max(width - {_TIME_PX}, {_TIME_PX})" if len(sums) > 1 else "1"
+    return f"max({far}, {longest} * {room})"
 
 
 def _part_color(rows: Mapping[str, Mapping[str, float]], shades: Mapping[str, str]) -> Spec:

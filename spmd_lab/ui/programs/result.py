@@ -3,6 +3,7 @@ the same answer as any other workload has.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import pandas as pd
 import streamlit as st
@@ -61,10 +62,14 @@ def wrong(experiment: Experiment, compiled: StrategyResult | None = None) -> Non
     with st.container(key="answer-wrong"):
         st.subheader(plain(_first(listed, tried)), anchor=False)
         if listed and (saved := _saved(listed[0], program, tried)):
-            share = f"{saved / constrain.held_bytes(program, {}):.0%} of its arguments"
+            share = f": {saved / constrain.held_bytes(program, {}):.0%} of its arguments"
+            share = share if listed[0].path in tried else ""  # what is held twice is an output
             of_hbm = f", {saved / capacity:.1%} of its HBM" if capacity else ""
-            draw_figure(bytes_text(saved), f"less on each device: {share}{of_hbm}")
-        constrain.offer(program, [*tried.values()])
+            draw_figure(bytes_text(saved), f"less on each device{share}{of_hbm}")
+        with st.container(horizontal=True):
+            if listed and listed[0].kind == "missing_donation":
+                _donate(listed[0], "first")
+            constrain.offer(program, [*tried.values()])
     picture_of(program, capacity)
     if listed:
         with st.container(key="findings", gap=None):
@@ -128,21 +133,25 @@ def _first(listed: Sequence[StepFinding], tried: Fixes) -> str:
 
 
 def _finding(at: int, each: StepFinding, fix: constrain.Specs | None, saved: int) -> None:
-    is_copy = each.kind == "missing_donation"
     rest = each.sentence.removeprefix(each.path).strip()
     words = coded(f"{rest}." if rest != each.sentence else as_sentence(rest))
     with st.container(horizontal=True, vertical_alignment="center", key=f"finding-{at}"):
         title = f":{'orange' if at else 'red'}[**{plain(_TITLES[each.kind][0])}**]"
         st.markdown(f"{title}  \n:small[{code(each.path)} {words}]", width="stretch")
         st.markdown(f"**{plain(bytes_text(saved))}**" if saved else "", width=90)
-        name = each.path.partition("/")[0]
         with st.container(width=250):
             if fix and st.button(constrain.words("Use", fix), key=f"mend:{at}", width="stretch"):
                 constrain.give(fix)
-            if is_copy:
-                with st.popover(f"Donate {plain(name)}", key=f"donate:{at}", width="stretch"):
-                    st.caption("In the call of `jax.jit`:")
-                    st.code(f'donate_argnames=("{name}",)', language="python", width="content")
+            if each.kind == "missing_donation":
+                _donate(each, str(at), "stretch")
+
+
+def _donate(each: StepFinding, key: str, width: Literal["stretch", "content"] = "content") -> None:
+    """Draws a button that says how an argument is donated: no spec of it changes."""
+    name = each.path.partition("/")[0]
+    with st.popover(f"Donate {plain(name)}", key=f"donate:{key}", width=width):
+        st.caption("In the call of `jax.jit`:")
+        st.code(f'donate_argnames=("{name}",)', language="python", width="content")
 
 
 def example(described: Described) -> None:

@@ -95,6 +95,9 @@ def test_a_press_beside_each_finding_gives_the_specs_that_mend_it(screen):
     assert [each.split(" `")[0] for each in findings(screen)] == ["Not donated"]
     assert held_now(screen) == pytest.approx(said, abs=0.11)  # each is rounded
     assert not [each for each in screen.button if each.key == "mend"]
+    # the card says how to mend what it names, as the row does
+    labels = [each.proto.popover.label for each in screen.get("popover")]
+    assert labels.count("Donate moments") == 2
 
 
 def held_now(screen) -> float:

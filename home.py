@@ -56,9 +56,7 @@ is_asked = asked or (
     and not hardware.holders
 )
 with place:
-    shown = hardware_view.draw(
-        hardware, lab().devices(target), target, lab().worker_pid, bool(active)
-    )
+    shown = hardware_view.draw(hardware, lab().devices(target), target, lab().worker_pid)
 with fold:
     st.caption(plain(room().stored_words))
     details = st.container()

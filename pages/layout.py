@@ -52,7 +52,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
     is_placed = before is not None and before.state == "succeeded"
     pressed = st.button(
         "Place again" if is_placed else "Place it on devices",
-        type="tertiary" if is_placed else "primary",
+        type="secondary" if is_placed else "primary",
         icon=":material/memory:",
         key="place",
         disabled=bool(refusal or misfit) or at_work,

@@ -67,9 +67,9 @@ def _label(offered: Next, plan: Plan | None, change: str) -> str:
     short = re.sub(r" \([^()]*on the host\)", "", capital(change))
     if offered.takes_s and plan and near:
         tokens = "" if near.tokens == plan.tokens else " for as many tokens"
-        return (
-            f"{short}: {even_seconds(offered.takes_s)} estimated{tokens}, {offered.number:.1%} less"
-        )
+        takes = f"{even_seconds(offered.takes_s)} estimated{tokens}, {offered.number:.1%} less"
+        short = re.sub(r" \([^()]*on the host\)", "", change)
+        return f"Try: {short}, {takes}"
     if offered.rule == "does_not_fit":
         return f"{short}: fits" if len(short) <= _BUTTON else "Try the nearest plan that fits"
     return f"Try {change}"

@@ -38,7 +38,8 @@ div.figure {{ display: flex; flex-wrap: wrap; align-items: baseline; column-gap:
   background: var(--page) !important; box-decoration-break: clone; -webkit-box-decoration-break: clone;
   border-radius: 0.35rem; box-shadow: inset 0 0 0 1px var(--line); padding-block: 0.05em;
 }}
-:is(h1, h2, h3):has(.stMarkdownColoredBackground) {{ line-height: 1.55; }}  /* two lines of names do not touch */
+:is(h1, h2, h3):has(.stMarkdownColoredBackground) {{ font-weight: 500; }}
+:is(h1, h2, h3) .stMarkdownColoredBackground:has(> .stMarkdownColoredText) {{ background: none !important; box-shadow: none; padding: 0; font-weight: 700; }}
 img.picture {{ width: 100%; max-height: 17rem; }}
 img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-position: left; display: block; }}
 :is(.st-key-starts, [class*="st-key-gallery"]) img.glimpse {{

@@ -46,7 +46,8 @@ def knee_words(sweep: Sweep, timed: Sequence[SweepRow]) -> list[str]:
     bend = knee(rows)
     if bend is None:
         last, share = count_text(rows[-1].point.chips), rows[-1].efficiency or 0.0
-        why = "; the loss is assumed stragglers" * _is_assumed(rows[0], rows[-1])
+        lost = _assumed(rows[0], rows[-1])
+        why = f"; {lost:.0%} is assumed for stragglers" if lost else ""
         return [f"It scales: {share:.0%} efficiency at {last} chips{why}."] * (share >= GOOD)
     before, after = numbered(bend.before.point.chips, "chip"), count_text(bend.after.point.chips)
     tokens, why = "", f", mostly for {share_words(bend.cause)}, {bend.share:.0%} of the step"
@@ -63,10 +64,13 @@ def knee_words(sweep: Sweep, timed: Sequence[SweepRow]) -> list[str]:
     ]
 
 
-def _is_assumed(first: SweepRow, last: SweepRow) -> bool:
-    """Returns True if waiting for stragglers, which no compiler knows, is what the last point loses."""
+def _assumed(first: SweepRow, last: SweepRow) -> float:
+    """Returns the share of a step that waits for stragglers, which no compiler knows, where that is
+    what the last point loses; else 0.
+    """
     cause, share = grown_most(first, last)
-    return cause == STRAGGLERS and 0 < 0.9 * (1 - (last.efficiency or 1.0)) <= share
+    is_lost = cause == STRAGGLERS and 0 < 0.9 * (1 - (last.efficiency or 1.0)) <= share
+    return share if is_lost else 0.0
 
 
 def scaling_notes(sweep: Sweep, rows: Sequence[SweepRow]) -> list[str]:

@@ -52,6 +52,12 @@ def colors(numbers: NDArray[np.int64], count: int) -> list[str]:
     ]
 
 
+def ranks(first: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
+    """Returns the number of each group of devices, by its first one, and how many groups there are."""
+    ranked, number = np.unique(first, return_inverse=True)
+    return number, len(ranked)
+
+
 WRONG = "#c9485b"  # what is too large, waits or is replicated
 KINDS = {  # in the order of a legend
     "matmul": "#3b76c4",

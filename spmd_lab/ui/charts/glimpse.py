@@ -79,7 +79,7 @@ def _drawn(one: Experiment, kind: str, size: str, has_names: bool, nbytes: int) 
     hosted = [box for box in boxes if one.memory_kind(box.array.name) != "device"]
     for box in boxes:
         left = box.left + (shift if box.left >= at else 0.0)
-        blocks = _box(box, tall, left, letters)
+        blocks = _box(box, tall, left, letters, len(boxes) == 1)
         if box in hosted:
             middle = left + box.width / 2
             under = tall + 2.6 * font if has_names else (tall + box.height) / 2
@@ -140,8 +140,8 @@ def alt(experiment: Experiment, kind: str = "", size: str = "") -> str:
     return f"{experiment.what.formula or experiment.what.title} on mesh {mesh_words(experiment.mesh)}{sent}"
 
 
-def _box(box: Box, tall: float, left: float, most: float) -> str:
-    parts, blocks = [], blocks_of(box, tall)
+def _box(box: Box, tall: float, left: float, most: float, is_alone: bool) -> str:
+    parts, blocks = [], blocks_of(box, tall, is_alone)
     letters = max(2, *(len(each[-1]) for each in blocks))
     for x, y, width, height, color, held in blocks:
         parts.append(rect(left + x, y, width, height, color))

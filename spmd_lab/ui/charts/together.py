@@ -9,7 +9,7 @@ import numpy as np
 
 from spmd_core.experiment import Experiment, Layout, layout_of
 from spmd_core.workloads import Array
-from spmd_lab.ui.charts.colors import colors
+from spmd_lab.ui.charts.colors import colors, ranks
 from spmd_lab.ui.charts.layout_words import short_group_texts
 
 MOST_OPERANDS = 6  # side by side
@@ -100,15 +100,17 @@ def is_to_scale(experiment: Experiment, arrays: Sequence[Array]) -> bool:
     return min(sides) >= _LEAST * max(sides)
 
 
-def blocks_of(box: Box, tallest: float) -> list[Block]:
-    """A rectangle for each shard of the dims that are drawn, from the left edge of its array."""
+def blocks_of(box: Box, tallest: float, is_alone: bool = False) -> list[Block]:
+    """A rectangle for each shard of the dims that are drawn, from the left edge of its array. An array
+    that `is_alone` has the colors of Layout; several share those of their devices.
+    """
     held = box.held
     numbers = _shards(held)
     steps = [-(-part // MOST_BLOCKS) for part in numbers.shape]
     shown = numbers[:: steps[0], :: steps[1]]
     first = held.groups[:, 0]
     texts = short_group_texts(held.named_groups) if max(steps) == 1 else [""] * held.shard_count
-    shades = colors(first, held.device_count)
+    shades = colors(*ranks(first)) if is_alone else colors(first, held.device_count)
     width, height = box.width / shown.shape[1], box.height / shown.shape[0]
     top = (tallest - box.height) / 2
     return [

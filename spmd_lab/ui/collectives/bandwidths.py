@@ -117,7 +117,7 @@ def _answer(
     evidence = "Estimated" if is_predicted else "Simulated" * place.is_simulated
     where = on or place.text.removeprefix("tpu:").removeprefix("gpu:")
     with st.container(key="answer"):
-        left, right = st.columns([3, 2], vertical_alignment="center")
+        left, right = st.columns([3, 2])
         with left:
             there = "this machine" if where == "local" else where
             figures = tuple(_figures(shown))

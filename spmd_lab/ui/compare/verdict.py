@@ -99,9 +99,10 @@ def reasons(result: Result) -> str:
     fastest = sharded.get(ranked[0]) if ranked else None
     is_silent = fastest is not None and fastest.collectives == ()  # None: not known
     if is_silent and ranked[1] in sharded and sharded[ranked[1]].collectives == ():
-        both = " and ".join(spoken(name, result) for name in ranked)
-        held = " and ".join(_held(result, ranked).values())
-        return f"{both} communicate nothing{held and f'; a device holds {held}'}."
+        if peaks := _held(result, ranked):
+            held = ", ".join(f"{peak} with {spoken(name, result)}" for name, peak in peaks.items())
+            return f"A device holds {held}; neither communicates."
+        return f"{' and '.join(spoken(name, result) for name in ranked)} communicate nothing."
     is_first = fastest is not None and ranked[1] not in sharded
     held = ", ".join(
         f"{peak} with {spoken(name, result)}"

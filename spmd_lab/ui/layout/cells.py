@@ -4,7 +4,7 @@ import numpy as np
 
 from spmd_core.base import bytes_text, count_text
 from spmd_core.experiment import Layout
-from spmd_lab.ui.charts.colors import colors
+from spmd_lab.ui.charts.colors import colors, ranks
 from spmd_lab.ui.charts.layout_words import (
     coordinate_texts,
     group_texts,
@@ -142,9 +142,8 @@ def _on_hover(
     """The columns that hover and highlight read. `first` is the lowest device with a tile's data,
     and gives its color.
     """
-    ranked, number = np.unique(first, return_inverse=True)
     return {
-        "color": colors(number, len(ranked)),
+        "color": colors(*ranks(first)),
         "key": list(range(-len(first), 0)) if key is None else key.tolist(),
         "devices": devices,
         "mesh": mesh,

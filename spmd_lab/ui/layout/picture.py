@@ -59,7 +59,8 @@ def picture(placed: Layout, dtype: str, domains: Domains | None = None) -> Spec:
         marks,
         0.0,
         f"Array {type_text(dtype, placed.shape, placed.spec)}{scale}",
-        _roles(array, lambda dim: dim_text(placed, dim)),
+        _roles(array, lambda dim: dim_text(placed, dim))
+        + "; in each shard its devices" * (not array.joined),
     )
     add_edges(marks, array, (top, 0.0), _array_edge(placed), lambda dim: f"{placed.dim_name(dim)} ")
     add_cells(marks, array, (top, 0.0), *array_cells(placed, array, dtype, linked))

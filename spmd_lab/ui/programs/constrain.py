@@ -57,7 +57,7 @@ def offer(program: Program, listed: Sequence[Specs]) -> None:
     if not by_held:
         return
     if st.button(
-        f"{words('Try', by_held[0])} for {plain(next(iter(by_held[0])))}",
+        f"{words(by_held[0])} for {plain(next(iter(by_held[0])))}",
         type="primary",
         icon=":material/build:",
         key="mend",
@@ -73,9 +73,9 @@ def offer(program: Program, listed: Sequence[Specs]) -> None:
             give(kept)
 
 
-def words(verb: str, specs: Specs) -> str:
+def words(specs: Specs) -> str:
     """Returns the label of a button that gives specs: that of their first argument."""
-    return plain(f"{verb} {spec_code(next(iter(specs.values())))}")
+    return plain(f"Use {spec_code(next(iter(specs.values())))}")
 
 
 def _raises(specs: Specs) -> bool:

@@ -65,7 +65,7 @@ def wrong(experiment: Experiment, compiled: StrategyResult | None = None) -> Non
             share = f": {saved / constrain.held_bytes(program, {}):.0%} of its arguments"
             share = share if listed[0].path in tried else ""  # what is held twice is an output
             of_hbm = f", {saved / capacity:.1%} of its HBM" if capacity else ""
-            draw_figure(bytes_text(saved), f"less on each device{share}{of_hbm}")
+            draw_figure(bytes_text(saved), f"less on each device, mended{share}{of_hbm}")
         with st.container(horizontal=True):
             if listed and listed[0].kind == "missing_donation":
                 _donate(listed[0], "first")
@@ -114,10 +114,11 @@ def _saves(listed: Sequence[StepFinding], program: Program, tried: Fixes) -> str
     if len(tried) + bool(twice) < 2:
         return "saved on each device"
     every = {name: spec for fix in tried.values() for name, spec in fix.items()}
-    held = constrain.held_bytes(program, {}) + twice
+    held = bytes_text(constrain.held_bytes(program, {}))
     mended = bytes_text(constrain.held_bytes(program, every))
-    what = "All specs and donations" if twice else "All specs"
-    return f"{what}: {bytes_text(held)} → {mended} on each device"
+    if twice:
+        held = f"{held} + {bytes_text(twice)} held twice"
+    return f"All mended: {held} → {mended} on each device"
 
 
 def _count(listed: Sequence[StepFinding]) -> str:
@@ -140,7 +141,7 @@ def _finding(at: int, each: StepFinding, fix: constrain.Specs | None, saved: int
         st.markdown(f"{title}  \n:small[{code(each.path)} {words}]", width="stretch")
         st.markdown(f"**{plain(bytes_text(saved))}**" if saved else "", width=90)
         with st.container(width=250):
-            if fix and st.button(constrain.words("Use", fix), key=f"mend:{at}", width="stretch"):
+            if fix and st.button(constrain.words(fix), key=f"mend:{at}", width="stretch"):
                 constrain.give(fix)
             if each.kind == "missing_donation":
                 _donate(each, str(at), "stretch")

@@ -177,8 +177,8 @@ def _headline(answer: ServingAnswer) -> None:
         if served.waiting:
             st.badge(plain(f"{served.waiting:,} wait"), color="orange")
     chips, mesh, token, made, binds = serving_figures(lead)
-    queue = "" if answer.question.load.rate or served.waiting else ", nothing waits"
-    slow = f"p99 {seconds_text(served.ttft_p99_s)}{queue}"
+    queue = "" if answer.question.load.rate or served.waiting else "; none waits"
+    slow = f"99% within {seconds_text(served.ttft_p99_s)}{queue}"
     held = pool.weights + pool.cache
     room = f"of {bytes_text(pool.capacity)} per device, {bytes_text(pool.cache)} of it for cache"
     memory = Figure("Memory", bytes_text(held), room, held / pool.capacity)

@@ -94,7 +94,7 @@ def test_a_reason_is_the_largest_collective_or_dispatch():
         ("single", (2**20, 2**23), "A device holds 1.0 MiB with Automatic, 8.0 MiB with Single device. Largest collective: all-reduce over `x`, 1.0 MiB per device."),
         ("single", (2**20, 2**20), "Largest collective: all-reduce over `x`, 1.0 MiB per device."),
         ("single", (2**20, None), "Largest collective: all-reduce over `x`, 1.0 MiB per device."),
-        ("shard_map", (2**20, 2**21), "Automatic and shard_map communicate nothing; a device holds 1.0 MiB and 2.0 MiB."),
+        ("shard_map", (2**20, 2**21), "A device holds 1.0 MiB with Automatic, 2.0 MiB with shard_map; neither communicates."),
         ("shard_map", (2**20, 2**20), "Automatic and shard_map communicate nothing."),
     ],
 )  # fmt: skip

@@ -26,6 +26,8 @@ from spmd_lab.ui.charts.times import times_alt, times_chart
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.shell import draw_table, failure, refusal, reported
 
+_SEEN = 0.02  # of the largest difference: a smaller one is no term of a sum
+
 
 def draw(run: RunSummary, result: Result | None) -> None:
     """What came out of a stored run, and why what failed did."""
@@ -153,6 +155,7 @@ def _times_of(compared: Compared, ordered: Sequence[Subject]) -> None:
         most, words = _differs(steps)
         if words:
             st.markdown(f"**{plain(words)}**")
+            st.caption(plain(_sum_words(steps, most)))
         alt = words or "The parts of each step"
         st.vega_lite_chart(shares_chart(steps, most), alt=alt, key=key)
     elif chart := side_by_side_chart(results):
@@ -177,6 +180,26 @@ def _differs(steps: Mapping[str, Prediction]) -> tuple[str, str]:
         return most, f"The {axis} axis adds {added} of exposed communication to {where}."
     part = most.replace("exposed over", "exposed communication over")
     return most, f"{where} spends {added} more on {part}."
+
+
+def _sum_words(steps: Mapping[str, Prediction], most: str) -> str:
+    """Returns what each part adds to the fastest step, or saves of it, in the one that spends most
+    on a part; the parts add up to the difference of the two.
+    """
+    first, *others = (parts(step) for step in steps.values())
+    other = max(others, key=lambda each: each.get(most, 0.0))
+    more = {part: other.get(part, 0.0) - first.get(part, 0.0) for part in {**first, **other}}
+    total = sum(more.values())
+    seen = [part for part, each in more.items() if abs(each) >= _SEEN * abs(more[most])]
+    seen.sort(key=lambda part: -abs(more[part]))
+    rest = total - sum(more[part] for part in seen)
+    terms = [f"{_signed(more[part])} {part}" for part in seen]
+    terms += [f"{_signed(rest)} other"] * (abs(rest) >= _SEEN * abs(more[most]))
+    return f"{', '.join(terms)}: {_signed(total)} in all."
+
+
+def _signed(seconds: float) -> str:
+    return f"{'−' if seconds < 0 else '+'}{seconds_text(abs(seconds))}"
 
 
 def failed(result: Result) -> None:

@@ -27,7 +27,7 @@ def answered(page: Page, timeout_s: float = 60.0) -> str:
     """The headline of the finished run that the page shows, once everything below it is drawn."""
     page.get_by_role("tab", name="Details").wait_for(timeout=timeout_s * 1000)
     settled(page)
-    return page.locator(".st-key-answer h3").inner_text()
+    return page.locator(".st-key-answer h3").inner_text().replace("\u00a0", " ")
 
 
 def press_cancel(page: Page) -> None:

@@ -26,18 +26,16 @@ def keyed(screen: str) -> Keyed:
 def fold(
     screen: str, label: str, key: str, icon: str | None = None, is_open: bool = False
 ) -> DeltaGenerator:
-    """Returns a fold of fields. A refusal of the screen's fields opens it."""
-    if state.aside(screen, "reveal"):
-        st.session_state[key] = True
-    return st.expander(label, is_open, key=key, icon=icon, on_change="rerun")
+    """Returns a fold of fields. A refusal of the screen's fields opens it; the browser keeps what is
+    opened by hand, also where the label changes.
+    """
+    return st.expander(label, is_open or bool(state.aside(screen, "reveal")), key=key, icon=icon)
 
 
 def reveal(screen: str, sentence: str) -> None:
-    """Opens the folds of fields, once for a refusal, by another run of the screen."""
-    is_new = sentence != state.aside(screen, "refused")
-    state.set_aside(screen, "refused", sentence)
-    state.set_aside(screen, "reveal", is_new)
-    if is_new:
+    """Opens the folds of fields at the first refusal, by another run of the screen; they stay open."""
+    if sentence and not state.aside(screen, "reveal"):
+        state.set_aside(screen, "reveal", True)
         st.rerun()
 
 

@@ -38,7 +38,7 @@ def test_a_line_that_communicates_leads_to_its_ops_in_the_viewer(page, finished_
     visit(page, finished_run)
     answered(page)
     page.get_by_role("tab", name="Why").click()
-    page.get_by_role("radio", name="shard_map", exact=True).click()
+    page.get_by_role("radio", name=re.compile("shard_map$")).click()
     settled(page)
     why = page.locator(".st-key-communication td").last
     # wider than Streamlit's own limit

@@ -35,6 +35,6 @@ def test_runs_of_before_are_read_and_get_their_sentences(data_folder):
     measured = next(each for each in sentences if "is fastest" in each)
     assert measured.startswith("Single device is fastest in this process: 6.04 µs per call.")
     assert any("interconnect-bound" in each for each in sentences)
-    assert any("replicated (77.8 µs)" in each for each in sentences)
+    assert any("replicated” (77.8 µs)" in each for each in sentences)
     assert all(result and result.next for result in results if result and result.comparison)
     _has_reports(lab)

@@ -56,7 +56,9 @@ is_asked = asked or (
     and not hardware.holders
 )
 with place:
-    shown = hardware_view.draw(hardware, lab().devices(target), target, lab().worker_pid)
+    shown = hardware_view.draw(
+        hardware, lab().devices(target), target, lab().worker_pid, bool(active)
+    )
 with fold:
     st.caption(plain(room().stored_words))
     details = st.container()

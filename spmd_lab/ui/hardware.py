@@ -100,9 +100,11 @@ def draw(
     environment: Environment | None,
     target: str,
     worker_pid: int | None,
+    is_busy: bool,
 ) -> int:
     """Draw the machine in a line, with who holds its devices; returns how many remarks it has."""
-    st.caption(plain(headline(hardware, environment, target)))
+    idle = "" if is_busy else "Nothing is running or waiting."
+    st.caption(f"{plain(headline(hardware, environment, target))} {idle}")
     shown = remarks(hardware, None, target, worker_pid)
     for remark in shown:
         st.caption(plain(remark))

@@ -67,7 +67,7 @@ def test_a_result_is_the_answer_first_then_values_collectives_and_where_they_com
     page.locator(".st-key-communication table").wait_for()
     text = screen_text(page)
     # alike, and so in one row
-    both = "(Automatic, Constrained|Constrained, Automatic)"
+    both = r"(Automatic,\s*\W*Constrained|Constrained,\s*\W*Automatic)"
     assert re.search(rf"{both}\s+\W*all-reduce\s+x\s+16 B\s", text)
     assert re.search(r"shard_map\s+\W*all-reduce\s+x\s+16 B\s", text)
     assert "no communication" in text  # single

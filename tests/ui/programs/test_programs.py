@@ -84,9 +84,7 @@ def test_the_example_opens_with_its_findings_and_its_fields(screen):
 
 def test_a_press_beside_each_finding_gives_the_specs_that_mend_it(screen):
     button(screen, "Try an example").click().run()
-    (head,) = [
-        each.proto.body for each in screen.get("html") if "All mended: " in each.proto.body
-    ]
+    (head,) = [each.proto.body for each in screen.get("html") if "All mended: " in each.proto.body]
     said = float(re.search(r"→ ([\d.]+) MiB on each", head)[1])
     while mend := [each for each in screen.button if (each.key or "").startswith("mend:")]:
         before = held_now(screen)

@@ -57,7 +57,11 @@ def draw(result: Result, row: DeltaGenerator | None = None) -> None:
         after = f"{capital(change)}. {capital(why)}."
         if memory := offered.memory:
             host = memory.host and f", {bytes_text(memory.host)} on the host"
-            after = f"Then {bytes_text(memory.peak)} of {bytes_text(memory.capacity)} per device{host or ''}."
+            room = (
+                f"{bytes_text(memory.peak)} of {bytes_text(memory.capacity)} per device{host or ''}"
+            )
+            short = re.sub(r" \([^()]*on the host\)", "", capital(change))
+            after = f"{short}: {room}."
         st.caption(coded(after), help=coded(f"{why}.") if memory else None)
 
 
@@ -68,8 +72,7 @@ def _label(offered: Next, plan: Plan | None, change: str) -> str:
     if offered.takes_s and plan and near:
         tokens = "" if near.tokens == plan.tokens else " for as many tokens"
         takes = f"{even_seconds(offered.takes_s)} estimated{tokens}, {offered.number:.1%} less"
-        short = re.sub(r" \([^()]*on the host\)", "", change)
-        return f"Try: {short}, {takes}"
+        return f"Try this plan: {takes}"
     if offered.rule == "does_not_fit":
         return f"{short}: fits" if len(short) <= _BUTTON else "Try the nearest plan that fits"
     return f"Try {change}"

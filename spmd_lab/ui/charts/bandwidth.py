@@ -126,7 +126,7 @@ def rank_chart(
         layer(ticks, _TICK, x=x, y=y, tooltip=_HOVER),
         layer(bars, _AT_END, x=x, y=y, text={"field": "label"}),
     ]
-    title = f"{quantity} at {bytes_text(most)} per device"
+    title = f"{quantity} at {bytes_text(most)} per device, the larger of operand and result"
     return layered(layers, {"step": 26}, title=_HEADING | {"text": title})
 
 

@@ -56,7 +56,7 @@ def draw(runs: Sequence[RunSummary], place: DeltaGenerator) -> None:
     answer = st.container(key="answer")
     compared = _compared(subjects)
     with answer:
-        outcome.compared_runs(compared)
+        outcome.compared_runs(compared, is_summed=True)
         outcome.shared(compared)
     table = rows_table(compared, "screen", price.now())
     if table.rows:

@@ -125,10 +125,10 @@ def _lines(lines: list[str]) -> None:
 def _compared(compared: Compared) -> None:
     with st.container(border=True, key=f"part-{compared.baseline.run}"):
         outcome.compared_runs(compared)
+        outcome.shared(compared)
         for each in compared.subjects:
             _note(each)
         with st.expander("Details"):
-            outcome.shared(compared)
             shell.draw_table(rows_table(compared, "screen"))
 
 

@@ -61,16 +61,16 @@ def times(result: Result) -> None:
             draw_table(table, named=colors.cells(result))
 
 
-def compared_runs(compared: Compared) -> None:
+def compared_runs(compared: Compared, is_summed: bool = False) -> None:
     """Draws how runs compare: the verdict, their times, and each with its picture and its link, the
-    fastest first.
+    fastest first. `is_summed`: with what their parts add up to.
     """
     first, *others = verdict_sentences(compared)
     st.subheader(plain(first), anchor=False, help=plain(basis_words(compared.answers)) or None)
     for sentence in others:
         st.markdown(plain(sentence))
     ordered = fastest_first(compared.subjects)
-    _times_of(compared, ordered)
+    _times_of(compared, ordered, is_summed)
     first_run = ordered[0].run
     with st.container(horizontal=True, vertical_alignment="center", key=f"named-{first_run}"):
         for each in ordered:
@@ -138,7 +138,7 @@ def _link(subject: Subject, name: str) -> None:
     )
 
 
-def _times_of(compared: Compared, ordered: Sequence[Subject]) -> None:
+def _times_of(compared: Compared, ordered: Sequence[Subject], is_summed: bool) -> None:
     """Draws the times of runs in one chart; of predicted steps, where the time of each goes and which
     part differs most.
     """
@@ -155,7 +155,8 @@ def _times_of(compared: Compared, ordered: Sequence[Subject]) -> None:
         most, words = _differs(steps)
         if words:
             st.markdown(f"**{plain(words)}**")
-            st.caption(plain(_sum_words(steps, most)))
+            if is_summed:
+                st.caption(plain(_sum_words(steps, most)))
         alt = words or "The parts of each step"
         st.vega_lite_chart(shares_chart(steps, most), alt=alt, key=key)
     elif chart := side_by_side_chart(results):

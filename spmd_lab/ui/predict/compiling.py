@@ -70,6 +70,8 @@ def controls(
         again = f", {failed} of them again after a failure" if failed else ""
         known = sum(outcome.state in ("predicted", "does not fit") for outcome in outcomes)
         of = f"; {numbered(known, called)} of {len(points)} compiled already" if known else ""
+        left_out = len(points) - known - len(missing)
+        of += f", {left_out} cannot fit" * bool(left_out)
         takes = f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
         st.caption(plain(f"Roughly {takes} {like}{again}{of}."), width="content")
 

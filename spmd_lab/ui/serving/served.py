@@ -180,7 +180,7 @@ def _headline(answer: ServingAnswer) -> None:
     queue = "" if answer.question.load.rate or served.waiting else "; none waits"
     slow = f"99% within {seconds_text(served.ttft_p99_s)}{queue}"
     held = pool.weights + pool.cache
-    room = f"of {bytes_text(pool.capacity)} per device, room for {bytes_text(pool.cache)} of cache"
+    room = f"of {bytes_text(pool.capacity)} per device: weights {bytes_text(pool.weights)}, cache {bytes_text(pool.cache)}"
     memory = Figure("Memory", bytes_text(held), room, held / pool.capacity)
     first = Figure("First token", seconds_text(served.ttft_s), slow)
     draw_figures([made, token, first, memory], [chips, mesh, binds])

@@ -195,7 +195,7 @@ def test_v6e_takes_the_blocks_of_the_published_runs():
         ({"sizes": {"embed": 0}}, "embed=0 is not a size: use at least 1"),
         (
             {"sizes": {"mlp": 10**12}},
-            "embed=2048 by mlp=1000000000000 makes a weight of 3,725.3 TiB in bfloat16, more than the 15.8 GiB of a TPU v5e",
+            "embed=2048 by mlp=1000000000000 makes a weight of 3.6 PiB in bfloat16, more than the 15.8 GiB of a TPU v5e",
         ),
         (
             {"gated": False, "fused_mlp": True},

@@ -272,7 +272,7 @@ def key() -> None:
         f'<li><i style="background: {colors.KINDS[kind]}"></i>{KINDS[kind]}</li>'
         for kind in ("matmul", "kernel", "memory", "exposed")
     )
-    lead = "<li>Bars, time per token:</li>"
+    lead = "<li>Per token:</li>"
     st.html(f'<div class="split"><ul>{lead}{"".join(parts_)}</ul></div>')
 
 

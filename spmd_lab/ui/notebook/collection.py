@@ -161,7 +161,6 @@ def example(title: DeltaGenerator, actions: DeltaGenerator) -> bool:
             "Edit a copy", key="collection:example", icon=":material/edit_note:"
         ):
             collections.take_example()
-    st.caption("A page has text, runs and searches, to print or send.")
     _parts(page, {each.run: lab().subject(each) for each in lab().history(runs=page.runs)})
     return True
 

@@ -153,12 +153,10 @@ def _times_of(compared: Compared, ordered: Sequence[Subject], is_summed: bool) -
     key = f"side-by-side:{compared.baseline.run}"
     if 1 < len(steps) == len(results):
         most, words = _differs(steps)
-        if words:
-            st.markdown(f"**{plain(words)}**")
-            if is_summed:
-                st.caption(plain(_sum_words(steps, most)))
         alt = words or "The parts of each step"
         st.vega_lite_chart(shares_chart(steps, most), alt=alt, key=key)
+        if words and is_summed:
+            st.markdown(f"**{plain(words)}** {plain(_sum_words(steps, most))}")
     elif chart := side_by_side_chart(results):
         words = "Time by strategy of each run; the numbers are in the table below"
         st.vega_lite_chart(chart, alt=words, key=key)

@@ -15,6 +15,7 @@ from spmd_core.recipes.recipe import program_spec
 from spmd_core.recipes.variations import VARIATIONS, variation_of
 from spmd_lab.ui import course
 from spmd_lab.ui.history.listing import ONLY_EXAMPLES
+from spmd_lab.ui.notebook import outcome
 from tests.ui import opened
 from tests.ui.predictions import store
 
@@ -191,6 +192,14 @@ def test_a_stop_of_the_tour_has_one_next_and_no_recipe_beside_it(data_folder, mo
     page = opened("notebook")
     said, sections = read(page), examples.stops("page")
     assert all(each.title in said for each in sections) and " faster than " in said
+    # the numbers that are written in its texts are those of its runs
+    steps = {
+        run: next(iter(Lab.open().result(run).strategies.values())).prediction
+        for run in sections[0].runs
+    }
+    ratio = re.search(r"[\d.]+×", sections[1].title)[0]
+    assert re.search(r"[\d.]+ ms", sections[0].title)[0] in outcome._differs(steps)[1]
+    assert f"{ratio} as long" in said
     page.button(key="collection:example").click().run()
     (made,) = Lab.open().collections.listed()
     assert made.runs == tuple(run for each in sections for run in each.runs)

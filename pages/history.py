@@ -73,11 +73,14 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
     )
 if understood := read_search(text or "", st.context.timezone).words:
     st.caption(plain(understood))
-runs, of_searches = history.listed(workload, state, text or None)
+with st.container(
+    horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
+):
+    held = st.container(width="content")
+    runs, of_searches = history.listed(workload, state, text or None)
 
 history.upkeep()
 if runs:
-    held = st.container(key="holds")
     days.draw(runs)
     with held:
         history.held(runs)

@@ -30,7 +30,7 @@ _CSS = """<style>
 [data-testid="stMultiSelectTagsContainer"] > :not(input), [data-testid="stMultiSelectTagsContainer"] > :not(input) * {{ color: light-dark(#ffffff, #0b1420) !important; }}
 [data-testid="stMain"] {{ font-variant-numeric: tabular-nums; }}
 .figure {{ font-size: 2.67rem; font-weight: 700; line-height: 1.1; overflow-wrap: anywhere; }}
-.stMarkdownBadge {{ vertical-align: baseline; white-space: normal !important; overflow: visible !important; }}
+.stMarkdownBadge {{ vertical-align: baseline !important; white-space: normal !important; overflow: visible !important; }}
 [data-testid="stHorizontalBlock"]:has(> [data-testid="stElementContainer"] .stMarkdownBadge) {{ column-gap: 0.5rem; }}
 div.figure {{ display: flex; flex-wrap: wrap; align-items: baseline; column-gap: 0.6rem; }}
 .figure small {{ display: inline-block; line-height: 1.4; font-size: 1rem; font-weight: 400; color: var(--quiet); }}
@@ -81,30 +81,31 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 [class*="st-key-row-part-"] > :last-child {{ margin-left: auto; }}
 [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] {{ background: none; padding-left: 0; }}
 [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] p {{ font-weight: 600; }}
-.st-key-days h2 {{ display: flex; font-size: 0.9rem; font-weight: 600; color: var(--quiet); padding: 1.2rem 0.5rem 0.4rem; margin: 0; }}
+.st-key-days h2 {{ display: flex; font-size: 0.9rem; font-weight: 600; color: var(--quiet); padding: 1.2rem 1.75rem 0.4rem 0.5rem; margin: 0; }}
 :is(.st-key-days, .st-key-findings) h2 small {{ font-size: 0.8rem; font-weight: 400; color: var(--quiet); min-width: 4rem; text-align: right; }}
 .st-key-days h2 small:first-of-type {{ margin-left: auto; width: 22rem; padding-left: 1rem; text-align: left; }}
 .st-key-days h2 small:nth-of-type(2) {{ width: 10rem; }}
 [class*="st-key-line-"] [data-testid="stButton"] {{ position: relative; z-index: 1; }}
 [class*="st-key-line-"] [data-testid="stButton"] button {{ min-height: 0; color: var(--quiet); }}
 [class*="st-key-line-"] [data-testid="stCaptionContainer"], [class*="st-key-line-"] [data-testid="stCaptionContainer"] p {{ margin: 0; color: inherit; }}
-.st-key-days h2 em, [class*="st-key-line-"] [data-testid="stHtml"] i {{ font-style: normal; font-weight: 400; font-size: 0.8rem; color: var(--quiet); }}
-.st-key-days h2 em {{ padding-left: 0.8rem; }}
+[class*="st-key-line-"] [data-testid="stHtml"] i {{ font-style: normal; font-weight: 400; font-size: 0.8rem; color: var(--quiet); }}
 [class*="st-key-line-"] button, [class*="st-key-line-"] button > div {{ justify-content: flex-start; padding: 0; }}
-[class*="st-key-line-"] {{ column-gap: 0.5rem; position: relative; align-items: center; flex: none; min-height: 4.4rem; padding: 0.5rem; border-top: 1px solid var(--line); border-radius: 0 !important; }}
+[class*="st-key-line-"] {{ column-gap: 0.5rem; position: relative; align-items: center; flex: none; min-height: 4.4rem; padding: 0.5rem 1.75rem 0.5rem 0.5rem; border-top: 1px solid var(--line); border-radius: 0 !important; }}
 [class*="st-key-line-"]:hover {{ background: var(--tint); }}
 [class*="st-key-line-"] :is([data-testid="stElementContainer"]:has(> [data-testid="stHtml"]), [data-testid="stHtml"]) {{ display: contents; }}
 [class*="st-key-line-"] > :has([data-testid="stCheckbox"]) {{ z-index: 1; flex: none; padding-right: 0.75rem; }}
 [class*="st-key-line-"] > :has([data-testid="stPageLink"]) {{ order: 2; flex: 1 1 0; min-width: 0; }}
 [class*="st-key-line-"] img.glimpse {{ order: 1; flex: none; width: 6rem; height: 2.4rem; margin-right: 1rem; }}
 [class*="st-key-line-"] [data-testid="stPageLink-NavLink"] {{ position: static; background: none; padding: 0; height: auto; line-height: 1.7; }}
-[class*="st-key-line-"] [data-testid="stPageLink-NavLink"]::after {{ content: ""; position: absolute; inset: 0; }}
-[class*="st-key-line-"] [data-testid="stPageLink-NavLink"] strong {{ display: block; font-weight: 600; }}
+[class*="st-key-line-"] :has([data-testid="stPageLink"]), [class*="st-key-line-"] [data-testid="stPageLink"] {{ position: static; }}
+[class*="st-key-line-"] [data-testid="stPageLink-NavLink"]::after {{ content: "\\203a" / ""; position: absolute; inset: 0; display: flex; align-items: center; justify-content: flex-end; padding: 0 0.6rem 0.2rem; font-size: 1.33rem; color: var(--accent); }}
+[class*="st-key-line-"] [data-testid="stPageLink-NavLink"] strong {{ display: block; font-weight: 600; color: var(--accent); }}
+[class*="st-key-line-"]:hover [data-testid="stPageLink-NavLink"] strong {{ text-decoration: underline; text-underline-offset: 0.2em; }}
 [class*="st-key-line-"] [data-testid="stHtml"] > span {{ order: 3; flex: 0 1 22rem; font-size: 0.87rem; color: var(--quiet); padding: 0 1rem; }}
 [class*="st-key-line-"] [data-testid="stHtml"] > b {{ order: 4; width: 9rem; white-space: nowrap; text-align: right; font-weight: 600; }}
 [class*="st-key-line-"] [data-testid="stHtml"] > small {{ order: 5; width: 4rem; text-align: right; color: var(--quiet); }}
-.st-key-next [data-testid="stPageLink-NavLink"] {{ background: var(--page); border: 1px solid var(--accent); border-radius: 0.5rem; padding: 0.4rem 0.75rem; }}
-.st-key-next [data-testid="stPageLink-NavLink"] :is(p, span) {{ color: var(--accent) !important; }}
+:is(.st-key-next, .st-key-tour) [data-testid="stPageLink-NavLink"] {{ background: var(--page); border: 1px solid var(--accent); border-radius: 0.5rem; padding: 0.4rem 0.75rem; }}
+:is(.st-key-next, .st-key-tour) [data-testid="stPageLink-NavLink"] :is(p, span) {{ color: var(--accent) !important; }}
 .variants {{ display: flex; flex-wrap: wrap; gap: 1rem 2.5rem; }}
 .variants figure {{ margin: 0; }}
 .variants figcaption {{ font-size: 0.85rem; padding-top: 0.4rem; }}

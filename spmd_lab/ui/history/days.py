@@ -23,9 +23,7 @@ MOST_LISTED = 200  # runs of a list
 _SCREEN, _TICKED, _ROWS, _UNFOLDED = "history", "ticked", "rows", "unfolded"
 PINNED = "Pinned"
 _CHANGED = "Changed since the last of this workload"
-_HEADS = (
-    "<em>Tick two to compare</em><small>{changed}</small><small>Result</small><small>Begun</small>"
-)
+_HEADS = "<small>{changed}</small><small>Result</small><small>Begun</small>"
 
 
 def draw(runs: Sequence[RunSummary]) -> None:

@@ -108,9 +108,10 @@ def held(runs: Sequence[RunSummary]) -> None:
     if missing := [run for run in ticked if run not in shown]:  # of which some may be deleted
         shown_too = {run.run for run in lab().history(runs=missing)}
         ticked = [run for run in ticked if run in shown or run in shown_too]
-    if not ticked:
-        return
     with st.container(horizontal=True, vertical_alignment="center", key="held"):
+        if not ticked:
+            st.button("Compare", key="compare", disabled=True, help="Tick the runs to compare.")
+            return
         is_one, hidden = len(ticked) == 1, len({*ticked} - shown)
         st.button(
             "Details" if is_one else f"Compare {len(ticked)}",

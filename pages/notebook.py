@@ -12,7 +12,7 @@ if shown is None:
         title = st.container(horizontal=True, vertical_alignment="center", width="stretch")
         actions = st.container(horizontal=True, width="content")
         collections.begin()
-    if collections.listed() or not collection.example(title, actions):
+    if collections.listed() or not (file := collection.example(title, actions)):
         title.title(shell.QUESTIONS["notebook"])
 else:
     file = collection.draw(shown)

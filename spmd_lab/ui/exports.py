@@ -29,6 +29,7 @@ from spmd_lab.ui.entrance import downloads
 from spmd_lab.ui.lab import find, lab
 from spmd_lab.ui.tables import sheet
 
+EXAMPLE = "example"  # the name of files of the example page, which has no id
 _BYTES = "application/octet-stream"
 _KINDS = {
     "md": "text/markdown",
@@ -81,12 +82,19 @@ def collection_page(
     page: Collection, subjects: Mapping[str, Subject], sender: str | None = None
 ) -> None:
     """The same of a page of the notebook, with its runs."""
-    _page(page.id, lambda: collection_document(page, subjects), sender)
+    _page(page.id or EXAMPLE, lambda: collection_document(page, subjects), sender, stored_as(page))
 
 
-def _page(name: str, document: Callable[[], Document], sender: str | None) -> None:
+def stored_as(page: Collection) -> Sequence[str]:
+    """Returns the ids by which a page is archived: its own, of the example page its runs'."""
+    return [page.id] if page.id else page.runs
+
+
+def _page(
+    name: str, document: Callable[[], Document], sender: str | None, ids: Sequence[str] = ()
+) -> None:
     def made() -> str:
-        return lab().archives.page(html_text(document()), [name], sender)
+        return lab().archives.page(html_text(document()), ids or [name], sender)
 
     download(
         "Report",

@@ -3,6 +3,7 @@ screens themselves.
 """
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -13,7 +14,7 @@ from spmd_core.lab.store.store import Store
 from spmd_core.recipes import FEATURED, LEVELS, RECIPES, START, groups, of_level
 from spmd_core.recipes.recipe import program_spec
 from spmd_core.recipes.variations import VARIATIONS, variation_of
-from spmd_lab.ui import course
+from spmd_lab.ui import course, exports
 from spmd_lab.ui.history.listing import ONLY_EXAMPLES
 from spmd_lab.ui.notebook import outcome
 from tests.ui import opened
@@ -197,13 +198,15 @@ def test_a_stop_of_the_tour_has_one_next_and_no_recipe_beside_it(data_folder, mo
         run: next(iter(Lab.open().result(run).strategies.values())).prediction
         for run in sections[0].runs
     }
-    ratio = re.search(r"[\d.]+×", sections[1].title)[0]
-    assert re.search(r"[\d.]+ ms", sections[0].title)[0] in outcome._differs(steps)[1]
-    assert f"{ratio} as long" in said
+    assert re.search(r"[\d.]+ ms", sections[0].look)[0] in outcome._differs(steps)[1]
+    assert not any(re.search(r"\d", each.title + each.look) for each in sections[1:])
+    assert "Print or send" in [each.proto.popover.label for each in page.get("popover")]
     page.button(key="collection:example").click().run()
     (made,) = Lab.open().collections.listed()
     assert made.runs == tuple(run for each in sections for run in each.runs)
     assert sum(each.kind == "text" for each in made.items) == len(sections)
+    assert exports.stored_as(made) == [made.id]
+    assert exports.stored_as(replace(made, id="")) == made.runs  # of the example page
     assert made.title.endswith(" (copy)")
     assert page.toggle(key="edit").value  # who copies a page goes on to change it
 

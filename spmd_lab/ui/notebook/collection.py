@@ -56,8 +56,7 @@ def draw(page: Collection) -> Callable[[str], None]:
     with st.container(horizontal=True, vertical_alignment="center"):
         if may_act():
             editing = st.toggle("Edit", key=_EDIT, bind="query-params", value=begun)
-        with st.popover("Print or send", icon=":material/print:"):
-            _downloads(page, subjects)
+        _downloads(page, subjects)
         st.caption(plain(f"{imported}Changed {ago(page.updated_at)}{by}."), width="content")
     if not editing:
         _parts(page, subjects)
@@ -146,23 +145,25 @@ def _note(subject: Subject) -> None:
         st.markdown(labels.note_markdown(subject.summary.labels.note))
 
 
-def example(title: DeltaGenerator, actions: DeltaGenerator) -> bool:
+def example(title: DeltaGenerator, actions: DeltaGenerator) -> Callable[[str], None] | None:
     """Draws the page that the notebook begins with, of the results that came with the program: its
-    title and what it offers at these places; False where they are not here.
+    title and actions at these places. Returns the button of its file; None without the results.
     """
     page = collections.example()
     if page is None:
-        return False
+        return None
+    subjects = {each.run: lab().subject(each) for each in lab().history(runs=page.runs)}
     with title:
         st.title(plain(page.title), anchor=False, width="content")
         style.evidence("Example")
     with actions:
+        _downloads(page, subjects)
         if may_act() and st.button(
             "Edit a copy", key="collection:example", icon=":material/edit_note:"
         ):
             collections.take_example()
-    _parts(page, {each.run: lab().subject(each) for each in lab().history(runs=page.runs)})
-    return True
+    _parts(page, subjects)
+    return partial(exports.collection_page, page, subjects)
 
 
 def _tools(page: Collection, at: int) -> None:
@@ -269,17 +270,20 @@ def _do(action: Callable[[], object]) -> None:
 
 
 def _downloads(page: Collection, subjects: Mapping[str, Subject]) -> None:
-    st.code(link_of(page.id), language=None)
-    exports.collection_page(page, subjects)
-    exports.download(
-        "Markdown",
-        lambda: markdown_text(collection_document(page, subjects)),
-        f"{page.id}.md",
-        "To paste into a review.",
-    )
-    exports.download(
-        "Archive",
-        lambda: exports.archive_of([page.id]),
-        f"{page.id}.spmdlab",
-        "With its runs, to import elsewhere.",
-    )
+    name = page.id or exports.EXAMPLE
+    with st.popover("Print or send", icon=":material/print:"):
+        if page.id:
+            st.code(link_of(page.id), language=None)
+        exports.collection_page(page, subjects)
+        exports.download(
+            "Markdown",
+            lambda: markdown_text(collection_document(page, subjects)),
+            f"{name}.md",
+            "To paste into a review.",
+        )
+        exports.download(
+            "Archive",
+            lambda: exports.archive_of(exports.stored_as(page)),
+            f"{name}.spmdlab",
+            "With its runs, to import elsewhere.",
+        )

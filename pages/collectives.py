@@ -24,7 +24,7 @@ with head:
         live.press_words("collectives", experiment),
         type="primary" if experiment.target == "local" else "secondary",
         key="measure",
-        icon=":material/network_check:",
+        icon=":material/history:" if experiment.place.is_absent else ":material/network_check:",
         disabled=bool(refusal or misfit) or at_work,
     )
 if refusal:

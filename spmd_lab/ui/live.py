@@ -96,7 +96,9 @@ def press_words(screen: str, experiment: Experiment) -> str:
     """Returns the label of the button that computes what a screen shows."""
     if experiment.workload == CALIBRATION.name:
         return "Calibrate"
-    return _BUTTONS["predict" if screen == "collectives" and experiment.place.is_absent else screen]
+    if screen == "collectives" and experiment.place.is_absent:
+        return "Store prediction"
+    return _BUTTONS[screen]
 
 
 def joined(screen: str, experiment: Experiment) -> str | None:

@@ -155,4 +155,4 @@ def test_the_mesh_of_collectives_follows_a_typed_target():
     assert not screen.exception
     sizes = [each.value for each in screen.number_input if "size" in each.label]
     assert sizes == [16]
-    assert next(each for each in screen.button if each.key == "measure").label == "Predict"
+    assert next(each for each in screen.button if each.key == "measure").label == "Store prediction"

@@ -137,7 +137,7 @@ def followed(screen: AppTest) -> list[str]:
 
 
 def test_a_link_to_a_run_that_is_not_here_names_the_button_that_is(lab):
-    for target, button in (("tpu:v5e:2x4", "Predict"), ("cpu:8", "Measure")):
+    for target, button in (("tpu:v5e:2x4", "Store prediction"), ("cpu:8", "Measure")):
         spec = {"workload": "collectives", "target": target, "mesh": {"x": 8}}
         screen = opened("collectives", experiment=link.encode(parse_experiment(spec)), run=RUN)
         assert f"press {button} to compute it here" in said(screen)

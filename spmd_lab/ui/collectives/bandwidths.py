@@ -114,10 +114,10 @@ def _answer(
     over = over if over in groups else groups[0]
     shown = [each for each in points if (each.kind, "+".join(each.axes)) == (kind, over)]
     is_predicted, place = all(each.time_s is None for each in shown), experiment.place
-    evidence = "Estimated" if is_predicted else "Simulated" * place.is_simulated
+    evidence = "Predicted" if is_predicted else "Simulated" * place.is_simulated
     where = on or place.text.removeprefix("tpu:").removeprefix("gpu:")
     with st.container(key="answer"):
-        left, right = st.columns([3, 2])
+        left, right = st.columns([3, 2], vertical_alignment="center")
         with left:
             there = "this machine" if where == "local" else where
             figures = tuple(_figures(shown))
@@ -259,12 +259,13 @@ def _on_tpus(experiment: Experiment, over: str | None = None) -> tuple[str, list
 
 def _offers(experiment: Experiment, on: str, to_calibrate: Experiment | None) -> None:
     """Links to the same collectives on as many chips that are not here, and to a calibration: the
-    first is the next step where the answer is of devices that are simulated, or `on` such chips.
+    first is the next step where the answer is not measured here.
     """
-    is_next, place = experiment.place.is_simulated or bool(on), experiment.place
+    place = experiment.place
+    is_next = place.is_absent or place.is_simulated or bool(on)
     own = get_topology(place).chip.generation if place.is_absent else ""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        for kind in _CHIPS if place.is_absent or is_next else ():
+        for kind in _CHIPS if is_next else ():
             topology = nearest_of_chips(kind, experiment.device_count)
             if kind == own:
                 continue

@@ -38,7 +38,8 @@ def test_without_an_accelerator_the_target_is_one_chip_generation_predicted(data
     curve, ranking = charts(screen)
     time = figures(screen)["16.0 MiB per device"]
     assert f"An all-reduce of 16.0 MiB takes {time} on v5e:2x4." in said(screen)
-    assert any(time in label for label in labels(curve))
+    assert any(f"predicted {time}" in label for label in labels(curve))
+    assert "Predicted" in said(screen) and "Estimated" not in said(screen)
     half = f"half the bandwidth from {figures(screen)['Half of that bandwidth from']}"
     assert half in labels(curve)
     assert [label.split(" · ", 2)[2] for label in labels(ranking) if label.count(" · ") > 1] == [

@@ -243,14 +243,18 @@ def headline(answer: str, evidence: str = "", words: str = "") -> DeltaGenerator
     return row
 
 
+def computed_words(experiment: Experiment) -> str:
+    """Returns what is computed, and its sizes."""
+    sizes = "" if experiment.plan else "×".join(str(size) for _, size in experiment.dims)
+    return f"{shape_words(experiment)['Workload']} {sizes}".strip()
+
+
 def short_words(experiment: Experiment) -> str:
     """Returns what is computed, its sizes, how it is sharded, and where that is not here."""
-    cells, sizes = shape_words(experiment), [str(size) for _, size in experiment.dims]
-    if sizes and not experiment.plan:
-        cells["Workload"] += f" {'×'.join(sizes)}"
+    cells = shape_words(experiment)
     sharded = cells["Sharding"].replace(" sharded", "") or cells["Mesh"]
     target = cells["Target"] if experiment.target != default_target() else ""
-    return " · ".join(filter(None, (cells["Workload"], sharded, target)))
+    return " · ".join(filter(None, (computed_words(experiment), sharded, target)))
 
 
 def shard_words(experiment: Experiment) -> str:

@@ -104,7 +104,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 [class*="st-key-line-"] [data-testid="stHtml"] > span {{ order: 3; flex: 0 1 22rem; font-size: 0.87rem; color: var(--quiet); padding: 0 1rem; }}
 [class*="st-key-line-"] [data-testid="stHtml"] > b {{ order: 4; width: 9rem; white-space: nowrap; text-align: right; font-weight: 600; }}
 [class*="st-key-line-"] [data-testid="stHtml"] > small {{ order: 5; width: 4rem; text-align: right; color: var(--quiet); }}
-:is(.st-key-next, .st-key-tour) [data-testid="stPageLink-NavLink"] {{ background: var(--page); border: 1px solid var(--accent); border-radius: 0.5rem; padding: 0.4rem 0.75rem; }}
+:is(.st-key-next, .st-key-tour) [data-testid="stPageLink-NavLink"] {{ background: var(--page); border: 1px solid var(--accent); border-radius: 0.5rem; padding: 0.25rem 0.75rem; }}
 :is(.st-key-next, .st-key-tour) [data-testid="stPageLink-NavLink"] :is(p, span) {{ color: var(--accent) !important; }}
 .variants {{ display: flex; flex-wrap: wrap; gap: 1rem 2.5rem; }}
 .variants figure {{ margin: 0; }}

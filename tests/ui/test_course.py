@@ -275,5 +275,5 @@ def test_the_tour_stays_beside_own_runs_until_it_is_finished_or_dismissed(data_f
     assert offered(other.switch_page("home.py").run())
     last = examples.stops()[-1].runs
     ended = opened("compare", run=last[0])
-    assert "Finish: run one of your own" in " ".join(labels(ended))
+    assert "Finish: run your own" in " ".join(labels(ended))
     assert not offered(ended.switch_page("home.py").run())

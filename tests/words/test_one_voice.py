@@ -97,7 +97,7 @@ def test_compare_says_what_the_command_line_says(data_folder, case):
     figure, heading, *_ = headings("compare", data_folder, found)
     name, is_named, answer = heading.partition(" is fastest. ")
     if not is_named:
-        name, answer = figure.removeprefix("per call"), heading
+        name, answer = figure.rpartition(", ")[0].removeprefix("per call"), heading
     said = report(found)[0]
     assert said.startswith(name) and answer.rstrip(".") and answer.rstrip(".") in said
     assert figure or answer == said, "without a figure all of it"

@@ -22,6 +22,7 @@ from spmd_lab.ui.ir import steps
 from spmd_lab.ui.markdown import coded, plain
 from spmd_lab.ui.shell import draw_figure
 
+_HELD = "The fastest holds {} per device, the next {}"
 _CLOSE = 0.9  # of the larger of two peaks: what is beyond explains nothing
 SIMULATED = "On simulated CPUs, no TPU"
 
@@ -45,7 +46,8 @@ def answer(result: Result) -> str:
         name = row_title(result, best)
         unit = f"per {result.experiment.what.unit}" if name in sentence else name
         mark = marker(result.experiment, best), colors.css(result.experiment, best)
-        draw_figure(seconds_text(seconds), unit, *mark)
+        computed = cards.computed_words(result.row(best).experiment)
+        draw_figure(seconds_text(seconds), f"{unit}, {computed}", *mark)
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         for words, color in _badges(result, compared):
             st.badge(plain(words), color=color)
@@ -100,30 +102,23 @@ def reasons(result: Result) -> str:
     is_silent = fastest is not None and fastest.collectives == ()  # None: not known
     if is_silent and ranked[1] in sharded and sharded[ranked[1]].collectives == ():
         if peaks := _held(result, ranked):
-            held = ", ".join(f"{peak} with {spoken(name, result)}" for name, peak in peaks.items())
-            return f"A device holds {held}; neither communicates."
+            return f"{_HELD.format(*peaks)}; neither communicates."
         return f"{' and '.join(spoken(name, result) for name in ranked)} communicate nothing."
     is_first = fastest is not None and ranked[1] not in sharded
-    held = ", ".join(
-        f"{peak} with {spoken(name, result)}"
-        for name, peak in (_held(result, ranked) if is_first else {}).items()
-    )
-    held = held and f"A device holds {held}."
+    peaks = _held(result, ranked) if is_first else ()
+    held = f"{_HELD.format(*peaks)}." if peaks else ""
     return " ".join(filter(None, (held, _largest_sent(result, sharded, is_silent))))
 
 
-def _held(result: Result, rows: Sequence[str]) -> dict[str, str]:
+def _held(result: Result, rows: Sequence[str]) -> Sequence[str]:
     """Returns what a device holds at most with each of two rows; none where that is close, or
     unknown.
     """
-    held = {
-        name: kept.peak
-        for name in rows
-        if (kept := result.strategies[name].memory_bytes) and kept.peak
-    }
-    if len(held) < len(rows) or min(held.values()) > _CLOSE * max(held.values()):
-        return {}
-    return {name: bytes_text(peak) for name, peak in held.items()}
+    kept = [result.strategies[name].memory_bytes for name in rows]
+    peaks = [each.peak for each in kept if each and each.peak]
+    if len(peaks) < len(rows) or min(peaks) > _CLOSE * max(peaks):
+        return ()
+    return [*map(bytes_text, peaks)]
 
 
 def _largest_sent(result: Result, sharded: Mapping[str, StrategyResult], is_silent: bool) -> str:

@@ -92,7 +92,7 @@ def guide(*runs: str) -> bool:
             _end()
             st.page_link(
                 "pages/compare.py",
-                label="**Finish: run one of your own**",
+                label="**Finish: run your own**",
                 icon=":material/arrow_forward:",
                 query_params=cards.query(state.first("compare")),  # not the stop seen there before
                 width="content",

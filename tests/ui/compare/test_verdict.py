@@ -5,6 +5,7 @@ import pytest
 from bench.values import ENVIRONMENT, comparison, result, strategy
 from spmd_core.experiment import link, parse_experiment
 from spmd_core.words import runs, short_verdict
+from spmd_lab.ui import cards
 from spmd_lab.ui.charts.times import times_chart
 from spmd_lab.ui.compare import verdict
 from tests.ui import opened, said
@@ -47,6 +48,8 @@ def test_the_card_says_how_certain_it_is_and_what_simulated_devices_say(
     assert any(each.proto.popover.label == "How sure?" for each in screen.get("popover"))
     assert next(each.label for each in screen.tabs) == "Fastest" and said(screen)
     assert ("1 ms" in shown(screen)) is ("Cannot" not in badge), "no time that may not be the best"
+    computed = cards.computed_words(found.experiment)
+    assert (f"per call, {computed}" in shown(screen)) is ("1 ms" in shown(screen))
 
 
 def shown(screen) -> str:
@@ -91,10 +94,10 @@ def test_a_reason_is_the_largest_collective_or_dispatch():
 @pytest.mark.parametrize(
     ("second", "peaks", "words"),
     [
-        ("single", (2**20, 2**23), "A device holds 1.0 MiB with Automatic, 8.0 MiB with Single device. Largest collective: all-reduce over `x`, 1.0 MiB per device."),
+        ("single", (2**20, 2**23), "The fastest holds 1.0 MiB per device, the next 8.0 MiB. Largest collective: all-reduce over `x`, 1.0 MiB per device."),
         ("single", (2**20, 2**20), "Largest collective: all-reduce over `x`, 1.0 MiB per device."),
         ("single", (2**20, None), "Largest collective: all-reduce over `x`, 1.0 MiB per device."),
-        ("shard_map", (2**20, 2**21), "A device holds 1.0 MiB with Automatic, 2.0 MiB with shard_map; neither communicates."),
+        ("shard_map", (2**20, 2**21), "The fastest holds 1.0 MiB per device, the next 2.0 MiB; neither communicates."),
         ("shard_map", (2**20, 2**20), "Automatic and shard_map communicate nothing."),
     ],
 )  # fmt: skip

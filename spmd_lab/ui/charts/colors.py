@@ -185,7 +185,7 @@ def before(selector: str, experiment: Experiment, names: Sequence[str]) -> str:
     return f"<style>{''.join(rules)}</style>"
 
 
-# of a front: the winner, what nothing beats in both, the others
-BEST, ON_FRONT = "light-dark(#3b76c4, #6aa5ff)", "#d9730d"
+# of what nothing beats, and the others
+BEST = "light-dark(#3b76c4, #6aa5ff)"
 OTHER = "light-dark(#a9b4c2, #7d8998)"  # behind the best in both themes
 WAITING = WRONG

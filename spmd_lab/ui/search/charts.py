@@ -23,17 +23,17 @@ from spmd_lab.ui.charts.base import (
     rows_axis,
     unit,
 )
-from spmd_lab.ui.charts.colors import BEST, ON_FRONT, OTHER, WRONG
+from spmd_lab.ui.charts.colors import BEST, OTHER, WRONG
 
 MOST_POINTS = 400
 MOST_BARS = 12  # of the best meshes
 ALIKE = 1.01  # costs closer than this are the same: an axis of them would show rounding
-_WINNER, _FRONT, _OTHERS, _OPEN = "first", "front", "others", "may not fit"
-_COLORS = {_WINNER: BEST, _FRONT: ON_FRONT, _OTHERS: OTHER, _OPEN: WRONG}
+_FRONT, _OTHERS, _OPEN = "front", "others", "may not fit"
+_COLORS = {_FRONT: BEST, _OTHERS: OTHER, _OPEN: WRONG}
 _NAME = {"type": "text", "align": "left", "dx": 12, "dy": -10, "fontWeight": 600, **INK}
 _LEFT = {"align": "right", "dx": -8, "dy": 14}  # below: the first is the lowest
 _POINT = {"type": "point", "filled": True, "size": 60}
-_STEPS = {"type": "line", "interpolate": "step-after", "opacity": 0.5}
+_STEPS = {"type": "line", "color": BEST, "interpolate": "step-after", "opacity": 0.5}
 
 
 def front_chart(
@@ -49,7 +49,7 @@ def front_chart(
     winner, on_front = entries[0].candidate, {each.number for each in front}
     times, called, time_name = _times(shown)
     cost_unit, cost_name = (1.0, "$") if price else unit(list(costs.values()), BYTES)
-    kinds = dict.fromkeys(on_front, _FRONT) | {winner.number: _WINNER}
+    kinds = dict.fromkeys((*on_front, winner.number), _FRONT)
     rows = {
         each.number: {
             "x": costs[each.number] / cost_unit,

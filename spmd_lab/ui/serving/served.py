@@ -36,7 +36,7 @@ from spmd_core.sweeps import decode_points, with_steps
 from spmd_core.time import ServingLoad
 from spmd_lab.ui import cards, forms, links, price, state
 from spmd_lab.ui.charts.base import INK, TOP, Row, Spec, category, hover, layer, layered, quantity
-from spmd_lab.ui.charts.colors import BEST, ON_FRONT, OTHER, WAITING
+from spmd_lab.ui.charts.colors import BEST, OTHER, WAITING
 from spmd_lab.ui.choices import Linked
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.predict import compiling, run_answer
@@ -49,16 +49,17 @@ _FIRST = dict(SERVING_FORM) | {"model": "qwen3-32b", "chips": "v6e:..16"}
 _LINKED = {name: Linked("serving", name, first) for name, first in _FIRST.items()}
 _LONGEST = 200  # characters of a field
 _ROWS, _COMPILED = 12, 3
-_BEST, _FRONT, _WAIT, _OTHERS = "picked", "best trade-offs", "some requests wait", "others"
-_COLORS = {_BEST: BEST, _FRONT: ON_FRONT, _WAIT: WAITING, _OTHERS: OTHER}
-_LEGEND = TOP | {"columns": {"expr": "width < 420 ? 2 : 4"}}
+_FRONT, _WAIT, _OTHERS = "best trade-offs", "some requests wait", "others"
+_COLORS = {_FRONT: BEST, _WAIT: WAITING, _OTHERS: OTHER}
+_LEGEND = TOP | {"offset": 0, "values": [_WAIT]}  # the front has names
 _ROOM = "scale('x', datum.speed) < width - 130"  # whether a name has room to the right
 _NAME = {"type": "text", "dy": -10, "fontWeight": 600, **INK} | {
     "align": {"expr": f"{_ROOM} ? 'left' : 'right'"},
     "dx": {"expr": f"{_ROOM} ? 12 : 8"},
 }
 _POINT = {"type": "point", "filled": True, "size": 70}
-_REACHED = {"type": "line", "opacity": 0.4, "interpolate": "step-before"}  # nothing serves between
+_LINE = {"type": "line", "color": BEST, "opacity": 0.4}
+_REACHED = _LINE | {"interpolate": "step-before"}  # nothing serves between
 # names of the form, one or two with a comma between them -> label, help
 _FIELDS = {
     ("chips",): (
@@ -184,7 +185,7 @@ def _headline(answer: ServingAnswer) -> None:
     memory = Figure("Memory", bytes_text(held), room, held / pool.capacity)
     first = Figure("First token", seconds_text(served.ttft_s), slow)
     draw_figures([made, token, first, memory], [chips, mesh, binds])
-    shown = (row for row in _points(answer) if row["kind"] in (_BEST, _FRONT))
+    shown = (row for row in _points(answer) if row["kind"] == _FRONT)
     st.vega_lite_chart(
         _front_chart(answer),
         key="serving-front",
@@ -271,7 +272,8 @@ def _points(answer: ServingAnswer) -> Iterator[Row]:
         yield {
             "speed": row.speed,
             "rate": row.per_chip,
-            "kind": _BEST if row is lead else kind,
+            "kind": _FRONT if row is lead else kind,
+            "is_pick": row is lead,
             "name": f"{ends.get(id(row), '')}{served_chips(row.plan)}, {served_mesh(row)}{wait}",
             "takes": f"{seconds_text(row.served.tpot_s)} a token",
             "makes": f"{number_text(row.per_chip)} tokens/s per chip",
@@ -289,10 +291,11 @@ def _front_chart(answer: ServingAnswer) -> Spec:
     rates = [float(str(row["rate"])) for row in rows] or [1.0]
     scale = {"domainMin": 0, "domainMax": 1.2 * max(rates)}  # room for a name
     y = quantity("rate", title="tokens/s per chip", scale=scale)
-    color = category("kind", kinds, legend=_LEGEND, colors=[_COLORS[kind] for kind in kinds])
+    legend = _LEGEND if _WAIT in kinds else None
+    color = category("kind", kinds, legend=legend, colors=[_COLORS[kind] for kind in kinds])
     tips = hover(name="mesh", takes="takes", makes="makes")
-    front = [row for row in rows if row["kind"] in (_BEST, _FRONT)]
-    best = [row for row in rows if row["kind"] == _BEST]
+    front = [row for row in rows if row["kind"] == _FRONT]
+    best = [row for row in rows if row["is_pick"]]
     looks = {"x": x, "y": y, "color": color, "tooltip": tips}
     layers = [
         layer(front, _REACHED, x=x, y=y),

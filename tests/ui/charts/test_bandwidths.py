@@ -62,7 +62,10 @@ def test_the_ranking_is_of_the_largest_size_the_best_first(data_folder, over, vi
     time = figures(screen)["16.0 MiB per device"]
     assert {row["time"] for row in bars if row["kind"] == "All-reduce"} == {time}
     assert {row["size"] for row in bars} == {"16.0 MiB"}
-    assert ranking["title"]["text"] == f"{view} at 16.0 MiB per device, the larger of operand and result"
+    assert (
+        ranking["title"]["text"]
+        == f"{view} at 16.0 MiB per device, the larger of operand and result"
+    )
 
 
 def test_a_link_to_simulated_devices_keeps_its_target(data_folder):

@@ -24,9 +24,12 @@ def test_what_may_not_fit_is_named_and_the_first_is_drawn_over_the_others():
     found[found.index(other)] = replace(other, fits="likely")
     answer = Answer(question, len(found), found, True)
     chart = front_chart(answer.ranking, answer.front)
-    every, _, first, name = chart["layer"]
+    every, line, first, name = chart["layer"]
     kinds = {row["name"]: row["kind"] for row in every["data"]["values"]}
-    assert kinds[other.name] == "may not fit" and kinds[answer.winner.name] == "first"
+    assert kinds[other.name] == "may not fit" and kinds[answer.winner.name] == "front"
+    color = every["encoding"]["color"]["scale"]
+    of_front = dict(zip(color["domain"], color["range"], strict=True))["front"]
+    assert line["mark"]["color"] == of_front, "a front and its points are one color"
     assert [row["name"] for row in first["data"]["values"]] == [answer.winner.name]
     assert name["data"] == first["data"] and name["mark"]["type"] == "text"
     assert first["mark"]["size"] > every["mark"]["size"]

@@ -1,5 +1,6 @@
 """Predict's mode for serving without a browser: the same answer as the command, and its links."""
 
+import json
 from urllib.parse import parse_qsl
 
 import pytest
@@ -49,6 +50,20 @@ def test_first_the_question_of_a_model_that_people_know(data_folder):
     screen = opened("predict", show="serving")
     assert field(screen, "Model").value == "qwen3-32b"
     assert headline(screen) == serving_headline(answer(), is_figured=True)
+
+
+@pytest.mark.parametrize("concurrency", ["1", "64"])
+def test_a_front_has_one_color_and_a_legend_where_requests_wait(data_folder, concurrency):
+    screen = opened("predict", show="serving", concurrency=concurrency)
+    chart = json.loads(screen.get("vega_lite_chart")[0].proto.spec)
+    line, every, first, _ = chart["layer"]
+    color, rows = every["encoding"]["color"], every["data"]["values"]
+    colors = dict(zip(color["scale"]["domain"], color["scale"]["range"], strict=True))
+    assert line["mark"]["color"] == colors["best trade-offs"]
+    assert [row["is_pick"] for row in first["data"]["values"]] == [True]
+    assert {row["kind"] for row in first["data"]["values"]} == {"best trade-offs"}
+    waits = "some requests wait" in {row["kind"] for row in rows}
+    assert (color["legend"] is not None) is waits is (concurrency == "64")
 
 
 @pytest.mark.parametrize("typed", ["v5p=4.2", "7x=12, h100=3", "v5p=4.2, v6e=2.7", "4.20"])

@@ -29,6 +29,8 @@ from spmd_lab.ui.predict.drafts import topology_target
 from spmd_lab.ui.state import Form, Mesh
 
 _SCREEN = "compare"
+# names that users of JAX type to find a workload, after its title
+_ALSO = {"product": " (matmul)", "matmul": " (matmuls)", "mlp": " (MLP)"}
 # program -> its words: the title of its recipe, or its own name where several recipes show it
 _PROGRAMS: dict[str, str] = {}
 for _recipe in RECIPES.values():
@@ -136,7 +138,10 @@ def _workload_field(now: str) -> str:
         for name, what in known.items()
         if not (what.is_bare_array or what.is_of_machine) and (name == now or not what.compile_only)
     )
-    chosen = inputs.choice_input(_SCREEN, "workload", "Workload", names, now, words=workload_title)
+    chosen = inputs.choice_input(
+        *(_SCREEN, "workload", "Workload", names, now),
+        words=lambda name: workload_title(name) + _ALSO.get(name, ""),
+    )
     if chosen != now:
         changed.change_workload(chosen)
         st.rerun()

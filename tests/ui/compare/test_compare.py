@@ -107,6 +107,11 @@ def test_too_large_for_memory_is_refused_with_the_bytes_and_the_limit(screen):
     assert field(screen, "number_input", "in").value == 10**6
 
 
+def test_typing_matmul_offers_both_matrix_products(screen):
+    options = field(screen, "selectbox", "Workload").options
+    assert len([each for each in options if "matmul" in each]) == 2
+
+
 def test_a_dtype_that_the_workload_has_not_got_is_not_offered(screen):
     assert "int32" not in field(screen, "selectbox", "dtype").options
     field(screen, "selectbox", "Workload").set_value("contraction").run()

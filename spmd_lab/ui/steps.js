@@ -23,6 +23,15 @@ if (!window.spmdSteps) {
     acted = false;
   };
 }
+// Over a narrow window the fields cover the answer: the next load begins with them closed.
+if (!window.spmdFields) {
+  window.spmdFields = true;
+  window.addEventListener("pagehide", () => {
+    if (window.innerWidth > 768) return;
+    const kept = Object.keys(window.localStorage);
+    kept.filter((key) => key.startsWith("stSidebarCollapsed")).forEach((key) => window.localStorage.removeItem(key));
+  });
+}
 // Columns of numbers end at the right. A narrow window shows each row of a wide table as a card: its
 // cells need the names of their columns.
 if (!window.spmdCards) {

@@ -106,3 +106,13 @@ def test_overview_and_history_show_a_run_of_another_viewer_without_a_reload(
     expect(rows).to_contain_text("Running")
     press_cancel(other_page)
     expect(rows).to_contain_text("Cancelled")
+
+
+def test_a_narrow_window_loads_with_its_fields_closed(server, new_page):
+    page, fields = new_page, new_page.get_by_test_id("stExpandSidebarButton")
+    page.set_viewport_size({"width": 390, "height": 844})
+    loaded(visit(page, f"{server.url}/compare"))
+    fields.click()
+    expect(fields).to_have_count(0)
+    page.reload()
+    expect(fields).to_be_visible()

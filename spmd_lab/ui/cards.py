@@ -21,7 +21,7 @@ from spmd_core.terms import (
     state_words,
 )
 from spmd_core.words import bound_words, short_verdict
-from spmd_lab.ui import style
+from spmd_lab.ui import choices, style
 from spmd_lab.ui.charts import colors, glimpse
 from spmd_lab.ui.lab import find, kept, lab
 from spmd_lab.ui.markdown import coded, plain
@@ -45,14 +45,18 @@ STARTS = {
     "compare": "One computation under several shardings, timed side by side.",
     "predict": "Memory, the time of a step and what binds it, without a TPU or GPU.",
     "search": "Meshes, shardings and rematerialization of a model, ranked by estimate and compiler.",
+    "serving": "Throughput and latency of a served model, on meshes of chips you do not have.",
     "programs": "A step as `jax.export` writes it: what is replicated, sent and paid for on any mesh.",
     "collectives": "Bandwidth of each collective, size by size, here and on chips that are not.",
+    "recipes": "Classic examples and problems of large models, one click each.",
 }
-ACROSS = 3  # cards in a row
+# of those that are a view of another screen: that screen, and the query of its link
+_VIEWS = {"serving": ("predict", {choices.SHOWN: "serving"})}
+ACROSS, _STARTS_ACROSS = 3, 4  # cards in a row
 _KINDS, _GRAY, _ROOM = colors.KINDS, "#a9b4c2", "light-dark(#dfe4ea,#3a4350)"
 _SHADES = colors.colors(np.arange(8), 8)
 # screen -> blocks of its picture (left, top, width, height, color): who holds which shard; two times;
-# memory that fits above what a step takes; ranked intervals; what is replicated; a gather
+# memory that fits above what a step takes; ranked intervals; what is replicated; prompts and tokens of requests; a gather; recipes
 SKETCHES: dict[str, tuple[tuple[float, float, float, float, str], ...]] = {
     "layout": tuple((at % 4 * 50.0, at // 4 * 50.0, 50.0, 50.0, shade) for at, shade in enumerate(_SHADES)),
     "compare": ((0, 14, 74, 28, _KINDS["matmul"]), (0, 58, 200, 28, _GRAY)),
@@ -74,9 +78,20 @@ SKETCHES: dict[str, tuple[tuple[float, float, float, float, str], ...]] = {
         (126, 51, 36, 49, _KINDS["memory"]),
         (164, 51, 36, 49, _KINDS["kernel"]),
     ),
+    "serving": tuple(
+        block
+        for at, (left, tokens) in enumerate(((0, 5), (24, 6), (84, 4), (60, 5)))
+        for block in (
+            (left, at * 26.0 + 2, 44, 18, _KINDS["matmul"]),
+            *((left + 50.0 + 18 * each, at * 26.0 + 2, 12, 18, _KINDS["kernel"]) for each in range(tokens)),
+        )
+    ),
     "collectives": (
         *((0, at * 26.0, 46, 22, _SHADES[at]) for at in range(4)),
         *((120.0 + 20 * at, row * 26.0, 20, 22, _SHADES[at]) for at in range(4) for row in range(4)),
+    ),
+    "recipes": tuple(
+        (at % 3 * 68.0, at // 3 * 52.0, 60, 44, shade) for at, shade in enumerate((*_SHADES[:5], _GRAY))
     ),
 }  # fmt: skip
 
@@ -84,18 +99,20 @@ SKETCHES: dict[str, tuple[tuple[float, float, float, float, str], ...]] = {
 def starts(questions: Mapping[str, str]) -> None:
     """Draws a card for each question to start with."""
     with st.container(key="starts", gap="small"):
-        for first in range(0, len(STARTS), ACROSS):
-            for column, screen in zip(st.columns(ACROSS), [*STARTS][first:], strict=False):
+        for first in range(0, len(STARTS), _STARTS_ACROSS):
+            for column, screen in zip(st.columns(_STARTS_ACROSS), [*STARTS][first:], strict=False):
                 with column.container(border=True, height="stretch"):
                     blocks = [glimpse.rect(*each) for each in SKETCHES[screen]]
                     sent = glimpse.arrow(44.0, 122.0, 100.0, 18.0) * (screen == "collectives")
                     drawn = glimpse.drawing(200.0, 100.0, blocks + sent)
                     st.html(glimpse.image(drawn, STARTS[screen], "glimpse"))
+                    page, shown = _VIEWS.get(screen, (screen, None))
                     st.page_link(
-                        f"pages/{screen}.py",
+                        f"pages/{page}.py",
                         label=f"**{plain(questions[screen])}**",
                         icon=":material/arrow_forward:",
                         icon_position="right",
+                        query_params=shown,
                         help=coded(STARTS[screen]),
                     )
 

@@ -47,6 +47,7 @@ QUESTIONS = {
     "compare": "What is fastest, and why?",
     "predict": "Does it fit, and how long is a step?",
     "search": "Which sharding is best?",
+    "serving": "Which sharding serves it best?",
     "collectives": "How long does a collective take?",
     "recipes": "Where do I begin?",
     "programs": "What is wrong with my step?",

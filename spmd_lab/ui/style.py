@@ -200,6 +200,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   .st-key-starts {{ display: grid; grid-template-columns: 1fr 1fr; gap: 0.6rem; }}
   .st-key-starts > [data-testid="stLayoutWrapper"], .st-key-starts > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"] {{ display: contents; }}
   .st-key-starts [data-testid="stColumn"] {{ width: 100% !important; min-width: 0; }}
+  .st-key-starts [data-testid="stColumn"] > div, .st-key-starts [data-testid="stColumn"] > div > div, .st-key-starts [data-testid="stColumn"] > div > div > div {{ height: 100%; }}
   :is(.st-key-starts, [class*="st-key-gallery"]) img.glimpse {{ height: 5.5rem; padding: 0.6rem; }}
 }}
 [data-testid="stExpandSidebarButton"] {{ width: auto; }}

@@ -36,7 +36,7 @@ def test_overview_says_what_this_is_and_has_a_card_for_each_start(opened):
     assert WHAT_THIS_IS in said
     questions = [QUESTIONS[screen] for screen in STARTS]
     assert [text for each in said if (text := each.strip("*")) in questions] == questions
-    assert {*STARTS} == {"layout", "compare", "predict", "search", "programs", "collectives"}
+    assert {*STARTS} == {*QUESTIONS} - {"overview", "notebook", "history"}
 
 
 def test_overview_shows_a_waiting_run_once_and_what_is_over_below(opened):

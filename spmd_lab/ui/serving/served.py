@@ -41,7 +41,7 @@ from spmd_lab.ui.choices import Linked
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.predict import compiling, run_answer
 from spmd_lab.ui.serving import varied
-from spmd_lab.ui.shell import draw_figures, refusal
+from spmd_lab.ui.shell import QUESTIONS, draw_figures, refusal
 from spmd_lab.ui.tables import table_frame
 
 SCREEN = "predict"
@@ -89,7 +89,7 @@ _IN_SIGHT = 4
 def show(share: DeltaGenerator) -> None:
     """Draws the mode: the question in the sidebar, then the answer."""
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.title("Which sharding serves it best?", width="stretch")
+        st.title(QUESTIONS["serving"], width="stretch")
         kept = st.container(horizontal=True, width="content")
     with st.sidebar:
         form = {"model": _choice("model", "Model", model_names())}

@@ -18,8 +18,7 @@ from bench.small_plans import key_of
 from spmd_core.base import read_settings
 from spmd_core.lab import Lab
 from spmd_core.plan import Plan
-from spmd_core.search import Answer, Candidate, models, read_question
-from spmd_core.trials import FEW
+from spmd_core.search import FEW, Answer, Candidate, models, read_question
 from spmd_core.workloads import parse_plan
 
 SEARCHES, NEIGHBORS, MEDIAN, WORST = 12, 6, 0.01, 0.04

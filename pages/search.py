@@ -4,7 +4,8 @@ from functools import partial
 
 import streamlit as st
 
-from spmd_core.trials import FEW, FEW_S, searches as running
+from spmd_core.search import FEW
+from spmd_core.trials import FEW_S, searches as running
 from spmd_lab.ui import exports, links, shell
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import as_sentence

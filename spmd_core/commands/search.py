@@ -22,6 +22,7 @@ from spmd_core.commands.waiting import interrupt, show_progress
 from spmd_core.lab import Lab, Searches
 from spmd_core.plan import MESH_AXES, VARIABLE
 from spmd_core.search import (
+    FEW,
     GOALS,
     REMATS,
     TOP,
@@ -39,7 +40,7 @@ from spmd_core.search import (
     unknown_target,
 )
 from spmd_core.surveys import doing, search as words, why_not
-from spmd_core.trials import FEW, FEW_S, Search, carried_out
+from spmd_core.trials import FEW_S, Search, carried_out
 from spmd_core.workloads import parse_mesh
 
 MOST_S = 30 * 86400.0

@@ -1,7 +1,7 @@
 """Which sharding is best: the space, what is ruled out and why, and its order."""
 
 from spmd_core.search import axis_rules, link, models
-from spmd_core.search.answer import TOP, Answer, Proof
+from spmd_core.search.answer import FEW, TOP, Answer, Proof
 from spmd_core.search.array_question import ArrayQuestion, read_array_question, unknown_target
 from spmd_core.search.array_search import Space
 from spmd_core.search.candidate import MOST, Candidate, Reason, Rule, over_limit, too_large
@@ -32,6 +32,7 @@ from spmd_core.search.spaces.program_space import ProgramSpace, rules_text, with
 from spmd_core.search.standards import PIPELINE, StandardSharding
 
 __all__ = [
+    "FEW",
     "GOALS",
     "MOST",
     "MOST_GIB",

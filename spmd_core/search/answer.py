@@ -4,10 +4,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 
 from spmd_core.base import RequestError, firsts_by_key
 from spmd_core.experiment import Experiment, link_path
 from spmd_core.facts import Ratio, StoredFact
+from spmd_core.machine import compiler_refusal
 from spmd_core.results import Comparison
 from spmd_core.search.array_question import ArrayQuestion
 from spmd_core.search.candidate import ORDER, Candidate, has_words
@@ -102,6 +104,7 @@ class Proof:
             return None
 
 
+FEW = 4  # plans that are compiled, best first, where no budget is given
 TOP = 20  # rows of the JSON form, unless more are requested
 
 
@@ -235,6 +238,13 @@ class Answer:
         if self.winner is None or not self.winner.step or self.question.minimize == "memory":
             return 0
         return open_estimates([group[0] for group in self.shardings])
+
+    @cached_property
+    def next_compiles(self) -> int:
+        """How many plans are compiled where the search goes on: `FEW`, or as many as are left."""
+        open_ = (each.candidate for each in self.ranking if each.candidate.stage == "estimated")
+        able = (each for each in open_ if not (each.is_pipeline or compiler_refusal(each.target)))
+        return sum(1 for _ in islice(able, FEW))
 
     @property
     def proof_of_winner(self) -> Proof | None:

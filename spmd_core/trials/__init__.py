@@ -3,14 +3,13 @@
 from spmd_core.trials.known_sizes import known_sizes
 from spmd_core.trials.remedies.attached import beside, is_guessed, remedy_lines, with_remedies
 from spmd_core.trials.searching import searches
-from spmd_core.trials.searching.search import FEW, FEW_S, Search
+from spmd_core.trials.searching.search import FEW_S, Search
 from spmd_core.trials.searching.work import carried_out
 from spmd_core.trials.trying import remedy_searches
 from spmd_core.trials.trying.remedy_search import RemedySearch
 from spmd_core.trials.trying.remedy_searches import store, with_stored_answers
 
 __all__ = [
-    "FEW",
     "FEW_S",
     "RemedySearch",
     "Search",

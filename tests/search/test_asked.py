@@ -272,9 +272,20 @@ def test_a_tie_has_no_winner_in_any_sentence_and_reasons_are_of_what_was_compile
     assert f"{len(answer.rivals)} other meshes or batches may be as fast" in said[0]
     meshes = [each.plan.mesh for each in (answer.winner, *answer.rivals)]
     assert len(set(meshes)) == len(meshes) > 1  # and not its own policies
-    assert words.next_label(answer) == "Compile the best few"
+    assert words.next_label(answer) == "Compile the best 4"
     assert words.next_label(answer).lower() in words.next_words(answer)
     assert "first of those that tie" in said[-2]
+    ranked = [entry.candidate for entry in answer.ranking if not entry.alike]
+    for left in (0, 1, 9):
+        at = len(ranked) - left
+        found = [*(replace(each, stage="compiled") for each in ranked[:at]), *ranked[at:]]
+        some = Answer(question, len(found), found, False)
+        few = min(left, 4)
+        assert some.next_compiles == few
+        assert words.next_words(some) == (
+            f"Next: search on, to compile the next {few}." if few else ""
+        )
+        assert words.next_label(some) == (f"Compile the next {few}" if few else "Search again")
     assert not any("winner" in each for each in said)
     waits = [(("matmul", 1.0), ("wait: all-gather", wait)) for wait in (0.0, 2.0)]
     one, slow = (

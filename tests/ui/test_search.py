@@ -3,16 +3,19 @@ link or field is one sentence.
 """
 
 import threading
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from spmd_core.lab import Searches
-from spmd_core.search import models, read_question
+from spmd_core.search import Answer, candidates, models, read_question
 from spmd_core.search.link import decode, encode
 from spmd_core.surveys import search as words, why_not
 from spmd_core.trials import Search, searches as running
 from spmd_core.trials.searching.outcomes import failed
 from spmd_core.trials.searching.searches import Registry
+from spmd_lab.ui.search import answer as search_answer
 from spmd_lab.ui.search.question_inputs import DEFAULT
 from tests.labs import until
 from tests.ui import opened, said
@@ -252,3 +255,18 @@ def test_a_field_of_plans_is_one_of_the_question(lab):
     fields["Optimizer state"].set_value("bfloat16").run()
     asked = decode(shown.query_params["search"])
     assert dict(asked.plan) == {"fused_mlp": True, "state_dtype": "bfloat16"}
+
+
+def test_the_next_compiles_take_as_long_as_those_of_the_search(monkeypatch):
+    question = read_question(
+        {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "remat": ["minimal"]}
+    )
+    found, took = list(candidates(question)), {"a": 10.0, "b": 20.0, "c": 60.0, "gone": None}
+    for at, run in enumerate(took):
+        found[at] = replace(found[at], stage="compiled", run=run)
+    known = {run: SimpleNamespace(elapsed_s=seconds) for run, seconds in took.items() if seconds}
+    monkeypatch.setattr(search_answer, "find", known.get)
+    some = Answer(question, len(found), found, False)
+    assert search_answer._compile_s(some) == some.next_compiles * 20.0 > 0
+    monkeypatch.setattr(search_answer, "find", lambda run: None)
+    assert search_answer._compile_s(some) == 0, "no time is given where none is known"

@@ -380,10 +380,10 @@ def next_label(answer: Answer) -> str:
     if winner is None or not next_words(answer):
         return "Search again"
     if winner.stage != "estimated":
-        return "Compile the next few" if winner.step else "Keep searching"
+        return f"Compile the next {answer.next_compiles}" if winner.step else "Keep searching"
     if compiler_refusal(winner.target):
         return "Search again"
-    return "Compile the best few" if winner.step else "Keep searching"
+    return f"Compile the best {answer.next_compiles}" if winner.step else "Keep searching"
 
 
 def next_words(answer: Answer) -> str:
@@ -394,11 +394,11 @@ def next_words(answer: Answer) -> str:
     if winner.stage == "estimated":
         if refusal := compiler_refusal(winner.target):
             return f"Not compiled: {refusal}."
-        return (
-            "Next: compile the best few (a large model takes about a minute each)."
-            if winner.step
-            else "Next: give it more seconds, and search on."
-        )
+        if not winner.step:
+            return "Next: give it more seconds, and search on."
+        few = answer.next_compiles
+        each = "(a large model takes about a minute each)"
+        return f"Next: compile the best {few} {each}." if few else ""
     if (
         winner.measured_s is not None
         and answer.proof_of_winner is None
@@ -407,7 +407,8 @@ def next_words(answer: Answer) -> str:
         return "Next: search on, so that the best are measured side by side too."
     left = 0 if answer.complete else answer.counts["estimated"] + answer.counts["not looked at"]
     if winner.step:
-        return "Next: search on, which compiles the next few." if left else ""
+        few = answer.next_compiles if left else 0
+        return f"Next: search on, to compile the next {few}." if few else ""
     proof = answer.proof_of_winner
     alone = sum(is_alone_beside(winner, each.candidate, proof) for each in answer.ranking)
     counts = (left, "not measured"), (alone, "measured alone")

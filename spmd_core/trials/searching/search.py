@@ -56,7 +56,7 @@ from spmd_core.trials.searching.work import Work
 
 QUICK = {"samples": 5, "min_seconds": 0.02}  # per strategy, to find the best few
 RECALLED = 15  # of a model's plans, best first, that may have been compiled elsewhere
-FEW, FEW_S = 4, 600.0  # of a model that are compiled, best first, where no budget is given
+FEW_S = 600.0  # for the few plans of a model that are compiled
 STEP = 16  # candidates whose partitioned programs are noted at once
 CONSTRAINED = 2  # of an exported program, candidates whose values are constrained
 PROVING = 0.5  # of the budget at most is left for the proof, which takes no longer than its rows

@@ -72,8 +72,12 @@ def controls(
         of = f"; {numbered(known, called)} of {len(points)} compiled already" if known else ""
         left_out = len(points) - known - len(missing)
         of += f", {left_out} cannot fit" * bool(left_out)
-        takes = f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
-        st.caption(plain(f"Roughly {takes} {like}{again}{of}."), width="content")
+        st.caption(plain(f"{roughly(seconds)} {like}{again}{of}."), width="content")
+
+
+def roughly(seconds: float) -> str:
+    """How long compiles take, in words."""
+    return f"Roughly {f'{seconds:.0f} s' if seconds < 90 else f'{seconds / 60:.0f} min'}"
 
 
 @st.fragment(run_every=INTERVAL_S)

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from statistics import median
 
 import pandas as pd
 import streamlit as st
@@ -21,8 +22,9 @@ from spmd_core.trials import Search, searches as running
 from spmd_core.words import fact_words
 from spmd_lab.ui import cards, choices, exports, state, style
 from spmd_lab.ui.charts import glimpse
-from spmd_lab.ui.lab import as_viewer, asker, begin as allowed, end, lab
+from spmd_lab.ui.lab import as_viewer, asker, begin as allowed, end, find, lab
 from spmd_lab.ui.markdown import coded, plain
+from spmd_lab.ui.predict.compiling import roughly
 from spmd_lab.ui.search import charts
 from spmd_lab.ui.shell import attempt, done, draw_figures, refusal
 from spmd_lab.ui.tables import sheet, table_frame
@@ -185,8 +187,17 @@ def _next(answer: Answer, winner: Candidate, is_over: bool) -> bool:
         key="search:next",
         help=coded(further),
     )
+    if is_open and (seconds := _compile_s(answer)):
+        st.caption(plain(f"{roughly(seconds)} as those here took."), width="content")
     _open(winner, "open-winner" if is_open else "main-link-winner")
     return pressed
+
+
+def _compile_s(answer: Answer) -> float:
+    """Returns how long the next compiles take if each takes as those of the search; 0 if none is known."""
+    runs = [find(each.run) for each in answer.found if each.stage == "compiled" and each.run]
+    took = [each.elapsed_s for each in runs if each and each.elapsed_s]
+    return answer.next_compiles * median(took) if took else 0.0
 
 
 _HOW_SURE = (

@@ -10,6 +10,7 @@ from spmd_core.base import RequestError, refuse, shorten
 from spmd_core.machine import CHIPS
 from spmd_core.plan import model_names
 from spmd_core.search import (
+    FEW,
     GOALS,
     MOST_GIB,
     REMATS,
@@ -27,7 +28,7 @@ from spmd_core.search import (
     unknown_target,
 )
 from spmd_core.surveys import goal_words
-from spmd_core.trials import FEW, FEW_S
+from spmd_core.trials import FEW_S
 from spmd_core.workloads import WORKLOADS, Workload, parse_mesh
 from spmd_lab.ui import forms, state
 from spmd_lab.ui.lab import lab

@@ -162,19 +162,23 @@ def _above(values: Sequence[Row], rows: Sequence[SweepRow]) -> list[Row]:
 def with_compiled(
     sweep: Sweep, chart: Spec, name: str, rows: Sequence[SweepRow], compiled: Sequence[SweepRow]
 ) -> Spec:
-    """Returns a curve of estimates with compiled points beside their own, filled."""
+    """Returns step times that are estimated with compiled ones beside their own, filled. Efficiency
+    stays as it is: a compiled step over an estimated one compares compiler and estimate.
+    """
+    if name != _STEP:
+        return chart
     guessed = {row.point.label: row.numbers.step_s or 0.0 for row in rows}
     times = {row.point.label: (row.numbers.step_s or 0.0) for row in compiled}
     values = [
         row for each in chart["layer"] for row in each["data"]["values"] if "estimated" in row
     ]
     drawn = {
-        row["label"]: {**row, "y": row["y"] * (ratio if name == _STEP else 1 / ratio)}
+        row["label"]: {**row, "y": row["y"] * ratio}
         | {"text": f"{seconds_text(times[row['label']])} a step, compiled"}
         for row in values
         if (ratio := times.get(row["label"], 0.0) / (guessed.get(row["label"]) or 1.0))
     }
-    if not drawn or name not in (_STEP, "Efficiency"):
+    if not drawn:
         return chart
     mark = _ESTIMATED | {"filled": True, "opacity": 1}
     shown = chart["encoding"] | {"color": OWN, "tooltip": tips(sweep, name)}

@@ -85,6 +85,16 @@ def test_it_says_what_a_press_costs_and_compiles_nothing_before(lab):
     assert table(test)["8"]["Memory"].startswith("about ")
 
 
+def test_a_compiled_step_is_drawn_beside_its_estimate(lab):
+    here = variants(parse_sweep(BASE, "batch-per-device=2"))[0]
+    lab.end(lab.submit(here.experiment), "succeeded", found=found(1.0, 64, 8e15))
+    chart = json.loads(opened(sweep="batch-per-device=2,4").get("vega_lite_chart")[0].proto.spec)
+    assert chart["title"]["text"].endswith("filled: compiled")
+    (point,) = chart["layer"][-1]["data"]["values"]
+    assert point["label"] == "2" and "1 s a step, compiled" in point["text"]
+    assert point["y"] == pytest.approx(1.0 if "(s)" in chart["title"]["text"] else 1000.0)
+
+
 def test_pressing_queues_the_unknown_points_and_the_curves_fill_in(lab):
     test = opened(sweep="chips=8,64,512")
     lab.end(
@@ -95,17 +105,13 @@ def test_pressing_queues_the_unknown_points_and_the_curves_fill_in(lab):
     test.run()
     assert "Roughly 2 min on an idle machine; 1 point of 3 compiled already." in texts(test)
     curve = json.loads(test.get("vega_lite_chart")[0].proto.spec)
-    assert curve["title"]["text"].endswith("filled: compiled")
-    (point,) = curve["layer"][-1]["data"]["values"]
-    guesses = [
-        row
-        for each in curve["layer"]
-        for row in each["data"]["values"]
-        if each["mark"].get("filled") is False and row["label"] == "64"
-    ]
-    estimate = estimated(variants(parse_sweep(BASE, "chips=64"))[0]).numbers.step_s
-    assert [point["y"]] == pytest.approx([row["y"] * estimate / 1.0 for row in guesses])
-    assert point["label"] == "64" and "1 s a step, compiled" in point["text"]
+    assert not curve["title"]["text"].endswith("filled: compiled")
+    marks = [each["mark"] for each in curve["layer"] if "estimated" in str(each["data"])]
+    assert not any(mark.get("filled") for mark in marks), "no compiled step over an estimated one"
+    points = variants(parse_sweep(BASE, "chips=8,64,512"))
+    guesses = curves(points, [estimated(point) for point in points])
+    shown = [table(test)[row.point.label]["Efficiency"] for row in guesses]
+    assert shown == [f"{row.efficiency:.1%}" for row in guesses]
     assert all("%" in row["Efficiency"] for row in table(test).values()), "each point compares"
     row = table(test)["64"]
     assert row["Step"] == "1\xa0s" and row["State"] == "compiled"

@@ -1,6 +1,7 @@
 """The best mesh at each number of chips, the knee of strong scaling, and what a sweep does not count."""
 
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
@@ -120,6 +121,14 @@ def test_the_part_that_grows_most_is_of_the_same_work_in_weak_scaling():
     assert share == pytest.approx(shares[cause] / sum(shares.values()))
     assert shares[cause] > first.numbers.shares_s.get(cause, 0.0)
     assert grown_most(first, first) == ("", 0.0)
+    for more, named in ((0.004, ""), (0.006, "memory")):
+        total = sum(first.numbers.shares_s.values())
+        longer = dict(first.numbers.shares_s)
+        longer["memory"] = longer.get("memory", 0.0) + more * total
+        numbers = replace(first.numbers, shares_s=longer)
+        outcome = replace(first.outcome, numbers=numbers)
+        after = replace(first, outcome=outcome, efficiency=1 / (1 + more))
+        assert grown_most(first, after)[0] == named, "less than half a percent grows nothing"
 
 
 def test_the_best_mesh_is_of_models_and_numbers_of_chips():

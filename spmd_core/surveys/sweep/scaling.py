@@ -16,6 +16,7 @@ GOOD = 0.8  # scaling efficiency: below it the curve has bent
 # arXiv:2412.19437 section 4.2
 MOST_TOKENS = 15_360 * 4_096
 STRAGGLERS = "wait: slices"  # a part of a step
+_SEEN = 0.005  # of a step: less growth rounds to 0%
 TILE_ROWS = 8  # of float32 arrays in a TPU's memory
 
 
@@ -147,11 +148,11 @@ def knee(timed: Sequence[SweepRow]) -> Knee | None:
 
 def grown_most(first: SweepRow, last: SweepRow) -> tuple[str, float]:
     """Returns the part of a step that grew most for the same work, and its share of the last; ""
-    where none grew."""
+    where none grew by half a percent of the first."""
     before, after = share_costs(first), share_costs(last)
     grown = {name: cost - before.get(name, 0.0) for name, cost in after.items()}
     cause = max(grown, key=lambda name: grown[name], default="")
-    if grown.get(cause, 0.0) <= 0:
+    if grown.get(cause, 0.0) < _SEEN:
         return "", 0.0
     return cause, after[cause] / sum(after.values())
 

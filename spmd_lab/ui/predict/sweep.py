@@ -344,9 +344,9 @@ def _figures(sweep: Sweep, timed: Sequence[SweepRow], cause: str, share: float) 
         millions = f"{number_text(plan.tokens / 1e6)} million"
         tokens = millions if plan.tokens >= 1e6 else count_text(plan.tokens)
         yield Figure("Tokens of a step", tokens, f"{sweep.scaling} scaling")
-    if cause:
-        by = ", assumed as in published runs" * (cause == STRAGGLERS)
-        yield Figure("Grows most", share_words(cause), f"{share:.0%} of the step{by}")
+    by = ", assumed as in published runs" * (cause == STRAGGLERS)
+    grows = f"{share:.0%} of the step{by}" if cause else "for the same work"
+    yield Figure("Grows most", share_words(cause) or "nothing", grows)
 
 
 def _chart(sweep: Sweep, rows: Sequence[SweepRow], name: str, chart: Spec) -> None:

@@ -14,6 +14,7 @@ from spmd_core.results import Failure
 from spmd_core.sweeps import estimated, parse_sweep, variants
 from spmd_core.sweeps.curves import Numbers, Outcome, curves, outcome_of
 from spmd_core.workloads import DEFAULT_SPEC
+from spmd_lab.ui.predict.sweep import _figures
 from spmd_lab.ui.predict.sweep_charts import chart_alt, charts_of, parts_chart
 from tests.standin_lab import GIB, StandInLab, found
 
@@ -312,3 +313,13 @@ def test_what_does_not_fit_lies_below_the_axis_and_bars_carry_their_times():
     assert [row["named"] for row in texts["named"]["data"]["values"]] == ["", "late 7%"]
     ends = texts["label"]["data"]["values"]
     assert [(row["x"], row["label"]) for row in ends] == [(5.1, "5.1 s"), (5.4, "5.4 s")]
+
+
+def test_where_nothing_grows_the_figure_names_no_part():
+    shown = parse_sweep(BASE, "chips=64,512")
+    points = variants(shown)
+    rows = curves(points, [estimated(point) for point in points])
+    *_, last = _figures(shown, rows, "", 0.0)
+    assert (last.title, last.value) == ("Grows most", "nothing")
+    *_, last = _figures(shown, rows, "memory", 0.25)
+    assert last.more == "25% of the step"

@@ -100,7 +100,7 @@ def split_bar(named: Mapping[str, float]) -> str:
     shares = {part: end - begin for part, (begin, end) in zip(seen, tenths, strict=True)}
     color = shades | {
         "other": colors.KINDS["loop"],
-        _thin("exposed"): _mixed(colors.KINDS["exposed"], -0.4),
+        _thin("exposed"): _mixed(colors.KINDS["exposed"], 0.7),
     }
     bar = "".join(f'<i style="flex:{shares[e]};background:{color[e]}"></i>' for e in seen)
     legend = "".join(

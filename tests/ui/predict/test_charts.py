@@ -141,4 +141,7 @@ def test_exposed_communication_is_never_part_of_other(thin, named):
     bar = shares.split_bar(by_words(whole | thin)).replace("</li>", "\n")
     drawn = [line for line in re.sub("<[^>]+>", "", bar).splitlines() if line]
     assert drawn[2:] == named
+    reds = [tuple(bytes.fromhex(c)) for c in re.findall(r'<i style="background:#(\w{6})">', bar)]
+    exposed = [red for red, line in zip(reds, drawn, strict=True) if "exposed" in line]
+    assert all(red > green > blue and red > 180 for red, green, blue in exposed), "shades of orange"
     assert sum(float(line.split()[-1].rstrip("%")) for line in drawn) == pytest.approx(100)

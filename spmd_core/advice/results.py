@@ -288,7 +288,10 @@ def _predicted(prediction: Prediction, experiment: Experiment) -> Prediction:
     noted = in_sentences(prediction, plan)
     if plan is None or not noted.compiled:
         return noted
-    notes = [*filter(None, [noted.fits and plan.little_compared]), *noted.notes]
+    notes = [
+        *filter(None, [plan.beyond_context, noted.fits and plan.little_compared]),
+        *noted.notes,
+    ]
     if plan.with_fitting_blocks != plan:
         notes.append(f"{plan.kernel_refusal}: the step was compiled with these")
     if prediction.program == "final" and not experiment.place.is_gpu:

@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from spmd_core.base import count_text, mesh_text, number_text, numbered, seconds_text, span_text
+from spmd_core.base import (
+    bytes_text,
+    count_text,
+    mesh_text,
+    number_text,
+    numbered,
+    seconds_text,
+    span_text,
+)
 from spmd_core.facts import Prediction
 from spmd_core.plan import Plan
 from spmd_core.sheets import NONE, Column, Sheet, Table, count, number, seconds, size, text
@@ -156,11 +164,19 @@ def _mark(answer: TrainingAnswer, row: TrainingRow) -> str:
     if row is best:
         return is_best
     if row.run is None:
-        return row.refusal
+        return row.refusal + _too_much(row.step)
     if best is None or not row.meets:
         return _MISSES
     times = number_text(measure(row, answer.by) / measure(best, answer.by))
     return alike if times == "1" else f"{times}{more}"
+
+
+def _too_much(step: Prediction | None) -> str:
+    """Returns the bytes that a plan needs of those there are, where these are too few."""
+    held = step.memory_bytes if step else None
+    if held is None or not held.peak or held.peak <= held.capacity:
+        return ""
+    return f": {bytes_text(held.peak)} of {bytes_text(held.capacity)} per device"
 
 
 class _Marked(NamedTuple):

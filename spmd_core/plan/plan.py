@@ -438,6 +438,14 @@ class Plan(PlanFields):
         return int(given) if given.isdigit() else VMEM_LIMITS_KIB.get(generation)
 
     @property
+    def beyond_context(self) -> str | None:
+        """How far a sequence is beyond what the model sees; None where it is not, or not known."""
+        sees = self.size.context
+        if not 0 < sees < self.sequence:
+            return None
+        return f"{self.sequence:,} tokens are more than the {sees:,} that {self.size.title} sees"
+
+    @property
     def little_compared(self) -> str | None:
         """With how few published steps the experts' time was compared; None without experts."""
         if self.size.experts == 1:

@@ -231,7 +231,7 @@ def _parameter_share(key: _WeightKey) -> float:
 
 def plan_notes(plan: Plan) -> list[str]:
     """What the sizes of a plan show before it is compiled, a sentence each."""
-    more = (plan.kernel_refusal, plan.little_compared)
+    more = (plan.beyond_context, plan.kernel_refusal, plan.little_compared)
     return [*undivided_axes(plan), *filter(None, more)]
 
 

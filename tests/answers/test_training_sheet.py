@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from spmd_core.answers import five_figures, training_headline, training_table
-from spmd_core.base import number_text
+from spmd_core.base import bytes_text, number_text
 from spmd_core.commands.printed.predict_lines import training_json
 from spmd_core.facts import Estimate
 from spmd_core.sweeps import TrainingAnswer, TrainingQuestion, train
@@ -39,7 +39,10 @@ def test_the_sheet_has_each_number_of_its_row():
         assert mark == f"{number_text(more)}× the dollars"
     large = train(TrainingQuestion(FORM | {"model": "llama-3.1-70b"}, 1e12, 512, KINDS, chips=256))
     marks = training_table(large).column("Verdict")
-    assert [cell.text for cell in marks] == ["fastest", "does not fit"]
+    held = large.ordered[1].step.memory_bytes
+    assert held.peak > held.capacity
+    needs = f"does not fit: {bytes_text(held.peak)} of {bytes_text(held.capacity)} per device"
+    assert [cell.text for cell in marks] == ["fastest", needs]
     assert answer.even == () and training_json(answer)["about_even"] == []
 
 

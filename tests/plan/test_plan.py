@@ -5,7 +5,7 @@ import random
 import pytest
 
 from spmd_core.base import RequestError
-from spmd_core.plan import NAMES
+from spmd_core.plan import NAMES, plan_notes
 from spmd_core.time import estimate_memory
 from spmd_core.workloads import parse_mesh, parse_plan
 
@@ -416,3 +416,19 @@ def test_rows_of_experts():
     assert parse_plan(EXPERTS | {"dropless": True, "imbalance": 1.5}).visits == 3
     alone = EXPERTS | {"mesh": {"fsdp": 16}, "dropless": True, "imbalance": 1.5}
     assert parse_plan(alone).visits == 2  # each device has all experts
+
+
+@pytest.mark.parametrize(
+    ("model", "sequence", "words"),
+    [
+        ("llama-3.1-8b", 262144, "262,144 tokens are more than the 131,072 that llama-3.1-8b sees"),
+        ("llama-3.1-8b", 131072, None),
+        ("scaled:1", 262144, None),  # whose context is not known
+    ],
+)
+def test_a_sequence_beyond_what_the_model_sees_has_a_note(model, sequence, words):
+    mesh = {"fsdp": 64, "context": 4}
+    form = {"target": "tpu:v5p:4x8x8", "model": model, "mesh": mesh, "sequence": sequence}
+    beyond = parse_plan(form | {"batch_per_device": 1})
+    assert beyond.beyond_context == words
+    assert (words in plan_notes(beyond)) is (words is not None)

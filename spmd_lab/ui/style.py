@@ -195,12 +195,12 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   .st-key-days h2 small:first-of-type {{ display: none; }}
   .st-key-days h2 small:nth-of-type(2) {{ margin-left: auto; }}
   [class*="st-key-row-"] > :nth-child(2) {{ flex: 1 1 0; min-width: 50%; }}
+  [class*="st-key-named-"] {{ display: grid; grid-template-columns: auto 1fr; }}
   :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stHorizontalBlock"] {{ gap: 0.6rem; }}
   :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stColumn"] {{ min-width: calc(50% - 0.3rem); flex: 1 1 calc(50% - 0.3rem); }}
-  .st-key-starts {{ display: grid; grid-template-columns: 1fr 1fr; gap: 0.6rem; }}
+  .st-key-starts {{ display: grid; grid-template-columns: 1fr 1fr; gap: 0.6rem; align-items: stretch; }}
   .st-key-starts > [data-testid="stLayoutWrapper"], .st-key-starts > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"] {{ display: contents; }}
   .st-key-starts [data-testid="stColumn"] {{ width: 100% !important; min-width: 0; }}
-  .st-key-starts [data-testid="stColumn"] > div, .st-key-starts [data-testid="stColumn"] > div > div, .st-key-starts [data-testid="stColumn"] > div > div > div {{ height: 100%; }}
   :is(.st-key-starts, [class*="st-key-gallery"]) img.glimpse {{ height: 5.5rem; padding: 0.6rem; }}
 }}
 [data-testid="stExpandSidebarButton"] {{ width: auto; }}

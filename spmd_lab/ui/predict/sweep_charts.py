@@ -107,7 +107,7 @@ def efficiency_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
     ]
     base = next((row.point for row in rows if row.efficiency is not None), None)
     of = f", {point_title(sweep, base)} = 100" if base else ""
-    title = f"Scaling efficiency (%{of})" if sweep.variable.scales else _WORK
+    title = f"Efficiency (%{of})" if sweep.variable.scales else _WORK
     chart = curve(sweep, rows, values, title, zero=not sweep.variable.scales)
     return _scaled(sweep, rows, chart, values) if sweep.variable.scales and values else chart
 

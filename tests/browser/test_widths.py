@@ -59,14 +59,14 @@ def test_focus_on_the_menu_is_outlined_in_the_primary_color(server, page, theme)
     page.wait_for_function(OUTLINED, arg=PRIMARY[theme])
 
 
-def test_the_cards_are_three_in_a_row_and_two_where_it_is_narrow(server, page):
+def test_the_cards_are_four_in_a_row_and_two_where_it_is_narrow(server, page):
     page.set_viewport_size({"width": 1000, "height": 900})
     visit(page, server.url)
-    page.wait_for_function(IN_ROWS, arg=[3, 2], timeout=PATIENCE_MS)
+    page.wait_for_function(IN_ROWS, arg=[4, 2], timeout=PATIENCE_MS)
     page.wait_for_function(ONE_LINE, arg=1000, timeout=PATIENCE_MS)
     page.set_viewport_size({"width": 390, "height": 900})
     page.wait_for_function(ONE_LINE, arg=390, timeout=PATIENCE_MS)
-    page.wait_for_function(IN_ROWS, arg=[2, 3], timeout=PATIENCE_MS)
+    page.wait_for_function(IN_ROWS, arg=[2, 4], timeout=PATIENCE_MS)
 
 
 @pytest.mark.parametrize("screen", ["layout", "compare", "predict"])

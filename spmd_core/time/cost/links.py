@@ -16,6 +16,7 @@ from functools import cache, lru_cache
 from statistics import NormalDist
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from spmd_core.base import ordinal_text
 from spmd_core.machine import Chip, Coordinates, Gpu, Topology, mesh_places
@@ -259,14 +260,14 @@ def hops_between(topology: Topology, source: Coordinates, target: Coordinates) -
     return hops
 
 
-def paths(
-    topology: Topology, pairs: Sequence[tuple[int, int]], coordinates: Sequence[Coordinates]
-) -> Paths:
-    """Where the messages of (source, target) pairs go: each on its shortest path, axis after axis."""
-    if topology.chip.is_gpu:
-        return _through_switches(pairs, coordinates)
+def paths(topology: Topology, pairs: ArrayLike, coordinates: ArrayLike) -> Paths:
+    """Where the messages of (source, target) pairs, [n, 2], go between devices at coordinates,
+    [devices, 5]: each on its shortest path, axis after axis.
+    """
     places, ends = np.asarray(coordinates), np.asarray(pairs, dtype=int).reshape(-1, 2)
     apart = places[ends[:, 0], -1] != places[ends[:, 1], -1]
+    if topology.chip.is_gpu:
+        return _through_switches(ends, apart)
     here, there = (places[each] for each in ends[~apart].T)
     busiest, hops, used = 0, np.zeros(len(here), dtype=int), ["dcn"] if apart.any() else []
     for axis, (length, wraps) in enumerate(zip(topology.shape, topology.wraps, strict=True)):
@@ -291,17 +292,13 @@ def paths(
     )
 
 
-def _through_switches(
-    pairs: Sequence[tuple[int, int]], coordinates: Sequence[Coordinates]
-) -> Paths:
+def _through_switches(ends: np.ndarray, apart: np.ndarray) -> Paths:
     """Messages of GPUs: within a domain through its switch, else over a network card each way."""
-    moved = [pair for pair in pairs if pair[0] != pair[1]]
-    far = [pair for pair in moved if coordinates[pair[0]][-1] != coordinates[pair[1]][-1]]
-    apart = set(far)
-    near = [pair for pair in moved if pair not in apart]
-    used = (["nvlink"] if near else []) + (["network"] if far else [])
-    longest = min(1, len(moved))
-    return Paths(busiest(near), longest, tuple(used), bool(far), busiest(far), bool(moved))
+    moved = ends[:, 0] != ends[:, 1]
+    near, far = ends[moved & ~apart], ends[apart]
+    used = ["nvlink"] * bool(len(near)) + ["network"] * bool(len(far))
+    longest = int(moved.any())
+    return Paths(busiest(near), longest, tuple(used), bool(len(far)), busiest(far), bool(longest))
 
 
 @lru_cache(maxsize=256)
@@ -316,8 +313,7 @@ def paths_along(
     numbers = np.arange(len(places)).reshape(sizes)
     number = None if axis is None else [name for name, _ in mesh].index(axis)
     following = np.roll(numbers, -1, number)
-    pairs = list(zip(numbers.ravel().tolist(), following.ravel().tolist(), strict=True))
-    return paths(topology, pairs, [tuple(place) for place in places.tolist()])
+    return paths(topology, np.stack((numbers.ravel(), following.ravel()), axis=1), places)
 
 
 def permute_s(topology: Topology, ways: Paths, nbytes: float, rates: LinkRates = EXPECTED) -> float:

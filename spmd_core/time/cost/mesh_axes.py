@@ -179,8 +179,7 @@ def narrowed_by(topology: Topology, order: str, kind: str, mesh: Mesh, axes: Axe
 
 def _ways(topology: Topology, order: str, mesh: Mesh, axes: Axes, pairs: Pairs = ()) -> Paths:
     places = mesh_places(topology, [size for _, size in mesh], order).reshape(-1, 5)
-    each = [tuple(place) for place in places.tolist()]
-    return paths(topology, pairs or _ring(mesh, axes), each)
+    return paths(topology, pairs or _ring(mesh, axes), places)
 
 
 def _ring(mesh: Mesh, axes: Axes) -> Pairs:

@@ -7,10 +7,10 @@ from the switch, and writes it to all by one store, V (1 + 1/k) bytes over each 
 """
 
 import math
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+import numpy as np
 
 from spmd_core.machine import Gpu
 from spmd_core.time.gpu.constants import (
@@ -142,7 +142,6 @@ def _exchange_s(gpu: Gpu, group: Group, nbytes: float, caller: Caller) -> float:
     return begin + max(near, far) + PIPE_S * math.sqrt(nbytes / _MIB)
 
 
-def busiest(messages: Sequence[tuple[int, int]]) -> int:
-    """The most messages that one device sends, or receives."""
-    sent, received = (Counter(pair[side] for pair in messages) for side in (0, 1))
-    return max((*sent.values(), *received.values()), default=0)
+def busiest(messages: np.ndarray) -> int:
+    """The most of these messages, [n, 2] from and to a device, that one sends, or receives."""
+    return max((int(np.bincount(each).max(initial=0)) for each in messages.T), default=0)

@@ -38,8 +38,8 @@ _ONCE = {"data": {"values": [{}]}}
 
 
 class Dot(NamedTuple):
-    """A published step: its chip, kind, model, how far the estimate is off in percent, and on how many
-    chips.
+    """A published step: its chip, kind, model, how far the estimate is off in percent, on how many
+    chips, and whether a constant was fitted to it.
     """
 
     chip: str
@@ -47,6 +47,7 @@ class Dot(NamedTuple):
     model: str
     error: float
     chips: int
+    fitted: bool
 
 
 def _far(dots: Sequence[Dot]) -> dict[Dot, tuple[int, float]]:
@@ -77,6 +78,7 @@ def _values(dots: Sequence[Dot]) -> list[dict[str, Any]]:
         values.append(
             {"chip": each.chip, "kind": f"{_kind(each)} ({counts[_kind(each)]})"}
             | {"error": each.error, "aside": aside, "number": str(number)}
+            | {"fitted": each.fitted}
         )
     return values
 
@@ -113,6 +115,16 @@ def _misses(dots: Sequence[Dot]) -> str:
             by = (" and " if len(errors) == 2 else " to ").join(ends)
             misses.append(f"{whole} on {chip}, by {by}")
     return f" Outside: {'; '.join(misses)}." if misses else ""
+
+
+def _unfitted(dots: Sequence[Dot]) -> str:
+    """Returns how many steps are a test, and how many of these are inside of the band."""
+    free = [each for each in dots if not each.fitted]
+    within = sum(abs(each.error) <= _WITHIN for each in free)
+    return (
+        f" Hollow: {len(dots) - len(free)} to which a constant was fitted;"
+        f" of the other {len(free)}, {within} are within {_WITHIN}%."
+    )
 
 
 def _signed(percent: float, digits: int = 1) -> str:
@@ -168,6 +180,8 @@ def errors_chart(dots: Sequence[Dot]) -> dict[str, Any]:
     }
     aside = {"field": "aside", "type": "quantitative", "scale": {"domain": [-1.5, 1.5]}}
     placed = {"x": x, "xOffset": aside, "y": y}
+    color = {"field": "kind", "type": "nominal", "title": None, "scale": kinds}
+    hollow = {"condition": {"test": "datum.fitted", "value": "#ffffff"}} | color
     band = {"y": {"datum": -_WITHIN}, "y2": {"datum": _WITHIN}}
     above = {"expr": f"datum.error > 0 ? {1 - _APART} : {_APART}"}
     number = {"type": "text", "dy": above, "color": _INK, "fontSize": 11, "fontWeight": 600}
@@ -183,9 +197,8 @@ def errors_chart(dots: Sequence[Dot]) -> dict[str, Any]:
             },
             _ONCE | {"mark": {"type": "rule", "color": "#a3adba"}, "encoding": {"y": {"datum": 0}}},
             {
-                "mark": {"type": "point", "filled": True, "size": 55, "opacity": 0.8},
-                "encoding": placed
-                | {"color": {"field": "kind", "type": "nominal", "title": None, "scale": kinds}},
+                "mark": {"type": "point", "size": 55, "opacity": 0.8},
+                "encoding": placed | {"stroke": color, "fill": hollow},
             },
             {"mark": number, "encoding": placed | {"text": {"field": "number"}}},
         ],
@@ -193,8 +206,11 @@ def errors_chart(dots: Sequence[Dot]) -> dict[str, Any]:
     return {
         "title": {
             "text": f"{within} of {len(dots)} estimates are within {_WITHIN}% of a published step",
-            "subtitle": "Estimate over published step: + is estimated longer than published, \N{MINUS SIGN} shorter."
-            f"{_misses(dots)}",
+            "subtitle": [
+                "Estimate over published step: + is estimated longer than published,"
+                f" \N{MINUS SIGN} shorter.{_unfitted(dots)}",
+                _misses(dots).strip(),
+            ],
         },
         "hconcat": [chart, _named(dots)],
         "spacing": 30,

@@ -2,7 +2,7 @@
 
     python -m bench.published_steps [--only gpu|dense|v5p|experts|"8 bits"|"other kernel"]
 
-No constant was read off these rows: they are a test, as far as the plans say what ran. Sources:
+They are a test as far as the plans say what ran, but those that `is_fitted` names. Sources:
 NVIDIA/dgxc-benchmarking (maxtext/README_70b.md of v25.01 and of v25.04, paxml/README_5b.md of
 v24.11), NVIDIA/JAX-Toolbox (rosetta/projects/pax/README.md of 2024, with Transformer Engine, its
 sequences per second turned into seconds), AI-Hypercomputer/gpu-recipes (training/a3ultra and
@@ -237,6 +237,21 @@ def error_of(row: Published) -> float:
     return found.estimate / min(max(found.estimate, ends[0]), ends[1]) - 1
 
 
+def is_fitted(row: Published) -> bool:
+    """Whether a constant or a rule was fitted to a row: to growth over slices of v5e (SLICE_JITTER)
+    and over H100 beyond 256 (JITTER), to the upper end of 70B on TPU7x (STREAMED_ROWS,
+    KERNEL_STALLS), to 405B on v5p (the rows of two cores).
+    """
+    kind, _, target, model, *_ = row
+    generation, chips = plan_of(row).topology.chip.generation, plan_of(row).topology.chips
+    return (
+        (generation == "v5e" and "*" in target)
+        or (kind == "gpu" and generation == "h100" and "70b" in model and chips > 256)
+        or (kind, generation, model)
+        in (("dense", "tpu7x", "llama-3.1-70b"), ("dense", "v5p", "llama-3.1-405b"))
+    )
+
+
 def draw(file: Path) -> None:
     """Draws predicted over published seconds, by chip and kind."""
     dots = []
@@ -246,7 +261,9 @@ def draw(file: Path) -> None:
         model = "gpt-3-5b" if row[7] is _GPT_5B else plan.model
         if model.startswith("scaled"):  # a size of MaxText's, which no one knows by its scale
             model = f"MaxText {get_model(plan.model).parameters / 1e9:.0f}B"
-        dots.append(Dot(chip, row[0], model, 100 * error_of(row), plan.topology.chips))
+        dots.append(
+            Dot(chip, row[0], model, 100 * error_of(row), plan.topology.chips, is_fitted(row))
+        )
     file.write_bytes(vl_convert.vegalite_to_png(errors_chart(dots), scale=2))
 
 

@@ -1,9 +1,9 @@
 """Sentences about the collectives and ceilings of a machine."""
 
 from collections.abc import Iterable, Sequence
-from itertools import takewhile
+from itertools import pairwise
 
-from spmd_core.base import by_key, bytes_text, capital, scaled_text, seconds_text
+from spmd_core.base import about_bytes, by_key, bytes_text, capital, scaled_text, seconds_text
 from spmd_core.results import Ceiling, Fit, Point, Result, Roofline
 from spmd_core.terms.names import listed
 from spmd_core.workloads import TRANSFERS
@@ -44,10 +44,10 @@ def sweep_words(points: Sequence[Point], fits: Iterable[Fit] = ()) -> tuple[str,
         peak, where = max(listed_points, key=lambda point: _bus(point) or 0.0), axes_words(axes)
         rises &= peak.bytes == max(point.bytes for point in listed_points)
         peaks.append(f"{rate_words(_bus(peak))} over {where} ({bytes_text(peak.bytes)})")
-        if (half := half_sizes(listed_points)) is not None:
-            last = max(point.bytes for point in listed_points)
-            end = "on" if half[1] == last else f"to {bytes_text(half[1])}"
-            halves.append(f"over {where} from {bytes_text(half[0])} {end}")
+        if (half := half_points(listed_points)) is not None:
+            first, last = (about_bytes(each.bytes) for each in half)
+            end = "on" if half[1] in listed_points else f"to {last}"
+            halves.append(f"over {where} from {first} {end}")
     text = "Predicted: " if all(point.time_s is None for point in timed) else ""
     reached = f"Half of that is reached {listed(halves)}." if halves else ""
     more = " ".join(filter(None, (reached, off_line_words(points, fits))))
@@ -88,24 +88,38 @@ def _fitted_s(point: Point, fit: Fit | None) -> float | None:
     return fit.latency_s + moved / fit.bandwidth
 
 
-def half_sizes(points: Iterable[Point]) -> tuple[int, int] | None:
-    """Returns the bytes of the first and the last point around the highest bus bandwidth that have
-    half of it; None where no other has. The points are of one collective over the same axes.
+def half_points(points: Iterable[Point]) -> tuple[Point, Point] | None:
+    """Returns where the bus bandwidth is half of its highest, on either side of it: between two
+    points, with time on the line through them; the first or last point where it stays above. None
+    of fewer than two points. The points are of one collective over the same axes.
     """
     sizes = sorted(filter(_bus, points), key=lambda point: point.bytes)
-    if not sizes:
+    if len(sizes) < 2:
         return None
     at = sizes.index(max(sizes, key=_bus))
     least = _bus(sizes[at]) / 2
-    before = list(takewhile(lambda point: _bus(point) >= least, sizes[at::-1]))
-    after = list(takewhile(lambda point: _bus(point) >= least, sizes[at:]))
-    first, last = before[-1], after[-1]
-    return None if first is last else (first.bytes, last.bytes)
+    return _crossing(sizes[at::-1], least), _crossing(sizes[at:], least)
+
+
+def _crossing(points: Sequence[Point], least: float) -> Point:
+    for near, far in pairwise(points):
+        if _bus(far) < least:
+            slope = (_seconds(near) - _seconds(far)) / (near.bytes - far.bytes)
+            factor = TRANSFERS[near.kind].bus_factor(near.devices)
+            start = _seconds(far) - slope * far.bytes
+            size = least * start / (factor - least * slope)
+            known = "time_s" if near.time_s else "predicted_s"
+            crossed = {"bytes": round(size), known: size * factor / least}
+            return near.model_copy(update=crossed | {"algbw": None, "busbw": None})
+    return points[-1]
+
+
+def _seconds(point: Point) -> float:
+    return point.time_s or point.predicted_s or float("inf")
 
 
 def _bus(point: Point) -> float:
-    seconds = point.time_s or point.predicted_s or float("inf")
-    return point.bytes / seconds * TRANSFERS[point.kind].bus_factor(point.devices)
+    return point.bytes / _seconds(point) * TRANSFERS[point.kind].bus_factor(point.devices)
 
 
 def kind_title(kind: str) -> str:

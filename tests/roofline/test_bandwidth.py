@@ -6,7 +6,7 @@ import pytest
 from spmd_core.base import RequestError
 from spmd_core.experiment import parse_experiment
 from spmd_core.roofline import busy_facts, cases, ceiling, fits, on_topology
-from spmd_core.terms import counted, fit_words, rate_words, sweep_words
+from spmd_core.terms import counted, fit_words, half_points, rate_words, sweep_words
 from spmd_core.words import fact_words
 
 
@@ -137,9 +137,12 @@ def test_an_absent_topology_is_predicted_by_the_formulas_of_its_links():
 @pytest.mark.parametrize(
     ("relative", "words"),
     [
-        ((0.1, 0.6, 1.0, 0.9), "Half of that is reached over y from 16.0 KiB on."),
-        ((0.1, 0.6, 1.0, 0.3), "Half of that is reached over y from 16.0 KiB to 64.0 KiB."),
-        ((0.1, 0.2, 0.3, 1.0), ""),
+        ((0.1, 0.6, 1.0, 0.9), "Half of that is reached over y from about 14 KiB on."),
+        (
+            (0.1, 0.6, 1.0, 0.3),
+            "Half of that is reached over y from about 14 KiB to about 94 KiB.",
+        ),
+        ((0.6, 0.7, 0.9, 1.0), "Half of that is reached over y from about 4 KiB on."),
     ],
 )
 def test_the_sizes_that_reach_half_of_the_highest_bandwidth(relative, words):
@@ -150,6 +153,20 @@ def test_the_sizes_that_reach_half_of_the_highest_bandwidth(relative, words):
         for size, rate in zip(case.sizes, relative, strict=True)
     ]
     assert sweep_words(points)[1] == words
+
+
+@pytest.mark.parametrize("points", [2, 3, 11])
+def test_half_of_the_bandwidth_is_reached_at_a_size_that_no_point_has_to_have(points):
+    """Of latency + bytes / bandwidth, for every number of points between the same ends."""
+    (case,) = cases(
+        sweep(kinds="all-reduce", axes="y", smallest=2**10, largest=2**30, points=points)
+    )
+    latency_s, rate = 8e-6, 45e9
+    timed = [case.point(size, latency_s + size / rate) for size in case.sizes]
+    first, last = half_points(timed)
+    assert first.bytes == pytest.approx(latency_s * rate, rel=0.001)
+    assert first.bytes / first.time_s == pytest.approx(rate / 2, rel=0.001)
+    assert last.bytes == 2**30 and half_points(timed[:1]) is None
 
 
 def test_the_highest_bandwidth_is_a_measured_one_where_any_point_was():

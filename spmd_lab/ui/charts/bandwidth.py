@@ -6,7 +6,7 @@ from typing import cast
 
 from spmd_core.base import about_bytes, by_key, bytes_text, seconds_text
 from spmd_core.results import Point
-from spmd_core.terms import half_sizes, kind_title, rate_words
+from spmd_core.terms import half_points, kind_title, rate_words
 from spmd_core.workloads import TRANSFERS
 from spmd_lab.ui.charts import base
 from spmd_lab.ui.charts.base import (
@@ -247,21 +247,17 @@ def _value(point: Point, seconds: float, quantity: str) -> float:
 
 
 def _halves(points: Sequence[Point], quantity: str) -> list[Row]:
-    heights = {
-        (point.kind, point.bytes): _value(point, seconds, quantity) / _UNITS[quantity]
-        for point in points
-        if (seconds := point.time_s or point.predicted_s)
-    }
     return [
         {
             "kind": kind_title(kind),
-            "bytes": sizes[0],
-            "y": heights[kind, sizes[0]],
-            "size": bytes_text(sizes[0]),
-            "label": f"half the bandwidth from {about_bytes(sizes[0])}",
+            "bytes": half[0].bytes,
+            "y": _value(half[0], half[0].time_s or half[0].predicted_s or 0.0, quantity)
+            / _UNITS[quantity],
+            "size": bytes_text(half[0].bytes),
+            "label": f"half the bandwidth from {about_bytes(half[0].bytes)}",
         }
         for kind, listed in by_key((point.kind, point) for point in points).items()
-        if (sizes := half_sizes(listed)) is not None
+        if (half := half_points(listed)) is not None
     ]
 
 

@@ -21,7 +21,7 @@ from spmd_core.terms import (
     counted,
     environment_words,
     experiment_words,
-    half_sizes,
+    half_points,
     kind_title,
     off_line_words,
     rate_words,
@@ -160,8 +160,8 @@ def _figures(points: Sequence[Point]) -> Iterator[Figure]:
     )
     at = "" if top is largest else f", at {bytes_text(top.bytes)}"
     yield Figure("Bus bandwidth", rate_words(bandwidths(top)[1]), f"over all links of a device{at}")
-    if sizes := half_sizes(timed):
-        yield Figure("Half of that bandwidth from", about_bytes(sizes[0]), "per device")
+    if half := half_points(timed):
+        yield Figure("Half of that bandwidth from", about_bytes(half[0].bytes), "per device")
 
 
 def _taken(points: Sequence[Point], where: str) -> str:

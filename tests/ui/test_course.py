@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from bench.values import result, strategy
+from spmd_core.base import seconds_text
 from spmd_core.experiment import link, parse_experiment
 from spmd_core.lab import Lab, examples
 from spmd_core.lab.store.store import Store
@@ -16,7 +17,6 @@ from spmd_core.recipes.recipe import program_spec
 from spmd_core.recipes.variations import VARIATIONS, variation_of
 from spmd_lab.ui import course, exports
 from spmd_lab.ui.history.listing import ONLY_EXAMPLES
-from spmd_lab.ui.notebook import outcome
 from tests.ui import opened
 from tests.ui.predictions import store
 
@@ -194,11 +194,11 @@ def test_a_stop_of_the_tour_has_one_next_and_no_recipe_beside_it(data_folder, mo
     said, sections = read(page), examples.stops("page")
     assert all(each.title in said for each in sections) and " faster than " in said
     # the numbers that are written in its texts are those of its runs
-    steps = {
-        run: next(iter(Lab.open().result(run).strategies.values())).prediction
+    faster, slower = (
+        next(iter(Lab.open().result(run).strategies.values())).prediction.predicted_s.estimate
         for run in sections[0].runs
-    }
-    assert re.search(r"[\d.]+ ms", sections[0].look)[0] in outcome._differs(steps)[1]
+    )
+    assert re.search(r"[\d.]+ ms", sections[0].look)[0] == seconds_text(slower - faster)
     assert not any(re.search(r"\d", each.title + each.look) for each in sections[1:])
     assert "Print or send" in [each.proto.popover.label for each in page.get("popover")]
     page.button(key="collection:example").click().run()

@@ -15,6 +15,7 @@ from spmd_core.workloads import (
     Held,
     Program,
     as_regex,
+    device_bytes,
     findings as findings_of,
     grouped,
     matches,
@@ -26,7 +27,7 @@ EVEN = 1.05  # times an even share of work: what is below is even
 
 def program_headline(program: Program) -> str:
     """A program in a line: its arguments, what they take on each device, and its mesh."""
-    each = sum(held.bytes_per_device or 0 for held in program.arguments())
+    each, hosted = device_bytes(program.arguments())
     arguments = program.described.arguments
     unused = sum(not leaf.is_kept for leaf in arguments)
     devices = math.prod(size for _, size in program.mesh)
@@ -38,6 +39,7 @@ def program_headline(program: Program) -> str:
     takes = "takes" if len(arguments) == 1 else "take"
     on = f"each of {devices} devices" if devices > 1 else "one device"
     held = f"{who} {takes} {bytes_text(each)} on {on}"
+    held += f" and {bytes_text(hosted)} of host memory" if hosted else ""
     return f"{held}: {where}; exported for {platforms}"
 
 
@@ -79,6 +81,8 @@ def finding_words(finding: Finding, program: Program) -> str:
                 f"{path} {specs} in {''.join(others)}, {held} a device: each call reshards it; give "
                 "both one sharding"
             )
+        case "moved_state":
+            return _moved(finding, program)
         case "missing_donation":
             count = f"{len(others)} arrays" if len(others) > 1 else "".join(others)
             return (
@@ -92,6 +96,16 @@ def finding_words(finding: Finding, program: Program) -> str:
             )
         case "rule":
             return _rule(finding, program)
+
+
+def _moved(finding: Finding, program: Program) -> str:
+    before = program.described.leaves[finding.path].memory
+    after = next(e.memory for e in program.described.outputs if e.path in finding.others)
+    return (
+        f"{finding.path} enters in {before} and leaves in {after} memory in "
+        f"{''.join(finding.others)}, {bytes_text(finding.bytes_per_device)} a device: its buffer is "
+        "not used again; give both one memory_kind"
+    )
 
 
 def compiled_findings(of: StrategyResult | CompiledStep) -> tuple[StepFinding, ...]:
@@ -185,7 +199,8 @@ def _replicated_by(path: str, program: Program) -> str:
 def held_spec(held: Held) -> str:
     """The spec of an argument or output, or why it has none."""
     if held.spec is not None:
-        return spec_code(held.spec) + (", propagated" if held.is_propagated else "")
+        memory = f", {held.memory}" if held.memory else ""
+        return spec_code(held.spec) + memory + (", propagated" if held.is_propagated else "")
     return "by the compiler" if held.leaf.is_kept else "not used"
 
 
@@ -215,6 +230,7 @@ def step_arrays(held: Iterable[Held]) -> tuple[StepArray, ...]:
             bytes=each.bytes,
             bytes_per_device=each.bytes_per_device,
             copies=each.copies,
+            memory=each.memory,
             propagated=each.is_propagated,
             donated=each.leaf.is_donated,
         )

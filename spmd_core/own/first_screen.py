@@ -151,7 +151,10 @@ def rows_held(arguments: Sequence[StepArray]) -> list[tuple[str, str, int, int]]
         for each in arguments
     ]
     names = patterns(leaves)
-    rows = by_key(((names[each.path], each.code), each) for each in arguments)
+    rows = by_key(
+        ((names[each.path], ", ".join(filter(None, (each.code, each.memory)))), each)
+        for each in arguments
+    )
     listed = [
         (name, spec, sum(each.bytes_per_device or 0 for each in group), len(group))
         for (name, spec), group in rows.items()

@@ -70,7 +70,8 @@ class StepCollective(CollectiveKind):
 
 class StepArray(Frozen):
     """An argument or output: `spec` has for each dim a mesh axis, several, or None; `bytes` are of
-    all of it. `copies` counts the devices that hold the same shard.
+    all of it. `copies` counts the devices that hold the same shard. `memory` is a memory kind that
+    is not the device's.
     """
 
     path: str
@@ -80,6 +81,7 @@ class StepArray(Frozen):
     bytes: int
     bytes_per_device: int | None
     copies: int | None
+    memory: str | None = None
     propagated: bool = False
     donated: bool = False
 

@@ -98,7 +98,7 @@ def _arguments(exported: Signature, main: Any, names: list[str], mesh: Mesh) -> 
             )
         donated = any(name in attributes for name in ("jax.buffer_donor", "tf.aliasing_output"))
         more = {"spec": spec, "is_donated": donated, "index_below": below.get(place)}
-        described.append(leaf.model_copy(update=more))
+        described.append(leaf.model_copy(update=more | {"memory": _memory(attributes)}))
     return tuple(described)
 
 
@@ -106,7 +106,9 @@ def _outputs(exported: Signature, main: Any, mesh: Mesh) -> tuple[Leaf, ...]:
     results = [ir.DictAttr(each) for each in main.result_attrs]
     results = results[len(results) - len(exported.out_avals) :]
     return tuple(
-        _leaf(path, aval).model_copy(update={"spec": _spec(attributes, mesh)})
+        _leaf(path, aval).model_copy(
+            update={"spec": _spec(attributes, mesh), "memory": _memory(attributes)}
+        )
         for path, aval, attributes in zip(
             paths(exported.out_tree, None), exported.out_avals, results, strict=True
         )
@@ -195,6 +197,12 @@ def _spec(attributes: ir.DictAttr, mesh: Mesh) -> Spec | None:
     if "sdy.sharding" not in attributes:
         return None
     return of_sharding(attributes["sdy.sharding"], mesh)
+
+
+def _memory(attributes: ir.DictAttr) -> str | None:
+    """The memory kind of an argument or result, None where the file names none."""
+    name = "mhlo.memory_kind"
+    return ir.StringAttr(attributes[name]).value if name in attributes else None
 
 
 def propagate(module: ir.Module) -> None:

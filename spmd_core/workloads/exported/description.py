@@ -21,13 +21,14 @@ class Leaf(Frozen):
 
     `spec` is None where the program leaves the sharding to the compiler; `propagated` is what
     Shardy then gives it, and `known` the one that there is. `replaces` is the path of the argument
-    that an output takes the place of.
+    that an output takes the place of. `memory` is the memory kind that its file names.
     """
 
     path: str
     sizes: tuple[str, ...]
     dtype: str
     spec: Spec | None = None
+    memory: str | None = None
     propagated: Spec | None = None
     is_donated: bool = False
     is_kept: bool = True  # False: the program does not use it

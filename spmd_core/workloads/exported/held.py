@@ -17,11 +17,13 @@ SMALLEST = 2**16  # bytes: below it a replicated or undonated leaf costs nothing
 SMALLEST_VECTOR = 2**20  # of a replicated vector, and of a replicated output
 ADAPTERS = 0.1  # of all weights: what is trained beside frozen ones is small, and meant replicated
 SHARE = 0.01  # of the state's bytes on a device: the same
+DEVICE = "device"  # the memory kind of HBM
 VALUE = "@"  # before `file:line`, in specs: the value of a source line, not an argument
 Kind = Literal[
     "replicated",
     "replicated_output",
     "resharded_state",
+    "moved_state",
     "missing_donation",
     "float32_leak",
     "rule",
@@ -43,6 +45,11 @@ class Held:
     bytes_per_device: int | None
     copies: int | None
     is_propagated: bool = False
+
+    @property
+    def memory(self) -> str | None:
+        """Its memory kind, where the file names another than the device's."""
+        return None if self.leaf.memory == DEVICE else self.leaf.memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +152,19 @@ class Program:
         )
 
 
+def device_bytes(arrays: Iterable[Held]) -> tuple[int, int]:
+    """Bytes of arrays per device, in its memory and in its host's."""
+    held = [(each.memory is None, each.bytes_per_device or 0) for each in arrays]
+    return sum(size for near, size in held if near), sum(size for near, size in held if not near)
+
+
 def findings(program: Program) -> tuple[Finding, ...]:
     """What its author hardly meant, the most bytes first."""
     held = {each.leaf.path: each for each in program.arguments()}
     checks: tuple[Callable[[Program, Mapping[str, Held]], Iterator[Finding]], ...] = (
         _replicated,
         _resharded,
+        _moved,
         _replicated_outputs,
         _not_donated,
         _float32,
@@ -169,7 +183,7 @@ def grouped(listed: Iterable[Finding], program: Program) -> tuple[tuple[Finding,
     groups: dict[object, list[Finding]] = {}
     for each in listed:
         path = optimizer.get(each.path, each.path) if each.kind == "rule" else each.path
-        of = None if each.kind == "resharded_state" else patterns.get(path, path)
+        of = None if each.kind in ("resharded_state", "moved_state") else patterns.get(path, path)
         key = each.kind, of, each.spec, each.meant
         groups.setdefault(key, []).append(each)
     bytes_of = lambda group: sum(each.bytes_per_device for each in group)  # noqa: E731
@@ -226,6 +240,17 @@ def _resharded(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:
                 yield Finding(
                     "resharded_state", of.leaf.path, most, (output.leaf.path,), of.spec, output.spec
                 )
+
+
+def _moved(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:
+    """Outputs that the file leaves in another memory than the arguments they replace."""
+    for output in program.outputs():
+        if (of := held.get(output.leaf.replaces or "")) is None:
+            continue
+        is_known = None not in (of.leaf.memory, output.leaf.memory)
+        size = of.bytes_per_device or 0
+        if is_known and of.leaf.memory != output.leaf.memory and size >= SMALLEST:
+            yield Finding("moved_state", of.leaf.path, size, (output.leaf.path,))
 
 
 def _is_moved(of: Held, output: Held, mesh: Mesh) -> bool:

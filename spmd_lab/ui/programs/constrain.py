@@ -11,7 +11,7 @@ import streamlit as st
 from spmd_core.base import LabError
 from spmd_core.experiment import Experiment, read_spec_words, spec_code
 from spmd_core.fields import Spec
-from spmd_core.workloads import Program, findings, grouped
+from spmd_core.workloads import Program, device_bytes, findings, grouped
 from spmd_lab.ui import shell, state
 from spmd_lab.ui.lab import as_viewer, lab
 from spmd_lab.ui.markdown import plain
@@ -44,9 +44,9 @@ def fixes(program: Program) -> dict[str, Specs]:
 
 
 def held_bytes(program: Program, specs: Specs) -> int:
-    """Returns the bytes of arguments that a device holds with these specs in front of others."""
+    """Returns the bytes of arguments in a device's memory with these specs in front of others."""
     tried = replace(program, specs=tuple(_before(specs, dict(program.specs)).items()))
-    return sum(each.bytes_per_device or 0 for each in tried.arguments())
+    return device_bytes(tried.arguments())[0]
 
 
 def offer(program: Program, listed: Sequence[Specs]) -> None:

@@ -33,6 +33,7 @@ SHOWN_FINDINGS = 8
 _TITLES = {
     "replicated": ("Replicated", "Each device holds all of {}."),
     "resharded_state": ("Resharded on each call", "Each call reshards {}."),
+    "moved_state": ("Moved to another memory", "Each call moves {} to another memory."),
     "missing_donation": ("Not donated", "{} is held twice on each device."),
     "float32_leak": ("float32 among bfloat16", "{} is float32, the rest bfloat16."),
     "rule": ("Odd one out", "{} is not sharded like its neighbors."),
@@ -172,10 +173,12 @@ def picture_of(program: Program, capacity: int) -> None:
     arguments = program.arguments()
     if not (placed := treemap.tiles(arguments)):
         return
-    held = bytes_text(sum(each.weight for each in placed))
+    hosted = sum(treemap.weight(each) for each in arguments if each.memory)
+    held = bytes_text(sum(each.weight for each in placed) - hosted)
     roots = by_key((each.path.partition("/")[0], each.weight) for each in placed)
     parts = ", ".join(f"{name} {bytes_text(sum(each))}" for name, each in [*roots.items()][:2])
     room = f" of {bytes_text(capacity)}" if capacity else ""
+    room += f", {bytes_text(hosted)} on the host" if hosted else ""
     st.markdown(f"**Arguments per device: {held}{room}** :small[{plain(parts)}]")
     event = st.vega_lite_chart(
         treemap.chart(placed),

@@ -11,11 +11,11 @@ from jax._src.interpreters import mlir
 from jax.sharding import NamedSharding, PartitionSpec as P
 
 from bench.exported import MESH, SPECS, abstract_mesh, sgd_step, written
-from spmd_core.advice import held_spec
-from spmd_core.base import RequestError
+from spmd_core.advice import held_spec, program_headline, step_findings
+from spmd_core.base import RequestError, bytes_text
 from spmd_core.commands.program import program_json
 from spmd_core.engine.exported import describe, module
-from spmd_core.workloads import Program, findings, programs
+from spmd_core.workloads import Program, device_bytes, findings, programs
 
 HERE = pytest.mark.usefixtures("read_here")
 
@@ -317,3 +317,29 @@ def test_adapters_beside_frozen_weights_are_meant_to_be_replicated(frozen, expec
     described = programs.take(written(step, arguments, donated=("lora",)))
     found = findings(Program(described, described.mesh))
     assert {each.path for each in found} == expected
+
+
+@HERE
+@pytest.mark.parametrize("returned", ["device", "pinned_host"])
+def test_state_that_leaves_in_another_memory_is_named_and_host_memory_is_no_hbm(returned):
+    mesh = abstract_mesh(MESH)
+    placed = lambda kind: NamedSharding(mesh, P("fsdp"), memory_kind=kind)  # noqa: E731
+    array = lambda kind: jax.ShapeDtypeStruct((512, 512), "float32", sharding=placed(kind))  # noqa: E731
+
+    def step(state, x):
+        new = jax.device_put(state, placed("device")) * 0.9 + x
+        return jax.device_put(new, placed(returned))
+
+    described = programs.take(written(step, {"state": array("pinned_host"), "x": array("device")}))
+    (output,) = described.outputs
+    output = output.model_copy(update={"replaces": "state", "spec": (("fsdp",), ())})
+    program = Program(described.model_copy(update={"outputs": (output,)}), described.mesh)
+    state, x = program.arguments()
+    assert (held_spec(state), held_spec(x)) == ("P('fsdp', None), pinned_host", "P('fsdp', None)")
+    assert program_json(program)["arguments"][0]["memory"] == "pinned_host"
+    each = 512 * 512 * 4 // dict(described.mesh)["fsdp"]
+    assert device_bytes(program.arguments()) == (each, each)
+    assert f"and {bytes_text(each)} of host memory" in program_headline(program)
+    moved = [f.sentence for f in step_findings(program) if f.kind == "moved_state"]
+    words = "enters in pinned_host and leaves in device memory"
+    assert [words in sentence for sentence in moved] == [True] * (returned == "device")

@@ -108,6 +108,8 @@ def training_headline(answer: TrainingAnswer) -> str:
             return f"Of {numbered(chips, 'chip')} each, cannot tell which of {kinds} is fastest: {span}."
         return f"Of {numbered(chips, 'chip')} each, {kinds} are about even: {span}."
     if question.days is None:
+        if len(answer.rows) == 1:
+            return f"{numbered(chips, 'chip')} of {name}: {takes}."
         return f"Of {numbered(chips, 'chip')} each, {name} is fastest: {takes}."
     of = f"{best.plan.tokens:,} tokens a step"
     if answer.by == "dollars":
@@ -134,16 +136,31 @@ def _not_met(answer: TrainingAnswer) -> str:
 
 
 def tried_words(answer: TrainingAnswer) -> str:
-    """Returns what was compared: numbers of chips, plans, and pipelines among them."""
+    """Returns what was compared: numbers of chips, plans, and pipelines among them; kinds that have
+    another number of chips than the question, and why others are refused.
+    """
     counts, plans, staged = (
         sum(getattr(row, name) for row in answer.rows) for name in ("counts", "plans", "pipelines")
     )
     kinds = numbered(len(answer.rows), "kind")
     pipelines = f", {numbered(staged, 'pipeline')} among them" if staged else ""
-    return (
+    compared = (
         f"Compared: {numbered(plans, 'plan')}{pipelines}, "
         f"on {numbered(counts, 'number')} of chips of {kinds}."
     )
+    asked = answer.question.chips
+    others = [
+        chip_title(row.kind)
+        for row in answer.rows
+        if row.plan and asked not in (None, row.plan.topology.chips)
+    ]
+    moved = f"{asked:,} chips form no slice of {listed(others)}." if others else ""
+    why = (
+        f"{chip_title(row.kind)}: {reason}."
+        for row in answer.rows
+        if (reason := row.refusal.partition(": ")[2])
+    )
+    return " ".join(filter(None, (compared, moved, *why)))
 
 
 def even_mark(answer: TrainingAnswer) -> str:
@@ -164,7 +181,7 @@ def _mark(answer: TrainingAnswer, row: TrainingRow) -> str:
     if row is best:
         return is_best
     if row.run is None:
-        return row.refusal + _too_much(row.step)
+        return row.refusal.partition(": ")[0] + _too_much(row.step)
     if best is None or not row.meets:
         return _MISSES
     times = number_text(measure(row, answer.by) / measure(best, answer.by))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from spmd_core.answers import five_figures, training_headline, training_table
+from spmd_core.answers import five_figures, training_headline, training_table, tried_words
 from spmd_core.base import bytes_text, number_text
 from spmd_core.commands.printed.predict_lines import training_json
 from spmd_core.facts import Estimate
@@ -63,6 +63,15 @@ def test_a_row_that_needs_as_much_as_the_best_has_no_multiple_of_one(given):
     assert [cell.text for cell in training_table(both).column("Verdict")][1] == word
 
 
+def test_kinds_on_other_numbers_of_chips_and_refused_kinds_are_named_below_the_table():
+    answer = train(TrainingQuestion(FORM, 1e12, 512, ("v5p", "h100"), chips=100))
+    verdicts = [cell.text for cell in training_table(answer).column("Verdict")]
+    assert max(map(len, verdicts)) < 40 and "no mesh of gpu:h100:25x4 works" in verdicts
+    words = tried_words(answer)
+    assert "100 chips form no slice of v5p." in words and "H100: batch_per_device=" in words
+    assert "form no slice" not in tried_words(asked(chips=256))
+
+
 def test_the_headline_names_the_best_or_what_is_missed():
     answer = asked(days=30)
     best = answer.best
@@ -74,6 +83,8 @@ def test_the_headline_names_the_best_or_what_is_missed():
     missed = training_headline(asked(days=0.01))
     assert missed.startswith("Nothing keeps 0.24 hours at 4,194,304 tokens a step: the fastest is")
     assert training_headline(asked(chips=256)).startswith("Of 256 chips each, v5p is fastest")
+    alone = replace(asked(chips=256), rows=asked(chips=256).rows[:1])
+    assert "fastest" not in training_headline(alone)  # nothing was compared
     for given in ({"days": 30}, {"chips": 256}, {"days": 0.01}, {"budget": 1e6, "price": PRICE}):
         assert len(training_headline(asked(**given)).split()) <= 20
 

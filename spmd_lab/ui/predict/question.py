@@ -12,6 +12,7 @@ from spmd_core.experiment import experiment_of, parse_experiment
 from spmd_core.machine import CHIPS, nearest_of_chips
 from spmd_core.plan import Plan
 from spmd_core.sweeps import KINDS, MOST_CHIPS, TrainingAnswer, TrainingQuestion, train
+from spmd_core.terms import chip_title
 from spmd_lab.ui import inputs, price, state
 from spmd_lab.ui.choices import MOST, Linked
 from spmd_lab.ui.markdown import plain
@@ -20,6 +21,7 @@ from spmd_lab.ui.state import Form
 
 SCREEN = "predict"
 _TOKENS_E9 = 1000.0  # where a link has none
+_LEAST_E9 = 0.001
 _CHIPS, _DAYS, _DOLLARS = LIMITS = ("chips", "days", "dollars")
 _FIRST = {_DAYS: 30.0, _DOLLARS: 1e6}
 
@@ -65,7 +67,7 @@ def fields(models: tuple[str, ...], words: Callable[[str], str], has_chips: bool
         return model
     left, right = st.columns(2, gap="small")
     with left:
-        _number("tokens", "Billion tokens", _TOKENS_E9, 100.0)
+        _number("tokens", "Billion tokens", _TOKENS_E9, 100.0, _LEAST_E9)
         by = st.selectbox(
             "Given",
             list(LIMITS),
@@ -80,6 +82,9 @@ def fields(models: tuple[str, ...], words: Callable[[str], str], has_chips: bool
         if by == _CHIPS:
             key = state.seed(state.key(SCREEN, "chips"), _chips(draft, kind))
             given = (by, int(st.number_input("Chips", 1, MOST_CHIPS, key=key)))
+            chips, *of = state.aside(SCREEN, "nearest") or (0,)
+            if of == [chosen, given[1]]:
+                st.caption(plain(f"{chips:,} chips form no slice of {chip_title(chosen)}."))
         else:
             _number(by, plain(by.capitalize()), _FIRST[by], 1.0)
             given = (by, model, tokens(), limit(), tuple(price.by_kind().items()))
@@ -87,10 +92,10 @@ def fields(models: tuple[str, ...], words: Callable[[str], str], has_chips: bool
     return model
 
 
-def _number(name: str, label: str, first: float, step: float) -> None:
+def _number(name: str, label: str, first: float, step: float, least: float = 0.0) -> None:
     key = state.seed(state.key(SCREEN, f"aside.{name}"), _LINKED[name].number() or first)
     value = st.number_input(
-        label, min_value=0.0, max_value=MOST[name], step=step, format="%g", key=key
+        label, min_value=least, max_value=MOST[name], step=step, format="%g", key=key
     )
     _LINKED[name].keep(f"{value:.12g}" if value else "")
 
@@ -124,7 +129,9 @@ def _follow(draft: Form, model: str, kinds: tuple[str | None, str], given: tuple
                 new = experiment_of(row.plan).to_json()
     if new is None:
         chips = given[1] if given[0] == _CHIPS else _chips(own, kind)
-        new = drafts.moved(_with(own, model), nearest_of_chips(chosen, chips).target)
+        near = nearest_of_chips(chosen, chips)
+        state.set_aside(SCREEN, "nearest", (chips, chosen, near.chips)[: 3 * (near.chips != chips)])
+        new = drafts.moved(_with(own, model), near.target)
     new = state.parse_or_keep(new)
     state.set_aside(SCREEN, "filled", (own, new))
     topology_fields.redraw(SCREEN, new)

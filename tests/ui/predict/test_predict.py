@@ -22,6 +22,7 @@ from spmd_core.terms import cost_of, money_text
 from spmd_core.time import estimate_step
 from spmd_core.workloads import DEFAULT_SPEC
 from spmd_lab.ui import state
+from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.predict import variant
 from tests.ui import errors, opened as screen_opened, said
 from tests.ui.predictions import MODEL, TOO_LARGE, predicted, prediction, store
@@ -606,6 +607,16 @@ DAYS_30, DAYS_12 = (("number_input", "Days", each) for each in (30.0, 12.0))
 )  # fmt: skip
 def test_the_same_fields_have_the_same_answer_whatever_was_asked_before(data_folder, short, long):
     assert asked(screen_opened("predict"), *short) == asked(screen_opened("predict"), *long)
+
+
+def test_chips_that_form_no_slice_are_named_until_another_number_is_entered(data_folder):
+    screen = screen_opened("predict")
+    named = lambda: [e.value for e in screen.caption if "form no slice" in e.value]  # noqa: E731
+    asked(screen, ("number_input", "Chips", 100))
+    assert field(screen, "number_input", "Chips").value == 128
+    assert named() == [plain("100 chips form no slice of v5e.")]
+    asked(screen, CHIPS_512)
+    assert named() == [] and field(screen, "number_input", "Billion tokens").min > 0
 
 
 def test_a_batch_that_the_viewer_chose_stays_and_so_does_the_plan_of_a_link(data_folder):

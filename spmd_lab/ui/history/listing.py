@@ -20,9 +20,7 @@ from spmd_lab.ui.notebook import archives, collections, labels, outcome, tour
 from spmd_lab.ui.tables import formatted
 
 ONLY_SEARCHED = "Only runs of searches are here: switch them on above."
-ONLY_EXAMPLES = (
-    "These results came with the program, of another machine: your first run takes their place."
-)
+ONLY_EXAMPLES = "Example results of another machine, until your first run."
 
 
 _MOST_UNREAD, _OLDEST = 20, 20  # that are named; that are offered at once

@@ -49,16 +49,17 @@ def held_bytes(program: Program, specs: Specs) -> int:
     return device_bytes(tried.arguments())[0]
 
 
-def offer(program: Program, listed: Sequence[Specs]) -> None:
+def offer(program: Program, listed: Sequence[Specs], is_first: bool) -> None:
     """Draws a button that gives the program those specs by which a device holds least, unless they
-    raise its peak of memory or its time, as the compiler partitions it.
+    raise its peak of memory or its time, as the compiler partitions it. `is_first`: the headline's
+    finding is among those that they mend.
     """
     by_held = sorted(listed, key=lambda specs: held_bytes(program, specs))
     if not by_held:
         return
     if st.button(
         f"{words(by_held[0])} for {plain(next(iter(by_held[0])))}",
-        type="primary",
+        type="primary" if is_first else "secondary",
         icon=":material/build:",
         key="mend",
         help="Taken if it raises neither peak of memory nor time, as the compiler partitions it; else the next fix.",

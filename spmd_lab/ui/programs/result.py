@@ -70,7 +70,7 @@ def wrong(experiment: Experiment, compiled: StrategyResult | None = None) -> Non
         with st.container(horizontal=True):
             if listed and listed[0].kind == "missing_donation":
                 _donate(listed[0], "first")
-            constrain.offer(program, [*tried.values()])
+            constrain.offer(program, [*tried.values()], bool(listed) and listed[0].path in tried)
     picture_of(program, capacity)
     if listed:
         with st.container(key="findings", gap=None):
@@ -151,7 +151,8 @@ def _finding(at: int, each: StepFinding, fix: constrain.Specs | None, saved: int
 def _donate(each: StepFinding, key: str, width: Literal["stretch", "content"] = "content") -> None:
     """Draws a button that says how an argument is donated: no spec of it changes."""
     name = each.path.partition("/")[0]
-    with st.popover(f"Donate {plain(name)}", key=f"donate:{key}", width=width):
+    kind: Literal["primary", "secondary"] = "primary" if key == "first" else "secondary"
+    with st.popover(f"Donate {plain(name)}", key=f"donate:{key}", width=width, type=kind):
         st.caption("In the call of `jax.jit`:")
         st.code(f'donate_argnames=("{name}",)', language="python", width="content")
 

@@ -2,7 +2,7 @@
 
     python -m bench.published_steps [--only gpu|dense|v5p|experts|"8 bits"|"other kernel"]
 
-They are a test as far as the plans say what ran, but those that `is_fitted` names. Sources:
+They are a test as far as the plans say what ran, except those that `is_fitted` names. Sources:
 NVIDIA/dgxc-benchmarking (maxtext/README_70b.md of v25.01 and of v25.04, paxml/README_5b.md of
 v24.11), NVIDIA/JAX-Toolbox (rosetta/projects/pax/README.md of 2024, with Transformer Engine, its
 sequences per second turned into seconds), AI-Hypercomputer/gpu-recipes (training/a3ultra and
@@ -243,7 +243,8 @@ def is_fitted(row: Published) -> bool:
     KERNEL_STALLS), to 405B on v5p (the rows of two cores).
     """
     kind, _, target, model, *_ = row
-    generation, chips = plan_of(row).topology.chip.generation, plan_of(row).topology.chips
+    topology = plan_of(row).topology
+    generation, chips = topology.chip.generation, topology.chips
     return (
         (generation == "v5e" and "*" in target)
         or (kind == "gpu" and generation == "h100" and "70b" in model and chips > 256)

@@ -130,7 +130,8 @@ def _follow(draft: Form, model: str, kinds: tuple[str | None, str], given: tuple
     if new is None:
         chips = given[1] if given[0] == _CHIPS else _chips(own, kind)
         near = nearest_of_chips(chosen, chips)
-        state.set_aside(SCREEN, "nearest", (chips, chosen, near.chips)[: 3 * (near.chips != chips)])
+        rounded = (chips, chosen, near.chips) if near.chips != chips else None
+        state.set_aside(SCREEN, "nearest", rounded)
         new = drafts.moved(_with(own, model), near.target)
     new = state.parse_or_keep(new)
     state.set_aside(SCREEN, "filled", (own, new))

@@ -7,9 +7,10 @@ from contextlib import closing
 
 import jax
 import pytest
+from jax.sharding import NamedSharding, PartitionSpec as P
 from streamlit.testing.v1 import AppTest
 
-from bench.exported import written
+from bench.exported import abstract_mesh, written
 from bench.lost_batches import PLANTED
 from spmd_core.answers import WhatIf
 from spmd_core.experiment import as_exported, link
@@ -336,3 +337,27 @@ def test_errors_of_explicit_axes_of_a_declared_step_are_listed_with_the_patch(
     assert "1 sharding type error; the patch traces: equal results" in headings
     (patch,) = (each.value for each in screen.code if each.language == "diff")
     assert "jnp.matmul(a, b, out_sharding=jax.P())" in patch
+
+
+def test_state_on_the_host_is_no_hbm_and_its_return_to_the_device_is_what_is_wrong(screen):
+    mesh = abstract_mesh({"x": 8})
+    placed = lambda kind: NamedSharding(mesh, P("x"), memory_kind=kind)  # noqa: E731
+    array = lambda kind: jax.ShapeDtypeStruct((1024, 1024), "float32", sharding=placed(kind))  # noqa: E731
+
+    def step(params, opt_state, batch):
+        gradient = jax.grad(lambda w: ((batch @ w) ** 2).mean())(params)
+        moment = 0.9 * jax.device_put(opt_state, placed("device")) + 0.1 * gradient
+        return params - 0.01 * moment, moment
+
+    arguments = {
+        "params": array("device"),
+        "opt_state": array("pinned_host"),
+        "batch": array("device"),
+    }
+    described = programs.take(written(step, arguments, donated=("params", "opt_state")))
+    screen.query_params["experiment"] = link.encode(as_exported(described))
+    screen.run()
+    assert not screen.exception
+    (held,) = [each.value for each in screen.markdown if "Arguments per device" in each.value]
+    assert "1.0 MiB of 15.8 GiB, 512.0 KiB on the host" in held.replace("\\", "")
+    assert headline(screen).endswith("Each call moves opt_state to another memory.")

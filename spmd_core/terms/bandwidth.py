@@ -91,9 +91,11 @@ def _fitted_s(point: Point, fit: Fit | None) -> float | None:
 def half_points(points: Iterable[Point]) -> tuple[Point, Point] | None:
     """Returns where the bus bandwidth is half of its highest, on either side of it: between two
     points, with time on the line through them; the first or last point where it stays above. None
-    of fewer than two points. The points are of one collective over the same axes.
+    of fewer than two sizes. The points are of one collective over the same axes; of several of one
+    size the fastest counts.
     """
-    sizes = sorted(filter(_bus, points), key=lambda point: point.bytes)
+    fastest = {point.bytes: point for point in sorted(filter(_bus, points), key=_bus)}
+    sizes = [fastest[size] for size in sorted(fastest)]
     if len(sizes) < 2:
         return None
     at = sizes.index(max(sizes, key=_bus))

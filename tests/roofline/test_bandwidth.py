@@ -167,6 +167,8 @@ def test_half_of_the_bandwidth_is_reached_at_a_size_that_no_point_has_to_have(po
     assert first.bytes == pytest.approx(latency_s * rate, rel=0.001)
     assert first.bytes / first.time_s == pytest.approx(rate / 2, rel=0.001)
     assert last.bytes == 2**30 and half_points(timed[:1]) is None
+    slower = [case.point(size, 3 * (latency_s + size / rate)) for size in case.sizes]
+    assert half_points([*timed, *slower]) == (first, last), "a size that was measured twice"
 
 
 def test_the_highest_bandwidth_is_a_measured_one_where_any_point_was():

@@ -191,6 +191,25 @@ def widened(x: Any, w: Any) -> Any:
     return mlp(x, w)
 
 
+def dropped(x: Any, w: Any) -> Any:
+    """A layer whose constraint drops the batch that its products keep."""
+    return mlp(kept(x, P(None, None, "model")), w)
+
+
+def by_sequence(x: Any, w: Any) -> Any:
+    """A layer of sequence parallelism: its input is gathered along the sequence, its output is
+    sharded over it again.
+    """
+    return kept(mlp(kept(x, KEPT), w), P("data", "model", None))
+
+
+def contrasted(params: Any, tokens: Any) -> Any:
+    """A loss that compares each row with all rows, which it gathers."""
+    x = layered(kept(params["emb"][tokens], KEPT), params["layers"]).mean(1)
+    alike = x @ kept(x, P()).T
+    return -jnp.diagonal(jax.nn.log_softmax(alike.astype(jnp.float32))).mean()
+
+
 def by_hand(is_whole: bool) -> Step:
     """A training step under shard_map over both axes, which gathers its weights itself: all of them
     before the scan, or a layer's inside it.
@@ -339,6 +358,10 @@ PLANTED: dict[str, tuple[Step | Callable[[], bytes], tuple[str, ...]]] = {
         embedded(lambda x: kept(x, P("model", None, None))),
         ("lost_batch", "repeated_work"),
     ),
+    "a constraint in a layer": (
+        embedded(lambda x: kept(x, KEPT), dropped),
+        ("dropped_batch",),
+    ),
     "widened by a constant": (
         embedded(lambda x: kept(x, KEPT) * ONES, dtype=jnp.bfloat16),
         ("wide_products",),
@@ -377,6 +400,8 @@ CLEAN: dict[str, Step | Callable[[], bytes]] = {
     "decoding": decoder,
     "forward": lambda: forward(P("data", None, "model")),
     "tensor parallelism": embedded(same, specs=TENSOR),
+    "sequence parallelism": embedded(lambda x: kept(x, P("data", "model", None)), by_sequence),
+    "a contrastive loss": replace(BASE, loss=contrasted),
     "gathered by hand": by_hand(False),
     "gradients": lambda: gradients(SPECS["head"]),
     "microbatches": by_rows(

@@ -1,13 +1,13 @@
 """Sentences about a program that somebody exported: its findings, before and after a compile."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from spmd_core.base import agreed, bytes_text, mesh_text, numbered
 from spmd_core.experiment import spec_code
-from spmd_core.facts import Accident, LostBatch
+from spmd_core.facts import Accident, Collective, LostBatch
 from spmd_core.fields import Spec
-from spmd_core.results import CompiledStep, StepArray, StepFinding, StrategyResult
+from spmd_core.results import CompiledStep, StepArray, StepCollective, StepFinding, StrategyResult
 from spmd_core.terms import listed
 from spmd_core.words import named_words, own_words
 from spmd_core.workloads import (
@@ -115,7 +115,10 @@ def compiled_findings(of: StrategyResult | CompiledStep) -> tuple[StepFinding, .
         if of.lost_batch
         else []
     )
-    others = [(each.kind, each.source, each.bytes, accident_words(each)) for each in of.accidents]
+    others = [
+        (each.kind, each.source, each.bytes, accident_words(each, of.collectives or ()))
+        for each in of.accidents
+    ]
     return tuple(
         StepFinding(kind=kind, path=path, bytes_per_device=size, sentence=sentence)
         for kind, path, size, sentence in (*lost, *others)
@@ -133,7 +136,7 @@ def lost_batch_words(lost: LostBatch) -> str:
     return f"{first}: {costs}" + (f"; constrain {fix[0]}" if fix else "")
 
 
-def accident_words(each: Accident) -> str:
+def accident_words(each: Accident, collectives: Sequence[Collective | StepCollective] = ()) -> str:
     """An accident of a compiled program in a sentence: what it costs, and what to change."""
     at = f" at {each.source}" if each.source else ""
     match each.kind:
@@ -163,6 +166,25 @@ def accident_words(each: Accident) -> str:
                 f"takes a layer at a time: {bytes_text(each.bytes)} are held at once; "
                 "gather inside the loop"
             )
+        case "dropped_batch":
+            moved = _resharded_by(each, collectives)
+            costs = f": {bytes_text(moved)} a device and step are moved for it" if moved else ""
+            return (
+                f"the constraint{at} drops {_over(each.axes)} of the batch, and each use of its value "
+                f"is sharded over it again{costs}; constrain it to {spec_code(each.spec)}"
+            )
+
+
+def _resharded_by(each: Accident, collectives: Iterable[Collective | StepCollective]) -> int:
+    """Bytes a device and step of the collectives that a constraint needs over the axes it drops."""
+    return sum(
+        one.bytes_total or 0
+        for one in collectives
+        if any(
+            of.kind == "constraint" and of.source == each.source and of.axis in each.axes
+            for of in one.against
+        )
+    )
 
 
 def _over(axes: tuple[str, ...]) -> str:

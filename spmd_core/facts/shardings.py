@@ -151,10 +151,11 @@ class Accident(Frozen):
 
     `share`: of a device's matmul FLOPs. `work`: a device's over what it were without. `bytes`: per
     device. `dropped_at`: the constraint by which most of the work loses the axes; "" where it is none.
+    `spec`: with which a constraint would keep the batch.
     `origin`: what names these axes at that line; () where nothing does, None where that is unknown.
     """
 
-    kind: Literal["repeated_work", "wide_products", "constant", "gathered_whole"]
+    kind: Literal["repeated_work", "wide_products", "constant", "gathered_whole", "dropped_batch"]
     axes: tuple[str, ...] = ()
     source: str = ""  # file:line; "" where no line of the program's own is known
     share: float = 0.0
@@ -162,6 +163,7 @@ class Accident(Frozen):
     bytes: int = 0
     dtype: str = ""
     dropped_at: str = ""  # file:line
+    spec: Spec = ()
     origin: tuple[AxisOrigin, ...] | None = None
 
 

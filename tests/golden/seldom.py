@@ -124,6 +124,12 @@ CHANGES: dict[str, dict[str, dict[str, Any]]] = {
                         source="a.py:6",
                         origin=(BY_LINE,),
                     ),
+                    Accident(
+                        kind="dropped_batch",
+                        axes=("fsdp",),
+                        source="a.py:7",
+                        spec=(("fsdp",), (), ("tensor",)),
+                    ),
                 )
             ],
         }

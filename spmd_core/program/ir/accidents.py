@@ -8,7 +8,7 @@ from spmd_core.facts import Accident, Judged
 from spmd_core.program.hlo.lines import File, line_of
 from spmd_core.program.hlo.module import Computation, Instruction, Module
 from spmd_core.program.hlo.sharding_attributes import Mesh
-from spmd_core.program.ir.batch import lost_batch
+from spmd_core.program.ir.batch import dropped_batch, lost_batch
 from spmd_core.program.ir.products import OWN, Sums, sums_of
 from spmd_core.program.ir.shardings import CONSTRAINT, last_part, sharding_of
 
@@ -42,7 +42,9 @@ def judged(
     lost = lost_batch(module, mesh, batch, file, partitioned) if batch else None
     sums = sums_of(module, mesh, (), file, partitioned)
     without = lost.axes if lost else ()
+    dropped = dropped_batch(module, mesh, batch, file) if batch else ()
     accidents = (
+        *(each for each in dropped if lost is None or each.source != lost.source),
         *_repeated(sums, [(axis, size) for axis, size in mesh if axis not in without]),
         *_wide(sums, weights),
         *_constants(module, file),

@@ -3,10 +3,10 @@ left it, until a mesh axis that sharded one of them shards it no more.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from spmd_core.facts import LostBatch, LostValue
+from spmd_core.facts import Accident, LostBatch, LostValue
 from spmd_core.program.hlo.lines import File, frame_of, place
 from spmd_core.program.hlo.module import Computation, HloError, Instruction, Module, Shape
 from spmd_core.program.hlo.sharding_attributes import Mesh, without_ones
@@ -56,6 +56,22 @@ def lost_batch(
     return None
 
 
+def dropped_batch(
+    module: Module, mesh: Mesh, batch: Sequence[int], file: File
+) -> Iterator[Accident]:
+    """Constraints that drop an axis of the batch although each use of their value is sharded over it
+    again: the value is gathered for nothing. The arguments are those of `lost_batch`.
+    """
+    by_line: dict[str, Accident] = {}
+    for each in _walked(module, mesh, batch, False).again.values():
+        frame = frame_of(each.at, file)
+        if frame and _BACKWARD not in (each.at.op_name or ""):
+            source = place(frame)
+            kept = Accident(kind="dropped_batch", axes=each.axes, source=source, spec=each.labels)
+            by_line.setdefault(source, kept)
+    yield from by_line.values()
+
+
 def _walked(module: Module, mesh: Mesh, batch: Sequence[int], is_meant: bool) -> "_Walk":
     walk, entry = _Walk(module, mesh, is_meant), module.entry
     given: list[list[Labels]] = []
@@ -76,7 +92,8 @@ class _Lost:
 
 class _Walk(Flow[Labels]):
     """Follows the batch's dims: `lost` are the values that have lost an axis, by name, `first` those
-    that are computed of values that have it, `kept_at` gathers, loop carries and constraints.
+    that are computed of values that have it, `kept_at` gathers, loop carries and constraints,
+    `again` constraints that drop an axis which every use of their value has again.
     """
 
     def __init__(self, module: Module, mesh: Mesh, is_meant: bool) -> None:
@@ -85,6 +102,7 @@ class _Walk(Flow[Labels]):
         self.lost: dict[str, _Lost] = {}
         self.first: list[_Lost] = []
         self.kept_at: dict[str, _Lost] = {}
+        self.again: dict[str, _Lost] = {}
         self.products: dict[str, bool] = {}  # whether what it keeps of the batch exceeds the rest
 
     def of_array(
@@ -171,6 +189,8 @@ class _Walk(Flow[Labels]):
             return
         if _is_constrained(each, of):
             moved = {axis for dim in sharding.spec for axis in dim}
+            if dropped := tuple(axis for axis in axes if axis not in moved):
+                self._regained(each, of, labels, sharding.spec, dropped)
             meant = axes if self.is_meant else tuple(axis for axis in axes if axis in moved)
             known[each.name] = [tuple(tuple(a for a in dim if a not in meant) for dim in labels)]
             axes = tuple(axis for axis in axes if axis not in meant)
@@ -183,6 +203,36 @@ class _Walk(Flow[Labels]):
             self.kept_at[each.name] = lost
         if not any(name in self.lost for name in each.operands) and each.frames:
             self.first.append(lost)
+
+    def _regained(
+        self,
+        each: Instruction,
+        of: Computation,
+        labels: Labels,
+        spec: Labels,
+        dropped: tuple[str, ...],
+    ) -> None:
+        """Records a constraint whose users are sharded over the axes that it drops."""
+        lost = tuple(tuple(axis for axis in dim if axis in dropped) for dim in labels)
+        uses = {self._has_again(user, of, each, lost) for user in of.users[each.name]} - {None}
+        if last_part(each.op_name) == CONSTRAINT and uses == {True}:
+            spec = tuple((*a, *b) for a, b in zip(lost, spec, strict=True))
+            self.again[each.name] = _Lost(each, dropped, spec)
+
+    def _has_again(
+        self, user: Instruction, of: Computation, each: Instruction, lost: Labels
+    ) -> bool | None:
+        """Whether a user is sharded over the axes of a value's dims; None where it passes none on."""
+        operands = [of.by_name[name] for name in user.operands]
+        given = [lost if one.name == each.name else ((),) * len(one.shape.dims) for one in operands]
+        if user.shape.element == "tuple" or not user.shape.dims:
+            return None
+        dims = passed(user, given, [one.shape for one in operands])
+        sharding = sharding_of(user, of, self.mesh)
+        if not any(dims) or sharding is None:
+            return None
+        pairs = zip(dims, sharding.spec, strict=True)
+        return all(axis in kept for dim, kept in pairs for axis in dim)
 
 
 def _places(walk: _Walk, file: File) -> tuple[LostValue, ...]:

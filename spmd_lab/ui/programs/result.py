@@ -42,8 +42,10 @@ _TITLES = {
     "repeated_work": ("Repeated work", "Several devices compute the same at {}."),
     "wide_products": ("Wide products", "Products at {} are of a wider dtype."),
     "constant": ("Constant", "Each device holds a constant of {}."),
+    "dropped_batch": ("Batch dropped", "The constraint at {} gathers the batch for nothing."),
     "gathered_whole": ("Gathered at once", "All layers are gathered at once at {}."),
 }
+_COST_TIME = ("lost_batch", "repeated_work", "wide_products", "dropped_batch")
 _BACK = {
     "missing_donation": 1.0,
     "float32_leak": 0.5,
@@ -95,9 +97,16 @@ def wrong(experiment: Experiment, compiled: StrategyResult | None = None) -> Non
 def _listed(
     program: Program, tried: Fixes, compiled: StrategyResult | None = None
 ) -> list[StepFinding]:
-    """Returns the findings by what their fixes save, then by their bytes, the largest first."""
+    """Returns the findings by what their fixes save, then by their bytes, the largest first. Before
+    them are those that cost time, unless the program does not fit.
+    """
     every = [*(compiled_findings(compiled) if compiled else ()), *grouped_findings(program)]
-    return sorted(every, key=lambda e: (-_saved(e, program, tried), -e.bytes_per_device))
+    prediction = compiled.prediction if compiled else None
+    first = () if prediction and not prediction.fits else _COST_TIME
+    return sorted(
+        every,
+        key=lambda e: (e.kind not in first, -_saved(e, program, tried), -e.bytes_per_device),
+    )
 
 
 def _saved(each: StepFinding, program: Program, tried: Fixes) -> int:

@@ -23,6 +23,11 @@ def accidents(name):
     [
         ("an axis not used", "repeated_work", "are computed alike along `model`, most of them at "),
         ("widened by a norm", "wide_products", "are of float32 operands, wider than the weights"),
+        (
+            "a constraint in a layer",
+            "dropped_batch",
+            "drops `data` of the batch, and each use of its value is sharded over it again",
+        ),
         pytest.param(
             "a table in the program",
             "constant",
@@ -56,8 +61,11 @@ def test_inside_a_shard_map_work_on_what_all_devices_hold_alike_is_repeated():
 
 
 @pytest.mark.newer_whole
-def test_tensor_parallelism_repeats_no_work():
-    judged = judged_experiment(taken(planted.CLEAN["tensor parallelism"].exported()))
+@pytest.mark.parametrize(
+    "name", ["tensor parallelism", "sequence parallelism", "a contrastive loss"]
+)
+def test_a_right_step_has_no_accident(name):
+    judged = judged_experiment(taken(planted.CLEAN[name].exported()))
     assert (judged.lost_batch, judged.accidents) == (None, ())
 
 

@@ -36,6 +36,7 @@ from spmd_core.words import (
     runs,
     strategies,
     traces,
+    widened_words,
 )
 from spmd_core.workloads import DECODER, parse_plan
 
@@ -222,6 +223,11 @@ def _strategy(result: Result, name: str) -> StrategyResult:
 def _notes(outcome: StrategyResult, experiment: Experiment, is_settled: bool) -> Iterator[str]:
     yield from map(fact_words, outcome.facts or ())
     yield from (each.sentence for each in compiled_findings(outcome))
+    if experiment.place.is_simulated and outcome.collectives:
+        program = experiment.exported
+        leaves = program.described.arguments if program else ()
+        dtypes = [leaf.dtype for leaf in leaves] or [experiment.dtype]
+        yield from filter(None, [widened_words(dtypes)])
     if outcome.wrong:
         yield "wrong values: not ranked"
     if loose := outcome.imprecise:

@@ -142,7 +142,8 @@ def host_bytes(row: StrategyRow) -> int | None:
     keeps a few KiB of constants.
     """
     experiment = row.result.row(row.name).experiment
-    is_placed = bool(experiment.memory) or bool(experiment.plan and experiment.plan.offload)
+    offloads = bool(experiment.plan and experiment.plan.offload)
+    is_placed = bool(experiment.memory or experiment.what.memory) or offloads
     return (row.memory and row.memory.host) or None if is_placed else None
 
 

@@ -7,7 +7,7 @@ from math import prod
 from spmd_core.base import by_key, bytes_text, mesh_text, seconds_text, span_text, visible
 from spmd_core.program import kind_words
 from spmd_core.results import StepArray, StepCollective, StepDescription
-from spmd_core.words import all_set_by_words, other_warnings
+from spmd_core.words import all_set_by_words, other_warnings, widened_words
 from spmd_core.workloads import Leaf, patterns
 
 MOST_ROWS = 12  # of collectives, and of paths
@@ -91,6 +91,8 @@ def _collectives(step: StepDescription) -> Iterator[str]:
     unknown = sum(each.count is None for each in step.collectives)
     often = f", {unknown} of unknown count taken once" if unknown else ""
     yield f"Communication: {bytes_text(total)} a device and step{often}"
+    if step.target.partition(":")[0] == "cpu":
+        yield from _wrapped([widened_words(each.dtype for each in step.arguments)], "  ")
     groups = groups_of(step.collectives)
     for group in groups[:MOST_ROWS]:
         yield from _group(group, total)

@@ -2,6 +2,8 @@
 
 import ast
 
+import pytest
+
 from bench.values import strategy
 from spmd_core.advice import in_words, next_step
 from spmd_core.facts import (
@@ -18,7 +20,7 @@ from spmd_core.results import Next, StrategyResult
 from spmd_core.words import fact_words, in_sentences, run_headline
 from spmd_core.words.facts import _SENTENCES
 from spmd_core.words.texts import read_shardings
-from tests.advice.test_next import answered
+from tests.advice.test_next import MATMUL, SUM, answered
 from tests.layers import nodes, source_files
 
 ALONE = {name: 0.0 for name in TracedDevice.model_fields if name != "device"}
@@ -104,6 +106,17 @@ def test_notes_of_an_older_version_stay_and_those_of_facts_are_made():
         assert in_words(found) == found
     assert notes["old"] == ("of before",)
     assert notes["new"][:2] == (fact_words(stored), "dispatch bound")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "collectives", "is_noted"),
+    [("bfloat16", [SUM], True), ("bfloat16", [], False), ("float32", [SUM], False)],
+)
+def test_that_simulated_devices_widen_what_is_communicated_is_noted(dtype, collectives, is_noted):
+    timed = strategy(1e-3) | {"collectives": collectives, "facts": ()}
+    result = in_words(answered(MATMUL | {"dtype": dtype}, auto=timed))
+    notes = " ".join(result.strategies["auto"].notes)
+    assert ("widens bfloat16 to float32" in notes) == is_noted
 
 
 def test_every_kind_of_fact_that_the_program_stores_has_its_sentence():

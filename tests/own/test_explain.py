@@ -284,3 +284,12 @@ def test_what_a_line_would_do_to_a_terminal_is_written_out():
         update={"collectives": (gather("x \x1b[31m"),), "function": "\x1b]0;a\x07"}
     )
     assert "\x1b" not in "\n".join(lines(step)) + cell_of(step) and "\\u001b[31m" in cell_of(step)
+
+
+@pytest.mark.parametrize(("target", "is_noted"), [("cpu:8", True), ("cpu", True), ("v5e:8", False)])
+def test_that_cpus_widen_what_is_communicated_is_noted(target, is_noted):
+    halves = tuple(each.model_copy(update={"dtype": "bfloat16"}) for each in BEFORE.arguments)
+    step = BEFORE.model_copy(update={"target": target, "arguments": halves})
+    assert ("widens bfloat16 to float32" in "\n".join(lines(step))) == is_noted
+    full = step.model_copy(update={"arguments": BEFORE.arguments})
+    assert "widens" not in "\n".join(lines(full))

@@ -96,7 +96,11 @@ def complete(names: Names, experiment: Experiment) -> Names:
     if program is None:
         return names
     outputs = [
-        jax.sharding.NamedSharding(names["mesh"], jax.sharding.PartitionSpec(*spec))
+        jax.sharding.NamedSharding(
+            names["mesh"],
+            jax.sharding.PartitionSpec(*spec),
+            memory_kind=experiment.memory_kind(leaf.path),
+        )
         if (spec := output_spec(program, leaf)) is not None
         else None
         for leaf in program.described.outputs

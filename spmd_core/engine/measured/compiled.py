@@ -7,7 +7,7 @@ from collections.abc import Callable
 from spmd_core.base import Inexpressible
 from spmd_core.engine.exported.lower import complete
 from spmd_core.engine.lower import Steps, compile_with, execute, forget_now_and_then, structs
-from spmd_core.engine.measured.prepare import host_bytes, memory_bytes, price, read_program
+from spmd_core.engine.measured.prepare import memory_bytes, price, read_program
 from spmd_core.engine.shardings import dump_options, judged_of
 from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.engine.trial import Trial, device_order, strategy_result
@@ -73,5 +73,5 @@ def _compile(trial: Trial, experiment: Experiment, emit: Callable[[Event], None]
         trial.judged = judged_of(experiment, folder)
         trial.phases_s, trial.warnings = steps.seconds, compiler_warnings(log[0])
         read_program(trial, experiment, program, order, folder)
-    trial.memory_bytes = memory_bytes(program, host_bytes(shapes))
+    trial.memory_bytes = memory_bytes(program)
     price(trial, experiment, program, order)

@@ -1,7 +1,7 @@
 """Brings one strategy to the point where it can be timed: lowered, compiled, run once and reported."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
@@ -132,7 +132,7 @@ def _compile(
         trial.collectives = ()  # on one device
     else:
         trial.compiled, trial.lowered = lowered.compiled, lowered.lowered
-        trial.memory_bytes = memory_bytes(lowered.compiled, host_bytes(lowered.arguments))
+        trial.memory_bytes = memory_bytes(lowered.compiled)
         trial.fingerprint = f"{fingerprint(lowered.compiled.as_text())} {len(order)}"
         price(trial, experiment, lowered.compiled, order)
         check_room(lowered.compiled, max(1, len(order) // jax.process_count()))
@@ -270,13 +270,12 @@ def _first_run(trial: Trial, call: Callable[[], Any], tell: Tell) -> Any:
     return output
 
 
-def memory_bytes(compiled: Any, operands_on_host: int = 0) -> MemoryBytes | None:
+def memory_bytes(compiled: Any) -> MemoryBytes | None:
     """The compiler's account of memory per device; None where the platform gives none.
 
     The peak is what is allocated while the program runs: operands, results and temporaries, donated
     operands once. XLA's own leaves out temporaries on CPU, and counts vector memory on TPUs.
-    XLA's CPU compiler takes host memory for device memory: what is known to be there counts as
-    `host` all the same.
+    XLA's CPU compiler counts host memory as device memory: arrays in pinned_host are subtracted.
     """
     stats = compiled.memory_analysis()
     if stats is None:
@@ -288,19 +287,34 @@ def memory_bytes(compiled: Any, operands_on_host: int = 0) -> MemoryBytes | None
     )
     argument, output = stats.argument_size_in_bytes, stats.output_size_in_bytes
     temp, donated = stats.temp_size_in_bytes, stats.alias_size_in_bytes
+    if not host:
+        operands, results, reused = _on_host(compiled)
+        both = min(reused, donated)
+        host = operands + results - both
+        argument, output, donated = argument - operands, output - results, donated - both
     return MemoryBytes(
         argument=argument,
         output=output,
         temp=temp,
         peak=(argument + output + temp - donated) or None,
-        host=max(host, operands_on_host),
+        host=host,
     )
 
 
-def host_bytes(arrays: Sequence[Any]) -> int:
-    """Bytes per device of those arrays, or shapes to be placed, in pinned host memory."""
-    return sum(
-        math.prod(array.sharding.shard_shape(array.shape)) * array.dtype.itemsize
-        for array in arrays
-        if array.sharding is not None and array.sharding.memory_kind == "pinned_host"
-    )
+def _on_host(compiled: Any) -> tuple[int, int, int]:
+    """Bytes per device in pinned_host: of arguments, of results, of both that is donated."""
+    shardings = jax.tree.leaves(compiled.input_shardings, is_leaf=lambda each: each is None)
+    arguments = [
+        (_shard_bytes(each, sharding), each.donated)
+        for each, sharding in zip(jax.tree.leaves(compiled.args_info), shardings, strict=True)
+    ]
+    results = sum(_shard_bytes(each, each.sharding) for each in jax.tree.leaves(compiled.out_info))
+    donated = sum(size for size, is_donated in arguments if is_donated)
+    return sum(size for size, _ in arguments), results, min(donated, results)
+
+
+def _shard_bytes(array: Any, sharding: Any) -> int:
+    """Bytes of a shard in pinned_host; 0 in another memory, and of an argument that is not used."""
+    if sharding is None or sharding.memory_kind != "pinned_host":
+        return 0
+    return math.prod(sharding.shard_shape(array.shape)) * array.dtype.itemsize

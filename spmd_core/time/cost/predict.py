@@ -24,6 +24,7 @@ from spmd_core.time.cost.schedule import Walker
 
 MAX_BUFFERS = 12
 NOTABLE = 0.03  # of the step
+_OWN_HOST = 2**16  # bytes: host temporaries that a TPU program has of its own
 Keep = Callable[[ModuleCosts, Walk], None]
 
 
@@ -145,7 +146,8 @@ def memory_bytes(memory: Mapping[str, int], cluster: Cluster) -> PredictedMemory
     and temporaries in HBM are used instead. Temporaries beside host buffers are counted generously.
     """
     capacity = cluster.topology.chip.device_hbm_bytes
-    host = memory.get("host_temp", 0) + memory.get("host_argument", 0)
+    placed, host = memory.get("host_argument", 0), memory.get("host_temp", 0)
+    host = placed + host if placed or host > _OWN_HOST else 0
     argument, temp = memory.get("argument", 0), memory.get("temp", 0)
     peak = argument + temp + memory.get("output", 0) - memory.get("alias", 0)
     # XLA for GPUs refuses nothing: what is more than the capacity is missing

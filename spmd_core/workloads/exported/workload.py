@@ -47,6 +47,11 @@ def workload_of(described: Described) -> Workload:
         results=tuple(_array(leaf) for leaf in described.outputs),
         flops=lambda sizes: described.flops_of(sizes) or 0,
         dtypes=(max(FLOATS, key=floats.count),),
+        memory={
+            leaf.path: "pinned_host"
+            for leaf in (*described.arguments, *described.outputs)
+            if leaf.memory == "pinned_host"
+        },
         strategies=(STRATEGY,),
         default_strategies=(STRATEGY,),
         artifact=described.program,

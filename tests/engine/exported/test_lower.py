@@ -20,6 +20,7 @@ from spmd_core.engine.exported.lower import Fed, complete, quoted_files
 from spmd_core.engine.exported.reference import program_references
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import execute, structs
+from spmd_core.engine.measured.prepare import memory_bytes
 from spmd_core.experiment import parse_experiment
 from spmd_core.program import Reasons, read_collectives
 from spmd_core.script import program_text
@@ -428,3 +429,29 @@ def test_what_one_device_cannot_run_is_not_judged():
     step = jax.shard_map(summed, mesh=mesh, in_specs=P("x"), out_specs=P())
     with pytest.raises(RequestError, match="shard_map over x cannot be run on one device"):
         judged(written(lambda x: step(x), given), mesh={"x": 8})
+
+
+@pytest.mark.parametrize("returned", ["device", "pinned_host"])
+def test_state_in_host_memory_is_placed_there_and_is_no_device_memory(returned):
+    mesh = abstract_mesh({"x": 8})
+    at = lambda kind: NamedSharding(mesh, P("x", None), memory_kind=kind)  # noqa: E731
+    array = lambda kind: jax.ShapeDtypeStruct((64, 512), jnp.float32, sharding=at(kind))  # noqa: E731
+
+    def train(state, x):
+        near = jax.device_put(state, at("device"))
+        return jax.device_put(near + x, at(returned)), (near * x).sum()
+
+    data = written(train, {"state": array("pinned_host"), "x": array("device")}, donated=("state",))
+    _, names, program = compiled(data, mesh={"x": 8})
+    drawn = names["make_operands"]()
+    operands = [jax.device_put(drawn[name], names["placed"][name]) for name in drawn]
+    assert [each.sharding.memory_kind for each in operands] == ["pinned_host", "device"]
+    call = names["calling"](program)
+    for _ in range(2):  # what it returns is what the next call takes
+        new, _ = call(*operands)
+    assert new.sharding.memory_kind == returned
+    shard = 64 * 512 * 4 // 8
+    held, near = memory_bytes(program), shard * (returned == "device")
+    assert (held.argument, held.host) == (shard, shard)
+    assert near <= held.output < near + 64  # the sum, and a table of addresses
+    assert held.peak == held.argument + held.output + held.temp

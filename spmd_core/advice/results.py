@@ -24,7 +24,7 @@ from spmd_core.results import (
     StrategyResult,
 )
 from spmd_core.search import best_neighbors
-from spmd_core.terms import environment_notes
+from spmd_core.terms import environment_notes, widened_words
 from spmd_core.time import NearestFit, estimate_step, nearest_fit
 from spmd_core.words import (
     DISPATCH_BOUND,
@@ -36,7 +36,6 @@ from spmd_core.words import (
     runs,
     strategies,
     traces,
-    widened_words,
 )
 from spmd_core.workloads import DECODER, parse_plan
 

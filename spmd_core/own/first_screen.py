@@ -7,7 +7,8 @@ from math import prod
 from spmd_core.base import by_key, bytes_text, mesh_text, seconds_text, span_text, visible
 from spmd_core.program import kind_words
 from spmd_core.results import StepArray, StepCollective, StepDescription
-from spmd_core.words import all_set_by_words, other_warnings, widened_words
+from spmd_core.terms import widened_words
+from spmd_core.words import all_set_by_words, other_warnings
 from spmd_core.workloads import Leaf, patterns
 
 MOST_ROWS = 12  # of collectives, and of paths

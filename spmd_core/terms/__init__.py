@@ -60,6 +60,7 @@ from spmd_core.terms.names import (
     state_words,
     title,
     titles,
+    widened_words,
     workload_title,
 )
 
@@ -118,5 +119,6 @@ __all__ = [
     "title",
     "titles",
     "value_words",
+    "widened_words",
     "workload_title",
 ]

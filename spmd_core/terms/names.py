@@ -1,7 +1,7 @@
 """Display names of strategies, workloads, states and machines."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from spmd_core.base import bytes_text, capital, mesh_text, numbered, shorten
 from spmd_core.experiment import Experiment
@@ -14,6 +14,7 @@ DOES_NOT_FIT = "Does not fit"
 COLORS = 8  # of a palette
 # none that reads as a direction; with the colors they make 96 pairs, the rows of the largest study
 MARKERS = "●■▲◆✚▼★○□△◇▽"
+_WIDENED = {"bfloat16": "float32", "float8_e4m3fn": "float16", "float8_e5m2": "float16"}  # by XLA
 _TURN = 24  # places after which pairs of place % 8 and place % 12 come again
 
 
@@ -165,6 +166,18 @@ def pool_words(environment: Environment) -> str | None:
         "XLA_PYTHON_CLIENT_MEM_FRACTION sets the share, XLA_PYTHON_CLIENT_PREALLOCATE=true takes "
         "it at once"
     )
+
+
+def widened_words(dtypes: Iterable[str]) -> str:
+    """Returns which of a program's dtypes XLA's CPU compiler communicates in a wider one; "" if none.
+
+    >>> widened_words(["bfloat16", "float32"])
+    "XLA's CPU compiler widens bfloat16 to float32: collectives move up to twice a TPU's bytes"
+    """
+    widened = [f"{each} to {_WIDENED[each]}" for each in sorted(set(dtypes) & _WIDENED.keys())]
+    if not widened:
+        return ""
+    return f"XLA's CPU compiler widens {' and '.join(widened)}: collectives move up to twice a TPU's bytes"
 
 
 def environment_notes(environment: Environment, target: str) -> tuple[str, ...]:

@@ -9,7 +9,6 @@ from spmd_core.words.facts import (
     imprecise_words,
     in_sentences,
     same_program_words,
-    widened_words,
     wrong_words,
 )
 from spmd_core.words.origins.set_by import all_set_by_words, named_words, other_warnings, own_words
@@ -112,6 +111,5 @@ __all__ = [
     "values_text",
     "verdict_words",
     "waiting_words",
-    "widened_words",
     "wrong_words",
 ]

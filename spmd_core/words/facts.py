@@ -1,7 +1,7 @@
 """The sentences of stored facts, and of wrong values."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from spmd_core.base import bytes_text, count_text, number_text, numbered, seconds_text
 from spmd_core.facts import RINGS, SAME_PROGRAM, Prediction, StoredFact
@@ -12,7 +12,6 @@ from spmd_core.terms import spoken
 
 DISPATCH_BOUND = "dispatch bound"  # a note
 DISPATCH_FACTOR = 3.0  # of the dispatch floor: below it, a call is most of what is measured
-_WIDENED = {"bfloat16": "float32", "float8_e4m3fn": "float16", "float8_e5m2": "float16"}  # by XLA
 # kind of a stored fact -> its sentence; `beyond` has several
 _SENTENCES = {
     "tpu multiplier": "TPU multiplies float32 in {passes} at {at}: the error is judged by {by}",
@@ -235,15 +234,3 @@ def _text(value: float | str | None) -> str:
     if abs(value) < 1e-3:
         return number_text(value)
     return f"{value:.6g}"
-
-
-def widened_words(dtypes: Iterable[str]) -> str:
-    """Returns which of a program's dtypes XLA's CPU compiler communicates in a wider one; "" if none.
-
-    >>> widened_words(["bfloat16", "float32"])
-    "XLA's CPU compiler widens bfloat16 to float32: collectives move up to twice a TPU's bytes"
-    """
-    widened = [f"{each} to {_WIDENED[each]}" for each in sorted(set(dtypes) & _WIDENED.keys())]
-    if not widened:
-        return ""
-    return f"XLA's CPU compiler widens {' and '.join(widened)}: collectives move up to twice a TPU's bytes"

@@ -123,7 +123,7 @@ def training_headline(answer: TrainingAnswer) -> str:
 def _not_met(answer: TrainingAnswer) -> str:
     timed = [row for row in answer.rows if row.run and row.plan]
     if not timed:
-        return "Nothing here holds this step: use more chips, or a smaller batch."
+        return "Nothing here holds this step without offload: use more chips, or a smaller batch."
     question = answer.question
     wanted = days_text(question.days) if question.days else money_text(question.budget)
     least, by = ("cheapest", "dollars") if question.budget else ("fastest", "days")
@@ -136,7 +136,7 @@ def _not_met(answer: TrainingAnswer) -> str:
 
 
 def tried_words(answer: TrainingAnswer) -> str:
-    """Returns what was compared: numbers of chips, plans, and pipelines among them; kinds that have
+    """Returns what was compared: plans, pipelines among them, numbers of chips, at which batch; kinds that have
     another number of chips than the question, and why others are refused.
     """
     counts, plans, staged = (
@@ -144,9 +144,11 @@ def tried_words(answer: TrainingAnswer) -> str:
     )
     kinds = numbered(len(answer.rows), "kind")
     pipelines = f", {numbered(staged, 'pipeline')} among them" if staged else ""
+    plan = next((row.plan for row in answer.rows if row.plan), None)
+    at = f", {plan.batch:,} sequences of {plan.sequence:,} tokens a step" if plan else ""
     compared = (
         f"Compared: {numbered(plans, 'plan')}{pipelines}, "
-        f"on {numbered(counts, 'number')} of chips of {kinds}."
+        f"on {numbered(counts, 'number')} of chips of {kinds}{at}."
     )
     asked = answer.question.chips
     others = [

@@ -62,7 +62,9 @@ def _part(title: str, rows: Sequence[str]) -> list[str]:
 
 
 def _more(rows: Sequence[object]) -> list[str]:
-    return [f"  … and {len(rows) - MOST_ROWS} more"] if len(rows) > MOST_ROWS else []
+    return (
+        [f"  … and {len(rows) - MOST_ROWS} more, in its JSON form"] if len(rows) > MOST_ROWS else []
+    )
 
 
 def _wrapped(sentences: Iterable[str | None], indent: str) -> list[str]:

@@ -68,6 +68,7 @@ def test_kinds_on_other_numbers_of_chips_and_refused_kinds_are_named_below_the_t
     verdicts = [cell.text for cell in training_table(answer).column("Verdict")]
     assert max(map(len, verdicts)) < 40 and "no mesh of gpu:h100:25x4 works" in verdicts
     words = tried_words(answer)
+    assert words.startswith("Compared: ") and ", 512 sequences of " in words
     assert "100 chips form no slice of v5p." in words and "H100: batch_per_device=" in words
     assert "form no slice" not in tried_words(asked(chips=256))
 

@@ -237,6 +237,8 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .token:is(.function, .class-name, .builtin, .number, .parameter) {{ color: light-dark(#1f4f9f, #9cc4ff) !important; }}
 .token:is(.comment, .punctuation, .operator) {{ color: light-dark(#4f5b6b, #a9b5c4) !important; }}
 @media (max-width: 640px) {{
+  [data-testid="stMain"] [data-testid="stTabs"] [role="tab"] p {{ font-size: 0.9rem; }}
+  [data-testid="stMain"] [data-testid="stTabs"] [role="tablist"] {{ gap: 0.6rem; }}
   [data-testid="stTable"] tr:has(> td[data-label]) {{
     display: block; padding: 0.5rem 0; border-bottom: 1px solid light-dark(#d9dfe7, #323c49);
   }}

@@ -65,11 +65,15 @@ def store(
     texts: dict[str, dict[str, str]] | None = None,
     state: str = "succeeded",
 ) -> None:
-    """Leave a result in a data folder, as a run that ended so, with texts by strategy and name."""
+    """Leave a result in a data folder, as a run that ended so, with texts by strategy and name; of
+    one that failed with the first error, as a worker reports it.
+    """
+    errors = [each.error for each in result.strategies.values() if each.error]
+    error = errors[0] if state == "failed" else None
     place = Store(folder)
     try:
         place.submit(result.run, result.experiment)
         assert place.start(result.run)
-        place.finish(result.run, state, result=result, texts=texts)
+        place.finish(result.run, state, error=error, result=result, texts=texts)
     finally:
         place.close()

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import date
 from html import escape
 from itertools import groupby
+from textwrap import shorten
 
 import streamlit as st
 
@@ -105,6 +106,7 @@ def _row(
 ) -> bool:
     name = run.labels.name or cards.short_words(run.experiment)
     badges = f"{cards.badges(run)} {cards.tag_badges(run.labels.tags)}"
+    apart = shorten(run.error.message, 60, placeholder="…") if run.error else change
     moment = when_words(run.submitted_at, st.context.timezone)
     with st.container(horizontal=True, gap=None, wrap=False, key=f"line-{run.run}"):
         drawn = st.checkbox(
@@ -122,7 +124,7 @@ def _row(
         else:
             st.page_link(page, label=f"**{plain(name)}** {badges}", query_params=query)
         st.html(
-            f"{glimpse.html(run.experiment)}{'' if alike else f'<span>{escape(change)}</span>'}"
+            f"{glimpse.html(run.experiment)}{'' if alike else f'<span>{escape(apart)}</span>'}"
             f"<b>{_figure(run)}</b>"
             f"<small>{moment[5:10] if is_pinned else moment[11:16]}</small>"
         )

@@ -147,6 +147,8 @@ def test_a_run_that_failed_says_why_and_is_not_the_baseline(opened, data_folder)
     why = "pmap cannot map batch=256"
     failed = {"status": "error", "error": {"kind": "inexpressible", "message": why}}
     store(data_folder, result({"pmap": failed}, run=FAILED), state="failed")
+    bodies = (each.proto.body for each in opened().get("html"))
+    assert sum(f"<span>{why}</span><b></b>" in body for body in bodies) == 1
     alone = opened(FAILED)
     assert why in [each.value for each in alone.code] and "Failed · Dense layer" in said(alone)
     both = opened(FAILED, MEASURED)

@@ -35,7 +35,8 @@ def main() -> int:
         for each in stored.changed_values(name, before[name], now.get(name, []))
     ]
     print("\n".join(changes[:MOST]))
-    print(f"{len(changes)} values changed", file=sys.stderr)
+    failed = f"; {len(raised)} raised: {' '.join(raised)}" if raised else ""
+    print(f"{len(changes)} values changed{failed}", file=sys.stderr)
     if changes and not may_change:
         return 1
     kinds = defaultdict(dict)

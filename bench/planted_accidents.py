@@ -273,6 +273,36 @@ def decoder(cache_spec: P = CACHE, donated: tuple[str, ...] = ("cache",)) -> byt
     return written(step, arguments, donated=donated, outputs=outputs)
 
 
+def experts() -> bytes:
+    """A training step of experts over the batch's axis, to which products dispatch the tokens."""
+    count, room = 8, LENGTH // 4
+    shapes = {
+        "router": (WIDTH, count),
+        "up": (count, WIDTH, LENGTH),
+        "down": (count, LENGTH, WIDTH),
+    }
+    specs = {"router": P(), "up": P("data", None, "model"), "down": P("data", "model", None)}
+
+    def made(params: Any, x: Any) -> Any:
+        chances = jax.nn.softmax(x @ params["router"])
+        to = jax.nn.one_hot(chances.argmax(-1), count)
+        place = (jnp.cumsum(to, 1) * to - 1).astype(jnp.int32)
+        sent = to[..., None] * jax.nn.one_hot(place, room)
+        rows = kept(jnp.einsum("gsec,gsd->egcd", sent, x), P("data", None, None, None))
+        rows = jax.nn.relu(jnp.einsum("egcd,edf->egcf", rows, params["up"]))
+        rows = kept(jnp.einsum("egcf,efd->egcd", rows, params["down"]), P("data", None, None, None))
+        back = sent * (chances * to).sum(-1)[..., None, None]
+        return kept(x + jnp.einsum("gsec,egcd->gsd", back, rows), KEPT)
+
+    def step(params: Any, x: Any) -> Any:
+        slope = jax.grad(lambda params: ((made(params, x) - x) ** 2).mean())(params)
+        return jax.tree.map(lambda w, g: w - 0.1 * g, params, slope)
+
+    arrays = {name: jax.ShapeDtypeStruct(shapes[name], jnp.float32, sharding=sharding(specs[name])) for name in shapes}  # fmt: skip
+    x = jax.ShapeDtypeStruct((ROWS, LENGTH, WIDTH), jnp.float32, sharding=sharding(KEPT))
+    return written(step, {"params": arrays, "x": x}, donated=("params",))
+
+
 def forward(logits: P) -> bytes:
     """Logits of a batch."""
     tokens = jax.ShapeDtypeStruct((ROWS, LENGTH), jnp.int32, sharding=sharding(P("data")))
@@ -401,6 +431,7 @@ CLEAN: dict[str, Step | Callable[[], bytes]] = {
     "forward": lambda: forward(P("data", None, "model")),
     "tensor parallelism": embedded(same, specs=TENSOR),
     "sequence parallelism": embedded(lambda x: kept(x, P("data", "model", None)), by_sequence),
+    "experts over the batch's axis": experts,
     "a contrastive loss": replace(BASE, loss=contrasted),
     "gathered by hand": by_hand(False),
     "gradients": lambda: gradients(SPECS["head"]),

@@ -57,31 +57,29 @@ def constrain(module: ir.Module, files: Sequence[str], source: str, spec: Spec) 
             use.owner.operation not in own and not _is_backward(use.owner)
             for use in op.results[0].uses
         )
-        value = next((op for op in reversed(values) if elsewhere(op)), values[-1])
+        (value,) = next((op for op in reversed(values) if elsewhere(op)), values[-1]).results
         _hold([(value, forward), *((each, []) for each in _cotangents(own, value))], sharding)
 
 
 def _hold(changed: Sequence[tuple[Any, Sequence[Any]]], sharding: ir.Attribute) -> None:
-    """Constrains the results of operations, but for their uses in some others each."""
-    for op, kept in changed:
+    """Constrains results of operations, but for their uses in some others each."""
+    for value, kept in changed:
+        op = value.owner.operation
         with ir.InsertionPoint.after(op), op.location:
-            held = sdy.ShardingConstraintOp(op.results[0], sharding)
-        for use in list(op.results[0].uses):
+            held = sdy.ShardingConstraintOp(value, sharding)
+        for use in list(value.uses):
             if use.owner.operation not in (held.operation, *kept):
                 use.owner.operands[use.operand_number] = held.result
 
 
 def _cotangents(own: Sequence[Any], value: Any) -> list[Any]:
-    """The operation whose result is the cotangent of a value of these operations of a line; none
-    where several may be.
-    """
-    kind = value.results[0].type
+    """The cotangent of a value of these operations of a line; none where several may be."""
     entering = [
-        each.owner.operation
+        each
         for op in own
         if _is_backward(op)
         for each in op.operands
-        if each.type == kind and not isinstance(each.owner, ir.Block)
+        if each.type == value.type and not isinstance(each.owner, ir.Block)
         if each.owner.operation not in own and _is_backward(each.owner)
     ]
     return entering[:1] if all(each == entering[0] for each in entering) else []

@@ -11,7 +11,7 @@ from spmd_core.program.hlo.lines import File, frame_of, place
 from spmd_core.program.hlo.module import Computation, HloError, Instruction, Module, Shape
 from spmd_core.program.hlo.sharding_attributes import Mesh, without_ones
 from spmd_core.program.ir.flow import Flow
-from spmd_core.program.ir.needed import Labels, passed
+from spmd_core.program.ir.needed import Labels, numbers, passed
 from spmd_core.program.ir.products import EVEN, LOST, OWN, PRODUCTS, sums_of
 from spmd_core.program.ir.shardings import CONSTRAINT, last_part, sharding_of
 
@@ -20,6 +20,7 @@ SHARE = 0.05  # of the program's matmul FLOPs that are computed with the batch l
 DROPPED = 0.5  # the same where a constraint drops it: an axis that names no dim of the value
 MOST_PLACES = 4
 _NOT_JUDGED = ("parameter", "tuple", "while", "call", "conditional")
+_PASSED_ON = ("convert", "copy", "reshape", "transpose", "bitcast", "dynamic-slice", "slice")
 _BACKWARD = "transpose("  # in the op names of a backward pass: those lines are JAX's
 
 
@@ -73,13 +74,17 @@ def dropped_batch(
 
 
 def _walked(module: Module, mesh: Mesh, batch: Sequence[int], is_meant: bool) -> "_Walk":
-    walk, entry = _Walk(module, mesh, is_meant), module.entry
+    entry = module.entry
     given: list[list[Labels]] = []
     for number, each in enumerate(entry.parameters):
         sharding = sharding_of(each, entry, mesh)
         held = sharding.spec if sharding and number in batch else ((),) * len(each.shape.dims)
         given.append([without_ones(held, mesh)])
+    walk = _Walk(module, mesh, is_meant)
     walk.computation(entry, given)
+    if walk.of_experts:  # which products after those that dispatch to them show
+        walk = _Walk(module, mesh, is_meant, frozenset(walk.of_experts))
+        walk.computation(entry, given)
     return walk
 
 
@@ -93,12 +98,17 @@ class _Lost:
 class _Walk(Flow[Labels]):
     """Follows the batch's dims: `lost` are the values that have lost an axis, by name, `first` those
     that are computed of values that have it, `kept_at` gathers, loop carries and constraints,
-    `again` constraints that drop an axis which every use of their value has again.
+    `again` constraints that drop an axis which every use of their value has again. `of_experts` are
+    axes that shard weights along a dim that products map over; from the batch to such a dim an axis
+    of `experts` moves as tokens are dispatched, and is not lost.
     """
 
-    def __init__(self, module: Module, mesh: Mesh, is_meant: bool) -> None:
+    def __init__(
+        self, module: Module, mesh: Mesh, is_meant: bool, experts: frozenset[str] = frozenset()
+    ) -> None:
         super().__init__(module)
-        self.mesh, self.is_meant = mesh, is_meant
+        self.mesh, self.is_meant, self.experts = mesh, is_meant, experts
+        self.of_experts = set[str]()
         self.lost: dict[str, _Lost] = {}
         self.first: list[_Lost] = []
         self.kept_at: dict[str, _Lost] = {}
@@ -115,7 +125,24 @@ class _Walk(Flow[Labels]):
         """The labels that its operands pass on."""
         if each.opcode in PRODUCTS:
             self.products[each.name] = _is_large(each, operands, shapes)
+            self.of_experts |= self._mapped(each, of, operands)
         return passed(each, operands, shapes)
+
+    def _mapped(self, each: Instruction, of: Computation, operands: Sequence[Labels]) -> set[str]:
+        """The axes of dims that a product with weights maps over, but the batch's."""
+        sharding = sharding_of(each, of, self.mesh)
+        if each.opcode != "dot" or sharding is None:
+            return set()
+        weights = [
+            not any(labels) and _is_read(of.by_name[name], of)
+            for name, labels in zip(each.operands, operands, strict=True)
+        ]
+        if sum(weights) != 1:
+            return set()
+        other = weights.index(False)
+        dims = numbers(each, f"{('lhs', 'rhs')[other]}_batch_dims")
+        mapped = zip(dims, sharding.spec, strict=False)  # which are the result's first
+        return {axis for dim, axes in mapped if not operands[other][dim] for axis in axes}
 
     def of_arrays(
         self, each: Instruction, operands: Sequence[Labels], shapes: Sequence[Shape]
@@ -179,16 +206,17 @@ class _Walk(Flow[Labels]):
         sharding = sharding_of(each, of, self.mesh)
         if not any(labels) or sharding is None or _is_small(each):
             return
+        moved = {axis for dim in sharding.spec for axis in dim}
+        aside = {*sharding.manual, *(moved & self.experts)}
         axes = tuple(
             axis
             for axes, kept in zip(labels, sharding.spec, strict=True)
             for axis in axes
-            if axis not in kept and axis not in sharding.manual
+            if axis not in kept and axis not in aside
         )
         if not axes:
             return
         if _is_constrained(each, of):
-            moved = {axis for dim in sharding.spec for axis in dim}
             if dropped := tuple(axis for axis in axes if axis not in moved):
                 self._regained(each, of, labels, sharding.spec, dropped)
             meant = axes if self.is_meant else tuple(axis for axis in axes if axis in moved)
@@ -262,6 +290,13 @@ def _is_large(each: Instruction, operands: Sequence[Labels], shapes: Sequence[Sh
     sizes = [math.prod(shape.dims) for shape in shapes]
     weights = [size for size, labels in zip(sizes, operands, strict=True) if not any(labels)]
     return not weights or max(*sizes, math.prod(each.shape.dims)) > max(weights)
+
+
+def _is_read(each: Instruction, of: Computation) -> bool:
+    """Whether a value is an argument, or one of a loop, at most reshaped or cast."""
+    while each.opcode in _PASSED_ON and each.operands:
+        each = of.by_name[each.operands[0]]
+    return each.opcode in ("parameter", "get-tuple-element")
 
 
 def _is_small(each: Instruction) -> bool:

@@ -12,10 +12,13 @@ from spmd_core.advice.programs import accident_words
 pytestmark = pytest.mark.usefixtures("read_here")
 
 
-def accidents(name):
-    given = planted.PLANTED[name][0]
+def judged(given):
     data = given.exported() if isinstance(given, planted.Step) else given()
-    return judged_experiment(taken(data)).accidents
+    return judged_experiment(taken(data))
+
+
+def accidents(name):
+    return judged(planted.PLANTED[name][0]).accidents
 
 
 @pytest.mark.parametrize(
@@ -56,17 +59,22 @@ def test_an_axis_of_two_that_nothing_uses_doubles_the_work():
 def test_inside_a_shard_map_work_on_what_all_devices_hold_alike_is_repeated():
     axes = {each.axes for each in accidents("a batch under shard_map as P()")}
     assert axes == {("data",)}
-    by_hand = planted.CLEAN["gathered by hand"].exported()
-    assert judged_experiment(taken(by_hand)).accidents == ()
+    assert judged(planted.CLEAN["gathered by hand"]).accidents == ()
 
 
 @pytest.mark.newer_whole
 @pytest.mark.parametrize(
-    "name", ["tensor parallelism", "sequence parallelism", "a contrastive loss"]
+    "name",
+    [
+        "tensor parallelism",
+        "sequence parallelism",
+        "a contrastive loss",
+        "experts over the batch's axis",
+    ],
 )
 def test_a_right_step_has_no_accident(name):
-    judged = judged_experiment(taken(planted.CLEAN[name].exported()))
-    assert (judged.lost_batch, judged.accidents) == (None, ())
+    found = judged(planted.CLEAN[name])
+    assert (found.lost_batch, found.accidents) == (None, ())
 
 
 @pytest.mark.newer_whole

@@ -46,6 +46,13 @@ def test_what_loses_the_batch_is_named_with_the_line_that_keeps_it(line):
     assert judged_experiment(first.experiment).lost_batch is None
 
 
+def test_the_line_that_is_named_keeps_the_batch_of_a_step_that_is_rematerialized():
+    experiment, lost = judged(PLANTED["rematerialized"].exported())
+    assert lost is not None
+    specs = {f"@{each.source}": [list(axes) or None for axes in each.spec] for each in lost.places}
+    assert judged_experiment(experiment.vary(specs=specs)).lost_batch is None
+
+
 @pytest.mark.newer_whole
 def test_a_batch_that_is_kept_is_no_finding():
     assert judged(PLAIN.exported(is_constrained=True))[1] is None

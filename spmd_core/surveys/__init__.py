@@ -17,11 +17,10 @@ from spmd_core.surveys.sweep.curves import (
     sweep_notes,
     wins_words,
 )
-from spmd_core.surveys.sweep.scaling import GOOD, STRAGGLERS, fell_most, grown_most, knee
+from spmd_core.surveys.sweep.scaling import GOOD, fell_most, grown_most, knee
 
 __all__ = [
     "GOOD",
-    "STRAGGLERS",
     "axis_title",
     "called_words",
     "cost_title",

@@ -2,7 +2,15 @@
 
 from spmd_core.sweeps.best_mesh import BEST, best_mesh
 from spmd_core.sweeps.context_kinds import CONTEXT_KINDS, ContextRow, context_rows, fastest_kinds
-from spmd_core.sweeps.curves import Outcome, SweepRow, csv_text, curves, numbers_of, row_json
+from spmd_core.sweeps.curves import (
+    STRAGGLERS,
+    Outcome,
+    SweepRow,
+    csv_text,
+    curves,
+    numbers_of,
+    row_json,
+)
 from spmd_core.sweeps.first_look import first_look
 from spmd_core.sweeps.runs import Asked, cancel, estimated, look, seconds_taken, start, to_compile
 from spmd_core.sweeps.serving import (
@@ -41,6 +49,7 @@ __all__ = [
     "KINDS",
     "MOST_CHIPS",
     "SERVED_SWEPT",
+    "STRAGGLERS",
     "TOKENS_OF_A_STEP",
     "VARIABLES",
     "Asked",

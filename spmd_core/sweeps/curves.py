@@ -4,8 +4,9 @@ point.
 
 import csv
 import io
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from spmd_core.base import mesh_text, sums_by_key
@@ -25,6 +26,7 @@ State = Literal[
 ]
 
 
+STRAGGLERS = "wait: slices"  # a share of a step, of published runs: no compiler knows it
 ESTIMATED: tuple[State, ...] = ("not compiled", "waiting", "running")  # if they have numbers
 MAX_WORDS = 400  # characters of why a point failed; its run has all of them
 
@@ -50,6 +52,11 @@ class Numbers:
     # kind of time, or mesh axes waited for -> seconds of the step
     shares_s: dict[str, float] = field(default_factory=dict)
 
+    @property
+    def straggling(self) -> float:
+        """The share of the step that is assumed to wait for stragglers."""
+        return self.shares_s.get(STRAGGLERS, 0.0) / (sum(self.shares_s.values()) or 1.0)
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -71,6 +78,7 @@ class SweepRow:
     outcome: Outcome
     exposed_share: float | None = None  # of the step
     efficiency: float | None = None
+    efficiency_without_stragglers: float | None = None
 
     @property
     def numbers(self) -> Numbers:
@@ -166,6 +174,7 @@ def curves(points: Sequence[SweepPoint], outcomes: Sequence[Outcome]) -> tuple[S
     (work / (chips x step)) / (work0 / (chips0 x step0)). The work of a decoder's step is its
     tokens: with longer sequences it has more FLOPs for each of them. That of any other workload is
     its FLOPs. Weak scaling makes it step0 / step, strong scaling (chips0 x step0) / (chips x step).
+    Without stragglers it compares steps less the seconds that are assumed to wait for them.
     """
     speeds = [
         _work_per_chip_s(point, outcome.numbers)
@@ -178,14 +187,21 @@ def curves(points: Sequence[SweepPoint], outcomes: Sequence[Outcome]) -> tuple[S
             for at, each in enumerate(speeds)
             if each and (outcomes[at].state in ESTIMATED) is (outcome.state in ESTIMATED)
         ]
+        row = SweepRow(point, outcome)
+        if row.numbers.step_s:
+            exposed = sum(row.numbers.exposed_s.values()) / row.numbers.step_s
+            row = replace(row, exposed_share=exposed)
         is_alone = len(own) == 1 < len([each for each in speeds if each])
-        first = speeds[min(own)[1]] if own and not is_alone else None
-        numbers = outcome.numbers
-        share = (
-            sum(numbers.exposed_s.values()) / numbers.step_s if numbers and numbers.step_s else None
-        )
-        rows.append(SweepRow(point, outcome, share, speed / first if speed and first else None))
+        if speed and not is_alone:
+            at = min(own)[1]
+            row = _compared(row, speed / (speeds[at] or math.inf), outcomes[at].numbers)
+        rows.append(row)
     return tuple(rows)
+
+
+def _compared(row: SweepRow, efficiency: float, first: Numbers | None) -> SweepRow:
+    kept = (1 - first.straggling if first else 1.0) / (1 - row.numbers.straggling)
+    return replace(row, efficiency=efficiency, efficiency_without_stragglers=efficiency * kept)
 
 
 def _work_per_chip_s(point: SweepPoint, numbers: Numbers | None) -> float | None:
@@ -220,6 +236,7 @@ def row_json(row: SweepRow) -> dict[str, Any]:
         "mfu_causal": row.mfu_causal,
         "tokens_per_s_per_chip": numbers.tokens_per_s_per_chip,
         "efficiency": row.efficiency,
+        "efficiency_without_stragglers": row.efficiency_without_stragglers,
         "peak_bytes": numbers.peak_bytes,
         "expected_bytes": point.expected_bytes,
         "capacity_bytes": point.capacity_bytes or None,

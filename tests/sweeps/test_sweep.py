@@ -445,11 +445,58 @@ def test_an_efficiency_above_all_of_it_has_a_reason_and_slices_are_counted():
             outcome(0.8, chips=1024, flops=1024e13, shares_s=shares[1]),
         ],
     )
-    assert sweep_headline(sweep, rows) == ("It scales: 125% efficiency at 1,024 chips.")
+    assert sweep_headline(sweep, rows) == (
+        "It scales to 1,024 chips, the largest tried: 125% efficiency."
+    )
     assert sweep_notes(sweep, rows)[0].startswith(
         "From 16 to 1,024 chips (1 to 4 slices) causal MFU rises from 5% to 6%; scaling efficiency 125% "
         "(weak scaling, batch per chip constant; above 100% since HBM-bound operations take 50% of "
         "the first step, and for the same work 30% of it at the end)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("late_s", "words"),
+    [
+        (0.0, "It scales to 512 chips, the largest tried: 83% efficiency."),
+        (
+            0.2,
+            "It scales to 512 chips, the largest tried: 83% with assumed stragglers, 100% without.",
+        ),
+    ],
+)
+def test_an_efficiency_has_what_it_would_be_without_assumed_stragglers(late_s, words):
+    sweep = parse_sweep(WIDE, "chips=64,512")
+    rows = curves(
+        variants(sweep),
+        [
+            outcome(1.0, chips=64, flops=8e15, shares_s={"matmul": 1.0}),
+            outcome(
+                1.2,
+                chips=512,
+                flops=64e15,
+                shares_s={"matmul": 1.2 - late_s, "wait: slices": late_s},
+            ),
+        ],
+    )
+    without = [row.efficiency_without_stragglers for row in rows]
+    assert without == pytest.approx([1.0, 1 / (1.2 - late_s)])
+    assert [row_json(row)["efficiency_without_stragglers"] for row in rows] == without
+    assert sweep_headline(sweep, rows) == words
+
+
+def test_a_scaling_that_only_stragglers_end_has_both_efficiencies():
+    sweep = parse_sweep(WIDE, "chips=64,512")
+    late = {"matmul": 1.0, "wait: slices": 0.5}
+    rows = curves(
+        variants(sweep),
+        [
+            outcome(1.0, chips=64, flops=8e15, shares_s={"matmul": 1.0}),
+            outcome(1.5, chips=512, flops=64e15, shares_s=late),
+        ],
+    )
+    assert sweep_headline(sweep, rows) == (
+        "It scales to 64 chips: at 512 it reaches 67% with assumed stragglers, 100% without."
     )
 
 

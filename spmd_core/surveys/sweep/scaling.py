@@ -8,14 +8,13 @@ from itertools import pairwise
 from spmd_core.base import count_text, number_text, numbered
 from spmd_core.plan import Plan, arrays
 from spmd_core.roofline import tokens_needed
-from spmd_core.sweeps import Sweep, SweepRow
+from spmd_core.sweeps import STRAGGLERS, Sweep, SweepRow
 from spmd_core.words import share_words
 
 GOOD = 0.8  # scaling efficiency: below it the curve has bent
 # tokens of a step of DeepSeek-V3: 15,360 sequences of 4,096, the most of any published run;
 # arXiv:2412.19437 section 4.2
 MOST_TOKENS = 15_360 * 4_096
-STRAGGLERS = "wait: slices"  # a part of a step
 _SEEN = 0.005  # of a step: less growth rounds to 0%
 TILE_ROWS = 8  # of float32 arrays in a TPU's memory
 
@@ -46,13 +45,15 @@ def knee_words(sweep: Sweep, timed: Sequence[SweepRow]) -> list[str]:
     rows = sorted(timed, key=lambda row: row.point.chips)
     bend = knee(rows)
     if bend is None:
-        last, share = count_text(rows[-1].point.chips), rows[-1].efficiency or 0.0
-        lost = _assumed(rows[0], rows[-1])
-        why = f"; {lost:.0%} is assumed for stragglers" if lost else ""
-        return [f"It scales: {share:.0%} efficiency at {last} chips{why}."] * (share >= GOOD)
+        last, share = numbered(rows[-1].point.chips, "chip"), rows[-1].efficiency or 0.0
+        words = f"It scales to {last}, the largest tried: {_efficiency_words(rows[-1])}."
+        return [words] * (share >= GOOD)
     before, after = numbered(bend.before.point.chips, "chip"), count_text(bend.after.point.chips)
     tokens, why = "", f", mostly for {share_words(bend.cause)}, {bend.share:.0%} of the step"
     why *= bool(bend.cause)
+    reaches = f"{bend.after.efficiency:.0%} efficiency at {after}{why}"
+    if bend.cause == STRAGGLERS:
+        reaches = f"at {after} it reaches {_efficiency_words(bend.after)}"
     if bend.tokens is not None and bend.needed is not None:
         tokens = f"At {after} chips each has {number_text(bend.tokens)} tokens"
         if bend.cause.startswith(("exposed", "wait")):
@@ -60,18 +61,21 @@ def knee_words(sweep: Sweep, timed: Sequence[SweepRow]) -> list[str]:
                 f"; its links hide a gather of weights from about {number_text(bend.needed)} on"
             )
     return [
-        f"It scales to {before}: {bend.after.efficiency:.0%} efficiency at {after}{why}.",
+        f"It scales to {before}: {reaches}.",
         *([f"{tokens}."] if tokens else []),
     ]
 
 
-def _assumed(first: SweepRow, last: SweepRow) -> float:
-    """Returns the share of a step that waits for stragglers, which no compiler knows, where that is
-    what the last point loses; else 0.
+def _efficiency_words(row: SweepRow) -> str:
+    """Returns the efficiency of a point, with that of a step that waits for no stragglers beside it
+    where the two differ.
     """
-    cause, share = grown_most(first, last)
-    is_lost = cause == STRAGGLERS and 0 < 0.9 * (1 - (last.efficiency or 1.0)) <= share
-    return share if is_lost else 0.0
+    reached, without = (
+        f"{each or 0.0:.0%}" for each in (row.efficiency, row.efficiency_without_stragglers)
+    )
+    if reached == without:
+        return f"{reached} efficiency"
+    return f"{reached} with assumed stragglers, {without} without"
 
 
 def scaling_notes(sweep: Sweep, rows: Sequence[SweepRow]) -> list[str]:

@@ -12,7 +12,6 @@ from spmd_core.answers import Figure, point_state, points_table
 from spmd_core.base import RequestError, count_text, number_text, seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.surveys import (
-    STRAGGLERS,
     grown_most,
     point_title,
     row_cost,
@@ -22,6 +21,7 @@ from spmd_core.surveys import (
 from spmd_core.sweeps import (
     BEST,
     FIRST,
+    STRAGGLERS,
     VARIABLES,
     Meshes,
     Scaling,
@@ -76,7 +76,10 @@ def show(
     outcomes = compiling.outcomes_of(points)
     rows = curves(points, list(map(estimated, points, outcomes)))
     alike, compiled = _alike(rows)
-    rows = [replace(row, efficiency=each.efficiency) for row, each in zip(rows, alike, strict=True)]
+    rows = [
+        replace(each, outcome=row.outcome, exposed_share=row.exposed_share)
+        for row, each in zip(rows, alike, strict=True)
+    ]
     with st.container(border=True, key="answer"):
         others = _charts(sweep, alike, compiled)
         for row in rows:

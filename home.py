@@ -27,7 +27,7 @@ with st.container(horizontal=True, vertical_alignment="center", key="head"):
         tour.begin()
 with st.container(border=True, key="running") if active else nullcontext():
     live.watch_queue(live.listed_runs())
-cards.starts(shell.QUESTIONS)
+cards.starts(shell.QUESTIONS, shell.titles())
 if recent:
     cards.last_runs(recent)
 if not (active or recent):

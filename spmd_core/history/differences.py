@@ -151,16 +151,16 @@ def between_words(
     return f"{verdict}: {listed}{kind}, ratio {ratio}{apart}."
 
 
-def factor_words(ratio: float, interval: tuple[float, float]) -> str:
+def factor_words(ratio: float, interval: tuple[float, float], judged: str = "") -> str:
     """The factor between two times, never below 1, whichever of them is the shorter."""
     low, high = interval
     return (
-        ratio_interval_words(1 / ratio, (1 / high, 1 / low))
+        ratio_interval_words(1 / ratio, (1 / high, 1 / low), judged)
         if ratio < 1
-        else ratio_interval_words(ratio, interval)
+        else ratio_interval_words(ratio, interval, judged)
     )
 
 
-def ratio_interval_words(ratio: float, interval: tuple[float, float]) -> str:
-    """A ratio with its interval: `2.50× (2.25 to 2.75)`."""
-    return f"{factor_text(ratio)}× ({ends_text(interval)})"
+def ratio_interval_words(ratio: float, interval: tuple[float, float], judged: str = "") -> str:
+    """A ratio with its interval: `2.50× (2.25 to 2.75)`, `2.50× slower (2.25 to 2.75)`."""
+    return f"{factor_text(ratio)}×{f' {judged}' * bool(judged)} ({ends_text(interval)})"

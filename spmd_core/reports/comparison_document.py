@@ -166,9 +166,11 @@ def against_words(pair: Between | None) -> str:
     """
     if pair is None or pair.verdict is None or not pair.ratio or not pair.interval:
         return (pair and pair.why_none) or NONE  # pyrefly: ignore[bad-return]
-    judged = {"faster": "faster" if pair.ratio < 1 else "slower"}.get(pair.verdict, pair.verdict)
     apart = f" ({'; '.join(pair.apart)})" if pair.apart else ""
-    return f"{factor_words(pair.ratio, pair.interval)}, {judged}{apart}"
+    if pair.verdict != "faster":
+        return f"{factor_words(pair.ratio, pair.interval)}, {pair.verdict}{apart}"
+    judged = "faster" if pair.ratio < 1 else "slower"
+    return f"{factor_words(pair.ratio, pair.interval, judged)}{apart}"
 
 
 def made_words(result: Result) -> str:
@@ -284,7 +286,7 @@ def _totals(collectives: Sequence[Collective], place: Place) -> str:
     count = "unknown" if None in counts else count_text(sum(each or 0 for each in counts))
     rings = sum(each.count or 0 for each in collectives if is_ring(each))
     inside = f" ({count_text(rings)} in rings)" if rings and place != "screen" else ""
-    return f"{count} ×, {NONE if size is None else bytes_text(size)}{inside}"
+    return f"{NONE if size is None else bytes_text(size)} in {count}{inside}"
 
 
 def _sent(collectives: Sequence[Collective]) -> int | None:

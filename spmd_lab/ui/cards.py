@@ -96,8 +96,8 @@ SKETCHES: dict[str, tuple[tuple[float, float, float, float, str], ...]] = {
 }  # fmt: skip
 
 
-def starts(questions: Mapping[str, str]) -> None:
-    """Draws a card for each question to start with."""
+def starts(questions: Mapping[str, str], titles: Mapping[str, str]) -> None:
+    """Draws a card for each question to start with, with the title of its screen in the menu."""
     with st.container(key="starts", gap="small"):
         for first in range(0, len(STARTS), _STARTS_ACROSS):
             for column, screen in zip(st.columns(_STARTS_ACROSS), [*STARTS][first:], strict=False):
@@ -115,6 +115,7 @@ def starts(questions: Mapping[str, str]) -> None:
                         query_params=shown,
                         help=coded(STARTS[screen]),
                     )
+                    st.caption(plain(titles[screen]))
 
 
 def query(experiment: Experiment, run: str | None = None) -> dict[str, str]:
@@ -241,7 +242,9 @@ def verdict(run: str) -> tuple[str, str] | None:
         each.correct for each in facts.strategies.values()
     ):
         head = layout_headline(layout_of(facts.experiment, "array"), facts.experiment.dtype)
-        return "known", f"Placed: {head.partition(': ')[0]}"
+        held, _, rest = head.partition(": ")
+        copies = rest.partition("; ")[2].removeprefix("nothing is replicated")
+        return "known", ", ".join(filter(None, (f"Placed: {held}", copies)))
     (first, *others) = [each.prediction for each in facts.strategies.values()] or [None]
     if first is None or others or not first.fits:
         return None
@@ -271,7 +274,8 @@ def short_words(experiment: Experiment) -> str:
     cells = shape_words(experiment)
     sharded = cells["Sharding"].replace(" sharded", "") or cells["Mesh"]
     target = cells["Target"] if experiment.target != default_target() else ""
-    return " · ".join(filter(None, (computed_words(experiment), sharded, target)))
+    computed = computed_words(experiment).removeprefix("Training step: ")
+    return " · ".join(filter(None, (computed, sharded, target.removeprefix("tpu:"))))
 
 
 def shard_words(experiment: Experiment) -> str:

@@ -14,6 +14,7 @@ from spmd_core.experiment import Experiment, screen_of
 from spmd_core.plan import Plan
 from spmd_core.recipes import RECIPES, Recipe, recipe_of, variations
 from spmd_core.script import program_text
+from spmd_core.terms import chip_title
 from spmd_core.time import estimate_step
 from spmd_core.words import KINDS, part_kind, parts
 from spmd_lab.ui import state
@@ -272,7 +273,7 @@ def key() -> None:
         f'<li><i style="background: {colors.KINDS[kind]}"></i>{KINDS[kind]}</li>'
         for kind in ("matmul", "kernel", "memory", "exposed")
     )
-    lead = "<li>Per token:</li>"
+    lead = "<li>Bars, time per token:</li>"
     st.html(f'<div class="split"><ul>{lead}{"".join(parts_)}</ul></div>')
 
 
@@ -293,9 +294,15 @@ def gallery(recipes: Sequence[Recipe], done: Collection[str]) -> None:
                         query_params=query(recipe.experiment),
                         help=plain(recipe.why),
                     )
+                    of = (
+                        f" · {plan.model}, {plan.topology.chips} {chip_title(plan.topology.chip.generation)}"
+                        if plan
+                        else ""
+                    )
                     if recipe.experiment.id in done:
                         st.caption(":material/check: done here")
                     elif recipe.screen == "layout":
                         st.caption(":material/bolt: instant")
                     else:
-                        st.caption(f":material/schedule: {plain(recipe.takes or 'seconds')}")
+                        takes = recipe.takes or "seconds"
+                        st.caption(f":material/schedule: {plain(f'{takes}{of}')}")

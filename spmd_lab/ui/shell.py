@@ -313,6 +313,12 @@ def draw_figures(figures: Iterable[Figure], beside: Iterable[Figure] = ()) -> No
     st.html(f'<div class="five">{large}</div><div class="beside">{small}</div>')
 
 
+def titles() -> dict[str, str]:
+    """Returns the title of each link of the menu, by its screen or view."""
+    views = {query[choices.SHOWN]: label for _, label, query in _VIEWS.values()}
+    return {screen: screen_title(screen) for screen in PAGES} | views
+
+
 def screen_title(screen: str) -> str:
     """Returns what a screen is called."""
     return PAGES[screen][1]

@@ -18,6 +18,7 @@ _EVIDENCE: dict[str, Literal["green", "blue", "violet", "gray"]] = {
     "Simulated": "gray",
     "Example": "gray",
 }
+_IN_FULL = {"Compiled": "Compiled, predicted", "Simulated": "Simulated CPUs"}
 
 _STEPS = Path(__file__).with_name("steps.js").read_text("utf-8")
 
@@ -39,7 +40,7 @@ div.figure {{ display: flex; flex-wrap: wrap; align-items: baseline; column-gap:
   border-radius: 0.35rem; box-shadow: inset 0 0 0 1px var(--line); padding-block: 0.05em;
 }}
 :is(h1, h2, h3):has(.stMarkdownColoredBackground) {{ font-weight: 500; }}
-:is(h1, h2, h3) .stMarkdownColoredBackground:has(> .stMarkdownColoredText) {{ background: none !important; box-shadow: none; padding: 0; font-weight: 700; }}
+:is(h1, h2, h3, strong) .stMarkdownColoredBackground:has(> .stMarkdownColoredText) {{ background: none !important; box-shadow: none; padding: 0; font-weight: 700; }}
 img.picture {{ width: 100%; max-height: 17rem; }}
 img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-position: left; display: block; }}
 :is(.st-key-starts, [class*="st-key-gallery"]) img.glimpse {{
@@ -52,7 +53,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stColumn"]:hover > div > div > div {{ border-color: var(--accent); }}
 :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stPageLink-NavLink"] {{ position: static; background: none; padding-left: 0.25rem; }}
 :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stPageLink-NavLink"]::after {{ content: ""; position: absolute; inset: 0; }}
-[class*="st-key-gallery"] [data-testid="stCaptionContainer"] {{ margin: -0.9rem 0 -0.8rem; padding-left: 0.25rem; }}
+:is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stCaptionContainer"] {{ margin: -0.9rem 0 -0.8rem; padding-left: 0.25rem; }}
 .st-key-starts img.glimpse {{ height: 7.8rem; }}
 .st-key-starts [data-testid="stPageLink-NavLink"] p {{ font-size: 1.07rem; line-height: 1.35; }}
 .st-key-starts [data-testid="stPageLink-NavLink"] > span:last-child {{ color: var(--accent) !important; }}
@@ -63,6 +64,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .st-key-about-machine details {{ border: none; }}
 .st-key-about-machine summary {{ padding: 0.25rem 0; }}
 .st-key-machine {{ border-top: 1px solid var(--line); padding-top: 0.5rem; }}
+.st-key-recent {{ margin-top: 0.8rem; }}
 .st-key-recent > :first-child [data-testid="stPageLink-NavLink"] {{ background: none; padding: 0; }}
 .st-key-recent [data-testid="stColumn"] > div > div > div {{ position: relative; padding: 0.7rem 0.9rem; border-radius: 0.8rem; }}
 .st-key-recent [data-testid="stColumn"] [class*="st-key-row-"] {{ position: static; padding: 0; gap: 0.75rem; align-items: flex-start; }}
@@ -83,6 +85,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] p {{ font-weight: 600; }}
 .st-key-days h2 {{ display: flex; font-size: 0.9rem; font-weight: 600; color: var(--quiet); padding: 1.2rem 1.75rem 0.4rem 0.5rem; margin: 0; }}
 :is(.st-key-days, .st-key-findings) h2 small {{ font-size: 0.8rem; font-weight: 400; color: var(--quiet); min-width: 4rem; text-align: right; }}
+.st-key-findings h2 small {{ font-size: 0.93rem; }}
 .st-key-days h2 small:first-of-type {{ margin-left: auto; width: 22rem; padding-left: 1rem; text-align: left; }}
 .st-key-days h2 small:nth-of-type(2) {{ width: 10rem; }}
 [class*="st-key-line-"] [data-testid="stButton"] {{ position: relative; z-index: 1; }}
@@ -141,8 +144,10 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   border: 1px solid var(--line); background: var(--page); padding: 0.45rem 0.75rem; border-radius: 0.5rem;
 }}
 .st-key-screens {{ flex-wrap: nowrap; }}
-.st-key-menu [data-testid="stPageLink-NavLink"] {{ padding: 0.05rem 0.4rem; margin: 0 0.1rem; }}
-[class*="st-key-menu-other"] [data-testid="stPageLink-NavLink"] {{ background: none; }}
+.st-key-screens > :first-child p {{ position: relative; top: 2px; }}
+.st-key-menu [data-testid="stPageLink-NavLink"] {{ background: none !important; padding: 0.05rem 0.4rem; margin: 0 0.1rem; }}
+.st-key-menu :is([class*="st-key-menu-here"] p, a:hover p) {{ color: var(--accent) !important; }}
+[class*="st-key-menu-here"] [data-testid="stPageLink-NavLink"] p {{ box-shadow: 0 0.15rem var(--accent); }}
 .st-key-menu [data-testid="stPageLink-NavLink"] > span:first-child {{ display: none; }}
 .st-key-menu [data-testid="stPageLink-NavLink"] p {{ white-space: nowrap; font-weight: 500 !important; }}
 .st-key-menu [data-testid="stCaptionContainer"] {{ margin: 0; }}
@@ -358,12 +363,12 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 
 def evidence(kind: str, words: str = "") -> None:
     """Draws a badge in the color of a kind of evidence: its name, or `words`."""
-    st.badge(plain(words or kind), color=_EVIDENCE[kind])
+    st.badge(plain(words or _IN_FULL.get(kind, kind)), color=_EVIDENCE[kind])
 
 
 def evidence_badge(kind: str) -> str:
     """Returns that badge as Markdown."""
-    return f":{_EVIDENCE[kind]}-badge[{plain(kind)}]"
+    return f":{_EVIDENCE[kind]}-badge[{plain(_IN_FULL.get(kind, kind))}]"
 
 
 def draw(fields: str) -> None:

@@ -110,8 +110,8 @@ def test_the_real_array_is_placed_and_compared(page, link):
     )
     outcome.wait_for()
     expect(outcome).to_contain_text(
-        "Placed in pinned_host memory: all 8 shards are where the picture says."
+        "Placed in pinned_host memory: all 8 devices hold the shard shown."
     )
     expect(page).to_have_url(re.compile("&run="))
     page.reload()
-    page.get_by_text("all 8 shards are where the picture says").wait_for()
+    page.get_by_text("all 8 devices hold the shard shown").wait_for()

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import pytest
 
 from spmd_core.experiment import link
-from spmd_core.history import shape_words
 from spmd_lab.ui.cards import STARTS, short_words
 from spmd_lab.ui.shell import PAGES, QUESTIONS, WHAT_THIS_IS
 from tests.labs import experiment
@@ -45,8 +44,8 @@ def test_overview_shows_a_waiting_run_once_and_what_is_over_below(opened):
     opened.lab._store.submit("20260102-000000-abcdef", waiting)
     said = texts(opened.page())
     assert sum(short_words(waiting) in text for text in said) == 1
-    workload = shape_words(predicted().experiment)["Workload"]
-    assert sum(text.startswith(f"{workload} · ") for text in said) == 1
+    over = short_words(predicted().experiment)
+    assert over.startswith("scaled:") and sum(text == over for text in said) == 1
 
 
 @pytest.mark.parametrize(("mesh", "refused"), [({"x": 16}, True), ({"x": 8}, False)])

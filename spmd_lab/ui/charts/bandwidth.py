@@ -27,7 +27,7 @@ TIME, BUS, ALGORITHM = QUANTITIES = ("Time", "Bus bandwidth", "Algorithm bandwid
 _TITLES = {BUS: "bus bandwidth (GB/s)", ALGORITHM: "algorithm bandwidth (GB/s)", TIME: "time (µs)"}
 _UNITS = {BUS: 1e9, ALGORITHM: 1e9, TIME: 1e-6}
 MEASURED, PREDICTED = "measured", "predicted"
-_HEIGHT_PX = 180
+_HEIGHT_PX = 220
 Points = Sequence[Point]
 _SUM = kind_title("all-reduce")
 
@@ -79,10 +79,16 @@ def _axes(points: Points, quantity: str) -> tuple[Spec, Spec]:
     ]
     across, up = zip(*rows, strict=True) if rows else ((1.0,), (1.0,))
     x_scale = _BYTES_SCALE | {"domain": [min(across), max(across)]}
-    x = base.quantity("bytes", title="bytes per device", scale=x_scale, axis=_BYTES_AXIS)
+    x = base.quantity(
+        "bytes",
+        title="bytes per device, the larger of operand and result",
+        scale=x_scale,
+        axis=_BYTES_AXIS,
+    )
     steps = _steps(min(up), max(up))
     lowest = max(each for each in steps if each <= min(up))
-    y_scale = {"type": "log", "domain": [lowest, 1.4 * max(up)]}  # with room for a label
+    highest = min(each for each in steps if each >= max(up))
+    y_scale = {"type": "log", "domain": [lowest, max(highest, 1.4 * max(up))]}  # room for a label
     axis = {"format": ".3~g", "values": steps}
     return x, base.quantity("y", title=_TITLES[quantity], scale=y_scale, axis=axis)
 
@@ -126,7 +132,8 @@ def rank_chart(
         layer(ticks, _TICK, x=x, y=y, tooltip=_HOVER),
         layer(bars, _AT_END, x=x, y=y, text={"field": "label"}),
     ]
-    title = f"{quantity} at {bytes_text(most)} per device, the larger of operand and result"
+    too = "bus bandwidth" if quantity == TIME else "time"
+    title = f"{quantity} and {too} at {bytes_text(most)} per device"
     return layered(layers, {"step": 26}, title=_HEADING | {"text": title})
 
 

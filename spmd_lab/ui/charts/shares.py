@@ -43,12 +43,10 @@ _OVER_ROW_PX = 42  # of a row that has room for it
 _TIME_PX = 64  # right of a bar, for its time
 _LABEL_PX = 28  # of a part whose share stands in it
 _INSIDE = {"type": "text", "fontWeight": 600}
-_LOW = {"yOffset": 8, **INK}  # in the bar, below its numbers
+_LOW = {"yOffset": 18, **INK}  # below the bar
 _SPAN = {"type": "rule", "strokeWidth": 2, **_LOW}
-_CASING = _SPAN | {"strokeWidth": 5, "color": "light-dark(#f7f8fc, #161b24)", "opacity": 0.8}
-_CAP = {"type": "tick", "orient": "vertical", "size": 10, "thickness": 2, **_LOW}
+_CAP = {"type": "tick", "orient": "vertical", "size": 8, "thickness": 2, **_LOW}
 _AT_END = {"type": "text", "align": "left", "dx": 6, "fontWeight": 600, **INK}
-_ABOVE_PX = -7  # of the middle of a bar, over the interval
 # shares of white, or below 0 of black, in the colors of parts of one kind, by what ends their names
 _SHADES = (0.0, -0.24, 0.3, 0.55, -0.4, 0.42, -0.12)
 _NAMED = (
@@ -133,7 +131,7 @@ def parts_chart(
     end = _end([*sums.values()], times.values(), size)
     scale = {"domainMin": 0, "domainMax": {"expr": end}, "nice": False}
     axis = (
-        {"title": f"estimate ({name}){_RANGE * bool(times)}", "axis": {"grid": False}}
+        {"title": f"step time ({name}){_RANGE * bool(times)}", "axis": {"grid": False}}
         if len(rows) > 1
         else {"axis": None}
     )
@@ -156,7 +154,7 @@ def parts_chart(
         layer(others, _INSIDE, color=as_is("ink"), opacity=seen, **inside),
         *_at_ends(sums, times, size, x["x"], y),
     ]
-    return layered(layers, {"step": 46 if len(rows) > 1 else 30})
+    return layered(layers, {"step": 50 if len(rows) > 1 else 30})
 
 
 def _end(sums: Sequence[float], times: Iterable[Estimate], size: float) -> str:
@@ -192,12 +190,11 @@ def _at_ends(
         {"row": row, "low": each.low / size, "high": each.high / size}
         for row, each in times.items()
     ]
-    mark = _AT_END | {"yOffset": _ABOVE_PX if times else 0}
     low, high = (x | {"field": at} for at in ("low", "high"))
     return [
-        *(layer(spans, each, x=low, x2={"field": "high"}, y=y) for each in (_CASING, _SPAN)),
+        layer(spans, _SPAN, x=low, x2={"field": "high"}, y=y),
         *(layer(spans, _CAP, x=each, y=y) for each in (low, high)),
-        layer(ends, mark, x=x, y=y, text={"field": "label"}),
+        layer(ends, _AT_END, x=x, y=y, text={"field": "label"}),
     ]
 
 

@@ -17,7 +17,6 @@ from spmd_core.terms import (
     ago,
     axes_words,
     bandwidths,
-    chip_title,
     counted,
     environment_words,
     experiment_words,
@@ -161,7 +160,7 @@ def _figures(points: Sequence[Point]) -> Iterator[Figure]:
     at = "" if top is largest else f", at {bytes_text(top.bytes)}"
     yield Figure("Bus bandwidth", rate_words(bandwidths(top)[1]), f"over all links of a device{at}")
     if half := half_points(timed):
-        yield Figure("Half of that bandwidth from", about_bytes(half[0].bytes), "per device")
+        yield Figure("Half bandwidth from", about_bytes(half[0].bytes), "per device")
 
 
 def _taken(points: Sequence[Point], where: str) -> str:
@@ -278,7 +277,7 @@ def _offers(experiment: Experiment, on: str, to_calibrate: Experiment | None) ->
                 key=f"{'main' if is_main else 'side'}-link-on-{kind}", width="content"
             ).page_link(
                 cards.page_of(there),
-                label=plain(f"Predict on {topology.name if is_main else chip_title(kind)}"),
+                label=plain(f"Predict on {topology.name}"),
                 query_params=cards.query(there),
             )
         if to_calibrate:

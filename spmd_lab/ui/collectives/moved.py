@@ -107,7 +107,7 @@ def show(kind: str, devices: int) -> None:
     if kind not in COLLECTIVES or drawn < 2:
         return
     function, effect = COLLECTIVE_EFFECTS[kind]
-    st.markdown(code(f"jax.lax.{function}"))
+    of = "" if drawn == devices else f" :small[on {drawn} of {devices} devices]"
+    st.markdown(f"{code(f'jax.lax.{function}')}{of}")
     st.html(glimpse.image(picture(kind, drawn), effect, "picture"))
-    fewer = "" if drawn == devices else f" Drawn: {drawn} of {devices}."
-    st.caption(plain(effect + fewer), help=plain(devices_drawn(drawn, devices)))
+    st.caption(plain(effect), help=plain(devices_drawn(drawn, devices)))

@@ -10,7 +10,7 @@ from textwrap import shorten
 import streamlit as st
 
 from spmd_core.base import by_key, count_text, seconds_text, span_text
-from spmd_core.history import difference_rows, when_words
+from spmd_core.history import difference_rows, fastest_words, when_words
 from spmd_core.results import SPREAD_NOTICE
 from spmd_core.runs import RunSummary
 from spmd_lab.ui import cards, state
@@ -139,7 +139,8 @@ def _figure(run: RunSummary) -> str:
         return f"{escape(cards.shard_words(run.experiment))} <i>per device</i>"
     is_open = (cards.verdict(run.run) or ("",))[0] == "open"
     seconds = seconds_text(run.answer[1]) if run.answer and run.answer[1] else ""
-    return f"{'<i>lowest</i> ' * is_open}{escape(seconds)}"
+    whose = "<i>fastest</i> " * bool(seconds and fastest_words(run))
+    return f"{'<i>lowest</i> ' if is_open else whose}{escape(seconds)}"
 
 
 def day_of(run: RunSummary, zone: str | None, now: float) -> str:

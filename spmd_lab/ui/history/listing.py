@@ -108,7 +108,7 @@ def held(runs: Sequence[RunSummary]) -> None:
         ticked = [run for run in ticked if run in shown or run in shown_too]
     with st.container(horizontal=True, vertical_alignment="center", key="held"):
         if not ticked:
-            st.button("Compare", key="compare", disabled=True, help="Tick the runs to compare.")
+            st.button("Tick runs to compare", key="compare", disabled=True)
             return
         is_one, hidden = len(ticked) == 1, len({*ticked} - shown)
         st.button(

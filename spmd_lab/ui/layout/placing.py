@@ -95,7 +95,7 @@ def _comparison(expected: Layout, placed: StrategyResult, *, is_timed: bool) -> 
         refusal(f"The real array is placed differently: {wrong}. Please report this.")
         return
     took = f" in {seconds_text(placed.median_s)}" if is_timed and placed.median_s else ""
-    where = f"all {expected.device_count} shards are where the picture says"
+    where = f"all {expected.device_count} devices hold the shard shown"
     how = "" if report.shards is not None else ", by the array's spec"
     memory = "" if report.memory == "device" else f" in {report.memory} memory"
     done = plain(f"Placed{memory}{took}:")

@@ -57,13 +57,18 @@ def offer(program: Program, listed: Sequence[Specs], is_first: bool) -> None:
     by_held = sorted(listed, key=lambda specs: held_bytes(program, specs))
     if not by_held:
         return
-    if st.button(
-        f"{words(by_held[0])} for {plain(next(iter(by_held[0])))}",
+    first, *others = by_held[0]
+    too = f" and {others[0] if len(others) == 1 else f'{len(others)} more'}" if others else ""
+    pressed = st.button(
+        f"{words(by_held[0])} for {plain(f'{first}{too}')}",
         type="primary" if is_first else "secondary",
         icon=":material/build:",
         key="mend",
-        help="Taken if it raises neither peak of memory nor time, as the compiler partitions it; else the next fix.",
-    ):
+    )
+    st.caption(
+        "Taken only if neither peak memory nor step time rises, as the compiler partitions it."
+    )
+    if pressed:
         with st.spinner("Partitioning it before and after…"):
             kept = next((specs for specs in by_held if not _raises(specs)), None)
         if kept is None:

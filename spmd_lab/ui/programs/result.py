@@ -68,7 +68,7 @@ def wrong(experiment: Experiment, compiled: StrategyResult | None = None) -> Non
             share = f": {saved / constrain.held_bytes(program, {}):.0%} of its arguments"
             share = share if listed[0].path in tried else ""  # what is held twice is an output
             of_hbm = f", {saved / capacity:.1%} of its HBM" if capacity else ""
-            draw_figure(bytes_text(saved), f"less on each device, mended{share}{of_hbm}")
+            draw_figure(bytes_text(saved), f"saved on each device by this fix{share}{of_hbm}")
         with st.container(horizontal=True):
             if listed and listed[0].kind == "missing_donation":
                 _donate(listed[0], "first")
@@ -124,11 +124,9 @@ def _saves(listed: Sequence[StepFinding], program: Program, tried: Fixes) -> str
     if len(tried) + bool(twice) < 2:
         return "saved on each device"
     every = {name: spec for fix in tried.values() for name, spec in fix.items()}
-    held = bytes_text(constrain.held_bytes(program, {}))
-    mended = bytes_text(constrain.held_bytes(program, every))
-    if twice:
-        held = f"{held} + {bytes_text(twice)} held twice"
-    return f"All mended: {held} → {mended} on each device"
+    held, mended = (constrain.held_bytes(program, specs) for specs in ({}, every))
+    end = f", {bytes_text(twice)} of them held twice" if twice else ""
+    return f"All mended: {bytes_text(held + twice)}{end} → {bytes_text(mended)} on each device"
 
 
 def _count(listed: Sequence[StepFinding]) -> str:

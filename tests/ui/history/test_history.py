@@ -41,7 +41,7 @@ def listed(screen) -> list[str]:
 
 def test_a_search_keeps_what_is_ticked(opened):
     screen = opened()
-    assert next(each for each in screen.button if each.label == "Compare").disabled
+    assert next(each for each in screen.button if each.label == "Tick runs to compare").disabled
     for run in (MEASURED, FIRST):
         screen.checkbox(f"tick:{run}").check().run()
     screen.text_input[0].set_value("decoder").run()

@@ -61,9 +61,9 @@ def test_the_example_opens_with_its_findings_and_its_fields(screen):
     ]
     assert len(heads) == 1
     # arguments and the moments that are held twice; then arguments alone, by all specs
-    numbers = re.search(r"([\d.]+) MiB \+ 70.0 MiB held twice → ([\d.]+) MiB on each", heads[0])
-    now, mended = map(float, numbers.groups())
-    assert now == pytest.approx(held_now(screen), abs=0.11)
+    pattern = r"([\d.]+) MiB, 70.0 MiB of them held twice → ([\d.]+) MiB on each"
+    now, mended = map(float, re.search(pattern, heads[0]).groups())
+    assert now == pytest.approx(held_now(screen) + 70.0, abs=0.11)
     found = findings(screen)
     assert found[0].startswith("Replicated `params/embed` is replicated on 8 devices")
     assert [each.split(" `")[0] for each in found] == ["Replicated", "Not donated", "Odd one out"]
@@ -75,7 +75,7 @@ def test_the_example_opens_with_its_findings_and_its_fields(screen):
     assert 0 < mended < held_now(screen) - 109.4
     labels = [each.label.replace("\\", "") for each in screen.button]
     assert {"Use P(None, ('fsdp', 'tensor'))", "Use P('fsdp', 'tensor')"} <= {*labels}
-    assert "Use P(None, ('fsdp', 'tensor')) for params/embed" in labels
+    assert "Use P(None, ('fsdp', 'tensor')) for params/embed and moments/embed" in labels
     assert [each.label for each in screen.number_input] == ["Mesh axis fsdp", "Mesh axis tensor"]
     screen.number_input[0].set_value(8).run()
     assert "on each of 8 devices: mesh fsdp=8, tensor=2" not in screen.error  # refused or shown

@@ -40,10 +40,15 @@ def point_state(row: SweepRow) -> str:
 
 
 def _held(row: SweepRow) -> Cell | None:
-    peak, expected = row.numbers.peak_bytes, row.point.expected_bytes
-    if expected is not None and (peak is None or row.is_estimated):
-        return Cell(f"about {bytes_text(expected)}", expected)
-    return None if peak is None else Cell(bytes_text(peak), peak)
+    held, expected = row.numbers.peak_bytes, row.point.expected_bytes
+    is_guess = expected is not None and (held is None or row.is_estimated)
+    held = expected if is_guess else held
+    if held is None:
+        return None
+    text, of = bytes_text(held), bytes_text(row.point.capacity_bytes)
+    if text.split()[1] == of.split()[1]:
+        text = text.split()[0]
+    return Cell(f"{'about ' * is_guess}{text} of {of}", held)
 
 
 def _span(row: SweepRow) -> tuple[float, float] | None:
@@ -94,7 +99,6 @@ def _of_point(sweep: Sweep | None) -> tuple[Column[SweepRow], ...]:
             "Efficiency" if scales else "Work/chip/s", lambda row: row.efficiency, _SHARE, _WIDE
         ),
         Column("Memory", _held),
-        size("Of", lambda row: row.point.capacity_bytes or None, "terminal"),
         Column("Exposed", lambda row: row.exposed_share, _SHARE, _WIDE),
     )
 

@@ -36,12 +36,8 @@ _SHARES_LEGEND = TOP | {
 }
 
 _BAR = {"type": "bar", "height": 26}
-_FRAME = _BAR | {"filled": False, "strokeWidth": 2, "stroke": INK["color"]}
-_OVER = {"type": "text", "fontWeight": 600, "fontSize": 11, "dy": -20, **INK}  # the frame
-_OVER_PX = 170  # left of the frame's end, for its name
-_OVER_ROW_PX = 42  # of a row that has room for it
 _TIME_PX = 64  # right of a bar, for its time
-_LABEL_PX = 28  # of a part whose share stands in it
+_DIGIT_PX = 9  # of a character of the share that stands in a part
 _INSIDE = {"type": "text", "fontWeight": 600}
 _LOW = {"yOffset": 18, **INK}  # below the bar
 _SPAN = {"type": "rule", "strokeWidth": 2, **_LOW}
@@ -68,6 +64,7 @@ _NAMED = (
 _RANGE = ", ├─┤ range of the prediction"
 _WAITS = ": the chip waits for it"
 _SEEN = 0.004  # of a bar: a thinner part is no color that a legend could name
+_NAMED_FROM = 0.01  # of a bar of several, whose legend they share
 
 
 def row_axis(rows: Iterable[str]) -> Spec:
@@ -78,11 +75,11 @@ def row_axis(rows: Iterable[str]) -> Spec:
     )
 
 
-def shares_chart(rows: Mapping[str, Prediction], lead: str = "") -> Spec:
+def shares_chart(rows: Mapping[str, Prediction]) -> Spec:
     """Returns `parts_chart` of predictions; of several, each with its time and interval."""
     times = {row: each.predicted_s for row, each in rows.items() if each.predicted_s}
     named = {row: parts(prediction) for row, prediction in rows.items()}
-    return parts_chart(named, times if len(rows) > 1 else {}, lead)
+    return parts_chart(named, times if len(rows) > 1 else {})
 
 
 def split_bar(named: Mapping[str, float]) -> str:
@@ -118,11 +115,10 @@ def _thin(part: str) -> str:
 def parts_chart(
     rows: Mapping[str, Mapping[str, float]],
     times: Mapping[str, Estimate] = MappingProxyType({}),
-    lead: str = "",
 ) -> Spec:
     """Returns the seconds of each row as a bar of its parts, by the names that the terminal has too;
     each part with its share in the bar where there is room, and of several the time at the bar's
-    end with the interval of `times`. The part that the headline names, `lead`, is framed.
+    end with the interval of `times`.
     """
     sums = {row: sum(seconds.values()) for row, seconds in rows.items()}
     size, name = unit([*sums.values()], SECONDS)
@@ -135,23 +131,15 @@ def parts_chart(
         if len(rows) > 1
         else {"axis": None}
     )
-    x = {at: quantity(at, scale=scale, **axis) for at in ("x", "x2", "middle")}
+    x = {at: quantity(at, scale=scale, **axis) for at in ("x", "middle")}
     color = _part_color(rows, shades)
     tips, y = hover(part="part", time="time", share="share"), row_axis(rows)
-    led = [each for each in values if each["part"] == lead]
-    over = [] if times else led  # the name stands above, where no interval is
-    is_far = f"datum.x2 * width > {_OVER_PX} * {end}"
-    above = _OVER | {"align": {"expr": f"{is_far} ? 'right' : 'left'"}}
-    above["opacity"] = {"expr": f"height < {_OVER_ROW_PX * len(rows)} ? 0 : 1"}
     inside = {"x": x["middle"], "y": y, "text": {"field": "label"}}
-    test = f"(datum.x2 - datum.x) * width > {_LABEL_PX} * {end}"
+    test = f"(datum.x2 - datum.x) * width > {_DIGIT_PX} * length(datum.label) * {end}"
     seen = {"condition": {"test": test, "value": 1}, "value": 0}
-    others = [each for each in values if each not in over]
     layers = [
         layer(values, _BAR, x=x["x"], x2={"field": "x2"}, y=y, color=color, tooltip=tips),
-        layer(led, _FRAME, x=x["x"], x2={"field": "x2"}, y=y),
-        layer(over, above, x=x["x2"], y=y, text={"field": "named"}),
-        layer(others, _INSIDE, color=as_is("ink"), opacity=seen, **inside),
+        layer(values, _INSIDE, color=as_is("ink"), opacity=seen, **inside),
         *_at_ends(sums, times, size, x["x"], y),
     ]
     return layered(layers, {"step": 50 if len(rows) > 1 else 30})
@@ -171,7 +159,7 @@ def _part_color(rows: Mapping[str, Mapping[str, float]], shades: Mapping[str, st
         part
         for seconds in rows.values()
         for part, each in seconds.items()
-        if each > _SEEN * sum(seconds.values())
+        if each > _NAMED_FROM * sum(seconds.values())
     }
     legend = _SHARES_LEGEND | {"values": [part for part in shades if part in seen]}
     return category("part", list(shades), legend=legend, colors=list(shades.values()))
@@ -214,7 +202,6 @@ def _parts_of(
             "time": seconds_text(time),
             "share": f"{time / total:.1%}",
             "label": f"{time / total:.0%}" if time > 0.05 * total else "",
-            "named": f"{part} {time / total:.0%}" if time > 0.05 * total else "",
             "ink": ink(order[part]),
         }
 

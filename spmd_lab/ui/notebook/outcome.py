@@ -154,7 +154,7 @@ def _times_of(compared: Compared, ordered: Sequence[Subject], is_summed: bool) -
     if 1 < len(steps) == len(results):
         most, words = _differs(steps)
         alt = words or "The parts of each step"
-        st.vega_lite_chart(shares_chart(steps, most), alt=alt, key=key)
+        st.vega_lite_chart(shares_chart(steps), alt=alt, key=key)
         if words and is_summed:
             st.markdown(f"**{plain(words)}** {plain(_sum_words(steps, most))}")
     elif chart := side_by_side_chart(results):

@@ -62,22 +62,20 @@ def controls(
     failed = sum(outcome.state == "failed" for outcome in outcomes)
     took = seconds_taken(lab(), outcomes)
     seconds = sum(compile_seconds(point, took) for point in missing)
-    like = "as those here took" if took else "on an idle machine"
     with st.container(horizontal=True, vertical_alignment="center"):
         label = f"Compile {numbered(len(missing), called)}"
         if st.button(label, type="primary", icon=":material/play_arrow:", key="sweep:start"):
             begin(missing)
         again = f", {failed} of them again after a failure" if failed else ""
         known = sum(outcome.state in ("predicted", "does not fit") for outcome in outcomes)
-        of = f"; {numbered(known, called)} of {len(points)} compiled already" if known else ""
-        left_out = len(points) - known - len(missing)
-        of += f", {left_out} cannot fit" * bool(left_out)
-        st.caption(plain(f"{roughly(seconds)} {like}{again}{of}."), width="content")
+        verb = "is" if known == 1 else "are"
+        of = f"; {known} of {numbered(len(points), called)} {verb} compiled" if known else ""
+        st.caption(plain(f"{roughly(seconds)}{again}{of}."), width="content")
 
 
 def roughly(seconds: float) -> str:
     """How long compiles take, in words."""
-    return f"Roughly {f'{seconds:.0f} s' if seconds < 90 else f'{seconds / 60:.0f} min'}"
+    return f"About {f'{seconds:.0f} s' if seconds < 90 else f'{seconds / 60:.0f} min'}"
 
 
 @st.fragment(run_every=INTERVAL_S)

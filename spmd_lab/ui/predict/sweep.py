@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.answers import Figure, point_state, points_table
-from spmd_core.base import RequestError, count_text, number_text, seconds_text
+from spmd_core.base import RequestError, count_text, number_text, seconds_text, span_text
 from spmd_core.experiment import Experiment
 from spmd_core.surveys import (
     grown_most,
@@ -39,13 +39,13 @@ from spmd_lab.ui import cards, choices, exports, links, price, state
 from spmd_lab.ui.charts.base import Spec
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.predict import compiling, sweep_charts
-from spmd_lab.ui.shell import QUESTIONS, draw_figures, refusal
-from spmd_lab.ui.tables import sheet, table_frame
+from spmd_lab.ui.shell import QUESTIONS, draw_figures, draw_table, refusal
+from spmd_lab.ui.tables import table_frame
 
 _CAPTIONED = {True: ("failed",), False: ("failed", "too large", "does not fit")}
 _OF_SCALING = {"scaling": "weak", "meshes": "kept"}  # what a link leaves out
-# of a point; the other columns are in the menu of the table, and in the CSV
-_SHOWN = ("Mesh", "State", "Step", "Efficiency", "Memory", "Bound by", "Open")
+# of a point, whose others are in the CSV
+_SHOWN = ("Mesh", "State", "Step", "Efficiency", "Memory", "Bound by")
 _COLUMNS = 2  # of charts: titles and legends of three are cut in narrow windows
 _WRITTEN = "predict:sweep:written"  # what was written to the address bar last
 _KEPT: Meshes = "kept"
@@ -86,7 +86,7 @@ def show(
             if words := row.point.refusal or _failed(sweep, row):
                 st.caption(plain(f"{point_title(sweep, row.point)}: {words}"))
         compiling.controls(points, outcomes, lambda point: point_title(sweep, point))
-    _table(sweep, rows)
+    _table(sweep, rows, bool(compiled))
     _downloads(downloads or st.container(), sweep, rows)
     with st.expander("Every curve", key="curves", on_change="rerun") as folded:
         if folded.open:
@@ -322,7 +322,7 @@ def _charts(
     height = {}
     if parts:
         alt = "; ".join(f"{label}: mostly {next(iter(each))}" for label, each in parts.items())
-        chart = sweep_charts.parts_chart(sweep, parts, share_words(cause))
+        chart = sweep_charts.parts_chart(sweep, rows, parts)
         height = {"height": chart["height"]}
         right.vega_lite_chart(chart, alt=alt, key="sweep:why")
     with left:
@@ -335,14 +335,15 @@ def _figures(sweep: Sweep, timed: Sequence[SweepRow], cause: str, share: float) 
     """Yields what the last point of a scaling sweep reaches, what it needs, and what grew most."""
     if not sweep.variable.scales or len(timed) < 2:
         return
-    first, last = timed[0], timed[-1]
-    ends = [seconds_text(row.numbers.step_s) for row in (first, last)]
+    last = timed[-1]
+    step = last.numbers
     plan = last.point.experiment.plan if last.point.experiment else None
     at = point_title(sweep, last.point)
     if plan and last.point.slices > 1:
         at += f", {count_text(last.point.slices)} {plan.topology.chip.slice_word}s"
     yield Figure("Efficiency", f"{last.efficiency or 0.0:.0%}", f"at {at}")
-    yield Figure("Step", ends[1], f"{ends[0]} at {point_title(sweep, first.point)}")
+    span = span_text(step.low_s, step.high_s) if step.low_s and step.high_s else ""
+    yield Figure("Step", seconds_text(step.step_s), span)
     if plan is not None:
         millions = f"{number_text(plan.tokens / 1e6)} million"
         tokens = millions if plan.tokens >= 1e6 else count_text(plan.tokens)
@@ -357,21 +358,22 @@ def _chart(sweep: Sweep, rows: Sequence[SweepRow], name: str, chart: Spec) -> No
     st.vega_lite_chart(chart, alt=alt, key=f"sweep:{name}")
 
 
-def _table(sweep: Sweep, rows: Sequence[SweepRow]) -> None:
+def _table(sweep: Sweep, rows: Sequence[SweepRow], is_guess: bool) -> None:
     base = links.base_address("predict")
-    dollars = price.now()  # a download is made later, outside of the screen's script
-    listed = table_frame(points_table(rows, "screen", dollars, sweep))
-    listed["Open"] = [
-        base + links.path(row.point.experiment, row.outcome.run, "predict") for row in rows
-    ]
-    config = {
-        "Open": st.column_config.LinkColumn("Open", display_text="open", width="small"),
-        listed.columns[0]: st.column_config.TextColumn(pinned=True),
+    listed = table_frame(points_table(rows, "screen", sweep=sweep))
+    first, *others = listed.columns
+    pages = {
+        label: links.path(row.point.experiment, row.outcome.run, "predict")
+        for label, row in zip(listed[first], rows, strict=True)
     }
-    order = [listed.columns[0], *(name for name in _SHOWN if name in listed.columns[1:])]
-    st.dataframe(
-        sheet(listed), hide_index=True, column_config=config, column_order=order, key="sweep:table"
-    )
+
+    def named(label: str) -> str:
+        return f"[{plain(label)}]({base}{pages[label]})" if pages[label] else plain(label)
+
+    shown = listed[[first, *(name for name in _SHOWN if name in others)]]
+    if is_guess:
+        shown = shown.rename(columns={"Efficiency": "Efficiency, estimated"})
+    draw_table(shown, named=named)
 
 
 def _downloads(place: DeltaGenerator, sweep: Sweep, rows: Sequence[SweepRow]) -> None:

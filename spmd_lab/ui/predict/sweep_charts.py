@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from spmd_core.base import bytes_text, seconds_text, sums_by_key
+from spmd_core.base import bytes_text, capital, seconds_text, sums_by_key
 from spmd_core.surveys import GOOD, axis_title, fell_most, knee, mfu_title, point_title
 from spmd_core.sweeps import Sweep, SweepRow
 from spmd_core.words import predictions
@@ -107,17 +107,20 @@ def efficiency_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
     ]
     base = next((row.point for row in rows if row.efficiency is not None), None)
     of = f", {point_title(sweep, base)} = 100" if base else ""
-    title = f"Efficiency (%{of})" if sweep.variable.scales else _WORK
+    title = capital(f"{_estimated(rows)}efficiency (%{of})") if sweep.variable.scales else _WORK
     chart = curve(sweep, rows, values, title, zero=not sweep.variable.scales)
     return _scaled(sweep, rows, chart, values) if sweep.variable.scales and values else chart
 
 
 def _scaled(sweep: Sweep, rows: Sequence[SweepRow], chart: Spec, values: Sequence[Row]) -> Spec:
     """The curve of efficiency with where it bends, and below its axis what does not fit."""
-    shares_of = [100 * GOOD, 100.0, *(float(str(value["y"])) for value in values)]
-    ends = [max(0.0, min(shares_of) - 6), max(shares_of) + 8]
-    chart["encoding"]["y"]["scale"] |= {"domain": ends, "nice": False}
+    without = _without_stragglers(sweep, rows)
+    shares_of = [100 * GOOD, 100.0, *(float(str(value["y"])) for value in (*values, *without))]
+    apart = 10 if min(shares_of) > 50 else 20
+    low, high = max(0, apart * math.floor((min(shares_of) - 6) / apart)), max(shares_of) + 8
     x, y = chart["encoding"]["x"], chart["encoding"]["y"]
+    y["scale"] |= {"domain": [low, high], "nice": False}
+    y["axis"] = {"values": list(range(low, math.ceil(high), apart))}
     lost = [
         {**place(sweep, row), "text": "does not fit"}
         for row in rows
@@ -137,6 +140,8 @@ def _scaled(sweep: Sweep, rows: Sequence[SweepRow], chart: Spec, values: Sequenc
             y=y,
             text={"field": "text"},
         ),
+        layer(without, _WITHOUT, x=x, y=y, color=OWN),
+        layer(without[-1:], _VALUE | _BESIDE, x=x, y=y, text={"field": "why"}),
         *chart["layer"],
         layer(lost[:1], _EDGE, x={"value": 0}, x2={"value": "width"}, y=edge),
         layer(values, _VALUE, x=x, y=y, text=quantity("y", format=".0f")),
@@ -155,49 +160,71 @@ def _above(values: Sequence[Row], rows: Sequence[SweepRow]) -> list[Row]:
     less, *_ = fell_most(timed[0], best)
     if (best.efficiency or 0.0) < 1.005 * (timed[0].efficiency or 1.0) or not less:
         return []
-    why = f"less {predictions.share_words(less)}"
+    words = predictions.share_words(less)
+    why = f"less {words.replace('exposed over', 'exposed communication over')}"
     return [{**value, "why": why} for value in values if value["label"] == best.point.label]
+
+
+def _estimated(rows: Sequence[SweepRow]) -> str:
+    """Returns what comes before the title of a chart with estimates among its points."""
+    return "estimated " * any(row.is_estimated for row in rows if row.numbers.step_s)
+
+
+def _without_stragglers(sweep: Sweep, rows: Sequence[SweepRow]) -> list[Row]:
+    """The efficiency of steps that wait for no stragglers, from the last point before some do."""
+    known = [
+        (row, 100 * each) for row in rows if (each := row.efficiency_without_stragglers) is not None
+    ]
+    late = [at for at, (row, _) in enumerate(known) if row.numbers.straggling]
+    return [
+        {**place(sweep, row), "y": each, "why": f"{each:.0f} without stragglers"}
+        for row, each in known[max(0, late[0] - 1) if late else len(known) :]
+    ]
 
 
 def with_compiled(
     sweep: Sweep, chart: Spec, name: str, rows: Sequence[SweepRow], compiled: Sequence[SweepRow]
 ) -> Spec:
-    """Returns step times that are estimated with compiled ones beside their own, filled. Efficiency
-    stays as it is: a compiled step over an estimated one compares compiler and estimate.
+    """Returns estimated points with compiled ones, filled: step times beside their own. Efficiency
+    stays where it is: a compiled step over an estimated one compares compiler and estimate.
     """
-    if name != _STEP:
-        return chart
     guessed = {row.point.label: row.numbers.step_s or 0.0 for row in rows}
     times = {row.point.label: (row.numbers.step_s or 0.0) for row in compiled}
     values = [
         row for each in chart["layer"] for row in each["data"]["values"] if "estimated" in row
     ]
     drawn = {
-        row["label"]: {**row, "y": row["y"] * ratio}
-        | {"text": f"{seconds_text(times[row['label']])} a step, compiled"}
+        row["label"]: {**row, "y": row["y"] * (ratio if name == _STEP else 1.0)}
+        | {"text": f"{seconds_text(times[row['label']])} a step, compiled", "why": "compiled too"}
         for row in values
         if (ratio := times.get(row["label"], 0.0) / (guessed.get(row["label"]) or 1.0))
     }
     if not drawn:
         return chart
+    guess = [row | {"why": "estimated"} for row in values if row["label"] not in drawn]
     mark = _ESTIMATED | {"filled": True, "opacity": 1}
     shown = chart["encoding"] | {"color": OWN, "tooltip": tips(sweep, name)}
-    title = chart["title"] | {"text": f"{chart['title']['text']}, filled: compiled"}
+    named = [next(iter(drawn.values())), *guess[:1]]
     return chart | {
-        "layer": [*chart["layer"], layer([*drawn.values()], mark, **shown)],
-        "title": title,
+        "layer": [
+            *chart["layer"],
+            layer([*drawn.values()], mark, **shown),
+            layer(named, _BELOW, **chart["encoding"], text={"field": "why"}),
+        ]
     }
 
 
-def parts_chart(sweep: Sweep, parts: Mapping[str, Mapping[str, float]], lead: str = "") -> Spec:
-    """Returns where the time of each point goes, as high as the curve beside it, with `lead` framed."""
-    chart = shares.parts_chart(parts, lead=lead)
+def parts_chart(
+    sweep: Sweep, rows: Sequence[SweepRow], parts: Mapping[str, Mapping[str, float]]
+) -> Spec:
+    """Returns where the time of each point goes, as high as the curve beside it."""
+    chart = shares.parts_chart(parts)
     chart["layer"][0]["encoding"]["color"]["legend"] |= {
         "orient": "bottom",
         "columns": {"expr": "width < 330 ? 1 : 2"},
     }
     lines = -(-len({part for each in parts.values() for part in each}) // 2)
-    title = HEADING | {"text": f"Time of a step by {axis_title(sweep)}"}
+    title = HEADING | {"text": capital(f"{_estimated(rows)}time of a step by {axis_title(sweep)}")}
     return chart | {"height": HEIGHT_PX + LEGEND_PX * lines, "title": title}
 
 
@@ -207,6 +234,9 @@ _LANE_PX = 26  # below the axis, of what has no value on it
 _LOST = {"align": "left", "dx": 10, "dy": 0, "color": CROSSED}
 _VALUE = {"type": "text", "dy": -12, "fontWeight": 600, **INK}
 _ABOVE = {"type": "text", "dy": -26, "color": QUIET}
+_BELOW = {"type": "text", "dy": 16, "color": QUIET}
+_WITHOUT = {"type": "line", "strokeWidth": 2, "opacity": 0.45}
+_BESIDE = {"align": "right", "dx": 4, "dy": -10}  # of its last point, at the right edge
 _BEND = {"type": "rule", "strokeDash": [3, 3], "color": CROSSED}
 _BEND_LABEL = {"type": "text", "color": CROSSED, "fontWeight": 600, "lineBreak": "\n"}
 

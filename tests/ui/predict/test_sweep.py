@@ -3,16 +3,18 @@ that shows it again.
 """
 
 import json
+import re
 from dataclasses import replace
 
 import altair
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from spmd_core.base import span_text
 from spmd_core.experiment import parse_experiment
 from spmd_core.results import Failure
 from spmd_core.sweeps import estimated, parse_sweep, variants
-from spmd_core.sweeps.curves import Numbers, Outcome, curves, outcome_of
+from spmd_core.sweeps.curves import Numbers, Outcome, curves, numbers_of, outcome_of
 from spmd_core.workloads import DEFAULT_SPEC
 from spmd_lab.ui.predict.sweep import _figures
 from spmd_lab.ui.predict.sweep_charts import chart_alt, charts_of, parts_chart
@@ -69,29 +71,35 @@ def texts(test: AppTest) -> str:
 
 
 def table(test: AppTest) -> dict[str, dict]:
-    frame = test.dataframe[0].value
-    return {row.iloc[0]: row.to_dict() for _, row in frame.iterrows()}
+    frame = test.table[0].value
+    labels = [re.sub(r"\[(.*)\]\(.*\)", r"\1", cell) for cell in frame.iloc[:, 0]]
+    return {
+        label.replace("\\", ""): row.to_dict()
+        for label, (_, row) in zip(labels, frame.iterrows(), strict=True)
+    }
 
 
 def test_it_says_what_a_press_costs_and_compiles_nothing_before(lab):
     test = opened()
     assert not test.exception
-    assert "Roughly 5 min on an idle machine." in texts(test)
+    assert "About 5 min." in texts(test)
     assert lab.queue == []
     assert test.query_params["sweep"] == "chips=8,64,256,1024,4096"
     assert {row["State"] for row in table(test).values()} == {"estimate"}
     assert "5 of 5 points are estimates, not compiled." in texts(test)
-    assert all(row["Step"] and "%" in row["Causal MFU"] for row in table(test).values())
-    assert table(test)["4,096"]["Topology"] == "v5p:16x16x16"
-    assert table(test)["8"]["Memory"].startswith("about ")
+    assert all(row["Step"] and "%" in row["Efficiency"] for row in table(test).values())
+    assert re.fullmatch(
+        r"about [\d.]+ of 95\.7 GiB", table(test)["8"]["Memory"].replace("\xa0", " ")
+    )
 
 
 def test_a_compiled_step_is_drawn_beside_its_estimate(lab):
     here = variants(parse_sweep(BASE, "batch-per-device=2"))[0]
     lab.end(lab.submit(here.experiment), "succeeded", found=found(1.0, 64, 8e15))
     chart = json.loads(opened(sweep="batch-per-device=2,4").get("vega_lite_chart")[0].proto.spec)
-    assert chart["title"]["text"].endswith("filled: compiled")
-    (point,) = chart["layer"][-1]["data"]["values"]
+    labels = {row["label"]: row["why"] for row in chart["layer"][-1]["data"]["values"]}
+    assert labels == {"2": "compiled too", "4": "estimated"}
+    (point,) = chart["layer"][-2]["data"]["values"]
     assert point["label"] == "2" and "1 s a step, compiled" in point["text"]
     assert point["y"] == pytest.approx(1.0 if "(s)" in chart["title"]["text"] else 1000.0)
 
@@ -104,22 +112,28 @@ def test_pressing_queues_the_unknown_points_and_the_curves_fill_in(lab):
         found=found(1.0, 64, 8e15),
     )
     test.run()
-    assert "Roughly 2 min on an idle machine; 1 point of 3 compiled already." in texts(test)
+    assert "About 2 min; 1 of 3 points is compiled." in texts(test)
     curve = json.loads(test.get("vega_lite_chart")[0].proto.spec)
-    assert not curve["title"]["text"].endswith("filled: compiled")
-    marks = [each["mark"] for each in curve["layer"] if "estimated" in str(each["data"])]
-    assert not any(mark.get("filled") for mark in marks), "no compiled step over an estimated one"
+    assert curve["title"]["text"].startswith("Estimated efficiency (")
     points = variants(parse_sweep(BASE, "chips=8,64,512"))
     guesses = curves(points, [estimated(point) for point in points])
-    shown = [table(test)[row.point.label]["Efficiency"] for row in guesses]
+    ((label, y),) = [
+        (row["label"], row["y"])
+        for each in curve["layer"]
+        if each["mark"].get("filled") is True
+        for row in each["data"]["values"]
+    ]
+    assert label == "64" and y == pytest.approx(100 * guesses[1].efficiency), (
+        "no compiled step over an estimated one"
+    )
+    shown = [table(test)[row.point.label]["Efficiency, estimated"] for row in guesses]
     assert shown == [f"{row.efficiency:.1%}" for row in guesses]
-    assert all("%" in row["Efficiency"] for row in table(test).values()), "each point compares"
     row = table(test)["64"]
     assert row["Step"] == "1\xa0s" and row["State"] == "compiled"
     known = lab.latest(variants(parse_sweep(BASE, "chips=64"))[0].experiment)
     status = replace(lab.status(known), started_at=100.0, finished_at=117.0)
     lab.status = lambda run, plain=lab.status: status if run == known else plain(run)
-    assert "Roughly 34 s as those here took; 1 point of 3" in texts(test.run())
+    assert "About 34 s; 1 of 3 points" in texts(test.run())
     test.button(key="sweep:start").click().run()
     assert [status.experiment.target for status in lab.queue] == ["tpu:v5p:2x2x2", "tpu:v5p:8x8x8"]
     waiting = lab.queue[0]
@@ -147,13 +161,8 @@ def test_pressing_queues_the_unknown_points_and_the_curves_fill_in(lab):
     (headline,) = (each.value for each in test.subheader if "It scales" in each.value)
     assert "It scales to 64 chips: 72% efficiency at 512." in headline.replace("\\", "")
     assert "From 8 to 512 chips causal MFU falls from 65% to 47%" in texts(test)
-    assert (
-        table(test)["512"]["Efficiency"] == "72.0%" and table(test)["512"]["Causal MFU"] == "47.1%"
-    )
-    assert (
-        table(test)["64"]["Open"].startswith("http")
-        and "/predict?experiment=1." in table(test)["64"]["Open"]
-    )
+    assert table(test)["512"]["Efficiency"] == "72.0%"
+    assert re.match(r"\[64\]\(http.*/predict\?experiment=1\.", test.table[0].value.iloc[1, 0])
 
 
 def test_cancel_ends_all_and_failures_keep_their_words(lab):
@@ -164,7 +173,7 @@ def test_cancel_ends_all_and_failures_keep_their_words(lab):
     assert table(test)["8"]["State"] == "failed" and "8 chips: the compiler died" in texts(test)
     test.button(key="sweep:cancel").click().run()
     assert len(lab.cancelled) == 2 and lab.queue == []
-    assert "Roughly 3 min on an idle machine, 1 of them again after a failure" in texts(test)
+    assert "About 3 min, 1 of them again after a failure" in texts(test)
 
 
 def test_a_link_shows_its_sweep_and_a_bad_one_says_why(lab):
@@ -295,8 +304,10 @@ def test_before_any_compile_memory_by_the_sizes_is_drawn_alone():
 
 
 def test_what_does_not_fit_lies_below_the_axis_and_bars_carry_their_times():
-    sweep, _, charts = drawn(*CASES["chips"])
+    sweep, rows, charts = drawn(*CASES["chips"])
     chart = charts["Efficiency"]
+    assert chart["encoding"]["y"]["scale"]["domain"][0] == 70
+    assert chart["encoding"]["y"]["axis"]["values"] == [70, 80, 90, 100]
     assert chart["encoding"]["y"]["scale"]["range"][0] == {"expr": "height - 26"}
     (cross,) = [each for each in chart["layer"] if each["mark"].get("shape") == "cross"]
     assert [each["x"] for each in cross["data"]["values"]] == [8]
@@ -304,15 +315,35 @@ def test_what_does_not_fit_lies_below_the_axis_and_bars_carry_their_times():
     whole = [CASES["chips"][1][1]] * 3
     assert "range" not in drawn("chips=8,64,512", whole)[2]["Efficiency"]["encoding"]["y"]["scale"]
     parts = {"64": {"matmul": 5.0, "late": 0.1}, "512": {"matmul": 5.0, "late": 0.4}}
-    bars = parts_chart(sweep, parts, "late")
-    texts = {
-        each["encoding"]["text"]["field"]: each
-        for each in bars["layer"]
-        if each["mark"]["type"] == "text" and each["encoding"]["x"]["field"] != "middle"
-    }
-    assert [row["named"] for row in texts["named"]["data"]["values"]] == ["", "late 7%"]
-    ends = texts["label"]["data"]["values"]
+    bars = parts_chart(sweep, rows, parts)
+    inside, ends = (
+        each["data"]["values"] for each in bars["layer"] if each["mark"]["type"] == "text"
+    )
+    assert [row["label"] for row in inside] == ["98%", "", "93%", "7%"]
     assert [(row["x"], row["label"]) for row in ends] == [(5.1, "5.1 s"), (5.4, "5.4 s")]
+
+
+def test_efficiency_without_assumed_stragglers_is_a_line_of_its_own_where_some_are_assumed():
+    spec = found(1.2, 512, 64e15).prediction
+    late = {"matmul": 1.0, "wait: slices": 0.2}
+    waits = [
+        predicted(1.0, 64, 8e15),
+        predicted(1.1, 256, 32e15),
+        Outcome("predicted", replace(numbers_of(spec), shares_s=late), "run"),
+    ]
+    _, rows, charts = drawn("chips=64,256,512", waits)
+    layers = charts["Efficiency"]["layer"]
+    (line,) = [each for each in layers if each["mark"].get("opacity") == 0.45]
+    values = line["data"]["values"]
+    assert [(row["label"], row["y"]) for row in values] == [
+        ("256", pytest.approx(100 / 1.1)),
+        ("512", pytest.approx(100.0)),
+    ]
+    assert values[-1]["why"] == "100 without stragglers"
+    assert rows[-1].efficiency == pytest.approx(1 / 1.2)
+    _, _, punctual = drawn("chips=64,256,512", [*waits[:2], predicted(1.2, 512, 64e15)])
+    layers = punctual["Efficiency"]["layer"]
+    assert not any(each["data"]["values"] for each in layers if each["mark"].get("opacity") == 0.45)
 
 
 def test_where_nothing_grows_the_figure_names_no_part():
@@ -321,5 +352,7 @@ def test_where_nothing_grows_the_figure_names_no_part():
     rows = curves(points, [estimated(point) for point in points])
     *_, last = _figures(shown, rows, "", 0.0)
     assert (last.title, last.value) == ("Grows most", "nothing")
-    *_, last = _figures(shown, rows, "memory", 0.25)
+    _, step, *_, last = _figures(shown, rows, "memory", 0.25)
+    numbers = rows[-1].numbers
+    assert step.more == span_text(numbers.low_s, numbers.high_s)
     assert last.more == "25% of the step"

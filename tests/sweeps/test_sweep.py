@@ -485,6 +485,13 @@ def test_an_efficiency_has_what_it_would_be_without_assumed_stragglers(late_s, w
     assert sweep_headline(sweep, rows) == words
 
 
+def test_the_largest_that_has_a_time_is_the_largest_tried_where_none_larger_was():
+    sweep = parse_sweep(WIDE, "chips=8,64,512")
+    ends = [outcome(1.0, chips=8, flops=1e15), outcome(1.0, chips=64, flops=8e15)]
+    rows = curves(variants(sweep), [*ends, Outcome("failed", words="no")])
+    assert sweep_headline(sweep, rows) == "It scales to 64 chips: 100% efficiency."
+
+
 def test_a_scaling_that_only_stragglers_end_has_both_efficiencies():
     sweep = parse_sweep(WIDE, "chips=64,512")
     late = {"matmul": 1.0, "wait: slices": 0.5}

@@ -57,7 +57,8 @@ def _sentences(sweep: Sweep, rows: Sequence[SweepRow]) -> Iterator[str]:
     every = [row for row in rows if row.numbers.step_s]
     timed = _of_one_kind(every)
     if len(timed) > 1:
-        yield from (bends := knee_words(sweep, timed))[:1]
+        most = max(row.point.chips for row in rows)
+        yield from (bends := knee_words(sweep, timed, most))[:1]
         yield _best(sweep, timed) if sweep.is_categorical else _trend(sweep, timed)
         yield from bends[1:]
         yield from _binding(sweep, timed)

@@ -38,16 +38,18 @@ class Knee:
     needed: float | None = None
 
 
-def knee_words(sweep: Sweep, timed: Sequence[SweepRow]) -> list[str]:
-    """Where scaling falls below 80 %, with what takes the time; empty for other sweeps."""
+def knee_words(sweep: Sweep, timed: Sequence[SweepRow], most: int) -> list[str]:
+    """Where scaling falls below 80 %, with what takes the time; empty for other sweeps. `most` is
+    the largest number of chips tried, with a time or without.
+    """
     if not sweep.variable.scales or len(timed) < 2:
         return []
     rows = sorted(timed, key=lambda row: row.point.chips)
     bend = knee(rows)
     if bend is None:
         last, share = numbered(rows[-1].point.chips, "chip"), rows[-1].efficiency or 0.0
-        words = f"It scales to {last}, the largest tried: {_efficiency_words(rows[-1])}."
-        return [words] * (share >= GOOD)
+        tried = ", the largest tried" * (rows[-1].point.chips == most)
+        return [f"It scales to {last}{tried}: {_efficiency_words(rows[-1])}."] * (share >= GOOD)
     before, after = numbered(bend.before.point.chips, "chip"), count_text(bend.after.point.chips)
     tokens, why = "", f", mostly for {share_words(bend.cause)}, {bend.share:.0%} of the step"
     why *= bool(bend.cause)

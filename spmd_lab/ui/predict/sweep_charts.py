@@ -195,23 +195,22 @@ def with_compiled(
     ]
     drawn = {
         row["label"]: {**row, "y": row["y"] * (ratio if name == _STEP else 1.0)}
-        | {"text": f"{seconds_text(times[row['label']])} a step, compiled", "why": "compiled too"}
+        | {"text": f"{seconds_text(times[row['label']])} a step, compiled"}
         for row in values
         if (ratio := times.get(row["label"], 0.0) / (guessed.get(row["label"]) or 1.0))
     }
     if not drawn:
         return chart
-    guess = [row | {"why": "estimated"} for row in values if row["label"] not in drawn]
     mark = _ESTIMATED | {"filled": True, "opacity": 1}
     shown = chart["encoding"] | {"color": OWN, "tooltip": tips(sweep, name)}
-    named = [next(iter(drawn.values())), *guess[:1]]
-    return chart | {
-        "layer": [
-            *chart["layer"],
-            layer([*drawn.values()], mark, **shown),
-            layer(named, _BELOW, **chart["encoding"], text={"field": "why"}),
-        ]
-    }
+    layers = [*chart["layer"], layer([*drawn.values()], mark, **shown)]
+    if name != _STEP:
+        corner: Spec = {"value": {"expr": f"height - {_LANE_PX + 12}"}}
+        kinds = [{"text": "\u25cb estimated   \u25cf compiled too"}]
+        layers.append(layer(kinds, _KINDS, x={"value": 4}, y=corner, text={"field": "text"}))
+        return chart | {"layer": layers}
+    title = chart["title"] | {"text": f"{chart['title']['text']}, filled: compiled"}
+    return chart | {"layer": layers, "title": title}
 
 
 def parts_chart(
@@ -234,9 +233,9 @@ _LANE_PX = 26  # below the axis, of what has no value on it
 _LOST = {"align": "left", "dx": 10, "dy": 0, "color": CROSSED}
 _VALUE = {"type": "text", "dy": -12, "fontWeight": 600, **INK}
 _ABOVE = {"type": "text", "dy": -26, "color": QUIET}
-_BELOW = {"type": "text", "dy": 16, "color": QUIET}
+_KINDS = {"type": "text", "align": "left", "color": QUIET}  # of points, where no curve is
 _WITHOUT = {"type": "line", "strokeWidth": 2, "opacity": 0.45}
-_BESIDE = {"align": "right", "dx": 4, "dy": -10}  # of its last point, at the right edge
+_BESIDE = {"align": "right", "dx": 12, "dy": -10}  # of its last point, at the right edge
 _BEND = {"type": "rule", "strokeDash": [3, 3], "color": CROSSED}
 _BEND_LABEL = {"type": "text", "color": CROSSED, "fontWeight": 600, "lineBreak": "\n"}
 

@@ -273,6 +273,27 @@ def decoder(cache_spec: P = CACHE, donated: tuple[str, ...] = ("cache",)) -> byt
     return written(step, arguments, donated=donated, outputs=outputs)
 
 
+def grouped() -> bytes:
+    """A step of attention whose 2 heads of keys are fewer than the devices of their axis."""
+    groups, heads, wide = 2, 8, 32
+    mesh = abstract_mesh({"data": 2, "model": 4})
+    of = lambda *spec: NamedSharding(mesh, P(*spec))  # noqa: E731
+
+    def attend(params: Any, x: Any) -> Any:
+        queries = jnp.einsum("bsd,dhk->bshk", x, params["q"])
+        queries = queries.reshape(*x.shape[:2], groups, heads // groups, wide)
+        keys = jnp.einsum("bsd,dgk->bsgk", x, params["k"])
+        chances = jax.nn.softmax(jnp.einsum("bsghk,btgk->bghst", queries, keys))
+        made = jnp.einsum("bghst,btgk->bsghk", chances, keys)
+        return jnp.einsum("bshk,hkd->bsd", made.reshape(*x.shape[:2], heads, wide), params["o"])
+
+    shapes = {"q": (WIDTH, heads, wide), "k": (WIDTH, groups, wide), "o": (heads, wide, WIDTH)}
+    specs = {"q": (None, "model"), "k": (), "o": ("model",)}
+    arrays = {name: jax.ShapeDtypeStruct(shapes[name], jnp.float32, sharding=of(*specs[name])) for name in shapes}  # fmt: skip
+    x = jax.ShapeDtypeStruct((ROWS, LENGTH, WIDTH), jnp.float32, sharding=of("data"))
+    return written(attend, {"params": arrays, "x": x})
+
+
 def experts() -> bytes:
     """A training step of experts over the batch's axis, to which products dispatch the tokens."""
     count, room = 8, LENGTH // 4
@@ -430,6 +451,11 @@ CLEAN: dict[str, Step | Callable[[], bytes]] = {
     "decoding": decoder,
     "forward": lambda: forward(P("data", None, "model")),
     "tensor parallelism": embedded(same, specs=TENSOR),
+    "sequence parallelism of both": replace(
+        embedded(lambda x: kept(x, P("data", "model", None)), by_sequence, specs=TENSOR),
+        batch=P("data", "model"),
+    ),
+    "grouped queries": grouped,
     "sequence parallelism": embedded(lambda x: kept(x, P("data", "model", None)), by_sequence),
     "experts over the batch's axis": experts,
     "a contrastive loss": replace(BASE, loss=contrasted),

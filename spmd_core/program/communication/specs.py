@@ -86,7 +86,8 @@ def _moved(each: Collective, shardings: Shardings) -> tuple[Reshard, str] | None
     if (each.asked or each.kind) not in _MOVES or not each.op:
         return None
     fitting = {
-        (one.before, one.after): (one, step.constraint)
+        # a constraint of the result is one of an operand that takes the same spec
+        (one.before, one.after): (one, step.constraint if one.after == step.spec else "")
         for step in shardings.steps
         if step.op == each.op and (each.source is None or step.source == each.source)
         for one in step.reshards

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from spmd_core.facts import Accident, LostBatch, LostValue
+from spmd_core.fields import padded
 from spmd_core.program.hlo.lines import File, frame_of, place
 from spmd_core.program.hlo.module import Computation, HloError, Instruction, Module, Shape
 from spmd_core.program.hlo.sharding_attributes import Mesh, without_ones
@@ -74,18 +75,33 @@ def dropped_batch(
 
 
 def _walked(module: Module, mesh: Mesh, batch: Sequence[int], is_meant: bool) -> "_Walk":
+    given = [[labels] for labels in _given(module.entry, mesh, batch)]
     entry = module.entry
-    given: list[list[Labels]] = []
-    for number, each in enumerate(entry.parameters):
-        sharding = sharding_of(each, entry, mesh)
-        held = sharding.spec if sharding and number in batch else ((),) * len(each.shape.dims)
-        given.append([without_ones(held, mesh)])
     walk = _Walk(module, mesh, is_meant)
     walk.computation(entry, given)
     if walk.of_experts:  # which products after those that dispatch to them show
         walk = _Walk(module, mesh, is_meant, frozenset(walk.of_experts))
         walk.computation(entry, given)
     return walk
+
+
+def _given(entry: Computation, mesh: Mesh, batch: Sequence[int]) -> Iterator[Labels]:
+    """Yields the labels of each parameter. An axis that shards weights and a later dim of the batch is
+    none: with sequence parallelism it moves from the sequence to features and back.
+    """
+    shardings = [sharding_of(each, entry, mesh) for each in entry.parameters]
+    specs = [without_ones(each.spec, mesh) if each else () for each in shardings]
+    of_weights = {
+        axis for at, spec in enumerate(specs) if at not in batch for dim in spec for axis in dim
+    }
+    for at, each in enumerate(entry.parameters):
+        labels = specs[at] if at in batch else ()
+        first = next((dim for dim, axes in enumerate(labels) if axes), 0)
+        kept = (
+            axes if dim == first else tuple(axis for axis in axes if axis not in of_weights)
+            for dim, axes in enumerate(labels)
+        )
+        yield padded(tuple(kept), len(each.shape.dims))
 
 
 @dataclass(frozen=True)
@@ -217,7 +233,7 @@ class _Walk(Flow[Labels]):
         if not axes:
             return
         if _is_constrained(each, of):
-            if dropped := tuple(axis for axis in axes if axis not in moved):
+            if dropped := tuple(axis for axis in axes if axis not in moved | self.experts):
                 self._regained(each, of, labels, sharding.spec, dropped)
             meant = axes if self.is_meant else tuple(axis for axis in axes if axis in moved)
             known[each.name] = [tuple(tuple(a for a in dim if a not in meant) for dim in labels)]

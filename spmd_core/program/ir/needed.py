@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from operator import mul
 
+from spmd_core.fields import padded
 from spmd_core.program.hlo.module import Instruction, Shape
 
 Spec = tuple[tuple[str, ...], ...]
@@ -65,8 +66,12 @@ def needed_specs(
     each: Instruction, result: Spec, shapes: Sequence[Shape], specs: Sequence[Spec | None]
 ) -> list[Spec | None]:
     """The spec of each operand with which the result's sharding needs no communication except for
-    partial sums; None if there is no rule for this operation.
+    partial sums; None if there is no rule for this operation. Specs may end before the last dims,
+    which are not sharded then.
     """
+    ranks = [len(shape.dims) for shape in shapes]
+    specs = [s if s is None else padded(s, rank) for s, rank in zip(specs, ranks, strict=True)]
+    result = padded(result, len(each.shape.dims))
     if each.opcode in ELEMENTWISE:
         return [result if shape.dims == each.shape.dims else None for shape in shapes]
     if each.opcode == "transpose":
@@ -86,7 +91,10 @@ def partial_sums(each: Instruction, specs: Sequence[Spec | None]) -> tuple[str, 
     summed = [(spec, summed_dims(each, at)) for at, spec in enumerate(specs)]
     if any(spec is None and dims for spec, dims in summed):
         return ()
-    axes = (tuple(axis for dim in dims for axis in (spec or ())[dim]) for spec, dims in summed)
+    axes = (
+        tuple(axis for dim in dims for axis in padded(spec or (), max(dims) + 1)[dim])
+        for spec, dims in summed
+    )
     return next(filter(None, axes), ())
 
 

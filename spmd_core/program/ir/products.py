@@ -122,6 +122,10 @@ class Products:
         for operand, dims in zip(operands, _summed(each), strict=True):
             sharding = sharding_of(operand, of, self.mesh)
             axes |= {axis for dim in dims for axis in sharding.spec[dim]} if sharding else set()
+        if result is None and each.attributes.get("sharding"):
+            # over parts of axes, such as two heads of keys and groups over one: none is known to
+            # repeat
+            axes = {axis for axis, _ in self.mesh}
         manual = set(result.manual) if result else set[str]()
         own = _flops(each, operands) / self._parts(axes := self._as_partitioned(each, of, axes))
         axes |= manual & Axes().union(*(self._varying.get(o.name, Axes()) for o in operands))

@@ -218,6 +218,8 @@ def _replicated(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]
             continue
         if len(each.shape) < 2 and each.bytes < SMALLEST_VECTOR:
             continue  # such as a bias, which is replicated nearly everywhere
+        if any(_is_too_short(each, held[other.path], sizes) for other in sharded):
+            continue  # such as keys of fewer heads than devices beside queries over heads
         with_it = [
             path
             for path, owner in owners.items()
@@ -226,6 +228,19 @@ def _replicated(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]
         total = sum(held[path].bytes_per_device or 0 for path in (leaf.path, *with_it))
         if total >= least and any(size % smallest == 0 for size in each.shape):
             yield Finding("replicated", leaf.path, total, tuple(with_it))
+
+
+def _is_too_short(each: Held, other: Held, sizes: Mapping[str, int]) -> bool:
+    """Whether an array is as one beside it but for a dim that the axes there do not divide."""
+    if each.leaf.path.rpartition("/")[0] != other.leaf.path.rpartition("/")[0]:
+        return False
+    dims = list(zip(each.shape, other.shape, other.spec or (), strict=False))
+    if len({len(each.shape), len(other.shape), len(dims)}) > 1:
+        return False
+    odd = [(size, axes) for size, theirs, axes in dims if size != theirs]
+    return any(axes for _, axes in odd) and all(
+        size % math.prod(sizes[axis] for axis in axes) for size, axes in odd if axes
+    )
 
 
 def _resharded(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:
@@ -333,12 +348,16 @@ def _other_than_its_group(program: Program, held: Mapping[str, Held]) -> Iterato
         each, of = held[path], held[owner]
         if (
             None not in (each.spec, of.spec)
-            and each.spec != of.spec
+            and not _has_all(each.spec or (), of.spec or ())
             and each.bytes >= SMALLEST
-            and _axes(of.spec)
         ):
             total = each.bytes_per_device or 0
             yield Finding("rule", path, total, (owner,), each.spec, of.spec)
+
+
+def _has_all(spec: Spec, least: Spec) -> bool:
+    """Whether each dim has the axes of another spec: state over more axes, as of ZeRO, is meant."""
+    return all({*one} <= {*other} for one, other in zip(least, spec, strict=True))
 
 
 def _are_layers(program: Program, held: Mapping[str, Held], pattern: str) -> bool:

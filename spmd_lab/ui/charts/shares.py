@@ -193,6 +193,8 @@ def _parts_of(
     for part in (name for name in order if name in seconds):
         time = seconds[part]
         begin, end = end, end + time / size
+        # so that the shares of neighbors add up to what they have together
+        share = round(100 * end * size / total) - round(100 * begin * size / total)
         yield {
             "row": row,
             "part": part,
@@ -201,7 +203,7 @@ def _parts_of(
             "middle": (begin + end) / 2,
             "time": seconds_text(time),
             "share": f"{time / total:.1%}",
-            "label": f"{time / total:.0%}" if time > 0.05 * total else "",
+            "label": f"{share}%" if time > 0.05 * total else "",
             "ink": ink(order[part]),
         }
 

@@ -68,6 +68,8 @@ def test_inside_a_shard_map_work_on_what_all_devices_hold_alike_is_repeated():
     [
         "tensor parallelism",
         "sequence parallelism",
+        "sequence parallelism of both",
+        "grouped queries",
         "a contrastive loss",
         "experts over the batch's axis",
     ],

@@ -8,13 +8,13 @@ from spmd_core.program import with_specs
 BEFORE, GATHERED, TURNED = (("x",), ("y",)), (("x",), ()), (("x", "y"), ())
 
 
-def step(*reshards, **more):
+def step(*reshards, spec=None, **more):
     place = {"op": "jit(f)/dot_general", "source": "f.py:3"}
     return Step(
         operation="dot_general",
         shape=(8, 8),
         dtype="f32",
-        spec=None,
+        spec=spec,
         reshards=reshards,
         **place,
         **more,
@@ -44,10 +44,12 @@ def test_the_one_value_that_is_resharded_is_named():
 
 def test_the_constraint_of_the_program_that_asks_for_it_is_named():
     gathered = Reshard(operand="h", before=BEFORE, after=GATHERED)
-    assert reason("all-gather", gathered, constraint="f.py:7") == (
+    assert reason("all-gather", gathered, constraint="f.py:7", spec=GATHERED) == (
         "it moves (`h`: P('x', 'y') -> P('x', None), as the program's with_sharding_constraint at "
         "f.py:7 asks)"
     )
+    # what is constrained is the result: a weight that it reads is gathered for the product
+    assert "asks" not in reason("all-gather", gathered, constraint="f.py:7", spec=(("x",), ("y",)))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from spmd_core.program import parse_module
 from spmd_core.program.hlo.module import Instruction, Shape
 from spmd_core.program.ir.batch import lost_batch
-from spmd_core.program.ir.needed import passed
+from spmd_core.program.ir.needed import needed_specs, partial_sums, passed
 from tests.program.ir.test_shardings import HEAD
 
 MESH = (("x", 2), ("y", 4))
@@ -140,3 +140,17 @@ def test_dims_are_passed_on(opcode, dims, given, attributes, result):
     each = Instruction("r", opcode, Shape("f32", dims), names, attributes=attributes)
     shapes = [Shape("f32", of) for of, _ in given]
     assert passed(each, [labels for _, labels in given], shapes) == result
+
+
+def test_specs_may_end_before_the_last_dims():
+    lines = (
+        "HloModule m\n\nENTRY %main (q: f32[16,2,8,64], k: f32[16,32,2,64]) -> f32[16,2,8,32] {\n"
+        "  %q = f32[16,2,8,64] parameter(0)\n  %k = f32[16,32,2,64] parameter(1)\n"
+        "  ROOT %s = f32[16,2,8,32] dot(%q, %k), lhs_batch_dims={0,1}, rhs_batch_dims={0,2}, "
+        "lhs_contracting_dims={3}, rhs_contracting_dims={3}\n}\n"
+    )
+    module = parse_module(lines)
+    dot = module.entry.by_name["s"]
+    shapes = [Shape("f32", (16, 2, 8, 64)), Shape("f32", (16, 32, 2, 64))]
+    assert needed_specs(dot, (X,), shapes, [(), (X, NO)]) == [(X, NO, NO, NO), (X, NO, NO, NO)]
+    assert partial_sums(dot, [(), (NO, NO, NO, X)]) == X

@@ -39,6 +39,10 @@ ROWS, COLUMNS, WHOLE = (("x",), ()), ((), ("x",)), ((), ())
         # each device has every parameter, and a part of the moments
         ({"params__a": WHOLE, "opt_state__mu__a": ROWS}, set()),
         ({"params__a": ROWS, "opt_state__mu__a": COLUMNS}, {"rule"}),
+        ({"params__a": ROWS, "opt_state__mu__a": WHOLE}, {"rule"}),
+        # moments over one more axis than their parameter, as of ZeRO
+        ({"params__a": ROWS, "opt_state__mu__a": (("x",), ("y",))}, set()),
+        ({"params__a": ROWS, "opt_state__mu__a": (("x", "y"), ())}, set()),
         # two matrices, one sharded by rows, one by columns
         ({"params__Dense_0__kernel": COLUMNS, "params__Dense_1__kernel": ROWS}, set()),
         (
@@ -50,6 +54,21 @@ ROWS, COLUMNS, WHOLE = (("x",), ()), ((), ("x",)), ((), ())
 )
 def test_what_is_found(specs, kinds):
     assert {each.kind for each in findings(program(**specs))} == kinds
+
+
+@pytest.mark.parametrize(("heads", "kinds"), [("2", set()), ("8", {"replicated"})])
+def test_keys_of_fewer_heads_than_devices_are_meant_to_be_replicated(heads, kinds):
+    spec = ((), ("x",), ())
+    sizes = {"q": ("512", "16", "64"), "k": ("512", heads, "64")}
+    arguments = tuple(
+        Leaf(path=f"params/{name}", sizes=sizes[name], dtype="float32", spec=spec if name == "q" else ((),) * 3)
+        for name in sizes
+    )  # fmt: skip
+    described = program(params__q=ROWS).described
+    outputs = [leaf.model_copy(update={"path": f"0/{leaf.path}", "replaces": leaf.path}) for leaf in arguments]  # fmt: skip
+    given = described.model_copy(update={"arguments": arguments, "outputs": tuple(outputs)})
+    found = {each.kind for each in findings(Program(given, MESH))}
+    assert found - {"missing_donation"} == kinds
 
 
 @pytest.mark.parametrize(("spec", "count"), [(WHOLE, 1), (None, 0), (ROWS, 0)])

@@ -78,7 +78,7 @@ def x_axis(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
         axis={
             "values": ticks,
             "tickCount": max(1, len(ticks)),
-            "format": ",~r",
+            "format": ",.8~r",  # of few digits the default would round 2,048
             "labelOverlap": False,
             "labelFontSize": 11,
         },

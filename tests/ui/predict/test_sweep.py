@@ -293,7 +293,9 @@ def test_the_values_drawn_are_those_predicted():
 
 def test_labels_of_the_x_axis_have_room():
     _, _, charts = drawn("chips=8,64,512,1024,1536,2048,4096", [predicted(1.0)] * 7)
-    assert charts["MFU"]["encoding"]["x"]["axis"]["values"] == [8, 64, 512, 1024, 2048, 4096]
+    axis = charts["MFU"]["encoding"]["x"]["axis"]
+    assert axis["values"] == [8, 64, 512, 1024, 2048, 4096]
+    assert axis["format"] == ",.8~r", "without a precision a linear axis labels 2,048 as 2,000"
 
 
 def test_before_any_compile_memory_by_the_sizes_is_drawn_alone():

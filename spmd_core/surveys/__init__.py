@@ -1,7 +1,7 @@
 """The sentences of what compares many runs: studies, searches, sweeps."""
 
 from spmd_core.surveys import search, studies
-from spmd_core.surveys.search import called_words, hours_of_tokens
+from spmd_core.surveys.search import TIME_TITLE, called_words, hours_of_tokens
 from spmd_core.surveys.search.answer import cost_title, doing, goal_words
 from spmd_core.surveys.search.candidates import why_not
 from spmd_core.surveys.studies import explained, whose
@@ -21,6 +21,7 @@ from spmd_core.surveys.sweep.scaling import GOOD, fell_most, grown_most, knee
 
 __all__ = [
     "GOOD",
+    "TIME_TITLE",
     "axis_title",
     "called_words",
     "cost_title",

@@ -37,6 +37,7 @@ _STATE_WORDS = {
     "not looked at": "not looked at",
 }
 _UNITS = ("a million calls", "a billion tokens")
+TIME_TITLE = f"Time of {_UNITS[True]}"
 READ_AGAIN = "The stored answer, while its estimates are read again:"
 _NO_RULE = (
     "equal to another by renaming",
@@ -47,11 +48,11 @@ def goal_words(goal: Goal, of_model: bool) -> str:
     """What is minimized.
 
     >>> goal_words("time", True), goal_words("time", False), goal_words("memory", True)
-    ('time per token', 'time', 'memory per device')
+    ('time of a billion tokens', 'time', 'memory per device')
     """
     if goal == "memory":
         return "memory per device"
-    return f"{goal} per token" if of_model else goal  # models' steps do different batches
+    return f"{goal} of {_UNITS[True]}" if of_model else goal  # models' steps do different batches
 
 
 def asked_words(question: AnyQuestion) -> str:
@@ -273,7 +274,7 @@ def ahead_words(answer: Answer) -> str:
     if likely:
         share = 1 - min(entry.score for entry in likely) / mine
         sentences.append(
-            f"Plans that may not fit take up to {share:.1%} less {goal_words(goal, True)}: compile "
+            f"Plans that may not fit take up to {share:.1%} less {goal_words(goal, False)}: compile "
             "them to know."
         )
     if over:
@@ -469,13 +470,15 @@ def ranked_words(answer: Answer) -> str:
 
 
 def best_words(answer: Answer, winner: Candidate) -> str:
-    """Returns the first candidate in a sentence, without its figures."""
+    """Returns the first candidate in a sentence, without its figures: best so far where something
+    could still win.
+    """
     first = called_words(winner)
     if winner.plan is not None:
         mesh = winner.name.replace(",", " ").partition(" · ")[0]
         first = f"{mesh}, {numbered(winner.plan.batch_per_device, 'sequence')} per device"
     is_open = answer.rivals or answer.open_estimates
-    return f"{'Pick' if is_open else 'Best:'} {first}."
+    return f"Best{' so far' * bool(is_open)}: {first}."
 
 
 def how_many_tie(answer: Answer) -> str:

@@ -140,6 +140,12 @@ def hours_of_tokens(candidate: Candidate) -> float:
     return score(candidate) * 1e9 / SECONDS_PER_HOUR
 
 
+def span_of_tokens(candidate: Candidate) -> str:
+    """Returns the interval of `time_of_tokens`; "" where there is none."""
+    hours = hours_of_tokens(candidate) / (candidate.seconds or 1.0)
+    return " to ".join(f"{number_text(hours * end)} h" for end in candidate.span or ())
+
+
 def policy_words(candidate: Candidate) -> str:
     """A plan among those of one mesh and batch: its policy, time and memory."""
     policy = candidate.step.policy.words if candidate.step else ""

@@ -1,6 +1,7 @@
 """The answer of a search: the winner first, the ranking, what was pruned, and why not another."""
 
 import itertools
+from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 
@@ -109,8 +110,11 @@ def _figures(winner: Candidate, answer: Answer) -> list[Figure]:
     )
     paid = words.paid_goal(goal, bool(price), of_steps)
     cost = Figure(words.cost_title(paid, of_steps), words.cost_text(winner, paid, price))
-    times = [Figure("A billion tokens", words.time_of_tokens(winner))] if of_steps else []
-    times, costs = [*times, time], [cost] if cost.title else []
+    costs = [cost] if cost.title else []
+    times = [time]
+    if of_steps:
+        of_tokens = words.time_of_tokens(winner), words.span_of_tokens(winner)
+        times.insert(0, Figure(words.TIME_TITLE, *of_tokens))
     share = [Figure("Causal MFU", f"{causal:.1%}")] if (causal := winner.mfu_causal) else []
     of_goal = {"memory": [memory, *times, *share], "time": [*times, *costs, *share, memory]}
     return of_goal.get(goal, [*costs, *times, *share, memory])
@@ -183,7 +187,7 @@ def _next(answer: Answer, winner: Candidate, is_over: bool) -> bool:
     pressed = is_over and st.button(
         plain(words.next_label(answer)),
         type="primary" if is_open else "secondary",
-        icon=":material/travel_explore:",
+        icon=":material/play_arrow:",
         key="search:next",
         help=coded(further),
     )
@@ -215,12 +219,16 @@ def ranked(answer: Answer) -> None:
     """Draws the best meshes as intervals: what was measured, compiled and only estimated."""
     if (chart := charts.ranked_chart(answer.shardings, answer.rivals)) is None:
         return
+    bars = charts.bars_of(answer.shardings)
+    many = Counter[str](each.stage for each in bars)
     counts = [
-        f"{count_text(answer.counts[stage])} {stage}" for stage in _KNOWN_AS if answer.counts[stage]
+        f"{many[stage]} of {count_text(answer.counts[stage])} {stage}"
+        for stage in _KNOWN_AS
+        if many[stage]
     ]
-    best = "The best of each mesh and batch, of" if answer.ranking[0].candidate.step else "Of"
-    st.caption(plain(f"{best} {listed(counts)}"))
-    first = [each[0].candidate for each in answer.shardings[:3]]
+    best = "The best of each mesh and batch: " if bars[0].step else ""
+    st.caption(plain(f"{best}{listed(counts)}"))
+    first = bars[:3]
     alt = "; ".join(f"{each.name} {seconds_text(each.seconds)}" for each in first)
     st.vega_lite_chart(chart, alt=alt, key="search:ranked")
 

@@ -1,11 +1,12 @@
 """The front of time against memory, as a Vega-Lite specification."""
 
 from collections.abc import Sequence, Set
+from math import ceil, floor, log10
 
 from spmd_core.base import by_key, bytes_text, number_text, numbered
 from spmd_core.machine import get_topology
 from spmd_core.search import Candidate, Ranked, score
-from spmd_core.surveys import called_words, cost_title, hours_of_tokens
+from spmd_core.surveys import TIME_TITLE, called_words, cost_title, hours_of_tokens
 from spmd_lab.ui.charts.base import (
     BYTES,
     INK,
@@ -91,7 +92,7 @@ def _times(shown: Sequence[Candidate]) -> tuple[dict[int, float], str, str]:
     """
     if len({each.tokens for each in shown}) > 1:
         hours = {each.number: hours_of_tokens(each) for each in shown}
-        return hours, "Time of a billion tokens", "h"
+        return hours, TIME_TITLE, "h"
     seconds = {each.number: each.seconds or 0.0 for each in shown}
     size, name = unit(list(seconds.values()), SECONDS)
     called = "Time of a step" if shown[0].step else "Time"
@@ -124,19 +125,26 @@ _PATH = {"type": "rule", "strokeDash": [2, 4]}
 _ARROW = _DOT | {"shape": "triangle-right"}
 _LONGEST = 1.3  # of an interval, in longest times: a longer one would leave the others no room
 _SPAN = {"type": "rule", "strokeWidth": 3, "strokeCap": "round"}
-_IS_WIDE = "containerSize()[0] > 620"  # enough for policies and a column of memory
+_IS_WIDE = "containerSize()[0] > 620"  # enough for names beside the marks and a column of memory
+_LETTER_PX, _TICKS = 6.3, 6
 _MEMORY = {"type": "text", "align": "right", "opacity": {"expr": f"{_IS_WIDE} ? 0.85 : 0"}, **INK}
-_GUIDE = {  # from a row's time to its memory
-    "type": "rule",
-    "strokeDash": [2, 4],
-    "opacity": {"expr": f"{_IS_WIDE} ? 0.5 : 0"},
-    "xOffset": {"expr": "18 + 6 * length(datum.label)"},
-    "x2Offset": {"expr": "-8 - 6 * length(datum.memory)"},
-    "aria": False,
+_HEAD_Y = -38
+_TITLE = _MEMORY | {"fontSize": 12, "color": QUIET}
+_ABOVE = {  # names, where they have no column
+    "type": "text",
+    "align": "left",
+    "dy": {"expr": "datum.is_head ? 0 : -13"},
+    "fontWeight": {"expr": "datum.is_head ? 600 : 400"},
+    "opacity": {"expr": f"{_IS_WIDE} ? 0 : 1"},
     **INK,
 }
 _BAND = {"type": "rect", "opacity": 0.08, "color": BEST}  # the interval of the best
-_KEY = {"type": "text", "align": "left", "dx": 6, "color": BEST, "text": "range of the pick"}
+_KEY = {"type": "text", "align": "left", "dx": 6, "color": BEST, "text": "range of the best"}
+
+
+def bars_of(groups: Sequence[Sequence[Ranked]]) -> list[Candidate]:
+    """Returns the candidates that `ranked_chart` draws: the best of each of the first meshes."""
+    return [group[0].candidate for group in groups if group[0].candidate.seconds][:MOST_BARS]
 
 
 def ranked_chart(
@@ -145,14 +153,13 @@ def ranked_chart(
     """Returns a dot for each of the best meshes with its interval, below how it is known where that
     differs: the best, lighter what may be as fast, last what may not fit. Arrows are beyond the axis.
     """
-    best = [group[0].candidate for group in groups if group[0].candidate.seconds][:MOST_BARS]
-    if not best:
+    if not (best := bars_of(groups)):
         return None
     times, called, name = _times(best)
     ends = {each.number: _ends(each, times[each.number]) for each in best}
     near = max(t for t in times.values() if t <= _NEAR * min(times.values()))
     top = min(_LONGEST * near, max(high for _, high in ends.values()))
-    scale = _scale(min(low for low, _ in ends.values()), top)
+    ticks = _ticks(min(low for low, _ in ends.values()), top)
     open_ = {each.number: each.step is not None and each.fits != "yes" for each in best}
     fills = {each.number: (BEST, _RIVAL) for each in rivals}
     fills |= {at: (OTHER, _UNSURE) for at, is_open in open_.items() if is_open}
@@ -169,7 +176,7 @@ def ranked_chart(
     ]
     has = f", of {_has(best[0])}" if best[0].step and not is_many else ""
     memory = f"Memory per device{has}" if best[0].step else ""
-    return _bars(rows, f"{called} ({name})", memory, scale, top)
+    return _bars(rows, f"{called} ({name})", memory, ticks)
 
 
 def _memory(each: Candidate, is_many: bool) -> str:
@@ -212,17 +219,38 @@ def _three(value: float) -> str:
     return number_text(value) if value >= 100 else f"{value:#.3g}"
 
 
-def _scale(low: float, top: float) -> Spec:
-    room = max(top - low, 0.01 * top)  # more of it on the right, for labels
-    first, span = low - 0.05 * room, top - low + 0.05 * room
-    room_px = f"({_IS_WIDE} ? 240 : 170)"
-    end = {"expr": f"{first} + {span} * width / max(width - {room_px}, 60)"}
-    return {"domainMin": first, "domainMax": end, "nice": False, "zero": False}
+def _ticks(low: float, top: float) -> list[float]:
+    """Returns ticks, of which the first is at most `low` and the last at least `top`.
+
+    >>> _ticks(4.17, 7.1), _ticks(0.0, 0.0)
+    ([4.0, 4.5, 5.0, 5.5, 6.0, 6.5, 7.0, 7.5], [0.0])
+    """
+    span = (top - low) or 0.01 * top
+    if not span:
+        return [low]
+    power = 10 ** floor(log10(span / _TICKS))
+    step = power * next(each for each in (1, 2, 5, 10) if each * power * _TICKS >= span)
+    return [round(at * step, 12) for at in range(floor(low / step), ceil(top / step) + 1)]
 
 
-def _bars(rows: Sequence[Row], title: str, memory: str, scale: Spec, top: float) -> Spec:
-    axis = {"orient": "top", "tickCount": 8, "grid": False, "titleAnchor": "start"}
-    axis["labelExpr"] = f"datum.value > {top} ? '' : datum.label"  # further right are labels
+def _scale(rows: Sequence[Row], ticks: Sequence[float]) -> Spec:
+    """Returns the scale of ticks, with room on the right for labels, and for memory in wide windows."""
+    label, memory = (_widest(rows, name) + 20 for name in ("label", "memory"))
+    room_px = f"({label} + ({_IS_WIDE} ? {memory} : 0))"
+    span = ticks[-1] - ticks[0]
+    end = {"expr": f"{ticks[0]} + {span} * width / max(width - {room_px}, 60)"}
+    return {"domainMin": ticks[0], "domainMax": end, "nice": False, "zero": False}
+
+
+def _widest(rows: Sequence[Row], name: str) -> int:
+    return ceil(_LETTER_PX * max(len(str(row[name])) for row in rows))
+
+
+def _bars(rows: Sequence[Row], title: str, memory: str, ticks: Sequence[float]) -> Spec:
+    axis = {"orient": "top", "values": ticks, "grid": True, "titleAnchor": "start"}
+    axis |= {"titleY": _HEAD_Y, "titleBaseline": "middle", "labelOverlap": True, "ticks": False}
+    axis["tickCount"] = len(ticks)  # Vega leaves out every second of more
+    scale = _scale(rows, ticks)
     x = {
         at: quantity(at, title=title, scale=scale, axis=axis) for at in ("x", "low", "high", "end")
     }
@@ -232,40 +260,47 @@ def _bars(rows: Sequence[Row], title: str, memory: str, scale: Spec, top: float)
     looks = {"color": as_is("color"), "opacity": quantity("opacity", scale=None, legend=None)}
     tips = hover(row="candidate", label="takes", policy="policy")  # narrow windows have no column
     text = {"type": "text", "align": "left", "dx": 10, "fontWeight": 600, **INK}
-    led = [row for row in rows if row["memory"]]
+    names = [
+        {"row": each, "name": each.replace(" · ", ", "), "is_head": each in _GROUPS}
+        for each in y["scale"]["domain"]
+    ]
     layers = [
         layer(rows, _SPAN, x=x["low"], x2={"field": "high"}, y=named, **looks),
         layer(beyond, _PATH, x=x["x"], x2={"value": 0}, y=y, **looks),
         layer(clipped, _ARROW, x=x["high"], y=y, tooltip=tips, **looks),
         layer(dots, _DOT, x=x["x"], y=y, tooltip=tips, **looks),
         layer(rows, text, x=x["end"], y=y, text={"field": "label"}),
-        layer(led, _GUIDE, x=x["end"], x2={"value": "width"}, y=y),
         layer(rows, _MEMORY, x={"value": "width"}, y=also, text={"field": "memory"}),
-        layer([{}], _MEMORY | {"text": memory}, x={"value": "width"}, y={"value": -34}),
+        layer([{}], _TITLE | {"text": memory}, x={"value": "width"}, y={"value": _HEAD_Y}),
+        layer(names, _ABOVE, x={"value": 0}, y=y, text={"field": "name"}),
         layer(rows[:1], _BAND, x=x["low"], x2={"field": "high"}),
-        layer([{**rows[0], "row": rows[0]["group"]}], _KEY, x=x["low"], y=y),
+        layer([{**rows[0], "row": rows[0]["group"]}], _KEY, x=x["high"], y=y),
     ]
     return layered(layers, {"step": 36}, resolve={"axis": {"y": "independent"}})
 
 
 def _rows(rows: Sequence[Row]) -> tuple[Spec, ...]:
-    """Returns the y axis of rows: without labels, with names, and with the policy below each name."""
+    """Returns the y axis of rows: without labels, with names, and with the policy below each name.
+    Narrow windows have neither.
+    """
     grouped = by_key((str(row["group"]), str(row["row"])) for row in rows)
     heads = {head: grouped[head] for head in _GROUPS if head in grouped}
     y = rows_axis([label for head, labels in heads.items() for label in (head, *labels)])
     policies = {row["row"]: row["policy"] for row in rows if row["policy"]}
     is_head = f"indexof({[*_GROUPS]}, datum.value) >= 0"
+    width = min(280, max(_widest(rows, "row"), ceil(0.9 * _widest(rows, "policy"))))
     names = y["axis"] | {
-        "labelExpr": "replace(datum.label, ' · ', ', ')",
-        "labelLimit": 280,
+        "labelExpr": f"{_IS_WIDE} ? replace(datum.label, ' · ', ', ') : ''",
+        "labelAlign": "left",
+        "labelPadding": {"expr": f"{_IS_WIDE} ? {width} + 16 : 0"},
+        "labelLimit": width,
         "labelOffset": {"expr": f"{_IS_WIDE} && {bool(policies):d} ? -7 : 0"},
         "labelColor": INK["color"],
         "labelFontWeight": {"condition": {"test": is_head, "value": 600}, "value": 400},
     }
-    below = y["axis"] | {
+    below = names | {
         "orient": "left",  # the second axis would be on the right
         "labelExpr": f"{_IS_WIDE} && {policies}[datum.label] || ''",
-        "labelLimit": 280,
         "labelOffset": 7,
         "labelFontSize": 11,
         "labelColor": QUIET,

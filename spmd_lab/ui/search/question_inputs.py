@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from spmd_core.base import RequestError, refuse, shorten
-from spmd_core.machine import CHIPS
+from spmd_core.machine import CHIPS, parse_target
 from spmd_core.plan import model_names
 from spmd_core.search import (
     FEW,
@@ -346,9 +346,11 @@ def _pairs(sizes: dict[str, int]) -> str:
 
 
 def _budget(asked: AnyQuestion) -> float | None:
+    """Returns how long to compile and measure: to compile alone where no target is here to measure."""
     is_model = isinstance(asked, ModelQuestion)
+    is_absent = is_model or all(parse_target(each).is_absent for each in asked.targets)
     seconds = st.number_input(
-        "Seconds to compile and measure",
+        "Seconds to compile" if is_absent else "Seconds to compile and measure",
         0 if is_model else 1,
         MOST_S,
         key=_key(f"budget.{asked.kind}", int(FEW_S) if is_model else BUDGET_S),

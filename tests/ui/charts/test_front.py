@@ -7,7 +7,7 @@ import pytest
 
 from spmd_core.search import Answer, Candidate, read_question
 from spmd_core.search.models import candidates
-from spmd_core.surveys.search import open_words
+from spmd_core.surveys.search import best_words, open_words, span_of_tokens, time_of_tokens
 from spmd_core.sweeps import first_look
 from spmd_lab.ui.search.charts import front_chart, ranked_chart
 
@@ -105,12 +105,28 @@ def test_what_may_not_fit_is_counted_apart_where_others_are_as_fast():
 
 def test_what_may_not_fit_has_the_memory_that_it_needs_beside_its_time():
     answer = first_look(read_question({"model": "llama-3.1-8b", "chips": ["v5p:8"]}))
-    rows = ranked_chart(answer.shardings)["layer"][0]["data"]["values"]
+    span, *_ = ranked_chart(answer.shardings)["layer"]
+    rows, ticks = span["data"]["values"], span["encoding"]["x"]["axis"]["values"]
+    assert ticks[0] <= min(row["low"] for row in rows)
+    assert max(row["end"] for row in rows) <= ticks[-1]
+    assert ticks[1] > min(row["low"] for row in rows), "no tick is further than needed"
     assert {row["is_open"] for row in rows} == {False, True}
     for row in rows:
         needs = re.fullmatch(r"([\d.]+) GiB to ([\d.]+) GiB", row["memory"])
         assert bool(needs) == row["is_open"]
         assert needs is None or float(needs[1]) < 95.7 < float(needs[2])
+
+
+def test_names_are_beside_the_marks_of_wide_windows_and_above_those_of_narrow_ones():
+    answer = first_look(read_question({"model": "llama-3.1-8b", "chips": ["v5p:8"]}))
+    layers = ranked_chart(answer.shardings)["layer"]
+    (above,) = (each for each in layers if "dy" in each["mark"])
+    axis = layers[0]["encoding"]["y"]["axis"]
+    domain = layers[0]["encoding"]["y"]["scale"]["domain"]
+    assert [row["row"] for row in above["data"]["values"]] == domain
+    narrow = axis["labelExpr"].partition(" ? ")[0]
+    assert axis["labelExpr"].endswith(" : ''") and axis["labelAlign"] == "left"
+    assert above["mark"]["opacity"] == {"expr": f"{narrow} ? 0 : 1"}
 
 
 def test_estimates_whose_intervals_reach_the_compiled_first_could_still_win():
@@ -129,10 +145,20 @@ def test_estimates_whose_intervals_reach_the_compiled_first_could_still_win():
     overlapping = len(others) - apart
     count = answer.open_estimates
     assert 0 < count <= overlapping and open_words(answer).startswith(f"{count} estimate")
+    assert best_words(answer, compiled).startswith("Best so far: ")
     slow = [
         replace(each, predicted=each.predicted.model_copy(update={"low": 9e9, "high": 1e10}))
         if each.number != compiled.number and each.predicted
         else each
         for each in found
     ]
-    assert open_words(Answer(question, len(slow), slow, True)) == ""
+    alone = Answer(question, len(slow), slow, True)
+    assert open_words(alone) == "" and best_words(alone, compiled).startswith("Best: ")
+
+
+def test_the_time_of_tokens_has_the_interval_of_the_step():
+    best = first_look(read_question({"model": "llama-3.1-8b", "chips": ["v5p:8"]})).winner
+    hours = [float(each) for each in re.findall(r"([\d.]+) h", span_of_tokens(best))]
+    of_best = float(time_of_tokens(best).removesuffix(" h"))
+    assert hours == pytest.approx([of_best * end / best.seconds for end in best.span], rel=0.01)
+    assert hours[0] < of_best < hours[1]

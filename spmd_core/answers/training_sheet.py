@@ -63,7 +63,7 @@ def five_figures(
     dollars = [Figure("Dollars", money_text(run.money if run else None), hourly)] if price else []
     time, ends = step.predicted_s, f"{plan.tokens:,} tokens"
     if time:
-        ends += f", {span_text(time.low, time.high)}"
+        ends = f"{span_text(time.low, time.high)}, {ends}"
     return (
         Figure("Chips", count_text(topology.chips), topology.name.removeprefix("gpu:")),
         Figure("Mesh", mesh_text(plan.mesh, " "), f"remat {_policy(plan)}"),

@@ -3,8 +3,9 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
-from spmd_core.base import seconds_text, span_text
+from spmd_core.base import by_key, seconds_text, span_text
 from spmd_core.results import Result
 from spmd_core.terms import row_title, title
 from spmd_lab.ui.charts import colors
@@ -42,6 +43,7 @@ _TRIANGLE = {
     "opacity": 0.9,
     "yOffset": _BELOW_PX,
 }
+_FAR_LABEL = {"type": "text", "align": "right", "dx": -8, "fontSize": 11, "yOffset": _BELOW_PX}
 _NUMBER = {"type": "text", "dy": -21, "align": "center", "fontWeight": 600, **INK}
 _TITLE = "time per call ({}): median, 95% interval, and samples below"
 _MEDIAN_HOVER = hover(row="strategy", time="median", interval="95% interval")
@@ -67,7 +69,7 @@ def times_chart(result: Result) -> Spec | None:
     """Time per call by strategy: samples as ticks, the median as a bar, its 95% interval as a
     thick line; None where nothing was timed.
 
-    Samples beyond the axis are drawn at its end as triangles, with their true value on hover. The
+    Samples beyond the axis are counted at its end, with the longest, and have a triangle there. The
     axis is logarithmic, and the bars left out, where the strategies are far apart.
     """
     rows = _rows(result)
@@ -97,6 +99,7 @@ def times_chart(result: Result) -> Spec | None:
         *bars,
         layer(inside, _TICK, **of_sample, opacity=as_is("ink")),
         layer(beyond, _TRIANGLE, **of_sample),
+        layer(_far_rows(beyond), _FAR_LABEL | INK, x=x, y=y, text={"field": "label"}),
         layer(medians, INTERVAL, **interval, **of_median),
         *markers(medians, x=x, **of_median),
         layer(medians, _NUMBER, x=x, y=y, text={"field": "time"}),
@@ -194,6 +197,15 @@ def _sample_rows(rows: list[_Row], size: float, low: float, high: float) -> list
         for drawn in [_drawn(row.samples)]
         for at, sample in drawn
         if low < sample / size <= high
+    ]
+
+
+def _far_rows(beyond: Sequence[Row]) -> list[Row]:
+    """Returns for each row the longest of its samples beyond the axis, and how many there are."""
+    return [
+        {**far, "label": f"{len(of)} up to {far['time']}" if len(of) > 1 else far["time"]}
+        for of in map(list, by_key((each["row"], each) for each in beyond).values())
+        for far in [max(of, key=lambda each: cast(float, each["x"]))]
     ]
 
 

@@ -119,20 +119,23 @@ def served_output(row: ServingRow) -> str:
     return made if cost is None else f"{made}, {money_text(cost)} a million"
 
 
-def serving_figures(row: ServingRow) -> tuple[Figure, ...]:
-    """Returns chips, mesh, speed, throughput with its price, and what binds."""
+def serving_figures(row: ServingRow, load: ServingLoad) -> tuple[Figure, ...]:
+    """Returns chips, mesh, speed, throughput with its interval and price, and what binds."""
     served, plan = row.served, row.plan
     assert served is not None
     interval, dtypes = served.tpot, f"weights {plan.weights_dtype}, cache {plan.kv_dtype}"
     span = span_text(interval.low, interval.high)
     cost = row.per_million()
     paid = f"{money_text(cost)} a million" if cost is not None else ""
+    made = " to ".join(number_text(row.per_chip * times) for times in served.output_times(load))
     share = served.step.parts[served.step.binds] / served.step.seconds
     return (
         Figure("Chips", count_text(row.chips), plan.topology.name.removeprefix("gpu:")),
         Figure("Mesh", served_mesh(row), dtypes),
         Figure("Time per token", seconds_text(served.tpot_s), span),
-        Figure("Tokens/s per chip", number_text(row.per_chip), paid),
+        Figure(
+            "Tokens/s per chip", number_text(row.per_chip), "; ".join(filter(None, (made, paid)))
+        ),
         Figure("Largest part", PART_NAMES[served.step.binds], f"{share:.0%} of a decode step"),
     )
 

@@ -216,7 +216,7 @@ def test_sheets_have_the_numbers_of_their_rows(answer):
         assert [cell.value for cell in table.column(name)] == [of(row) for row in answer.rows]
     assert [cell.text for cell in table.column("")].count("best") == 1
     assert len(SERVING_LOADS.table(answer.by_load, "screen").rows) == len(answer.by_load)
-    titles = [each.title for each in serving_figures(answer.best)]
+    titles = [each.title for each in serving_figures(answer.best, answer.question.load)]
     assert titles == ["Chips", "Mesh", "Time per token", "Tokens/s per chip", "Largest part"]
 
 

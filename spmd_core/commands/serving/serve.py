@@ -166,7 +166,10 @@ def _with_compiled(answer: ServingAnswer, count: int, timeout_s: float) -> Servi
 def _lines(answer: ServingAnswer) -> list[str]:
     lines, lead = [serving_headline(answer)], answer.lead
     if lead and lead.served:
-        figures = [(each.title, each.value, each.more) for each in serving_figures(lead)]
+        figures = [
+            (each.title, each.value, each.more)
+            for each in serving_figures(lead, answer.question.load)
+        ]
         lines += ["", *table([("", "", ""), *figures])[1:]]
         step = lead.served.step
         parts = {PART_NAMES[name]: each for name, each in step.parts.items()}

@@ -123,6 +123,17 @@ class Served:
         """The mean."""
         return self.ttft.estimate
 
+    def output_times(self, load: ServingLoad) -> tuple[float, ...]:
+        """Returns the interval of `output_per_s`, in times of it: from requests that take as long as
+        the intervals of their tokens allow. Empty where a rate of arrivals bounds it.
+        """
+        if load.rate is not None and not self.waiting:
+            return ()
+        more = max(load.output.mean - 1, 0)
+        takes = self.ttft_s + more * self.tpot_s
+        low, high = self.ttft.low + more * self.tpot.low, self.ttft.high + more * self.tpot.high
+        return takes / high, takes / low
+
 
 def prompt_time(plan: ServedPlan, load: ServingLoad, shards: int) -> StepTime:
     """Returns a step of a chunk of prompts alone on each of so many shards."""

@@ -95,6 +95,9 @@ _SHAPES: dict[str, str] = dict(
 )
 
 
+RING = _SHAPES[MARKERS[7]]  # hollow
+
+
 def order(experiment: Experiment) -> list[str]:
     """Returns titles of rows in the order of the theme's colors."""
     rows = [row.key for row in experiment.rows] if experiment.variants else STRATEGIES

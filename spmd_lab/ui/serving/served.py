@@ -1,6 +1,6 @@
 """Predict's mode for serving: the question in five fields, its answer, a picture, tables."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from html import escape
 
@@ -36,7 +36,7 @@ from spmd_core.sweeps import decode_points, with_steps
 from spmd_core.time import ServingLoad
 from spmd_lab.ui import cards, forms, links, price, state
 from spmd_lab.ui.charts.base import INK, TOP, Row, Spec, category, hover, layer, layered, quantity
-from spmd_lab.ui.charts.colors import BEST, OTHER, WAITING
+from spmd_lab.ui.charts.colors import BEST, OTHER, RING, WAITING
 from spmd_lab.ui.choices import Linked
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.predict import compiling, run_answer
@@ -49,41 +49,45 @@ _FIRST = dict(SERVING_FORM) | {"model": "qwen3-32b", "chips": "v6e:..16"}
 _LINKED = {name: Linked("serving", name, first) for name, first in _FIRST.items()}
 _LONGEST = 200  # characters of a field
 _ROWS, _COMPILED = 12, 3
-_FRONT, _WAIT, _OTHERS = "best trade-offs", "some requests wait", "others"
-_COLORS = {_FRONT: BEST, _WAIT: WAITING, _OTHERS: OTHER}
-_LEGEND = TOP | {"offset": 0, "values": [_WAIT]}  # the front has names
-_ROOM = "scale('x', datum.speed) < width - 130"  # whether a name has room to the right
-_NAME = {"type": "text", "dy": -10, "fontWeight": 600, **INK} | {
-    "align": {"expr": f"{_ROOM} ? 'left' : 'right'"},
-    "dx": {"expr": f"{_ROOM} ? 12 : 8"},
+_FRONT, _OTHERS = "best trade-offs", "beaten in both"
+_WAIT = "some requests wait: not compared"
+_LOOKS = {_FRONT: (BEST, "circle"), _OTHERS: (OTHER, "circle"), _WAIT: (WAITING, RING)}
+_LEGEND = TOP | {
+    "labelLimit": 0,
+    "offset": 4,
+    "columns": {"expr": "containerSize()[0] > 620 ? 3 : 1"},
 }
-_POINT = {"type": "point", "filled": True, "size": 70}
+_ROOM = "scale('x', datum.speed) < width - 130"  # whether a name has room to the right
+_NAME = {"type": "text", "dy": -12, "fontWeight": 600, **INK} | {
+    "align": {"expr": f"{_ROOM} ? 'left' : 'right'"},
+    "dx": {"expr": f"{_ROOM} ? 12 : 0"},
+}
+_POINT = {"type": "point", "filled": True}
+_PICK = {"type": "point", "size": 330, "color": BEST, "strokeWidth": 2}  # a ring around it
 _LINE = {"type": "line", "color": BEST, "opacity": 0.4}
 _REACHED = _LINE | {"interpolate": "step-before"}  # nothing serves between
-# names of the form, one or two with a comma between them -> label, help
+# name of the form -> label, help
 _FIELDS = {
-    ("chips",): (
+    "chips": (
         "Chips",
-        "So many, or up to: tpu7x:4, v6e:..16, h100:8. Commas for several of " + ", ".join(CHIPS),
+        "v6e:..16 is at most 16 chips, tpu7x:4 is 4. Commas for several of " + ", ".join(CHIPS),
     ),
-    ("input", "output"): (
-        "Prompt, output tokens",
-        "Of each request: 1024, 1024. Or ranges: 512..2048.",
-    ),
-    ("concurrency",): ("Concurrency", "Requests at once: each that ends begins another."),
-    ("tpot",): (
+    "input": ("Prompt tokens", "Of each request. 512..2048 is any length between."),
+    "output": ("Output tokens", "Of each request. 512..2048 is any length between."),
+    "concurrency": ("Concurrency", "Requests at once: each that ends begins another."),
+    "tpot": (
         "Time per token within",
         "Each token after the first, on average: 40ms. Empty: no limit.",
     ),
-    ("ttft",): ("First token within", "On average: 2s. Empty: no limit."),
-    ("rate",): ("Requests a second", "They arrive by chance. Empty: as many at once as above."),
-    ("mesh",): ("Mesh of a replica", "data=4,tensor=2. Empty: searched."),
-    ("chunk",): ("Chunk of prompts", "Tokens in a step, on each shard of data."),
-    ("accepted",): ("Tokens accepted", "Of a request in a step, with speculation; 1 without."),
-    ("requests",): ("Requests in all", "From the first on. Empty: a load that goes on."),
-    ("seed",): ("Seed", "Of lengths and arrivals."),
+    "ttft": ("First token within", "On average: 2s. Empty: no limit."),
+    "rate": ("Requests a second", "They arrive by chance. Empty: as many at once as above."),
+    "mesh": ("Mesh of a replica", "data=4,tensor=2. Empty: searched."),
+    "chunk": ("Chunk of prompts", "Tokens in a step, on each shard of data."),
+    "accepted": ("Tokens accepted", "Of a request in a step, with speculation; 1 without."),
+    "requests": ("Requests in all", "From the first on. Empty: a load that goes on."),
+    "seed": ("Seed", "Of lengths and arrivals."),
 }
-_IN_SIGHT = 4
+_IN_SIGHT = 5
 
 
 def show(share: DeltaGenerator) -> None:
@@ -93,12 +97,12 @@ def show(share: DeltaGenerator) -> None:
         kept = st.container(horizontal=True, width="content")
     with st.sidebar:
         form = {"model": _choice("model", "Model", model_names())}
-        for names in list(_FIELDS)[:_IN_SIGHT]:
-            form |= _text(names)
+        for name in list(_FIELDS)[:_IN_SIGHT]:
+            form[name] = _text(name)
         with forms.fold(SCREEN, "Change the question", "fields:serving", ":material/tune:"):
             price.field()
-            for names in list(_FIELDS)[_IN_SIGHT:]:
-                form |= _text(names)
+            for name in list(_FIELDS)[_IN_SIGHT:]:
+                form[name] = _text(name)
             form["weights_dtype"] = _choice("weights_dtype", "Weights", (*SERVED_DTYPES, MXFP4))
             form["kv_dtype"] = _choice("kv_dtype", "Cache", tuple(SERVED_DTYPES))
     try:
@@ -115,6 +119,7 @@ def show(share: DeltaGenerator) -> None:
         answer = _compiled(answer)
         with shown:
             _headline(answer)
+        _front(answer)
     _details(answer)
     varied.draw(question, _answered, SCREEN)
     with kept:
@@ -130,7 +135,7 @@ def _compiled(answer: ServingAnswer) -> ServingAnswer:
     points = decode_points(answer, _COMPILED)
     steps = tuple(points.values())
     outcomes = compiling.outcomes_of(steps)
-    compiling.controls(steps, outcomes, lambda point: point.label, "decode step")
+    compiling.controls(steps, outcomes, lambda point: point.label, "best decode step")
     answer = with_steps(answer, points, [each.numbers for each in outcomes])
     both = zip(steps, outcomes, strict=True)
     failed = (f"{step.label}: {each.words}" for step, each in both if each.words)
@@ -139,36 +144,33 @@ def _compiled(answer: ServingAnswer) -> ServingAnswer:
     return answer
 
 
-def _text(names: tuple[str, ...]) -> dict[str, str]:
-    """Texts of one field, by their names; the last is the same as the one before where it is left out."""
-    label, words = _FIELDS[names]  # pyrefly: ignore[bad-index]
+def _text(name: str) -> str:
+    """Draws a field of text, and returns its text."""
+    label, words = _FIELDS[name]
     empty = next((each for each in ("no limit", "searched") if each in words), "")
     text = st.text_input(
-        label, key=_seeded(names), max_chars=_LONGEST, help=words, placeholder=empty
+        label, key=_seeded(name), max_chars=_LONGEST, help=words, placeholder=empty
     )
-    parts = [part.strip() for part in text.split(",", len(names) - 1)] if len(names) > 1 else [text]
-    parts += parts[-1:] * (len(names) - len(parts))
-    return {name: _LINKED[name].keep(part) for name, part in zip(names, parts, strict=True)}
+    return _LINKED[name].keep(text)
 
 
 def _choice(name: str, label: str, options: tuple[str, ...]) -> str:
-    key = _seeded((name,))
+    key = _seeded(name)
     if st.session_state[key] not in options:  # of a link: a model's own name, or several dtypes
         options = (*options, st.session_state[key])
     return _LINKED[name].keep(st.selectbox(label, options, key=key))
 
 
-def _seeded(names: tuple[str, ...]) -> str:
-    key = state.key(SCREEN, f"serve.{names[0]}")
-    fresh = [_LINKED[name].from_query() for name in names]
-    text = ", ".join(_LINKED[name].now() for name in names)
-    if any(fresh):
+def _seeded(name: str) -> str:
+    key, linked = state.key(SCREEN, f"serve.{name}"), _LINKED[name]
+    fresh, text = linked.from_query(), linked.now()
+    if fresh:
         st.session_state[key] = text
     return state.seed(key, text)
 
 
 def _headline(answer: ServingAnswer) -> None:
-    """Draws the best sharding: its output, speed and memory, what they are of, and the front."""
+    """Draws the best sharding: its output, speed and memory, and what they are of."""
     lead = answer.lead
     headline = plain(serving_headline(answer, is_figured=True))
     if not lead or not (pool := lead.pool) or not (served := lead.served):
@@ -177,17 +179,29 @@ def _headline(answer: ServingAnswer) -> None:
     with cards.headline(headline, "Compiled" if lead.compiled else "Estimated"):
         if served.waiting:
             st.badge(plain(f"{served.waiting:,} wait"), color="orange")
-    chips, mesh, token, made, binds = serving_figures(lead)
-    queue = "" if answer.question.load.rate or served.waiting else "; none waits"
-    slow = f"99% within {seconds_text(served.ttft_p99_s)}{queue}"
+    chips, _, token, made, binds = serving_figures(lead, answer.question.load)
+    slow = f"99% of requests within {seconds_text(served.ttft_p99_s)}"
     held = pool.weights + pool.cache
-    room = f"of {bytes_text(pool.capacity)} per device: weights {bytes_text(pool.weights)}, cache {bytes_text(pool.cache)}"
-    memory = Figure("Memory", bytes_text(held), room, held / pool.capacity)
+    room = f"of {bytes_text(pool.capacity)}"
+    memory = Figure("Memory per device", bytes_text(held), room, held / pool.capacity)
     first = Figure("First token", seconds_text(served.ttft_s), slow)
-    draw_figures([made, token, first, memory], [chips, mesh, binds])
-    shown = (row for row in _points(answer) if row["kind"] == _FRONT)
+    user = Figure("One user", f"{number_text(lead.speed)} tokens/s")
+    weights = Figure("Weights", bytes_text(pool.weights), lead.plan.weights_dtype)
+    cache = Figure("Cache", bytes_text(pool.cache), lead.plan.kv_dtype)
+    on = Figure("On", chips.more)
+    draw_figures([made, token, first, memory], [user, on, weights, cache, binds])
+
+
+def _front(answer: ServingAnswer) -> None:
+    """Draws the throughput of each mesh against the speed of its users, with the front."""
+    if not (points := list(_points(answer))):
+        return
+    st.markdown("**Throughput per chip against the speed of one user**")
+    if len({row["chips"] for row in points}) > 1:
+        st.caption("Larger dots: more chips.")
+    shown = (row for row in points if row["kind"] == _FRONT)
     st.vega_lite_chart(
-        _front_chart(answer),
+        _front_chart(points),
         key="serving-front",
         alt="; ".join(f"{row['name']}: {row['takes']}, {row['makes']}" for row in shown),
     )
@@ -271,6 +285,7 @@ def _points(answer: ServingAnswer) -> Iterator[Row]:
         wait = f", {row.served.waiting:,} wait" if row.served.waiting else ""
         yield {
             "speed": row.speed,
+            "chips": row.chips,
             "rate": row.per_chip,
             "kind": _FRONT if row is lead else kind,
             "is_pick": row is lead,
@@ -280,27 +295,29 @@ def _points(answer: ServingAnswer) -> Iterator[Row]:
         }
 
 
-def _front_chart(answer: ServingAnswer) -> Spec:
+def _front_chart(rows: Sequence[Row]) -> Spec:
     """Returns tokens/s of a chip against those of a user, with a line over what no mesh beats in both."""
-    rows = list(_points(answer))
-    kinds = [kind for kind in _COLORS if any(row["kind"] == kind for row in rows)]
-    ends = [float(str(row["speed"])) for row in rows] or [1.0]
-    scale = {"zero": False, "domainMin": 0.88 * min(ends), "domainMax": 1.15 * max(ends)}
+    kinds = [kind for kind in _LOOKS if any(row["kind"] == kind for row in rows)]
+    ends = [float(str(row["speed"])) for row in rows]
+    room = 0.04 * (max(ends) - min(ends)) or 0.1 * max(ends)
+    scale = {"zero": False, "nice": False, "domain": [min(ends) - room, max(ends) + room]}
     title = "tokens/s of a user (1 / time per token) →"
-    x = quantity("speed", title=title, scale=scale)  # room for a name
-    rates = [float(str(row["rate"])) for row in rows] or [1.0]
-    scale = {"domainMin": 0, "domainMax": 1.2 * max(rates)}  # room for a name
+    x = quantity("speed", title=title, scale=scale)
+    rates = [float(str(row["rate"])) for row in rows]
+    scale = {"domainMin": 0, "domainMax": 1.12 * max(rates)}  # room for a name
     y = quantity("rate", title="tokens/s per chip", scale=scale)
-    legend = _LEGEND if _WAIT in kinds else None
-    color = category("kind", kinds, legend=legend, colors=[_COLORS[kind] for kind in kinds])
+    colors, shapes = zip(*map(_LOOKS.get, kinds), strict=True)
+    color = category("kind", kinds, legend=_LEGEND, colors=colors)
+    shape = category("kind", kinds, legend=_LEGEND, colors=shapes)
+    size = quantity("chips", scale={"type": "sqrt", "zero": False, "range": [70, 210]}, legend=None)
     tips = hover(name="mesh", takes="takes", makes="makes")
     front = [row for row in rows if row["kind"] == _FRONT]
     best = [row for row in rows if row["is_pick"]]
-    looks = {"x": x, "y": y, "color": color, "tooltip": tips}
+    looks = {"x": x, "y": y, "color": color, "shape": shape, "size": size, "tooltip": tips}
     layers = [
         layer(front, _REACHED, x=x, y=y),
         layer(rows, _POINT, **looks),
-        layer(best, _POINT | {"size": 180}, **looks),
+        layer(best, _PICK, x=x, y=y),
         layer(front, _NAME, x=x, y=y, text={"field": "name"}),
     ]
-    return layered(layers, 380)
+    return layered(layers, 340)

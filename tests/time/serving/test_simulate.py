@@ -33,6 +33,17 @@ def test_one_request_is_its_prompt_and_its_steps():
     assert (served.running, served.waiting) == (1, 0)
 
 
+def test_output_has_the_interval_of_the_requests_that_make_it():
+    alone = load(1, requests=1)
+    served = simulate(PLAN, alone)
+    slow, fast = served.output_times(alone)
+    assert slow < 1 < fast
+    longest = served.ttft.high + 1023 * served.tpot.high
+    assert slow * served.output_per_s == pytest.approx(1024 / longest, rel=0.01)
+    arriving = load(16, rate=2.0, requests=48)
+    assert simulate(PLAN, arriving).output_times(arriving) == (), "arrivals bound it"
+
+
 def test_many_small_chunks_are_taken_at_once():
     long = Lengths(32768, 32768)
     served = simulate(PLAN, load(1, long, Lengths(2, 2), requests=1, chunk=1))

@@ -1,6 +1,7 @@
 """Predict's mode for serving without a browser: the same answer as the command, and its links."""
 
 import json
+import re
 from urllib.parse import parse_qsl
 
 import pytest
@@ -12,7 +13,7 @@ from spmd_core.answers import (
     serving_headline,
     serving_table,
 )
-from spmd_core.base import seconds_text
+from spmd_core.base import number_text, seconds_text
 from spmd_core.search import read_serving, serve
 from spmd_core.sweeps import decode_points, served_points, with_steps
 from spmd_core.sweeps.curves import Numbers
@@ -53,17 +54,25 @@ def test_first_the_question_of_a_model_that_people_know(data_folder):
 
 
 @pytest.mark.parametrize("concurrency", ["1", "64"])
-def test_a_front_has_one_color_and_a_legend_where_requests_wait(data_folder, concurrency):
+def test_a_legend_has_each_kind_of_mark_and_those_that_wait_are_hollow(data_folder, concurrency):
     screen = opened("predict", show="serving", concurrency=concurrency)
     chart = json.loads(screen.get("vega_lite_chart")[0].proto.spec)
     line, every, first, _ = chart["layer"]
     color, rows = every["encoding"]["color"], every["data"]["values"]
+    shape, size = every["encoding"]["shape"]["scale"], every["encoding"]["size"]
     colors = dict(zip(color["scale"]["domain"], color["scale"]["range"], strict=True))
     assert line["mark"]["color"] == colors["best trade-offs"]
     assert [row["is_pick"] for row in first["data"]["values"]] == [True]
     assert {row["kind"] for row in first["data"]["values"]} == {"best trade-offs"}
-    waits = "some requests wait" in {row["kind"] for row in rows}
-    assert (color["legend"] is not None) is waits is (concurrency == "64")
+    kinds = {row["kind"] for row in rows}
+    assert set(color["scale"]["domain"]) == kinds and color["legend"]["title"] is None
+    waits = "some requests wait: not compared"
+    hollow = [kind for kind, each in zip(*shape.values(), strict=True) if each != "circle"]
+    assert hollow == [waits] * (waits in kinds) == [waits] * (concurrency == "64")
+    assert size["field"] == "chips" and {row["chips"] for row in rows} >= {4, 8, 16}
+    low, high = every["encoding"]["x"]["scale"]["domain"]
+    speeds = [row["speed"] for row in rows]
+    assert low < min(speeds) < max(speeds) < high < max(speeds) + 0.05 * (high - low)
 
 
 @pytest.mark.parametrize("typed", ["v5p=4.2", "7x=12, h100=3", "v5p=4.2, v6e=2.7", "4.20"])
@@ -88,7 +97,8 @@ def test_a_question_that_lacks_a_price_shows_the_field(data_folder):
 def test_fields_change_the_answer_and_the_link(data_folder):
     screen = opened("predict", show="serving")
     field(screen, "Concurrency").set_value("8").run(timeout=60)
-    field(screen, "Prompt, output tokens").set_value("2048, 256").run(timeout=60)
+    field(screen, "Prompt tokens").set_value("2048").run(timeout=60)
+    field(screen, "Output tokens").set_value("256").run(timeout=60)
     changed = answer(concurrency="8", input="2048", output="256")
     assert headline(screen) == serving_headline(changed, is_figured=True)
     query = {
@@ -164,7 +174,7 @@ def test_assumptions_are_those_of_the_command(data_folder):
 
 def test_the_best_steps_are_compiled_by_a_press_and_stand_in_the_answer(data_folder):
     screen = opened("predict", **LINK)
-    (button,) = [each for each in screen.button if each.label == "Compile 3 decode steps"]
+    (button,) = [each for each in screen.button if each.label == "Compile 3 best decode steps"]
     assert not button.disabled
     asked = {name: text for name, text in LINK.items() if name != "show"}
     found = answer(**asked)
@@ -190,3 +200,17 @@ def test_loads_say_how_many_requests_wait(data_folder):
         if served.waiting:
             assert served.running + served.waiting == load.concurrency
             assert f">{served.running:,} run, {served.waiting:,} wait<" in cells
+
+
+def test_figures_of_the_answer_have_their_intervals_and_one_unit_of_speed_each(data_folder):
+    screen = opened("predict", **LINK)
+    asked = {name: text for name, text in LINK.items() if name != "show"}
+    lead = answer(**asked).lead
+    (shown,) = (each.proto.body for each in screen.get("html") if 'class="five"' in each.proto.body)
+    assert f">{number_text(lead.speed)} tokens/s<" in shown
+    assert f"99% of requests within {seconds_text(lead.served.ttft_p99_s)}" in shown
+    ends = re.search(r"<small>([\d.,]+) to ([\d.,]+)</small>", shown).groups()
+    low, high = (float(each.replace(",", "")) for each in ends)
+    assert low < lead.per_chip < high
+    drawn = [getattr(each, "label", each.type) for each in screen.main]
+    assert drawn.index("Compile 3 best decode steps") < drawn.index("vega_lite_chart")

@@ -117,13 +117,18 @@ def _misses(dots: Sequence[Dot]) -> str:
     return f" Outside: {'; '.join(misses)}." if misses else ""
 
 
-def _unfitted(dots: Sequence[Dot]) -> str:
-    """Returns how many steps are a test, and how many of these are inside of the band."""
-    free = [each for each in dots if not each.fitted]
-    within = sum(abs(each.error) <= _WITHIN for each in free)
+def _counted(dots: Sequence[Dot]) -> tuple[int, int]:
+    """Returns how many of some steps are inside of the band, and how many these are."""
+    return sum(abs(each.error) <= _WITHIN for each in dots), len(dots)
+
+
+def _fitted(dots: Sequence[Dot]) -> str:
+    """Returns how many steps are no test, and how many of these and of all are inside of the band."""
+    inside, count = _counted([each for each in dots if each.fitted])
+    most, every = _counted(dots)
     return (
-        f" Hollow: {len(dots) - len(free)} to which a constant was fitted;"
-        f" of the other {len(free)}, {within} are within {_WITHIN}%."
+        f" Hollow: {count} more to which a constant was fitted, {inside} within {_WITHIN}%;"
+        f" {most} of all {every}."
     )
 
 
@@ -163,7 +168,7 @@ def errors_chart(dots: Sequence[Dot]) -> dict[str, Any]:
     """Returns a dot for each step by chip, within a band; those outside of it are numbered, and named
     beside it.
     """
-    within = sum(abs(each.error) <= _WITHIN for each in dots)
+    within, count = _counted([each for each in dots if not each.fitted])
     counts = Counter(map(_kind, dots))
     kinds = {
         "domain": [f"{kind} ({counts[kind]})" for kind in _COLORS if counts[kind]],
@@ -205,10 +210,10 @@ def errors_chart(dots: Sequence[Dot]) -> dict[str, Any]:
     }
     return {
         "title": {
-            "text": f"{within} of {len(dots)} estimates are within {_WITHIN}% of a published step",
+            "text": f"{within} of {count} estimates are within {_WITHIN}% of a published step",
             "subtitle": [
                 "Estimate over published step: + is estimated longer than published,"
-                f" \N{MINUS SIGN} shorter.{_unfitted(dots)}",
+                f" \N{MINUS SIGN} shorter.{_fitted(dots)}",
                 _misses(dots).strip(),
             ],
         },

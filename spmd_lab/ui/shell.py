@@ -24,7 +24,7 @@ from spmd_lab.ui.lab import as_viewer, lab, may_act, take_examples
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.tables import escaped
 
-WHAT_THIS_IS = "See, measure and predict shardings in JAX, here or on chips you do not have."
+WHAT_THIS_IS = "See, measure and predict shardings in JAX."
 
 
 PAGES = {

@@ -192,6 +192,8 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   [class*="st-key-said-"] :is(h2, h3) {{ font-size: 1.33rem; font-weight: 700; padding: 1.2rem 0 0; }}
 [class*="st-key-part-"] h3 {{ font-size: 1rem; font-weight: 600; }}
 .st-key-findings h2 {{ flex-wrap: wrap; }}
+.st-key-findings h2 small {{ text-align: left; }}
+.st-key-mend button :is(div, span, p) {{ white-space: normal; overflow: visible; text-align: left; }}
   [class*="st-key-line-"] {{ flex-wrap: wrap; }}
   [class*="st-key-line-"] > :has([data-testid="stPageLink"]) {{ flex: 1 1 calc(100% - 8rem); }}
   [class*="st-key-line-"] img.glimpse {{ width: 4rem; margin-right: 0.6rem; }}

@@ -187,7 +187,7 @@ def _headline(answer: ServingAnswer) -> None:
     first = Figure("First token", seconds_text(served.ttft_s), slow)
     user = Figure("One user", f"{number_text(lead.speed)} tokens/s")
     weights = Figure("Weights", bytes_text(pool.weights), lead.plan.weights_dtype)
-    cache = Figure("Cache", bytes_text(pool.cache), lead.plan.kv_dtype)
+    cache = Figure("Room for cache", bytes_text(pool.cache), lead.plan.kv_dtype)
     on = Figure("On", chips.more)
     draw_figures([made, token, first, memory], [user, on, weights, cache, binds])
 

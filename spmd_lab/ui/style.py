@@ -146,7 +146,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .st-key-screens {{ flex-wrap: nowrap; }}
 .st-key-screens > :first-child p {{ position: relative; top: 2px; }}
 .st-key-menu [data-testid="stPageLink-NavLink"] {{ background: none !important; padding: 0.05rem 0.4rem; margin: 0 0.1rem; }}
-.st-key-menu :is([class*="st-key-menu-here"] p, a:hover p) {{ color: var(--accent) !important; }}
+.st-key-menu a:hover p {{ color: var(--accent) !important; }}
 [class*="st-key-menu-here"] [data-testid="stPageLink-NavLink"] p {{ box-shadow: 0 0.15rem var(--accent); }}
 .st-key-menu [data-testid="stPageLink-NavLink"] > span:first-child {{ display: none; }}
 .st-key-menu [data-testid="stPageLink-NavLink"] p {{ white-space: nowrap; font-weight: 500 !important; }}

@@ -166,7 +166,7 @@ def against_words(pair: Between | None) -> str:
     """
     if pair is None or pair.verdict is None or not pair.ratio or not pair.interval:
         return (pair and pair.why_none) or NONE  # pyrefly: ignore[bad-return]
-    apart = f" ({'; '.join(pair.apart)})" if pair.apart else ""
+    apart = f", {'; '.join(pair.apart)}" if pair.apart else ""
     if pair.verdict != "faster":
         return f"{factor_words(pair.ratio, pair.interval)}, {pair.verdict}{apart}"
     judged = "faster" if pair.ratio < 1 else "slower"

@@ -176,12 +176,16 @@ def accident_words(each: Accident, collectives: Sequence[Collective | StepCollec
 
 
 def _resharded_by(each: Accident, collectives: Iterable[Collective | StepCollective]) -> int:
-    """Bytes a device and step of the collectives that a constraint needs over the axes it drops."""
+    """Bytes a device and step of the collectives that a constraint needs over the axes it drops; 0 of
+    a line that several calls share, whose others may need them.
+    """
     return sum(
         one.bytes_total or 0
         for one in collectives
         if any(
-            of.kind == "constraint" and of.source == each.source and of.axis in each.axes
+            of.kind == "constraint"
+            and (of.source, of.called) == (each.source, None)
+            and of.axis in each.axes
             for of in one.against
         )
     )

@@ -123,7 +123,8 @@ def training_headline(answer: TrainingAnswer) -> str:
 def _not_met(answer: TrainingAnswer) -> str:
     timed = [row for row in answer.rows if row.run and row.plan]
     if not timed:
-        return "Nothing here holds this step without offload: use more chips, or a smaller batch."
+        without = "" if answer.question.form.get("offload") else " without offload"
+        return f"Nothing here holds this step{without}: use more chips, or a smaller batch."
     question = answer.question
     wanted = days_text(question.days) if question.days else money_text(question.budget)
     least, by = ("cheapest", "dollars") if question.budget else ("fastest", "days")
@@ -136,8 +137,8 @@ def _not_met(answer: TrainingAnswer) -> str:
 
 
 def tried_words(answer: TrainingAnswer) -> str:
-    """Returns what was compared: plans, pipelines among them, numbers of chips, at which batch; kinds that have
-    another number of chips than the question, and why others are refused.
+    """Returns what was compared: plans, pipelines among them, numbers of chips, at which batch; kinds
+    that have another number of chips than the question, and why others are refused.
     """
     counts, plans, staged = (
         sum(getattr(row, name) for row in answer.rows) for name in ("counts", "plans", "pipelines")

@@ -18,7 +18,7 @@ _EVIDENCE: dict[str, Literal["green", "blue", "violet", "gray"]] = {
     "Simulated": "gray",
     "Example": "gray",
 }
-_IN_FULL = {"Compiled": "Compiled, predicted", "Simulated": "Simulated CPUs"}
+IN_FULL = {"Compiled": "Compiled, predicted", "Simulated": "Simulated CPUs"}
 
 _STEPS = Path(__file__).with_name("steps.js").read_text("utf-8")
 
@@ -365,12 +365,12 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 
 def evidence(kind: str, words: str = "") -> None:
     """Draws a badge in the color of a kind of evidence: its name, or `words`."""
-    st.badge(plain(words or _IN_FULL.get(kind, kind)), color=_EVIDENCE[kind])
+    st.badge(plain(words or IN_FULL.get(kind, kind)), color=_EVIDENCE[kind])
 
 
 def evidence_badge(kind: str) -> str:
     """Returns that badge as Markdown."""
-    return f":{_EVIDENCE[kind]}-badge[{plain(_IN_FULL.get(kind, kind))}]"
+    return f":{_EVIDENCE[kind]}-badge[{plain(IN_FULL.get(kind, kind))}]"
 
 
 def draw(fields: str) -> None:

@@ -6,7 +6,11 @@ import pytest
 
 from bench.values import strategy
 from spmd_core.advice import in_words, next_step
+from spmd_core.advice.programs import accident_words
 from spmd_core.facts import (
+    Accident,
+    AxisOrigin,
+    Collective,
     NoShardings,
     NoTrace,
     PredictedMemory,
@@ -117,6 +121,18 @@ def test_that_simulated_devices_widen_what_is_communicated_is_noted(dtype, colle
     result = in_words(answered(MATMUL | {"dtype": dtype}, auto=timed))
     notes = " ".join(result.strategies["auto"].notes)
     assert ("widens bfloat16 to float32" in notes) == is_noted
+
+
+@pytest.mark.parametrize(("called", "is_said"), [(None, True), ("a.py:20", False)])
+def test_a_dropped_batch_has_the_bytes_that_its_constraint_alone_needs(called, is_said):
+    accident = Accident(kind="dropped_batch", axes=("x",), source="a.py:7", spec=(("x",), ()))
+    by = AxisOrigin(axis="x", kind="constraint", source="a.py:7", called=called)
+    gathered = {"kind": "all-gather", "axes": ("x",), "bytes": 2**20, "count": 2}
+    moved = Collective(**gathered, bytes_total=2**21, against=(by,))
+    other = Collective(**gathered, bytes_total=2**21)
+    words = accident_words(accident, (moved, other))
+    assert ("2.0 MiB a device and step are moved for it" in words) == is_said
+    assert words.endswith("constrain it to P('x', None)")
 
 
 def test_every_kind_of_fact_that_the_program_stores_has_its_sentence():

@@ -3,9 +3,8 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
-from spmd_core.base import by_key, seconds_text, span_text
+from spmd_core.base import seconds_text, span_text
 from spmd_core.results import Result
 from spmd_core.terms import row_title, title
 from spmd_lab.ui.charts import colors
@@ -99,7 +98,7 @@ def times_chart(result: Result) -> Spec | None:
         *bars,
         layer(inside, _TICK, **of_sample, opacity=as_is("ink")),
         layer(beyond, _TRIANGLE, **of_sample),
-        layer(_far_rows(beyond), _FAR_LABEL | INK, x=x, y=y, text={"field": "label"}),
+        layer(_far_rows(rows, size, end), _FAR_LABEL | INK, x=x, y=y, text={"field": "label"}),
         layer(medians, INTERVAL, **interval, **of_median),
         *markers(medians, x=x, **of_median),
         layer(medians, _NUMBER, x=x, y=y, text={"field": "time"}),
@@ -200,12 +199,13 @@ def _sample_rows(rows: list[_Row], size: float, low: float, high: float) -> list
     ]
 
 
-def _far_rows(beyond: Sequence[Row]) -> list[Row]:
-    """Returns for each row the longest of its samples beyond the axis, and how many there are."""
+def _far_rows(rows: list[_Row], size: float, end: float) -> list[Row]:
+    """Returns for each row how many of all its samples are beyond the axis, and the longest."""
     return [
-        {**far, "label": f"{len(of)} up to {far['time']}" if len(of) > 1 else far["time"]}
-        for of in map(list, by_key((each["row"], each) for each in beyond).values())
-        for far in [max(of, key=lambda each: cast(float, each["x"]))]
+        {"row": row.label, "x": far[-1] / size}
+        | {"label": f"{len(far)} up to " * (len(far) > 1) + seconds_text(far[-1])}
+        for row in rows
+        if (far := sorted(each for each in row.samples if each / size > end))
     ]
 
 

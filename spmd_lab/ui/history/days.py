@@ -10,7 +10,7 @@ from textwrap import shorten
 import streamlit as st
 
 from spmd_core.base import by_key, count_text, seconds_text, span_text
-from spmd_core.history import difference_rows, fastest_words, when_words
+from spmd_core.history import difference_rows, when_words
 from spmd_core.results import SPREAD_NOTICE
 from spmd_core.runs import RunSummary
 from spmd_lab.ui import cards, state
@@ -137,10 +137,10 @@ def _figure(run: RunSummary) -> str:
     """
     if run.answer and run.experiment.what.is_bare_array:
         return f"{escape(cards.shard_words(run.experiment))} <i>per device</i>"
-    is_open = (cards.verdict(run.run) or ("",))[0] == "open"
+    known, words = cards.verdict(run.run) or ("", "")
     seconds = seconds_text(run.answer[1]) if run.answer and run.answer[1] else ""
-    whose = "<i>fastest</i> " * bool(seconds and fastest_words(run))
-    return f"{'<i>lowest</i> ' if is_open else whose}{escape(seconds)}"
+    mark = "lowest" if known == "open" else "fastest" * (known == "known" and " faster" in words)
+    return f"{f'<i>{mark}</i> ' * bool(mark)}{escape(seconds)}"
 
 
 def day_of(run: RunSummary, zone: str | None, now: float) -> str:

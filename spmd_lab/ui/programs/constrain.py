@@ -66,7 +66,8 @@ def offer(program: Program, listed: Sequence[Specs], is_first: bool) -> None:
         key="mend",
     )
     st.caption(
-        "Taken only if neither peak memory nor step time rises, as the compiler partitions it."
+        "Taken if neither peak memory nor step time rises, as the compiler partitions it; else the "
+        "next fix is tried."
     )
     if pressed:
         with st.spinner("Partitioning it before and after…"):

@@ -42,7 +42,7 @@ _TITLES = {
     "repeated_work": ("Repeated work", "Several devices compute the same at {}."),
     "wide_products": ("Wide products", "Products at {} are of a wider dtype."),
     "constant": ("Constant", "Each device holds a constant of {}."),
-    "dropped_batch": ("Batch dropped", "The constraint at {} gathers the batch for nothing."),
+    "dropped_batch": ("Batch dropped", "The constraint at {} drops an axis of the batch."),
     "gathered_whole": ("Gathered at once", "All layers are gathered at once at {}."),
 }
 _COST_TIME = ("lost_batch", "repeated_work", "wide_products", "dropped_batch")

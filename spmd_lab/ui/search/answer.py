@@ -212,7 +212,11 @@ _HOW_SURE = (
     words.space_words,
     words.state_words,
 )
-_KNOWN_AS = {"measured": "Measured", "compiled": "Compiled, predicted", "estimated": "Estimated"}
+_KNOWN_AS = {
+    "measured": "Measured",
+    "compiled": style.IN_FULL["Compiled"],
+    "estimated": "Estimated",
+}
 
 
 def ranked(answer: Answer) -> None:

@@ -106,6 +106,19 @@ def test_runs_of_one_experiment_and_day_are_one_row_until_unfolded(opened, data_
     assert listed(opened()) == [repeats[2], repeats[1], SECOND, FIRST, MEASURED]
 
 
+@pytest.mark.parametrize(
+    ("is_proven", "mark"), [(True, "<i>fastest</i> "), (False, "<i>lowest</i> ")]
+)
+def test_a_time_is_called_fastest_only_where_it_was_proven(opened, data_folder, is_proven, mark):
+    rows = {"auto": strategy(1e-5), "single": strategy(1e-5 * (1 + is_proven))}
+    compared = comparison("auto", ("single", 1.0 + is_proven, is_proven))
+    store(data_folder, result(rows, run=FAILED, comparison=compared))
+    first, *_ = (each.proto.body for each in opened().get("html") if "<b>" in each.proto.body)
+    assert f"<b>{mark}10.0 µs</b>" in first.replace("10\u00a0µs", "10.0 µs").replace(
+        "10 µs", "10.0 µs"
+    )
+
+
 def test_days_and_pins():
     now = 1_800_000_000.0
 

@@ -363,15 +363,13 @@ def ratio_words(ratio: Ratio) -> str:
 def headline_ratio(ratio: Ratio, what: str, quotient: float | None = None) -> str:
     """Returns the same in a sentence: `2.50× as long (2.25 to 2.75)`.
 
-    Beside two times whose `quotient` is another, it is called paired; where that is more than 3 %
-    off, it is an interval with both inside: `roughly 1.80 to 3.00× as long`.
+    Beside two times whose `quotient` is more than 3 % off, it is rough, and its interval has the
+    quotient inside: `roughly 2.50× as long (1.80 to 2.75)`.
     """
-    factor = factor_text(ratio.ratio)
+    ends, factor = ratio.interval, factor_text(ratio.ratio)
     if quotient is None or abs(quotient / ratio.ratio - 1) <= _OFF:
-        paired = ", paired" * (quotient is not None and factor_text(quotient) != factor)
-        return f"{factor}× {what}{paired} ({ends_text(ratio.interval)})"
-    low, high = min(*ratio.interval, quotient), max(*ratio.interval, quotient)
-    return f"roughly {factor_text(low)} to {factor_text(high)}× {what}"
+        return f"{factor}× {what} ({ends_text(ends)})"
+    return f"roughly {factor}× {what} ({ends_text((min(*ends, quotient), max(*ends, quotient)))})"
 
 
 def first_words(answer: Comparison, is_measured: bool, name_kind: bool = False) -> str:

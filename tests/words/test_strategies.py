@@ -150,8 +150,8 @@ def test_the_answer_of_what_was_measured(ratios, words):
 
 
 def test_a_headline_has_no_two_numbers_that_contradict_each_other():
-    """A paired ratio is not the quotient of two medians: where they are far apart a headline has an
-    interval with both inside; the table below it has the ratio, and the rounds."""
+    """A paired ratio is not the quotient of two medians: where they are far apart a headline has both
+    in its interval; the table below it has the ratio, and the rounds."""
     medians = {"single": 10e-6, "auto": 11e-6, "shard_map": 30e-6}
     found = measured_result(
         {name: strategy(median) for name, median in medians.items()},
@@ -159,7 +159,7 @@ def test_a_headline_has_no_two_numbers_that_contradict_each_other():
     )
     assert answer_parts(found) == (
         "Cannot tell whether Single device (10 µs) or Automatic (11 µs) is faster in this process. "
-        "Next is shard_map, roughly 1.80 to 3.00× as long.",
+        "Next is shard_map, roughly 2.00× as long (1.80 to 3.00).",
         "",
     )
     assert evidence_words(found) == "ratios with 99% intervals, 20 rounds"
@@ -279,7 +279,7 @@ def test_one_order_by_the_medians():
     )
     assert found.order == ("single", "shard_map", "auto")
     assert "Next is shard_map: 316 µs, paired ratio 62.9×" in measured(found)
-    assert short_verdict(found) == ("Single device is roughly 56.4 to 69.2× faster than shard_map")
+    assert short_verdict(found) == ("Single device is roughly 62.9× faster than shard_map (56.4 to 69.2)")
     table = strategies_table(found, "screen")
     assert texts(table, "Strategy") == ["Single device", "shard_map", "Automatic"]
     assert [cell.split("×")[0] for cell in texts(table, "Paired ratio (99%)")] == [

@@ -73,9 +73,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
     )
 if understood := read_search(text or "", st.context.timezone).words:
     st.caption(plain(understood))
-with st.container(
-    horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
-):
+with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
     held = st.container(width="content")
     runs, of_searches = history.listed(workload, state, text or None)
 

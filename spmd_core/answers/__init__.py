@@ -8,6 +8,7 @@ from spmd_core.answers.candidates import (
     kept_ranking,
     ranking_table,
 )
+from spmd_core.answers.causes import Cause, causes
 from spmd_core.answers.collective_sheet import (
     collectives_table,
     step_collectives,
@@ -81,6 +82,7 @@ __all__ = [
     "SPLITS",
     "STRATEGIES",
     "WHAT_IF",
+    "Cause",
     "Figure",
     "ProgramRow",
     "SearchRow",
@@ -88,6 +90,7 @@ __all__ = [
     "WhatIf",
     "apart_headline",
     "best_table",
+    "causes",
     "ceiling_figures",
     "collectives_table",
     "communicated",

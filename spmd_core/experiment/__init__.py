@@ -23,6 +23,7 @@ from spmd_core.experiment.layout import (
     layout_of,
     read_element,
     shape_text,
+    sharded_further,
     type_text,
 )
 from spmd_core.experiment.link import encode, link_path, screen_of
@@ -117,6 +118,7 @@ __all__ = [
     "rows_dim",
     "screen_of",
     "shape_text",
+    "sharded_further",
     "shared_parts",
     "shrink",
     "source_of",

@@ -193,6 +193,21 @@ def layout(mesh: MeshAxes, shape: tuple[int, ...], spec: Spec) -> Layout:
     )
 
 
+def sharded_further(placed: Layout) -> Spec | None:
+    """Returns the spec with each replicated axis over the dim whose shard is the longest of those
+    that it divides; None where no axis is replicated, or one divides none.
+    """
+    spec, shard, sizes = list(placed.spec), list(placed.shard_shape), dict(placed.mesh)
+    for axis in placed.replicated_axes:
+        dims = [dim for dim, size in enumerate(shard) if size and size % sizes[axis] == 0]
+        if not dims:
+            return None
+        longest = max(dims, key=shard.__getitem__)
+        spec[longest] += (axis,)
+        shard[longest] //= sizes[axis]
+    return tuple(spec) if placed.replicated_axes else None
+
+
 def read_element(text: str, shape: Sequence[int]) -> tuple[int, ...]:
     """The index of an element, as in NumPy: `[5, 2]` or `5, -1`. RequestError where an array of
     this shape has no such element.

@@ -41,6 +41,8 @@ div.figure {{ display: flex; flex-wrap: wrap; align-items: baseline; column-gap:
 }}
 :is(h1, h2, h3):has(.stMarkdownColoredBackground) {{ font-weight: 500; }}
 :is(h1, h2, h3, strong) .stMarkdownColoredBackground:has(> .stMarkdownColoredText) {{ background: none !important; box-shadow: none; padding: 0; font-weight: 700; }}
+[class*="st-key-shrinks-"] {{ position: relative; }}
+[class*="st-key-shrinks-"]::after {{ content: ""; position: absolute; inset: 0; pointer-events: none; background: light-dark(#0000, #171c2348); }}
 img.picture {{ width: 100%; max-height: 17rem; }}
 img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-position: left; display: block; }}
 :is(.st-key-starts, [class*="st-key-gallery"]) img.glimpse {{
@@ -276,6 +278,14 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .split li i {{ display: inline-block; width: 0.7rem; height: 0.7rem; border-radius: 0.15rem; margin-right: 0.4rem; }}
 .split li b {{ font-weight: 600; color: light-dark(#1c2430, #e4e9f0); }}
 [data-testid="stPopoverBody"]:has(.st-key-wide) {{ width: min(46rem, 94vw); max-width: none; }}
+.why {{ width: 100%; border-collapse: collapse; font-size: 0.93rem; line-height: 1.35; }}
+.why :is(th, td) {{ text-align: left; vertical-align: top; font-weight: 400; padding: 0.3rem 1.2rem 0.2rem 0; }}
+.why tr:first-child > * {{ font-size: 0.82rem; color: var(--quiet); padding-bottom: 0; }}
+.why td {{ font-weight: 600; min-width: 4.6rem; }}
+.why tr:first-child td, .why small {{ font-weight: 400; }}
+.why small {{ font-size: 0.82rem; color: var(--quiet); }}
+.why i {{ display: block; height: 0.25rem; min-width: 2px; margin-top: 0.15rem; border-radius: 0.15rem; }}
+@media (min-width: 641px) {{ .why th, .why td:not(:last-child) {{ white-space: nowrap; }} }}
 .stacked {{ table-layout: fixed; width: 100%; border-collapse: collapse; }}
 .stacked :is(th, td) {{ text-align: right; vertical-align: top; font-weight: 400; padding: 0.45rem 0.5rem; border-bottom: 1px solid var(--line); }}
 .stacked tr:not(:nth-child(2)) > :first-child {{ text-align: left; padding-left: 0; }}

@@ -82,7 +82,7 @@ def test_the_answer_comes_first_with_picture_numbers_and_code_and_a_bad_entry_lo
 
 def test_pointing_at_a_device_says_what_it_holds_and_who_else(page, link):
     visit(page, link(**ARRAY | {"sharding": {"d1": "y"}}))
-    says(page, "4 groups of 2 devices hold the same data: 0, 4 · 1, 5 · 2, 6 · 3, 7")
+    says(page, "replicated 2× over x")
     cells = picture(page).locator("path[role=graphics-symbol]")
     expect(cells).to_have_count(12)  # 4 shards, 8 devices
     expect(cells.nth(4 + 5)).to_have_attribute(
@@ -97,6 +97,14 @@ def test_pointing_at_a_device_says_what_it_holds_and_who_else(page, link):
       '[data-testid="stVegaLiteChart"] path[role=graphics-symbol]')].flatMap(
       (cell, place) => Number(cell.getAttribute("opacity") ?? 1) === 1 ? [place] : []).join()"""
     page.wait_for_function(f"({lit})() === '1,5,9'")
+
+
+def test_one_press_shards_what_is_replicated(page, link):
+    visit(page, link(**ARRAY | {"sharding": {"d1": "y"}}))
+    says(page, "32 B", "256 B on all, 128 B of it copies")
+    page.get_by_role("link", name="Shard d0 over x: 16 B").click()
+    says(page, "8 devices each hold 2 × 2 of 4 × 8", "nothing is replicated", "16 B")
+    expect(page.get_by_role("link", name="Shard d0 over x")).to_have_count(0)
 
 
 def test_the_real_array_is_placed_and_compared(page, link):

@@ -13,7 +13,14 @@ from hypothesis import given, settings, strategies as st
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
 
 from spmd_core.base import RequestError
-from spmd_core.experiment import layout, layout_json, layout_of, parse_experiment, read_element
+from spmd_core.experiment import (
+    layout,
+    layout_json,
+    layout_of,
+    parse_experiment,
+    read_element,
+    sharded_further,
+)
 from spmd_core.terms.experiments import layout_headline
 
 pytestmark = [pytest.mark.slow, pytest.mark.newer]
@@ -360,3 +367,19 @@ def test_the_devices_that_hold_an_element_are_named():
 def test_an_element_that_is_none_is_refused(text, said):
     with pytest.raises(RequestError, match=said):
         read_element(text, (8, 16))
+
+
+@pytest.mark.parametrize(
+    ("shape", "spec", "further"),
+    [
+        ((8, 16), ((), ("y",)), (("x",), ("y",))),
+        ((8, 16), (("y",), ()), (("y",), ("x",))),
+        ((8, 16), ((), ()), (("y",), ("x",))),
+        ((8, 16), (("x",), ("y",)), None),
+        ((3, 5), ((), ()), None),
+        ((2, 4), (("x",), ()), (("x",), ("y",))),
+        ((), (), None),
+    ],
+)
+def test_a_replicated_axis_goes_over_the_longest_dim_that_it_divides(shape, spec, further):
+    assert sharded_further(layout((("x", 2), ("y", 4)), shape, spec)) == further

@@ -26,7 +26,9 @@ _FLATTEST = 3.4  # the width of a picture over its height
 _SUMS = 8  # partial sums that are drawn at most, each of a device
 _SUMS_WIDE, _SUM_THIN = 0.4, 0.07  # their room's width, and their least side: shares of the height
 _ROOM, _FONT = (400.0, 255.0), 13.0  # pixels of a large picture, and of its letters there
-_EACH, _SMALL = "sum on each device", 0.9  # and the size of a spec's letters beside a name's
+_EACH, _ALIKE = "partial sums", "sum"
+_GREY = "#a9b4c2"  # what every device holds alike
+_SMALL = 0.9  # and the size of a spec's letters beside a name's
 _LETTER = 0.56  # of the size of a font: a letter's width
 _BELOW = 6.0  # letters' heights between devices and host memory
 _AIR = 1.6  # letters' heights around the words of a collective
@@ -37,6 +39,7 @@ _LETTERS = (
     f"{b64encode(Path(__file__).with_name('letters.woff2').read_bytes()).decode()}) }}</style>"
 )
 _INK, _LINE = "light-dark(#1c2430,#e4e9f0)", "light-dark(#ffffff,#12161c)"
+_SHADE = "light-dark(#0000,#171c2348)"  # over blocks, that they outshine no figure on a dark page
 
 
 def svg(
@@ -66,15 +69,17 @@ def _drawn(one: Experiment, kind: str, size: str, has_names: bool, nbytes: int) 
     # letters of one size on the screen; the arrow is as wide as its words
     gaps, across = 2 * _AIR, boxes[-1].left + boxes[-1].width
     gaps += _LETTER * max(len(kind), len(size)) if has_names else 1
-    scales = across / (_ROOM[0] - _FONT * gaps * bool(kind)), tall / (_ROOM[1] - 2.8 * _FONT)
+    fixed = gaps + _LETTER * len(_EACH) * _is_less(one, boxes[-1], nbytes)
+    scales = across / (_ROOM[0] - _FONT * fixed * bool(kind)), tall / (_ROOM[1] - 2.8 * _FONT)
     font = _FONT * max(1.0, *scales)
     boxes = _apart(one, boxes, font * has_names, bool(kind))
     results = [box for box in boxes if box.array in one.what.results] if kind else []
     at, letters = results[0].left if results else inf, font * has_names
-    gone, sums, wide = font * gaps, [], -GAP  # the arrow's length
-    if results and kind.startswith(REDUCE):
-        sums, wide = _sums(one, results[0], tall, nbytes, letters)
-    shift = gone + wide if results else 0.0
+    between, shift = [], 0.0
+    if results:
+        between, shift = _between(
+            one, results[0], tall, font * gaps, font, has_names, kind, size, nbytes
+        )
     parts, copied, widest = [], tall + _BELOW * font, boxes[-1].left + boxes[-1].width + shift
     hosted = [box for box in boxes if one.memory_kind(box.array.name) != "device"]
     for box in boxes:
@@ -92,11 +97,45 @@ def _drawn(one: Experiment, kind: str, size: str, has_names: bool, nbytes: int) 
             parts.append(text(left, tall + 1.3 * font, font, box.array.name))
             parts.append(text(left, tall + 2.5 * font, _SMALL * font, _held(one, box)))
             widest = max(widest, left + _LETTER * _SMALL * font * len(_held(one, box)))
-    if results:
-        words_ = (kind, size) if has_names else ("", "")
-        parts += [*sums, *arrow(at + wide, at + shift, tall, font, *words_)]
     below = copied if hosted else 2.8 * letters
-    return drawing(widest, tall + below, parts, has_names)
+    return drawing(widest, tall + below, [*parts, *between], has_names)
+
+
+def _between(
+    one: Experiment,
+    result: Box,
+    tall: float,
+    length: float,
+    font: float,
+    has_names: bool,
+    kind: str,
+    size: str,
+    nbytes: int,
+) -> tuple[list[str], float]:
+    """What is drawn from the operands to the first result, and how wide it is: partial sums, the
+    collective as an arrow of that length, and the sum that it makes where the result is more.
+    """
+    letters, words_ = font * has_names, (kind, size) if has_names else ("", "")
+    is_sum = kind.startswith(REDUCE)
+    sums, wide = _sums(one, result, tall, nbytes, letters) if is_sum else ([], -GAP)
+    start, end = result.left + wide, result.left + wide + length
+    parts = [*sums, *arrow(start, end, tall, font, *words_)]
+    if not (is_sum and _is_less(one, result, nbytes)):
+        return parts, end - result.left
+    across, down = _share(one, result, nbytes)
+    width, height = max(across * result.width, font), max(down * result.height, 0.8 * font)
+    with_what = f"with {one.what.operands[0].name}"
+    reach = end + width + max(_LETTER * letters * (len(with_what) + 1), 2 * font)
+    parts.append(rect(end, (tall - height) / 2, width, height, _GREY))
+    parts.append(
+        f'<path d="M{end + width + 0.5 * font:.1f} {tall / 2:.1f}H{reach - 0.5 * font:.1f}" '
+        f'fill="none" stroke="{_GREY}" stroke-width="{0.16 * font:.1f}"/>'
+    )
+    if has_names:
+        parts.append(text(end, tall + 1.3 * font, font, _ALIKE))
+        middle = (end + width + reach) / 2, tall / 2 - 0.7 * font
+        parts.append(text(*middle, font, with_what, "middle"))
+    return parts, reach - result.left
 
 
 def html(experiment: Experiment, row: CollectiveRow | None = None, *, large: bool = False) -> str:
@@ -199,6 +238,18 @@ def _sums(
     return parts, columns * (width + gap) - gap
 
 
+def _is_less(one: Experiment, result: Box, nbytes: int) -> bool:
+    """Whether a partial sum of so many bytes is less than what a device holds of the result, which is
+    computed from the sum and the operand then.
+    """
+    is_one = len(one.what.operands) == len(one.what.results) == 1
+    return (
+        is_one
+        and nbytes > 0
+        and prod(_share(one, result, nbytes)) < 0.999 / prod(result.held.parts)
+    )
+
+
 def _share(one: Experiment, result: Box, nbytes: int) -> tuple[float, float]:
     """Which part of a result's width and height a partial sum of so many bytes has; all of it where
     none fits: it may be of another array.
@@ -273,9 +324,13 @@ def drawing(width: float, height: float, parts: list[str], has_text: bool = Fals
     and below, since a cell of a table crops what is wider.
     """
     room = max(0.0, width / _FLATTEST - height) / 2
+    box = -2, -2 - room, width + 4, height + 2 * room + 4
+    blocks = "".join(part for part in parts if not part.startswith("<text"))
+    words_ = "".join(part for part in parts if part.startswith("<text"))
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" '
-        f'viewBox="-2 {-2 - room:.0f} {width + 4:.0f} {height + 2 * room + 4:.0f}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{" ".join(f"{each:.0f}" for each in box)}" '
         f'font-family="L, sans-serif" stroke="{_LINE}" stroke-width="2" '
-        f'style="color-scheme: light dark">{_LETTERS * has_text}{"".join(parts)}</svg>'
+        f'style="color-scheme: light dark">{_LETTERS * has_text}{blocks}'
+        f'<rect x="{box[0]}" y="{box[1]:.0f}" width="100%" height="100%" stroke="none" fill="{_SHADE}"/>'
+        f"{words_}</svg>"
     )

@@ -28,7 +28,7 @@ from spmd_lab.ui.charts.base import (
 _ROW_PX = 52
 _LOG_FROM = 20.0  # the slowest over the fastest: from here on, bars from zero hide the fast ones
 _FAR, _WIDEST = 1.5, 3.0  # the end of the axis over the slowest median: of samples, of intervals
-_BAR = {"type": "bar", "height": {"band": 0.5}, "opacity": 0.22, "cornerRadiusEnd": 3}
+_BAR = {"type": "bar", "height": {"band": 0.5}, "opacity": 0.34, "cornerRadiusEnd": 3}
 _BELOW_PX = 17  # samples are under the bar, whose interval and median they would hide
 _TICK = {"type": "tick", "thickness": 1.2, "height": 8, "yOffset": _BELOW_PX}
 # opacity of a tick; of more than _FEW in a row each is fainter, which would hide its median else

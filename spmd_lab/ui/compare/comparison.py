@@ -41,9 +41,9 @@ def headline(view: View, when: str, noted: Result | None = None) -> None:
         with pictured:
             verdict.picture(result)
         with answered:
-            more = verdict.answer(result)
-            if more := " ".join(filter(None, (more, verdict.reasons(result)))):
+            if more := verdict.answer(result):
                 st.markdown(colors.sentence(more, result.experiment))
+            verdict.why(result)
             if versions := list(_versions(result.experiment)):
                 st.caption(plain(" · ".join(versions)))
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):

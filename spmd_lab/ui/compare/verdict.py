@@ -1,17 +1,19 @@
 """The verdict of a result as a card: the figure, how certain it is, and what to do next."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from html import escape
 from typing import Literal
 
 import streamlit as st
 
-from spmd_core.advice import confirmation, what_words
-from spmd_core.base import RequestError, bytes_text, seconds_text
+from spmd_core.advice import confirmation
+from spmd_core.answers import Cause, causes
+from spmd_core.base import RequestError, seconds_text
 from spmd_core.experiment import Experiment, link, study_of
 from spmd_core.facts import SURE_PROCESSES
 from spmd_core.machine import nearest_of_chips
 from spmd_core.recipes import differences_of
-from spmd_core.results import Comparison, Result, StrategyResult
+from spmd_core.results import Comparison, Result
 from spmd_core.terms import marker, row_title, spoken
 from spmd_core.words import DISPATCH_BOUND, compared_first, runs, unsettled_words
 from spmd_core.workloads import STRATEGIES
@@ -22,8 +24,6 @@ from spmd_lab.ui.ir import steps
 from spmd_lab.ui.markdown import coded, plain
 from spmd_lab.ui.shell import draw_figure
 
-_HELD = "The fastest holds {} per device, the next {}"
-_CLOSE = 0.9  # of the larger of two peaks: what is beyond explains nothing
 SIMULATED = "On simulated CPUs, no TPU"
 
 
@@ -78,70 +78,52 @@ def _badges(
     if answer and answer.ratios:
         reason = unsettled_words(answer)
         if reason is None:
-            yield "Tie sure" if answer.tied else "Order sure", "green"
+            of = f", of {len(answer.ratios) + 1} compared"
+            yield f"Sure{': a tie' if answer.tied else ''}{of}", "green"
         else:
             yield (f"Cannot tell: {reason}" if reason else "Cannot tell"), "orange"
     if differences_of(result) == ():
         yield "As the example says", "green"
 
 
-def reasons(result: Result) -> str:
-    """Returns why the times are as they are, in one line: dispatch, what the first two rows hold, and
-    the largest collective; "" where nothing is known.
+def why(result: Result) -> None:
+    """Draw what each device computes, holds and sends in the first rows, as bars beside each other;
+    of rows that are bound by dispatch, that alone.
     """
-    sharded = {
-        name: outcome
+    sharded = [
+        outcome
         for name, outcome in result.strategies.items()
         if not STRATEGIES[result.row(name).strategy].is_single_device and outcome.median_s
-    }
-    if sharded and all(DISPATCH_BOUND in each.notes for each in sharded.values()):
-        return "Too small to shard: the sharded rows are dispatch bound."
-    answer = result.comparison
-    ranked = result.order[:2] if answer and answer.ratios and not answer.tied else ()
-    fastest = sharded.get(ranked[0]) if ranked else None
-    is_silent = fastest is not None and fastest.collectives == ()  # None: not known
-    if is_silent and ranked[1] in sharded and sharded[ranked[1]].collectives == ():
-        if peaks := _held(result, ranked):
-            return f"{_HELD.format(*peaks)}; neither communicates."
-        return f"{' and '.join(spoken(name, result) for name in ranked)} communicate nothing."
-    is_first = fastest is not None and ranked[1] not in sharded
-    peaks = _held(result, ranked) if is_first else ()
-    held = f"{_HELD.format(*peaks)}." if peaks else ""
-    return " ".join(filter(None, (held, _largest_sent(result, sharded, is_silent))))
-
-
-def _held(result: Result, rows: Sequence[str]) -> Sequence[str]:
-    """Returns what a device holds at most with each of two rows; none where that is close, or
-    unknown.
-    """
-    kept = [result.strategies[name].memory_bytes for name in rows]
-    peaks = [each.peak for each in kept if each and each.peak]
-    if len(peaks) < len(rows) or min(peaks) > _CLOSE * max(peaks):
-        return ()
-    return [*map(bytes_text, peaks)]
-
-
-def _largest_sent(result: Result, sharded: Mapping[str, StrategyResult], is_silent: bool) -> str:
-    """Returns the largest collective of sharded rows and whose it is, in a sentence."""
-    sent = [
-        (each.bytes_total or 0, name, what_words(each))
-        for name, outcome in sharded.items()
-        for each in outcome.collectives or ()
     ]
-    if not sent:
-        return ""
-    nbytes, _, largest = max(sent, key=lambda each: each[0])
-    rows = {
-        name: spoken(name, result) for size, name, what in sent if (size, what) == (nbytes, largest)
-    }
-    sized = f", {bytes_text(nbytes)} per device" if nbytes else ""
-    where = "each sharded row" if len(rows) == len(sharded) else " and ".join(rows.values())
-    if is_silent:
-        sends = "sends" if len(rows) == 1 else "send"
-        what = f"{bytes_text(nbytes)} per device, {largest}" if nbytes else largest
-        return f"The fastest communicates nothing; {where} {sends} {what}."
-    where = f", in {where}" if len(sharded) > 1 else ""
-    return f"Largest collective: {largest}{sized}{where}."
+    if sharded and all(DISPATCH_BOUND in each.notes for each in sharded):
+        st.markdown("Too small to shard: the sharded rows are dispatch bound.")
+        return
+    names, known = causes(result)
+    if known:
+        st.html(_table(result, names, known))
+
+
+def _table(result: Result, names: Sequence[str], known: Sequence[Cause]) -> str:
+    heads = "".join(f'<th scope="col">{each.title}</th>' for each in known)
+    rows = "".join(
+        f'<tr><th scope="row">{_marked(result, name)}</th>'
+        + "".join(_amount(result, name, each.texts[at], each.shares[at]) for each in known)
+        + "</tr>"
+        for at, name in enumerate(names)
+    )
+    return f'<table class="why"><tr><td>Each device</td>{heads}</tr>{rows}</table>'
+
+
+def _marked(result: Result, name: str) -> str:
+    mark = f'<b style="color: {colors.css(result.experiment, name)}">{marker(result.experiment, name)}</b>'
+    return f"{mark} {escape(row_title(result, name))}"
+
+
+def _amount(result: Result, name: str, words: str, share: float | None) -> str:
+    number, _, of = words.partition(", ")
+    color = colors.css(result.experiment, name)
+    bar = f'<i style="width: {share:.0%}; background: {color}"></i>' if share else ""
+    return f"<td>{escape(number)} <small>{escape(of)}</small>{bar}</td>"
 
 
 def onward(result: Result) -> None:

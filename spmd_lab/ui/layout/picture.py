@@ -60,7 +60,7 @@ def picture(placed: Layout, dtype: str, domains: Domains | None = None) -> Spec:
         0.0,
         f"Array {type_text(dtype, placed.shape, placed.spec)}{scale}",
         _roles(array, lambda dim: dim_text(placed, dim))
-        + "; in each shard its devices" * (not array.joined),
+        + "; numbers are devices" * (not array.joined),
     )
     add_edges(marks, array, (top, 0.0), _array_edge(placed), lambda dim: f"{placed.dim_name(dim)} ")
     add_cells(marks, array, (top, 0.0), *array_cells(placed, array, dtype, linked))
@@ -139,7 +139,8 @@ def joined_note(placed: Layout) -> str | None:
 
 def notes(placed: Layout) -> str:
     """The sentences below the picture, a line each, as markdown."""
-    sentences = (sharing_text(placed), hosts_text(placed), joined_note(placed), scale_note(placed))
+    shared = sharing_text(placed) if array_grid(placed).joined else None  # else shards name them
+    sentences = (shared, hosts_text(placed), joined_note(placed), scale_note(placed))
     return "  \n".join(plain(sentence) for sentence in sentences if sentence)
 
 
@@ -206,8 +207,8 @@ def _roles(grid: Grid, name: Callable[[int], str]) -> str:
         return f"along {name(grid.rows.dim)}" + (", line by line" if grid.rows.size > 1 else "")
     panels = sorted({digit.dim for digit in grid.panels} - {grid.rows.dim, grid.columns.dim})
     words = [
-        f"rows {name(grid.rows.dim)}",
-        f"columns {name(grid.columns.dim)}",
-        *([f"panels {' and '.join(map(name, panels))}"] if panels else []),
+        f"rows: {name(grid.rows.dim)}",
+        f"columns: {name(grid.columns.dim)}",
+        *([f"panels: {' and '.join(map(name, panels))}"] if panels else []),
     ]
-    return ", ".join(words)
+    return "; ".join(words)

@@ -7,8 +7,16 @@ from contextlib import suppress
 import streamlit as st
 
 from spmd_core.base import RequestError, bytes_text, capital, numbered, seconds_text, span_text
-from spmd_core.experiment import Experiment, Layout, parse_experiment, shape_text, spec_code
-from spmd_core.fields import axes_json
+from spmd_core.experiment import (
+    Experiment,
+    Layout,
+    layout_of,
+    parse_experiment,
+    shape_text,
+    sharded_further,
+    spec_code,
+)
+from spmd_core.fields import Spec, axes_json
 from spmd_core.results import ArrayReport, StrategyResult
 from spmd_core.runs import RunStatus
 from spmd_core.terms import ago, environment_words, layout_headline
@@ -34,8 +42,12 @@ def numbers(placed: Layout, experiment: Experiment) -> None:
         st.html(glimpse.html(experiment, large=True))
     where = "on the host for each device" if on_host else "on each device"
     held = f"{where}, {bytes_text(placed.held_bytes(dtype))} on all"
+    if copies := placed.held_bytes(dtype) - placed.array_bytes(dtype):
+        held += f", {bytes_text(copies)} of it copies"
     draw_figure(bytes_text(placed.shard_bytes(dtype)), held)
     st.code(spec_code(placed.spec), language="python", wrap_lines=True)
+    if spec := sharded_further(placed):
+        _offer(experiment, placed, spec)
     if on_host and (copy := streamed(experiment, placed)):
         st.page_link(
             cards.page_of(copy),
@@ -43,6 +55,20 @@ def numbers(placed: Layout, experiment: Experiment) -> None:
             icon=":material/arrow_forward:",
             query_params=cards.query(copy),
         )
+
+
+def _offer(experiment: Experiment, placed: Layout, spec: Spec) -> None:
+    sharding = {f"d{dim}": axes_json(axes) for dim, axes in enumerate(spec) if axes}
+    tried = parse_experiment(experiment.to_json() | {"sharding": sharding, "overrides": {}})
+    held = bytes_text(layout_of(tried).shard_bytes(experiment.dtype))
+    changed = [dim for dim, axes in enumerate(spec) if axes != placed.spec[dim]]
+    over = " and ".join(f"{placed.dim_name(dim)} over {', '.join(spec[dim])}" for dim in changed)
+    st.container(key="main-link-further", width="content").page_link(
+        cards.page_of(tried),
+        label=f"**{plain(f'Shard {over}: {held}')}**",
+        icon=":material/arrow_forward:",
+        query_params=cards.query(tried),
+    )
 
 
 def streamed(experiment: Experiment, placed: Layout) -> Experiment | None:

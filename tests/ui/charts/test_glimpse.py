@@ -47,14 +47,33 @@ def test_a_sum_stands_between_its_partial_sums_and_the_result_with_bytes_and_tim
         "x",
         "weights",
         "y",
-        "sum on each device",
+        "partial sums",
         kind,
         size,
     ]
     assert named[1::2][:2] == ["P(None, 'x')", "P('x', None)"] and "0–7" in texts(drawn)
     assert rectangles(drawn) == 8 + 8 + 1 + 8
     gathered = glimpse.svg(experiment, "all-gather over x", size, True)
-    assert "sum on each device" not in texts(gathered) and "all-gather over x" in texts(gathered)
+    assert "partial sums" not in texts(gathered) and "all-gather over x" in texts(gathered)
+
+
+def test_a_result_that_is_computed_from_the_sum_stands_behind_the_sum():
+    whole = {
+        "workload": "normalize",
+        "target": "cpu:8",
+        "mesh": {"x": 8},
+        "sharding": {"rows": "x"},
+    }
+    found = parse_experiment(whole | {"dims": {"rows": 8192, "cols": 1024}})
+    drawn = glimpse.svg(found, "all-reduce over x", "4.0 KiB", True, 4096)
+    assert [each for each in texts(drawn) if each in ("partial sums", "sum", "with x", "y")] == [
+        "y",
+        "partial sums",
+        "sum",
+        "with x",
+    ]
+    assert rectangles(drawn) == 8 + 8 + 1 + 8
+    assert "with x" not in texts(glimpse.svg(found, "all-reduce over x", "4.0 KiB", True))
 
 
 def test_the_result_stands_right_of_the_arrow_and_nothing_beyond_the_picture():

@@ -1,5 +1,7 @@
 """The card of a verdict: the figure, how certain it is, why, and one button."""
 
+import re
+
 import pytest
 
 from bench.values import ENVIRONMENT, comparison, result, strategy
@@ -26,8 +28,8 @@ def timed(ratio=2.0, *, differs=True, **changes):
 @pytest.mark.parametrize(
     ("found", "badge"),
     [
-        (timed(), ":green-badge[Order sure]"),
-        (timed(processes=3), ":green-badge[Order sure]"),
+        (timed(), ":green-badge[Sure, of 2 compared]"),
+        (timed(processes=3), ":green-badge[Sure, of 2 compared]"),
         (
             timed(1.05, differs=False, verdict="cannot tell", settles="more rounds"),
             ":orange-badge[Cannot tell\\: too few rounds]",
@@ -73,62 +75,28 @@ def test_a_ratio_is_that_of_the_table_with_the_quotient_of_the_medians_inside_it
         assert short_verdict(found) == f"Single device is {factor}"
 
 
-def test_a_reason_is_the_largest_collective_or_dispatch():
-    sums = [{"kind": "all-reduce", "axes": ["x"], "bytes": 2**20, "count": 1}]
-    found = result({"single": strategy(1e-3), "auto": strategy(2e-3, collectives=sums)})
-    assert verdict.reasons(found) == (
-        "Largest collective: all-reduce over `x`, 1.0 MiB per device."
-    )
-    alike = {
-        "auto": strategy(2e-3, collectives=sums),
-        "shard_map": strategy(3e-3, collectives=sums),
-    }
-    assert verdict.reasons(result(alike)).endswith("per device, in each sharded row.")
-    half = [sums[0] | {"bytes": 2**19}]
-    unlike = alike | {"shard_map": strategy(3e-3, collectives=half)}
-    assert verdict.reasons(result(unlike)).endswith("1.0 MiB per device, in Automatic.")
-    slow = result({"single": strategy(1e-3), "auto": strategy(2e-3, notes=["dispatch bound"])})
-    assert "dispatch bound" in verdict.reasons(slow)
-
-
-@pytest.mark.parametrize(
-    ("second", "peaks", "words"),
-    [
-        ("single", (2**20, 2**23), "The fastest holds 1.0 MiB per device, the next 8.0 MiB. Largest collective: all-reduce over `x`, 1.0 MiB per device."),
-        ("single", (2**20, 2**20), "Largest collective: all-reduce over `x`, 1.0 MiB per device."),
-        ("single", (2**20, None), "Largest collective: all-reduce over `x`, 1.0 MiB per device."),
-        ("shard_map", (2**20, 2**21), "The fastest holds 1.0 MiB per device, the next 2.0 MiB; neither communicates."),
-        ("shard_map", (2**20, 2**20), "Automatic and shard_map communicate nothing."),
-    ],
-)  # fmt: skip
-def test_the_reason_is_what_the_first_two_rows_hold_and_send(second, peaks, words):
-    sums = [{"kind": "all-reduce", "axes": ["x"], "bytes": 2**20, "count": 1}]
-    sent = sums if second == "single" else []
-    held = [{"peak": peak} for peak in peaks]
-    times = {
-        "auto": strategy(1e-3, collectives=sent, memory_bytes=held[0]),
-        second: strategy(2e-3, collectives=sent, memory_bytes=held[1]),
-    }
-    found = result(times, comparison=comparison("auto", (second, 2.0, True)))
-    assert verdict.reasons(found) == words
-
-
-@pytest.mark.parametrize(
-    ("collectives", "differs", "is_silent"),
-    [([], True, True), (None, True, False), ([], False, False), ([], None, False)],
-)
-def test_a_row_communicates_nothing_where_that_is_known_of_the_fastest(
-    collectives, differs, is_silent
-):
-    """No time may be apart, and the collectives of a row may be unknown."""
+def test_what_each_device_holds_and_sends_stands_below_the_figure(lab, data_folder):
     sums = [{"kind": "all-reduce", "axes": ["x"], "bytes": 2**20, "count": 1}]
     times = {
-        "auto": strategy(1e-3, collectives=collectives),
-        "shard_map": strategy(2e-3, collectives=sums),
+        "auto": strategy(1e-3, collectives=sums, memory_bytes={"peak": 2**20}),
+        "single": strategy(2e-3, collectives=[], memory_bytes={"peak": 2**23}),
     }
-    answer = None if differs is None else comparison("auto", ("shard_map", 2.0, differs))
-    words = verdict.reasons(result(times, comparison=answer))
-    assert ("communicates nothing" in words) is is_silent and "all-reduce" in words
+    store(data_folder, result(times, run=RUN, comparison=comparison("auto", ("single", 2.0, True))))
+    screen = opened("compare", run=RUN)
+    (table,) = (each.proto.body for each in screen.get("html") if "Each device" in each.proto.body)
+    rows = [re.sub("<[^>]*>", " ", row).split() for row in table.split("<tr>")[1:]]
+    assert rows[0] == ["Each", "device", "holds", "sends"]
+    assert rows[1][1:] == ["Automatic", "1.0", "MiB", "1.0", "MiB", "all-reduce", "over", "x"]
+    assert rows[2][1:] == ["Single", "device", "8.0", "MiB", "nothing"]
+    assert 'style="width: 12%' in table and 'style="width: 100%' in table
+
+
+def test_rows_that_are_bound_by_dispatch_have_that_reason_alone(lab, data_folder):
+    times = {"single": strategy(1e-3), "auto": strategy(2e-3, notes=["dispatch bound"])}
+    store(data_folder, result(times, run=RUN))
+    screen = opened("compare", run=RUN)
+    assert "dispatch bound" in said(screen)
+    assert not any("Each device" in each.proto.body for each in screen.get("html"))
 
 
 def test_attached_devices_get_no_sentence_of_simulated_ones_and_are_confirmed(lab, data_folder):

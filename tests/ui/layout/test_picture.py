@@ -83,7 +83,7 @@ def test_cells_are_labelled_with_devices_and_slices():
     outside = [label["text"] for label in rows(found, "outside")]
     assert {
         "Array f32[4,8@y], to scale",
-        "rows d0 not sharded, columns d1 over y; in each shard its devices",
+        "rows: d0 not sharded; columns: d1 over y; numbers are devices",
         "0:2",
         "6:8",
         "Mesh x = 2, y = 4",

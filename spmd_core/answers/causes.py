@@ -1,0 +1,78 @@
+"""Why a row is faster than the next: what each device computes, holds and sends in each."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+
+from spmd_core.answers.strategies import communicated, peak_bytes
+from spmd_core.base import bytes_text, scaled_text
+from spmd_core.results import Result, StrategyResult
+from spmd_core.sheets import NONE
+from spmd_core.words import collective_words
+
+_MOST = 3  # rows that are compared at a glance
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What each device does, in each of the compared rows.
+
+    Attributes:
+      title: a verb: computes, holds, sends.
+      texts: the amount in words, by row.
+      shares: the amount over the largest one, by row; None where it is not known.
+    """
+
+    title: str
+    texts: tuple[str, ...]
+    shares: tuple[float | None, ...]
+
+
+def causes(result: Result) -> tuple[tuple[str, ...], tuple[Cause, ...]]:
+    """Returns the keys of the first rows that have a time, the best first, and what each device
+    computes, holds and sends in them; no causes where fewer than two rows have a time.
+    """
+    names = tuple(name for name in result.order if result.strategies[name].time_s)[:_MOST]
+    rows = [result.strategies[name] for name in names]
+    known = [
+        Cause(title, tuple(_words(row, amount, words) for row in rows), _shares(amounts))
+        for title, amount, words in _CAUSES
+        for amounts in [[amount(row) for row in rows]]
+        if any(amounts) or (amount is communicated and amounts.count(None) < len(rows))
+    ]
+    return names, tuple(known) if len(names) > 1 else ()
+
+
+def computed(outcome: StrategyResult) -> int | None:
+    """Returns FLOPs per device of a row's matmuls; None where its program was not read."""
+    if outcome.operations is None:
+        return None
+    return sum(
+        2 * prod(each.sizes) * each.count for each in outcome.operations if each.kind == "matmul"
+    )
+
+
+def _sent(outcome: StrategyResult, nbytes: float) -> str:
+    kinds = dict.fromkeys(map(collective_words, outcome.collectives or ()))
+    one = f", {next(iter(kinds))}" if len(kinds) == 1 else ""
+    return f"{bytes_text(nbytes)}{one}" if nbytes else "nothing"
+
+
+_Amount = Callable[[StrategyResult], int | None]
+_CAUSES: tuple[tuple[str, _Amount, Callable[[StrategyResult, float], str]], ...] = (
+    ("computes", computed, lambda _, flops: scaled_text(flops, "FLOP")),
+    ("holds", peak_bytes, lambda _, nbytes: bytes_text(nbytes)),
+    ("sends", communicated, _sent),
+)
+
+
+def _words(
+    row: StrategyResult, amount: _Amount, words: Callable[[StrategyResult, float], str]
+) -> str:
+    known = amount(row)
+    return NONE if known is None else words(row, known)
+
+
+def _shares(amounts: list[int | None]) -> tuple[float | None, ...]:
+    most = max((each or 0 for each in amounts), default=0)
+    return tuple(None if each is None or not most else each / most for each in amounts)

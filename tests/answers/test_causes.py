@@ -1,0 +1,55 @@
+"""What each device computes, holds and sends in the first rows of a result."""
+
+import pytest
+
+from bench.values import result, strategy
+from spmd_core.answers import causes
+
+SUMS = [{"kind": "all-reduce", "axes": ["x"], "bytes": 2**19, "count": 2}]
+MATMUL = [{"kind": "matmul", "sizes": [8, 1024, 512]}, {"kind": "copy", "sizes": [4096]}]
+
+
+def rows(**changes):
+    """Two rows: `auto` is the fastest; each change is a pair of values, None for none."""
+    made = {
+        name: strategy(
+            seconds, **{key: pair[at] for key, pair in changes.items() if pair[at] is not None}
+        )
+        for at, (name, seconds) in enumerate((("auto", 1e-3), ("single", 2e-3)))
+    }
+    return result(made)
+
+
+def test_each_cause_is_in_words_and_over_the_largest_of_its_rows():
+    names, known = causes(
+        rows(
+            collectives=(SUMS, []),
+            memory_bytes=({"peak": 2**20}, {"peak": 2**22}),
+            operations=(MATMUL, [MATMUL[0] | {"count": 8}]),
+        )
+    )
+    assert names == ("auto", "single")
+    assert {each.title: (each.texts, each.shares) for each in known} == {
+        "computes": (("8.39 MFLOP", "67.1 MFLOP"), (0.125, 1.0)),
+        "holds": (("1.0 MiB", "4.0 MiB"), (0.25, 1.0)),
+        "sends": (("1.0 MiB, all-reduce over x", "nothing"), (1.0, 0.0)),
+    }
+
+
+@pytest.mark.parametrize(
+    ("collectives", "sent"),
+    [
+        (([], []), ("nothing", "nothing")),
+        ((None, None), None),
+        ((SUMS, None), ("1.0 MiB, all-reduce over x", "–")),
+        (([SUMS[0] | {"count": None}], []), ("–", "nothing")),
+        (([*SUMS, SUMS[0] | {"kind": "all-gather"}], []), ("2.0 MiB", "nothing")),
+    ],
+)
+def test_what_is_not_known_is_a_dash_and_no_column_where_nothing_is(collectives, sent):
+    _, known = causes(rows(collectives=collectives))
+    assert {each.title: each.texts for each in known} == ({"sends": sent} if sent else {})
+
+
+def test_one_row_has_nothing_to_compare_with():
+    assert causes(result({"auto": strategy(1e-3, collectives=SUMS)}))[1] == ()

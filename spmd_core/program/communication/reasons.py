@@ -21,7 +21,7 @@ from spmd_core.program.communication.generic import (
     place_words,
 )
 from spmd_core.program.communication.parsed import ParsedCollective
-from spmd_core.program.hlo.collective_ops import Site
+from spmd_core.program.hlo.collective_ops import Site, end_of_carried
 from spmd_core.program.hlo.lines import line_of, named_line
 from spmd_core.program.hlo.module import Instruction, Module
 from spmd_core.program.hlo.requested import call_of, ring_size
@@ -111,8 +111,9 @@ class Flow:
         passes it on.
         """
         computation = site.computation
-        seen, waiting = {site.start.outer.name}, list[int]()
-        at, is_passed = site.start.outer, True
+        start = end_of_carried(self.module, computation, site.start) or site.start.outer
+        seen, waiting = {start.name}, list[int]()
+        at, is_passed = start, True
         while True:
             for user in computation.users[at.name] if is_passed else ():
                 if user.name not in seen:

@@ -100,6 +100,28 @@ def start_of(module: Module, computation: Computation, instruction: Instruction)
     return StartOp(_fused_kind(instruction, holder, inner), instruction, inner, holder, apart)
 
 
+def end_of_carried(module: Module, computation: Computation, start: StartOp) -> Instruction | None:
+    """The instruction that waits for a collective which other fusions carry on beside work of their
+    own; None where none does.
+    """
+    waiting, seen, is_carried = [start.outer], {start.outer.name}, False
+    while waiting and start.asynchronous:
+        at = waiting.pop()
+        for user in computation.users[at.name]:
+            if is_carried and is_done(module, user):
+                return user
+            carries = (
+                user.opcode == "fusion"
+                and (within := inside(module, user)) is not None
+                and _is_carried(module, user, within[1])
+            )
+            if user.name not in seen and (carries or user.opcode == "get-tuple-element"):
+                seen.add(user.name)
+                waiting.append(user)
+                is_carried |= carries
+    return None
+
+
 def _is_carried(module: Module, fusion: Instruction, inner: Instruction) -> bool:
     """Whether a fusion continues a collective that another fusion started."""
     if fusion.opcode != "fusion" or fusion.attributes.get("kind") == "kCustom":

@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 
-from spmd_core.program.hlo.collective_ops import Site
+from spmd_core.program.hlo.collective_ops import Site, end_of_carried
 from spmd_core.program.hlo.module import Computation, Frame, Instruction, Module
 from spmd_core.program.hlo.requested import call_of
 
@@ -83,7 +83,8 @@ def _located(site: Site, module: Module, file: File) -> Iterator[Instruction]:
     if any(is_of(frame.file, file) for each in own for frame in each.frames):
         return
     yield from _arithmetic(site, module)
-    yield from _nearby(site.computation, start.outer, forward=True)
+    end = end_of_carried(module, site.computation, start) or start.outer
+    yield from _nearby(site.computation, end, forward=True)
     yield from (caller for _, caller in reversed(site.callers))
     yield from _nearby(site.computation, start.outer, forward=False)
 

@@ -229,6 +229,14 @@ def test_an_asynchronous_gather_is_counted_where_it_starts():
     assert found[2].name == "async-collective-start"
 
 
+def test_a_gather_that_a_matmul_carries_on_is_not_of_the_line_of_the_matmul():
+    """The matmul of the logits (line 13) waits for nothing of the cache (line 12)."""
+    text = (HLO / "carried_gather_tpu_0.10.2.hlo").read_text()
+    (found,) = read_collectives(parse_module(text), (("x", 8),), file="step.py")
+    assert (found.kind, found.source, found.op) == ("all-gather", "step.py:12", "jit(step)/mul")
+    assert "dot_general" not in (found.reason or "")
+
+
 def test_transfers_between_slices_are_in_the_list():
     text = (HLO / "two_slices_tpu_0.10.2.hlo").read_text()
     places = tuple((i, j, 0, 0, part) for part in (0, 1) for i in range(2) for j in range(4))

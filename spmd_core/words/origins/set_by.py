@@ -151,7 +151,7 @@ def change_words(origins: Sequence[AxisOrigin], against: Sequence[AxisOrigin]) -
     least = sides[counts[1] < counts[0]]
     named = list(dict.fromkeys(map(_what, least)))[:_MOST]
     follow = f"{numbered(min(counts), 'value')} {'follows' if min(counts) == 1 else 'follow'}"
-    return f"the smaller change is at {listed(named)}: {follow} it, {max(counts)} the other"
+    return f"if unwanted, the smaller change is at {listed(named)}: {follow} it, {max(counts)} the other"
 
 
 def step_words(step: Step) -> str:

@@ -8,8 +8,7 @@ from spmd_core.runs import STATES
 from spmd_core.terms import state_words, workload_title
 from spmd_core.workloads import PROGRAM_FILE, workload_names
 from spmd_lab.ui import choices, exports, links, live, shell
-from spmd_lab.ui.compare import beside
-from spmd_lab.ui.history import days, listing as history, searches, side_by_side
+from spmd_lab.ui.history import listing as history, searches, side_by_side
 from spmd_lab.ui.history.listing import ONLY_SEARCHED
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import archives, tour
@@ -73,19 +72,18 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
     )
 if understood := read_search(text or "", st.context.timezone).words:
     st.caption(plain(understood))
-with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-    held = st.container(width="content")
+with st.container(horizontal=True, vertical_alignment="center", key="list-bar"):
+    held = st.container(width="stretch")
     runs, of_searches = history.listed(workload, state, text or None)
+    view = choices.one_of("View", history.VIEWS, choices.VIEW) if runs else ""
 
 history.upkeep()
 if runs:
-    days.draw(runs)
+    history.draw(view, runs)
     with held:
         history.held(runs)
     with downloads:
         exports.rows_button(runs)
-    history.as_table(runs)
-    beside.draw(runs)
 elif of_searches:
     st.info(ONLY_SEARCHED, icon=":material/travel_explore:")
 elif text or workload or state:

@@ -1,10 +1,11 @@
 """The sentence about several strategies: which one is fastest, where that is certain."""
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from spmd_core.base import agreed, numbered, seconds_text, span_text
 from spmd_core.experiment import MARGIN
-from spmd_core.facts import PROGRAM, Estimate, Ratio, Settles
+from spmd_core.facts import PROGRAM, Estimate, Ratio, Settles, Verdict
 from spmd_core.results import (
     Comparison,
     Result,
@@ -17,6 +18,7 @@ from spmd_core.results import (
 )
 from spmd_core.terms import in_quotes, listed, margin_text, spoken, title
 from spmd_core.words.facts import imprecise_words
+from spmd_core.workloads import STRATEGIES
 
 Group = tuple[tuple[str, ...], Estimate]  # strategies that compile to one program, and its time
 RATIO_NOTE = (
@@ -421,6 +423,32 @@ def short_verdict(result: Result) -> str:
     than = "" if "/" in answer.fastest else f" than {spoken(next_.strategy)}"
     factor = headline_ratio(next_, f"faster{than}", answer.quotient(next_, medians_s))
     return f"{spoken(answer.fastest, result)} is {factor}"
+
+
+def sharding_verdict(result: Result) -> tuple[Verdict | Literal["slower"], str] | None:
+    """Returns whether the best sharded row is faster than one device, and by how much in words; None
+    where they were not compared, and of a study.
+    """
+    answer = None if result.experiment.variants else result.comparison
+    if answer is None:
+        return None
+    alone = {
+        name for name in result.strategies if STRATEGIES[result.row(name).strategy].is_single_device
+    }
+    is_won = answer.fastest not in alone
+    across = [
+        each for each in answer.by_medians(result.medians_s) if is_won == (each.strategy in alone)
+    ]
+    if not across:
+        return None
+    ratio = across[0]
+    if ratio.verdict == "cannot tell":
+        reason = f": {_UNSETTLED[ratio.settles]}" if ratio.settles else ""
+        return "cannot tell", f"whether sharding helps{reason}"
+    if ratio.verdict == "the same":
+        return "the same", f"within {margin_text(result.experiment.timing.margin)} of one device"
+    kind = "faster" if is_won else "slower"
+    return kind, headline_ratio(ratio, kind, answer.quotient(ratio, result.medians_s))
 
 
 def unsettled_words(answer: Comparison) -> str | None:

@@ -9,7 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.base import RequestError, UnreadableRun, bytes_text, numbered
 from spmd_core.experiment import Experiment, layout_of, link
-from spmd_core.history import answer_words, fastest_words, shape_words
+from spmd_core.history import answer_words, shape_words
 from spmd_core.machine import default_target
 from spmd_core.runs import Labels, RunSummary
 from spmd_core.terms import (
@@ -20,7 +20,7 @@ from spmd_core.terms import (
     outcome_words,
     state_words,
 )
-from spmd_core.words import bound_words, short_verdict
+from spmd_core.words import bound_words, sharding_verdict, short_verdict
 from spmd_lab.ui import choices, style
 from spmd_lab.ui.charts import colors, glimpse
 from spmd_lab.ui.lab import find, kept, lab
@@ -33,7 +33,10 @@ _COLORS = {
     "running": "blue",
     "cancelled": "gray",
     "interrupted": "orange",
-    "open": "orange",  # and verdicts
+    "cannot tell": "orange",  # and verdicts
+    "faster": "green",
+    "slower": "red",
+    "the same": "gray",
     "fits": "green",
     "known": "gray",
 }
@@ -176,36 +179,40 @@ def run_row(summary: RunSummary, lines: str = "") -> None:
 
 
 def _card_lines(summary: RunSummary) -> str:
-    """Returns the time of a stored run as Markdown, beside it how that is known and how old it is,
-    and below it how its rows compare, or how the run ended.
+    """Returns what came out of a stored run as Markdown, and below it its time, how that is known and
+    how old it is.
     """
-    kind, color, words = _verdict_of(summary)
-    answer, badge = _answer(summary), style.evidence_badge(kind) if kind else ""
-    head = f"**{answer}**" if answer else ""
+    color, head, words = outcome(summary)
+    kind, _ = evidence_of(summary)
+    verdict_ = f":{plain(color)}[**{plain(head)}**] {plain(words)}" if head else plain(words)
     since = ago(summary.submitted_at).replace(" ", "\u00a0")  # not broken
-    first = " ".join(part for part in (head, badge, since) if part)
-    shown = plain(words).replace(" to ", "\u00a0to\u00a0")
-    return f"{first}  \n:{plain(color)}[{shown}]" if words else first
+    badge = style.evidence_badge(kind) if kind else ""
+    below = " ".join(part for part in (_answer(summary), badge, since) if part)
+    return f"{verdict_}  \n{below}" if verdict_ else below
 
 
 def badges(summary: RunSummary) -> str:
-    """Returns how the rows of a stored run compare, in color, else a badge of how it ended, as
-    Markdown; and a badge where its time is simulated or predicted.
+    """Returns what came out of a stored run, in color, or a badge of how it ended, as Markdown; and a
+    badge where its time is simulated or predicted.
     """
-    kind, color, words = _verdict_of(summary)
+    color, head, words = outcome(summary)
     is_compared = bool(verdict(summary.run))
-    shown = colors.sentence(words, summary.experiment) if is_compared else plain(words)
-    first = f":{plain(color)}{'' if is_compared else '-badge'}[{shown}]" if words else ""
+    parts = (plain(head), colors.sentence(words, summary.experiment))
+    shown = " ".join(part for part in parts if part)
+    first = f":{plain(color)}{'' if is_compared else '-badge'}[{shown}]" if shown else ""
+    kind, _ = evidence_of(summary)
     kinds = f" {style.evidence_badge(kind)}" if kind else ""
     return f"{first}{kinds}".strip()
 
 
-def _verdict_of(summary: RunSummary) -> tuple[str, str, str]:
-    """Returns how the time of a run is known, and the color and words of its verdict or end."""
-    kind, words = evidence_of(summary)
+def outcome(summary: RunSummary) -> tuple[str, str, str]:
+    """Returns the color of what came out of a stored run, it in a few words, and what there is to it:
+    its verdict, else how it ended.
+    """
     if compared := verdict(summary.run):
-        return kind, _COLORS[compared[0]], compared[1]
-    return kind, _COLORS.get(summary.state, "red"), words
+        kind, head, words = compared
+        return _COLORS[kind], head, words
+    return _COLORS.get(summary.state, "red"), evidence_of(summary)[1], ""
 
 
 def evidence_of(summary: RunSummary) -> tuple[str, str]:
@@ -224,31 +231,38 @@ def tag_badges(tags: Iterable[str]) -> str:
     return " ".join(f":gray-badge[#{plain(tag)}]" for tag in tags)
 
 
+_SHARDING = {"faster": "Sharding helped", "slower": "Sharding lost", "the same": "Same time"}
+
+
 @kept(1_000)
-def verdict(run: str) -> tuple[str, str] | None:
-    """Returns the kind of a verdict and it in a few words: how the rows of a stored run compare, of one
-    prediction whether it fits and what binds it, of an array what each device holds; None where
-    nothing does.
+def verdict(run: str) -> tuple[str, str, str] | None:
+    """Returns the kind of a verdict, it in a few words, and by how much: whether sharding helped in a
+    stored run, or how its rows compare; of one prediction whether it fits and what binds it, of an
+    array what each device holds; None where nothing does.
     """
     facts = None
     with suppress(UnreadableRun):
         facts = lab().facts(run)
     if facts is None:
         return None
+    if judged := sharding_verdict(facts):
+        kind, words = judged
+        return kind, _SHARDING.get(kind, "Cannot tell"), words
     if facts.comparison is not None and facts.comparison.ratios:
         words = short_verdict(facts)
-        return "open" if words.startswith("Cannot") else "known", words
+        is_open = words == "Cannot tell"
+        return ("cannot tell", words, "") if is_open else ("known", "", words)
     if facts.experiment.what.is_bare_array and all(
         each.correct for each in facts.strategies.values()
     ):
         head = layout_headline(layout_of(facts.experiment, "array"), facts.experiment.dtype)
         held, _, rest = head.partition(": ")
         copies = rest.partition("; ")[2].removeprefix("nothing is replicated")
-        return "known", ", ".join(filter(None, (f"Placed: {held}", copies)))
+        return "known", "Placed", ", ".join(filter(None, (held, copies)))
     (first, *others) = [each.prediction for each in facts.strategies.values()] or [None]
     if first is None or others or not first.fits:
         return None
-    return "fits", f"Fits, {bound_words(first.shares_by_axis)}" if first.binds else "Fits"
+    return "fits", "Fits", bound_words(first.shares_by_axis) if first.binds else ""
 
 
 def headline(answer: str, evidence: str = "", words: str = "") -> DeltaGenerator:
@@ -289,10 +303,7 @@ def _answer(summary: RunSummary) -> str:
     """
     if summary.answer and summary.experiment.what.is_bare_array:
         return plain(f"{shard_words(summary.experiment)} per device")
-    answer, fastest = answer_words(summary).removesuffix(", predicted"), fastest_words(summary)
-    _, compared = verdict(summary.run) or ("", "")
-    if " is " in compared:  # which names it
-        answer = answer.removeprefix(f"{fastest} ")
+    answer = answer_words(summary).removesuffix(", predicted")
     if not answer and outcome_words(summary) == DOES_NOT_FIT:
         answer = "does not fit"
     return plain(answer)

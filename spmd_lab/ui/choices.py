@@ -57,7 +57,7 @@ READ = {
     "notebook": ("collection", "edit"),
     "history": (
         *("search", "workload", "state", "searched", "runs", "searches", "open"),
-        *("baseline", "columns", "form", "price"),
+        *("baseline", "columns", "form", "price", VIEW),
     ),
 }
 # of those that have no reader of their own: values that can be read, and what to use

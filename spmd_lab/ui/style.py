@@ -85,29 +85,34 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 [class*="st-key-row-part-"] > :last-child {{ margin-left: auto; }}
 [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] {{ background: none; padding-left: 0; }}
 [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] p {{ font-weight: 600; }}
+.st-key-held {{ background: var(--tint); padding: 0.4rem 0.6rem; }}
 .st-key-days h2 {{ display: flex; font-size: 0.9rem; font-weight: 600; color: var(--quiet); padding: 1.2rem 1.75rem 0.4rem 0.5rem; margin: 0; }}
 :is(.st-key-days, .st-key-findings) h2 small {{ font-size: 0.8rem; font-weight: 400; color: var(--quiet); min-width: 4rem; text-align: right; }}
 .st-key-findings h2 small {{ font-size: 0.93rem; }}
-.st-key-days h2 small:first-of-type {{ margin-left: auto; width: 22rem; padding-left: 1rem; text-align: left; }}
-.st-key-days h2 small:nth-of-type(2) {{ width: 10rem; }}
+.st-key-days h2 small:first-of-type {{ margin-left: auto; width: 20rem; text-align: left; }}
+.st-key-days h2 small:nth-of-type(2) {{ width: 11rem; }}
 [class*="st-key-line-"] [data-testid="stButton"] {{ position: relative; z-index: 1; }}
 [class*="st-key-line-"] [data-testid="stButton"] button {{ min-height: 0; color: var(--quiet); }}
 [class*="st-key-line-"] [data-testid="stCaptionContainer"], [class*="st-key-line-"] [data-testid="stCaptionContainer"] p {{ margin: 0; color: inherit; }}
-[class*="st-key-line-"] [data-testid="stHtml"] i {{ font-style: normal; font-weight: 400; font-size: 0.8rem; color: var(--quiet); }}
+[class*="st-key-line-"] [data-testid="stHtml"] i {{ display: block; font-style: normal; font-weight: 400; font-size: 0.8rem; color: var(--quiet); overflow: hidden; text-overflow: ellipsis; }}
+[class*="st-key-line-"] em {{ display: block; font-style: normal; font-weight: 600; color: light-dark(#1c2430, #e4e9f0); }}
+[class*="st-key-line-"] em.green {{ color: light-dark(#0b5c2b, #8fe0ad); }}
+[class*="st-key-line-"] em.red {{ color: light-dark(#b3293c, #ff8a97); }}
+[class*="st-key-line-"] em.orange {{ color: light-dark(#9a4a00, #f2b37a); }}
 [class*="st-key-line-"] button, [class*="st-key-line-"] button > div {{ justify-content: flex-start; padding: 0; }}
 [class*="st-key-line-"] {{ column-gap: 0.5rem; position: relative; align-items: center; flex: none; min-height: 4.4rem; padding: 0.5rem 1.75rem 0.5rem 0.5rem; border-top: 1px solid var(--line); border-radius: 0 !important; }}
 [class*="st-key-line-"]:hover {{ background: var(--tint); }}
 [class*="st-key-line-"] :is([data-testid="stElementContainer"]:has(> [data-testid="stHtml"]), [data-testid="stHtml"]) {{ display: contents; }}
 [class*="st-key-line-"] > :has([data-testid="stCheckbox"]) {{ z-index: 1; flex: none; padding-right: 0.75rem; }}
 [class*="st-key-line-"] > :has([data-testid="stPageLink"]) {{ order: 2; flex: 1 1 0; min-width: 0; }}
-[class*="st-key-line-"] img.glimpse {{ order: 1; flex: none; width: 6rem; height: 2.4rem; margin-right: 1rem; }}
+[class*="st-key-line-"] img.glimpse {{ order: 1; flex: none; width: 7.5rem; height: 3rem; margin-right: 1rem; }}
 [class*="st-key-line-"] [data-testid="stPageLink-NavLink"] {{ position: static; background: none; padding: 0; height: auto; line-height: 1.7; }}
 [class*="st-key-line-"] :has([data-testid="stPageLink"]), [class*="st-key-line-"] [data-testid="stPageLink"] {{ position: static; }}
 [class*="st-key-line-"] [data-testid="stPageLink-NavLink"]::after {{ content: "\\203a" / ""; position: absolute; inset: 0; display: flex; align-items: center; justify-content: flex-end; padding: 0 0.6rem 0.2rem; font-size: 1.33rem; color: var(--accent); }}
 [class*="st-key-line-"] [data-testid="stPageLink-NavLink"] strong {{ display: block; font-weight: 600; color: var(--accent); }}
 [class*="st-key-line-"]:hover [data-testid="stPageLink-NavLink"] strong {{ text-decoration: underline; text-underline-offset: 0.2em; }}
-[class*="st-key-line-"] [data-testid="stHtml"] > span {{ order: 3; flex: 0 1 22rem; font-size: 0.87rem; color: var(--quiet); padding: 0 1rem; }}
-[class*="st-key-line-"] [data-testid="stHtml"] > b {{ order: 4; width: 9rem; white-space: nowrap; text-align: right; font-weight: 600; }}
+[class*="st-key-line-"] [data-testid="stHtml"] > span {{ order: 3; flex: none; width: 20rem; font-size: 0.87rem; color: var(--quiet); padding-right: 1rem; }}
+[class*="st-key-line-"] [data-testid="stHtml"] > b {{ order: 4; flex: none; width: 11rem; white-space: nowrap; text-align: right; font-weight: 600; }}
 [class*="st-key-line-"] [data-testid="stHtml"] > small {{ order: 5; width: 4rem; text-align: right; color: var(--quiet); }}
 :is(.st-key-next, .st-key-tour) [data-testid="stPageLink-NavLink"] {{ background: var(--page); border: 1px solid var(--accent); border-radius: 0.5rem; padding: 0.25rem 0.75rem; }}
 :is(.st-key-next, .st-key-tour) [data-testid="stPageLink-NavLink"] :is(p, span) {{ color: var(--accent) !important; }}
@@ -196,10 +201,11 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .st-key-findings h2 {{ flex-wrap: wrap; }}
 .st-key-findings h2 small {{ text-align: left; }}
 .st-key-mend button :is(div, span, p) {{ white-space: normal; overflow: visible; text-align: left; }}
+  .st-key-list-bar > :first-child {{ flex: 1 1 100%; }}
   [class*="st-key-line-"] {{ flex-wrap: wrap; }}
   [class*="st-key-line-"] > :has([data-testid="stPageLink"]) {{ flex: 1 1 calc(100% - 8rem); }}
   [class*="st-key-line-"] img.glimpse {{ width: 4rem; margin-right: 0.6rem; }}
-  [class*="st-key-line-"] [data-testid="stHtml"] > span {{ flex: 1 1 40%; padding: 0.2rem 0 0 2rem; }}
+  [class*="st-key-line-"] [data-testid="stHtml"] > span {{ flex: 1 1 40%; padding: 0.2rem 0.5rem 0 2.3rem; }}
   [class*="st-key-line-"] [data-testid="stHtml"] > b {{ width: auto; margin-left: auto; }}
   .st-key-days h2 small:first-of-type {{ display: none; }}
   .st-key-days h2 small:nth-of-type(2) {{ margin-left: auto; }}

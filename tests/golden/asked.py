@@ -161,8 +161,8 @@ CURVES: tuple[tuple[dict[str, Any], dict[str, str]], ...] = (
 )
 # (page, query, what the session holds)
 HELD: tuple[tuple[str, dict[str, str], dict[str, Any]], ...] = (
-    ("history", {}, {"history:beside": True}),
-    ("history", {}, {"history:table": True}),
+    ("history", {"view": "Predicted beside measured"}, {}),
+    ("history", {"view": "Table"}, {}),
     ("history", {"workload": "layer"}, {_TICKED: ["20261124-173534-6893dc", LARGE]}),
     ("history", {}, {_TICKED: [LARGE]}),
     ("history", {"search": "layer x=8 foo:bar"}, {}),

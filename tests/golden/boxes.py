@@ -223,7 +223,7 @@ def _parts(lab: Lab, runs: Sequence[Any]) -> list[Line]:
         (partial(study._differences, fewer, whole), {}),
         *((partial(keep._against, each.to_text().encode(), new), {}) for each in (old, new)),
         (partial(keep._against, b"{}", new), {}),
-        (partial(beside.draw, runs), {"history:beside": True}),
+        (partial(beside.draw, runs), {}),
         *((partial(_loading, names), {}) for names in (("a.py",), ("a.py", "b.py"))),
         (shell._address_banner, {}),
         *(

@@ -21,7 +21,7 @@ from spmd_lab.ui.lab import kept
 from spmd_lab.ui.markdown import plain
 
 REDUCE = ("all-reduce", "reduce-scatter")  # what they add is one partial sum for each device
-_MOST_CELLS = 16  # of a mesh along each side
+_MOST_CELLS, _MESH_HIGH = 16, 60.0  # of a mesh along each side; pixels
 _FLATTEST = 3.4  # the width of a picture over its height
 _SUMS = 8  # partial sums that are drawn at most, each of a device
 _SUMS_WIDE, _SUM_THIN = 0.4, 0.07  # their room's width, and their least side: shares of the height
@@ -64,7 +64,7 @@ def _drawn(one: Experiment, kind: str, size: str, has_names: bool, nbytes: int) 
     arrays = [] if one.what.is_small_program else drawn(one)
     if not arrays:
         return _mesh(one)
-    boxes = boxes_of(one, arrays)
+    boxes = boxes_of(one, arrays, not has_names)
     tall = max(box.height for box in boxes)
     # letters of one size on the screen; the arrow is as wide as its words
     gaps, across = 2 * _AIR, boxes[-1].left + boxes[-1].width
@@ -298,10 +298,11 @@ def _mesh(experiment: Experiment) -> str:
     down, across = min(rows, _MOST_CELLS), min(columns, _MOST_CELLS)
     count = down * across
     shades, side = colors(np.arange(count), count), 240.0 / max(across, 2 * down)
+    high = max(side, _MESH_HIGH / down)  # a line of many devices as bands
     cells = [
-        rect(at % across * side, at // across * side, side, side, shades[at]) for at in range(count)
+        rect(at % across * side, at // across * high, side, high, shades[at]) for at in range(count)
     ]
-    return drawing(side * across, side * down, cells)
+    return drawing(side * across, high * down, cells)
 
 
 def rect(x: float, y: float, width: float, height: float, color: str) -> str:

@@ -16,6 +16,8 @@ MOST_OPERANDS = 6  # side by side
 MOST_BLOCKS = 32  # along a dim; of more, neighbors are one block
 GAP, _APART = 30.0, 0.09  # between arrays: pixels, and at least that share of the width
 _LEAST = 0.18  # of the widest or tallest array
+# of a small picture's height: widths of two dims, the height of one dim and its width
+_NARROW, _BROAD, _THIN, _LONG = 0.6, 1.3, 0.5, 0.9
 _LOWEST, _TALLEST = 120.0, 270.0  # pixels
 # pixels that it takes at most: of two arrays, and of more; in a narrower window all sides shrink
 # alike
@@ -74,13 +76,20 @@ def _shards(held: Layout) -> np.ndarray:
     return np.atleast_2d(shown)
 
 
-def boxes_of(experiment: Experiment, arrays: Sequence[Array]) -> list[Box]:
-    """Returns where each array is drawn, to one scale as far as it can be read."""
+def boxes_of(experiment: Experiment, arrays: Sequence[Array], is_small: bool = False) -> list[Box]:
+    """Returns where each array is drawn, to one scale as far as it can be read; of a small picture
+    each as high as the others, unless it has one dim.
+    """
     held = [layout_of(experiment, array.name) for array in arrays]
     planes = [_plane(each) for each in held]
     largest = max(max(plane) for plane in planes)
     # one scale for all; what would be too thin to be read is as thick as can be read
     sides = [tuple(max(side / largest, _LEAST) for side in plane) for plane in planes]
+    if is_small and len(planes) > 1:
+        sides = [
+            (1.0, min(max(columns / rows, _NARROW), _BROAD)) if rows > 1 else (_THIN, _LONG)
+            for rows, columns in planes
+        ]
     wide = _WIDE if is_narrow(arrays) else _WIDER
     across = tall = wide * (1 - _APART * (len(arrays) - 1)) / sum(columns for _, columns in sides)
     if (most := tall * max(rows for rows, _ in sides)) > _TALLEST:

@@ -1,4 +1,4 @@
-"""Predicted beside measured, over the runs that History lists: read only for who opens it."""
+"""Predicted beside measured, over the runs that History lists."""
 
 import math
 from collections.abc import Sequence
@@ -46,13 +46,6 @@ class Pair:
 
 def draw(runs: Sequence[RunSummary]) -> None:
     """A chart of every timed program that has a prediction, and a line that sums it up."""
-    box = st.expander(
-        "Predicted beside measured",
-        key="history:beside",
-        on_change="rerun",
-    )
-    if not box.open:
-        return
     timed = [run for run in runs if any(run.medians_s.values()) and not run.origin]
     pairs = [
         pair
@@ -64,12 +57,11 @@ def draw(runs: Sequence[RunSummary]) -> None:
             else lab().latest(calibration_of(run.experiment)),
         )
     ]
-    with box:
-        left = len(timed) - MOST
-        more = f" Of the {count_text(MOST)} newest of {count_text(len(timed))}." if left > 0 else ""
-        st.caption(plain(beside_words(pairs) + more))
-        if pairs:
-            st.vega_lite_chart(beside_chart(pairs), alt=beside_words(pairs), key="history:chart")
+    left = len(timed) - MOST
+    more = f" Of the {count_text(MOST)} newest of {count_text(len(timed))}." if left > 0 else ""
+    st.caption(plain(beside_words(pairs) + more))
+    if pairs:
+        st.vega_lite_chart(beside_chart(pairs), alt=beside_words(pairs), key="history:chart")
 
 
 @lru_cache(maxsize=4 * MOST)

@@ -10,10 +10,10 @@ from textwrap import shorten
 import streamlit as st
 
 from spmd_core.base import by_key, count_text, seconds_text, span_text
-from spmd_core.history import difference_rows, when_words
+from spmd_core.history import difference_rows, fastest_words, shape_words, when_words
 from spmd_core.results import SPREAD_NOTICE
 from spmd_core.runs import RunSummary
-from spmd_lab.ui import cards, state
+from spmd_lab.ui import cards, state, style
 from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.markdown import plain
 
@@ -23,27 +23,27 @@ _LONGEST, _MOST_CHANGES = 14, 3  # characters of a text beside the one before; c
 MOST_LISTED = 200  # runs of a list
 _SCREEN, _TICKED, _ROWS, _UNFOLDED = "history", "ticked", "rows", "unfolded"
 PINNED = "Pinned"
-_CHANGED = "Changed since the last of this workload"
-_HEADS = "<small>{changed}</small><small>Result</small><small>Begun</small>"
+_HEADS = "<small>Verdict</small><small>Lowest time</small><small>Started</small>"
 
 
-def draw(runs: Sequence[RunSummary]) -> None:
-    """Draws the rows by days, pinned ones first, and keeps which are ticked."""
+def draw(runs: Sequence[RunSummary], evidence: str) -> None:
+    """Draws the rows by days, pinned ones first, and keeps which are ticked; each with a badge of its
+    evidence where that is another.
+    """
     many = state.aside(_SCREEN, _ROWS) or _FIRST
     before = _before(runs)
     named, zone, now = set(ticked()), st.context.timezone, time.time()
     changes = {  # none of a named run
         run.run: "" if run.labels.name else changed(run, before.get(run.run)) for run in runs[:many]
     }
-    heads = _HEADS.format(changed=_CHANGED if any(changes.values()) else "")
     unfolded = set(state.aside(_SCREEN, _UNFOLDED) or ())
     with st.container(key="days", gap=None):
         days = groupby(runs[:many], lambda run: day_of(run, zone, now))
         for number, (day, rows) in enumerate(days):
-            st.html(f"<h2>{escape(day)}{'' if number else heads}</h2>")
+            st.html(f"<h2>{escape(day)}{'' if number else _HEADS}</h2>")
             for run, *alike in _folded(rows, named | unfolded):
-                change = "" if alike else changes[run.run]
-                is_ticked = _row(run, alike, change, day == PINNED, run.run in named)
+                facts = _facts(run, "" if alike else changes[run.run], evidence)
+                is_ticked = _row(run, alike, facts, day == PINNED, run.run in named)
                 (named.add if is_ticked else named.discard)(run.run)
     kept_order = [run.run for run in runs if run.run in named]
     state.set_aside(_SCREEN, _TICKED, [*kept_order, *sorted(named.difference(kept_order))])
@@ -100,13 +100,11 @@ def _key(run: str) -> str:
 def _row(
     run: RunSummary,
     alike: Sequence[RunSummary],
-    change: str,
+    facts: str,
     is_pinned: bool,
     is_ticked: bool,
 ) -> bool:
     name = run.labels.name or cards.short_words(run.experiment)
-    badges = f"{cards.badges(run)} {cards.tag_badges(run.labels.tags)}"
-    apart = shorten(run.error.message, 60, placeholder="…") if run.error else change
     moment = when_words(run.submitted_at, st.context.timezone)
     with st.container(horizontal=True, gap=None, wrap=False, key=f"line-{run.run}"):
         drawn = st.checkbox(
@@ -120,27 +118,49 @@ def _row(
                 with st.container(horizontal=True, vertical_alignment="center", gap="small"):
                     st.page_link(page, label=f"**{plain(name)}**", query_params=query)
                     _unfold([run, *alike])
-                st.caption(badges)
+                st.caption(facts)
         else:
-            st.page_link(page, label=f"**{plain(name)}** {badges}", query_params=query)
+            st.page_link(page, label=f"**{plain(name)}** {facts}", query_params=query)
         st.html(
-            f"{glimpse.html(run.experiment)}{'' if alike else f'<span>{escape(apart)}</span>'}"
-            f"<b>{_figure(run)}</b>"
+            f"{glimpse.html(run.experiment)}{_verdict(run)}<b>{_figure(run)}</b>"
             f"<small>{moment[5:10] if is_pinned else moment[11:16]}</small>"
         )
     return drawn
 
 
+def _facts(run: RunSummary, change: str, evidence: str) -> str:
+    """Returns a run's mesh, tags, what changed in it, and its evidence unless it is that of most, as
+    Markdown.
+    """
+    mesh = shape_words(run.experiment)["Mesh"]
+    is_named = mesh in (run.labels.name or cards.short_words(run.experiment))
+    kind, _ = cards.evidence_of(run)
+    parts = (
+        "" if is_named else plain(mesh),
+        plain(f"since the last: {change}") if change else "",
+        cards.tag_badges(run.labels.tags),
+        style.evidence_badge(kind or "Measured") if run.answer and kind != evidence else "",
+    )
+    return " ".join(part for part in parts if part)
+
+
+def _verdict(run: RunSummary) -> str:
+    """Returns as HTML what came out of a run, or why nothing did."""
+    color, head, words = cards.outcome(run)
+    words = shorten(run.error.message, 60, placeholder="…") if run.error else words
+    strong = f'<em class="{color}">{escape(head)}</em> ' if head else ""
+    return f"<span>{strong}{escape(words)}</span>"
+
+
 def _figure(run: RunSummary) -> str:
-    """Returns as HTML the time of a run, of an array the bytes of a device; "" where nothing came
-    out.
+    """Returns as HTML the time of a run and whose it is, of an array the bytes of a device; "" where
+    nothing came out.
     """
     if run.answer and run.experiment.what.is_bare_array:
-        return f"{escape(cards.shard_words(run.experiment))} <i>per device</i>"
-    known, words = cards.verdict(run.run) or ("", "")
+        return f"{escape(cards.shard_words(run.experiment))}<i>per device</i>"
+    whose = fastest_words(run)
     seconds = seconds_text(run.answer[1]) if run.answer and run.answer[1] else ""
-    mark = "lowest" if known == "open" else "fastest" * (known == "known" and " faster" in words)
-    return f"{f'<i>{mark}</i> ' * bool(mark)}{escape(seconds)}"
+    return f"{escape(seconds)}{f'<i>{escape(whose)}</i>' if whose else ''}"
 
 
 def day_of(run: RunSummary, zone: str | None, now: float) -> str:

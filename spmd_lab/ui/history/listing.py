@@ -1,5 +1,6 @@
 """The parts of the History screen: which runs are listed or shown, and what can be done with them."""
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 
 import pandas as pd
@@ -10,8 +11,8 @@ from spmd_core.base import agreed, bytes_text, numbered, seconds_text, shorten
 from spmd_core.reports import MOST
 from spmd_core.runs import RunSummary
 from spmd_core.terms import experiment_words, outcome_words
-from spmd_lab.ui import cards, choices, run_tables, shell, tables
-from spmd_lab.ui.compare import view
+from spmd_lab.ui import cards, choices, run_tables, shell, style, tables
+from spmd_lab.ui.compare import beside, view
 from spmd_lab.ui.entrance.short import OPEN
 from spmd_lab.ui.history import days
 from spmd_lab.ui.lab import as_viewer, find, lab, may_act, room
@@ -20,6 +21,7 @@ from spmd_lab.ui.notebook import archives, collections, labels, outcome, tour
 from spmd_lab.ui.tables import formatted
 
 ONLY_SEARCHED = "Only runs of searches are here: switch them on above."
+VIEWS = ("List", "Table", "Predicted beside measured")
 ONLY_EXAMPLES = "Example results of another machine, until your first run."
 
 
@@ -100,17 +102,43 @@ def back() -> None:
     st.button("All runs", icon=icon, key="back", type="tertiary", on_click=show, args=((),))
 
 
+def draw(view: str, runs: Sequence[RunSummary]) -> None:
+    """Draws the runs in one of the views: by days, with every column, or their predictions."""
+    if view == "Table":
+        _table(runs)
+    elif view == "Predicted beside measured":
+        beside.draw(runs)
+    else:
+        days.draw(runs, _evidence(runs))
+
+
+def _evidence(runs: Sequence[RunSummary]) -> str:
+    """Returns the evidence of most times, "" where that is of attached devices."""
+    kinds = Counter(cards.evidence_of(run)[0] for run in runs if run.answer)
+    return max(kinds, key=kinds.__getitem__, default="")
+
+
 def held(runs: Sequence[RunSummary]) -> None:
-    """Draws what can be done with the ticked runs."""
+    """Draws how many runs there are and the evidence of most, or what can be done with ticked ones."""
     ticked, shown = days.ticked(), {run.run for run in runs}
     if missing := [run for run in ticked if run not in shown]:  # of which some may be deleted
         shown_too = {run.run for run in lab().history(runs=missing)}
         ticked = [run for run in ticked if run in shown or run in shown_too]
+    if ticked:
+        _held(ticked, len({*ticked} - shown))
+        return
+    several = ": tick some to compare them" if len(runs) > 1 else ""
+    words = [plain(f"{numbered(len(runs), 'run')}{several}.")]
+    if evidence := _evidence(runs):
+        words.append(style.evidence_badge(evidence))
+        if any(cards.evidence_of(run)[0] != evidence for run in runs if run.answer):
+            words.append("unless marked")
+    st.caption(" ".join(words))
+
+
+def _held(ticked: Sequence[str], hidden: int) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="held"):
-        if not ticked:
-            st.button("Tick runs to compare", key="compare", disabled=True)
-            return
-        is_one, hidden = len(ticked) == 1, len({*ticked} - shown)
+        is_one = len(ticked) == 1
         st.button(
             "Details" if is_one else f"Compare {len(ticked)}",
             type="primary",
@@ -145,18 +173,16 @@ def act(runs: Sequence[str]) -> None:
             st.rerun()
 
 
-def as_table(runs: Sequence[RunSummary]) -> None:
-    """Draws every column of the rows, to sort by, for who opens it."""
-    box = st.expander("As a table", key="history:table", on_change="rerun")
-    if box.open:
-        table = run_tables.runs_table(runs)
-        box.dataframe(
-            formatted(table, {run_tables.TIME: seconds_text}),
-            hide_index=True,
-            column_config=_columns(table),
-            placeholder=tables.NONE,
-            alt="Every column of the runs above",
-        )
+def _table(runs: Sequence[RunSummary]) -> None:
+    """Draws every column of the rows, to sort by."""
+    table = run_tables.runs_table(runs)
+    st.dataframe(
+        formatted(table, {run_tables.TIME: seconds_text}),
+        hide_index=True,
+        column_config=_columns(table),
+        placeholder=tables.NONE,
+        alt="Every column of the runs",
+    )
 
 
 def _columns(table: pd.DataFrame) -> dict[str, ColumnConfig]:

@@ -41,7 +41,8 @@ def listed(screen) -> list[str]:
 
 def test_a_search_keeps_what_is_ticked(opened):
     screen = opened()
-    assert next(each for each in screen.button if each.label == "Tick runs to compare").disabled
+    assert "3 runs: tick some to compare them." in said(screen)
+    assert not [each for each in screen.button if each.key == "compare"]
     for run in (MEASURED, FIRST):
         screen.checkbox(f"tick:{run}").check().run()
     screen.text_input[0].set_value("decoder").run()
@@ -82,11 +83,11 @@ def test_rows_are_grouped_by_day_and_say_what_came_out_and_what_changed(opened):
     second, first, measured = (
         each.proto.body for each in screen.get("html") if "<b>" in each.proto.body
     )
-    assert "remat full → minimal" in second and "→" not in first + measured
-    assert "<b>16.2 ms</b>" in first and 'class="glimpse"' in measured
     labels = [each.proto.label for each in screen.get("page_link")]
+    assert next(label for label in labels if "→" in label).endswith("remat full → minimal")
+    assert sum("→" in label for label in labels) == 1
+    assert "<b>16.2 ms</b>" in first + second and 'class="glimpse"' in measured
     assert any(label.startswith("**Dense layer 32×4") for label in labels)
-    assert sum("Compiled" in label for label in labels) == 2
 
 
 def test_runs_of_one_experiment_and_day_are_one_row_until_unfolded(opened, data_folder, lab):
@@ -107,16 +108,37 @@ def test_runs_of_one_experiment_and_day_are_one_row_until_unfolded(opened, data_
 
 
 @pytest.mark.parametrize(
-    ("is_proven", "mark"), [(True, "<i>fastest</i> "), (False, "<i>lowest</i> ")]
+    ("fastest", "is_proven", "verdict"),
+    [
+        ("auto", True, '<em class="green">Sharding helped</em> 2.00× faster (1.80 to 2.20)'),
+        ("single", True, '<em class="red">Sharding lost</em> 2.00× slower (1.80 to 2.20)'),
+        ("auto", False, '<em class="orange">Cannot tell</em> whether sharding helps'),
+    ],
 )
-def test_a_time_is_called_fastest_only_where_it_was_proven(opened, data_folder, is_proven, mark):
-    rows = {"auto": strategy(1e-5), "single": strategy(1e-5 * (1 + is_proven))}
-    compared = comparison("auto", ("single", 1.0 + is_proven, is_proven))
+def test_a_row_has_a_verdict_on_sharding_and_whose_time_is_the_lowest(
+    opened, data_folder, fastest, is_proven, verdict
+):
+    other = {"auto": "single", "single": "auto"}[fastest]
+    rows = {fastest: strategy(1e-5), other: strategy(1e-5 * (1 + is_proven))}
+    compared = comparison(fastest, (other, 1.0 + is_proven, is_proven))
     store(data_folder, result(rows, run=FAILED, comparison=compared))
-    first, *_ = (each.proto.body for each in opened().get("html") if "<b>" in each.proto.body)
-    assert f"<b>{mark}10.0 µs</b>" in first.replace("10\u00a0µs", "10.0 µs").replace(
-        "10 µs", "10.0 µs"
+    screen = opened()
+    first, *_ = (each.proto.body for each in screen.get("html") if "<b>" in each.proto.body)
+    assert f"<span>{verdict}" in first
+    whose = {"auto": "Automatic", "single": "Single device"}[fastest]
+    assert f"<b>10 µs<i>{whose}</i></b>" in first
+
+
+def test_evidence_is_stated_once_and_marked_where_it_differs(opened, data_folder):
+    rows = {"auto": strategy(1e-5), "single": strategy(2e-5)}
+    store(
+        data_folder, result(rows, run=FAILED, comparison=comparison("auto", ("single", 2.0, True)))
     )
+    screen = opened()
+    assert "Compiled, predicted] unless marked" in said(screen)
+    labels = {each.proto.label for each in screen.get("page_link")}
+    assert sum("Simulated CPUs" in label for label in labels) == 1
+    assert not any("Compiled" in label for label in labels)
 
 
 def test_days_and_pins():
@@ -161,7 +183,8 @@ def test_a_run_that_failed_says_why_and_is_not_the_baseline(opened, data_folder)
     failed = {"status": "error", "error": {"kind": "inexpressible", "message": why}}
     store(data_folder, result({"pmap": failed}, run=FAILED), state="failed")
     bodies = (each.proto.body for each in opened().get("html"))
-    assert sum(f"<span>{why}</span><b></b>" in body for body in bodies) == 1
+    row = f'<span><em class="red">Failed</em> {why}</span><b></b>'
+    assert sum(row in body for body in bodies) == 1
     alone = opened(FAILED)
     assert why in [each.value for each in alone.code] and "Failed · Dense layer" in said(alone)
     both = opened(FAILED, MEASURED)
@@ -179,8 +202,7 @@ def test_what_was_predicted_of_runs_stands_beside_what_was_measured(opened, data
     store(data_folder, result({"auto": again}, run="20260101-000003-dddddd"))
     screen = opened()
     assert "median error" not in said(screen)  # read only for who opens it
-    screen.session_state["history:beside"] = True
-    screen.run()
+    screen = opened(view="Predicted beside measured")
     assert "50% median error of 1 timed program." in said(screen)
 
 
@@ -201,9 +223,8 @@ def test_runs_of_searches_are_hidden_until_they_are_asked_for(opened, data_folde
 
 
 def test_dims_dtype_mesh_sharding_target_and_bytes_are_columns_and_the_csv_has_them(opened):
-    screen = opened()
-    screen.session_state["history:table"] = True
-    frame = screen.run().dataframe[0].value
+    screen = opened(view="Table")
+    frame = screen.dataframe[0].value
     measured = next(row for row in frame.to_dict("records") if row["Run"] == MEASURED)
     wanted = {
         "Workload": "Dense layer",

@@ -79,7 +79,7 @@ with drawn:
         st.markdown(plain(apart))
 with beside.container(key="layout-numbers"):
     placing.headline(placed, experiment.dtype)
-    placing.numbers(placed, experiment)
+    placing.numbers(placed, experiment, is_placed)
 with beside.container(key="layout-asked"):
     if status := live.follow("layout", experiment, run, at_work):
         placing.outcome(placed, status)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from spmd_core.advice import GUESSED, doing_words, removal_parts, removal_words, what_words
-from spmd_core.base import seconds_text
+from spmd_core.base import capital, seconds_text
 from spmd_core.experiment import Experiment, spec_code
 from spmd_core.facts import Collective, Nothing, Removal
 from spmd_core.results import Result
@@ -27,7 +27,7 @@ NOTHING_WORTH = (
 )
 
 
-INTERVAL_S = 0.5
+INTERVAL_S, _NAMED = 0.5, 3  # and how many collectives are named
 HEADING = "What would remove the collectives"
 Group = tuple[Collective, Removal, list[str]]  # and the strategies that it is of
 
@@ -45,6 +45,7 @@ def draw(result: Result, names: Sequence[str] | None = None) -> None:
     if is_over and known is None:
         with st.container(key="to-press-remedies"):  # nothing to print
             _headed(names)
+            st.markdown(f"**{coded(_whats(result, shown))}**  \n{plain(TRIES)}")
             _ask("Try changes", result)
         return
     _headed(names)
@@ -59,6 +60,13 @@ def draw(result: Result, names: Sequence[str] | None = None) -> None:
         st.caption(plain(NOTHING_WORTH))
     elif state != "done":
         _ask("Try the rest", result)
+
+
+def _whats(result: Result, names: Sequence[str]) -> str:
+    every = (each for name in names for each in result.strategies[name].collectives or ())
+    whats = list(dict.fromkeys(map(what_words, every)))
+    more = [f"{len(whats) - _NAMED} more"] if len(whats) > _NAMED else []
+    return capital(listed([*whats[:_NAMED], *more]))
 
 
 def _headed(names: Sequence[str] | None) -> None:

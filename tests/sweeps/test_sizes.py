@@ -101,7 +101,8 @@ def test_sharding_begins_to_win_where_it_wins_at_every_larger_size():
     assert sizes_json(points)["begins"] == dict(third.dims)
     assert size_headline(points[:1]).startswith("Sharding does not win up to")
     assert size_headline(points[:2]).startswith("Cannot tell whether sharding wins up to")
-    assert size_headline(points[2:3]).startswith("Sharding wins at all of these sizes")
+    assert size_headline(points[2:3]).startswith("Sharding wins at the one size compared: ")
+    assert size_headline((points[2], points[2])).startswith("Sharding wins at each of 2 sizes: ")
     assert size_headline(points[3:]) == "No size was computed to the end."
 
 

@@ -52,6 +52,8 @@ def test_answers_are_there_when_the_run_is_opened_again(data_folder):
     store(data_folder, found)
     screen = opened("compare", run=found.run, tab="Fix it")
     assert "Try changes" in [button.label for button in screen.button]
+    whole = "All-reduce over `x`, all-to-all over `x` and all-reduce over `y`"
+    assert any(whole in each.value for each in screen.markdown)
 
     remedy = Remedy(
         changes=(),

@@ -48,7 +48,9 @@ def test_why_there_is_no_origin_follows_set_by(why):
 @pytest.mark.parametrize(("values", "said"), [(1, "1 value follows"), (2, "2 values follow")])
 def test_the_smaller_side_is_counted_in_its_number(values, said):
     words = set_by_words(gather(origin("w", values=values), against=[origin("v", values=8)]))
-    assert words.endswith(f"; if unwanted, the smaller change is at argument `w`: {said} it, 8 the other")
+    assert words.endswith(
+        f"; if unwanted, the smaller change is at argument `w`: {said} it, 8 the other"
+    )
 
 
 def test_findings_name_one_origin_or_several():

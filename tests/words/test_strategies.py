@@ -279,7 +279,9 @@ def test_one_order_by_the_medians():
     )
     assert found.order == ("single", "shard_map", "auto")
     assert "Next is shard_map: 316 µs, paired ratio 62.9×" in measured(found)
-    assert short_verdict(found) == ("Single device is roughly 62.9× faster than shard_map (56.4 to 69.2)")
+    assert short_verdict(found) == (
+        "Single device is roughly 62.9× faster than shard_map (56.4 to 69.2)"
+    )
     table = strategies_table(found, "screen")
     assert texts(table, "Strategy") == ["Single device", "shard_map", "Automatic"]
     assert [cell.split("×")[0] for cell in texts(table, "Paired ratio (99%)")] == [

@@ -206,10 +206,8 @@ def size_headline(points: Sequence[SizePoint]) -> str:
             return f"Cannot tell whether sharding wins up to {size}: {times}."
         return f"Sharding does not win up to {size}: {times}, {wins_words(largest)}."
     if first is known[0]:
-        return (
-            f"Sharding wins at all of these sizes: {_size_times(first)} at "
-            f"{point_size_words(first)}."
-        )
+        where = f"each of {len(known)} sizes" if len(known) > 1 else "the one size compared"
+        return f"Sharding wins at {where}: {_size_times(first)} at {point_size_words(first)}."
     return f"Sharding begins to win at {point_size_words(first)}: {_size_times(first)}."
 
 

@@ -72,8 +72,12 @@ def _watch(experiments: tuple[Experiment, ...]) -> None:
 
 
 def _show(points: Sequence[SizePoint]) -> None:
-    if any(point.wins is not None for point in points):
+    known = sum(point.wins is not None for point in points)
+    if known:
         st.markdown(f"**{plain(size_headline(points))}**")
+    if known == 1:  # a point is no curve
+        return
+    if known:
         st.vega_lite_chart(chart(points), alt=size_headline(points), key="sizes-chart")
     draw_table(SIZES.table(points, "screen"))
 

@@ -35,8 +35,10 @@ def headline(placed: Layout, dtype: str) -> None:
     )
 
 
-def numbers(placed: Layout, experiment: Experiment) -> None:
-    """Bytes of the array on each device, and on all."""
+def numbers(placed: Layout, experiment: Experiment, is_placed: bool) -> None:
+    """Bytes of the array on each device, and on all; the spec that shards what is replicated, as
+    the main thing to press once the array `is_placed`.
+    """
     dtype, on_host = experiment.dtype, experiment.memory_kind("array") != "device"
     if on_host:
         st.html(glimpse.html(experiment, large=True))
@@ -47,7 +49,7 @@ def numbers(placed: Layout, experiment: Experiment) -> None:
     draw_figure(bytes_text(placed.shard_bytes(dtype)), held)
     st.code(spec_code(placed.spec), language="python", wrap_lines=True)
     if spec := sharded_further(placed):
-        _offer(experiment, placed, spec)
+        _offer(experiment, placed, spec, "main" if is_placed else "side")
     if on_host and (copy := streamed(experiment, placed)):
         st.page_link(
             cards.page_of(copy),
@@ -57,13 +59,13 @@ def numbers(placed: Layout, experiment: Experiment) -> None:
         )
 
 
-def _offer(experiment: Experiment, placed: Layout, spec: Spec) -> None:
+def _offer(experiment: Experiment, placed: Layout, spec: Spec, rank: str) -> None:
     sharding = {f"d{dim}": axes_json(axes) for dim, axes in enumerate(spec) if axes}
     tried = parse_experiment(experiment.to_json() | {"sharding": sharding, "overrides": {}})
     held = bytes_text(layout_of(tried).shard_bytes(experiment.dtype))
     changed = [dim for dim, axes in enumerate(spec) if axes != placed.spec[dim]]
     over = " and ".join(f"{placed.dim_name(dim)} over {', '.join(spec[dim])}" for dim in changed)
-    st.container(key="main-link-further", width="content").page_link(
+    st.container(key=f"{rank}-link-further", width="content").page_link(
         cards.page_of(tried),
         label=f"**{plain(f'Shard {over}: {held}')}**",
         icon=":material/arrow_forward:",

@@ -56,7 +56,7 @@ def _press(page: Page, button: Locator, else_has: str) -> None:
 def programs(page: Page, url: str, run: str) -> None:
     """What is wrong with the example step, and where."""
     visit(page, f"{url}/programs").get_by_role("button", name="Try an example").click()
-    page.get_by_text("3 things are wrong").first.wait_for(timeout=PATIENCE_MS)
+    page.get_by_text("Peak memory").first.wait_for(timeout=3 * PATIENCE_MS)
 
 
 def layout(page: Page, url: str, run: str) -> None:

@@ -36,7 +36,7 @@ from spmd_core.script import program_text
 from spmd_core.search import read_array_question
 from spmd_core.trials import Search
 from spmd_core.workloads import Program, findings, parse_plan, programs
-from spmd_lab.ui.programs import result, treemap
+from spmd_lab.ui.programs import arrays, treemap
 
 TARGET, SMALL = "tpu:v5e:2x4", "tpu:v5e:2x2"
 # that a search makes: by number, since a budget in seconds is another on a machine at work
@@ -190,7 +190,7 @@ def speed(figures: Figures, part: slice) -> None:
         program = Program(described, described.mesh)
         findings(program)
         treemap.chart(treemap.tiles(program.arguments()))
-        result.table(program.arguments())
+        arrays.table(program.arguments())
         parser = "ready" if is_warm else "not started"
         note = f"{_core_s() - before:.2g} s of a core"
         figures.add(f"{leaves:,} arguments to their picture, parser {parser}", time.perf_counter() - began, "s", most=most, note=note)  # fmt: skip

@@ -2,6 +2,8 @@
 would communicate, and what would be better.
 """
 
+from typing import Literal
+
 import streamlit as st
 
 from spmd_core.advice import program_headline
@@ -9,7 +11,7 @@ from spmd_core.base import mesh_text
 from spmd_core.workloads import programs
 from spmd_lab.ui import links, live, shell, state
 from spmd_lab.ui.markdown import plain
-from spmd_lab.ui.programs import better, constrain, door, fields, result, typed, what_if
+from spmd_lab.ui.programs import arrays, better, constrain, door, fields, result, typed, what_if
 
 share = shell.open_page("programs")
 experiment = state.experiment("programs")
@@ -44,13 +46,15 @@ if not refusal and not misfit:
 verb = "Compile and predict" if experiment.place.is_absent else "Run"
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
     st.title(shell.QUESTIONS["programs"], width="stretch", anchor=False)
-    with st.popover("Open a step", icon=":material/upload_file:"):
+    is_example = door.is_example(program)
+    kind: Literal["primary", "secondary"] = "primary" if is_example else "secondary"
+    with st.popover("Open your step", icon=":material/upload_file:", type=kind):
         door.drop()
         door.held(program.described.program)
         door.guide()
     pressed = st.button(
         verb,
-        type="secondary" if constrain.fixes(program) else "primary",
+        type="secondary" if is_example or constrain.fixes(program) else "primary",
         icon=":material/play_arrow:",
         key="run_program",
         disabled=bool(refusal or misfit) or at_work,
@@ -75,7 +79,7 @@ result.wrong(experiment, result.compiled_of(status, experiment))
 if status:
     result.after(status)
 constrain.draw(program)
-result.arrays(program)
+arrays.tables(program)
 if not refusal and not misfit:
     better.draw(experiment)
 links.write_query("programs", experiment, run)

@@ -16,7 +16,7 @@ from spmd_core.workloads import programs
 
 FILE = Path(__file__).parent.parent / "spmd_core/recipes/example.jaxexport"
 MESH = AbstractMesh((4, 2), ("fsdp", "tensor"))
-VOCABULARY, EMBED, HIDDEN, LAYERS = 32_000, 512, 2048, 6
+VOCABULARY, EMBED, HIDDEN, LAYERS = 128_256, 4096, 14_336, 6
 DONATED = "params"
 NAME = "Example: a step of two-layer blocks"
 

@@ -8,7 +8,7 @@ from math import inf
 from typing import Any
 
 from spmd_core.answers.collective_sheet import COLLECTIVES, CommunicationRow
-from spmd_core.base import bytes_text, capital, numbered, seconds_text
+from spmd_core.base import bytes_text, capital, change_text, numbered, seconds_text
 from spmd_core.experiment import Experiment, dtype_of, layout_of
 from spmd_core.program import CollectiveRow
 from spmd_core.runs import Partitioned, Requested
@@ -110,16 +110,18 @@ class WhatIf:
 
     @property
     def figures(self) -> tuple[tuple[str, str], ...]:
-        """Names and texts, before and after: the step's estimated time, and bytes on a device."""
+        """Names and texts, before and after: bytes on a device, and the step's estimated time."""
         was, now = self.programs
         peak = was.peak_bytes, now.peak_bytes
         rows: list[tuple[str, str]] = []
+        if peak[0] and peak[1]:
+            rows.append(
+                ("Peak memory per device", change_text(*map(bytes_text, (peak[0], peak[1]))))
+            )
         if was.predicted_s and now.predicted_s:
             ends = (seconds_text(each.estimate) for each in (was.predicted_s, now.predicted_s))
-            rows.append(("Estimated step", _both(*ends)))
-        if peak[0] and peak[1]:
-            rows.append(("Peak memory per device", _both(*map(bytes_text, (peak[0], peak[1])))))
-        return (*rows, ("Arguments per device", _both(*map(bytes_text, self.argument_bytes))))
+            rows.append(("Estimated step", change_text(*ends)))
+        return (*rows, ("Arguments per device", change_text(*map(bytes_text, self.argument_bytes))))
 
     @property
     def is_propagated(self) -> bool:
@@ -176,9 +178,9 @@ class WhatIf:
             for verb, change in (("adds", "appears"), ("removes", "vanishes"))
             if any(each.change == change for each in self.rows)
         ]
-        was, now = map(bytes_text, self.total_bytes)
+        moved = change_text(*map(bytes_text, self.total_bytes))
         what = " and ".join(changes) or "no collective appears or vanishes"
-        return f"{capital(what)}: {was} → {now} per step and device."
+        return f"{capital(what)}: {moved} per step and device."
 
     def json(self) -> dict[str, Any]:
         """The rows, bytes and memory, for machines."""
@@ -226,10 +228,6 @@ def _some(types: Sequence[str]) -> str:
     return ", ".join(types[:3]) + (", …" if len(types) > 3 else "") or "–"
 
 
-def _both(was: str, now: str) -> str:
-    return was if was == now else f"{was} → {now}"
-
-
 def _key(each: Requested) -> tuple[object, ...]:
     return each.kind, each.axes, each.dim, each.bytes, each.source, each.reason
 
@@ -274,7 +272,7 @@ WHAT_IF: Sheet[Changed] = Sheet(
         _COLUMNS["Bytes"],
         text(
             "Count",
-            lambda each: _both(
+            lambda each: change_text(
                 *("unknown" if n is None else str(n) for n in (each.before, each.after))
             ),
         ),

@@ -57,6 +57,17 @@ def span_text(low: float, high: float) -> str:
     return f"{even_seconds(low)} to {even_seconds(high)}"
 
 
+def change_text(was: str, now: str) -> str:
+    """Returns two quantities as a change, their unit once; one of them where they are alike.
+
+    >>> change_text("12.6 GiB", "6.1 GiB"), change_text("1.2 s", "800 ms"), change_text("3", "3")
+    ('12.6 → 6.1 GiB', '1.2 s → 800 ms', '3')
+    """
+    value, _, unit = was.rpartition(" ")
+    first = value if unit == now.rpartition(" ")[2] and value else was
+    return was if was == now else f"{first} → {now}"
+
+
 def even_seconds(seconds: float | None) -> str:
     """A duration with three digits, zeros too, to stand beside others.
 

@@ -43,7 +43,7 @@ def test_what_changes_is_first_and_named():
     assert changes == [("appears", 0, 1), ("vanishes", 3, 0), ("more", 5, 10), ("stays", 1, 1)]
     assert answer.headline == (
         "Adds 1 all-gather over fsdp and removes 3 all-reduces over tensor: "
-        "1.0 MiB → 3.0 MiB per step and device."
+        "1.0 → 3.0 MiB per step and device."
     )
     table = WHAT_IF.table(answer.changed, "terminal")
     assert [cell.text for cell in table.column("Count")] == ["0 → 1", "3 → 0", "5 → 10"]
@@ -96,8 +96,8 @@ def test_figures_have_time_and_memory_where_both_are_known():
     )
     changed = WhatIf(answer.before, answer.after, (was, now))
     assert changed.figures[:2] == (
-        ("Estimated step", "4 ms → 2 ms"),
-        ("Peak memory per device", "1.0 MiB → 2.0 MiB"),
+        ("Peak memory per device", "1.0 → 2.0 MiB"),
+        ("Estimated step", "4 → 2 ms"),
     )
     assert changed.json()["estimated_s"]["after"]["estimate"] == 2e-3
 

@@ -1,24 +1,30 @@
 """Changes of a program by other specs: those that mend what is wrong, and of the value of a line."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from math import prod
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import streamlit as st
 
+from spmd_core.answers import WhatIf
 from spmd_core.base import LabError
 from spmd_core.experiment import Experiment, read_spec_words, spec_code
 from spmd_core.fields import Spec
 from spmd_core.workloads import Program, device_bytes, findings, grouped
-from spmd_lab.ui import shell, state
+from spmd_lab.ui import live, shell, state
 from spmd_lab.ui.lab import as_viewer, lab
 from spmd_lab.ui.markdown import plain
 
 T = TypeVar("T")
 Specs = Mapping[str, Spec]
 _BY_SPECS = ("replicated", "rule")  # the kinds of findings that specs mend
+OPENED = "opened"  # aside: the id of the experiment of a program that the user opened here
+_LAST_DIM = (
+    "Of dims that as many devices divide, the last is sharded: a lookup along the first then needs "
+    "no other device."
+)
 
 
 def fixes(program: Program) -> dict[str, Specs]:
@@ -43,16 +49,64 @@ def fixes(program: Program) -> dict[str, Specs]:
     }
 
 
-def held_bytes(program: Program, specs: Specs) -> int:
-    """Returns the bytes of arguments in a device's memory with these specs in front of others."""
+def held_bytes(program: Program, specs: Specs, twice: Collection[str] = ()) -> int:
+    """Returns the bytes of arguments in a device's memory with these specs in front of others, those
+    of the paths `twice` counted twice.
+    """
     tried = replace(program, specs=tuple(_before(specs, dict(program.specs)).items()))
-    return device_bytes(tried.arguments())[0]
+    arguments = tried.arguments()
+    again = [each for each in arguments if each.leaf.path in twice]
+    return device_bytes([*arguments, *again])[0]
 
 
-def offer(program: Program, listed: Sequence[Specs], is_first: bool) -> None:
+def held_twice(program: Program, donated: Collection[str] = ()) -> frozenset[str]:
+    """Returns the paths of state that is held twice, since its argument is not donated."""
+    return frozenset(
+        path
+        for each in findings(program)
+        if each.kind == "missing_donation" and each.path not in donated
+        for path in each.others
+    )
+
+
+def checked(specs: Specs) -> WhatIf | None:
+    """Returns what the compiler makes of specs, which it partitions in the background; None until it
+    has answered, and where it refuses.
+    """
+    if not is_opened():
+        return None
+    before, after = state.experiment("programs"), _changed(specs)
+    try:
+        if as_viewer(lab().is_partitioned, before, after):
+            return as_viewer(lab().what_if, before, after)
+    except LabError:
+        state.set_aside("programs", OPENED, None)
+    return None
+
+
+def is_opened() -> bool:
+    """Returns True if the user opened the program here: of a link that is followed nothing is
+    partitioned unasked.
+    """
+    return state.aside("programs", OPENED) == state.experiment("programs").id
+
+
+@st.fragment(run_every=live.INTERVAL_S)
+def _follow(specs: Specs) -> None:
+    st.caption("The compiler partitions the step with this fix…")
+    if as_viewer(lab().is_partitioned, state.experiment("programs"), _changed(specs)):
+        st.rerun()
+
+
+def offer(
+    program: Program,
+    listed: Sequence[Specs],
+    kind: Literal["primary", "secondary"],
+    known: WhatIf | None,
+    is_partitioning: bool,
+) -> None:
     """Draws a button that gives the program those specs by which a device holds least, unless they
-    raise its peak of memory or its time, as the compiler partitions it. `is_first`: the headline's
-    finding is among those that they mend.
+    raise its peak of memory or its time, as the compiler partitions it. `known`: what it made of them.
     """
     by_held = sorted(listed, key=lambda specs: held_bytes(program, specs))
     if not by_held:
@@ -61,14 +115,19 @@ def offer(program: Program, listed: Sequence[Specs], is_first: bool) -> None:
     too = f" and {others[0] if len(others) == 1 else f'{len(others)} more'}" if others else ""
     pressed = st.button(
         f"{words(by_held[0])} for {plain(f'{first}{too}')}",
-        type="primary" if is_first else "secondary",
+        type=kind,
         icon=":material/build:",
         key="mend",
+        help=_LAST_DIM,
     )
-    st.caption(
-        "Taken if neither peak memory nor step time rises, as the compiler partitions it; else the "
-        "next fix is tried."
-    )
+    if known:
+        st.badge(plain(known.made), icon=":material/bolt:", color="orange")
+        if raises(known):
+            st.caption("Peak memory or step time rises: the next fix is tried.")
+    elif is_partitioning:
+        _follow(by_held[0])
+    else:
+        st.caption("Partitioned first: it is not used if peak memory or step time rises.")
     if pressed:
         with st.spinner("Partitioning it before and after…"):
             kept = next((specs for specs in by_held if not _raises(specs)), None)
@@ -87,17 +146,22 @@ def words(specs: Specs) -> str:
 
 def _raises(specs: Specs) -> bool:
     with suppress(LabError):  # what is not partitioned is not known to be worse
-        before = state.experiment("programs")
-        was, now = as_viewer(lab().what_if, before, _changed(specs)).programs
-        first, then = was.predicted_s, now.predicted_s
-        is_slower = first is not None and then is not None and then.estimate > first.estimate
-        return is_slower or (now.peak_bytes or 0) > (was.peak_bytes or now.peak_bytes or 0)
+        return raises(as_viewer(lab().what_if, state.experiment("programs"), _changed(specs)))
     return False
+
+
+def raises(answer: WhatIf) -> bool:
+    """Returns True if a change takes more time or a higher peak of memory."""
+    was, now = answer.programs
+    first, then = was.predicted_s, now.predicted_s
+    is_slower = first is not None and then is not None and then.estimate > first.estimate
+    return is_slower or (now.peak_bytes or 0) > (was.peak_bytes or now.peak_bytes or 0)
 
 
 def _over_most(shape: tuple[int, ...], program: Program) -> Spec:
     """Returns the spec of the dim that the most devices divide, of equals the last: a table's lookup
-    along its first dim then communicates nothing.
+    along its first dim then communicates nothing. A shard narrower than a TPU's 128 lanes is not
+    padded for it: the compiler stores one of 32000 by 64 transposed, f32[32000,64]{0,1:T(8,128)}.
     """
     specs: list[Spec] = [((),) * len(shape)]
     for at, left in enumerate(shape):

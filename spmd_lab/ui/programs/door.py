@@ -7,10 +7,11 @@ import streamlit as st
 
 from spmd_core.base import LabError, bytes_text, count_text, mesh_text, refuse
 from spmd_core.experiment import as_exported
-from spmd_core.workloads import Described, Listed, files, programs
+from spmd_core.workloads import Described, Listed, Program, files, programs
 from spmd_lab.ui import shell, state
 from spmd_lab.ui.lab import as_viewer, lab, prepare_parser
 from spmd_lab.ui.markdown import coded, plain
+from spmd_lab.ui.programs import constrain
 
 SCREEN = "programs"
 _LINE = "spmd_lab.explain(step)(params, opt_state, batch).open()"
@@ -23,7 +24,8 @@ def open_program(described: Described) -> None:
     """Make a program the screen's experiment, as its author sharded it; RequestError where it names
     no mesh.
     """
-    state.replace(SCREEN, as_exported(described))
+    state.replace(SCREEN, experiment := as_exported(described))
+    state.set_aside(SCREEN, constrain.OPENED, experiment.id)
     state.set_run(SCREEN, None)
     state.set_notice(SCREEN, None)
 
@@ -57,6 +59,11 @@ def drop() -> None:
 def described_example() -> Described:
     """Returns the description of the program that came with the lab."""
     return Described.model_validate_json(EXAMPLE.with_suffix(".json").read_bytes())
+
+
+def is_example(program: Program) -> bool:
+    """Returns True if a program is the one that came with the lab."""
+    return program.described.program == described_example().program
 
 
 def example() -> None:

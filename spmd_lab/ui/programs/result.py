@@ -1,31 +1,30 @@
-"""What is wrong with a program, where its bytes are, each array; and, once it ran or was predicted,
-the same answer as any other workload has.
+"""What is wrong with a program, each with its fix; and, once it ran or was predicted, the same answer
+as any other workload has.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-import pandas as pd
 import streamlit as st
 
-from spmd_core.advice import compiled_findings, grouped_findings, held_spec
-from spmd_core.base import by_key, bytes_text, count_text
-from spmd_core.experiment import Experiment, layout_of, parse_experiment, shape_text, spec_code
+from spmd_core.advice import compiled_findings, grouped_findings
+from spmd_core.answers import Figure
+from spmd_core.base import bytes_text, change_text
+from spmd_core.experiment import Experiment
+from spmd_core.fields import Spec
 from spmd_core.machine import get_topology
 from spmd_core.results import StepFinding, StrategyResult
 from spmd_core.runs import RunStatus
 from spmd_core.terms import ago
-from spmd_core.workloads import Described, Held, Program
+from spmd_core.workloads import Described, Program
 from spmd_lab.ui import remedies
 from spmd_lab.ui.compare import comparison, questions, view as views
 from spmd_lab.ui.lab import lab
-from spmd_lab.ui.layout import picture
 from spmd_lab.ui.markdown import as_sentence, code, coded, plain
 from spmd_lab.ui.notebook import labels
 from spmd_lab.ui.predict import prediction
-from spmd_lab.ui.programs import constrain, treemap
-from spmd_lab.ui.shell import draw_figure
-from spmd_lab.ui.tables import sheet
+from spmd_lab.ui.programs import arrays, constrain, door, treemap
+from spmd_lab.ui.shell import draw_figures
 
 Fixes = Mapping[str, constrain.Specs]  # by path of a finding
 SHOWN_FINDINGS = 8
@@ -62,23 +61,17 @@ def wrong(experiment: Experiment, compiled: StrategyResult | None = None) -> Non
     listed = _listed(program, tried, compiled)
     is_absent = experiment.place.is_absent
     capacity = get_topology(experiment.target).chip.device_hbm_bytes if is_absent else 0
-    with st.container(key="answer-wrong"):
-        st.subheader(plain(_first(listed, tried)), anchor=False)
-        if listed and (saved := _saved(listed[0], program, tried)):
-            share = f": {saved / constrain.held_bytes(program, {}):.0%} of its arguments"
-            share = share if listed[0].path in tried else ""  # what is held twice is an output
-            of_hbm = f", {saved / capacity:.1%} of its HBM" if capacity else ""
-            draw_figure(bytes_text(saved), f"saved on each device by this fix{share}{of_hbm}")
-        with st.container(horizontal=True):
-            if listed and listed[0].kind == "missing_donation":
-                _donate(listed[0], "first")
-            constrain.offer(program, [*tried.values()], bool(listed) and listed[0].path in tried)
-    picture_of(program, capacity)
+    held = _held(listed, program, tried)
+    _card(program, listed, tried, held, capacity)
+    arrays.picture_of(program, capacity)
     if listed:
         with st.container(key="findings", gap=None):
-            st.html(f"<h2>{_count(listed)}<small>{_saves(listed, program, tried)}</small></h2>")
+            in_order = "in this order" if len(listed) > 1 else ""
+            st.html(
+                f"<h2>{_count(listed)}<small>Held on each device, mended {in_order}</small></h2>"
+            )
             for at, each in enumerate(listed[:SHOWN_FINDINGS]):
-                _finding(at, each, tried.get(each.path), _saved(each, program, tried))
+                _finding(at, each, tried.get(each.path), _change(held[at], held[at + 1]))
         if (more := len(listed) - SHOWN_FINDINGS) > 0:
             st.caption(f"{more} more, which `program FILE` lists.")
     if not program.described.mesh and not any(map(any, program.array_specs().values())):
@@ -92,6 +85,33 @@ def wrong(experiment: Experiment, compiled: StrategyResult | None = None) -> Non
             "No large array is replicated beside sharded ones. The state is donated and keeps its "
             "sharding." + (" Compiled, it keeps its batch and repeats no work." if compiled else "")
         )
+
+
+def _card(
+    program: Program,
+    listed: Sequence[StepFinding],
+    tried: Fixes,
+    held: Sequence[int],
+    capacity: int,
+) -> None:
+    with st.container(key="answer-wrong"):
+        st.subheader(plain(_first(listed, tried)), anchor=False)
+        fix = tried.get(listed[0].path) if listed else None
+        known = constrain.checked(fix) if fix else None
+        room = f"of {bytes_text(capacity)} HBM" if capacity else ""
+        if known and len(known.figures) > 1:
+            draw_figures(
+                Figure(name, text, f"{room}, with this fix" * ("memory" in name))
+                for name, text in known.figures[:-1]  # the last is of arguments alone
+            )
+        elif held[0] > held[min(1, len(listed))]:
+            draw_figures([Figure("Held on each device", _change(held[0], held[1]), room)])
+        with st.container(horizontal=True, vertical_alignment="center"):
+            if listed and listed[0].kind == "missing_donation":
+                _donate(listed[0], "first")
+            kind = "primary" if fix and not door.is_example(program) else "secondary"
+            waits = bool(fix) and constrain.is_opened()
+            constrain.offer(program, [*tried.values()], kind, known, waits)
 
 
 def _listed(
@@ -116,17 +136,27 @@ def _saved(each: StepFinding, program: Program, tried: Fixes) -> int:
     return int(each.bytes_per_device * _BACK.get(each.kind, 0.0))
 
 
-def _saves(listed: Sequence[StepFinding], program: Program, tried: Fixes) -> str:
-    """Returns what a device holds, what it holds twice included, with the specs of all fixes and
-    nothing held twice; that is no sum of what each saves.
+def _held(listed: Sequence[StepFinding], program: Program, tried: Fixes) -> list[int]:
+    """Returns what a device holds of arguments and of results beside arguments that are not donated:
+    first as it is, then with each fix and those before it.
     """
-    twice = sum(each.bytes_per_device for each in listed if each.kind == "missing_donation")
-    if len(tried) + bool(twice) < 2:
-        return "saved on each device"
-    every = {name: spec for fix in tried.values() for name, spec in fix.items()}
-    held, mended = (constrain.held_bytes(program, specs) for specs in ({}, every))
-    end = f", {bytes_text(twice)} of them held twice" if twice else ""
-    return f"All mended: {bytes_text(held + twice)}{end} → {bytes_text(mended)} on each device"
+    specs: dict[str, Spec] = {}
+    donated: list[str] = []
+    cast = 0
+    held = [constrain.held_bytes(program, specs, constrain.held_twice(program))]
+    for each in listed:
+        specs |= tried.get(each.path, {})
+        if each.kind == "missing_donation":
+            donated.append(each.path)
+        elif each.path not in tried:
+            cast += _saved(each, program, tried)
+        twice = constrain.held_twice(program, donated)
+        held.append(constrain.held_bytes(program, specs, twice) - cast)
+    return held
+
+
+def _change(was: int, now: int) -> str:
+    return change_text(bytes_text(was), bytes_text(now)) if now < was else ""
 
 
 def _count(listed: Sequence[StepFinding]) -> str:
@@ -141,13 +171,13 @@ def _first(listed: Sequence[StepFinding], tried: Fixes) -> str:
     return _TITLES[first.kind][1].format(f"{first.path}{' and its optimizer state' * has_others}")
 
 
-def _finding(at: int, each: StepFinding, fix: constrain.Specs | None, saved: int) -> None:
+def _finding(at: int, each: StepFinding, fix: constrain.Specs | None, change: str) -> None:
     rest = each.sentence.removeprefix(each.path).strip()
     words = coded(f"{rest}." if rest != each.sentence else as_sentence(rest))
     with st.container(horizontal=True, vertical_alignment="center", key=f"finding-{at}"):
         title = f":{'orange' if at else 'red'}[**{plain(_TITLES[each.kind][0])}**]"
         st.markdown(f"{title}  \n:small[{code(each.path)} {words}]", width="stretch")
-        st.markdown(f"**{plain(bytes_text(saved))}**" if saved else "", width=90)
+        st.markdown(f"**{plain(change)}**" if change else "", width=130)
         with st.container(width=250):
             if fix and st.button(constrain.words(fix), key=f"mend:{at}", width="stretch"):
                 constrain.give(fix)
@@ -167,88 +197,13 @@ def _donate(each: StepFinding, key: str, width: Literal["stretch", "content"] = 
 def example(described: Described) -> None:
     """Draws what the screen makes of a program that nobody has opened yet."""
     program = Program(described, described.mesh)
-    placed = treemap.tiles(program.arguments())
+    held = arrays.on_device(program)
+    placed = treemap.tiles(held)
     tried = constrain.fixes(program)
     listed = _listed(program, tried)
     st.markdown(f"**An example.** {plain(_first(listed, tried))}")
-    st.vega_lite_chart(treemap.chart(placed), alt=treemap.alt(placed), key="example-picture")
-
-
-def picture_of(program: Program, capacity: int) -> None:
-    """Draws where the bytes of a device are, of so many where that is known, and who holds the array
-    that is clicked.
-    """
-    arguments = program.arguments()
-    if not (placed := treemap.tiles(arguments)):
-        return
-    hosted = sum(treemap.weight(each) for each in arguments if each.memory)
-    held = bytes_text(sum(each.weight for each in placed) - hosted)
-    roots = by_key((each.path.partition("/")[0], each.weight) for each in placed)
-    parts = ", ".join(f"{name} {bytes_text(sum(each))}" for name, each in [*roots.items()][:2])
-    room = f" of {bytes_text(capacity)}" if capacity else ""
-    room += f", {bytes_text(hosted)} on the host" if hosted else ""
-    st.markdown(f"**Arguments per device: {held}{room}** :small[{plain(parts)}]")
-    event = st.vega_lite_chart(
-        treemap.chart(placed),
-        alt=treemap.alt(placed),
-        key="treemap",
-        on_select="rerun",
-        selection_mode=["picked"],
-        width="stretch",
-    )
-    _picked(program, arguments, event)
-
-
-def arrays(program: Program) -> None:
-    """Draws the tables of the arguments and outputs, folded."""
-    for title, arrays in (("Arguments", program.arguments()), ("Outputs", program.outputs())):
-        with st.expander(
-            f"{title}: {count_text(len(arrays))}", key=f"program-{title}", on_change="rerun"
-        ) as box:
-            if box.open:
-                st.dataframe(sheet(table(arrays)), hide_index=True)
-
-
-def table(arrays: tuple[Held, ...]) -> pd.DataFrame:
-    """Path, shape, dtype, spec, bytes per device and copies of each array, the largest first."""
-    rows = sorted(arrays, key=lambda each: -treemap.weight(each))
-    return pd.DataFrame(
-        {
-            "Array": [each.leaf.path for each in rows],
-            "Shape": [shape_text(each.shape) for each in rows],
-            "Dtype": [each.leaf.dtype for each in rows],
-            "Spec": [held_spec(each) for each in rows],
-            "Per device": [bytes_text(each.bytes_per_device) for each in rows],
-            "In all": [bytes_text(each.bytes) for each in rows],
-            "Copies": ["–" if each.copies is None else str(each.copies) for each in rows],
-            "Donated": ["yes" if each.leaf.is_donated else "" for each in rows],
-        }
-    )
-
-
-def _picked(program: Program, arrays: tuple[Held, ...], event: object) -> None:
-    selection = getattr(event, "selection", {}).get("picked") or []
-    path = selection[0].get("path") if selection else None
-    patterns = program.described.patterns
-    held = next(
-        (each for each in arrays if path in (each.leaf.path, patterns[each.leaf.path])), None
-    )
-    if held is None or held.spec is None or not held.shape:
-        return
-    experiment = parse_experiment(
-        {
-            "workload": "array",
-            "mesh": program.mesh or (("x", 1),),
-            "target": "cpu:256",
-            "dims": {f"d{dim}": size for dim, size in enumerate(held.shape)},
-            "sharding": {f"d{dim}": list(axes) for dim, axes in enumerate(held.spec) if axes},
-        }
-    )
-    held_layout = layout_of(experiment)
-    with st.container(border=True):
-        st.markdown(f"**{plain(held.leaf.path)}** {plain(spec_code(held.spec))}")
-        picture.draw(held_layout, "float32", "picked-layout")
-        st.markdown(picture.notes(held_layout))
+    chart = treemap.chart(placed, arrays.odd(program))
+    st.vega_lite_chart(chart, alt=treemap.alt(placed), key="example-picture")
 
 
 def compiled_of(status: RunStatus | None, experiment: Experiment) -> StrategyResult | None:

@@ -1,6 +1,6 @@
 """Where the bytes of a program are: a rectangle for each array, as large as its bytes per device."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from spmd_core.advice import held_spec
@@ -88,6 +88,7 @@ def _how(held: Held) -> str:
 
 
 _HOVER = hover(path="Array", bytes="Per device", how="Sharded", shape="Shape", spec="Spec")
+_ODD = "odd"
 _TILE = {
     "type": "rect",
     "stroke": "light-dark(#ffffff,#12161c)",
@@ -127,8 +128,10 @@ _LABELS = {
 }
 
 
-def chart(placed: Sequence[Tile]) -> Spec:
-    """The Vega-Lite chart of the rectangles; a click selects one."""
+def chart(placed: Sequence[Tile], odd: Collection[str] = ()) -> Spec:
+    """The Vega-Lite chart of the rectangles; a click selects one. `odd`: the paths of arrays that are
+    sharded otherwise than those beside them.
+    """
     color = {
         "field": "how",
         "type": "nominal",
@@ -158,7 +161,7 @@ def chart(placed: Sequence[Tile]) -> Spec:
     }
     return {
         "params": [_PICKED],
-        "data": {"values": [{**_row(tile), "ink": ink(shades[how(tile)])} for tile in placed]},
+        "data": {"values": [{**_row(tile, odd), "ink": ink(shades[how(tile)])} for tile in placed]},
         "layer": [rectangles, _LABELS],
         "height": HEIGHT,
         "padding": PADDING,
@@ -173,7 +176,7 @@ def _colors(placed: Sequence[Tile]) -> Spec:
     return {"domain": kinds, "range": [known.get(kind) or next(colors) for kind in kinds]}
 
 
-def _row(tile: Tile) -> Row:
+def _row(tile: Tile, odd: Collection[str]) -> Row:
     x, y, width, height = tile.place
     first, count = tile.arrays[0], len(tile.arrays)
     parts = [each for each in tile.path.removesuffix("/value").split("/") if each != "*"]
@@ -186,7 +189,8 @@ def _row(tile: Tile) -> Row:
     names.append(names[-1].removesuffix(times))
     room, size = width * 850, bytes_text(tile.weight)
     name = next((each for each in names if room > 7 * len(each) + 6), "")
-    below = [times.strip()] * (not name.endswith(times)) + [size]
+    is_odd = any(each.leaf.path in odd for each in tile.arrays)
+    below = [times.strip()] * (not name.endswith(times)) + [_ODD] * is_odd + [size]
     fitting = [each for each in below if room > _CHARACTER * len(each)]
     lines = [name, *fitting][: int(height * HEIGHT / 16)] if name else []
     return {

@@ -1,7 +1,7 @@
 """The answer of serving for machines, as JSON, and for later: what History keeps of it."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from spmd_core.answers.serving_sheet import (
     PART_NAMES,
@@ -21,7 +21,9 @@ from spmd_core.search import (
     ServingAnswer,
     ServingQuestion,
     ServingRow,
+    frontier,
     link,
+    serving_curves,
 )
 from spmd_core.sweeps import ServedPoint
 from spmd_core.time import Lengths
@@ -38,6 +40,7 @@ def serving_json(answer: ServingAnswer) -> dict[str, object]:
         "nearest": near and _row_json(near),
         "rows": [_row_json(row) for row in answer.rows],
         "front": [_row_json(row) for row in answer.front],
+        "curves": list(_curves_json(answer)),
         "best_by_concurrency": [
             {
                 "concurrency": load.concurrency,
@@ -51,6 +54,31 @@ def serving_json(answer: ServingAnswer) -> dict[str, object]:
         "assumptions": list(serving_assumptions(lead)) if lead else [],
         "link": link.path({"kind": link.SERVING, **answer.question.form}),
     }
+
+
+def _curves_json(answer: ServingAnswer) -> Iterator[dict[str, object]]:
+    """Yields shardings at rising concurrency, with the points that no curve passes above marked."""
+    curves = serving_curves(answer)
+    front = {id(point) for _, point in frontier(curves)}
+    for curve in curves:
+        plan = curve.row.plan
+        points = [
+            {
+                "concurrency": point.concurrency,
+                "tokens_per_s_per_user": point.row.speed,
+                "tokens_per_s_per_chip": point.row.per_chip,
+                "is_on_front": id(point) in front,
+            }
+            for point in curve.points
+        ]
+        yield {
+            "target": plan.target,
+            "mesh": dict(plan.mesh),
+            "replicas": plan.replicas,
+            "weights_dtype": plan.weights_dtype,
+            "kv_dtype": plan.kv_dtype,
+            "points": points,
+        }
 
 
 def served_points_json(name: str, points: Sequence[ServedPoint]) -> dict[str, object]:

@@ -16,7 +16,14 @@ from spmd_core.base import (
     span_text,
 )
 from spmd_core.plan import ServedPlan
-from spmd_core.search import ServingAnswer, ServingQuestion, ServingRow, Split
+from spmd_core.search import (
+    CurvePoint,
+    ServingAnswer,
+    ServingCurve,
+    ServingQuestion,
+    ServingRow,
+    Split,
+)
 from spmd_core.sheets import Column, Sheet, Table, count, number, seconds, size, text
 from spmd_core.sweeps import ServedPoint
 from spmd_core.terms import chip_title, listed, money_text
@@ -30,6 +37,7 @@ PART_NAMES = {
     "dispatch": "dispatch",
 }
 _MOST_REASONS = 6
+_BEATS = 1.01  # of the tokens of a row: more than an even point
 
 
 def serving_headline(answer: ServingAnswer, is_figured: bool = False) -> str:
@@ -45,12 +53,18 @@ def serving_headline(answer: ServingAnswer, is_figured: bool = False) -> str:
     if not within_words(question):
         each = "dollar" if question.price else "chip"
         if is_figured:
-            return f"{named} serves the most tokens per {each}."
+            return f"{named} serves the most tokens per {each} {load_words(question.load)}."
         return f"{named}: {served_output(best)}, the most per {each}."
     if best.even:
         return f"About even: {named} may keep {within_words(question)}: {takes}."
     least = "Cheapest" if question.price else "Fewest chips"
     return f"{least} within {within_words(question)}: {named}: {takes}."
+
+
+def load_words(load: ServingLoad) -> str:
+    """Returns how requests come: `with 64 requests at once`, `at 8 requests a second`."""
+    come = f"{numbered(load.rate, 'request')} a second" if load.rate else ""
+    return f"at {come}" if come else f"with {numbered(load.concurrency, 'request')} at once"
 
 
 def _not_kept(answer: ServingAnswer) -> str:
@@ -64,7 +78,8 @@ def _not_kept(answer: ServingAnswer) -> str:
             f"Nothing keeps up with {numbered(rate, 'request')} a second: nearest {named}, {takes}."
         )
     if near.served.waiting:
-        return f"Not all requests run at once: on {named} {near.served.waiting:,} wait, {takes}."
+        held, wait = near.served.running, near.served.waiting
+        return f"The cache of {named} holds {numbered(held, 'request')}: {wait:,} wait, {takes}."
     return f"Nothing keeps {within_words(answer.question)}: nearest {named}: {takes}."
 
 
@@ -96,6 +111,37 @@ def within_words(question: ServingQuestion) -> str:
     """Returns the limits of a question: `2 s first, 40 ms each`; "" without any."""
     limits = ((question.ttft_s, "first"), (question.tpot_s, "each"))
     return ", ".join(f"{seconds_text(limit)} {what}" for limit, what in limits if limit)
+
+
+def chosen_for(question: ServingQuestion) -> Figure:
+    """Returns by what the rows are ranked, and within which limits."""
+    within = within_words(question)
+    spent = ("fewest chips", "cheapest")[bool(question.price)]
+    most = f"tokens per {'dollar' if question.price else 'chip'}"
+    return Figure(
+        "Ranked by", spent if within else most, f"within {within}" if within else "no latency limit"
+    )
+
+
+def beaten_words(answer: ServingAnswer, front: Sequence[tuple[ServingCurve, CurvePoint]]) -> str:
+    """Returns which point of the frontier has most tokens per chip of those that beat the lead in both,
+    in a sentence; where there is none, that.
+    """
+    lead = answer.lead
+    if lead is None or not front:
+        return ""
+    better = [
+        point
+        for _, point in front
+        if point.row.speed >= lead.speed and point.row.per_chip > _BEATS * lead.per_chip
+    ]
+    if not better:
+        return f"Nothing here beats {_on(lead)} in both."
+    most = max(better, key=lambda point: point.row.per_chip)
+    ratio, faster = most.row.per_chip / lead.per_chip, most.row.speed / lead.speed - 1
+    more = f"{ratio - 1:.0%} more" if ratio < 2 else f"{ratio:.2g} times the"
+    made = f"{more} tokens per chip, and each user is {faster:.0%} faster"
+    return f"With {most.concurrency:,} at once, {_on(most.row)} serves {made}."
 
 
 def served_chips(plan: ServedPlan) -> str:

@@ -45,7 +45,7 @@ class Figure(NamedTuple):
     title: str
     value: str
     more: str = ""
-    filled: float | None = None  # the share of what there is, drawn as a gauge
+    filled: tuple[float, ...] = ()  # shares of what there is, drawn as a gauge
 
 
 def five_figures(

@@ -26,6 +26,7 @@ from spmd_core.search.question import (
 from spmd_core.search.ranking import SAME, Ranked, price_per_billion, score
 from spmd_core.search.serving import CompiledDecode, ServingAnswer, ServingRow, serve, with_compiled
 from spmd_core.search.serving_apart import Split, splits
+from spmd_core.search.serving_frontier import CurvePoint, ServingCurve, frontier, serving_curves
 from spmd_core.search.serving_question import SERVING_FORM, ServingQuestion, read_serving
 from spmd_core.search.spaces.array_space import meshes
 from spmd_core.search.spaces.program_space import ProgramSpace, rules_text, with_constraint
@@ -47,6 +48,7 @@ __all__ = [
     "ArrayQuestion",
     "Candidate",
     "CompiledDecode",
+    "CurvePoint",
     "Goal",
     "KeptCandidate",
     "KeptSearch",
@@ -58,6 +60,7 @@ __all__ = [
     "Reason",
     "Rule",
     "ServingAnswer",
+    "ServingCurve",
     "ServingQuestion",
     "ServingRow",
     "Space",
@@ -68,6 +71,7 @@ __all__ = [
     "bytes_of",
     "candidates",
     "check_prices",
+    "frontier",
     "generations",
     "link",
     "meshes",
@@ -85,6 +89,7 @@ __all__ = [
     "rules_text",
     "score",
     "serve",
+    "serving_curves",
     "space_size",
     "splits",
     "staged_meshes",

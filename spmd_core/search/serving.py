@@ -80,6 +80,14 @@ class ServingRow:
         return self.served.output_per_s / self.chips if self.served else 0.0
 
     @property
+    def cache_used(self) -> float:
+        """Bytes of a device's cache when each request that runs has all of its tokens."""
+        if self.served is None or self.pool is None:
+            return 0.0
+        shards = self.plan.replicas * self.plan.along("data")
+        return -(-self.served.running // shards) * self.pool.sequence
+
+    @property
     def per_hour(self) -> float | None:
         """Dollars an hour; None without a price."""
         return None if self.price is None else self.price * self.chips
@@ -186,7 +194,7 @@ def serve(question: ServingQuestion) -> ServingAnswer:
     question.check()
     plans = tuple(plans_of(question))
     _check_work(question, plans)
-    return _ranked(question, (_looked(question, plan) for plan in plans), {})
+    return _ranked(question, (served_row(question, plan) for plan in plans), {})
 
 
 def _ranked(
@@ -278,16 +286,17 @@ def with_compiled(
     """Returns the answer with compiled steps in the place of estimates, ranked again."""
     question = answer.question
     rows = (
-        _looked(question, row.plan, compiled[row.plan]) if row.plan in compiled else row
+        served_row(question, row.plan, compiled[row.plan]) if row.plan in compiled else row
         for row in answer.rows
     )
     # fewer requests may fit
     return _ranked(question, rows, {plan: step for plan, step in compiled.items() if step.fits})
 
 
-def _looked(
+def served_row(
     question: ServingQuestion, plan: ServedPlan, step: CompiledDecode | None = None
 ) -> ServingRow:
+    """Returns what the load of a question takes on a plan; `step`: its compiled decode step."""
     price = dict(question.price).get(plan.topology.chip.generation)
     pool = pool_of(plan, question.load.longest)
     if pool.requests < 1 or (step and not step.fits):
@@ -336,6 +345,6 @@ def _by_load(
                 asked, input=given, output=made, concurrency=at_once, rate=None, requests=None
             )
             asks = replace(here, load=load)
-            looked = (_looked(asks, plan, compiled.get(plan)) for plan in plans_of(asks))
+            looked = (served_row(asks, plan, compiled.get(plan)) for plan in plans_of(asks))
             answer = _in_order(asks, looked)
             yield load, answer.lead or answer.rows[0]

@@ -67,7 +67,6 @@ _YOURS = "Yours"
 _VIEWS = {"search": ("predict", "Serving", {choices.SHOWN: "serving"})}
 # an icon by name would be fetched from the network
 _ICON = str(Path(__file__).with_name("icon.png"))
-_GAUGE = '<i class="gauge"><i style="width: {:.1%}"></i></i>'
 # screen -> label of the button for its sidebar
 _SIDEBARS = {
     "layout": "Change the array",
@@ -303,7 +302,7 @@ def draw_figures(figures: Iterable[Figure], beside: Iterable[Figure] = ()) -> No
     large, small = (
         "".join(
             f'<div><span>{escape(each.title)}</span><b class="figure">{escape(each.value)}</b>'
-            f"<small>{escape(each.more)}</small>{_GAUGE.format(min(each.filled, 1)) if each.filled else ''}</div>"
+            f"<small>{escape(each.more)}</small>{_gauge(each.filled)}</div>"
             for each in row
         )
         for row in (figures, beside)
@@ -311,6 +310,11 @@ def draw_figures(figures: Iterable[Figure], beside: Iterable[Figure] = ()) -> No
     if not large:
         return
     st.html(f'<div class="five">{large}</div><div class="beside">{small}</div>')
+
+
+def _gauge(filled: Sequence[float]) -> str:
+    widths = (f'<i style="width: {min(share, 1):.1%}"></i>' for share in filled)
+    return f'<i class="gauge">{"".join(widths)}</i>' if any(filled) else ""
 
 
 def titles() -> dict[str, str]:

@@ -306,7 +306,8 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .beside :is(span, small) {{ font-size: inherit; color: var(--quiet); }}
 .beside b {{ font-size: inherit; font-weight: 600; }}
 .gauge {{ display: block; height: 0.4rem; margin-top: 0.4rem; border-radius: 0.2rem; background: var(--line); overflow: hidden; }}
-.gauge > i {{ display: block; height: 100%; background: light-dark(#2f855a, #5fc28f); }}
+.gauge > i {{ float: left; height: 100%; background: light-dark(#2f855a, #5fc28f); }}
+.gauge > i + i {{ background: light-dark(#8fcfa9, #2f7a55); }}
 .gauge.over > i {{ background: light-dark(#b3293c, #ff8a97); }}
 .gauge .spans > i {{ display: block; }}
 .gauge:has(> .limit) {{ position: relative; overflow: visible; }}

@@ -223,6 +223,7 @@ class Pool:
     Attributes:
       weights: bytes.
       cache: bytes that are left for the cache; 0 or less where the weights do not fit.
+      sequence: bytes of one sequence's cache.
       capacity: bytes of the device.
       requests: sequences that a replica holds at once.
       tokens: of all replicas.
@@ -230,6 +231,7 @@ class Pool:
 
     weights: float
     cache: float
+    sequence: float
     capacity: float
     requests: int
     tokens: int
@@ -241,11 +243,13 @@ def pool_of(plan: ServedPlan, length: int) -> Pool:
     weights, engine = weight_bytes(plan), engine_of(plan)
     cache = chip.hbm_bytes / chip.devices_per_chip * engine.pool_share - engine.step_bytes - weights
     paged = math.ceil(length / engine.page) * engine.page
-    shard = max(0.0, cache) / cache_bytes(plan, paged)
+    sequence = cache_bytes(plan, paged)
+    shard = max(0.0, cache) / sequence
     data, replicas = plan.along("data"), plan.replicas
     return Pool(
         weights,
         cache,
+        sequence,
         chip.device_hbm_bytes,
         int(min(shard, engine.sequences)) * data,
         int(shard * paged * data) * replicas,

@@ -106,7 +106,7 @@ def _figures(winner: Candidate, answer: Answer) -> list[Figure]:
         "Memory per device",
         bytes_text(winner.memory_bytes),
         room,
-        (winner.memory_bytes or 0) / held if held else None,
+        ((winner.memory_bytes or 0) / held,) if held else (),
     )
     paid = words.paid_goal(goal, bool(price), of_steps)
     cost = Figure(words.cost_title(paid, of_steps), words.cost_text(winner, paid, price))

@@ -1,6 +1,6 @@
 """Predict's mode for serving: the question in five fields, its answer, a picture, tables."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 from html import escape
 
@@ -12,9 +12,8 @@ from spmd_core.answers import (
     SPLITS,
     Figure,
     apart_headline,
+    chosen_for,
     compiled_steps,
-    served_chips,
-    served_mesh,
     serving_assumptions,
     serving_figures,
     serving_headline,
@@ -35,12 +34,10 @@ from spmd_core.search import (
 from spmd_core.sweeps import decode_points, with_steps
 from spmd_core.time import ServingLoad
 from spmd_lab.ui import cards, forms, links, price, state
-from spmd_lab.ui.charts.base import INK, TOP, Row, Spec, category, hover, layer, layered, quantity
-from spmd_lab.ui.charts.colors import BEST, OTHER, RING, WAITING
 from spmd_lab.ui.choices import Linked
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.predict import compiling, run_answer
-from spmd_lab.ui.serving import varied
+from spmd_lab.ui.serving import frontier, varied
 from spmd_lab.ui.shell import QUESTIONS, draw_figures, refusal
 from spmd_lab.ui.tables import table_frame
 
@@ -49,23 +46,6 @@ _FIRST = dict(SERVING_FORM) | {"model": "qwen3-32b", "chips": "v6e:..16"}
 _LINKED = {name: Linked("serving", name, first) for name, first in _FIRST.items()}
 _LONGEST = 200  # characters of a field
 _ROWS, _COMPILED = 12, 3
-_FRONT, _OTHERS = "best trade-offs", "beaten in both"
-_WAIT = "some requests wait: not compared"
-_LOOKS = {_FRONT: (BEST, "circle"), _OTHERS: (OTHER, "circle"), _WAIT: (WAITING, RING)}
-_LEGEND = TOP | {
-    "labelLimit": 0,
-    "offset": 4,
-    "columns": {"expr": "containerSize()[0] > 620 ? 3 : 1"},
-}
-_ROOM = "scale('x', datum.speed) < width - 130"  # whether a name has room to the right
-_NAME = {"type": "text", "dy": -12, "fontWeight": 600, **INK} | {
-    "align": {"expr": f"{_ROOM} ? 'left' : 'right'"},
-    "dx": {"expr": f"{_ROOM} ? 12 : 0"},
-}
-_POINT = {"type": "point", "filled": True}
-_PICK = {"type": "point", "size": 330, "color": BEST, "strokeWidth": 2}  # a ring around it
-_LINE = {"type": "line", "color": BEST, "opacity": 0.4}
-_REACHED = _LINE | {"interpolate": "step-before"}  # nothing serves between
 # name of the form -> label, help
 _FIELDS = {
     "chips": (
@@ -119,7 +99,7 @@ def show(share: DeltaGenerator) -> None:
         answer = _compiled(answer)
         with shown:
             _headline(answer)
-        _front(answer)
+        frontier.draw(answer)
     _details(answer)
     varied.draw(question, _answered, SCREEN)
     with kept:
@@ -181,30 +161,17 @@ def _headline(answer: ServingAnswer) -> None:
             st.badge(plain(f"{served.waiting:,} wait"), color="orange")
     chips, _, token, made, binds = serving_figures(lead, answer.question.load)
     slow = f"99% of requests within {seconds_text(served.ttft_p99_s)}"
-    held = pool.weights + pool.cache
-    room = f"of {bytes_text(pool.capacity)}"
-    memory = Figure("Memory per device", bytes_text(held), room, held / pool.capacity)
+    used, room = lead.cache_used, pool.capacity
+    parts = f"of {bytes_text(room)}: weights {bytes_text(pool.weights)}, cache {bytes_text(used)}"
+    shares = pool.weights / room, used / room
+    memory = Figure("Memory per device", bytes_text(pool.weights + used), parts, shares)
     first = Figure("First token", seconds_text(served.ttft_s), slow)
     user = Figure("One user", f"{number_text(lead.speed)} tokens/s")
-    weights = Figure("Weights", bytes_text(pool.weights), lead.plan.weights_dtype)
-    cache = Figure("Room for cache", bytes_text(pool.cache), lead.plan.kv_dtype)
-    on = Figure("On", chips.more)
-    draw_figures([made, token, first, memory], [user, on, weights, cache, binds])
-
-
-def _front(answer: ServingAnswer) -> None:
-    """Draws the throughput of each mesh against the speed of its users, with the front."""
-    if not (points := list(_points(answer))):
-        return
-    st.markdown("**Throughput per chip against the speed of one user**")
-    if len({row["chips"] for row in points}) > 1:
-        st.caption("Larger dots: more chips.")
-    shown = (row for row in points if row["kind"] == _FRONT)
-    st.vega_lite_chart(
-        _front_chart(points),
-        key="serving-front",
-        alt="; ".join(f"{row['name']}: {row['takes']}, {row['makes']}" for row in shown),
-    )
+    free = Figure("Free for cache", bytes_text(max(0, pool.cache - used)))
+    weights, cache = lead.plan.weights_dtype, lead.plan.kv_dtype
+    dtypes = Figure("In", weights if weights == cache else f"{weights}, cache {cache}")
+    of = [chosen_for(answer.question), user, Figure("On", chips.more), free, dtypes, binds]
+    draw_figures([made, token, first, memory], of)
 
 
 def _details(answer: ServingAnswer) -> None:
@@ -273,51 +240,3 @@ def _sizes(load: ServingLoad) -> tuple[object, ...]:
 
 def _points_of(sentences: Iterable[str]) -> None:
     st.markdown("\n".join(f"- {plain(each)}" for each in sentences))
-
-
-def _points(answer: ServingAnswer) -> Iterator[Row]:
-    front, lead = answer.front, answer.lead
-    ends = {id(front[0]): "fastest: ", id(front[-1]): "most per chip: "} if front[1:] else {}
-    for row in answer.rows:
-        if row.served is None:
-            continue
-        kind = _FRONT if row in front else (_OTHERS, _WAIT)[bool(row.served.waiting)]
-        wait = f", {row.served.waiting:,} wait" if row.served.waiting else ""
-        yield {
-            "speed": row.speed,
-            "chips": row.chips,
-            "rate": row.per_chip,
-            "kind": _FRONT if row is lead else kind,
-            "is_pick": row is lead,
-            "name": f"{ends.get(id(row), '')}{served_chips(row.plan)}, {served_mesh(row)}{wait}",
-            "takes": f"{seconds_text(row.served.tpot_s)} a token",
-            "makes": f"{number_text(row.per_chip)} tokens/s per chip",
-        }
-
-
-def _front_chart(rows: Sequence[Row]) -> Spec:
-    """Returns tokens/s of a chip against those of a user, with a line over what no mesh beats in both."""
-    kinds = [kind for kind in _LOOKS if any(row["kind"] == kind for row in rows)]
-    ends = [float(str(row["speed"])) for row in rows]
-    room = 0.04 * (max(ends) - min(ends)) or 0.1 * max(ends)
-    scale = {"zero": False, "nice": False, "domain": [min(ends) - room, max(ends) + room]}
-    title = "tokens/s of a user (1 / time per token) →"
-    x = quantity("speed", title=title, scale=scale)
-    rates = [float(str(row["rate"])) for row in rows]
-    scale = {"domainMin": 0, "domainMax": 1.12 * max(rates)}  # room for a name
-    y = quantity("rate", title="tokens/s per chip", scale=scale)
-    colors, shapes = zip(*map(_LOOKS.get, kinds), strict=True)
-    color = category("kind", kinds, legend=_LEGEND, colors=colors)
-    shape = category("kind", kinds, legend=_LEGEND, colors=shapes)
-    size = quantity("chips", scale={"type": "sqrt", "zero": False, "range": [70, 210]}, legend=None)
-    tips = hover(name="mesh", takes="takes", makes="makes")
-    front = [row for row in rows if row["kind"] == _FRONT]
-    best = [row for row in rows if row["is_pick"]]
-    looks = {"x": x, "y": y, "color": color, "shape": shape, "size": size, "tooltip": tips}
-    layers = [
-        layer(front, _REACHED, x=x, y=y),
-        layer(rows, _POINT, **looks),
-        layer(best, _PICK, x=x, y=y),
-        layer(front, _NAME, x=x, y=y, text={"field": "name"}),
-    ]
-    return layered(layers, 340)

@@ -7,16 +7,18 @@ from urllib.parse import parse_qsl
 import pytest
 
 from spmd_core.answers import (
+    beaten_words,
     compiled_steps,
     served_points_headline,
     serving_assumptions,
     serving_headline,
     serving_table,
 )
-from spmd_core.base import number_text, seconds_text
-from spmd_core.search import read_serving, serve
+from spmd_core.base import bytes_text, number_text, seconds_text
+from spmd_core.search import frontier, read_serving, serve, serving_curves
 from spmd_core.sweeps import decode_points, served_points, with_steps
 from spmd_core.sweeps.curves import Numbers
+from spmd_lab.ui.serving.frontier import placed
 from tests.ui import errors, opened
 
 LINK = {"show": "serving", "model": "qwen3-8b", "chips": "v6e:..4", "tpot": "30ms"}
@@ -53,26 +55,75 @@ def test_first_the_question_of_a_model_that_people_know(data_folder):
     assert headline(screen) == serving_headline(answer(), is_figured=True)
 
 
-@pytest.mark.parametrize("concurrency", ["1", "64"])
-def test_a_legend_has_each_kind_of_mark_and_those_that_wait_are_hollow(data_folder, concurrency):
-    screen = opened("predict", show="serving", concurrency=concurrency)
-    chart = json.loads(screen.get("vega_lite_chart")[0].proto.spec)
-    line, every, first, _ = chart["layer"]
-    color, rows = every["encoding"]["color"], every["data"]["values"]
-    shape, size = every["encoding"]["shape"]["scale"], every["encoding"]["size"]
-    colors = dict(zip(color["scale"]["domain"], color["scale"]["range"], strict=True))
-    assert line["mark"]["color"] == colors["best trade-offs"]
-    assert [row["is_pick"] for row in first["data"]["values"]] == [True]
-    assert {row["kind"] for row in first["data"]["values"]} == {"best trade-offs"}
-    kinds = {row["kind"] for row in rows}
-    assert set(color["scale"]["domain"]) == kinds and color["legend"]["title"] is None
-    waits = "some requests wait: not compared"
-    hollow = [kind for kind, each in zip(*shape.values(), strict=True) if each != "circle"]
-    assert hollow == [waits] * (waits in kinds) == [waits] * (concurrency == "64")
-    assert size["field"] == "chips" and {row["chips"] for row in rows} >= {4, 8, 16}
-    low, high = every["encoding"]["x"]["scale"]["domain"]
-    speeds = [row["speed"] for row in rows]
-    assert low < min(speeds) < max(speeds) < high < max(speeds) + 0.05 * (high - low)
+def layers_of(screen):
+    return json.loads(screen.get("vega_lite_chart")[0].proto.spec)["layer"]
+
+
+def test_the_picture_has_the_frontier_the_curve_of_the_answer_and_its_intervals(data_folder):
+    screen, known = opened("predict", show="serving"), answer()
+    curves, lead = serving_curves(known), known.lead
+    band, others, own, *rest = layers_of(screen)
+    speeds = [row["speed"] for row in band["data"]["values"]]
+    assert speeds == [point.row.speed for _, point in frontier(curves)]
+    counts = [row["count"] for row in own["data"]["values"]]
+    assert counts == [f"{point.concurrency:,}" for point in curves[0].points]
+    assert len({row["curve"] for row in others["data"]["values"]}) == len(curves) - 1
+    ends = next(each for each in rest if "y2" in each["encoding"])["data"]["values"][0]
+    assert ends["low"] < lead.per_chip < ends["high"]
+    dots = rest[1]["data"]["values"]
+    assert {row["count"] for row in dots} == {"64"} and len(dots) > 5
+    texts = [
+        row.get(field)
+        for each in rest
+        for row in each["data"]["values"]
+        for field in ("name", "spans", "count")
+    ]
+    assert "4 v6e, tensor=4" in texts and "with 64 requests at once" in texts
+    assert f"{curves[0].points[-1].concurrency}: cache full" in texts
+    assert beaten_words(known, frontier(curves)) in [plain(each.value) for each in screen.caption]
+
+
+def test_a_limit_is_a_line_in_the_picture(data_folder):
+    (limit,) = (
+        row
+        for each in layers_of(opened("predict", **LINK))
+        for row in each["data"]["values"]
+        if each["mark"]["type"] == "rule"
+        and "speed" in row
+        and "curve" not in row
+        and len(row) == 2
+    )
+    assert limit["speed"] == pytest.approx(1 / 0.03)
+
+
+@pytest.mark.parametrize("wide", [0.19, 0.56])
+@pytest.mark.parametrize("is_above", [True, False])
+def test_names_in_the_picture_do_not_overlap_and_stay_inside(wide, is_above):
+    line = [(speed, 8000 / speed - 60) for speed in range(120, 20, -10)]
+    rows = [{"speed": speed, "rate": made, "name": str(speed)} for speed, made in line]
+    own = {"speed": 35.0, "rate": 120.0, "name": "own"}
+    names = placed(own, is_above, rows, line, ([20, 125], [0, 400]), wide)
+    assert names[0]["name"] == "own" and len(names) > 2
+    assert all(each["at"] >= each["speed"] - 0.06 * 105 for each in names[1:])
+    for at, one in enumerate(names):
+        assert 20 <= one["at"] <= 125 * 1.001 - wide * 105 or one["at"] == one["speed"]
+        for other in names[:at]:
+            apart = abs(one["at"] - other["at"]) > wide * 105
+            assert apart or abs(one["height"] - other["height"]) > 0.09 * 400
+
+
+def test_memory_is_what_weights_and_the_requests_that_run_take(data_folder):
+    screen, lead = opened("predict", show="serving"), answer().lead
+    (shown,) = (each.proto.body for each in screen.get("html") if 'class="five"' in each.proto.body)
+    weights, used = (bytes_text(each) for each in (lead.pool.weights, lead.cache_used))
+    assert f"weights {weights}, cache {used}" in shown
+    widths = [float(each) for each in re.findall(r'style="width: ([\d.]+)%"', shown)]
+    capacity = lead.pool.capacity
+    assert widths == pytest.approx(
+        [100 * lead.pool.weights / capacity, 100 * lead.cache_used / capacity], abs=0.1
+    )
+    assert f">{bytes_text(lead.pool.cache - lead.cache_used)}<" in shown
+    assert "tokens per chip" in shown and "no latency limit" in shown
 
 
 @pytest.mark.parametrize("typed", ["v5p=4.2", "7x=12, h100=3", "v5p=4.2, v6e=2.7", "4.20"])

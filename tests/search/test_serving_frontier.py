@@ -1,0 +1,136 @@
+"""Shardings at rising concurrency, and the frontier of their points."""
+
+from dataclasses import replace
+
+import pytest
+
+from spmd_core.answers import beaten_words, serving_headline, serving_json
+from spmd_core.search import (
+    CompiledDecode,
+    frontier,
+    read_serving,
+    serve,
+    serving_curves,
+    with_compiled,
+)
+from spmd_core.search.serving_frontier import reached
+
+
+def answer_to(**form):
+    return serve(read_serving({"model": "qwen3-32b", "chips": "v6e:..16"} | form))
+
+
+@pytest.fixture(scope="module")
+def answer():
+    return answer_to()
+
+
+@pytest.fixture(scope="module")
+def curves(answer):
+    return serving_curves(answer)
+
+
+def test_each_curve_has_a_sharding_of_its_own_and_ends_where_the_cache_is_full(curves):
+    meshes = [curve.row.plan.mesh for curve in curves]
+    assert len({*meshes}) == len(meshes) > 5
+    for curve in curves:
+        counts = [point.concurrency for point in curve.points]
+        most = curve.row.pool.requests * curve.row.plan.replicas
+        assert counts == sorted({*counts}) and counts[-1] == most
+        assert counts[0] == curve.row.plan.replicas
+        last = curve.points[-1].row
+        assert 0 <= last.pool.cache - last.cache_used < 2 * last.pool.sequence
+        for _, row in curve.points:
+            assert row.plan == curve.row.plan and not row.served.waiting
+        speeds = [row.speed for _, row in curve.points]
+        assert speeds[-1] < speeds[0], "more requests at once slow a user down"
+
+
+def test_the_answer_is_the_point_of_its_curve_at_the_concurrency_of_the_question(answer, curves):
+    (own,) = [curve for curve in curves if curve.row is answer.lead]
+    assert dict(own.points)[64] == answer.lead
+
+
+def test_no_curve_passes_above_the_frontier(curves):
+    front = frontier(curves)
+    speeds, made = zip(*((point.row.speed, point.row.per_chip) for _, point in front), strict=True)
+    assert list(speeds) == sorted(speeds, reverse=True) and list(made) == sorted(made)
+    for _, point in front:
+        assert all(reached(each, point.row.speed) <= point.row.per_chip * 1.001 for each in curves)
+    for curve in curves:
+        for point in curve.points:
+            is_above = any(reached(each, point.row.speed) > point.row.per_chip for each in curves)
+            assert is_above is not ((curve, point) in front)
+
+
+def test_between_two_points_a_curve_is_straight_and_beyond_its_fastest_there_is_none(curves):
+    curve = curves[0]
+    rows = sorted((row for _, row in curve.points), key=lambda row: row.speed)
+    middle = (rows[0].speed + rows[1].speed) / 2
+    assert reached(curve, middle) == pytest.approx((rows[0].per_chip + rows[1].per_chip) / 2)
+    assert reached(curve, rows[-1].speed + 1) == 0
+    assert reached(curve, 0) == max(row.per_chip for row in rows)
+
+
+def test_of_many_shardings_those_that_own_the_frontier_are_kept(monkeypatch):
+    answer = answer_to(model="llama-3.1-8b", chips="v6e:..32")
+    few = serving_curves(answer)
+    monkeypatch.setattr("spmd_core.search.serving_frontier._CURVES", 99)
+    every = serving_curves(answer)
+    assert len(few) == 10 < len(every) and answer.lead in [curve.row for curve in few]
+    for _, point in frontier(every):
+        best = max(reached(curve, point.row.speed) for curve in few)
+        assert best >= 0.95 * point.row.per_chip
+
+
+def test_a_rate_and_a_nearest_answer_have_their_own_sharding_among_the_curves():
+    answer = answer_to(rate="8")
+    assert answer.best is None
+    curves = serving_curves(answer)
+    assert answer.lead in [curve.row for curve in curves]
+    assert not any(row.served.waiting for curve in curves for _, row in curve.points)
+
+
+def test_a_compiled_step_slows_its_curve_alone(answer, curves):
+    plan = answer.lead.plan
+    slower = with_compiled(answer, {plan: CompiledDecode(0.02, 0.01, 1, True)})
+    for before, after in zip(curves, serving_curves(slower), strict=False):
+        if before.row.plan == after.row.plan:
+            is_slower = after.points[0].row.speed < 0.9 * before.points[0].row.speed
+            assert is_slower is (after.row.plan == plan)
+
+
+def test_what_beats_the_answer_in_both_is_a_sentence_with_its_load(answer, curves):
+    words, lead = beaten_words(answer, frontier(curves)), answer.lead
+    at, named = words.removeprefix("With ").split(" at once, ")
+    point = next(
+        each
+        for _, each in frontier(curves)
+        if f"{each.concurrency:,}" == at and each.row.plan.mesh == (("data", 4), ("tensor", 2))
+    )
+    assert named == (
+        f"8 v6e, data=4 tensor=2 serves {point.row.per_chip / lead.per_chip - 1:.0%} more tokens per "
+        f"chip, and each user is {point.row.speed / lead.speed - 1:.0%} faster."
+    )
+    alone = answer_to(chips="v6e:4", concurrency="16")
+    own = frontier(serving_curves(alone))
+    assert beaten_words(alone, own) == "Nothing here beats 4 v6e, tensor=4 in both."
+
+
+def test_requests_that_wait_are_said_with_what_the_cache_holds():
+    answer = answer_to(chips="v6e:4", concurrency="200")
+    held = answer.lead.pool.requests
+    assert serving_headline(answer).startswith(
+        f"The cache of 4 v6e, tensor=4 holds {held} requests: {200 - held} wait"
+    )
+
+
+def test_the_json_has_the_curves_and_marks_the_frontier(answer, curves):
+    listed = serving_json(answer)["curves"]
+    assert [each["mesh"] for each in listed] == [dict(curve.row.plan.mesh) for curve in curves]
+    marked = [point for each in listed for point in each["points"] if point["is_on_front"]]
+    assert len(marked) == len(frontier(curves))
+    own = next(each for each in listed if each["mesh"] == {"tensor": 4})
+    at = next(point for point in own["points"] if point["concurrency"] == 64)
+    assert at["tokens_per_s_per_chip"] == answer.lead.per_chip
+    assert serving_json(replace(answer, rows=()))["curves"] == []

@@ -118,8 +118,10 @@ def between_words(
     names: Mapping[str, str],
     seconds: Mapping[str, float | None],
     rows: Mapping[str, str] | None = None,
+    has_badge: bool = False,
 ) -> str:
-    """Returns a sentence such as `A is 1.50× faster than B (1.40 to 1.60): 2 ms against 3 ms.`
+    """Returns a sentence such as `A is 1.50× faster than B (1.40 to 1.60): 2 ms against 3 ms.`;
+    `has_badge`: beside a badge of the times' evidence.
 
     `names` and `seconds` are by run, and so are the titles of the compared `rows`, which are named
     where they differ. The faster run comes first, whichever is the baseline.
@@ -133,7 +135,7 @@ def between_words(
     }
     known = [run for run, time in seconds.items() if time is not None]
     times = {run: f"{seconds_text(seconds[run])}{of.get(run, '')}" for run in known}
-    kind = ", predicted" if pair.basis == "predicted" else ""
+    kind = ", predicted" if pair.basis == "predicted" and not has_badge else ""
     apart = f"; {', '.join(pair.apart)}" if pair.apart else ""
     per = " per token" if pair.per_token else ""
     if pair.verdict not in ("the same", "cannot tell"):

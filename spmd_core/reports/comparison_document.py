@@ -64,9 +64,9 @@ def comparison_document(compared: Compared) -> Document:
     return Document(f"Comparison of {len(compared.subjects)} runs", tuple(blocks))
 
 
-def verdict_sentences(compared: Compared) -> list[str]:
+def verdict_sentences(compared: Compared, has_badge: bool = False) -> list[str]:
     """How each run compares with the baseline, and whether their programs are the same; runs without
-    a time are named.
+    a time are named. `has_badge`: beside a badge of the times' evidence.
     """
     titles = {
         each.run: row_title(each.result, each.fastest)
@@ -79,6 +79,7 @@ def verdict_sentences(compared: Compared) -> list[str]:
             compared.names,
             _seconds_of(compared, each),
             {run: titles[run] for run in (each.run, each.baseline)},
+            has_badge,
         )
         for each in compared.answers
     ]

@@ -265,13 +265,13 @@ def verdict(run: str) -> tuple[str, str, str] | None:
     return "fits", "Fits", bound_words(first.shares_by_axis) if first.binds else ""
 
 
-def headline(answer: str, evidence: str = "", words: str = "") -> DeltaGenerator:
+def headline(answer: str, evidence: str = "", words: str = "", about: str = "") -> DeltaGenerator:
     """Draws the answer of a card, as Markdown, and the badge of its evidence, in `words` where there
-    are any; returns their row.
+    are any; `about`: how it was made. Returns their row.
     """
     row = st.container(horizontal=True, vertical_alignment="top", gap="small")
     with row:
-        st.subheader(answer, anchor=False, width="content")
+        st.subheader(answer, anchor=False, width="content", help=plain(about) or None)
         if evidence:
             style.evidence(evidence, words)
     return row

@@ -46,8 +46,8 @@ def from_query() -> bool:
     return _LINKED.from_query()
 
 
-def field() -> None:
-    """Draws the field."""
+def field(kind: str = "v5p") -> None:
+    """Draws the field; `kind`: a chip that the screen shows."""
     key = state.key(_LINKED.screen, PRICE)
     if from_query():
         st.session_state[key] = _LINKED.now()
@@ -55,7 +55,7 @@ def field() -> None:
         "Price per chip-hour ($)",
         key=state.seed(key, _LINKED.now()),
         max_chars=_LONGEST,
-        placeholder="4.20 or v5p=4.20",
+        placeholder=f"4.20 or {kind}=4.20",
         help="Turns chip-hours into dollars. It stays with the link.",
     )
     try:

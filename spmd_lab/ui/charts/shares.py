@@ -1,5 +1,6 @@
 """Where the time of predicted steps goes, as bars of their parts."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
@@ -13,6 +14,7 @@ from spmd_core.words import part_kind, parts
 from spmd_lab.ui.charts import colors
 from spmd_lab.ui.charts.base import (
     INK,
+    LABELS,
     SECONDS,
     TOP,
     Row,
@@ -42,6 +44,20 @@ _INSIDE = {"type": "text", "fontWeight": 600}
 _LOW = {"yOffset": 18, **INK}  # below the bar
 _SPAN = {"type": "rule", "strokeWidth": 2, **_LOW}
 _CAP = {"type": "tick", "orient": "vertical", "size": 8, "thickness": 2, **_LOW}
+_STEP = {"type": "bar", "height": 16}  # of a difference
+_ROW_PX, _LOW_PX = (30, 50), 36  # of a row: of one, of several; above differences
+_IS_SMALL = "width < 300"  # of a chart: without pictures
+# left of its bar
+_PICTURE = {
+    "type": "image",
+    "width": 44,
+    "height": 26,
+    "x": -28,
+    "opacity": {"expr": f"{_IS_SMALL} ? 0 : 1"},
+}
+_BESIDE = {"expr": f"{_IS_SMALL} ? 6 : 60"}  # from a label to its bar, pixels
+_NARROW_PX = 420  # a chart in which a difference has no name
+_ROOM = 0.45  # of the axis: from there on a difference has room for its name left of it
 _AT_END = {"type": "text", "align": "left", "dx": 6, "fontWeight": 600, **INK}
 # shares of white, or below 0 of black, in the colors of parts of one kind, by what ends their names
 _SHADES = (0.0, -0.24, 0.3, 0.55, -0.4, 0.42, -0.12)
@@ -63,8 +79,9 @@ _NAMED = (
 )
 _RANGE = ", ├─┤ range of the prediction"
 _WAITS = ": the chip waits for it"
+_OTHER = "other"
 _SEEN = 0.004  # of a bar: a thinner part is no color that a legend could name
-_NAMED_FROM = 0.01  # of a bar of several, whose legend they share
+_NAMED_FROM = 0.01  # of a bar of several: what is thinner in each is one part
 
 
 def row_axis(rows: Iterable[str]) -> Spec:
@@ -75,11 +92,38 @@ def row_axis(rows: Iterable[str]) -> Spec:
     )
 
 
-def shares_chart(rows: Mapping[str, Prediction]) -> Spec:
-    """Returns `parts_chart` of predictions; of several, each with its time and interval."""
+def shares_chart(
+    rows: Mapping[str, Prediction],
+    pictures: Mapping[str, str] = MappingProxyType({}),
+    steps: Sequence[tuple[str, float]] = (),
+) -> Spec:
+    """Returns `parts_chart` of predictions; of several, each with its time and interval, and below
+    them what each part adds to the first (`steps`). `pictures`: addresses of images, by row.
+    """
     times = {row: each.predicted_s for row, each in rows.items() if each.predicted_s}
     named = {row: parts(prediction) for row, prediction in rows.items()}
-    return parts_chart(named, times if len(rows) > 1 else {})
+    if len(rows) == 1:
+        return parts_chart(named)
+    return parts_chart(_without_thin(named), times, pictures, steps)
+
+
+def _without_thin(rows: Mapping[str, Mapping[str, float]]) -> Mapping[str, Mapping[str, float]]:
+    """Returns rows in which parts that are thin in each are one."""
+    seen = {
+        part
+        for seconds in rows.values()
+        for part, each in seconds.items()
+        if each > _NAMED_FROM * sum(seconds.values())
+    }
+    return {
+        row: sums_by_key((part if part in seen else _OTHER, each) for part, each in seconds.items())
+        for row, seconds in rows.items()
+    }
+
+
+def has_room(sums: Sequence[float]) -> bool:
+    """Returns True if differences from the first row leave room for their names left of them."""
+    return sums[0] > _ROOM * max(sums)
 
 
 def split_bar(named: Mapping[str, float]) -> str:
@@ -115,25 +159,28 @@ def _thin(part: str) -> str:
 def parts_chart(
     rows: Mapping[str, Mapping[str, float]],
     times: Mapping[str, Estimate] = MappingProxyType({}),
+    pictures: Mapping[str, str] = MappingProxyType({}),
+    steps: Sequence[tuple[str, float]] = (),
 ) -> Spec:
     """Returns the seconds of each row as a bar of its parts, by the names that the terminal has too;
     each part with its share in the bar where there is room, and of several the time at the bar's
-    end with the interval of `times`.
+    end with the interval of `times`; below them `steps` from the end of the first bar.
     """
     sums = {row: sum(seconds.values()) for row, seconds in rows.items()}
     size, name = unit([*sums.values()], SECONDS)
     shades = _shades(part for seconds in rows.values() for part in seconds)
     values = [each for row in rows for each in _parts_of(row, rows[row], shades, size)]
-    end = _end([*sums.values()], times.values(), size)
+    far = [each.high for each in times.values()]
+    far += accumulate((each for _, each in steps), initial=next(iter(sums.values()), 0.0))
+    end = _end([*sums.values()], max(far, default=0.0), size)
     scale = {"domainMin": 0, "domainMax": {"expr": end}, "nice": False}
-    axis = (
-        {"title": f"step time ({name}){_RANGE * bool(times)}", "axis": {"grid": False}}
-        if len(rows) > 1
-        else {"axis": None}
-    )
+    is_several = len(rows) > 1
+    title = {"title": f"step time ({name}){_RANGE * bool(times)}", "axis": {"grid": False}}
+    axis = title if is_several else {"axis": None}
     x = {at: quantity(at, scale=scale, **axis) for at in ("x", "middle")}
     color = _part_color(rows, shades)
-    tips, y = hover(part="part", time="time", share="share"), row_axis(rows)
+    tips = hover(part="part", time="time", share="share")
+    y = _y_beside(list(rows), len(steps)) if pictures or steps else row_axis(rows)
     inside = {"x": x["middle"], "y": y, "text": {"field": "label"}}
     test = f"(datum.x2 - datum.x) * width > {_DIGIT_PX} * length(datum.label) * {end}"
     seen = {"condition": {"test": test, "value": 1}, "value": 0}
@@ -141,16 +188,52 @@ def parts_chart(
         layer(values, _BAR, x=x["x"], x2={"field": "x2"}, y=y, color=color, tooltip=tips),
         layer(values, _INSIDE, color=as_is("ink"), opacity=seen, **inside),
         *_at_ends(sums, times, size, x["x"], y),
+        *_pictures(pictures, y),
+        *_steps(steps, next(iter(sums.values()), 0.0), size, x["x"], y, color),
     ]
-    return layered(layers, {"step": 50 if len(rows) > 1 else 30})
+    return layered(layers, {"step": _LOW_PX if steps else _ROW_PX[is_several]})
 
 
-def _end(sums: Sequence[float], times: Iterable[Estimate], size: float) -> str:
+def _pictures(pictures: Mapping[str, str], y: Spec) -> list[Spec]:
+    rows = [{"row": row, "url": url} for row, url in pictures.items()]
+    return [layer(rows, _PICTURE, y=y, url=as_is("url"))]
+
+
+def _y_beside(rows: Sequence[str], count: int) -> Spec:
+    """The y axis of rows with room for pictures, and of so many differences, which have no label."""
+    shown = f"indexof({json.dumps(rows)}, datum.label) < 0 ? '' : {LABELS['labelExpr']}"
+    axis = LABELS | {"labelPadding": _BESIDE, "labelExpr": shown}
+    return rows_axis([*rows, *map(str, range(count))]) | {"axis": axis}
+
+
+def _steps(
+    steps: Sequence[tuple[str, float]], start: float, size: float, x: Spec, y: Spec, color: Spec
+) -> list[Spec]:
+    ends = [*accumulate((seconds for _, seconds in steps), initial=start)]
+    values = [
+        {"row": str(at), "part": part, "x": begin / size, "x2": end / size, "zero": 0}
+        | {"label": f"{signed(seconds)} {part}", "short": signed(seconds)}
+        for at, ((part, seconds), (begin, end)) in enumerate(
+            zip(steps, pairwise(ends), strict=True)
+        )
+    ]
+    words = {"text": {"expr": f"width < {_NARROW_PX} ? datum.short : datum.label"}}
+    return [
+        layer(values, _STEP, x=x, x2={"field": "x2"}, y=y, color=color),
+        layer(values, _AT_END | words, x=x | {"field": "zero"}, y=y),
+    ]
+
+
+def signed(seconds: float) -> str:
+    """Returns a difference with its sign."""
+    return f"{'−' if seconds < 0 else '+'}{seconds_text(abs(seconds))}"
+
+
+def _end(sums: Sequence[float], far: float, size: float) -> str:
     """An expression of where the axis of bars ends: past intervals, and times at ends of several."""
     longest = (max(sums, default=0.0) / size) or 1.0
-    far = max((each.high / size for each in times), default=0.0)
     room = f"width / max(width - {_TIME_PX}, {_TIME_PX})" if len(sums) > 1 else "1"
-    return f"max({far}, {longest} * {room})"
+    return f"max({far / size}, {longest} * {room})"
 
 
 def _part_color(rows: Mapping[str, Mapping[str, float]], shades: Mapping[str, str]) -> Spec:
@@ -159,7 +242,7 @@ def _part_color(rows: Mapping[str, Mapping[str, float]], shades: Mapping[str, st
         part
         for seconds in rows.values()
         for part, each in seconds.items()
-        if each > _NAMED_FROM * sum(seconds.values())
+        if each > _NAMED_FROM * sum(seconds.values()) or part == _OTHER
     }
     legend = _SHARES_LEGEND | {"values": [part for part in shades if part in seen]}
     return category("part", list(shades), legend=legend, colors=list(shades.values()))
@@ -193,8 +276,6 @@ def _parts_of(
     for part in (name for name in order if name in seconds):
         time = seconds[part]
         begin, end = end, end + time / size
-        # so that the shares of neighbors add up to what they have together
-        share = round(100 * end * size / total) - round(100 * begin * size / total)
         yield {
             "row": row,
             "part": part,
@@ -203,7 +284,7 @@ def _parts_of(
             "middle": (begin + end) / 2,
             "time": seconds_text(time),
             "share": f"{time / total:.1%}",
-            "label": f"{share}%" if time > 0.05 * total else "",
+            "label": f"{time / total:.0%}" if time > 0.05 * total else "",
             "ink": ink(order[part]),
         }
 
@@ -215,7 +296,10 @@ def _shades(names: Iterable[str]) -> dict[str, str]:
     ordered = list(colors.KINDS)
     places = {name: (ordered.index(part_kind(name)), _place(name), name) for name in names}
     listed = sorted(places, key=places.__getitem__)  # by name where shades are few: as at each run
-    return {part: _mixed(colors.KINDS[part_kind(part)], _SHADES[_place(part)]) for part in listed}
+    shades = {part: _mixed(colors.KINDS[part_kind(part)], _SHADES[_place(part)]) for part in listed}
+    if shades.pop(_OTHER, None):
+        shades[_OTHER] = colors.KINDS["loop"]  # last
+    return shades
 
 
 def _place(part: str) -> int:

@@ -55,12 +55,13 @@ def draw(runs: Sequence[RunSummary], place: DeltaGenerator) -> None:
     subjects = outcome.fastest_first(lab().subject(run) for run in runs)
     answer = st.container(key="answer")
     compared = _compared(subjects)
+    table = rows_table(compared, "screen", price.now())
+    alike = _alike(table)
     with answer:
         outcome.compared_runs(compared, is_summed=True)
-        outcome.shared(compared)
-    table = rows_table(compared, "screen", price.now())
+        outcome.shared(compared, " · ".join(f"{name}: {text}" for name, text in alike.items()))
     if table.rows:
-        draw_table(table)
+        draw_table(chosen_columns(table, [each for each in table.columns if each not in alike]))
     names = list(compared.names.values())
     experiments = [each.summary.experiment for each in subjects]
     differences = run_tables.differences_table(experiments, names)
@@ -85,14 +86,28 @@ def draw(runs: Sequence[RunSummary], place: DeltaGenerator) -> None:
     _to_copy(runs_table(compared))
 
 
+def _alike(table: Table) -> Mapping[str, str]:
+    """Returns the columns in which all rows are the same, with what is in them."""
+    cells = {name: {cell.text for cell in table.column(name)} for name in table.columns}
+    is_several = len(table.rows) > 1
+    return {
+        name: next(iter(texts)) for name, texts in cells.items() if is_several and len(texts) == 1
+    }
+
+
 def _compared(subjects: Sequence[Subject]) -> Compared:
     """Returns the runs against the chosen baseline; draws its field, and that of the price."""
     with st.container(horizontal=True, key="beside-fields"):
         names = compare_runs(subjects).names
         compared = compare_runs(subjects, _baseline(subjects, names))
-        if any(each.result and each.result.only_predicted_s for each in subjects):
+        predicted = (
+            each.summary.experiment
+            for each in subjects
+            if each.result and each.result.only_predicted_s
+        )
+        if first := next(predicted, None):
             with st.container(width=230):
-                price.field()
+                price.field(first.members[0].experiment.place.generation or "v5p")
     return compared
 
 

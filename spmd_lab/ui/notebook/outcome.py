@@ -18,10 +18,10 @@ from spmd_core.runs import RunSummary
 from spmd_core.surveys import studies
 from spmd_core.terms import ago, experiment_words, outcome_words, row_title, title
 from spmd_core.words import parts, runs as words
-from spmd_lab.ui import cards, style
+from spmd_lab.ui import cards, next_step, style
 from spmd_lab.ui.charts import colors, glimpse
 from spmd_lab.ui.charts.by_strategy import side_by_side_chart
-from spmd_lab.ui.charts.shares import shares_chart
+from spmd_lab.ui.charts.shares import has_room, shares_chart, signed
 from spmd_lab.ui.charts.times import times_alt, times_chart
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.shell import draw_table, failure, refusal, reported
@@ -63,19 +63,24 @@ def times(result: Result) -> None:
 
 def compared_runs(compared: Compared, is_summed: bool = False) -> None:
     """Draws how runs compare: the verdict, their times, and each with its picture and its link, the
-    fastest first. `is_summed`: with what their parts add up to.
+    fastest first. `is_summed`: with what their parts add up to, and what to try next.
     """
-    first, *others = verdict_sentences(compared)
-    st.subheader(plain(first), anchor=False, help=plain(basis_words(compared.answers)) or None)
+    ordered = fastest_first(compared.subjects)
+    kinds = {cards.evidence_of(each.summary)[0] for each in ordered}
+    evidence = kinds.pop() if len(kinds) == 1 else ""
+    first, *others = verdict_sentences(compared, bool(evidence))
+    cards.headline(plain(first), evidence, about=basis_words(compared.answers))
     for sentence in others:
         st.markdown(plain(sentence))
-    ordered = fastest_first(compared.subjects)
-    _times_of(compared, ordered, is_summed)
+    is_pictured = _times_of(compared, ordered, is_summed)
     first_run = ordered[0].run
+    if is_summed and (best := ordered[0].result):
+        next_step.draw(best)
     with st.container(horizontal=True, vertical_alignment="center", key=f"named-{first_run}"):
         for each in ordered:
             name, letter = compared.names[each.run], compared.letters[each.run]
-            st.html(glimpse.html(each.summary.experiment), width="content")
+            if not is_pictured:
+                st.html(glimpse.html(each.summary.experiment), width="content")
             _link(each, f"{letter} · {run_title(each)}" if name == letter else name)
     for each in ordered:
         reasons(each.summary, each.result)
@@ -109,22 +114,22 @@ def row(subject: Subject) -> None:
                     st.caption(plain(", ".join(filter(None, facts))), width="content")
 
 
-def shared(compared: Compared) -> None:
-    """Draws what is computed and where, as far as it is the same for all."""
-    first, *others = (_shape(each.summary.experiment) for each in compared.subjects)
+def shared(compared: Compared, others: str = "") -> None:
+    """Draws what is computed and where, as far as it is the same for all, and `others`."""
+    first, *rest = (_shape(each.summary.experiment) for each in compared.subjects)
     same = (
-        text
-        for label, text in first.items()
-        if text and all(each[label] == text for each in others)
+        text for label, text in first.items() if text and all(each[label] == text for each in rest)
     )
-    if words_ := " · ".join(same):
+    if words_ := " · ".join(filter(None, (*same, others))):
         st.caption(plain(words_))
 
 
 def _shape(experiment: Experiment) -> dict[str, str]:
     shape, plan = shape_words(experiment), experiment.plan
     if plan:
-        shape["Workload"] += f", {number_text(get_model(plan.model).parameters / 1e9)} B parameters"
+        of = f"{number_text(get_model(plan.model).parameters / 1e9)} B parameters"
+        is_scaled = plan.model.startswith("scaled")  # whose name only a link reads
+        shape["Workload"] = f"Training step: {of}" if is_scaled else f"{shape['Workload']}, {of}"
     return shape
 
 
@@ -133,14 +138,15 @@ def _link(subject: Subject, name: str) -> None:
     st.page_link(
         cards.page_of(experiment),
         label=f"**{plain(name)}**",
+        icon=":material/open_in_new:",
         query_params=cards.query(experiment, subject.run),
         help=plain(experiment_words(experiment)),
     )
 
 
-def _times_of(compared: Compared, ordered: Sequence[Subject], is_summed: bool) -> None:
+def _times_of(compared: Compared, ordered: Sequence[Subject], is_summed: bool) -> bool:
     """Draws the times of runs in one chart; of predicted steps, where the time of each goes and which
-    part differs most.
+    part differs most. Returns whether the chart has the runs' pictures.
     """
     results = [(compared.names[each.run], each.result) for each in ordered if each.result]
     steps = {
@@ -151,18 +157,33 @@ def _times_of(compared: Compared, ordered: Sequence[Subject], is_summed: bool) -
         and step.predicted_s
     }
     key = f"side-by-side:{compared.baseline.run}"
-    if 1 < len(steps) == len(results):
-        most, words = _differs(steps)
-        alt = words or "The parts of each step"
-        st.vega_lite_chart(shares_chart(steps), alt=alt, key=key)
-        if words and is_summed:
-            st.markdown(f"**{plain(words)}** {plain(_sum_words(steps, most))}")
+    if is_steps := 1 < len(steps) == len(results):
+        _steps(steps, dict(results), key, is_summed)
     elif chart := side_by_side_chart(results):
         words = "Time by strategy of each run; the numbers are in the table below"
         st.vega_lite_chart(chart, alt=words, key=key)
+    return is_steps
 
 
-def _differs(steps: Mapping[str, Prediction]) -> tuple[str, str]:
+def _steps(
+    steps: Mapping[str, Prediction], results: Mapping[str, Result], key: str, is_summed: bool
+) -> None:
+    most, words_ = differs(steps)
+    if words_ and is_summed:
+        st.markdown(plain(words_))
+    terms = _differences(steps, most) if words_ and is_summed else []
+    sums = [sum(parts(step).values()) for step in steps.values()]
+    is_drawn = bool(terms) and has_room(sums)
+    pictures = {name: glimpse.address(glimpse.svg(results[name].experiment)) for name in steps}
+    chart = shares_chart(steps, pictures, terms if is_drawn else ())
+    summed = _sum_words(terms) if terms else ""
+    alt = f"{words_} {summed}".strip() or "The parts of each step"
+    st.vega_lite_chart(chart, alt=alt, key=key)
+    if summed and not is_drawn:
+        st.markdown(plain(summed))
+
+
+def differs(steps: Mapping[str, Prediction]) -> tuple[str, str]:
     """Returns the part in which another step exceeds the first, the fastest, most; and by how much."""
     named = {letter: parts(step) for letter, step in steps.items()}
     times = {
@@ -181,24 +202,24 @@ def _differs(steps: Mapping[str, Prediction]) -> tuple[str, str]:
     return most, f"{where} spends {added} more on {part}."
 
 
-def _sum_words(steps: Mapping[str, Prediction], most: str) -> str:
+def _differences(steps: Mapping[str, Prediction], most: str) -> list[tuple[str, float]]:
     """Returns what each part adds to the fastest step, or saves of it, in the one that spends most
-    on a part; the parts add up to the difference of the two.
+    on a part; they add up to the difference of the two.
     """
     first, *others = (parts(step) for step in steps.values())
     other = max(others, key=lambda each: each.get(most, 0.0))
     more = {part: other.get(part, 0.0) - first.get(part, 0.0) for part in {**first, **other}}
-    total = sum(more.values())
     seen = [part for part, each in more.items() if abs(each) >= _SEEN * abs(more[most])]
     seen.sort(key=lambda part: -abs(more[part]))
-    rest = total - sum(more[part] for part in seen)
-    terms = [f"{_signed(more[part])} {part}" for part in seen]
-    terms += [f"{_signed(rest)} other"] * (abs(rest) >= _SEEN * abs(more[most]))
-    return f"{', '.join(terms)}: {_signed(total)} in all."
+    rest = sum(more.values()) - sum(more[part] for part in seen)
+    terms = [(part, more[part]) for part in seen]
+    return terms + [("other", rest)] * (abs(rest) >= _SEEN * abs(more[most]))
 
 
-def _signed(seconds: float) -> str:
-    return f"{'−' if seconds < 0 else '+'}{seconds_text(abs(seconds))}"
+def _sum_words(terms: Sequence[tuple[str, float]]) -> str:
+    """Returns the sum of differences in words."""
+    listed = ", ".join(f"{signed(seconds)} {part}" for part, seconds in terms)
+    return f"{listed}: {signed(sum(seconds for _, seconds in terms))} in all."
 
 
 def failed(result: Result) -> None:

@@ -115,7 +115,7 @@ def others(plan: Plan) -> Callable[[str], None] | None:
     with st.container(key="other-chips"):
         left, right = st.columns([3, 2], vertical_alignment="bottom")
         with right:
-            price.field()
+            price.field(plan.topology.chip.generation)
         try:
             answer = question.answer_of(plan)
         except RequestError as error:

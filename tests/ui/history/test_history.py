@@ -167,6 +167,14 @@ def test_a_measured_run_and_two_predictions_stand_side_by_side(opened):
     assert not any("{" in str(cell) for cell in differences.to_numpy().flat)
 
 
+def test_columns_in_which_all_rows_are_the_same_stand_once_above_the_table(opened):
+    screen = opened(FIRST, SECOND)
+    table = screen.table[0].value
+    assert all(len({*map(str, table[name])}) > 1 for name in table)
+    assert "Time" not in table and "Time: 16.2" in said(screen)
+    assert "Compiled, predicted" in said(screen) and "predicted." not in said(screen)
+
+
 def test_a_link_to_runs_that_are_not_stored_says_so(opened):
     screen = opened("20200101-000000-abcdef", FIRST)
     assert "The link names 20200101-000000-abcdef, not stored here" in said(screen)

@@ -25,7 +25,7 @@ from spmd_core.advice.remedies import (
     what_words,
     with_sentence,
 )
-from spmd_core.advice.results import CONFIRM, confirmation, in_words, next_step
+from spmd_core.advice.results import CONFIRM, confirmation, gain_words, in_words, next_step
 
 __all__ = [
     "CONFIRM",
@@ -39,6 +39,7 @@ __all__ = [
     "compiled_findings",
     "confirmation",
     "doing_words",
+    "gain_words",
     "grouped_findings",
     "held_spec",
     "in_words",

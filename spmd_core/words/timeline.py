@@ -167,12 +167,16 @@ def _scopes(part: str) -> list[str]:
     return [part.replace("_", " ")]
 
 
-def row_words(row: str) -> str:
-    """A row of the timeline.
+def row_words(row: str, mesh_axes: tuple[str, ...] = ()) -> str:
+    """A row of the timeline, by the mesh axes of what runs there where they are known.
 
     >>> row_words("ici x++ici x-+ici y+"), row_words("dcn"), row_words("device 3")
     ('links along x, y', 'between slices', 'device 3')
+    >>> row_words("ici x++ici y+", ("fsdp",)), row_words("dcn", ("data", "fsdp"))
+    ('fsdp (links x, y)', 'data, fsdp (between slices)')
     """
+    if mesh_axes:
+        return f"{', '.join(mesh_axes)} ({row_words(row).replace('links along', 'links')})"
     axes = [name for name in "xyz" if f"ici {name}" in row]
     named = {
         "dcn": "between slices",

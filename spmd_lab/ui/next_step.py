@@ -7,14 +7,14 @@ import re
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from spmd_core.advice import CONFIRM, confirmation
-from spmd_core.base import bytes_text, capital, even_seconds
+from spmd_core.advice import CONFIRM, confirmation, gain_words
+from spmd_core.base import bytes_text, capital, change_text, even_seconds
 from spmd_core.plan import Plan
 from spmd_core.results import Next, Result
 from spmd_core.trials import with_stored_answers
 from spmd_lab.ui import cards
 from spmd_lab.ui.lab import lab
-from spmd_lab.ui.markdown import coded
+from spmd_lab.ui.markdown import coded, plain
 
 _BUTTON = 60  # characters on a button
 
@@ -30,9 +30,12 @@ def confirm(result: Result) -> None:
         )
 
 
-def draw(result: Result, row: DeltaGenerator | None = None) -> None:
+def draw(
+    result: Result, row: DeltaGenerator | None = None, above: DeltaGenerator | None = None
+) -> None:
     """What to try next, where there is something, in a row of what can be pressed: what was tried
-    to remove a collective, and the sizes that are stored, answer for it.
+    to remove a collective, and the sizes that are stored, answer for it. `above` the row is what a
+    plan changes.
     """
     result = with_stored_answers(lab(), result)
     if result.next is None:
@@ -54,21 +57,31 @@ def draw(result: Result, row: DeltaGenerator | None = None) -> None:
             help=coded(f"{why}.") if why and not plan else None,
         )
     if why and plan:
-        after = f"{capital(change)}. {capital(why)}."
-        if memory := offered.memory:
-            host = memory.host and f", {bytes_text(memory.host)} on the host"
-            room = (
-                f"{bytes_text(memory.peak)} of {bytes_text(memory.capacity)} per device{host or ''}"
-            )
-            short = re.sub(r" \([^()]*on the host\)", "", capital(change))
-            after = f"{short}: {room}."
-        st.caption(coded(after), help=coded(f"{why}.") if memory else None)
+        _changed(result, offered, capital(change), capital(why), above or st.container())
+
+
+def _changed(result: Result, offered: Next, change: str, why: str, above: DeltaGenerator) -> None:
+    """Draws what a plan changes beside its time, and whether its gain is beyond doubt."""
+    now = next((each.prediction for each in result.strategies.values() if each.prediction), None)
+    if not (memory := offered.memory) or now is None:
+        st.caption(coded(f"{change}. {why}."))
+        return
+    peaks = change_text(bytes_text(now.memory_bytes.peak), bytes_text(memory.peak))
+    host = f", {bytes_text(memory.host)} on the host" if memory.host else ""
+    what = f"**{coded(_short(change))}.** Memory {plain(f'{peaks}{host}')}."
+    above.caption(what, help=coded(f"{why}."))
+    if sure := gain_words(offered, now.predicted_s):
+        st.caption(plain(sure))
+
+
+def _short(change: str) -> str:
+    return re.sub(r" \([^()]*on the host\)", "", change)
 
 
 def _label(offered: Next, plan: Plan | None, change: str) -> str:
     """Returns what is tried, and all that it gains."""
     near = offered.experiment.plan
-    short = re.sub(r" \([^()]*on the host\)", "", capital(change))
+    short = _short(capital(change))
     if offered.takes_s and plan and near:
         tokens = "" if near.tokens == plan.tokens else " for as many tokens"
         takes = f"{even_seconds(offered.takes_s)} estimated{tokens}, {offered.number:.1%} less"

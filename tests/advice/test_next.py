@@ -3,9 +3,11 @@
 import pytest
 
 from bench.values import ENVIRONMENT, comparison, strategy
-from spmd_core.advice import next_step
+from spmd_core.advice import gain_words, next_step
+from spmd_core.advice.results import FASTER_TOO
 from spmd_core.base import seconds_text
 from spmd_core.experiment import experiment_of, parse_experiment
+from spmd_core.facts import Estimate
 from spmd_core.results import Result
 from spmd_core.time import estimate_step
 from spmd_core.words import run_headline
@@ -255,3 +257,21 @@ def test_what_was_tried_to_remove_a_collective_is_what_to_try_next():
     assert dict(said.experiment.sharding) == {"m": ("x", "y")}
     none = strategy(1e-2) | {"collectives": [SUM | {"remove": {"reason": "the sum needs it"}}]}
     assert rule_of(answered(sharded, auto=none)) not in ("partial_sums", "remedy")
+
+
+def test_a_gain_within_the_range_of_its_step_says_how_often_such_gains_hold():
+    _, said = planned(
+        target="tpu:v5e:4x4",
+        model="scaled:1",
+        mesh={"fsdp": 4, "tensor": 4},
+        batch_per_device=2,
+        remat="full",
+    )
+    wide, narrow = (
+        Estimate(low=share * said.takes_s, estimate=2 * said.takes_s, high=3 * said.takes_s)
+        for share in (0.9, 1.1)
+    )
+    words = gain_words(said, wide)
+    assert words.startswith("Within this step's range.")
+    assert f"{FASTER_TOO} were so once compiled" in words
+    assert gain_words(said, narrow) == gain_words(said, None) == ""

@@ -134,4 +134,4 @@ def test_the_json_form_is_the_answer():
     for row, of in zip(answer.rows, form["rows"], strict=True):
         assert of["plan"] == row.plan.to_json() and of["training_run"] == row.run.model_dump()
         assert of["tried"][-1]["chips"] == row.plan.topology.chips
-    assert tokens_text(form["tokens"]) == "1 trillion tokens"
+    assert tokens_text(form["tokens"]) == "1,000 billion tokens"

@@ -70,14 +70,34 @@ def test_history_opens_a_stored_prediction_here_and_coming_back_keeps_it(server,
     expect(page.locator(".st-key-answer")).to_contain_text("16.2 ms", timeout=PATIENCE_MS)
 
 
+PASSES = """canvas => {
+  const dense = canvas.width / canvas.clientWidth, high = Math.round(64 * dense);
+  const { data } = canvas.getContext("2d").getImageData(0, high, canvas.width, 1);
+  let changes = 0;
+  for (let at = 4; at < data.length; at += 4) {
+    const far = [0, 1, 2].reduce((sum, each) => sum + Math.abs(data[at + each] - data[at - 4 + each]), 0);
+    changes += far > 60;
+  }
+  return changes; }"""
+
+
 def test_a_timeline_is_walked_in(server, page):
     visit(page, server.url + links.link_path(WALKED_IN, WALKED, "predict"))
-    walk, canvas = page.locator(".timeline"), page.locator(".timeline canvas")
+    walk, canvas = page.locator(".timeline"), page.locator(".timeline .field canvas")
     canvas.wait_for()
     expect(walk.locator(".path")).to_have_text("whole step")
     expect(canvas).to_have_attribute("aria-label", re.compile("Timeline of whole step"))
     canvas.scroll_into_view_if_needed()
     box = canvas.bounding_box()
+    one = walk.locator(".one")
+    expect(one.get_by_role("button")).to_have_text(re.compile(r"One pass of loop: [\d.]+ (µs|ms)"))
+    one.locator("canvas").click()
+    expect(walk.locator(".path .here")).to_have_text("loop × 10")
+    expect(one).to_be_hidden()
+    walk.get_by_role("button", name="whole step").click()
+    # each pass is drawn where it is: its operations alternate along the row
+    changes = canvas.evaluate(PASSES)
+    assert changes >= 2 * 10 - 1, changes
     canvas.click(position={"x": box["width"] / 2, "y": 50})  # the loop
     expect(walk.locator(".path .here")).to_have_text("loop × 10")
     page.wait_for_url("**at=1*")

@@ -12,6 +12,7 @@ from spmd_core.base import RequestError, bytes_text, number_text, seconds_text, 
 from spmd_core.experiment import Experiment, link
 from spmd_core.facts import Estimate, Prediction
 from spmd_core.machine import compiler_refusal, get_topology, mesh_places
+from spmd_core.pictures import EXPOSED
 from spmd_core.plan import Plan, plan_notes
 from spmd_core.results import Result
 from spmd_core.runs import RunStatus
@@ -24,7 +25,7 @@ from spmd_core.terms import (
     title,
 )
 from spmd_core.time import estimate_step, is_outdated
-from spmd_core.words import fact_words, parts, predictions as words
+from spmd_core.words import KINDS, fact_words, parts, predictions as words
 from spmd_lab.ui import choices, next_step, price, state
 from spmd_lab.ui.arrows import view as arrows
 from spmd_lab.ui.charts import shares
@@ -44,6 +45,7 @@ from spmd_lab.ui.predict import (
 )
 from spmd_lab.ui.shell import draw_figures, draw_table, failure
 from spmd_lab.ui.timeline import stages, view as timeline_view
+from spmd_lab.ui.timeline.data import lanes_of
 
 STORED_BEFORE = (
     "This prediction was stored without its timeline: press Predict again to see every operation."
@@ -175,8 +177,9 @@ def headline(result: Result, when: str) -> DeltaGenerator:
         else:
             _memory_headline(words.answer(result), fits)
             st.caption(plain(_provenance(result, when)))
+        above = st.container()
         row = st.container(horizontal=True, vertical_alignment="center", gap="small")
-        next_step.draw(result, row)
+        next_step.draw(result, row, above)
         # an example came as it is, and is of no version here
         if lab().notebook.origin(result.run) is None and is_outdated(result):
             st.caption(
@@ -376,7 +379,15 @@ def _timeline(result: Result, name: str, prediction: Prediction) -> None:
     if timeline is None:
         st.caption(STORED_BEFORE)
         return
-    timeline_view.show(timeline, f"{result.run}:{name}", f"{result.run}-{name}")
+    named = parts(prediction) if result.experiment.plan else {}
+    exposed = [KINDS[EXPOSED]] * any(part.startswith("exposed") for part in named)
+    timeline_view.show(
+        timeline,
+        f"{result.run}:{name}",
+        f"{result.run}-{name}",
+        lanes=lanes_of(timeline, prediction.collectives),
+        named=(*named, *exposed),
+    )
 
 
 def _collectives(result: Result, name: str, prediction: Prediction) -> None:

@@ -23,6 +23,7 @@ SCREEN = "predict"
 _TOKENS_E9 = 1000.0  # where a link has none
 _LEAST_E9 = 0.001
 _CHIPS, _DAYS, _DOLLARS = LIMITS = ("chips", "days", "dollars")
+_KNOWN = {_CHIPS: "chips", _DAYS: "deadline", _DOLLARS: "budget"}
 _FIRST = {_DAYS: 30.0, _DOLLARS: 1e6}
 
 
@@ -69,10 +70,11 @@ def fields(models: tuple[str, ...], words: Callable[[str], str], has_chips: bool
     with left:
         _number("tokens", "Billion tokens", _TOKENS_E9, 100.0, _LEAST_E9)
         by = st.selectbox(
-            "Given",
+            "I know",
             list(LIMITS),
+            format_func=_KNOWN.__getitem__,
             key=state.seed(state.key(SCREEN, "limit"), limit()[0]),
-            help="Days or dollars find the number of chips.",
+            help="A deadline or a budget finds the number of chips.",
         )
     for name in (_DAYS, _DOLLARS):
         if name != by:

@@ -175,10 +175,9 @@ def steps_words(plan: Plan, prediction: Prediction) -> str:
 
 
 def tokens_text(tokens: float) -> str:
-    """Returns a number of tokens in words.
+    """Returns a number of tokens in the unit of its field.
 
     >>> tokens_text(15e12), tokens_text(2.5e9)
-    ('15 trillion tokens', '2.5 billion tokens')
+    ('15,000 billion tokens', '2.5 billion tokens')
     """
-    unit, word = (1e12, "trillion") if tokens >= 1e12 else (1e9, "billion")
-    return f"{number_text(tokens / unit)} {word} tokens"
+    return f"{number_text(tokens / 1e9)} billion tokens"

@@ -1,11 +1,12 @@
 """A timeline to what the component draws: names, kinds as the legend has them, columns of spans."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from spmd_core.base import numbered, seconds_text, sums_by_key
+from spmd_core.base import by_key, numbered, seconds_text, sums_by_key
+from spmd_core.facts import Collective
 from spmd_core.pictures import BESIDE, COPIES, EXPOSED, LOOP, Span, Timeline, TimelineScene, mix
 from spmd_core.time import KERNELS
 from spmd_core.words import KINDS, names_of, row_words
@@ -25,7 +26,7 @@ COMPONENT = {  # labels of the component itself
     "in": "Zoom in",
     "out": "Zoom out",
     "all": "All",
-    "totals": "×{}: totals of the passes, not in order",
+    "one": "One pass of {}: {}",
     "here": "here",
     "in_all": "in all",
     "time": "Time",
@@ -44,8 +45,8 @@ COMPONENT = {  # labels of the component itself
     "help": "Mouse and keys",
     "keys": "Click an operation for its facts, a loop to enter it. Drag or ← → to move, wheel "
     "or + − to zoom, Shift with ← → for the next operation, ↑ ↓ for another row, Enter "
-    "for a loop, Backspace to go back, / to search. Under a loop a link is filled for the share of "
-    "each pass in which it is busy.",
+    "for a loop, Backspace to go back, / to search. Passes too narrow to draw fill a loop by their "
+    "shares.",
 }
 
 
@@ -108,6 +109,22 @@ def scene_summary(timeline: Timeline, number: int) -> str:
     return f"{what}: {seconds_text(scene.length_s)}{passes}{waits}.{left}"
 
 
+Lanes = tuple[tuple[str, str], ...]  # a row, and its title
+
+
+def lanes_of(timeline: Timeline, collectives: Iterable[Collective]) -> Lanes:
+    """Returns each row that collectives run on, with a title by their mesh axes."""
+    axes = {each.name: each.axes for each in collectives if each.name}
+    of = by_key(
+        (scene.rows[span.row], axis)
+        for scene in timeline.scenes
+        for span in scene.spans
+        if span.row
+        for axis in axes.get(span.name, ())
+    )
+    return tuple((row, row_words(row, tuple(dict.fromkeys(each)))) for row, each in of.items())
+
+
 Scene = dict[str, object]  # of the component's JSON, whose keys `timeline.js` reads
 _SEEN = 0.001  # of a scene: what takes less is no color that a legend could name
 _SMALL = ("copy", "host in", "host out")  # rows of copies are drawn low
@@ -121,19 +138,27 @@ def drawn_kind(span: Span) -> str:
 
 
 @lru_cache(maxsize=8)  # half of a rerun of a prediction went into the names of its operations
-def component_data(timeline: Timeline, name: str) -> Mapping[str, object]:
-    """What the component is given, as JSON values; `name` identifies a timeline."""
+def component_data(
+    timeline: Timeline, name: str, lanes: Lanes = (), named: tuple[str, ...] = ()
+) -> Mapping[str, object]:
+    """What the component is given, as JSON values; `name` identifies a timeline, `lanes` has titles
+    of its rows, and what the screen has `named` by its color is not in the legend.
+    """
     words = KINDS | KERNELS | ({} if timeline.predicted else TRACED_KINDS)
     return {
         "id": hashlib.sha256(name.encode()).hexdigest()[:16],
-        "scenes": [_scene(timeline, number) for number in range(len(timeline.scenes))],
+        "scenes": [_scene(timeline, number, lanes) for number in range(len(timeline.scenes))],
         "colors": colors.KINDS,
         "words": COMPONENT,
-        "legend": [(kind, words[kind]) for kind in colors.KINDS if kind != LOOP],
+        "legend": [
+            (kind, words[kind])
+            for kind in colors.KINDS
+            if kind != LOOP and words[kind] not in named
+        ],
     }
 
 
-def _scene(timeline: Timeline, number: int) -> Scene:
+def _scene(timeline: Timeline, number: int, lanes: Lanes) -> Scene:
     scene = timeline.scenes[number]
     return {
         "title": scene_words(timeline, number),
@@ -143,7 +168,7 @@ def _scene(timeline: Timeline, number: int) -> Scene:
         "end": max([scene.length_s, *(span.end_s for span in scene.spans)]),
         "times": scene.times,
         "parent": scene.parent,
-        "rows": [row_words(row) for row in scene.rows],
+        "rows": [dict(lanes).get(row) or row_words(row) for row in scene.rows],
         "small": [row in _SMALL or BESIDE in row for row in scene.rows],
         "tall": timeline.predicted,  # the first row, of the chip; devices are all alike
         "seen": _seen(timeline, scene),

@@ -1,6 +1,7 @@
 // Draws one scene of a timeline on a canvas. Pixels are CSS pixels; times are seconds.
 
-const AXIS = 22, GAP = 6, LEAST = 1, NAMES = 15, PASS = 8;
+const AXIS = 22, GAP = 6, LEAST = 1, NAMES = 15;
+const PASS = 4, FAINT = 0.05, JOINED = 1e-4;  // pixels, of a pass and of what is left out; of a pass
 
 /** Where each row lies: labels in a column of their own, or above the rows where it is narrow. */
 function layout(scene, width) {
@@ -103,23 +104,87 @@ function drawRows(paint, look, place) {
   }
 }
 
-/** A loop: its name above, and below what its passes spend their time on. */
-function drawLoop(paint, look, box, mix, text) {
-  const high = Math.round(box.height * 0.36);
+/** A scene's operations as shares of its length, those of the loops inside it too; joined where alike. */
+function strips(scenes, number) {
+  const scene = scenes[number], last = new Map();
+  if (scene.strips) return scene.strips;
+  const found = [], exposed = [];
+  const add = (row, kind, from, to) => {
+    const before = last.get(row);
+    if (before && before.kind === kind && from - before.to < JOINED) before.to = to;
+    else last.set(row, found[found.push({ row, kind, from, to }) - 1]);
+  };
+  scene.kind.forEach((kind, at) => {
+    const row = scene.rows[scene.row[at]], from = scene.start[at] / scene.length_s;
+    const long = scene.length[at] / scene.length_s;
+    if (kind === "loop") {
+      const inner = strips(scenes, scene.inside[at]), wide = long / scene.count[at];
+      for (let pass = 0; pass < scene.count[at]; pass += 1) {
+        const begin = from + pass * wide;
+        for (const each of inner) {
+          add(each.row, each.kind, begin + each.from * wide, begin + each.to * wide);
+        }
+      }
+    } else add(row, kind, from, from + long);
+    for (const [low, high] of scene.exposed[at] || []) {
+      exposed.push({ row, kind: "exposed", from: low / scene.length_s, to: high / scene.length_s });
+    }
+  });
+  scene.strips = [...found, ...exposed];
+  return scene.strips;
+}
+
+/** Each pass of a loop where it is, with its operations on their rows. */
+function drawPasses(paint, look, box, zone, inner, count, place) {
+  const wide = box.width / count, rows = new Map(place.rows.map((row) => [row.title, row]));
+  const first = Math.max(0, Math.floor((box.least - box.x) / wide) - 1);
+  const last = Math.min(count, Math.ceil((box.most - box.x) / wide) + 1);
+  for (let pass = first; pass < last; pass += 1) {
+    const from = box.x + pass * wide;
+    for (const each of inner) {
+      const row = rows.get(each.row), at = row === place.rows[0] ? zone : row;
+      if (!row || (each.to - each.from) * wide < FAINT) continue;
+      paint.fillStyle = look.colors[each.kind];
+      paint.fillRect(from + each.from * wide, at.top, (each.to - each.from) * wide, at.height);
+    }
+    if (pass && wide >= 2 * PASS) {
+      paint.fillStyle = look.page;
+      paint.fillRect(from - 0.5, zone.top, 1, zone.height);
+    }
+  }
+}
+
+/** Bands as high as the shares of passes that are too narrow to be drawn, from below. */
+function drawBands(paint, look, box, at, shares) {
+  let low = at.top + at.height;
+  for (const [kind, share] of shares) {
+    low -= share * at.height;
+    paint.fillStyle = look.colors[kind];
+    paint.fillRect(box.x, low, box.width, share * at.height);
+  }
+}
+
+/** A loop: its name above; below it, and on the other rows, its passes. */
+function drawLoop(paint, look, box, scenes, scene, number, place) {
+  const high = Math.round(box.height * 0.55), count = scene.count[number];
+  const zone = { top: box.y + box.height - high, height: high };
   paint.fillStyle = look.page;
   paint.fillRect(box.x, box.y, box.width, box.height);
-  let at = box.x;
-  for (const [kind, share] of mix) {
-    paint.fillStyle = look.colors[kind];
-    paint.fillRect(at, box.y + box.height - high, share * box.width, high);
-    at += share * box.width;
+  if (box.width >= count * PASS) {
+    drawPasses(paint, look, box, zone, strips(scenes, scene.inside[number]), count, place);
+  } else {
+    drawBands(paint, look, box, zone, scene.mix[number] || []);
+    for (const [row, shares] of Object.entries(scene.aside[number] || {})) {
+      drawBands(paint, look, box, place.rows[row], shares);
+    }
   }
   paint.strokeStyle = look.colors.loop;
   paint.strokeRect(box.x + 0.5, box.y + 0.5, Math.max(0, box.width - 1), box.height - 1);
   paint.fillStyle = look.text;
   const from = Math.max(box.x, box.least) + 6;
   const room = Math.min(box.x + box.width, box.most) - from - 6;
-  if (room > 24) paint.fillText(shortened(paint, text, room), from, box.y + 19);
+  const text = `${scene.short[number]} ×${count} ▸`;
+  if (room > 24) paint.fillText(shortened(paint, text, room), from, box.y + 15);
 }
 
 function drawPlain(paint, look, box, kind, text) {
@@ -129,29 +194,9 @@ function drawPlain(paint, look, box, kind, text) {
   const from = Math.max(box.x, box.least) + 4;
   const room = Math.min(box.x + box.width, box.most) - from - 4;
   if (room < 26) return;
+  if (paint.measureText(text).width > room) text = text.replace(/ (matmul|kernel)$/, "");
   paint.fillStyle = inkOn(color);
   paint.fillText(shortened(paint, text, room), from, box.y + box.height / 2 + 4);
-}
-
-/**
- * During a loop: each other row has a block for each pass, as far as there is room, as wide as the
- * share of the pass in which it is busy and hidden; what is exposed is at the end, below the same of
- * the loop's own mix.
- */
-function drawAside(paint, look, box, aside, place, passes) {
-  const count = Math.max(1, Math.min(passes, Math.floor(box.width / PASS)));
-  for (const [row, shares] of Object.entries(aside)) {
-    const { top, height } = place.rows[row];
-    for (const [kind, share] of [...shares].reverse()) {
-      const isExposed = kind === "exposed", parts = isExposed ? 1 : count;
-      const step = box.width / parts, wide = Math.max(LEAST, Math.min(1, share) * step);
-      paint.fillStyle = look.colors[kind];
-      for (let part = 0; part < parts; part += 1) {
-        const from = box.x + step * part + (isExposed ? step - wide : 0);
-        paint.fillRect(from, top, wide, height);
-      }
-    }
-  }
 }
 
 /** The names of the operations between loops that have no room for one, above each stretch of them. */
@@ -189,7 +234,7 @@ function boxOf(scene, place, number, x) {
     least: place.left, most: place.width };
 }
 
-function drawSpans(paint, look, scene, place, x, found) {
+function drawSpans(paint, look, scenes, scene, place, x, found) {
   const drawn = place.rows.map(() => ({}));
   scene.short.forEach((name, number) => {
     const box = boxOf(scene, place, number, x);
@@ -202,8 +247,7 @@ function drawSpans(paint, look, scene, place, x, found) {
     }
     paint.globalAlpha = found && !found.has(number) ? 0.22 : 1;
     if (kind === "loop") {
-      drawLoop(paint, look, box, scene.mix[number] || [], `${name} ×${scene.count[number]} ▸`);
-      drawAside(paint, look, box, scene.aside[number] || {}, place, scene.count[number]);
+      drawLoop(paint, look, box, scenes, scene, number, place);
     } else {
       drawPlain(paint, look, box, kind, name);
     }
@@ -256,8 +300,8 @@ function drawLinks(paint, look, scene, place, x, pick) {
   paint.lineWidth = 1;
 }
 
-/** The whole scene, as far as the view goes. */
-function draw(canvas, look, scene, view, pick, found) {
+/** A scene of those given, as far as the view goes. */
+function draw(canvas, look, scenes, scene, view, pick, found) {
   const width = canvas.clientWidth, place = layout(scene, width);
   const dense = window.devicePixelRatio || 1;
   canvas.style.height = `${place.height}px`;
@@ -276,7 +320,7 @@ function draw(canvas, look, scene, view, pick, found) {
   paint.clip();
   paint.textAlign = "left";
   if (hasNames(scene)) drawNames(paint, look, scene, place, x);
-  drawSpans(paint, look, scene, place, x, found);
+  drawSpans(paint, look, scenes, scene, place, x, found);
   drawLinks(paint, look, scene, place, x, pick);
   paint.restore();
   return { place, scale };

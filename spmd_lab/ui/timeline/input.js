@@ -133,11 +133,15 @@ function change(walk, by) {
   if (listed.length) walk.choose(listed[0], true);
 }
 
+function longestLoop({ inside, length }) {
+  const loops = inside.map((each, number) => number).filter((number) => inside[number] !== null);
+  return loops.sort((one, two) => length[two] - length[one])[0];
+}
+
 /** Enter the picked loop; where none is picked, the longest. */
 function openLoop(walk) {
-  const { inside, length } = walk.scene;
-  const loops = inside.map((each, number) => number).filter((number) => inside[number] !== null);
-  loops.sort((one, two) => length[two] - length[one]);
-  const at = walk.pick !== null && inside[walk.pick] !== null ? walk.pick : loops[0];
+  const { inside } = walk.scene;
+  const isLoop = walk.pick !== null && inside[walk.pick] !== null;
+  const at = isLoop ? walk.pick : longestLoop(walk.scene);
   if (at !== undefined) walk.enter(inside[at]);
 }

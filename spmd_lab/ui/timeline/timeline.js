@@ -60,9 +60,9 @@ class Walk {
     return this.views.get(this.number);
   }
 
-  fitted() {
-    const room = this.scene.end * MARGIN;
-    return { from: -room / 2, to: this.scene.end + room };
+  fitted(scene = this.scene) {
+    const room = scene.end * MARGIN;
+    return { from: -room / 2, to: scene.end + room };
   }
 
   words() {
@@ -82,19 +82,15 @@ class Walk {
     help.onclick = () => help.setAttribute("aria-expanded", String(!(keys.hidden = !keys.hidden)));
   }
 
-  /** What is drawn in this scene, and how to read its loops. */
+  /** What is drawn in this scene, but what the screen names already. */
   legend() {
-    const { seen, count } = this.scene, passes = count.filter((times) => times !== null);
+    const { seen } = this.scene;
     const entries = this.data.legend.filter(([kind]) => seen.includes(kind)).map(([kind, text]) => {
       const entry = element("span"), box = element("i");
       box.style.background = this.data.colors[kind];
       entry.append(box, element("span", text));
       return entry;
     });
-    if (passes.length) {
-      const most = Math.max(...passes).toLocaleString("en");
-      entries.push(element("span", this.data.words.totals.replace("{}", most)));
-    }
     this.root.querySelector(".legend").replaceChildren(...entries);
   }
 
@@ -114,10 +110,27 @@ class Walk {
       if (!this.canvas.clientWidth) return;
       const begun = performance.now();
       this.themed = this.theme();
-      this.drawn = draw(this.canvas, this.look(), this.scene, this.view, this.pick, this.found);
+      const { scenes } = this.data;
+      this.drawn =
+        draw(this.canvas, this.look(), scenes, this.scene, this.view, this.pick, this.found);
+      this.one();
       this.root.dataset.drawn = String(Number(this.root.dataset.drawn || 0) + 1);
       this.root.dataset.took = (performance.now() - begun).toFixed(1);
     });
+  }
+
+  /** One pass of the longest loop of the step, below it. */
+  one() {
+    const box = this.root.querySelector(".one"), { scene } = this, at = longestLoop(scene);
+    box.hidden = scene.parent !== null || at === undefined;
+    if (box.hidden) return;
+    const { scenes, words } = this.data, inner = scenes[scene.inside[at]];
+    const [button, canvas] = box.children;
+    button.textContent = words.one.replace("{}", scene.names[at])
+      .replace("{}", timeText(inner.length_s));
+    button.onclick = canvas.onclick = () => this.enter(scene.inside[at]);
+    canvas.setAttribute("aria-label", inner.alt);
+    draw(canvas, this.look(), scenes, inner, this.fitted(inner), null, null);
   }
 
   // Where the viewer is ------------------------------------------------------------------------

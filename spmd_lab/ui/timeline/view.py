@@ -11,7 +11,7 @@ from spmd_core.words import names_of, row_words
 from spmd_lab.ui import exports
 from spmd_lab.ui.lab import kept, lab
 from spmd_lab.ui.tables import sheet
-from spmd_lab.ui.timeline.data import component_data, table
+from spmd_lab.ui.timeline.data import Lanes, component_data, table
 
 AT = "at"  # of the query string: the scene that is open, what is picked, and the seconds in sight
 _FOLDER = Path(__file__).parent
@@ -46,15 +46,17 @@ def show(
     title: str,
     at: str = AT,
     picked: str = "",
+    lanes: Lanes = (),
+    named: tuple[str, ...] = (),
 ) -> None:
     """Draw a timeline; `name` identifies it, `title` is that of its file, and `at` the part of the
     query string with the place in it that the viewer is at. `picked` is the operation that is
-    marked until the viewer picks one.
+    marked until the viewer picks one; `lanes` and `named` are of `component_data`.
     """
     scene, pick, window = place_of(st.query_params.get(at, ""), timeline)
     key = f"timeline:{name}"
     place = {"at": scene, "pick": pick or picked, "window": window}
-    data = {**component_data(timeline, name), **place}
+    data = {**component_data(timeline, name, lanes, named), **place}
     _component(data=data, key=key, on_place_change=lambda: _keep(key, at))
     with st.container(horizontal=True, vertical_alignment="center"):
         exports.download(

@@ -6,9 +6,16 @@ from dataclasses import replace
 import pytest
 
 from spmd_core.base import RequestError, seconds_text
+from spmd_core.facts import Collective
 from spmd_core.pictures import from_text, mix, to_text
 from spmd_core.words.timeline import names_of, path_words, row_words
-from spmd_lab.ui.timeline.data import component_data, drawn_kind, scene_summary, scene_words
+from spmd_lab.ui.timeline.data import (
+    component_data,
+    drawn_kind,
+    lanes_of,
+    scene_summary,
+    scene_words,
+)
 from tests.pictures.timeline.values import EXPOSED, THIN, predicted, timeline
 
 FOUND = timeline()
@@ -100,6 +107,21 @@ def test_a_legend_names_what_is_drawn_in_a_scene_and_inside_its_loops():
     long = replace(short, spans=(*short.spans, replace(late, length_s=first.length_s)))
     seen = component_data(replace(found, scenes=(long, *found.scenes[1:])), "long")["scenes"][0]
     assert {*seen["seen"]} == {*step["seen"], "wait"}
+
+
+def test_what_the_screen_names_is_not_in_the_legend_again():
+    found = timeline(EXPOSED)
+    legend = dict(component_data(found, "named", (), ("matrix products",))["legend"])
+    assert "matmul" not in legend and "memory" in legend
+
+
+def test_lanes_are_named_by_the_mesh_axes_of_what_runs_on_them():
+    found = timeline(EXPOSED)
+    gather = Collective(kind="all-gather", axes=("fsdp",), bytes=8, count=1, name="begin")
+    lanes = lanes_of(found, [gather])
+    rows = component_data(found, "lanes", lanes)["scenes"][1]["rows"]
+    assert rows[0] == "chip" and all(row.startswith("fsdp (links ") for row in rows[1:])
+    assert lanes_of(found, []) == ()
 
 
 def test_its_text_gives_the_same_timeline():

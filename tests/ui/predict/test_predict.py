@@ -390,7 +390,7 @@ def test_a_link_carries_a_measured_time_and_a_training_run(opened):
     screen = opened(predicted(), experiment=link.encode(MODEL), measured="0.016", tokens="1000")
     texts = " ".join(text.value.replace("\\", "") for text in screen.caption)
     assert "chip-hours on 256 chips" in texts
-    assert "Time of 1 trillion tokens" in figures(screen)
+    assert "Time of 1,000 billion tokens" in figures(screen)
     assert screen.query_params["measured"] == "0.016"
 
 
@@ -540,7 +540,7 @@ def test_a_first_visit_answers_in_five_figures_of_a_model_that_people_know(data_
     run = training_run(estimate_step(plan), plan, 1e12)
     shown = figures(screen)
     assert list(shown) == [
-        *("Step", "Time of 1 trillion tokens", "Memory"),
+        *("Step", "Time of 1,000 billion tokens", "Memory"),
         *("Mesh", "Batch per device", "Remat", "Causal MFU"),
     ]
     assert "Fits on 256 v5e, compute-bound." in headings(screen)
@@ -549,7 +549,7 @@ def test_a_first_visit_answers_in_five_figures_of_a_model_that_people_know(data_
         f"{plan.batch_per_device:g} × {plan.sequence:,} | sequences × tokens"
     )
     assert adds_up(screen), "every part of the bar is named"
-    assert shown["Time of 1 trillion tokens"].startswith(f"{run.days.estimate:.3g} days")
+    assert shown["Time of 1,000 billion tokens"].startswith(f"{run.days.estimate:.3g} days")
     (table,) = [each.value for each in screen.table if "Days" in each.value.columns]
     assert sorted(table["On"]) == ["B200", "H100", "TPU7x", "v5e", "v5p", "v6e"]
     days = [float(re.sub(r"[^0-9.]", "", each.split()[0])) for each in table["Days"]]
@@ -563,12 +563,12 @@ def test_a_first_visit_answers_in_five_figures_of_a_model_that_people_know(data_
     assert labels(screen.main) == ["Price per chip-hour ($)"]
     folded = labels(screen.sidebar.expander[0])
     first = sorted(each for each in labels(screen.sidebar) if each not in folded)
-    assert first == sorted(["Model", "TPU or GPU", "Given", "Billion tokens", "Chips"])
+    assert first == sorted(["Model", "TPU or GPU", "I know", "Billion tokens", "Chips"])
 
 
 def test_a_deadline_finds_the_plan_and_a_price_its_dollars(data_folder):
     screen = screen_opened("predict")
-    field(screen, "selectbox", "Given").set_value("days").run()
+    field(screen, "selectbox", "I know").set_value("days").run()
     field(screen, "number_input", "Days").set_value(12.0).run()
     assert errors(screen) == ""
     plan = parse_experiment(state_default()).plan
@@ -591,8 +591,8 @@ def asked(screen, *steps):
 FOLDED = ("Axis 1 size", "Sequences per device", "Tokens in each")
 CHIPS_512, BY_DAYS, BY_CHIPS = (
     ("number_input", "Chips", 512),
-    ("selectbox", "Given", "days"),
-    ("selectbox", "Given", "chips"),
+    ("selectbox", "I know", "days"),
+    ("selectbox", "I know", "chips"),
 )
 DAYS_30, DAYS_12 = (("number_input", "Days", each) for each in (30.0, 12.0))
 
@@ -631,7 +631,7 @@ def test_a_batch_that_the_viewer_chose_stays_and_so_does_the_plan_of_a_link(data
 
 def test_a_budget_without_a_price_says_what_it_needs(data_folder):
     screen = screen_opened("predict")
-    field(screen, "selectbox", "Given").set_value("dollars").run()
+    field(screen, "selectbox", "I know").set_value("dollars").run()
     assert not screen.exception
     assert any("needs a price per" in each.value for each in screen.caption)
     field(screen, "text_input", "Price per chip-hour ($)").set_value("2").run()

@@ -81,7 +81,7 @@ def test_a_collection_opened_from_the_list_stays_open_while_it_is_edited(server,
     page.get_by_role("button", name="Begin the page").click()
     for _ in range(2):
         page.wait_for_url("**/notebook?collection=*")
-        settled(page).get_by_role("link", name="All collections").click()
+        settled(page).get_by_role("link", name="All pages").click()
         page.wait_for_url(f"{server.url}/notebook")
         settled(page).get_by_role("link", name="Week 47").first.click()
     page.get_by_role("textbox", name="Add text").fill("Rows win.")

@@ -15,6 +15,7 @@ from spmd_core.lab.store.store import Store
 from spmd_core.recipes import FEATURED, LEVELS, RECIPES, START, groups, of_level
 from spmd_core.recipes.recipe import program_spec
 from spmd_core.recipes.variations import VARIATIONS, variation_of
+from spmd_core.words import parts
 from spmd_lab.ui import course, exports
 from spmd_lab.ui.history.listing import ONLY_EXAMPLES
 from tests.ui import opened
@@ -195,12 +196,18 @@ def test_a_stop_of_the_tour_has_one_next_and_no_recipe_beside_it(data_folder, mo
     assert all(each.title in said for each in sections) and " faster than " in said
     # the numbers that are written in its texts are those of its runs
     faster, slower = (
-        next(iter(Lab.open().result(run).strategies.values())).prediction.predicted_s.estimate
+        next(iter(Lab.open().result(run).strategies.values())).prediction
         for run in sections[0].runs
     )
-    assert re.search(r"[\d.]+ ms", sections[0].look)[0] == seconds_text(slower - faster)
+    longer = slower.predicted_s.estimate - faster.predicted_s.estimate
+    exposed = (
+        sum(each for part, each in parts(step).items() if part.startswith("exposed"))
+        for step in (slower, faster)
+    )
+    numbers = [seconds_text(longer), seconds_text(next(exposed) - next(exposed))]
+    assert re.findall(r"[\d.]+ ms", sections[0].look) == numbers
     assert not any(re.search(r"\d", each.title + each.look) for each in sections[1:])
-    assert "Print or send" in [each.proto.popover.label for each in page.get("popover")]
+    assert "Export" in [each.proto.popover.label for each in page.get("popover")]
     page.button(key="collection:example").click().run()
     (made,) = Lab.open().collections.listed()
     assert made.runs == tuple(run for each in sections for run in each.runs)

@@ -59,6 +59,7 @@ def draw(runs: Sequence[RunSummary], place: DeltaGenerator) -> None:
     alike = _alike(table)
     with answer:
         outcome.compared_runs(compared, is_summed=True)
+        outcome.links(compared)
         outcome.shared(compared, " · ".join(f"{name}: {text}" for name, text in alike.items()))
     if table.rows:
         draw_table(chosen_columns(table, [each for each in table.columns if each not in alike]))

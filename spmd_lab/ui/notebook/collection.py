@@ -1,6 +1,7 @@
 """One collection: read, and edited in place."""
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from functools import partial
 
 import streamlit as st
@@ -41,7 +42,7 @@ def draw(page: Collection) -> Callable[[str], None]:
     its file, for who sends it.
     """
     collections.aside(page)
-    st.page_link("pages/notebook.py", label="All collections", icon=":material/arrow_back:")
+    st.page_link("pages/notebook.py", label="All pages", icon=":material/arrow_back:")
     st.title(plain(page.title), anchor=False)
     by = f", by {page.owner_name}" if page.owner_name else ""
     imported = "Imported from another installation. " * bool(page.origin)
@@ -124,10 +125,11 @@ def _lines(lines: list[str]) -> None:
 def _compared(compared: Compared) -> None:
     with st.container(border=True, key=f"part-{compared.baseline.run}"):
         outcome.compared_runs(compared)
-        outcome.shared(compared)
         for each in compared.subjects:
             _note(each)
         with st.expander("Details"):
+            outcome.links(compared)
+            outcome.shared(compared)
             shell.draw_table(rows_table(compared, "screen"))
 
 
@@ -156,10 +158,13 @@ def example(title: DeltaGenerator, actions: DeltaGenerator) -> Callable[[str], N
     with title:
         st.title(plain(page.title), anchor=False, width="content")
         style.evidence("Example")
+        run = max(each.moment for each in subjects.values())
+        st.caption(plain(f"of {datetime.fromtimestamp(run, UTC):%-d %B %Y}"), width="content")
     with actions:
         _downloads(page, subjects)
+        icon = ":material/edit_note:"
         if may_act() and st.button(
-            "Edit a copy", key="collection:example", icon=":material/edit_note:"
+            "Edit a copy", key="collection:example", icon=icon, type="primary"
         ):
             collections.take_example()
     _parts(page, subjects)
@@ -271,7 +276,7 @@ def _do(action: Callable[[], object]) -> None:
 
 def _downloads(page: Collection, subjects: Mapping[str, Subject]) -> None:
     name = page.id or exports.EXAMPLE
-    with st.popover("Print or send", icon=":material/print:"):
+    with st.popover("Export", icon=":material/ios_share:"):
         if page.id:
             st.code(link_of(page.id), language=None)
         exports.collection_page(page, subjects)

@@ -40,10 +40,12 @@ def opened() -> Collection | None:
 
 
 def begin() -> None:
-    """A button that begins a page."""
+    """A button that begins a page; secondary beside the example, of which a copy begins one."""
     if not may_act():
         return
-    box = st.popover("New page", icon=":material/add:", type="primary")
+    is_example = not lab().collections.listed() and example() is not None
+    kind = "secondary" if is_example else "primary"
+    box = st.popover("New page", icon=":material/add:", type=kind)
     with box, st.form("collection:new", border=False):  # pressed twice it has its title still
         title = st.text_input("Title", max_chars=120, placeholder="Sharding of block 3")
         if st.form_submit_button("Begin the page", type="primary"):

@@ -62,8 +62,8 @@ def times(result: Result) -> None:
 
 
 def compared_runs(compared: Compared, is_summed: bool = False) -> None:
-    """Draws how runs compare: the verdict, their times, and each with its picture and its link, the
-    fastest first. `is_summed`: with what their parts add up to, and what to try next.
+    """Draws how runs compare: the verdict and their times, the fastest first. `is_summed`: with what
+    their parts add up to, and what to try next.
     """
     ordered = fastest_first(compared.subjects)
     kinds = {cards.evidence_of(each.summary)[0] for each in ordered}
@@ -72,18 +72,24 @@ def compared_runs(compared: Compared, is_summed: bool = False) -> None:
     cards.headline(plain(first), evidence, about=basis_words(compared.answers))
     for sentence in others:
         st.markdown(plain(sentence))
-    is_pictured = _times_of(compared, ordered, is_summed)
-    first_run = ordered[0].run
+    _times_of(compared, ordered, is_summed)
     if is_summed and (best := ordered[0].result):
         next_step.draw(best)
-    with st.container(horizontal=True, vertical_alignment="center", key=f"named-{first_run}"):
+    for each in ordered:
+        reasons(each.summary, each.result)
+
+
+def links(compared: Compared) -> None:
+    """Draws a link to each run, and the pictures of those whose chart has none."""
+    ordered = fastest_first(compared.subjects)
+    is_pictured = bool(_predicted_steps(compared, ordered))
+    first = ordered[0].run
+    with st.container(horizontal=True, vertical_alignment="center", key=f"named-{first}"):
         for each in ordered:
             name, letter = compared.names[each.run], compared.letters[each.run]
             if not is_pictured:
                 st.html(glimpse.html(each.summary.experiment), width="content")
             _link(each, f"{letter} · {run_title(each)}" if name == letter else name)
-    for each in ordered:
-        reasons(each.summary, each.result)
 
 
 def fastest_first(subjects: Iterable[Subject]) -> list[Subject]:
@@ -144,25 +150,30 @@ def _link(subject: Subject, name: str) -> None:
     )
 
 
-def _times_of(compared: Compared, ordered: Sequence[Subject], is_summed: bool) -> bool:
+def _times_of(compared: Compared, ordered: Sequence[Subject], is_summed: bool) -> None:
     """Draws the times of runs in one chart; of predicted steps, where the time of each goes and which
-    part differs most. Returns whether the chart has the runs' pictures.
+    part differs most.
     """
     results = [(compared.names[each.run], each.result) for each in ordered if each.result]
-    steps = {
-        letter: step
-        for letter, result in results
-        if len(result.strategies) == 1
-        and (step := next(iter(result.strategies.values())).prediction)
-        and step.predicted_s
-    }
     key = f"side-by-side:{compared.baseline.run}"
-    if is_steps := 1 < len(steps) == len(results):
+    if steps := _predicted_steps(compared, ordered):
         _steps(steps, dict(results), key, is_summed)
     elif chart := side_by_side_chart(results):
         words = "Time by strategy of each run; the numbers are in the table below"
         st.vega_lite_chart(chart, alt=words, key=key)
-    return is_steps
+
+
+def _predicted_steps(compared: Compared, ordered: Sequence[Subject]) -> Mapping[str, Prediction]:
+    """Returns the predicted step of each run by its name; none where a run has no one step."""
+    results = [(compared.names[each.run], each.result) for each in ordered if each.result]
+    steps = {
+        name: step
+        for name, result in results
+        if len(result.strategies) == 1
+        and (step := next(iter(result.strategies.values())).prediction)
+        and step.predicted_s
+    }
+    return steps if 1 < len(steps) == len(results) else {}
 
 
 def _steps(

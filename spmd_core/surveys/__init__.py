@@ -17,7 +17,14 @@ from spmd_core.surveys.sweep.curves import (
     sweep_notes,
     wins_words,
 )
-from spmd_core.surveys.sweep.scaling import GOOD, fell_most, grown_most, knee
+from spmd_core.surveys.sweep.scaling import (
+    GOOD,
+    fell_most,
+    grown_most,
+    knee,
+    straggler_source,
+    total_batch_words,
+)
 
 __all__ = [
     "GOOD",
@@ -39,9 +46,11 @@ __all__ = [
     "search",
     "size_headline",
     "sizes_offer",
+    "straggler_source",
     "studies",
     "sweep_headline",
     "sweep_notes",
+    "total_batch_words",
     "whose",
     "why_not",
     "wins_words",

@@ -105,7 +105,7 @@ def test_a_strong_sweep_has_the_best_mesh_at_each_number_of_chips_and_its_knee()
     found = knee(rows[:3])
     assert found and found.after.efficiency < 0.8 <= found.before.efficiency
     assert found.tokens == found.after.point.experiment.plan.tokens / found.after.point.chips
-    assert sweep_headline(sweep, rows).endswith("; 1 of 4 points is refused.")
+    assert sweep_headline(sweep, rows).endswith(". 1 of 4 points is refused.")
     words = " ".join((sweep_headline(sweep, rows), *sweep_notes(sweep, rows)))
     assert f"It scales to {found.before.point.chips} chips" in words
     assert share_words(found.cause) in words

@@ -12,7 +12,7 @@ from spmd_core.experiment import Experiment, parse_experiment
 from spmd_core.facts import Collective, Estimate, PredictedMemory, Prediction
 from spmd_core.machine import nearest_of_chips, topology_of_chips
 from spmd_core.results import Failure, StrategyResult
-from spmd_core.surveys import sweep_headline, sweep_notes
+from spmd_core.surveys import sweep_headline, sweep_notes, total_batch_words
 from spmd_core.sweeps import VARIABLES, Sweep, SweepPoint, compile_seconds, parse_sweep, variants
 from spmd_core.sweeps.curves import (
     Numbers,
@@ -423,7 +423,8 @@ def test_the_answer_of_scaling():
         ],
     )
     assert sweep_headline(sweep, rows) == (
-        "It scales to 512 chips: 80% efficiency at 4,096, mostly for exposed over fsdp, 80% of the step."
+        "It scales to 512 chips with 6.29M tokens a step: 80% efficiency at 4,096, mostly for exposed "
+        "over fsdp, 80% of the step."
     )
     assert sweep_notes(sweep, rows)[:4] == [
         "From 64 to 4,096 chips causal MFU falls from 59% to 47%; scaling efficiency 80% (weak scaling, "
@@ -446,7 +447,7 @@ def test_an_efficiency_above_all_of_it_has_a_reason_and_slices_are_counted():
         ],
     )
     assert sweep_headline(sweep, rows) == (
-        "It scales to 1,024 chips, the largest tried: 125% efficiency."
+        "It scales to 1,024 chips with 4.19M tokens a step: 125% efficiency."
     )
     assert sweep_notes(sweep, rows)[0].startswith(
         "From 16 to 1,024 chips (1 to 4 slices) causal MFU rises from 5% to 6%; scaling efficiency 125% "
@@ -458,10 +459,10 @@ def test_an_efficiency_above_all_of_it_has_a_reason_and_slices_are_counted():
 @pytest.mark.parametrize(
     ("late_s", "words"),
     [
-        (0.0, "It scales to 512 chips, the largest tried: 83% efficiency."),
+        (0.0, "It scales to 512 chips with 6.29M tokens a step: 83% efficiency."),
         (
             0.2,
-            "It scales to 512 chips, the largest tried: 83% with assumed stragglers, 100% without.",
+            "It scales to 512 chips with 6.29M tokens a step: 83%, or 100% without assumed stragglers.",
         ),
     ],
 )
@@ -489,7 +490,32 @@ def test_the_largest_that_has_a_time_is_the_largest_tried_where_none_larger_was(
     sweep = parse_sweep(WIDE, "chips=8,64,512")
     ends = [outcome(1.0, chips=8, flops=1e15), outcome(1.0, chips=64, flops=8e15)]
     rows = curves(variants(sweep), [*ends, Outcome("failed", words="no")])
-    assert sweep_headline(sweep, rows) == "It scales to 64 chips: 100% efficiency."
+    tokens = "It scales to 64 chips with 786,432 tokens a step: 100% efficiency."
+    assert sweep_headline(sweep, rows) == tokens
+    assert not any("were tried" in each for each in sweep_notes(sweep, rows))
+    ended = parse_sweep(WIDE, "chips=8,64")
+    notes = sweep_notes(ended, curves(variants(ended), ends))
+    assert "No more than 64 chips were tried." in notes
+
+
+@pytest.mark.parametrize(
+    ("steps", "words"),
+    [
+        ((1.0, 0.15, 0.018), ("to 512 chips", "786,432 tokens a step: 87% at 512")),
+        ((1.0, 0.13, 0.04), ("to 64 chips", "786,432 tokens a step: 39% at 512")),
+        ((1.0, None, None), ("", "")),
+    ],
+)
+def test_a_total_batch_scales_as_far_as_its_efficiency_holds(steps, words):
+    sweep = parse_sweep(WIDE, "chips=8,64,512", "strong")
+    rows = curves(
+        variants(sweep),
+        [
+            outcome(step, chips=chips, flops=8e15) if step else Outcome("failed", words="no")
+            for chips, step in zip((8, 64, 512), steps, strict=True)
+        ],
+    )
+    assert total_batch_words(rows) == words
 
 
 def test_a_scaling_that_only_stragglers_end_has_both_efficiencies():
@@ -503,7 +529,8 @@ def test_a_scaling_that_only_stragglers_end_has_both_efficiencies():
         ],
     )
     assert sweep_headline(sweep, rows) == (
-        "It scales to 64 chips: at 512 it reaches 67% with assumed stragglers, 100% without."
+        "It scales to 64 chips with 786,432 tokens a step: at 512 it reaches 67%, or 100% without "
+        "assumed stragglers."
     )
 
 
@@ -532,7 +559,7 @@ def test_nothing_is_said_before_anything_is_known():
 def test_a_refused_point_is_counted_in_the_answer():
     sweep = parse_sweep(WIDE, "chips=24,64,48")
     rows = curves(variants(sweep), [Outcome("refused"), outcome(1.0), Outcome("refused")])
-    assert sweep_headline(sweep, rows).endswith("; 2 of 3 points are refused.")
+    assert sweep_headline(sweep, rows).endswith("causal MFU. 2 of 3 points are refused.")
     none = curves(variants(sweep), [Outcome("refused")] * 3)
     assert sweep_headline(sweep, none) == "3 of 3 points are refused: the table says why."
 
@@ -542,7 +569,9 @@ def test_compiled_and_estimated_points_are_never_one_curve():
     guessed = Outcome("not compiled", numbers_of(prediction(9.0)))
     rows = curves(variants(sweep), [guessed, outcome(1.0), outcome(1.25), guessed])
     assert [row.efficiency for row in rows] == pytest.approx([1.0, 1.0, 0.8, 1.0])
-    assert sweep_headline(sweep, rows).startswith("It scales to 64 chips: 80% efficiency at 512")
+    assert sweep_headline(sweep, rows).startswith(
+        "It scales to 64 chips with 786,432 tokens a step: 80% efficiency at 512"
+    )
     assert sweep_notes(sweep, rows)[0].startswith("From 64 to 512 chips ")
     apart = "2 of 4 points are estimates, not compiled, on a curve of their own."
     assert apart in sweep_notes(sweep, rows)

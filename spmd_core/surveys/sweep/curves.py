@@ -45,7 +45,7 @@ def sweep_headline(sweep: Sweep, rows: Sequence[SweepRow]) -> str:
     first = next(_sentences(sweep, rows), "")
     if not refused:
         return first
-    return f"{first.removesuffix('.')}; {counted}." if first else f"{counted}: the table says why."
+    return f"{first} {counted}." if first else f"{counted}: the table says why."
 
 
 def sweep_notes(sweep: Sweep, rows: Sequence[SweepRow]) -> list[str]:

@@ -47,10 +47,11 @@ def knee_words(sweep: Sweep, timed: Sequence[SweepRow], most: int) -> list[str]:
     rows = sorted(timed, key=lambda row: row.point.chips)
     bend = knee(rows)
     if bend is None:
-        last, share = numbered(rows[-1].point.chips, "chip"), rows[-1].efficiency or 0.0
-        tried = ", the largest tried" * (rows[-1].point.chips == most)
-        return [f"It scales to {last}{tried}: {_efficiency_words(rows[-1])}."] * (share >= GOOD)
-    before, after = numbered(bend.before.point.chips, "chip"), count_text(bend.after.point.chips)
+        last, share = rows[-1], rows[-1].efficiency or 0.0
+        reached = f"It scales to {_chips_words(last)}: {_efficiency_words(last)}."
+        tried = f"No more than {numbered(most, 'chip')} were tried."
+        return [reached, *[tried] * (last.point.chips == most)] if share >= GOOD else []
+    before, after = _chips_words(bend.before), count_text(bend.after.point.chips)
     tokens, why = "", f", mostly for {share_words(bend.cause)}, {bend.share:.0%} of the step"
     why *= bool(bend.cause)
     reaches = f"{bend.after.efficiency:.0%} efficiency at {after}{why}"
@@ -68,6 +69,39 @@ def knee_words(sweep: Sweep, timed: Sequence[SweepRow], most: int) -> list[str]:
     ]
 
 
+def _chips_words(row: SweepRow) -> str:
+    """Returns the chips of a point, and of a decoder the tokens of its step."""
+    chips, plan = numbered(row.point.chips, "chip"), _plan(row)
+    return f"{chips} with {_tokens_words(plan)} a step" if plan else chips
+
+
+def _tokens_words(plan: Plan) -> str:
+    millions = f"{number_text(plan.tokens / 1e6)}M"
+    return f"{millions if plan.tokens >= 1e6 else count_text(plan.tokens)} tokens"
+
+
+def total_batch_words(rows: Sequence[SweepRow]) -> tuple[str, str]:
+    """Returns to how many chips a total batch scales, and what ends it, of points with the same total
+    batch; ("", "") where fewer than two have a time.
+    """
+    timed = sorted(
+        (row for row in rows if row.efficiency is not None), key=lambda row: row.point.chips
+    )
+    if len(timed) < 2 or (plan := _plan(timed[0])) is None:
+        return "", ""
+    bend = knee(timed)
+    last = bend.after if bend else timed[-1]
+    reaches = f"{last.efficiency or 0.0:.0%} at {count_text(last.point.chips)}"
+    to = numbered((bend.before if bend else last).point.chips, "chip")
+    return f"to {to}", f"{_tokens_words(plan)} a step: {reaches}"
+
+
+def straggler_source(plan: Plan | None) -> str:
+    """Returns of which runs the waiting for stragglers is."""
+    is_gpu = plan is not None and plan.topology.chip.is_gpu
+    return "published runs on 256 hosts" if is_gpu else "MaxText's tables of v5e"
+
+
 def _efficiency_words(row: SweepRow) -> str:
     """Returns the efficiency of a point, with that of a step that waits for no stragglers beside it
     where the two differ.
@@ -77,7 +111,7 @@ def _efficiency_words(row: SweepRow) -> str:
     )
     if reached == without:
         return f"{reached} efficiency"
-    return f"{reached} with assumed stragglers, {without} without"
+    return f"{reached}, or {without} without assumed stragglers"
 
 
 def scaling_notes(sweep: Sweep, rows: Sequence[SweepRow]) -> list[str]:
@@ -122,13 +156,12 @@ def _padding(able: Sequence[SweepRow]) -> Iterator[str]:
 
 def _jitter(able: Sequence[SweepRow]) -> str:
     plan = _plan(able[0])
-    is_gpu = plan is not None and plan.topology.chip.is_gpu
     if not any(row.point.slices > 1 for row in able):
         return "Jitter between hosts is not counted."
-    if is_gpu:
-        return "Jitter between hosts is counted as in published runs: 2.5% on 256 hosts."
+    if plan is not None and plan.topology.chip.is_gpu:
+        return f"Jitter between hosts is counted as in {straggler_source(plan)}: 2.5%."
     return (
-        "Jitter between slices is counted as in MaxText's tables of v5e, that of hosts in a slice is "
+        f"Jitter between slices is counted as in {straggler_source(plan)}, that of hosts in a slice is "
         "not counted."
     )
 

@@ -9,14 +9,16 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.answers import Figure, point_state, points_table
-from spmd_core.base import RequestError, count_text, number_text, seconds_text, span_text
+from spmd_core.base import RequestError, count_text, seconds_text, span_text
 from spmd_core.experiment import Experiment
 from spmd_core.surveys import (
     grown_most,
     point_title,
     row_cost,
+    straggler_source,
     sweep_headline,
     sweep_notes,
+    total_batch_words,
 )
 from spmd_core.sweeps import (
     BEST,
@@ -344,13 +346,20 @@ def _figures(sweep: Sweep, timed: Sequence[SweepRow], cause: str, share: float) 
     yield Figure("Efficiency", f"{last.efficiency or 0.0:.0%}", f"at {at}")
     span = span_text(step.low_s, step.high_s) if step.low_s and step.high_s else ""
     yield Figure("Step", seconds_text(step.step_s), span)
-    if plan is not None:
-        millions = f"{number_text(plan.tokens / 1e6)} million"
-        tokens = millions if plan.tokens >= 1e6 else count_text(plan.tokens)
-        yield Figure("Tokens of a step", tokens, f"{sweep.scaling} scaling")
-    by = ", assumed as in published runs" * (cause == STRAGGLERS)
+    reach, ends = _total_batch(sweep)
+    if reach:
+        yield Figure("With the same total batch", reach, ends)
+    by = f", assumed as in {straggler_source(plan)}" * (cause == STRAGGLERS)
     grows = f"{share:.0%} of the step{by}" if cause else "for the same work"
     yield Figure("Grows most", share_words(cause) or "nothing", grows)
+
+
+def _total_batch(sweep: Sweep) -> tuple[str, str]:
+    """Returns how far the total batch of the base scales by estimate; ("", "") where the sweep has it."""
+    if sweep.scaling == "strong" or not sweep.base.plan:
+        return "", ""
+    points = variants(replace(sweep, scaling="strong", meshes=BEST))
+    return total_batch_words(curves(points, list(map(estimated, points))))
 
 
 def _chart(sweep: Sweep, rows: Sequence[SweepRow], name: str, chart: Spec) -> None:

@@ -45,7 +45,6 @@ _CAPACITY_LINE = {
     "color": CROSSED,
 }
 _CAPACITY_TICK = {"type": "tick", "width": 34, "thickness": 2, "color": CROSSED}
-_EDGE = {"type": "rule", **INK, "opacity": 0.35, "aria": False}  # of the axis, above the lane
 _ESTIMATED = {"type": "point", "filled": False, "size": 55}
 _CROSS = {
     "type": "point",
@@ -113,7 +112,7 @@ def efficiency_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
 
 
 def _scaled(sweep: Sweep, rows: Sequence[SweepRow], chart: Spec, values: Sequence[Row]) -> Spec:
-    """The curve of efficiency with where it bends, and below its axis what does not fit."""
+    """The curve of efficiency with where it bends, and in a strip of its own what does not fit."""
     without = _without_stragglers(sweep, rows)
     shares_of = [100 * GOOD, 100.0, *(float(str(value["y"])) for value in (*values, *without))]
     apart = 10 if min(shares_of) > 50 else 20
@@ -128,8 +127,6 @@ def _scaled(sweep: Sweep, rows: Sequence[SweepRow], chart: Spec, values: Sequenc
     ]
     if lost:  # below the axis: they have no efficiency
         y["scale"]["range"] = [{"expr": f"height - {_LANE_PX}"}, 0]
-    edge: Spec = {"value": {"expr": f"height - {_LANE_PX}"}}
-    lane: Spec = {"value": {"expr": f"height - {_LANE_PX // 2}"}}
     good = {"y": 100 * GOOD, "text": f"below {GOOD:.0%} it stops scaling"}
     chart["layer"] = [
         layer([good], _GOOD, x={"value": 0}, x2={"value": "width"}, y=y),
@@ -143,14 +140,24 @@ def _scaled(sweep: Sweep, rows: Sequence[SweepRow], chart: Spec, values: Sequenc
         layer(without, _WITHOUT, x=x, y=y, color=OWN),
         layer(without[-1:], _VALUE | _BESIDE, x=x, y=y, text={"field": "why"}),
         *chart["layer"],
-        layer(lost[:1], _EDGE, x={"value": 0}, x2={"value": "width"}, y=edge),
         layer(values, _VALUE, x=x, y=y, text=quantity("y", format=".0f")),
         layer(_above(values, rows), _ABOVE, x=x, y=y, text={"field": "why"}),
-        layer(lost, _CROSS, x=x, y=lane, tooltip=tips(sweep, "efficiency")),
-        layer(lost, _VALUE | _LOST, x=x, y=lane, text={"field": "text"}),
+        *_strip(sweep, lost, x),
         *_bend(sweep, rows),
     ]
     return chart
+
+
+def _strip(sweep: Sweep, lost: Sequence[Row], x: Spec) -> list[Spec]:
+    """A strip below the axis with a cross at each point that does not fit."""
+    top: Spec = {"value": {"expr": f"height - {_STRIP_PX}"}}
+    middle: Spec = {"value": {"expr": f"height - {_STRIP_PX // 2}"}}
+    wide: Spec = {"x": {"value": 0}, "x2": {"value": "width"}, "y": top, "y2": {"value": "height"}}
+    return [
+        layer(lost[:1], _STRIP, **wide),
+        layer(lost, _CROSS, x=x, y=middle, tooltip=tips(sweep, "efficiency")),
+        layer(lost[-1:], _VALUE | _LOST, x=x, y=middle, text={"field": "text"}),
+    ]
 
 
 def _above(values: Sequence[Row], rows: Sequence[SweepRow]) -> list[Row]:
@@ -160,8 +167,8 @@ def _above(values: Sequence[Row], rows: Sequence[SweepRow]) -> list[Row]:
     less, *_ = fell_most(timed[0], best)
     if (best.efficiency or 0.0) < 1.005 * (timed[0].efficiency or 1.0) or not less:
         return []
-    words = predictions.share_words(less)
-    why = f"less {words.replace('exposed over', 'exposed communication over')}"
+    words = predictions.share_words(less)  # whose axes are thinner parts than the legend names
+    why = f"less {'exposed communication' if words.startswith('exposed') else words}"
     return [{**value, "why": why} for value in values if value["label"] == best.point.label]
 
 
@@ -185,16 +192,18 @@ def _without_stragglers(sweep: Sweep, rows: Sequence[SweepRow]) -> list[Row]:
 def with_compiled(
     sweep: Sweep, chart: Spec, name: str, rows: Sequence[SweepRow], compiled: Sequence[SweepRow]
 ) -> Spec:
-    """Returns estimated points with compiled ones, filled: step times beside their own. Efficiency
-    stays where it is: a compiled step over an estimated one compares compiler and estimate.
+    """Returns step times with compiled ones beside the estimates, filled. Efficiency has none: a
+    compiled step over an estimated one compares compiler and estimate.
     """
+    if name != _STEP:
+        return chart
     guessed = {row.point.label: row.numbers.step_s or 0.0 for row in rows}
     times = {row.point.label: (row.numbers.step_s or 0.0) for row in compiled}
     values = [
         row for each in chart["layer"] for row in each["data"]["values"] if "estimated" in row
     ]
     drawn = {
-        row["label"]: {**row, "y": row["y"] * (ratio if name == _STEP else 1.0)}
+        row["label"]: {**row, "y": row["y"] * ratio}
         | {"text": f"{seconds_text(times[row['label']])} a step, compiled"}
         for row in values
         if (ratio := times.get(row["label"], 0.0) / (guessed.get(row["label"]) or 1.0))
@@ -203,14 +212,11 @@ def with_compiled(
         return chart
     mark = _ESTIMATED | {"filled": True, "opacity": 1}
     shown = chart["encoding"] | {"color": OWN, "tooltip": tips(sweep, name)}
-    layers = [*chart["layer"], layer([*drawn.values()], mark, **shown)]
-    if name != _STEP:
-        corner: Spec = {"value": {"expr": f"height - {_LANE_PX + 12}"}}
-        kinds = [{"text": "\u25cb estimated   \u25cf compiled too"}]
-        layers.append(layer(kinds, _KINDS, x={"value": 4}, y=corner, text={"field": "text"}))
-        return chart | {"layer": layers}
     title = chart["title"] | {"text": f"{chart['title']['text']}, filled: compiled"}
-    return chart | {"layer": layers, "title": title}
+    return chart | {
+        "layer": [*chart["layer"], layer([*drawn.values()], mark, **shown)],
+        "title": title,
+    }
 
 
 def parts_chart(
@@ -229,11 +235,11 @@ def parts_chart(
 
 _WORK = "Work per chip and second (first = 100%)"
 _GOOD = {"type": "rule", "strokeDash": [3, 3], "color": "#8a94a3"}
-_LANE_PX = 26  # below the axis, of what has no value on it
+_LANE_PX, _STRIP_PX = 44, 26  # below the axis, and in it the strip of what has no value
+_STRIP = {"type": "rect", "color": CROSSED, "opacity": 0.1, "cornerRadius": 4, "aria": False}
 _LOST = {"align": "left", "dx": 10, "dy": 0, "color": CROSSED}
 _VALUE = {"type": "text", "dy": -12, "fontWeight": 600, **INK}
 _ABOVE = {"type": "text", "dy": -26, "color": QUIET}
-_KINDS = {"type": "text", "align": "left", "color": QUIET}  # of points, where no curve is
 _WITHOUT = {"type": "line", "strokeWidth": 2, "opacity": 0.45}
 _BESIDE = {"align": "right", "dx": 12, "dy": -10}  # of its last point, at the right edge
 _BEND = {"type": "rule", "strokeDash": [3, 3], "color": CROSSED}

@@ -13,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 from spmd_core.base import span_text
 from spmd_core.experiment import parse_experiment
 from spmd_core.results import Failure
+from spmd_core.surveys import total_batch_words
 from spmd_core.sweeps import estimated, parse_sweep, variants
 from spmd_core.sweeps.curves import Numbers, Outcome, curves, numbers_of, outcome_of
 from spmd_core.workloads import DEFAULT_SPEC
@@ -114,18 +115,12 @@ def test_pressing_queues_the_unknown_points_and_the_curves_fill_in(lab):
     assert "About 2 min; 1 of 3 points is compiled." in texts(test)
     curve = json.loads(test.get("vega_lite_chart")[0].proto.spec)
     assert curve["title"]["text"].startswith("Estimated efficiency (")
-    assert curve["layer"][-1]["data"]["values"] == [{"text": "○ estimated   ● compiled too"}]
+    drawn = [each["mark"] for each in curve["layer"] if each["data"]["values"]]
+    assert [mark["filled"] for mark in drawn if mark["type"] == "point"] == [False], (
+        "each efficiency is of two estimates"
+    )
     points = variants(parse_sweep(BASE, "chips=8,64,512"))
     guesses = curves(points, [estimated(point) for point in points])
-    ((label, y),) = [
-        (row["label"], row["y"])
-        for each in curve["layer"]
-        if each["mark"].get("filled") is True
-        for row in each["data"]["values"]
-    ]
-    assert label == "64" and y == pytest.approx(100 * guesses[1].efficiency), (
-        "no compiled step over an estimated one"
-    )
     shown = [table(test)[row.point.label]["Efficiency, estimated"] for row in guesses]
     assert shown == [f"{row.efficiency:.1%}" for row in guesses]
     row = table(test)["64"]
@@ -159,7 +154,7 @@ def test_pressing_queues_the_unknown_points_and_the_curves_fill_in(lab):
         lab.end(status.run, "succeeded", found=found(seconds, chips, chips / 8 * 1e15))
     test.run()
     (headline,) = (each.value for each in test.subheader if "It scales" in each.value)
-    assert "It scales to 64 chips: 72% efficiency at 512." in headline.replace("\\", "")
+    assert "It scales to 64 chips with 262,144 tokens a step: 72%" in headline.replace("\\", "")
     assert "From 8 to 512 chips causal MFU falls from 65% to 47%" in texts(test)
     assert table(test)["512"]["Efficiency"] == "72.0%"
     assert re.match(r"\[64\]\(http.*/predict\?experiment=1\.", test.table[0].value.iloc[1, 0])
@@ -310,10 +305,12 @@ def test_what_does_not_fit_lies_below_the_axis_and_bars_carry_their_times():
     chart = charts["Efficiency"]
     assert chart["encoding"]["y"]["scale"]["domain"][0] == 70
     assert chart["encoding"]["y"]["axis"]["values"] == [70, 80, 90, 100]
-    assert chart["encoding"]["y"]["scale"]["range"][0] == {"expr": "height - 26"}
+    assert chart["encoding"]["y"]["scale"]["range"][0] == {"expr": "height - 44"}
     (cross,) = [each for each in chart["layer"] if each["mark"].get("shape") == "cross"]
     assert [each["x"] for each in cross["data"]["values"]] == [8]
     assert "field" not in cross["encoding"]["y"], "it has no efficiency"
+    (strip,) = [each for each in chart["layer"] if each["mark"]["type"] == "rect"]
+    assert strip["encoding"]["y"]["value"] == {"expr": "height - 26"}, "below the axis, apart"
     whole = [CASES["chips"][1][1]] * 3
     assert "range" not in drawn("chips=8,64,512", whole)[2]["Efficiency"]["encoding"]["y"]["scale"]
     parts = {"64": {"matmul": 5.0, "late": 0.1}, "512": {"matmul": 5.0, "late": 0.4}}
@@ -358,3 +355,30 @@ def test_where_nothing_grows_the_figure_names_no_part():
     numbers = rows[-1].numbers
     assert step.more == span_text(numbers.low_s, numbers.high_s)
     assert last.more == "25% of the step"
+
+
+def test_what_the_same_total_batch_reaches_is_beside_weak_scaling_alone(lab):
+    def figures(**query):
+        (html,) = (
+            each.proto.body
+            for each in opened(**query).get("html")
+            if 'class="five"' in each.proto.body
+        )
+        return html
+
+    sweep = parse_sweep(BASE, "chips=64,256,1024", "strong", "best")
+    points = variants(sweep)
+    reach, ends = total_batch_words(curves(points, [estimated(point) for point in points]))
+    weak = figures(sweep="chips=64,256,1024")
+    assert reach.startswith("to ") and f">{reach}<" in weak and f">{ends}<" in weak
+    assert "With the same total batch" not in figures(sweep="chips=64,128", scaling="strong")
+
+
+def test_points_too_large_to_be_compiled_are_counted_beside_the_button(lab):
+    test = opened(sweep="batch-per-device=2,2048")
+    assert [row["State"] for row in table(test).values()] == [
+        "estimate",
+        "does not fit, by its sizes",
+    ]
+    assert "; 1 does not fit." in texts(test)
+    assert "; 1 does not fit." not in texts(opened(sweep="batch-per-device=2,4"))

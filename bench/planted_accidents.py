@@ -345,6 +345,23 @@ def gradients(spec: P) -> bytes:
     return written(step, arguments, outputs=outputs)
 
 
+def summed(spec_of: Callable[[jax.ShapeDtypeStruct], P]) -> bytes:
+    """A step by gradients that are summed over microbatches, each sum constrained."""
+    given = BASE.tree({})
+    tokens = jax.ShapeDtypeStruct((ROWS, LENGTH), jnp.int32, sharding=sharding(ROWWISE))
+
+    def step(params: Any, tokens: Any) -> Any:
+        def turn(sums: Any, some: Any) -> Any:
+            gradients = jax.grad(loss)(params, some)
+            return jax.tree.map(lambda s, g, w: kept(s + g, spec_of(w)), sums, gradients, given), {}
+
+        parts = tokens.reshape(ROWS // 8, 8, LENGTH).swapaxes(0, 1)
+        sums, _ = jax.lax.scan(turn, jax.tree.map(jnp.zeros_like, params), parts)
+        return jax.tree.map(lambda w, g: w - 0.1 * g, params, sums)
+
+    return written(step, {"params": given, "tokens": tokens}, donated=("params",))
+
+
 FSDP = {"emb": P("data"), "head": P("data"), "up": P("data"), "down": P("data")}
 REPLICATED = dict.fromkeys(SPECS, P())
 TENSOR = {
@@ -438,6 +455,7 @@ PLANTED: dict[str, tuple[Step | Callable[[], bytes], tuple[str, ...]]] = {
         ("constant",),
     ),
     "weights gathered by hand before the scan": (by_hand(True), ("gathered_whole",)),
+    "gradients summed replicated": (lambda: summed(lambda _: P()), ("replicated_carry",)),
     "weights replicated before the scan": (
         on_weights(lambda weights: jax.tree.map(lambda w: kept(w, P()), weights)),
         ("gathered_whole",),
@@ -461,6 +479,7 @@ CLEAN: dict[str, Step | Callable[[], bytes]] = {
     "a contrastive loss": replace(BASE, loss=contrasted),
     "gathered by hand": by_hand(False),
     "gradients": lambda: gradients(SPECS["head"]),
+    "gradients summed sharded": lambda: summed(lambda leaf: leaf.sharding.spec),
     "microbatches": by_rows(
         lambda of, tokens: _loop(of, tokens.reshape(ROWS // 8, 8, LENGTH).swapaxes(0, 1))
     ),
@@ -469,6 +488,7 @@ ON_TPU = (
     "the batch not divided",
     "a constraint over another axis",
     "widened by a norm",
+    "gradients summed replicated",
     "weights replicated before the scan",
 )
 

@@ -167,12 +167,22 @@ def accident_words(each: Accident, collectives: Sequence[Collective | StepCollec
                 "gather inside the loop"
             )
         case "dropped_batch":
-            moved = _resharded_by(each, collectives)
-            costs = f": {bytes_text(moved)} a device and step are moved for it" if moved else ""
+            return _dropped(each, collectives)
+        case "replicated_carry":
             return (
-                f"the constraint{at} drops {_over(each.axes)} of the batch, and each use of its value "
-                f"is sharded over it again{costs}; constrain it to {spec_code(each.spec)}"
+                f"each turn of a loop replicates sums of {bytes_text(each.bytes)} over "
+                f"{_over(each.axes)}{at}, which it carries sharded: constrain the largest to "
+                f"{spec_code(each.spec)}"
             )
+
+
+def _dropped(each: Accident, collectives: Sequence[Collective | StepCollective]) -> str:
+    moved, at = _resharded_by(each, collectives), f" at {each.source}" if each.source else ""
+    costs = f": {bytes_text(moved)} a device and step are moved for it" if moved else ""
+    return (
+        f"the constraint{at} drops {_over(each.axes)} of the batch, and each use of its value "
+        f"is sharded over it again{costs}; constrain it to {spec_code(each.spec)}"
+    )
 
 
 def _resharded_by(each: Accident, collectives: Iterable[Collective | StepCollective]) -> int:

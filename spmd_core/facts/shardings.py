@@ -151,11 +151,18 @@ class Accident(Frozen):
 
     `share`: of a device's matmul FLOPs. `work`: a device's over what it were without. `bytes`: per
     device. `dropped_at`: the constraint by which most of the work loses the axes; "" where it is none.
-    `spec`: with which a constraint would keep the batch.
+    `spec`: with which a constraint would keep the batch, or a loop's carry.
     `origin`: what names these axes at that line; () where nothing does, None where that is unknown.
     """
 
-    kind: Literal["repeated_work", "wide_products", "constant", "gathered_whole", "dropped_batch"]
+    kind: Literal[
+        "repeated_work",
+        "wide_products",
+        "constant",
+        "gathered_whole",
+        "dropped_batch",
+        "replicated_carry",
+    ]
     axes: tuple[str, ...] = ()
     source: str = ""  # file:line; "" where no line of the program's own is known
     share: float = 0.0

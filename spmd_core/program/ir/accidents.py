@@ -1,10 +1,13 @@
 """What a compiled program does that its author hardly meant: it loses its batch, repeats work along
-an axis, multiplies in a wider type than its weights', holds constants, gathers stacked weights.
+an axis, multiplies in a wider type than its weights', holds constants, gathers stacked weights, or
+sums over the turns of a loop.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 
 from spmd_core.facts import Accident, Judged
+from spmd_core.fields import Spec
 from spmd_core.program.hlo.lines import File, line_of
 from spmd_core.program.hlo.module import Computation, Instruction, Module
 from spmd_core.program.hlo.sharding_attributes import Mesh
@@ -49,6 +52,7 @@ def judged(
         *_wide(sums, weights),
         *_constants(module, file),
         *_gathered(module, mesh, file),
+        *_carried_otherwise(module, mesh, file),
     )
     return Judged(lost_batch=lost, accidents=accidents)
 
@@ -117,6 +121,57 @@ def _gathers(each: Instruction, of: Computation, mesh: Mesh) -> tuple[str, ...]:
     return tuple(a for dim in before.spec for a in dim if sizes[a] > 1 and a not in kept)
 
 
+def _carried_otherwise(module: Module, mesh: Mesh, file: File) -> Iterator[Accident]:
+    """Sums over the turns of a loop that a constraint replicates over axes that shard them from turn
+    to turn: for each line the axes and bytes a device of all, and the spec of the largest.
+    """
+    lines: dict[str, list[tuple[int, tuple[str, ...], Spec]]] = {}
+    loops = (each for of in module.computations for each in of.instructions)
+    bodies = (module.callee(each, "body") for each in loops if each.opcode == "while")
+    for body in filter(None, bodies):
+        for value, before in _carries(body):
+            after, kept = sharding_of(value, body, mesh), sharding_of(before, body, mesh)
+            if after is None or kept is None or value.shape.bytes < SMALLEST:
+                continue
+            had = {axis for dim in after.spec for axis in dim}
+            if axes := tuple(axis for dim in kept.spec for axis in dim if axis not in had):
+                held = value.shape.bytes // math.prod(dict(mesh)[axis] for axis in had)
+                source = line_of(body.by_name[value.operands[0]], file) or ""
+                lines.setdefault(source, []).append((held, axes, kept.spec))
+    for source, sums in lines.items():
+        lost = {axis for _, some, _ in sums for axis in some}
+        yield Accident(
+            kind="replicated_carry",
+            axes=tuple(axis for axis, _ in mesh if axis in lost),
+            source=source,
+            bytes=sum(size for size, *_ in sums),
+            spec=max(sums)[-1],
+        )
+
+
+def _carries(body: Computation) -> Iterator[tuple[Instruction, Instruction]]:
+    """Of each sum over turns that a constraint returns, the constraint and the sum of before, which
+    nothing else uses: other values may be needed otherwise within a turn.
+    """
+    if body.root.opcode != "tuple":
+        return
+    for at, name in enumerate(body.root.operands):
+        value = body.by_name[name]
+        if last_part(value.op_name) != CONSTRAINT or len(value.operands) != 1:
+            continue
+        sum_ = body.by_name[value.operands[0]]
+        for operand in sum_.operands if sum_.opcode == "add" else ():
+            before = body.by_name[operand]
+            is_given = before.opcode == "get-tuple-element"
+            is_given = is_given and body.by_name[before.operands[0]].opcode == "parameter"
+            if is_given and _index(before) == at and len(body.users[operand]) == 1:
+                yield value, before
+
+
+def _index(element: Instruction) -> int:
+    return int(element.attributes.get("index") or 0)
+
+
 def _is_looped_over(each: Instruction, of: Computation, module: Module) -> bool:
     waiting = [each]
     while waiting:
@@ -137,6 +192,6 @@ def _slices(body: Computation | None, index: int) -> bool:
     return body is not None and any(
         user.opcode == "dynamic-slice"
         for each in body.instructions
-        if each.opcode == "get-tuple-element" and int(each.attributes.get("index") or 0) == index
+        if each.opcode == "get-tuple-element" and _index(each) == index
         for user in body.users[each.name]
     )

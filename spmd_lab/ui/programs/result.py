@@ -42,9 +42,10 @@ _TITLES = {
     "wide_products": ("Wide products", "Products at {} are of a wider dtype."),
     "constant": ("Constant", "Each device holds a constant of {}."),
     "dropped_batch": ("Batch dropped", "The constraint at {} drops an axis of the batch."),
+    "replicated_carry": ("Sum replicated", "Each turn of a loop replicates its sum at {}."),
     "gathered_whole": ("Gathered at once", "All layers are gathered at once at {}."),
 }
-_COST_TIME = ("lost_batch", "repeated_work", "wide_products", "dropped_batch")
+_COST_TIME = ("lost_batch", "repeated_work", "wide_products", "dropped_batch", "replicated_carry")
 _BACK = {
     "missing_donation": 1.0,
     "float32_leak": 0.5,

@@ -31,6 +31,11 @@ def accidents(name):
             "dropped_batch",
             "drops `data` of the batch, and each use of its value is sharded over it again",
         ),
+        (
+            "gradients summed replicated",
+            "replicated_carry",
+            "each turn of a loop replicates sums of 9.0 MiB over `data` and `model` at planted_accidents.py:",
+        ),
         pytest.param(
             "a table in the program",
             "constant",

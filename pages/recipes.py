@@ -30,18 +30,17 @@ level = st.pills(
     "Level",
     list(LEVELS),
     key="level",
-    format_func=lambda each: plain(f"{each} {len(course.matching('', of_level(each)))}"),
+    format_func=lambda each: plain(f"{each} · {len(course.matching('', of_level(each)))}"),
     label_visibility="collapsed",
 )
 
 recipes = course.matching(words, of_level(level) if level else None)
 if not words and level is None:
-    st.subheader("Start", anchor=False)
-    course.gallery([RECIPES[name] for name in FEATURED[:START]], done)
-    with st.container(horizontal=True, vertical_alignment="bottom", key="next-head"):
-        st.subheader("Next", anchor=False, width="content")
-        course.key()
+    st.subheader("Start here, in this order", anchor=False)
+    course.gallery([RECIPES[name] for name in FEATURED[:START]], done, is_path=True)
+    st.subheader("Then pick a question", anchor=False)
     course.gallery([RECIPES[name] for name in FEATURED[START:]], done)
+    course.key()
 else:
     for group in groups():
         if here := [recipe for recipe in recipes if recipe.group == group]:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from html import escape
 
+import numpy as np
 import streamlit as st
 
-from spmd_core.base import capital, mesh_text
+from spmd_core.base import capital, mesh_text, seconds_text
 from spmd_core.experiment import Experiment, screen_of
 from spmd_core.plan import Plan
 from spmd_core.recipes import RECIPES, Recipe, recipe_of, variations
@@ -31,6 +32,13 @@ _STYLE = """<style>
 
 
 _ACROSS = 4  # cards in a row
+# what one sees of those to begin with
+_SEEN = {
+    "layout_2x4": "See which device holds each shard.",
+    "why_all_gather": "See which line makes the compiler gather.",
+    "fits_70b": "See the memory of each chip.",
+    "network_gradient": "See each gradient, and what is averaged.",
+}
 _ALSO = {  # other names of what recipes are about, as `_plain` writes theirs
     "moe": "mixture of experts",
     "a2a": "alltoall",
@@ -218,12 +226,11 @@ def _steps(plan: Plan, other: Plan) -> str:
         )
         bar = f'<i class="spans" style="width: {wide:.0%}">{spans}</i>'
         words, over = next(w(each) for w in _DIFFERS if w(plan) != w(other)), " over" * (held > 1)
+        time = f"{words}: {seconds_text(per_token[each])}/token"
+        words = f"{words}: {held:.0%} of HBM" if is_fit else time
         if is_fit:
-            words, bar = (
-                f"{words}: {held:.0%} of HBM",
-                f'<i style="width: {held / most:.0%}"></i>'
-                f'<i class="limit" style="left: {1 / most:.0%}">{_LIMIT * (not rows)}</i>',
-            )
+            limit = f'<i class="limit" style="left: {1 / most:.0%}">{_LIMIT * (not rows)}</i>'
+            bar = f'<i style="width: {held / most:.0%}"></i>{limit}'
         rows.append(f'<small>{escape(words)}</small><i class="gauge{over * is_fit}">{bar}</i>')
     return f'<div class="fit">{"".join(rows)}</div>'
 
@@ -242,25 +249,38 @@ _CALLS = re.compile(
     r"\bjax\.(?:\w+\.)*(\w+)\(|\b((?:in_axes|out_axes|axis_size|\w*argnums|out_shardings)=)"
 )
 _USUAL = {"make_mesh", "block_until_ready", "devices", "device_put", "map", "leaves"}
-_MOST_CALLS = 4
+_COLLECTIVES = {"psum", "pmean", "pmax", "all_gather", "all_to_all", "ppermute", "psum_scatter"}
+_MOST_ROWS, _SAME = 8, "#a9b4c2"  # devices that are drawn; the color of what all have
 
 
 @cache
-def _calls(one: Experiment) -> str:
-    """The picture of a small program: what it calls."""
+def _flow(one: Experiment) -> str:
+    """The picture of a small program: rows on devices, what it calls, and what each device has then:
+    its own rows, or the same as every other after a collective.
+    """
     pairs = _CALLS.findall(program_text(one, one.strategies[0]))
     names = [*dict.fromkeys(str("".join(each)) for each in pairs)]
-    calls = sorted(names, key=_USUAL.__contains__)  # others first
-    lines = "".join(
-        f"<code>{each}{'…' if each.endswith('=') else '(…)'}</code>" for each in calls[:_MOST_CALLS]
-    )
-    return f'<div class="fit calls">{lines}</div>'
+    sent = next((each for each in names if each in _COLLECTIVES), "")
+    others = [each for each in names if each != sent and each not in _USUAL]
+    named = f"{others[0]}(…)".replace("=(…)", "=…") if others else ""
+    many = min(one.device_count, _MOST_ROWS)
+    shades, high = colors.colors(np.arange(many), many), 100.0 / many
+    wide = 60.0
+    rows = [
+        glimpse.rect(left, at * high, wide, high, shades[at] if left == 0 or not sent else _SAME)
+        for left in (0.0, 3.6 * wide)
+        for at in range(many)
+    ]
+    arrow = glimpse.arrow(wide, 3.6 * wide, 100.0, 14.0, named, sent and f"{sent}(…)")
+    drawn = glimpse.drawing(4.6 * wide, 100.0, [*rows, *arrow], True)
+    about = f"{many} devices, {', '.join(filter(None, (named, sent)))}"
+    return glimpse.image(drawn, about, "glimpse")
 
 
 def _shards(recipe: Recipe) -> str:
     """The picture of a computation, with the collective that the compiler is expected to write."""
     if recipe.experiment.what.is_small_program:
-        return _calls(recipe.experiment)
+        return _flow(recipe.experiment)
     expected = recipe.expected.collectives.values()
     kind = min((kind for kinds in expected for kind in kinds), default="")
     drawn = glimpse.svg(recipe.experiment, kind)
@@ -273,36 +293,40 @@ def key() -> None:
         f'<li><i style="background: {colors.KINDS[kind]}"></i>{KINDS[kind]}</li>'
         for kind in ("matmul", "kernel", "memory", "exposed")
     )
-    lead = "<li>Bars, time per token:</li>"
+    lead = "<li>Bars are times per token:</li>"
     st.html(f'<div class="split"><ul>{lead}{"".join(parts_)}</ul></div>')
 
 
-def gallery(recipes: Sequence[Recipe], done: Collection[str]) -> None:
+def gallery(recipes: Sequence[Recipe], done: Collection[str], is_path: bool = False) -> None:
     """A card for each recipe: its picture, its question, which opens it, and how long it takes or
-    that it ran. `done` has the ids of experiments that ran to their end on this machine.
+    that it ran. `done` has the ids of experiments that ran to their end on this machine. `is_path`:
+    with numbers and what one sees.
     """
     for row in range(0, len(recipes), _ACROSS):
-        with st.container(key=f"gallery-{recipes[row].name}"):
+        with st.container(key=f"gallery-{'path-' * is_path}{recipes[row].name}"):
             columns = st.columns(_ACROSS)
-            for column, recipe in zip(columns, recipes[row : row + _ACROSS], strict=False):
-                with column.container(border=True, height="stretch"):
+            for at, recipe in enumerate(recipes[row : row + _ACROSS]):
+                with columns[at].container(border=True, height="stretch"):
                     plan, other = recipe.experiment.plan, variations.variation_of(recipe).plan
                     st.html(_steps(plan, other) if plan and other else _shards(recipe))
                     st.page_link(
                         f"pages/{recipe.screen}.py",
-                        label=f"**{plain(recipe.title)}**",
+                        label=f"**{plain(f'{at + 1}. ' * is_path + recipe.title)}**",
                         query_params=query(recipe.experiment),
                         help=plain(recipe.why),
                     )
-                    of = (
-                        f" · {plan.model}, {plan.topology.chips} {chip_title(plan.topology.chip.generation)}"
-                        if plan
-                        else ""
-                    )
-                    if recipe.experiment.id in done:
-                        st.caption(":material/check: done here")
-                    elif recipe.screen == "layout":
-                        st.caption(":material/bolt: instant")
-                    else:
-                        takes = recipe.takes or "seconds"
-                        st.caption(f":material/schedule: {plain(f'{takes}{of}')}")
+                    shown = f"{_SEEN[recipe.name]}  \n" if is_path else ""
+                    st.caption(f"{shown}{_takes(recipe, done)}")
+
+
+def _takes(recipe: Recipe, done: Collection[str]) -> str:
+    """Returns how long a recipe takes, on one scale, or that it ran, as Markdown."""
+    if recipe.experiment.id in done:
+        return ":material/check: done here"
+    if recipe.screen == "layout":
+        return ":material/bolt: instant"
+    takes = "a minute" if " min" in recipe.takes else "seconds"
+    if plan := recipe.experiment.plan:
+        chip = chip_title(plan.topology.chip.generation)
+        takes = f"{takes} · {plan.model}, {plan.topology.chips} {chip}"
+    return f":material/schedule: {plain(takes)}"

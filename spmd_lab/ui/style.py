@@ -56,6 +56,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stPageLink-NavLink"] {{ position: static; background: none; padding-left: 0.25rem; }}
 :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stPageLink-NavLink"]::after {{ content: ""; position: absolute; inset: 0; }}
 :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stCaptionContainer"] {{ margin: -0.9rem 0 -0.8rem; padding-left: 0.25rem; }}
+[class*="st-key-gallery-path-"] [data-testid="stColumn"]:first-child > div > div > div {{ border-color: var(--accent); box-shadow: 0 0 0 1px var(--accent); }}
 .st-key-starts img.glimpse {{ height: 7.8rem; }}
 .st-key-starts [data-testid="stPageLink-NavLink"] p {{ font-size: 1.07rem; line-height: 1.35; }}
 .st-key-starts [data-testid="stPageLink-NavLink"] > span:last-child {{ color: var(--accent) !important; }}
@@ -186,8 +187,6 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   .st-key-menu [data-testid="stElementContainer"] {{ flex: none; }}
   [class*="st-key-menu-here"] [data-testid="stElementContainer"] {{ order: -1; }}
   .st-key-screens > :first-child {{ order: -2; padding-right: 0.4rem; }}
-  .fit.calls {{ padding: 0.4rem 0.6rem; }}
-  .fit.calls code {{ font-size: 0.78rem; letter-spacing: -0.02em; }}
   [data-testid="stMainBlockContainer"] {{ margin-top: -1rem; }}
   [data-testid="stApp"]:has([data-testid="stExpandSidebarButton"]) [data-testid="stAppViewContainer"] {{ bottom: var(--menu); }}
   [data-testid="stHeader"]:has([data-testid="stExpandSidebarButton"]) {{ position: fixed; top: auto; bottom: 0; height: var(--menu); min-height: 0; background: var(--page); border-top: 1px solid var(--line); }}
@@ -217,6 +216,8 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   .st-key-starts > [data-testid="stLayoutWrapper"], .st-key-starts > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"] {{ display: contents; }}
   .st-key-starts [data-testid="stColumn"] {{ width: 100% !important; min-width: 0; }}
   :is(.st-key-starts, [class*="st-key-gallery"]) img.glimpse {{ height: 5.5rem; padding: 0.6rem; }}
+  [class*="st-key-gallery"] .fit {{ min-height: 5.5rem; padding: 0.3rem 0.6rem 0.6rem; }}
+  [class*="st-key-gallery"] .fit small {{ font-size: 0.75rem; line-height: 1.3; }}
 }}
 [data-testid="stExpandSidebarButton"] {{ width: auto; }}
 [data-testid="stExpandSidebarButton"]::after {{ content: "{fields}"; font-size: 0.87rem; padding-right: 0.5rem; }}
@@ -315,9 +316,8 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .gauge > .limit, .gauge.over > .limit {{ position: absolute; top: -0.25rem; height: calc(100% + 0.5rem); width: 2px; background: light-dark(#1c2430, #e4e9f0); }}
 .limit small {{ position: absolute; bottom: 100%; right: -0.75rem; white-space: nowrap; font-style: normal; }}
 @media (max-width: 640px) {{ .limit small {{ display: none; }} }}
-.fit {{ height: 6.5rem; padding: 0.4rem 1rem 0.6rem; border-radius: 0.5rem; background: var(--tint); display: flex; flex-direction: column; justify-content: center; }}
+.fit {{ min-height: 6.5rem; padding: 0.4rem 1rem 0.6rem; border-radius: 0.5rem; background: var(--tint); display: flex; flex-direction: column; justify-content: center; }}
 .fit small {{ color: var(--quiet); padding-top: 0.25rem; }}
-.calls code {{ font-size: 0.87rem; line-height: 1.45; color: var(--accent); background: none; padding: 0; white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }}
 .spans {{ display: flex !important; background: none !important; }}
 .fit .gauge {{ flex: none; height: 0.8rem; margin-top: 0.15rem; }}
 @media print {{

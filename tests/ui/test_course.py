@@ -126,12 +126,17 @@ def test_a_recipe_that_ran_here_is_marked(data_folder):
 def test_the_screen_shows_a_gallery_then_all_of_a_level_and_a_search_leaves_few(data_folder):
     shown = opened("recipes")
     assert _listed(shown) == [RECIPES[name].title for name in FEATURED]
-    assert [heading.value for heading in shown.subheader] == ["Start", "Next"] and START == 4
+    numbered = [f"{at + 1}. {RECIPES[name].title}" for at, name in enumerate(FEATURED[:START])]
+    assert [
+        each for each in labels(shown) if each in numbered
+    ] == numbered  # a path, each with a line
+    assert sum("See " in each.value for each in shown.caption) == START == 4
     bodies = [each.proto.body for each in shown.get("html")]
     pictures = [each for each in bodies if '<img class="glimpse"' in each]
     steps = [each for each in bodies if 'class="fit"' in each]
-    calls = [each for each in bodies if 'class="fit calls"' in each]
-    assert len(pictures) + len(steps) + len(calls) == len({*pictures, *steps, *calls}) == 12
+    assert len(pictures) + len(steps) == len({*pictures, *steps}) == 12
+    assert sum("/token" in each for each in steps) == len(steps) - 1  # else the share of memory
+    assert sum("8 devices, value_and_grad(…), pmean" in each for each in pictures) == 1
     assert len(steps) == sum(RECIPES[name].experiment.plan is not None for name in FEATURED)
     every = []
     for level in LEVELS:

@@ -29,13 +29,14 @@ def offer() -> None:
 
 
 def begin(is_kept: bool = False) -> None:
-    """The first click, for who has runs of their own; `is_kept`: also after the tour is over."""
+    """The first click, for who has runs of their own; `is_kept`: also after the tour is over,
+    and beside what else to begin with."""
     if stored() if is_kept else _offered():
         with st.container(
             horizontal=True,
             gap="small",
             width="content",
-            key="main-link-tour",
+            key="next" if is_kept else "main-link-tour",
             vertical_alignment="center",
         ):
             _link(0, "Take the tour")

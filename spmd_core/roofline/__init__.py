@@ -6,6 +6,7 @@ from spmd_core.roofline.duration import NOT_CALIBRATED, Duration, Unknown
 from spmd_core.roofline.fits import busy_facts, ceiling, fits
 from spmd_core.roofline.formula import formula_of
 from spmd_core.roofline.operations import operations_of, operations_of_turn
+from spmd_core.roofline.published import PUBLISHED, PublishedRate, published_span
 from spmd_core.roofline.roofline import (
     ProgramTime,
     partitioned_s,
@@ -35,10 +36,12 @@ from spmd_core.roofline.time_model import (
 __all__ = [
     "ALONE",
     "NOT_CALIBRATED",
+    "PUBLISHED",
     "Calibration",
     "Case",
     "Duration",
     "ProgramTime",
+    "PublishedRate",
     "ShardedFormula",
     "TimeModel",
     "Unknown",
@@ -61,6 +64,7 @@ __all__ = [
     "operations_of_turn",
     "partitioned_s",
     "program_time",
+    "published_span",
     "time_model",
     "times_where_run",
     "tokens_needed",

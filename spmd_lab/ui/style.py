@@ -62,7 +62,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .st-key-starts [data-testid="stPageLink-NavLink"] > span:last-child {{ color: var(--accent) !important; }}
 [data-testid="stMain"] [data-testid="stVerticalBlock"][class*="st-key-"] {{ border-radius: 0.8rem; }}
 .st-key-tour {{ background: var(--tint); border-color: transparent; padding: 0.5rem 1rem; }}
-.st-key-sweep-choices > :last-child {{ margin-left: auto; }}
+@media (min-width: 641px) {{ .st-key-sweep-choices > :last-child {{ margin-left: auto; }} }}
 .st-key-tour img.glimpse {{ height: 3.4rem; }}
 .st-key-about-machine details {{ border: none; }}
 .st-key-about-machine summary {{ padding: 0.25rem 0; }}

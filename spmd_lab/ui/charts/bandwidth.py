@@ -42,7 +42,7 @@ def sweep_chart(points: Points, beside: Points, quantity: str, other: str = "") 
         for line, of in ((MEASURED, points), (PREDICTED, points), (other, beside))
         for row in _rows(of, line, quantity, lead)
     ]
-    measured = [row for row in rows if row["line"] != PREDICTED]
+    pointed = [row for row in rows if row["line"] in (lead, other)]
     halves = [{**each, "ink": _OWN} for each in _halves(points, quantity)]
     drawn, kinds = ({row[name]: None for row in rows} for name in ("line", "kind"))
     dashes = {name: e for name, e in (_DASHES | {other: [2, 2]}).items() if name in drawn}
@@ -53,11 +53,11 @@ def sweep_chart(points: Points, beside: Points, quantity: str, other: str = "") 
     shown = as_is("ink") if len(kinds) == 1 and len(dashes) > 1 else color
     layers = [
         layer(rows, _LINE, x=x, y=y, color=shown, strokeDash=dash),
-        layer(measured or rows, _POINT, x=x, y=y, color=shown, tooltip=_HOVER),
+        layer(pointed, _POINT, x=x, y=y, color=shown, tooltip=_HOVER),
         *_half_marks(halves, x=x, y=y, color=shown),
     ]
     if len(kinds) <= _NAMED:
-        layers += _names(rows, PREDICTED if measured else "", quantity, x=x, y=y, color=shown)
+        layers += _names(rows, quantity, x=x, y=y, color=shown)
         layers.append(layer(halves, _HALF_LABEL, x=x, color=shown, text={"field": "label"}))
     return layered(layers, _HEIGHT_PX)
 
@@ -81,7 +81,7 @@ def _axes(points: Points, quantity: str) -> tuple[Spec, Spec]:
     x_scale = _BYTES_SCALE | {"domain": [min(across), max(across)]}
     x = base.quantity(
         "bytes",
-        title="bytes per device, the larger of operand and result",
+        title="bytes per device, the larger of operand and result; log scale",
         scale=x_scale,
         axis=_BYTES_AXIS,
     )
@@ -90,7 +90,7 @@ def _axes(points: Points, quantity: str) -> tuple[Spec, Spec]:
     highest = min(each for each in steps if each >= max(up))
     y_scale = {"type": "log", "domain": [lowest, max(highest, 1.4 * max(up))]}  # room for a label
     axis = {"format": ".3~g", "values": steps}
-    return x, base.quantity("y", title=_TITLES[quantity], scale=y_scale, axis=axis)
+    return x, base.quantity("y", title=f"{_TITLES[quantity]}, log", scale=y_scale, axis=axis)
 
 
 def _largest(points: Points) -> int:
@@ -158,17 +158,19 @@ def _steps(least: float, most: float) -> list[float]:
     return [each * 10.0**power for power in range(first - 1, last + 2) for each in within]
 
 
-def _names(rows: Sequence[Row], under: str, quantity: str, **channels: Spec) -> list[Spec]:
+def _names(rows: Sequence[Row], quantity: str, **channels: Spec) -> list[Spec]:
     placed: dict[tuple[bool, bool], list[Row]] = {}
     last = max((cast(int, row["bytes"]) for row in rows), default=0)
     is_one = len({row["kind"] for row in rows}) == 1
-    for row in _labels(rows, quantity):
+    labels = sorted(_labels(rows, quantity), key=lambda row: -cast(float, row["y"]))
+    for at, row in enumerate(labels):
         is_end = _NEAR * cast(int, row["bytes"]) > last
-        placed.setdefault((row["line"] == under, is_end), []).append(row)
+        placed.setdefault((at > 0, is_end), []).append(row)
+    low = _BELOW[quantity == TIME]
     return [
         layer(
             listed,
-            _END | {"dy": 16 if below else -12, "align": "right" if is_end else "center"},
+            _END | {"dy": low if below else -12, "align": "right" if is_end else "center"},
             **channels,
             text={"field": "of_one" if is_one else "label"},
         )
@@ -186,7 +188,8 @@ def _labels(rows: Iterable[Row], quantity: str) -> list[Row]:
         for top in [
             line[-1] if quantity == TIME else max(line, key=lambda row: cast(float, row["y"]))
         ]
-        for of_one in [f"{top['line']} {top['shown']} at {top['size']}"]
+        for name, elsewhere, _ in [str(top["line"]).partition(",")]
+        for of_one in [f"{name} {top['shown']}" + f" at {top['size']}" * (not elsewhere)]
     ]
 
 
@@ -206,6 +209,7 @@ BYTES_LABELS = (  # of an axis
 _BYTES_SCALE = {"type": "log", "base": 2, "nice": False}
 _BYTES_AXIS = {"labelExpr": BYTES_LABELS, "tickCount": 8}
 _NAMED = 2  # kinds that are named at the ends of their lines, in place of a legend
+_BELOW = (16, 46)  # pixels below the end of a line: of a bandwidth, which is flat there; of a time
 _END = {"type": "text", "fontWeight": 600}
 _NEAR = 32  # times a size that is beyond the last one: its name would leave the chart
 _LEFT = "scale('x', datum.bytes) < width - 190"  # whether the label has room to the right
@@ -261,7 +265,7 @@ def _halves(points: Sequence[Point], quantity: str) -> list[Row]:
             "y": _value(half[0], half[0].time_s or half[0].predicted_s or 0.0, quantity)
             / _UNITS[quantity],
             "size": bytes_text(half[0].bytes),
-            "label": f"half the bandwidth from {about_bytes(half[0].bytes)}",
+            "label": f"latency-bound below {about_bytes(half[0].bytes)}",
         }
         for kind, listed in by_key((point.kind, point) for point in points).items()
         if (half := half_points(listed)) is not None

@@ -1,15 +1,16 @@
 """The result of a sweep of collectives or of a calibration: the answer, its chart, its tables."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import streamlit as st
 
-from spmd_core.answers import CEILING_ROWS, POINTS, Figure, ceiling_figures
-from spmd_core.base import RequestError, about_bytes, bytes_text, capital, numbered, seconds_text
+from spmd_core.answers import CEILING_ROWS, POINTS, ceiling_figures
+from spmd_core.base import RequestError, bytes_text, capital, numbered, seconds_text
 from spmd_core.experiment import Experiment, link
 from spmd_core.machine import get_topology, nearest_of_chips
 from spmd_core.results import Fit, Point, Result, StrategyResult
-from spmd_core.roofline import calibration, calibration_of, measured, on_topology, with_expected
+from spmd_core.roofline import calibration, measured, on_topology, with_expected
 from spmd_core.runs import RunSummary
 from spmd_core.sheets import Column, Sheet, seconds, text
 from spmd_core.terms import (
@@ -17,24 +18,20 @@ from spmd_core.terms import (
     ago,
     axes_words,
     bandwidths,
-    counted,
     environment_words,
     experiment_words,
-    half_points,
     kind_title,
-    off_line_words,
     rate_words,
-    sweep_words,
 )
 from spmd_core.time import narrowed_by
 from spmd_core.words import failures, headline_parts
-from spmd_core.workloads import COLLECTIVES
 from spmd_lab.ui import cards, choices, style
 from spmd_lab.ui.charts import bandwidth as chart, glimpse
-from spmd_lab.ui.collectives import moved
+from spmd_lab.ui.collectives import card
+from spmd_lab.ui.collectives.card import Shown
 from spmd_lab.ui.collectives.moved import CEILINGS, plan_words
 from spmd_lab.ui.lab import lab
-from spmd_lab.ui.markdown import as_sentence, plain
+from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import labels
 from spmd_lab.ui.shell import draw_figures, draw_table, refusal
 from spmd_lab.ui.tables import sortable
@@ -57,8 +54,7 @@ _STORED = {
     "here": "Your last sweep, {}",
     "examples": "An example: a sweep that came with the program",
 }
-_NOTHING, _TPUS = "nothing", "tpus"
-_CHIPS = ("v5e", "v5p", "v6e", "tpu7x")  # what is predicted on, first
+_NOTHING = "nothing"
 
 
 def draw(result: Result, when: str) -> None:
@@ -71,20 +67,24 @@ def draw(result: Result, when: str) -> None:
     notes = tuple(dict.fromkeys((*sweep.notes, *result.notes)))
     of_machine = experiment.what.has_formula and not experiment.place.is_absent
     to_calibrate = experiment if is_own and of_machine and not known else None
+    shown = None if sweep.ceilings else _choose(experiment, sweep.points, result.run)
     if sweep.ceilings:
         _ceilings(headline_parts(result)[0], sweep, notes, result.environment.simulated)
-    else:
-        _answer(
+    elif shown:
+        card.draw(
             sweep.points,
+            shown,
             *notes,
             experiment=experiment,
             fits=sweep.fits,
             to_calibrate=None if experiment.place.is_simulated else to_calibrate,
         )
+    else:
+        st.subheader(plain(headline_parts(result)[0]), anchor=False)
     for sentence in failures(result):
         refusal(sentence)
-    if sweep.points and not sweep.ceilings:
-        _sweep(experiment, sweep.points, result.run)
+    if shown:
+        _sweep(experiment, sweep.points, shown)
     labels.draw(result.run)
     if sweep.fits:
         st.expander("Latency and bandwidth, fitted").dataframe(
@@ -93,43 +93,6 @@ def draw(result: Result, when: str) -> None:
     st.caption(
         plain(f"{environment_words(result.environment)} · finished {when} · run {result.run}")
     )
-
-
-def _answer(
-    points: Sequence[Point],
-    *notes: str,
-    experiment: Experiment,
-    fits: Sequence[Fit] = (),
-    on: str = "",
-    to_calibrate: Experiment | None = None,
-) -> None:
-    """The card of the collective that is shown, on its target or `on` another: its time at the largest
-    size and its highest bandwidth; its picture; links to the `experiment` on other
-    chips, and one that measures the ceilings `to_calibrate`.
-    """
-    kinds, chosen = _kinds(points), choices.now(choices.KIND)
-    kind = chosen if chosen in kinds else kinds[0]
-    groups, over = _groups(points), choices.now(choices.TAB)
-    over = over if over in groups else groups[0]
-    shown = [each for each in points if (each.kind, "+".join(each.axes)) == (kind, over)]
-    is_predicted, place = all(each.time_s is None for each in shown), experiment.place
-    evidence = "Predicted" if is_predicted else "Simulated" * place.is_simulated
-    where = on or place.text.removeprefix("tpu:").removeprefix("gpu:")
-    with st.container(key="answer"):
-        left, right = st.columns([3, 2], vertical_alignment="center")
-        with left:
-            there = "this machine" if where == "local" else where
-            figures = tuple(_figures(shown))
-            title = _taken(shown, there) if figures else sweep_words(shown)[0]
-            cards.headline(plain(title), evidence)
-            draw_figures(figures)
-            sentences = filter(None, (*notes, off_line_words(shown, fits)))
-            if words := " ".join(map(as_sentence, sentences)):
-                st.caption(plain(words))
-            _offers(experiment, on, to_calibrate)
-        if shown:
-            with right:
-                moved.show(shown[0].kind, max(point.devices for point in points))
 
 
 def _groups(points: Sequence[Point]) -> list[str]:
@@ -142,36 +105,6 @@ def _kinds(points: Sequence[Point]) -> list[str]:
     # those of which nothing is known, as where each point failed, are last
     known = {point.kind for point in points if bandwidths(point)[1]}
     return sorted(dict.fromkeys(point.kind for point in points), key=lambda kind: kind not in known)
-
-
-def _figures(points: Sequence[Point]) -> Iterator[Figure]:
-    """Yields how long the largest size takes, the highest bus bandwidth, and from which size on half
-    of that is reached; nothing where no point has a time.
-    """
-    timed = counted(points)
-    if not timed:
-        return
-    largest = max(timed, key=lambda each: each.bytes)
-    top = max(timed, key=lambda each: bandwidths(each)[1] or 0.0)
-    over, size = axes_words(largest.axes), bytes_text(largest.bytes)
-    yield Figure(
-        f"{size} per device", seconds_text(largest.time_s or largest.predicted_s), f"over {over}"
-    )
-    at = "" if top is largest else f", at {bytes_text(top.bytes)}"
-    yield Figure("Bus bandwidth", rate_words(bandwidths(top)[1]), f"over all links of a device{at}")
-    if half := half_points(timed):
-        yield Figure("Half bandwidth from", about_bytes(half[0].bytes), "per device")
-
-
-def _taken(points: Sequence[Point], where: str) -> str:
-    """Returns how long the largest size takes on a target, as a sentence."""
-    largest = max(counted(points), key=lambda each: each.bytes)
-    kind, size = largest.kind, bytes_text(largest.bytes)
-    name = f"{'An' if kind[0] == 'a' else 'A'} {kind} of {size}"
-    taken = f"takes {seconds_text(largest.time_s or largest.predicted_s)} on {where}"
-    if kind not in COLLECTIVES:
-        name, taken = size, f"{taken}, {kind_title(kind).lower()}"
-    return f"{name} {taken}."
 
 
 def _ceilings(answer: str, sweep: StrategyResult, notes: Sequence[str], is_simulated: bool) -> None:
@@ -208,18 +141,21 @@ def before(experiment: Experiment) -> None:
         return
     if experiment.place.is_absent:
         points = on_topology(experiment)
-        _answer(points, experiment=experiment)
-        _sweep(experiment, points, None)
+        if shown := _choose(experiment, points, None):
+            card.draw(points, shown, experiment=experiment)
+            _sweep(experiment, points, shown)
         return
     target, points = _on_tpus(experiment)
     known = calibration(experiment, lab().latest, lab().result)
     if experiment.place.is_simulated:
         with st.container(key="answer"):
             st.subheader(plain(plan_words(experiment)), anchor=False)
-            _offers(experiment, "", None)
+            with st.container(horizontal=True, gap="small"):
+                card.offers(experiment, "", None)
     elif points:
-        _answer(
+        card.draw(
             points,
+            Shown(_kinds(points)[0], _groups(points)[0]),
             plan_words(experiment),
             experiment=experiment,
             on=target,
@@ -228,6 +164,10 @@ def before(experiment: Experiment) -> None:
         _charts(_kinds(points)[:1], points, [], chart.TIME)
     else:
         st.subheader(plain(plan_words(experiment)), anchor=False)
+    _offer_stored(experiment)
+
+
+def _offer_stored(experiment: Experiment) -> None:
     for source, label in _STORED.items():
         for last in lab().history(
             workload=experiment.workload, state="succeeded", limit=1, source=source
@@ -244,7 +184,7 @@ def _on_tpus(experiment: Experiment, over: str | None = None) -> tuple[str, list
     """As many TPU chips that are not here, and what is predicted of the same collectives there: over
     these axes, or over most of them.
     """
-    target = nearest_of_chips(_CHIPS[0], experiment.device_count).target
+    target = nearest_of_chips(card.CHIPS[0], experiment.device_count).target
     name = target.removeprefix("tpu:")
     try:
         tpus, _ = link.nearest(experiment.to_json(), None, target)
@@ -256,50 +196,15 @@ def _on_tpus(experiment: Experiment, over: str | None = None) -> tuple[str, list
     return name, [point for point in points if "+".join(point.axes) == group]
 
 
-def _offers(experiment: Experiment, on: str, to_calibrate: Experiment | None) -> None:
-    """Links to the same collectives on as many chips that are not here, and to a calibration: the
-    first is the next step where the answer is not measured here.
+def _choose(experiment: Experiment, points: Sequence[Point], run: str | None) -> Shown | None:
+    """Draws what is shown of a sweep: a collective, its axes, and what it is compared with; None
+    without points.
     """
-    place = experiment.place
-    is_next = place.is_absent or place.is_simulated or bool(on)
-    own = get_topology(place).chip.generation if place.is_absent else ""
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        for kind in _CHIPS if is_next else ():
-            topology = nearest_of_chips(kind, experiment.device_count)
-            if kind == own:
-                continue
-            try:
-                there, _ = link.nearest(experiment.to_json(), None, topology.target)
-            except RequestError:
-                continue
-            is_main, is_next = is_next, False
-            st.container(
-                key=f"{'main' if is_main else 'side'}-link-on-{kind}", width="content"
-            ).page_link(
-                cards.page_of(there),
-                label=plain(f"Predict on {topology.name}"),
-                query_params=cards.query(there),
-            )
-        if to_calibrate:
-            _offer_calibration(to_calibrate)
-
-
-def _offer_calibration(experiment: Experiment) -> None:
-    asked = calibration_of(experiment)
-    st.container(key="side-link-calibrate", width="content").page_link(
-        cards.page_of(asked),
-        label="Measure this machine's ceilings",
-        icon=":material/speed:",
-        query_params=cards.query(asked),
-        help="To predict each point beside what is measured.",
-    )
-
-
-def _sweep(experiment: Experiment, points: tuple[Point, ...], run: str | None) -> None:
-    groups, kinds = _groups(points), _kinds(points)
+    if not points:
+        return None
+    groups = _groups(points)
     with st.container(horizontal=True, vertical_alignment="center", key="sweep-choices"):
-        kind = choices.one_of("Collective", kinds, choices.KIND, kind_title, is_list=True)
-        quantity = choices.one_of("Show", chart.QUANTITIES, choices.VIEW)
+        kind = choices.one_of("Collective", _kinds(points), choices.KIND, kind_title, is_list=True)
         over = (
             choices.one_of(
                 "Over",
@@ -310,10 +215,17 @@ def _sweep(experiment: Experiment, points: tuple[Point, ...], run: str | None) -
             if groups[1:]
             else groups[0]
         )
-    other, others = _beside(experiment, run, over)
+        other, others = _beside(experiment, run, over)
+    return Shown(kind, over, other, others)
+
+
+def _sweep(experiment: Experiment, points: Sequence[Point], shown: Shown) -> None:
+    quantity = choices.one_of("Show", chart.QUANTITIES, choices.VIEW)
+    kinds, over = _kinds(points), shown.over
     of_axes = [each for each in points if "+".join(each.axes) == over]
-    ordered = sorted(kinds, key=lambda each: each != kind)
-    _charts(ordered, of_axes, others, quantity, other, _narrow(experiment, of_axes))
+    ordered = sorted(kinds, key=lambda each: each != shown.kind)
+    why = _narrow(experiment, of_axes)
+    _charts(ordered, of_axes, shown.others, quantity, shown.other, why)
     with st.expander(
         f"All {len(points)} points as a table", key="points", on_change="rerun"
     ) as numbers:
@@ -353,7 +265,7 @@ def _narrow(experiment: Experiment, points: Sequence[Point]) -> dict[str, str]:
 
 
 def _beside(experiment: Experiment, run: str | None, over: str) -> tuple[str, list[Point]]:
-    """What is held beside a sweep: as many TPU chips, predicted, where it ran on attached devices;
+    """What is held beside a sweep: as many other TPU chips, predicted, but beside simulated devices;
     another stored sweep; or nothing. Its name and its points.
     """
     stored = {
@@ -363,20 +275,37 @@ def _beside(experiment: Experiment, run: str | None, over: str) -> tuple[str, li
         )
         if each.run != run
     }
+    predicted = _predicted_elsewhere(experiment, over)
+    named = {name: f"{name}, predicted" for name in predicted} | stored
     is_attached = not (experiment.place.is_absent or experiment.place.is_simulated)
-    tpus, predicted = _on_tpus(experiment, over) if is_attached else ("", [])
-    named = ({_TPUS: f"{tpus}, predicted"} if predicted else {}) | {_NOTHING: _NOTHING} | stored
-    if len(named) == 1:
+    first = [*predicted][: int(is_attached)]
+    if not named:
         return "", []
-    chosen = st.sidebar.selectbox(
-        "Compare with", list(named), key="sweep-beside", format_func=named.__getitem__
+    chosen = st.selectbox(
+        "Compare with",
+        [*first, _NOTHING, *(name for name in named if name not in first)],
+        key="sweep-beside",
+        format_func=lambda name: f"with {named[name]}" if name in named else "Compare with …",
+        label_visibility="collapsed",
+        width=290,
     )
-    if chosen == _TPUS:
-        return f"{tpus}, predicted", predicted
+    if chosen in predicted:
+        return f"{chosen}, predicted", predicted[chosen]
     result = lab().result(chosen) if chosen in stored else None
     listed = measured(result).points if result else ()
     name = "simulated" if result and result.environment.simulated else "the other run"
     return name, [point for point in listed if "+".join(point.axes) == over]
+
+
+def _predicted_elsewhere(experiment: Experiment, over: str) -> dict[str, list[Point]]:
+    """Returns what is predicted of the same collectives on other chips, by their topology."""
+    if experiment.place.is_simulated:
+        return {}
+    predicted = {}
+    for name, there in card.elsewhere(experiment):
+        with suppress(RequestError):
+            predicted[name] = [each for each in on_topology(there) if "+".join(each.axes) == over]
+    return {name: points for name, points in predicted.items() if points}
 
 
 def _where_words(run: RunSummary) -> str:

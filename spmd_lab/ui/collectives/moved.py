@@ -42,7 +42,8 @@ def plan_words(experiment: Experiment) -> str:
     return f"Measure times {sizes} on {experiment.target}."
 
 
-MOST_DEVICES = 4  # in a picture: enough to see the pattern
+MOST_DEVICES = 8  # in a picture; of more, as few as show the pattern
+_FEW = 4
 _SIDE = 40.0  # pixels of a block
 _SUM, _SUM_COLOR = "Σ", "#d5d8de"
 Held = tuple[int, int, int | None, str]  # device, place, whose data (None: a sum), label
@@ -90,20 +91,21 @@ def picture(kind: str, devices: int) -> str:
         devices + 1.4,
         devices * _SIDE / 2,
     )
+    size = 15.0 if devices <= _FEW else 21.0  # a larger picture is drawn smaller
     parts = [glimpse.text((devices + 0.7) * _SIDE, middle + 6, 20.0, "→", "middle")]
     for left, blocks in ((0.0, before), (after_at, after)):
         for device, place, whose, label in blocks:
             x, y = (left + place) * _SIDE, device * _SIDE
             color = _SUM_COLOR if whose is None else shades[whose]
             parts.append(glimpse.rect(x, y, _SIDE, _SIDE, color))
-            center = x + _SIDE / 2, y + _SIDE / 2 + 5
-            parts.append(glimpse.text(*center, 15.0, label, "middle", glimpse.ON_COLOR))
+            center = x + _SIDE / 2, y + _SIDE / 2 + size / 3
+            parts.append(glimpse.text(*center, size, label, "middle", glimpse.ON_COLOR))
     return glimpse.drawing((after_at + devices) * _SIDE, devices * _SIDE, parts, True)
 
 
 def show(kind: str, devices: int) -> None:
     """Draws one collective among the devices of an axis: its function, its picture, what it does."""
-    drawn = min(devices, MOST_DEVICES)
+    drawn = devices if devices <= MOST_DEVICES else _FEW
     if kind not in COLLECTIVES or drawn < 2:
         return
     function, effect = COLLECTIVE_EFFECTS[kind]

@@ -2,11 +2,15 @@
 
 import json
 import re
+from html import unescape
 
 import pytest
 
 from spmd_core.experiment import link, parse_experiment
 from spmd_core.machine import accelerator_files
+from spmd_core.roofline import published_span
+from spmd_core.time.cost.constants import HOP_LATENCY_S, LAUNCH_S, LINK_EFFICIENCY
+from spmd_lab.ui.collectives.card import RESTS_ON
 from tests.ui import opened, said
 
 
@@ -40,13 +44,12 @@ def test_without_an_accelerator_the_target_is_one_chip_generation_predicted(data
     assert f"An all-reduce of 16.0 MiB takes {time} on v5e:2x4." in said(screen)
     assert any(f"predicted {time}" in label for label in labels(curve))
     assert "Predicted" in said(screen) and "Estimated" not in said(screen)
-    half = f"half the bandwidth from {figures(screen)['Half bandwidth from']}"
+    half = f"latency-bound below {figures(screen)['Latency-bound below']}"
     assert half in labels(curve)
     assert [label.split(" · ", 2)[2] for label in labels(ranking) if label.count(" · ") > 1] == [
         "one link only",
         "half crosses the middle",
     ]
-    assert "4 of 8" in said(screen), "the picture has fewer devices than the group"
     assert len(labels(ranking)) == 5
 
 
@@ -75,3 +78,48 @@ def test_a_link_to_simulated_devices_keeps_its_target(data_folder):
         "Predict on v5e:2x4" in each.proto.label.replace("\\", "")
         for each in screen.get("page_link")
     )
+
+
+@pytest.mark.skipif(bool(accelerator_files()), reason="the default is what is attached")
+def test_a_prediction_has_a_range_its_share_of_the_links_and_what_it_rests_on(data_folder):
+    screen = opened("collectives")
+    (words,) = (each.proto.body for each in screen.get("html") if 'class="five"' in each.proto.body)
+    low, high = map(
+        float, re.search(r"<small>([\d.]+) µs to ([\d.]+) µs over x and y", words).groups()
+    )
+    time = float(figures(screen)["16.0 MiB per device"].split()[0])
+    assert low == pytest.approx(time, abs=0.5)
+    assert high == pytest.approx(published_span()[1] * time, rel=0.01)
+    # two links a device of 50 GB/s
+    share = int(re.search(r"(\d+)% of the links' peak", unescape(words))[1])
+    assert share == round(float(figures(screen)["Bus bandwidth"].split()[0]))
+    assert "Nothing was measured" in said(screen) and "All-reduce among 256 on v6e:16x16" in said(
+        screen
+    )
+
+
+@pytest.mark.skipif(bool(accelerator_files()), reason="the default is what is attached")
+def test_another_target_is_compared_in_the_card_and_the_chart(data_folder):
+    screen = opened("collectives")
+    beside = next(each for each in screen.selectbox if each.label == "Compare with")
+    beside.set_value("v5p:2x2x2").run()
+    assert not screen.exception
+    there = figures(screen)["On v5p:2x2x2, predicted"]
+    assert f"v5p:2x2x2 {there}" in labels(charts(screen)[0])
+
+
+@pytest.mark.parametrize("devices", [2, 4, 8])
+def test_a_group_of_up_to_eight_is_drawn_in_full(data_folder, devices):
+    asked = {
+        "workload": "collectives",
+        "target": "tpu:v5e:2x4",
+        "mesh": {"x": devices, "y": 8 // devices},
+    }
+    screen = opened("collectives", experiment=link.encode(parse_experiment(asked)), tab="x")
+    assert f" of {devices} devices" not in said(screen) and "jax.lax.psum" in said(screen)
+
+
+def test_what_a_prediction_rests_on_is_what_the_model_assumes():
+    assert f"{LINK_EFFICIENCY:.0%}" in RESTS_ON
+    assert f"{HOP_LATENCY_S * 1e6:g} µs a hop" in RESTS_ON
+    assert f"{LAUNCH_S * 1e6:g} µs to start" in RESTS_ON

@@ -9,7 +9,7 @@ from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
 
 share = shell.open_page("collectives")
-head = st.container(horizontal=True, vertical_alignment="center")
+head = st.container(horizontal=True, vertical_alignment="center", key="head")
 with st.sidebar:
     fields = inputs.fields(inputs.what_input())
 experiment, refusal = state.edit("collectives", fields)

@@ -16,7 +16,7 @@ from spmd_lab.ui.notebook import archives, tour
 share = shell.open_page("history")
 history.follow_short_link()
 asked = history.asked()
-with st.container(horizontal=True, vertical_alignment="center"):
+with st.container(horizontal=True, vertical_alignment="center", key="head"):
     title = st.container(width="stretch").empty()
     if asked:
         history.back()

@@ -46,7 +46,7 @@ run = live.joined("layout", experiment)
 misfit = None if refusal else links.misfit(experiment)
 
 at_work = live.is_at_work(run)
-with st.container(horizontal=True, vertical_alignment="center"):
+with st.container(horizontal=True, vertical_alignment="center", key="head"):
     st.title(shell.QUESTIONS["layout"], width="stretch", anchor=False)
     before = find(run) if run else None
     is_placed = before is not None and before.state == "succeeded"

@@ -29,7 +29,7 @@ price.from_query()
 if st.query_params.get(choices.SHOWN) == "serving":
     served.show(share)
     st.stop()
-head = st.container(horizontal=True, vertical_alignment="center")
+head = st.container(horizontal=True, vertical_alignment="center", key="head")
 with st.sidebar:
     sweep.choose()
     of_sweep = st.container()

@@ -21,7 +21,7 @@ search = None if broken else running.find(lab(), question)  # of which question,
 at_work = search is not None and not search.is_over
 file, few = None, FEW if question.kind == "model" else None
 
-with st.container(horizontal=True, vertical_alignment="center"):
+with st.container(horizontal=True, vertical_alignment="center", key="head"):
     st.title(shell.QUESTIONS["search"], width="stretch")
     downloads = st.container(horizontal=True, width="content")
     pressed = not (search and search.is_over and search.answer.winner) and st.button(

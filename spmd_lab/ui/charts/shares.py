@@ -59,6 +59,7 @@ _BESIDE = {"expr": f"{_IS_SMALL} ? 6 : 60"}  # from a label to its bar, pixels
 _NARROW_PX = 420  # a chart in which a difference has no name
 _ROOM = 0.45  # of the axis: from there on a difference has room for its name left of it
 _AT_END = {"type": "text", "align": "left", "dx": 6, "fontWeight": 600, **INK}
+_AT_START = _AT_END | {"align": "right", "dx": -8}
 # shares of white, or below 0 of black, in the colors of parts of one kind, by what ends their names
 _SHADES = (0.0, -0.24, 0.3, 0.55, -0.4, 0.42, -0.12)
 _NAMED = (
@@ -211,7 +212,7 @@ def _steps(
 ) -> list[Spec]:
     ends = [*accumulate((seconds for _, seconds in steps), initial=start)]
     values = [
-        {"row": str(at), "part": part, "x": begin / size, "x2": end / size, "zero": 0}
+        {"row": str(at), "part": part, "x": begin / size, "x2": end / size, "low": min(begin, end) / size}
         | {"label": f"{signed(seconds)} {part}", "short": signed(seconds)}
         for at, ((part, seconds), (begin, end)) in enumerate(
             zip(steps, pairwise(ends), strict=True)
@@ -220,7 +221,7 @@ def _steps(
     words = {"text": {"expr": f"width < {_NARROW_PX} ? datum.short : datum.label"}}
     return [
         layer(values, _STEP, x=x, x2={"field": "x2"}, y=y, color=color),
-        layer(values, _AT_END | words, x=x | {"field": "zero"}, y=y),
+        layer(values, _AT_START | words, x=x | {"field": "low"}, y=y),
     ]
 
 

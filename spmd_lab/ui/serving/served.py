@@ -72,7 +72,7 @@ _IN_SIGHT = 5
 
 def show(share: DeltaGenerator) -> None:
     """Draws the mode: the question in the sidebar, then the answer."""
-    with st.container(horizontal=True, vertical_alignment="center"):
+    with st.container(horizontal=True, vertical_alignment="center", key="head"):
         st.title(QUESTIONS["serving"], width="stretch")
         kept = st.container(horizontal=True, width="content")
     with st.sidebar:

@@ -27,7 +27,7 @@ TIME, BUS, ALGORITHM = QUANTITIES = ("Time", "Bus bandwidth", "Algorithm bandwid
 _TITLES = {BUS: "bus bandwidth (GB/s)", ALGORITHM: "algorithm bandwidth (GB/s)", TIME: "time (µs)"}
 _UNITS = {BUS: 1e9, ALGORITHM: 1e9, TIME: 1e-6}
 MEASURED, PREDICTED = "measured", "predicted"
-_HEIGHT_PX = 220
+_HEIGHT_PX, _WIDE_PX = 220, 400  # of a chart; from which width on a label has room beside a line
 Points = Sequence[Point]
 _SUM = kind_title("all-reduce")
 
@@ -58,7 +58,11 @@ def sweep_chart(points: Points, beside: Points, quantity: str, other: str = "") 
     ]
     if len(kinds) <= _NAMED:
         layers += _names(rows, quantity, x=x, y=y, color=shown)
-        layers.append(layer(halves, _HALF_LABEL, x=x, color=shown, text={"field": "label"}))
+        low = (
+            "height - 12" if quantity != TIME else f"width < {_WIDE_PX} ? height / 2 : height - 12"
+        )
+        mark = _HALF_LABEL | {"y": {"expr": low}}
+        layers.append(layer(halves, mark, x=x, color=shown, text={"field": "label"}))
     return layered(layers, _HEIGHT_PX)
 
 
@@ -130,7 +134,11 @@ def rank_chart(
     layers = [
         layer(bars, _BAR, x=x, y=y, opacity=faint, tooltip=_HOVER),
         layer(ticks, _TICK, x=x, y=y, tooltip=_HOVER),
-        layer(bars, _AT_END, x=x, y=y, text={"field": "label"}),
+        *(
+            layer(bars, _AT_END, x=x, y=y, text={"field": field})
+            | {"transform": [{"filter": f"width {at} {_WIDE_PX}"}]}
+            for field, at in (("label", ">="), ("brief", "<"))
+        ),
     ]
     too = "bus bandwidth" if quantity == TIME else "time"
     title = f"{quantity} and {too} at {bytes_text(most)} per device"
@@ -144,9 +152,11 @@ def _labeled(bars: Sequence[Row], second: str, why: Mapping[str, str]) -> list[R
         {
             **row,
             "row": kind,
-            "label": f"{row['shown']} · {row[second]}" + (f" · {more}" if more else ""),
+            "label": f"{brief} · {more}" if more else brief,
+            "brief": brief,
         }
         for row, kind in zip(bars, times, strict=True)
+        for brief in [f"{row['shown']} · {row[second]}"]
         for more in [why.get(kind) if kind in slow else ""]
     ]
 
@@ -213,7 +223,7 @@ _BELOW = (16, 46)  # pixels below the end of a line: of a bandwidth, which is fl
 _END = {"type": "text", "fontWeight": 600}
 _NEAR = 32  # times a size that is beyond the last one: its name would leave the chart
 _LEFT = "scale('x', datum.bytes) < width - 190"  # whether the label has room to the right
-_HALF_LABEL = {"type": "text", "y": {"expr": "height - 12"}} | {
+_HALF_LABEL = {"type": "text"} | {
     "align": {"expr": f"{_LEFT} ? 'left' : 'right'"},
     "dx": {"expr": f"{_LEFT} ? 5 : -5"},
 }

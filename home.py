@@ -27,7 +27,7 @@ with st.container(horizontal=True, vertical_alignment="center", key="head"):
         tour.begin()
 with st.container(border=True, key="running") if active else nullcontext():
     live.watch_queue(live.listed_runs())
-cards.starts(shell.QUESTIONS, shell.titles())
+cards.starts(shell.QUESTIONS)
 if recent:
     cards.last_runs(recent)
 if not (active or recent):
@@ -35,7 +35,7 @@ if not (active or recent):
 
 here = st.container(key="here")
 with here.container(horizontal=True, vertical_alignment="center", key="machine"):
-    fold = st.container(key="about-machine").expander("Devices, host and self-test")
+    fold = st.container(key="about-machine").expander("Devices and self-test")
     asked = st.button("Refresh", icon=":material/refresh:", key="ask", type="tertiary")
 with fold:
     pressed = st.button(
@@ -56,9 +56,7 @@ is_asked = asked or (
     and not hardware.holders
 )
 with place:
-    shown = hardware_view.draw(
-        hardware, lab().devices(target), target, lab().worker_pid, bool(active)
-    )
+    shown = hardware_view.draw(hardware, lab().devices(target), target, lab().worker_pid)
 with fold:
     st.caption(plain(room().stored_words))
     details = st.container()

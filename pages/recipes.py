@@ -36,9 +36,9 @@ level = st.pills(
 
 recipes = course.matching(words, of_level(level) if level else None)
 if not words and level is None:
-    st.subheader("Start here, in this order", anchor=False)
+    st.subheader("Start here", anchor=False)
     course.gallery([RECIPES[name] for name in FEATURED[:START]], done, is_path=True)
-    st.subheader("Then pick a question", anchor=False)
+    st.subheader("Then", anchor=False)
     course.gallery([RECIPES[name] for name in FEATURED[START:]], done)
     course.key()
 else:

@@ -1,5 +1,6 @@
 """Cards and rows: what a run, a recipe or a screen looks like in a list."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
@@ -24,7 +25,7 @@ from spmd_core.words import bound_words, sharding_verdict, short_verdict
 from spmd_lab.ui import choices, style
 from spmd_lab.ui.charts import colors, glimpse
 from spmd_lab.ui.lab import find, kept, lab
-from spmd_lab.ui.markdown import coded, plain
+from spmd_lab.ui.markdown import plain
 
 _COLORS = {
     "succeeded": "green",
@@ -42,16 +43,16 @@ _COLORS = {
 }
 
 
-# screen -> how it answers its question, for a first visit
+# screen -> what it takes, and what it gives, for a first visit
 STARTS = {
-    "layout": "An array over a mesh, and which device holds which shard.",
-    "compare": "One computation under several shardings, timed side by side.",
-    "predict": "Memory, the time of a step and what binds it, without a TPU or GPU.",
-    "search": "Meshes, shardings and rematerialization of a model, ranked by estimate and compiler.",
-    "serving": "Throughput and latency of a served model, on meshes of chips you do not have.",
-    "programs": "A step as `jax.export` writes it: what is replicated, sent and paid for on any mesh.",
-    "collectives": "Bandwidth of each collective, size by size, here and on chips that are not.",
-    "recipes": "Classic examples and problems of large models, one click each.",
+    "layout": "Array → shards",
+    "compare": "Computation → times",
+    "predict": "Plan → memory, time",
+    "search": "Chips → ranked meshes",
+    "serving": "Requests → tokens/s",
+    "programs": "Step → fixes",
+    "collectives": "Mesh → bandwidth",
+    "recipes": "Classic examples",
 }
 # of those that are a view of another screen: that screen, and the query of its link
 _VIEWS = {"serving": ("predict", {choices.SHOWN: "serving"})}
@@ -99,8 +100,8 @@ SKETCHES: dict[str, tuple[tuple[float, float, float, float, str], ...]] = {
 }  # fmt: skip
 
 
-def starts(questions: Mapping[str, str], titles: Mapping[str, str]) -> None:
-    """Draws a card for each question to start with, with the title of its screen in the menu."""
+def starts(questions: Mapping[str, str]) -> None:
+    """Draws a card for each question to start with, and what its screen takes and gives."""
     with st.container(key="starts", gap="small"):
         for first in range(0, len(STARTS), _STARTS_ACROSS):
             for column, screen in zip(st.columns(_STARTS_ACROSS), [*STARTS][first:], strict=False):
@@ -116,9 +117,9 @@ def starts(questions: Mapping[str, str], titles: Mapping[str, str]) -> None:
                         icon=":material/arrow_forward:",
                         icon_position="right",
                         query_params=shown,
-                        help=coded(STARTS[screen]),
                     )
-                    st.caption(plain(titles[screen]))
+                    badge = style.FIRST if screen == "layout" else ""
+                    st.caption(f"{badge} {plain(STARTS[screen])}".strip())
 
 
 def query(experiment: Experiment, run: str | None = None) -> dict[str, str]:
@@ -150,14 +151,16 @@ def distinct(runs: Iterable[RunSummary], many: int = ACROSS) -> list[RunSummary]
 
 
 def last_runs(recent: Sequence[RunSummary]) -> None:
-    """Draws the last runs as cards in a row, and a link to all."""
+    """Draws the last runs as cards in a row, with the evidence of most, and a link to all."""
+    shared = evidence_of_most(recent)
     with st.container(key="recent", gap="small"):
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.markdown("**Last runs**", width="stretch")
+            badge = f" {style.evidence_badge(shared)}" if shared else ""
+            st.markdown(f"**Last runs**{badge}", width="stretch")
             st.page_link("pages/history.py", label="All runs", icon=":material/history:")
         for column, summary in zip(st.columns(ACROSS), recent, strict=False):
             with column.container(border=True, height="stretch"):
-                run_row(summary, _card_lines(summary))
+                run_row(summary, _card_lines(summary, shared))
 
 
 def run_row(summary: RunSummary, lines: str = "") -> None:
@@ -167,7 +170,7 @@ def run_row(summary: RunSummary, lines: str = "") -> None:
     with st.container(
         horizontal=True, vertical_alignment="center", gap="small", key=f"row-{summary.run}"
     ):
-        st.html(glimpse.html(summary.experiment), width=76)
+        st.html(glimpse.html(summary.experiment), width=96)
         with st.container(gap=None):
             st.page_link(
                 page_of(summary.experiment),
@@ -178,17 +181,23 @@ def run_row(summary: RunSummary, lines: str = "") -> None:
             st.caption(lines or f"{badges(summary)} {_outcome(summary)}")
 
 
-def _card_lines(summary: RunSummary) -> str:
-    """Returns what came out of a stored run as Markdown, and below it its time, how that is known and
-    how old it is.
+def _card_lines(summary: RunSummary, shared: str) -> str:
+    """Returns what came out of a stored run as Markdown, below it its time and how old it is, and how
+    it is known where that is not what most `shared`.
     """
     color, head, words = outcome(summary)
     kind, _ = evidence_of(summary)
     verdict_ = f":{plain(color)}[**{plain(head)}**] {plain(words)}" if head else plain(words)
-    since = ago(summary.submitted_at).replace(" ", "\u00a0")  # not broken
-    badge = style.evidence_badge(kind) if kind else ""
-    below = " ".join(part for part in (_answer(summary), badge, since) if part)
+    badge = style.evidence_badge(kind or "Measured") if summary.answer and kind != shared else ""
+    parts = (_answer(summary), ago(summary.submitted_at).replace(" ", "\u00a0"))  # not broken
+    below = f"{' · '.join(part for part in parts if part)} {badge}".strip()
     return f"{verdict_}  \n{below}" if verdict_ else below
+
+
+def evidence_of_most(runs: Iterable[RunSummary]) -> str:
+    """Returns the evidence of most times, "" where that is of attached devices."""
+    kinds = Counter(evidence_of(run)[0] for run in runs if run.answer)
+    return max(kinds, key=kinds.__getitem__, default="")
 
 
 def badges(summary: RunSummary) -> str:

@@ -34,10 +34,10 @@ _STYLE = """<style>
 _ACROSS = 4  # cards in a row
 # what one sees of those to begin with
 _SEEN = {
-    "layout_2x4": "See which device holds each shard.",
-    "why_all_gather": "See which line makes the compiler gather.",
-    "fits_70b": "See the memory of each chip.",
-    "network_gradient": "See each gradient, and what is averaged.",
+    "layout_2x4": "Shards, device by device.",
+    "why_all_gather": "The line that causes it.",
+    "fits_70b": "Memory of each chip.",
+    "network_gradient": "What is averaged.",
 }
 _ALSO = {  # other names of what recipes are about, as `_plain` writes theirs
     "moe": "mixture of experts",
@@ -313,7 +313,7 @@ def gallery(recipes: Sequence[Recipe], done: Collection[str], is_path: bool = Fa
                         f"pages/{recipe.screen}.py",
                         label=f"**{plain(f'{at + 1}. ' * is_path + recipe.title)}**",
                         query_params=query(recipe.experiment),
-                        help=plain(recipe.why),
+                        help=plain(_about(recipe)),
                     )
                     shown = f"{_SEEN[recipe.name]}  \n" if is_path else ""
                     st.caption(f"{shown}{_takes(recipe, done)}")
@@ -325,8 +325,12 @@ def _takes(recipe: Recipe, done: Collection[str]) -> str:
         return ":material/check: done here"
     if recipe.screen == "layout":
         return ":material/bolt: instant"
-    takes = "a minute" if " min" in recipe.takes else "seconds"
-    if plan := recipe.experiment.plan:
-        chip = chip_title(plan.topology.chip.generation)
-        takes = f"{takes} · {plan.model}, {plan.topology.chips} {chip}"
-    return f":material/schedule: {plain(takes)}"
+    return f":material/schedule: {'a minute' if ' min' in recipe.takes else 'seconds'}"
+
+
+def _about(recipe: Recipe) -> str:
+    """Returns why the answer is as it is, after the model and chips of a plan."""
+    if not (plan := recipe.experiment.plan):
+        return recipe.why
+    chip = chip_title(plan.topology.chip.generation)
+    return f"{plan.model} on {plan.topology.chips} {chip}. {recipe.why}"

@@ -57,7 +57,7 @@ def headline(hardware: Hardware, environment: Environment | None, target: str) -
     """The machine in one sentence."""
     if hardware.accelerator is None:
         count = parse_target(target).device_count
-        return f"Runs on {count} simulated CPU devices; predictions need no accelerator."
+        return f"Runs on {count} simulated CPU devices."
     count, name = (
         (environment.device_count, environment.device_kind)
         if environment
@@ -100,11 +100,9 @@ def draw(
     environment: Environment | None,
     target: str,
     worker_pid: int | None,
-    is_busy: bool,
 ) -> int:
     """Draw the machine in a line, with who holds its devices; returns how many remarks it has."""
-    idle = "" if is_busy else "Nothing is running or waiting."
-    st.caption(f"{plain(headline(hardware, environment, target))} {idle}")
+    st.caption(plain(headline(hardware, environment, target)))
     shown = remarks(hardware, None, target, worker_pid)
     for remark in shown:
         st.caption(plain(remark))

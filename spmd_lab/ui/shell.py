@@ -317,12 +317,6 @@ def _gauge(filled: Sequence[float]) -> str:
     return f'<i class="gauge">{"".join(widths)}</i>' if any(filled) else ""
 
 
-def titles() -> dict[str, str]:
-    """Returns the title of each link of the menu, by its screen or view."""
-    views = {query[choices.SHOWN]: label for _, label, query in _VIEWS.values()}
-    return {screen: screen_title(screen) for screen in PAGES} | views
-
-
 def screen_title(screen: str) -> str:
     """Returns what a screen is called."""
     return PAGES[screen][1]

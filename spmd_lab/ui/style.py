@@ -18,6 +18,7 @@ _EVIDENCE: dict[str, Literal["green", "blue", "violet", "gray"]] = {
     "Simulated": "gray",
     "Example": "gray",
 }
+FIRST = ":blue-badge[Start]"  # of several
 IN_FULL = {"Compiled": "Compiled, predicted", "Simulated": "Simulated CPUs"}
 
 _STEPS = Path(__file__).with_name("steps.js").read_text("utf-8")
@@ -57,7 +58,9 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stPageLink-NavLink"]::after {{ content: ""; position: absolute; inset: 0; }}
 :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stCaptionContainer"] {{ margin: -0.9rem 0 -0.8rem; padding-left: 0.25rem; }}
 [class*="st-key-gallery-path-"] [data-testid="stColumn"]:first-child > div > div > div {{ border-color: var(--accent); box-shadow: 0 0 0 1px var(--accent); }}
+@media (min-width: 641px) {{ [class*="st-key-gallery-path-"] :is(img.glimpse, .fit) {{ height: 10.6rem; }} }}
 .st-key-starts img.glimpse {{ height: 7.8rem; }}
+.st-key-starts > :last-child img.glimpse {{ height: 5.4rem; }}
 .st-key-starts [data-testid="stPageLink-NavLink"] p {{ font-size: 1.07rem; line-height: 1.35; }}
 .st-key-starts [data-testid="stPageLink-NavLink"] > span:last-child {{ color: var(--accent) !important; }}
 [data-testid="stMain"] [data-testid="stVerticalBlock"][class*="st-key-"] {{ border-radius: 0.8rem; }}
@@ -71,8 +74,8 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .st-key-recent > :first-child [data-testid="stPageLink-NavLink"] {{ background: none; padding: 0; }}
 .st-key-recent [data-testid="stColumn"] > div > div > div {{ position: relative; padding: 0.7rem 0.9rem; border-radius: 0.8rem; }}
 .st-key-recent [data-testid="stColumn"] [class*="st-key-row-"] {{ position: static; padding: 0; gap: 0.75rem; align-items: flex-start; }}
-.st-key-recent [data-testid="stColumn"] img.glimpse {{ max-width: 4.6rem; }}
-.st-key-recent [data-testid="stColumn"] [data-testid="stCaptionContainer"] strong {{ font-size: 1.33rem; font-weight: 600; color: light-dark(#1c2430, #e4e9f0); padding-right: 0.4rem; }}
+.st-key-recent [data-testid="stColumn"] img.glimpse {{ max-width: 6rem; height: 3.4rem; }}
+.st-key-recent [data-testid="stColumn"] [data-testid="stCaptionContainer"] strong {{ font-size: 1.07rem; font-weight: 600; padding-right: 0.3rem; }}
 :is([class*="st-key-row-"], [class*="st-key-gallery"]) [data-testid="stPageLink-NavLink"] p {{ line-height: 1.35; }}
 .st-key-recent [data-testid="stColumn"]:hover > div > div > div {{ border-color: var(--accent); }}
 .st-key-recent [data-testid="stColumn"] [class*="st-key-row-"]:hover {{ background: none; }}
@@ -95,7 +98,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 [class*="st-key-line-"] [data-testid="stButton"] {{ position: relative; z-index: 1; }}
 [class*="st-key-line-"] [data-testid="stButton"] button {{ min-height: 0; color: var(--quiet); }}
 [class*="st-key-line-"] [data-testid="stCaptionContainer"], [class*="st-key-line-"] [data-testid="stCaptionContainer"] p {{ margin: 0; color: inherit; }}
-[class*="st-key-line-"] [data-testid="stHtml"] i {{ display: block; font-style: normal; font-weight: 400; font-size: 0.8rem; color: var(--quiet); overflow: hidden; text-overflow: ellipsis; }}
+[class*="st-key-line-"] [data-testid="stHtml"] i {{ display: block; font-style: normal; font-weight: 400; font-size: 0.8rem; color: var(--quiet); }}
 [class*="st-key-line-"] em {{ display: block; font-style: normal; font-weight: 600; color: light-dark(#1c2430, #e4e9f0); }}
 [class*="st-key-line-"] em.green {{ color: light-dark(#0b5c2b, #8fe0ad); }}
 [class*="st-key-line-"] em.red {{ color: light-dark(#b3293c, #ff8a97); }}
@@ -113,7 +116,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 [class*="st-key-line-"] [data-testid="stPageLink-NavLink"] strong {{ display: block; font-weight: 600; color: var(--accent); }}
 [class*="st-key-line-"]:hover [data-testid="stPageLink-NavLink"] strong {{ text-decoration: underline; text-underline-offset: 0.2em; }}
 [class*="st-key-line-"] [data-testid="stHtml"] > span {{ order: 3; flex: none; width: 20rem; font-size: 0.87rem; color: var(--quiet); padding-right: 1rem; }}
-[class*="st-key-line-"] [data-testid="stHtml"] > b {{ order: 4; flex: none; width: 11rem; white-space: nowrap; text-align: right; font-weight: 600; }}
+[class*="st-key-line-"] [data-testid="stHtml"] > b {{ order: 4; flex: none; width: 11rem; text-align: right; font-weight: 600; }}
 [class*="st-key-line-"] [data-testid="stHtml"] > small {{ order: 5; width: 4rem; text-align: right; color: var(--quiet); }}
 :is(.st-key-next, .st-key-tour) [data-testid="stPageLink-NavLink"] {{ background: var(--page); border: 1px solid var(--accent); border-radius: 0.5rem; padding: 0.25rem 0.75rem; }}
 :is(.st-key-next, .st-key-tour) [data-testid="stPageLink-NavLink"] :is(p, span) {{ color: var(--accent) !important; }}

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from bench.values import comparison, result, strategy
 from spmd_core.experiment import link
 from spmd_lab.ui.cards import STARTS, short_words
 from spmd_lab.ui.shell import PAGES, QUESTIONS, WHAT_THIS_IS
@@ -35,6 +36,10 @@ def test_overview_says_what_this_is_and_has_a_card_for_each_start(opened):
     assert WHAT_THIS_IS in said
     questions = [QUESTIONS[screen] for screen in STARTS]
     assert [text for each in said if (text := each.strip("*")) in questions] == questions
+    assert all(any(each.endswith(STARTS[screen]) for each in said) for screen in STARTS)
+    assert [each for each in said if "badge[Start]" in each] == [
+        f":blue-badge[Start] {STARTS['layout']}"
+    ]
     assert {*STARTS} == {*QUESTIONS} - {"overview", "notebook", "history"}
 
 
@@ -46,6 +51,16 @@ def test_overview_shows_a_waiting_run_once_and_what_is_over_below(opened):
     assert sum(short_words(waiting) in text for text in said) == 1
     over = short_words(predicted().experiment)
     assert over.startswith("scaled:") and sum(text == over for text in said) == 1
+
+
+def test_overview_names_whose_time_a_run_has_and_whether_sharding_helped(opened):
+    rows = {"auto": strategy(2e-5), "single": strategy(1e-5)}
+    compared = comparison("single", ("auto", 2.0, True))
+    store(opened.folder, result(rows, run="20260101-000000-aaaaaa", comparison=compared))
+    (card,) = [each for each in texts(opened.page()) if "Sharding lost" in each]
+    first, second = card.split("  \n")
+    assert first == ":red[**Sharding lost**] 2.00× slower (1.80 to 2.20)"
+    assert second.startswith("Single device 10 µs · ")
 
 
 @pytest.mark.parametrize(("mesh", "refused"), [({"x": 16}, True), ({"x": 8}, False)])

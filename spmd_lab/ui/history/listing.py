@@ -1,6 +1,5 @@
 """The parts of the History screen: which runs are listed or shown, and what can be done with them."""
 
-from collections import Counter
 from collections.abc import Collection, Sequence
 
 import pandas as pd
@@ -109,13 +108,7 @@ def draw(view: str, runs: Sequence[RunSummary]) -> None:
     elif view == "Predicted beside measured":
         beside.draw(runs)
     else:
-        days.draw(runs, _evidence(runs))
-
-
-def _evidence(runs: Sequence[RunSummary]) -> str:
-    """Returns the evidence of most times, "" where that is of attached devices."""
-    kinds = Counter(cards.evidence_of(run)[0] for run in runs if run.answer)
-    return max(kinds, key=kinds.__getitem__, default="")
+        days.draw(runs, cards.evidence_of_most(runs))
 
 
 def held(runs: Sequence[RunSummary]) -> None:
@@ -129,7 +122,7 @@ def held(runs: Sequence[RunSummary]) -> None:
         return
     several = ": tick some to compare them" if len(runs) > 1 else ""
     words = [plain(f"{numbered(len(runs), 'run')}{several}.")]
-    if evidence := _evidence(runs):
+    if evidence := cards.evidence_of_most(runs):
         words.append(style.evidence_badge(evidence))
         if any(cards.evidence_of(run)[0] != evidence for run in runs if run.answer):
             words.append("unless marked")

@@ -69,7 +69,12 @@ def compared_runs(compared: Compared, is_summed: bool = False) -> None:
     kinds = {cards.evidence_of(each.summary)[0] for each in ordered}
     evidence = kinds.pop() if len(kinds) == 1 else ""
     first, *others = verdict_sentences(compared, bool(evidence))
-    cards.headline(plain(first), evidence, about=basis_words(compared.answers))
+    with st.container(
+        horizontal=True, vertical_alignment="center", gap="small", key=f"row-part-{ordered[0].run}"
+    ):
+        if not is_summed:  # the picture that other cards of a page have
+            st.html(glimpse.html(ordered[0].summary.experiment), width=110)
+        cards.headline(plain(first), evidence, about=basis_words(compared.answers))
     for sentence in others:
         st.markdown(plain(sentence))
     _times_of(compared, ordered, is_summed)

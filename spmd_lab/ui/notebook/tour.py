@@ -11,7 +11,7 @@ from spmd_lab.ui.markdown import plain
 
 _ICON = ":material/tour:"
 _COOKIE, _OVER = "spmd_lab_tour", ("tour", "over")
-_FIRST = "New here? **Five clicks over real results.**"
+_FIRST = "New here? **Five clicks.**"
 
 
 def offer() -> None:
@@ -46,10 +46,10 @@ def begin(is_kept: bool = False) -> None:
 
 def _dismiss() -> None:
     st.button(
-        "Hide the tour",
+        "×",
         key="tour:dismiss",
         type="tertiary",
-        help="Recipes goes on offering it.",
+        help="Hide the tour. Recipes goes on offering it.",
         on_click=state.set_aside,
         args=(*_OVER, True),
     )

@@ -309,6 +309,30 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .beside div {{ display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 0.4rem; font-size: 0.87rem; }}
 .beside :is(span, small) {{ font-size: inherit; color: var(--quiet); }}
 .beside b {{ font-size: inherit; font-weight: 600; }}
+.ranked {{ container-type: inline-size; }}
+.ranked h4 {{ margin: 0; padding: 0.7rem 0 0.1rem; font-size: 0.87rem; font-weight: 600; }}
+.ranked .row {{ display: grid; grid-template-columns: minmax(12rem, 17rem) 1fr 7rem 8rem; column-gap: 1.2rem; align-items: center; }}
+.ranked .row > :nth-child(n + 3) {{ text-align: right; }}
+.ranked small {{ display: block; font-size: 0.75rem; color: var(--quiet); }}
+.ranked .row > div {{ padding: 0.25rem 0; font-size: 0.87rem; line-height: 1.35; }}
+.ranked .first a, .ranked .row b {{ font-weight: 600; }}
+.ranked a {{ color: var(--accent); text-decoration: none; }}
+.ranked a:hover {{ text-decoration: underline; }}
+.ranked .head {{ align-items: end; font-size: 0.82rem; color: var(--quiet); }}
+.ranked ul {{ display: flex; flex-wrap: wrap; gap: 0.1rem 1rem; list-style: none; margin: 0; padding: 0; }}
+.ranked li {{ margin: 0; padding: 0; font-size: 0.82rem; }}
+.ranked li i {{ display: inline-block; width: 0.7rem; height: 0.7rem; border-radius: 0.15rem; margin-right: 0.4rem; }}
+.ranked .best i {{ background: light-dark(#dbe6f7, #21314b); }}
+.ranked .row > .bar {{ position: relative; align-self: stretch; min-height: 2.6rem; padding: 0;
+  background: linear-gradient(to right, transparent var(--low), light-dark(#e9effa, #1b2739) 0 var(--high), transparent 0); }}
+.bar > div {{ position: absolute; top: calc(50% - 0.7rem); height: 0.85rem; display: flex; gap: 1px; border-radius: 0.15rem; overflow: hidden; background: light-dark(#a9b4c2, #7d8998); }}
+.bar > u {{ position: absolute; top: calc(50% + 0.35rem); height: 0.4rem; border: solid light-dark(#1c2430, #e4e9f0); border-width: 0 1.5px; text-decoration: none; }}
+.bar > u::before {{ content: ""; position: absolute; inset: calc(50% - 0.75px) 0 auto; border-top: 1.5px solid light-dark(#1c2430, #e4e9f0); }}
+@container (max-width: 44rem) {{
+  .ranked .row {{ grid-template-columns: 1fr 1fr; padding-top: 0.4rem; }}
+  .ranked .row > :nth-child(-n + 2) {{ grid-column: 1 / -1; }}
+  .ranked .row > :nth-child(3) {{ text-align: left; }}
+}}
 .gauge {{ display: block; height: 0.4rem; margin-top: 0.4rem; border-radius: 0.2rem; background: var(--line); overflow: hidden; }}
 .gauge > i {{ float: left; height: 100%; background: light-dark(#2f855a, #5fc28f); }}
 .gauge > i + i {{ background: light-dark(#8fcfa9, #2f7a55); }}

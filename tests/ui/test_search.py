@@ -2,7 +2,6 @@
 link or field is one sentence.
 """
 
-import re
 import threading
 from dataclasses import replace
 from types import SimpleNamespace
@@ -109,7 +108,7 @@ def test_the_best_so_far_is_shown_while_a_search_compiles(lab, monkeypatch):
     assert search.share == 0.25  # of four, whatever the budget leaves
     shown = said(opened("search", search=encode(question)))
     assert "So far, Estimated" in shown
-    assert re.search(r"The best of each mesh and batch: \d+ of [\d,]+ estimated", shown)
+    assert words.funnel_words(search.answer) in shown
     assert words.best_words(search.answer, search.answer.winner) in shown
     gate.set()
     until(lambda: search.is_over)

@@ -11,6 +11,7 @@ from spmd_core.surveys.search.answer import (
     cost_title,
     doing,
     front_words,
+    funnel_words,
     next_label,
     next_words,
     open_words,
@@ -30,6 +31,7 @@ from spmd_core.surveys.search.candidates import (
     FITS,
     KNOWN_FIRST,
     STAGES,
+    ahead_of,
     batches_words,
     beats,
     called_words,
@@ -42,6 +44,7 @@ from spmd_core.surveys.search.candidates import (
     standard_words,
     ties_words,
     time_of_tokens,
+    time_parts,
     why_not,
 )
 from spmd_core.surveys.search.kept import answer_json, candidate_row, kept_candidate, kept_search
@@ -54,6 +57,7 @@ __all__ = [
     "READ_AGAIN",
     "STAGES",
     "TIME_TITLE",
+    "ahead_of",
     "ahead_words",
     "answer_json",
     "asked_words",
@@ -66,6 +70,7 @@ __all__ = [
     "cost_title",
     "doing",
     "front_words",
+    "funnel_words",
     "hours_of_tokens",
     "kept_candidate",
     "kept_search",
@@ -89,6 +94,7 @@ __all__ = [
     "sure_words",
     "ties_words",
     "time_of_tokens",
+    "time_parts",
     "verdict_words",
     "why_not",
 ]

@@ -481,8 +481,30 @@ def best_words(answer: Answer, winner: Candidate) -> str:
     return f"Best{' so far' * bool(is_open)}: {first}."
 
 
-def how_many_tie(answer: Answer) -> str:
-    """Returns with how many others the first ties, and with how many that may not fit; "" for none."""
+def funnel_words(answer: Answer) -> str:
+    """Returns how many candidates were chosen, how many reached which stage, and which of them rows
+    are of.
+    """
+    called = {"pruned": "ruled out", "estimated": "estimated"}
+    stages = {stage: called.get(stage, stage) for stage in (*called, "compiled", "measured")}
+    counts = ", ".join(
+        f"{count_text(answer.counts[stage])} {words}"
+        for stage, words in stages.items()
+        if answer.counts[stage]
+    )
+    chosen = f"{numbered(answer.space, 'candidate')}"
+    if answer.counts["not looked at"]:
+        how = "" if answer.is_partial else ", chosen by a quick estimate"
+        chosen = f"{count_text(len(answer.found))} of {chosen}{how}"
+    rows = " Rows are the best of each mesh and batch."
+    is_step = answer.winner is not None and answer.winner.step is not None
+    return f"{chosen}: {counts}.{rows * is_step}"
+
+
+def how_many_overlap(answer: Answer) -> str:
+    """Returns the ranges of how many others that of the first overlaps, and of how many that may not
+    fit; "" for none.
+    """
     many = len(answer.rivals)
     unsure = sum(each.step is not None and each.fits != "yes" for each in answer.rivals)
     winner = answer.winner
@@ -490,24 +512,26 @@ def how_many_tie(answer: Answer) -> str:
     fit = f"{many - unsure} compiled" if is_compiled else numbered(many - unsure, "other")
     others = [fit] if many > unsure else []
     others += [f"{unsure} that may not fit"] if unsure else []
-    return f"ties with {'at least ' * (many >= 9)}{' and '.join(others)}" * bool(many)
+    return f"range overlaps {'at least ' * (many >= 9)}{' and '.join(others)}" * bool(many)
 
 
 def open_words(answer: Answer) -> str:
-    """Returns with what the first ties, and how many estimates may be as fast; "" where it is alone."""
+    """Returns how many ranges that of the first overlaps, and how many estimates may be as fast; ""
+    where it is alone.
+    """
     count = answer.open_estimates
-    could = f"{numbered(count, 'estimate')} could still win" * bool(count)
-    return capital("; ".join(filter(None, (how_many_tie(answer), could))))
+    could = f"{numbered(count, 'estimate')} could win" * bool(count)
+    return capital("; ".join(filter(None, (how_many_overlap(answer), could))))
 
 
 def picked_words(answer: Answer) -> str:
-    """Returns why the first of those that tie is picked, in a sentence; "" where none ties."""
+    """Returns why the first of those whose ranges overlap is picked, in a sentence; "" where none does."""
     winner = answer.winner
     if winner is None or not answer.rivals:
         return ""
     best = {"memory": "smallest", "price": "cheapest"}.get(answer.question.minimize, "fastest")
     sure = " that surely fits" if winner.step and winner.fits == "yes" else ""
-    return f"It {how_many_tie(answer)}, and is the {best}{sure}."
+    return f"Its {how_many_overlap(answer)}; it is the {best}{sure}."
 
 
 _REASONS = {

@@ -2,7 +2,7 @@
 another.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from spmd_core.base import bytes_text, capital, number_text, seconds_text, span_text
@@ -19,7 +19,7 @@ from spmd_core.search import (
     score,
 )
 from spmd_core.time import estimate_step
-from spmd_core.words import fact_words, near_words, paired_words, share_words
+from spmd_core.words import fact_words, near_words, paired_words, predictions, share_words
 from spmd_core.workloads import STRATEGIES
 
 _TELLING = 0.005  # of the faster one's time: smaller differences are not worth a word
@@ -45,12 +45,8 @@ def compared(one: Candidate, other: Candidate) -> Difference:
         raise ValueError(f"{(one if one.seconds is None else other).name} has no time")
     scale = one.tokens / other.tokens
     is_compiled = one.stage == other.stage == "compiled" and bool(one.parts and other.parts)
-    # Seconds by kind, by the estimate
     mine, theirs = (
-        dict(each.parts)
-        if is_compiled or each.step is None
-        else estimate_step(each.step.plan).shares_s
-        for each in (one, other)
+        dict(each.parts) if is_compiled else _estimated_parts(each) for each in (one, other)
     )
     first, second = one.seconds, other.seconds
     deltas = {
@@ -67,6 +63,49 @@ def compared(one: Candidate, other: Candidate) -> Difference:
         tuple(judged),
         (other.memory_bytes or 0) - (one.memory_bytes or 0),
     )
+
+
+def _estimated_parts(each: Candidate) -> Mapping[str, float]:
+    return dict(each.parts) if each.step is None else estimate_step(each.step.plan).shares_s
+
+
+def time_parts(each: Candidate) -> dict[str, float]:
+    """Returns the share of its time by what a reader calls each part: as compiled, else by the estimate;
+    empty where neither is known.
+    """
+    is_known = each.stage == "compiled" and each.parts
+    parts = predictions.by_words(dict(each.parts) if is_known else _estimated_parts(each))
+    total = sum(parts.values())
+    return {name: seconds / total for name, seconds in parts.items() if seconds > 0}
+
+
+def ahead_of(answer: Answer) -> str:
+    """Returns how the winner compares with the best of another mesh that is known in the same way, in
+    a sentence; "" where there is none.
+    """
+    winner = answer.winner
+    if winner is None or not winner.step or answer.question.minimize != "time":
+        return ""
+    others = (group[0].candidate for group in answer.shardings)
+    mesh = winner.step.of_mesh.mesh
+    alike = (
+        each
+        for each in others
+        if each.stage == winner.stage
+        and each.fits == "yes"
+        and each.step
+        and each.step.of_mesh.mesh != mesh
+    )
+    if (other := next(alike, None)) is None:
+        return ""
+    less = [(name, seconds) for name, seconds in compared(winner, other).seconds if seconds > 0]
+    if not less:
+        return ""
+    saved = " and ".join(
+        f"{seconds_text(seconds)} less {share_words(name)}" for name, seconds in less[:2]
+    )
+    mesh = called_words(other).partition(" · ")[0].replace(",", " ")
+    return f"Per step, {saved} than {mesh}, the next mesh."
 
 
 SECONDS_PER_HOUR = 3600.0

@@ -243,7 +243,7 @@ def _part_color(rows: Mapping[str, Mapping[str, float]], shades: Mapping[str, st
         part
         for seconds in rows.values()
         for part, each in seconds.items()
-        if each > _NAMED_FROM * sum(seconds.values()) or part == _OTHER
+        if each > _SEEN * sum(seconds.values()) or part == _OTHER
     }
     legend = _SHARES_LEGEND | {"values": [part for part in shades if part in seen]}
     return category("part", list(shades), legend=legend, colors=list(shades.values()))

@@ -1,7 +1,6 @@
 """The answer of a search: the winner first, the ranking, what was pruned, and why not another."""
 
 import itertools
-from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 
@@ -10,15 +9,14 @@ import streamlit as st
 
 from spmd_core.advice import predict_command
 from spmd_core.answers import Figure, best_table, every_table, kept_ranking, ranking_table
-from spmd_core.base import bytes_text, count_text, even_seconds, seconds_text, span_text
+from spmd_core.base import bytes_text, count_text, even_seconds, span_text
 from spmd_core.machine import compiler_refusal, get_topology
-from spmd_core.program import rows
+from spmd_core.program import rows as collective_rows
 from spmd_core.script import script_text
 from spmd_core.search import SAME, Answer, AnyQuestion, Candidate, Ranked, axis_rules, rules_text
 from spmd_core.sheets import Table
 from spmd_core.surveys import search as words
 from spmd_core.sweeps import first_look
-from spmd_core.terms import listed
 from spmd_core.trials import Search, searches as running
 from spmd_core.words import fact_words
 from spmd_lab.ui import cards, choices, exports, state, style
@@ -26,7 +24,7 @@ from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.lab import as_viewer, asker, begin as allowed, end, find, lab
 from spmd_lab.ui.markdown import coded, plain
 from spmd_lab.ui.predict.compiling import roughly
-from spmd_lab.ui.search import charts
+from spmd_lab.ui.search import charts, rows
 from spmd_lab.ui.shell import attempt, done, draw_figures, refusal
 from spmd_lab.ui.tables import sheet, table_frame
 
@@ -141,6 +139,8 @@ def headline(answer: Answer, when: str = "") -> bool:
         draw_figures(_figures(winner, answer), [Figure(*each) for each in made_of if each[1]])
         if answer.proof_of_winner is not None:
             st.markdown(plain(words.verdict_words(answer)))
+        elif why := words.ahead_of(answer):
+            st.markdown(plain(why))
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             pressed = _next(answer, winner, is_over=not when)
             with st.popover("How sure?", type="tertiary", key="how-sure"):
@@ -174,7 +174,7 @@ def _picture(winner: Candidate) -> None:
         return
     result = lab().result(winner.run) if winner.run else None
     outcome = result.strategies.get(winner.strategy) if result else None
-    sent = next(iter(rows(outcome.collectives or ())), None) if outcome else None
+    sent = next(iter(collective_rows(outcome.collectives or ())), None) if outcome else None
     st.html(glimpse.html(winner.experiment, sent, large=True), width=420)
 
 
@@ -192,7 +192,7 @@ def _next(answer: Answer, winner: Candidate, is_over: bool) -> bool:
         help=coded(further),
     )
     if is_open and (seconds := _compile_s(answer)):
-        st.caption(plain(f"{roughly(seconds)} as those here took."), width="content")
+        st.caption(plain(f"{roughly(seconds)}."), width="content")
     _open(winner, "open-winner" if is_open else "main-link-winner")
     return pressed
 
@@ -220,21 +220,12 @@ _KNOWN_AS = {
 
 
 def ranked(answer: Answer) -> None:
-    """Draws the best meshes as intervals: what was measured, compiled and only estimated."""
-    if (chart := charts.ranked_chart(answer.shardings, answer.rivals)) is None:
+    """Draws the best meshes as rows: what was measured, compiled and only estimated."""
+    if not (listed := rows.ranked_rows(answer.shardings)):
         return
-    bars = charts.bars_of(answer.shardings)
-    many = Counter[str](each.stage for each in bars)
-    counts = [
-        f"{many[stage]} of {count_text(answer.counts[stage])} {stage}"
-        for stage in _KNOWN_AS
-        if many[stage]
-    ]
-    best = "The best of each mesh and batch: " if bars[0].step else ""
-    st.caption(plain(f"{best}{listed(counts)}"))
-    first = bars[:3]
-    alt = "; ".join(f"{each.name} {seconds_text(each.seconds)}" for each in first)
-    st.vega_lite_chart(chart, alt=alt, key="search:ranked")
+    st.caption(plain(words.funnel_words(answer)))
+    _, title, _ = charts.times_of([row.candidate for row in listed])
+    st.html(rows.html(listed, title))
 
 
 def look(question: AnyQuestion) -> None:
@@ -318,9 +309,9 @@ def _ranking(answer: Answer) -> Candidate:
     fits = f"{words.FITS} " if "Fits" in table else ""
     place.subheader("Ranking", anchor=False, help=f"{of_plans}{fits}{order}")
     st.caption(f"Choose a row to see what it costs, and to open it. {more}")
-    rows = [row for row in event["selection"]["rows"] if row < len(shown)]
-    chosen = _policy(shown[rows[0] if rows else 0], asked)
-    if rows or chosen is not first:
+    picks = [row for row in event["selection"]["rows"] if row < len(shown)]
+    chosen = _policy(shown[picks[0] if picks else 0], asked)
+    if picks or chosen is not first:
         st.query_params[_CANDIDATE] = str(chosen.number)
     else:
         st.query_params.pop(_CANDIDATE, None)
@@ -433,9 +424,9 @@ def every(answer: Answer) -> None:
             on_select="rerun",
             selection_mode="single-row",
         )
-        rows = event["selection"]["rows"]
-        if rows and rows[0] < len(shown):
-            st.markdown(plain(words.why_not(answer, shown[rows[0]])))
+        picks = event["selection"]["rows"]
+        if picks and picks[0] < len(shown):
+            st.markdown(plain(words.why_not(answer, shown[picks[0]])))
         st.caption(
             f"{count_text(len(shown))} of {count_text(len(listed))} shown. "
             "Choose a row to see what it costs, and where it first loses."

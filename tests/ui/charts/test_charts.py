@@ -2,7 +2,7 @@ import pytest
 
 from bench.values import result, strategy
 from spmd_core.results import Point
-from spmd_lab.ui.charts import bandwidth
+from spmd_lab.ui.charts import bandwidth, shares
 from spmd_lab.ui.charts.by_strategy import (
     live_chart,
     memory_chart,
@@ -203,3 +203,12 @@ def test_thousands_of_samples_are_few_faint_ticks_with_the_first_and_the_last():
     ends = [each["x"] for each in many]
     assert (min(ends), max(ends)) == pytest.approx((1e3 * times[0], 1e3 * times[-1]))
     assert sum(each["ink"] for each in many) < 25 and many[0]["ink"] < few[0]["ink"]
+
+
+def test_a_part_that_the_eye_sees_in_one_bar_alone_is_in_the_legend():
+    bars = {
+        "64": {"matmul": 0.99, "exposed over data": 0.007, "copies": 0.003},
+        "256": {"matmul": 1.0},
+    }
+    legend = shares.parts_chart(bars)["layer"][0]["encoding"]["color"]["legend"]
+    assert sorted(legend["values"]) == ["exposed over data", "matmul"]

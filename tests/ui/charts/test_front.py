@@ -2,14 +2,29 @@
 
 import re
 from dataclasses import replace
+from html import escape
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from spmd_core.base import seconds_text
+from spmd_core.experiment import link
 from spmd_core.search import Answer, Candidate, read_question
 from spmd_core.search.models import candidates
-from spmd_core.surveys.search import best_words, open_words, span_of_tokens, time_of_tokens
+from spmd_core.surveys.search import (
+    ahead_of,
+    best_words,
+    funnel_words,
+    open_words,
+    span_of_tokens,
+    time_of_tokens,
+)
+from spmd_core.surveys.search.candidates import compared
 from spmd_core.sweeps import first_look
-from spmd_lab.ui.search.charts import front_chart, ranked_chart
+from spmd_core.time import estimate_step
+from spmd_core.words import share_words
+from spmd_lab.ui.search.charts import front_chart
+from spmd_lab.ui.search.rows import html, ranked_rows
 
 
 def test_what_may_not_fit_is_named_and_the_first_is_drawn_over_the_others():
@@ -45,15 +60,19 @@ def test_what_is_known_in_different_ways_is_below_headings_of_its_own():
     measured = replace(best, stage="measured", measured_s=2 * best.seconds)
     found[found.index(best)] = measured
     mixed = Answer(question, len(found), found, True)
-    span = ranked_chart(mixed.shardings)["layer"][0]
-    rows, labels = span["data"]["values"], span["encoding"]["y"]["scale"]["domain"]
-    assert [row["group"] for row in rows].count("measured") == 1
-    assert labels[:3] == ["measured", rows[0]["row"], "estimated"]
-    assert sorted([*labels[1:2], *labels[3:]]) == sorted({row["row"] for row in rows})
-    assert ranked_chart([]) is None
-    assert all(row["low"] <= row["x"] <= max(row["high"], row["x"]) for row in rows)
-    key = ranked_chart(mixed.shardings)["layer"][-1]
-    assert key["data"]["values"][0]["row"] == "measured", "the band's key is above the first row"
+    rows = ranked_rows(mixed.shardings)
+    assert [row.group for row in rows].count("measured") == 1
+    drawn = html(rows, "Time")
+    parts = re.findall(
+        r"<h4>(.*?)</h4>|<div>(?:<a [^>]*>)?([^<]*)(?:</a>)?<small>[^<]*</small></div><div class=.bar",
+        drawn,
+    )
+    assert [head or name for head, name in parts][:3] == ["measured", rows[0].name, "estimated"]
+    assert sum(bool(name) for _, name in parts) == len(rows)
+    assert ranked_rows([]) == []
+    assert all(row.low <= row.high for row in rows)
+    best = rows[0]
+    assert f"--low: {best.low:.1%}; --high: {best.high:.1%}" in drawn
 
 
 def _less_sure(each: Candidate) -> Candidate:
@@ -69,22 +88,67 @@ def test_an_interval_that_is_drawn_shorter_says_where_it_ends():
     )
     found = [_less_sure(each) if each.predicted else each for each in candidates(question)]
     answer = Answer(question, len(found), found, True)
-    layers = ranked_chart(answer.shardings)["layer"]
-    rows = layers[0]["data"]["values"]
-    (arrows,) = (each for each in layers if each["mark"].get("shape") == "triangle-right")
-    assert arrows["data"]["values"] == [row for row in rows if "up to" in row["label"]]
-    best = [group[0].candidate for group in answer.shardings][: len(rows)]
-    assert {row["policy"] for row in rows} == {each.step.policy.words for each in best}
-    top = max(row["end"] for row in rows)
-    cut = [row for row in rows if "up to" in row["label"]]
-    longest = sorted(
-        round(1e3 * high) for each in best for _, high in [each.span] if 1e3 * high > top
+    rows = ranked_rows(answer.shardings)
+    best = {row.candidate.number: row.candidate for row in rows}
+    assert {row.policy for row in rows} == {each.step.policy.words for each in best.values()}
+    longest = max(row.candidate.span[1] for row in rows if row.high < 1)
+    short = [row for row in rows if row.candidate.span[1] > 1.2 * longest]
+    assert short and {row.high for row in short} == {1.0}
+    for row in rows:
+        ends = [float(each.replace(",", "")) for each in re.findall(r"[\d.,]+", row.span)]
+        assert ends == pytest.approx([1e3 * each for each in row.candidate.span], rel=5e-3)
+
+
+def test_the_parts_of_a_bar_are_those_of_its_step_and_add_up_to_it():
+    answer = first_look(read_question({"model": "llama-3.1-8b", "chips": ["v5p:8"]}))
+    for row in ranked_rows(answer.shardings):
+        shares = {part.kind: part.share for part in row.parts}
+        assert sum(shares.values()) == pytest.approx(1.0)
+        step = estimate_step(row.candidate.plan)
+        exposed = sum(s for name, s in step.shares_s.items() if name.startswith("wait"))
+        total = sum(step.shares_s.values())
+        assert shares.get("exposed", 0.0) == pytest.approx(exposed / total)
+        assert shares["matmul"] == pytest.approx(step.shares_s["matmul"] / total)
+
+
+def test_a_row_is_a_link_to_the_prediction_of_its_plan():
+    answer = first_look(read_question({"model": "llama-3.1-8b", "chips": ["v5p:8"]}))
+    rows = ranked_rows(answer.shardings)
+    drawn = html(rows, "Time")
+    assert len({row.path for row in rows}) == len(rows)
+    for row in rows:
+        assert row.path.startswith("/predict?experiment=")
+        code = parse_qs(urlsplit(row.path).query)["experiment"][0]
+        assert link.decode(code).plan == row.candidate.plan
+        assert escape(row.path) in drawn
+
+
+def test_why_the_first_is_ahead_names_what_the_next_mesh_spends_more_on():
+    answer = first_look(read_question({"model": "llama-3.1-8b", "chips": ["v5p:8"]}))
+    winner = answer.winner
+    mesh = winner.step.of_mesh.mesh
+    others = [group[0].candidate for group in answer.shardings]
+    other = next(each for each in others if each.step.of_mesh.mesh != mesh and each.fits == "yes")
+    name, seconds = next(each for each in compared(winner, other).seconds if each[1] > 0)
+    words = ahead_of(answer)
+    assert words.startswith(f"Per step, {seconds_text(seconds)} less {share_words(name)}")
+    assert words.endswith(
+        f"than {other.name.partition(' · ')[0].replace(',', ' ')}, the next mesh."
     )
-    shown = [re.search(r"up to ([\d,.]+)", row["label"])[1].strip(",") for row in cut]
-    assert cut and {row["end"] for row in cut} == {top}
-    assert sorted(float(each.replace(",", "")) for each in shown) == pytest.approx(
-        longest, rel=5e-3
+
+
+def test_candidates_are_counted_by_how_far_they_got():
+    question = read_question(
+        {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "remat": ["minimal"]}
     )
+    found = list(candidates(question))
+    answer = Answer(question, len(found), found, True)
+    words = funnel_words(answer)
+    assert words.startswith(f"{len(found)} candidates: ") and "chosen" not in words
+    estimated = answer.counts["estimated"]
+    assert f" {estimated} estimated" in words
+    chosen = funnel_words(replace(answer, space=10 * len(found)))
+    assert chosen.startswith(f"{len(found)} of {10 * len(found):,} candidates, chosen by a quick ")
 
 
 def test_what_may_not_fit_is_counted_apart_where_others_are_as_fast():
@@ -105,28 +169,15 @@ def test_what_may_not_fit_is_counted_apart_where_others_are_as_fast():
 
 def test_what_may_not_fit_has_the_memory_that_it_needs_beside_its_time():
     answer = first_look(read_question({"model": "llama-3.1-8b", "chips": ["v5p:8"]}))
-    span, *_ = ranked_chart(answer.shardings)["layer"]
-    rows, ticks = span["data"]["values"], span["encoding"]["x"]["axis"]["values"]
-    assert ticks[0] <= min(row["low"] for row in rows)
-    assert max(row["end"] for row in rows) <= ticks[-1]
-    assert ticks[1] > min(row["low"] for row in rows), "no tick is further than needed"
-    assert {row["is_open"] for row in rows} == {False, True}
+    rows = ranked_rows(answer.shardings)
+    assert max(row.end for row in rows) <= 1
+    assert {row.group for row in rows} == {"estimated", "may not fit"}
+    assert [row.group for row in rows] == sorted(row.group for row in rows)
     for row in rows:
-        needs = re.fullmatch(r"([\d.]+) GiB to ([\d.]+) GiB", row["memory"])
-        assert bool(needs) == row["is_open"]
+        needs = re.fullmatch(r"([\d.]+) GiB to ([\d.]+) GiB", row.memory)
+        assert bool(needs) == (row.group == "may not fit")
         assert needs is None or float(needs[1]) < 95.7 < float(needs[2])
-
-
-def test_names_are_beside_the_marks_of_wide_windows_and_above_those_of_narrow_ones():
-    answer = first_look(read_question({"model": "llama-3.1-8b", "chips": ["v5p:8"]}))
-    layers = ranked_chart(answer.shardings)["layer"]
-    (above,) = (each for each in layers if "dy" in each["mark"])
-    axis = layers[0]["encoding"]["y"]["axis"]
-    domain = layers[0]["encoding"]["y"]["scale"]["domain"]
-    assert [row["row"] for row in above["data"]["values"]] == domain
-    narrow = axis["labelExpr"].partition(" ? ")[0]
-    assert axis["labelExpr"].endswith(" : ''") and axis["labelAlign"] == "left"
-    assert above["mark"]["opacity"] == {"expr": f"{narrow} ? 0 : 1"}
+    assert "Memory per device, of 95.7 GiB" in html(rows, "Time")
 
 
 def test_estimates_whose_intervals_reach_the_compiled_first_could_still_win():

@@ -1,0 +1,189 @@
+"""The best meshes of a search as rows: where the time of each goes, its interval, its memory."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import groupby
+from typing import NamedTuple
+
+from spmd_core.base import bytes_text, number_text, sums_by_key
+from spmd_core.machine import get_topology
+from spmd_core.search import Candidate, Ranked
+from spmd_core.surveys import search as words
+from spmd_core.words import part_kind
+from spmd_lab.ui import links
+from spmd_lab.ui.charts.colors import KINDS
+from spmd_lab.ui.search.charts import short_name, times_of
+
+MOST_ROWS = 12  # of the best meshes
+MAY_NOT_FIT = "may not fit"
+_GROUPS = ("measured", "compiled", "estimated", MAY_NOT_FIT)  # of rows, in order
+_NEAR = 1.2  # times the best: what is further is drawn as far as the longest of these
+_SEEN = 0.004  # of a bar: a thinner part is no color that a key could name
+_LONGEST = 1.3  # of an interval, in longest times: a longer one would leave the others no room
+_CALLED = {
+    "matmul": "matrix products",
+    "kernel": "attention kernels",
+    "compute": "computation",
+    "memory": "HBM-bound operations",
+    "hidden": "hidden communication",
+    "exposed": "exposed communication",
+    "wait": "waiting",
+    "copy": "copies",
+    "loop": "a loop inside",
+}
+
+
+class TimePart(NamedTuple):
+    """A part of a bar: its kind, what it is called, and its share of the time."""
+
+    kind: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class RankedRow:
+    """A candidate as a row.
+
+    Attributes:
+      name: its mesh and batch; `policy` what is saved, of a step.
+      group: how its time is known.
+      path: of the link that opens it.
+      end: of its bar, as a share of the longest; `low` and `high` of its interval.
+      time: in words, and `span` of its interval.
+      memory: in words; `filled`: the share of a device.
+    """
+
+    candidate: Candidate
+    name: str
+    policy: str
+    group: str
+    path: str
+    end: float
+    low: float
+    high: float
+    time: str
+    span: str
+    parts: tuple[TimePart, ...]
+    memory: str
+    filled: float
+
+
+def ranked_rows(groups: Sequence[Sequence[Ranked]]) -> list[RankedRow]:
+    """Returns the best of each of the first meshes, by how it is known and then by time; a bar or an
+    interval that is far longer than the others ends with the axis.
+    """
+    best = [group[0].candidate for group in groups if group[0].candidate.seconds][:MOST_ROWS]
+    if not best:
+        return []
+    times, _, unit_name = times_of(best)
+    spans = {each.number: _ends(each, times[each.number]) for each in best}
+    near = max(time for time in times.values() if time <= _NEAR * min(times.values()))
+    top = min(_LONGEST * near, max(high for _, high in spans.values())) or 1.0
+    is_many = len({each.target for each in best}) > 1
+    first, *others = best
+    rows = []
+    for each in (first, *sorted(others, key=lambda each: times[each.number])):
+        time, (low, high) = times[each.number], spans[each.number]
+        ends = f"{_three(low)} to {_three(high)} {unit_name}"
+        rows.append(
+            RankedRow(
+                each,
+                short_name(each, is_many).replace(" · ", ", "),
+                each.step.policy.words if each.step else "",
+                MAY_NOT_FIT if each.step and each.fits != "yes" else each.stage,
+                links.path(each.experiment, each.run, _screen(each)),
+                min(1.0, time / top),
+                min(1.0, low / top),
+                min(1.0, high / top),
+                f"{_three(time)} {unit_name}",
+                ends if high > low else "",
+                tuple(_parts(each)),
+                _memory(each, is_many),
+                (each.memory_bytes or 0) / _room(each) if each.step else 0.0,
+            )
+        )
+    return sorted(rows, key=lambda row: _GROUPS.index(row.group))
+
+
+def _ends(each: Candidate, time: float) -> tuple[float, float]:
+    low, high = each.span or (each.seconds or 0.0,) * 2
+    return time * low / (each.seconds or 1.0), time * high / (each.seconds or 1.0)
+
+
+def _three(value: float) -> str:
+    """Three digits, zeros too: a column of numbers.
+
+    >>> _three(5.2), _three(120.4), _three(2500.0)
+    ('5.20', '120', '2,500')
+    """
+    return number_text(value) if value >= 100 else f"{value:#.3g}"
+
+
+def _screen(each: Candidate) -> str:
+    if each.step or each.experiment.place.is_absent:
+        return "predict"
+    return "programs" if each.experiment.exported else "compare"
+
+
+def _room(each: Candidate) -> int:
+    return get_topology(each.target).chip.device_hbm_bytes
+
+
+def _memory(each: Candidate, is_many: bool) -> str:
+    """Returns the memory that a step needs: where it may not fit as far as it is known; of what a
+    device has, where there are several.
+    """
+    if each.step is None:
+        return ""
+    span = each.memory_span if each.fits != "yes" else None
+    needs = " to ".join(map(bytes_text, span or (each.memory_bytes,)))
+    return f"{needs} of {bytes_text(_room(each))}" if is_many else needs
+
+
+def _parts(each: Candidate) -> Iterator[TimePart]:
+    known = sums_by_key((part_kind(name), share) for name, share in words.time_parts(each).items())
+    for kind in KINDS:
+        if kind in known:
+            yield TimePart(kind, known[kind])
+
+
+def html(rows: Sequence[RankedRow], title: str) -> str:
+    """Returns the rows below the key of their parts, as HTML; `title`: what their times are of."""
+    best, base = rows[0], links.base_address("search")
+    kinds = {part.kind for row in rows for part in row.parts if part.share > _SEEN}
+    key = "".join(
+        f'<li><i style="background:{KINDS[kind]}"></i>{escape(_CALLED[kind])}</li>'
+        for kind in KINDS
+        if kind in kinds
+    )
+    rooms = {_room(row.candidate) for row in rows if row.memory}
+    room = f", of {bytes_text(*rooms)}" if len(rooms) == 1 else ""
+    memory = f"Memory per device{room}" if rooms else ""
+    band = f"--low: {best.low:.1%}; --high: {best.high:.1%}"
+    lines = [
+        f'<div class="row head"><span></span><ul>{key}<li class="best"><i></i>range of the best</li></ul>'
+        f"<span>{escape(title)}</span><span>{escape(memory)}</span></div>"
+    ]
+    for group, members in groupby(rows, key=lambda row: row.group):
+        lines += [f"<h4>{escape(group)}</h4>", *(_line(row, row is best, base) for row in members)]
+    return f'<div class="ranked" style="{band}">{"".join(lines)}</div>'
+
+
+def _line(row: RankedRow, is_best: bool, base: str) -> str:
+    name = escape(row.name)
+    if row.path:
+        name = f'<a href="{escape(base + row.path)}">{name}</a>'
+    parts = "".join(
+        f'<i style="flex:{part.share:.4f};background:{KINDS[part.kind]}" '
+        f'title="{escape(_CALLED[part.kind])} {part.share:.1%}"></i>'
+        for part in row.parts
+    )
+    reach = f'<u style="left:{row.low:.1%};width:{row.high - row.low:.1%}"></u>' if row.span else ""
+    gauge = f'<i class="gauge"><i style="width:{min(1.0, row.filled):.1%}"></i></i>'
+    return (
+        f'<div class="row{" first" * is_best}"><div>{name}<small>{escape(row.policy)}</small></div>'
+        f'<div class="bar"><div style="width:{row.end:.1%}">{parts}</div>{reach}</div>'
+        f"<div><b>{escape(row.time)}</b><small>{escape(row.span)}</small></div>"
+        f"<div>{escape(row.memory)}{gauge if row.filled else ''}</div></div>"
+    )

@@ -21,6 +21,7 @@ from spmd_core.words.strategies import (
     paired_words,
     predicted,
     same_programs,
+    sharding_verdict,
     short_verdict,
     unsettled_words,
 )
@@ -297,6 +298,41 @@ def test_one_order_by_the_medians():
         line.split()[0] for line in lines if line.startswith(("Single", "Automatic", "shard_map"))
     ]
     assert rows[1:4] == ["Single", "shard_map", "Automatic"]
+
+
+@pytest.mark.parametrize(
+    ("medians", "ratios", "verdict"),
+    [
+        (
+            {"auto": 1e-3, "shard_map": 1.5e-3, "single": 3e-3},
+            [("shard_map", 1.5, True), ("single", 3.0, True)],
+            ("faster", "3.00× faster (2.70 to 3.30)"),
+        ),
+        (
+            {"single": 1e-3, "auto": 2e-3, "shard_map": 4e-3},
+            [("auto", 2.0, True), ("shard_map", 4.0, True)],
+            ("slower", "2.00× slower (1.80 to 2.20)"),
+        ),
+        (
+            {"single": 1e-3, "auto": 2.5e-3},
+            [("auto", 2.0, True)],
+            ("slower", "roughly 2.00× slower (1.80 to 2.50)"),
+        ),
+        (
+            {"auto": 1e-3, "single": 1e-3},
+            [("single", 1.0, False)],
+            ("cannot tell", "whether sharding helps"),
+        ),
+        ({"auto": 1e-3, "shard_map": 2e-3}, [("shard_map", 2.0, True)], None),
+        ({"single": 1e-3}, [], None),
+    ],
+)
+def test_sharding_is_judged_by_the_best_sharded_row_against_one_device(medians, ratios, verdict):
+    found = measured_result(
+        {name: strategy(median) for name, median in medians.items()},
+        comparison=comparison(next(iter(medians)), *ratios),
+    )
+    assert sharding_verdict(found) == verdict
 
 
 def test_predicted_times_are_compared_by_their_intervals():

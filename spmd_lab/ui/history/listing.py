@@ -120,7 +120,7 @@ def held(runs: Sequence[RunSummary]) -> None:
     if ticked:
         _held(ticked, len({*ticked} - shown))
         return
-    several = ": tick some to compare them" if len(runs) > 1 else ""
+    several = ": tick to compare" if len(runs) > 1 else ""
     words = [plain(f"{numbered(len(runs), 'run')}{several}.")]
     if evidence := cards.evidence_of_most(runs):
         words.append(style.evidence_badge(evidence))

@@ -185,8 +185,6 @@ def _steps(
     steps: Mapping[str, Prediction], results: Mapping[str, Result], key: str, is_summed: bool
 ) -> None:
     most, words_ = differs(steps)
-    if words_ and is_summed:
-        st.markdown(plain(words_))
     terms = _differences(steps, most) if words_ and is_summed else []
     sums = [sum(parts(step).values()) for step in steps.values()]
     is_drawn = bool(terms) and has_room(sums)
@@ -195,8 +193,8 @@ def _steps(
     summed = _sum_words(terms) if terms else ""
     alt = f"{words_} {summed}".strip() or "The parts of each step"
     st.vega_lite_chart(chart, alt=alt, key=key)
-    if summed and not is_drawn:
-        st.markdown(plain(summed))
+    if summed:
+        st.markdown(f"**{plain(words_)}**" if is_drawn else plain(f"{words_} {summed}"))
 
 
 def differs(steps: Mapping[str, Prediction]) -> tuple[str, str]:

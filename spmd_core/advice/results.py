@@ -142,8 +142,8 @@ def gain_words(offered: Next, time: Estimate | None) -> str:
     if time is None or offered.takes_s is None or offered.takes_s < time.low:
         return ""
     return (
-        f"Within this step's range. Of {PAIRS} pairs of plans estimated {WORTH:.0%} or more apart, "
-        f"{FASTER_TOO} were so once compiled."
+        f"Within this step's range: of {PAIRS} pairs of plans estimated {WORTH:.0%} or more apart, "
+        f"the faster stayed faster in {FASTER_TOO} once compiled."
     )
 
 

@@ -1,4 +1,4 @@
-"""Why a row is faster than the next: what each device computes, holds and sends in each."""
+"""Why a row is faster than the next: what each device computes, holds and communicates in each."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Cause:
     """What each device does, in each of the compared rows.
 
     Attributes:
-      title: a verb: computes, holds, sends.
+      title: a verb: computes, holds, communicates.
       texts: the amount in words, by row.
       shares: the amount over the largest one, by row; None where it is not known.
     """
@@ -30,7 +30,7 @@ class Cause:
 
 def causes(result: Result) -> tuple[tuple[str, ...], tuple[Cause, ...]]:
     """Returns the keys of the first rows that have a time, the best first, and what each device
-    computes, holds and sends in them; no causes where fewer than two rows have a time.
+    computes, holds and communicates in them; no causes where fewer than two rows have a time.
     """
     names = tuple(name for name in result.order if result.strategies[name].time_s)[:_MOST]
     rows = [result.strategies[name] for name in names]
@@ -62,7 +62,7 @@ _Amount = Callable[[StrategyResult], int | None]
 _CAUSES: tuple[tuple[str, _Amount, Callable[[StrategyResult, float], str]], ...] = (
     ("computes", computed, lambda _, flops: scaled_text(flops, "FLOP")),
     ("holds", peak_bytes, lambda _, nbytes: bytes_text(nbytes)),
-    ("sends", communicated, _sent),
+    ("communicates", communicated, _sent),
 )
 
 

@@ -43,16 +43,16 @@ _COLORS = {
 }
 
 
-# screen -> what it takes, and what it gives, for a first visit
+# screen -> its name in the menu and what it gives, for a first visit
 STARTS = {
-    "layout": "Array → shards",
-    "compare": "Computation → times",
-    "predict": "Plan → memory, time",
-    "search": "Chips → ranked meshes",
-    "serving": "Requests → tokens/s",
-    "programs": "Step → fixes",
-    "collectives": "Mesh → bandwidth",
-    "recipes": "Classic examples",
+    "layout": "Layout: shards",
+    "compare": "Compare: times here",
+    "predict": "Predict: any pod",
+    "search": "Find a sharding: ranked meshes",
+    "serving": "Serving: tokens/s",
+    "programs": "Programs: your code",
+    "collectives": "Collectives: bandwidth",
+    "recipes": "Recipes: classic examples",
 }
 # of those that are a view of another screen: that screen, and the query of its link
 _VIEWS = {"serving": ("predict", {choices.SHOWN: "serving"})}
@@ -118,8 +118,7 @@ def starts(questions: Mapping[str, str]) -> None:
                         icon_position="right",
                         query_params=shown,
                     )
-                    badge = style.FIRST if screen == "layout" else ""
-                    st.caption(f"{badge} {plain(STARTS[screen])}".strip())
+                    st.caption(plain(STARTS[screen]))
 
 
 def query(experiment: Experiment, run: str | None = None) -> dict[str, str]:
@@ -220,7 +219,8 @@ def outcome(summary: RunSummary) -> tuple[str, str, str]:
     """
     if compared := verdict(summary.run):
         kind, head, words = compared
-        return _COLORS[kind], head, words
+        start, bracket, span = words.partition("(")  # a range stays on a line
+        return _COLORS[kind], head, start + bracket + span.replace(" ", "\u00a0")
     return _COLORS.get(summary.state, "red"), evidence_of(summary)[1], ""
 
 

@@ -18,7 +18,6 @@ _EVIDENCE: dict[str, Literal["green", "blue", "violet", "gray"]] = {
     "Simulated": "gray",
     "Example": "gray",
 }
-FIRST = ":blue-badge[Start]"  # of several
 IN_FULL = {"Compiled": "Compiled, predicted", "Simulated": "Simulated CPUs"}
 
 _STEPS = Path(__file__).with_name("steps.js").read_text("utf-8")
@@ -90,7 +89,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] {{ background: none; padding-left: 0; }}
 [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] p {{ font-weight: 600; }}
 .st-key-held {{ background: var(--tint); padding: 0.4rem 0.6rem; }}
-.st-key-days h2 {{ display: flex; font-size: 0.9rem; font-weight: 600; color: var(--quiet); padding: 1.2rem 1.75rem 0.4rem 0.5rem; margin: 0; }}
+.st-key-days h2 {{ display: flex; column-gap: 0.5rem; font-size: 0.9rem; font-weight: 600; color: var(--quiet); padding: 1.2rem 1.75rem 0.4rem 0.5rem; margin: 0; }}
 :is(.st-key-days, .st-key-findings) h2 small {{ font-size: 0.8rem; font-weight: 400; color: var(--quiet); min-width: 4rem; text-align: right; }}
 .st-key-findings h2 small {{ font-size: 0.93rem; }}
 .st-key-days h2 small:first-of-type {{ margin-left: auto; width: 20rem; text-align: left; }}
@@ -113,6 +112,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 [class*="st-key-line-"] [data-testid="stPageLink-NavLink"] {{ position: static; background: none; padding: 0; height: auto; line-height: 1.7; }}
 [class*="st-key-line-"] :has([data-testid="stPageLink"]), [class*="st-key-line-"] [data-testid="stPageLink"] {{ position: static; }}
 [class*="st-key-line-"] [data-testid="stPageLink-NavLink"]::after {{ content: "\\203a" / ""; position: absolute; inset: 0; display: flex; align-items: center; justify-content: flex-end; padding: 0 0.6rem 0.2rem; font-size: 1.33rem; color: var(--accent); }}
+[class*="st-key-line-"] [data-testid="stPageLink-NavLink"] p {{ color: var(--quiet); }}
 [class*="st-key-line-"] [data-testid="stPageLink-NavLink"] strong {{ display: block; font-weight: 600; color: var(--accent); }}
 [class*="st-key-line-"]:hover [data-testid="stPageLink-NavLink"] strong {{ text-decoration: underline; text-underline-offset: 0.2em; }}
 [class*="st-key-line-"] [data-testid="stHtml"] > span {{ order: 3; flex: none; width: 20rem; font-size: 0.87rem; color: var(--quiet); padding-right: 1rem; }}

@@ -272,6 +272,6 @@ def test_a_gain_within_the_range_of_its_step_says_how_often_such_gains_hold():
         for share in (0.9, 1.1)
     )
     words = gain_words(said, wide)
-    assert words.startswith("Within this step's range.")
-    assert f"{FASTER_TOO} were so once compiled" in words
+    assert words.startswith("Within this step's range: ")
+    assert f"stayed faster in {FASTER_TOO} once compiled" in words
     assert gain_words(said, narrow) == gain_words(said, None) == ""

@@ -501,8 +501,8 @@ def test_the_largest_that_has_a_time_is_the_largest_tried_where_none_larger_was(
 @pytest.mark.parametrize(
     ("steps", "words"),
     [
-        ((1.0, 0.15, 0.018), ("to 512 chips", "786,432 tokens a step: 87% at 512")),
-        ((1.0, 0.13, 0.04), ("to 64 chips", "786,432 tokens a step: 39% at 512")),
+        ((1.0, 0.15, 0.018), ("scales to 512 chips", "786,432 tokens a step: 87% at 512")),
+        ((1.0, 0.13, 0.04), ("stops at 64 chips", "786,432 tokens a step: 39% at 512")),
         ((1.0, None, None), ("", "")),
     ],
 )

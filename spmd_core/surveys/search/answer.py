@@ -521,7 +521,8 @@ def open_words(answer: Answer) -> str:
     """
     count = answer.open_estimates
     could = f"{numbered(count, 'estimate')} could win" * bool(count)
-    return capital("; ".join(filter(None, (how_many_overlap(answer), could))))
+    known = ", ".join(filter(None, (how_many_overlap(answer), could)))
+    return f"Not settled: {known}" if known else ""
 
 
 def picked_words(answer: Answer) -> str:

@@ -93,7 +93,7 @@ def total_batch_words(rows: Sequence[SweepRow]) -> tuple[str, str]:
     last = bend.after if bend else timed[-1]
     reaches = f"{last.efficiency or 0.0:.0%} at {count_text(last.point.chips)}"
     to = numbered((bend.before if bend else last).point.chips, "chip")
-    return f"to {to}", f"{_tokens_words(plan)} a step: {reaches}"
+    return f"{'stops at' if bend else 'scales to'} {to}", f"{_tokens_words(plan)} a step: {reaches}"
 
 
 def straggler_source(plan: Plan | None) -> str:

@@ -3,7 +3,7 @@
 from base64 import b64encode
 from dataclasses import replace
 from html import escape
-from itertools import product
+from itertools import compress, product
 from math import inf, isclose, prod
 from pathlib import Path
 
@@ -27,6 +27,7 @@ _SUMS = 8  # partial sums that are drawn at most, each of a device
 _SUMS_WIDE, _SUM_THIN = 0.4, 0.07  # their room's width, and their least side: shares of the height
 _ROOM, _FONT = (400.0, 255.0), 13.0  # pixels of a large picture, and of its letters there
 _EACH, _ALIKE = "partial sums", "sum"
+_ARROW = 'stroke="#d9730d"'
 _GREY = "#a9b4c2"  # what every device holds alike
 _SMALL = 0.9  # and the size of a spec's letters beside a name's
 _LETTER = 0.56  # of the size of a font: a letter's width
@@ -269,7 +270,7 @@ def arrow(
     middle, head, start, end = tall / 2, 0.5 * font, left + font, right - font
     return [
         f'<path d="M{start:.1f} {middle:.1f}H{end:.1f}m{-head:.1f} {-head:.1f}l{head:.1f} {head:.1f}'
-        f'l{-head:.1f} {head:.1f}" fill="none" stroke="#d9730d" stroke-width="{0.16 * font:.1f}"/>',
+        f'l{-head:.1f} {head:.1f}" fill="none" {_ARROW} stroke-width="{0.16 * font:.1f}"/>',
         text((start + end) / 2, middle - 0.7 * font, font, kind, "middle"),
         text((start + end) / 2, middle + 1.4 * font, font, size, "middle"),
     ]
@@ -283,7 +284,7 @@ def _copy(
     path = f"M{at:.1f} {start + head:.1f}V{end - head:.1f}m{-abs(head):.1f} {-head:.1f}"
     return (
         f'<path d="{path}l{abs(head):.1f} {head:.1f}l{abs(head):.1f} {-head:.1f}" fill="none" '
-        f'stroke="#d9730d" stroke-width="{0.16 * font:.1f}"/>'
+        f'{_ARROW} stroke-width="{0.16 * font:.1f}"/>'
         + text(
             at + 0.8 * font, host - 1.2 * font, font, f"copy {'to' if is_result else 'from'} host"
         )
@@ -326,8 +327,8 @@ def drawing(width: float, height: float, parts: list[str], has_text: bool = Fals
     """
     room = max(0.0, width / _FLATTEST - height) / 2
     box = -2, -2 - room, width + 4, height + 2 * room + 4
-    blocks = "".join(part for part in parts if not part.startswith("<text"))
-    words_ = "".join(part for part in parts if part.startswith("<text"))
+    above = [part.startswith("<text") or _ARROW in part for part in parts]
+    blocks, words_ = ("".join(compress(parts, of)) for of in ([not each for each in above], above))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{" ".join(f"{each:.0f}" for each in box)}" '
         f'font-family="L, sans-serif" stroke="{_LINE}" stroke-width="2" '

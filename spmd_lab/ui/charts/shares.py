@@ -212,7 +212,13 @@ def _steps(
 ) -> list[Spec]:
     ends = [*accumulate((seconds for _, seconds in steps), initial=start)]
     values = [
-        {"row": str(at), "part": part, "x": begin / size, "x2": end / size, "low": min(begin, end) / size}
+        {
+            "row": str(at),
+            "part": part,
+            "x": begin / size,
+            "x2": end / size,
+            "low": min(begin, end) / size,
+        }
         | {"label": f"{signed(seconds)} {part}", "short": signed(seconds)}
         for at, ((part, seconds), (begin, end)) in enumerate(
             zip(steps, pairwise(ends), strict=True)

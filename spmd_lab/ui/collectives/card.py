@@ -78,7 +78,7 @@ def draw(
         with left:
             there = "this machine" if where == "local" else where
             figures = tuple(_figures(own, topology, None if on else experiment))
-            title = _taken(own, there) if figures else sweep_words(own)[0]
+            title = _taken(own, there, topology) if figures else sweep_words(own)[0]
             cards.headline(plain(title), evidence)
             draw_figures((*figures, *_beside(own, shown)) if figures else ())
             sentences = filter(None, (*notes, off_line_words(own, fits)))
@@ -107,9 +107,8 @@ def _figures(
     top = max(timed, key=lambda each: bandwidths(each)[1] or 0.0)
     seconds = largest.time_s or largest.predicted_s or 0.0
     over = f"over {axes_words(largest.axes)}"
-    if topology and not largest.time_s and _is_published(topology):
-        low, high = published_span()
-        over = f"{span_text(min(1.0, low) * seconds, high * seconds)} {over}"
+    if span := _span(largest, topology):
+        over = f"{span} {over}"
     yield Figure(f"{bytes_text(largest.bytes)} per device", seconds_text(seconds), over)
     at = "" if top is largest else f", at {bytes_text(top.bytes)}"
     of = "over all links of a device"
@@ -125,6 +124,14 @@ def _figures(
 def _is_published(topology: Topology) -> bool:
     """Returns True if rates of such links were published: those of a TPU slice."""
     return not topology.chip.is_gpu and topology.slices == 1
+
+
+def _span(largest: Point, topology: Topology | None) -> str:
+    """Returns the range of a predicted time, by what was published of such links; "" for none."""
+    if largest.time_s or not topology or not _is_published(topology):
+        return ""
+    low, high = (each * (largest.predicted_s or 0.0) for each in published_span())
+    return span_text(min(largest.predicted_s or low, low), high)
 
 
 def _beside(points: Sequence[Point], shown: Shown) -> Iterator[Figure]:
@@ -159,12 +166,13 @@ def _published_words(each: PublishedRate) -> str:
     return f"{where}: {ratios}."
 
 
-def _taken(points: Sequence[Point], where: str) -> str:
+def _taken(points: Sequence[Point], where: str, topology: Topology | None) -> str:
     """Returns how long the largest size takes on a target, as a sentence."""
     largest = max(counted(points), key=lambda each: each.bytes)
     kind, size = largest.kind, bytes_text(largest.bytes)
     name = f"{'An' if kind[0] == 'a' else 'A'} {kind} of {size}"
-    taken = f"takes {seconds_text(largest.time_s or largest.predicted_s)} on {where}"
+    time = _span(largest, topology) or seconds_text(largest.time_s or largest.predicted_s)
+    taken = f"takes {time} on {where}"
     if kind not in COLLECTIVES:
         name, taken = size, f"{taken}, {kind_title(kind).lower()}"
     return f"{name} {taken}."

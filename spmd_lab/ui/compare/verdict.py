@@ -78,8 +78,8 @@ def _badges(
     if answer and answer.ratios:
         reason = unsettled_words(answer)
         if reason is None:
-            of = f", of {len(answer.ratios) + 1} compared"
-            yield f"Sure{': a tie' if answer.tied else ''}{of}", "green"
+            of = f", {len(answer.ratios) + 1} compared"
+            yield f"{'Tie' if answer.tied else 'Ranking'} sure{of}", "green"
         else:
             yield (f"Cannot tell: {reason}" if reason else "Cannot tell"), "orange"
     if differences_of(result) == ():
@@ -87,7 +87,7 @@ def _badges(
 
 
 def why(result: Result) -> None:
-    """Draw what each device computes, holds and sends in the first rows, as bars beside each other;
+    """Draw what each device computes, holds and communicates in the first rows, as bars beside each other;
     of rows that are bound by dispatch, that alone.
     """
     sharded = [

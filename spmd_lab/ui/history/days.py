@@ -23,7 +23,7 @@ _LONGEST, _MOST_CHANGES = 14, 3  # characters of a text beside the one before; c
 MOST_LISTED = 200  # runs of a list
 _SCREEN, _TICKED, _ROWS, _UNFOLDED = "history", "ticked", "rows", "unfolded"
 PINNED = "Pinned"
-_HEADS = "<small>Verdict</small><small>Lowest time</small><small>Started</small>"
+_HEADS = "<small>Verdict</small><small>Result</small><small>Started</small>"
 
 
 def draw(runs: Sequence[RunSummary], evidence: str) -> None:

@@ -6,7 +6,15 @@ from contextlib import suppress
 
 import streamlit as st
 
-from spmd_core.base import RequestError, bytes_text, capital, numbered, seconds_text, span_text
+from spmd_core.base import (
+    RequestError,
+    bytes_text,
+    capital,
+    change_text,
+    numbered,
+    seconds_text,
+    span_text,
+)
 from spmd_core.experiment import (
     Experiment,
     Layout,
@@ -45,7 +53,7 @@ def numbers(placed: Layout, experiment: Experiment, is_placed: bool) -> None:
     where = "on the host for each device" if on_host else "on each device"
     held = f"{where}, {bytes_text(placed.held_bytes(dtype))} on all"
     if copies := placed.held_bytes(dtype) - placed.array_bytes(dtype):
-        held += f", {bytes_text(copies)} of it copies"
+        held += f", {bytes_text(copies)} of them copies"
     draw_figure(bytes_text(placed.shard_bytes(dtype)), held)
     st.code(spec_code(placed.spec), language="python", wrap_lines=True)
     if spec := sharded_further(placed):
@@ -62,7 +70,8 @@ def numbers(placed: Layout, experiment: Experiment, is_placed: bool) -> None:
 def _offer(experiment: Experiment, placed: Layout, spec: Spec, rank: str) -> None:
     sharding = {f"d{dim}": axes_json(axes) for dim, axes in enumerate(spec) if axes}
     tried = parse_experiment(experiment.to_json() | {"sharding": sharding, "overrides": {}})
-    held = bytes_text(layout_of(tried).shard_bytes(experiment.dtype))
+    dtype = experiment.dtype
+    held = change_text(*(bytes_text(of.shard_bytes(dtype)) for of in (placed, layout_of(tried))))
     changed = [dim for dim, axes in enumerate(spec) if axes != placed.spec[dim]]
     over = " and ".join(f"{placed.dim_name(dim)} over {', '.join(spec[dim])}" for dim in changed)
     st.container(key=f"{rank}-link-further", width="content").page_link(

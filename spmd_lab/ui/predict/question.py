@@ -70,7 +70,7 @@ def fields(models: tuple[str, ...], words: Callable[[str], str], has_chips: bool
     with left:
         _number("tokens", "Billion tokens", _TOKENS_E9, 100.0, _LEAST_E9)
         by = st.selectbox(
-            "I know",
+            "Size by",
             list(LIMITS),
             format_func=_KNOWN.__getitem__,
             key=state.seed(state.key(SCREEN, "limit"), limit()[0]),

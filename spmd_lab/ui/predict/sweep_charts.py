@@ -121,7 +121,7 @@ def _scaled(sweep: Sweep, rows: Sequence[SweepRow], chart: Spec, values: Sequenc
     y["scale"] |= {"domain": [low, high], "nice": False}
     y["axis"] = {"values": list(range(low, math.ceil(high), apart))}
     lost = [
-        {**place(sweep, row), "text": "does not fit"}
+        {**place(sweep, row), "text": f"{row.point.label} does not fit"}
         for row in rows
         if row.outcome.state in _TOO_LARGE and row.point.experiment is not None
     ]
@@ -236,7 +236,7 @@ def parts_chart(
 _WORK = "Work per chip and second (first = 100%)"
 _GOOD = {"type": "rule", "strokeDash": [3, 3], "color": "#8a94a3"}
 _LANE_PX, _STRIP_PX = 44, 26  # below the axis, and in it the strip of what has no value
-_STRIP = {"type": "rect", "color": CROSSED, "opacity": 0.1, "cornerRadius": 4, "aria": False}
+_STRIP = {"type": "rect", "color": "#8a94a3", "opacity": 0.12, "cornerRadius": 4, "aria": False}
 _LOST = {"align": "left", "dx": 10, "dy": 0, "color": CROSSED}
 _VALUE = {"type": "text", "dy": -12, "fontWeight": 600, **INK}
 _ABOVE = {"type": "text", "dy": -26, "color": QUIET}

@@ -167,7 +167,8 @@ def _headline(answer: ServingAnswer) -> None:
     memory = Figure("Memory per device", bytes_text(pool.weights + used), parts, shares)
     first = Figure("First token", seconds_text(served.ttft_s), slow)
     user = Figure("One user", f"{number_text(lead.speed)} tokens/s")
-    free = Figure("Free for cache", bytes_text(max(0, pool.cache - used)))
+    kept = bytes_text(room - pool.weights - max(pool.cache, used))
+    free = Figure("Free for cache", bytes_text(max(0, pool.cache - used)), f"{kept} kept back")
     weights, cache = lead.plan.weights_dtype, lead.plan.kv_dtype
     dtypes = Figure("In", weights if weights == cache else f"{weights}, cache {cache}")
     of = [chosen_for(answer.question), user, Figure("On", chips.more), free, dtypes, binds]

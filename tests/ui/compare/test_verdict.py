@@ -28,8 +28,8 @@ def timed(ratio=2.0, *, differs=True, **changes):
 @pytest.mark.parametrize(
     ("found", "badge"),
     [
-        (timed(), ":green-badge[Sure, of 2 compared]"),
-        (timed(processes=3), ":green-badge[Sure, of 2 compared]"),
+        (timed(), ":green-badge[Ranking sure, 2 compared]"),
+        (timed(processes=3), ":green-badge[Ranking sure, 2 compared]"),
         (
             timed(1.05, differs=False, verdict="cannot tell", settles="more rounds"),
             ":orange-badge[Cannot tell\\: too few rounds]",
@@ -85,7 +85,7 @@ def test_what_each_device_holds_and_sends_stands_below_the_figure(lab, data_fold
     screen = opened("compare", run=RUN)
     (table,) = (each.proto.body for each in screen.get("html") if "Each device" in each.proto.body)
     rows = [re.sub("<[^>]*>", " ", row).split() for row in table.split("<tr>")[1:]]
-    assert rows[0] == ["Each", "device", "holds", "sends"]
+    assert rows[0] == ["Each", "device", "holds", "communicates"]
     assert rows[1][1:] == ["Automatic", "1.0", "MiB", "1.0", "MiB", "all-reduce", "over", "x"]
     assert rows[2][1:] == ["Single", "device", "8.0", "MiB", "nothing"]
     assert 'style="width: 12%' in table and 'style="width: 100%' in table

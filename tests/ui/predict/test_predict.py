@@ -563,12 +563,12 @@ def test_a_first_visit_answers_in_five_figures_of_a_model_that_people_know(data_
     assert labels(screen.main) == ["Price per chip-hour ($)"]
     folded = labels(screen.sidebar.expander[0])
     first = sorted(each for each in labels(screen.sidebar) if each not in folded)
-    assert first == sorted(["Model", "TPU or GPU", "I know", "Billion tokens", "Chips"])
+    assert first == sorted(["Model", "TPU or GPU", "Size by", "Billion tokens", "Chips"])
 
 
 def test_a_deadline_finds_the_plan_and_a_price_its_dollars(data_folder):
     screen = screen_opened("predict")
-    field(screen, "selectbox", "I know").set_value("days").run()
+    field(screen, "selectbox", "Size by").set_value("days").run()
     field(screen, "number_input", "Days").set_value(12.0).run()
     assert errors(screen) == ""
     plan = parse_experiment(state_default()).plan
@@ -591,8 +591,8 @@ def asked(screen, *steps):
 FOLDED = ("Axis 1 size", "Sequences per device", "Tokens in each")
 CHIPS_512, BY_DAYS, BY_CHIPS = (
     ("number_input", "Chips", 512),
-    ("selectbox", "I know", "days"),
-    ("selectbox", "I know", "chips"),
+    ("selectbox", "Size by", "days"),
+    ("selectbox", "Size by", "chips"),
 )
 DAYS_30, DAYS_12 = (("number_input", "Days", each) for each in (30.0, 12.0))
 
@@ -631,7 +631,7 @@ def test_a_batch_that_the_viewer_chose_stays_and_so_does_the_plan_of_a_link(data
 
 def test_a_budget_without_a_price_says_what_it_needs(data_folder):
     screen = screen_opened("predict")
-    field(screen, "selectbox", "I know").set_value("dollars").run()
+    field(screen, "selectbox", "Size by").set_value("dollars").run()
     assert not screen.exception
     assert any("needs a price per" in each.value for each in screen.caption)
     field(screen, "text_input", "Price per chip-hour ($)").set_value("2").run()

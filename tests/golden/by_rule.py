@@ -9,7 +9,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from spmd_core.answers import best_table, every_table, points_table, ranking_table, search_lines
+from spmd_core.answers import (
+    best_table,
+    causes,
+    every_table,
+    points_table,
+    ranking_table,
+    search_lines,
+)
 from spmd_core.commands.printed.report import report
 from spmd_core.experiment import parse_experiment, screen_of
 from spmd_core.facts import Estimate, Settles
@@ -23,7 +30,7 @@ from spmd_core.surveys.search import candidates, kept_search
 from spmd_core.sweeps import SweepRow, curves, estimated, parse_sweep, variants
 from spmd_core.words import strategies
 from spmd_lab.ui import remedies
-from spmd_lab.ui.compare import plan_rows, verdict
+from spmd_lab.ui.compare import plan_rows
 from spmd_lab.ui.predict import sweep_charts
 from spmd_lab.ui.search import charts
 from tests.golden.asked import PLAN, SMALL_PLAN
@@ -75,7 +82,7 @@ def _of_result(lab: Lab, summary: Any) -> list[Line]:
         texts = [
             *report(changed),
             *strategies.answer_parts(changed),
-            verdict.reasons(changed),
+            *(f"{each.title}: {', '.join(each.texts)}" for each in causes(changed)[1]),
             *(
                 remedies.beside_words(changed, one, changed.row(one).experiment)
                 for one in changed.order[:2]

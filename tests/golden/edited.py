@@ -23,7 +23,7 @@ from spmd_core.search import Answer, link as search_link
 from spmd_core.surveys.search import kept_search
 from spmd_core.trials import searches
 from spmd_core.words import strategies
-from spmd_lab.ui.collectives import bandwidths
+from spmd_lab.ui.collectives import bandwidths, card
 from spmd_lab.ui.notebook import labels
 from spmd_lab.ui.predict import run_answer, variant
 from tests.golden import screens
@@ -214,5 +214,7 @@ def _marked(lab: Lab) -> list[Line]:
                 for each in sweep.points
             ]
             for points in (sweep.points, sweep.points[::-1], failed):
-                lines += [[*map(str, bandwidths._figures(points)), *bandwidths._kinds(points)]]
+                lines += [
+                    [*map(str, card._figures(points, None, None)), *bandwidths._kinds(points)]
+                ]
     return lines

@@ -195,7 +195,9 @@ def test_estimates_whose_intervals_reach_the_compiled_first_could_still_win():
     apart = sum(each.span[0] >= compiled.span[1] or low >= each.span[1] for each in others)
     overlapping = len(others) - apart
     count = answer.open_estimates
-    assert 0 < count <= overlapping and open_words(answer).startswith(f"Not settled: {count} estimate")
+    assert 0 < count <= overlapping and open_words(answer).startswith(
+        f"Not settled: {count} estimate"
+    )
     assert best_words(answer, compiled).startswith("Best so far: ")
     slow = [
         replace(each, predicted=each.predicted.model_copy(update={"low": 9e9, "high": 1e10}))

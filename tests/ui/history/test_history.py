@@ -110,8 +110,16 @@ def test_runs_of_one_experiment_and_day_are_one_row_until_unfolded(opened, data_
 @pytest.mark.parametrize(
     ("fastest", "is_proven", "verdict"),
     [
-        ("auto", True, '<em class="green">Sharding helped</em> 2.00× faster (1.80\u00a0to\u00a02.20)'),
-        ("single", True, '<em class="red">Sharding lost</em> 2.00× slower (1.80\u00a0to\u00a02.20)'),
+        (
+            "auto",
+            True,
+            '<em class="green">Sharding helped</em> 2.00× faster (1.80\u00a0to\u00a02.20)',
+        ),
+        (
+            "single",
+            True,
+            '<em class="red">Sharding lost</em> 2.00× slower (1.80\u00a0to\u00a02.20)',
+        ),
         ("auto", False, '<em class="orange">Cannot tell</em> whether sharding helps'),
     ],
 )

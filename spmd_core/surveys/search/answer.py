@@ -512,7 +512,7 @@ def how_many_overlap(answer: Answer) -> str:
     fit = f"{many - unsure} compiled" if is_compiled else numbered(many - unsure, "other")
     others = [fit] if many > unsure else []
     others += [f"{unsure} that may not fit"] if unsure else []
-    return f"range overlaps {'at least ' * (many >= 9)}{' and '.join(others)}" * bool(many)
+    return f"overlaps {'at least ' * (many >= 9)}{' and '.join(others)}" * bool(many)
 
 
 def open_words(answer: Answer) -> str:
@@ -532,7 +532,7 @@ def picked_words(answer: Answer) -> str:
         return ""
     best = {"memory": "smallest", "price": "cheapest"}.get(answer.question.minimize, "fastest")
     sure = " that surely fits" if winner.step and winner.fits == "yes" else ""
-    return f"Its {how_many_overlap(answer)}; it is the {best}{sure}."
+    return f"Its range {how_many_overlap(answer)}; it is the {best}{sure}."
 
 
 _REASONS = {

@@ -45,7 +45,8 @@ def draw(result: Result, names: Sequence[str] | None = None) -> None:
     if is_over and known is None:
         with st.container(key="to-press-remedies"):  # nothing to print
             _headed(names)
-            st.markdown(f"**{coded(_whats(result, shown))}**  \n{plain(TRIES)}")
+            st.markdown(f"**{coded(_whats(result, shown))}**")
+            st.caption(plain(TRIES))
             _ask("Try changes", result)
         return
     _headed(names)

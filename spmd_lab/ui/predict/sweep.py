@@ -348,7 +348,8 @@ def _figures(sweep: Sweep, timed: Sequence[SweepRow], cause: str, share: float) 
     yield Figure("Step", seconds_text(step.step_s), span)
     reach, ends = _total_batch(sweep)
     if reach:
-        yield Figure("With the same total batch", reach, ends)
+        verb, where, many = reach.split(" ", 2)
+        yield Figure(f"Same total batch {verb} {where}", many, ends)
     by = f", assumed as in {straggler_source(plan)}" * (cause == STRAGGLERS)
     grows = f"{share:.0%} of the step{by}" if cause else "for the same work"
     yield Figure("Grows most", share_words(cause) or "nothing", grows)

@@ -44,12 +44,11 @@ def causes(result: Result) -> tuple[tuple[str, ...], tuple[Cause, ...]]:
 
 
 def computed(outcome: StrategyResult) -> int | None:
-    """Returns FLOPs per device of a row's matmuls; None where its program was not read."""
-    if outcome.operations is None:
-        return None
-    return sum(
-        2 * prod(each.sizes) * each.count for each in outcome.operations if each.kind == "matmul"
-    )
+    """Returns FLOPs per device of a row's matmuls; None where its program has none, or was not read: a
+    compiler may write a product as a loop, whose FLOPs are not counted.
+    """
+    matmuls = (each for each in outcome.operations or () if each.kind == "matmul")
+    return sum(2 * prod(each.sizes) * each.count for each in matmuls) or None
 
 
 def _sent(outcome: StrategyResult, nbytes: float) -> str:

@@ -136,7 +136,7 @@ def beaten_words(answer: ServingAnswer, front: Sequence[tuple[ServingCurve, Curv
         if point.row.speed >= lead.speed and point.row.per_chip > _BEATS * lead.per_chip
     ]
     if not better:
-        return f"Nothing here beats {_on(lead)} in both."
+        return f"Nothing on these curves beats {_on(lead)} in both."
     most = max(better, key=lambda point: point.row.per_chip)
     ratio, faster = most.row.per_chip / lead.per_chip, most.row.speed / lead.speed - 1
     more = f"{ratio - 1:.0%} more" if ratio < 2 else f"{ratio:.2g} times the"

@@ -273,12 +273,12 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   display: grid; grid-template-columns: repeat(auto-fit, minmax(8.5rem, max-content)); gap: 0.9rem 2.4rem; align-items: start; justify-content: start;
 }}
 .five span, .five small {{ display: block; font-size: 0.82rem; color: var(--quiet); }}
-.five b {{ display: flex; align-items: flex-end; height: 2.95rem; font-size: 1.33rem; font-weight: 600; line-height: 1.35; padding-bottom: 0.22rem; }}
+.five b {{ display: flex; align-items: flex-end; min-height: 2.95rem; font-size: 1.33rem; font-weight: 600; line-height: 1.35; padding-bottom: 0.22rem; }}
 .five > :first-child b {{ font-size: 2.67rem; font-weight: 700; line-height: 1.1; padding: 0; }}
 @media (max-width: 640px) {{
   .five {{ grid-template-columns: 1fr 1fr; column-gap: 1.2rem; }}
   .five > :first-child {{ grid-column: 1 / -1; }}
-  .five > div + div b {{ height: auto; padding: 0; }}
+  .five > div + div b {{ min-height: 0; padding: 0; }}
 }}
 .split {{ padding-top: 1.2rem; }}
 .split > ul:first-child {{ padding-top: 0; }}
@@ -309,12 +309,14 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .beside div {{ display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 0.4rem; font-size: 0.87rem; }}
 .beside :is(span, small) {{ font-size: inherit; color: var(--quiet); }}
 .beside b {{ font-size: inherit; font-weight: 600; }}
-.ranked {{ container-type: inline-size; }}
-.ranked h4 {{ margin: 0; padding: 0.7rem 0 0.1rem; font-size: 0.87rem; font-weight: 600; }}
+.ranked {{ container-type: inline-size; border-spacing: 0; }}
+.ranked :is(table, tbody) {{ display: block; width: 100%; }}
+.ranked :is(th, td) {{ text-align: left; font-weight: 400; padding: 0; border: none; }}
+.ranked [colspan] {{ padding: 0.7rem 0 0.1rem; font-size: 0.87rem; font-weight: 600; }}
 .ranked .row {{ display: grid; grid-template-columns: minmax(12rem, 17rem) 1fr 7rem 8rem; column-gap: 1.2rem; align-items: center; }}
 .ranked .row > :nth-child(n + 3) {{ text-align: right; }}
 .ranked small {{ display: block; font-size: 0.75rem; color: var(--quiet); }}
-.ranked .row > div {{ padding: 0.25rem 0; font-size: 0.87rem; line-height: 1.35; }}
+.ranked .row:not(.head) > * {{ padding: 0.25rem 0; font-size: 0.87rem; line-height: 1.35; }}
 .ranked .first a, .ranked .row b {{ font-weight: 600; }}
 .ranked a {{ color: var(--accent); text-decoration: none; }}
 .ranked a:hover {{ text-decoration: underline; }}
@@ -323,7 +325,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .ranked li {{ margin: 0; padding: 0; font-size: 0.82rem; }}
 .ranked li i {{ display: inline-block; width: 0.7rem; height: 0.7rem; border-radius: 0.15rem; margin-right: 0.4rem; }}
 .ranked .best i {{ background: light-dark(#dbe6f7, #21314b); }}
-.ranked .row > .bar {{ position: relative; align-self: stretch; min-height: 2.6rem; padding: 0;
+.ranked .row:not(.head) > .bar {{ position: relative; align-self: stretch; min-height: 2.6rem; padding: 0;
   background: linear-gradient(to right, transparent var(--low), light-dark(#e9effa, #1b2739) 0 var(--high), transparent 0); }}
 .bar > div {{ position: absolute; top: calc(50% - 0.7rem); height: 0.85rem; display: flex; gap: 1px; border-radius: 0.15rem; overflow: hidden; background: light-dark(#a9b4c2, #7d8998); }}
 .bar > u {{ position: absolute; top: calc(50% + 0.35rem); height: 0.4rem; border: solid light-dark(#1c2430, #e4e9f0); border-width: 0 1.5px; text-decoration: none; }}

@@ -1,4 +1,4 @@
-"""What each device computes, holds and sends in the first rows of a result."""
+"""What each device computes, holds and communicates in the first rows of a result."""
 
 import pytest
 
@@ -49,6 +49,16 @@ def test_each_cause_is_in_words_and_over_the_largest_of_its_rows():
 def test_what_is_not_known_is_a_dash_and_no_column_where_nothing_is(collectives, sent):
     _, known = causes(rows(collectives=collectives))
     assert {each.title: each.texts for each in known} == ({"communicates": sent} if sent else {})
+
+
+@pytest.mark.parametrize(
+    ("second", "texts"), [(MATMUL[1:], ("8.39 MFLOP", "–")), (None, ("8.39 MFLOP", "–"))]
+)
+def test_a_product_that_is_compiled_to_a_loop_is_not_called_no_computation(second, texts):
+    """XLA:CPU writes small products as loops, whose FLOPs are not counted."""
+    (known,) = causes(rows(operations=(MATMUL, second)))[1]
+    assert (known.title, known.texts) == ("computes", texts)
+    assert causes(rows(operations=(MATMUL[1:], second)))[1] == ()
 
 
 def test_one_row_has_nothing_to_compare_with():

@@ -114,7 +114,7 @@ def test_what_beats_the_answer_in_both_is_a_sentence_with_its_load(answer, curve
     )
     alone = answer_to(chips="v6e:4", concurrency="16")
     own = frontier(serving_curves(alone))
-    assert beaten_words(alone, own) == "Nothing here beats 4 v6e, tensor=4 in both."
+    assert beaten_words(alone, own) == "Nothing on these curves beats 4 v6e, tensor=4 in both."
 
 
 def test_requests_that_wait_are_said_with_what_the_cache_holds():

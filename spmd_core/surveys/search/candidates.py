@@ -105,7 +105,7 @@ def ahead_of(answer: Answer) -> str:
         f"{seconds_text(seconds)} less {share_words(name)}" for name, seconds in less[:2]
     )
     mesh = called_words(other).partition(" · ")[0].replace(",", " ")
-    return f"Per step, {saved} than {mesh}, the next mesh."
+    return f"Per step, {saved} than {mesh}, the next {winner.stage} mesh."
 
 
 SECONDS_PER_HOUR = 3600.0

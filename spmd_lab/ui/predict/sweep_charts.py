@@ -138,7 +138,7 @@ def _scaled(sweep: Sweep, rows: Sequence[SweepRow], chart: Spec, values: Sequenc
             text={"field": "text"},
         ),
         layer(without, _WITHOUT, x=x, y=y, color=OWN),
-        layer(without[-1:], _VALUE | _BESIDE, x=x, y=y, text={"field": "why"}),
+        layer(without[-1:], _VALUE | _BESIDE | _FITTING, x=x, y=y),
         *chart["layer"],
         layer(values, _VALUE, x=x, y=y, text=quantity("y", format=".0f")),
         layer(_above(values, rows), _ABOVE, x=x, y=y, text={"field": "why"}),
@@ -184,7 +184,8 @@ def _without_stragglers(sweep: Sweep, rows: Sequence[SweepRow]) -> list[Row]:
     ]
     late = [at for at, (row, _) in enumerate(known) if row.numbers.straggling]
     return [
-        {**place(sweep, row), "y": each, "why": f"{each:.0f} without stragglers"}
+        {**place(sweep, row), "y": each, "short": f"{each:.0f} without"}
+        | {"why": f"{each:.0f} without stragglers"}
         for row, each in known[max(0, late[0] - 1) if late else len(known) :]
     ]
 
@@ -242,6 +243,9 @@ _VALUE = {"type": "text", "dy": -12, "fontWeight": 600, **INK}
 _ABOVE = {"type": "text", "dy": -26, "color": QUIET}
 _WITHOUT = {"type": "line", "strokeWidth": 2, "opacity": 0.45}
 _BESIDE = {"align": "right", "dx": 12, "dy": -10}  # of its last point, at the right edge
+_FITTING = {
+    "text": {"expr": "width < 280 ? datum.short : datum.why"}
+}  # beside the number of another point
 _BEND = {"type": "rule", "strokeDash": [3, 3], "color": CROSSED}
 _BEND_LABEL = {"type": "text", "color": CROSSED, "fontWeight": 600, "lineBreak": "\n"}
 

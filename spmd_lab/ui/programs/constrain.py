@@ -93,7 +93,7 @@ def is_opened() -> bool:
 
 @st.fragment(run_every=live.INTERVAL_S)
 def _follow(specs: Specs) -> None:
-    st.caption("The compiler partitions the step with this fix…")
+    st.caption("Partitioning with this fix…")
     if as_viewer(lab().is_partitioned, state.experiment("programs"), _changed(specs)):
         st.rerun()
 

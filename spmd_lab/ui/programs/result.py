@@ -67,10 +67,7 @@ def wrong(experiment: Experiment, compiled: StrategyResult | None = None) -> Non
     arrays.picture_of(program, capacity)
     if listed:
         with st.container(key="findings", gap=None):
-            in_order = "in this order" if len(listed) > 1 else ""
-            st.html(
-                f"<h2>{_count(listed)}<small>Held on each device, mended {in_order}</small></h2>"
-            )
+            st.html(f"<h2>{_count(listed)}<small>Held after each fix</small></h2>")
             for at, each in enumerate(listed[:SHOWN_FINDINGS]):
                 _finding(at, each, tried.get(each.path), _change(held[at], held[at + 1]))
         if (more := len(listed) - SHOWN_FINDINGS) > 0:

@@ -10,7 +10,7 @@ from spmd_core.base import bytes_text, number_text, sums_by_key
 from spmd_core.machine import get_topology
 from spmd_core.search import Candidate, Ranked
 from spmd_core.surveys import search as words
-from spmd_core.words import part_kind
+from spmd_core.words import KINDS as NAMES, part_kind
 from spmd_lab.ui import links
 from spmd_lab.ui.charts.colors import KINDS
 from spmd_lab.ui.search.charts import short_name, times_of
@@ -21,17 +21,7 @@ _GROUPS = ("measured", "compiled", "estimated", MAY_NOT_FIT)  # of rows, in orde
 _NEAR = 1.2  # times the best: what is further is drawn as far as the longest of these
 _SEEN = 0.004  # of a bar: a thinner part is no color that a key could name
 _LONGEST = 1.3  # of an interval, in longest times: a longer one would leave the others no room
-_CALLED = {
-    "matmul": "matrix products",
-    "kernel": "attention kernels",
-    "compute": "computation",
-    "memory": "HBM-bound operations",
-    "hidden": "hidden communication",
-    "exposed": "exposed communication",
-    "wait": "waiting",
-    "copy": "copies",
-    "loop": "a loop inside",
-}
+_CALLED = NAMES | {"wait": "waiting"}  # for copies, and for stragglers
 
 
 class TimePart(NamedTuple):
@@ -161,13 +151,15 @@ def html(rows: Sequence[RankedRow], title: str) -> str:
     room = f", of {bytes_text(*rooms)}" if len(rooms) == 1 else ""
     memory = f"Memory per device{room}" if rooms else ""
     band = f"--low: {best.low:.1%}; --high: {best.high:.1%}"
+    key += '<li class="best"><i></i>range of the best</li>'
     lines = [
-        f'<div class="row head"><span></span><ul>{key}<li class="best"><i></i>range of the best</li></ul>'
-        f"<span>{escape(title)}</span><span>{escape(memory)}</span></div>"
+        f'<tr class="row head"><td></td><th scope="col"><ul>{key}</ul></th>'
+        f'<th scope="col">{escape(title)}</th><th scope="col">{escape(memory)}</th></tr>'
     ]
     for group, members in groupby(rows, key=lambda row: row.group):
-        lines += [f"<h4>{escape(group)}</h4>", *(_line(row, row is best, base) for row in members)]
-    return f'<div class="ranked" style="{band}">{"".join(lines)}</div>'
+        lines.append(f'<tr><th colspan="4" scope="colgroup">{escape(group)}</th></tr>')
+        lines += (_line(row, row is best, base) for row in members)
+    return f'<div class="ranked" style="{band}"><table>{"".join(lines)}</table></div>'
 
 
 def _line(row: RankedRow, is_best: bool, base: str) -> str:
@@ -182,8 +174,8 @@ def _line(row: RankedRow, is_best: bool, base: str) -> str:
     reach = f'<u style="left:{row.low:.1%};width:{row.high - row.low:.1%}"></u>' if row.span else ""
     gauge = f'<i class="gauge"><i style="width:{min(1.0, row.filled):.1%}"></i></i>'
     return (
-        f'<div class="row{" first" * is_best}"><div>{name}<small>{escape(row.policy)}</small></div>'
-        f'<div class="bar"><div style="width:{row.end:.1%}">{parts}</div>{reach}</div>'
-        f"<div><b>{escape(row.time)}</b><small>{escape(row.span)}</small></div>"
-        f"<div>{escape(row.memory)}{gauge if row.filled else ''}</div></div>"
+        f'<tr class="row{" first" * is_best}"><th scope="row">{name}<small>{escape(row.policy)}</small></th>'
+        f'<td class="bar"><div style="width:{row.end:.1%}">{parts}</div>{reach}</td>'
+        f"<td><b>{escape(row.time)}</b><small>{escape(row.span)}</small></td>"
+        f"<td>{escape(row.memory)}{gauge if row.filled else ''}</td></tr>"
     )

@@ -64,7 +64,7 @@ def test_what_is_known_in_different_ways_is_below_headings_of_its_own():
     assert [row.group for row in rows].count("measured") == 1
     drawn = html(rows, "Time")
     parts = re.findall(
-        r"<h4>(.*?)</h4>|<div>(?:<a [^>]*>)?([^<]*)(?:</a>)?<small>[^<]*</small></div><div class=.bar",
+        r'colgroup">(.*?)</th>|row">(?:<a [^>]*>)?([^<]*)(?:</a>)?<small>[^<]*</small></th><td class=.bar',
         drawn,
     )
     assert [head or name for head, name in parts][:3] == ["measured", rows[0].name, "estimated"]
@@ -133,7 +133,7 @@ def test_why_the_first_is_ahead_names_what_the_next_mesh_spends_more_on():
     words = ahead_of(answer)
     assert words.startswith(f"Per step, {seconds_text(seconds)} less {share_words(name)}")
     assert words.endswith(
-        f"than {other.name.partition(' · ')[0].replace(',', ' ')}, the next mesh."
+        f"than {other.name.partition(' · ')[0].replace(',', ' ')}, the next {winner.stage} mesh."
     )
 
 

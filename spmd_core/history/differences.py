@@ -120,7 +120,7 @@ def between_words(
     rows: Mapping[str, str] | None = None,
     has_badge: bool = False,
 ) -> str:
-    """Returns a sentence such as `A is 1.50× faster than B (1.40 to 1.60): 2 ms against 3 ms.`;
+    """Returns a sentence such as `A is 1.50× (1.40 to 1.60) faster than B: 2 ms against 3 ms.`;
     `has_badge`: beside a badge of the times' evidence.
 
     `names` and `seconds` are by run, and so are the titles of the compared `rows`, which are named
@@ -139,9 +139,8 @@ def between_words(
     apart = f"; {', '.join(pair.apart)}" if pair.apart else ""
     per = " per token" if pair.per_token else ""
     if pair.verdict not in ("the same", "cannot tell"):
-        factor, _, ends = ratio.partition(" ")
         first, last = sorted((pair.run, pair.baseline), key=lambda run: run != pair.faster)
-        than = f"{names[first]} is {factor} faster{per} than {names[last]} {ends}"
+        than = f"{names[first]} is {ratio} faster{per} than {names[last]}"
         return f"{than}: {' against '.join(times[run] for run in (first, last) if run in times)}{kind}{apart}."
     few = ", with too few rounds" if pair.is_few else ""
     verdict = (

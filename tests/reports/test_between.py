@@ -93,8 +93,8 @@ def test_rows_are_named_where_they_differ():
     pair, names, seconds = judged(timed(2e-3), timed(1e-3, "b")), {"a": "A", "b": "B"}, {"a": 2e-3}
     seconds |= {"b": 1e-3}
     differ = between_words(pair, names, seconds, {"a": "shard_map", "b": "auto"})
-    assert differ.startswith("B is 2.00× faster than A (")
-    assert differ.endswith("): 1 ms (auto) against 2 ms (shard_map).")
+    assert differ.startswith("B is 2.00× (1.82 to 2.20) faster than A: ")
+    assert differ.endswith("A: 1 ms (auto) against 2 ms (shard_map).")
     alike = between_words(pair, names, seconds, {"a": "auto", "b": "auto"})
     assert alike.endswith("): 1 ms against 2 ms.")
 

@@ -8,13 +8,14 @@ from itertools import accumulate, pairwise
 from types import MappingProxyType
 from zlib import crc32
 
-from spmd_core.base import seconds_text, sums_by_key
+from spmd_core.base import number_text, seconds_text, sums_by_key
 from spmd_core.facts import Estimate, Prediction
 from spmd_core.words import part_kind, parts
 from spmd_lab.ui.charts import colors
 from spmd_lab.ui.charts.base import (
     INK,
     LABELS,
+    QUIET,
     SECONDS,
     TOP,
     Row,
@@ -41,11 +42,14 @@ _BAR = {"type": "bar", "height": 26}
 _TIME_PX = 64  # right of a bar, for its time
 _DIGIT_PX = 9  # of a character of the share that stands in a part
 _INSIDE = {"type": "text", "fontWeight": 600}
-_LOW = {"yOffset": 18, **INK}  # below the bar
+_LOW = {"yOffset": 17, **INK}  # below the bar
 _SPAN = {"type": "rule", "strokeWidth": 2, **_LOW}
 _CAP = {"type": "tick", "orient": "vertical", "size": 8, "thickness": 2, **_LOW}
-_STEP = {"type": "bar", "height": 16}  # of a difference
-_ROW_PX, _LOW_PX = (30, 50), 36  # of a row: of one, of several; above differences
+# of a difference; hollow where it saves time
+_STEP = {"type": "bar", "height": 16, "strokeWidth": 1.5}
+_SAVED: Spec = {"condition": {"test": "datum.x2 < datum.x", "value": 0.15}, "value": 1}
+_JOINED = {"type": "rule", "strokeWidth": 1, "color": QUIET}  # from one difference to the next
+_ROW_PX, _LOW_PX = (30, 50), 42  # of a row: of one, of several; among differences
 _IS_SMALL = "width < 300"  # of a chart: without pictures
 # left of its bar
 _PICTURE = {
@@ -61,7 +65,7 @@ _ROOM = 0.45  # of the axis: from there on a difference has room for its name le
 _AT_END = {"type": "text", "align": "left", "dx": 6, "fontWeight": 600, **INK}
 _AT_START = _AT_END | {"align": "right", "dx": -8}
 # shares of white, or below 0 of black, in the colors of parts of one kind, by what ends their names
-_SHADES = (0.0, -0.24, 0.3, 0.55, -0.4, 0.42, -0.12)
+_SHADES = (0.0, -0.4, 0.3, 0.55, -0.24, 0.42, -0.12)
 _NAMED = (
     (
         "fsdp",
@@ -98,8 +102,8 @@ def shares_chart(
     pictures: Mapping[str, str] = MappingProxyType({}),
     steps: Sequence[tuple[str, float]] = (),
 ) -> Spec:
-    """Returns `parts_chart` of predictions; of several, each with its time and interval, and below
-    them what each part adds to the first (`steps`). `pictures`: addresses of images, by row.
+    """Returns `parts_chart` of predictions; of several, each with its time and interval, and what
+    each part adds from the first to the second (`steps`). `pictures`: addresses of images, by row.
     """
     times = {row: each.predicted_s for row, each in rows.items() if each.predicted_s}
     named = {row: parts(prediction) for row, prediction in rows.items()}
@@ -164,18 +168,18 @@ def parts_chart(
     steps: Sequence[tuple[str, float]] = (),
 ) -> Spec:
     """Returns the seconds of each row as a bar of its parts, by the names that the terminal has too;
-    each part with its share in the bar where there is room, and of several the time at the bar's
-    end with the interval of `times`; below them `steps` from the end of the first bar.
+    each part with its time in the bar where there is room, and of several the time at the bar's
+    end with the interval of `times`; `steps` lead from the end of the first bar to that of the second.
     """
     sums = {row: sum(seconds.values()) for row, seconds in rows.items()}
     size, name = unit([*sums.values()], SECONDS)
     shades = _shades(part for seconds in rows.values() for part in seconds)
-    values = [each for row in rows for each in _parts_of(row, rows[row], shades, size)]
+    is_several = len(rows) > 1
+    values = [each for row in rows for each in _parts_of(row, rows[row], shades, size, is_several)]
     far = [each.high for each in times.values()]
     far += accumulate((each for _, each in steps), initial=next(iter(sums.values()), 0.0))
     end = _end([*sums.values()], max(far, default=0.0), size)
     scale = {"domainMin": 0, "domainMax": {"expr": end}, "nice": False}
-    is_several = len(rows) > 1
     title = {"title": f"step time ({name}){_RANGE * bool(times)}", "axis": {"grid": False}}
     axis = title if is_several else {"axis": None}
     x = {at: quantity(at, scale=scale, **axis) for at in ("x", "middle")}
@@ -190,7 +194,7 @@ def parts_chart(
         layer(values, _INSIDE, color=as_is("ink"), opacity=seen, **inside),
         *_at_ends(sums, times, size, x["x"], y),
         *_pictures(pictures, y),
-        *_steps(steps, next(iter(sums.values()), 0.0), size, x["x"], y, color),
+        *_steps(steps, sums, shades, size, x["x"], y),
     ]
     return layered(layers, {"step": _LOW_PX if steps else _ROW_PX[is_several]})
 
@@ -201,16 +205,25 @@ def _pictures(pictures: Mapping[str, str], y: Spec) -> list[Spec]:
 
 
 def _y_beside(rows: Sequence[str], count: int) -> Spec:
-    """The y axis of rows with room for pictures, and of so many differences, which have no label."""
+    """The y axis of rows with room for pictures, and below the first of so many differences, which
+    have no label.
+    """
     shown = f"indexof({json.dumps(rows)}, datum.label) < 0 ? '' : {LABELS['labelExpr']}"
     axis = LABELS | {"labelPadding": _BESIDE, "labelExpr": shown}
-    return rows_axis([*rows, *map(str, range(count))]) | {"axis": axis}
+    return rows_axis([*rows[:1], *map(str, range(count)), *rows[1:]]) | {"axis": axis}
 
 
 def _steps(
-    steps: Sequence[tuple[str, float]], start: float, size: float, x: Spec, y: Spec, color: Spec
+    steps: Sequence[tuple[str, float]],
+    sums: Mapping[str, float],
+    shades: Mapping[str, str],
+    size: float,
+    x: Spec,
+    y: Spec,
 ) -> list[Spec]:
-    ends = [*accumulate((seconds for _, seconds in steps), initial=start)]
+    if not steps:
+        return []
+    ends = [*accumulate((seconds for _, seconds in steps), initial=next(iter(sums.values())))]
     values = [
         {
             "row": str(at),
@@ -218,6 +231,7 @@ def _steps(
             "x": begin / size,
             "x2": end / size,
             "low": min(begin, end) / size,
+            "color": shades.get(part, colors.KINDS["loop"]),
         }
         | {"label": f"{signed(seconds)} {part}", "short": signed(seconds)}
         for at, ((part, seconds), (begin, end)) in enumerate(
@@ -225,8 +239,17 @@ def _steps(
         )
     ]
     words = {"text": {"expr": f"width < {_NARROW_PX} ? datum.short : datum.label"}}
+    first, last, *_ = sums
+    places = pairwise([first, *(each["row"] for each in values), last])
+    joined = [
+        {"row": above, "below": below, "x": end / size}
+        for (above, below), end in zip(places, ends, strict=True)
+    ]
+    shade = as_is("color")
+    filled = {"fill": shade, "stroke": shade, "fillOpacity": _SAVED}
     return [
-        layer(values, _STEP, x=x, x2={"field": "x2"}, y=y, color=color),
+        layer(joined, _JOINED, x=x, y=y, y2={"field": "below"}),
+        layer(values, _STEP, x=x, x2={"field": "x2"}, y=y, **filled),
         layer(values, _AT_START | words, x=x | {"field": "low"}, y=y),
     ]
 
@@ -277,7 +300,7 @@ def _at_ends(
 
 
 def _parts_of(
-    row: str, seconds: Mapping[str, float], order: Mapping[str, str], size: float
+    row: str, seconds: Mapping[str, float], order: Mapping[str, str], size: float, has_axis: bool
 ) -> Iterator[Row]:
     end, total = 0.0, sum(seconds.values()) or 1.0
     for part in (name for name in order if name in seconds):
@@ -291,7 +314,7 @@ def _parts_of(
             "middle": (begin + end) / 2,
             "time": seconds_text(time),
             "share": f"{time / total:.1%}",
-            "label": f"{time / total:.0%}" if time > 0.05 * total else "",
+            "label": number_text(time / size) if has_axis else seconds_text(time),
             "ink": ink(order[part]),
         }
 

@@ -8,6 +8,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.answers import programs_table
 from spmd_core.reports import (
+    FEWEST,
     Compared,
     Document,
     Subject,
@@ -58,9 +59,9 @@ def draw(runs: Sequence[RunSummary], place: DeltaGenerator) -> None:
     table = rows_table(compared, "screen", price.now())
     alike = _alike(table)
     with answer:
-        outcome.compared_runs(compared, is_summed=True)
-        outcome.links(compared)
-        outcome.shared(compared, " · ".join(f"{name}: {text}" for name, text in alike.items()))
+        each = "both" if len(runs) == FEWEST else "each"
+        listed = ", ".join(f"{name}: {text}" for name, text in alike.items())
+        outcome.compared_runs(compared, True, f"{listed} ({each})" if listed else "")
     if table.rows:
         draw_table(chosen_columns(table, [each for each in table.columns if each not in alike]))
     names = list(compared.names.values())
@@ -106,9 +107,10 @@ def _compared(subjects: Sequence[Subject]) -> Compared:
             for each in subjects
             if each.result and each.result.only_predicted_s
         )
-        if first := next(predicted, None):
+        kinds = {each.members[0].experiment.target for each in predicted}
+        if len(kinds) > 1:
             with st.container(width=230):
-                price.field(first.members[0].experiment.place.generation or "v5p")
+                price.field(min(kinds).split(":")[1])
     return compared
 
 

@@ -23,10 +23,10 @@ def download(runs: Sequence[str]) -> None:
 
 
 def drop(asked: Sequence[str]) -> None:
-    """Draw a place to drop an archive, and the runs of the last one. The one run that the link
-    names (`asked`) opens once an archive brings it.
+    """Draw a place to drop an archive, and the runs of the last one, unless all runs that the link
+    names (`asked`) are here. One run that it names opens once an archive brings it.
     """
-    if not may_act() or not takes_files():
+    if not may_act() or not takes_files() or (asked and all(map(find, asked))):
         return
     box = st.popover("Import", icon=":material/move_to_inbox:", key="archive")
     with box:

@@ -129,7 +129,6 @@ def _compared(compared: Compared) -> None:
             _note(each)
         with st.expander("Details"):
             outcome.links(compared)
-            outcome.shared(compared)
             shell.draw_table(rows_table(compared, "screen"))
 
 

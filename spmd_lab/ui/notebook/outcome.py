@@ -7,7 +7,7 @@ import streamlit as st
 
 from spmd_core.answers import strategies_table
 from spmd_core.base import number_text, seconds_text
-from spmd_core.experiment import Experiment
+from spmd_core.experiment import Experiment, screen_of
 from spmd_core.facts import Prediction
 from spmd_core.history import basis_words, is_example, shape_words
 from spmd_core.plan import get_model
@@ -16,7 +16,14 @@ from spmd_core.reports import Compared, Subject, run_title, verdict_sentences
 from spmd_core.results import Result
 from spmd_core.runs import RunSummary
 from spmd_core.surveys import studies
-from spmd_core.terms import ago, experiment_words, outcome_words, row_title, title
+from spmd_core.terms import (
+    ago,
+    experiment_words,
+    in_quotes,
+    outcome_words,
+    row_title,
+    title,
+)
 from spmd_core.words import parts, runs as words
 from spmd_lab.ui import cards, next_step, style
 from spmd_lab.ui.charts import colors, glimpse
@@ -24,7 +31,7 @@ from spmd_lab.ui.charts.by_strategy import side_by_side_chart
 from spmd_lab.ui.charts.shares import has_room, shares_chart, signed
 from spmd_lab.ui.charts.times import times_alt, times_chart
 from spmd_lab.ui.markdown import plain
-from spmd_lab.ui.shell import draw_table, failure, refusal, reported
+from spmd_lab.ui.shell import draw_table, failure, refusal, reported, screen_title
 
 _SEEN = 0.02  # of the largest difference: a smaller one is no term of a sum
 
@@ -61,25 +68,22 @@ def times(result: Result) -> None:
             draw_table(table, named=colors.cells(result))
 
 
-def compared_runs(compared: Compared, is_summed: bool = False) -> None:
-    """Draws how runs compare: the verdict and their times, the fastest first. `is_summed`: with what
-    their parts add up to, and what to try next.
+def compared_runs(compared: Compared, is_summed: bool = False, others: str = "") -> None:
+    """Draws how runs compare: the verdict, what they share with `others`, and their times, the fastest
+    first. `is_summed`: with what their parts add up to, and what to try next.
     """
     ordered = fastest_first(compared.subjects)
     kinds = {cards.evidence_of(each.summary)[0] for each in ordered}
     evidence = kinds.pop() if len(kinds) == 1 else ""
-    first, *others = verdict_sentences(compared, bool(evidence))
-    with st.container(
-        horizontal=True, vertical_alignment="center", gap="small", key=f"row-part-{ordered[0].run}"
-    ):
-        if not is_summed:  # the picture that other cards of a page have
-            st.html(glimpse.html(ordered[0].summary.experiment), width=110)
-        cards.headline(plain(first), evidence, about=basis_words(compared.answers))
-    for sentence in others:
+    first, *more = verdict_sentences(compared, bool(evidence))
+    cards.headline(plain(first), evidence, about=basis_words(compared.answers))
+    for sentence in more:
         st.markdown(plain(sentence))
-    _times_of(compared, ordered, is_summed)
-    if is_summed and (best := ordered[0].result):
-        next_step.draw(best)
+    _times_of(compared, ordered, is_summed, _shared(compared, others))
+    if is_summed:
+        links(compared)
+        if best := ordered[0].result:
+            next_step.draw(best)
     for each in ordered:
         reasons(each.summary, each.result)
 
@@ -118,21 +122,22 @@ def row(subject: Subject) -> None:
         with st.container(gap=None):
             draw(summary, result)
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-                _link(subject, run_title(subject))
+                _link(subject, in_quotes(run_title(subject)))
                 if kind:
                     style.evidence(kind)
                 if not is_example(summary):  # its page has the badge
                     st.caption(plain(", ".join(filter(None, facts))), width="content")
 
 
-def shared(compared: Compared, others: str = "") -> None:
-    """Draws what is computed and where, as far as it is the same for all, and `others`."""
+def _shared(compared: Compared, others: str) -> str:
+    """Returns what is computed and where, as far as it is the same for all, and `others`."""
     first, *rest = (_shape(each.summary.experiment) for each in compared.subjects)
     same = (
-        text for label, text in first.items() if text and all(each[label] == text for each in rest)
+        text
+        for label, text in first.items()
+        if text and all(each.get(label) == text for each in rest)
     )
-    if words_ := " · ".join(filter(None, (*same, others))):
-        st.caption(plain(words_))
+    return " · ".join(filter(None, (*same, others)))
 
 
 def _shape(experiment: Experiment) -> dict[str, str]:
@@ -141,6 +146,8 @@ def _shape(experiment: Experiment) -> dict[str, str]:
         of = f"{number_text(get_model(plan.model).parameters / 1e9)} B parameters"
         is_scaled = plan.model.startswith("scaled")  # whose name only a link reads
         shape["Workload"] = f"Training step: {of}" if is_scaled else f"{shape['Workload']}, {of}"
+        shape["Dims"] = f"global batch {shape['Dims'].removeprefix('batch=').replace('=', ' ')}"
+        shape["remat"] = f"{plan.remat} remat"
     return shape
 
 
@@ -148,22 +155,25 @@ def _link(subject: Subject, name: str) -> None:
     experiment = subject.summary.experiment
     st.page_link(
         cards.page_of(experiment),
-        label=f"**{plain(name)}**",
+        label=f"**{plain(f'Open {name} on {screen_title(screen_of(experiment))}')}**",
         icon=":material/open_in_new:",
         query_params=cards.query(experiment, subject.run),
         help=plain(experiment_words(experiment)),
     )
 
 
-def _times_of(compared: Compared, ordered: Sequence[Subject], is_summed: bool) -> None:
-    """Draws the times of runs in one chart; of predicted steps, where the time of each goes and which
-    part differs most.
+def _times_of(compared: Compared, ordered: Sequence[Subject], is_summed: bool, shared: str) -> None:
+    """Draws what runs share, and their times in one chart; of predicted steps, where the time of each
+    goes, above it which part differs most.
     """
     results = [(compared.names[each.run], each.result) for each in ordered if each.result]
     key = f"side-by-side:{compared.baseline.run}"
     if steps := _predicted_steps(compared, ordered):
-        _steps(steps, dict(results), key, is_summed)
-    elif chart := side_by_side_chart(results):
+        _steps(steps, dict(results), key, is_summed, shared)
+        return
+    if shared:
+        st.caption(plain(shared))
+    if chart := side_by_side_chart(results):
         words = "Time by strategy of each run; the numbers are in the table below"
         st.vega_lite_chart(chart, alt=words, key=key)
 
@@ -182,23 +192,33 @@ def _predicted_steps(compared: Compared, ordered: Sequence[Subject]) -> Mapping[
 
 
 def _steps(
-    steps: Mapping[str, Prediction], results: Mapping[str, Result], key: str, is_summed: bool
+    steps: Mapping[str, Prediction],
+    results: Mapping[str, Result],
+    key: str,
+    is_summed: bool,
+    shared: str,
 ) -> None:
-    most, words_ = differs(steps)
-    terms = _differences(steps, most) if words_ and is_summed else []
+    most, other, words_ = differs(steps)
+    terms = _differences(steps, most, other) if words_ and is_summed else []
+    first = next(iter(steps))
+    steps = {name: steps[name] for name in dict.fromkeys((first, other or first, *steps))}
     sums = [sum(parts(step).values()) for step in steps.values()]
     is_drawn = bool(terms) and has_room(sums)
     pictures = {name: glimpse.address(glimpse.svg(results[name].experiment)) for name in steps}
     chart = shares_chart(steps, pictures, terms if is_drawn else ())
     summed = _sum_words(terms) if terms else ""
     alt = f"{words_} {summed}".strip() or "The parts of each step"
-    st.vega_lite_chart(chart, alt=alt, key=key)
     if summed:
         st.markdown(f"**{plain(words_)}**" if is_drawn else plain(f"{words_} {summed}"))
+    if shared:
+        st.caption(plain(shared))
+    st.vega_lite_chart(chart, alt=alt, key=key)
 
 
-def differs(steps: Mapping[str, Prediction]) -> tuple[str, str]:
-    """Returns the part in which another step exceeds the first, the fastest, most; and by how much."""
+def differs(steps: Mapping[str, Prediction]) -> tuple[str, str, str]:
+    """Returns the part in which another step exceeds the first, the fastest, most; that step, and a
+    sentence of both.
+    """
     named = {letter: parts(step) for letter, step in steps.items()}
     times = {
         part: [each.get(part, 0.0) for each in named.values()]
@@ -207,21 +227,21 @@ def differs(steps: Mapping[str, Prediction]) -> tuple[str, str]:
     most = max(times, key=lambda part: max(times[part]) - times[part][0])
     longest = max(times[most])
     if (more := longest - times[most][0]) <= 0:  # of the fastest
-        return "", ""
+        return "", "", ""
     where, added = list(named)[times[most].index(longest)], seconds_text(more)
     axis = most.removeprefix("exposed over ")
     if axis != most and axis.isidentifier():
-        return most, f"The {axis} axis adds {added} of exposed communication to {where}."
+        why = f"The {axis} axis adds {added} of exposed communication: nothing hides it."
+        return most, where, why
     part = most.replace("exposed over", "exposed communication over")
-    return most, f"{where} spends {added} more on {part}."
+    return most, where, f"{where} spends {added} more on {part}."
 
 
-def _differences(steps: Mapping[str, Prediction], most: str) -> list[tuple[str, float]]:
-    """Returns what each part adds to the fastest step, or saves of it, in the one that spends most
+def _differences(steps: Mapping[str, Prediction], most: str, where: str) -> list[tuple[str, float]]:
+    """Returns what each part adds to the fastest step, or saves of it, in another, which spends most
     on a part; they add up to the difference of the two.
     """
-    first, *others = (parts(step) for step in steps.values())
-    other = max(others, key=lambda each: each.get(most, 0.0))
+    first, other = parts(next(iter(steps.values()))), parts(steps[where])
     more = {part: other.get(part, 0.0) - first.get(part, 0.0) for part in {**first, **other}}
     seen = [part for part, each in more.items() if abs(each) >= _SEEN * abs(more[most])]
     seen.sort(key=lambda part: -abs(more[part]))

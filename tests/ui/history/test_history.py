@@ -209,8 +209,14 @@ def test_a_run_that_failed_says_why_and_is_not_the_baseline(opened, data_folder)
 
 
 def test_side_by_side_each_run_opens(opened):
-    links = " ".join(each.proto.query_string for each in opened(MEASURED, FIRST).get("page_link"))
-    assert MEASURED in links and FIRST in links
+    screen = opened(MEASURED, FIRST)
+    links = [each.proto for each in screen.get("page_link")]
+    assert all(run in " ".join(each.query_string for each in links) for run in (MEASURED, FIRST))
+    assert all(
+        any(f" on {screen}" in each.label for each in links) for screen in ("Compare", "Predict")
+    )
+    fields = [each.label for each in screen.text_input]
+    assert "Price per chip-hour ($)" not in fields, "chips of one kind cost the same"
 
 
 def test_what_was_predicted_of_runs_stands_beside_what_was_measured(opened, data_folder):

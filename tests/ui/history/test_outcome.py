@@ -25,16 +25,19 @@ def test_the_parts_of_a_difference_add_up_to_it(meshes):
     plans = [parse_experiment(spec | {"mesh": mesh}).plan for mesh in meshes]
     steps = sorted(map(estimate_step, plans), key=lambda step: step.predicted_s.estimate)
     named = dict(zip("ab", steps, strict=True))
-    most, _ = outcome.differs(named)
-    terms = outcome._differences(named, most)
+    most, where, _ = outcome.differs(named)
+    terms = outcome._differences(named, most, where)
     said = re.findall(r"([+−])([\d.]+) (ms|µs|s)\b", outcome._sum_words(terms))
-    drawn = shares_chart(named, {}, terms)["layer"][-2]["data"]["values"]
+    *_, joined, bars, _ = shares_chart(named, {}, terms)["layer"]
+    drawn, joined = (each["data"]["values"] for each in (bars, joined))
     *shown, total = (seconds(*each) for each in said)
     first, other = (step.predicted_s.estimate for step in steps)
     assert total == pytest.approx(other - first, rel=0.02)
     assert sum(shown) == pytest.approx(total, rel=0.05)
     assert [row["x2"] for row in drawn][:-1] == [row["x"] for row in drawn][1:]
     assert drawn[-1]["x2"] / drawn[0]["x"] == pytest.approx(other / first)
+    assert [(joined[0]["row"], joined[-1]["below"])] == [("a", "b")]
+    assert [each["x"] for each in joined] == [drawn[0]["x"], *(row["x2"] for row in drawn)]
 
 
 def test_parts_that_are_thin_in_each_step_are_one_and_have_an_entry_of_the_legend():

@@ -123,21 +123,24 @@ def chosen_for(question: ServingQuestion) -> Figure:
     )
 
 
-def beaten_words(answer: ServingAnswer, front: Sequence[tuple[ServingCurve, CurvePoint]]) -> str:
-    """Returns which point of the frontier has most tokens per chip of those that beat the lead in both,
-    in a sentence; where there is none, that.
+def better_point(
+    lead: ServingRow, front: Sequence[tuple[ServingCurve, CurvePoint]]
+) -> CurvePoint | None:
+    """Returns the point of the frontier that has most tokens per chip of those that beat the lead in
+    both; None where there is none.
     """
-    lead = answer.lead
-    if lead is None or not front:
-        return ""
     better = [
         point
         for _, point in front
         if point.row.speed >= lead.speed and point.row.per_chip > _BEATS * lead.per_chip
     ]
-    if not better:
+    return max(better, key=lambda point: point.row.per_chip, default=None)
+
+
+def beaten_words(lead: ServingRow, most: CurvePoint | None) -> str:
+    """Returns how much the better point beats the lead by, in a sentence; where there is none, that."""
+    if most is None:
         return f"Nothing on these curves beats {_on(lead)} in both."
-    most = max(better, key=lambda point: point.row.per_chip)
     ratio, faster = most.row.per_chip / lead.per_chip, most.row.speed / lead.speed - 1
     more = f"{ratio - 1:.0%} more" if ratio < 2 else f"{ratio:.2g} times the"
     made = f"{more} tokens per chip, and each user is {faster:.0%} faster"

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from spmd_core.answers import beaten_words, serving_headline, serving_json
+from spmd_core.answers import beaten_words, better_point, serving_headline, serving_json
 from spmd_core.search import (
     CompiledDecode,
     frontier,
@@ -101,7 +101,8 @@ def test_a_compiled_step_slows_its_curve_alone(answer, curves):
 
 
 def test_what_beats_the_answer_in_both_is_a_sentence_with_its_load(answer, curves):
-    words, lead = beaten_words(answer, frontier(curves)), answer.lead
+    lead = answer.lead
+    words = beaten_words(lead, better_point(lead, frontier(curves)))
     at, named = words.removeprefix("With ").split(" at once, ")
     point = next(
         each
@@ -113,8 +114,8 @@ def test_what_beats_the_answer_in_both_is_a_sentence_with_its_load(answer, curve
         f"chip, and each user is {point.row.speed / lead.speed - 1:.0%} faster."
     )
     alone = answer_to(chips="v6e:4", concurrency="16")
-    own = frontier(serving_curves(alone))
-    assert beaten_words(alone, own) == "Nothing on these curves beats 4 v6e, tensor=4 in both."
+    assert better_point(alone.lead, frontier(serving_curves(alone))) is None
+    assert beaten_words(alone.lead, None) == "Nothing on these curves beats 4 v6e, tensor=4 in both."
 
 
 def test_requests_that_wait_are_said_with_what_the_cache_holds():

@@ -1,11 +1,11 @@
 """Throughput per chip against the speed of a user: a curve for each sharding over concurrencies."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby, pairwise
 
 import streamlit as st
 
-from spmd_core.answers import beaten_words, load_words, served_chips, served_mesh
+from spmd_core.answers import beaten_words, better_point, load_words, served_chips, served_mesh
 from spmd_core.base import number_text, seconds_text
 from spmd_core.search import (
     CurvePoint,
@@ -59,15 +59,22 @@ _LIMIT = {"type": "rule", "strokeDash": [4, 4], "color": QUIET}
 _LIMIT_NAME = {"type": "text", "align": "left", "dx": 5, "dy": 8, "color": QUIET}
 
 
-def draw(answer: ServingAnswer) -> None:
-    """Draws the curves, the frontier with whose it is, and the answer with its range."""
+def draw(answer: ServingAnswer, ask: Callable[[int], None]) -> None:
+    """Draws the curves, the frontier with whose it is, and the answer with its range; a press asks
+    for the number of requests that beats the answer.
+    """
     curves = serving_curves(answer)
     front = frontier_of(curves)
     if answer.lead is None or not front:
         return
+    better = better_point(answer.lead, front)
     with st.container(gap=None):
         st.markdown("**Throughput per chip against the speed of one user**")
-        st.caption(plain(beaten_words(answer, front)))
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.caption(plain(beaten_words(answer.lead, better)), width="content")
+            if better and answer.question.load.rate is None:
+                count = better.concurrency
+                st.button(f"Serve {count:,} at once", on_click=ask, args=(count,))
     owners = _owners(front)
     st.vega_lite_chart(
         _chart(answer, answer.lead, curves, front),
@@ -119,7 +126,10 @@ def _chart(
     load = answer.question.load
     here = _row(CurvePoint(load.concurrency, lead))
     rows = [_row(point, curve=-1, kind=_FRONT) for _, point in front]
+    owners = {id(curve) for curve, _ in front}
     for at, curve in enumerate(curves):
+        if at and id(curve) not in owners:
+            continue  # a curve below all others needs a name, and has no room for one
         kind = _OWN if curve.row is lead else _OTHERS
         rows += [_row(point, curve=at, kind=kind) for point in curve.points]
     of_front, of_own, others = (

@@ -99,7 +99,7 @@ def show(share: DeltaGenerator) -> None:
         answer = _compiled(answer)
         with shown:
             _headline(answer)
-        frontier.draw(answer)
+        frontier.draw(answer, _ask)
     _details(answer)
     varied.draw(question, _answered, SCREEN)
     with kept:
@@ -132,6 +132,10 @@ def _text(name: str) -> str:
         label, key=_seeded(name), max_chars=_LONGEST, help=words, placeholder=empty
     )
     return _LINKED[name].keep(text)
+
+
+def _ask(concurrency: int) -> None:
+    st.session_state[state.key(SCREEN, "serve.concurrency")] = str(concurrency)
 
 
 def _choice(name: str, label: str, options: tuple[str, ...]) -> str:

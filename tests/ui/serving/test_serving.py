@@ -8,6 +8,7 @@ import pytest
 
 from spmd_core.answers import (
     beaten_words,
+    better_point,
     compiled_steps,
     served_points_headline,
     serving_assumptions,
@@ -67,11 +68,12 @@ def test_the_picture_has_the_frontier_the_curve_of_the_answer_and_its_intervals(
     assert speeds == [point.row.speed for _, point in frontier(curves)]
     counts = [row["count"] for row in own["data"]["values"]]
     assert counts == [f"{point.concurrency:,}" for point in curves[0].points]
-    assert len({row["curve"] for row in others["data"]["values"]}) == len(curves) - 1
+    owners = {curves.index(curve) for curve, _ in frontier(curves)}
+    assert {row["curve"] for row in others["data"]["values"]} == owners - {0}
     ends = next(each for each in rest if "y2" in each["encoding"])["data"]["values"][0]
     assert ends["low"] < lead.per_chip < ends["high"]
     dots = rest[1]["data"]["values"]
-    assert {row["count"] for row in dots} == {"64"} and len(dots) > 5
+    assert {row["count"] for row in dots} == {"64"} and len(dots) == len(owners | {0})
     texts = [
         row.get(field)
         for each in rest
@@ -80,7 +82,13 @@ def test_the_picture_has_the_frontier_the_curve_of_the_answer_and_its_intervals(
     ]
     assert "4 v6e, tensor=4" in texts and "with 64 requests at once" in texts
     assert f"{curves[0].points[-1].concurrency}: cache full" in texts
-    assert beaten_words(known, frontier(curves)) in [plain(each.value) for each in screen.caption]
+    better = better_point(lead, frontier(curves))
+    assert beaten_words(lead, better) in [plain(each.value) for each in screen.caption]
+    press = next(each for each in screen.button if each.label.endswith("at once"))
+    assert press.label == f"Serve {better.concurrency} at once"
+    press.click().run()
+    assert headline(screen) != headline(opened("predict", show="serving"))
+    assert field(screen, "Concurrency").value == str(better.concurrency)
 
 
 def test_a_limit_is_a_line_in_the_picture(data_folder):

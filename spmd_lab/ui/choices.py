@@ -30,6 +30,7 @@ ONCE = "once"  # each of them as often as it runs, or one execution
 RANKED = "by"  # the strategy by which a study ranks its variants
 TO = "to"  # the spec that Layout reshards to
 KIND = "kind"  # the collective that is shown
+SIZE = "bytes"  # its bytes per device
 ELEMENT = "element"  # of the array on Layout, whose devices are named
 BASELINE = "baseline"  # the run that those side by side are compared with
 DETAIL = "detail"  # the table of a run that is open
@@ -199,9 +200,9 @@ def one_of(
     options: Sequence[str],
     key: str,
     words: Callable[[str], str] = str,
-    is_list: bool = False,
+    list_px: int = 0,
 ) -> str:
-    """One of the options, side by side or in a list; the first, until a click names another of them,
+    """One of the options, side by side or in a list that is so wide; the first, until a click names another of them,
     or a link, by the label that is shown or by the name that the commands have.
     """
     if (old := st.query_params.get(key, "")) != (named := _ESCAPED.sub(r"\1", old)):
@@ -211,16 +212,16 @@ def one_of(
     if st.session_state.get(key) not in options:
         wanted = st.query_params.get(key)
         st.session_state[key] = wanted if wanted in options else options[0]
-    draw: Any = st.selectbox if is_list else partial(st.segmented_control, required=True)
+    draw: Any = st.selectbox if list_px else partial(st.segmented_control, required=True)
     chosen = draw(
         label,
         list(options),
         # the options of a list are no Markdown
-        format_func=words if is_list else lambda each: plain(words(each)),
+        format_func=words if list_px else lambda each: plain(words(each)),
         key=key,
         bind="query-params",
         label_visibility="collapsed",
-        width=210 if is_list else "content",
+        width=list_px or "content",
     )
     return str(chosen) if chosen in options else options[0]
 

@@ -115,7 +115,9 @@ def test_what_beats_the_answer_in_both_is_a_sentence_with_its_load(answer, curve
     )
     alone = answer_to(chips="v6e:4", concurrency="16")
     assert better_point(alone.lead, frontier(serving_curves(alone))) is None
-    assert beaten_words(alone.lead, None) == "Nothing on these curves beats 4 v6e, tensor=4 in both."
+    assert (
+        beaten_words(alone.lead, None) == "Nothing on these curves beats 4 v6e, tensor=4 in both."
+    )
 
 
 def test_requests_that_wait_are_said_with_what_the_cache_holds():

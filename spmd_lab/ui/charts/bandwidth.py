@@ -32,9 +32,17 @@ Points = Sequence[Point]
 _SUM = kind_title("all-reduce")
 
 
-def sweep_chart(points: Points, beside: Points, quantity: str, other: str = "") -> Spec:
+def sweep_chart(
+    points: Points,
+    beside: Points,
+    quantity: str,
+    other: str = "",
+    size: int = 0,
+    span: tuple[float, float] | None = None,
+) -> Spec:
     """Returns a line for each kind: measured with points, predicted dashed, those of the `other` one
-    dotted; a rule from which size on half of the highest bandwidth is reached.
+    dotted; a rule from which size on half of the highest bandwidth is reached. Each is named where
+    it has that `size`; around what is predicted its `span`, in times as long.
     """
     lead = MEASURED if any(each.time_s for each in points) else PREDICTED
     rows = [
@@ -42,22 +50,26 @@ def sweep_chart(points: Points, beside: Points, quantity: str, other: str = "") 
         for line, of in ((MEASURED, points), (PREDICTED, points), (other, beside))
         for row in _rows(of, line, quantity, lead)
     ]
+    band = _band(rows, quantity, span) if span and lead == PREDICTED else []
     pointed = [row for row in rows if row["line"] in (lead, other)]
     halves = [{**each, "ink": _OWN} for each in _halves(points, quantity)]
     drawn, kinds = ({row[name]: None for row in rows} for name in ("line", "kind"))
     dashes = {name: e for name, e in (_DASHES | {other: [2, 2]}).items() if name in drawn}
     legend = TOP if len(dashes) > 1 and len(kinds) > _NAMED else None
     dash = category("line", list(dashes), legend=legend, colors=list(dashes.values()))
-    x, y = _axes([*points, *beside], quantity)
+    reach = max((cast(float, row["high"]) for row in band), default=0.0)
+    x, y = _axes([*points, *beside], quantity, reach)
     color = category("kind", list(kinds), legend=_KINDS if len(kinds) > _NAMED else None)
     shown = as_is("ink") if len(kinds) == 1 and len(dashes) > 1 else color
+    ends = {"y": y | {"field": "low"}, "y2": {"field": "high"}}
     layers = [
+        layer(band, _BAND, x=x, **ends),
         layer(rows, _LINE, x=x, y=y, color=shown, strokeDash=dash),
         layer(pointed, _POINT, x=x, y=y, color=shown, tooltip=_HOVER),
         *_half_marks(halves, x=x, y=y, color=shown),
     ]
     if len(kinds) <= _NAMED:
-        layers += _names(rows, quantity, x=x, y=y, color=shown)
+        layers += _names(rows, quantity, size, -30 if band else -12, x=x, y=y, color=shown)
         low = (
             "height - 12" if quantity != TIME else f"width < {_WIDE_PX} ? height / 2 : height - 12"
         )
@@ -75,7 +87,14 @@ def _half_marks(halves: Sequence[Row], **channels: Spec) -> list[Spec]:
     ]
 
 
-def _axes(points: Points, quantity: str) -> tuple[Spec, Spec]:
+def _band(rows: Sequence[Row], quantity: str, span: tuple[float, float]) -> list[Row]:
+    low, high = span if quantity == TIME else (1 / span[1], 1 / span[0])
+    predicted = ((row["bytes"], cast(float, row["y"])) for row in rows if row["line"] == PREDICTED)
+    return [{"bytes": size, "low": low * y, "high": high * y} for size, y in predicted]
+
+
+def _axes(points: Points, quantity: str, reach: float) -> tuple[Spec, Spec]:
+    """Bytes, and values up to `reach` at least."""
     rows = [
         (float(point.bytes), _value(point, seconds, quantity) / _UNITS[quantity])
         for point in points
@@ -91,18 +110,24 @@ def _axes(points: Points, quantity: str) -> tuple[Spec, Spec]:
     )
     steps = _steps(min(up), max(up))
     lowest = max(each for each in steps if each <= min(up))
+    most = max(reach, *up)
     highest = min(each for each in steps if each >= max(up))
-    y_scale = {"type": "log", "domain": [lowest, max(highest, 1.4 * max(up))]}  # room for a label
+    y_scale = {
+        "type": "log",
+        "domain": [lowest, max(highest, (1.6 if reach else 1.4) * most)],
+    }  # room for a label
     axis = {"format": ".3~g", "values": steps}
     return x, base.quantity("y", title=f"{_TITLES[quantity]}, log", scale=y_scale, axis=axis)
 
 
-def _largest(points: Points) -> int:
-    """The largest size of which every kind has a time; of no common one the largest of all."""
+def _common(points: Points, size: int) -> int:
+    """The `size`, where every kind has a time of it, else the largest of which that holds; of no common
+    one the largest of all.
+    """
     timed = [(each.kind, each.bytes) for each in points if each.time_s or each.predicted_s]
     sizes = [set(each) for each in by_key(timed).values()]
     common = set.intersection(*sizes) if sizes else set[int]()
-    return max(common or [0, *(size for _, size in timed)])
+    return size if size in common else max(common or [0, *(each for _, each in timed)])
 
 
 def rank_chart(
@@ -112,12 +137,13 @@ def rank_chart(
     kind: str,
     other: str = "",
     why: Mapping[str, str] | None = None,
+    size: int = 0,
 ) -> Spec:
-    """Returns a bar for each kind at the largest size that all have, the best first, that of `kind`
+    """Returns a bar for each kind at that size, or the largest that all have, the best first, that of `kind`
     dark: measured where it is, with a tick for what is predicted, and for the `other` one. `why`
     stands on bars that are longer than that of an all-reduce.
     """
-    most = _largest(points)
+    most = _common(points, size)
     lead = MEASURED if any(each.time_s for each in points) else PREDICTED
     at_most = ([each for each in row if each.bytes == most] for row in (points, beside))
     own, others = at_most
@@ -168,11 +194,13 @@ def _steps(least: float, most: float) -> list[float]:
     return [each * 10.0**power for power in range(first - 1, last + 2) for each in within]
 
 
-def _names(rows: Sequence[Row], quantity: str, **channels: Spec) -> list[Spec]:
+def _names(
+    rows: Sequence[Row], quantity: str, size: int, above: int, **channels: Spec
+) -> list[Spec]:
     placed: dict[tuple[bool, bool], list[Row]] = {}
     last = max((cast(int, row["bytes"]) for row in rows), default=0)
     is_one = len({row["kind"] for row in rows}) == 1
-    labels = sorted(_labels(rows, quantity), key=lambda row: -cast(float, row["y"]))
+    labels = sorted(_labels(rows, quantity, size), key=lambda row: -cast(float, row["y"]))
     for at, row in enumerate(labels):
         is_end = _NEAR * cast(int, row["bytes"]) > last
         placed.setdefault((at > 0, is_end), []).append(row)
@@ -180,7 +208,7 @@ def _names(rows: Sequence[Row], quantity: str, **channels: Spec) -> list[Spec]:
     return [
         layer(
             listed,
-            _END | {"dy": low if below else -12, "align": "right" if is_end else "center"},
+            _END | {"dy": low if below else above, "align": "right" if is_end else "center"},
             **channels,
             text={"field": "of_one" if is_one else "label"},
         )
@@ -188,21 +216,24 @@ def _names(rows: Sequence[Row], quantity: str, **channels: Spec) -> list[Spec]:
     ]
 
 
-def _labels(rows: Iterable[Row], quantity: str) -> list[Row]:
+def _labels(rows: Iterable[Row], quantity: str, size: int) -> list[Row]:
     lines: dict[tuple[object, object], list[Row]] = {}
     for row in rows:
         lines.setdefault((row["kind"], row["line"]), []).append(row)
     return [
         {**top, "of_one": of_one, "label": f"{top['kind']}, {of_one}"}
         for line in lines.values()
-        for top in [
-            line[-1] if quantity == TIME else max(line, key=lambda row: cast(float, row["y"]))
-        ]
+        for top in [max(line, key=lambda row: (row["bytes"] == size, _far(row, quantity)))]
         for name, elsewhere, _ in [str(top["line"]).partition(",")]
         for of_one in [f"{name} {top['shown']}" + f" at {top['size']}" * (not elsewhere)]
     ]
 
 
+def _far(row: Row, quantity: str) -> float:
+    return cast(float, row["bytes" if quantity == TIME else "y"])
+
+
+_BAND = {"type": "area", "opacity": 0.14, "color": BEST}
 _LINE = {"type": "line", "strokeWidth": 2, "opacity": 0.85}
 _POINT = {"type": "point", "filled": True, "size": 45}
 _BAR = {"type": "bar", "height": 18, "color": BEST}

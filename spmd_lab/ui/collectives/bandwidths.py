@@ -1,6 +1,6 @@
 """The result of a sweep of collectives or of a calibration: the answer, its chart, its tables."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 import streamlit as st
@@ -18,6 +18,7 @@ from spmd_core.terms import (
     ago,
     axes_words,
     bandwidths,
+    counted,
     environment_words,
     experiment_words,
     kind_title,
@@ -153,15 +154,16 @@ def before(experiment: Experiment) -> None:
             with st.container(horizontal=True, gap="small"):
                 card.offers(experiment, "", None)
     elif points:
+        shown = Shown(_kinds(points)[0], _groups(points)[0])
         card.draw(
             points,
-            Shown(_kinds(points)[0], _groups(points)[0]),
+            shown,
             plan_words(experiment),
             experiment=experiment,
             on=target,
             to_calibrate=None if known else experiment,
         )
-        _charts(_kinds(points)[:1], points, [], chart.TIME)
+        _charts(experiment, points, shown)
     else:
         st.subheader(plain(plan_words(experiment)), anchor=False)
     _offer_stored(experiment)
@@ -204,7 +206,7 @@ def _choose(experiment: Experiment, points: Sequence[Point], run: str | None) ->
         return None
     groups = _groups(points)
     with st.container(horizontal=True, vertical_alignment="center", key="sweep-choices"):
-        kind = choices.one_of("Collective", _kinds(points), choices.KIND, kind_title, is_list=True)
+        kind = choices.one_of("Collective", _kinds(points), choices.KIND, kind_title, 190)
         over = (
             choices.one_of(
                 "Over",
@@ -215,17 +217,24 @@ def _choose(experiment: Experiment, points: Sequence[Point], run: str | None) ->
             if groups[1:]
             else groups[0]
         )
+        size = _size([each for each in points if each.kind == kind])
         other, others = _beside(experiment, run, over)
-    return Shown(kind, over, other, others)
+    return Shown(kind, over, size, other, others)
+
+
+def _size(points: Sequence[Point]) -> int:
+    """Draws the sizes of points with a time, the largest first; returns the one that is chosen, 0
+    where there is none.
+    """
+    sizes = sorted({each.bytes for each in counted(points)}, reverse=True)
+    named = {bytes_text(each): each for each in sizes}
+    return named[choices.one_of("Size", [*named], choices.SIZE, list_px=120)] if named else 0
 
 
 def _sweep(experiment: Experiment, points: Sequence[Point], shown: Shown) -> None:
     quantity = choices.one_of("Show", chart.QUANTITIES, choices.VIEW)
-    kinds, over = _kinds(points), shown.over
-    of_axes = [each for each in points if "+".join(each.axes) == over]
-    ordered = sorted(kinds, key=lambda each: each != shown.kind)
-    why = _narrow(experiment, of_axes)
-    _charts(ordered, of_axes, shown.others, quantity, shown.other, why)
+    of_axes = [each for each in points if "+".join(each.axes) == shown.over]
+    _charts(experiment, of_axes, shown, quantity, is_ranked=len(_kinds(points)) > 1)
     with st.expander(
         f"All {len(points)} points as a table", key="points", on_change="rerun"
     ) as numbers:
@@ -234,21 +243,23 @@ def _sweep(experiment: Experiment, points: Sequence[Point], shown: Shown) -> Non
 
 
 def _charts(
-    kinds: Sequence[str],
+    experiment: Experiment,
     points: Sequence[Point],
-    others: Sequence[Point],
-    quantity: str,
-    other: str = "",
-    why: Mapping[str, str] | None = None,
+    shown: Shown,
+    quantity: str = chart.TIME,
+    is_ranked: bool = False,
 ) -> None:
-    """Draws a chart of the first kind by size, and all of them ranked at the largest."""
-    kind = kinds[0]
-    shown, beside = ([each for each in row if each.kind == kind] for row in (points, others))
-    alt = chart.sweep_alt(shown, quantity)
-    curve = chart.sweep_chart(shown, beside, quantity, other)
+    """Draws a chart of the kind that is shown by size, and all kinds ranked at the size shown."""
+    own, beside = shown.of(points), shown.of(shown.others)
+    place = experiment.place
+    span = card.span_of(get_topology(place)) if place.is_absent else None
+    curve = chart.sweep_chart(own, beside, quantity, shown.other, shown.size, span)
+    alt = chart.sweep_alt(own, quantity)
     st.vega_lite_chart(curve, key="sweep-chart", alt=alt, width="stretch")
-    if kinds[1:]:
-        ranked = chart.rank_chart(points, others, quantity, kind, other, why)
+    if is_ranked:
+        why, kind = _narrow(experiment, points), shown.kind
+        also = shown.others, quantity, kind, shown.other, why, shown.size
+        ranked = chart.rank_chart(points, *also)
         alt = chart.rank_alt(ranked)
         st.vega_lite_chart(ranked, key="sweep-ranking", alt=alt, width="stretch")
 

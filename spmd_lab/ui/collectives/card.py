@@ -41,10 +41,13 @@ ON_GPUS = (
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The collective of a sweep that is shown, over axes that are joined by +; beside what."""
+    """The collective of a sweep that is shown, over axes that are joined by +; its bytes per device,
+    0 for the most; beside what.
+    """
 
     kind: str
     over: str
+    size: int = 0
     other: str = ""
     others: Sequence[Point] = ()
 
@@ -53,6 +56,14 @@ class Shown:
         return [
             each for each in points if (each.kind, "+".join(each.axes)) == (self.kind, self.over)
         ]
+
+    def at_size(self, points: Iterable[Point]) -> Point | None:
+        """Returns its point of that size, else of the largest; None where none has a time."""
+        return max(
+            counted(self.of(points)),
+            key=lambda each: (each.bytes == self.size, each.bytes),
+            default=None,
+        )
 
 
 def draw(
@@ -64,11 +75,11 @@ def draw(
     on: str = "",
     to_calibrate: Experiment | None = None,
 ) -> None:
-    """The card of the collective that is shown, on its target or `on` another: its time at the largest
-    size and its highest bandwidth; its picture; links to the `experiment` on other
+    """The card of the collective that is shown, on its target or `on` another: its time and bandwidth
+    at the size that is shown; its picture; links to the `experiment` on other
     chips, and one that measures the ceilings `to_calibrate`.
     """
-    own, place = shown.of(points), experiment.place
+    own, place, point = shown.of(points), experiment.place, shown.at_size(points)
     is_predicted = all(each.time_s is None for each in own)
     evidence = "Predicted" if is_predicted else "Simulated" * place.is_simulated
     where = on or place.text.removeprefix("tpu:").removeprefix("gpu:")
@@ -77,16 +88,17 @@ def draw(
         left, right = st.columns([3, 2], vertical_alignment="center")
         with left:
             there = "this machine" if where == "local" else where
-            figures = tuple(_figures(own, topology, None if on else experiment))
-            title = _taken(own, there, topology) if figures else sweep_words(own)[0]
+            title = _taken(point, there, topology) if point else sweep_words(own)[0]
             cards.headline(plain(title), evidence)
-            draw_figures((*figures, *_beside(own, shown)) if figures else ())
+            if point:
+                figures = _figures(point, own, topology, None if on else experiment)
+                draw_figures((*figures, *_beside(point, shown)))
             sentences = filter(None, (*notes, off_line_words(own, fits)))
             if words := " ".join(map(as_sentence, sentences)):
                 st.caption(plain(words))
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
                 offers(experiment, on, to_calibrate)
-                if topology and figures and is_predicted:
+                if topology and point and is_predicted:
                     _sure(topology)
         if own:
             with right:
@@ -94,31 +106,25 @@ def draw(
 
 
 def _figures(
-    points: Sequence[Point], topology: Topology | None, experiment: Experiment | None
+    point: Point, points: Sequence[Point], topology: Topology | None, experiment: Experiment | None
 ) -> Iterator[Figure]:
-    """Yields how long the largest size takes, the highest bus bandwidth, with its share of what the
-    links of an absent target have by their data sheet, and below which size latency takes most;
-    nothing where no point has a time.
+    """Yields how long a point takes, its bus bandwidth, with its share of what the links of an absent
+    target have by their data sheet, and below which size latency takes most.
     """
-    timed = counted(points)
-    if not timed:
-        return
-    largest = max(timed, key=lambda each: each.bytes)
-    top = max(timed, key=lambda each: bandwidths(each)[1] or 0.0)
-    seconds = largest.time_s or largest.predicted_s or 0.0
-    over = f"over {axes_words(largest.axes)}"
-    if span := _span(largest, topology):
-        over = f"{span} {over}"
-    yield Figure(f"{bytes_text(largest.bytes)} per device", seconds_text(seconds), over)
-    at = "" if top is largest else f", at {bytes_text(top.bytes)}"
+    over = f"over {axes_words(point.axes)}"
+    yield Figure(f"{bytes_text(point.bytes)} per device", seconds_text(_seconds(point)), over)
     of = "over all links of a device"
-    if topology and experiment and top.predicted_s and top.kind in COLLECTIVES:
-        asked = str(experiment.option("device_order")), top.kind, experiment.mesh, top.axes
-        bound_s = mesh_collective_s(topology, *asked, top.bytes, nominal=True)
-        of = f"{bound_s / top.predicted_s:.0%} of the links' peak"
-    yield Figure("Bus bandwidth", rate_words(bandwidths(top)[1]), f"{of}{at}")
-    if half := half_points(timed):
+    if topology and experiment and point.predicted_s and point.kind in COLLECTIVES:
+        asked = str(experiment.option("device_order")), point.kind, experiment.mesh, point.axes
+        bound_s = mesh_collective_s(topology, *asked, point.bytes, nominal=True)
+        of = f"{bound_s / point.predicted_s:.0%} of the links' peak"
+    yield Figure("Bus bandwidth", rate_words(bandwidths(point)[1]), of)
+    if half := half_points(counted(points)):
         yield Figure("Latency-bound below", about_bytes(half[0].bytes), "half the bandwidth there")
+
+
+def _seconds(point: Point) -> float:
+    return point.time_s or point.predicted_s or 0.0
 
 
 def _is_published(topology: Topology) -> bool:
@@ -126,26 +132,25 @@ def _is_published(topology: Topology) -> bool:
     return not topology.chip.is_gpu and topology.slices == 1
 
 
-def _span(largest: Point, topology: Topology | None) -> str:
-    """Returns the range of a predicted time, by what was published of such links; "" for none."""
-    if largest.time_s or not topology or not _is_published(topology):
-        return ""
-    low, high = (each * (largest.predicted_s or 0.0) for each in published_span())
-    return span_text(min(largest.predicted_s or low, low), high)
+def span_of(topology: Topology) -> tuple[float, float] | None:
+    """Returns the range of a predicted time, in times as long, by what was published of such links;
+    None where nothing was.
+    """
+    low, high = published_span()
+    return (min(1.0, low), high) if _is_published(topology) else None
 
 
-def _beside(points: Sequence[Point], shown: Shown) -> Iterator[Figure]:
-    """Yields how long the largest size takes elsewhere, where that is known."""
-    largest = max(counted(points), key=lambda each: each.bytes)
-    same = [
-        seconds
-        for each in shown.of(shown.others)
-        if each.bytes == largest.bytes and (seconds := each.time_s or each.predicted_s)
-    ]
-    own = largest.time_s or largest.predicted_s
-    if same and own:
-        times = f"{same[0] / own:.2f} × as long"
-        yield Figure(f"On {shown.other}", seconds_text(same[0]), times)
+def _span(point: Point, topology: Topology | None) -> str:
+    span = span_of(topology) if topology and not point.time_s else None
+    return span_text(*(each * _seconds(point) for each in span)) if span else ""
+
+
+def _beside(point: Point, shown: Shown) -> Iterator[Figure]:
+    """Yields how long the same size takes elsewhere, where that is known."""
+    for each in shown.of(shown.others):
+        if each.bytes == point.bytes and (seconds := _seconds(each)):
+            times = f"{seconds / _seconds(point):.2f} × as long"
+            yield Figure(f"On {shown.other}", seconds_text(seconds), times)
 
 
 def _sure(topology: Topology) -> None:
@@ -166,12 +171,11 @@ def _published_words(each: PublishedRate) -> str:
     return f"{where}: {ratios}."
 
 
-def _taken(points: Sequence[Point], where: str, topology: Topology | None) -> str:
-    """Returns how long the largest size takes on a target, as a sentence."""
-    largest = max(counted(points), key=lambda each: each.bytes)
-    kind, size = largest.kind, bytes_text(largest.bytes)
+def _taken(point: Point, where: str, topology: Topology | None) -> str:
+    """Returns how long a point takes on a target, as a sentence."""
+    kind, size = point.kind, bytes_text(point.bytes)
     name = f"{'An' if kind[0] == 'a' else 'A'} {kind} of {size}"
-    time = _span(largest, topology) or seconds_text(largest.time_s or largest.predicted_s)
+    time = _span(point, topology) or seconds_text(_seconds(point))
     taken = f"takes {time} on {where}"
     if kind not in COLLECTIVES:
         name, taken = size, f"{taken}, {kind_title(kind).lower()}"

@@ -84,9 +84,7 @@ def test_a_link_to_simulated_devices_keeps_its_target(data_folder):
 def test_a_prediction_has_a_range_its_share_of_the_links_and_what_it_rests_on(data_folder):
     screen = opened("collectives")
     (words,) = (each.proto.body for each in screen.get("html") if 'class="five"' in each.proto.body)
-    low, high = map(
-        float, re.search(r"<small>([\d.]+) µs to ([\d.]+) µs over x and y", words).groups()
-    )
+    low, high = map(float, re.search(r"takes ([\d.]+) µs to ([\d.]+) µs on", said(screen)).groups())
     time = float(figures(screen)["16.0 MiB per device"].split()[0])
     assert low == pytest.approx(time, abs=0.5)
     assert high == pytest.approx(published_span()[1] * time, rel=0.01)
@@ -96,6 +94,33 @@ def test_a_prediction_has_a_range_its_share_of_the_links_and_what_it_rests_on(da
     assert "Nothing was measured" in said(screen) and "All-reduce among 256 on v6e:16x16" in said(
         screen
     )
+
+
+@pytest.mark.parametrize("view", ["Time", "Bus bandwidth"])
+def test_a_size_that_is_chosen_is_that_of_the_figures_the_label_and_the_ranking(data_folder, view):
+    asked = parse_experiment({"workload": "collectives", "target": "tpu:v5e:2x4", "mesh": {"x": 8}})
+    screen = opened("collectives", experiment=link.encode(asked), view=view)
+    choice = next(each for each in screen.selectbox if each.label == "Size")
+    size = choice.options[6]
+    choice.set_value(size).run()
+    time = figures(screen)[f"{size} per device"]
+    shown = time if view == "Time" else figures(screen)["Bus bandwidth"]
+    curve, ranking = charts(screen)
+    assert f"predicted {shown} at {size}" in labels(curve)
+    assert {row["size"] for row in ranking["layer"][0]["data"]["values"]} == {size}
+    band, line = (layer["data"]["values"] for layer in curve["layer"][:2])
+    within = [
+        low["low"] <= 1.001 * row["y"] and row["y"] <= 1.001 * low["high"]
+        for low, row in zip(band, line, strict=True)
+    ]
+    assert all(within) and len(within) > 5
+    ratio = {round(row["high"] / row["low"], 3) for row in band}
+    assert ratio == {round(published_span()[1] / min(1.0, published_span()[0]), 3)}
+
+
+def test_a_size_that_was_not_swept_shows_the_largest(data_folder):
+    screen = opened("collectives", bytes="3 parsecs")
+    assert "16.0 MiB per device" in figures(screen) and not screen.exception
 
 
 @pytest.mark.skipif(bool(accelerator_files()), reason="the default is what is attached")

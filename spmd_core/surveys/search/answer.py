@@ -516,23 +516,24 @@ def how_many_overlap(answer: Answer) -> str:
 
 
 def open_words(answer: Answer) -> str:
-    """Returns how many ranges that of the first overlaps, and how many estimates may be as fast; ""
-    where it is alone.
-    """
-    count = answer.open_estimates
-    could = f"{numbered(count, 'estimate')} could win" * bool(count)
-    known = ", ".join(filter(None, (how_many_overlap(answer), could)))
-    return f"Not settled: {known}" if known else ""
+    """Returns how many others may be as fast, by their ranges or their estimates; "" for none."""
+    many = len(answer.rivals)
+    least = "at least " * (many >= 9)
+    many += answer.open_estimates
+    return f"Not settled: {least}{numbered(many, 'other')} could win" if many else ""
 
 
 def picked_words(answer: Answer) -> str:
-    """Returns why the first of those whose ranges overlap is picked, in a sentence; "" where none does."""
-    winner = answer.winner
-    if winner is None or not answer.rivals:
+    """Returns why the first of those that may be as fast is picked, in a sentence; "" of none."""
+    winner, count = answer.winner, answer.open_estimates
+    if winner is None or not (answer.rivals or count):
         return ""
+    could = f"{numbered(count, 'estimate')} could win" * bool(count)
+    known = ", ".join(filter(None, (how_many_overlap(answer), could)))
     best = {"memory": "smallest", "price": "cheapest"}.get(answer.question.minimize, "fastest")
     sure = " that surely fits" if winner.step and winner.fits == "yes" else ""
-    return f"Its range {how_many_overlap(answer)}; it is the {best}{sure}."
+    its = "Its range " if answer.rivals else ""
+    return f"{its}{known}; it is the {best}{sure}."
 
 
 _REASONS = {

@@ -122,7 +122,7 @@ def _marked(result: Result, name: str) -> str:
 def _amount(result: Result, name: str, words: str, share: float | None) -> str:
     number, _, of = words.partition(", ")
     color = colors.css(result.experiment, name)
-    bar = f'<i style="width: {share:.0%}; background: {color}"></i>' if share else ""
+    bar = f'<i style="width: {5 * share:.2f}rem; background: {color}"></i>' if share else ""
     return f"<td>{escape(number)} <small>{escape(of)}</small>{bar}</td>"
 
 

@@ -225,7 +225,7 @@ def ranked(answer: Answer) -> None:
         return
     st.caption(plain(words.funnel_words(answer)))
     _, title, _ = charts.times_of([row.candidate for row in listed])
-    st.html(rows.html(listed, title))
+    st.html(rows.html(listed, title, answer.counts))
 
 
 def look(question: AnyQuestion) -> None:

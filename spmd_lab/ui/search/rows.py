@@ -1,6 +1,6 @@
 """The best meshes of a search as rows: where the time of each goes, its interval, its memory."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby
@@ -138,8 +138,10 @@ def _parts(each: Candidate) -> Iterator[TimePart]:
             yield TimePart(kind, known[kind])
 
 
-def html(rows: Sequence[RankedRow], title: str) -> str:
-    """Returns the rows below the key of their parts, as HTML; `title`: what their times are of."""
+def html(rows: Sequence[RankedRow], title: str, counts: Mapping[str, int]) -> str:
+    """Returns the rows below the key of their parts, as HTML; `title`: what their times are of;
+    `counts`: of all candidates, by group.
+    """
     best, base = rows[0], links.base_address("search")
     kinds = {part.kind for row in rows for part in row.parts if part.share > _SEEN}
     key = "".join(
@@ -156,8 +158,11 @@ def html(rows: Sequence[RankedRow], title: str) -> str:
         f'<tr class="row head"><td></td><th scope="col"><ul>{key}</ul></th>'
         f'<th scope="col">{escape(title)}</th><th scope="col">{escape(memory)}</th></tr>'
     ]
-    for group, members in groupby(rows, key=lambda row: row.group):
-        lines.append(f'<tr><th colspan="4" scope="colgroup">{escape(group)}</th></tr>')
+    for group, grouped in groupby(rows, key=lambda row: row.group):
+        members = list(grouped)
+        many = counts.get(group, 0)
+        of = f", {len(members)} of {many:,}" * (many > len(members))
+        lines.append(f'<tr><th colspan="4" scope="colgroup">{escape(group)}{of}</th></tr>')
         lines += (_line(row, row is best, base) for row in members)
     return f'<div class="ranked" style="{band}"><table>{"".join(lines)}</table></div>'
 

@@ -16,6 +16,7 @@ from spmd_core.surveys.search import (
     best_words,
     funnel_words,
     open_words,
+    picked_words,
     span_of_tokens,
     time_of_tokens,
 )
@@ -62,12 +63,16 @@ def test_what_is_known_in_different_ways_is_below_headings_of_its_own():
     mixed = Answer(question, len(found), found, True)
     rows = ranked_rows(mixed.shardings)
     assert [row.group for row in rows].count("measured") == 1
-    drawn = html(rows, "Time")
+    drawn = html(rows, "Time", mixed.counts)
     parts = re.findall(
         r'colgroup">(.*?)</th>|row">(?:<a [^>]*>)?([^<]*)(?:</a>)?<small>[^<]*</small></th><td class=.bar',
         drawn,
     )
-    assert [head or name for head, name in parts][:3] == ["measured", rows[0].name, "estimated"]
+    assert [head or name for head, name in parts][:3] == [
+        "measured",
+        rows[0].name,
+        f"estimated, {len(rows) - 1} of {mixed.counts['estimated']}",
+    ]
     assert sum(bool(name) for _, name in parts) == len(rows)
     assert ranked_rows([]) == []
     assert all(row.low <= row.high for row in rows)
@@ -114,7 +119,7 @@ def test_the_parts_of_a_bar_are_those_of_its_step_and_add_up_to_it():
 def test_a_row_is_a_link_to_the_prediction_of_its_plan():
     answer = first_look(read_question({"model": "llama-3.1-8b", "chips": ["v5p:8"]}))
     rows = ranked_rows(answer.shardings)
-    drawn = html(rows, "Time")
+    drawn = html(rows, "Time", {})
     assert len({row.path for row in rows}) == len(rows)
     for row in rows:
         assert row.path.startswith("/predict?experiment=")
@@ -157,13 +162,13 @@ def test_what_may_not_fit_is_counted_apart_where_others_are_as_fast():
     )
     found = [_less_sure(each) if each.predicted else each for each in candidates(question)]
     known = Answer(question, len(found), found, True)
-    assert open_words(known).endswith(f"{len(known.rivals)} others")
+    assert open_words(known).endswith(f" {len(known.rivals)} others could win")
     for at in range(1, len(known.rivals)):
         unsure = {each.number for each in known.rivals[:at]}
         every = [replace(each, fits="likely") if each.number in unsure else each for each in found]
         answer = Answer(question, len(every), every, True)
         fit = sum(each.fits == "yes" for each in answer.rivals)
-        counts = list(map(int, re.findall(r"\d+", open_words(answer))))
+        counts = list(map(int, re.findall(r"\d+", picked_words(answer))))
         assert counts == [count for count in (fit, len(answer.rivals) - fit) if count]
 
 
@@ -177,7 +182,7 @@ def test_what_may_not_fit_has_the_memory_that_it_needs_beside_its_time():
         needs = re.fullmatch(r"([\d.]+) GiB to ([\d.]+) GiB", row.memory)
         assert bool(needs) == (row.group == "may not fit")
         assert needs is None or float(needs[1]) < 95.7 < float(needs[2])
-    assert "Memory per device, of 95.7 GiB" in html(rows, "Time")
+    assert "Memory per device, of 95.7 GiB" in html(rows, "Time", {})
 
 
 def test_estimates_whose_intervals_reach_the_compiled_first_could_still_win():
@@ -195,9 +200,8 @@ def test_estimates_whose_intervals_reach_the_compiled_first_could_still_win():
     apart = sum(each.span[0] >= compiled.span[1] or low >= each.span[1] for each in others)
     overlapping = len(others) - apart
     count = answer.open_estimates
-    assert 0 < count <= overlapping and open_words(answer).startswith(
-        f"Not settled: {count} estimate"
-    )
+    assert 0 < count <= overlapping and f"{count} estimate" in picked_words(answer)
+    assert open_words(answer).startswith(f"Not settled: {count + len(answer.rivals)} other")
     assert best_words(answer, compiled).startswith("Best so far: ")
     slow = [
         replace(each, predicted=each.predicted.model_copy(update={"low": 9e9, "high": 1e10}))

@@ -81,10 +81,10 @@ if swept:
 elif status and result:
     exports.menu(downloads, status.run, status.experiment)
     when = ago(status.finished_at or status.submitted_at)
-    row = prediction.headline(result, when)
+    rows = prediction.headline(result, when)
     chosen = prediction.choose(result)
     if chosen is not None:
-        prediction.numbers(result, chosen, when, row)
+        prediction.numbers(result, chosen, when, *rows)
         prediction.details(result, chosen)
         if experiment.plan:
             run_answer.others(experiment.plan)

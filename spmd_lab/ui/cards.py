@@ -286,6 +286,11 @@ def headline(answer: str, evidence: str = "", words: str = "", about: str = "") 
     return row
 
 
+def how_sure(row: DeltaGenerator) -> DeltaGenerator:
+    """Draws the button that opens what the answer rests on, in the row of its badges."""
+    return row.popover("How sure?", type="tertiary", key="how-sure")
+
+
 def computed_words(experiment: Experiment) -> str:
     """Returns what is computed, and its sizes."""
     sizes = "" if experiment.plan else "×".join(str(size) for _, size in experiment.dims)

@@ -288,6 +288,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .split li i {{ display: inline-block; width: 0.7rem; height: 0.7rem; border-radius: 0.15rem; margin-right: 0.4rem; }}
 .split li b {{ font-weight: 600; color: light-dark(#1c2430, #e4e9f0); }}
 [data-testid="stPopoverBody"]:has(.st-key-wide) {{ width: min(46rem, 94vw); max-width: none; }}
+.st-key-how-sure {{ margin-top: -0.4rem; }}
 .why {{ width: 100%; border-collapse: collapse; font-size: 0.93rem; line-height: 1.35; }}
 .why :is(th, td) {{ text-align: left; vertical-align: top; font-weight: 400; padding: 0.3rem 1.2rem 0.2rem 0; }}
 .why tr:first-child > * {{ font-size: 0.82rem; color: var(--quiet); padding-bottom: 0; }}
@@ -309,8 +310,8 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .beside div {{ display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 0.4rem; font-size: 0.87rem; }}
 .beside :is(span, small) {{ font-size: inherit; color: var(--quiet); }}
 .beside b {{ font-size: inherit; font-weight: 600; }}
-.ranked {{ container-type: inline-size; border-spacing: 0; }}
-.ranked :is(table, tbody) {{ display: block; width: 100%; }}
+.ranked {{ container-type: inline-size; }}
+.ranked :is(table, tbody) {{ display: block; width: 100%; border-spacing: 0; }}
 .ranked :is(th, td) {{ text-align: left; font-weight: 400; padding: 0; border: none; }}
 .ranked [colspan] {{ padding: 0.7rem 0 0.1rem; font-size: 0.87rem; font-weight: 600; }}
 .ranked .row {{ display: grid; grid-template-columns: minmax(12rem, 17rem) 1fr 7rem 8rem; column-gap: 1.2rem; align-items: center; }}

@@ -112,11 +112,12 @@ def _ceilings(answer: str, sweep: StrategyResult, notes: Sequence[str], is_simul
     with st.container(key="answer"):
         st.subheader(plain(answer), anchor=False)
         draw_figures(ceiling_figures(sweep.ceilings))
-        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        badges = st.container(horizontal=True, gap="small")
+        with badges:
             if is_simulated:
                 style.evidence("Simulated")
             if notes:
-                st.popover("How sure?", key="how-sure", type="tertiary").markdown(
+                cards.how_sure(badges).markdown(
                     "\n".join(f"- :small[{plain(capital(note))}.]" for note in notes)
                 )
     first = max(sweep.points, key=lambda point: len(point.axes), default=None)

@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.answers import Figure
 from spmd_core.base import RequestError, about_bytes, bytes_text, seconds_text, span_text
@@ -89,17 +90,17 @@ def draw(
         with left:
             there = "this machine" if where == "local" else where
             title = _taken(point, there, topology) if point else sweep_words(own)[0]
-            cards.headline(plain(title), evidence)
+            badges = cards.headline(plain(title), evidence)
             if point:
                 figures = _figures(point, own, topology, None if on else experiment)
                 draw_figures((*figures, *_beside(point, shown)))
+            if topology and point and is_predicted:
+                _sure(badges, topology)
             sentences = filter(None, (*notes, off_line_words(own, fits)))
             if words := " ".join(map(as_sentence, sentences)):
                 st.caption(plain(words))
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
                 offers(experiment, on, to_calibrate)
-                if topology and point and is_predicted:
-                    _sure(topology)
         if own:
             with right:
                 moved.show(shown.kind, max(point.devices for point in points))
@@ -153,7 +154,7 @@ def _beside(point: Point, shown: Shown) -> Iterator[Figure]:
             yield Figure(f"On {shown.other}", seconds_text(seconds), times)
 
 
-def _sure(topology: Topology) -> None:
+def _sure(badges: DeltaGenerator, topology: Topology) -> None:
     lines = [ON_GPUS if topology.chip.is_gpu else RESTS_ON]
     if _is_published(topology):
         low, high = published_span()
@@ -161,7 +162,7 @@ def _sure(topology: Topology) -> None:
             f"Published collectives took {low:.2f} to {high:.2f} times as long as predicted:"
         )
         lines += map(_published_words, PUBLISHED)
-    with st.popover("How sure?", type="tertiary", key="how-sure"):
+    with cards.how_sure(badges):
         st.markdown("\n".join(f"- :small[{plain(line)}]" for line in lines))
 
 

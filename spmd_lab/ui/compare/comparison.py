@@ -41,7 +41,10 @@ def headline(view: View, when: str, noted: Result | None = None) -> None:
         with pictured:
             verdict.picture(result)
         with answered:
-            if more := verdict.answer(result):
+            more, badges = verdict.answer(result)
+            with cards.how_sure(badges):
+                _evidence(noted or result, when)
+            if more:
                 st.markdown(colors.sentence(more, result.experiment))
             verdict.why(result)
             if versions := list(_versions(result.experiment)):
@@ -49,8 +52,6 @@ def headline(view: View, when: str, noted: Result | None = None) -> None:
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
                 verdict.onward(result)
                 remedies.offer(result, "Fix it")
-                with st.popover("How sure?", key="how-sure", type="tertiary"):
-                    _evidence(noted or result, when)
     failed(result)
 
 

@@ -5,6 +5,7 @@ from html import escape
 from typing import Literal
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.advice import confirmation
 from spmd_core.answers import Cause, causes
@@ -27,9 +28,9 @@ from spmd_lab.ui.shell import draw_figure
 SIMULATED = "On simulated CPUs, no TPU"
 
 
-def answer(result: Result) -> str:
+def answer(result: Result) -> tuple[str, DeltaGenerator]:
     """Draws which row is the best and by how much, its time, large, and how certain that is; no time
-    where none is known to be the best. Returns what else the answer is.
+    where none is known to be the best. Returns what else the answer is, and the row of its badges.
     """
     compared = compared_first(result)
     right = (name for name in result.order if result.strategies[name].correct is not False)
@@ -48,14 +49,15 @@ def answer(result: Result) -> str:
         mark = marker(result.experiment, best), colors.css(result.experiment, best)
         computed = cards.computed_words(result.row(best).experiment)
         draw_figure(seconds_text(seconds), f"{unit}, {computed}", *mark)
-    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+    badges = st.container(horizontal=True, gap="small")
+    with badges:
         for words, color in _badges(result, compared):
             st.badge(plain(words), color=color)
         if result.environment.simulated:
             style.evidence("Simulated", SIMULATED)
         elif result.only_predicted_s:
             style.evidence("Compiled")
-    return more
+    return more, badges
 
 
 def picture(result: Result) -> None:

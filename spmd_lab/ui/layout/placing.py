@@ -108,12 +108,13 @@ def outcome(expected: Layout, status: RunStatus) -> None:
     if placed.error is not None:
         failure("Placing failed.", placed.error.message)
         return
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+    badges = st.container(horizontal=True, gap="small")
+    with badges:
         if "array" in placed.outputs:
             _comparison(expected, placed, is_timed=not result.environment.simulated)
         if result.environment.simulated:
             style.evidence("Simulated")
-        with st.popover("How sure?", type="tertiary", key="how-sure"):
+        with cards.how_sure(badges):
             if placed.ci95_s:
                 count = numbered(len(placed.samples_s), "sample")
                 between = span_text(*placed.ci95_s)

@@ -26,7 +26,7 @@ from spmd_core.terms import (
 )
 from spmd_core.time import estimate_step, is_outdated
 from spmd_core.words import KINDS, fact_words, parts, predictions as words
-from spmd_lab.ui import choices, next_step, price, state
+from spmd_lab.ui import cards, choices, next_step, price, state
 from spmd_lab.ui.arrows import view as arrows
 from spmd_lab.ui.charts import shares
 from spmd_lab.ui.ir import viewer
@@ -165,18 +165,21 @@ def _mesh(experiment: Experiment) -> None:
             draw_table(tables.arrays_table(plan))
 
 
-def headline(result: Result, when: str) -> DeltaGenerator:
-    """The answer in a sentence, and where it comes from; returns the row of what can be pressed."""
+def headline(result: Result, when: str) -> tuple[DeltaGenerator, DeltaGenerator]:
+    """The answer in a sentence, and where it comes from; returns the row of its badge, and that of
+    what can be pressed.
+    """
     plan = result.experiment.plan
     with st.container(border=True, key="answer"):
         predictions = [each.prediction for each in result.strategies.values() if each.prediction]
         fits = not predictions or any(each.fits for each in predictions)
         is_timed = bool(plan and fits and predictions and predictions[0].is_timed)
         if plan and is_timed:
-            run_answer.card(plan, predictions[0])
+            badges = run_answer.card(plan, predictions[0])
         else:
             _memory_headline(words.answer(result), fits)
-            st.caption(plain(_provenance(result, when)))
+            badges = st.container()
+            badges.caption(plain(_provenance(result, when)))
         above = st.container()
         row = st.container(horizontal=True, vertical_alignment="center", gap="small")
         next_step.draw(result, row, above)
@@ -188,7 +191,7 @@ def headline(result: Result, when: str) -> DeltaGenerator:
     for name, each in result.strategies.items():
         if each.status == "error" and each.error is not None:
             failure(f"{title(name)} failed.", each.error.message)
-    return row
+    return badges, row
 
 
 def _provenance(result: Result, when: str) -> str:
@@ -232,10 +235,12 @@ def choose(result: Result) -> str | None:
     return choices.one_of("Details of", list(predictions), choices.STRATEGY, title)
 
 
-def numbers(result: Result, name: str, when: str, row: DeltaGenerator) -> None:
+def numbers(
+    result: Result, name: str, when: str, badges: DeltaGenerator, row: DeltaGenerator
+) -> None:
     """Draws the numbers that people ask for first, and the interval; of a training step, whose card
-    has them, folded in the row of what can be pressed, with the flag that turns collective matmuls
-    off.
+    has them, folded beside its badge, and in the row of what can be pressed the flag that turns
+    collective matmuls off.
     """
     prediction = result.strategies[name].prediction
     assert prediction is not None
@@ -251,7 +256,7 @@ def numbers(result: Result, name: str, when: str, row: DeltaGenerator) -> None:
         return
     with row:
         nearest.offer_without_rings(plan, prediction)
-    with row, st.popover("How sure?", type="tertiary", key="how-sure"), st.container(key="wide"):
+    with cards.how_sure(badges), st.container(key="wide"):
         run_answer.known_by(plan, prediction)
         _numbers(result, prediction, time)
         counted = f"{parameters_words(plan.size)}. {convention_words(plan, prediction)}."

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.answers import (
     CONTEXT_ROWS,
@@ -35,9 +36,9 @@ ESTIMATE, COMPILED = "Estimate", "Compiled"
 _SEEN = 0.001  # of a host's memory
 
 
-def card(plan: Plan, shown: Prediction) -> None:
+def card(plan: Plan, shown: Prediction) -> DeltaGenerator:
     """Draws the answer of a plan that has a time: whether it fits, its memory, step and days, what
-    they are of, and the bar of shares.
+    they are of, and the bar of shares. Returns the row of its badge.
     """
     kind = plan.topology.chip.generation
     each = price.by_kind().get(kind)
@@ -47,7 +48,7 @@ def card(plan: Plan, shown: Prediction) -> None:
     chips = f"{plan.topology.chips:,} {chip_title(kind)}"
     answer = plain(f"{verb} on {chips}, {bound_words(shown.shares_s)}.")
     headline = f":red[{answer}]" if verb == "May not fit" else answer
-    cards.headline(headline, "Compiled" if shown.compiled else "Estimated")
+    row = cards.headline(headline, "Compiled" if shown.compiled else "Estimated")
     where, mesh, step, time, *dollars, _ = five_figures(plan, shown, run, each)
     more = ", ".join(filter(None, (time.more, _missed(run.days.estimate, run.money))))
     time = time._replace(title=f"Time of {tokens_text(question.tokens())}", more=more)
@@ -58,6 +59,7 @@ def card(plan: Plan, shown: Prediction) -> None:
         of.append(Figure("Causal MFU", f"{shown.mfu_causal:.1%}"))
     draw_figures([step, time, *dollars, held_figure(shown)], of)
     st.html(shares.split_bar(predictions.parts(shown)))
+    return row
 
 
 def held_figure(shown: Prediction) -> Figure:

@@ -220,11 +220,11 @@ def after(status: RunStatus) -> None:
         result = prediction.result_of(status, status.experiment)
         if result is None:
             return
-        row = prediction.headline(result, when)
+        rows = prediction.headline(result, when)
         labels.draw(status.run)
         chosen = prediction.choose(result)
         if chosen is not None:
-            prediction.numbers(result, chosen, when, row)
+            prediction.numbers(result, chosen, when, *rows)
             prediction.details(result, chosen)
             remedies.draw(result, [chosen])
         return

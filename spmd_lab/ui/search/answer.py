@@ -6,6 +6,7 @@ from statistics import median
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.advice import predict_command
 from spmd_core.answers import Figure, best_table, every_table, kept_ranking, ranking_table
@@ -132,7 +133,7 @@ def headline(answer: Answer, when: str = "") -> bool:
             horizontal=True, vertical_alignment="center", key=None if winner.step else "row-answer"
         ):
             _picture(winner)
-            _named(answer, winner, when)
+            badges = _named(answer, winner, when)
         _, *policy, _, where = winner.name.split(" · ") if winner.step else ("", "", "")
         tokens = f"{winner.plan.sequence:,} tokens" if winner.plan else ""
         made_of = (("Sequence", tokens), ("Policy", " · ".join(policy)), ("On", where))
@@ -143,10 +144,10 @@ def headline(answer: Answer, when: str = "") -> bool:
             st.markdown(plain(why))
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             pressed = _next(answer, winner, is_over=not when)
-            with st.popover("How sure?", type="tertiary", key="how-sure"):
-                for sentence_of in _HOW_SURE:
-                    st.markdown(plain(sentence_of(answer)))
-                st.caption(coded(" ".join(map(fact_words, answer.notes))))
+        with cards.how_sure(badges):
+            for sentence_of in _HOW_SURE:
+                st.markdown(plain(sentence_of(answer)))
+            st.caption(coded(" ".join(map(fact_words, answer.notes))))
         if (proof := answer.proof_of_winner) is not None:
             st.page_link(
                 "pages/compare.py",
@@ -158,14 +159,15 @@ def headline(answer: Answer, when: str = "") -> bool:
     return pressed
 
 
-def _named(answer: Answer, winner: Candidate, when: str) -> None:
+def _named(answer: Answer, winner: Candidate, when: str) -> DeltaGenerator:
     known = ", ".join(filter(None, (when, _KNOWN_AS[winner.stage])))
     headline = plain(words.best_words(answer, winner))
-    with cards.headline(headline, winner.stage.capitalize(), known):
+    with (row := cards.headline(headline, winner.stage.capitalize(), known)):
         if unsure := words.open_words(answer):
             st.badge(plain(unsure), color="orange")
         if winner.experiment.place.is_simulated:
             style.evidence("Simulated")
+    return row
 
 
 def _picture(winner: Candidate) -> None:

@@ -74,7 +74,9 @@ def draw(answer: ServingAnswer, ask: Callable[[int], None]) -> None:
             st.caption(plain(beaten_words(answer.lead, better)), width="content")
             if better and answer.question.load.rate is None:
                 count = better.concurrency
-                st.button(f"Serve {count:,} at once", on_click=ask, args=(count,))
+                st.button(
+                    f"Serve {count:,} at once", key="serving:ask", on_click=ask, args=(count,)
+                )
     owners = _owners(front)
     st.vega_lite_chart(
         _chart(answer, answer.lead, curves, front),

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from spmd_core.base import number_text, seconds_text
+from spmd_core.base import between, number_text, seconds_text
 from spmd_core.search import (
     Answer,
     Candidate,
@@ -62,7 +62,7 @@ class CandidateRow:
     def interval(self) -> str | None:
         """Returns both ends of its interval."""
         low, high = self.time(self.kept.low_s), self.time(self.kept.high_s)
-        return f"{low.text} to {high.text}" if low and high else None
+        return between(low.text, high.text) if low and high else None
 
 
 def _part(title: str) -> Column[CandidateRow]:

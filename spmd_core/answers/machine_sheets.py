@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from spmd_core.answers.training_sheet import Figure
+from spmd_core.base import between
 from spmd_core.results import Ceiling, Point
 from spmd_core.roofline import busy_facts
 from spmd_core.sheets import Cell, Column, Sheet, seconds, size, text
@@ -13,7 +14,7 @@ from spmd_core.words import match_words
 def interval_words(ceiling: Ceiling) -> str:
     """The 95% interval of a ceiling."""
     low, high = (ceiling.model_copy(update={"value": value}) for value in ceiling.interval)
-    return f"{value_words(low)} to {value_words(high)}"
+    return between(value_words(low), value_words(high))
 
 
 def _data_sheet(ceiling: Ceiling) -> Cell | None:

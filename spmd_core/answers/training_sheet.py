@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from spmd_core.base import (
+    between,
     bytes_text,
     count_text,
     mesh_text,
@@ -58,7 +59,7 @@ def five_figures(
     value, _, share = bound.partition(" (")
     causal = f"{step.mfu_causal:.1%} causal MFU" if step.mfu_causal else ""
     binds = f"{share.removesuffix(')')} of the step" if share else causal
-    span = f"{days_text(run.days.low)} to {days_text(run.days.high)}" if run else ""
+    span = between(days_text(run.days.low), days_text(run.days.high)) if run else ""
     hourly = f"at {money_text(price)} a chip-hour"
     dollars = [Figure("Dollars", money_text(run.money if run else None), hourly)] if price else []
     time, ends = step.predicted_s, f"{plan.tokens:,} tokens"
@@ -101,8 +102,7 @@ def training_headline(answer: TrainingAnswer) -> str:
     if question.days is None and others:
         last = answer.even[-1].run
         ends = takes, days_text(last.days.estimate) if last else takes
-        alike = ends[0].partition(" ")[2] == ends[1].partition(" ")[2]
-        span = f"{ends[0].partition(' ')[0] if alike else ends[0]} to {ends[1]}"
+        span = between(*ends)
         kinds = listed([chip_title(row.kind) for row in answer.even])
         if not is_alike:
             return f"Of {numbered(chips, 'chip')} each, cannot tell which of {kinds} is fastest: {span}."

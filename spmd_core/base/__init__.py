@@ -42,6 +42,7 @@ from spmd_core.base.settings import (
 from spmd_core.base.units import (
     about_bytes,
     agreed,
+    between,
     bytes_text,
     change_text,
     count_text,
@@ -82,6 +83,7 @@ __all__ = [
     "agreed",
     "answer",
     "ask_child",
+    "between",
     "by_key",
     "bytes_text",
     "capital",

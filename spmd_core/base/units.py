@@ -52,9 +52,9 @@ def span_text(low: float, high: float) -> str:
     """Returns two durations with three digits each, zeros too.
 
     >>> span_text(7.3, 9.18), span_text(0.0089, 0.12), span_text(9.96, 120.4)
-    ('7.30 s to 9.18 s', '8.90 ms to 120 ms', '9.96 s to 120 s')
+    ('7.30 to 9.18 s', '8.90 to 120 ms', '9.96 to 120 s')
     """
-    return f"{even_seconds(low)} to {even_seconds(high)}"
+    return between(even_seconds(low), even_seconds(high))
 
 
 def change_text(was: str, now: str) -> str:
@@ -63,9 +63,18 @@ def change_text(was: str, now: str) -> str:
     >>> change_text("12.6 GiB", "6.1 GiB"), change_text("1.2 s", "800 ms"), change_text("3", "3")
     ('12.6 → 6.1 GiB', '1.2 s → 800 ms', '3')
     """
-    value, _, unit = was.rpartition(" ")
-    first = value if unit == now.rpartition(" ")[2] and value else was
-    return was if was == now else f"{first} → {now}"
+    return between(was, now, " → ")
+
+
+def between(low: str, high: str, by: str = " to ") -> str:
+    """Returns the ends of a range of quantities, their unit once; one of them where they are alike.
+
+    >>> between("20.1 days", "25.3 days"), between("1 s", "1 s")
+    ('20.1 to 25.3 days', '1 s')
+    """
+    value, _, unit = low.rpartition(" ")
+    first = value if unit == high.rpartition(" ")[2] and value else low
+    return low if low == high else f"{first}{by}{high}"
 
 
 def even_seconds(seconds: float | None) -> str:

@@ -3,7 +3,15 @@
 import re
 from collections.abc import Mapping
 
-from spmd_core.base import bytes_text, capital, numbered, scaled_text, seconds_text, sums_by_key
+from spmd_core.base import (
+    between,
+    bytes_text,
+    capital,
+    numbered,
+    scaled_text,
+    seconds_text,
+    sums_by_key,
+)
 from spmd_core.facts import Prediction
 from spmd_core.machine import Topology
 from spmd_core.plan import Plan, undivided_axes
@@ -282,7 +290,7 @@ def run_words(
     money = f", {money_text(run.money)}" if run.money is not None else ""
     return (
         f"{numbered(run.steps, 'step')}, {_long(run.days.estimate)} without a stop "
-        f"({_long(run.days.low)} to {_long(run.days.high)}), {run.chip_hours:,.0f} chip-hours on "
+        f"({between(_long(run.days.low), _long(run.days.high))}), {run.chip_hours:,.0f} chip-hours on "
         f"{numbered(plan.topology.chips, 'chip')}{money}"
     )
 

@@ -19,7 +19,7 @@ ROWS = [("a", 2e-6, (1e-6, 3e-6), None), ("b", None, None, None)]
 def test_a_column_that_is_empty_in_every_row_is_left_out():
     table = SHEET.table(ROWS, "screen")
     assert table.columns == ("Name", "Time", "Interval")
-    assert table.rows[0] == (Cell("a"), Cell("2 µs", 2e-6), Cell("1.00 µs to 3.00 µs"))
+    assert table.rows[0] == (Cell("a"), Cell("2 µs", 2e-6), Cell("1.00 to 3.00 µs"))
     assert [cell.text for cell in table.rows[1]] == ["b", "–", "–"]
 
 

@@ -24,7 +24,7 @@ def test_times_against_the_fastest():
     assert frame[2] == {
         "Strategy": "Automatic",
         "Time": "25 µs",
-        "95% interval": "24.5 µs to 25.5 µs",
+        "95% interval": "24.5 to 25.5 µs",
         "Paired ratio (99%)": "–",
         "Values": "✗ wrong",
     }

@@ -160,7 +160,7 @@ def test_measured_and_predicted_rows_have_one_table_and_an_answer_each():
     result = result.model_copy(update={"predicted": compared})
     assert result.experiment.place.is_simulated
     assert run_headline(result) == (
-        "“cpu:8” takes 2 ms per call (95% interval 1.96 ms to 2.04 ms). Cannot tell whether "
+        "“cpu:8” takes 2 ms per call (95% interval 1.96 to 2.04 ms). Cannot tell whether "
         "“v6e:2x4” (10 µs) or “v5p:2x2x2” (15 µs) is faster: their predicted intervals overlap. "
         "“v5e:2x4” takes 30 µs, 3× as long."
     )

@@ -325,7 +325,7 @@ def test_an_answer_says_what_its_proof_says(differs, ties, said):
         predicted=Estimate(low=0.1, estimate=0.2, high=0.4),
     )
     assert words.standard_words(answer, StandardSharding("data", guessed)) == (
-        "data: b. 200 ms estimated (100 ms to 400 ms); not compared, since only it is an estimate."
+        "data: b. 200 ms estimated (100 to 400 ms); not compared, since only it is an estimate."
     )
     assert "not compared, since only it is an estimate" in words.why_not(answer, guessed)
     assert "measures both side by side" in words.standard_words(

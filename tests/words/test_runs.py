@@ -33,7 +33,7 @@ from tests.answers import texts
 def test_a_lone_strategy_is_given_with_its_interval():
     assert (
         run_headline(result({"auto": strategy(25e-6)}))
-        == "Automatic takes 25 µs per call (95% interval 24.5 µs to 25.5 µs)."
+        == "Automatic takes 25 µs per call (95% interval 24.5 to 25.5 µs)."
     )
 
 

@@ -68,10 +68,10 @@ def result(**strategies):
 @pytest.mark.parametrize(
     ("strategies", "words"),
     [
-        ({"auto": one(9, 10, 12)}, "Automatic is predicted to take 10 µs (9.00 µs to 12.0 µs)."),
+        ({"auto": one(9, 10, 12)}, "Automatic is predicted to take 10 µs (9.00 to 12.0 µs)."),
         (
             {"auto": one(9, 10, 12), "explicit": one(25, 30, 35)},
-            "Automatic is predicted fastest: 10 µs (9.00 µs to 12.0 µs). Explicit takes 30 µs, 3× as long.",
+            "Automatic is predicted fastest: 10 µs (9.00 to 12.0 µs). Explicit takes 30 µs, 3× as long.",
         ),
         (
             {"auto": one(9, 10, 12), "explicit": one(9, 11, 13)},
@@ -98,12 +98,12 @@ def result(**strategies):
                 "auto": one(9, 10, 12, "a"),
                 "shard_map": one(9, 10, 12, "a"),
             },
-            "Automatic and shard_map are predicted fastest: 10 µs (9.00 µs to 12.0 µs). Single device takes "
+            "Automatic and shard_map are predicted fastest: 10 µs (9.00 to 12.0 µs). Single device takes "
             "50 µs, 5× as long. Automatic and shard_map compile to the same program.",
         ),
         (
             {"single": one(), "auto": one(9, 10, 12)},
-            "Automatic is predicted to take 10 µs (9.00 µs to 12.0 µs). Single device does not fit.",
+            "Automatic is predicted to take 10 µs (9.00 to 12.0 µs). Single device does not fit.",
         ),
         ({"single": one(), "auto": one()}, "Single device and Automatic do not fit."),
         (

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spmd_core.base import by_key, bytes_text, numbered
+from spmd_core.base import between, by_key, bytes_text, numbered
 from spmd_core.facts import Collective, CollectiveKind
 
 SMALL = 0.01  # rows that together take less than this share of the communication are merged
@@ -76,8 +76,7 @@ class CollectiveRow:
     def size(self) -> str:
         """Bytes of one execution in words, or from the smallest to the largest."""
         sizes = sorted({each.bytes for each in self.members})
-        few = [bytes_text(size) for size in (sizes[0], sizes[-1])]
-        return few[0] if few[0] == few[1] else f"{few[0]} to {few[1]}"
+        return between(bytes_text(sizes[0]), bytes_text(sizes[-1]))
 
 
 def is_ring(collective: CollectiveKind) -> bool:

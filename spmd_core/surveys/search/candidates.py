@@ -5,7 +5,7 @@ another.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from spmd_core.base import bytes_text, capital, number_text, seconds_text, span_text
+from spmd_core.base import between, bytes_text, capital, number_text, seconds_text, span_text
 from spmd_core.facts import Estimate, Ratio, Verdict
 from spmd_core.results import predicted_verdict
 from spmd_core.search import (
@@ -162,7 +162,7 @@ def memory_words(candidate: Candidate) -> str:
     if candidate.memory_span is None:
         return text
     low, high = candidate.memory_span
-    return f"{text} ({bytes_text(low)} to {bytes_text(high)})"
+    return f"{text} ({between(bytes_text(low), bytes_text(high))})"
 
 
 def time_of_tokens(candidate: Candidate) -> str:
@@ -182,7 +182,8 @@ def hours_of_tokens(candidate: Candidate) -> float:
 def span_of_tokens(candidate: Candidate) -> str:
     """Returns the interval of `time_of_tokens`; "" where there is none."""
     hours = hours_of_tokens(candidate) / (candidate.seconds or 1.0)
-    return " to ".join(f"{number_text(hours * end)} h" for end in candidate.span or ())
+    ends = [f"{number_text(hours * end)} h" for end in candidate.span or ()]
+    return between(*ends) if ends else ""
 
 
 def policy_words(candidate: Candidate) -> str:

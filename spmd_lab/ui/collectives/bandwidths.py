@@ -6,7 +6,7 @@ from contextlib import suppress
 import streamlit as st
 
 from spmd_core.answers import CEILING_ROWS, POINTS, ceiling_figures
-from spmd_core.base import RequestError, bytes_text, capital, numbered, seconds_text
+from spmd_core.base import RequestError, between, bytes_text, capital, numbered, seconds_text
 from spmd_core.experiment import Experiment, link
 from spmd_core.machine import get_topology, nearest_of_chips
 from spmd_core.results import Fit, Point, Result, StrategyResult
@@ -42,7 +42,7 @@ FITS: Sheet[Fit] = Sheet(
         text("Collective", lambda each: kind_title(each.kind)),
         text("Over", lambda each: axes_words(each.axes)),
         seconds("Latency", lambda each: each.latency_s),
-        text("Its 95% interval", lambda each: " to ".join(map(seconds_text, each.latency_ci95_s))),
+        text("Its 95% interval", lambda each: between(*map(seconds_text, each.latency_ci95_s))),
         Column("Bus bandwidth", lambda each: each.bandwidth, rate_words),
         text("Its interval", lambda each: rate_interval_words(each.bandwidth_ci95)),
         Column("Knee", lambda each: each.knee_bytes, bytes_text),
@@ -333,4 +333,4 @@ def rate_interval_words(interval: tuple[float, float]) -> str:
     low, high = interval
     if high >= NO_LIMIT:
         return f"{rate_words(low)} or more"
-    return f"{rate_words(low)} to {rate_words(high)}"
+    return between(rate_words(low), rate_words(high))

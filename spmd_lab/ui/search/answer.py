@@ -10,7 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.advice import predict_command
 from spmd_core.answers import Figure, best_table, every_table, kept_ranking, ranking_table
-from spmd_core.base import bytes_text, count_text, even_seconds, span_text
+from spmd_core.base import between, bytes_text, count_text, even_seconds, span_text
 from spmd_core.machine import compiler_refusal, get_topology
 from spmd_core.program import rows as collective_rows
 from spmd_core.script import script_text
@@ -99,7 +99,7 @@ def _figures(winner: Candidate, answer: Answer) -> list[Figure]:
     span = span_text(winner.span[0], winner.span[1]) if winner.span else known
     time = Figure("Time of a step" if of_steps else "Time", even_seconds(winner.seconds), span)
     held = get_topology(winner.target).chip.device_hbm_bytes if of_steps else 0
-    ends = " to ".join(bytes_text(each) for each in winner.memory_span or ())
+    ends = between(*map(bytes_text, winner.memory_span)) if winner.memory_span else ""
     room = f"{ends} of {bytes_text(held)}".strip() if held else ""
     memory = Figure(
         "Memory per device",

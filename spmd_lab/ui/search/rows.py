@@ -6,7 +6,7 @@ from html import escape
 from itertools import groupby
 from typing import NamedTuple
 
-from spmd_core.base import bytes_text, number_text, sums_by_key
+from spmd_core.base import between, bytes_text, number_text, sums_by_key
 from spmd_core.machine import get_topology
 from spmd_core.search import Candidate, Ranked
 from spmd_core.surveys import search as words
@@ -127,7 +127,7 @@ def _memory(each: Candidate, is_many: bool) -> str:
     if each.step is None:
         return ""
     span = each.memory_span if each.fits != "yes" else None
-    needs = " to ".join(map(bytes_text, span or (each.memory_bytes,)))
+    needs = between(*map(bytes_text, span or (each.memory_bytes,) * 2))
     return f"{needs} of {bytes_text(_room(each))}" if is_many else needs
 
 

@@ -38,7 +38,7 @@ def test_the_steps_of_collective_matmuls_are_one_row_named_by_what_they_implemen
     assert (row.what, row.count, row.size) == (
         "all-gather as a ring of collective-permutes",
         3,
-        "1.0 MiB to 4.0 MiB",
+        "1.0 to 4.0 MiB",
     )
     assert row.bytes_total == 2**20 * 6
 

@@ -100,7 +100,7 @@ def test_runs_of_one_experiment_and_day_are_one_row_until_unfolded(opened, data_
     assert listed(screen) == [repeats[2], SECOND, FIRST, MEASURED]
     assert [each.run for each in cards.distinct(lab.history(), 2)] == [repeats[2], SECOND]
     button = next(each for each in screen.button if each.key.startswith("unfold:"))
-    assert button.label == "3 runs, 10.0 µs to 30.0 µs"
+    assert button.label == "3 runs, 10.0 to 30.0 µs"
     button.click().run()
     assert listed(screen)[:3] == repeats[::-1]
     lab.notebook.label(repeats[1], name="kept")  # a row of its own, between those of one row

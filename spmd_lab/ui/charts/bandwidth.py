@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
-from spmd_core.base import about_bytes, by_key, bytes_text, seconds_text
+from spmd_core.base import about_bytes, between, by_key, bytes_text, seconds_text, span_text
 from spmd_core.results import Point
 from spmd_core.terms import half_points, kind_title, rate_words
 from spmd_core.workloads import TRANSFERS
@@ -50,7 +50,10 @@ def sweep_chart(
         for line, of in ((MEASURED, points), (PREDICTED, points), (other, beside))
         for row in _rows(of, line, quantity, lead)
     ]
-    band = _band(rows, quantity, span) if span and lead == PREDICTED else []
+    band = []
+    if span and lead == PREDICTED:
+        band = _band(rows, quantity, span)
+        rows = [{**row, "shown": _reach(row, quantity, span)} for row in rows]
     pointed = [row for row in rows if row["line"] in (lead, other)]
     halves = [{**each, "ink": _OWN} for each in _halves(points, quantity)]
     drawn, kinds = ({row[name]: None for row in rows} for name in ("line", "kind"))
@@ -91,6 +94,16 @@ def _band(rows: Sequence[Row], quantity: str, span: tuple[float, float]) -> list
     low, high = span if quantity == TIME else (1 / span[1], 1 / span[0])
     predicted = ((row["bytes"], cast(float, row["y"])) for row in rows if row["line"] == PREDICTED)
     return [{"bytes": size, "low": low * y, "high": high * y} for size, y in predicted]
+
+
+def _reach(row: Row, quantity: str, span: tuple[float, float]) -> str:
+    """Returns what a label of a row shows: of what is predicted, both ends of its range."""
+    if row["line"] != PREDICTED:
+        return str(row["shown"])
+    value = cast(float, row["y"]) * _UNITS[quantity]
+    if quantity == TIME:
+        return span_text(value * span[0], value * span[1])
+    return between(rate_words(value / span[1]), rate_words(value / span[0]))
 
 
 def _axes(points: Points, quantity: str, reach: float) -> tuple[Spec, Spec]:
@@ -167,7 +180,8 @@ def rank_chart(
         ),
     ]
     too = "bus bandwidth" if quantity == TIME else "time"
-    title = f"{quantity} and {too} at {bytes_text(most)} per device"
+    by = ", by the links' data sheet" * (lead == PREDICTED)
+    title = f"{quantity} and {too} at {bytes_text(most)} per device{by}"
     return layered(layers, {"step": 26}, title=_HEADING | {"text": title})
 
 

@@ -1,7 +1,9 @@
 """The result of a sweep of collectives or of a calibration: the answer, its chart, its tables."""
 
+import math
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 
 import streamlit as st
 
@@ -213,7 +215,7 @@ def _choose(experiment: Experiment, points: Sequence[Point], run: str | None) ->
                 "Over",
                 groups,
                 choices.TAB,
-                lambda group: f"over {axes_words(group.split('+') if group else ())}",
+                partial(_over_words, experiment),
             )
             if groups[1:]
             else groups[0]
@@ -221,6 +223,13 @@ def _choose(experiment: Experiment, points: Sequence[Point], run: str | None) ->
         size = _size([each for each in points if each.kind == kind])
         other, others = _beside(experiment, run, over)
     return Shown(kind, over, size, other, others)
+
+
+def _over_words(experiment: Experiment, group: str) -> str:
+    """Returns the axes of a group, and how many devices are in it: `over x and y: 8`."""
+    axes = group.split("+") if group else []
+    many = math.prod(size for name, size in experiment.mesh if name in axes)
+    return f"over {axes_words(axes)}: {many}" if axes else axes_words(axes)
 
 
 def _size(points: Sequence[Point]) -> int:

@@ -8,16 +8,14 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.answers import Figure
-from spmd_core.base import RequestError, about_bytes, bytes_text, seconds_text, span_text
+from spmd_core.base import RequestError, between, bytes_text, seconds_text, span_text
 from spmd_core.experiment import Experiment, link
 from spmd_core.machine import Topology, get_topology, nearest_of_chips
 from spmd_core.results import Fit, Point
 from spmd_core.roofline import PUBLISHED, PublishedRate, calibration_of, published_span
 from spmd_core.terms import (
-    axes_words,
     bandwidths,
     counted,
-    half_points,
     kind_title,
     off_line_words,
     rate_words,
@@ -89,10 +87,10 @@ def draw(
         left, right = st.columns([3, 2], vertical_alignment="center")
         with left:
             there = "this machine" if where == "local" else where
-            title = _taken(point, there, topology) if point else sweep_words(own)[0]
+            title = _asked(point, there) if point else sweep_words(own)[0]
             badges = cards.headline(plain(title), evidence)
             if point:
-                figures = _figures(point, own, topology, None if on else experiment)
+                figures = _figures(point, topology, None if on else experiment)
                 draw_figures((*figures, *_beside(point, shown)))
             if topology and point and is_predicted:
                 _sure(badges, topology)
@@ -107,21 +105,26 @@ def draw(
 
 
 def _figures(
-    point: Point, points: Sequence[Point], topology: Topology | None, experiment: Experiment | None
+    point: Point, topology: Topology | None, experiment: Experiment | None
 ) -> Iterator[Figure]:
-    """Yields how long a point takes, its bus bandwidth, with its share of what the links of an absent
-    target have by their data sheet, and below which size latency takes most.
+    """Yields how long a point takes, and its bus bandwidth, with its share of what the links of an
+    absent target have by their data sheet.
     """
-    over = f"over {axes_words(point.axes)}"
-    yield Figure(f"{bytes_text(point.bytes)} per device", seconds_text(_seconds(point)), over)
-    of = "over all links of a device"
+    span = span_of(topology) if topology and not point.time_s else None
+    known = seconds_text(_seconds(point))
+    of = (
+        f"{known} by the data sheet, up to {span[1]:.2f}× in published runs"
+        if span
+        else "median" * bool(point.time_s)
+    )
+    yield Figure("Time", _span(point, span) or known, of)
+    slowest, rate, of = span[1] if span else 1.0, bandwidths(point)[1], "over all links of a device"
     if topology and experiment and point.predicted_s and point.kind in COLLECTIVES:
         asked = str(experiment.option("device_order")), point.kind, experiment.mesh, point.axes
-        bound_s = mesh_collective_s(topology, *asked, point.bytes, nominal=True)
-        of = f"{bound_s / point.predicted_s:.0%} of the links' peak"
-    yield Figure("Bus bandwidth", rate_words(bandwidths(point)[1]), of)
-    if half := half_points(counted(points)):
-        yield Figure("Latency-bound below", about_bytes(half[0].bytes), "half the bandwidth there")
+        share = mesh_collective_s(topology, *asked, point.bytes, nominal=True) / point.predicted_s
+        of = f"{between(f'{share / slowest:.0%}', f'{share:.0%}')} of the links' peak"
+    rates = (rate_words(rate and rate / each) for each in (slowest, 1.0))
+    yield Figure("Bus bandwidth", between(*rates), of)
 
 
 def _seconds(point: Point) -> float:
@@ -141,8 +144,7 @@ def span_of(topology: Topology) -> tuple[float, float] | None:
     return (min(1.0, low), high) if _is_published(topology) else None
 
 
-def _span(point: Point, topology: Topology | None) -> str:
-    span = span_of(topology) if topology and not point.time_s else None
+def _span(point: Point, span: tuple[float, float] | None) -> str:
     return span_text(*(each * _seconds(point) for each in span)) if span else ""
 
 
@@ -172,15 +174,9 @@ def _published_words(each: PublishedRate) -> str:
     return f"{where}: {ratios}."
 
 
-def _taken(point: Point, where: str, topology: Topology | None) -> str:
-    """Returns how long a point takes on a target, as a sentence."""
-    kind, size = point.kind, bytes_text(point.bytes)
-    name = f"{'An' if kind[0] == 'a' else 'A'} {kind} of {size}"
-    time = _span(point, topology) or seconds_text(_seconds(point))
-    taken = f"takes {time} on {where}"
-    if kind not in COLLECTIVES:
-        name, taken = size, f"{taken}, {kind_title(kind).lower()}"
-    return f"{name} {taken}."
+def _asked(point: Point, where: str) -> str:
+    """Returns what a point is of, as the head of its figures."""
+    return f"{kind_title(point.kind)} of {bytes_text(point.bytes)} on {where}"
 
 
 def elsewhere(experiment: Experiment) -> Iterator[tuple[str, Experiment]]:

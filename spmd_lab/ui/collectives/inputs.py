@@ -4,7 +4,7 @@ import math
 
 import streamlit as st
 
-from spmd_core.base import RequestError, bytes_text
+from spmd_core.base import RequestError, bytes_text, mesh_text
 from spmd_core.machine import default_target, get_topology, parse_target
 from spmd_core.terms import workload_title
 from spmd_core.workloads import (
@@ -57,10 +57,10 @@ def fields(what: str) -> Form:
     options = {name: value for name, value in draft["options"].items() if name == "device_order"}
     chosen: Form = {"workload": what, "target": _target(draft)}
     is_sweep = what == COLLECTIVES_SWEEP.name
-    title = "Collectives, mesh, sizes" if is_sweep else "Mesh"
-    with forms.fold(SCREEN, title, "fields:mesh", ":material/tune:"):
+    with forms.fold(SCREEN, f"Mesh: {plain(mesh_text(draft['mesh'], ' '))}", "fields:mesh"):
         chosen["mesh"] = mesh_fields.mesh_input(SCREEN)
-        if is_sweep:
+    if is_sweep:
+        with forms.fold(SCREEN, "Kinds, sizes, dtype", "fields:kinds"):
             options |= _sizes(draft["options"]) | _kinds(draft["options"])
             chosen["dtype"] = inputs.dtype_input(SCREEN, get_workload(what))
     return draft | chosen | {"options": options}

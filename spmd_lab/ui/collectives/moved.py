@@ -92,7 +92,7 @@ def picture(kind: str, devices: int) -> str:
         devices * _SIDE / 2,
     )
     size = 15.0 if devices <= _FEW else 21.0  # a larger picture is drawn smaller
-    parts = [glimpse.text((devices + 0.7) * _SIDE, middle + 6, 20.0, "→", "middle")]
+    parts = [glimpse.text((devices + 0.7) * _SIDE, middle + 16, 48.0, "→", "middle")]
     for left, blocks in ((0.0, before), (after_at, after)):
         for device, place, whose, label in blocks:
             x, y = (left + place) * _SIDE, device * _SIDE

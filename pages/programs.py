@@ -47,14 +47,15 @@ verb = "Compile and predict" if experiment.place.is_absent else "Run"
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
     st.title(shell.QUESTIONS["programs"], width="stretch", anchor=False)
     is_example = door.is_example(program)
-    kind: Literal["primary", "secondary"] = "primary" if is_example else "secondary"
+    has_fix = bool(constrain.fixes(program))
+    kind: Literal["primary", "secondary"] = "primary" if is_example and not has_fix else "secondary"
     with st.popover("Open your step", icon=":material/upload_file:", type=kind):
         door.drop()
         door.held(program.described.program)
         door.guide()
     pressed = st.button(
         verb,
-        type="secondary" if is_example or constrain.fixes(program) else "primary",
+        type="secondary" if is_example or has_fix else "primary",
         icon=":material/play_arrow:",
         key="run_program",
         disabled=bool(refusal or misfit) or at_work,

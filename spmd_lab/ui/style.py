@@ -91,7 +91,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .st-key-held {{ background: var(--tint); padding: 0.4rem 0.6rem; }}
 .st-key-days h2 {{ display: flex; column-gap: 0.5rem; font-size: 0.9rem; font-weight: 600; color: var(--quiet); padding: 1.2rem 1.75rem 0.4rem 0.5rem; margin: 0; }}
 :is(.st-key-days, .st-key-findings) h2 small {{ font-size: 0.8rem; font-weight: 400; color: var(--quiet); min-width: 4rem; text-align: right; }}
-.st-key-findings h2 small {{ font-size: 0.93rem; }}
+.st-key-findings h2 small {{ font-size: 0.93rem; width: 24.6rem; text-align: left; }}
 .st-key-days h2 small:first-of-type {{ margin-left: auto; width: 20rem; text-align: left; }}
 .st-key-days h2 small:nth-of-type(2) {{ width: 11rem; }}
 [class*="st-key-line-"] [data-testid="stButton"] {{ position: relative; z-index: 1; }}

@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from spmd_core.advice import held_spec
-from spmd_core.base import by_key, bytes_text, count_text
+from spmd_core.base import bytes_text, count_text
 from spmd_core.experiment import layout_of, parse_experiment, shape_text, spec_code
 from spmd_core.workloads import Held, Program, findings
 from spmd_lab.ui.layout import picture
@@ -49,11 +49,9 @@ def picture_of(program: Program, capacity: int) -> None:
         return
     hosted = sum(treemap.weight(each) for each in held if each.memory)
     size = bytes_text(sum(each.weight for each in placed) - hosted)
-    roots = by_key((each.path.partition("/")[0], each.weight) for each in placed)
-    parts = ", ".join(f"{name} {bytes_text(sum(each))}" for name, each in [*roots.items()][:3])
     room = f" of {bytes_text(capacity)}" if capacity else ""
     room += f", {bytes_text(hosted)} on the host" if hosted else ""
-    st.markdown(f"**Held on each device: {size}{room}** :small[{plain(parts)}]")
+    st.markdown(f"**Held on each device: {size}{room}**")
     event = st.vega_lite_chart(
         treemap.chart(placed, odd(program)),
         alt=treemap.alt(placed),

@@ -1,10 +1,10 @@
 """Changes of a program by other specs: those that mend what is wrong, and of the value of a line."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from math import prod
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import streamlit as st
 
@@ -59,6 +59,20 @@ def held_bytes(program: Program, specs: Specs, twice: Collection[str] = ()) -> i
     return device_bytes([*arguments, *again])[0]
 
 
+def most_saving(program: Program, listed: Iterable[Specs]) -> Specs | None:
+    """Returns the specs by which a device holds least; None of none."""
+    return min(listed, key=lambda specs: held_bytes(program, specs), default=None)
+
+
+def copied_bytes(program: Program, specs: Specs) -> int:
+    """Returns the bytes on a device of those arguments with specs that are not donated: the results
+    in their place.
+    """
+    twice, patterns = held_twice(program), program.described.patterns
+    copied = [e for e in program.arguments() if patterns.get(e.leaf.path) in specs]
+    return device_bytes([each for each in copied if each.leaf.path in twice])[0]
+
+
 def held_twice(program: Program, donated: Collection[str] = ()) -> frozenset[str]:
     """Returns the paths of state that is held twice, since its argument is not donated."""
     return frozenset(
@@ -101,7 +115,6 @@ def _follow(specs: Specs) -> None:
 def offer(
     program: Program,
     listed: Sequence[Specs],
-    kind: Literal["primary", "secondary"],
     known: WhatIf | None,
     is_partitioning: bool,
 ) -> None:
@@ -115,13 +128,12 @@ def offer(
     too = f" and {others[0] if len(others) == 1 else f'{len(others)} more'}" if others else ""
     pressed = st.button(
         f"{words(by_held[0])} for {plain(f'{first}{too}')}",
-        type=kind,
+        type="primary",
         icon=":material/build:",
         key="mend",
         help=_LAST_DIM,
     )
     if known:
-        st.badge(plain(known.made), icon=":material/bolt:", color="orange")
         if raises(known):
             st.caption("Peak memory or step time rises: the next fix is tried.")
     elif is_partitioning:

@@ -8,7 +8,7 @@ from typing import Literal
 import streamlit as st
 
 from spmd_core.advice import compiled_findings, grouped_findings
-from spmd_core.answers import Figure
+from spmd_core.answers import Figure, WhatIf
 from spmd_core.base import bytes_text, change_text
 from spmd_core.experiment import Experiment
 from spmd_core.fields import Spec
@@ -17,13 +17,13 @@ from spmd_core.results import StepFinding, StrategyResult
 from spmd_core.runs import RunStatus
 from spmd_core.terms import ago
 from spmd_core.workloads import Described, Program
-from spmd_lab.ui import remedies
+from spmd_lab.ui import cards, remedies
 from spmd_lab.ui.compare import comparison, questions, view as views
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import as_sentence, code, coded, plain
 from spmd_lab.ui.notebook import labels
 from spmd_lab.ui.predict import prediction
-from spmd_lab.ui.programs import arrays, constrain, door, treemap
+from spmd_lab.ui.programs import arrays, constrain, treemap
 from spmd_lab.ui.shell import draw_figures
 
 Fixes = Mapping[str, constrain.Specs]  # by path of a finding
@@ -63,13 +63,17 @@ def wrong(experiment: Experiment, compiled: StrategyResult | None = None) -> Non
     is_absent = experiment.place.is_absent
     capacity = get_topology(experiment.target).chip.device_hbm_bytes if is_absent else 0
     held = _held(listed, program, tried)
+    best = constrain.most_saving(program, tried.values())
     _card(program, listed, tried, held, capacity)
     arrays.picture_of(program, capacity)
     if listed:
         with st.container(key="findings", gap=None):
-            st.html(f"<h2>{_count(listed)}<small>Held after each fix</small></h2>")
+            st.html(f"<h2>{_count(listed)}<small>Held, with each fix in order</small></h2>")
             for at, each in enumerate(listed[:SHOWN_FINDINGS]):
-                _finding(at, each, tried.get(each.path), _change(held[at], held[at + 1]))
+                fix = tried.get(each.path)
+                change = _change(held[at], held[at + 1])
+                copied = constrain.copied_bytes(program, fix) if fix else 0
+                _finding(at, each, copied, change, fix, is_above=fix is not None and fix is best)
         if (more := len(listed) - SHOWN_FINDINGS) > 0:
             st.caption(f"{more} more, which `program FILE` lists.")
     if not program.described.mesh and not any(map(any, program.array_specs().values())):
@@ -93,13 +97,17 @@ def _card(
     capacity: int,
 ) -> None:
     with st.container(key="answer-wrong"):
-        st.subheader(plain(_first(listed, tried)), anchor=False)
+        badges = cards.headline(plain(_first(listed, tried)))
         fix = tried.get(listed[0].path) if listed else None
         known = constrain.checked(fix) if fix else None
         room = f"of {bytes_text(capacity)} HBM" if capacity else ""
         if known and len(known.figures) > 1:
+            badges.badge(plain(known.made), icon=":material/bolt:", color="orange")
+            with cards.how_sure(badges):
+                st.markdown(plain(known.agreement))
+            rest = _temporary(known, held)
             draw_figures(
-                Figure(name, text, f"{room}, with this fix" * ("memory" in name))
+                Figure(name, text, f"{rest}{room}" if "memory" in name else "now → with this fix")
                 for name, text in known.figures[:-1]  # the last is of arguments alone
             )
         elif held[0] > held[min(1, len(listed))]:
@@ -107,9 +115,22 @@ def _card(
         with st.container(horizontal=True, vertical_alignment="center"):
             if listed and listed[0].kind == "missing_donation":
                 _donate(listed[0], "first")
-            kind = "primary" if fix and not door.is_example(program) else "secondary"
             waits = bool(fix) and constrain.is_opened()
-            constrain.offer(program, [*tried.values()], kind, known, waits)
+            constrain.offer(program, [*tried.values()], known, waits)
+
+
+def _temporary(known: WhatIf, held: Sequence[int]) -> str:
+    """Returns what of the peaks is held and what is temporary, before and after the first fix."""
+    peaks = [each.peak_bytes or 0 for each in known.programs]
+    rest = [peak - each for peak, each in zip(peaks, held, strict=False)]
+    if min(rest) < 0:
+        return ""
+    both = [(_pair(held), "held"), (_pair(rest), "temporary")]
+    return f"{' + '.join(f'{words} {what}' for words, what in both)}, "
+
+
+def _pair(ends: Sequence[int]) -> str:
+    return change_text(bytes_text(ends[0]), bytes_text(ends[1]))
 
 
 def _listed(
@@ -169,15 +190,28 @@ def _first(listed: Sequence[StepFinding], tried: Fixes) -> str:
     return _TITLES[first.kind][1].format(f"{first.path}{' and its optimizer state' * has_others}")
 
 
-def _finding(at: int, each: StepFinding, fix: constrain.Specs | None, change: str) -> None:
+def _finding(
+    at: int,
+    each: StepFinding,
+    copied: int,
+    change: str,
+    fix: constrain.Specs | None,
+    is_above: bool,
+) -> None:
     rest = each.sentence.removeprefix(each.path).strip()
     words = coded(f"{rest}." if rest != each.sentence else as_sentence(rest))
+    if copied and each.kind == "replicated":
+        words += " " + plain(
+            f"The part that is not donated is held twice: {bytes_text(copied)} more."
+        )
     with st.container(horizontal=True, vertical_alignment="center", key=f"finding-{at}"):
         title = f":{'orange' if at else 'red'}[**{plain(_TITLES[each.kind][0])}**]"
         st.markdown(f"{title}  \n:small[{code(each.path)} {words}]", width="stretch")
         st.markdown(f"**{plain(change)}**" if change else "", width=130)
         with st.container(width=250):
-            if fix and st.button(constrain.words(fix), key=f"mend:{at}", width="stretch"):
+            if is_above:
+                st.caption("The fix above")
+            elif fix and st.button(constrain.words(fix), key=f"mend:{at}", width="stretch"):
                 constrain.give(fix)
             if each.kind == "missing_donation":
                 _donate(each, str(at), "stretch")

@@ -8,13 +8,14 @@ from spmd_core.base import by_key, bytes_text, count_text
 from spmd_core.experiment import shape_text
 from spmd_core.pictures import Place, rectangles
 from spmd_core.workloads import Held, patterns
-from spmd_lab.ui.charts.base import CONFIG, PADDING, Row, Spec, as_is, hover, quantity
+from spmd_lab.ui.charts.base import CONFIG, INK, PADDING, Row, Spec, as_is, hover, quantity
 from spmd_lab.ui.charts.colors import WRONG
 from spmd_lab.ui.charts.shares import ink
 
 _CHARACTER = 6  # pixels of a label, a little more than it takes
 MOST = 500  # rectangles: beyond them the smallest are one
 HEIGHT = 220
+_HEAD = 22 / HEIGHT  # above the rectangles, for the names of arguments
 REPLICATED, BY_COMPILER = "replicated", "by the compiler"
 _COLORS = ("#3b76c4", "#5aa6a0", "#7a5cc7", "#8d8a5e", "#c07a2c", "#4f8a5b", "#a3598f", "#6c7686")
 # the last part of many paths: the part before it names the array
@@ -115,7 +116,7 @@ _PICKED = {
 
 
 _X = quantity("x", axis=None, scale={"domain": [0, 1]})
-_Y = quantity("y", axis=None, scale={"domain": [0, 1], "reverse": True})
+_Y = quantity("y", axis=None, scale={"domain": [-_HEAD, 1], "reverse": True})
 _LABELS = {
     "transform": [{"filter": _ROOMY}],
     "mark": _LABEL,
@@ -126,6 +127,33 @@ _LABELS = {
         "color": as_is("ink"),
     },
 }
+
+
+_NAMES = {
+    "transform": [{"filter": _ROOMY}],
+    "mark": {"type": "text", "align": "left", "baseline": "bottom", "dy": -4, "fontWeight": 600}
+    | INK,
+    "encoding": {"x": _X, "y": _Y, "text": {"field": "label"}},
+}
+
+
+def _heads(placed: Sequence[Tile]) -> dict[str, Row]:
+    """The names of arguments whose rectangles reach the upper edge, with their bytes, by argument."""
+    heads: dict[str, Row] = {}
+    for root, inner in by_key((_root(tile), tile) for tile in placed).items():
+        upper = [tile.place for tile in inner if tile.place[1] == 0]
+        left = min((x for x, *_ in upper), default=0.0)
+        right = max((x + width for x, _, width, _ in upper), default=0.0)
+        label = f"{root}  {bytes_text(sum(tile.weight for tile in inner))}"
+        pixels = 7 * len(label)
+        if root and (right - left) * 850 > pixels:
+            heads[root] = {"x": left, "x2": right, "y": 0, "label": label, "pixels": pixels}
+    return heads
+
+
+def _root(tile: Tile) -> str:
+    root, _, rest = tile.path.partition("/")
+    return root if rest else ""
 
 
 def chart(placed: Sequence[Tile], odd: Collection[str] = ()) -> Spec:
@@ -146,6 +174,8 @@ def chart(placed: Sequence[Tile], odd: Collection[str] = ()) -> Spec:
         },
     }
     shades = dict(zip(scale["domain"], scale["range"], strict=True))
+    heads = _heads(placed)
+    names = _NAMES | {"data": {"values": [*heads.values()]}}
     rectangles = {
         "name": "tiles",
         "mark": _TILE,
@@ -161,9 +191,14 @@ def chart(placed: Sequence[Tile], odd: Collection[str] = ()) -> Spec:
     }
     return {
         "params": [_PICKED],
-        "data": {"values": [{**_row(tile, odd), "ink": ink(shades[how(tile)])} for tile in placed]},
-        "layer": [rectangles, _LABELS],
-        "height": HEIGHT,
+        "data": {
+            "values": [
+                {**_row(tile, odd, _root(tile) in heads), "ink": ink(shades[how(tile)])}
+                for tile in placed
+            ]
+        },
+        "layer": [rectangles, _LABELS, names],
+        "height": round(HEIGHT * (1 + _HEAD)),
         "padding": PADDING,
         "config": CONFIG,
     }
@@ -176,10 +211,11 @@ def _colors(placed: Sequence[Tile]) -> Spec:
     return {"domain": kinds, "range": [known.get(kind) or next(colors) for kind in kinds]}
 
 
-def _row(tile: Tile, odd: Collection[str]) -> Row:
+def _row(tile: Tile, odd: Collection[str], is_headed: bool) -> Row:
     x, y, width, height = tile.place
     first, count = tile.arrays[0], len(tile.arrays)
     parts = [each for each in tile.path.removesuffix("/value").split("/") if each != "*"]
+    parts = parts[is_headed:]
     times = f" ×{count}" * ("/*" in tile.path)
     # as much of the path as there is room for; `kernel` alone names none of many
     least = 2 if parts[-1] in _UNSPECIFIC else 1
@@ -190,7 +226,7 @@ def _row(tile: Tile, odd: Collection[str]) -> Row:
     room, size = width * 850, bytes_text(tile.weight)
     name = next((each for each in names if room > 7 * len(each) + 6), "")
     is_odd = any(each.leaf.path in odd for each in tile.arrays)
-    below = [times.strip()] * (not name.endswith(times)) + [_ODD] * is_odd + [size]
+    below = [times.strip()] * (not name.endswith(times)) + [size] + [_ODD] * is_odd
     fitting = [each for each in below if room > _CHARACTER * len(each)]
     lines = [name, *fitting][: int(height * HEIGHT / 16)] if name else []
     return {

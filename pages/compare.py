@@ -19,8 +19,8 @@ from spmd_lab.ui.programs import what_if
 
 share = shell.open_page("compare")
 with st.sidebar:
-    editing = st.container()
-    fields = inputs.compare_fields()
+    shared, editing = st.container(), st.container()
+    fields = inputs.compare_fields(shared)
 experiment, refusal = state.edit("compare", fields, "run")
 with editing:
     variants.draw(experiment)

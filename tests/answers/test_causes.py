@@ -3,7 +3,7 @@
 import pytest
 
 from bench.values import result, strategy
-from spmd_core.answers import causes
+from spmd_core.answers import Cause, causes, outweighed
 
 SUMS = [{"kind": "all-reduce", "axes": ["x"], "bytes": 2**19, "count": 2}]
 MATMUL = [{"kind": "matmul", "sizes": [8, 1024, 512]}, {"kind": "copy", "sizes": [4096]}]
@@ -63,3 +63,23 @@ def test_a_product_that_is_compiled_to_a_loop_is_not_called_no_computation(secon
 
 def test_one_row_has_nothing_to_compare_with():
     assert causes(result({"auto": strategy(1e-3, collectives=SUMS)}))[1] == ()
+
+
+@pytest.mark.parametrize(
+    ("amounts", "words"),
+    [
+        ({"holds": (3.5, 5.0)}, "Only what each device holds differs: 3.5 in place of 5.0 MiB."),
+        ({"holds": (5.0, 3.5)}, "What each device computes, holds and communicates does not explain"),
+        ({"holds": (4.0, 4.05)}, "What each device computes, holds and communicates does not explain"),
+        ({"holds": (8.0, 64.0), "communicates": (4.0, 0.0)}, "Holding 8.0 in place of 64.0 MiB outweighs communicating 4.0 in place of 0.0 MiB."),
+        ({"computes": (1.0, 8.0), "holds": (8.0, 64.0), "communicates": (4.0, 0.0)}, "Computing 1.0 in place of 8.0 MiB and holding 8.0 in place of 64.0 MiB outweigh communicating"),
+    ],
+)  # fmt: skip
+def test_what_the_first_does_less_of_outweighs_what_it_does_more_of(amounts, words):
+    known = [
+        Cause(
+            title, tuple(f"{each} MiB" for each in ends), tuple(each / max(ends) for each in ends)
+        )
+        for title, ends in amounts.items()
+    ]
+    assert outweighed(tuple(known)).startswith(words)

@@ -95,7 +95,7 @@ def _drawn(one: Experiment, kind: str, size: str, has_names: bool, nbytes: int) 
             blocks = f'<g opacity="0.3">{blocks}</g><g transform="translate(0 {copied:.0f})">{blocks}</g>'
         parts.append(blocks)
         if has_names:
-            parts.append(text(left, tall + 1.3 * font, font, box.array.name))
+            parts.append(text(left, tall + 1.3 * font, font, _name(one, box)))
             parts.append(text(left, tall + 2.5 * font, _SMALL * font, _held(one, box)))
             widest = max(widest, left + _LETTER * _SMALL * font * len(_held(one, box)))
     below = copied if hosted else 2.8 * letters
@@ -192,6 +192,12 @@ def _box(box: Box, tall: float, left: float, most: float, is_alone: bool) -> str
     return "".join(parts)
 
 
+def _name(experiment: Experiment, box: Box) -> str:
+    """Returns the name of an array, apart from an axis that is called alike."""
+    name = box.array.name
+    return f"array {name}" if name in dict(experiment.mesh) else name
+
+
 def _held(experiment: Experiment, box: Box) -> str:
     if "explicit" in experiment.strategies:
         return type_text(dtype_of(experiment, box.array.name), box.held.shape, box.held.spec)
@@ -202,7 +208,7 @@ def _apart(one: Experiment, boxes: list[Box], font: float, has_arrow: bool) -> l
     left, spread = 0.0, []
     for box, after in zip(boxes, [*boxes[1:], boxes[-1]], strict=True):
         spread.append(replace(box, left=left))
-        words_ = max(len(box.array.name), _SMALL * len(_held(one, box)))
+        words_ = max(len(_name(one, box)), _SMALL * len(_held(one, box)))
         is_before = has_arrow and after.array in one.what.results
         wide = 0.0 if is_before else _LETTER * font * words_ + font
         left += max(after.left - box.left, wide)
@@ -226,10 +232,11 @@ def _sums(
         best = max(best, (scale, columns, lines))
     scale, columns, lines = best
     width, height, gap = scale * width, scale * height, scale * thin / 2
-    top, parts = (tall - lines * (height + gap) + gap) / 2, []
+    step = tall / lines if columns == 1 else height + gap  # beside the shards that they are of
+    top, parts = (tall - lines * step + step - height) / 2, []
     for at in range(many):
         x = result.left + at % columns * (width + gap)
-        y = top + at // columns * (height + gap)
+        y = top + at // columns * step
         parts.append(rect(x, y, width, height, shades[at]))
         if (font := min(most, width / 2, 0.8 * height)) >= _LEAST_FONT:
             middle = x + width / 2, y + height / 2 + 0.35 * font

@@ -41,15 +41,15 @@ for _recipe in RECIPES.values():
         )
 
 
-def compare_fields() -> Form:
+def compare_fields(top: DeltaGenerator) -> Form:
     """Draw every field of the screen; their values. Changing the workload changes the fields,
-    so the screen is drawn again. Of a study first what one variant has, then what all share.
+    so the screen is drawn again. Of a study what all variants share is at the `top`.
     """
     first, own, named = st.container(), st.container(), st.container()
     with named:
         variants.name_field()
     draft = state.draft(_SCREEN)
-    shared = st.container() if state.variants(_SCREEN) else None
+    shared = top if state.variants(_SCREEN) else None
     if shared:
         shared.markdown("**All variants**", help=plain(studies.shared_words(draft)))
     with shared or first:

@@ -8,7 +8,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.advice import confirmation
-from spmd_core.answers import Cause, causes
+from spmd_core.answers import Cause, causes, outweighed
 from spmd_core.base import RequestError, seconds_text
 from spmd_core.experiment import Experiment, link, study_of
 from spmd_core.facts import SURE_PROCESSES
@@ -25,7 +25,7 @@ from spmd_lab.ui.ir import steps
 from spmd_lab.ui.markdown import coded, plain
 from spmd_lab.ui.shell import draw_figure
 
-SIMULATED = "On simulated CPUs, no TPU"
+SIMULATED = "Simulated: a TPU may differ"
 
 
 def answer(result: Result) -> tuple[str, DeltaGenerator]:
@@ -40,7 +40,7 @@ def answer(result: Result) -> tuple[str, DeltaGenerator]:
     is_figured = seconds is not None and not is_open
     sentence, more = runs.headline_parts(result, is_figured=is_figured)
     if is_figured and compared and compared.ratios and not compared.tied:
-        sentence = f"{spoken(best, result)} is fastest. {sentence}"
+        sentence = f"{spoken(best, result)} is fastest of {len(compared.ratios) + 1}. {sentence}"
     if sentence:
         st.subheader(colors.sentence(sentence, result.experiment), anchor=False)
     if is_figured:
@@ -80,8 +80,9 @@ def _badges(
     if answer and answer.ratios:
         reason = unsettled_words(answer)
         if reason is None:
-            of = f", {len(answer.ratios) + 1} compared"
-            yield f"{'Tie' if answer.tied else 'Ranking'} sure{of}", "green"
+            what = "Tie" if answer.tied else "Ranking"
+            is_here = result.environment.simulated
+            yield f"{what} sure{' on these CPUs' * is_here}", "green"
         else:
             yield (f"Cannot tell: {reason}" if reason else "Cannot tell"), "orange"
     if differences_of(result) == ():
@@ -101,8 +102,12 @@ def why(result: Result) -> None:
         st.markdown("Too small to shard: the sharded rows are dispatch bound.")
         return
     names, known = causes(result)
-    if known:
-        st.html(_table(result, names, known))
+    if not known:
+        return
+    compared = compared_first(result)
+    if compared and not compared.tied and unsettled_words(compared) is None:
+        st.markdown(plain(outweighed(known)))
+    st.html(_table(result, names, known))
 
 
 def _table(result: Result, names: Sequence[str], known: Sequence[Cause]) -> str:
@@ -125,7 +130,7 @@ def _amount(result: Result, name: str, words: str, share: float | None) -> str:
     number, _, of = words.partition(", ")
     color = colors.css(result.experiment, name)
     bar = f'<i style="width: {5 * share:.2f}rem; background: {color}"></i>' if share else ""
-    return f"<td>{escape(number)} <small>{escape(of)}</small>{bar}</td>"
+    return f"<td>{escape(number)}{bar} <small>{escape(of)}</small></td>"
 
 
 def onward(result: Result) -> None:

@@ -28,8 +28,8 @@ def timed(ratio=2.0, *, differs=True, **changes):
 @pytest.mark.parametrize(
     ("found", "badge"),
     [
-        (timed(), ":green-badge[Ranking sure, 2 compared]"),
-        (timed(processes=3), ":green-badge[Ranking sure, 2 compared]"),
+        (timed(), ":green-badge[Ranking sure on these CPUs]"),
+        (timed(processes=3), ":green-badge[Ranking sure on these CPUs]"),
         (
             timed(1.05, differs=False, verdict="cannot tell", settles="more rounds"),
             ":orange-badge[Cannot tell\\: too few rounds]",

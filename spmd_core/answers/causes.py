@@ -54,8 +54,8 @@ def outweighed(known: tuple[Cause, ...]) -> str:
     for each in known:
         best, after = (share or 0.0 for share in each.shares[:2])
         if None not in each.shares[:2] and abs(best - after) > _ALIKE * max(best, after):
-            texts = (text.partition(", ")[0] for text in each.texts[:2])
-            (less if best < after else more).append((each.title, between(*texts, _INSTEAD)))
+            first, then = (text.partition(", ")[0] for text in each.texts[:2])
+            (less if best < after else more).append((each.title, between(first, then, _INSTEAD)))
     if not less:
         return "What each device computes, holds and communicates does not explain it."
     if len(less) == 1 and not more:

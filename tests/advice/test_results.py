@@ -94,7 +94,7 @@ def test_the_notes_of_a_prediction_are_made_of_its_facts_or_are_those_of_an_olde
     assert in_sentences(older) == older
     found = in_sentences(older.model_copy(update={"facts": (fact,)}))
     assert found.notes == (
-        "by the estimate from the plan's sizes a step takes 100 ms (50 to 200 ms) once it fits",
+        "by the estimate from the plan's sizes a step takes 100 ms (50 ms to 200 ms) once it fits",
     )
 
 

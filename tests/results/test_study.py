@@ -202,7 +202,7 @@ def test_steps_of_different_batches_are_compared_by_the_token():
         }
     )
     assert run_headline(result) == (
-        "“2 per device” is predicted fastest: 4.58 µs a token (4.27 µs to "
+        "“2 per device” is predicted fastest: 4.58 µs a token (4.27 to "
         "4.88 µs). “1 per device” takes 6.1 µs, 1.33× as long."
     )
     first, _ = records(strategies_table(result, "study"))

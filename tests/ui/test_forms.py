@@ -67,7 +67,7 @@ def folds(screen):
      ("predict", "Change the plan", "heads", 7),
      ("search", "Change the question", "Price per chip-hour ($)", "cheap"),
      ("search", "Change the question", "Mesh axes", "sideways"),
-     ("collectives", "Collectives, mesh, sizes", "Axis 1 size", 4096),
+     ("collectives", "Mesh", "Axis 1 size", 4096),
      ("layout", "Mesh", "Axis 2 size", 3),
      ("compare", "Sizes", "rows", 3)],
 )  # fmt: skip

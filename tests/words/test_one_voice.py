@@ -76,7 +76,7 @@ PREDICTED = {
 
 
 def headings(page, data_folder, found):
-    """The headings of a screen that shows a stored result, and then its sentences."""
+    """The headings of a screen that shows a stored result, then its sentences and its figures."""
     view.forget()  # a run of the same id may have been shown before
     store(data_folder, found)
     screen = opened(page, experiment=link.encode(found.experiment), run=found.run)
@@ -88,7 +88,7 @@ def headings(page, data_folder, found):
         each.proto.body for each in screen.get("html") if 'class="figure"' in each.proto.body
     ]
     named = re.search(r"<small>(?:<b.*?</b>)?\W*(.+)</small>", figures[0]) if figures else None
-    return [named[1] if named else "", *told]
+    return [named[1] if named else "", *told, *figures]
 
 
 @pytest.mark.parametrize("case", MEASURED)

@@ -89,7 +89,7 @@ def result(**strategies):
         ),
         (
             {"auto": one(9, 10, 12, "a"), "shard_map": one(9, 10, 12, "a")},
-            "Automatic and shard_map compile to the same program, which is predicted to take 10 µs (9.00 µs "
+            "Automatic and shard_map compile to the same program, which is predicted to take 10 µs (9.00 "
             "to 12.0 µs).",
         ),
         (

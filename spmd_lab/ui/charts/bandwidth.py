@@ -45,12 +45,9 @@ def sweep_chart(
     it has that `size`; around what is predicted its `span`, in times as long.
     """
     lead = MEASURED if any(each.time_s for each in points) else PREDICTED
-    rows = [
-        row
-        for line, of in ((MEASURED, points), (PREDICTED, points), (other, beside))
-        for row in _rows(of, line, quantity, lead)
-    ]
-    band = []
+    rows, band = [], []
+    for line, of in ((MEASURED, points), (PREDICTED, points), (other, beside)):
+        rows += _rows(of, line, quantity, lead)
     if span and lead == PREDICTED:
         band = _band(rows, quantity, span)
         rows = [{**row, "shown": _reach(row, quantity, span)} for row in rows]
@@ -73,12 +70,14 @@ def sweep_chart(
     ]
     if len(kinds) <= _NAMED:
         layers += _names(rows, quantity, size, -30 if band else -12, x=x, y=y, color=shown)
-        low = (
-            "height - 12" if quantity != TIME else f"width < {_WIDE_PX} ? height / 2 : height - 12"
-        )
-        mark = _HALF_LABEL | {"y": {"expr": low}}
-        layers.append(layer(halves, mark, x=x, color=shown, text={"field": "label"}))
+        layers.append(_half_label(halves, quantity, x=x, color=shown))
     return layered(layers, _HEIGHT_PX)
+
+
+def _half_label(halves: Sequence[Row], quantity: str, **channels: Spec) -> Spec:
+    low = "height - 12" if quantity != TIME else f"width < {_WIDE_PX} ? height / 2 : height - 12"
+    mark = _HALF_LABEL | {"y": {"expr": low}}
+    return layer(halves, mark, **channels, text={"field": "label"})
 
 
 def _half_marks(halves: Sequence[Row], **channels: Spec) -> list[Spec]:

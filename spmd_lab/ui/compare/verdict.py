@@ -40,7 +40,7 @@ def answer(result: Result) -> tuple[str, DeltaGenerator]:
     is_figured = seconds is not None and not is_open
     sentence, more = runs.headline_parts(result, is_figured=is_figured)
     if is_figured and compared and compared.ratios and not compared.tied:
-        sentence = f"{spoken(best, result)} is fastest of {len(compared.ratios) + 1}. {sentence}"
+        sentence = f"{spoken(best, result)} is fastest. {sentence}"
     if sentence:
         st.subheader(colors.sentence(sentence, result.experiment), anchor=False)
     if is_figured:
@@ -82,7 +82,8 @@ def _badges(
         if reason is None:
             what = "Tie" if answer.tied else "Ranking"
             is_here = result.environment.simulated
-            yield f"{what} sure{' on these CPUs' * is_here}", "green"
+            of = f"{what} of {len(answer.ratios) + 1} sure"
+            yield f"{of}{' on these CPUs' * is_here}", "green"
         else:
             yield (f"Cannot tell: {reason}" if reason else "Cannot tell"), "orange"
     if differences_of(result) == ():

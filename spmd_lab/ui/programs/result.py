@@ -63,19 +63,15 @@ def wrong(experiment: Experiment, compiled: StrategyResult | None = None) -> Non
     is_absent = experiment.place.is_absent
     capacity = get_topology(experiment.target).chip.device_hbm_bytes if is_absent else 0
     held = _held(listed, program, tried)
-    best = constrain.most_saving(program, tried.values())
-    _card(program, listed, tried, held, capacity)
+    first = tried.get(listed[0].path) if listed else None
+    known = constrain.checked(first) if first else None
+    _card(program, listed, tried, known, held, capacity)
+    offered = constrain.most_saving(program, tried.values())
+    is_known_better = known is not None and not constrain.raises(known)
     arrays.picture_of(program, capacity)
+    above = first if is_known_better and first is offered else None
     if listed:
-        with st.container(key="findings", gap=None):
-            st.html(f"<h2>{_count(listed)}<small>Held, with each fix in order</small></h2>")
-            for at, each in enumerate(listed[:SHOWN_FINDINGS]):
-                fix = tried.get(each.path)
-                change = _change(held[at], held[at + 1])
-                copied = constrain.copied_bytes(program, fix) if fix else 0
-                _finding(at, each, copied, change, fix, is_above=fix is not None and fix is best)
-        if (more := len(listed) - SHOWN_FINDINGS) > 0:
-            st.caption(f"{more} more, which `program FILE` lists.")
+        _findings(program, listed, tried, held, above)
     if not program.described.mesh and not any(map(any, program.array_specs().values())):
         st.info(
             "Every device holds all of it, since the file has no shardings. Choose mesh and specs "
@@ -89,17 +85,34 @@ def wrong(experiment: Experiment, compiled: StrategyResult | None = None) -> Non
         )
 
 
+def _findings(
+    program: Program,
+    listed: Sequence[StepFinding],
+    tried: Fixes,
+    held: Sequence[int],
+    above: constrain.Specs | None,
+) -> None:
+    with st.container(key="findings", gap=None):
+        st.html(f"<h2>{_count(listed)}<small>Held, with each fix in order</small></h2>")
+        for at, each in enumerate(listed[:SHOWN_FINDINGS]):
+            fix = tried.get(each.path)
+            copied = constrain.copied_bytes(program, fix) if fix else 0
+            change = _change(held[at], held[at + 1])
+            _finding(at, each, copied, change, fix, fix is not None and fix is above)
+    if (more := len(listed) - SHOWN_FINDINGS) > 0:
+        st.caption(f"{more} more, which `program FILE` lists.")
+
+
 def _card(
     program: Program,
     listed: Sequence[StepFinding],
     tried: Fixes,
+    known: WhatIf | None,
     held: Sequence[int],
     capacity: int,
 ) -> None:
     with st.container(key="answer-wrong"):
         badges = cards.headline(plain(_first(listed, tried)))
-        fix = tried.get(listed[0].path) if listed else None
-        known = constrain.checked(fix) if fix else None
         room = f"of {bytes_text(capacity)} HBM" if capacity else ""
         if known and len(known.figures) > 1:
             badges.badge(plain(known.made), icon=":material/bolt:", color="orange")
@@ -115,7 +128,7 @@ def _card(
         with st.container(horizontal=True, vertical_alignment="center"):
             if listed and listed[0].kind == "missing_donation":
                 _donate(listed[0], "first")
-            waits = bool(fix) and constrain.is_opened()
+            waits = bool(listed and listed[0].path in tried) and constrain.is_opened()
             constrain.offer(program, [*tried.values()], known, waits)
 
 

@@ -160,19 +160,10 @@ def chart(placed: Sequence[Tile], odd: Collection[str] = ()) -> Spec:
     """The Vega-Lite chart of the rectangles; a click selects one. `odd`: the paths of arrays that are
     sharded otherwise than those beside them.
     """
-    color = {
-        "field": "how",
-        "type": "nominal",
-        "title": None,
-        "scale": (scale := _colors(placed)),
-        "legend": _LEGEND
-        | {
-            "values": sorted(
-                {how(tile) for tile in placed if tile.place[2] * tile.place[3] > _SEEN},
-                key=scale["domain"].index,
-            )
-        },
-    }
+    scale = _colors(placed)
+    seen = {how(tile) for tile in placed if tile.place[2] * tile.place[3] > _SEEN}
+    legend = _LEGEND | {"values": sorted(seen, key=scale["domain"].index)}
+    color = {"field": "how", "type": "nominal", "title": None, "scale": scale, "legend": legend}
     shades = dict(zip(scale["domain"], scale["range"], strict=True))
     heads = _heads(placed)
     names = _NAMES | {"data": {"values": [*heads.values()]}}

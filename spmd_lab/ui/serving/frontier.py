@@ -60,7 +60,7 @@ _LIMIT_NAME = {"type": "text", "align": "left", "dx": 5, "dy": 8, "color": QUIET
 
 
 def draw(answer: ServingAnswer, ask: Callable[[int], None]) -> None:
-    """Draws the curves, the frontier with whose it is, and the answer with its range; a press asks
+    """Draws the curves, the frontier with whose it is, and the answer with its range; a press calls `ask`
     for the number of requests that beats the answer.
     """
     curves = serving_curves(answer)
@@ -119,6 +119,26 @@ def _owners(front: Sequence[tuple[ServingCurve, CurvePoint]]) -> list[Spec]:
     return [row for _, row in sorted(owners, key=lambda each: -each[0])]
 
 
+def _lines(
+    lead: ServingRow,
+    curves: Sequence[ServingCurve],
+    front: Sequence[tuple[ServingCurve, CurvePoint]],
+) -> Iterator[list[Spec]]:
+    """Yields the points of the frontier, of the answer's curve, and of others that are on it: a curve
+    below all others needs a name, and has no room for one.
+    """
+    yield [_row(point, curve=-1, kind=_FRONT) for _, point in front]
+    owners = {id(curve) for curve, _ in front}
+    seen = [(at, each) for at, each in enumerate(curves) if not at or id(each) in owners]
+    for kind in (_OWN, _OTHERS):
+        yield [
+            _row(point, curve=at, kind=kind)
+            for at, curve in seen
+            if (curve.row is lead) is (kind == _OWN)
+            for point in curve.points
+        ]
+
+
 def _chart(
     answer: ServingAnswer,
     lead: ServingRow,
@@ -127,16 +147,7 @@ def _chart(
 ) -> Spec:
     load = answer.question.load
     here = _row(CurvePoint(load.concurrency, lead))
-    rows = [_row(point, curve=-1, kind=_FRONT) for _, point in front]
-    owners = {id(curve) for curve, _ in front}
-    for at, curve in enumerate(curves):
-        if at and id(curve) not in owners:
-            continue  # a curve below all others needs a name, and has no room for one
-        kind = _OWN if curve.row is lead else _OTHERS
-        rows += [_row(point, curve=at, kind=kind) for point in curve.points]
-    of_front, of_own, others = (
-        [row for row in rows if row["kind"] == kind] for kind in (_FRONT, _OWN, _OTHERS)
-    )
+    of_front, of_own, others = _lines(lead, curves, front)
     dots = [
         row for row in (*of_own, *others) if load.rate is None and row["count"] == here["count"]
     ]

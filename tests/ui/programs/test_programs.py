@@ -198,11 +198,18 @@ def test_the_first_fix_of_an_opened_step_leads_with_peak_and_step_before_and_aft
     lab().what_if(programs_[first].experiment, programs_[second].experiment)
     screen.run()
     assert not screen.exception
-    pattern = r"Peak memory per device ([\d.]+) → ([\d.]+) GiB of 15.8 GiB HBM, with this fix "
+    pattern = (
+        r"Peak memory per device ([\d.]+) → ([\d.]+) GiB ([\d.]+) → ([\d.]+) GiB held \+ "
+        r"([\d.]+) → ([\d.]+) GiB temporary, of 15.8 GiB HBM "
+    )
     peak = re.match(pattern + r"Estimated step ([\d.]+) → ([\d.]+) ms", figures(screen))
     assert peak, figures(screen)
-    before, after, was_s, now_s = map(float, peak.groups())
+    before, after, held, held_after, rest, rest_after, was_s, now_s = map(float, peak.groups())
     assert after < before and now_s < was_s
+    assert held + rest == pytest.approx(before, abs=0.11), "each is rounded"
+    assert held_after + rest_after == pytest.approx(after, abs=0.11)
+    assert "The fix above" in [each.value for each in screen.caption]
+    assert "mend:0" not in [each.key for each in screen.button]
 
 
 def figures(screen):

@@ -63,7 +63,7 @@ def layout(page: Page, url: str, run: str) -> None:
     """Who holds what of a small array, and that real devices agree."""
     visit(page, url + link_path(parse_experiment(ARRAY), screen="layout"))
     page.get_by_role("button", name="Place it on devices").click()
-    page.get_by_text("hold the shard shown").wait_for(timeout=3 * PATIENCE_MS)
+    page.get_by_text("holds its shard as drawn").wait_for(timeout=3 * PATIENCE_MS)
 
 
 def search(page: Page, url: str, run: str) -> None:

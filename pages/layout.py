@@ -88,14 +88,14 @@ with beside.container(key="layout-asked"):
             "Not placed on devices yet. *Place it on devices* puts the real array there and compares."
         )
     shape.element_field(placed)
-    if status:
-        labels.draw(status.run)
 try:
     st.code(array_text(experiment), language="python", wrap_lines=True)
 except RequestError as error:  # a topology that does not exist has no devices to write down
     st.caption(plain(str(error)))
 
 moves.reshard_view(experiment, placed)
+if status:
+    labels.draw(status.run)
 with st.expander(
     "The script: plain JAX that runs as it stands", key="script", on_change="rerun"
 ) as script:

@@ -101,7 +101,7 @@ def test_pointing_at_a_device_says_what_it_holds_and_who_else(page, link):
 
 def test_one_press_shards_what_is_replicated(page, link):
     visit(page, link(**ARRAY | {"sharding": {"d1": "y"}}))
-    says(page, "32 B", "256 B on all, 128 B of them copies")
+    says(page, "32 B", "256 B on all, 128 B of it copies")
     page.get_by_role("link", name="Shard d0 over x: 32 → 16 B").click()
     says(page, "8 devices each hold 2 × 2 of 4 × 8", "nothing is replicated", "16 B")
     expect(page.get_by_role("link", name="Shard d0 over x")).to_have_count(0)
@@ -118,8 +118,8 @@ def test_the_real_array_is_placed_and_compared(page, link):
     )
     outcome.wait_for()
     expect(outcome).to_contain_text(
-        "Placed in pinned_host memory: all 8 devices hold the shard shown."
+        "Placed in pinned_host memory: each of 8 devices holds its shard as drawn."
     )
     expect(page).to_have_url(re.compile("&run="))
     page.reload()
-    page.get_by_text("all 8 devices hold the shard shown").wait_for()
+    page.get_by_text("each of 8 devices holds its shard as drawn").wait_for()

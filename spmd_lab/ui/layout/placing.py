@@ -53,7 +53,7 @@ def numbers(placed: Layout, experiment: Experiment, is_placed: bool) -> None:
     where = "on the host for each device" if on_host else "on each device"
     held = f"{where}, {bytes_text(placed.held_bytes(dtype))} on all"
     if copies := placed.held_bytes(dtype) - placed.array_bytes(dtype):
-        held += f", {bytes_text(copies)} of them copies"
+        held += f", {bytes_text(copies)} of it copies"
     draw_figure(bytes_text(placed.shard_bytes(dtype)), held)
     st.code(spec_code(placed.spec), language="python", wrap_lines=True)
     if spec := sharded_further(placed):
@@ -133,7 +133,7 @@ def _comparison(expected: Layout, placed: StrategyResult, *, is_timed: bool) -> 
         refusal(f"The real array is placed differently: {wrong}. Please report this.")
         return
     took = f" in {seconds_text(placed.median_s)}" if is_timed and placed.median_s else ""
-    where = f"all {expected.device_count} devices hold the shard shown"
+    where = f"each of {expected.device_count} devices holds its shard as drawn"
     how = "" if report.shards is not None else ", by the array's spec"
     memory = "" if report.memory == "device" else f" in {report.memory} memory"
     done = plain(f"Placed{memory}{took}:")

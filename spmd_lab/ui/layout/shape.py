@@ -21,7 +21,7 @@ def element_field(shards: Layout) -> None:
     text = st.text_input(
         "Which devices hold element …",
         key=choices.ELEMENT,
-        placeholder=f"[{middle}]",
+        placeholder=f"such as {middle}",
         max_chars=80,
         bind="query-params",
         icon=":material/my_location:",

@@ -96,5 +96,5 @@ else:
         "with its numbers and programs."
     )
     st.page_link("pages/recipes.py", label="Open a recipe", icon=":material/menu_book:")
-searches.listed(is_open=not runs)
+searches.listed(not runs, of_searches)
 links.share_box(share, "history")

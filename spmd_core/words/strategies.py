@@ -366,12 +366,13 @@ def headline_ratio(ratio: Ratio, what: str, quotient: float | None = None) -> st
     """Returns the same in a sentence: `2.50× as long (2.25 to 2.75)`.
 
     Beside two times whose `quotient` is more than 3 % off, it is rough, and its interval has the
-    quotient inside: `roughly 2.50× as long (1.80 to 2.75)`.
+    quotient inside: `roughly 2.5× as long (1.80 to 2.75)`.
     """
-    ends, factor = ratio.interval, factor_text(ratio.ratio)
+    ends = ratio.interval
     if quotient is None or abs(quotient / ratio.ratio - 1) <= _OFF:
-        return f"{factor}× {what} ({ends_text(ends)})"
-    return f"roughly {factor}× {what} ({ends_text((min(*ends, quotient), max(*ends, quotient)))})"
+        return f"{factor_text(ratio.ratio)}× {what} ({ends_text(ends)})"
+    ends, rough = (min(*ends, quotient), max(*ends, quotient)), float(f"{ratio.ratio:.2g}")
+    return f"roughly {rough:,g}× {what} ({ends_text(ends)})"
 
 
 def first_words(answer: Comparison, is_measured: bool, name_kind: bool = False) -> str:
@@ -425,9 +426,9 @@ def short_verdict(result: Result) -> str:
     return f"{spoken(answer.fastest, result)} is {factor}"
 
 
-def sharding_verdict(result: Result) -> tuple[Verdict | Literal["slower"], str] | None:
-    """Returns whether the best sharded row is faster than one device, and by how much in words; None
-    where they were not compared, and of a study.
+def _against_one_device(result: Result) -> tuple[Comparison, Ratio, bool] | None:
+    """Returns the comparison, in it the ratio of the best sharded row and one device, and whether
+    sharding is ahead.
     """
     answer = None if result.experiment.variants else result.comparison
     if answer is None:
@@ -436,19 +437,43 @@ def sharding_verdict(result: Result) -> tuple[Verdict | Literal["slower"], str] 
         name for name in result.strategies if STRATEGIES[result.row(name).strategy].is_single_device
     }
     is_won = answer.fastest not in alone
-    across = [
+    across = (
         each for each in answer.by_medians(result.medians_s) if is_won == (each.strategy in alone)
-    ]
-    if not across:
+    )
+    return next(((answer, each, is_won) for each in across), None)
+
+
+def sharded_and_alone_s(result: Result) -> tuple[float, float] | None:
+    """Returns the medians of the best sharded row and of one device; None where these were not
+    compared, and of a study.
+    """
+    if (compared := _against_one_device(result)) is None:
         return None
-    ratio = across[0]
+    answer, ratio, is_won = compared
+    ahead, behind = (result.medians_s[name] for name in (answer.fastest, ratio.strategy))
+    return (ahead, behind) if is_won else (behind, ahead)
+
+
+def sharding_verdict(
+    result: Result,
+) -> tuple[Verdict | Literal["slower", "too small"], str] | None:
+    """Returns whether the best sharded row is faster than one device, and by how much in words; too
+    small where one device takes less than the dispatch of a sharded call. None where they were not
+    compared, and of a study.
+    """
+    if (compared := _against_one_device(result)) is None:
+        return None
+    answer, ratio, is_won = compared
     if ratio.verdict == "cannot tell":
         reason = f": {_UNSETTLED[ratio.settles]}" if ratio.settles else ""
         return "cannot tell", f"whether sharding helps{reason}"
     if ratio.verdict == "the same":
         return "the same", f"within {margin_text(result.experiment.timing.margin)} of one device"
-    kind = "faster" if is_won else "slower"
-    return kind, headline_ratio(ratio, kind, answer.quotient(ratio, result.medians_s))
+    judged = "faster" if is_won else "slower"
+    words = headline_ratio(ratio, judged, answer.quotient(ratio, result.medians_s))
+    floor = result.environment.dispatch_floor_s or 0.0
+    is_small = not is_won and result.medians_s[answer.fastest] < floor
+    return "too small" if is_small else judged, words
 
 
 def unsettled_words(answer: Comparison) -> str | None:

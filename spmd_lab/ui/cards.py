@@ -8,9 +8,9 @@ import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from spmd_core.base import RequestError, UnreadableRun, bytes_text, numbered
+from spmd_core.base import RequestError, UnreadableRun, bytes_text, numbered, seconds_text
 from spmd_core.experiment import Experiment, layout_of, link
-from spmd_core.history import answer_words, shape_words
+from spmd_core.history import fastest_words, shape_words
 from spmd_core.machine import default_target
 from spmd_core.runs import Labels, RunSummary
 from spmd_core.terms import (
@@ -21,7 +21,12 @@ from spmd_core.terms import (
     outcome_words,
     state_words,
 )
-from spmd_core.words import bound_words, sharding_verdict, short_verdict
+from spmd_core.words import (
+    bound_words,
+    sharded_and_alone_s,
+    sharding_verdict,
+    short_verdict,
+)
 from spmd_lab.ui import choices, style
 from spmd_lab.ui.charts import colors, glimpse
 from spmd_lab.ui.lab import find, kept, lab
@@ -38,6 +43,7 @@ _COLORS = {
     "faster": "green",
     "slower": "red",
     "the same": "gray",
+    "too small": "gray",
     "fits": "green",
     "known": "gray",
 }
@@ -240,7 +246,12 @@ def tag_badges(tags: Iterable[str]) -> str:
     return " ".join(f":gray-badge[#{plain(tag)}]" for tag in tags)
 
 
-_SHARDING = {"faster": "Sharding helped", "slower": "Sharding lost", "the same": "Same time"}
+_SHARDING = {
+    "faster": "Sharding helped",
+    "slower": "Sharding lost",
+    "the same": "Same time",
+    "too small": "Too small to shard",
+}
 
 
 @kept(1_000)
@@ -267,7 +278,8 @@ def verdict(run: str) -> tuple[str, str, str] | None:
         head = layout_headline(layout_of(facts.experiment, "array"), facts.experiment.dtype)
         held, _, rest = head.partition(": ")
         copies = rest.partition("; ")[2].removeprefix("nothing is replicated")
-        return "known", "Placed", ", ".join(filter(None, (held, copies)))
+        held, _, _ = held.partition(" of ")  # the array's name has its shape
+        return "fits", "Placed", ", ".join(filter(None, (held, copies)))
     (first, *others) = [each.prediction for each in facts.strategies.values()] or [None]
     if first is None or others or not first.fits:
         return None
@@ -297,10 +309,12 @@ def computed_words(experiment: Experiment) -> str:
     return f"{shape_words(experiment)['Workload']} {sizes}".strip()
 
 
-def short_words(experiment: Experiment) -> str:
-    """Returns what is computed, its sizes, how it is sharded, and where that is not here."""
+def short_words(experiment: Experiment, has_mesh: bool = True) -> str:
+    """Returns what is computed, its sizes, how it is sharded, and where that is not here; `has_mesh`:
+    with the mesh where no dim is sharded.
+    """
     cells = shape_words(experiment)
-    sharded = cells["Sharding"].replace(" sharded", "") or cells["Mesh"]
+    sharded = cells["Sharding"].replace(" sharded", "") or cells["Mesh"] * has_mesh
     target = cells["Target"] if experiment.target != default_target() else ""
     computed = computed_words(experiment).removeprefix("Training step: ")
     return " · ".join(filter(None, (computed, sharded, target.removeprefix("tpu:"))))
@@ -311,13 +325,32 @@ def shard_words(experiment: Experiment) -> str:
     return bytes_text(layout_of(experiment, "array").shard_bytes(experiment.dtype))
 
 
-def _answer(summary: RunSummary) -> str:
-    """Returns the time of a stored run and whose it is, of an array the bytes of a device, as Markdown;
-    "" where nothing came out.
+def figure(summary: RunSummary) -> tuple[str, str]:
+    """Returns the time of a stored run with what it is of, of an array the bytes of a device; and one
+    device's where sharding was compared with it, else whose the first is. "" where nothing came out.
     """
-    if summary.answer and summary.experiment.what.is_bare_array:
-        return plain(f"{shard_words(summary.experiment)} per device")
-    answer = answer_words(summary).removesuffix(", predicted")
+    if summary.answer is None or not summary.answer[1]:
+        return "", ""
+    if summary.experiment.what.is_bare_array:
+        return f"{shard_words(summary.experiment)} per device", ""
+    if times := _compared_s(summary.run):
+        sharded, alone = map(seconds_text, times)
+        return f"{sharded} sharded", f"{alone} on one device"
+    per = "step" if summary.experiment.members[0].experiment.plan else "call"
+    return f"{seconds_text(summary.answer[1])} per {per}", fastest_words(summary)
+
+
+@kept(1_000)
+def _compared_s(run: str) -> tuple[float, float] | None:
+    with suppress(UnreadableRun):
+        facts = lab().facts(run)
+        return sharded_and_alone_s(facts) if facts else None
+    return None
+
+
+def _answer(summary: RunSummary) -> str:
+    """Returns the figure of a stored run as Markdown; "" where nothing came out."""
+    answer = ", ".join(filter(None, figure(summary)))
     if not answer and outcome_words(summary) == DOES_NOT_FIT:
         answer = "does not fit"
     return plain(answer)

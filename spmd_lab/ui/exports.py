@@ -134,7 +134,7 @@ def search_buttons(kept: KeptSearch) -> None:
 def rows_button(runs: Sequence[RunSummary]) -> None:
     """A button that downloads rows of History with every column; no hover is needed for it."""
     download(
-        "CSV",
+        "Export CSV",
         lambda: sheet(run_tables.runs_table(runs)).to_csv(index=False),
         "history.csv",
         "These rows with every column; moments in UTC, milliseconds and bytes as numbers.",

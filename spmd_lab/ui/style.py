@@ -92,8 +92,10 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .st-key-days h2 {{ display: flex; column-gap: 0.5rem; font-size: 0.9rem; font-weight: 600; color: var(--quiet); padding: 1.2rem 1.75rem 0.4rem 0.5rem; margin: 0; }}
 :is(.st-key-days, .st-key-findings) h2 small {{ font-size: 0.8rem; font-weight: 400; color: var(--quiet); min-width: 4rem; text-align: right; }}
 .st-key-findings h2 small {{ font-size: 0.93rem; width: 24.6rem; text-align: left; }}
-.st-key-days h2 small:first-of-type {{ margin-left: auto; width: 20rem; text-align: left; }}
-.st-key-days h2 small:nth-of-type(2) {{ width: 11rem; }}
+.st-key-days h2 small:first-of-type {{ text-align: left; }}
+.st-key-days h2 small:nth-of-type(2) {{ margin-left: auto; width: 20rem; text-align: left; }}
+.st-key-days h2 small:nth-of-type(3) {{ width: 11rem; }}
+.st-key-days > :nth-child(2) h2 {{ padding-top: 0; }}
 [class*="st-key-line-"] [data-testid="stButton"] {{ position: relative; z-index: 1; }}
 [class*="st-key-line-"] [data-testid="stButton"] button {{ min-height: 0; color: var(--quiet); }}
 [class*="st-key-line-"] [data-testid="stCaptionContainer"], [class*="st-key-line-"] [data-testid="stCaptionContainer"] p {{ margin: 0; color: inherit; }}
@@ -209,8 +211,8 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   [class*="st-key-line-"] img.glimpse {{ width: 4rem; margin-right: 0.6rem; }}
   [class*="st-key-line-"] [data-testid="stHtml"] > span {{ flex: 1 1 40%; padding: 0.2rem 0.5rem 0 2.3rem; }}
   [class*="st-key-line-"] [data-testid="stHtml"] > b {{ width: auto; margin-left: auto; }}
-  .st-key-days h2 small:first-of-type {{ display: none; }}
-  .st-key-days h2 small:nth-of-type(2) {{ margin-left: auto; }}
+  .st-key-days h2 small:nth-of-type(2) {{ display: none; }}
+  .st-key-days h2 small:nth-of-type(3) {{ margin-left: auto; }}
   [class*="st-key-row-"] > :nth-child(2) {{ flex: 1 1 0; min-width: 50%; }}
   [class*="st-key-named-"] {{ display: grid; grid-template-columns: auto 1fr; }}
   :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stHorizontalBlock"] {{ gap: 0.6rem; }}

@@ -310,7 +310,14 @@ def _mesh(experiment: Experiment) -> str:
     cells = [
         rect(at % across * side, at // across * high, side, high, shades[at]) for at in range(count)
     ]
-    return drawing(side * across, high * down, cells)
+    if count == experiment.device_count:
+        return drawing(side * across, high * down, cells)
+    dot = side / 2.5  # dots for the devices that are left out
+    dots = [
+        rect(side * across + 2 * at * dot, (high * down - dot) / 2, dot, dot, _GREY)
+        for at in (1, 2, 3)
+    ]
+    return drawing(side * across + 8 * dot, high * down, cells + dots)
 
 
 def rect(x: float, y: float, width: float, height: float, color: str) -> str:

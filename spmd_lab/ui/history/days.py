@@ -9,8 +9,8 @@ from textwrap import shorten
 
 import streamlit as st
 
-from spmd_core.base import by_key, count_text, seconds_text, span_text
-from spmd_core.history import difference_rows, fastest_words, shape_words, when_words
+from spmd_core.base import by_key, count_text, span_text
+from spmd_core.history import difference_rows, shape_words, when_words
 from spmd_core.results import SPREAD_NOTICE
 from spmd_core.runs import RunSummary
 from spmd_lab.ui import cards, state, style
@@ -23,7 +23,7 @@ _LONGEST, _MOST_CHANGES = 14, 3  # characters of a text beside the one before; c
 MOST_LISTED = 200  # runs of a list
 _SCREEN, _TICKED, _ROWS, _UNFOLDED = "history", "ticked", "rows", "unfolded"
 PINNED = "Pinned"
-_HEADS = "<small>Verdict</small><small>Result</small><small>Started</small>"
+_HEADS = "<small>Run</small><small>Verdict</small><small>Result</small><small>Started</small>"
 
 
 def draw(runs: Sequence[RunSummary], evidence: str) -> None:
@@ -38,9 +38,9 @@ def draw(runs: Sequence[RunSummary], evidence: str) -> None:
     }
     unfolded = set(state.aside(_SCREEN, _UNFOLDED) or ())
     with st.container(key="days", gap=None):
-        days = groupby(runs[:many], lambda run: day_of(run, zone, now))
-        for number, (day, rows) in enumerate(days):
-            st.html(f"<h2>{escape(day)}{'' if number else _HEADS}</h2>")
+        st.html(f"<h2>{_HEADS}</h2>")
+        for day, rows in groupby(runs[:many], lambda run: day_of(run, zone, now)):
+            st.html(f"<h2>{escape(day)}</h2>")
             for run, *alike in _folded(rows, named | unfolded):
                 facts = _facts(run, "" if alike else changes[run.run], evidence)
                 is_ticked = _row(run, alike, facts, day == PINNED, run.run in named)
@@ -74,7 +74,7 @@ def _unfold(runs: Sequence[RunSummary]) -> None:
         plain(f"{len(runs)} runs{spread}"),
         key=f"unfold:{runs[0].run}",
         type="tertiary",
-        icon=":material/unfold_more:",
+        icon=":material/expand_more:",
         on_click=state.set_aside,
         args=(_SCREEN, _UNFOLDED, held),
     )
@@ -104,7 +104,7 @@ def _row(
     is_pinned: bool,
     is_ticked: bool,
 ) -> bool:
-    name = run.labels.name or cards.short_words(run.experiment)
+    name = run.labels.name or cards.short_words(run.experiment, has_mesh=False)
     moment = when_words(run.submitted_at, st.context.timezone)
     with st.container(horizontal=True, gap=None, wrap=False, key=f"line-{run.run}"):
         drawn = st.checkbox(
@@ -132,11 +132,9 @@ def _facts(run: RunSummary, change: str, evidence: str) -> str:
     """Returns a run's mesh, tags, what changed in it, and its evidence unless it is that of most, as
     Markdown.
     """
-    mesh = shape_words(run.experiment)["Mesh"]
-    is_named = mesh in (run.labels.name or cards.short_words(run.experiment))
     kind, _ = cards.evidence_of(run)
     parts = (
-        "" if is_named else plain(mesh),
+        plain(shape_words(run.experiment)["Mesh"]),
         plain(f"since the last: {change}") if change else "",
         cards.tag_badges(run.labels.tags),
         style.evidence_badge(kind or "Measured") if run.answer and kind != evidence else "",
@@ -153,14 +151,9 @@ def _verdict(run: RunSummary) -> str:
 
 
 def _figure(run: RunSummary) -> str:
-    """Returns as HTML the time of a run and whose it is, of an array the bytes of a device; "" where
-    nothing came out.
-    """
-    if run.answer and run.experiment.what.is_bare_array:
-        return f"{escape(cards.shard_words(run.experiment))}<i>per device</i>"
-    whose = fastest_words(run)
-    seconds = seconds_text(run.answer[1]) if run.answer and run.answer[1] else ""
-    return f"{escape(seconds)}{f'<i>{escape(whose)}</i>' if whose else ''}"
+    """Returns the figure of a run as HTML; "" where nothing came out."""
+    first, beside = cards.figure(run)
+    return f"{escape(first)}{f'<i>{escape(beside)}</i>' if beside else ''}"
 
 
 def day_of(run: RunSummary, zone: str | None, now: float) -> str:

@@ -7,7 +7,7 @@ import streamlit as st
 from streamlit.elements.lib.column_types import ColumnConfig
 
 from spmd_core.base import agreed, bytes_text, numbered, seconds_text, shorten
-from spmd_core.reports import MOST
+from spmd_core.reports import FEWEST, MOST
 from spmd_core.runs import RunSummary
 from spmd_core.terms import experiment_words, outcome_words
 from spmd_lab.ui import cards, choices, run_tables, shell, style, tables
@@ -19,8 +19,9 @@ from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import archives, collections, labels, outcome, tour
 from spmd_lab.ui.tables import formatted
 
-ONLY_SEARCHED = "Only runs of searches are here: switch them on above."
+ONLY_SEARCHED = "Only runs of searches are here: switch them on below."
 VIEWS = ("List", "Table", "Predicted beside measured")
+SEARCHED = "searched"  # of the query string: runs of searches are listed, too
 ONLY_EXAMPLES = "Example results of another machine, until your first run."
 
 
@@ -63,15 +64,8 @@ def listed(
         )
 
     of_searches = stored(True)
-    many = "or more run" if len(of_searches) >= days.MOST_LISTED else "run"
-    is_left_out = bool(of_searches) and not st.toggle(
-        plain(f"Show {numbered(len(of_searches), many)} of searches"),
-        key="searched",
-        bind="query-params",
-        help="What a search measured or compiled on its way, which Find a sharding lists, too; "
-        "and what was compiled to see what would remove a collective.",
-    )
-    runs = stored(False if is_left_out else None)
+    is_shown = st.session_state.get(SEARCHED, st.query_params.get(SEARCHED) == "true")
+    runs = stored(None if is_shown else False)
     if runs and own == "examples":
         st.caption(ONLY_EXAMPLES)
     return runs, len(of_searches)
@@ -120,13 +114,16 @@ def held(runs: Sequence[RunSummary]) -> None:
     if ticked:
         _held(ticked, len({*ticked} - shown))
         return
-    several = ": tick to compare" if len(runs) > 1 else ""
+    several = f": tick {FEWEST} to {MOST} to compare" if len(runs) > 1 else ""
     words = [plain(f"{numbered(len(runs), 'run')}{several}.")]
     if evidence := cards.evidence_of_most(runs):
         words.append(style.evidence_badge(evidence))
         if any(cards.evidence_of(run)[0] != evidence for run in runs if run.answer):
             words.append("unless marked")
-    st.caption(" ".join(words))
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        if several:
+            st.button("Compare", key="compare", disabled=True)
+        st.caption(" ".join(words), width="content")
 
 
 def _held(ticked: Sequence[str], hidden: int) -> None:

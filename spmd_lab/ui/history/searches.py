@@ -16,8 +16,8 @@ from spmd_core.reports import (
 )
 from spmd_core.search import KeptSearch
 from spmd_lab.ui import exports, shell
-from spmd_lab.ui.history import side_by_side
-from spmd_lab.ui.history.listing import not_here
+from spmd_lab.ui.history import days, side_by_side
+from spmd_lab.ui.history.listing import SEARCHED, not_here
 from spmd_lab.ui.lab import as_viewer, lab, may_act
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import collections
@@ -27,21 +27,36 @@ from spmd_lab.ui.tables import sheet, wide_enough
 _SEARCHES = "searches"  # of the query string: the ticked ones
 
 
-def listed(is_open: bool) -> None:
-    """Every search with an answer; and what can be done with those that are ticked."""
+def listed(is_open: bool, runs: int) -> None:
+    """Every search with an answer; what can be done with those that are ticked; and a switch that
+    lists the `runs` of searches.
+    """
     every = lab().searches.listed()
     asked = [name for name in st.query_params.get(_SEARCHES, "").split(",") if name]
     known = {each.id for each in every}
     if sentence := not_here("search ", asked, known):
         st.info(plain(sentence), icon=":material/link_off:")
-    if not every:
+    if not every and not runs:
         return
+    found = numbered(len(every), "search") if every else ""
+    many = "or more run" if runs >= days.MOST_LISTED else "run"
+    of_searches = f"{numbered(runs, many)} of searches" if runs else ""
     box = st.expander(
-        plain(f"{numbered(len(every), 'search')} with an answer"),
+        plain(", ".join(filter(None, (found, of_searches)))),
         key="history-searches",
         expanded=is_open or bool(asked),
     )
     with box:
+        if runs:
+            st.toggle(
+                "List their runs above",
+                key=SEARCHED,
+                bind="query-params",
+                help="What a search measured or compiled on its way, and what was compiled to see "
+                "what would remove a collective.",
+            )
+        if not every:
+            return
         table = sheet([_row(each) for each in every])
         event = st.dataframe(
             table,

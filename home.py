@@ -36,7 +36,7 @@ if not (active or recent):
 here = st.container(key="here")
 with here.container(horizontal=True, vertical_alignment="center", key="machine"):
     fold = st.container(key="about-machine").expander("Devices and self-test")
-    asked = st.button("Refresh", icon=":material/refresh:", key="ask", type="tertiary")
+    asked = st.button("Query the devices", icon=":material/refresh:", key="ask", type="tertiary")
 with fold:
     pressed = st.button(
         "Release the devices",

@@ -96,14 +96,14 @@ PRESSES: dict[str, tuple[tuple[str | tuple[str, str] | Path, ...], str, int]] = 
     "who holds what": (("Who holds what?",), '[data-testid="stVegaLiteChart"]', 1),
     "a win on 16 TPUs": (("1. A win on 16 TPUs",), '[data-testid="stVegaLiteChart"]', 1),
     "a timeline": (("1. A win on 16 TPUs", "Next: "), ".timeline .field canvas", 3),
-    "fastest, and why": (("What is fastest, and why?", "Run"), ".st-key-answer h3", 2),
+    "fastest, and why": (("What runs fastest here, and why?", "Run"), ".st-key-answer h3", 2),
     "a 70B plan with dollars and days": (
         ("Does it fit, and how long is a step?", ("Model", "llama-3.1-70b"), ("Price per chip-hour ($)", "v5e=1.2"), "Open that plan"),
         '.five:has(b:has-text(" days")) b:has-text("$")',
         2,
     ),
     "my own exported step": (("What is wrong with my step?", EXAMPLE), ".st-key-answer-wrong", 3),
-    "a remedy": (("What is fastest, and why?", "Run", "Try changes"), '[data-testid="stPageLink"] a:has-text("no all-")', 3),
+    "a remedy": (("What runs fastest here, and why?", "Run", "Try changes"), '[data-testid="stPageLink"] a:has-text("no all-")', 3),
 }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ share = shell.open_page("notebook")
 shown, file = collections.opened(), None
 if shown is None:
     with st.container(horizontal=True, vertical_alignment="center", key="head"):
-        title = st.container(horizontal=True, vertical_alignment="center", width="stretch")
+        title = st.container(width="stretch", gap=None)
         actions = st.container(horizontal=True, width="content")
         collections.begin()
     if collections.listed() or not (file := collection.example(title, actions)):

@@ -17,28 +17,32 @@ with st.container(horizontal=True, vertical_alignment="center", key="head"):
     if count:
         st.caption(plain(f"{count} of {len(RECIPES)} done here"), width="content")
     tour.begin(is_kept=True)
-words = st.text_input(
-    "Search",
-    key="search",
-    placeholder="Search: psum, allreduce, MoE…",
-    icon=":material/search:",
-    max_chars=100,
-    label_visibility="collapsed",
-    bind="query-params",
-)
-level = st.pills(
-    "Level",
-    list(LEVELS),
-    key="level",
-    format_func=lambda each: plain(f"{each} · {len(course.matching('', of_level(each)))}"),
-    label_visibility="collapsed",
-)
+counts = {level: len(course.matching("", of_level(level))) for level in LEVELS}
+with st.container(horizontal=True, vertical_alignment="center"):
+    words = st.text_input(
+        "Search",
+        key="search",
+        placeholder="Search: psum, allreduce, MoE…",
+        icon=":material/search:",
+        max_chars=100,
+        label_visibility="collapsed",
+        bind="query-params",
+        width=340,
+    )
+    level = st.pills(
+        "Level",
+        ["All", *LEVELS],
+        key="level",
+        format_func=lambda each: plain(f"{each} · {counts.get(each, len(RECIPES))}"),
+        label_visibility="collapsed",
+        width="content",
+    )
 
-recipes = course.matching(words, of_level(level) if level else None)
+recipes = course.matching(words, of_level(level) if level in LEVELS else None)
 if not words and level is None:
     st.subheader("Start here", anchor=False)
     course.gallery([RECIPES[name] for name in FEATURED[:START]], done, is_path=True)
-    st.subheader("Then", anchor=False)
+    st.subheader("Next", anchor=False)
     course.gallery([RECIPES[name] for name in FEATURED[START:]], done)
     course.key()
 else:

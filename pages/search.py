@@ -22,7 +22,9 @@ at_work = search is not None and not search.is_over
 file, few = None, FEW if question.kind == "model" else None
 
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
-    st.title(shell.QUESTIONS["search"], width="stretch")
+    is_model = question is None or question.kind == "model"
+    title = shell.QUESTIONS["search"] if is_model else "Which sharding is fastest?"
+    st.title(title, width="stretch")
     downloads = st.container(horizontal=True, width="content")
     pressed = not (search and search.is_over and search.answer.winner) and st.button(
         "Search again" if search else "Search",

@@ -33,7 +33,7 @@ RECIPES = (
     ),
     Recipe(
         "network_gradient",
-        "Two layers: where is each gradient?",
+        "How do devices average gradients?",
         GROUP,
         program_spec("network_gradient"),
         "The gradients agree; the losses fall. And a trap: pmean of gradients inside shard_map "

@@ -39,7 +39,7 @@ RECIPES = (
     ),
     Recipe(
         "fsdp_or_tensor",
-        "FSDP or tensor?",
+        "FSDP alone, or with a tensor axis?",
         GROUP,
         _plan("v5e:16x16", {"fsdp": 256}, "llama-2-70b", 256, 1024),
         "Exposed communication over fsdp: with so few tokens per device it is a third of the step.",
@@ -67,7 +67,7 @@ RECIPES = (
     ),
     Recipe(
         "mixture_of_experts",
-        "Mixture of experts: which axis?",
+        "Mixture of experts: FSDP or expert?",
         GROUP,
         _plan("v5p:4x4x4", {"fsdp": 64}, "mixtral-8x7b", 256, 4096),
         "MFU: only two of eight experts see a token, but all eight are gathered in each layer.",

@@ -111,7 +111,7 @@ RECIPES = (
     ),
     Recipe(
         "layout_2x4",
-        "Who holds what of 4 × 8?",
+        "Who holds what of a 4 × 8 array?",
         DATA,
         _array({"d0": "x", "d1": "y"}),
         "Device 0 holds rows 0 and 1 of columns 0 and 1; eight shards of shape (2, 2), and "
@@ -352,7 +352,7 @@ RECIPES = (
     ),
     Recipe(
         "layer",
-        "One layer: which strategy?",
+        "Which strategy is fastest for a layer?",
         THREE,
         {
             "workload": "layer",

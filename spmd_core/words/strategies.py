@@ -372,7 +372,8 @@ def headline_ratio(ratio: Ratio, what: str, quotient: float | None = None) -> st
     if quotient is None or abs(quotient / ratio.ratio - 1) <= _OFF:
         return f"{factor_text(ratio.ratio)}× {what} ({ends_text(ends)})"
     ends, rough = (min(*ends, quotient), max(*ends, quotient)), float(f"{ratio.ratio:.2g}")
-    return f"roughly {rough:,g}× {what} ({ends_text(ends)})"
+    factor = f"{rough:.1f}" if rough < 10 else f"{rough:,.0f}"
+    return f"roughly {factor}× {what} ({ends_text(ends)})"
 
 
 def first_words(answer: Comparison, is_measured: bool, name_kind: bool = False) -> str:
@@ -451,6 +452,8 @@ def sharded_and_alone_s(result: Result) -> tuple[float, float] | None:
         return None
     answer, ratio, is_won = compared
     ahead, behind = (result.medians_s[name] for name in (answer.fastest, ratio.strategy))
+    if ahead is None or behind is None:
+        return None
     return (ahead, behind) if is_won else (behind, ahead)
 
 
@@ -472,7 +475,7 @@ def sharding_verdict(
     judged = "faster" if is_won else "slower"
     words = headline_ratio(ratio, judged, answer.quotient(ratio, result.medians_s))
     floor = result.environment.dispatch_floor_s or 0.0
-    is_small = not is_won and result.medians_s[answer.fastest] < floor
+    is_small = not is_won and (result.medians_s[answer.fastest] or floor) < floor
     return "too small" if is_small else judged, words
 
 

@@ -49,16 +49,16 @@ _COLORS = {
 }
 
 
-# screen -> its name in the menu and what it gives, for a first visit
+# screen -> its name in the menu and what it does, for a first visit
 STARTS = {
-    "layout": "Layout: shards",
-    "compare": "Compare: times here",
-    "predict": "Predict: any pod",
-    "search": "Find a sharding: ranked meshes",
-    "serving": "Serving: tokens/s",
-    "programs": "Programs: your code",
-    "collectives": "Collectives: bandwidth",
-    "recipes": "Recipes: classic examples",
+    "layout": ("Layout", "draws each device's shard of an array"),
+    "compare": ("Compare", "times shardings of one computation"),
+    "predict": ("Predict", "estimates a training step on any chips"),
+    "search": ("Find a sharding", "ranks meshes for a model"),
+    "serving": ("Serving", "ranks meshes by tokens/s and latency"),
+    "programs": ("Programs", "checks your own JAX step"),
+    "collectives": ("Collectives", "measures bandwidth by size"),
+    "recipes": ("Recipes", "opens classic examples"),
 }
 # of those that are a view of another screen: that screen, and the query of its link
 _VIEWS = {"serving": ("predict", {choices.SHOWN: "serving"})}
@@ -115,7 +115,8 @@ def starts(questions: Mapping[str, str]) -> None:
                     blocks = [glimpse.rect(*each) for each in SKETCHES[screen]]
                     sent = glimpse.arrow(44.0, 122.0, 100.0, 18.0) * (screen == "collectives")
                     drawn = glimpse.drawing(200.0, 100.0, blocks + sent)
-                    st.html(glimpse.image(drawn, STARTS[screen], "glimpse"))
+                    name, does = STARTS[screen]
+                    st.html(glimpse.image(drawn, name, "glimpse"))
                     page, shown = _VIEWS.get(screen, (screen, None))
                     st.page_link(
                         f"pages/{page}.py",
@@ -124,7 +125,7 @@ def starts(questions: Mapping[str, str]) -> None:
                         icon_position="right",
                         query_params=shown,
                     )
-                    st.caption(plain(STARTS[screen]))
+                    st.caption(f"**{plain(name)}** {plain(does)}.")
 
 
 def query(experiment: Experiment, run: str | None = None) -> dict[str, str]:
@@ -156,16 +157,14 @@ def distinct(runs: Iterable[RunSummary], many: int = ACROSS) -> list[RunSummary]
 
 
 def last_runs(recent: Sequence[RunSummary]) -> None:
-    """Draws the last runs as cards in a row, with the evidence of most, and a link to all."""
-    shared = evidence_of_most(recent)
+    """Draws the last runs as cards in a row, and a link to all."""
     with st.container(key="recent", gap="small"):
         with st.container(horizontal=True, vertical_alignment="center"):
-            badge = f" {style.evidence_badge(shared)}" if shared else ""
-            st.markdown(f"**Last runs**{badge}", width="stretch")
+            st.markdown("**Last runs**", width="stretch")
             st.page_link("pages/history.py", label="All runs", icon=":material/history:")
         for column, summary in zip(st.columns(ACROSS), recent, strict=False):
             with column.container(border=True, height="stretch"):
-                run_row(summary, _card_lines(summary, shared))
+                run_row(summary, _card_lines(summary))
 
 
 def run_row(summary: RunSummary, lines: str = "") -> None:
@@ -186,17 +185,16 @@ def run_row(summary: RunSummary, lines: str = "") -> None:
             st.caption(lines or f"{badges(summary)} {_outcome(summary)}")
 
 
-def _card_lines(summary: RunSummary, shared: str) -> str:
-    """Returns what came out of a stored run as Markdown, below it its time and how old it is, and how
-    it is known where that is not what most `shared`.
+def _card_lines(summary: RunSummary) -> str:
+    """Returns lines of Markdown: what came out of a stored run, its figure, and how it is known and
+    how old it is.
     """
     color, head, words = outcome(summary)
     kind, _ = evidence_of(summary)
     verdict_ = f":{plain(color)}[**{plain(head)}**] {plain(words)}" if head else plain(words)
-    badge = style.evidence_badge(kind or "Measured") if summary.answer and kind != shared else ""
-    parts = (_answer(summary), ago(summary.submitted_at).replace(" ", "\u00a0"))  # not broken
-    below = f"{' · '.join(part for part in parts if part)} {badge}".strip()
-    return f"{verdict_}  \n{below}" if verdict_ else below
+    badge = style.evidence_badge(kind or "Measured") if summary.answer else ""
+    known = f"{badge} {plain(ago(summary.submitted_at))}".strip()
+    return "  \n".join(part for part in (verdict_, _answer(summary), known) if part)
 
 
 def evidence_of_most(runs: Iterable[RunSummary]) -> str:

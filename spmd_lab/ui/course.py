@@ -32,12 +32,16 @@ _STYLE = """<style>
 
 
 _ACROSS = 4  # cards in a row
-# what one sees of those to begin with
+# what one sees of those of the gallery that have no model
 _SEEN = {
     "layout_2x4": "Shards, device by device.",
     "why_all_gather": "The line that causes it.",
-    "fits_70b": "Memory of each chip.",
-    "network_gradient": "What is averaged.",
+    "network_gradient": "Two layers under pmap and shard_map.",
+    "layer": "Every strategy, timed.",
+    "psum": "One all-reduce, written two ways.",
+    "pinned_host": "The memory kind of each shard.",
+    "contraction": "One all-reduce, and why.",
+    "six_timings": "vmap, jit and pmap, timed.",
 }
 _ALSO = {  # other names of what recipes are about, as `_plain` writes theirs
     "moe": "mixture of experts",
@@ -271,7 +275,9 @@ def _flow(one: Experiment) -> str:
         for left in (0.0, 3.6 * wide)
         for at in range(many)
     ]
-    arrow = glimpse.arrow(wide, 3.6 * wide, 100.0, 14.0, named, sent and f"{sent}(…)")
+    words = named, sent and f"{sent}(…)"
+    font = min(20.0, 2.6 * wide / (3.4 + 0.56 * max(map(len, words))))  # words end before the head
+    arrow = glimpse.arrow(wide, 3.6 * wide, 100.0, font, *words)
     drawn = glimpse.drawing(4.6 * wide, 100.0, [*rows, *arrow], True)
     about = f"{many} devices, {', '.join(filter(None, (named, sent)))}"
     return glimpse.image(drawn, about, "glimpse")
@@ -300,7 +306,7 @@ def key() -> None:
 def gallery(recipes: Sequence[Recipe], done: Collection[str], is_path: bool = False) -> None:
     """A card for each recipe: its picture, its question, which opens it, and how long it takes or
     that it ran. `done` has the ids of experiments that ran to their end on this machine. `is_path`:
-    with numbers and what one sees.
+    with numbers.
     """
     for row in range(0, len(recipes), _ACROSS):
         with st.container(key=f"gallery-{'path-' * is_path}{recipes[row].name}"):
@@ -315,22 +321,27 @@ def gallery(recipes: Sequence[Recipe], done: Collection[str], is_path: bool = Fa
                         query_params=query(recipe.experiment),
                         help=plain(_about(recipe)),
                     )
-                    shown = f"{_SEEN[recipe.name]}  \n" if is_path else ""
-                    st.caption(f"{shown}{_takes(recipe, done)}")
+                    seen = _model_words(plan) if plan else _SEEN.get(recipe.name, "")
+                    takes = _takes(recipe, done)
+                    st.caption(f"{plain(seen)}  \n{takes}" if seen else takes)
 
 
 def _takes(recipe: Recipe, done: Collection[str]) -> str:
     """Returns how long a recipe takes, on one scale, or that it ran, as Markdown."""
     if recipe.experiment.id in done:
-        return ":material/check: done here"
+        return ":material/check: Done here"
     if recipe.screen == "layout":
-        return ":material/bolt: instant"
-    return f":material/schedule: {'a minute' if ' min' in recipe.takes else 'seconds'}"
+        return ":material/bolt: Drawn at once"
+    minutes = "Compiles in a minute" if recipe.experiment.plan else "Runs in a minute"
+    return f":material/schedule: {minutes if ' min' in recipe.takes else 'Runs in seconds'}"
 
 
 def _about(recipe: Recipe) -> str:
     """Returns why the answer is as it is, after the model and chips of a plan."""
-    if not (plan := recipe.experiment.plan):
-        return recipe.why
+    plan = recipe.experiment.plan
+    return f"{_model_words(plan)} {recipe.why}" if plan else recipe.why
+
+
+def _model_words(plan: Plan) -> str:
     chip = chip_title(plan.topology.chip.generation)
-    return f"{plan.model} on {plan.topology.chips} {chip}. {recipe.why}"
+    return f"{plan.model} on {plan.topology.chips} chips, {chip}."

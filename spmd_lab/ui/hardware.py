@@ -57,7 +57,7 @@ def headline(hardware: Hardware, environment: Environment | None, target: str) -
     """The machine in one sentence."""
     if hardware.accelerator is None:
         count = parse_target(target).device_count
-        return f"Runs on {count} simulated CPU devices."
+        return f"Measures on {count} simulated CPU devices; predicts for TPUs and GPUs."
     count, name = (
         (environment.device_count, environment.device_kind)
         if environment

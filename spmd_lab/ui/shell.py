@@ -44,10 +44,10 @@ PAGES = {
 QUESTIONS = {
     "overview": "What do you want to know?",
     "layout": "Who holds what?",
-    "compare": "What is fastest, and why?",
+    "compare": "What runs fastest here, and why?",
     "predict": "Does it fit, and how long is a step?",
-    "search": "Which sharding is best?",
-    "serving": "Which sharding serves it best?",
+    "search": "Which sharding trains fastest?",
+    "serving": "Which sharding serves best?",
     "collectives": "How long does a collective take?",
     "recipes": "Where do I begin?",
     "programs": "What is wrong with my step?",

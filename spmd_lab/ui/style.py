@@ -56,10 +56,8 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stPageLink-NavLink"] {{ position: static; background: none; padding-left: 0.25rem; }}
 :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stPageLink-NavLink"]::after {{ content: ""; position: absolute; inset: 0; }}
 :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stCaptionContainer"] {{ margin: -0.9rem 0 -0.8rem; padding-left: 0.25rem; }}
-[class*="st-key-gallery-path-"] [data-testid="stColumn"]:first-child > div > div > div {{ border-color: var(--accent); box-shadow: 0 0 0 1px var(--accent); }}
 @media (min-width: 641px) {{ [class*="st-key-gallery-path-"] :is(img.glimpse, .fit) {{ height: 10.6rem; }} }}
-.st-key-starts img.glimpse {{ height: 7.8rem; }}
-.st-key-starts > :last-child img.glimpse {{ height: 5.4rem; }}
+.st-key-starts img.glimpse {{ height: 5.8rem; }}
 .st-key-starts [data-testid="stPageLink-NavLink"] p {{ font-size: 1.07rem; line-height: 1.35; }}
 .st-key-starts [data-testid="stPageLink-NavLink"] > span:last-child {{ color: var(--accent) !important; }}
 [data-testid="stMain"] [data-testid="stVerticalBlock"][class*="st-key-"] {{ border-radius: 0.8rem; }}

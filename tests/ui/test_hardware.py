@@ -39,7 +39,7 @@ CHIPS = Environment.model_validate(
 
 def test_a_machine_without_accelerator_says_what_stands_in():
     simulated = Environment.model_validate(ENVIRONMENT)
-    assert headline(LAPTOP, simulated, "cpu:8") == "Runs on 8 simulated CPU devices."
+    assert headline(LAPTOP, simulated, "cpu:8").startswith("Measures on 8 simulated CPU")
     assert dict(facts(LAPTOP, simulated))["Memory kinds"] == "device, pinned_host"
     assert remarks(LAPTOP, simulated, "cpu:8", None) == [
         "8 simulated devices share 2 cores: their times say nothing of real devices. Layouts and collectives are as on real ones."

@@ -36,7 +36,8 @@ def test_overview_says_what_this_is_and_has_a_card_for_each_start(opened):
     assert WHAT_THIS_IS in said
     questions = [QUESTIONS[screen] for screen in STARTS]
     assert [text for each in said if (text := each.strip("*")) in questions] == questions
-    assert all(any(each.endswith(STARTS[screen]) for each in said) for screen in STARTS)
+    captions = [f"**{name}** {does}." for name, does in STARTS.values()]
+    assert [each for each in said if each in captions] == captions
     assert {*STARTS} == {*QUESTIONS} - {"overview", "notebook", "history"}
 
 
@@ -54,10 +55,10 @@ def test_overview_names_whose_time_a_run_has_and_whether_sharding_helped(opened)
     rows = {"auto": strategy(2e-5), "single": strategy(1e-5)}
     compared = comparison("single", ("auto", 2.0, True))
     store(opened.folder, result(rows, run="20260101-000000-aaaaaa", comparison=compared))
-    (card,) = [each for each in texts(opened.page()) if "Sharding lost" in each]
-    first, second = card.split("  \n")
-    assert first == ":red[**Sharding lost**] 2.00× slower (1.80\u00a0to\u00a02.20)"
-    assert second.startswith("Single device 10 µs · ")
+    (card,) = [each for each in texts(opened.page()) if "Too small to shard" in each]
+    first, second, known = card.split("  \n")
+    assert first == ":gray[**Too small to shard**] 2.00× slower (1.80\u00a0to\u00a02.20)"
+    assert second == "20 µs sharded, 10 µs on one device" and "[Simulated CPUs] " in known
 
 
 @pytest.mark.parametrize(("mesh", "refused"), [({"x": 16}, True), ({"x": 8}, False)])

@@ -160,7 +160,7 @@ def test_a_headline_has_no_two_numbers_that_contradict_each_other():
     )
     assert answer_parts(found) == (
         "Cannot tell whether Single device (10 µs) or Automatic (11 µs) is faster in this process. "
-        "Next is shard_map, roughly 2.00× as long (1.80 to 3.00).",
+        "Next is shard_map, roughly 2.0× as long (1.80 to 3.00).",
         "",
     )
     assert evidence_words(found) == "ratios with 99% intervals, 20 rounds"
@@ -281,7 +281,7 @@ def test_one_order_by_the_medians():
     assert found.order == ("single", "shard_map", "auto")
     assert "Next is shard_map: 316 µs, paired ratio 62.9×" in measured(found)
     assert short_verdict(found) == (
-        "Single device is roughly 62.9× faster than shard_map (56.4 to 69.2)"
+        "Single device is roughly 63× faster than shard_map (56.4 to 69.2)"
     )
     table = strategies_table(found, "screen")
     assert texts(table, "Strategy") == ["Single device", "shard_map", "Automatic"]
@@ -316,7 +316,12 @@ def test_one_order_by_the_medians():
         (
             {"single": 1e-3, "auto": 2.5e-3},
             [("auto", 2.0, True)],
-            ("slower", "roughly 2.00× slower (1.80 to 2.50)"),
+            ("slower", "roughly 2.0× slower (1.80 to 2.50)"),
+        ),
+        (
+            {"single": 1e-9, "auto": 2e-9},
+            [("auto", 2.0, True)],
+            ("too small", "2.00× slower (1.80 to 2.20)"),
         ),
         (
             {"auto": 1e-3, "single": 1e-3},

@@ -38,23 +38,11 @@ def listed(is_open: bool, runs: int) -> None:
         st.info(plain(sentence), icon=":material/link_off:")
     if not every and not runs:
         return
-    found = numbered(len(every), "search") if every else ""
-    many = "or more run" if runs >= days.MOST_LISTED else "run"
-    of_searches = f"{numbered(runs, many)} of searches" if runs else ""
-    box = st.expander(
-        plain(", ".join(filter(None, (found, of_searches)))),
-        key="history-searches",
-        expanded=is_open or bool(asked),
-    )
-    with box:
+    with st.expander(
+        plain(_counted(len(every), runs)), key="history-searches", expanded=is_open or bool(asked)
+    ):
         if runs:
-            st.toggle(
-                "List their runs above",
-                key=SEARCHED,
-                bind="query-params",
-                help="What a search measured or compiled on its way, and what was compiled to see "
-                "what would remove a collective.",
-            )
+            _switch()
         if not every:
             return
         table = sheet([_row(each) for each in every])
@@ -79,6 +67,22 @@ def listed(is_open: bool, runs: int) -> None:
             _actions(picked)
         else:
             st.caption("Tick one to read, report or archive it, two to eight to compare them.")
+
+
+def _counted(searches: int, runs: int) -> str:
+    many = "or more run" if runs >= days.MOST_LISTED else "run"
+    of_searches = f"{numbered(runs, many)} of searches" if runs else ""
+    return ", ".join(filter(None, (numbered(searches, "search") * bool(searches), of_searches)))
+
+
+def _switch() -> None:
+    st.toggle(
+        "List their runs above",
+        key=SEARCHED,
+        bind="query-params",
+        help="What a search measured or compiled on its way, and what was compiled to see what would "
+        "remove a collective.",
+    )
 
 
 def _row(each: KeptSearch) -> dict[str, str]:

@@ -24,7 +24,7 @@ from spmd_core.reports import (
 )
 from spmd_core.runs import RUN, SEARCH, TEXT, Collection, CollectionItem
 from spmd_core.terms import ago
-from spmd_lab.ui import exports, shell, state, style
+from spmd_lab.ui import exports, shell, state
 from spmd_lab.ui.entrance.short import COLLECTION
 from spmd_lab.ui.lab import as_viewer, lab, may_act
 from spmd_lab.ui.markdown import plain
@@ -155,10 +155,10 @@ def example(title: DeltaGenerator, actions: DeltaGenerator) -> Callable[[str], N
         return None
     subjects = {each.run: lab().subject(each) for each in lab().history(runs=page.runs)}
     with title:
-        st.title(plain(page.title), anchor=False, width="content")
-        style.evidence("Example")
+        st.title(plain(page.title), anchor=False)
         run = max(each.moment for each in subjects.values())
-        st.caption(plain(f"of {datetime.fromtimestamp(run, UTC):%-d %B %Y}"), width="content")
+        when = f"{datetime.fromtimestamp(run, UTC):%-d %B %Y}"
+        st.caption(plain(f"Your pages: none yet. This example is of runs of {when}."))
     with actions:
         _downloads(page, subjects)
         icon = ":material/edit_note:"

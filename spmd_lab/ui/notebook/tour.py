@@ -33,6 +33,7 @@ def begin(is_kept: bool = False) -> None:
     and beside what else to begin with."""
     if stored() if is_kept else _offered():
         with st.container(
+            border=not is_kept,
             horizontal=True,
             gap="small",
             width="content",
@@ -46,7 +47,7 @@ def begin(is_kept: bool = False) -> None:
 
 def _dismiss() -> None:
     st.button(
-        "×",
+        "Hide",
         key="tour:dismiss",
         type="tertiary",
         help="Hide the tour. Recipes goes on offering it.",

@@ -41,8 +41,8 @@ def listed(screen) -> list[str]:
 
 def test_a_search_keeps_what_is_ticked(opened):
     screen = opened()
-    assert "3 runs: tick to compare." in said(screen)
-    assert not [each for each in screen.button if each.key == "compare"]
+    assert "3 runs: tick 2 to 8 to compare." in said(screen)
+    assert screen.button("compare").disabled
     for run in (MEASURED, FIRST):
         screen.checkbox(f"tick:{run}").check().run()
     screen.text_input[0].set_value("decoder").run()
@@ -86,7 +86,7 @@ def test_rows_are_grouped_by_day_and_say_what_came_out_and_what_changed(opened):
     labels = [each.proto.label for each in screen.get("page_link")]
     assert next(label for label in labels if "→" in label).endswith("remat full → minimal")
     assert sum("→" in label for label in labels) == 1
-    assert "<b>16.2 ms</b>" in first + second and 'class="glimpse"' in measured
+    assert "<b>16.2 ms per step</b>" in first + second and 'class="glimpse"' in measured
     assert any(label.startswith("**Dense layer 32×4") for label in labels)
 
 
@@ -118,7 +118,7 @@ def test_runs_of_one_experiment_and_day_are_one_row_until_unfolded(opened, data_
         (
             "single",
             True,
-            '<em class="red">Sharding lost</em> 2.00× slower (1.80\u00a0to\u00a02.20)',
+            '<em class="gray">Too small to shard</em> 2.00× slower (1.80\u00a0to\u00a02.20)',
         ),
         ("auto", False, '<em class="orange">Cannot tell</em> whether sharding helps'),
     ],
@@ -133,8 +133,9 @@ def test_a_row_has_a_verdict_on_sharding_and_whose_time_is_the_lowest(
     screen = opened()
     first, *_ = (each.proto.body for each in screen.get("html") if "<b>" in each.proto.body)
     assert f"<span>{verdict}" in first
-    whose = {"auto": "Automatic", "single": "Single device"}[fastest]
-    assert f"<b>10 µs<i>{whose}</i></b>" in first
+    behind = f"{10 * (1 + is_proven)} µs"
+    sharded, alone = ("10 µs", behind) if fastest == "auto" else (behind, "10 µs")
+    assert f"<b>{sharded} sharded<i>{alone} on one device</i></b>" in first
 
 
 def test_evidence_is_stated_once_and_marked_where_it_differs(opened, data_folder):
@@ -235,7 +236,7 @@ def test_runs_of_searches_are_hidden_until_they_are_asked_for(opened, data_folde
     )
     place.close()
     screen = opened()
-    assert screen.toggle[0].label == "Show 1 run of searches"
+    assert [each.label for each in screen.expander] == ["1 run of searches"]
     before = len(listed(screen))
     screen.text_input[0].set_value("eeeeee").run()  # a filter that only a search's run fits
     assert "Only runs of searches are here" in said(screen)
@@ -260,7 +261,7 @@ def test_dims_dtype_mesh_sharding_target_and_bytes_are_columns_and_the_csv_has_t
     assert measured["Operands, KiB"] == (32 + 32 * 4 + 4) * 4 / 1024
     assert list(frame)[:5] == ["When", "Workload", "Time", "Target", "Mesh"]
     assert len({*frame}) > 10
-    assert any(each.label == "CSV" for each in screen.get("download_button"))
+    assert any(each.label == "Export CSV" for each in screen.get("download_button"))
 
 
 def test_a_search_finds_what_rows_show_and_a_quote_finds_nothing(opened):

@@ -53,7 +53,7 @@ CHARTS = {
 
 
 def validate(spec):
-    altair.Chart.from_dict(spec, validate=True)
+    altair.Root.validate(spec)
 
 
 @pytest.mark.parametrize("name", CHARTS)

@@ -36,7 +36,7 @@ def torus(name, mesh, axis, order="topology"):
 
 @pytest.mark.parametrize("name", CHARTS)
 def test_the_chart_keeps_the_schema_of_vega_lite(name):
-    altair.Chart.from_dict(CHARTS[name](), validate=True)
+    altair.Root.validate(CHARTS[name]())
 
 
 def rows(spec, layer):

@@ -252,7 +252,7 @@ def test_charts_keep_the_schema_share_their_x_axis_and_have_words(name):
         "Efficiency",
     } == set(charts)
     for title, chart in charts.items():
-        altair.Chart.from_dict(chart, validate=True)
+        altair.Root.validate(chart)
         assert chart["encoding"]["x"] == charts["MFU"]["encoding"]["x"]
         assert "nothing yet" not in chart_alt(title, sweep, rows)
 

@@ -25,7 +25,9 @@ def own_model(architecture: str, given: Mapping[str, Any]) -> ModelSize:
     size = ModelSize(name=architecture, source=_CONFIG_SOURCE, **given)
     check(size, {*given, "experts", "experts_per_token"})
     for preset in PRESETS.values():
-        if replace(size, name=preset.name) == preset and size.context in (0, preset.context):
+        # before the copy, which takes longer than all else here
+        is_near = size.embed == preset.embed and size.context in (0, preset.context)
+        if is_near and replace(size, name=preset.name) == preset:
             return preset
     parts = [
         _part(name, getattr(size, name))

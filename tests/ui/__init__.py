@@ -2,24 +2,36 @@
 
 import re
 import sys
+from collections.abc import Callable
 from functools import cache
 
 from streamlit.components.v2 import manifest_scanner
-from streamlit.testing.v1 import AppTest
+from streamlit.runtime.scriptrunner.script_cache import ScriptCache
+from streamlit.testing.v1 import AppTest, app_test, local_script_runner
 
 from tests.labs import ROOT
 
 # Each AppTest asks every installed package for components: half of what a screen takes.
 manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_component_manifests)
+# A server compiles each page once; an AppTest compiles its pages at each run.
+app_test.ScriptCache = local_script_runner.ScriptCache = cache(ScriptCache)
 
 
 def forget() -> None:
     """Screens keep what they read of a run by its id."""
-    for name, module in list(sys.modules.items()):
-        if name.startswith("spmd_lab.ui."):
-            for value in vars(module).values():
-                if hasattr(value, "cache_clear") and value.__module__.startswith("spmd_lab"):
-                    value.cache_clear()
+    for clear in _clears(tuple(each for each in [*sys.modules] if each.startswith("spmd_lab.ui."))):
+        clear()
+
+
+@cache
+def _clears(modules: tuple[str, ...]) -> list[Callable[[], None]]:
+    """Returns the functions that clear the caches of these modules: a screen has thousands of names."""
+    return [
+        value.cache_clear
+        for name in modules
+        for value in vars(sys.modules[name]).values()
+        if hasattr(value, "cache_clear") and value.__module__.startswith("spmd_lab")
+    ]
 
 
 def opened(page: str | None = None, **query: str | list[str]) -> AppTest:

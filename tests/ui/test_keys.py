@@ -5,6 +5,7 @@ read it as a click in every run.
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from itertools import product
 
 import pytest
@@ -31,12 +32,13 @@ _BEGIN = {
     "key in spmd_lab/ui/timeline/view.py": ("timeline:*",),
 }
 _FORMS = tuple(f"{screen}:0:*" for screen in PAGES)  # of `state.key`
+tree_of = cache(ast.parse)  # three tests read every module of the screens
 Key = tuple[str, str, str]  # kind of widget, pattern (`*`: any characters), place in the source
 
 
 def keys(source: str, place: str) -> Iterator[Key]:
     """The keys that a module writes out. Those that it has from `state.key` are `_FORMS`."""
-    tree = ast.parse(source)
+    tree = tree_of(source)
     constants = {
         node.targets[0].id: ast.literal_eval(node.value)
         for node in tree.body
@@ -106,7 +108,7 @@ def test_every_button_has_a_key_that_is_compared():
     for place, source in sources().items():
         buttons = [
             call
-            for call in ast.walk(ast.parse(source))
+            for call in ast.walk(tree_of(source))
             if isinstance(call, ast.Call)
             and isinstance(call.func, ast.Attribute)
             and call.func.attr in ("button", "download_button")

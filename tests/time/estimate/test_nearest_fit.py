@@ -1,7 +1,5 @@
 """The nearest plan that fits: what is given up, in which order, and that it is a plan that fits."""
 
-import itertools
-
 import pytest
 
 from spmd_core.advice import arguments, nearest_words
@@ -9,6 +7,7 @@ from spmd_core.machine import get_topology
 from spmd_core.plan import PRESETS
 from spmd_core.time import estimate_step, nearest_fit
 from spmd_core.workloads import parse_plan
+from tests.cover import cover
 
 V5P = {
     "target": "tpu:v5p:4x4x4",
@@ -163,11 +162,7 @@ def test_the_least_that_is_given_up_comes_first(case):
 
 @pytest.mark.parametrize(
     ("target", "model"),
-    list(
-        itertools.product(
-            ("tpu:v2:4x4", "tpu:v5e:4x4*2", "tpu:v5p:2x2x1", "tpu:tpu7x:2x2x1"), PRESETS
-        )
-    ),
+    cover(("tpu:v2:4x4", "tpu:v5e:4x4*2", "tpu:v5p:2x2x1", "tpu:tpu7x:2x2x1"), PRESETS),
 )
 def test_what_is_found_fits_on_the_same_generation_and_trains_the_same_model(target, model):
     devices = get_topology(target).devices

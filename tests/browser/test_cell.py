@@ -3,6 +3,7 @@
 import pytest
 
 from spmd_core.own.cell import page_of
+from tests.cover import cover
 from tests.own.test_cell import STEPS
 
 # Texts that end outside of their picture, or lie over another one, and what the page is too wide by
@@ -21,8 +22,7 @@ PROBLEMS = """() => {
   return problems.filter(Boolean); }"""
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1000])
+@pytest.mark.parametrize(("scheme", "width"), cover(["light", "dark"], [390, 1000]))
 def test_no_text_is_clipped_on_a_light_or_a_dark_page(page, tmp_path, scheme, width):
     page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": width, "height": 800})

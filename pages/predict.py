@@ -49,7 +49,7 @@ swept = sweep.is_open() and not misfit
 with head:
     st.title(sweep.question_shown(), width="stretch")
     downloads = st.container(width="content")
-    label, kind = ("Predict again", "secondary") if result else ("Predict", "primary")
+    label, kind = ("Recompile", "secondary") if result else ("Predict", "primary")
     pressed = not swept and st.button(
         label,
         type=kind,

@@ -137,13 +137,16 @@ def _neighbor(plan: Plan, compiled: Prediction) -> Next | None:
     )
 
 
-def gain_words(offered: Next, time: Estimate | None) -> str:
-    """Returns how often a gain within the range of its time holds once compiled; "" beyond it."""
+def gain_words(offered: Next, time: Estimate | None) -> tuple[str, str]:
+    """Returns how often a gain within the range of its time holds once compiled, and of which pairs of
+    plans; ("", "") beyond it.
+    """
     if time is None or offered.takes_s is None or offered.takes_s < time.low:
-        return ""
+        return "", ""
     return (
-        f"Within this step's range: of {PAIRS} pairs of plans estimated {WORTH:.0%} or more apart, "
-        f"the faster stayed faster in {FASTER_TOO} once compiled."
+        f"The gain is within this prediction's range. Of {PAIRS} such pairs, "
+        f"the faster stayed faster in {FASTER_TOO} once compiled.",
+        f"Pairs of plans with estimates {WORTH:.0%} or more apart.",
     )
 
 

@@ -28,7 +28,7 @@ from spmd_core.sweeps import (
     measure,
 )
 from spmd_core.terms import chip_title, listed, money_text
-from spmd_core.words import bound_words, days_text
+from spmd_core.words import RANGE, bound_words, days_text
 
 _BEST = {  # of the best row, of one that needs so many times as much, and of one that needs as much
     "chips": ("fewest", "× the chips", "as few"),
@@ -59,12 +59,13 @@ def five_figures(
     value, _, share = bound.partition(" (")
     causal = f"{step.mfu_causal:.1%} causal MFU" if step.mfu_causal else ""
     binds = f"{share.removesuffix(')')} of the step" if share else causal
-    span = between(days_text(run.days.low), days_text(run.days.high)) if run else ""
+    days = between(days_text(run.days.low), days_text(run.days.high)) if run else ""
+    span = f"{days}, {run.chip_hours:,.0f} chip-hours" if run else ""
     hourly = f"at {money_text(price)} a chip-hour"
     dollars = [Figure("Dollars", money_text(run.money if run else None), hourly)] if price else []
     time, ends = step.predicted_s, f"{plan.tokens:,} tokens"
     if time:
-        ends = f"{span_text(time.low, time.high)}, {ends}"
+        ends = f"{RANGE} {span_text(time.low, time.high)}, {ends}"
     return (
         Figure("Chips", count_text(topology.chips), topology.name.removeprefix("gpu:")),
         Figure("Mesh", mesh_text(plan.mesh, " "), f"remat {_policy(plan)}"),

@@ -20,6 +20,7 @@ from spmd_core.search.question import (
     bytes_of,
     check_prices,
     price_example,
+    question_for,
     read_prices,
     read_question,
 )
@@ -80,6 +81,7 @@ __all__ = [
     "over_limit",
     "price_example",
     "price_per_billion",
+    "question_for",
     "read_array_question",
     "read_chips",
     "read_kept",

@@ -18,6 +18,7 @@ from spmd_core.plan import (
     PLAN_FIELDS,
     VARIABLE,
     ModelSize,
+    Plan,
     get_model,
 )
 from spmd_core.search.chips import check_slices, read_chips
@@ -228,6 +229,20 @@ def require_prices(price: Prices, wanted: Sequence[str], what: str = "minimize=p
                 f"needs one for {name}",
                 f"add the price, for example {name}=4.2 per chip and hour",
             )
+
+
+def question_for(plan: Plan) -> ModelQuestion:
+    """Returns which plan is best for the step of this one: its model, chips, sequences and options."""
+    form = plan.model_dump(mode="json", exclude_defaults=True)
+    sizes = dict(form.get("sizes", ()))
+    held = {name: value for name, value in form.items() if name in _HELD} | sizes
+    return ModelQuestion(
+        model=plan.model,
+        chips=(plan.target.removeprefix("tpu:"),),
+        global_batch=int(plan.batch),
+        sequence=plan.sequence,
+        plan=tuple(held.items()),
+    )
 
 
 def bytes_of(gib: float) -> int:

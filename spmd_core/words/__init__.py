@@ -14,6 +14,7 @@ from spmd_core.words.facts import (
 from spmd_core.words.origins.set_by import all_set_by_words, named_words, other_warnings, own_words
 from spmd_core.words.predictions import (
     KINDS,
+    RANGE,
     bound_shares,
     bound_words,
     days_text,
@@ -63,6 +64,7 @@ __all__ = [
     "DISPATCH_FACTOR",
     "KINDS",
     "LISTED",
+    "RANGE",
     "all_set_by_words",
     "bound_shares",
     "bound_words",

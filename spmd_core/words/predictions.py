@@ -295,6 +295,14 @@ def run_words(
     )
 
 
+RANGE = "80% range"
+HELD, PUBLISHED = (
+    50,
+    60,
+)  # `bench.published_steps`: in the range of their instant estimate, of how many
+RANGES_WORDS = f"Ranges are for 4 of 5 steps: of {PUBLISHED} published steps they hold {HELD}."
+
+
 def days_text(days: float) -> str:
     """Returns days, or hours or years, in words.
 

@@ -57,21 +57,22 @@ def draw(
             help=coded(f"{why}.") if why and not plan else None,
         )
     if why and plan:
-        _changed(result, offered, capital(change), capital(why), above or st.container())
+        _changed(result, offered, change, capital(why), above or st.container())
 
 
 def _changed(result: Result, offered: Next, change: str, why: str, above: DeltaGenerator) -> None:
     """Draws what a plan changes beside its time, and whether its gain is beyond doubt."""
     now = next((each.prediction for each in result.strategies.values() if each.prediction), None)
     if not (memory := offered.memory) or now is None:
-        st.caption(coded(f"{change}. {why}."))
+        st.caption(coded(f"{capital(change)}. {why}."))
         return
     peaks = change_text(bytes_text(now.memory_bytes.peak), bytes_text(memory.peak))
     host = f", {bytes_text(memory.host)} on the host" if memory.host else ""
-    what = f"**{coded(_short(change))}.** Memory {plain(f'{peaks}{host}')}."
+    what = f"A faster plan: **{coded(_short(change))}.** Memory {plain(f'{peaks}{host}')}."
     above.caption(what, help=coded(f"{why}."))
-    if sure := gain_words(offered, now.predicted_s):
-        st.caption(plain(sure))
+    sure, of = gain_words(offered, now.predicted_s)
+    if sure:
+        above.caption(plain(sure), help=plain(of))
 
 
 def _short(change: str) -> str:

@@ -18,7 +18,7 @@ _EVIDENCE: dict[str, Literal["green", "blue", "violet", "gray"]] = {
     "Simulated": "gray",
     "Example": "gray",
 }
-IN_FULL = {"Compiled": "Compiled, predicted", "Simulated": "Simulated CPUs"}
+IN_FULL = {"Compiled": "Compiled, time predicted", "Simulated": "Simulated CPUs"}
 
 _STEPS = Path(__file__).with_name("steps.js").read_text("utf-8")
 

@@ -271,7 +271,7 @@ def test_a_gain_within_the_range_of_its_step_says_how_often_such_gains_hold():
         Estimate(low=share * said.takes_s, estimate=2 * said.takes_s, high=3 * said.takes_s)
         for share in (0.9, 1.1)
     )
-    words = gain_words(said, wide)
-    assert words.startswith("Within this step's range: ")
+    words, of = gain_words(said, wide)
+    assert words.startswith("The gain is within this prediction's range. ") and "2% or more" in of
     assert f"stayed faster in {FASTER_TOO} once compiled" in words
-    assert gain_words(said, narrow) == gain_words(said, None) == ""
+    assert gain_words(said, narrow) == gain_words(said, None) == ("", "")

@@ -122,6 +122,8 @@ def test_five_figures_of_a_plan():
     assert figures["Mesh"].value == "data=2 fsdp=128" and figures["Bound by"].value == "compute"
     assert figures["Time"].value == f"{row.run.days.estimate:.3g} days"
     hours = row.run.chip_hours
+    assert figures["Time"].more.endswith(f" days, {hours:,.0f} chip-hours")
+    assert figures["Step"].more.startswith("80% range ")
     assert figures["Dollars"].value == f"${hours * 1.2:,.0f}" and "$1.20" in figures["Dollars"].more
     unpriced = {each.title: each for each in five_figures(row.plan, row.step, None)}
     assert unpriced["Time"].value == "–" and "Dollars" not in unpriced
@@ -134,4 +136,4 @@ def test_the_json_form_is_the_answer():
     for row, of in zip(answer.rows, form["rows"], strict=True):
         assert of["plan"] == row.plan.to_json() and of["training_run"] == row.run.model_dump()
         assert of["tried"][-1]["chips"] == row.plan.topology.chips
-    assert tokens_text(form["tokens"]) == "1,000 billion tokens"
+    assert tokens_text(form["tokens"]) == "1T tokens"

@@ -2,7 +2,8 @@
 
 import pytest
 
-from spmd_core.search.question import ModelQuestion
+from spmd_core.plan import Plan
+from spmd_core.search.question import ModelQuestion, question_for
 
 
 @pytest.mark.parametrize(
@@ -19,3 +20,21 @@ def test_context_is_tried_for_long_sequences_or_where_it_is_fixed(given, tried):
     )
     assert ("context" in question.axes) == tried
     assert "expert" not in question.axes
+
+
+def test_the_question_for_a_plan_asks_for_its_step_and_keeps_what_no_search_varies():
+    plan = Plan(
+        target="tpu:v5p:4x4x4*2",
+        model="llama-3.1-8b",
+        mesh={"data": 2, "fsdp": 64},
+        batch_per_device=2,
+        sequence=8192,
+        save=("query",),
+        layers=16,
+        sizes={"vocab": 32000},
+        state_dtype="bfloat16",
+    )
+    question = question_for(plan)
+    assert (question.chips, question.global_batch) == (("v5p:4x4x4*2",), 256)
+    assert question.sequence == 8192 and question.size == plan.size
+    assert dict(question.plan) == {"layers": 16, "vocab": 32000, "state_dtype": "bfloat16"}

@@ -12,7 +12,6 @@ from spmd_core.base import RequestError, bytes_text, number_text, seconds_text, 
 from spmd_core.experiment import Experiment, link
 from spmd_core.facts import Estimate, Prediction
 from spmd_core.machine import compiler_refusal, get_topology, mesh_places
-from spmd_core.pictures import EXPOSED
 from spmd_core.plan import Plan, plan_notes
 from spmd_core.results import Result
 from spmd_core.runs import RunStatus
@@ -25,7 +24,7 @@ from spmd_core.terms import (
     title,
 )
 from spmd_core.time import estimate_step, is_outdated
-from spmd_core.words import KINDS, fact_words, parts, predictions as words
+from spmd_core.words import fact_words, parts, predictions as words
 from spmd_lab.ui import cards, choices, next_step, price, state
 from spmd_lab.ui.arrows import view as arrows
 from spmd_lab.ui.charts import shares
@@ -48,7 +47,7 @@ from spmd_lab.ui.timeline import stages, view as timeline_view
 from spmd_lab.ui.timeline.data import lanes_of
 
 STORED_BEFORE = (
-    "This prediction was stored without its timeline: press Predict again to see every operation."
+    "This prediction was stored without its timeline: press Recompile to see every operation."
 )
 
 _DOUBTS = ("may take longer", "mostly attention")  # facts of an estimate that are shown in front
@@ -125,6 +124,7 @@ def _estimate(plan: Plan) -> None:
         _memory_headline(answer, memory["fits"])
     nearest.offer(plan, estimate)
     if estimate.is_timed:
+        run_answer.find_best(plan)
         nearest.offer_without_rings(plan, estimate)
     shown = estimate.facts if estimate.facts and estimate.is_timed else ()
     doubts = [fact_words(fact) for fact in shown if fact.kind in _DOUBTS]
@@ -183,10 +183,13 @@ def headline(result: Result, when: str) -> tuple[DeltaGenerator, DeltaGenerator]
         above = st.container()
         row = st.container(horizontal=True, vertical_alignment="center", gap="small")
         next_step.draw(result, row, above)
+        if plan and is_timed:
+            with row:
+                run_answer.find_best(plan)
         # an example came as it is, and is of no version here
         if lab().notebook.origin(result.run) is None and is_outdated(result):
             st.caption(
-                "Made by other versions of JAX, libtpu or the cost model: *Predict again* uses those that are here now."
+                "Made by other versions of JAX, libtpu or the cost model: *Recompile* uses those that are here now."
             )
     for name, each in result.strategies.items():
         if each.status == "error" and each.error is not None:
@@ -258,6 +261,7 @@ def numbers(
         nearest.offer_without_rings(plan, prediction)
     with cards.how_sure(badges), st.container(key="wide"):
         run_answer.known_by(plan, prediction)
+        st.caption(plain(words.RANGES_WORDS))
         _numbers(result, prediction, time)
         counted = f"{parameters_words(plan.size)}. {convention_words(plan, prediction)}."
         trained = f"{run_answer.steps_words(plan, prediction)}."
@@ -385,13 +389,12 @@ def _timeline(result: Result, name: str, prediction: Prediction) -> None:
         st.caption(STORED_BEFORE)
         return
     named = parts(prediction) if result.experiment.plan else {}
-    exposed = [KINDS[EXPOSED]] * any(part.startswith("exposed") for part in named)
     timeline_view.show(
         timeline,
         f"{result.run}:{name}",
         f"{result.run}-{name}",
         lanes=lanes_of(timeline, prediction.collectives),
-        named=(*named, *exposed),
+        named=tuple(named),
     )
 
 

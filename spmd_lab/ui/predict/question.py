@@ -68,7 +68,7 @@ def fields(models: tuple[str, ...], words: Callable[[str], str], has_chips: bool
         return model
     left, right = st.columns(2, gap="small")
     with left:
-        _number("tokens", "Billion tokens", _TOKENS_E9, 100.0, _LEAST_E9)
+        _number("tokens", "Tokens (billions)", _TOKENS_E9, 100.0, _LEAST_E9)
         by = st.selectbox(
             "Size by",
             list(LIMITS),
@@ -147,6 +147,13 @@ def own_fields(draft: Form) -> Form:
     own, filled = state.aside(SCREEN, "filled") or (draft, draft)
     is_filled = state.parse_or_keep(_with(draft, filled["options"].get("model"))) == filled
     return own if is_filled else draft
+
+
+def chosen_words() -> str:
+    """Returns who chose the plan: the search of a deadline or a budget, else the fields."""
+    draft = state.draft(SCREEN)
+    by_limit = limit()[0] != _CHIPS and own_fields(draft) is not draft
+    return "Plan found" if by_limit else "Plan as set"
 
 
 def _with(draft: Form, model: str | None) -> Form:

@@ -1,5 +1,6 @@
 """The answer to the question of a training run: five figures, where the time goes, other chips."""
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
@@ -19,6 +20,7 @@ from spmd_core.experiment import experiment_of
 from spmd_core.facts import Prediction
 from spmd_core.plan import Plan
 from spmd_core.reports import Document, Paragraph, html_text
+from spmd_core.search import link, question_for
 from spmd_core.sheets import Table
 from spmd_core.sweeps import TrainingAnswer, context_rows, training_run
 from spmd_core.terms import chip_title, experiment_words, money_text
@@ -51,15 +53,28 @@ def card(plan: Plan, shown: Prediction) -> DeltaGenerator:
     row = cards.headline(headline, "Compiled" if shown.compiled else "Estimated")
     where, mesh, step, time, *dollars, _ = five_figures(plan, shown, run, each)
     more = ", ".join(filter(None, (time.more, _missed(run.days.estimate, run.money))))
-    time = time._replace(title=f"Time of {tokens_text(question.tokens())}", more=more)
+    time = time._replace(title=f"Time for {tokens_text(question.tokens())}", more=more)
     tokens = f"{plan.batch_per_device:g} × {plan.sequence:,}"
     batch = Figure("Batch per device", tokens, "sequences × tokens")
-    of = [mesh._replace(more=f"on {where.more}"), batch, Figure("Remat", plan.remat)]
+    mesh = mesh._replace(title=question.chosen_words(), more=f"on {where.more}")
+    of = [mesh, batch, Figure("Remat", plan.remat)]
     if shown.mfu_causal:
         of.append(Figure("Causal MFU", f"{shown.mfu_causal:.1%}"))
     draw_figures([step, time, *dollars, held_figure(shown)], of)
     st.html(shares.split_bar(predictions.parts(shown)))
     return row
+
+
+def find_best(plan: Plan) -> None:
+    """A link to the search for the best plan of the same step."""
+    with contextlib.suppress(RequestError):  # a search knows neither every option nor every size
+        st.page_link(
+            "pages/search.py",
+            label="Find the best plan",
+            icon=":material/travel_explore:",
+            query_params=link.opened(question_for(plan).to_json())[1],
+            width="content",
+        )
 
 
 def held_figure(shown: Prediction) -> Figure:
@@ -177,9 +192,10 @@ def steps_words(plan: Plan, prediction: Prediction) -> str:
 
 
 def tokens_text(tokens: float) -> str:
-    """Returns a number of tokens in the unit of its field.
+    """Returns a number of tokens.
 
     >>> tokens_text(15e12), tokens_text(2.5e9)
-    ('15,000 billion tokens', '2.5 billion tokens')
+    ('15T tokens', '2.5B tokens')
     """
-    return f"{number_text(tokens / 1e9)} billion tokens"
+    unit, size = ("T", 1e12) if tokens >= 1e12 else ("B", 1e9)
+    return f"{number_text(tokens / size)}{unit} tokens"

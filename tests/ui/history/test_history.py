@@ -144,7 +144,7 @@ def test_evidence_is_stated_once_and_marked_where_it_differs(opened, data_folder
         data_folder, result(rows, run=FAILED, comparison=comparison("auto", ("single", 2.0, True)))
     )
     screen = opened()
-    assert "Compiled, predicted] unless marked" in said(screen)
+    assert "Compiled, time predicted] unless marked" in said(screen)
     labels = {each.proto.label for each in screen.get("page_link")}
     assert sum("Simulated CPUs" in label for label in labels) == 1
     assert not any("Compiled" in label for label in labels)
@@ -181,7 +181,7 @@ def test_columns_in_which_all_rows_are_the_same_stand_once_above_the_table(opene
     table = screen.table[0].value
     assert all(len({*map(str, table[name])}) > 1 for name in table)
     assert "Time" not in table and "Time: 16.2" in said(screen)
-    assert "Compiled, predicted" in said(screen) and "predicted." not in said(screen)
+    assert "Compiled, time predicted" in said(screen) and "predicted." not in said(screen)
 
 
 def test_a_link_to_runs_that_are_not_stored_says_so(opened):

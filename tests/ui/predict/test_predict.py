@@ -17,6 +17,7 @@ from spmd_core.facts import Estimate
 from spmd_core.lab import Lab
 from spmd_core.machine import absent
 from spmd_core.plan import get_model, models
+from spmd_core.search import link as search_link
 from spmd_core.sweeps import TrainingQuestion, train, training_run
 from spmd_core.terms import cost_of, money_text
 from spmd_core.time import estimate_step
@@ -144,7 +145,7 @@ def test_a_prediction_that_is_stored_is_found_without_its_run(opened):
     screen = opened(predicted(), experiment=link.encode(MODEL))
     assert "Fits on 256 v5e, compute-bound." in headings(screen)
     assert screen.query_params["run"] == "20260101-000000-abcdef"
-    assert field(screen, "button", "Predict again").disabled is False
+    assert field(screen, "button", "Recompile").disabled is False
 
 
 def test_two_predictions_open_side_by_side(opened):
@@ -390,7 +391,7 @@ def test_a_link_carries_a_measured_time_and_a_training_run(opened):
     screen = opened(predicted(), experiment=link.encode(MODEL), measured="0.016", tokens="1000")
     texts = " ".join(text.value.replace("\\", "") for text in screen.caption)
     assert "chip-hours on 256 chips" in texts
-    assert "Time of 1,000 billion tokens" in figures(screen)
+    assert "Time for 1T tokens" in figures(screen)
     assert screen.query_params["measured"] == "0.016"
 
 
@@ -540,16 +541,20 @@ def test_a_first_visit_answers_in_five_figures_of_a_model_that_people_know(data_
     run = training_run(estimate_step(plan), plan, 1e12)
     shown = figures(screen)
     assert list(shown) == [
-        *("Step", "Time of 1,000 billion tokens", "Memory"),
-        *("Mesh", "Batch per device", "Remat", "Causal MFU"),
+        *("Step", "Time for 1T tokens", "Memory"),
+        *("Plan as set", "Batch per device", "Remat", "Causal MFU"),
     ]
     assert "Fits on 256 v5e, compute-bound." in headings(screen)
-    assert shown["Mesh"].endswith("| on v5e:16x16")
+    assert shown["Plan as set"].endswith("| on v5e:16x16")
+    (best,) = [each.proto for each in screen.get("page_link") if "best plan" in each.proto.label]
+    question = search_link.decode(parse_qs(best.query_string)["search"][0])
+    assert (question.global_batch, question.sequence) == (plan.batch, plan.sequence)
+    assert (question.model, question.chips) == (plan.model, ("v5e:16x16",))
     assert shown["Batch per device"] == (
         f"{plan.batch_per_device:g} × {plan.sequence:,} | sequences × tokens"
     )
     assert adds_up(screen), "every part of the bar is named"
-    assert shown["Time of 1,000 billion tokens"].startswith(f"{run.days.estimate:.3g} days")
+    assert shown["Time for 1T tokens"].startswith(f"{run.days.estimate:.3g} days")
     (table,) = [each.value for each in screen.table if "Days" in each.value.columns]
     assert sorted(table["On"]) == ["B200", "H100", "TPU7x", "v5e", "v5p", "v6e"]
     days = [float(re.sub(r"[^0-9.]", "", each.split()[0])) for each in table["Days"]]
@@ -563,7 +568,7 @@ def test_a_first_visit_answers_in_five_figures_of_a_model_that_people_know(data_
     assert labels(screen.main) == ["Price per chip-hour ($)"]
     folded = labels(screen.sidebar.expander[0])
     first = sorted(each for each in labels(screen.sidebar) if each not in folded)
-    assert first == sorted(["Model", "TPU or GPU", "Size by", "Billion tokens", "Chips"])
+    assert first == sorted(["Model", "TPU or GPU", "Size by", "Tokens (billions)", "Chips"])
 
 
 def test_a_deadline_finds_the_plan_and_a_price_its_dollars(data_folder):
@@ -576,7 +581,7 @@ def test_a_deadline_finds_the_plan_and_a_price_its_dollars(data_folder):
     assert f"on {row.plan.topology.chips} v5e" in headings(screen)
     assert screen.query_params["days"] in ("12", ["12"])
     field(screen, "selectbox", "TPU or GPU").set_value("h100").run()
-    assert "h100" in figures(screen)["Mesh"] and errors(screen) == ""
+    assert "h100" in figures(screen)["Plan found"] and errors(screen) == ""
     field(screen, "text_input", "Price per chip-hour ($)").set_value("h100=3, v5e=1.2").run()
     assert "at $3.00 a chip-hour" in figures(screen)["Dollars"]
 
@@ -616,7 +621,7 @@ def test_chips_that_form_no_slice_are_named_until_another_number_is_entered(data
     assert field(screen, "number_input", "Chips").value == 128
     assert named() == [plain("100 chips form no slice of v5e.")]
     asked(screen, CHIPS_512)
-    assert named() == [] and field(screen, "number_input", "Billion tokens").min > 0
+    assert named() == [] and field(screen, "number_input", "Tokens (billions)").min > 0
 
 
 def test_a_batch_that_the_viewer_chose_stays_and_so_does_the_plan_of_a_link(data_folder):
@@ -642,7 +647,7 @@ def test_a_budget_without_a_price_says_what_it_needs(data_folder):
 def test_the_plan_of_another_chip_is_one_press_away(data_folder):
     screen = screen_opened("predict")
     next(each for each in screen.button if each.key == "use:h100").click().run()
-    assert errors(screen) == "" and "h100" in figures(screen)["Mesh"]
+    assert errors(screen) == "" and "h100" in figures(screen)["Plan as set"]
     assert field(screen, "selectbox", "TPU or GPU").value == "h100"
 
 
@@ -676,7 +681,7 @@ def test_the_answer_is_of_the_fields_as_they_are(opened):
     field(screen, "number_input", "Sequences per device").set_value(3).run()
     assert figures(screen)["Batch per device"].startswith("3 × 2,048")
     press(screen, "v5p")
-    assert "v5p" in figures(screen)["Mesh"] and "v5p" in headings(screen)
+    assert "v5p" in figures(screen)["Plan as set"] and "v5p" in headings(screen)
 
 
 def timed(low, estimate, high, rate=None):

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from spmd_core.base import bytes_text, capital, mesh_text
+from spmd_core.facts import Estimate
 from spmd_core.sheets import (
     Cell,
     Column,
@@ -16,7 +17,7 @@ from spmd_core.sheets import (
     text,
 )
 from spmd_core.surveys import axis_title, mfu_title, point_size_words, row_cost, wins_words
-from spmd_core.sweeps import SizePoint, Sweep, SweepRow
+from spmd_core.sweeps import SizePoint, Sweep, SweepRow, TrainingCost, run_of
 from spmd_core.terms import StepCost, money_text, title
 from spmd_core.words import bound_words, ratio_words
 
@@ -61,13 +62,18 @@ def points_table(
     place: Place,
     price: float | Mapping[str, float] | None = None,
     sweep: Sweep | None = None,
+    tokens: float | None = None,
 ) -> Table:
     """Returns a row for each point of a sweep, or for each plan of a study; `price` in dollars per
-    chip-hour, or by kind of chip.
+    chip-hour, or by kind of chip; `tokens` to train on.
     """
     head = capital(axis_title(sweep)) if sweep else "Plan"
     first: Column[SweepRow] = text(head, lambda row: row.point.label)
-    others = (each for each in (*_of_point(sweep), *_costs(price), _BOUND) if each.title != head)
+    others = (
+        each
+        for each in (*_of_point(sweep), *_of_run(tokens), *_costs(price), _BOUND)
+        if each.title != head
+    )
     return Sheet((first, *others)).table(rows, place)
 
 
@@ -100,6 +106,20 @@ def _of_point(sweep: Sweep | None) -> tuple[Column[SweepRow], ...]:
         ),
         Column("Memory", _held),
         Column("Exposed", lambda row: row.exposed_share, _SHARE, _WIDE),
+    )
+
+
+def _of_run(tokens: float | None) -> tuple[Column[SweepRow], ...]:
+    def run(row: SweepRow) -> TrainingCost | None:
+        plan, span = row.point.experiment and row.point.experiment.plan, _span(row)
+        if not plan or not span or not row.numbers.step_s:
+            return None
+        time = Estimate(low=span[0], estimate=row.numbers.step_s, high=span[1])
+        return run_of(time, plan, tokens)
+
+    return (
+        number("Days", lambda row: (cost := run(row)) and cost.days.estimate),
+        Column("Chip-hours", lambda row: (cost := run(row)) and cost.chip_hours, "{:,.0f}".format),
     )
 
 

@@ -6,6 +6,7 @@ from spmd_core.surveys.search.answer import cost_title, doing, goal_words
 from spmd_core.surveys.search.candidates import why_not
 from spmd_core.surveys.studies import explained, whose
 from spmd_core.surveys.sweep.curves import (
+    ALIKE,
     axis_title,
     mfu_title,
     point_size_words,
@@ -19,18 +20,22 @@ from spmd_core.surveys.sweep.curves import (
 )
 from spmd_core.surveys.sweep.scaling import (
     GOOD,
+    chips_words,
     fell_most,
     grown_most,
     knee,
+    reach_words,
     straggler_source,
-    total_batch_words,
+    total_batch_reach,
 )
 
 __all__ = [
+    "ALIKE",
     "GOOD",
     "TIME_TITLE",
     "axis_title",
     "called_words",
+    "chips_words",
     "cost_title",
     "doing",
     "explained",
@@ -42,6 +47,7 @@ __all__ = [
     "mfu_title",
     "point_size_words",
     "point_title",
+    "reach_words",
     "row_cost",
     "search",
     "size_headline",
@@ -50,7 +56,7 @@ __all__ = [
     "studies",
     "sweep_headline",
     "sweep_notes",
-    "total_batch_words",
+    "total_batch_reach",
     "whose",
     "why_not",
     "wins_words",

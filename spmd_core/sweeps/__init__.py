@@ -38,7 +38,7 @@ from spmd_core.sweeps.training import (
     TrainingRow,
     measure,
 )
-from spmd_core.sweeps.training_cost import TrainingCost, least_chip_days, training_run
+from spmd_core.sweeps.training_cost import TrainingCost, least_chip_days, run_of, training_run
 from spmd_core.sweeps.training_search import MOST_CHIPS, train
 from spmd_core.sweeps.variables import FIRST, VARIABLES, Scaling, Variable
 
@@ -88,6 +88,7 @@ __all__ = [
     "point_of",
     "read_count",
     "row_json",
+    "run_of",
     "seconds_taken",
     "served_points",
     "start",

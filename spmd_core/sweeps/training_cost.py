@@ -25,7 +25,13 @@ def training_run(
 
     `price` in dollars per chip-hour.
     """
-    time = prediction.predicted_s
+    return run_of(prediction.predicted_s, plan, tokens, price)
+
+
+def run_of(
+    time: Estimate | None, plan: Plan, tokens: float | None, price: float | None = None
+) -> TrainingCost | None:
+    """Returns what training takes with steps of this time, in seconds; None without a time."""
     if time is None or not tokens or tokens <= 0:
         return None
     steps = tokens / plan.tokens

@@ -22,6 +22,7 @@ from spmd_core.words.predictions import (
     part_kind,
     parts,
     share_words,
+    tokens_text,
 )
 from spmd_core.words.runs import (
     collective_words,
@@ -112,6 +113,7 @@ __all__ = [
     "strategies",
     "texts",
     "timed_in",
+    "tokens_text",
     "traces",
     "unsettled_words",
     "values_text",

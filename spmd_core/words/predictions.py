@@ -7,6 +7,7 @@ from spmd_core.base import (
     between,
     bytes_text,
     capital,
+    number_text,
     numbered,
     scaled_text,
     seconds_text,
@@ -293,6 +294,16 @@ def run_words(
         f"({between(_long(run.days.low), _long(run.days.high))}), {run.chip_hours:,.0f} chip-hours on "
         f"{numbered(plan.topology.chips, 'chip')}{money}"
     )
+
+
+def tokens_text(tokens: float) -> str:
+    """Returns a number of tokens.
+
+    >>> tokens_text(15e12), tokens_text(2.5e9)
+    ('15T tokens', '2.5B tokens')
+    """
+    unit, size = ("T", 1e12) if tokens >= 1e12 else ("B", 1e9)
+    return f"{number_text(tokens / size)}{unit} tokens"
 
 
 RANGE = "80% range"

@@ -9,7 +9,7 @@ from spmd_core.base import bytes_text, number_text
 from spmd_core.commands.printed.predict_lines import training_json
 from spmd_core.facts import Estimate
 from spmd_core.sweeps import TrainingAnswer, TrainingQuestion, train
-from spmd_lab.ui.predict.run_answer import tokens_text
+from spmd_core.words import tokens_text
 
 FORM = {"model": "llama-3.1-8b", "sequence": 8192}
 KINDS = ("v5e", "v5p")

@@ -7,12 +7,13 @@ import io
 
 import pytest
 
-from spmd_core.base import RequestError
+from spmd_core.answers import points_table
+from spmd_core.base import RequestError, number_text
 from spmd_core.experiment import Experiment, parse_experiment
 from spmd_core.facts import Collective, Estimate, PredictedMemory, Prediction
 from spmd_core.machine import nearest_of_chips, topology_of_chips
 from spmd_core.results import Failure, StrategyResult
-from spmd_core.surveys import sweep_headline, sweep_notes, total_batch_words
+from spmd_core.surveys import sweep_headline, sweep_notes, total_batch_reach
 from spmd_core.sweeps import VARIABLES, Sweep, SweepPoint, compile_seconds, parse_sweep, variants
 from spmd_core.sweeps.curves import (
     Numbers,
@@ -423,8 +424,8 @@ def test_the_answer_of_scaling():
         ],
     )
     assert sweep_headline(sweep, rows) == (
-        "It scales to 512 chips with 6.29M tokens a step: 80% efficiency at 4,096, mostly for exposed "
-        "over fsdp, 80% of the step."
+        "It scales to 512 chips with 6.29M tokens a step. At 4,096 a chip has 80% of its speed at 64, "
+        "mostly for exposed over fsdp, 80% of the step."
     )
     assert sweep_notes(sweep, rows)[:4] == [
         "From 64 to 4,096 chips causal MFU falls from 59% to 47%; scaling efficiency 80% (weak scaling, "
@@ -447,7 +448,7 @@ def test_an_efficiency_above_all_of_it_has_a_reason_and_slices_are_counted():
         ],
     )
     assert sweep_headline(sweep, rows) == (
-        "It scales to 1,024 chips with 4.19M tokens a step: 125% efficiency."
+        "It scales to at least 1,024 chips with 4.19M tokens a step: a chip has 125% of its speed at 16."
     )
     assert sweep_notes(sweep, rows)[0].startswith(
         "From 16 to 1,024 chips (1 to 4 slices) causal MFU rises from 5% to 6%; scaling efficiency 125% "
@@ -456,17 +457,8 @@ def test_an_efficiency_above_all_of_it_has_a_reason_and_slices_are_counted():
     )
 
 
-@pytest.mark.parametrize(
-    ("late_s", "words"),
-    [
-        (0.0, "It scales to 512 chips with 6.29M tokens a step: 83% efficiency."),
-        (
-            0.2,
-            "It scales to 512 chips with 6.29M tokens a step: 83%, or 100% without assumed stragglers.",
-        ),
-    ],
-)
-def test_an_efficiency_has_what_it_would_be_without_assumed_stragglers(late_s, words):
+@pytest.mark.parametrize("late_s", [0.0, 0.2])
+def test_an_efficiency_has_what_it_would_be_without_assumed_stragglers(late_s):
     sweep = parse_sweep(WIDE, "chips=64,512")
     rows = curves(
         variants(sweep),
@@ -483,27 +475,28 @@ def test_an_efficiency_has_what_it_would_be_without_assumed_stragglers(late_s, w
     without = [row.efficiency_without_stragglers for row in rows]
     assert without == pytest.approx([1.0, 1 / (1.2 - late_s)])
     assert [row_json(row)["efficiency_without_stragglers"] for row in rows] == without
-    assert sweep_headline(sweep, rows) == words
+    assert sweep_headline(sweep, rows) == (
+        "It scales to at least 512 chips with 6.29M tokens a step: a chip has 83% of its speed at 64."
+    )
 
 
 def test_the_largest_that_has_a_time_is_the_largest_tried_where_none_larger_was():
     sweep = parse_sweep(WIDE, "chips=8,64,512")
     ends = [outcome(1.0, chips=8, flops=1e15), outcome(1.0, chips=64, flops=8e15)]
     rows = curves(variants(sweep), [*ends, Outcome("failed", words="no")])
-    tokens = "It scales to 64 chips with 786,432 tokens a step: 100% efficiency."
-    assert sweep_headline(sweep, rows) == tokens
-    assert not any("were tried" in each for each in sweep_notes(sweep, rows))
+    tokens = "64 chips with 786,432 tokens a step: a chip has 100% of its speed at 8."
+    assert sweep_headline(sweep, rows) == f"It scales to {tokens}"
     ended = parse_sweep(WIDE, "chips=8,64")
-    notes = sweep_notes(ended, curves(variants(ended), ends))
-    assert "No more than 64 chips were tried." in notes
+    answer = sweep_headline(ended, curves(variants(ended), ends))
+    assert answer == f"It scales to at least {tokens}"
 
 
 @pytest.mark.parametrize(
     ("steps", "words"),
     [
-        ((1.0, 0.15, 0.018), ("scales to 512 chips", "786,432 tokens a step: 87% at 512")),
-        ((1.0, 0.13, 0.04), ("stops at 64 chips", "786,432 tokens a step: 39% at 512")),
-        ((1.0, None, None), ("", "")),
+        ((1.0, 0.15, 0.018), "at least 512 chips with 786,432 tokens a step"),
+        ((1.0, 0.13, 0.04), "64 chips with 786,432 tokens a step"),
+        ((1.0, None, None), ""),
     ],
 )
 def test_a_total_batch_scales_as_far_as_its_efficiency_holds(steps, words):
@@ -515,10 +508,12 @@ def test_a_total_batch_scales_as_far_as_its_efficiency_holds(steps, words):
             for chips, step in zip((8, 64, 512), steps, strict=True)
         ],
     )
-    assert total_batch_words(rows) == words
+    found = total_batch_reach(rows)
+    assert (found[1] if found else "") == words
+    assert found is None or found[0].point.chips == 512
 
 
-def test_a_scaling_that_only_stragglers_end_has_both_efficiencies():
+def test_a_scaling_that_only_stragglers_end_names_them():
     sweep = parse_sweep(WIDE, "chips=64,512")
     late = {"matmul": 1.0, "wait: slices": 0.5}
     rows = curves(
@@ -529,8 +524,8 @@ def test_a_scaling_that_only_stragglers_end_has_both_efficiencies():
         ],
     )
     assert sweep_headline(sweep, rows) == (
-        "It scales to 64 chips with 786,432 tokens a step: at 512 it reaches 67%, or 100% without "
-        "assumed stragglers."
+        "It scales to 64 chips with 786,432 tokens a step. At 512 a chip has 67% of its speed at 64, "
+        "mostly for waiting for stragglers, 33% of the step."
     )
 
 
@@ -570,8 +565,19 @@ def test_compiled_and_estimated_points_are_never_one_curve():
     rows = curves(variants(sweep), [guessed, outcome(1.0), outcome(1.25), guessed])
     assert [row.efficiency for row in rows] == pytest.approx([1.0, 1.0, 0.8, 1.0])
     assert sweep_headline(sweep, rows).startswith(
-        "It scales to 64 chips with 786,432 tokens a step: 80% efficiency at 512"
+        "It scales to 64 chips with 786,432 tokens a step. At 512 a chip has 80% of its speed at 64"
     )
     assert sweep_notes(sweep, rows)[0].startswith("From 64 to 512 chips ")
     apart = "2 of 4 points are estimates, not compiled, on a curve of their own."
     assert apart in sweep_notes(sweep, rows)
+
+
+def test_a_point_has_days_and_chip_hours_of_as_many_tokens():
+    sweep = parse_sweep(WIDE, "chips=8,64")
+    rows = curves(variants(sweep), [Outcome("not compiled"), outcome(1.5, chips=64, flops=8e15)])
+    table = points_table(rows, "screen", sweep=sweep, tokens=1e12)
+    days, hours = (table.columns.index(name) for name in ("Days", "Chip-hours"))
+    seconds = 1e12 / rows[1].point.experiment.plan.tokens * 1.5
+    assert [row[days].text for row in table.rows][1] == number_text(seconds / 86400)
+    assert [row[hours].text for row in table.rows][1] == f"{64 * seconds / 3600:,.0f}"
+    assert "Days" not in points_table(rows, "screen", sweep=sweep).columns

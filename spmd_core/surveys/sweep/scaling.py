@@ -8,7 +8,7 @@ from itertools import pairwise
 from spmd_core.base import count_text, number_text, numbered
 from spmd_core.plan import Plan, arrays
 from spmd_core.roofline import tokens_needed
-from spmd_core.sweeps import STRAGGLERS, Sweep, SweepRow
+from spmd_core.sweeps import Sweep, SweepRow
 from spmd_core.words import share_words
 
 GOOD = 0.8  # scaling efficiency: below it the curve has bent
@@ -45,18 +45,13 @@ def knee_words(sweep: Sweep, timed: Sequence[SweepRow], most: int) -> list[str]:
     if not sweep.variable.scales or len(timed) < 2:
         return []
     rows = sorted(timed, key=lambda row: row.point.chips)
-    bend = knee(rows)
+    bend, reached = knee(rows), f"It scales to {reach_words(rows, most)}"
     if bend is None:
-        last, share = rows[-1], rows[-1].efficiency or 0.0
-        reached = f"It scales to {_chips_words(last)}: {_efficiency_words(last)}."
-        tried = f"No more than {numbered(most, 'chip')} were tried."
-        return [reached, *[tried] * (last.point.chips == most)] if share >= GOOD else []
-    before, after = _chips_words(bend.before), count_text(bend.after.point.chips)
+        good = (rows[-1].efficiency or 0.0) >= GOOD
+        return [f"{reached}: {_speed_words(rows[-1], rows[0])}."] if good else []
+    after = count_text(bend.after.point.chips)
     tokens, why = "", f", mostly for {share_words(bend.cause)}, {bend.share:.0%} of the step"
     why *= bool(bend.cause)
-    reaches = f"{bend.after.efficiency:.0%} efficiency at {after}{why}"
-    if bend.cause == STRAGGLERS:
-        reaches = f"at {after} it reaches {_efficiency_words(bend.after)}"
     if bend.tokens is not None and bend.needed is not None:
         tokens = f"At {after} chips each has {number_text(bend.tokens)} tokens"
         if bend.cause.startswith(("exposed", "wait")):
@@ -64,12 +59,26 @@ def knee_words(sweep: Sweep, timed: Sequence[SweepRow], most: int) -> list[str]:
                 f"; its links hide a gather of weights from about {number_text(bend.needed)} on"
             )
     return [
-        f"It scales to {before}: {reaches}.",
+        f"{reached}. At {after} {_speed_words(bend.after, rows[0])}{why}.",
         *([f"{tokens}."] if tokens else []),
     ]
 
 
-def _chips_words(row: SweepRow) -> str:
+def reach_words(rows: Sequence[SweepRow], most: int) -> str:
+    """Returns to how many chips points scale, of which the largest has `most`, and the tokens of a step
+    there. Points are by number of chips.
+    """
+    bend = knee(rows)
+    last = bend.before if bend else rows[-1]
+    is_open = bend is None and last.point.chips == most
+    return f"{'at least ' * is_open}{chips_words(last)}"
+
+
+def _speed_words(row: SweepRow, first: SweepRow) -> str:
+    return f"a chip has {row.efficiency or 0.0:.0%} of its speed at {count_text(first.point.chips)}"
+
+
+def chips_words(row: SweepRow) -> str:
     """Returns the chips of a point, and of a decoder the tokens of its step."""
     chips, plan = numbered(row.point.chips, "chip"), _plan(row)
     return f"{chips} with {_tokens_words(plan)} a step" if plan else chips
@@ -80,38 +89,22 @@ def _tokens_words(plan: Plan) -> str:
     return f"{millions if plan.tokens >= 1e6 else count_text(plan.tokens)} tokens"
 
 
-def total_batch_words(rows: Sequence[SweepRow]) -> tuple[str, str]:
-    """Returns to how many chips a total batch scales, and what ends it, of points with the same total
-    batch; ("", "") where fewer than two have a time.
+def total_batch_reach(rows: Sequence[SweepRow]) -> tuple[SweepRow, str] | None:
+    """Returns the largest point that has a time, of points with the same total batch, and to how many
+    chips they scale; None where fewer than two have a time.
     """
     timed = sorted(
         (row for row in rows if row.efficiency is not None), key=lambda row: row.point.chips
     )
-    if len(timed) < 2 or (plan := _plan(timed[0])) is None:
-        return "", ""
-    bend = knee(timed)
-    last = bend.after if bend else timed[-1]
-    reaches = f"{last.efficiency or 0.0:.0%} at {count_text(last.point.chips)}"
-    to = numbered((bend.before if bend else last).point.chips, "chip")
-    return f"{'stops at' if bend else 'scales to'} {to}", f"{_tokens_words(plan)} a step: {reaches}"
+    if len(timed) < 2:
+        return None
+    return timed[-1], reach_words(timed, max(row.point.chips for row in rows))
 
 
 def straggler_source(plan: Plan | None) -> str:
     """Returns of which runs the waiting for stragglers is."""
     is_gpu = plan is not None and plan.topology.chip.is_gpu
-    return "published runs on 256 hosts" if is_gpu else "MaxText's tables of v5e"
-
-
-def _efficiency_words(row: SweepRow) -> str:
-    """Returns the efficiency of a point, with that of a step that waits for no stragglers beside it
-    where the two differ.
-    """
-    reached, without = (
-        f"{each or 0.0:.0%}" for each in (row.efficiency, row.efficiency_without_stragglers)
-    )
-    if reached == without:
-        return f"{reached} efficiency"
-    return f"{reached}, or {without} without assumed stragglers"
+    return "published runs on 256 hosts" if is_gpu else "MaxText's published v5e runs"
 
 
 def scaling_notes(sweep: Sweep, rows: Sequence[SweepRow]) -> list[str]:

@@ -25,7 +25,7 @@ from spmd_core.sheets import Table
 from spmd_core.sweeps import TrainingAnswer, context_rows, training_run
 from spmd_core.terms import chip_title, experiment_words, money_text
 from spmd_core.time import estimate_step
-from spmd_core.words import bound_words, days_text, predictions
+from spmd_core.words import bound_words, days_text, predictions, tokens_text
 from spmd_lab.ui import cards, exports, price
 from spmd_lab.ui.charts import shares
 from spmd_lab.ui.charts.over_context import context_chart
@@ -189,13 +189,3 @@ def steps_words(plan: Plan, prediction: Prediction) -> str:
     """Returns steps, days and chip-hours of the run, in words."""
     each = price.by_kind().get(plan.topology.chip.generation)
     return predictions.run_words(prediction, plan, question.tokens(), each) or ""
-
-
-def tokens_text(tokens: float) -> str:
-    """Returns a number of tokens.
-
-    >>> tokens_text(15e12), tokens_text(2.5e9)
-    ('15T tokens', '2.5B tokens')
-    """
-    unit, size = ("T", 1e12) if tokens >= 1e12 else ("B", 1e9)
-    return f"{number_text(tokens / size)}{unit} tokens"

@@ -9,16 +9,18 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.answers import Figure, point_state, points_table
-from spmd_core.base import RequestError, count_text, seconds_text, span_text
+from spmd_core.base import RequestError, seconds_text, span_text
 from spmd_core.experiment import Experiment
 from spmd_core.surveys import (
+    chips_words,
     grown_most,
     point_title,
+    reach_words,
     row_cost,
     straggler_source,
     sweep_headline,
     sweep_notes,
-    total_batch_words,
+    total_batch_reach,
 )
 from spmd_core.sweeps import (
     BEST,
@@ -36,18 +38,18 @@ from spmd_core.sweeps import (
     parse_sweep,
     variants,
 )
-from spmd_core.words import predictions, share_words
+from spmd_core.words import RANGE, predictions, share_words, tokens_text
 from spmd_lab.ui import cards, choices, exports, links, price, state
 from spmd_lab.ui.charts.base import Spec
 from spmd_lab.ui.markdown import as_sentence, plain
-from spmd_lab.ui.predict import compiling, sweep_charts
+from spmd_lab.ui.predict import compiling, question, sweep_charts
 from spmd_lab.ui.shell import QUESTIONS, draw_figures, draw_table, refusal
 from spmd_lab.ui.tables import table_frame
 
 _CAPTIONED = {True: ("failed",), False: ("failed", "too large", "does not fit")}
 _OF_SCALING = {"scaling": "weak", "meshes": "kept"}  # what a link leaves out
 # of a point, whose others are in the CSV
-_SHOWN = ("Mesh", "State", "Step", "Efficiency", "Memory", "Bound by")
+_SHOWN = ("Mesh", "State", "Step", "Efficiency", "Days", "Chip-hours", "Memory", "Bound by")
 _COLUMNS = 2  # of charts: titles and legends of three are cut in narrow windows
 _WRITTEN = "predict:sweep:written"  # what was written to the address bar last
 _KEPT: Meshes = "kept"
@@ -288,7 +290,7 @@ def _write_query(sweep: Sweep) -> None:
 
 
 _READING = (
-    "Shaded, or as bars: the interval in which a measured step should be about four times out of five",
+    f"Shaded, or as bars: the {RANGE} of a step. {predictions.RANGES_WORDS}",
     "Red is the capacity, and a cross does not fit",
     "Hollow points on a dashed line are estimated from the sizes, not compiled",
 )
@@ -311,10 +313,11 @@ def _charts(
     timed = [row for row in rows if row.numbers.step_s and row.efficiency is not None]
     if sweep.variable.scales and len(timed) > 1:
         cause, share = grown_most(timed[0], timed[-1])
-    if answer := sweep_headline(sweep, rows):
+    total = _total_batch(sweep)
+    if answer := _headline(sweep, rows, timed, total):
         is_guess = any(row.is_estimated for row in rows if row.numbers.step_s)
         cards.headline(plain(as_sentence(answer)), "Estimated" if is_guess else "Compiled")
-        draw_figures(_figures(sweep, timed, cause, share), ())
+        draw_figures(_figures(sweep, timed, total, (cause, share)), ())
     left, right = st.columns(_COLUMNS, gap="medium")
     parts = {
         row.point.label: predictions.by_words(row.numbers.shares_s)
@@ -333,34 +336,52 @@ def _charts(
     return {name: chart for name, chart in drawn.items() if name != first}
 
 
-def _figures(sweep: Sweep, timed: Sequence[SweepRow], cause: str, share: float) -> Iterator[Figure]:
+def _headline(
+    sweep: Sweep,
+    rows: Sequence[SweepRow],
+    timed: Sequence[SweepRow],
+    total: tuple[SweepRow, str] | None,
+) -> str:
+    """Returns the answer in a sentence; with the same batch per chip it has the same total batch, too."""
+    words = sweep_headline(sweep, rows)
+    if total is None or len(timed) < 2:
+        return words
+    by_chips = sorted(timed, key=lambda row: row.point.chips)
+    reach = reach_words(by_chips, max(row.point.chips for row in rows))
+    return f"It scales to {total[1]}, to {reach.removesuffix(' tokens a step')}."
+
+
+def _figures(
+    sweep: Sweep,
+    timed: Sequence[SweepRow],
+    total: tuple[SweepRow, str] | None,
+    grown: tuple[str, float],
+) -> Iterator[Figure]:
     """Yields what the last point of a scaling sweep reaches, what it needs, and what grew most."""
     if not sweep.variable.scales or len(timed) < 2:
         return
-    last = timed[-1]
+    last, (cause, share) = timed[-1], grown
     step = last.numbers
     plan = last.point.experiment.plan if last.point.experiment else None
+    of = f"of the speed per chip at {timed[0].point.label}"
     at = point_title(sweep, last.point)
-    if plan and last.point.slices > 1:
-        at += f", {count_text(last.point.slices)} {plan.topology.chip.slice_word}s"
-    yield Figure("Efficiency", f"{last.efficiency or 0.0:.0%}", f"at {at}")
+    yield Figure(f"Efficiency at {at}", f"{last.efficiency or 0.0:.0%}", of)
+    if total:
+        same = total[0]
+        yield Figure("Same total batch", f"{same.efficiency or 0.0:.0%}", chips_words(same))
     span = span_text(step.low_s, step.high_s) if step.low_s and step.high_s else ""
     yield Figure("Step", seconds_text(step.step_s), span)
-    reach, ends = _total_batch(sweep)
-    if reach:
-        verb, where, many = reach.split(" ", 2)
-        yield Figure(f"Same total batch {verb} {where}", many, ends)
-    by = f", assumed as in {straggler_source(plan)}" * (cause == STRAGGLERS)
+    by = f", assumed from {straggler_source(plan)}" * (cause == STRAGGLERS)
     grows = f"{share:.0%} of the step{by}" if cause else "for the same work"
     yield Figure("Grows most", share_words(cause) or "nothing", grows)
 
 
-def _total_batch(sweep: Sweep) -> tuple[str, str]:
-    """Returns how far the total batch of the base scales by estimate; ("", "") where the sweep has it."""
-    if sweep.scaling == "strong" or not sweep.base.plan:
-        return "", ""
+def _total_batch(sweep: Sweep) -> tuple[SweepRow, str] | None:
+    """Returns how far the total batch of the base scales by estimate; None where the sweep has it."""
+    if not sweep.variable.scales or sweep.scaling == "strong" or not sweep.base.plan:
+        return None
     points = variants(replace(sweep, scaling="strong", meshes=BEST))
-    return total_batch_words(curves(points, list(map(estimated, points))))
+    return total_batch_reach(curves(points, list(map(estimated, points))))
 
 
 def _chart(sweep: Sweep, rows: Sequence[SweepRow], name: str, chart: Spec) -> None:
@@ -370,7 +391,7 @@ def _chart(sweep: Sweep, rows: Sequence[SweepRow], name: str, chart: Spec) -> No
 
 def _table(sweep: Sweep, rows: Sequence[SweepRow], is_guess: bool) -> None:
     base = links.base_address("predict")
-    listed = table_frame(points_table(rows, "screen", sweep=sweep))
+    listed = table_frame(points_table(rows, "screen", sweep=sweep, tokens=question.tokens()))
     first, *others = listed.columns
     pages = {
         label: links.path(row.point.experiment, row.outcome.run, "predict")
@@ -381,8 +402,9 @@ def _table(sweep: Sweep, rows: Sequence[SweepRow], is_guess: bool) -> None:
         return f"[{plain(label)}]({base}{pages[label]})" if pages[label] else plain(label)
 
     shown = listed[[first, *(name for name in _SHOWN if name in others)]]
-    if is_guess:
-        shown = shown.rename(columns={"Efficiency": "Efficiency, estimated"})
+    guessed = {"Efficiency": "Efficiency, estimated"} if is_guess else {}
+    days = {"Days": f"Days for {tokens_text(question.tokens())}"}
+    shown = shown.rename(columns=guessed | days)
     draw_table(shown, named=named)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spmd_core.base import bytes_text, capital, seconds_text, sums_by_key
-from spmd_core.surveys import GOOD, axis_title, fell_most, knee, mfu_title, point_title
+from spmd_core.surveys import ALIKE, GOOD, axis_title, fell_most, knee, mfu_title, point_title
 from spmd_core.sweeps import Sweep, SweepRow
 from spmd_core.words import predictions
 from spmd_lab.ui.charts import shares
@@ -127,7 +127,7 @@ def _scaled(sweep: Sweep, rows: Sequence[SweepRow], chart: Spec, values: Sequenc
     ]
     if lost:  # below the axis: they have no efficiency
         y["scale"]["range"] = [{"expr": f"height - {_LANE_PX}"}, 0]
-    good = {"y": 100 * GOOD, "text": f"below {GOOD:.0%} it stops scaling"}
+    good = {"y": 100 * GOOD, "text": f"above {GOOD:.0%} counts as scaling"}
     chart["layer"] = [
         layer([good], _GOOD, x={"value": 0}, x2={"value": "width"}, y=y),
         layer(
@@ -165,7 +165,7 @@ def _above(values: Sequence[Row], rows: Sequence[SweepRow]) -> list[Row]:
     timed = [row for row in rows if row.efficiency is not None]
     best = max(timed, key=lambda row: row.efficiency or 0.0)
     less, *_ = fell_most(timed[0], best)
-    if (best.efficiency or 0.0) < 1.005 * (timed[0].efficiency or 1.0) or not less:
+    if (best.efficiency or 0.0) < (1 + ALIKE) * (timed[0].efficiency or 1.0) or not less:
         return []
     words = predictions.share_words(less)  # whose axes are thinner parts than the legend names
     why = f"less {'exposed communication' if words.startswith('exposed') else words}"

@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 from spmd_core.base import span_text
 from spmd_core.experiment import parse_experiment
 from spmd_core.results import Failure
-from spmd_core.surveys import total_batch_words
+from spmd_core.surveys import chips_words, total_batch_reach
 from spmd_core.sweeps import estimated, parse_sweep, variants
 from spmd_core.sweeps.curves import Numbers, Outcome, curves, numbers_of, outcome_of
 from spmd_core.workloads import DEFAULT_SPEC
@@ -154,7 +154,7 @@ def test_pressing_queues_the_unknown_points_and_the_curves_fill_in(lab):
         lab.end(status.run, "succeeded", found=found(seconds, chips, chips / 8 * 1e15))
     test.run()
     (headline,) = (each.value for each in test.subheader if "It scales" in each.value)
-    assert "It scales to 64 chips with 262,144 tokens a step: 72%" in headline.replace("\\", "")
+    assert ", to 64 chips with 262,144." in headline.replace("\\", "")
     assert "From 8 to 512 chips causal MFU falls from 65% to 47%" in texts(test)
     assert table(test)["512"]["Efficiency"] == "72.0%"
     assert re.match(r"\[64\]\(http.*/predict\?experiment=1\.", test.table[0].value.iloc[1, 0])
@@ -349,9 +349,9 @@ def test_where_nothing_grows_the_figure_names_no_part():
     shown = parse_sweep(BASE, "chips=64,512")
     points = variants(shown)
     rows = curves(points, [estimated(point) for point in points])
-    *_, last = _figures(shown, rows, "", 0.0)
+    *_, last = _figures(shown, rows, None, ("", 0.0))
     assert (last.title, last.value) == ("Grows most", "nothing")
-    _, step, *_, last = _figures(shown, rows, "memory", 0.25)
+    _, step, *_, last = _figures(shown, rows, None, ("memory", 0.25))
     numbers = rows[-1].numbers
     assert step.more == span_text(numbers.low_s, numbers.high_s)
     assert last.more == "25% of the step"
@@ -368,11 +368,10 @@ def test_what_the_same_total_batch_reaches_is_beside_weak_scaling_alone(lab):
 
     sweep = parse_sweep(BASE, "chips=64,256,1024", "strong", "best")
     points = variants(sweep)
-    reach, ends = total_batch_words(curves(points, [estimated(point) for point in points]))
+    last, _ = total_batch_reach(curves(points, [estimated(point) for point in points]))
     weak = figures(sweep="chips=64,256,1024")
-    verb, where, many = reach.split(" ", 2)
-    assert f">Same total batch {verb} {where}<" in weak
-    assert f">{many}<" in weak and f">{ends}<" in weak
+    assert ">Same total batch<" in weak and f">{last.efficiency:.0%}<" in weak
+    assert f">{chips_words(last)}<" in weak
     assert "Same total batch" not in figures(sweep="chips=64,128", scaling="strong")
 
 

@@ -318,7 +318,7 @@ def test_what_does_not_fit_lies_below_the_axis_and_bars_carry_their_times():
     inside, ends = (
         each["data"]["values"] for each in bars["layer"] if each["mark"]["type"] == "text"
     )
-    assert [row["label"] for row in inside] == ["98%", "", "93%", "7%"]
+    assert [row["label"] for row in inside] == ["5", "0.1", "5", "0.4"]
     assert [(row["x"], row["label"]) for row in ends] == [(5.1, "5.1 s"), (5.4, "5.4 s")]
 
 

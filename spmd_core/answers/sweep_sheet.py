@@ -111,16 +111,21 @@ def _of_point(sweep: Sweep | None) -> tuple[Column[SweepRow], ...]:
 
 def _of_run(tokens: float | None) -> tuple[Column[SweepRow], ...]:
     def run(row: SweepRow) -> TrainingCost | None:
-        plan, span = row.point.experiment and row.point.experiment.plan, _span(row)
-        if not plan or not span or not row.numbers.step_s:
+        plan = row.point.experiment.plan if row.point.experiment else None
+        span, step_s = _span(row), row.numbers.step_s
+        if plan is None or span is None or not step_s:
             return None
-        time = Estimate(low=span[0], estimate=row.numbers.step_s, high=span[1])
-        return run_of(time, plan, tokens)
+        return run_of(Estimate(low=span[0], estimate=step_s, high=span[1]), plan, tokens)
 
-    return (
-        number("Days", lambda row: (cost := run(row)) and cost.days.estimate),
-        Column("Chip-hours", lambda row: (cost := run(row)) and cost.chip_hours, "{:,.0f}".format),
-    )
+    def days(row: SweepRow) -> float | None:
+        cost = run(row)
+        return cost.days.estimate if cost else None
+
+    def chip_hours(row: SweepRow) -> float | None:
+        cost = run(row)
+        return cost.chip_hours if cost else None
+
+    return number("Days", days), Column("Chip-hours", chip_hours, "{:,.0f}".format)
 
 
 def _costs(price: float | Mapping[str, float] | None) -> tuple[Column[SweepRow], ...]:

@@ -38,6 +38,9 @@ SHAPES = {
 }
 ROWWISE, CACHE = P("data"), P(None, "data", None, "model")
 KEPT, LOGITS = P("data", None, None), P("data", "model")
+BOTH = P(("data", "model"), None, None)
+EXPERTS = {"router": P(), "up": P("data", None, "model"), "down": P("data", "model", None)}
+BY_MODEL = {"router": P(), "up": P("model"), "down": P("model")}
 ONES = np.float32(2.0) * np.ones((), np.float32)  # no Python number: it widens bfloat16
 TABLE = np.linspace(0, 1, 2048 * WIDTH, dtype=np.float32).reshape(2048, WIDTH)
 Layer = Callable[[Any, Any], Any]
@@ -294,7 +297,7 @@ def grouped() -> bytes:
     return written(attend, {"params": arrays, "x": x})
 
 
-def experts() -> bytes:
+def experts(rows_spec: P = ROWWISE, batch: P = KEPT, over: Mapping[str, P] = EXPERTS) -> bytes:
     """A training step of experts over the batch's axis, to which products dispatch the tokens."""
     count, room = 8, LENGTH // 4
     shapes = {
@@ -302,26 +305,54 @@ def experts() -> bytes:
         "up": (count, WIDTH, LENGTH),
         "down": (count, LENGTH, WIDTH),
     }
-    specs = {"router": P(), "up": P("data", None, "model"), "down": P("data", "model", None)}
 
     def made(params: Any, x: Any) -> Any:
         chances = jax.nn.softmax(x @ params["router"])
         to = jax.nn.one_hot(chances.argmax(-1), count)
         place = (jnp.cumsum(to, 1) * to - 1).astype(jnp.int32)
         sent = to[..., None] * jax.nn.one_hot(place, room)
-        rows = kept(jnp.einsum("gsec,gsd->egcd", sent, x), P("data", None, None, None))
+        rows = kept(jnp.einsum("gsec,gsd->egcd", sent, x), rows_spec)
         rows = jax.nn.relu(jnp.einsum("egcd,edf->egcf", rows, params["up"]))
-        rows = kept(jnp.einsum("egcf,efd->egcd", rows, params["down"]), P("data", None, None, None))
+        rows = kept(jnp.einsum("egcf,efd->egcd", rows, params["down"]), rows_spec)
         back = sent * (chances * to).sum(-1)[..., None, None]
-        return kept(x + jnp.einsum("gsec,egcd->gsd", back, rows), KEPT)
+        return kept(x + jnp.einsum("gsec,egcd->gsd", back, rows), batch)
 
     def step(params: Any, x: Any) -> Any:
         slope = jax.grad(lambda params: ((made(params, x) - x) ** 2).mean())(params)
         return jax.tree.map(lambda w, g: w - 0.1 * g, params, slope)
 
-    arrays = {name: jax.ShapeDtypeStruct(shapes[name], jnp.float32, sharding=sharding(specs[name])) for name in shapes}  # fmt: skip
-    x = jax.ShapeDtypeStruct((ROWS, LENGTH, WIDTH), jnp.float32, sharding=sharding(KEPT))
+    arrays = {name: jax.ShapeDtypeStruct(shapes[name], jnp.float32, sharding=sharding(over[name])) for name in shapes}  # fmt: skip
+    x = jax.ShapeDtypeStruct((ROWS, LENGTH, WIDTH), jnp.float32, sharding=sharding(batch))
     return written(step, {"params": arrays, "x": x}, donated=("params",))
+
+
+def convolved(spec: P) -> bytes:
+    """A training step of three convolutions over images that are sharded by their rows."""
+
+    def loss(params: Any, x: Any) -> Any:
+        for at, w in enumerate(params):
+            labels = ("NHWC", "HWIO", "NHWC")
+            x = jax.nn.relu(jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=labels))  # fmt: skip
+            x = kept(x, spec) if at == 1 else x
+        return (x**2).mean()
+
+    weights = [jax.ShapeDtypeStruct((3, 3, 32, 32), jnp.float32, sharding=sharding(P()))] * 3
+    x = jax.ShapeDtypeStruct((ROWS, 32, 32, 32), jnp.float32, sharding=sharding(LOGITS))
+    step = lambda params, x: jax.tree.map(lambda w, g: w - g, params, jax.grad(loss)(params, x))  # noqa: E731
+    return written(step, {"params": weights, "x": x}, donated=("params",))
+
+
+def averaged(spec: P) -> bytes:
+    """A step of data parallelism with a moment that is constrained, and no sharding of results."""
+    given = {name: jax.ShapeDtypeStruct((WIDTH, WIDTH), jnp.float32, sharding=sharding(P())) for name in ("w", "m")}  # fmt: skip
+    x = jax.ShapeDtypeStruct((ROWS, WIDTH), jnp.float32, sharding=sharding(P(("data", "model"))))
+
+    def step(state: Any, x: Any) -> Any:
+        slope = jax.grad(lambda w: ((x @ w) ** 2).mean())(state["w"])
+        moment = kept(0.9 * state["m"] + slope, spec)
+        return {"w": state["w"] - 0.1 * kept(moment, P()), "m": moment}
+
+    return written(step, {"state": given, "x": x}, donated=("state",))
 
 
 def forward(logits: P) -> bytes:
@@ -456,6 +487,12 @@ PLANTED: dict[str, tuple[Step | Callable[[], bytes], tuple[str, ...]]] = {
     ),
     "weights gathered by hand before the scan": (by_hand(True), ("gathered_whole",)),
     "gradients summed replicated": (lambda: summed(lambda _: P()), ("replicated_carry",)),
+    "rows of experts replicated": (
+        lambda: experts(P(None, "data", None, None), BOTH, BY_MODEL),
+        ("dropped_batch",),
+    ),
+    "images gathered by their rows": (lambda: convolved(P("data")), ("repeated_work",)),
+    "a moment leaves as constrained": (lambda: averaged(P("data")), ("resharded_donation",)),
     "weights replicated before the scan": (
         on_weights(lambda weights: jax.tree.map(lambda w: kept(w, P()), weights)),
         ("gathered_whole",),
@@ -476,6 +513,11 @@ CLEAN: dict[str, Step | Callable[[], bytes]] = {
     "grouped queries": grouped,
     "sequence parallelism": embedded(lambda x: kept(x, P("data", "model", None)), by_sequence),
     "experts over the batch's axis": experts,
+    "experts over an axis of the batch": lambda: experts(
+        P("model", "data", None, None), BOTH, BY_MODEL
+    ),
+    "images by their rows": lambda: convolved(P("data", "model")),
+    "a moment leaves as it enters": lambda: averaged(P()),
     "a contrastive loss": replace(BASE, loss=contrasted),
     "gathered by hand": by_hand(False),
     "gradients": lambda: gradients(SPECS["head"]),

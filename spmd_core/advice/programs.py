@@ -109,14 +109,21 @@ def _moved(finding: Finding, program: Program) -> str:
 
 
 def compiled_findings(of: StrategyResult | CompiledStep) -> tuple[StepFinding, ...]:
-    """The findings of a program that was compiled, each with its sentence; `path` is a line."""
+    """The findings of a program that was compiled, each with its sentence; `path` is a line, or an
+    argument's.
+    """
     lost = (
         [("lost_batch", of.lost_batch.source, 0, lost_batch_words(of.lost_batch))]
         if of.lost_batch
         else []
     )
     others = [
-        (each.kind, each.source, each.bytes, accident_words(each, of.collectives or ()))
+        (
+            each.kind,
+            each.source or each.path,
+            each.bytes,
+            accident_words(each, of.collectives or ()),
+        )
         for each in of.accidents
     ]
     return tuple(
@@ -168,12 +175,23 @@ def accident_words(each: Accident, collectives: Sequence[Collective | StepCollec
             )
         case "dropped_batch":
             return _dropped(each, collectives)
+        case "resharded_donation":
+            return _leaves(each)
         case "replicated_carry":
             return (
                 f"each turn of a loop replicates sums of {bytes_text(each.bytes)} over "
                 f"{_over(each.axes)}{at}, which it carries sharded: constrain the largest to "
                 f"{spec_code(each.spec)}"
             )
+
+
+def _leaves(each: Accident) -> str:
+    more = f" and {each.others} more are" if each.others else " is"
+    return (
+        f"{each.path}{more} donated, {bytes_text(each.bytes)} a device, and leave"
+        f"{'s' * (not each.others)} as {spec_code(each.spec)} by the compiler: the next call "
+        "reshards or recompiles; name in out_shardings how it enters"
+    )
 
 
 def _dropped(each: Accident, collectives: Sequence[Collective | StepCollective]) -> str:

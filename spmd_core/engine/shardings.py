@@ -194,7 +194,15 @@ def judged_in(folder: Path, program: Program, own: tuple[str, ...]) -> Judged:
     weights = _ELEMENTS.get(max(held, key=lambda dtype: held[dtype], default=""), "")
     try:
         divided = [parse_module(each.read_text()) for each in _written(folder, _PARTITIONED)[:1]]
-        known = judged(_parsed(files[0]), program.mesh, described.batch, own, weights, *divided)
+        known = judged(
+            _parsed(files[0]),
+            program.mesh,
+            described.batch,
+            own,
+            weights,
+            *divided or [None],
+            donated=described.donated,
+        )
     except LabError:  # a reader that meets what it does not know costs no run
         return Judged()
     with suppress(Exception):  # nor does a record of another form

@@ -151,7 +151,8 @@ class Accident(Frozen):
 
     `share`: of a device's matmul FLOPs. `work`: a device's over what it were without. `bytes`: per
     device. `dropped_at`: the constraint by which most of the work loses the axes; "" where it is none.
-    `spec`: with which a constraint would keep the batch, or a loop's carry.
+    `spec`: with which a constraint would keep the batch, or a loop's carry, or with which a donated
+    argument leaves. `path`: of that argument, and `others` how many more do.
     `origin`: what names these axes at that line; () where nothing does, None where that is unknown.
     """
 
@@ -162,12 +163,15 @@ class Accident(Frozen):
         "gathered_whole",
         "dropped_batch",
         "replicated_carry",
+        "resharded_donation",
     ]
+    path: str = ""
     axes: tuple[str, ...] = ()
     source: str = ""  # file:line; "" where no line of the program's own is known
     share: float = 0.0
     work: float = 1.0
     bytes: int = 0
+    others: int = 0
     dtype: str = ""
     dropped_at: str = ""  # file:line
     spec: Spec = ()

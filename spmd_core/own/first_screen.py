@@ -13,7 +13,6 @@ from spmd_core.workloads import Leaf, patterns
 
 MOST_ROWS = 12  # of collectives, and of paths
 WIDTH = 100  # columns of a sentence; a line of code is not wrapped
-_SMALL = 0.02  # of the bytes of a step: a group that moves less has its line alone
 _INDENT = "    "
 
 
@@ -98,7 +97,7 @@ def _collectives(step: StepDescription) -> Iterator[str]:
         yield from _wrapped([widened_words(each.dtype for each in step.arguments)], "  ")
     groups = groups_of(step.collectives)
     for group in groups[:MOST_ROWS]:
-        yield from _group(group, total)
+        yield from _group(group)
     yield from _more(groups)
 
 
@@ -114,7 +113,7 @@ def groups_of(collectives: Sequence[StepCollective]) -> list[list[StepCollective
     return sorted(map(list, groups.values()), key=cost)
 
 
-def _group(group: Sequence[StepCollective], total: int) -> Iterator[str]:
+def _group(group: Sequence[StepCollective]) -> Iterator[str]:
     first = max(group, key=lambda each: each.bytes_total or each.bytes)
     counts = [each.count for each in group]
     times = "unknown times" if None in counts else f"{sum(filter(None, counts))}x"
@@ -126,8 +125,6 @@ def _group(group: Sequence[StepCollective], total: int) -> Iterator[str]:
     if first.source:
         yield f"{_INDENT}{first.source}  {first.line}".rstrip()
     warning = next((each.warning for each in group if each.warning), None)
-    if not exposed and moved < _SMALL * total and not warning:
-        return
     place = [f"in {first.function}"] if first.function else []
     place += [f"scope {first.scope}"] if first.scope else []
     set_by = ". ".join(all_set_by_words(group, is_brief=True))

@@ -265,15 +265,17 @@ def test_a_method_of_a_jitted_function_is_a_step():
     assert held == {"params/down": True, "params/up": True, "x": False}
 
 
-def test_reasons_are_folded_and_small_collectives_are_a_line():
-    large, small = gather(bytes=10**6, reason="`up` is stored sharded"), gather(source="model.py:9")
+def test_reasons_are_folded_and_small_collectives_have_theirs():
+    large = gather(bytes=10**6, reason="`up` is stored sharded")
+    small = gather(source="model.py:9", reason="`down` is stored sharded")
     origins = [AxisOrigin(axis="fsdp", kind="argument", name=name) for name in "abcd"]
     members = (large.model_copy(update={"origin": (each,)}) for each in origins)
     step = BEFORE.model_copy(update={"collectives": (*members, small)})
     text = "\n".join(lines(step))
     assert text.count("up is stored sharded") == 1
     assert "set by argument a, argument b and 2 more" in text
-    assert "4.0 KiB (1x, float32)\n    model.py:9  h = x @ up\n\n" in text
+    assert "4.0 KiB (1x, float32)\n    model.py:9  h = x @ up\n" in text
+    assert "down is stored sharded" in text
     warned = small.model_copy(update={"warning": "full rematerialization"})
     step = step.model_copy(update={"collectives": (*step.collectives[:-1], warned)})
     assert "full rematerialization" in "\n".join(lines(step))  # listed nowhere else

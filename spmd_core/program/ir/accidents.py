@@ -4,7 +4,8 @@ sums over the turns of a loop.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from spmd_core.facts import Accident, Judged
 from spmd_core.fields import Spec
@@ -13,9 +14,11 @@ from spmd_core.program.hlo.module import Computation, Instruction, Module
 from spmd_core.program.hlo.sharding_attributes import Mesh
 from spmd_core.program.ir.batch import dropped_batch, lost_batch
 from spmd_core.program.ir.products import OWN, Sums, sums_of
-from spmd_core.program.ir.shardings import CONSTRAINT, last_part, sharding_of
+from spmd_core.program.ir.shardings import CONSTRAINT, last_part, result_shardings, sharding_of
 
+Donated = Mapping[str, tuple[int, int]]
 REPEATED = 1.5  # times the work of a device without the repetition along one axis
+NAMED = 1.25  # the same where a constraint is known to drop the axis
 WIDE = 0.5  # of a device's matmul FLOPs that are of a wider type than the weights'
 LARGE = 2**20  # bytes of a constant that an argument should be
 SMALLEST = 2**16  # bytes over all devices of a gathered value
@@ -30,6 +33,7 @@ def judged(
     file: File,
     weights: str = "f32",
     partitioned: Module | None = None,
+    donated: Donated = MappingProxyType({}),
 ) -> Judged:
     """Returns where the batch is lost, and the other accidents, the costliest kinds first.
 
@@ -41,6 +45,8 @@ def judged(
         weights: the element type that most of its weights' bytes have, as in HLO.
         partitioned: the program of one device after partitioning, which divides products otherwise
             than propagation where that moves fewer bytes.
+        donated: path of a donated argument -> numbers of its parameter and of the result that
+            replaces it, whose sharding the compiler decides.
     """
     lost = lost_batch(module, mesh, batch, file, partitioned) if batch else None
     sums = sums_of(module, mesh, (), file, partitioned)
@@ -53,6 +59,7 @@ def judged(
         *_constants(module, file),
         *_gathered(module, mesh, file),
         *_carried_otherwise(module, mesh, file),
+        *_resharded(module.entry, mesh, donated),
     )
     return Judged(lost_batch=lost, accidents=accidents)
 
@@ -61,14 +68,15 @@ def _repeated(sums: Sums, axes: Sequence[tuple[str, int]]) -> Iterator[Accident]
     """Axes along which devices compute much alike, and the line with most of that."""
     for axis, size in axes:
         own, repeated = float(sums[OWN]), float(sums[axis,])
-        if not repeated or own < REPEATED * (own - repeated + repeated / size):
-            continue
         lines = {
             key[1:]: flops
             for key, flops in sums.items()
             if isinstance(key, tuple) and key[0] == axis and len(key) > 1 and key[1]
         }
         source, dropped_at = max(lines, key=lambda line: lines[line], default=("", ""))
+        least = NAMED if dropped_at else REPEATED
+        if not repeated or own < least * (own - repeated + repeated / size):
+            continue
         yield Accident(
             kind="repeated_work",
             axes=(axis,),
@@ -166,6 +174,22 @@ def _carries(body: Computation) -> Iterator[tuple[Instruction, Instruction]]:
             is_given = is_given and body.by_name[before.operands[0]].opcode == "parameter"
             if is_given and _index(before) == at and len(body.users[operand]) == 1:
                 yield value, before
+
+
+def _resharded(of: Computation, mesh: Mesh, donated: Donated) -> Iterator[Accident]:
+    """The largest donated argument that leaves in another sharding, and how many do."""
+    left, found = result_shardings(of, mesh), []
+    for path, (at, result) in donated.items():
+        given = of.parameters[at]
+        before, after = sharding_of(given, of, mesh), left[result] if left else None
+        if before and after and before.spec != after.spec and given.shape.bytes >= SMALLEST:
+            parts = math.prod(dict(mesh)[axis] for dim in before.spec for axis in dim)
+            found.append((given.shape.bytes // parts, path, after.spec))
+    if found:
+        _, path, spec = max(found)
+        held = sum(size for size, *_ in found)
+        others = len(found) - 1
+        yield Accident(kind="resharded_donation", path=path, others=others, bytes=held, spec=spec)
 
 
 def _index(element: Instruction) -> int:

@@ -193,11 +193,11 @@ def _bits(element: str) -> int:
 
 
 def _summed(each: Instruction) -> tuple[Sequence[int], Sequence[int]]:
-    """The dims of both operands that are summed over; of a convolution without its window's."""
+    """The dims of both operands that are summed over: of a convolution its kernel's, all but one."""
     if each.opcode == "dot":
         return summed_dims(each, 0), summed_dims(each, 1)
     left, right, _ = _labels(each)
-    return [left.index("f")], [right.index("i")]
+    return [left.index("f")], [dim for dim, label in enumerate(right) if label != "o"]
 
 
 def _flops(each: Instruction, operands: Sequence[Instruction]) -> float:

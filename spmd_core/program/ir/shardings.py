@@ -43,6 +43,7 @@ _SKIPPED = (
 CONSTRAINT = "sharding_constraint"  # as JAX names with_sharding_constraint
 _NEAR = 32  # values that are looked at for one
 _CODE = 160  # characters of a line
+_NUMBERED = re.compile(r"/\*.*?\*/")  # how HLO numbers the parts of a long tuple
 _NUMBER = re.compile(r"[.#]\d+")
 
 
@@ -260,11 +261,21 @@ def sharding_of(each: Instruction, computation: Computation, mesh: Mesh) -> Shar
     """The sharding of an array; None if it cannot be written with mesh axes."""
     text = each.attributes.get("sharding")
     if text is None and each.opcode == "get-tuple-element":
-        tuple_text = computation.by_name[each.operands[0]].attributes.get("sharding")
-        parts = split(tuple_text[1:-1]) if tuple_text else []
+        parts = _parts(computation.by_name[each.operands[0]])
         index = int(each.attributes.get("index") or 0)
         text = parts[index] if index < len(parts) else None
     return _readable(text, len(each.shape.dims), mesh)
+
+
+def result_shardings(of: Computation, mesh: Mesh) -> list[Sharding | None]:
+    """Returns the sharding of each result of a computation; [] where its root states none."""
+    ranks = (len(array.dims) for array in of.root.arrays)
+    return [_readable(*each, mesh) for each in zip(_parts(of.root), ranks, strict=False)]
+
+
+def _parts(each: Instruction) -> list[str]:
+    text = _NUMBERED.sub("", each.attributes.get("sharding", ""))
+    return split(text[1:-1] if each.shape.element == "tuple" else text) if text else []
 
 
 @lru_cache(maxsize=4096)  # a program has thousands of arrays, sharded in few ways

@@ -170,6 +170,19 @@ class Described(Frozen):
         )
 
     @property
+    def donated(self) -> Mapping[str, tuple[int, int]]:
+        """Path of a donated argument -> its number, among the arguments that the program uses, and
+        that of the output which replaces it and whose sharding is left to the compiler.
+        """
+        kept = (leaf for leaf in self.arguments if leaf.is_kept)
+        at = {leaf.path: number for number, leaf in enumerate(kept) if leaf.is_donated}
+        return {
+            leaf.replaces: (at[leaf.replaces], number)
+            for number, leaf in enumerate(self.outputs)
+            if leaf.replaces in at and leaf.spec is None
+        }
+
+    @property
     def batch(self) -> tuple[int, ...]:
         """Numbers, among the arguments that the program uses, of those that are neither state nor
         weights: the batch. () where nothing is known as a weight.

@@ -43,6 +43,7 @@ _TITLES = {
     "constant": ("Constant", "Each device holds a constant of {}."),
     "dropped_batch": ("Batch dropped", "The constraint at {} drops an axis of the batch."),
     "replicated_carry": ("Sum replicated", "Each turn of a loop replicates its sum at {}."),
+    "resharded_donation": ("Leaves resharded", "{} is donated and leaves in another sharding."),
     "gathered_whole": ("Gathered at once", "All layers are gathered at once at {}."),
 }
 _COST_TIME = ("lost_batch", "repeated_work", "wide_products", "dropped_batch", "replicated_carry")

@@ -36,6 +36,16 @@ def accidents(name):
             "replicated_carry",
             "each turn of a loop replicates sums of 9.0 MiB over `data` and `model` at planted_accidents.py:",
         ),
+        (
+            "a moment leaves as constrained",
+            "resharded_donation",
+            "state/m is donated, 256.0 KiB a device, and leaves as P('data', None)",
+        ),
+        (
+            "rows of experts replicated",
+            "dropped_batch",
+            "drops `model` of the batch, and each use of its value is sharded over it again",
+        ),
         pytest.param(
             "a table in the program",
             "constant",
@@ -60,6 +70,13 @@ def test_an_axis_of_two_that_nothing_uses_doubles_the_work():
     assert (repeated.axes, repeated.share, repeated.work) == (("model",), 1.0, 2.0)
 
 
+def test_a_kernel_gradient_is_divided_by_the_axis_that_shards_its_images():
+    """Of eight convolutions three are repeated on both devices of the axis, five are halved."""
+    (repeated,) = accidents("images gathered by their rows")
+    assert (repeated.axes, repeated.share) == (("model",), pytest.approx(6 / 11))
+    assert repeated.work == pytest.approx(11 / 8)
+
+
 @pytest.mark.newer_whole
 def test_inside_a_shard_map_work_on_what_all_devices_hold_alike_is_repeated():
     axes = {each.axes for each in accidents("a batch under shard_map as P()")}
@@ -77,6 +94,9 @@ def test_inside_a_shard_map_work_on_what_all_devices_hold_alike_is_repeated():
         "grouped queries",
         "a contrastive loss",
         "experts over the batch's axis",
+        "experts over an axis of the batch",
+        "images by their rows",
+        "a moment leaves as it enters",
     ],
 )
 def test_a_right_step_has_no_accident(name):

@@ -13,12 +13,12 @@ from spmd_core.program.hlo.lines import File, line_of
 from spmd_core.program.hlo.module import Computation, Instruction, Module
 from spmd_core.program.hlo.sharding_attributes import Mesh
 from spmd_core.program.ir.batch import dropped_batch, lost_batch
-from spmd_core.program.ir.products import OWN, Sums, sums_of
+from spmd_core.program.ir.products import OWN, Sums, axes_at, sums_of
 from spmd_core.program.ir.shardings import CONSTRAINT, last_part, result_shardings, sharding_of
 
 Donated = Mapping[str, tuple[int, int]]
 REPEATED = 1.5  # times the work of a device without the repetition along one axis
-NAMED = 1.25  # the same where a constraint is known to drop the axis
+DROPPED = 1.25  # the same where a constraint drops an axis of the batch
 WIDE = 0.5  # of a device's matmul FLOPs that are of a wider type than the weights'
 LARGE = 2**20  # bytes of a constant that an argument should be
 SMALLEST = 2**16  # bytes over all devices of a gathered value
@@ -51,10 +51,12 @@ def judged(
     lost = lost_batch(module, mesh, batch, file, partitioned) if batch else None
     sums = sums_of(module, mesh, (), file, partitioned)
     without = lost.axes if lost else ()
+    given = (module.entry.parameters[at] for at in batch)
+    of_batch = set[str]().union(*(axes_at(each, module.entry, mesh) for each in given))
     dropped = dropped_batch(module, mesh, batch, file) if batch else ()
     accidents = (
         *(each for each in dropped if lost is None or each.source != lost.source),
-        *_repeated(sums, [(axis, size) for axis, size in mesh if axis not in without]),
+        *_repeated(sums, [(axis, size) for axis, size in mesh if axis not in without], of_batch),
         *_wide(sums, weights),
         *_constants(module, file),
         *_gathered(module, mesh, file),
@@ -64,7 +66,9 @@ def judged(
     return Judged(lost_batch=lost, accidents=accidents)
 
 
-def _repeated(sums: Sums, axes: Sequence[tuple[str, int]]) -> Iterator[Accident]:
+def _repeated(
+    sums: Sums, axes: Sequence[tuple[str, int]], of_batch: set[str]
+) -> Iterator[Accident]:
     """Axes along which devices compute much alike, and the line with most of that."""
     for axis, size in axes:
         own, repeated = float(sums[OWN]), float(sums[axis,])
@@ -74,7 +78,7 @@ def _repeated(sums: Sums, axes: Sequence[tuple[str, int]]) -> Iterator[Accident]
             if isinstance(key, tuple) and key[0] == axis and len(key) > 1 and key[1]
         }
         source, dropped_at = max(lines, key=lambda line: lines[line], default=("", ""))
-        least = NAMED if dropped_at else REPEATED
+        least = DROPPED if dropped_at and axis in of_batch else REPEATED
         if not repeated or own < least * (own - repeated + repeated / size):
             continue
         yield Accident(

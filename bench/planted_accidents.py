@@ -487,10 +487,6 @@ PLANTED: dict[str, tuple[Step | Callable[[], bytes], tuple[str, ...]]] = {
     ),
     "weights gathered by hand before the scan": (by_hand(True), ("gathered_whole",)),
     "gradients summed replicated": (lambda: summed(lambda _: P()), ("replicated_carry",)),
-    "rows of experts replicated": (
-        lambda: experts(P(None, "data", None, None), BOTH, BY_MODEL),
-        ("dropped_batch",),
-    ),
     "images gathered by their rows": (lambda: convolved(P("data")), ("repeated_work",)),
     "a moment leaves as constrained": (lambda: averaged(P("data")), ("resharded_donation",)),
     "weights replicated before the scan": (

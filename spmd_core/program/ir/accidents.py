@@ -182,17 +182,17 @@ def _carries(body: Computation) -> Iterator[tuple[Instruction, Instruction]]:
 
 def _resharded(of: Computation, mesh: Mesh, donated: Donated) -> Iterator[Accident]:
     """The largest donated argument that leaves in another sharding, and how many do."""
-    left, found = result_shardings(of, mesh), []
+    results, moved = result_shardings(of, mesh), []
     for path, (at, result) in donated.items():
         given = of.parameters[at]
-        before, after = sharding_of(given, of, mesh), left[result] if left else None
+        before, after = sharding_of(given, of, mesh), results[result] if results else None
         if before and after and before.spec != after.spec and given.shape.bytes >= SMALLEST:
             parts = math.prod(dict(mesh)[axis] for dim in before.spec for axis in dim)
-            found.append((given.shape.bytes // parts, path, after.spec))
-    if found:
-        _, path, spec = max(found)
-        held = sum(size for size, *_ in found)
-        others = len(found) - 1
+            moved.append((given.shape.bytes // parts, path, after.spec))
+    if moved:
+        _, path, spec = max(moved)
+        held = sum(size for size, *_ in moved)
+        others = len(moved) - 1
         yield Accident(kind="resharded_donation", path=path, others=others, bytes=held, spec=spec)
 
 

@@ -62,7 +62,7 @@ def dropped_batch(
     module: Module, mesh: Mesh, batch: Sequence[int], file: File
 ) -> Iterator[Accident]:
     """Constraints that drop an axis of the batch although each use of their value is sharded over it
-    again, along the batch or another dim, such as the experts: the value is gathered for nothing. The arguments are those of `lost_batch`.
+    again: the value is gathered for nothing. The arguments are those of `lost_batch`.
     """
     by_line: dict[str, Accident] = {}
     for each in _walked(module, mesh, batch, False).again.values():
@@ -233,7 +233,7 @@ class _Walk(Flow[Labels]):
         if not axes:
             return
         if _is_constrained(each, of):
-            if dropped := tuple(axis for axis in axes if axis not in moved):
+            if dropped := tuple(axis for axis in axes if axis not in moved | self.experts):
                 self._regained(each, of, labels, sharding.spec, dropped)
             meant = axes if self.is_meant else tuple(axis for axis in axes if axis in moved)
             known[each.name] = [tuple(tuple(a for a in dim if a not in meant) for dim in labels)]
@@ -257,37 +257,26 @@ class _Walk(Flow[Labels]):
         dropped: tuple[str, ...],
     ) -> None:
         """Records a constraint whose users are sharded over the axes that it drops."""
-        if last_part(each.op_name) != CONSTRAINT:
-            return
-        kept = [list(axes) for axes in spec]
-        for axis in dropped:
-            lost = {dim for dim, axes in enumerate(labels) if axis in axes}
-            uses = [self._again(user, of, each, axis, lost) for user in of.users[each.name]]
-            known = [dims for dims in uses if dims is not None]
-            if not known or not (dims := set.intersection(*known)):
-                return
-            kept[min(dims & lost or dims)].insert(0, axis)
-        self.again[each.name] = _Lost(each, dropped, tuple(map(tuple, kept)))
+        lost = tuple(tuple(axis for axis in dim if axis in dropped) for dim in labels)
+        uses = {self._has_again(user, of, each, lost) for user in of.users[each.name]} - {None}
+        if last_part(each.op_name) == CONSTRAINT and uses == {True}:
+            spec = tuple((*a, *b) for a, b in zip(lost, spec, strict=True))
+            self.again[each.name] = _Lost(each, dropped, spec)
 
-    def _again(
-        self, user: Instruction, of: Computation, each: Instruction, axis: str, lost: set[int]
-    ) -> set[int] | None:
-        """The dims of a value along which a user is sharded over an axis; None where it passes those
-        that have `lost` it on to none.
-        """
+    def _has_again(
+        self, user: Instruction, of: Computation, each: Instruction, lost: Labels
+    ) -> bool | None:
+        """Whether a user is sharded over the axes of a value's dims; None where it passes none on."""
         operands = [of.by_name[name] for name in user.operands]
-        sharding = sharding_of(user, of, self.mesh)
-        if user.shape.element == "tuple" or not user.shape.dims or sharding is None:
+        given = [lost if one.name == each.name else ((),) * len(one.shape.dims) for one in operands]
+        if user.shape.element == "tuple" or not user.shape.dims:
             return None
-        again, is_passed = set[int](), False
-        for at in range(len(each.shape.dims)):
-            label = tuple((axis,) if dim == at else () for dim in range(len(each.shape.dims)))
-            given = [label if o.name == each.name else ((),) * len(o.shape.dims) for o in operands]
-            dims = passed(user, given, [one.shape for one in operands])
-            is_passed |= at in lost and any(dims)
-            pairs = zip(dims, sharding.spec, strict=True)
-            again |= {at} if any(dim and axis in axes for dim, axes in pairs) else set()
-        return again if again or is_passed else None
+        dims = passed(user, given, [one.shape for one in operands])
+        sharding = sharding_of(user, of, self.mesh)
+        if not any(dims) or sharding is None:
+            return None
+        pairs = zip(dims, sharding.spec, strict=True)
+        return all(axis in kept for dim, kept in pairs for axis in dim)
 
 
 def _places(walk: _Walk, file: File) -> tuple[LostValue, ...]:

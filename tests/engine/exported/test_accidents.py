@@ -41,11 +41,6 @@ def accidents(name):
             "resharded_donation",
             "state/m is donated, 256.0 KiB a device, and leaves as P('data', None)",
         ),
-        (
-            "rows of experts replicated",
-            "dropped_batch",
-            "drops `model` of the batch, and each use of its value is sharded over it again",
-        ),
         pytest.param(
             "a table in the program",
             "constant",

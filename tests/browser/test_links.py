@@ -102,7 +102,6 @@ def test_an_archive_completes_the_link_that_asked_for_it(server, page, tmp_path)
     _import(page, archives[1])
     expect(page.locator(".st-key-answer h3")).to_be_visible()
     expect(page.get_by_text("not stored here")).to_have_count(0)
-    page.get_by_test_id("stPopoverBody").get_by_role("link", name="Dense layer").wait_for()
     named = parse_qs(urlsplit(page.url).query)["runs"][0].split(",")
     assert sorted(named) == runs
 

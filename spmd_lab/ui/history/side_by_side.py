@@ -59,9 +59,7 @@ def draw(runs: Sequence[RunSummary], place: DeltaGenerator) -> None:
     table = rows_table(compared, "screen", price.now())
     alike = _alike(table)
     with answer:
-        each = "both" if len(runs) == FEWEST else "each"
-        listed = ", ".join(f"{name}: {text}" for name, text in alike.items())
-        outcome.compared_runs(compared, True, f"{listed} ({each})" if listed else "")
+        outcome.compared_runs(compared, True, _alike_words(alike, len(runs)))
     if table.rows:
         draw_table(chosen_columns(table, [each for each in table.columns if each not in alike]))
     names = list(compared.names.values())
@@ -95,6 +93,13 @@ def _alike(table: Table) -> Mapping[str, str]:
     return {
         name: next(iter(texts)) for name, texts in cells.items() if is_several and len(texts) == 1
     }
+
+
+def _alike_words(alike: Mapping[str, str], runs: int) -> str:
+    """Returns what is the same for all runs, such as `both fit · Peak per device, both: 2.1 GiB`."""
+    every = "both" if runs == FEWEST else "all"
+    fit = {("Fits", "yes"): f"{every} fit"}
+    return " · ".join(fit.get(each, f"{each[0]}, {every}: {each[1]}") for each in alike.items())
 
 
 def _compared(subjects: Sequence[Subject]) -> Compared:

@@ -83,7 +83,7 @@ def compared_runs(compared: Compared, is_summed: bool = False, others: str = "")
     if is_summed:
         links(compared)
         if best := ordered[0].result:
-            next_step.draw(best)
+            next_step.draw(best, above=st.container())
     for each in ordered:
         reasons(each.summary, each.result)
 
@@ -231,7 +231,7 @@ def differs(steps: Mapping[str, Prediction]) -> tuple[str, str, str]:
     where, added = list(named)[times[most].index(longest)], seconds_text(more)
     axis = most.removeprefix("exposed over ")
     if axis != most and axis.isidentifier():
-        why = f"The {axis} axis adds {added} of exposed communication: nothing hides it."
+        why = f"The {axis} axis adds {added} of exposed communication, which no compute overlaps."
         return most, where, why
     part = most.replace("exposed over", "exposed communication over")
     return most, where, f"{where} spends {added} more on {part}."

@@ -180,7 +180,7 @@ def test_columns_in_which_all_rows_are_the_same_stand_once_above_the_table(opene
     screen = opened(FIRST, SECOND)
     table = screen.table[0].value
     assert all(len({*map(str, table[name])}) > 1 for name in table)
-    assert "Time" not in table and "Time: 16.2" in said(screen)
+    assert "Time" not in table and "Time, both: 16.2" in said(screen)
     assert "Compiled, time predicted" in said(screen) and "predicted." not in said(screen)
 
 

@@ -191,7 +191,7 @@ def _card_lines(summary: RunSummary) -> str:
     """
     color, head, words = outcome(summary)
     kind, _ = evidence_of(summary)
-    verdict_ = f":{plain(color)}[**{plain(head)}**] {plain(words)}" if head else plain(words)
+    verdict_ = f":{plain(color)}[**{plain(head)}**]  \n{plain(words)}" if head else plain(words)
     badge = style.evidence_badge(kind or "Measured") if summary.answer else ""
     known = f"{badge} {plain(ago(summary.submitted_at))}".strip()
     return "  \n".join(part for part in (verdict_, _answer(summary), known) if part)

@@ -31,11 +31,14 @@ def confirm(result: Result) -> None:
 
 
 def draw(
-    result: Result, row: DeltaGenerator | None = None, above: DeltaGenerator | None = None
+    result: Result,
+    row: DeltaGenerator | None = None,
+    above: DeltaGenerator | None = None,
+    than: str = "",
 ) -> None:
     """What to try next, where there is something, in a row of what can be pressed: what was tried
     to remove a collective, and the sizes that are stored, answer for it. `above` the row is what a
-    plan changes.
+    plan changes, and `than` which of several it is faster.
     """
     result = with_stored_answers(lab(), result)
     if result.next is None:
@@ -57,10 +60,13 @@ def draw(
             help=coded(f"{why}.") if why and not plan else None,
         )
     if why and plan:
-        _changed(result, offered, change, capital(why), above or st.container())
+        faster = f"A faster plan{f' than {than}' if than else ''}"
+        _changed(result, offered, faster, change, capital(why), above or st.container())
 
 
-def _changed(result: Result, offered: Next, change: str, why: str, above: DeltaGenerator) -> None:
+def _changed(
+    result: Result, offered: Next, faster: str, change: str, why: str, above: DeltaGenerator
+) -> None:
     """Draws what a plan changes beside its time, and whether its gain is beyond doubt."""
     now = next((each.prediction for each in result.strategies.values() if each.prediction), None)
     if not (memory := offered.memory) or now is None:
@@ -68,7 +74,7 @@ def _changed(result: Result, offered: Next, change: str, why: str, above: DeltaG
         return
     peaks = change_text(bytes_text(now.memory_bytes.peak), bytes_text(memory.peak))
     host = f", {bytes_text(memory.host)} on the host" if memory.host else ""
-    what = f"A faster plan: **{coded(_short(change))}.** Memory {plain(f'{peaks}{host}')}."
+    what = f"{plain(faster)}: **{coded(_short(change))}.** Memory {plain(f'{peaks}{host}')}."
     above.caption(what, help=coded(f"{why}."))
     sure, of = gain_words(offered, now.predicted_s)
     if sure:
@@ -85,8 +91,9 @@ def _label(offered: Next, plan: Plan | None, change: str) -> str:
     short = _short(capital(change))
     if offered.takes_s and plan and near:
         tokens = "" if near.tokens == plan.tokens else " for as many tokens"
-        takes = f"{even_seconds(offered.takes_s)} estimated{tokens}, {offered.number:.1%} less"
-        return f"Try this plan: {takes}"
+        ends = offered.takes_s / (1 - offered.number), offered.takes_s
+        takes = change_text(*map(even_seconds, ends))
+        return f"Try this plan: {takes} estimated{tokens}"
     if offered.rule == "does_not_fit":
         return f"{short}: fits" if len(short) <= _BUTTON else "Try the nearest plan that fits"
     return f"Try {change}"

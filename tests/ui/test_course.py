@@ -205,6 +205,12 @@ def test_a_stop_of_the_tour_has_one_next_and_no_recipe_beside_it(data_folder, mo
     assert f"Tour, {at + 1} of {len(stops)}:" in said and "Look at:" not in said
     onward = [label for label in labels(shown) if label.startswith("Next: ")]
     assert onward == [f"Next: {stops[at + 1].title}"]
+    # two steps beside one another have a plan that beats both
+    beside = opened("history", runs=",".join(stops[0].runs))
+    assert "A faster plan than fsdp=16: " in read(beside)
+    plan = next(label for label in labels(beside) if "Try this plan: " in label)
+    was, takes = map(float, re.findall(r"[\d.]+", plan))
+    assert f"{was:g} ms against" in read(beside) and takes < was
     # the notebook can begin with a page of them
     page = opened("notebook")
     said, sections = read(page), examples.stops("page")

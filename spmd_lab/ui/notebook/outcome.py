@@ -83,7 +83,7 @@ def compared_runs(compared: Compared, is_summed: bool = False, others: str = "")
     if is_summed:
         links(compared)
         if best := ordered[0].result:
-            next_step.draw(best, above=st.container())
+            next_step.draw(best, above=st.container(), than=compared.names[ordered[0].run])
     for each in ordered:
         reasons(each.summary, each.result)
 

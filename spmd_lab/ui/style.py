@@ -207,12 +207,13 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   [class*="st-key-line-"] {{ flex-wrap: wrap; }}
   [class*="st-key-line-"] > :has([data-testid="stPageLink"]) {{ flex: 1 1 calc(100% - 8rem); }}
   [class*="st-key-line-"] img.glimpse {{ width: 4rem; margin-right: 0.6rem; }}
-  [class*="st-key-line-"] [data-testid="stHtml"] > span {{ flex: 1 1 40%; padding: 0.2rem 0.5rem 0 2.3rem; }}
-  [class*="st-key-line-"] [data-testid="stHtml"] > b {{ width: auto; margin-left: auto; }}
-  .st-key-days h2 small:nth-of-type(2) {{ display: none; }}
-  .st-key-days h2 small:nth-of-type(3) {{ margin-left: auto; }}
+  [class*="st-key-line-"] [data-testid="stHtml"] > span {{ flex: 1 1 100%; padding: 0.2rem 0.5rem 0 2.3rem; }}
+  [class*="st-key-line-"] [data-testid="stHtml"] > b {{ width: auto; margin: 0 auto 0 2.3rem; text-align: left; }}
+  .st-key-days h2 small:is(:nth-of-type(2), :nth-of-type(3)) {{ display: none; }}
+  .st-key-days h2 small:last-of-type {{ margin-left: auto; }}
   [class*="st-key-row-"] > :nth-child(2) {{ flex: 1 1 0; min-width: 50%; }}
   [class*="st-key-named-"] {{ display: grid; grid-template-columns: auto 1fr; }}
+  [class*="st-key-named-"]:not(:has(img)) {{ grid-template-columns: 1fr; }}
   :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stHorizontalBlock"] {{ gap: 0.6rem; }}
   :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stColumn"] {{ min-width: calc(50% - 0.3rem); flex: 1 1 calc(50% - 0.3rem); }}
   .st-key-starts {{ display: grid; grid-template-columns: 1fr 1fr; gap: 0.6rem; align-items: stretch; }}

@@ -92,7 +92,7 @@ def _drawn(one: Experiment, kind: str, size: str, has_names: bool, nbytes: int) 
             ends = under, copied + (tall - box.height) / 2
             is_result = box.array in one.what.results
             parts.append(_copy(middle, *ends, font, is_result, has_names))
-            blocks = f'<g opacity="0.3">{blocks}</g><g transform="translate(0 {copied:.0f})">{blocks}</g>'
+            blocks = f'<g opacity="0.5">{blocks}</g><g transform="translate(0 {copied:.0f})">{blocks}</g>'
         parts.append(blocks)
         if has_names:
             parts.append(text(left, tall + 1.3 * font, font, _name(one, box)))

@@ -44,7 +44,7 @@ def test_a_sum_stands_between_its_partial_sums_and_the_result_with_bytes_and_tim
     drawn = glimpse.svg(experiment, kind, size, True)
     named = [each for each in texts(drawn) if not each.replace("–", "").isdecimal()]
     assert [each for each in named if "P(" not in each] == [
-        "x",
+        "array x",
         "weights",
         "y",
         "partial sums",

@@ -113,7 +113,7 @@ DEFAULT_RUNS: dict[str, tuple[str, tuple[str | tuple[str, str], ...], str]] = {
     "programs, opened": ("/programs", ("Try an example",), ".st-key-answer-wrong"),
     "search, answered": (
         "/search",
-        (("Seconds to compile", "0"), "Search"),
+        (("Compile for at most (s)", "0"), "Search"),
         '[data-testid="stMain"] :text("Ranking")',
     ),
 }

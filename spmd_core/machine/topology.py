@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from spmd_core.base import firsts_by_key, refuse
+from spmd_core.base import firsts_by_key, numbered, refuse
 from spmd_core.machine.chip import Chip
 from spmd_core.machine.chips import CHIPS
 from spmd_core.machine.gpus import GPUS
@@ -35,6 +35,16 @@ class Topology:
     def chips(self) -> int:
         """Chips in all slices."""
         return math.prod(self.shape) * self.slices
+
+    @property
+    def called(self) -> str:
+        """How many chips, and of v4 and v5p, whose accelerator types count TensorCores, the type of a
+        slice: `8 chips, v5p-16 on Google Cloud`. Source: cloud.google.com/tpu/docs/v5p.
+        """
+        cores = math.prod(self.shape) * self.chip.cores
+        counts = self.chip.cores > 1
+        cloud = f", {self.chip.generation}-{cores}{' each' * (self.slices > 1)} on Google Cloud"
+        return f"{numbered(self.chips, 'chip')}{cloud * counts}"
 
     @property
     def devices(self) -> int:

@@ -84,3 +84,13 @@ def test_every_figure_of_a_chip_has_a_source(chip):
     for what in ("peak", "HBM", "links", "dcn", "host", "clock"):
         assert what in chip.sources
     assert chip.device_flops * chip.devices_per_chip == chip.peak_flops
+
+
+def test_a_slice_has_its_type_on_google_cloud_where_that_counts_cores():
+    names = ("v5p:2x2x2", "v5p:4x4x4*2", "v5e:2x4", "gpu:h100:1x8")
+    assert [get_topology(name).called for name in names] == [
+        "8 chips, v5p-16 on Google Cloud",
+        "128 chips, v5p-128 each on Google Cloud",
+        "8 chips",
+        "8 chips",
+    ]

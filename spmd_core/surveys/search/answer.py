@@ -482,9 +482,7 @@ def best_words(answer: Answer, winner: Candidate) -> str:
 
 
 def funnel_words(answer: Answer) -> str:
-    """Returns how many candidates were chosen, how many reached which stage, and which of them rows
-    are of.
-    """
+    """Returns how many candidates there are, how many reached which stage, and of which the rows are."""
     called = {"pruned": "ruled out", "estimated": "estimated"}
     stages = {stage: called.get(stage, stage) for stage in (*called, "compiled", "measured")}
     counts = ", ".join(
@@ -492,13 +490,12 @@ def funnel_words(answer: Answer) -> str:
         for stage, words in stages.items()
         if answer.counts[stage]
     )
-    chosen = f"{numbered(answer.space, 'candidate')}"
-    if answer.counts["not looked at"]:
-        how = "" if answer.is_partial else ", chosen by a quick estimate"
-        chosen = f"{count_text(len(answer.found))} of {chosen}{how}"
+    if left := answer.counts["not looked at"]:
+        how = "not reached" if answer.is_partial else "left out by a quick estimate"
+        counts = f"{count_text(left)} {how}, {counts}"
     rows = " Rows are the best of each mesh and batch."
     is_step = answer.winner is not None and answer.winner.step is not None
-    return f"{chosen}: {counts}.{rows * is_step}"
+    return f"{numbered(answer.space, 'candidate')}: {counts}.{rows * is_step}"
 
 
 def how_many_overlap(answer: Answer) -> str:

@@ -101,11 +101,15 @@ def ahead_of(answer: Answer) -> str:
     less = [(name, seconds) for name, seconds in compared(winner, other).seconds if seconds > 0]
     if not less:
         return ""
+    steps = 1e9 / winner.tokens
     saved = " and ".join(
-        f"{seconds_text(seconds)} less {share_words(name)}" for name, seconds in less[:2]
+        f"{number_text(seconds * steps / SECONDS_PER_HOUR)} h less {share_words(name)}"
+        for name, seconds in less[:2]
     )
-    mesh = called_words(other).partition(" · ")[0].replace(",", " ")
-    return f"Per step, {saved} than {mesh}, the next {winner.stage} mesh."
+    (mesh, *own), (_, *of_winner) = (each.name.split(" · ") for each in (other, winner))
+    differ = "; ".join(part for part, its in zip(own, of_winner, strict=True) if part != its)
+    what = f"{mesh.replace(',', ' ')} ({differ})" if differ else mesh.replace(",", " ")
+    return f"For a billion tokens, {saved} than {what}, the next {winner.stage} mesh."
 
 
 SECONDS_PER_HOUR = 3600.0

@@ -136,8 +136,9 @@ def headline(answer: Answer, when: str = "") -> bool:
             badges = _named(answer, winner, when)
         _, *policy, _, where = winner.name.split(" · ") if winner.step else ("", "", "")
         tokens = f"{winner.plan.sequence:,} tokens" if winner.plan else ""
-        made_of = (("Sequence", tokens), ("Policy", " · ".join(policy)), ("On", where))
-        draw_figures(_figures(winner, answer), [Figure(*each) for each in made_of if each[1]])
+        made_of = [Figure("Sequence", tokens), Figure("Remat", " · ".join(policy))]
+        made_of += [Figure("On", where, get_topology(winner.target).called)] if where else []
+        draw_figures(_figures(winner, answer), [each for each in made_of if each.value])
         if answer.proof_of_winner is not None:
             st.markdown(plain(words.verdict_words(answer)))
         elif why := words.ahead_of(answer):
@@ -328,7 +329,7 @@ def _policy(group: Sequence[Ranked], asked: str) -> Candidate:
         return policies[first]
     key = f"search:policy:{first}"
     number = st.selectbox(
-        "Policy",
+        "Remat",
         list(policies),
         key=state.seed(key, asked if asked in policies else first),
         format_func=lambda number: words.policy_words(policies[number]),

@@ -113,7 +113,7 @@ def _model(now: ModelQuestion | None) -> ModelQuestion:
         "Chips",
         key=_key("chips", ", ".join(now.chips)),
         max_chars=1000,
-        help="`v5p:64` is 64 chips, `any:..64` at most 64 of any kind, "
+        help="`v5p:64` is 64 chips (`v5p-128` on Google Cloud), `any:..64` at most 64 of any kind, "
         "`v5p:4x4x4*2` one topology. Commas between several.",
     )
     chips, goal = _parts(text), _goal(now, True)
@@ -350,7 +350,7 @@ def _budget(asked: AnyQuestion) -> float | None:
     is_model = isinstance(asked, ModelQuestion)
     is_absent = is_model or all(parse_target(each).is_absent for each in asked.targets)
     seconds = st.number_input(
-        "Seconds to compile" if is_absent else "Seconds to compile and measure",
+        "Compile for at most (s)" if is_absent else "Compile and measure for at most (s)",
         0 if is_model else 1,
         MOST_S,
         key=_key(f"budget.{asked.kind}", int(FEW_S) if is_model else BUDGET_S),

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from spmd_core.base import seconds_text
+from spmd_core.base import number_text
 from spmd_core.experiment import link
 from spmd_core.search import Answer, Candidate, read_question
 from spmd_core.search.models import candidates
@@ -136,10 +136,14 @@ def test_why_the_first_is_ahead_names_what_the_next_mesh_spends_more_on():
     other = next(each for each in others if each.step.of_mesh.mesh != mesh and each.fits == "yes")
     name, seconds = next(each for each in compared(winner, other).seconds if each[1] > 0)
     words = ahead_of(answer)
-    assert words.startswith(f"Per step, {seconds_text(seconds)} less {share_words(name)}")
-    assert words.endswith(
-        f"than {other.name.partition(' · ')[0].replace(',', ' ')}, the next {winner.stage} mesh."
+    hours = seconds * 1e9 / winner.tokens / 3600
+    saved = f"{number_text(hours)} h less {share_words(name)}"
+    assert words.startswith(f"For a billion tokens, {saved}")
+    mesh, policy, *_ = other.name.split(" · ")
+    assert f" than {mesh.replace(',', ' ')}" in words and words.endswith(
+        f"the next {winner.stage} mesh."
     )
+    assert (policy in words) == (policy != winner.name.split(" · ")[1])
 
 
 def test_candidates_are_counted_by_how_far_they_got():
@@ -149,11 +153,12 @@ def test_candidates_are_counted_by_how_far_they_got():
     found = list(candidates(question))
     answer = Answer(question, len(found), found, True)
     words = funnel_words(answer)
-    assert words.startswith(f"{len(found)} candidates: ") and "chosen" not in words
+    assert words.startswith(f"{len(found)} candidates: ") and "left out" not in words
     estimated = answer.counts["estimated"]
     assert f" {estimated} estimated" in words
     chosen = funnel_words(replace(answer, space=10 * len(found)))
-    assert chosen.startswith(f"{len(found)} of {10 * len(found):,} candidates, chosen by a quick ")
+    left = f"{9 * len(found):,} left out by a quick estimate, "
+    assert chosen.startswith(f"{10 * len(found):,} candidates: {left}")
 
 
 def test_what_may_not_fit_is_counted_apart_where_others_are_as_fast():

@@ -80,8 +80,8 @@ def time_parts(each: Candidate) -> dict[str, float]:
 
 
 def ahead_of(answer: Answer) -> str:
-    """Returns how the winner compares with the best of another mesh that is known in the same way, in
-    a sentence; "" where there is none.
+    """Returns what the best of another mesh that is known in the same way takes more than the winner for
+    as many tokens; "" where there is none.
     """
     winner = answer.winner
     if winner is None or not winner.step or answer.question.minimize != "time":
@@ -98,18 +98,19 @@ def ahead_of(answer: Answer) -> str:
     )
     if (other := next(alike, None)) is None:
         return ""
-    less = [(name, seconds) for name, seconds in compared(winner, other).seconds if seconds > 0]
-    if not less:
+    hours = [
+        (name, seconds * 1e9 / winner.tokens / SECONDS_PER_HOUR)
+        for name, seconds in compared(winner, other).seconds
+    ]
+    more = [f"{number_text(each)} h more {share_words(name)}" for name, each in hours if each > 0]
+    less = [f"{number_text(-each)} h less {share_words(name)}" for name, each in hours if each < 0]
+    if not more:
         return ""
-    steps = 1e9 / winner.tokens
-    saved = " and ".join(
-        f"{number_text(seconds * steps / SECONDS_PER_HOUR)} h less {share_words(name)}"
-        for name, seconds in less[:2]
-    )
     (mesh, *own), (_, *of_winner) = (each.name.split(" · ") for each in (other, winner))
     differ = "; ".join(part for part, its in zip(own, of_winner, strict=True) if part != its)
     what = f"{mesh.replace(',', ' ')} ({differ})" if differ else mesh.replace(",", " ")
-    return f"For a billion tokens, {saved} than {what}, the next {winner.stage} mesh."
+    takes = " and ".join((*more[:1], *less[:1]))
+    return f"Next {winner.stage} mesh: {what}. A billion tokens take {takes} there."
 
 
 SECONDS_PER_HOUR = 3600.0

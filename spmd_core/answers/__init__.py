@@ -47,6 +47,7 @@ from spmd_core.answers.serving_sheet import (
     serving_assumptions,
     serving_figures,
     serving_headline,
+    serving_rivals,
     serving_table,
     why_not_served,
 )
@@ -132,6 +133,7 @@ __all__ = [
     "serving_headline",
     "serving_json",
     "serving_question_json",
+    "serving_rivals",
     "serving_table",
     "step_collectives",
     "strategies_table",

@@ -53,12 +53,29 @@ def serving_headline(answer: ServingAnswer, is_figured: bool = False) -> str:
     if not within_words(question):
         each = "dollar" if question.price else "chip"
         if is_figured:
-            return f"{named} serves the most tokens per {each} {load_words(question.load)}."
+            return f"{named}: most tokens per {each} {load_words(question.load)}."
         return f"{named}: {served_output(best)}, the most per {each}."
     if best.even:
         return f"About even: {named} may keep {within_words(question)}: {takes}."
     least = "Cheapest" if question.price else "Fewest chips"
     return f"{least} within {within_words(question)}: {named}: {takes}."
+
+
+def serving_rivals(answer: ServingAnswer) -> int:
+    """Returns how many other rows may make as many tokens per chip as the best, by their ranges; of a
+    question without limits.
+    """
+    lead, load = answer.best, answer.question.load
+    if lead is None or lead.served is None or within_words(answer.question):
+        return 0
+    low = min(lead.served.output_times(load), default=1.0) * lead.per_chip
+    return sum(
+        row is not lead
+        and row.served is not None
+        and row.keeps
+        and max(row.served.output_times(load), default=1.0) * row.per_chip >= low
+        for row in answer.rows
+    )
 
 
 def load_words(load: ServingLoad) -> str:

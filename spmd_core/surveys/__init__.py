@@ -2,7 +2,7 @@
 
 from spmd_core.surveys import search, studies
 from spmd_core.surveys.search import TIME_TITLE, called_words, hours_of_tokens
-from spmd_core.surveys.search.answer import cost_title, doing, goal_words
+from spmd_core.surveys.search.answer import cost_title, doing, goal_words, not_settled_words
 from spmd_core.surveys.search.candidates import why_not
 from spmd_core.surveys.studies import explained, whose
 from spmd_core.surveys.sweep.curves import (
@@ -45,6 +45,7 @@ __all__ = [
     "hours_of_tokens",
     "knee",
     "mfu_title",
+    "not_settled_words",
     "point_size_words",
     "point_title",
     "reach_words",

@@ -4,7 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from spmd_core.answers import beaten_words, better_point, serving_headline, serving_json
+from spmd_core.answers import (
+    beaten_words,
+    better_point,
+    serving_headline,
+    serving_json,
+    serving_rivals,
+)
 from spmd_core.search import (
     CompiledDecode,
     frontier,
@@ -114,6 +120,8 @@ def test_what_beats_the_answer_in_both_is_a_sentence_with_its_load(answer, curve
         f"chip, and each user is {point.row.speed / lead.speed - 1:.0%} faster."
     )
     alone = answer_to(chips="v6e:4", concurrency="16")
+    assert serving_rivals(alone) == 1, "its range meets that of the best"
+    assert serving_rivals(answer_to(chips="v6e:4", concurrency="16", tpot="40ms")) == 0
     assert better_point(alone.lead, frontier(serving_curves(alone))) is None
     assert (
         beaten_words(alone.lead, None) == "Nothing on these curves beats 4 v6e, tensor=4 in both."

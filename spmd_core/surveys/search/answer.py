@@ -515,8 +515,12 @@ def how_many_overlap(answer: Answer) -> str:
 def open_words(answer: Answer) -> str:
     """Returns how many others may be as fast, by their ranges or their estimates; "" for none."""
     many = len(answer.rivals)
-    least = "at least " * (many >= 9)
-    many += answer.open_estimates
+    return not_settled_words(many + answer.open_estimates, is_least=many >= 9)
+
+
+def not_settled_words(many: int, is_least: bool = False) -> str:
+    """Returns how many others could be the best; "" for none. `is_least`: there may be more."""
+    least = "at least " * is_least
     return f"Not settled: {least}{numbered(many, 'other')} could win" if many else ""
 
 

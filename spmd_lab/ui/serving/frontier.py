@@ -1,9 +1,11 @@
 """Throughput per chip against the speed of a user: a curve for each sharding over concurrencies."""
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby, pairwise
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.answers import beaten_words, better_point, load_words, served_chips, served_mesh
 from spmd_core.base import number_text, seconds_text
@@ -59,24 +61,21 @@ _LIMIT = {"type": "rule", "strokeDash": [4, 4], "color": QUIET}
 _LIMIT_NAME = {"type": "text", "align": "left", "dx": 5, "dy": 8, "color": QUIET}
 
 
-def draw(answer: ServingAnswer, ask: Callable[[int], None]) -> None:
-    """Draws the curves, the frontier with whose it is, and the answer with its range; a press calls `ask`
-    for the number of requests that beats the answer.
+def draw(answer: ServingAnswer, ask: Callable[[int], None], above: DeltaGenerator) -> None:
+    """Draws the curves, the frontier with whose it is, and the answer with its range; `above` them the
+    number of requests that beats the answer, for which a press calls `ask`.
     """
     curves = serving_curves(answer)
     front = frontier_of(curves)
     if answer.lead is None or not front:
         return
     better = better_point(answer.lead, front)
-    with st.container(gap=None):
-        st.markdown("**Throughput per chip against the speed of one user**")
-        with st.container(horizontal=True, vertical_alignment="center"):
-            st.caption(plain(beaten_words(answer.lead, better)), width="content")
-            if better and answer.question.load.rate is None:
-                count = better.concurrency
-                st.button(
-                    f"Serve {count:,} at once", key="serving:ask", on_click=ask, args=(count,)
-                )
+    with above, st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(plain(beaten_words(answer.lead, better)), width="content")
+        if better and answer.question.load.rate is None:
+            count = better.concurrency
+            st.button(f"Serve {count:,} at once", key="serving:ask", on_click=ask, args=(count,))
+    st.markdown("**Throughput per chip against the speed of one user**")
     owners = _owners(front)
     st.vega_lite_chart(
         _chart(answer, answer.lead, curves, front),
@@ -148,12 +147,14 @@ def _chart(
     load = answer.question.load
     here = _row(CurvePoint(load.concurrency, lead))
     of_front, of_own, others = _lines(lead, curves, front)
+    x, y = _axes(answer, [here, *of_front, *of_own])
+    others = [row for row in others if row["speed"] >= x["scale"]["domain"][0]]
     dots = [
         row for row in (*of_own, *others) if load.rate is None and row["count"] == here["count"]
     ]
-    x, y = _axes(answer, [here, *of_front, *of_own])
     title = f"{_OTHERS}, dot: {here['count']} at once" if dots else _OTHERS
-    looks = _LEGEND | {"labelExpr": f"datum.label == '{_OTHERS}' ? '{title}' : datum.label"}
+    titles = json.dumps({_OWN: f"{_OWN} by requests at once, cross: its range", _OTHERS: title})
+    looks = _LEGEND | {"labelExpr": f"{titles}[datum.label] || datum.label"}
     color = category("kind", list(_LOOKS), legend=looks, colors=list(_LOOKS.values()))
     tips = hover(name="sharding", count="requests at once", takes="takes", makes="makes")
     at = {"x": x, "y": y}
@@ -220,7 +221,8 @@ def _counts(own: Sequence[Spec], here: Spec, x: Spec, y: Spec) -> Iterator[Spec]
     ]
     last = [row for row in own[-1:] if row["speed"] != here["speed"]]
     rows += [row | {"count": f"{row['count']}: {row['end']}"} for row in last]
-    yield layer(rows, _COUNT, x=x, y=y, text={"field": "count"})
+    for looks in (_COUNT | _HALO, _COUNT):
+        yield layer(rows, looks, x=x, y=y, text={"field": "count"})
 
 
 def _names(

@@ -17,10 +17,11 @@ from spmd_core.answers import (
     serving_assumptions,
     serving_figures,
     serving_headline,
+    serving_rivals,
     serving_table,
     why_not_served,
 )
-from spmd_core.base import RequestError, bytes_text, number_text, seconds_text
+from spmd_core.base import RequestError, bytes_text, seconds_text
 from spmd_core.machine import CHIPS
 from spmd_core.plan import MXFP4, SERVED_DTYPES, model_names
 from spmd_core.search import (
@@ -31,6 +32,7 @@ from spmd_core.search import (
     serve,
     splits,
 )
+from spmd_core.surveys import not_settled_words
 from spmd_core.sweeps import decode_points, with_steps
 from spmd_core.time import ServingLoad
 from spmd_lab.ui import cards, forms, links, price, state
@@ -99,7 +101,7 @@ def show(share: DeltaGenerator) -> None:
         answer = _compiled(answer)
         with shown:
             _headline(answer)
-        frontier.draw(answer, _ask)
+        frontier.draw(answer, _ask, shown)
     _details(answer)
     varied.draw(question, _answered, SCREEN)
     with kept:
@@ -163,6 +165,8 @@ def _headline(answer: ServingAnswer) -> None:
     with cards.headline(headline, "Compiled" if lead.compiled else "Estimated"):
         if served.waiting:
             st.badge(plain(f"{served.waiting:,} wait"), color="orange")
+        if unsure := not_settled_words(serving_rivals(answer)):
+            st.badge(plain(unsure), color="orange")
     chips, _, token, made, binds = serving_figures(lead, answer.question.load)
     slow = f"99% of requests within {seconds_text(served.ttft_p99_s)}"
     used, room = lead.cache_used, pool.capacity
@@ -170,13 +174,14 @@ def _headline(answer: ServingAnswer) -> None:
     shares = pool.weights / room, used / room
     memory = Figure("Memory per device", bytes_text(pool.weights + used), parts, shares)
     first = Figure("First token", seconds_text(served.ttft_s), slow)
-    user = Figure("One user", f"{number_text(lead.speed)} tokens/s")
     kept = bytes_text(room - pool.weights - max(pool.cache, used))
-    free = Figure("Free for cache", bytes_text(max(0, pool.cache - used)), f"{kept} kept back")
+    free = Figure(
+        "Free for cache", bytes_text(max(0, pool.cache - used)), f"{kept} reserved by the engine"
+    )
     weights, cache = lead.plan.weights_dtype, lead.plan.kv_dtype
     dtypes = Figure("In", weights if weights == cache else f"{weights}, cache {cache}")
-    of = [chosen_for(answer.question), user, Figure("On", chips.more), free, dtypes, binds]
-    draw_figures([made, token, first, memory], of)
+    of = [chosen_for(answer.question), Figure("On", chips.more), free, dtypes, binds]
+    draw_figures([made._replace(title=f"Output {made.title.lower()}"), token, first, memory], of)
 
 
 def _details(answer: ServingAnswer) -> None:

@@ -214,7 +214,7 @@ def _marked(lab: Lab) -> list[Line]:
                 for each in sweep.points
             ]
             for points in (sweep.points, sweep.points[::-1], failed):
-                lines += [
-                    [*map(str, card._figures(points, None, None)), *bandwidths._kinds(points)]
-                ]
+                point = card.Shown(points[0].kind, "+".join(points[0].axes)).at_size(points)
+                figures = card._figures(point, None, None) if point else ()
+                lines += [[*map(str, figures), *bandwidths._kinds(points)]]
     return lines

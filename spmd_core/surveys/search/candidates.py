@@ -102,15 +102,15 @@ def ahead_of(answer: Answer) -> str:
         (name, seconds * 1e9 / winner.tokens / SECONDS_PER_HOUR)
         for name, seconds in compared(winner, other).seconds
     ]
-    more = [f"{number_text(each)} h more {share_words(name)}" for name, each in hours if each > 0]
-    less = [f"{number_text(-each)} h less {share_words(name)}" for name, each in hours if each < 0]
+    more = [f"{each:.2g} h more {share_words(name)}" for name, each in hours if each > 0]
+    less = [f"{-each:.2g} h less {share_words(name)}" for name, each in hours if each < 0]
     if not more:
         return ""
     (mesh, *own), (_, *of_winner) = (each.name.split(" · ") for each in (other, winner))
     differ = "; ".join(part for part, its in zip(own, of_winner, strict=True) if part != its)
     what = f"{mesh.replace(',', ' ')} ({differ})" if differ else mesh.replace(",", " ")
     takes = " and ".join((*more[:1], *less[:1]))
-    return f"Next {winner.stage} mesh: {what}. A billion tokens take {takes} there."
+    return f"The next {winner.stage} mesh, {what}, takes {takes} for a billion tokens."
 
 
 SECONDS_PER_HOUR = 3600.0

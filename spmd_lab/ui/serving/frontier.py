@@ -153,7 +153,7 @@ def _chart(
         row for row in (*of_own, *others) if load.rate is None and row["count"] == here["count"]
     ]
     title = f"{_OTHERS}, dot: {here['count']} at once" if dots else _OTHERS
-    titles = json.dumps({_OWN: f"{_OWN} by requests at once, cross: its range", _OTHERS: title})
+    titles = json.dumps({_OWN: f"{_OWN}, cross: its range", _OTHERS: title})
     looks = _LEGEND | {"labelExpr": f"{titles}[datum.label] || datum.label"}
     color = category("kind", list(_LOOKS), legend=looks, colors=list(_LOOKS.values()))
     tips = hover(name="sharding", count="requests at once", takes="takes", makes="makes")

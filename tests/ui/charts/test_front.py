@@ -7,7 +7,6 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from spmd_core.base import number_text
 from spmd_core.experiment import link
 from spmd_core.search import Answer, Candidate, read_question
 from spmd_core.search.models import candidates
@@ -138,8 +137,8 @@ def test_why_the_first_is_ahead_names_what_the_next_mesh_spends_more_on():
     words = ahead_of(answer)
     hours = seconds * 1e9 / winner.tokens / 3600
     mesh, policy, *_ = other.name.split(" · ")
-    assert words.startswith(f"Next {winner.stage} mesh: {mesh.replace(',', ' ')}")
-    assert f". A billion tokens take {number_text(hours)} h more {share_words(name)}" in words
+    assert words.startswith(f"The next {winner.stage} mesh, {mesh.replace(',', ' ')}")
+    assert f", takes {hours:.2g} h more {share_words(name)}" in words
     assert (policy in words) == (policy != winner.name.split(" · ")[1])
 
 

@@ -43,8 +43,8 @@ if not words and level is None:
     st.subheader("Start here", anchor=False)
     course.gallery([RECIPES[name] for name in FEATURED[:START]], done, is_path=True)
     st.subheader("Next", anchor=False)
-    course.gallery([RECIPES[name] for name in FEATURED[START:]], done)
     course.key()
+    course.gallery([RECIPES[name] for name in FEATURED[START:]], done)
 else:
     for group in groups():
         if here := [recipe for recipe in recipes if recipe.group == group]:

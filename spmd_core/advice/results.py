@@ -144,8 +144,8 @@ def gain_words(offered: Next, time: Estimate | None) -> tuple[str, str]:
     if time is None or offered.takes_s is None or offered.takes_s < time.low:
         return "", ""
     return (
-        f"The gain is within this prediction's range. Of {PAIRS} such pairs, "
-        f"the faster stayed faster in {FASTER_TOO} once compiled.",
+        f"Probably faster, within this prediction's range: {FASTER_TOO} of {PAIRS} such pairs "
+        "stayed so once compiled.",
         f"Pairs of plans with estimates {WORTH:.0%} or more apart.",
     )
 

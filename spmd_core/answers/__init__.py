@@ -8,7 +8,7 @@ from spmd_core.answers.candidates import (
     kept_ranking,
     ranking_table,
 )
-from spmd_core.answers.causes import Cause, causes, outweighed
+from spmd_core.answers.causes import Cause, causes, differing
 from spmd_core.answers.collective_sheet import (
     collectives_table,
     step_collectives,
@@ -105,6 +105,7 @@ __all__ = [
     "compiled_steps",
     "context_headline",
     "devices_text",
+    "differing",
     "even_mark",
     "every_table",
     "five_figures",
@@ -112,7 +113,6 @@ __all__ = [
     "kept_serving",
     "layout_lines",
     "load_words",
-    "outweighed",
     "parts_table",
     "peak_bytes",
     "phases_table",

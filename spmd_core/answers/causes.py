@@ -5,15 +5,14 @@ from dataclasses import dataclass
 from math import prod
 
 from spmd_core.answers.strategies import communicated, peak_bytes
-from spmd_core.base import between, bytes_text, capital, scaled_text
+from spmd_core.base import between, bytes_text, scaled_text
 from spmd_core.results import Result, StrategyResult
 from spmd_core.sheets import NONE
+from spmd_core.terms import listed
 from spmd_core.words import collective_words
 
 _MOST = 3  # rows that are compared at a glance
 _ALIKE = 0.02  # of the larger amount: a smaller difference is none
-_INSTEAD = " in place of "
-_DOING = {"computes": "computing", "holds": "holding", "communicates": "communicating"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,27 +45,17 @@ def causes(result: Result) -> tuple[tuple[str, ...], tuple[Cause, ...]]:
     return names, tuple(known) if len(names) > 1 else ()
 
 
-def outweighed(known: tuple[Cause, ...]) -> str:
-    """Returns what the first row does less of than the next, and that this outweighs what it does more
-    of, in a sentence: the rest is the same.
-    """
-    less, more = [], []
+def differing(known: tuple[Cause, ...]) -> str:
+    """Returns what a device does otherwise in the first row than in the next, in a sentence."""
+    parts = []
     for each in known:
         best, after = (share or 0.0 for share in each.shares[:2])
         if None not in each.shares[:2] and abs(best - after) > _ALIKE * max(best, after):
             first, then = (text.partition(", ")[0] for text in each.texts[:2])
-            (less if best < after else more).append((each.title, between(first, then, _INSTEAD)))
-    if not less:
-        return "What each device computes, holds and communicates does not explain it."
-    if len(less) == 1 and not more:
-        ((title, ends),) = less
-        return f"Only what each device {title} differs: {ends}."
-    gains, costs = (
-        " and ".join(f"{_DOING[title]} {ends}" for title, ends in of) for of in (less, more)
-    )
-    if not costs:
-        return f"{capital(gains)}: all else is the same."
-    return f"{capital(gains)} outweigh{'s' * (len(less) == 1)} {costs}."
+            parts.append(f"{each.title} {between(first, then, ' in place of ')}")
+    if not parts:
+        return f"What each device {listed([each.title for each in known])} is alike."
+    return f"Against the next, each device {listed(parts)}."
 
 
 def computed(outcome: StrategyResult) -> int | None:

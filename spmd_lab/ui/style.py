@@ -340,6 +340,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .gauge {{ display: block; height: 0.4rem; margin-top: 0.4rem; border-radius: 0.2rem; background: var(--line); overflow: hidden; }}
 .gauge > i {{ float: left; height: 100%; background: light-dark(#2f855a, #5fc28f); }}
 .gauge > i + i {{ background: light-dark(#8fcfa9, #2f7a55); }}
+.gauge > i + i + i {{ background: light-dark(#a9b4c2, #5b6675); }}
 .gauge.over > i {{ background: light-dark(#b3293c, #ff8a97); }}
 .gauge .spans > i {{ display: block; }}
 .gauge:has(> .limit) {{ position: relative; overflow: visible; }}

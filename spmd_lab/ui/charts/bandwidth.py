@@ -44,29 +44,28 @@ def sweep_chart(
     dotted; a rule from which size on half of the highest bandwidth is reached. Each is named where
     it has that `size`; around what is predicted its `span`, in times as long.
     """
-    lead = MEASURED if any(each.time_s for each in points) else PREDICTED
-    rows, band = [], []
-    for line, of in ((MEASURED, points), (PREDICTED, points), (other, beside)):
-        rows += _rows(of, line, quantity, lead)
+    lead, band = MEASURED if any(each.time_s for each in points) else PREDICTED, []
+    rows = _rows(points, MEASURED, quantity, lead) + _rows(points, PREDICTED, quantity, lead)
+    rows += _rows(beside, other, quantity, lead)
     if span and lead == PREDICTED:
         band = _band(rows, quantity, span)
         rows = [{**row, "shown": _reach(row, quantity, span)} for row in rows]
     pointed = [row for row in rows if row["line"] in (lead, other)]
+    chosen = [row for row in pointed if row["bytes"] == size]
     halves = [{**each, "ink": _OWN} for each in _halves(points, quantity)]
     drawn, kinds = ({row[name]: None for row in rows} for name in ("line", "kind"))
     dashes = {name: e for name, e in (_DASHES | {other: [2, 2]}).items() if name in drawn}
-    legend = TOP if len(dashes) > 1 and len(kinds) > _NAMED else None
-    dash = category("line", list(dashes), legend=legend, colors=list(dashes.values()))
+    dash = _dash(dashes, len(kinds) > _NAMED)
     reach = max((cast(float, row["high"]) for row in band), default=0.0)
     x, y = _axes([*points, *beside], quantity, reach)
     color = category("kind", list(kinds), legend=_KINDS if len(kinds) > _NAMED else None)
     shown = as_is("ink") if len(kinds) == 1 and len(dashes) > 1 else color
-    ends = {"y": y | {"field": "low"}, "y2": {"field": "high"}}
     layers = [
-        layer(band, _BAND, x=x, **ends),
+        layer(band, _BAND, x=x, y=y | {"field": "low"}, y2={"field": "high"}),
         layer(rows, _LINE, x=x, y=y, color=shown, strokeDash=dash),
         layer(pointed, _POINT, x=x, y=y, color=shown, tooltip=_HOVER),
-        *_half_marks(halves, x=x, y=y, color=shown),
+        layer(halves, _HALF, x=x, y=y, color=shown, y2={"value": "height"}, tooltip=_HALF_HOVER),
+        layer(chosen, _CHOSEN, x=x, y=y, color=shown, tooltip=_HOVER),
     ]
     if len(kinds) <= _NAMED:
         layers += _names(rows, quantity, size, -30 if band else -12, x=x, y=y, color=shown)
@@ -74,19 +73,15 @@ def sweep_chart(
     return layered(layers, _HEIGHT_PX)
 
 
+def _dash(dashes: Mapping[str, list[int]], has_legend: bool) -> Spec:
+    legend = TOP if len(dashes) > 1 and has_legend else None
+    return category("line", list(dashes), legend=legend, colors=list(dashes.values()))
+
+
 def _half_label(halves: Sequence[Row], quantity: str, **channels: Spec) -> Spec:
     low = "height - 12" if quantity != TIME else f"width < {_WIDE_PX} ? height / 2 : height - 12"
     mark = _HALF_LABEL | {"y": {"expr": low}}
     return layer(halves, mark, **channels, text={"field": "label"})
-
-
-def _half_marks(halves: Sequence[Row], **channels: Spec) -> list[Spec]:
-    """A rule and a larger point from which on half of the highest bandwidth is reached."""
-    rule = channels | {"y2": {"value": "height"}}
-    return [
-        layer(halves, _HALF, **rule, tooltip=_HALF_HOVER),
-        layer(halves, _POINT | {"size": 110}, **channels, tooltip=_HALF_HOVER),
-    ]
 
 
 def _band(rows: Sequence[Row], quantity: str, span: tuple[float, float]) -> list[Row]:
@@ -249,6 +244,7 @@ def _far(row: Row, quantity: str) -> float:
 _BAND = {"type": "area", "opacity": 0.14, "color": BEST}
 _LINE = {"type": "line", "strokeWidth": 2, "opacity": 0.85}
 _POINT = {"type": "point", "filled": True, "size": 45}
+_CHOSEN = _POINT | {"size": 130, "opacity": 1}
 _BAR = {"type": "bar", "height": 18, "color": BEST}
 _TICK = {"type": "tick", "thickness": 2, "size": 22, **INK}
 _AT_END = {"type": "text", "align": "left", "dx": 8, "fontWeight": 600, **INK}

@@ -8,7 +8,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.advice import confirmation
-from spmd_core.answers import Cause, causes, outweighed
+from spmd_core.answers import Cause, causes, differing
 from spmd_core.base import RequestError, seconds_text
 from spmd_core.experiment import Experiment, link, study_of
 from spmd_core.facts import SURE_PROCESSES
@@ -107,7 +107,7 @@ def why(result: Result) -> None:
         return
     compared = compared_first(result)
     if compared and not compared.tied and unsettled_words(compared) is None:
-        st.markdown(plain(outweighed(known)))
+        st.markdown(plain(differing(known)))
     st.html(_table(result, names, known))
 
 
@@ -115,7 +115,7 @@ def _table(result: Result, names: Sequence[str], known: Sequence[Cause]) -> str:
     heads = "".join(f'<th scope="col">{each.title}</th>' for each in known)
     rows = "".join(
         f'<tr><th scope="row">{_marked(result, name)}</th>'
-        + "".join(_amount(result, name, each.texts[at], each.shares[at]) for each in known)
+        + "".join(_amount(result, name, each, at) for each in known)
         + "</tr>"
         for at, name in enumerate(names)
     )
@@ -127,10 +127,12 @@ def _marked(result: Result, name: str) -> str:
     return f"{mark} {escape(row_title(result, name))}"
 
 
-def _amount(result: Result, name: str, words: str, share: float | None) -> str:
-    number, _, of = words.partition(", ")
-    color = colors.css(result.experiment, name)
-    bar = f'<i style="width: {5 * share:.2f}rem; background: {color}"></i>' if share else ""
+def _amount(result: Result, name: str, each: Cause, at: int) -> str:
+    number, _, of = each.texts[at].partition(", ")
+    color, share = colors.css(result.experiment, name), each.shares[at] or 0.0
+    # a bar that stands alone would be as long as another column's longest
+    is_drawn = share and sum(map(bool, each.shares)) > 1
+    bar = f'<i style="width: {5 * share:.2f}rem; background: {color}"></i>' if is_drawn else ""
     return f"<td>{escape(number)}{bar} <small>{escape(of)}</small></td>"
 
 

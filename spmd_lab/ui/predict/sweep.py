@@ -370,7 +370,9 @@ def _figures(
         same = total[0]
         yield Figure("Same total batch", f"{same.efficiency or 0.0:.0%}", chips_words(same))
     span = span_text(step.low_s, step.high_s) if step.low_s and step.high_s else ""
-    yield Figure("Step", seconds_text(step.step_s), span)
+    slices = f"{last.point.slices} slices over DCN" if last.point.slices > 1 else ""
+    span = ", ".join(filter(None, (span, slices)))
+    yield Figure(f"Step at {at}", seconds_text(step.step_s), span)
     by = f", assumed from {straggler_source(plan)}" * (cause == STRAGGLERS)
     grows = f"{share:.0%} of the step{by}" if cause else "for the same work"
     yield Figure("Grows most", share_words(cause) or "nothing", grows)

@@ -171,13 +171,12 @@ def _headline(answer: ServingAnswer) -> None:
     slow = f"99% of requests within {seconds_text(served.ttft_p99_s)}"
     used, room = lead.cache_used, pool.capacity
     parts = f"of {bytes_text(room)}: weights {bytes_text(pool.weights)}, cache {bytes_text(used)}"
-    shares = pool.weights / room, used / room
+    reserved = room - pool.weights - max(pool.cache, used)
+    shares = pool.weights / room, used / room, reserved / room
     memory = Figure("Memory per device", bytes_text(pool.weights + used), parts, shares)
     first = Figure("First token", seconds_text(served.ttft_s), slow)
-    kept = bytes_text(room - pool.weights - max(pool.cache, used))
-    free = Figure(
-        "Free for cache", bytes_text(max(0, pool.cache - used)), f"{kept} reserved by the engine"
-    )
+    kept = f"{bytes_text(reserved)} reserved by the engine"
+    free = Figure("Free for cache", bytes_text(max(0, pool.cache - used)), kept)
     weights, cache = lead.plan.weights_dtype, lead.plan.kv_dtype
     dtypes = Figure("In", weights if weights == cache else f"{weights}, cache {cache}")
     of = [chosen_for(answer.question), Figure("On", chips.more), free, dtypes, binds]

@@ -127,9 +127,9 @@ def test_memory_is_what_weights_and_the_requests_that_run_take(data_folder):
     assert f"weights {weights}, cache {used}" in shown
     widths = [float(each) for each in re.findall(r'style="width: ([\d.]+)%"', shown)]
     capacity = lead.pool.capacity
-    assert widths == pytest.approx(
-        [100 * lead.pool.weights / capacity, 100 * lead.cache_used / capacity], abs=0.1
-    )
+    reserved = capacity - lead.pool.weights - lead.pool.cache
+    parts = lead.pool.weights, lead.cache_used, reserved
+    assert widths == pytest.approx([100 * part / capacity for part in parts], abs=0.1)
     assert f">{bytes_text(lead.pool.cache - lead.cache_used)}<" in shown
     assert "tokens per chip" in shown and "no latency limit" in shown
 

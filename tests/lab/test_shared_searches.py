@@ -209,7 +209,7 @@ def test_searches_are_compared_by_what_differs_in_question_and_answer():
     (verdict,) = form["verdicts"]
     assert (verdict["ratio"], verdict["verdict"], verdict["faster"]) == (0.5, "faster", "b")
     assert form["sentences"][0].startswith("B is ")
-    assert "faster per token than A (" in form["sentences"][0]
+    assert ") faster per token than A: " in form["sentences"][0]
     assert verdict["per_token"]
     near = compare_searches([one, kept("b", question=one.question, seconds=1.05)])
     assert near.answers[0].verdict == "cannot tell"

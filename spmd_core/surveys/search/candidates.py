@@ -110,7 +110,7 @@ def ahead_of(answer: Answer) -> str:
     differ = "; ".join(part for part, its in zip(own, of_winner, strict=True) if part != its)
     what = f"{mesh.replace(',', ' ')} ({differ})" if differ else mesh.replace(",", " ")
     takes = " and ".join((*more[:1], *less[:1]))
-    return f"The next {winner.stage} mesh, {what}, takes {takes} for a billion tokens."
+    return f"The next {winner.stage} mesh is {what}. For a billion tokens it takes {takes}."
 
 
 SECONDS_PER_HOUR = 3600.0

@@ -137,8 +137,8 @@ def test_why_the_first_is_ahead_names_what_the_next_mesh_spends_more_on():
     words = ahead_of(answer)
     hours = seconds * 1e9 / winner.tokens / 3600
     mesh, policy, *_ = other.name.split(" · ")
-    assert words.startswith(f"The next {winner.stage} mesh, {mesh.replace(',', ' ')}")
-    assert f", takes {hours:.2g} h more {share_words(name)}" in words
+    assert words.startswith(f"The next {winner.stage} mesh is {mesh.replace(',', ' ')}")
+    assert f". For a billion tokens it takes {hours:.2g} h more {share_words(name)}" in words
     assert (policy in words) == (policy != winner.name.split(" · ")[1])
 
 

@@ -253,6 +253,19 @@ def is_fitted(row: Published) -> bool:
     )
 
 
+def unfitted() -> list[Published]:
+    """Every row that nothing was fitted to."""
+    return [row for row in (*ROWS, *v5e_rows(), *v5p_rows()) if not is_fitted(row)]
+
+
+def is_held(row: Published) -> bool:
+    """Whether a published step, or part of its band, is in the range of the instant estimate."""
+    found = estimate_step(plan_of(row)).predicted_s
+    assert found is not None
+    low, high = row[1] if isinstance(row[1], tuple) else (row[1], row[1])
+    return found.low <= high and low <= found.high
+
+
 def draw(file: Path) -> None:
     """Draws predicted over published seconds, by chip and kind."""
     dots = []
@@ -288,6 +301,10 @@ def main(asked: Asked, figures: Figures) -> None:
             f"{kind}, median", statistics.median(off), "% off", most=median, note=f"of {len(off)}"
         )
         figures.add(f"{kind}, worst", max(off), "% off", most=worst)
+    if asked.only is None:
+        rows = unfitted()
+        note = f"of {len(rows)} that nothing was fitted to"
+        figures.add("in the range of its estimate", sum(map(is_held, rows)), "steps", note=note)
 
 
 if __name__ == "__main__":

@@ -186,12 +186,14 @@ def accident_words(each: Accident, collectives: Sequence[Collective | StepCollec
 
 
 def _leaves(each: Accident) -> str:
-    more = f" and {each.others} more are" if each.others else " is"
-    return (
-        f"{each.path}{more} donated, {bytes_text(each.bytes)} a device, and leave"
-        f"{'s' * (not each.others)} as {spec_code(each.spec)} by the compiler: the next call "
-        "reshards or recompiles; name in out_shardings how it enters"
-    )
+    size, leaves = bytes_text(each.bytes), f"as {spec_code(each.spec)} by the compiler"
+    donated = f"{each.path} is donated, {size} a device, and leaves {leaves}"
+    if each.others:
+        donated = (
+            f"{each.path} and {each.others} more are donated, {size} a device, and leave in other "
+            f"shardings, the first {leaves}"
+        )
+    return f"{donated}: the next call reshards or recompiles; name in out_shardings how it enters"
 
 
 def _dropped(each: Accident, collectives: Sequence[Collective | StepCollective]) -> str:

@@ -46,16 +46,22 @@ def causes(result: Result) -> tuple[tuple[str, ...], tuple[Cause, ...]]:
 
 
 def differing(known: tuple[Cause, ...]) -> str:
-    """Returns what a device does otherwise in the first row than in the next, in a sentence."""
-    parts = []
+    """Returns what a device does otherwise in the first row than in the next, in a sentence, as far as
+    it is known; "" where nothing is known of both.
+    """
+    parts, alike = [], []
     for each in known:
+        first, then = (text.partition(", ")[0] for text in each.texts[:2])
         best, after = (share or 0.0 for share in each.shares[:2])
-        if None not in each.shares[:2] and abs(best - after) > _ALIKE * max(best, after):
-            first, then = (text.partition(", ")[0] for text in each.texts[:2])
+        if NONE in (first, then):
+            continue
+        if abs(best - after) > _ALIKE * max(best, after):
             parts.append(f"{each.title} {between(first, then, ' in place of ')}")
-    if not parts:
-        return f"What each device {listed([each.title for each in known])} is alike."
-    return f"Against the next, each device {listed(parts)}."
+        else:
+            alike.append(each.title)
+    if parts:
+        return f"Against the next, each device {listed(parts)}."
+    return f"What each device {listed(alike)} is alike." if alike else ""
 
 
 def computed(outcome: StrategyResult) -> int | None:

@@ -307,11 +307,12 @@ def tokens_text(tokens: float) -> str:
 
 
 RANGE = "80% range"
-HELD, PUBLISHED = (
-    50,
-    60,
-)  # `bench.published_steps`: in the range of their instant estimate, of how many
-RANGES_WORDS = f"Ranges are for 4 of 5 steps: of {PUBLISHED} published steps they hold {HELD}."
+# `bench.published_steps`: how many are in the range of their instant estimate, of how many
+HELD, PUBLISHED = 50, 60
+RANGES_WORDS = (
+    f"Ranges are meant for 4 of 5 steps: those of instant estimates hold {HELD} of {PUBLISHED} "
+    "published steps."
+)
 
 
 def days_text(days: float) -> str:

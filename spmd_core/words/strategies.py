@@ -49,6 +49,7 @@ _UNSETTLED: dict[Settles, str] = {
     "more rounds": "too few rounds",
 }
 _OFF = 0.03  # from the quotient of the medians: what a ratio beside them may be
+_NEAR_ONE = 1.2  # a ratio below it of which two digits would hide the difference
 _WIDE = 1000.0  # the ends of an interval over one another, from which on it gives no information
 LISTED = 3  # rows of a study that a sentence names: of more, the first and how many others
 
@@ -366,13 +367,15 @@ def headline_ratio(ratio: Ratio, what: str, quotient: float | None = None) -> st
     """Returns the same in a sentence: `2.50× as long (2.25 to 2.75)`.
 
     Beside two times whose `quotient` is more than 3 % off, it is rough, and its interval has the
-    quotient inside: `roughly 2.5× as long (1.80 to 2.75)`.
+    quotient inside: `roughly 2.5× as long (1.80 to 2.75)`. Just above 1 it keeps its
+    digits: 1.0 would hide the difference.
     """
     ends = ratio.interval
     if quotient is None or abs(quotient / ratio.ratio - 1) <= _OFF:
         return f"{factor_text(ratio.ratio)}× {what} ({ends_text(ends)})"
     ends, rough = (min(*ends, quotient), max(*ends, quotient)), float(f"{ratio.ratio:.2g}")
     factor = f"{rough:.1f}" if rough < 10 else f"{rough:,.0f}"
+    factor = factor_text(ratio.ratio) if ratio.ratio < _NEAR_ONE else factor
     return f"roughly {factor}× {what} ({ends_text(ends)})"
 
 

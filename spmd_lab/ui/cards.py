@@ -57,7 +57,7 @@ STARTS = {
     "search": ("Find a sharding", "ranks meshes for a model"),
     "serving": ("Serving", "ranks meshes by tokens/s and latency"),
     "programs": ("Programs", "checks your own JAX step"),
-    "collectives": ("Collectives", "measures bandwidth by size"),
+    "collectives": ("Collectives", "predicts or measures bandwidths"),
     "recipes": ("Recipes", "opens classic examples"),
 }
 # of those that are a view of another screen: that screen, and the query of its link

@@ -145,3 +145,12 @@ def test_every_kind_of_fact_that_the_program_stores_has_its_sentence():
     kinds = [each.value for call in calls for each in call.keywords if each.arg == "kind"]
     named = {kind.value for kind in kinds if isinstance(kind, ast.Constant)} - {"beyond"}
     assert len(named) > 30 and named <= set(_SENTENCES)
+
+
+def test_donated_arguments_that_leave_otherwise_are_counted_and_only_the_first_has_its_spec():
+    accident = Accident(
+        kind="resharded_donation", path="state/m", bytes=2**20, spec=(("x",), ()), others=5
+    )
+    words = accident_words(accident, ())
+    assert words.startswith("state/m and 5 more are donated, 1.0 MiB a device, and leave in other ")
+    assert "shardings, the first as P('x', None) by the compiler" in words

@@ -4,6 +4,7 @@ import pytest
 
 from bench.values import result, strategy
 from spmd_core.answers import Cause, causes, differing
+from spmd_core.sheets import NONE
 
 SUMS = [{"kind": "all-reduce", "axes": ["x"], "bytes": 2**19, "count": 2}]
 MATMUL = [{"kind": "matmul", "sizes": [8, 1024, 512]}, {"kind": "copy", "sizes": [4096]}]
@@ -82,3 +83,10 @@ def test_what_a_device_does_otherwise_than_in_the_next_row_is_a_sentence(amounts
         for title, ends in amounts.items()
     ]
     assert differing(tuple(known)) == words
+
+
+def test_what_is_not_known_of_a_row_is_neither_alike_nor_otherwise():
+    unknown = Cause("communicates", (NONE, "2.0 MiB"), (None, 1.0))
+    assert differing((unknown,)) == ""
+    held = Cause("holds", ("4.0 MiB", "4.0 MiB"), (1.0, 1.0))
+    assert differing((held, unknown)) == "What each device holds is alike."

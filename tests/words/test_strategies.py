@@ -17,6 +17,7 @@ from spmd_core.words.strategies import (
     compared,
     compared_first,
     evidence_words,
+    headline_ratio,
     measured,
     paired_words,
     predicted,
@@ -404,3 +405,14 @@ def test_an_imprecise_result_is_ranked_and_said_in_sentence_table_and_report():
     assert texts(strategies_table(given, "screen"), "Values") == ["imprecise"]
     lines = report(in_words(given))
     assert words in lines[0] and "imprecise" in "\n".join(lines[1:])
+
+
+@pytest.mark.parametrize(
+    ("factor", "words"),
+    [(1.04, "1.04"), (1.15, "1.15"), (2.77, "2.8"), (43.9, "44"), (178.0, "180")],
+)
+def test_a_rough_ratio_has_two_digits_unless_they_hide_it(factor, words):
+    ends = 0.9 * factor, 1.1 * factor
+    ratio = Ratio(strategy="a", ratio=factor, interval=ends, verdict="faster", differs=True)
+    said = headline_ratio(ratio, "as long", 1.08 * factor)
+    assert said.startswith(f"roughly {words}× as long (")

@@ -106,7 +106,8 @@ def why(result: Result) -> None:
     if not known:
         return
     compared = compared_first(result)
-    if compared and not compared.tied and unsettled_words(compared) is None:
+    is_first = compared and compared.fastest == names[0]  # one with wrong values may be before it
+    if compared and is_first and not compared.tied and unsettled_words(compared) is None:
         st.markdown(plain(differing(known)))
     st.html(_table(result, names, known))
 

@@ -59,9 +59,9 @@ def held_bytes(program: Program, specs: Specs, twice: Collection[str] = ()) -> i
     return device_bytes([*arguments, *again])[0]
 
 
-def most_saving(program: Program, listed: Iterable[Specs]) -> Specs | None:
-    """Returns the specs by which a device holds least; None of none."""
-    return min(listed, key=lambda specs: held_bytes(program, specs), default=None)
+def by_held(program: Program, listed: Iterable[Specs]) -> list[Specs]:
+    """Returns specs by what a device holds with them, the least first."""
+    return sorted(listed, key=lambda specs: held_bytes(program, specs))
 
 
 def copied_bytes(program: Program, specs: Specs) -> int:
@@ -121,13 +121,12 @@ def offer(
     """Draws a button that gives the program those specs by which a device holds least, unless they
     raise its peak of memory or its time, as the compiler partitions it. `known`: what it made of them.
     """
-    by_held = sorted(listed, key=lambda specs: held_bytes(program, specs))
-    if not by_held:
+    if not (tried := by_held(program, listed)):
         return
-    first, *others = by_held[0]
+    first, *others = tried[0]
     too = f" and {others[0] if len(others) == 1 else f'{len(others)} more'}" if others else ""
     pressed = st.button(
-        f"{words(by_held[0])} for {plain(f'{first}{too}')}",
+        f"{words(tried[0])} for {plain(f'{first}{too}')}",
         type="primary",
         icon=":material/build:",
         key="mend",
@@ -137,12 +136,12 @@ def offer(
         if raises(known):
             st.caption("Peak memory or step time rises: the next fix is tried.")
     elif is_partitioning:
-        _follow(by_held[0])
+        _follow(tried[0])
     else:
         st.caption("Partitioned first: it is not used if peak memory or step time rises.")
     if pressed:
         with st.spinner("Partitioning it before and after…"):
-            kept = next((specs for specs in by_held if not _raises(specs)), None)
+            kept = next((specs for specs in tried if not _raises(specs)), None)
         if kept is None:
             st.info(
                 "Each fix raises the peak of memory or the time: the specs stay. *Use* applies one all the same."

@@ -67,10 +67,10 @@ def wrong(experiment: Experiment, compiled: StrategyResult | None = None) -> Non
     first = tried.get(listed[0].path) if listed else None
     known = constrain.checked(first) if first else None
     _card(program, listed, tried, known, held, capacity)
-    offered = constrain.most_saving(program, tried.values())
-    is_known_better = known is not None and not constrain.raises(known)
     arrays.picture_of(program, capacity)
-    above = first if is_known_better and first is offered else None
+    offered = constrain.by_held(program, tried.values())[:1]
+    is_known_better = known is not None and not constrain.raises(known)
+    above = first if is_known_better and first in offered else None
     if listed:
         _findings(program, listed, tried, held, above)
     if not program.described.mesh and not any(map(any, program.array_specs().values())):

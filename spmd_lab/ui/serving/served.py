@@ -171,7 +171,7 @@ def _headline(answer: ServingAnswer) -> None:
     slow = f"99% of requests within {seconds_text(served.ttft_p99_s)}"
     used, room = lead.cache_used, pool.capacity
     parts = f"of {bytes_text(room)}: weights {bytes_text(pool.weights)}, cache {bytes_text(used)}"
-    reserved = room - pool.weights - max(pool.cache, used)
+    reserved = max(0, room - pool.weights - max(pool.cache, used))
     shares = pool.weights / room, used / room, reserved / room
     memory = Figure("Memory per device", bytes_text(pool.weights + used), parts, shares)
     first = Figure("First token", seconds_text(served.ttft_s), slow)

@@ -52,7 +52,7 @@ READ = {
     ),
     "serving": (*_EXPERIMENT, SHOWN, "sweep", *SERVING_FORM),
     "search": ("search", "candidate"),
-    "collectives": (*_EXPERIMENT, KIND, VIEW, TAB),
+    "collectives": (*_EXPERIMENT, KIND, SIZE, VIEW, TAB),
     "recipes": ("search",),
     "programs": (*_EXPERIMENT, *_PROGRAM, DETAIL),
     "notebook": ("collection", "edit"),

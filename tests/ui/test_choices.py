@@ -34,18 +34,28 @@ def test_every_screen_refuses_each_value_that_it_cannot_read(data_folder, screen
             assert f"{name}='-<b>inf' in the link cannot be read: use" in words
 
 
+def keys_of_links(path):
+    """Yields the key of each widget that a link fills: of `bind=` and of `choices.one_of`."""
+    for call in ast.walk(parsed(path.read_text("utf-8"))):
+        if not isinstance(call, ast.Call):
+            continue
+        words = {each.arg: each.value for each in call.keywords}
+        key = words.get("key") if "bind" in words else None
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "one_of":
+            key = call.args[2]
+        if isinstance(key, ast.Constant):
+            yield key.value
+        elif isinstance(key, ast.Attribute):
+            yield getattr(choices, key.attr)
+
+
 def test_every_widget_that_a_link_fills_is_of_a_parameter_that_its_screen_reads():
     known = {name for names in choices.READ.values() for name in names}
-    bound = [
-        ast.literal_eval(word.value)
-        for folder in ("spmd_lab/ui", "pages")
-        for path in (ROOT / folder).rglob("*.py")
-        for call in ast.walk(parsed(path.read_text("utf-8")))
-        if isinstance(call, ast.Call) and any(each.arg == "bind" for each in call.keywords)
-        for word in call.keywords
-        if word.arg == "key" and isinstance(word.value, ast.Constant)
-    ]
-    assert len(bound) > 4 and set(bound) <= known
+    modules = [each for folder in ("spmd_lab/ui", "pages") for each in (ROOT / folder).rglob("*.py")]
+    bound = [key for path in modules for key in keys_of_links(path)]
+    assert {"bytes", "kind", "view", "form"} <= set(bound) <= known
+    here = ROOT / "spmd_lab/ui/collectives/bandwidths.py"
+    assert set(keys_of_links(here)) <= set(choices.READ["collectives"])
 
 
 @pytest.mark.parametrize(("screen", "name"), [("compare", "tab"), ("predict", "strategy")])

@@ -1,6 +1,5 @@
 """The result of a sweep of collectives or of a calibration: the answer, its chart, its tables."""
 
-import math
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -8,7 +7,15 @@ from functools import partial
 import streamlit as st
 
 from spmd_core.answers import CEILING_ROWS, POINTS, ceiling_figures
-from spmd_core.base import RequestError, between, bytes_text, capital, numbered, seconds_text
+from spmd_core.base import (
+    RequestError,
+    between,
+    bytes_text,
+    capital,
+    mesh_text,
+    numbered,
+    seconds_text,
+)
 from spmd_core.experiment import Experiment, link
 from spmd_core.machine import get_topology, nearest_of_chips
 from spmd_core.results import Fit, Point, Result, StrategyResult
@@ -208,6 +215,8 @@ def _choose(experiment: Experiment, points: Sequence[Point], run: str | None) ->
     if not points:
         return None
     groups = _groups(points)
+    # before they named how many devices
+    choices.rename_tab({f"over {axes_words(each.split('+'))}": each for each in groups if each})
     with st.container(horizontal=True, vertical_alignment="center", key="sweep-choices"):
         kind = choices.one_of("Collective", _kinds(points), choices.KIND, kind_title, 190)
         over = (
@@ -220,16 +229,16 @@ def _choose(experiment: Experiment, points: Sequence[Point], run: str | None) ->
             if groups[1:]
             else groups[0]
         )
-        size = _size([each for each in points if each.kind == kind])
+        # of these axes: those of others may differ by a few bytes, and be written alike
+        size = _size(Shown(kind, over).of(points))
         other, others = _beside(experiment, run, over)
     return Shown(kind, over, size, other, others)
 
 
 def _over_words(experiment: Experiment, group: str) -> str:
-    """Returns the axes of a group, and how many devices are in it: `over x and y: 8`."""
-    axes = group.split("+") if group else []
-    many = math.prod(size for name, size in experiment.mesh if name in axes)
-    return f"over {axes_words(axes)}: {many}" if axes else axes_words(axes)
+    """Returns the axes of a group with their sizes: `over x=2 y=4`."""
+    axes = [axis for axis in experiment.mesh if axis[0] in group.split("+")]
+    return f"over {mesh_text(axes, ' ')}" if axes else axes_words(())
 
 
 def _size(points: Sequence[Point]) -> int:

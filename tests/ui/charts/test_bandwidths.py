@@ -97,10 +97,14 @@ def test_a_prediction_has_a_range_its_share_of_the_links_and_what_it_rests_on(da
     )
 
 
+@pytest.mark.parametrize("over", ["x+y", "x", "y"])
 @pytest.mark.parametrize("view", ["Time", "Bus bandwidth"])
-def test_a_size_that_is_chosen_is_that_of_the_figures_the_label_and_the_ranking(data_folder, view):
-    asked = parse_experiment({"workload": "collectives", "target": "tpu:v5e:2x4", "mesh": {"x": 8}})
-    screen = opened("collectives", experiment=link.encode(asked), view=view)
+def test_a_size_that_is_chosen_is_that_of_the_figures_the_label_and_the_ranking(
+    data_folder, view, over
+):
+    asked = {"workload": "collectives", "target": "tpu:v5e:2x4", "mesh": {"x": 2, "y": 4}}
+    code = link.encode(parse_experiment(asked))
+    screen = opened("collectives", experiment=code, view=view, tab=over)
     choice = next(each for each in screen.selectbox if each.label == "Size")
     size = choice.options[6]
     choice.set_value(size).run()
@@ -117,6 +121,20 @@ def test_a_size_that_is_chosen_is_that_of_the_figures_the_label_and_the_ranking(
     assert all(within) and len(within) > 5
     ratio = {round(row["high"] / row["low"], 3) for row in band}
     assert ratio == {round(published_span()[1] / min(1.0, published_span()[0]), 3)}
+
+
+@pytest.mark.parametrize(
+    ("tab", "shown"), [("over y", "y"), ("y", "y"), ("over x and y", "x+y"), ("x+y", "x+y")]
+)
+def test_a_link_with_a_size_and_axes_by_any_of_their_names_is_read(data_folder, tab, shown):
+    asked = {"workload": "collectives", "target": "tpu:v5e:2x4", "mesh": {"x": 2, "y": 4}}
+    code = link.encode(parse_experiment(asked))
+    screen = opened("collectives", experiment=code, tab=tab, bytes="2.7 MiB")
+    assert "in the link" not in " ".join(each.value for each in screen.info)
+    assert "All-reduce of 2.7 MiB on v5e:2x4" in said(screen)
+    over = next(each for each in screen.segmented_control if each.label == "Over")
+    assert over.value == shown
+    assert over.options == ["over x=2 y=4", "over x=2", "over y=4"]
 
 
 def test_a_size_that_was_not_swept_shows_the_largest(data_folder):

@@ -51,7 +51,9 @@ def keys_of_links(path):
 
 def test_every_widget_that_a_link_fills_is_of_a_parameter_that_its_screen_reads():
     known = {name for names in choices.READ.values() for name in names}
-    modules = [each for folder in ("spmd_lab/ui", "pages") for each in (ROOT / folder).rglob("*.py")]
+    modules = [
+        each for folder in ("spmd_lab/ui", "pages") for each in (ROOT / folder).rglob("*.py")
+    ]
     bound = [key for path in modules for key in keys_of_links(path)]
     assert {"bytes", "kind", "view", "form"} <= set(bound) <= known
     here = ROOT / "spmd_lab/ui/collectives/bandwidths.py"

@@ -90,14 +90,7 @@ def _best(
     meshes = _staged(topology) if way else _meshes(topology, is_long)
     more = () if way else _of_more_axes(topology, is_long, fitting)
     forms = _forms(given, chain(meshes, _filled(given, own, topology), more))
-    for each in _pipelines(given, topology) if way == "pipelines" else forms:
-        try:
-            first = parse_plan(each)
-        except RequestError as error:
-            reasons[str(error)] = None
-            continue
-        if first.size.experts == 1 and "expert" in first.axis_sizes:
-            continue
+    for first in _plans(_pipelines(given, topology) if way == "pipelines" else forms, reasons):
         tried += 1
         estimates = MeshEstimates(first)
         memories = [(plan, estimates.memory(plan)) for plan in _policies(first, remats)]
@@ -113,6 +106,24 @@ def _best(
         raise _refusal(topology, (*reasons,))
     best = _fastest(fitting) if fitting else min(others)[2]
     return BestMesh(best, tried, bool(fitting), plans)
+
+
+def _plans(forms: Iterable[Mapping[str, object]], reasons: dict[str, None]) -> Iterator[Plan]:
+    """Plans of forms of one model; those of a mesh with `expert` only where it has experts. Adds why
+    a form has none to `reasons`.
+    """
+    is_dense = False
+    for form in forms:
+        if is_dense and "expert" in dict(cast(Mesh, form["mesh"])):
+            continue
+        try:
+            plan = parse_plan(form)
+        except RequestError as error:
+            reasons[str(error)] = None
+            continue
+        is_dense = plan.size.experts == 1
+        if not (is_dense and "expert" in plan.axis_sizes):
+            yield plan
 
 
 def _refusal(topology: Topology, reasons: tuple[str, ...]) -> RequestError:

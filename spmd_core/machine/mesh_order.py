@@ -47,7 +47,7 @@ def mesh_places(topology: Topology, sizes: Sequence[int], order: str = "topology
 def _places(
     topology: Topology, sizes: tuple[int, ...], order: str, jax_version: tuple[int, int]
 ) -> np.ndarray:
-    every = np.array(listed(topology))
+    every = _listed(topology)
     if math.prod(sizes) != len(every):
         raise refuse(
             f"mesh of {math.prod(sizes)} devices",
@@ -68,6 +68,14 @@ def _places(
             tuple(slice(at * size, (at + 1) * size) for at, size in zip(block, within, strict=True))
         ] = part
     return places
+
+
+@lru_cache(maxsize=16)  # of thousands of devices it takes milliseconds
+def _listed(topology: Topology) -> np.ndarray:
+    """[devices, 5] of `listed`, read-only."""
+    every = np.array(listed(topology))
+    every.flags.writeable = False
+    return every
 
 
 @lru_cache(maxsize=16)

@@ -10,7 +10,6 @@ from spmd_lab.ui import cards, hardware as hardware_view, links, live, shell, st
 from spmd_lab.ui.lab import as_viewer, lab, may_act, room
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import tour
-from spmd_lab.ui.shell import WHAT_THIS_IS
 
 share = shell.open_page("overview")
 target = default_target()
@@ -18,20 +17,14 @@ hardware, active = lab().hardware(), lab().active()
 last = lab().history(over=True, limit=4 * cards.ACROSS, searched=False, source="here")
 recent = cards.distinct(last)
 
-with st.container(horizontal=True, vertical_alignment="center", key="head"):
-    with st.container(gap=None):
-        st.title(shell.QUESTIONS["overview"])
-        st.caption(WHAT_THIS_IS)
-        place = st.container(gap=None)
-    if recent:
-        tour.begin()
+with st.container(gap=None):
+    st.title(shell.QUESTIONS["overview"])
+    place = st.container(gap=None)
 with st.container(border=True, key="running") if active else nullcontext():
     live.watch_queue(live.listed_runs())
-cards.starts(shell.QUESTIONS)
+cards.starts(shell.QUESTIONS, tour.begin)
 if recent:
     cards.last_runs(recent)
-if not (active or recent):
-    tour.offer()
 
 here = st.container(key="here")
 with here.container(horizontal=True, vertical_alignment="center", key="machine"):

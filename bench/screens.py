@@ -94,8 +94,8 @@ EXAMPLE = ROOT / "spmd_core" / "recipes" / "example.jaxexport"
 # (label, text) is typed, a file is handed in by one press
 PRESSES: dict[str, tuple[tuple[str | tuple[str, str] | Path, ...], str, int]] = {
     "who holds what": (("Who holds what?",), '[data-testid="stVegaLiteChart"]', 1),
-    "a win on 16 TPUs": (("1. A win on 16 TPUs",), '[data-testid="stVegaLiteChart"]', 1),
-    "a timeline": (("1. A win on 16 TPUs", "Next: "), ".timeline .field canvas", 3),
+    "a win on 16 TPUs": (("Take the tour",), '[data-testid="stVegaLiteChart"]', 1),
+    "a timeline": (("Take the tour", "Next: "), ".timeline .field canvas", 3),
     "fastest, and why": (("What runs fastest here, and why?", "Run"), ".st-key-answer h3", 2),
     "a 70B plan with dollars and days": (
         ("Does it fit, and how long is a step?", ("Model", "llama-3.1-70b"), ("Price per chip-hour ($)", "v5e=1.2"), "Open that plan"),

@@ -81,7 +81,7 @@ history.upkeep()
 if runs:
     history.draw(view, runs)
     with held:
-        history.held(runs)
+        history.held(view, runs)
     with downloads:
         exports.rows_button(runs)
 elif of_searches:

@@ -16,7 +16,7 @@ with st.container(horizontal=True, vertical_alignment="center", key="head"):
     st.title(shell.QUESTIONS["recipes"], width="stretch")
     if count:
         st.caption(plain(f"{count} of {len(RECIPES)} done here"), width="content")
-    tour.begin(is_kept=True)
+    tour.again()
 counts = {level: len(course.matching("", of_level(level))) for level in LEVELS}
 with st.container(horizontal=True, vertical_alignment="center"):
     words = st.text_input(

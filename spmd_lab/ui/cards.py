@@ -1,17 +1,25 @@
 """Cards and rows: what a run, a recipe or a screen looks like in a list."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from spmd_core.base import RequestError, UnreadableRun, bytes_text, numbered, seconds_text
+from spmd_core.base import (
+    RequestError,
+    UnreadableRun,
+    bytes_text,
+    numbered,
+    seconds_text,
+    span_text,
+)
 from spmd_core.experiment import Experiment, layout_of, link
 from spmd_core.history import fastest_words, shape_words
 from spmd_core.machine import default_target
+from spmd_core.results import Result
 from spmd_core.runs import Labels, RunSummary
 from spmd_core.terms import (
     DOES_NOT_FIT,
@@ -22,6 +30,7 @@ from spmd_core.terms import (
     state_words,
 )
 from spmd_core.words import (
+    RANGE,
     bound_words,
     sharded_and_alone_s,
     sharding_verdict,
@@ -43,22 +52,22 @@ _COLORS = {
     "faster": "green",
     "slower": "red",
     "the same": "gray",
-    "too small": "gray",
+    "too small": "red",
     "fits": "green",
     "known": "gray",
 }
 
 
-# screen -> its name in the menu and what it does, for a first visit
+# screen -> its name in the menu
 STARTS = {
-    "layout": ("Layout", "draws each device's shard of an array"),
-    "compare": ("Compare", "times shardings of one computation"),
-    "predict": ("Predict", "estimates a training step on any chips"),
-    "search": ("Find a sharding", "ranks meshes for a model"),
-    "serving": ("Serving", "ranks meshes by tokens/s and latency"),
-    "programs": ("Programs", "checks your own JAX step"),
-    "collectives": ("Collectives", "predicts or measures bandwidths"),
-    "recipes": ("Recipes", "opens classic examples"),
+    "recipes": "Recipes",
+    "layout": "Layout",
+    "compare": "Compare",
+    "predict": "Predict",
+    "search": "Find a sharding",
+    "serving": "Serving",
+    "programs": "Programs",
+    "collectives": "Collectives",
 }
 # of those that are a view of another screen: that screen, and the query of its link
 _VIEWS = {"serving": ("predict", {choices.SHOWN: "serving"})}
@@ -66,7 +75,7 @@ ACROSS, _STARTS_ACROSS = 3, 4  # cards in a row
 _KINDS, _GRAY, _ROOM = colors.KINDS, "#a9b4c2", "light-dark(#dfe4ea,#3a4350)"
 _SHADES = colors.colors(np.arange(8), 8)
 # screen -> blocks of its picture (left, top, width, height, color): who holds which shard; two times;
-# memory that fits above what a step takes; ranked intervals; what is replicated; prompts and tokens of requests; a gather; recipes
+# memory that fits above what a step takes; ranked intervals; what is replicated; prompts and tokens of requests; a gather; a course
 SKETCHES: dict[str, tuple[tuple[float, float, float, float, str], ...]] = {
     "layout": tuple((at % 4 * 50.0, at // 4 * 50.0, 50.0, 50.0, shade) for at, shade in enumerate(_SHADES)),
     "compare": ((0, 14, 74, 28, _KINDS["matmul"]), (0, 58, 200, 28, _GRAY)),
@@ -100,14 +109,17 @@ SKETCHES: dict[str, tuple[tuple[float, float, float, float, str], ...]] = {
         *((0, at * 26.0, 46, 22, _SHADES[at]) for at in range(4)),
         *((120.0 + 20 * at, row * 26.0, 20, 22, _SHADES[at]) for at in range(4) for row in range(4)),
     ),
-    "recipes": tuple(
-        (at % 3 * 68.0, at // 3 * 52.0, 60, 44, shade) for at, shade in enumerate((*_SHADES[:5], _GRAY))
+    "recipes": (
+        (0, 48, 200, 4, _GRAY),
+        *((at * 43.0, 36, 28, 28, shade) for at, shade in enumerate(_SHADES[:5])),
     ),
 }  # fmt: skip
 
 
-def starts(questions: Mapping[str, str]) -> None:
-    """Draws a card for each question to start with, and what its screen takes and gives."""
+def starts(questions: Mapping[str, str], toured: Callable[[], bool]) -> None:
+    """Draws a card for each question to start with, and its screen; of the first what `toured`
+    draws, where it returns True.
+    """
     with st.container(key="starts", gap="small"):
         for first in range(0, len(STARTS), _STARTS_ACROSS):
             for column, screen in zip(st.columns(_STARTS_ACROSS), [*STARTS][first:], strict=False):
@@ -115,8 +127,9 @@ def starts(questions: Mapping[str, str]) -> None:
                     blocks = [glimpse.rect(*each) for each in SKETCHES[screen]]
                     sent = glimpse.arrow(44.0, 122.0, 100.0, 18.0) * (screen == "collectives")
                     drawn = glimpse.drawing(200.0, 100.0, blocks + sent)
-                    name, does = STARTS[screen]
-                    st.html(glimpse.image(drawn, name, "glimpse"))
+                    st.html(glimpse.image(drawn, STARTS[screen], "glimpse"))
+                    if screen == "recipes" and toured():
+                        continue
                     page, shown = _VIEWS.get(screen, (screen, None))
                     st.page_link(
                         f"pages/{page}.py",
@@ -125,7 +138,7 @@ def starts(questions: Mapping[str, str]) -> None:
                         icon_position="right",
                         query_params=shown,
                     )
-                    st.caption(f"**{plain(name)}** {plain(does)}.")
+                    st.caption(plain(STARTS[screen]))
 
 
 def query(experiment: Experiment, run: str | None = None) -> dict[str, str]:
@@ -186,15 +199,15 @@ def run_row(summary: RunSummary, lines: str = "") -> None:
 
 
 def _card_lines(summary: RunSummary) -> str:
-    """Returns lines of Markdown: what came out of a stored run, its figure, and how it is known and
-    how old it is.
+    """Returns lines of Markdown: what came out of a stored run, by how much or its figure, and how it
+    is known.
     """
     color, head, words = outcome(summary)
     kind, _ = evidence_of(summary)
-    verdict_ = f":{plain(color)}[**{plain(head)}**]  \n{plain(words)}" if head else plain(words)
+    colored = f":{plain(color)}[**{plain(head)}**]" if head else ""
+    shown = _answer(summary) if head in _FIGURES or not words else plain(words)
     badge = style.evidence_badge(kind or "Measured") if summary.answer else ""
-    known = f"{badge} {plain(ago(summary.submitted_at))}".strip()
-    return "  \n".join(part for part in (verdict_, _answer(summary), known) if part)
+    return "  \n".join(part for part in (colored, shown, badge) if part)
 
 
 def evidence_of_most(runs: Iterable[RunSummary]) -> str:
@@ -250,6 +263,7 @@ _SHARDING = {
     "the same": "Same time",
     "too small": "Too small to shard",
 }
+_FIGURES = _PLACED, _FITS = "Placed", "Fits"  # verdicts of which a card has the figure
 
 
 @kept(1_000)
@@ -258,10 +272,7 @@ def verdict(run: str) -> tuple[str, str, str] | None:
     stored run, or how its rows compare; of one prediction whether it fits and what binds it, of an
     array what each device holds; None where nothing does.
     """
-    facts = None
-    with suppress(UnreadableRun):
-        facts = lab().facts(run)
-    if facts is None:
+    if (facts := _facts(run)) is None:
         return None
     if judged := sharding_verdict(facts):
         kind, words = judged
@@ -277,11 +288,11 @@ def verdict(run: str) -> tuple[str, str, str] | None:
         held, _, rest = head.partition(": ")
         copies = rest.partition("; ")[2].removeprefix("nothing is replicated")
         held, _, _ = held.partition(" of ")  # the array's name has its shape
-        return "fits", "Placed", ", ".join(filter(None, (held, copies)))
+        return "fits", _PLACED, ", ".join(filter(None, (held, copies)))
     (first, *others) = [each.prediction for each in facts.strategies.values()] or [None]
     if first is None or others or not first.fits:
         return None
-    return "fits", "Fits", bound_words(first.shares_by_axis) if first.binds else ""
+    return "fits", _FITS, bound_words(first.shares_by_axis) if first.binds else ""
 
 
 def headline(answer: str, evidence: str = "", words: str = "", about: str = "") -> DeltaGenerator:
@@ -335,14 +346,31 @@ def figure(summary: RunSummary) -> tuple[str, str]:
         sharded, alone = map(seconds_text, times)
         return f"{sharded} sharded", f"{alone} on one device"
     per = "step" if summary.experiment.members[0].experiment.plan else "call"
-    return f"{seconds_text(summary.answer[1])} per {per}", fastest_words(summary)
+    beside = ", ".join(filter(None, (fastest_words(summary), _range_words(summary))))
+    return f"{seconds_text(summary.answer[1])} per {per}", beside
+
+
+def _range_words(summary: RunSummary) -> str:
+    span = _predicted_span(summary.run, summary.answer[0]) if summary.answer else None
+    return f"{RANGE} {span_text(*span)}" if span else ""
+
+
+@kept(1_000)
+def _predicted_span(run: str, row: str) -> tuple[float, float] | None:
+    """Returns the interval of a row's predicted time; None where it is measured."""
+    known = facts.strategies.get(row) if (facts := _facts(run)) else None
+    time = known.predicted_s if known and known.median_s is None else None
+    return (time.low, time.high) if time else None
 
 
 @kept(1_000)
 def _compared_s(run: str) -> tuple[float, float] | None:
+    return sharded_and_alone_s(facts) if (facts := _facts(run)) else None
+
+
+def _facts(run: str) -> Result | None:
     with suppress(UnreadableRun):
-        facts = lab().facts(run)
-        return sharded_and_alone_s(facts) if facts else None
+        return lab().facts(run)
     return None
 
 

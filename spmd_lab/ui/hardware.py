@@ -54,16 +54,14 @@ def facts(hardware: Hardware, environment: Environment | None) -> tuple[tuple[st
 
 
 def headline(hardware: Hardware, environment: Environment | None, target: str) -> str:
-    """The machine in one sentence."""
+    """What this is, and the machine, in one sentence."""
     if hardware.accelerator is None:
-        count = parse_target(target).device_count
-        return f"Measures on {count} simulated CPU devices; predicts for TPUs and GPUs."
-    count, name = (
-        (environment.device_count, environment.device_kind)
-        if environment
-        else (hardware.chips, hardware.name)
-    )
-    return f"{count} × {name}."
+        here = f"{parse_target(target).device_count} simulated CPU devices"
+    elif environment:
+        here = f"{environment.device_count} × {environment.device_kind}"
+    else:
+        here = f"{hardware.chips} × {hardware.name}"
+    return f"JAX shardings: measured on {here}, predicted for TPUs and GPUs."
 
 
 def remarks(

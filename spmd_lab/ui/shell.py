@@ -24,9 +24,6 @@ from spmd_lab.ui.lab import as_viewer, lab, may_act, take_examples
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.tables import escaped
 
-WHAT_THIS_IS = "See, measure and predict shardings in JAX."
-
-
 PAGES = {
     "overview": ("home.py", "Overview", ":material/home:"),
     "layout": ("pages/layout.py", "Layout", ":material/grid_view:"),

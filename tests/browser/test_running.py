@@ -136,5 +136,5 @@ def test_the_overview_shows_what_runs_an_edit_keeps_the_way_back_and_a_kill_is_t
     page.get_by_text("This run was interrupted").wait_for()
     expect(page.get_by_role("button", name="Run", exact=True)).to_be_enabled(timeout=PATIENCE_MS)
     visit(page, server.url)
-    page.get_by_text("simulated CPU devices;").wait_for()
+    page.get_by_text("simulated CPU devices,").wait_for()
     expect(page.locator(".st-key-running")).to_have_count(0)

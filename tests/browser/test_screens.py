@@ -28,7 +28,7 @@ def test_the_overview_says_what_machine_this_is_and_lets_it_go(server, page, fin
     page.get_by_text("Dense layer 32×4 · in over x").first.wait_for()
     main = page.get_by_test_id("stMain")  # the devices are asked meanwhile
     for said in (
-        re.compile(r"Measures on 8 simulated CPU devices; "),
+        re.compile(r"measured on 8 simulated CPU devices, "),
         re.compile(r"Platform\s*cpu"),
         re.compile("pinned_host"),
     ):

@@ -96,7 +96,7 @@ def test_overview_and_history_show_a_run_of_another_viewer_without_a_reload(
     server, page, other_page, link
 ):
     visit(page, server.url)
-    expect(page.get_by_text("simulated CPU devices;")).to_be_visible()
+    expect(page.get_by_text("simulated CPU devices,")).to_be_visible()
     visit(other_page, link(dims={"in": 48, "out": 4}, timing=LONG, strategies=["single"]))
     other_page.get_by_role("button", name="Run", exact=True).click()
     running = page.get_by_test_id("stMain").get_by_text("48×4 ·").first

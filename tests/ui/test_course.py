@@ -18,6 +18,7 @@ from spmd_core.recipes.variations import VARIATIONS, variation_of
 from spmd_core.words import parts
 from spmd_lab.ui import course, exports
 from spmd_lab.ui.history.listing import ONLY_EXAMPLES
+from spmd_lab.ui.shell import QUESTIONS
 from tests.ui import opened
 from tests.ui.predictions import store
 
@@ -282,23 +283,25 @@ def test_a_recipe_opens_by_its_link_and_never_above_what_was_typed(data_folder):
     assert f"recipe {course.position(recipe)} of" in read(shown), "the way back"
 
 
-def test_the_tour_stays_beside_own_runs_until_it_is_finished_or_dismissed(data_folder, monkeypatch):
+def test_the_tour_is_the_first_card_beside_own_runs_until_it_is_finished(data_folder, monkeypatch):
     monkeypatch.setenv("SPMD_LAB_EXAMPLES", "on")
 
     def offered(screen):
-        return "tour:dismiss" in [each.key for each in screen.button]
+        return "Take the tour" in labels(screen)
 
     screen = opened()
-    assert offered(screen) and "Five clicks." in read(screen)
+    clicks = f"{len(examples.stops())} clicks through stored results."
+    assert offered(screen) and clicks in read(screen)
+    assert QUESTIONS["recipes"] not in labels(screen)  # one place to begin
+    first, *_ = [each for each in labels(screen) if each in {"Take the tour", *QUESTIONS.values()}]
+    assert first == "Take the tour"
     store(data_folder, result({"auto": strategy(1e-5)}))
     assert offered(screen.run())
-    screen.button(key="tour:dismiss").click().run()
-    assert not offered(screen) and not offered(screen.run())
-    recipes = screen.switch_page("pages/recipes.py").run()
-    assert "Take the tour" in " ".join(labels(recipes)) and not offered(recipes)
     other = opened("history", runs=",".join(examples.stops()[0].runs))  # of another viewer
     assert offered(other.switch_page("home.py").run())
     last = examples.stops()[-1].runs
     ended = opened("compare", run=last[0])
     assert "Finish: run your own" in " ".join(labels(ended))
-    assert not offered(ended.switch_page("home.py").run())
+    over = ended.switch_page("home.py").run()
+    assert not offered(over) and QUESTIONS["recipes"] in labels(over)
+    assert offered(over.switch_page("pages/recipes.py").run())

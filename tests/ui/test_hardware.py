@@ -39,7 +39,7 @@ CHIPS = Environment.model_validate(
 
 def test_a_machine_without_accelerator_says_what_stands_in():
     simulated = Environment.model_validate(ENVIRONMENT)
-    assert headline(LAPTOP, simulated, "cpu:8").startswith("Measures on 8 simulated CPU")
+    assert " measured on 8 simulated CPU devices, " in headline(LAPTOP, simulated, "cpu:8")
     assert dict(facts(LAPTOP, simulated))["Memory kinds"] == "device, pinned_host"
     assert remarks(LAPTOP, simulated, "cpu:8", None) == [
         "8 simulated devices share 2 cores: their times say nothing of real devices. Layouts and collectives are as on real ones."
@@ -47,7 +47,7 @@ def test_a_machine_without_accelerator_says_what_stands_in():
 
 
 def test_a_busy_tpu_names_who_holds_it_and_its_place_in_the_slice():
-    assert headline(TPU, None, "local") == "2 × TPU v5e."
+    assert " measured on 2 × TPU v5e, predicted" in headline(TPU, None, "local")
     told = remarks(TPU, None, "local", worker_pid=7)
     assert told[0] == "/dev/accel0 is held by process 41: another program, python3."
     assert (

@@ -7,9 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from bench.values import comparison, result, strategy
+from spmd_core.base import seconds_text, span_text
 from spmd_core.experiment import link
 from spmd_lab.ui.cards import STARTS, short_words
-from spmd_lab.ui.shell import PAGES, QUESTIONS, WHAT_THIS_IS
+from spmd_lab.ui.shell import PAGES, QUESTIONS
 from tests.labs import experiment
 from tests.ui import opened as screen_opened
 from tests.ui.predictions import predicted, store
@@ -31,13 +32,15 @@ def texts(screen) -> list[str]:
     return [text.replace("\\", "") for text in said]
 
 
-def test_overview_says_what_this_is_and_has_a_card_for_each_start(opened):
-    said = texts(opened.page())
-    assert WHAT_THIS_IS in said
+def test_overview_states_what_this_is_and_has_a_card_for_each_start(opened):
+    screen = opened.page()
+    said = texts(screen)
+    assert any(each.startswith("JAX shardings: measured on 8 ") for each in said)
     questions = [QUESTIONS[screen] for screen in STARTS]
     assert [text for each in said if (text := each.strip("*")) in questions] == questions
-    captions = [f"**{name}** {does}." for name, does in STARTS.values()]
-    assert [each for each in said if each in captions] == captions
+    names = [*STARTS.values()]
+    captions = [each.value for each in screen.caption]
+    assert [each for each in captions if each in names] == names
     assert {*STARTS} == {*QUESTIONS} - {"overview", "notebook", "history"}
 
 
@@ -56,10 +59,17 @@ def test_overview_names_whose_time_a_run_has_and_whether_sharding_helped(opened)
     compared = comparison("single", ("auto", 2.0, True))
     store(opened.folder, result(rows, run="20260101-000000-aaaaaa", comparison=compared))
     (card,) = [each for each in texts(opened.page()) if "Too small to shard" in each]
-    first, ratio, second, known = card.split("  \n")
-    assert first == ":gray[**Too small to shard**]"
-    assert ratio == "2.00× slower (1.80\u00a0to\u00a02.20)"
-    assert second == "20 µs sharded, 10 µs on one device" and "[Simulated CPUs] " in known
+    first, ratio, known = card.split("  \n")
+    assert first == ":red[**Too small to shard**]"  # the color of each that is slower
+    assert (
+        ratio == "2.00× slower (1.80\u00a0to\u00a02.20)" and known == ":gray-badge[Simulated CPUs]"
+    )
+    step = predicted()
+    store(opened.folder, step)
+    time = step.strategies["auto"].predicted_s
+    (card,) = [each for each in texts(opened.page()) if "[**Fits**]" in each]
+    span = f"80% range {span_text(time.low, time.high)}"
+    assert card.split("  \n")[1] == f"{seconds_text(time.estimate)} per step, {span}"
 
 
 @pytest.mark.parametrize(("mesh", "refused"), [({"x": 16}, True), ({"x": 8}, False)])

@@ -1,10 +1,11 @@
 """Stored runs as a list by days: a row opens its run, and a tick holds it beside others."""
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from html import escape
 from itertools import groupby
+from operator import itemgetter
 from textwrap import shorten
 
 import streamlit as st
@@ -32,16 +33,15 @@ def draw(runs: Sequence[RunSummary], evidence: str) -> None:
     """
     many = state.aside(_SCREEN, _ROWS) or _FIRST
     before = _before(runs)
-    named, zone, now = set(ticked()), st.context.timezone, time.time()
+    named = set(ticked())
     changes = {  # none of a named run
         run.run: "" if run.labels.name else changed(run, before.get(run.run)) for run in runs[:many]
     }
-    unfolded = set(state.aside(_SCREEN, _UNFOLDED) or ())
     with st.container(key="days", gap=None):
         st.html(f"<h2>{_HEADS}</h2>")
-        for day, rows in groupby(runs[:many], lambda run: day_of(run, zone, now)):
+        for day, rows in groupby(folded(runs[:many]), itemgetter(0)):
             st.html(f"<h2>{escape(day)}</h2>")
-            for run, *alike in _folded(rows, named | unfolded):
+            for _, (run, *alike) in rows:
                 facts = _facts(run, "" if alike else changes[run.run], evidence)
                 is_ticked = _row(run, alike, facts, day == PINNED, run.run in named)
                 (named.add if is_ticked else named.discard)(run.run)
@@ -54,13 +54,16 @@ def draw(runs: Sequence[RunSummary], evidence: str) -> None:
         st.caption(f"The last {MOST_LISTED} are listed: search for others.")
 
 
-def _folded(runs: Iterable[RunSummary], apart: Collection[str]) -> Iterator[list[RunSummary]]:
-    """Yields the runs of one experiment as one row where its last is, unless one of them is `apart`."""
-    for alike in by_key((cards.same(run), run) for run in runs).values():
-        if any(run.run in apart for run in alike):
-            yield from ([run] for run in alike)
-        else:
-            yield alike
+def folded(runs: Sequence[RunSummary]) -> Iterator[tuple[str, list[RunSummary]]]:
+    """Yields the day and the runs of each row: those of one experiment where its last is, unless one of
+    them is ticked or unfolded.
+    """
+    zone, now = st.context.timezone, time.time()
+    apart = {*ticked(), *(state.aside(_SCREEN, _UNFOLDED) or ())}
+    for day, of_day in groupby(runs, lambda run: day_of(run, zone, now)):
+        for alike in by_key((cards.same(run), run) for run in of_day).values():
+            is_apart = any(run.run in apart for run in alike)
+            yield from ((day, row) for row in ([[run] for run in alike] if is_apart else [alike]))
 
 
 def _unfold(runs: Sequence[RunSummary]) -> None:

@@ -22,7 +22,7 @@ from spmd_lab.ui.tables import formatted
 ONLY_SEARCHED = "Only runs of searches are here: switch them on below."
 VIEWS = ("List", "Table", "Predicted beside measured")
 SEARCHED = "searched"  # of the query string: runs of searches are listed, too
-ONLY_EXAMPLES = "Example results of another machine, until your first run."
+ONLY_EXAMPLES = "Examples of another machine, until your first run."
 
 
 _MOST_UNREAD, _OLDEST = 20, 20  # that are named; that are offered at once
@@ -105,8 +105,10 @@ def draw(view: str, runs: Sequence[RunSummary]) -> None:
         days.draw(runs, cards.evidence_of_most(runs))
 
 
-def held(runs: Sequence[RunSummary]) -> None:
-    """Draws how many runs there are and the evidence of most, or what can be done with ticked ones."""
+def held(view: str, runs: Sequence[RunSummary]) -> None:
+    """Draws how many runs there are, in how many rows of a view, and the evidence of most; or what can
+    be done with ticked ones.
+    """
     ticked, shown = days.ticked(), {run.run for run in runs}
     if missing := [run for run in ticked if run not in shown]:  # of which some may be deleted
         shown_too = {run.run for run in lab().history(runs=missing)}
@@ -114,8 +116,10 @@ def held(runs: Sequence[RunSummary]) -> None:
     if ticked:
         _held(ticked, len({*ticked} - shown))
         return
-    several = f": tick {FEWEST} to {MOST} to compare" if len(runs) > 1 else ""
-    words = [plain(f"{numbered(len(runs), 'run')}{several}.")]
+    several = f": tick {FEWEST} to {MOST}" if len(runs) > 1 else ""
+    rows = len(runs) if view != VIEWS[0] else sum(1 for _ in days.folded(runs))
+    within = f" in {numbered(rows, 'row')}" if rows < len(runs) else ""
+    words = [plain(f"{numbered(len(runs), 'run')}{within}{several}.")]
     if evidence := cards.evidence_of_most(runs):
         words.append(style.evidence_badge(evidence))
         if any(cards.evidence_of(run)[0] != evidence for run in runs if run.answer):

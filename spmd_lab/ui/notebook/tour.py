@@ -5,55 +5,29 @@ from collections.abc import Sequence
 import streamlit as st
 
 from spmd_lab.ui import cards, state
-from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.lab import Stop, find, stops
 from spmd_lab.ui.markdown import plain
 
 _ICON = ":material/tour:"
 _COOKIE, _OVER = "spmd_lab_tour", ("tour", "over")
-_FIRST = "New here? **Five clicks.**"
+_TAKE = "Take the tour"
 
 
-def offer() -> None:
-    """The five clicks in a row, until the viewer has finished or dismissed them."""
-    if shown := _offered():
-        with st.container(border=True, horizontal=True, vertical_alignment="center", key="tour"):
-            if first := find(shown[0].runs[0]):
-                st.html(glimpse.html(first.experiment), width=150)
-            with st.container(gap="small"):
-                st.markdown(f"{_ICON} {_FIRST}")
-                with st.container(horizontal=True, gap="small"):
-                    for at in range(len(shown)):
-                        _link(at, f"{at + 1}. {shown[at].title}")
-            _dismiss()
+def begin() -> bool:
+    """Draws the first click, and how many there are; returns False once the tour is over."""
+    if not (shown := _offered()):
+        return False
+    with st.container(key="main-link-tour", width="content"):
+        _link(0, _TAKE)
+    st.caption(plain(f"{len(shown)} clicks through stored results."))
+    return True
 
 
-def begin(is_kept: bool = False) -> None:
-    """The first click, for who has runs of their own; `is_kept`: also after the tour is over,
-    and beside what else to begin with."""
-    if stored() if is_kept else _offered():
-        with st.container(
-            border=not is_kept,
-            horizontal=True,
-            gap="small",
-            width="content",
-            key="next" if is_kept else "main-link-tour",
-            vertical_alignment="center",
-        ):
-            _link(0, "Take the tour")
-            if not is_kept:
-                _dismiss()
-
-
-def _dismiss() -> None:
-    st.button(
-        "Hide",
-        key="tour:dismiss",
-        type="tertiary",
-        help="Hide the tour. Recipes goes on offering it.",
-        on_click=state.set_aside,
-        args=(*_OVER, True),
-    )
+def again() -> None:
+    """Draws the first click beside what else there is to begin with, also after the tour is over."""
+    if stored():
+        with st.container(key="next", width="content"):
+            _link(0, _TAKE)
 
 
 def _offered() -> Sequence[Stop]:

@@ -5,6 +5,7 @@ by side.
 import pytest
 
 from bench.values import comparison, result, strategy
+from spmd_core.base import span_text
 from spmd_core.lab.store.store import Store
 from spmd_core.runs import Labels, RunSummary
 from spmd_lab.ui import cards
@@ -41,7 +42,7 @@ def listed(screen) -> list[str]:
 
 def test_a_search_keeps_what_is_ticked(opened):
     screen = opened()
-    assert "3 runs: tick 2 to 8 to compare." in said(screen)
+    assert "3 runs: tick 2 to 8." in said(screen)
     assert screen.button("compare").disabled
     for run in (MEASURED, FIRST):
         screen.checkbox(f"tick:{run}").check().run()
@@ -77,16 +78,18 @@ def test_a_viewer_is_not_offered_to_delete(opened, monkeypatch):
     assert "delete" not in [each.key for each in opened(SECOND).button]
 
 
-def test_rows_are_grouped_by_day_and_say_what_came_out_and_what_changed(opened):
+def test_rows_are_grouped_by_day_and_say_what_came_out_and_what_changed(opened, lab):
     screen = opened()
     assert listed(screen) == [SECOND, FIRST, MEASURED]
-    second, first, measured = (
+    _second, first, measured = (
         each.proto.body for each in screen.get("html") if "<b>" in each.proto.body
     )
     labels = [each.proto.label for each in screen.get("page_link")]
     assert next(label for label in labels if "→" in label).endswith("remat full → minimal")
     assert sum("→" in label for label in labels) == 1
-    assert "<b>16.2 ms per step</b>" in first + second and 'class="glimpse"' in measured
+    time = lab.facts(FIRST).strategies["auto"].predicted_s
+    figure = f"<b>16.2 ms per step<i>80% range {span_text(time.low, time.high)}</i></b>"
+    assert figure in first and 'class="glimpse"' in measured
     assert any(label.startswith("**Dense layer 32×4") for label in labels)
 
 
@@ -98,11 +101,12 @@ def test_runs_of_one_experiment_and_day_are_one_row_until_unfolded(opened, data_
         store(data_folder, result(measured, run=run, comparison=compared))
     screen = opened()
     assert listed(screen) == [repeats[2], SECOND, FIRST, MEASURED]
+    assert "6 runs in 4 rows: tick 2 to 8." in said(screen)
     assert [each.run for each in cards.distinct(lab.history(), 2)] == [repeats[2], SECOND]
     button = next(each for each in screen.button if each.key.startswith("unfold:"))
     assert button.label == "3 runs, 10.0 to 30.0 µs"
     button.click().run()
-    assert listed(screen)[:3] == repeats[::-1]
+    assert listed(screen)[:3] == repeats[::-1] and "6 runs: tick" in said(screen)
     lab.notebook.label(repeats[1], name="kept")  # a row of its own, between those of one row
     assert listed(opened()) == [repeats[2], repeats[1], SECOND, FIRST, MEASURED]
 
@@ -118,7 +122,7 @@ def test_runs_of_one_experiment_and_day_are_one_row_until_unfolded(opened, data_
         (
             "single",
             True,
-            '<em class="gray">Too small to shard</em> 2.00× slower (1.80\u00a0to\u00a02.20)',
+            '<em class="red">Too small to shard</em> 2.00× slower (1.80\u00a0to\u00a02.20)',
         ),
         ("auto", False, '<em class="orange">Cannot tell</em> whether sharding helps'),
     ],

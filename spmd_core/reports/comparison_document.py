@@ -29,8 +29,10 @@ from spmd_core.reports.document import (
 )
 from spmd_core.results import Between, Result, StrategyResult
 from spmd_core.sheets import NONE, Cell, Place, Sheet, Table, seconds, size, text
-from spmd_core.terms import environment_words, experiment_words, outcome_words, row_title
+from spmd_core.terms import environment_words, experiment_words, listed, outcome_words, row_title
 from spmd_core.words import collective_words
+
+_MOSTLY = 0.1  # of what is waited for over an axis: a collective of less is not named
 
 
 def comparison_document(compared: Compared) -> Document:
@@ -259,6 +261,20 @@ def collectives_table(compared: Compared, place: Place = "document") -> Table:
         tuple(columns),
         tuple((Cell(kind), *(Cell(text) for text in texts)) for kind, texts in shown.items()),
     )
+
+
+def exposed_words(subject: Subject, axis: str) -> str:
+    """Returns the collectives over a mesh axis that the fastest row of a run mostly waits for, with
+    their bytes per device: `all-gather of 5.3 GiB`; "" where a count is unknown.
+    """
+    rows = [each for each in (_collectives(subject) or {}).values() if each[0].axes == (axis,)]
+    waits = {_asked(row[0]).kind: sum(each.exposed_in_all_s for each in row) for row in rows}
+    sizes = {_asked(row[0]).kind: _sent(row) for row in rows}
+    kinds = [kind for kind, s in waits.items() if s > _MOSTLY * sum(waits.values())]
+    if not kinds or None in sizes.values():
+        return ""
+    kinds.sort(key=lambda kind: -waits[kind])
+    return listed([f"{kind} of {bytes_text(sizes[kind] or 0)}" for kind in kinds])
 
 
 def _more(before: int | None, after: int | None) -> str:

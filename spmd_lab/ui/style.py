@@ -121,7 +121,9 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 [class*="st-key-line-"] [data-testid="stHtml"] > b {{ order: 4; flex: none; width: 11rem; text-align: right; font-weight: 600; }}
 [class*="st-key-line-"] [data-testid="stHtml"] > small {{ order: 5; width: 4rem; text-align: right; color: var(--quiet); }}
 :is(.st-key-next, .st-key-tour) [data-testid="stPageLink-NavLink"] {{ background: var(--page); border: 1px solid var(--accent); border-radius: 0.5rem; padding: 0.25rem 0.75rem; }}
-:is(.st-key-next, .st-key-tour) [data-testid="stPageLink-NavLink"] :is(p, span) {{ color: var(--accent) !important; }}
+.st-key-next [data-testid="stPageLink-NavLink"] :is(p, span) {{ color: var(--accent) !important; }}
+.st-key-tour [data-testid="stPageLink-NavLink"] {{ background: var(--accent); }}
+.st-key-tour [data-testid="stPageLink-NavLink"] :is(p, span) {{ color: light-dark(#ffffff, #0b1420) !important; }}
 .variants {{ display: flex; flex-wrap: wrap; gap: 1rem 2.5rem; }}
 .variants figure {{ margin: 0; }}
 .variants figcaption {{ font-size: 0.85rem; padding-top: 0.4rem; }}
@@ -151,6 +153,12 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 }}
 [class*="st-key-main-link"] [data-testid="stPageLink-NavLink"] :is(p, span) {{
   color: light-dark(#ffffff, #0b1420) !important;
+}}
+[data-testid="stMain"]:has(.st-key-tour) :is([class*="st-key-main-link"] [data-testid="stPageLink-NavLink"], [data-testid^="stBaseButton-primary"]) {{
+  background: var(--page); border: 1px solid var(--line);
+}}
+[data-testid="stMain"]:has(.st-key-tour) :is([class*="st-key-main-link"] [data-testid="stPageLink-NavLink"], [data-testid^="stBaseButton-primary"]:enabled) :is(p, span, svg) {{
+  color: var(--accent) !important;
 }}
 [class*="st-key-side-link"] [data-testid="stPageLink-NavLink"] p {{ font-weight: 500; }}
 [class*="st-key-side-link"] [data-testid="stPageLink-NavLink"] {{

@@ -4,11 +4,12 @@ screens themselves.
 
 import re
 from dataclasses import replace
+from urllib.parse import parse_qs
 
 import pytest
 
 from bench.values import result, strategy
-from spmd_core.base import seconds_text
+from spmd_core.base import bytes_text, seconds_text
 from spmd_core.experiment import link, parse_experiment
 from spmd_core.lab import Lab, examples
 from spmd_core.lab.store.store import Store
@@ -212,10 +213,23 @@ def test_a_stop_of_the_tour_has_one_next_and_no_recipe_beside_it(data_folder, mo
     plan = next(label for label in labels(beside) if "Try this plan: " in label)
     was, takes = map(float, re.findall(r"[\d.]+", plan))
     assert f"{was:g} ms against" in read(beside) and takes < was
+    # the collectives that the chip waits for over the axis, with their bytes
+    slower = next(iter(Lab.open().result(stops[0].runs[1]).strategies.values())).prediction
+    over = [each for each in slower.collectives if each.axes == ("tensor",)]
+    sizes = [
+        f"{kind} of {bytes_text(sum(e.bytes_total for e in over if kind in (e.kind, e.asked)))}"
+        for kind in ("reduce-scatter", "all-gather")
+    ]
+    cause = f"of exposed communication: {' and '.join(sizes)} per device."
+    assert f"The tensor axis adds {seconds_text(parts(slower)['exposed over tensor'])} {cause}" in (
+        read(beside)
+    )
     # the notebook can begin with a page of them
     page = opened("notebook")
     said, sections = read(page), examples.stops("page")
     assert all(each.title in said for each in sections) and " faster than " in said
+    (link,) = [each for each in page.get("page_link") if "side by side" in each.proto.label]
+    assert parse_qs(link.proto.query_string)["runs"] == [",".join(sections[0].runs)]
     # the numbers that are written in its texts are those of its runs
     faster, slower = (
         next(iter(Lab.open().result(run).strategies.values())).prediction

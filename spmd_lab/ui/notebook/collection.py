@@ -1,7 +1,6 @@
 """One collection: read, and edited in place."""
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from functools import partial
 
 import streamlit as st
@@ -128,6 +127,7 @@ def _compared(compared: Compared) -> None:
         for each in compared.subjects:
             _note(each)
         with st.expander("Details"):
+            outcome.shared(compared)
             outcome.links(compared)
             shell.draw_table(rows_table(compared, "screen"))
 
@@ -155,10 +155,10 @@ def example(title: DeltaGenerator, actions: DeltaGenerator) -> Callable[[str], N
         return None
     subjects = {each.run: lab().subject(each) for each in lab().history(runs=page.runs)}
     with title:
-        st.title(plain(page.title), anchor=False)
-        run = max(each.moment for each in subjects.values())
-        when = f"{datetime.fromtimestamp(run, UTC):%-d %B %Y}"
-        st.caption(plain(f"Your pages: none yet. This example is of runs of {when}."))
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.title(plain(page.title), anchor=False, width="content")
+            st.badge("Example", color="blue")
+        st.caption("Notes beside stored results: edit, print, send.")
     with actions:
         _downloads(page, subjects)
         icon = ":material/edit_note:"

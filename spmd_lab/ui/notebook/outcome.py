@@ -1,9 +1,11 @@
 """What came out of a stored run, and why what failed did."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.answers import strategies_table
 from spmd_core.base import number_text, seconds_text
@@ -12,7 +14,7 @@ from spmd_core.facts import Prediction
 from spmd_core.history import basis_words, is_example, shape_words
 from spmd_core.plan import get_model
 from spmd_core.recipes import differences_of
-from spmd_core.reports import Compared, Subject, run_title, verdict_sentences
+from spmd_core.reports import Compared, Subject, exposed_words, run_title, verdict_sentences
 from spmd_core.results import Result
 from spmd_core.runs import RunSummary
 from spmd_core.surveys import studies
@@ -69,23 +71,45 @@ def times(result: Result) -> None:
 
 
 def compared_runs(compared: Compared, is_summed: bool = False, others: str = "") -> None:
-    """Draws how runs compare: the verdict, what they share with `others`, and their times, the fastest
-    first. `is_summed`: with what their parts add up to, and what to try next.
+    """Draws how runs compare: the verdict, their times, the fastest first, and what they share with
+    `others`. `is_summed`: with what their parts add up to, and what to try next.
     """
     ordered = fastest_first(compared.subjects)
     kinds = {cards.evidence_of(each.summary)[0] for each in ordered}
     evidence = kinds.pop() if len(kinds) == 1 else ""
     first, *more = verdict_sentences(compared, bool(evidence))
-    cards.headline(plain(first), evidence, about=basis_words(compared.answers))
-    for sentence in more:
-        st.markdown(plain(sentence))
-    _times_of(compared, ordered, is_summed, _shared(compared, others))
+    with nullcontext() if is_summed else _pictured(ordered[0].summary):
+        cards.headline(plain(first), evidence, about=basis_words(compared.answers))
+        for sentence in more:
+            st.markdown(plain(sentence))
+        if not is_summed:
+            _link_to_all(ordered)
+    _times_of(compared, ordered, is_summed)
     if is_summed:
+        shared(compared, others)
         links(compared)
         if best := ordered[0].result:
             next_step.draw(best, above=st.container(), than=compared.names[ordered[0].run])
     for each in ordered:
         reasons(each.summary, each.result)
+
+
+def _link_to_all(ordered: Sequence[Subject]) -> None:
+    st.page_link(
+        "pages/history.py",
+        label="**Open side by side**",
+        icon=":material/open_in_new:",
+        query_params={"runs": ",".join(each.run for each in ordered)},
+    )
+
+
+def _pictured(summary: RunSummary, experiment: Experiment | None = None) -> DeltaGenerator:
+    """Draws the picture of a run, or of an `experiment` of it; returns the place beside it."""
+    row_ = st.container(
+        horizontal=True, vertical_alignment="center", gap="small", key=f"row-part-{summary.run}"
+    )
+    row_.html(glimpse.html(experiment or summary.experiment), width=110)
+    return row_.container(gap=None)
 
 
 def links(compared: Compared) -> None:
@@ -115,29 +139,26 @@ def row(subject: Subject) -> None:
     origin = "imported from another installation" * bool(summary.origin)
     kind, ended = cards.evidence_of(summary)
     facts = (ended, ago(summary.submitted_at), summary.owner, origin)
-    with st.container(
-        horizontal=True, vertical_alignment="center", gap="small", key=f"row-part-{summary.run}"
-    ):
-        st.html(glimpse.html(best.experiment), width=110)
-        with st.container(gap=None):
-            draw(summary, result)
-            with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-                _link(subject, in_quotes(run_title(subject)))
-                if kind:
-                    style.evidence(kind)
-                if not is_example(summary):  # its page has the badge
-                    st.caption(plain(", ".join(filter(None, facts))), width="content")
+    with _pictured(summary, best.experiment):
+        draw(summary, result)
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            _link(subject, in_quotes(run_title(subject)))
+            if kind:
+                style.evidence(kind)
+            if not is_example(summary):  # its page has the badge
+                st.caption(plain(", ".join(filter(None, facts))), width="content")
 
 
-def _shared(compared: Compared, others: str) -> str:
-    """Returns what is computed and where, as far as it is the same for all, and `others`."""
+def shared(compared: Compared, others: str = "") -> None:
+    """Draws what is computed and where, as far as it is the same for all, and `others`."""
     first, *rest = (_shape(each.summary.experiment) for each in compared.subjects)
     same = (
         text
         for label, text in first.items()
         if text and all(each.get(label) == text for each in rest)
     )
-    return " · ".join(filter(None, (*same, others)))
+    if words_ := " · ".join(filter(None, (*same, others))):
+        st.caption(plain(words_))
 
 
 def _shape(experiment: Experiment) -> dict[str, str]:
@@ -162,17 +183,16 @@ def _link(subject: Subject, name: str) -> None:
     )
 
 
-def _times_of(compared: Compared, ordered: Sequence[Subject], is_summed: bool, shared: str) -> None:
-    """Draws what runs share, and their times in one chart; of predicted steps, where the time of each
-    goes, above it which part differs most.
+def _times_of(compared: Compared, ordered: Sequence[Subject], is_summed: bool) -> None:
+    """Draws the times of runs in one chart; of predicted steps, where the time of each goes, below it
+    which part differs most.
     """
     results = [(compared.names[each.run], each.result) for each in ordered if each.result]
     key = f"side-by-side:{compared.baseline.run}"
     if steps := _predicted_steps(compared, ordered):
-        _steps(steps, dict(results), key, is_summed, shared)
+        of = {compared.names[each.run]: each for each in ordered}
+        _steps(steps, of, key, is_summed)
         return
-    if shared:
-        st.caption(plain(shared))
     if chart := side_by_side_chart(results):
         words = "Time by strategy of each run; the numbers are in the table below"
         st.vega_lite_chart(chart, alt=words, key=key)
@@ -193,31 +213,32 @@ def _predicted_steps(compared: Compared, ordered: Sequence[Subject]) -> Mapping[
 
 def _steps(
     steps: Mapping[str, Prediction],
-    results: Mapping[str, Result],
+    subjects: Mapping[str, Subject],
     key: str,
     is_summed: bool,
-    shared: str,
 ) -> None:
-    most, other, words_ = differs(steps)
+    most, other, words_ = differs(steps, lambda row, axis: exposed_words(subjects[row], axis))
     terms = _differences(steps, most, other) if words_ and is_summed else []
     first = next(iter(steps))
     steps = {name: steps[name] for name in dict.fromkeys((first, other or first, *steps))}
     sums = [sum(parts(step).values()) for step in steps.values()]
     is_drawn = bool(terms) and has_room(sums)
-    pictures = {name: glimpse.address(glimpse.svg(results[name].experiment)) for name in steps}
+    pictures = {
+        name: glimpse.address(glimpse.svg(subjects[name].summary.experiment)) for name in steps
+    }
     chart = shares_chart(steps, pictures, terms if is_drawn else ())
     summed = _sum_words(terms) if terms else ""
     alt = f"{words_} {summed}".strip() or "The parts of each step"
+    st.vega_lite_chart(chart, alt=alt, key=key)
     if summed:
         st.markdown(f"**{plain(words_)}**" if is_drawn else plain(f"{words_} {summed}"))
-    if shared:
-        st.caption(plain(shared))
-    st.vega_lite_chart(chart, alt=alt, key=key)
 
 
-def differs(steps: Mapping[str, Prediction]) -> tuple[str, str, str]:
+def differs(
+    steps: Mapping[str, Prediction], exposed: Callable[[str, str], str] = lambda row, axis: ""
+) -> tuple[str, str, str]:
     """Returns the part in which another step exceeds the first, the fastest, most; that step, and a
-    sentence of both.
+    sentence of both. `exposed`: the collectives over an axis that the step of a row waits for.
     """
     named = {letter: parts(step) for letter, step in steps.items()}
     times = {
@@ -231,8 +252,9 @@ def differs(steps: Mapping[str, Prediction]) -> tuple[str, str, str]:
     where, added = list(named)[times[most].index(longest)], seconds_text(more)
     axis = most.removeprefix("exposed over ")
     if axis != most and axis.isidentifier():
-        why = f"The {axis} axis adds {added} of exposed communication, which no compute overlaps."
-        return most, where, why
+        which = exposed(where, axis) if not times[most][0] else ""
+        which = f": {which} per device" if which else ", which no compute overlaps"
+        return most, where, f"The {axis} axis adds {added} of exposed communication{which}."
     part = most.replace("exposed over", "exposed communication over")
     return most, where, f"{where} spends {added} more on {part}."
 

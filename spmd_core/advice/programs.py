@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 
-from spmd_core.base import agreed, bytes_text, mesh_text, numbered
+from spmd_core.base import agreed, bytes_text, capital, mesh_text, numbered
 from spmd_core.experiment import spec_code
 from spmd_core.facts import Accident, Collective, LostBatch
 from spmd_core.fields import Spec
@@ -67,8 +67,8 @@ def finding_words(finding: Finding, program: Program) -> str:
         case "replicated":
             too = " with its optimizer state" if others else ""
             return (
-                f"{path} is replicated on {devices} devices, {held} a device{too}; "
-                f"{_replicated_by(path, program)}: shard one of its dims"
+                f"{path} is replicated on {devices} devices: {held} a device{too}. "
+                f"{capital(_replicated_by(path, program))}: shard a dim"
             )
         case "replicated_output":
             return (
@@ -244,7 +244,7 @@ def _replicated_by(path: str, program: Program) -> str:
     """Why an argument is replicated: by its own spec, or as nothing that it meets names an axis."""
     is_given = any(matches(pattern, path) for pattern, _ in program.specs)
     if is_given or program.described.leaves[path].spec is not None:
-        return "its own spec names no axis"
+        return "its spec names no axis"
     return (
         "no argument or constraint names an axis for it"
         if program.described.mesh

@@ -8,7 +8,8 @@ from math import inf
 from typing import Any
 
 from spmd_core.answers.collective_sheet import COLLECTIVES, CommunicationRow
-from spmd_core.base import bytes_text, capital, change_text, numbered, seconds_text
+from spmd_core.answers.training_sheet import Figure
+from spmd_core.base import bytes_text, capital, change_text, numbered, seconds_text, span_text
 from spmd_core.experiment import Experiment, dtype_of, layout_of
 from spmd_core.program import CollectiveRow
 from spmd_core.runs import Partitioned, Requested
@@ -17,6 +18,8 @@ from spmd_core.sheets import EVERYWHERE, Sheet, text
 # of `bench.what_if`, programs x shardings: how many, with the kinds and axes of the compiled program,
 # and with its bytes within 2%; by the kind of a target
 _AGREE = {"cpu": ("CPU", 126, 126, 126), "tpu": ("TPU v5e", 24, 24, 24)}
+
+_RANGES = "Ranges are those of compiled programs: times of partitioned ones were not compared."
 
 
 def agreement_words(experiment: Experiment) -> str:
@@ -109,19 +112,22 @@ class WhatIf:
         return before, after
 
     @property
-    def figures(self) -> tuple[tuple[str, str], ...]:
-        """Names and texts, before and after: bytes on a device, and the step's estimated time."""
+    def figures(self) -> tuple[Figure, ...]:
+        """Quantities before and after: bytes on a device, and the step's estimated time with its range."""
         was, now = self.programs
         peak = was.peak_bytes, now.peak_bytes
-        rows: list[tuple[str, str]] = []
+        rows: list[Figure] = []
         if peak[0] and peak[1]:
             rows.append(
-                ("Peak memory per device", change_text(*map(bytes_text, (peak[0], peak[1]))))
+                Figure("Peak memory per device", change_text(*map(bytes_text, (peak[0], peak[1]))))
             )
         if was.predicted_s and now.predicted_s:
-            ends = (seconds_text(each.estimate) for each in (was.predicted_s, now.predicted_s))
-            rows.append(("Estimated step", change_text(*ends)))
-        return (*rows, ("Arguments per device", change_text(*map(bytes_text, self.argument_bytes))))
+            times = was.predicted_s, now.predicted_s
+            ends = change_text(*(seconds_text(each.estimate) for each in times))
+            spans = change_text(*(span_text(each.low, each.high) for each in times))
+            rows.append(Figure("Estimated step", ends, f"range {spans}"))
+        held = change_text(*map(bytes_text, self.argument_bytes))
+        return (*rows, Figure("Arguments per device", held))
 
     @property
     def is_propagated(self) -> bool:
@@ -162,7 +168,10 @@ class WhatIf:
         if self.is_propagated:
             return "These shardings are what the compiler begins with; it decides the collectives."
         made = all(each.is_compiled for each in self.programs)
-        return "" if made else agreement_words(self.after)
+        if made:
+            return ""
+        ranges = f" {_RANGES}" if any(each.predicted_s for each in self.programs) else ""
+        return f"{agreement_words(self.after)}{ranges}"
 
     @property
     def headline(self) -> str:

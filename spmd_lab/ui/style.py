@@ -91,7 +91,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .st-key-held {{ background: var(--tint); padding: 0.4rem 0.6rem; }}
 .st-key-days h2 {{ display: flex; column-gap: 0.5rem; font-size: 0.9rem; font-weight: 600; color: var(--quiet); padding: 1.2rem 1.75rem 0.4rem 0.5rem; margin: 0; }}
 :is(.st-key-days, .st-key-findings) h2 small {{ font-size: 0.8rem; font-weight: 400; color: var(--quiet); min-width: 4rem; text-align: right; }}
-.st-key-findings h2 small {{ font-size: 0.93rem; width: 24.6rem; text-align: left; }}
+.st-key-findings h2 small {{ font-size: 0.93rem; width: 26.2rem; text-align: left; }}
 .st-key-days h2 small:first-of-type {{ text-align: left; }}
 .st-key-days h2 small:nth-of-type(2) {{ margin-left: auto; width: 20rem; text-align: left; }}
 .st-key-days h2 small:nth-of-type(3) {{ width: 11rem; }}
@@ -356,6 +356,20 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .gauge:has(> .limit) {{ position: relative; overflow: visible; }}
 .gauge:has(> .limit) > i:first-child {{ border-radius: 0.2rem; }}
 .gauge > .limit, .gauge.over > .limit {{ position: absolute; top: -0.25rem; height: calc(100% + 0.5rem); width: 2px; background: light-dark(#1c2430, #e4e9f0); }}
+.peaks {{ display: grid; grid-template-columns: max-content 1fr; gap: 0.3rem 0.8rem; align-items: center; font-size: 0.82rem; }}
+.peaks small {{ color: var(--quiet); font-size: inherit; }}
+.peaks .gauge {{ display: flex; height: 1.5rem; margin: 0; background: none; box-shadow: inset 0 0 0 1px var(--line); }}
+.peaks .gauge > i {{ float: none; container-type: inline-size; line-height: 1.5rem; font-style: normal; padding-left: 0.5rem; background: none; }}
+.peaks .gauge > .held {{ background: #3b76c4; color: #ffffff; }}
+.peaks .gauge > .temporary {{ background: light-dark(#c4d6f0, #24406a); }}
+.peaks .gauge > .free {{ color: var(--quiet); }}
+.peaks .gauge.over > .held {{ background: #b3293c; }}
+.peaks u {{ text-decoration: none; white-space: nowrap; }}
+.peaks s {{ text-decoration: none; }}
+@container (max-width: 3.4rem) {{ .peaks u {{ display: none; }} }}
+@container (max-width: 5rem) {{ .peaks s {{ display: none; }} }}
+@container (max-width: 7.2rem) {{ .peaks .temporary s {{ display: none; }} }}
+@media (max-width: 640px) {{ .peaks {{ grid-template-columns: 1fr; row-gap: 0.15rem; }} }}
 .limit small {{ position: absolute; bottom: 100%; right: -0.75rem; white-space: nowrap; font-style: normal; }}
 @media (max-width: 640px) {{ .limit small {{ display: none; }} }}
 .fit {{ min-height: 6.5rem; padding: 0.4rem 1rem 0.6rem; border-radius: 0.5rem; background: var(--tint); display: flex; flex-direction: column; justify-content: center; }}
@@ -373,7 +387,6 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
     padding-top: 0 !important;
   }}
 }}
-[class*="st-key-finding-"] > :has(> [data-testid="stMarkdown"]):nth-child(2) {{ text-align: right; }}
 @media (min-width: 641px) {{ [class*="st-key-finding-"] {{ flex-wrap: nowrap; }} [class*="st-key-finding-"] > :first-child {{ min-width: 0; }} }}
 [class*="st-key-said-"] :is(h2, h3) {{ font-size: 1.33rem; font-weight: 700; padding: 1.2rem 0 0; }}
 [class*="st-key-part-"] h3 {{ font-size: 1rem; font-weight: 600; }}

@@ -83,7 +83,7 @@ def test_arguments_take_what_their_specs_leave_on_a_device():
 
 
 def test_figures_have_time_and_memory_where_both_are_known():
-    names = [name for name, _ in _answer([], [], peak_bytes=2**20).figures]
+    names = [each.title for each in _answer([], [], peak_bytes=2**20).figures]
     assert names == ["Arguments per device"]
     answer = _answer([], [])
     was, now = (
@@ -96,8 +96,8 @@ def test_figures_have_time_and_memory_where_both_are_known():
     )
     changed = WhatIf(answer.before, answer.after, (was, now))
     assert changed.figures[:2] == (
-        ("Peak memory per device", "1.0 → 2.0 MiB"),
-        ("Estimated step", "4 → 2 ms"),
+        ("Peak memory per device", "1.0 → 2.0 MiB", "", ()),
+        ("Estimated step", "4 → 2 ms", "range 3.60 to 4.40 → 1.80 to 2.20 ms", ()),
     )
     assert changed.json()["estimated_s"]["after"]["estimate"] == 2e-3
 

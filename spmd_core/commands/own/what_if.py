@@ -45,7 +45,8 @@ def main(arguments: Namespace) -> int:
         print(json.dumps(answer.json()))
         return 0
     print(answer.headline)
-    print("\n".join(f"{name}: {text}" for name, text in answer.figures))
+    for name, text, more, *_ in answer.figures:
+        print(f"{name}: {text}" + f", {more}" * bool(more))
     print(f"{answer.made}. {answer.agreement}".rstrip(), end="\n\n")
     print("\n".join(sheet_lines(WHAT_IF.table(answer.rows, "terminal"))))
     return 0

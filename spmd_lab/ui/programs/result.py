@@ -23,11 +23,12 @@ from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import as_sentence, code, coded, plain
 from spmd_lab.ui.notebook import labels
 from spmd_lab.ui.predict import prediction
-from spmd_lab.ui.programs import arrays, constrain, treemap
+from spmd_lab.ui.programs import arrays, constrain, peak, treemap
 from spmd_lab.ui.shell import draw_figures
 
 Fixes = Mapping[str, constrain.Specs]  # by path of a finding
 SHOWN_FINDINGS = 8
+_IN_ORDER = "what each fix saves after those above it"
 # of each kind: its title, and what is wrong in plain words
 _TITLES = {
     "replicated": ("Replicated", "Each device holds all of {}."),
@@ -67,7 +68,7 @@ def wrong(experiment: Experiment, compiled: StrategyResult | None = None) -> Non
     first = tried.get(listed[0].path) if listed else None
     known = constrain.checked(first) if first else None
     _card(program, listed, tried, known, held, capacity)
-    arrays.picture_of(program, capacity)
+    arrays.picture_of(program)
     offered = constrain.by_held(program, tried.values())[:1]
     is_known_better = known is not None and not constrain.raises(known)
     above = first if is_known_better and first in offered else None
@@ -94,12 +95,14 @@ def _findings(
     above: constrain.Specs | None,
 ) -> None:
     with st.container(key="findings", gap=None):
-        st.html(f"<h2>{_count(listed)}<small>Held, with each fix in order</small></h2>")
+        costs = f"costs each device, of {bytes_text(held[0])} held"
+        st.html(f'<h2>{_count(listed)}<small title="{_IN_ORDER}">{costs}</small></h2>')
         for at, each in enumerate(listed[:SHOWN_FINDINGS]):
             fix = tried.get(each.path)
             copied = constrain.copied_bytes(program, fix) if fix else 0
-            change = _change(held[at], held[at + 1])
-            _finding(at, each, copied, change, fix, fix is not None and fix is above)
+            saved = held[at] - held[at + 1]
+            costs = "time" if each.kind in _COST_TIME else bytes_text(saved) * (saved > 0)
+            _finding(at, each, copied, costs, fix, fix is not None and fix is above)
     if (more := len(listed) - SHOWN_FINDINGS) > 0:
         st.caption(f"{more} more, which `program FILE` lists.")
 
@@ -119,13 +122,15 @@ def _card(
             badges.badge(plain(known.made), icon=":material/bolt:", color="orange")
             with cards.how_sure(badges):
                 st.markdown(plain(known.agreement))
-            rest = _temporary(known, held)
             draw_figures(
-                Figure(name, text, f"{rest}{room}" if "memory" in name else "now → with this fix")
-                for name, text in known.figures[:-1]  # the last is of arguments alone
+                each._replace(more=each.more or room)
+                for each in known.figures[:-1]  # the last is of arguments alone
             )
+            peaks = [each.peak_bytes for each in known.programs]
+            _bars(held, peaks, capacity)
         elif held[0] > held[min(1, len(listed))]:
             draw_figures([Figure("Held on each device", _change(held[0], held[1]), room)])
+            _bars(held, [None, None], capacity)
         with st.container(horizontal=True, vertical_alignment="center"):
             if listed and listed[0].kind == "missing_donation":
                 _donate(listed[0], "first")
@@ -133,18 +138,9 @@ def _card(
             constrain.offer(program, [*tried.values()], known, waits)
 
 
-def _temporary(known: WhatIf, held: Sequence[int]) -> str:
-    """Returns what of the peaks is held and what is temporary, before and after the first fix."""
-    peaks = [each.peak_bytes or 0 for each in known.programs]
-    rest = [peak - each for peak, each in zip(peaks, held, strict=False)]
-    if min(rest) < 0:
-        return ""
-    both = [(_pair(held), "held"), (_pair(rest), "temporary")]
-    return f"{' + '.join(f'{words} {what}' for words, what in both)}, "
-
-
-def _pair(ends: Sequence[int]) -> str:
-    return change_text(bytes_text(ends[0]), bytes_text(ends[1]))
+def _bars(held: Sequence[int], peaks: Sequence[int | None], capacity: int) -> None:
+    rows = dict(zip((peak.NOW, peak.FIXED), zip(held, peaks, strict=False), strict=False))
+    st.html(peak.bars(rows, capacity))
 
 
 def _listed(
@@ -208,23 +204,21 @@ def _finding(
     at: int,
     each: StepFinding,
     copied: int,
-    change: str,
+    costs: str,
     fix: constrain.Specs | None,
     is_above: bool,
 ) -> None:
     rest = each.sentence.removeprefix(each.path).strip()
     words = coded(f"{rest}." if rest != each.sentence else as_sentence(rest))
     if copied and each.kind == "replicated":
-        words += " " + plain(
-            f"The part that is not donated is held twice: {bytes_text(copied)} more."
-        )
+        words += " " + plain(f"{bytes_text(copied)} of it, not donated, is held twice.")
     with st.container(horizontal=True, vertical_alignment="center", key=f"finding-{at}"):
-        title = f":{'orange' if at else 'red'}[**{plain(_TITLES[each.kind][0])}**]"
+        title = f":{'orange' if at else 'red'}[**{plain(f'{at + 1}. {_TITLES[each.kind][0]}')}**]"
         st.markdown(f"{title}  \n:small[{code(each.path)} {words}]", width="stretch")
-        st.markdown(f"**{plain(change)}**" if change else "", width=130)
+        st.markdown(f"**{plain(costs)}**" if costs else "", width=130)
         with st.container(width=250):
             if is_above:
-                st.caption("The fix above")
+                st.caption(":material/arrow_upward: The button above")
             elif fix and st.button(constrain.words(fix), key=f"mend:{at}", width="stretch"):
                 constrain.give(fix)
             if each.kind == "missing_donation":

@@ -88,8 +88,8 @@ def _how(held: Held) -> str:
     return f"over {', '.join(sorted(axes))}" if axes else REPLICATED
 
 
-_HOVER = hover(path="Array", bytes="Per device", how="Sharded", shape="Shape", spec="Spec")
-_ODD = "odd"
+_HOVER = hover(path="Array", bytes="Per device", sharded="Sharded", shape="Shape", spec="Spec")
+_ODD, _UNLIKE = "odd one", ", unlike the arrays beside it"
 _TILE = {
     "type": "rect",
     "stroke": "light-dark(#ffffff,#12161c)",
@@ -204,22 +204,11 @@ def _colors(placed: Sequence[Tile]) -> Spec:
 
 def _row(tile: Tile, odd: Collection[str], is_headed: bool) -> Row:
     x, y, width, height = tile.place
-    first, count = tile.arrays[0], len(tile.arrays)
-    parts = [each for each in tile.path.removesuffix("/value").split("/") if each != "*"]
-    parts = parts[is_headed:]
-    times = f" ×{count}" * ("/*" in tile.path)
-    # as much of the path as there is room for; `kernel` alone names none of many
-    least = 2 if parts[-1] in _UNSPECIFIC else 1
-    # none begins with the number of a layer
-    from_ = [at for at in range(len(parts) - least + 1) if not at or not parts[at].isdigit()] or [0]
-    names = ["/".join(parts[at:]) + times for at in from_]
-    names.append(names[-1].removesuffix(times))
-    room, size = width * 850, bytes_text(tile.weight)
-    name = next((each for each in names if room > 7 * len(each) + 6), "")
     is_odd = any(each.leaf.path in odd for each in tile.arrays)
-    below = [times.strip()] * (not name.endswith(times)) + [size] + [_ODD] * is_odd
-    fitting = [each for each in below if room > _CHARACTER * len(each)]
-    lines = [name, *fitting][: int(height * HEIGHT / 16)] if name else []
+    shapes = {shape_text(each.shape) for each in tile.arrays}
+    specs = {held_spec(each) for each in tile.arrays}
+    many = f"{count_text(len(tile.arrays))} of " if len(tile.arrays) > 1 else ""
+    lines = _lines(tile, is_headed, is_odd)
     return {
         "path": tile.path,
         "x": x,
@@ -228,14 +217,53 @@ def _row(tile: Tile, odd: Collection[str], is_headed: bool) -> Row:
         "y2": y + height,
         "middle_x": x + width / 2,
         "middle_y": y + height / 2,
-        "bytes": size,
+        "bytes": bytes_text(tile.weight),
         "how": how(tile),
-        "shape": shape_text(first.shape) if count == 1 else f"{count_text(count)} arrays",
-        "spec": held_spec(first) if count == 1 else "",
+        "sharded": how(tile) + _UNLIKE * is_odd,
+        "shape": many + (shapes.pop() if len(shapes) == 1 else "several shapes"),
+        "spec": specs.pop() if len(specs) == 1 else "several",
         # that its label takes: none where the screen is narrow
-        "pixels": max(map(len, lines), default=0) * _CHARACTER + 4,
+        "pixels": max(map(len, lines), default=0) * _CHARACTER + 1,
         "label": "\n".join(lines),
     }
+
+
+def _lines(tile: Tile, is_headed: bool, is_odd: bool) -> list[str]:
+    """Returns the lines of a label that have room: as much of the path as there is, its layers, its bytes."""
+    _, _, width, height = tile.place
+    parts = [each for each in tile.path.removesuffix("/value").split("/") if each != "*"]
+    parts = parts[is_headed:]
+    # `kernel` alone names none of many
+    least = 2 if parts[-1] in _UNSPECIFIC else 1
+    # none begins with the number of a layer
+    from_ = [at for at in range(len(parts) - least + 1) if not at or not parts[at].isdigit()] or [0]
+    names = ["/".join(parts[at:]) for at in from_]
+    room, most = width * 850, int(height * HEIGHT / 16)
+    name = next((each for each in names if room > 7 * len(each) + 6), "")
+    layers = "" if any(map(str.isdigit, name.split("/"))) else layers_words(tile)
+    below = [layers] * bool(layers) + [_ODD] * is_odd + [bytes_text(tile.weight)]
+    fitting = [each for each in below if room > _CHARACTER * len(each)]
+    both = f"{name}, {layers}"
+    if most == 1 and layers and room > 7 * len(both) + 6:
+        return [both]
+    return [name, *fitting][:most] if name else []
+
+
+def layers_words(tile: Tile) -> str:
+    """Returns which layers arrays are of, "" where their path names none.
+
+    >>> layers_words(Tile("params/layers/*/up", (None,) * 5)), layers_words(Tile("layers/3/up", (None,)))
+    ('5 layers', 'layer 3')
+    >>> layers_words(Tile("blocks/*/experts/*/up", (None,) * 8)), layers_words(Tile("embed", (None,)))
+    ('×8', '')
+    """
+    parts, count = tile.path.split("/"), len(tile.arrays)
+    at = next((at for at, part in enumerate(parts) if part == "*" or part.isdigit()), 0)
+    stack = parts[at - 1] if at else ""
+    if "*" not in parts:
+        return f"{stack.removesuffix('s')} {parts[at]}" if stack else ""
+    is_stack = stack.endswith("s") and parts.count("*") == 1
+    return f"{count} {stack}" if is_stack else f"×{count}"
 
 
 def alt(placed: Sequence[Tile]) -> str:

@@ -12,6 +12,7 @@ from spmd_core.workloads import STRATEGIES
 from spmd_lab.ui import live, shell, state
 from spmd_lab.ui.lab import as_viewer, find, lab
 from spmd_lab.ui.markdown import plain
+from spmd_lab.ui.shell import draw_figures
 from spmd_lab.ui.tables import sortable
 
 RESHARDED: Sheet[tuple[str, str, str, int]] = Sheet(
@@ -78,8 +79,7 @@ def _follow(before: Experiment, after: Experiment) -> None:
 
 def _answer(answer: WhatIf, screen: str) -> None:
     st.markdown(f"**What if?** {plain(answer.headline)}")
-    for column, (name, figure) in zip(st.columns(3), answer.figures, strict=False):
-        column.metric(plain(name), plain(figure))
+    draw_figures(answer.figures)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.badge(plain(answer.made), icon=":material/bolt:", color="orange")
         if answer.agreement:

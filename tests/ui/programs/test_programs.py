@@ -19,8 +19,7 @@ from spmd_core.lab import Lab
 from spmd_core.runs.events import Partitioned
 from spmd_core.workloads import Held, Leaf, Program, programs
 from spmd_lab.ui.lab import lab
-from spmd_lab.ui.markdown import plain
-from spmd_lab.ui.programs import arrays, constrain, door, treemap
+from spmd_lab.ui.programs import arrays, constrain, door, peak, treemap
 from tests.layers import ROOT
 
 PARSER = programs._parser  # that of a dashboard
@@ -46,9 +45,9 @@ def findings(screen):
     ]
 
 
-def changes(screen):
-    """What each device holds before and after each fix, in the list."""
-    found = [re.fullmatch(r"\*\*([\d.]+ → [\d.]+ .iB)\*\*", each.value) for each in screen.markdown]
+def costs(screen):
+    """What each finding costs a device, in the list."""
+    found = [re.fullmatch(r"\*\*([\d.]+ .iB)\*\*", each.value) for each in screen.markdown]
     return [each[1] for each in found if each]
 
 
@@ -67,11 +66,19 @@ def test_the_example_opens_with_its_findings_and_its_fields(screen):
     ]
     assert len(heads) == 1
     found = findings(screen)
-    assert found[0].startswith("Replicated `params/embed` is replicated on 8 devices")
-    assert [each.split(" `")[0] for each in found] == ["Replicated", "Not donated", "Odd one out"]
-    assert found[2].startswith("Odd one out `params/layers/3/up` has P(None,")
-    # arguments and the moments that are held twice, each fix beginning where that before it ends
-    assert changes(screen) == ["7.1 → 2.0 GiB", "2.0 → 1.3 GiB", "1.3 → 1.1 GiB"]
+    assert found[0].startswith("1. Replicated `params/embed` is replicated on 8 devices")
+    assert [each.split(" `")[0] for each in found] == [
+        "1. Replicated",
+        "2. Not donated",
+        "3. Odd one out",
+    ]
+    assert found[0].endswith(
+        "Its spec names no axis: shard a dim. 2.0 GiB of it, not donated, is held twice."
+    )
+    assert found[2].startswith("3. Odd one out `params/layers/3/up` has P(None,")
+    # of arguments and the moments that are held twice, each fix after those above it
+    assert "costs each device, of 7.1 GiB held" in heads[0]
+    assert costs(screen) == ["5.1 GiB", "670.5 MiB", "168.0 MiB"]
     assert held_now(screen) < 7.1
     labels = [each.label.replace("\\", "") for each in screen.button]
     assert {"Use P(None, ('fsdp', 'tensor'))", "Use P('fsdp', 'tensor')"} <= {*labels}
@@ -85,14 +92,16 @@ def test_the_example_opens_with_its_findings_and_its_fields(screen):
 
 def test_a_press_beside_each_finding_gives_the_specs_that_mend_it(screen):
     button(screen, "Try an example").click().run()
-    mended = float(changes(screen)[-1].split()[2])
+    sizes = {"GiB": 1, "MiB": 1 / 1024}
+    listed = [float(size) * sizes[unit] for size, unit in map(str.split, costs(screen))]
+    mended = 7.1 - sum(listed)  # what is held, as the list's head has it
     while mend := [each for each in screen.button if (each.key or "").startswith("mend:")]:
         before = held_now(screen)
         mend[0].click().run()
         assert not screen.exception and not screen.error
         assert held_now(screen) < before
-    assert [each.split(" `")[0] for each in findings(screen)] == ["Not donated"]
-    assert held_now(screen) == pytest.approx(mended, abs=0.06)  # each is rounded
+    assert [each.split(" `")[0] for each in findings(screen)] == ["1. Not donated"]
+    assert held_now(screen) == pytest.approx(mended, abs=0.11)  # each is rounded
     assert not [each for each in screen.button if each.key == "mend"]
     # the card says how to mend what it names, as the row does
     labels = [each.proto.popover.label for each in screen.get("popover")]
@@ -199,17 +208,40 @@ def test_the_first_fix_of_an_opened_step_leads_with_peak_and_step_before_and_aft
     screen.run()
     assert not screen.exception
     pattern = (
-        r"Peak memory per device ([\d.]+) → ([\d.]+) GiB ([\d.]+) → ([\d.]+) GiB held \+ "
-        r"([\d.]+) → ([\d.]+) GiB temporary, of 15.8 GiB HBM "
+        r"Peak memory per device ([\d.]+) → ([\d.]+) GiB of 15.8 GiB HBM "
+        r"Estimated step ([\d.]+) → ([\d.]+) ms range (\d+) to (\d+) → (\d+) to (\d+) ms"
     )
-    peak = re.match(pattern + r"Estimated step ([\d.]+) → ([\d.]+) ms", figures(screen))
+    peak = re.match(pattern, figures(screen))
     assert peak, figures(screen)
-    before, after, held, held_after, rest, rest_after, was_s, now_s = map(float, peak.groups())
+    before, after, was_s, now_s, *ends = map(float, peak.groups())
     assert after < before and now_s < was_s
-    assert held + rest == pytest.approx(before, abs=0.11), "each is rounded"
-    assert held_after + rest_after == pytest.approx(after, abs=0.11)
-    assert "The fix above" in [each.value for each in screen.caption]
+    assert ends[0] < was_s < ends[1] and ends[2] < now_s < ends[3]
+    now, fixed = drawn_peaks(screen)
+    for end, row in ((before, now), (after, fixed)):
+        assert row["held"] + row["temporary"] == pytest.approx(end, abs=0.11), "each is rounded"
+        assert sum(row.values()) == pytest.approx(15.8, abs=0.16)
+    assert any("The button above" in each.value for each in screen.caption)
     assert "mend:0" not in [each.key for each in screen.button]
+
+
+def drawn_peaks(screen):
+    """GiB of what fills each bar of memory, by kind; its width is its share of 15.8 GiB."""
+    (body,) = [each.proto.body for each in screen.get("html") if 'class="peaks"' in each.proto.body]
+    parts = r'<i class="(\w+)" style="width: ([\d.]+)%" title="([\d.]+) GiB'
+    rows = [re.findall(parts, bar) for bar in body.split("<small>")[1:]]
+    for _, share, size in (part for row in rows for part in row):
+        assert float(share) == pytest.approx(100 * float(size) / 15.75, abs=0.5)
+    return [{kind: float(size) for kind, _, size in row} for row in rows]
+
+
+def test_a_peak_above_the_limit_is_marked_and_nothing_is_free():
+    drawn = peak.bars({"now": (6 << 30, 20 << 30), "with this fix": (1 << 30, 8 << 30)}, 16 << 30)
+    now, fixed = drawn.split("<small>")[1:]
+    assert 'class="gauge over"' in now and 'class="limit" style="left: 80.0%"' in now
+    assert '"temporary" style="width: 70.0%"' in now and "14.0 GiB temporary" in now
+    assert "over" not in fixed and "limit" not in fixed and "8.0 GiB free" in fixed
+    only_held = peak.bars({"now": (6 << 30, None)}, 16 << 30)
+    assert "6.0 GiB held" in only_held and "10.0 GiB left" in only_held
 
 
 def figures(screen):
@@ -228,8 +260,9 @@ def test_what_is_known_of_the_compiled_program_is_a_finding_too(data_folder):
     test.query_params["run"] = run
     test.switch_page("pages/programs.py").run()
     assert not test.exception and status.state == "succeeded"
+    assert "**time**" in [each.value for each in test.markdown]
     first = findings(test)[0]  # what costs time is before what costs memory that is there
-    assert first.startswith("Batch lost") and "constrain the value of lost_batches.py:" in first
+    assert first.startswith("1. Batch lost") and "constrain the value of lost_batches.py:" in first
 
 
 def test_a_parser_is_ready_where_programs_are_taken(screen, monkeypatch):
@@ -281,7 +314,7 @@ def test_a_spec_of_a_group_makes_another_experiment(screen):
     assert button(screen, "Compile it")
     effect = next(each.value for each in screen.markdown if each.value.startswith("**What if?**"))
     assert "Adds " in effect and "GiB per step and device" in effect
-    assert any(plain("4.7 → ") in each.value for each in screen.metric)
+    assert any("4.7 → " in each.proto.body for each in screen.get("html"))
     changes = next(each.value for each in screen.dataframe if "Change" in each.value)
     assert set(changes["Change"]) >= {"appears", "vanishes"}
 
@@ -314,7 +347,16 @@ def test_an_array_that_is_sharded_otherwise_than_its_layers_is_marked(data_folde
     placed = treemap.tiles(arrays.on_device(program))
     rows = treemap.chart(placed, odd)["data"]["values"]
     marked = {row["path"] for row in rows if "odd" in row["label"]}
-    assert marked == {f"{root}/layers/3/up" for root in ("params", "moments", "updated moments")}
+    roots = "params", "moments", "updated moments"
+    assert marked == {f"{root}/layers/3/up" for root in roots}
+    by_path = {row["path"]: row for row in rows}
+    for root in roots:
+        odd_one, usual = (by_path[f"{root}/layers/{each}/up"] for each in ("3", "*"))
+        assert odd_one["label"].split("\n")[:3] == ["up", "layer 3", "odd one"]
+        assert odd_one["sharded"] == "over tensor, unlike the arrays beside it"
+        assert usual["label"].split("\n")[:2] == ["up", "5 layers"]
+        assert usual["sharded"] == "over fsdp, tensor" and usual["spec"] == "P('fsdp', 'tensor')"
+        assert usual["shape"] == "5 of 4,096 × 14,336"
 
 
 def test_arrays_of_several_layers_that_are_sharded_alike_are_one_rectangle():
@@ -399,5 +441,5 @@ def test_state_on_the_host_is_no_hbm_and_its_return_to_the_device_is_what_is_wro
     screen.run()
     assert not screen.exception
     (held,) = [each.value for each in screen.markdown if "Held on each device" in each.value]
-    assert "1.0 MiB of 15.8 GiB, 512.0 KiB on the host" in held.replace("\\", "")
+    assert "1.0 MiB, 512.0 KiB on the host" in held.replace("\\", "")
     assert headline(screen).endswith("Each call moves opt_state to another memory.")

@@ -1,0 +1,47 @@
+"""The peak of memory on a device against its limit, as bars: now, and with the first fix."""
+
+from collections.abc import Iterator, Mapping
+from html import escape
+
+from spmd_core.base import bytes_text
+
+Memory = tuple[int, int | None]  # bytes: held, and at the peak; None where that is not known
+NOW, FIXED = "now", "with this fix"
+
+
+def bars(rows: Mapping[str, Memory], capacity: int) -> str:
+    """Returns HTML of a bar for each row: what is held, what is temporary, and what is free.
+
+    Args:
+      rows: the memory of a device by what it is of.
+      capacity: bytes of its HBM, the end of each bar that fits; 0 where that is not known.
+    """
+    most = max(capacity, *(_end(*each) for each in rows.values())) or 1
+    drawn = (f"<small>{escape(row)}</small>{_bar(*rows[row], capacity, most)}" for row in rows)
+    return f'<div class="peaks">{"".join(drawn)}</div>'
+
+
+def _bar(held: int, peak: int | None, capacity: int, most: int) -> str:
+    end = _end(held, peak)
+    spans = "".join(
+        f'<i class="{kind}" style="width: {size / most:.1%}" title="{bytes_text(size)} {more}">'
+        f"<u>{bytes_text(size)} <s>{more}</s></u></i>"
+        for kind, size, more in _spans(held, peak, capacity - end)
+    )
+    is_over = 0 < capacity < end
+    mark = f'<b class="limit" style="left: {capacity / most:.1%}"></b>' * is_over
+    return f'<i class="gauge{" over" * is_over}">{spans}{mark}</i>'
+
+
+def _end(held: int, peak: int | None) -> int:
+    return held if peak is None else peak
+
+
+def _spans(held: int, peak: int | None, free: int) -> Iterator[tuple[str, int, str]]:
+    """Yields kind, bytes and name of each part of a bar; a peak below what is held is one part."""
+    if peak is None or peak >= held:
+        yield "held", held, "held"
+        yield "temporary", (peak or held) - held, "temporary"
+    else:
+        yield "held", peak, "at the peak"
+    yield "free", max(free, 0), "left" if peak is None else "free"

@@ -85,9 +85,21 @@ def _half_label(halves: Sequence[Row], quantity: str, **channels: Spec) -> Spec:
 
 
 def _band(rows: Sequence[Row], quantity: str, span: tuple[float, float]) -> list[Row]:
+    predicted = (row for row in rows if row["line"] == PREDICTED)
+    return [{"bytes": row["bytes"], **_ends(row, quantity, span)} for row in predicted]
+
+
+def _ends(row: Row, quantity: str, span: tuple[float, float]) -> Row:
+    """Returns the low and the high end of what a bar is, in its unit."""
     low, high = span if quantity == TIME else (1 / span[1], 1 / span[0])
-    predicted = ((row["bytes"], cast(float, row["y"])) for row in rows if row["line"] == PREDICTED)
-    return [{"bytes": size, "low": low * y, "high": high * y} for size, y in predicted]
+    value = cast(float, row["y"])
+    return {"low": low * value, "high": high * value}
+
+
+def _spans(bars: Sequence[Row], x: Spec, y: Spec) -> list[Spec]:
+    low, high = (x | {"field": at} for at in ("low", "high"))
+    line = layer(bars, _SPAN, x=low, x2={"field": "high"}, y=y)
+    return [line, *(layer(bars, _CAP, x=each, y=y) for each in (low, high))] if bars else []
 
 
 def _reach(row: Row, quantity: str, span: tuple[float, float]) -> str:
@@ -145,38 +157,50 @@ def rank_chart(
     other: str = "",
     why: Mapping[str, str] | None = None,
     size: int = 0,
+    span: tuple[float, float] | None = None,
 ) -> Spec:
     """Returns a bar for each kind at that size, or the largest that all have, the best first, that of `kind`
     dark: measured where it is, with a tick for what is predicted, and for the `other` one. `why`
-    stands on bars that are longer than that of an all-reduce.
+    stands on bars that are longer than that of an all-reduce. A line on each bar of what is
+    predicted spans its `span`, in times as long.
     """
     most = _common(points, size)
     lead = MEASURED if any(each.time_s for each in points) else PREDICTED
-    at_most = ([each for each in row if each.bytes == most] for row in (points, beside))
-    own, others = at_most
+    own, others = ([e for e in row if e.bytes == most] for row in (points, beside))
     lines = {line: _rows(own, line, quantity, lead) for line in (lead, PREDICTED)}
     bars = sorted(lines[lead], key=lambda row: (row["y"], row["kind"]), reverse=quantity != TIME)
     bars = _labeled(bars, "bus" if quantity == TIME else "time", why or {})
+    spanned = span if lead == PREDICTED else None
+    bars = [{**row, **_ends(row, quantity, spanned or (1.0, 1.0))} for row in bars]
     ticks = [] if lead == PREDICTED else lines[PREDICTED]
     ticks = [{**row, "row": row["kind"]} for row in (*ticks, *_rows(others, other, quantity, lead))]
-    top = max((cast(float, row["y"]) for row in (*bars, *ticks)), default=1.0)
-    room = {"expr": f"{top} * width / max(width - 280, 60)"}
-    x = base.quantity("y", title=None, scale={"domainMin": 0, "domainMax": room}, axis=None)
+    x = _across([*(row["high"] for row in bars), *(row["y"] for row in ticks)])
     y = rows_axis([str(row["row"]) for row in bars])
     faint = {"condition": {"test": f"datum.row == '{kind_title(kind)}'", "value": 1}, "value": 0.5}
     layers = [
         layer(bars, _BAR, x=x, y=y, opacity=faint, tooltip=_HOVER),
+        *_spans(bars if spanned else (), x, y),
         layer(ticks, _TICK, x=x, y=y, tooltip=_HOVER),
         *(
-            layer(bars, _AT_END, x=x, y=y, text={"field": field})
+            layer(bars, _AT_END, x=x | {"field": "high"}, y=y, text={"field": field})
             | {"transform": [{"filter": f"width {at} {_WIDE_PX}"}]}
             for field, at in (("label", ">="), ("brief", "<"))
         ),
     ]
+    by = ", by the data sheet" * (lead == PREDICTED) + ", ├─┤ range" * bool(spanned)
+    return layered(layers, {"step": 26}, title=_HEADING | {"text": _ranked(quantity, most) + by})
+
+
+def _across(ends: Sequence[object]) -> Spec:
+    """Returns the x axis of bars up to these ends, with room for their labels."""
+    top = max((cast(float, end) for end in ends), default=1.0)
+    room = {"expr": f"{top} * width / max(width - 280, 60)"}
+    return base.quantity("y", title=None, scale={"domainMin": 0, "domainMax": room}, axis=None)
+
+
+def _ranked(quantity: str, size: int) -> str:
     too = "bus bandwidth" if quantity == TIME else "time"
-    by = ", by the links' data sheet" * (lead == PREDICTED)
-    title = f"{quantity} and {too} at {bytes_text(most)} per device{by}"
-    return layered(layers, {"step": 26}, title=_HEADING | {"text": title})
+    return f"{quantity} and {too} at {bytes_text(size)} per device"
 
 
 def _labeled(bars: Sequence[Row], second: str, why: Mapping[str, str]) -> list[Row]:
@@ -247,6 +271,8 @@ _POINT = {"type": "point", "filled": True, "size": 45}
 _CHOSEN = _POINT | {"size": 130, "opacity": 1}
 _BAR = {"type": "bar", "height": 18, "color": BEST}
 _TICK = {"type": "tick", "thickness": 2, "size": 22, **INK}
+_SPAN = {"type": "rule", "strokeWidth": 1.5, **INK}
+_CAP = {"type": "tick", "orient": "vertical", "size": 8, "thickness": 1.5, **INK}
 _AT_END = {"type": "text", "align": "left", "dx": 8, "fontWeight": 600, **INK}
 _KINDS = TOP | {"columns": 2, "symbolStrokeWidth": 3}
 _HEADING = {"anchor": "start", "fontSize": 13, "fontWeight": 600, "offset": 14}

@@ -231,8 +231,8 @@ def _choose(experiment: Experiment, points: Sequence[Point], run: str | None) ->
         )
         # of these axes: those of others may differ by a few bytes, and be written alike
         size = _size(Shown(kind, over).of(points))
-        other, others = _beside(experiment, run, over)
-    return Shown(kind, over, size, other, others)
+        beside = _beside(experiment, run, over)
+    return Shown(kind, over, size, *beside)
 
 
 def _over_words(experiment: Experiment, group: str) -> str:
@@ -277,7 +277,7 @@ def _charts(
     st.vega_lite_chart(curve, key="sweep-chart", alt=alt, width="stretch")
     if is_ranked:
         why, kind = _narrow(experiment, points), shown.kind
-        also = shown.others, quantity, kind, shown.other, why, shown.size
+        also = shown.others, quantity, kind, shown.other, why, shown.size, span
         ranked = chart.rank_chart(points, *also)
         alt = chart.rank_alt(ranked)
         st.vega_lite_chart(ranked, key="sweep-ranking", alt=alt, width="stretch")
@@ -294,9 +294,10 @@ def _narrow(experiment: Experiment, points: Sequence[Point]) -> dict[str, str]:
     }
 
 
-def _beside(experiment: Experiment, run: str | None, over: str) -> tuple[str, list[Point]]:
+def _beside(experiment: Experiment, run: str | None, over: str) -> tuple[str, list[Point], str]:
     """What is held beside a sweep: as many other TPU chips, predicted, but beside simulated devices;
-    another stored sweep; or nothing. Its name and its points.
+    another stored sweep; or nothing. Its name and its points, and which chips to offer in place
+    of nothing.
     """
     stored = {
         each.run: _where_words(each)
@@ -310,21 +311,22 @@ def _beside(experiment: Experiment, run: str | None, over: str) -> tuple[str, li
     is_attached = not (experiment.place.is_absent or experiment.place.is_simulated)
     first = [*predicted][: int(is_attached)]
     if not named:
-        return "", []
+        return "", [], ""
     chosen = st.selectbox(
         "Compare with",
         [*first, _NOTHING, *(name for name in named if name not in first)],
-        key="sweep-beside",
+        key=card.BESIDE,
         format_func=lambda name: f"with {named[name]}" if name in named else "Compare with …",
         label_visibility="collapsed",
         width=290,
     )
     if chosen in predicted:
-        return f"{chosen}, predicted", predicted[chosen]
+        return f"{chosen}, predicted", predicted[chosen], ""
     result = lab().result(chosen) if chosen in stored else None
     listed = measured(result).points if result else ()
     name = "simulated" if result and result.environment.simulated else "the other run"
-    return name, [point for point in listed if "+".join(point.axes) == over]
+    rival = next(iter(predicted), "") if chosen == _NOTHING else ""
+    return name, [point for point in listed if "+".join(point.axes) == over], rival
 
 
 def _predicted_elsewhere(experiment: Experiment, over: str) -> dict[str, list[Point]]:

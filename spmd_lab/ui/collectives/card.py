@@ -28,6 +28,7 @@ from spmd_lab.ui.collectives import moved
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.shell import draw_figures
 
+BESIDE = "sweep-beside"  # the key of the choice of what is held beside a sweep
 CHIPS = ("v5e", "v5p", "v6e", "tpu7x")  # what is predicted on, first
 RESTS_ON = (
     "Nothing was measured. The time rests on the links' rate in the data sheet, of which 90% are "
@@ -41,7 +42,7 @@ ON_GPUS = (
 @dataclass(frozen=True, slots=True)
 class Shown:
     """The collective of a sweep that is shown, over axes that are joined by +; its bytes per device,
-    0 for the most; beside what.
+    0 for the most; beside what, or beside what it is offered.
     """
 
     kind: str
@@ -49,6 +50,7 @@ class Shown:
     size: int = 0
     other: str = ""
     others: Sequence[Point] = ()
+    rival: str = ""  # what is offered to be held beside it
 
     def of(self, points: Iterable[Point]) -> list[Point]:
         """Returns its points."""
@@ -99,6 +101,8 @@ def draw(
                 st.caption(plain(words))
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
                 offers(experiment, on, to_calibrate)
+                if shown.rival:
+                    _compare(shown.rival)
         if own:
             with right:
                 moved.show(shown.kind, max(point.devices for point in points))
@@ -122,7 +126,7 @@ def _figures(
     if topology and experiment and point.predicted_s and point.kind in COLLECTIVES:
         asked = str(experiment.option("device_order")), point.kind, experiment.mesh, point.axes
         share = mesh_collective_s(topology, *asked, point.bytes, nominal=True) / point.predicted_s
-        of = f"{between(f'{share / slowest:.0%}', f'{share:.0%}')} of the links' peak"
+        of = f"{between(f'{share / slowest:.0%}', f'{share:.0%}')} of the data sheet"
     rates = (rate_words(rate and rate / each) for each in (slowest, 1.0))
     yield Figure("Bus bandwidth", between(*rates), of)
 
@@ -203,6 +207,17 @@ def offers(experiment: Experiment, on: str, to_calibrate: Experiment | None) -> 
         )
     if to_calibrate:
         _offer_calibration(to_calibrate)
+
+
+def _compare(rival: str) -> None:
+    st.button(
+        f"Compare with {plain(rival)}",
+        type="primary",
+        icon=":material/compare_arrows:",
+        key="compare-rival",
+        on_click=st.session_state.update,
+        kwargs={BESIDE: rival},
+    )
 
 
 def _offer_calibration(experiment: Experiment) -> None:

@@ -63,9 +63,16 @@ def test_the_ranking_is_of_the_largest_size_the_best_first(data_folder, over, vi
     (time,) = (row["time"] for row in bars if row["kind"] == "All-reduce")
     assert figures(screen)["Time"].split()[0] == time.split()[0]
     assert {row["size"] for row in bars} == {"16.0 MiB"}
+    least, most = min(1.0, published_span()[0]), published_span()[1]
+    spans = (least, most) if view == "Time" else (1 / most, 1 / least)
+    for row in bars:
+        assert [row["low"], row["high"]] == pytest.approx([each * row["y"] for each in spans])
+    line, _, _, label = (layer["encoding"] for layer in ranking["layer"][1:5])
+    assert (line["x"]["field"], line["x2"]["field"]) == ("low", "high")
+    assert label["x"]["field"] == "high", "past the range"
     too = "bus bandwidth" if view == "Time" else "time"
     assert ranking["title"]["text"] == (
-        f"{view} and {too} at 16.0 MiB per device, by the links' data sheet"
+        f"{view} and {too} at 16.0 MiB per device, by the data sheet, ├─┤ range"
     )
 
 
@@ -89,7 +96,7 @@ def test_a_prediction_has_a_range_its_share_of_the_links_and_what_it_rests_on(da
     assert low == pytest.approx(time, abs=0.5)
     assert high == pytest.approx(published_span()[1] * time, rel=0.01)
     # two links a device of 50 GB/s
-    shares = re.search(r"(\d+)% to (\d+)% of the links' peak", unescape(words)).groups()
+    shares = re.search(r"(\d+)% to (\d+)% of the data sheet", unescape(words)).groups()
     rates = re.search(r"([\d.]+) to ([\d.]+) GB/s", figures(screen)["Bus bandwidth"]).groups()
     assert [*map(int, shares)] == [round(float(each)) for each in rates]
     assert "Nothing was measured" in said(screen) and "All-reduce among 256 on v6e:16x16" in said(
@@ -143,10 +150,14 @@ def test_a_size_that_was_not_swept_shows_the_largest(data_folder):
 
 
 @pytest.mark.skipif(bool(accelerator_files()), reason="the default is what is attached")
-def test_another_target_is_compared_in_the_card_and_the_chart(data_folder):
+@pytest.mark.parametrize("by_button", [True, False])
+def test_another_target_is_compared_in_the_card_and_the_chart(data_folder, by_button):
     screen = opened("collectives")
     beside = next(each for each in screen.selectbox if each.label == "Compare with")
-    beside.set_value("v5p:2x2x2").run()
+    offered = screen.button(key="compare-rival")
+    assert offered.label.replace("\\", "") == "Compare with v5p:2x2x2"
+    (offered.click() if by_button else beside.set_value("v5p:2x2x2")).run()
+    assert "compare-rival" not in [each.key for each in screen.button]
     assert not screen.exception
     there = figures(screen)["On v5p:2x2x2, predicted"]
     assert f"v5p:2x2x2 {there}" in labels(charts(screen)[0])

@@ -22,6 +22,7 @@ from spmd_core.results.ranking import (
     next_process,
     of_rows,
     predicted_verdict,
+    ratio_span,
     with_process,
     without_baselines,
 )
@@ -112,6 +113,7 @@ __all__ = [
     "next_process",
     "of_rows",
     "predicted_verdict",
+    "ratio_span",
     "result_json",
     "safe_cell",
     "spec_code",

@@ -6,7 +6,6 @@ from spmd_core.surveys.search.answer import cost_title, doing, goal_words, not_s
 from spmd_core.surveys.search.candidates import why_not
 from spmd_core.surveys.studies import explained, whose
 from spmd_core.surveys.sweep.curves import (
-    ALIKE,
     axis_title,
     mfu_title,
     point_size_words,
@@ -20,26 +19,21 @@ from spmd_core.surveys.sweep.curves import (
 )
 from spmd_core.surveys.sweep.scaling import (
     GOOD,
-    chips_words,
-    fell_most,
     grown_most,
     knee,
     reach_words,
-    straggler_source,
-    total_batch_reach,
+    scaled_rows,
+    step_tokens,
 )
 
 __all__ = [
-    "ALIKE",
     "GOOD",
     "TIME_TITLE",
     "axis_title",
     "called_words",
-    "chips_words",
     "cost_title",
     "doing",
     "explained",
-    "fell_most",
     "goal_words",
     "grown_most",
     "hours_of_tokens",
@@ -50,14 +44,14 @@ __all__ = [
     "point_title",
     "reach_words",
     "row_cost",
+    "scaled_rows",
     "search",
     "size_headline",
     "sizes_offer",
-    "straggler_source",
+    "step_tokens",
     "studies",
     "sweep_headline",
     "sweep_notes",
-    "total_batch_reach",
     "whose",
     "why_not",
     "wins_words",

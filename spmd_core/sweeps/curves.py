@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from spmd_core.base import mesh_text, sums_by_key
-from spmd_core.facts import Prediction
-from spmd_core.results import StrategyResult, safe_cell
+from spmd_core.facts import Estimate, Prediction
+from spmd_core.results import StrategyResult, ratio_span, safe_cell
 from spmd_core.sweeps.sweep import SweepPoint
 
 State = Literal[
@@ -53,6 +53,13 @@ class Numbers:
     shares_s: dict[str, float] = field(default_factory=dict)
 
     @property
+    def time(self) -> Estimate | None:
+        """The time of a step with its interval, or without one where none is known."""
+        if not (step := self.step_s):
+            return None
+        return Estimate(low=self.low_s or step, estimate=step, high=self.high_s or step)
+
+    @property
     def straggling(self) -> float:
         """The share of the step that is assumed to wait for stragglers."""
         return self.shares_s.get(STRAGGLERS, 0.0) / (sum(self.shares_s.values()) or 1.0)
@@ -78,6 +85,7 @@ class SweepRow:
     outcome: Outcome
     exposed_share: float | None = None  # of the step
     efficiency: float | None = None
+    efficiency_span: tuple[float, float] | None = None  # the widest that both steps' ranges allow
     efficiency_without_stragglers: float | None = None
 
     @property
@@ -200,8 +208,18 @@ def curves(points: Sequence[SweepPoint], outcomes: Sequence[Outcome]) -> tuple[S
 
 
 def _compared(row: SweepRow, efficiency: float, first: Numbers | None) -> SweepRow:
-    kept = (1 - first.straggling if first else 1.0) / (1 - row.numbers.straggling)
-    return replace(row, efficiency=efficiency, efficiency_without_stragglers=efficiency * kept)
+    numbers, span = row.numbers, None
+    kept = (1 - first.straggling if first else 1.0) / (1 - numbers.straggling)
+    if first and first is not row.outcome.numbers and first.time and numbers.time:
+        scale = efficiency * numbers.time.estimate / first.time.estimate
+        low, high = ratio_span(first.time, numbers.time)
+        span = (scale * low, scale * high)
+    return replace(
+        row,
+        efficiency=efficiency,
+        efficiency_span=span,
+        efficiency_without_stragglers=efficiency * kept,
+    )
 
 
 def _work_per_chip_s(point: SweepPoint, numbers: Numbers | None) -> float | None:
@@ -236,6 +254,8 @@ def row_json(row: SweepRow) -> dict[str, Any]:
         "mfu_causal": row.mfu_causal,
         "tokens_per_s_per_chip": numbers.tokens_per_s_per_chip,
         "efficiency": row.efficiency,
+        "efficiency_low": row.efficiency_span and row.efficiency_span[0],
+        "efficiency_high": row.efficiency_span and row.efficiency_span[1],
         "efficiency_without_stragglers": row.efficiency_without_stragglers,
         "peak_bytes": numbers.peak_bytes,
         "expected_bytes": point.expected_bytes,

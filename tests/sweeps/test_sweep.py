@@ -13,7 +13,7 @@ from spmd_core.experiment import Experiment, parse_experiment
 from spmd_core.facts import Collective, Estimate, PredictedMemory, Prediction
 from spmd_core.machine import nearest_of_chips, topology_of_chips
 from spmd_core.results import Failure, StrategyResult
-from spmd_core.surveys import sweep_headline, sweep_notes, total_batch_reach
+from spmd_core.surveys import reach_words, scaled_rows, sweep_headline, sweep_notes
 from spmd_core.sweeps import VARIABLES, Sweep, SweepPoint, compile_seconds, parse_sweep, variants
 from spmd_core.sweeps.curves import (
     Numbers,
@@ -508,9 +508,24 @@ def test_a_total_batch_scales_as_far_as_its_efficiency_holds(steps, words):
             for chips, step in zip((8, 64, 512), steps, strict=True)
         ],
     )
-    found = total_batch_reach(rows)
-    assert (found[1] if found else "") == words
-    assert found is None or found[0].point.chips == 512
+    timed = scaled_rows(rows)
+    assert (reach_words(timed, 512) if timed else "") == words
+    assert not timed or timed[-1].point.chips == 512
+    chips = words.partition(" with ")[0]
+    assert not timed or reach_words(timed, 512, has_tokens=False) == chips
+
+
+def test_the_range_of_an_efficiency_is_the_widest_that_both_steps_allow():
+    sweep = parse_sweep(WIDE, "chips=8,64")
+    ends = [outcome(1.0, chips=8, flops=1e15), outcome(1.25, chips=64, flops=8e15)]
+    first, last = curves(variants(sweep), ends)
+    assert first.efficiency_span is None, "it is 1 by definition"
+    one, other = (each.numbers for each in (first, last))
+    assert last.efficiency == pytest.approx(0.8)
+    expected = (one.low_s / other.high_s, one.high_s / other.low_s)
+    assert last.efficiency_span == pytest.approx(expected)
+    written = row_json(last)
+    assert (written["efficiency_low"], written["efficiency_high"]) == last.efficiency_span
 
 
 def test_a_scaling_that_only_stragglers_end_names_them():

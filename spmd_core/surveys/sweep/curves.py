@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from spmd_core.base import bytes_text, capital, numbered, seconds_text
 from spmd_core.experiment import Experiment
-from spmd_core.facts import Estimate
 from spmd_core.machine import get_topology
 from spmd_core.results import predicted_verdict
 from spmd_core.surveys.sweep.scaling import fell_most, knee_words, scaling_notes
@@ -15,7 +14,7 @@ from spmd_core.words import bound_words, paired_words, share_words
 
 _PLURAL = re.compile(r"s\b")
 NOTABLE = 0.05  # of the step: exposed communication worth a word
-ALIKE = 0.02  # closer than this, two estimates are equal
+_ALIKE = 0.02  # closer than this, two estimates are equal
 
 
 def row_cost(row: SweepRow, price: float | Mapping[str, float] | None = None) -> StepCost:
@@ -94,14 +93,14 @@ def _trend(sweep: Sweep, timed: Sequence[SweepRow]) -> str:
     if first.shown_mfu and last.shown_mfu:
         before, after = first.shown_mfu[0], last.shown_mfu[0]
         change = after / before - 1
-        if abs(change) < ALIKE:
+        if abs(change) < _ALIKE:
             how = "stays near"
         elif change < 0:
             how = "falls from"
         else:
             how = "rises from"
         mfu = mfu_title(sweep).replace("Causal", "causal")
-        text = f"{mfu} {how} {before:.0%}" + ("" if abs(change) < ALIKE else f" to {after:.0%}")
+        text = f"{mfu} {how} {before:.0%}" + ("" if abs(change) < _ALIKE else f" to {after:.0%}")
     else:
         text = f"the step goes from {seconds_text(first.numbers.step_s)} to {seconds_text(last.numbers.step_s)}"
     if sweep.variable.scales and last.efficiency is not None:
@@ -131,7 +130,8 @@ def _best(sweep: Sweep, timed: Sequence[SweepRow]) -> str:
     assert best.numbers.step_s and other.numbers.step_s and best.numbers.high_s
     text = f"{point_title(sweep, best.point)} has the shortest step, {seconds_text(best.numbers.step_s)}{_mfu(best)}"
     ratio = other.numbers.step_s / best.numbers.step_s - 1
-    judged = predicted_verdict(_estimate(other), _estimate(best))
+    assert other.numbers.time and best.numbers.time
+    judged = predicted_verdict(other.numbers.time, best.numbers.time)
     name = point_title(sweep, other.point)
     if judged == "faster":
         return f"{text}; next is {name}, {ratio:.0%} slower."
@@ -139,13 +139,6 @@ def _best(sweep: Sweep, timed: Sequence[SweepRow]) -> str:
         return f"{text}; {name} takes the same time."
     more = f"{ratio:.{0 if ratio > 0.01 else 1}%} more" if ratio else "as long"
     return f"{text}; {name} takes {more}, and their intervals overlap."
-
-
-def _estimate(row: SweepRow) -> Estimate:
-    seconds = row.numbers.step_s or 0.0
-    return Estimate(
-        low=row.numbers.low_s or seconds, estimate=seconds, high=row.numbers.high_s or seconds
-    )
 
 
 def _binding(sweep: Sweep, timed: Sequence[SweepRow]) -> list[str]:

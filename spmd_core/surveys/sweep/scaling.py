@@ -64,41 +64,37 @@ def knee_words(sweep: Sweep, timed: Sequence[SweepRow], most: int) -> list[str]:
     ]
 
 
-def reach_words(rows: Sequence[SweepRow], most: int) -> str:
+def reach_words(rows: Sequence[SweepRow], most: int, has_tokens: bool = True) -> str:
     """Returns to how many chips points scale, of which the largest has `most`, and the tokens of a step
-    there. Points are by number of chips.
+    there unless `has_tokens` is False. Points are by number of chips.
     """
     bend = knee(rows)
     last = bend.before if bend else rows[-1]
     is_open = bend is None and last.point.chips == most
-    return f"{'at least ' * is_open}{chips_words(last)}"
+    chips = _chips_words(last) if has_tokens else numbered(last.point.chips, "chip")
+    return f"{'at least ' * is_open}{chips}"
 
 
 def _speed_words(row: SweepRow, first: SweepRow) -> str:
     return f"a chip has {row.efficiency or 0.0:.0%} of its speed at {count_text(first.point.chips)}"
 
 
-def chips_words(row: SweepRow) -> str:
+def _chips_words(row: SweepRow) -> str:
     """Returns the chips of a point, and of a decoder the tokens of its step."""
     chips, plan = numbered(row.point.chips, "chip"), _plan(row)
-    return f"{chips} with {_tokens_words(plan)} a step" if plan else chips
+    return f"{chips} with {step_tokens(plan)}" if plan else chips
 
 
-def _tokens_words(plan: Plan) -> str:
+def step_tokens(plan: Plan) -> str:
+    """Returns the tokens of a step: `4.19M tokens a step`."""
     millions = f"{number_text(plan.tokens / 1e6)}M"
-    return f"{millions if plan.tokens >= 1e6 else count_text(plan.tokens)} tokens"
+    return f"{millions if plan.tokens >= 1e6 else count_text(plan.tokens)} tokens a step"
 
 
-def total_batch_reach(rows: Sequence[SweepRow]) -> tuple[SweepRow, str] | None:
-    """Returns the largest point that has a time, of points with the same total batch, and to how many
-    chips they scale; None where fewer than two have a time.
-    """
-    timed = sorted(
-        (row for row in rows if row.efficiency is not None), key=lambda row: row.point.chips
-    )
-    if len(timed) < 2:
-        return None
-    return timed[-1], reach_words(timed, max(row.point.chips for row in rows))
+def scaled_rows(rows: Sequence[SweepRow]) -> list[SweepRow]:
+    """Returns the points that have an efficiency, by number of chips; none where fewer than two have."""
+    known = [row for row in rows if row.efficiency is not None]
+    return sorted(known, key=lambda row: row.point.chips) if len(known) > 1 else []
 
 
 def straggler_source(plan: Plan | None) -> str:

@@ -12,15 +12,14 @@ from spmd_core.answers import Figure, point_state, points_table
 from spmd_core.base import RequestError, seconds_text, span_text
 from spmd_core.experiment import Experiment
 from spmd_core.surveys import (
-    chips_words,
     grown_most,
     point_title,
     reach_words,
     row_cost,
-    straggler_source,
+    scaled_rows,
+    step_tokens,
     sweep_headline,
     sweep_notes,
-    total_batch_reach,
 )
 from spmd_core.sweeps import (
     BEST,
@@ -43,6 +42,7 @@ from spmd_lab.ui import cards, choices, exports, links, price, state
 from spmd_lab.ui.charts.base import Spec
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.predict import compiling, question, sweep_charts
+from spmd_lab.ui.predict.scaling_chart import SCALING, scaling_alt, scaling_chart, span_words
 from spmd_lab.ui.shell import QUESTIONS, draw_figures, draw_table, refusal
 from spmd_lab.ui.tables import table_frame
 
@@ -55,7 +55,6 @@ _WRITTEN = "predict:sweep:written"  # what was written to the address bar last
 _KEPT: Meshes = "kept"
 _WEAK: Scaling = "weak"
 _MESHES: dict[Meshes, str] = {BEST: "Best mesh of each", "kept": "This mesh, resized"}
-_SCALING: dict[Scaling, str] = {"weak": "Same batch per chip", "strong": "Same total batch"}
 _SCALING_HELP = (
     "Weak scaling has the same batch per chip, strong scaling the same in total. Of the mesh, fsdp or "
     "data takes the chips that come in, and the other axes stay"
@@ -98,9 +97,6 @@ def show(
             for place, (name, chart) in enumerate(others.items()):
                 with columns[place % _COLUMNS]:
                     _chart(sweep, alike, name, chart)
-    with st.expander("More about these curves", key="sweep:more"):
-        more = [*sweep_notes(sweep, alike), *_READING]
-        st.markdown("\n".join(f"- {plain(as_sentence(line.rstrip('.')))}" for line in more if line))
 
 
 def _failed(sweep: Sweep, row: SweepRow) -> str:
@@ -209,9 +205,9 @@ def _fields(experiment: Experiment) -> tuple[Sweep | None, str | None]:
     if variable.scales:
         scaling = st.selectbox(
             "Scaling",
-            list(_SCALING),
+            list(SCALING),
             key=_seeded("sweep:scaling", linked.scaling if linked else _WEAK, fresh),
-            format_func=lambda name: _SCALING[name],
+            format_func=lambda name: SCALING[name],
             help=_SCALING_HELP,
         )
         if experiment.plan and scaling == "strong":
@@ -290,9 +286,8 @@ def _write_query(sweep: Sweep) -> None:
 
 
 _READING = (
+    "A range of an efficiency is the widest that the ranges of its two steps allow",
     f"Shaded, or as bars: the {RANGE} of a step. {predictions.RANGES_WORDS}",
-    "Red is the capacity, and a cross does not fit",
-    "Hollow points on a dashed line are estimated from the sizes, not compiled",
 )
 
 
@@ -309,15 +304,16 @@ def _charts(
     drawn = sweep_charts.charts_of(sweep, rows)
     if not drawn:  # every point is refused, with its reason below
         return {}
-    first, cause, share = next(iter(drawn)), "", 0.0
-    timed = [row for row in rows if row.numbers.step_s and row.efficiency is not None]
-    if sweep.variable.scales and len(timed) > 1:
-        cause, share = grown_most(timed[0], timed[-1])
+    first = next(iter(drawn))
+    timed = scaled_rows(rows) if sweep.variable.scales else []
     total = _total_batch(sweep)
     if answer := _headline(sweep, rows, timed, total):
         is_guess = any(row.is_estimated for row in rows if row.numbers.step_s)
-        cards.headline(plain(as_sentence(answer)), "Estimated" if is_guess else "Compiled")
-        draw_figures(_figures(sweep, timed, total, (cause, share)), ())
+        badges = cards.headline(plain(as_sentence(answer)), "Estimated" if is_guess else "Compiled")
+        more = [*sweep_notes(sweep, rows), *_READING]
+        lines = (f"- {plain(as_sentence(line.rstrip('.')))}" for line in more if line)
+        cards.how_sure(badges).markdown("\n".join(lines))
+        draw_figures(_figures(sweep, timed, scaled_rows(total)), ())
     left, right = st.columns(_COLUMNS, gap="medium")
     parts = {
         row.point.label: predictions.by_words(row.numbers.shares_s)
@@ -331,8 +327,11 @@ def _charts(
         height = {"height": chart["height"]}
         right.vega_lite_chart(chart, alt=alt, key="sweep:why")
     with left:
-        chart = sweep_charts.with_compiled(sweep, drawn[first], first, rows, compiled)
-        _chart(sweep, rows, first, chart | height)
+        if timed:
+            chart = scaling_chart(sweep, rows, total, compiled)
+        else:
+            chart = sweep_charts.with_compiled(sweep, drawn[first], first, rows, compiled)
+        _chart(sweep, rows, first, chart | height, scaling_alt(sweep, total))
     return {name: chart for name, chart in drawn.items() if name != first}
 
 
@@ -340,54 +339,53 @@ def _headline(
     sweep: Sweep,
     rows: Sequence[SweepRow],
     timed: Sequence[SweepRow],
-    total: tuple[SweepRow, str] | None,
+    total: Sequence[SweepRow],
 ) -> str:
     """Returns the answer in a sentence; with the same batch per chip it has the same total batch, too."""
-    words = sweep_headline(sweep, rows)
-    if total is None or len(timed) < 2:
-        return words
-    by_chips = sorted(timed, key=lambda row: row.point.chips)
-    reach = reach_words(by_chips, max(row.point.chips for row in rows))
-    return f"It scales to {total[1]}, to {reach.removesuffix(' tokens a step')}."
+    if not timed or not (same := scaled_rows(total)):
+        return sweep_headline(sweep, rows)
+    far = (
+        reach_words(each, max(row.point.chips for row in every), has_tokens=False)
+        for each, every in ((timed, rows), (same, total))
+    )
+    return "It scales to {}, to {} with the same total batch.".format(*far)
 
 
 def _figures(
-    sweep: Sweep,
-    timed: Sequence[SweepRow],
-    total: tuple[SweepRow, str] | None,
-    grown: tuple[str, float],
+    sweep: Sweep, timed: Sequence[SweepRow], total: Sequence[SweepRow]
 ) -> Iterator[Figure]:
     """Yields what the last point of a scaling sweep reaches, what it needs, and what grew most."""
-    if not sweep.variable.scales or len(timed) < 2:
+    if not timed:
         return
-    last, (cause, share) = timed[-1], grown
-    step = last.numbers
-    plan = last.point.experiment.plan if last.point.experiment else None
-    of = f"of the speed per chip at {timed[0].point.label}"
+    last, (cause, share) = timed[-1], grown_most(timed[0], timed[-1])
     at = point_title(sweep, last.point)
+    of = f"{span_words(last)}, {SCALING[sweep.scaling].lower()}"
     yield Figure(f"Efficiency at {at}", f"{last.efficiency or 0.0:.0%}", of)
-    if total:
-        same = total[0]
-        yield Figure("Same total batch", f"{same.efficiency or 0.0:.0%}", chips_words(same))
-    span = span_text(step.low_s, step.high_s) if step.low_s and step.high_s else ""
+    if total and sweep.base.plan:
+        same, of = total[-1], step_tokens(sweep.base.plan)
+        yield Figure(
+            SCALING["strong"], f"{same.efficiency or 0.0:.0%}", f"{span_words(same)}, {of}"
+        )
+    time = last.numbers.time
+    span = span_text(time.low, time.high) if time and last.numbers.low_s else ""
     slices = f"{last.point.slices} slices over DCN" if last.point.slices > 1 else ""
     span = ", ".join(filter(None, (span, slices)))
-    yield Figure(f"Step at {at}", seconds_text(step.step_s), span)
-    by = f", assumed from {straggler_source(plan)}" * (cause == STRAGGLERS)
+    yield Figure(f"Step at {at}", seconds_text(last.numbers.step_s), span)
+    by = ", assumed" * (cause == STRAGGLERS)
     grows = f"{share:.0%} of the step{by}" if cause else "for the same work"
     yield Figure("Grows most", share_words(cause) or "nothing", grows)
 
 
-def _total_batch(sweep: Sweep) -> tuple[SweepRow, str] | None:
-    """Returns how far the total batch of the base scales by estimate; None where the sweep has it."""
+def _total_batch(sweep: Sweep) -> Sequence[SweepRow]:
+    """Returns estimates of points with the base's total batch; none where the sweep has it."""
     if not sweep.variable.scales or sweep.scaling == "strong" or not sweep.base.plan:
-        return None
+        return ()
     points = variants(replace(sweep, scaling="strong", meshes=BEST))
-    return total_batch_reach(curves(points, list(map(estimated, points))))
+    return curves(points, list(map(estimated, points)))
 
 
-def _chart(sweep: Sweep, rows: Sequence[SweepRow], name: str, chart: Spec) -> None:
-    alt = sweep_charts.chart_alt(name, sweep, rows)
+def _chart(sweep: Sweep, rows: Sequence[SweepRow], name: str, chart: Spec, more: str = "") -> None:
+    alt = sweep_charts.chart_alt(name, sweep, rows) + more
     st.vega_lite_chart(chart, alt=alt, key=f"sweep:{name}")
 
 

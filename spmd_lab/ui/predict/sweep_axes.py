@@ -5,14 +5,25 @@ from collections.abc import Sequence
 
 from spmd_core.surveys import axis_title
 from spmd_core.sweeps import Sweep, SweepRow
-from spmd_lab.ui.charts.base import CONFIG, Row, Spec, category, hover, layer, layered, quantity
+from spmd_lab.ui.charts.base import (
+    CONFIG,
+    QUIET,
+    Row,
+    Spec,
+    category,
+    hover,
+    layer,
+    layered,
+    quantity,
+)
 
 HEIGHT_PX = 250
 LEGEND_PX = 22
 _LOG_FROM = 8  # the largest value over the smallest: from here on the x axis is logarithmic
+TOO_LARGE = ("too large", "does not fit")  # states of a point
 CROSSED = "#e45756"  # readable on a light and on a dark page
 OWN = category("kind", ["all"])  # the theme's first color
-_POINT = {"type": "point", "size": 55, "opacity": 1}
+POINT = {"type": "point", "size": 55, "opacity": 1}
 _RANGE_BAR = {"type": "rule", "strokeWidth": 2.5, "opacity": 0.55}
 _BAND = {"type": "area", "opacity": 0.2}
 HEADING: Spec = {"anchor": "start", "fontSize": 13, "fontWeight": 600, "offset": 8}
@@ -70,19 +81,26 @@ def x_axis(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
     scale: Spec = {"type": "log", "base": 2} if log else {"zero": False}
     if len(places) > 1:
         scale |= {"domain": [places[0], places[-1]], "nice": False, "padding": 12}
-    ticks = _ticks(places, log)
+    lost = [float(row.point.value) for row in rows if row.outcome.state in TOO_LARGE]
     return quantity(
         "x",
         title=axis_title(sweep) + (", logarithmic" if log else ""),
         scale=scale,
-        axis={
-            "values": ticks,
-            "tickCount": max(1, len(ticks)),
-            "format": ",.8~r",  # of few digits the default would round 2,048
-            "labelOverlap": False,
-            "labelFontSize": 11,
-        },
+        axis=_axis(_ticks(places, log), f"indexof({lost}, datum.value) >= 0"),
     )
+
+
+def _axis(ticks: Sequence[float], is_lost: str) -> Spec:
+    """Labels of the places; red and with a cross where nothing fits, by an expression of Vega."""
+    return {
+        "values": ticks,
+        "tickCount": max(1, len(ticks)),
+        "format": ",.8~r",  # of few digits the default would round 2,048
+        "labelOverlap": False,
+        "labelFontSize": 11,
+        "labelExpr": f"{is_lost} ? datum.label + ' ×' : datum.label",
+        "labelColor": {"condition": {"test": is_lost, "value": CROSSED}, "value": QUIET},
+    }
 
 
 def _ticks(places: Sequence[float], log: bool) -> list[float]:
@@ -136,7 +154,7 @@ def curve(
             mark = _RANGE_BAR if sweep.is_categorical or len(spans) == 1 else _BAND
             low, high = y | {"field": "low"}, {"field": "high"}
             layers.append(layer(spans, mark, x=x, y=low, y2=high, color=OWN))
-        mark = _POINT | {"filled": not estimated}
+        mark = POINT | {"filled": not estimated}
         layers.append(layer(points, mark, **on_curve, tooltip=tips(sweep, title)))
     above = HEADING | {"text": title + (", logarithmic" if log else "")}
     return layered(layers, HEIGHT_PX, encoding={"x": x, "y": y}, title=above) | {

@@ -5,39 +5,35 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spmd_core.base import bytes_text, capital, seconds_text, sums_by_key
-from spmd_core.surveys import ALIKE, GOOD, axis_title, fell_most, knee, mfu_title, point_title
+from spmd_core.surveys import axis_title, mfu_title
 from spmd_core.sweeps import Sweep, SweepRow
-from spmd_core.words import predictions
 from spmd_lab.ui.charts import shares
 from spmd_lab.ui.charts.base import (
     BYTES,
-    INK,
-    QUIET,
     SECONDS,
     TOP,
     Row,
     Spec,
     category,
     layer,
-    quantity,
     unit,
 )
+from spmd_lab.ui.predict.scaling_chart import scaling_chart
 from spmd_lab.ui.predict.sweep_axes import (
     CROSSED,
     HEADING,
     HEIGHT_PX,
     LEGEND_PX,
     OWN,
+    TOO_LARGE,
     curve,
     is_steep,
     place,
     tips,
     value_of,
-    x_axis,
 )
 
 MAX_KINDS = 3  # of collectives, in the chart of exposed communication
-_TOO_LARGE = ("too large", "does not fit")  # states of a point
 _CAPACITY_LINE = {
     "type": "line",
     "strokeDash": [5, 4],
@@ -99,95 +95,19 @@ def rate_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
 
 def efficiency_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
     """Useful work per chip and second over that of the smallest point, in percent."""
+    if sweep.variable.scales:
+        return scaling_chart(sweep, rows)
     values = [
         value_of(sweep, row, 100 * row.efficiency, None, None, f"{row.efficiency:.1%}")
         for row in rows
         if row.efficiency is not None
     ]
-    base = next((row.point for row in rows if row.efficiency is not None), None)
-    of = f", {point_title(sweep, base)} = 100" if base else ""
-    title = capital(f"{_estimated(rows)}efficiency (%{of})") if sweep.variable.scales else _WORK
-    chart = curve(sweep, rows, values, title, zero=not sweep.variable.scales)
-    return _scaled(sweep, rows, chart, values) if sweep.variable.scales and values else chart
-
-
-def _scaled(sweep: Sweep, rows: Sequence[SweepRow], chart: Spec, values: Sequence[Row]) -> Spec:
-    """The curve of efficiency with where it bends, and in a strip of its own what does not fit."""
-    without = _without_stragglers(sweep, rows)
-    shares_of = [100 * GOOD, 100.0, *(float(str(value["y"])) for value in (*values, *without))]
-    apart = 10 if min(shares_of) > 50 else 20
-    low, high = max(0, apart * math.floor((min(shares_of) - 6) / apart)), max(shares_of) + 8
-    x, y = chart["encoding"]["x"], chart["encoding"]["y"]
-    y["scale"] |= {"domain": [low, high], "nice": False}
-    y["axis"] = {"values": list(range(low, math.ceil(high), apart))}
-    lost = [
-        {**place(sweep, row), "text": f"{row.point.label} does not fit"}
-        for row in rows
-        if row.outcome.state in _TOO_LARGE and row.point.experiment is not None
-    ]
-    if lost:  # below the axis: they have no efficiency
-        y["scale"]["range"] = [{"expr": f"height - {_LANE_PX}"}, 0]
-    good = {"y": 100 * GOOD, "text": f"above {GOOD:.0%} counts as scaling"}
-    chart["layer"] = [
-        layer([good], _GOOD, x={"value": 0}, x2={"value": "width"}, y=y),
-        layer(
-            [good],
-            _VALUE | {"align": "left", "dx": 4},
-            x={"value": 0},
-            y=y,
-            text={"field": "text"},
-        ),
-        layer(without, _WITHOUT, x=x, y=y, color=OWN),
-        layer(without[-1:], _VALUE | _BESIDE | _FITTING, x=x, y=y),
-        *chart["layer"],
-        layer(values, _VALUE, x=x, y=y, text=quantity("y", format=".0f")),
-        layer(_above(values, rows), _ABOVE, x=x, y=y, text={"field": "why"}),
-        *_strip(sweep, lost, x),
-        *_bend(sweep, rows),
-    ]
-    return chart
-
-
-def _strip(sweep: Sweep, lost: Sequence[Row], x: Spec) -> list[Spec]:
-    """A strip below the axis with a cross at each point that does not fit."""
-    top: Spec = {"value": {"expr": f"height - {_STRIP_PX}"}}
-    middle: Spec = {"value": {"expr": f"height - {_STRIP_PX // 2}"}}
-    wide: Spec = {"x": {"value": 0}, "x2": {"value": "width"}, "y": top, "y2": {"value": "height"}}
-    return [
-        layer(lost[:1], _STRIP, **wide),
-        layer(lost, _CROSS, x=x, y=middle, tooltip=tips(sweep, "efficiency")),
-        layer(lost[-1:], _VALUE | _LOST, x=x, y=middle, text={"field": "text"}),
-    ]
-
-
-def _above(values: Sequence[Row], rows: Sequence[SweepRow]) -> list[Row]:
-    """The highest point above the first, with what takes less time there."""
-    timed = [row for row in rows if row.efficiency is not None]
-    best = max(timed, key=lambda row: row.efficiency or 0.0)
-    less, *_ = fell_most(timed[0], best)
-    if (best.efficiency or 0.0) < (1 + ALIKE) * (timed[0].efficiency or 1.0) or not less:
-        return []
-    words = predictions.share_words(less)  # whose axes are thinner parts than the legend names
-    why = f"less {'exposed communication' if words.startswith('exposed') else words}"
-    return [{**value, "why": why} for value in values if value["label"] == best.point.label]
+    return curve(sweep, rows, values, "Work per chip and second (first = 100%)", zero=True)
 
 
 def _estimated(rows: Sequence[SweepRow]) -> str:
     """Returns what comes before the title of a chart with estimates among its points."""
     return "estimated " * any(row.is_estimated for row in rows if row.numbers.step_s)
-
-
-def _without_stragglers(sweep: Sweep, rows: Sequence[SweepRow]) -> list[Row]:
-    """The efficiency of steps that wait for no stragglers, from the last point before some do."""
-    known = [
-        (row, 100 * each) for row in rows if (each := row.efficiency_without_stragglers) is not None
-    ]
-    late = [at for at, (row, _) in enumerate(known) if row.numbers.straggling]
-    return [
-        {**place(sweep, row), "y": each, "short": f"{each:.0f} without"}
-        | {"why": f"{each:.0f} without stragglers"}
-        for row, each in known[max(0, late[0] - 1) if late else len(known) :]
-    ]
 
 
 def with_compiled(
@@ -234,41 +154,6 @@ def parts_chart(
     return chart | {"height": HEIGHT_PX + LEGEND_PX * lines, "title": title}
 
 
-_WORK = "Work per chip and second (first = 100%)"
-_GOOD = {"type": "rule", "strokeDash": [3, 3], "color": "#8a94a3"}
-_LANE_PX, _STRIP_PX = 44, 26  # below the axis, and in it the strip of what has no value
-_STRIP = {"type": "rect", "color": "#8a94a3", "opacity": 0.12, "cornerRadius": 4, "aria": False}
-_LOST = {"align": "left", "dx": 10, "dy": 0, "color": CROSSED}
-_VALUE = {"type": "text", "dy": -12, "fontWeight": 600, **INK}
-_ABOVE = {"type": "text", "dy": -26, "color": QUIET}
-_WITHOUT = {"type": "line", "strokeWidth": 2, "opacity": 0.45}
-_BESIDE = {"align": "right", "dx": 12, "dy": -10}  # of its last point, at the right edge
-_FITTING = {
-    "text": {"expr": "width < 280 ? datum.short : datum.why"}
-}  # beside the number of another point
-_BEND = {"type": "rule", "strokeDash": [3, 3], "color": CROSSED}
-_BEND_LABEL = {"type": "text", "color": CROSSED, "fontWeight": 600, "lineBreak": "\n"}
-
-
-def _bend(sweep: Sweep, rows: Sequence[SweepRow]) -> list[Spec]:
-    """Where efficiency falls below `GOOD`, with the part of the step that grew most there."""
-    timed = sorted(
-        (row for row in rows if row.efficiency is not None), key=lambda row: row.point.chips
-    )
-    bend = knee(timed)
-    if bend is None:
-        return []
-    words = f"stops scaling: {predictions.share_words(bend.cause)}\n{bend.share:.0%} of the step"
-    right = timed.index(bend.after) < len(timed) / 2
-    side = {"align": "left", "dx": 6} if right else {"align": "right", "dx": -6}
-    at = {**place(sweep, bend.after), "words": words}
-    x = x_axis(sweep, rows)
-    return [
-        layer([at], _BEND, x=x, y={"value": 0}, y2={"value": HEIGHT_PX}),
-        layer([at], _BEND_LABEL | side, x=x, y={"value": 14}, text={"field": "words"}),
-    ]
-
-
 @dataclass(slots=True)
 class _Memory:
     """The points of the memory chart, by what each of them is, in units of `size` bytes."""
@@ -286,7 +171,7 @@ class _Memory:
         point, peak = row.point, row.numbers.peak_bytes
         capacity = f"capacity {bytes_text(point.capacity_bytes)}"
         self._add(self.capacity, row, point.capacity_bytes, capacity)
-        if row.outcome.state in _TOO_LARGE:
+        if row.outcome.state in TOO_LARGE:
             needed = point.expected_bytes if peak is None else peak
             needs = "" if needed is None else f"{bytes_text(needed)} needed, "
             text = f"does not fit: {needs}{capacity}"
@@ -404,7 +289,7 @@ def chart_alt(name: str, sweep: Sweep, rows: Sequence[SweepRow]) -> str:
 
 
 def _memory_words(row: SweepRow) -> str | None:
-    if row.outcome.state in _TOO_LARGE:
+    if row.outcome.state in TOO_LARGE:
         return "does not fit"
     peak = row.numbers.peak_bytes
     count = row.point.expected_bytes if peak is None else peak

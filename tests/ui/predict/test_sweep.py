@@ -13,10 +13,11 @@ from streamlit.testing.v1 import AppTest
 from spmd_core.base import span_text
 from spmd_core.experiment import parse_experiment
 from spmd_core.results import Failure
-from spmd_core.surveys import chips_words, total_batch_reach
+from spmd_core.surveys import reach_words, scaled_rows
 from spmd_core.sweeps import estimated, parse_sweep, variants
-from spmd_core.sweeps.curves import Numbers, Outcome, curves, numbers_of, outcome_of
+from spmd_core.sweeps.curves import Numbers, Outcome, curves, outcome_of
 from spmd_core.workloads import DEFAULT_SPEC
+from spmd_lab.ui.predict.scaling_chart import scaling_alt, scaling_chart
 from spmd_lab.ui.predict.sweep import _figures
 from spmd_lab.ui.predict.sweep_charts import chart_alt, charts_of, parts_chart
 from tests.standin_lab import GIB, StandInLab, found
@@ -114,7 +115,7 @@ def test_pressing_queues_the_unknown_points_and_the_curves_fill_in(lab):
     test.run()
     assert "About 2 min; 1 of 3 points is compiled." in texts(test)
     curve = json.loads(test.get("vega_lite_chart")[0].proto.spec)
-    assert curve["title"]["text"].startswith("Estimated efficiency (")
+    assert curve["title"]["subtitle"] == "○ estimated"
     drawn = [each["mark"] for each in curve["layer"] if each["data"]["values"]]
     assert [mark["filled"] for mark in drawn if mark["type"] == "point"] == [False], (
         "each efficiency is of two estimates"
@@ -154,7 +155,7 @@ def test_pressing_queues_the_unknown_points_and_the_curves_fill_in(lab):
         lab.end(status.run, "succeeded", found=found(seconds, chips, chips / 8 * 1e15))
     test.run()
     (headline,) = (each.value for each in test.subheader if "It scales" in each.value)
-    assert ", to 64 chips with 262,144." in headline.replace("\\", "")
+    assert headline.startswith("It scales to 64 chips, to ")
     assert "From 8 to 512 chips causal MFU falls from 65% to 47%" in texts(test)
     assert table(test)["512"]["Efficiency"] == "72.0%"
     assert re.match(r"\[64\]\(http.*/predict\?experiment=1\.", test.table[0].value.iloc[1, 0])
@@ -253,7 +254,9 @@ def test_charts_keep_the_schema_share_their_x_axis_and_have_words(name):
     } == set(charts)
     for title, chart in charts.items():
         altair.Root.validate(chart)
-        assert chart["encoding"]["x"] == charts["MFU"]["encoding"]["x"]
+        x = chart["encoding"]["x"]
+        scale = {key: each for key, each in x["scale"].items() if key != "range"}  # of names
+        assert x | {"scale": scale} == charts["MFU"]["encoding"]["x"]
         assert "nothing yet" not in chart_alt(title, sweep, rows)
 
 
@@ -264,7 +267,10 @@ def test_the_values_drawn_are_those_predicted():
         (64, 1.0, 0.9, 1.2),
         (512, 1.2, pytest.approx(1.08), pytest.approx(1.44)),
     ]
-    assert charts["MFU"]["encoding"]["x"]["scale"]["type"] == "log"
+    x = charts["MFU"]["encoding"]["x"]
+    assert x["scale"]["type"] == "log"
+    assert x["axis"]["labelColor"]["condition"]["test"] == "indexof([8.0], datum.value) >= 0"
+    assert x["axis"]["labelExpr"].endswith("? datum.label + ' ×' : datum.label")
     capacity, *_, crossed = (layer["data"]["values"] for layer in charts["Memory"]["layer"])
     assert [value["x"] for value in capacity] == [8, 64, 512]
     assert crossed == [
@@ -300,19 +306,59 @@ def test_before_any_compile_memory_by_the_sizes_is_drawn_alone():
     assert [value["x"] for value in guessed] == [8, 64] and guessed[0]["y"] > guessed[1]["y"] > 0
 
 
-def test_what_does_not_fit_lies_below_the_axis_and_bars_carry_their_times():
-    sweep, rows, charts = drawn(*CASES["chips"])
-    chart = charts["Efficiency"]
-    assert chart["encoding"]["y"]["scale"]["domain"][0] == 70
-    assert chart["encoding"]["y"]["axis"]["values"] == [70, 80, 90, 100]
-    assert chart["encoding"]["y"]["scale"]["range"][0] == {"expr": "height - 44"}
-    (cross,) = [each for each in chart["layer"] if each["mark"].get("shape") == "cross"]
-    assert [each["x"] for each in cross["data"]["values"]] == [8]
-    assert "field" not in cross["encoding"]["y"], "it has no efficiency"
-    (strip,) = [each for each in chart["layer"] if each["mark"]["type"] == "rect"]
-    assert strip["encoding"]["y"]["value"] == {"expr": "height - 26"}, "below the axis, apart"
-    whole = [CASES["chips"][1][1]] * 3
-    assert "range" not in drawn("chips=8,64,512", whole)[2]["Efficiency"]["encoding"]["y"]["scale"]
+def test_the_axis_of_an_efficiency_holds_every_curve_and_the_key_names_its_marks():
+    sweep, rows, _ = drawn(*CASES["chips"])
+    strong = parse_sweep(BASE, "chips=8,64,128", "strong")
+    guess = [
+        replace(predicted(step, chips, 8e15), state="not compiled")
+        for step, chips in ((1.0, 64), (1.0, 128))
+    ]
+    total = curves(variants(strong), [Outcome("failed"), *guess])
+    chart = scaling_chart(sweep, rows, total)
+    altair.Root.validate(chart)
+    y = chart["encoding"]["y"]
+    assert (y["scale"]["domain"][0], y["axis"]["values"]) == (40, [40, 60, 80, 100])
+    assert chart["title"]["text"] == "Efficiency (%, 64 chips = 100)"
+    assert chart["title"]["subtitle"] == "○ estimated, ● compiled, × does not fit"
+    names = {
+        row["name"]: row["y"]
+        for each in chart["layer"]
+        for row in each["data"]["values"]
+        if "name" in row
+    }
+    assert names == {
+        "Same batch\nper chip": pytest.approx(100 / 1.2),
+        "Same total\nbatch": pytest.approx(50.0),
+    }
+    (good,) = [each for each in chart["layer"] if each["mark"].get("strokeDash") == [3, 3]]
+    assert good["data"]["values"][0]["y"] == 80
+    assert scaling_alt(strong, total).startswith(
+        ". Same total batch: 64: 100.0%, estimated; 128: 50.0%, "
+    )
+    alone = scaling_chart(sweep, rows)
+    assert alone["title"]["subtitle"] == "● compiled, × does not fit"
+    assert alone["encoding"]["y"]["axis"]["values"] == [70, 80, 90, 100]
+
+
+def test_compiled_efficiencies_are_filled_beside_estimates_of_the_same_first_point():
+    sweep = parse_sweep(BASE, "chips=64,512")
+    points = variants(sweep)
+    rows = curves(points, [estimated(point) for point in points])
+    compiled = curves(points, [predicted(1.0, 64, 8e15), predicted(1.25, 512, 64e15)])
+
+    def filled(*compiled):
+        chart = scaling_chart(sweep, rows, (), compiled)
+        shown = [each for each in chart["layer"] if each["mark"].get("filled")]
+        return [row["y"] for each in shown for row in each["data"]["values"]], chart["title"][
+            "subtitle"
+        ]
+
+    assert filled(*compiled) == (pytest.approx([100.0, 80.0]), "○ estimated, ● compiled")
+    assert filled(compiled[1]) == ([], "○ estimated"), "of another first point"
+
+
+def test_bars_carry_their_times():
+    sweep, rows, _ = drawn(*CASES["chips"])
     parts = {"64": {"matmul": 5.0, "late": 0.1}, "512": {"matmul": 5.0, "late": 0.4}}
     bars = parts_chart(sweep, rows, parts)
     inside, ends = (
@@ -322,57 +368,48 @@ def test_what_does_not_fit_lies_below_the_axis_and_bars_carry_their_times():
     assert [(row["x"], row["label"]) for row in ends] == [(5.1, "5.1 s"), (5.4, "5.4 s")]
 
 
-def test_efficiency_without_assumed_stragglers_is_a_line_of_its_own_where_some_are_assumed():
-    spec = found(1.2, 512, 64e15).prediction
-    late = {"matmul": 1.0, "wait: slices": 0.2}
-    waits = [
-        predicted(1.0, 64, 8e15),
-        predicted(1.1, 256, 32e15),
-        Outcome("predicted", replace(numbers_of(spec), shares_s=late), "run"),
-    ]
-    _, rows, charts = drawn("chips=64,256,512", waits)
-    layers = charts["Efficiency"]["layer"]
-    (line,) = [each for each in layers if each["mark"].get("opacity") == 0.45]
-    values = line["data"]["values"]
-    assert [(row["label"], row["y"]) for row in values] == [
-        ("256", pytest.approx(100 / 1.1)),
-        ("512", pytest.approx(100.0)),
-    ]
-    assert values[-1]["why"] == "100 without stragglers"
-    assert rows[-1].efficiency == pytest.approx(1 / 1.2)
-    _, _, punctual = drawn("chips=64,256,512", [*waits[:2], predicted(1.2, 512, 64e15)])
-    layers = punctual["Efficiency"]["layer"]
-    assert not any(each["data"]["values"] for each in layers if each["mark"].get("opacity") == 0.45)
-
-
 def test_where_nothing_grows_the_figure_names_no_part():
     shown = parse_sweep(BASE, "chips=64,512")
     points = variants(shown)
-    rows = curves(points, [estimated(point) for point in points])
-    *_, last = _figures(shown, rows, None, ("", 0.0))
+    alike = [predicted(1.0, 64, 8e15), predicted(1.0, 512, 64e15)]
+    *_, last = _figures(shown, curves(points, alike), ())
     assert (last.title, last.value) == ("Grows most", "nothing")
-    _, step, *_, last = _figures(shown, rows, None, ("memory", 0.25))
-    numbers = rows[-1].numbers
+    rows = curves(points, [estimated(point) for point in points])
+    efficiency, step, last = _figures(shown, rows, ())
+    numbers, (low, high) = rows[-1].numbers, rows[-1].efficiency_span
+    assert efficiency.value == f"{rows[-1].efficiency:.0%}"
+    assert efficiency.more == f"{100 * low:.0f} to {high:.0%}, same batch per chip"
     assert step.more == span_text(numbers.low_s, numbers.high_s)
-    assert last.more == "25% of the step"
+    late = {"matmul": 1.0, "wait: slices": 0.25}
+    waits = [
+        replace(each, shares_s=shares)
+        for each, shares in zip((row.numbers for row in rows), ({"matmul": 1.0}, late), strict=True)
+    ]
+    rows = curves(points, [Outcome("predicted", each) for each in waits])
+    *_, last = _figures(shown, rows, ())
+    assert (last.value, last.more) == ("waiting for stragglers", "20% of the step, assumed")
 
 
 def test_what_the_same_total_batch_reaches_is_beside_weak_scaling_alone(lab):
-    def figures(**query):
+    def figures(test):
         (html,) = (
-            each.proto.body
-            for each in opened(**query).get("html")
-            if 'class="five"' in each.proto.body
+            each.proto.body for each in test.get("html") if 'class="five"' in each.proto.body
         )
         return html
 
-    sweep = parse_sweep(BASE, "chips=64,256,1024", "strong", "best")
-    points = variants(sweep)
-    last, _ = total_batch_reach(curves(points, [estimated(point) for point in points]))
-    weak = figures(sweep="chips=64,256,1024")
+    points = variants(parse_sweep(BASE, "chips=64,256,1024", "strong", "best"))
+    total = scaled_rows(curves(points, [estimated(point) for point in points]))
+    first, *_, last = total
+    low, high = last.efficiency_span
+    test = opened(sweep="chips=64,256,1024")
+    weak = figures(test)
     assert ">Same total batch<" in weak and f">{last.efficiency:.0%}<" in weak
-    assert f">{chips_words(last)}<" in weak
-    assert "Same total batch" not in figures(sweep="chips=64,128", scaling="strong")
+    assert f">{100 * low:.0f} to {high:.0%}, 262,144 tokens a step<" in weak
+    (headline,) = (each.value for each in test.subheader if "It scales" in each.value)
+    reach = reach_words(total, 1024, has_tokens=False)
+    assert headline.replace("\\", "").endswith(f", to {reach} with the same total batch.")
+    assert first.point.chips == 64 and "ranges of its two steps allow" in texts(test)
+    assert "Same total batch" not in figures(opened(sweep="chips=64,128", scaling="strong"))
 
 
 def test_points_too_large_to_be_compiled_are_counted_beside_the_button(lab):

@@ -1,0 +1,167 @@
+"""The chart of scaling efficiency: a curve for each way to scale, and the share that counts."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from spmd_core.surveys import GOOD, knee, point_title
+from spmd_core.sweeps import Scaling, Sweep, SweepRow
+from spmd_core.words import predictions
+from spmd_lab.ui.charts.base import INK, QUIET, Row, Spec, category, layer, quantity
+from spmd_lab.ui.charts.colors import BEST
+from spmd_lab.ui.predict.sweep_axes import (
+    CROSSED,
+    HEIGHT_PX,
+    POINT,
+    TOO_LARGE,
+    curve,
+    place,
+    tips,
+    value_of,
+)
+
+SCALING: dict[Scaling, str] = {"weak": "Same batch per chip", "strong": "Same total batch"}
+_COLORS = (BEST, "light-dark(#a35200, #f0a35c)")
+_LABEL_PX = 76  # right of the last points, for the names of the curves
+_GOOD = {"type": "rule", "strokeDash": [3, 3], "color": "#8a94a3"}
+_VALUE = {"type": "text", "dy": -12, "fontWeight": 600, **INK}
+_BELOW = {"align": "right", "dx": -5, "dy": 11}  # of the lower curve, which falls
+_NAME = {"type": "text", "align": "left", "dx": 10, "fontWeight": 600, "lineBreak": "\n"}
+_BEND = {"type": "rule", "strokeDash": [3, 3], "color": CROSSED}
+_BEND_LABEL = {"type": "text", "color": CROSSED, "fontWeight": 600, "lineBreak": "\n"}
+
+
+def scaling_chart(
+    sweep: Sweep,
+    rows: Sequence[SweepRow],
+    total: Sequence[SweepRow] = (),
+    compiled: Sequence[SweepRow] = (),
+) -> Spec:
+    """Returns the efficiency of points over chips, with the share that counts as scaling.
+
+    Args:
+      total: points with the same total batch, beside those with the same batch per chip.
+      compiled: points whose efficiency is of compiled steps, beside estimates of the same points.
+    """
+    curves = {SCALING[sweep.scaling]: rows} | ({SCALING["strong"]: total} if total else {})
+    drawn = {name: _values(sweep, name, each) for name, each in curves.items()}
+    known = _values(sweep, SCALING[sweep.scaling], _alike(rows, compiled))
+    values = [value for each in drawn.values() for value in each]
+    chart = curve(sweep, rows, values, _title(sweep, list(curves.values())))
+    if not values:
+        return chart
+    color = category("kind", list(drawn), colors=_COLORS[: len(drawn)])
+    for each in chart["layer"]:
+        each["encoding"] = {**each["encoding"], "color": color}
+    chart["title"] |= {"subtitle": _key([*values, *known], rows), "subtitleColor": QUIET}
+    x, y = chart["encoding"]["x"], _y_axis(chart["encoding"]["y"], [*values, *known])
+    x["scale"] |= {"range": [12, {"expr": f"width - {_LABEL_PX}"}]}
+    filled = POINT | {"filled": True}
+    chart["layer"] = [
+        *_good(y),
+        *chart["layer"],
+        layer(known, filled, x=x, y=y, color=color, tooltip=tips(sweep, "efficiency")),
+        *_numbers(drawn, x, y, color),
+        *_bend(sweep, rows, x),
+    ]
+    return chart
+
+
+def scaling_alt(sweep: Sweep, total: Sequence[SweepRow]) -> str:
+    """Returns the curve of the same total batch in words; "" where there is none."""
+    points = "; ".join(f"{row['label']}: {row['text']}" for row in _values(sweep, "", total))
+    return f". {SCALING['strong']}: {points}" * bool(points)
+
+
+def span_words(row: SweepRow) -> str:
+    """Returns the range of the efficiency of a point; "" where it is none."""
+    low, high = row.efficiency_span or (0.0, 0.0)
+    return f"{100 * low:.0f} to {high:.0%}" * bool(row.efficiency_span)
+
+
+def _values(sweep: Sweep, name: str, rows: Sequence[SweepRow]) -> list[Row]:
+    return [
+        {**value_of(sweep, row, 100 * row.efficiency, None, None, words), "kind": name}
+        for row in rows
+        if row.efficiency is not None
+        for words in [", ".join(filter(None, (f"{row.efficiency:.1%}", span_words(row))))]
+    ]
+
+
+def _alike(rows: Sequence[SweepRow], compiled: Sequence[SweepRow]) -> Sequence[SweepRow]:
+    """Compiled points, if their efficiency is of the same point as that of the others."""
+    first, other = (
+        min((row.point.chips for row in each if row.efficiency is not None), default=0)
+        for each in (rows, compiled)
+    )
+    return compiled if first == other else ()
+
+
+def _title(sweep: Sweep, curves: Sequence[Sequence[SweepRow]]) -> str:
+    timed = ([row.point for row in rows if row.efficiency is not None] for rows in curves)
+    firsts = [points[0] for points in timed if points]
+    is_shared = len({point.label for point in firsts}) == 1
+    of = point_title(sweep, firsts[0]) if is_shared else "first of each"
+    return f"Efficiency (%, {of} = 100)"
+
+
+def _key(values: Sequence[Row], rows: Sequence[SweepRow]) -> str:
+    """What marks mean: how a point is known, and which do not fit."""
+    guessed = {value["estimated"] for value in values}
+    lost = any(row.outcome.state in TOO_LARGE for row in rows)
+    parts = {"○ estimated": True in guessed, "● compiled": False in guessed, "× does not fit": lost}
+    return ", ".join(words for words, is_drawn in parts.items() if is_drawn)
+
+
+def _y_axis(y: Spec, values: Sequence[Row]) -> Spec:
+    shares = [100 * GOOD, 100.0, *(float(str(value["y"])) for value in values)]
+    apart = 10 if min(shares) > 50 else 20
+    low, high = max(0, apart * math.floor((min(shares) - 6) / apart)), max(shares) + 8
+    y["scale"] |= {"domain": [low, high], "nice": False}
+    ticks = list(range(low, math.ceil(high), apart))
+    y["axis"] = {"values": ticks, "tickCount": len(ticks)}
+    return y
+
+
+def _good(y: Spec) -> list[Spec]:
+    good = {"y": 100 * GOOD, "text": f"{GOOD:.0%} counts as scaling"}
+    words = _VALUE | {"align": "left", "dx": 4, "dy": 10, "color": QUIET}
+    return [
+        layer([good], _GOOD, x={"value": 0}, x2={"value": "width"}, y=y),
+        layer([good], words, x={"value": 0}, y=y, text={"field": "text"}),
+    ]
+
+
+def _numbers(drawn: Mapping[str, Sequence[Row]], x: Spec, y: Spec, color: Spec) -> list[Spec]:
+    """The number at each point, and the name of a curve at its end: of the higher one above."""
+    layers = []
+    ends = {name: float(str(each[-1]["y"])) for name, each in drawn.items() if each}
+    for name, end in ends.items():
+        is_high = end == max(ends.values())
+        values = [each for each in drawn[name] if name == next(iter(drawn)) or each["y"] != 100]
+        first, second, rest = name.split(" ", 2)
+        last = {**drawn[name][-1], "name": f"{first} {second}\n{rest}"}
+        beside = {"baseline": "bottom" if is_high else "top", "dy": 6 if is_high else -6}
+        number = _VALUE | ({} if is_high else _BELOW)
+        layers += [
+            layer(values, number, x=x, y=y, text=quantity("y", format=".0f")),
+            layer([last], _NAME | beside, x=x, y=y, color=color, text={"field": "name"}),
+        ]
+    return layers
+
+
+def _bend(sweep: Sweep, rows: Sequence[SweepRow], x: Spec) -> list[Spec]:
+    """Where efficiency falls below `GOOD`, with the part of the step that grew most there."""
+    timed = sorted(
+        (row for row in rows if row.efficiency is not None), key=lambda row: row.point.chips
+    )
+    bend = knee(timed)
+    if bend is None:
+        return []
+    words = f"stops scaling: {predictions.share_words(bend.cause)}\n{bend.share:.0%} of the step"
+    right = timed.index(bend.after) < len(timed) / 2
+    side = {"align": "left", "dx": 6} if right else {"align": "right", "dx": -6}
+    at = {**place(sweep, bend.after), "words": words}
+    return [
+        layer([at], _BEND, x=x, y={"value": 0}, y2={"value": HEIGHT_PX}),
+        layer([at], _BEND_LABEL | side, x=x, y={"value": 14}, text={"field": "words"}),
+    ]

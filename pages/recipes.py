@@ -1,4 +1,4 @@
-"""The Recipes screen: a gallery of twelve questions, then the rest of the course, one click each."""
+"""The Recipes screen: a gallery of eight questions, then the rest of the course, one click each."""
 
 import streamlit as st
 
@@ -9,6 +9,8 @@ from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import tour
 from spmd_lab.ui.shell import screen_title
 
+_FIRST = "Start here"
+
 share = shell.open_page("recipes")
 done = lab().succeeded()
 count = sum(recipe.experiment.id in done for recipe in RECIPES.values())
@@ -18,6 +20,7 @@ with st.container(horizontal=True, vertical_alignment="center", key="head"):
         st.caption(plain(f"{count} of {len(RECIPES)} done here"), width="content")
     tour.again()
 counts = {level: len(course.matching("", of_level(level))) for level in LEVELS}
+counts = {_FIRST: len(FEATURED), "All": len(RECIPES)} | counts
 with st.container(horizontal=True, vertical_alignment="center"):
     words = st.text_input(
         "Search",
@@ -31,19 +34,21 @@ with st.container(horizontal=True, vertical_alignment="center"):
     )
     level = st.pills(
         "Level",
-        ["All", *LEVELS],
-        key="level",
-        format_func=lambda each: plain(f"{each} · {counts.get(each, len(RECIPES))}"),
+        [each for each in counts if not (words and each == _FIRST)],
+        key="level-of-found" if words else "level",
+        default="All" if words else _FIRST,
+        required=True,
+        format_func=lambda each: plain(f"{each} · {counts[each]}"),
         label_visibility="collapsed",
         width="content",
     )
 
 recipes = course.matching(words, of_level(level) if level in LEVELS else None)
-if not words and level is None:
-    st.subheader("Start here", anchor=False)
+if level == _FIRST:
     course.gallery([RECIPES[name] for name in FEATURED[:START]], done, is_path=True)
-    st.subheader("Next", anchor=False)
-    course.key()
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        st.subheader("Next", anchor=False, width="content")
+        course.key()
     course.gallery([RECIPES[name] for name in FEATURED[START:]], done)
 else:
     for group in groups():
@@ -52,7 +57,7 @@ else:
             course.gallery(here, done)
 if not recipes:
     st.info(
-        f"No recipe {'of this level ' if level else ''}has the words {plain(words)}. Try fewer, or another level. "
+        f"No recipe {'of this level ' if level in LEVELS else ''}has the words {plain(words)}. Try fewer, or another level. "
         "Or leave the course: time a collective, or search for a sharding."
     )
     with st.container(horizontal=True, gap="small"):

@@ -82,8 +82,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
 }
 FEATURED = (  # the questions of a gallery, in order
     *("layout_2x4", "why_all_gather", "fits_70b", "network_gradient"),
-    *("fsdp_or_tensor", "layer", "psum", "mixture_of_experts"),
-    *("long_context", "pinned_host", "contraction", "six_timings"),
+    *("fsdp_or_tensor", "layer", "mixture_of_experts", "six_timings"),
 )
 START = 4  # of them, to begin with
 

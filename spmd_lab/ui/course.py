@@ -32,17 +32,6 @@ _STYLE = """<style>
 
 
 _ACROSS = 4  # cards in a row
-# what one sees of those of the gallery that have no model
-_SEEN = {
-    "layout_2x4": "Shards, device by device.",
-    "why_all_gather": "The line that causes it.",
-    "network_gradient": "Two layers under pmap and shard_map.",
-    "layer": "Every strategy, timed.",
-    "psum": "One all-reduce, written two ways.",
-    "pinned_host": "The memory kind of each shard.",
-    "contraction": "One all-reduce, and why.",
-    "six_timings": "vmap, jit and pmap, timed.",
-}
 _ALSO = {  # other names of what recipes are about, as `_plain` writes theirs
     "moe": "mixture of experts",
     "a2a": "alltoall",
@@ -299,8 +288,7 @@ def key() -> None:
         f'<li><i style="background: {colors.KINDS[kind]}"></i>{KINDS[kind]}</li>'
         for kind in ("matmul", "kernel", "memory", "exposed")
     )
-    lead = "<li>Bars are times per token:</li>"
-    st.html(f'<div class="split"><ul>{lead}{"".join(parts_)}</ul></div>')
+    st.html(f'<div class="split"><ul>{"".join(parts_)}</ul></div>')
 
 
 def gallery(recipes: Sequence[Recipe], done: Collection[str], is_path: bool = False) -> None:
@@ -321,27 +309,26 @@ def gallery(recipes: Sequence[Recipe], done: Collection[str], is_path: bool = Fa
                         query_params=query(recipe.experiment),
                         help=plain(_about(recipe)),
                     )
-                    seen = _model_words(plan) if plan else _SEEN.get(recipe.name, "")
+                    is_known = not plan or f"{plan.topology.chips} chips" in recipe.title
                     takes = _takes(recipe, done)
-                    st.caption(f"{plain(seen)}  \n{takes}" if seen else takes)
+                    st.caption(takes if is_known else f"{takes} · {plain(_model_words(plan))}")
 
 
 def _takes(recipe: Recipe, done: Collection[str]) -> str:
     """Returns how long a recipe takes, on one scale, or that it ran, as Markdown."""
     if recipe.experiment.id in done:
-        return ":material/check: Done here"
+        return ":material/check: Done"
     if recipe.screen == "layout":
-        return ":material/bolt: Drawn at once"
-    minutes = "Compiles in a minute" if recipe.experiment.plan else "Runs in a minute"
-    return f":material/schedule: {minutes if ' min' in recipe.takes else 'Runs in seconds'}"
+        return ":material/bolt: At once"
+    return f":material/schedule: {'A minute' if ' min' in recipe.takes else 'Seconds'}"
 
 
 def _about(recipe: Recipe) -> str:
     """Returns why the answer is as it is, after the model and chips of a plan."""
     plan = recipe.experiment.plan
-    return f"{_model_words(plan)} {recipe.why}" if plan else recipe.why
+    return f"{_model_words(plan)}. {recipe.why}" if plan else recipe.why
 
 
 def _model_words(plan: Plan) -> str:
     chip = chip_title(plan.topology.chip.generation)
-    return f"{plan.model} on {plan.topology.chips} chips, {chip}."
+    return f"{plan.model} on {plan.topology.chips} chips, {chip}"

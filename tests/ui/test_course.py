@@ -122,28 +122,29 @@ def test_a_recipe_that_ran_here_is_marked(data_folder):
     shown = opened("recipes")
     assert f"1 of {len(RECIPES)} done here" in read(shown)
     shown.text_input[0].set_value("What one device sees").run()
-    assert sum(each.value == ":material/check: Done here" for each in shown.caption) == 1
+    assert sum(each.value == ":material/check: Done" for each in shown.caption) == 1
 
 
 def test_the_screen_shows_a_gallery_then_all_of_a_level_and_a_search_leaves_few(data_folder):
     shown = opened("recipes")
     assert _listed(shown) == [RECIPES[name].title for name in FEATURED]
     numbered = [f"{at + 1}. {RECIPES[name].title}" for at, name in enumerate(FEATURED[:START])]
-    assert [
-        each for each in labels(shown) if each in numbered
-    ] == numbered  # a path, each with a line
-    lines = [each.value.partition("  \n")[0].replace("\\", "") for each in shown.caption]
-    assert [each for each in lines if each in course._SEEN.values()] == [*course._SEEN.values()]
-    plans = {name: plan for name in FEATURED if (plan := RECIPES[name].experiment.plan)}
-    assert [*course._SEEN] == [name for name in FEATURED if name not in plans] and START == 4
-    assert (
-        sum(line.endswith(f" {plans['fits_70b'].topology.chips} chips, v5p.") for line in lines)
-        == 3
-    )
+    assert [each for each in labels(shown) if each in numbered] == numbered and START == 4  # a path
+    lines = [each.value.replace("\\", "") for each in shown.caption]
+    # the model and the chips of a plan, where its title has none
+    models = {name: plan.model for name in FEATURED if (plan := RECIPES[name].experiment.plan)}
+    (titled,) = [name for name in models if " chips " in RECIPES[name].title]
+    named = [line.partition(" · ")[2] for line in lines if " · " in line]
+    assert [words.partition(" on ")[0] for words in named] == [
+        model for name, model in models.items() if name != titled
+    ]
+    assert titled == "fits_70b" and "llama-2-70b on 256 chips, v5e" in named
+    pills = shown.get("button_group")[0]
+    assert pills.value == "Start here" and pills.options[0] == f"Start here · {len(FEATURED)}"
     bodies = [each.proto.body for each in shown.get("html")]
     pictures = [each for each in bodies if '<img class="glimpse"' in each]
     steps = [each for each in bodies if 'class="fit"' in each]
-    assert len(pictures) + len(steps) == len({*pictures, *steps}) == 12
+    assert len(pictures) + len(steps) == len({*pictures, *steps}) == len(FEATURED) == 8
     assert sum("/token" in each for each in steps) == len(steps) - 1  # else the share of memory
     assert sum("8 devices, value_and_grad(…), pmean" in each for each in pictures) == 1
     assert len(steps) == sum(RECIPES[name].experiment.plan is not None for name in FEATURED)
@@ -158,9 +159,9 @@ def test_the_screen_shows_a_gallery_then_all_of_a_level_and_a_search_leaves_few(
     assert (
         sorted(every) == sorted(_listed(shown)) == sorted(each.title for each in RECIPES.values())
     )
-    shown.get("button_group")[0].set_value(None).run()
     shown.text_input[0].set_value("ConcretizationTypeError").run()
     assert _listed(shown) == ["An if on a traced value"]
+    assert shown.get("button_group")[0].value == "All"  # of which these are found
     shown.text_input[0].set_value("zebra").run()
     assert "No recipe has the words zebra." in read(shown)
 

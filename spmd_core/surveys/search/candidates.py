@@ -80,8 +80,8 @@ def time_parts(each: Candidate) -> dict[str, float]:
 
 
 def ahead_of(answer: Answer) -> str:
-    """Returns what the best of another mesh that is known in the same way takes more than the winner for
-    as many tokens; "" where there is none.
+    """Returns by how much the best of another mesh that is known in the same way is slower for a billion
+    tokens, and for what most; "" where there is none.
     """
     winner = answer.winner
     if winner is None or not winner.step or answer.question.minimize != "time":
@@ -98,19 +98,13 @@ def ahead_of(answer: Answer) -> str:
     )
     if (other := next(alike, None)) is None:
         return ""
-    hours = [
-        (name, seconds * 1e9 / winner.tokens / SECONDS_PER_HOUR)
-        for name, seconds in compared(winner, other).seconds
-    ]
-    more = [f"{each:.2g} h more {share_words(name)}" for name, each in hours if each > 0]
-    less = [f"{-each:.2g} h less {share_words(name)}" for name, each in hours if each < 0]
-    if not more:
+    difference = compared(winner, other)
+    hours = difference.gap_s * 1e9 / winner.tokens / SECONDS_PER_HOUR
+    most = next((name for name, seconds in difference.seconds if seconds > 0), "")
+    if not most or hours <= 0:
         return ""
-    (mesh, *own), (_, *of_winner) = (each.name.split(" · ") for each in (other, winner))
-    differ = "; ".join(part for part, its in zip(own, of_winner, strict=True) if part != its)
-    what = f"{mesh.replace(',', ' ')} ({differ})" if differ else mesh.replace(",", " ")
-    takes = " and ".join((*more[:1], *less[:1]))
-    return f"The next {winner.stage} mesh is {what}. For a billion tokens it takes {takes}."
+    mesh = other.name.partition(" · ")[0].replace(",", " ")
+    return f"The next {winner.stage} mesh, {mesh}, takes {hours:.2g} h longer, mostly for {share_words(most)}."
 
 
 SECONDS_PER_HOUR = 3600.0

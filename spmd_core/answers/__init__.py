@@ -48,6 +48,7 @@ from spmd_core.answers.serving_sheet import (
     serving_figures,
     serving_headline,
     serving_rivals,
+    serving_sure,
     serving_table,
     why_not_served,
 )
@@ -134,6 +135,7 @@ __all__ = [
     "serving_json",
     "serving_question_json",
     "serving_rivals",
+    "serving_sure",
     "serving_table",
     "step_collectives",
     "strategies_table",

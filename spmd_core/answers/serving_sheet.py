@@ -61,21 +61,37 @@ def serving_headline(answer: ServingAnswer, is_figured: bool = False) -> str:
     return f"{least} within {within_words(question)}: {named}: {takes}."
 
 
-def serving_rivals(answer: ServingAnswer) -> int:
-    """Returns how many other rows may make as many tokens per chip as the best, by their ranges; of a
+def serving_rivals(answer: ServingAnswer) -> Sequence[ServingRow]:
+    """Returns the other rows that may make as many tokens per chip as the best, by their ranges; of a
     question without limits.
     """
     lead, load = answer.best, answer.question.load
     if lead is None or lead.served is None or within_words(answer.question):
-        return 0
+        return ()
     low = min(lead.served.output_times(load), default=1.0) * lead.per_chip
-    return sum(
-        row is not lead
+    return [
+        row
+        for row in answer.rows
+        if row is not lead
         and row.served is not None
         and row.keeps
         and max(row.served.output_times(load), default=1.0) * row.per_chip >= low
-        for row in answer.rows
-    )
+    ]
+
+
+def serving_sure(answer: ServingAnswer) -> Iterator[str]:
+    """Yields how sure the best is: who else could win, and how requests come, a sentence each."""
+    lead, load = answer.lead, answer.question.load
+    if lead is None or lead.served is None:
+        return
+    for row in serving_rivals(answer):
+        assert row.served is not None
+        span = (number_text(row.per_chip * times) for times in row.served.output_times(load))
+        made = " to ".join(span) or number_text(row.per_chip)
+        yield f"{_on(row)} could win: {made} tokens/s per chip."
+    come = "by chance" if load.rate else "as others end"
+    within = seconds_text(lead.served.ttft_p99_s)
+    yield f"Requests arrive {come}: 99% have their first token within {within}."
 
 
 def load_words(load: ServingLoad) -> str:

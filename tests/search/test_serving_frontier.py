@@ -7,10 +7,13 @@ import pytest
 from spmd_core.answers import (
     beaten_words,
     better_point,
+    served_mesh,
     serving_headline,
     serving_json,
     serving_rivals,
+    serving_sure,
 )
+from spmd_core.base import number_text, seconds_text
 from spmd_core.search import (
     CompiledDecode,
     frontier,
@@ -120,8 +123,14 @@ def test_what_beats_the_answer_in_both_is_a_sentence_with_its_load(answer, curve
         f"chip, and each user is {point.row.speed / lead.speed - 1:.0%} faster."
     )
     alone = answer_to(chips="v6e:4", concurrency="16")
-    assert serving_rivals(alone) == 1, "its range meets that of the best"
-    assert serving_rivals(answer_to(chips="v6e:4", concurrency="16", tpot="40ms")) == 0
+    (rival,) = serving_rivals(alone)
+    times = rival.served.output_times(alone.question.load)
+    low, high = (number_text(rival.per_chip * each) for each in times)
+    named, arrive = serving_sure(alone)
+    assert named.endswith(f"{served_mesh(rival)} could win: {low} to {high} tokens/s per chip.")
+    within = seconds_text(alone.lead.served.ttft_p99_s)
+    assert arrive == f"Requests arrive as others end: 99% have their first token within {within}."
+    assert not serving_rivals(answer_to(chips="v6e:4", concurrency="16", tpot="40ms"))
     assert better_point(alone.lead, frontier(serving_curves(alone))) is None
     assert (
         beaten_words(alone.lead, None) == "Nothing on these curves beats 4 v6e, tensor=4 in both."

@@ -18,10 +18,11 @@ from spmd_core.answers import (
     serving_figures,
     serving_headline,
     serving_rivals,
+    serving_sure,
     serving_table,
     why_not_served,
 )
-from spmd_core.base import RequestError, bytes_text, seconds_text
+from spmd_core.base import RequestError, bytes_text, seconds_text, span_text
 from spmd_core.machine import CHIPS
 from spmd_core.plan import MXFP4, SERVED_DTYPES, model_names
 from spmd_core.search import (
@@ -52,7 +53,7 @@ _ROWS, _COMPILED = 12, 3
 _FIELDS = {
     "chips": (
         "Chips",
-        "v6e:..16 is at most 16 chips, tpu7x:4 is 4. Commas for several of " + ", ".join(CHIPS),
+        "v6e:..16 is up to 16 v6e, tpu7x:4 is 4. Commas for several of " + ", ".join(CHIPS),
     ),
     "input": ("Prompt tokens", "Of each request. 512..2048 is any length between."),
     "output": ("Output tokens", "Of each request. 512..2048 is any length between."),
@@ -162,24 +163,27 @@ def _headline(answer: ServingAnswer) -> None:
     if not lead or not (pool := lead.pool) or not (served := lead.served):
         cards.headline(headline)
         return
-    with cards.headline(headline, "Compiled" if lead.compiled else "Estimated"):
+    with (badges := cards.headline(headline, "Compiled" if lead.compiled else "Estimated")):
         if served.waiting:
             st.badge(plain(f"{served.waiting:,} wait"), color="orange")
-        if unsure := not_settled_words(serving_rivals(answer)):
+        if unsure := not_settled_words(len(serving_rivals(answer))):
             st.badge(plain(unsure), color="orange")
+    with cards.how_sure(badges):
+        _points_of((*serving_sure(answer), *serving_assumptions(lead)))
     chips, _, token, made, binds = serving_figures(lead, answer.question.load)
-    slow = f"99% of requests within {seconds_text(served.ttft_p99_s)}"
+    waits = span_text(served.ttft.low, served.ttft.high)
     used, room = lead.cache_used, pool.capacity
     parts = f"of {bytes_text(room)}: weights {bytes_text(pool.weights)}, cache {bytes_text(used)}"
     reserved = max(0, room - pool.weights - max(pool.cache, used))
     shares = pool.weights / room, used / room, reserved / room
     memory = Figure("Memory per device", bytes_text(pool.weights + used), parts, shares)
-    first = Figure("First token", seconds_text(served.ttft_s), slow)
-    kept = f"{bytes_text(reserved)} reserved by the engine"
-    free = Figure("Free for cache", bytes_text(max(0, pool.cache - used)), kept)
+    first = Figure("First token", seconds_text(served.ttft_s), waits)
+    free = Figure("Free for cache", bytes_text(max(0, pool.cache - used)))
     weights, cache = lead.plan.weights_dtype, lead.plan.kv_dtype
     dtypes = Figure("In", weights if weights == cache else f"{weights}, cache {cache}")
-    of = [chosen_for(answer.question), Figure("On", chips.more), free, dtypes, binds]
+    question = answer.question  # without limits the headline names what is ranked by
+    chosen = [chosen_for(question)] * bool(question.tpot_s or question.ttft_s)
+    of = [*chosen, Figure("On", chips.more), free, dtypes, binds]
     draw_figures([made._replace(title=f"Output {made.title.lower()}"), token, first, memory], of)
 
 
@@ -191,13 +195,9 @@ def _details(answer: ServingAnswer) -> None:
     if answer.by_load:
         with st.expander("Each load", key="serving-loads"):
             run_answer.draw_filled(SERVING_LOADS.table(answer.by_load, "screen"))
-    lead = answer.lead
-    counted = serving_assumptions(lead) if lead else ()
-    reasons = why_not_served(answer)
-    for title, lines in (("Why not another", reasons), ("How it is counted", counted)):
-        if lines:
-            with st.expander(title):
-                _points_of(lines)
+    if reasons := why_not_served(answer):
+        with st.expander("Why not another"):
+            _points_of(reasons)
     title, key = "Prefill apart from decode?", "serving-apart"
     with st.expander(title, key=key, on_change="rerun") as folded:
         if folded.open:

@@ -40,6 +40,10 @@ class Estimate(Frozen):
     estimate: float
     high: float
 
+    def over(self, other: "Estimate") -> tuple[float, float]:
+        """Returns the widest interval of its ratio to `other` that both intervals allow."""
+        return self.low / other.high, self.high / other.low
+
 
 class Bounds(Frozen):
     """Seconds of the step if every transfer overlapped with compute, and if none did, at the rates

@@ -22,7 +22,6 @@ from spmd_core.results.ranking import (
     next_process,
     of_rows,
     predicted_verdict,
-    ratio_span,
     with_process,
     without_baselines,
 )
@@ -113,7 +112,6 @@ __all__ = [
     "next_process",
     "of_rows",
     "predicted_verdict",
-    "ratio_span",
     "result_json",
     "safe_cell",
     "spec_code",

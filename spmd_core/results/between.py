@@ -11,7 +11,7 @@ from spmd_core.base import Frozen
 from spmd_core.experiment import MARGIN
 from spmd_core.facts import Estimate, Verdict, over_processes, verdict
 from spmd_core.results.machine import Environment
-from spmd_core.results.ranking import best_rows, ratio_span
+from spmd_core.results.ranking import best_rows
 from spmd_core.results.result import Result, StrategyResult
 from spmd_core.results.stats import Rounds, corrected, standard_error
 
@@ -156,7 +156,7 @@ def _processes(outcome: StrategyResult) -> list[np.ndarray]:
 
 def _predicted(one: Estimate, other: Estimate, shift: float) -> dict[str, object]:
     scale = math.exp(shift)
-    low, high = ratio_span(one, other)
+    low, high = one.over(other)
     interval = (low * scale, high * scale)
     return {
         "basis": "predicted",

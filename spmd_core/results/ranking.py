@@ -166,7 +166,7 @@ def _among(result: Result, answer: Comparison | None, names: Collection[str]) ->
 
 def predicted_verdict(time: Estimate, best: Estimate) -> Verdict:
     """The verdict on two predicted times: by the widest interval of their ratio that theirs allow."""
-    return verdict(ratio_span(time, best))
+    return verdict(time.over(best))
 
 
 def estimates(result: Result) -> dict[str, Estimate]:
@@ -204,12 +204,7 @@ def _ratio(name: str, time: Estimate, best: Estimate) -> Ratio:
     return Ratio(
         strategy=name,
         ratio=time.estimate / best.estimate,
-        interval=ratio_span(time, best),
+        interval=time.over(best),
         verdict=judged,
         differs=judged == "faster",
     )
-
-
-def ratio_span(time: Estimate, best: Estimate) -> tuple[float, float]:
-    """Returns the widest interval of the ratio of two predicted times that theirs allow."""
-    return time.low / best.high, time.high / best.low

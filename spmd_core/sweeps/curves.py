@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from spmd_core.base import mesh_text, sums_by_key
 from spmd_core.facts import Estimate, Prediction
-from spmd_core.results import StrategyResult, ratio_span, safe_cell
+from spmd_core.results import StrategyResult, safe_cell
 from spmd_core.sweeps.sweep import SweepPoint
 
 State = Literal[
@@ -212,7 +212,7 @@ def _compared(row: SweepRow, efficiency: float, first: Numbers | None) -> SweepR
     kept = (1 - first.straggling if first else 1.0) / (1 - numbers.straggling)
     if first and first is not row.outcome.numbers and first.time and numbers.time:
         scale = efficiency * numbers.time.estimate / first.time.estimate
-        low, high = ratio_span(first.time, numbers.time)
+        low, high = first.time.over(numbers.time)
         span = (scale * low, scale * high)
     return replace(
         row,

@@ -99,12 +99,12 @@ def ahead_of(answer: Answer) -> str:
     if (other := next(alike, None)) is None:
         return ""
     difference = compared(winner, other)
-    hours = difference.gap_s * 1e9 / winner.tokens / SECONDS_PER_HOUR
+    longer = difference.ratio - 1
     most = next((name for name, seconds in difference.seconds if seconds > 0), "")
-    if not most or hours <= 0:
+    if not most or longer < _TELLING:
         return ""
     mesh = other.name.partition(" · ")[0].replace(",", " ")
-    return f"The next {winner.stage} mesh, {mesh}, takes {hours:.2g} h longer, mostly for {share_words(most)}."
+    return f"The next {winner.stage} mesh, {mesh}, takes {longer:.0%} longer, mostly for {share_words(most)}."
 
 
 SECONDS_PER_HOUR = 3600.0

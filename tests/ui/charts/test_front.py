@@ -134,9 +134,9 @@ def test_why_the_first_is_ahead_names_what_the_next_mesh_spends_more_on():
     others = [group[0].candidate for group in answer.shardings]
     other = next(each for each in others if each.step.of_mesh.mesh != mesh and each.fits == "yes")
     name = next(name for name, seconds in compared(winner, other).seconds if seconds > 0)
-    hours = (other.seconds / other.tokens - winner.seconds / winner.tokens) * 1e9 / 3600
+    longer = (other.seconds / other.tokens) / (winner.seconds / winner.tokens) - 1
     mesh = other.name.partition(" · ")[0].replace(",", " ")
-    takes = f"takes {hours:.2g} h longer, mostly for {share_words(name)}."
+    takes = f"takes {longer:.0%} longer, mostly for {share_words(name)}."
     assert ahead_of(answer) == f"The next {winner.stage} mesh, {mesh}, {takes}"
 
 

@@ -364,7 +364,8 @@ def ratio_words(ratio: Ratio) -> str:
 
 
 def headline_ratio(ratio: Ratio, what: str, quotient: float | None = None) -> str:
-    """Returns the same in a sentence: `2.50× as long (2.25 to 2.75)`.
+    """Returns the same in a sentence: `2.50× as long (2.25 to 2.75)`; where its digits are not those
+    of the `quotient` of two times beside it, `paired ratio 2.48× (2.25 to 2.75)`.
 
     Beside two times whose `quotient` is more than 3 % off, it is rough, and its interval has the
     quotient inside: `roughly 2.5× as long (1.80 to 2.75)`. Just above 1 it keeps its
@@ -372,7 +373,10 @@ def headline_ratio(ratio: Ratio, what: str, quotient: float | None = None) -> st
     """
     ends = ratio.interval
     if quotient is None or abs(quotient / ratio.ratio - 1) <= _OFF:
-        return f"{factor_text(ratio.ratio)}× {what} ({ends_text(ends)})"
+        factor = factor_text(ratio.ratio)
+        if what == "as long" and factor != factor_text(quotient or ratio.ratio):
+            return f"paired ratio {ratio_words(ratio)}"
+        return f"{factor}× {what} ({ends_text(ends)})"
     ends, rough = (min(*ends, quotient), max(*ends, quotient)), float(f"{ratio.ratio:.2g}")
     factor = f"{rough:.1f}" if rough < 10 else f"{rough:,.0f}"
     factor = factor_text(ratio.ratio) if ratio.ratio < _NEAR_ONE else factor

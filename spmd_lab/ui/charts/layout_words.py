@@ -23,6 +23,7 @@ Ints = NDArray[np.int64]
 TimeOf = Callable[[Move], Duration | Unknown]
 _LISTED = 4  # devices that are named one by one
 _GROUPS = 24  # devices that a sentence names, about
+SHARED = "Numbers: the devices that hold a shard. Color: the first of them."
 NEEDED = (
     "What this sharding needs, axis by axis. Compiled, it may go another way, for instance "
     "by replicating an array first."
@@ -269,10 +270,7 @@ def together_about(to_scale: bool, planes: bool) -> str:
         else "Not to scale: what would be too thin to read is drawn thicker."
     )
     scale += " Of more than two dims, two are drawn, sharded ones first." if planes else ""
-    return (
-        f"{scale} Numbers are devices that hold a shard; shards of one color are held by the "
-        "same first device."
-    )
+    return f"{scale} {SHARED}"
 
 
 def source_words(duration: Duration | Unknown) -> str:

@@ -10,7 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 from spmd_core.advice import confirmation
 from spmd_core.answers import Cause, causes, differing
 from spmd_core.base import RequestError, seconds_text
-from spmd_core.experiment import Experiment, link, study_of
+from spmd_core.experiment import Experiment, layout_of, link, study_of
 from spmd_core.facts import SURE_PROCESSES
 from spmd_core.machine import nearest_of_chips
 from spmd_core.recipes import differences_of
@@ -19,7 +19,8 @@ from spmd_core.terms import marker, row_title, spoken
 from spmd_core.words import DISPATCH_BOUND, compared_first, runs, unsettled_words
 from spmd_core.workloads import STRATEGIES
 from spmd_lab.ui import cards, links, style
-from spmd_lab.ui.charts import colors, glimpse
+from spmd_lab.ui.charts import colors, glimpse, together
+from spmd_lab.ui.charts.layout_words import SHARED
 from spmd_lab.ui.compare import selected
 from spmd_lab.ui.ir import steps
 from spmd_lab.ui.markdown import coded, plain
@@ -42,7 +43,8 @@ def answer(result: Result) -> tuple[str, DeltaGenerator]:
     if is_figured and compared and compared.ratios and not compared.tied:
         sentence = f"{spoken(best, result)} is fastest. {sentence}"
     if sentence:
-        st.subheader(colors.sentence(sentence, result.experiment), anchor=False)
+        about = _meanings(result, compared) or None
+        st.subheader(colors.sentence(sentence, result.experiment), anchor=False, help=about)
     if is_figured:
         name = row_title(result, best)
         unit = f"per {result.experiment.what.unit}" if name in sentence else name
@@ -68,10 +70,28 @@ def picture(result: Result) -> None:
     name = name or result.order[0]
     if name != result.order[0] or result.experiment.variants:
         st.caption(colors.sentence(spoken(name, result), result.experiment))
-    st.html(glimpse.html(result.row(name).experiment, row, large=True))
+    drawn = result.row(name).experiment
+    st.html(glimpse.html(drawn, row, large=True))
+    if is_shared(drawn):
+        st.caption(SHARED)
     explicit = (key for key in result.strategies if result.row(key).strategy == "explicit")
     if types := next((steps.types(result.run, key) for key in explicit), ""):
         st.caption(f"Types under Explicit axes: {coded(types)}")
+
+
+def is_shared(experiment: Experiment) -> bool:
+    """Returns True if several devices, and not all, hold one shard of an array that is drawn."""
+    held = (layout_of(experiment, each.name) for each in together.drawn(experiment))
+    return any(1 < each.groups.shape[1] < each.device_count for each in held)
+
+
+def _meanings(result: Result, compared: Comparison | None) -> str:
+    """Returns what the compared strategies do, by title; "" of a study, whose rows are its variants."""
+    if result.experiment.variants or compared is None:
+        return ""
+    names = [compared.fastest, *(each.strategy for each in compared.ratios[:1])]
+    known = [STRATEGIES[name] for name in names if name in STRATEGIES]
+    return "  \n".join(f"{plain(each.title)}: {plain(each.meaning)}." for each in known)
 
 
 def _badges(

@@ -67,14 +67,27 @@ def test_a_ratio_is_that_of_the_table_with_the_quotient_of_the_medians_inside_it
         (timed(2.3, interval=[1.8, 2.6]), "roughly 2.3× as long (1.80 to 2.60)"),
         (timed(100.0), "roughly 100× as long (2.00 to 110)"),
         (timed(1.9, interval=[1.8, 1.95]), "roughly 1.9× as long (1.80 to 2.00)"),
-        (timed(1.96, interval=[1.8, 2.1]), "1.96× as long (1.80 to 2.10)"),
+        (timed(1.96, interval=[1.8, 2.1]), "paired ratio 1.96× (1.80 to 2.10)"),
         (timed(2.0, interval=[2.0, 2.0]), "2.00× as long (2.00 to 2.00)"),
     ):
         headline, _ = runs.headline_parts(found, is_figured=True)
         assert headline == f"Next is Automatic, {words}."
         assert times_chart(found)["layer"][-1]["data"]["values"][1]["time"] == "2 ms"
         factor = words.replace("as long", "faster than Automatic")
+        factor = re.sub(r"paired ratio (\S+)", r"\1 faster than Automatic", factor)
         assert short_verdict(found) == f"Single device is {factor}"
+
+
+def test_the_headline_explains_its_strategies_and_a_shared_shard_its_color(lab, data_folder):
+    store(data_folder, timed())
+    screen = opened("compare", run=RUN)
+    (about,) = [each.help for each in screen.subheader if "is fastest" in each.value]
+    assert "Single device: jit on one device" in about.replace("\\", "")
+    assert "Automatic: operands are placed with NamedSharding" in about.replace("\\", "")
+    asked = {"workload": "layer", "mesh": {"x": 2, "y": 4}, "sharding": {"batch": "x"}}
+    asked |= {"dims": {"batch": 32, "in": 64, "out": 16}}
+    assert verdict.is_shared(parse_experiment(asked))
+    assert not verdict.is_shared(parse_experiment(asked | {"mesh": {"x": 8}}))
 
 
 def test_what_each_device_holds_and_sends_stands_below_the_figure(lab, data_folder):

@@ -119,6 +119,19 @@ def _figures(winner: Candidate, answer: Answer) -> list[Figure]:
     return of_goal.get(goal, [*costs, *times, *share, memory])
 
 
+def _made_of(winner: Candidate) -> list[Figure]:
+    """Returns the batch of a step, what it saves, and on which chips."""
+    if not (plan := winner.plan):
+        return []
+    _, *policy, _, where = winner.name.split(" · ")
+    batch = f"{plan.batch:,} × {plan.sequence:,}"
+    return [
+        Figure("Global batch", batch, "sequences × tokens"),
+        Figure("Remat", " · ".join(policy)),
+        Figure("On", where, plan.topology.called),
+    ]
+
+
 def headline(answer: Answer, when: str = "") -> bool:
     """The winner with its picture, its numbers, how sure it is, and what to do next; `when`: what it
     is the answer of, in a word, where nothing can go on with it. Returns True if the button that
@@ -134,11 +147,7 @@ def headline(answer: Answer, when: str = "") -> bool:
         ):
             _picture(winner)
             badges = _named(answer, winner, when)
-        _, *policy, _, where = winner.name.split(" · ") if winner.step else ("", "", "")
-        tokens = f"{winner.plan.sequence:,} tokens" if winner.plan else ""
-        made_of = [Figure("Sequence", tokens), Figure("Remat", " · ".join(policy))]
-        made_of += [Figure("On", where, get_topology(winner.target).called)] if where else []
-        draw_figures(_figures(winner, answer), [each for each in made_of if each.value])
+        draw_figures(_figures(winner, answer), _made_of(winner))
         if answer.proof_of_winner is not None:
             st.markdown(plain(words.verdict_words(answer)))
         elif why := words.ahead_of(answer):

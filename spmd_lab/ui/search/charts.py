@@ -114,7 +114,7 @@ def short_name(each: Candidate, several: bool) -> str:
     """The mesh of a step, and its batch where several are compared; all of another candidate's name."""
     parts = called_words(each).split(" · ")
     parts[0] = parts[0].replace(",", " ")
-    batch = numbered(each.plan.batch_per_device, "sequence") if each.plan else ""
+    batch = numbered(each.plan.batch, "sequence") if each.plan else ""
     kept = [parts[0], batch] if batch else parts
     more = [*kept[1:], *([each.target.removeprefix("tpu:")] if several else [])]
     return " · ".join([kept[0], ", ".join(more)] if more else kept)

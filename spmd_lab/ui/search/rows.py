@@ -154,8 +154,9 @@ def html(rows: Sequence[RankedRow], title: str, counts: Mapping[str, int]) -> st
     memory = f"Memory per device{room}" if rooms else ""
     band = f"--low: {best.low:.1%}; --high: {best.high:.1%}"
     key += '<li class="best"><i></i>range of the best</li>'
+    named = "Mesh, global batch" if best.candidate.plan else ""
     lines = [
-        f'<tr class="row head"><td></td><th scope="col"><ul>{key}</ul></th>'
+        f'<tr class="row head"><th scope="col">{named}</th><th scope="col"><ul>{key}</ul></th>'
         f'<th scope="col">{escape(title)}</th><th scope="col">{escape(memory)}</th></tr>'
     ]
     for group, grouped in groupby(rows, key=lambda row: row.group):

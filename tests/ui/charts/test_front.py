@@ -125,6 +125,8 @@ def test_a_row_is_a_link_to_the_prediction_of_its_plan():
         code = parse_qs(urlsplit(row.path).query)["experiment"][0]
         assert link.decode(code).plan == row.candidate.plan
         assert escape(row.path) in drawn
+        assert row.name.endswith(f", {row.candidate.plan.batch} sequences")
+    assert '<th scope="col">Mesh, global batch</th>' in drawn
 
 
 def test_why_the_first_is_ahead_names_what_the_next_mesh_spends_more_on():

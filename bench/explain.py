@@ -26,7 +26,6 @@ from typing import Any
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("JAX_NUM_CPU_DEVICES", "8")
-os.environ["SPMD_LAB_DATA"] = tempfile.mkdtemp(prefix="spmd-explain-")
 
 import jax
 

@@ -3,7 +3,9 @@
 import argparse
 import json
 import math
+import os
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +19,8 @@ def measure(
     main: Callable[[Asked, "Figures"], None], about: str | None, **options: Any
 ) -> NoReturn:
     """Call `main` with what the command line asks for and what its figures are added to, and exit
-    with 1 where one misses its goal. `--json` goes without saying.
+    with 1 where one misses its goal. Data are stored in a folder of its own. `--json` goes without
+    saying.
 
     An option is its default, which gives its type too (a type: None unless given), that with a
     sentence about it, or arguments of `add_argument`, of which `place` makes it positional:
@@ -42,7 +45,10 @@ def measure(
             ask.add_argument(named, type=kind, default=default, help=words)
     asked = ask.parse_args()
     figures = Figures(asked.json)
-    main(asked, figures)
+    # what is stored is not among the user's runs, whose programs may be as many as are held
+    with tempfile.TemporaryDirectory(prefix="spmd-bench-", ignore_cleanup_errors=True) as folder:
+        os.environ["SPMD_LAB_DATA"] = folder
+        main(asked, figures)
     sys.exit(figures.finish())
 
 

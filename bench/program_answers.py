@@ -16,7 +16,6 @@ from typing import Any
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("JAX_NUM_CPU_DEVICES", "8")
 os.environ["TPU_SKIP_MDS_QUERY"] = os.environ["ALLOW_MULTIPLE_LIBTPU_LOAD"] = "1"
-os.environ["SPMD_LAB_DATA"] = tempfile.mkdtemp(prefix="spmd-programs-")
 
 import jax
 import jax.numpy as jnp

@@ -8,7 +8,6 @@ Exits with 1 where a right program is called wrong.
 """
 
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -286,12 +285,6 @@ def verdicts(
 
 
 def main(options: Asked, figures: Figures) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["SPMD_LAB_DATA"] = folder  # which holds 200 programs
-        _measured(options, figures)
-
-
-def _measured(options: Asked, figures: Figures) -> None:
     cases = [(name, dtype) for name in PROGRAMS for dtype in DTYPES]
     wrong = known = found = imprecise = 0
     chosen = of_part(list(enumerate(cases)), options.part)

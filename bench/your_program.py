@@ -17,14 +17,12 @@ import os
 import random
 import re
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("JAX_NUM_CPU_DEVICES", "8")
-os.environ["SPMD_LAB_DATA"] = tempfile.mkdtemp(prefix="spmd-programs-")
 
 import jax
 import jax.numpy as jnp

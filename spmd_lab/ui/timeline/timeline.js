@@ -68,6 +68,7 @@ class Walk {
   words() {
     const { words } = this.data, find = (name) => this.root.querySelector(name);
     this.root.setAttribute("aria-label", words.title);
+    this.root.classList.remove("unnamed");
     find(".path").setAttribute("aria-label", words.path);
     find(".search").placeholder = words.search;
     find(".search").setAttribute("aria-label", words.search);

@@ -266,6 +266,26 @@ def is_held(row: Published) -> bool:
     return found.low <= high and low <= found.high
 
 
+def efficiencies() -> list[float]:
+    """Published efficiencies over those of instant estimates: of each row whose plan and batch per
+    chip were published on fewer chips too, against the fewest of these. A band counts as its middle.
+    """
+    families: dict[object, list[tuple[int, float]]] = {}
+    for row in (*ROWS, *v5e_rows(), *v5p_rows()):
+        plan, (kind, seconds, _, model, _, batch, sequence, more) = plan_of(row), row
+        middle = sum(seconds) / 2 if isinstance(seconds, tuple) else seconds
+        found = estimate_step(plan).predicted_s
+        assert found is not None
+        family = (kind, plan.topology.chip.generation, model, batch, sequence, repr(more))
+        families.setdefault(family, []).append((plan.topology.chips, found.estimate / middle))
+    return [
+        each / off
+        for (chips, off), *others in map(sorted, families.values())
+        for more_chips, each in others
+        if more_chips > chips
+    ]
+
+
 def draw(file: Path) -> None:
     """Draws predicted over published seconds, by chip and kind."""
     dots = []
@@ -305,6 +325,9 @@ def main(asked: Asked, figures: Figures) -> None:
         rows = unfitted()
         note = f"of {len(rows)} that nothing was fitted to"
         figures.add("in the range of its estimate", sum(map(is_held, rows)), "steps", note=note)
+        over, note = efficiencies(), "published over estimated"
+        figures.add("efficiency on more chips, least", min(over), note=f"{note}, of {len(over)}")
+        figures.add("efficiency on more chips, most", max(over), note=note)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 from spmd_core.sweeps.best_mesh import BEST, best_mesh
 from spmd_core.sweeps.context_kinds import CONTEXT_KINDS, ContextRow, context_rows, fastest_kinds
 from spmd_core.sweeps.curves import (
+    MEASURED,
+    PAIRS,
     STRAGGLERS,
     Outcome,
     SweepRow,
@@ -47,7 +49,9 @@ __all__ = [
     "CONTEXT_KINDS",
     "FIRST",
     "KINDS",
+    "MEASURED",
     "MOST_CHIPS",
+    "PAIRS",
     "SERVED_SWEPT",
     "STRAGGLERS",
     "TOKENS_OF_A_STEP",

@@ -77,6 +77,11 @@ class Outcome:
     words: str | None = None
 
 
+# `bench.published_steps`: efficiencies of one plan and batch per chip on more chips, over those of
+# their instant estimates, of how many; from the least to the most
+PAIRS, MEASURED = 44, (0.87, 1.09)
+
+
 @dataclass(frozen=True, slots=True)
 class SweepRow:
     """One point of the curves; None where there is none."""
@@ -85,7 +90,8 @@ class SweepRow:
     outcome: Outcome
     exposed_share: float | None = None  # of the step
     efficiency: float | None = None
-    efficiency_span: tuple[float, float] | None = None  # the widest that both steps' ranges allow
+    # `MEASURED` times it with one batch per chip, else the widest that both steps' ranges allow
+    efficiency_span: tuple[float, float] | None = None
     efficiency_without_stragglers: float | None = None
 
     @property
@@ -202,17 +208,20 @@ def curves(points: Sequence[SweepPoint], outcomes: Sequence[Outcome]) -> tuple[S
         is_alone = len(own) == 1 < len([each for each in speeds if each])
         if speed and not is_alone:
             at = min(own)[1]
-            row = _compared(row, speed / (speeds[at] or math.inf), outcomes[at].numbers)
+            first = SweepRow(points[at], outcomes[at])
+            row = _compared(row, speed / (speeds[at] or math.inf), first)
         rows.append(row)
     return tuple(rows)
 
 
-def _compared(row: SweepRow, efficiency: float, first: Numbers | None) -> SweepRow:
-    numbers, span = row.numbers, None
-    kept = (1 - first.straggling if first else 1.0) / (1 - numbers.straggling)
-    if first and first is not row.outcome.numbers and first.time and numbers.time:
-        scale = efficiency * numbers.time.estimate / first.time.estimate
-        low, high = first.time.over(numbers.time)
+def _compared(row: SweepRow, efficiency: float, first: SweepRow) -> SweepRow:
+    numbers, start, span = row.numbers, first.numbers, None
+    kept = (1 - start.straggling) / (1 - numbers.straggling)
+    if first.point is not row.point and start.time and numbers.time:
+        scale = efficiency * numbers.time.estimate / start.time.estimate
+        low, high = start.time.over(numbers.time)
+        if _is_published(first.point, row.point):
+            scale, (low, high) = efficiency, MEASURED
         span = (scale * low, scale * high)
     return replace(
         row,
@@ -220,6 +229,16 @@ def _compared(row: SweepRow, efficiency: float, first: Numbers | None) -> SweepR
         efficiency_span=span,
         efficiency_without_stragglers=efficiency * kept,
     )
+
+
+def _is_published(*points: SweepPoint) -> bool:
+    """Returns True if the points differ as the pairs of `MEASURED` do: in chips, mesh and batch alone."""
+    plans = [each.experiment and each.experiment.plan for each in points]
+    kinds = {
+        plan and (plan.topology.chip, plan.size, plan.sequence, plan.batch_per_device)
+        for plan in plans
+    }
+    return len(kinds) == 1 and None not in kinds
 
 
 def _work_per_chip_s(point: SweepPoint, numbers: Numbers | None) -> float | None:

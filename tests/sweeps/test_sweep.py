@@ -4,6 +4,7 @@ hand, the answer in words.
 
 import csv
 import io
+from dataclasses import replace
 
 import pytest
 
@@ -16,6 +17,7 @@ from spmd_core.results import Failure, StrategyResult
 from spmd_core.surveys import reach_words, scaled_rows, sweep_headline, sweep_notes
 from spmd_core.sweeps import VARIABLES, Sweep, SweepPoint, compile_seconds, parse_sweep, variants
 from spmd_core.sweeps.curves import (
+    MEASURED,
     Numbers,
     Outcome,
     csv_text,
@@ -515,17 +517,35 @@ def test_a_total_batch_scales_as_far_as_its_efficiency_holds(steps, words):
     assert not timed or reach_words(timed, 512, has_tokens=False) == chips
 
 
-def test_the_range_of_an_efficiency_is_the_widest_that_both_steps_allow():
-    sweep = parse_sweep(WIDE, "chips=8,64")
-    ends = [outcome(1.0, chips=8, flops=1e15), outcome(1.25, chips=64, flops=8e15)]
-    first, last = curves(variants(sweep), ends)
+@pytest.mark.parametrize(("scaling", "seconds"), [("weak", (1.0, 1.25)), ("strong", (8.0, 1.25))])
+def test_the_range_of_an_efficiency_is_that_of_published_ones_or_the_widest(scaling, seconds):
+    sweep = parse_sweep(WIDE, "chips=8,64", scaling)
+    work = (1e15, 8e15) if scaling == "weak" else (8e15, 8e15)
+    first, last = curves(
+        variants(sweep),
+        [
+            outcome(each, chips=chips, flops=flops)
+            for each, chips, flops in zip(seconds, (8, 64), work, strict=True)
+        ],
+    )
     assert first.efficiency_span is None, "it is 1 by definition"
     one, other = (each.numbers for each in (first, last))
     assert last.efficiency == pytest.approx(0.8)
-    expected = (one.low_s / other.high_s, one.high_s / other.low_s)
-    assert last.efficiency_span == pytest.approx(expected)
+    widest = (one.low_s / other.high_s / 8, one.high_s / other.low_s / 8)
+    measured = (0.8 * MEASURED[0], 0.8 * MEASURED[1])
+    assert last.efficiency_span == pytest.approx(measured if scaling == "weak" else widest)
     written = row_json(last)
     assert (written["efficiency_low"], written["efficiency_high"]) == last.efficiency_span
+
+
+def test_the_published_range_is_of_one_plan_alone():
+    points = variants(parse_sweep(WIDE, "chips=8,64"))
+    ends = [outcome(1.0, chips=8, flops=1e15), outcome(1.25, chips=64, flops=8e15)]
+    longer = parse_experiment(
+        points[1].experiment.to_json() | {"dims": {"batch": 64, "sequence": 4096}}
+    )
+    *_, last = curves((points[0], replace(points[1], experiment=longer)), ends)
+    assert last.efficiency_span != pytest.approx([last.efficiency * end for end in MEASURED])
 
 
 def test_a_scaling_that_only_stragglers_end_names_them():

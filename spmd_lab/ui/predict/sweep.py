@@ -24,6 +24,8 @@ from spmd_core.surveys import (
 from spmd_core.sweeps import (
     BEST,
     FIRST,
+    MEASURED,
+    PAIRS,
     STRAGGLERS,
     VARIABLES,
     Meshes,
@@ -286,7 +288,9 @@ def _write_query(sweep: Sweep) -> None:
 
 
 _READING = (
-    "A range of an efficiency is the widest that the ranges of its two steps allow",
+    "Range of an efficiency with one batch per chip: "
+    f"{PAIRS} published ones were {MEASURED[0]} to {MEASURED[1]} times their estimates",
+    "Range of any other efficiency: the widest that the ranges of its two steps allow",
     f"Shaded, or as bars: the {RANGE} of a step. {predictions.RANGES_WORDS}",
 )
 

@@ -340,6 +340,9 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .ranked .row:not(.head) > .bar {{ position: relative; align-self: stretch; min-height: 2.6rem; padding: 0;
   background: linear-gradient(to right, transparent var(--low), light-dark(#e9effa, #1b2739) 0 var(--high), transparent 0); }}
 .bar > div {{ position: absolute; top: calc(50% - 0.7rem); height: 0.85rem; display: flex; gap: 1px; border-radius: 0.15rem; overflow: hidden; background: light-dark(#a9b4c2, #7d8998); }}
+.ranked .axis.row:not(.head) > .bar {{ min-height: 1.1rem; background: none; }}
+.axis span {{ position: absolute; transform: translateX(-50%); white-space: nowrap; font-size: 0.75rem; color: var(--quiet); }}
+.axis span:first-child {{ transform: none; }}
 .bar > u {{ position: absolute; top: calc(50% + 0.35rem); height: 0.4rem; border: solid light-dark(#1c2430, #e4e9f0); border-width: 0 1.5px; text-decoration: none; }}
 .bar > u::before {{ content: ""; position: absolute; inset: calc(50% - 0.75px) 0 auto; border-top: 1.5px solid light-dark(#1c2430, #e4e9f0); }}
 @container (max-width: 44rem) {{

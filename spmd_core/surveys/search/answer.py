@@ -476,7 +476,7 @@ def best_words(answer: Answer, winner: Candidate) -> str:
     first = called_words(winner)
     if winner.plan is not None:
         mesh = winner.name.replace(",", " ").partition(" · ")[0]
-        first = f"{mesh}, {numbered(winner.plan.batch_per_device, 'sequence')} per device"
+        first = f"{mesh}, {numbered(winner.plan.batch, 'sequence')} a step"
     is_open = answer.rivals or answer.open_estimates
     return f"Best{' so far' * bool(is_open)}: {first}."
 

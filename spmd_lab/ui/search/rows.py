@@ -1,5 +1,6 @@
 """The best meshes of a search as rows: where the time of each goes, its interval, its memory."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -153,11 +154,12 @@ def html(rows: Sequence[RankedRow], title: str, counts: Mapping[str, int]) -> st
     room = f", of {bytes_text(*rooms)}" if len(rooms) == 1 else ""
     memory = f"Memory per device{room}" if rooms else ""
     band = f"--low: {best.low:.1%}; --high: {best.high:.1%}"
-    key += '<li class="best"><i></i>range of the best</li>'
+    key += '<li class="best"><i></i>range of the best: who reaches it could win</li>'
     named = "Mesh, global batch" if best.candidate.plan else ""
     lines = [
         f'<tr class="row head"><th scope="col">{named}</th><th scope="col"><ul>{key}</ul></th>'
-        f'<th scope="col">{escape(title)}</th><th scope="col">{escape(memory)}</th></tr>'
+        f'<th scope="col">{escape(title)}</th><th scope="col">{escape(memory)}</th></tr>',
+        _axis(rows),
     ]
     for group, grouped in groupby(rows, key=lambda row: row.group):
         members = list(grouped)
@@ -166,6 +168,20 @@ def html(rows: Sequence[RankedRow], title: str, counts: Mapping[str, int]) -> st
         lines.append(f'<tr><th colspan="4" scope="colgroup">{escape(group)}{of}</th></tr>')
         lines += (_line(row, row is best, base) for row in members)
     return f'<div class="ranked" style="{band}"><table>{"".join(lines)}</table></div>'
+
+
+def _axis(rows: Sequence[RankedRow]) -> str:
+    """Returns a row with three to seven round times at their places in the bars."""
+    times, _, unit = times_of([row.candidate for row in rows])
+    top = times[rows[0].candidate.number] / rows[0].end
+    power = 10 ** math.floor(math.log10(top / 3))
+    step = max(each * power for each in (1, 2, 5) if each * power <= top / 3)
+    ticks = [number * step for number in range(int(top / step) + 1)]
+    places = "".join(
+        f'<span style="left:{tick / top:.1%}">{number_text(tick)}{f" {unit}" * (tick == ticks[-1])}</span>'
+        for tick in ticks
+    )
+    return f'<tr class="row axis" aria-hidden="true"><th></th><td class="bar">{places}</td></tr>'
 
 
 def _line(row: RankedRow, is_best: bool, base: str) -> str:

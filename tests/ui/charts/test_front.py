@@ -129,6 +129,21 @@ def test_a_row_is_a_link_to_the_prediction_of_its_plan():
     assert '<th scope="col">Mesh, global batch</th>' in drawn
 
 
+def test_the_axis_of_the_rows_has_round_times_where_the_bars_have_them():
+    answer = first_look(read_question({"model": "llama-3.1-8b", "chips": ["v5p:8"]}))
+    rows = ranked_rows(answer.shardings)
+    ticks = re.findall(
+        r'<span style="left:([\d.]+)%">([\d.]+)( \w+)?</span>', html(rows, "Time", {})
+    )
+    assert 3 <= len(ticks) <= 8 and ticks[0][:2] == ("0.0", "0")
+    assert [unit for *_, unit in ticks[:-1]] == [""] * (len(ticks) - 1)
+    first = rows[0]
+    value, unit = first.time.split()
+    assert ticks[-1][2] == f" {unit}"
+    for left, tick, _ in ticks:
+        assert float(left) == pytest.approx(100 * first.end * float(tick) / float(value), abs=0.6)
+
+
 def test_why_the_first_is_ahead_names_what_the_next_mesh_spends_more_on():
     answer = first_look(read_question({"model": "llama-3.1-8b", "chips": ["v5p:8"]}))
     winner = answer.winner

@@ -287,11 +287,11 @@ def _write_query(sweep: Sweep) -> None:
     st.session_state[_WRITTEN] = _swept()
 
 
-_READING = (
+_READING = f"Shaded, or as bars: the {RANGE} of a step. {predictions.RANGES_WORDS}"
+_EFFICIENCY = (
     "Range of an efficiency with one batch per chip: "
     f"{PAIRS} published ones were {MEASURED[0]} to {MEASURED[1]} times their estimates",
     "Range of any other efficiency: the widest that the ranges of its two steps allow",
-    f"Shaded, or as bars: the {RANGE} of a step. {predictions.RANGES_WORDS}",
 )
 
 
@@ -314,7 +314,7 @@ def _charts(
     if answer := _headline(sweep, rows, timed, total):
         is_guess = any(row.is_estimated for row in rows if row.numbers.step_s)
         badges = cards.headline(plain(as_sentence(answer)), "Estimated" if is_guess else "Compiled")
-        more = [*sweep_notes(sweep, rows), *_READING]
+        more = [*sweep_notes(sweep, rows), *(_EFFICIENCY if timed else ()), _READING]
         lines = (f"- {plain(as_sentence(line.rstrip('.')))}" for line in more if line)
         cards.how_sure(badges).markdown("\n".join(lines))
         draw_figures(_figures(sweep, timed, scaled_rows(total)), ())

@@ -410,6 +410,8 @@ def test_what_the_same_total_batch_reaches_is_beside_weak_scaling_alone(lab):
     assert headline.replace("\\", "").endswith(f", to {reach} with the same total batch.")
     assert first.point.chips == 64 and "ranges of its two steps allow" in texts(test)
     assert "Same total batch" not in figures(opened(sweep="chips=64,128", scaling="strong"))
+    assert "44 published ones" in texts(test)
+    assert "published ones" not in texts(opened(sweep="sequence=2048,8192"))
 
 
 def test_points_too_large_to_be_compiled_are_counted_beside_the_button(lab):

@@ -233,9 +233,9 @@ def _compared(row: SweepRow, efficiency: float, first: SweepRow) -> SweepRow:
 
 def _is_published(*points: SweepPoint) -> bool:
     """Returns True if the points differ as the pairs of `MEASURED` do: in chips, mesh and batch alone."""
-    plans = [each.experiment and each.experiment.plan for each in points]
+    plans = [each.experiment.plan if each.experiment else None for each in points]
     kinds = {
-        plan and (plan.topology.chip, plan.size, plan.sequence, plan.batch_per_device)
+        (plan.topology.chip, plan.size, plan.sequence, plan.batch_per_device) if plan else None
         for plan in plans
     }
     return len(kinds) == 1 and None not in kinds

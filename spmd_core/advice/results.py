@@ -144,7 +144,7 @@ def gain_words(offered: Next, time: Estimate | None) -> tuple[str, str]:
     if time is None or offered.takes_s is None or offered.takes_s < time.low:
         return "", ""
     return (
-        f"Probably faster: {FASTER_TOO} of {PAIRS} such pairs stayed so once compiled.",
+        f"Probably faster: of {PAIRS} such estimates {FASTER_TOO} were right once compiled.",
         f"Within this prediction's range. Pairs of plans with estimates {WORTH:.0%} or more apart.",
     )
 

@@ -60,7 +60,7 @@ def differing(known: tuple[Cause, ...]) -> str:
         else:
             alike.append(each.title)
     if parts:
-        return f"Against the next, each device {listed(parts)}."
+        return f"Against the next, each device {listed(parts)}; no cause is proven."
     return f"What each device {listed(alike)} is alike." if alike else ""
 
 

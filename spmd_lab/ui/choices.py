@@ -34,6 +34,7 @@ SIZE = "bytes"  # its bytes per device
 ELEMENT = "element"  # of the array on Layout, whose devices are named
 BASELINE = "baseline"  # the run that those side by side are compared with
 DETAIL = "detail"  # the table of a run that is open
+BESIDE = "sweep-beside"  # what is held beside a sweep; in no link
 _ESCAPED = re.compile(r"(?<=\w)\\([-_.])(?=\w)")  # in labels of older links
 RUN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MOST = {"measured": 1e6, "tokens": 1e7, "days": 36_500.0, "dollars": 1e12}  # of a number

@@ -288,7 +288,7 @@ def key() -> None:
         f'<li><i style="background: {colors.KINDS[kind]}"></i>{KINDS[kind]}</li>'
         for kind in ("matmul", "kernel", "memory", "exposed")
     )
-    st.html(f'<div class="split"><ul>{"".join(parts_)}</ul></div>')
+    st.html(f'<div class="split"><ul><li>Predicted:</li>{"".join(parts_)}</ul></div>')
 
 
 def gallery(recipes: Sequence[Recipe], done: Collection[str], is_path: bool = False) -> None:
@@ -320,7 +320,7 @@ def _takes(recipe: Recipe, done: Collection[str]) -> str:
         return ":material/check: Done"
     if recipe.screen == "layout":
         return ":material/bolt: At once"
-    return f":material/schedule: {'A minute' if ' min' in recipe.takes else 'Seconds'}"
+    return f":material/play_arrow: {'A minute' if ' min' in recipe.takes else 'Seconds'}"
 
 
 def _about(recipe: Recipe) -> str:

@@ -11,6 +11,7 @@ from spmd_core.base import RequestError, bytes_text, numbered
 from spmd_core.machine import Hardware, parse_target
 from spmd_core.results import Environment
 from spmd_core.terms import ago, environment_notes, pool_words
+from spmd_core.words import predictions
 from spmd_lab.ui import tables
 from spmd_lab.ui.lab import lab, self_test
 from spmd_lab.ui.markdown import plain
@@ -61,7 +62,8 @@ def headline(hardware: Hardware, environment: Environment | None, target: str) -
         here = f"{environment.device_count} × {environment.device_kind}"
     else:
         here = f"{hardware.chips} × {hardware.name}"
-    return f"JAX shardings: measured on {here}, predicted for TPUs and GPUs."
+    held = f"predicted ranges hold {predictions.HELD} of {predictions.PUBLISHED} published steps"
+    return f"JAX shardings: measured on {here}, predicted for TPUs and GPUs; {held}."
 
 
 def remarks(

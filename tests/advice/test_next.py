@@ -274,5 +274,5 @@ def test_a_gain_within_the_range_of_its_step_says_how_often_such_gains_hold():
     words, of = gain_words(said, wide)
     assert words.startswith("Probably faster: ") and "2% or more" in of
     assert of.startswith("Within this prediction's range. ")
-    assert f" {FASTER_TOO} of {PAIRS} such pairs stayed so once compiled" in words
+    assert f"of {PAIRS} such estimates {FASTER_TOO} were right once compiled" in words
     assert gain_words(said, narrow) == gain_words(said, None) == ("", "")

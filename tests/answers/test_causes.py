@@ -69,10 +69,10 @@ def test_one_row_has_nothing_to_compare_with():
 @pytest.mark.parametrize(
     ("amounts", "words"),
     [
-        ({"holds": (3.5, 5.0)}, "Against the next, each device holds 3.5 in place of 5.0 MiB."),
-        ({"holds": (5.0, 3.5)}, "Against the next, each device holds 5.0 in place of 3.5 MiB."),
+        ({"holds": (3.5, 5.0)}, "Against the next, each device holds 3.5 in place of 5.0 MiB; no cause is proven."),
+        ({"holds": (5.0, 3.5)}, "Against the next, each device holds 5.0 in place of 3.5 MiB; no cause is proven."),
         ({"holds": (4.0, 4.05)}, "What each device holds is alike."),
-        ({"holds": (8.0, 64.0), "communicates": (4.0, 0.0)}, "Against the next, each device holds 8.0 in place of 64.0 MiB and communicates 4.0 in place of 0.0 MiB."),
+        ({"holds": (8.0, 64.0), "communicates": (4.0, 0.0)}, "Against the next, each device holds 8.0 in place of 64.0 MiB and communicates 4.0 in place of 0.0 MiB; no cause is proven."),
     ],
 )  # fmt: skip
 def test_what_a_device_does_otherwise_than_in_the_next_row_is_a_sentence(amounts, words):

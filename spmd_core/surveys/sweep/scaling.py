@@ -75,6 +75,15 @@ def reach_words(rows: Sequence[SweepRow], most: int, has_tokens: bool = True) ->
     return f"{'at least ' * is_open}{chips}"
 
 
+def may_fall_short(rows: Sequence[SweepRow]) -> bool:
+    """Returns True if the range of the efficiency of the last point that counts as scaling reaches
+    below `GOOD`. Points are by number of chips.
+    """
+    bend = knee(rows)
+    reached = [bend.before] if bend else rows[-1:]
+    return any(row.efficiency_span and row.efficiency_span[0] < GOOD for row in reached)
+
+
 def _speed_words(row: SweepRow, first: SweepRow) -> str:
     return f"a chip has {row.efficiency or 0.0:.0%} of its speed at {count_text(first.point.chips)}"
 

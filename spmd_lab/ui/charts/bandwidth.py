@@ -168,10 +168,8 @@ def rank_chart(
     lead = MEASURED if any(each.time_s for each in points) else PREDICTED
     own, others = ([e for e in row if e.bytes == most] for row in (points, beside))
     lines = {line: _rows(own, line, quantity, lead) for line in (lead, PREDICTED)}
-    bars = sorted(lines[lead], key=lambda row: (row["y"], row["kind"]), reverse=quantity != TIME)
-    bars = _labeled(bars, "bus" if quantity == TIME else "time", why or {})
     spanned = span if lead == PREDICTED else None
-    bars = [{**row, **_ends(row, quantity, spanned or (1.0, 1.0))} for row in bars]
+    bars = _bars(lines[lead], quantity, spanned, why or {})
     ticks = [] if lead == PREDICTED else lines[PREDICTED]
     ticks = [{**row, "row": row["kind"]} for row in (*ticks, *_rows(others, other, quantity, lead))]
     x = _across([*(row["high"] for row in bars), *(row["y"] for row in ticks)])
@@ -187,8 +185,24 @@ def rank_chart(
             for field, at in (("label", ">="), ("brief", "<"))
         ),
     ]
-    by = ", by the data sheet" * (lead == PREDICTED) + ", ├─┤ range" * bool(spanned)
-    return layered(layers, {"step": 26}, title=_HEADING | {"text": _ranked(quantity, most) + by})
+    by = ", ├─┤ range" if spanned else ", by the data sheet" * (lead == PREDICTED)
+    title = _HEADING | {"text": _ranked(quantity, most, not spanned) + by}
+    return layered(layers, {"step": 26}, title=title)
+
+
+def _bars(
+    rows: Sequence[Row], quantity: str, span: tuple[float, float] | None, why: Mapping[str, str]
+) -> list[Row]:
+    """Returns rows in order, with their ends and labels: of what has a `span` both ends, else also the
+    other quantity.
+    """
+    ordered = sorted(rows, key=lambda row: (row["y"], row["kind"]), reverse=quantity != TIME)
+    ends, second = span or (1.0, 1.0), "" if span else {TIME: "bus"}.get(quantity, "time")
+    shown = [
+        {**row, "shown": _reach(row, quantity, ends), **_ends(row, quantity, ends)}
+        for row in ordered
+    ]
+    return _labeled(shown, second, why)
 
 
 def _across(ends: Sequence[object]) -> Spec:
@@ -198,9 +212,9 @@ def _across(ends: Sequence[object]) -> Spec:
     return base.quantity("y", title=None, scale={"domainMin": 0, "domainMax": room}, axis=None)
 
 
-def _ranked(quantity: str, size: int) -> str:
+def _ranked(quantity: str, size: int, has_second: bool) -> str:
     too = "bus bandwidth" if quantity == TIME else "time"
-    return f"{quantity} and {too} at {bytes_text(size)} per device"
+    return f"{quantity}{f' and {too}' * has_second} at {bytes_text(size)} per device"
 
 
 def _labeled(bars: Sequence[Row], second: str, why: Mapping[str, str]) -> list[Row]:
@@ -214,7 +228,7 @@ def _labeled(bars: Sequence[Row], second: str, why: Mapping[str, str]) -> list[R
             "brief": brief,
         }
         for row, kind in zip(bars, times, strict=True)
-        for brief in [f"{row['shown']} · {row[second]}"]
+        for brief in [f"{row['shown']} · {row[second]}" if second else str(row["shown"])]
         for more in [why.get(kind) if kind in slow else ""]
     ]
 

@@ -10,7 +10,7 @@ from zlib import crc32
 
 from spmd_core.base import number_text, seconds_text, sums_by_key
 from spmd_core.facts import Estimate, Prediction
-from spmd_core.words import part_kind, parts
+from spmd_core.words import RANGE, part_kind, parts
 from spmd_lab.ui.charts import colors
 from spmd_lab.ui.charts.base import (
     INK,
@@ -82,7 +82,7 @@ _NAMED = (
     ("stage", "other stages", "other groups"),
     ("stragglers",),
 )
-_RANGE = ", ├─┤ range of the prediction"
+_RANGE = f", ├─┤ {RANGE}"
 _WAITS = ": the chip waits for it"
 _OTHER = "other"
 _SEEN = 0.004  # of a bar: a thinner part is no color that a legend could name

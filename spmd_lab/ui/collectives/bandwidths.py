@@ -315,7 +315,7 @@ def _beside(experiment: Experiment, run: str | None, over: str) -> tuple[str, li
     chosen = st.selectbox(
         "Compare with",
         [*first, _NOTHING, *(name for name in named if name not in first)],
-        key=card.BESIDE,
+        key=choices.BESIDE,
         format_func=lambda name: f"with {named[name]}" if name in named else "Compare with …",
         label_visibility="collapsed",
         width=290,

@@ -23,12 +23,11 @@ from spmd_core.terms import (
 )
 from spmd_core.time import mesh_collective_s
 from spmd_core.workloads import COLLECTIVES
-from spmd_lab.ui import cards
+from spmd_lab.ui import cards, choices
 from spmd_lab.ui.collectives import moved
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.shell import draw_figures
 
-BESIDE = "sweep-beside"  # the key of the choice of what is held beside a sweep
 CHIPS = ("v5e", "v5p", "v6e", "tpu7x")  # what is predicted on, first
 RESTS_ON = (
     "Nothing was measured. The time rests on the links' rate in the data sheet, of which 90% are "
@@ -126,7 +125,7 @@ def _figures(
     if topology and experiment and point.predicted_s and point.kind in COLLECTIVES:
         asked = str(experiment.option("device_order")), point.kind, experiment.mesh, point.axes
         share = mesh_collective_s(topology, *asked, point.bytes, nominal=True) / point.predicted_s
-        of = f"{between(f'{share / slowest:.0%}', f'{share:.0%}')} of the data sheet"
+        of = f"{between(f'{share / slowest:.0%}', f'{share:.0%}')} of the links' {rate_words(rate and rate / share)}"
     rates = (rate_words(rate and rate / each) for each in (slowest, 1.0))
     yield Figure("Bus bandwidth", between(*rates), of)
 
@@ -216,7 +215,7 @@ def _compare(rival: str) -> None:
         icon=":material/compare_arrows:",
         key="compare-rival",
         on_click=st.session_state.update,
-        kwargs={BESIDE: rival},
+        kwargs={choices.BESIDE: rival},
     )
 
 

@@ -116,17 +116,16 @@ def held(view: str, runs: Sequence[RunSummary]) -> None:
     if ticked:
         _held(ticked, len({*ticked} - shown))
         return
-    several = f": tick {FEWEST} to {MOST}" if len(runs) > 1 else ""
     rows = len(runs) if view != VIEWS[0] else sum(1 for _ in days.folded(runs))
     within = f" in {numbered(rows, 'row')}" if rows < len(runs) else ""
-    words = [plain(f"{numbered(len(runs), 'run')}{within}{several}.")]
+    words = [plain(f"{numbered(len(runs), 'run')}{within}.")]
     if evidence := cards.evidence_of_most(runs):
         words.append(style.evidence_badge(evidence))
         if any(cards.evidence_of(run)[0] != evidence for run in runs if run.answer):
             words.append("unless marked")
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        if several:
-            st.button("Compare", key="compare", disabled=True)
+        if len(runs) > 1:
+            st.button(f"Select {FEWEST} to {MOST} to compare", key="compare", disabled=True)
         st.caption(" ".join(words), width="content")
 
 

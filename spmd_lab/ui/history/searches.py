@@ -71,8 +71,9 @@ def listed(is_open: bool, runs: int) -> None:
 
 def _counted(searches: int, runs: int) -> str:
     many = "or more run" if runs >= days.MOST_LISTED else "run"
-    of_searches = f"{numbered(runs, many)} of searches" if runs else ""
-    return ", ".join(filter(None, (numbered(searches, "search") * bool(searches), of_searches)))
+    if not searches:
+        return f"{numbered(runs, many)} of searches"
+    return numbered(searches, "search") + f" with {numbered(runs, many)}" * bool(runs)
 
 
 def _switch() -> None:

@@ -12,7 +12,6 @@ from spmd_lab.ui.predict.sweep_axes import (
     CROSSED,
     HEIGHT_PX,
     POINT,
-    TOO_LARGE,
     curve,
     place,
     tips,
@@ -52,7 +51,7 @@ def scaling_chart(
     color = category("kind", list(drawn), colors=_COLORS[: len(drawn)])
     for each in chart["layer"]:
         each["encoding"] = {**each["encoding"], "color": color}
-    chart["title"] |= {"subtitle": _key([*values, *known], rows), "subtitleColor": QUIET}
+    chart["title"] |= {"subtitle": _key([*values, *known]), "subtitleColor": QUIET}
     x, y = chart["encoding"]["x"], _y_axis(chart["encoding"]["y"], [*values, *known])
     x["scale"] |= {"range": [12, {"expr": f"width - {_LABEL_PX}"}]}
     filled = POINT | {"filled": True}
@@ -80,9 +79,10 @@ def span_words(row: SweepRow) -> str:
 
 def _values(sweep: Sweep, name: str, rows: Sequence[SweepRow]) -> list[Row]:
     return [
-        {**value_of(sweep, row, 100 * row.efficiency, None, None, words), "kind": name}
+        {**value_of(sweep, row, 100 * row.efficiency, low, high, words), "kind": name}
         for row in rows
         if row.efficiency is not None
+        for low, high in [[100 * end for end in row.efficiency_span or (row.efficiency,) * 2]]
         for words in [", ".join(filter(None, (f"{row.efficiency:.1%}", span_words(row))))]
     ]
 
@@ -104,11 +104,10 @@ def _title(sweep: Sweep, curves: Sequence[Sequence[SweepRow]]) -> str:
     return f"Efficiency (%, {of} = 100)"
 
 
-def _key(values: Sequence[Row], rows: Sequence[SweepRow]) -> str:
-    """What marks mean: how a point is known, and which do not fit."""
+def _key(values: Sequence[Row]) -> str:
+    """What marks mean: how a point is known."""
     guessed = {value["estimated"] for value in values}
-    lost = any(row.outcome.state in TOO_LARGE for row in rows)
-    parts = {"○ estimated": True in guessed, "● compiled": False in guessed, "× does not fit": lost}
+    parts = {"○ estimated": True in guessed, "● compiled": False in guessed}
     return ", ".join(words for words, is_drawn in parts.items() if is_drawn)
 
 

@@ -12,7 +12,9 @@ from spmd_core.answers import Figure, point_state, points_table
 from spmd_core.base import RequestError, seconds_text, span_text
 from spmd_core.experiment import Experiment
 from spmd_core.surveys import (
+    GOOD,
     grown_most,
+    may_fall_short,
     point_title,
     reach_words,
     row_cost,
@@ -314,6 +316,8 @@ def _charts(
     if answer := _headline(sweep, rows, timed, total):
         is_guess = any(row.is_estimated for row in rows if row.numbers.step_s)
         badges = cards.headline(plain(as_sentence(answer)), "Estimated" if is_guess else "Compiled")
+        if may_fall_short(timed) or may_fall_short(scaled_rows(total)):
+            badges.badge(f"Not settled: may be below {GOOD:.0%}", color="orange")
         more = [*sweep_notes(sweep, rows), *(_EFFICIENCY if timed else ()), _READING]
         lines = (f"- {plain(as_sentence(line.rstrip('.')))}" for line in more if line)
         cards.how_sure(badges).markdown("\n".join(lines))
@@ -371,7 +375,7 @@ def _figures(
             SCALING["strong"], f"{same.efficiency or 0.0:.0%}", f"{span_words(same)}, {of}"
         )
     time = last.numbers.time
-    span = span_text(time.low, time.high) if time and last.numbers.low_s else ""
+    span = f"{RANGE} {span_text(time.low, time.high)}" if time and last.numbers.low_s else ""
     slices = f"{last.point.slices} slices over DCN" if last.point.slices > 1 else ""
     span = ", ".join(filter(None, (span, slices)))
     yield Figure(f"Step at {at}", seconds_text(last.numbers.step_s), span)

@@ -91,14 +91,14 @@ def x_axis(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
 
 
 def _axis(ticks: Sequence[float], is_lost: str) -> Spec:
-    """Labels of the places; red and with a cross where nothing fits, by an expression of Vega."""
+    """Labels of the places; red where nothing fits, by an expression of Vega."""
     return {
         "values": ticks,
         "tickCount": max(1, len(ticks)),
         "format": ",.8~r",  # of few digits the default would round 2,048
         "labelOverlap": False,
         "labelFontSize": 11,
-        "labelExpr": f"{is_lost} ? datum.label + ' ×' : datum.label",
+        "labelExpr": f"{is_lost} ? [datum.label, 'no fit'] : datum.label",
         "labelColor": {"condition": {"test": is_lost, "value": CROSSED}, "value": QUIET},
     }
 

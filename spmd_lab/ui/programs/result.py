@@ -55,8 +55,8 @@ _BACK = {
 
 
 def wrong(experiment: Experiment, compiled: StrategyResult | None = None) -> None:
-    """Draws what is wrong with an exported program: in a card what costs the most, with what mends it; where
-    its bytes are; each with its fix, by what that saves. `compiled`: the program's own result.
+    """Draws what is wrong with an exported program: in a card what costs the most, with what mends it;
+    each with its fix, by what that saves; where its bytes are. `compiled`: the program's own result.
     """
     program = experiment.exported
     assert program is not None
@@ -68,12 +68,12 @@ def wrong(experiment: Experiment, compiled: StrategyResult | None = None) -> Non
     first = tried.get(listed[0].path) if listed else None
     known = constrain.checked(first) if first else None
     _card(program, listed, tried, known, held, capacity)
-    arrays.picture_of(program)
     offered = constrain.by_held(program, tried.values())[:1]
     is_known_better = known is not None and not constrain.raises(known)
     above = first if is_known_better and first in offered else None
     if listed:
         _findings(program, listed, tried, held, above)
+    arrays.picture_of(program)
     if not program.described.mesh and not any(map(any, program.array_specs().values())):
         st.info(
             "Every device holds all of it, since the file has no shardings. Choose mesh and specs "

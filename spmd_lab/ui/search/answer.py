@@ -19,7 +19,7 @@ from spmd_core.sheets import Table
 from spmd_core.surveys import search as words
 from spmd_core.sweeps import first_look
 from spmd_core.trials import Search, searches as running
-from spmd_core.words import fact_words
+from spmd_core.words import RANGE, fact_words
 from spmd_lab.ui import cards, choices, exports, state, style
 from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.lab import as_viewer, asker, begin as allowed, end, find, lab
@@ -112,8 +112,9 @@ def _figures(winner: Candidate, answer: Answer) -> list[Figure]:
     costs = [cost] if cost.title else []
     times = [time]
     if of_steps:
-        of_tokens = words.time_of_tokens(winner), words.span_of_tokens(winner)
-        times.insert(0, Figure(words.TIME_TITLE, *of_tokens))
+        span = words.span_of_tokens(winner)
+        made = f"{RANGE} {span}" if winner.span else span
+        times.insert(0, Figure(words.TIME_TITLE, words.time_of_tokens(winner), made))
     share = [Figure("Causal MFU", f"{causal:.1%}")] if (causal := winner.mfu_causal) else []
     of_goal = {"memory": [memory, *times, *share], "time": [*times, *costs, *share, memory]}
     return of_goal.get(goal, [*costs, *times, *share, memory])

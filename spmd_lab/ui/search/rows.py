@@ -11,7 +11,7 @@ from spmd_core.base import between, bytes_text, number_text, sums_by_key
 from spmd_core.machine import get_topology
 from spmd_core.search import Candidate, Ranked
 from spmd_core.surveys import search as words
-from spmd_core.words import KINDS as NAMES, part_kind
+from spmd_core.words import KINDS as NAMES, RANGE, part_kind
 from spmd_lab.ui import links
 from spmd_lab.ui.charts.colors import KINDS
 from spmd_lab.ui.search.charts import short_name, times_of
@@ -154,7 +154,7 @@ def html(rows: Sequence[RankedRow], title: str, counts: Mapping[str, int]) -> st
     room = f", of {bytes_text(*rooms)}" if len(rooms) == 1 else ""
     memory = f"Memory per device{room}" if rooms else ""
     band = f"--low: {best.low:.1%}; --high: {best.high:.1%}"
-    key += '<li class="best"><i></i>range of the best: who reaches it could win</li>'
+    key += f'<li class="best"><i></i>{RANGE} of the best: overlapping it could win</li>'
     named = "Mesh, global batch" if best.candidate.plan else ""
     lines = [
         f'<tr class="row head"><th scope="col">{named}</th><th scope="col"><ul>{key}</ul></th>'

@@ -36,6 +36,7 @@ from spmd_core.search import (
 from spmd_core.surveys import not_settled_words
 from spmd_core.sweeps import decode_points, with_steps
 from spmd_core.time import ServingLoad
+from spmd_core.words import RANGE
 from spmd_lab.ui import cards, forms, links, price, state
 from spmd_lab.ui.choices import Linked
 from spmd_lab.ui.markdown import as_sentence, plain
@@ -173,8 +174,9 @@ def _headline(answer: ServingAnswer) -> None:
     chips, _, token, made, binds = serving_figures(lead, answer.question.load)
     waits = span_text(served.ttft.low, served.ttft.high)
     used, room = lead.cache_used, pool.capacity
-    parts = f"of {bytes_text(room)}: weights {bytes_text(pool.weights)}, cache {bytes_text(used)}"
     reserved = max(0, room - pool.weights - max(pool.cache, used))
+    parts = f"weights {bytes_text(pool.weights)}, cache {bytes_text(used)}, "
+    parts += f"reserved {bytes_text(reserved)} of {bytes_text(room)}"
     shares = pool.weights / room, used / room, reserved / room
     memory = Figure("Memory per device", bytes_text(pool.weights + used), parts, shares)
     first = Figure("First token", seconds_text(served.ttft_s), waits)
@@ -184,7 +186,15 @@ def _headline(answer: ServingAnswer) -> None:
     question = answer.question  # without limits the headline names what is ranked by
     chosen = [chosen_for(question)] * bool(question.tpot_s or question.ttft_s)
     of = [*chosen, Figure("On", chips.more), free, dtypes, binds]
-    draw_figures([made._replace(title=f"Output {made.title.lower()}"), token, first, memory], of)
+    draw_figures(
+        [
+            made._replace(title=f"Output {made.title.lower()}", more=f"{RANGE} {made.more}"),
+            token,
+            first,
+            memory,
+        ],
+        of,
+    )
 
 
 def _details(answer: ServingAnswer) -> None:

@@ -268,7 +268,7 @@ def test_figures_of_the_answer_have_their_intervals_and_one_unit_of_speed_each(d
     (shown,) = (each.proto.body for each in screen.get("html") if 'class="five"' in each.proto.body)
     assert ">Output tokens/s per chip<" in shown and "tokens/s<" not in shown
     assert f">{span_text(lead.served.ttft.low, lead.served.ttft.high)}<" in shown
-    ends = re.search(r"<small>([\d.,]+) to ([\d.,]+)</small>", shown).groups()
+    ends = re.search(r"<small>80% range ([\d.,]+) to ([\d.,]+)</small>", shown).groups()
     low, high = (float(each.replace(",", "")) for each in ends)
     assert low < lead.per_chip < high
     drawn = [getattr(each, "label", each.type) for each in screen.main]

@@ -14,7 +14,7 @@ from spmd_core.experiment import Experiment, parse_experiment
 from spmd_core.facts import Collective, Estimate, PredictedMemory, Prediction
 from spmd_core.machine import nearest_of_chips, topology_of_chips
 from spmd_core.results import Failure, StrategyResult
-from spmd_core.surveys import reach_words, scaled_rows, sweep_headline, sweep_notes
+from spmd_core.surveys import may_fall_short, reach_words, scaled_rows, sweep_headline, sweep_notes
 from spmd_core.sweeps import VARIABLES, Sweep, SweepPoint, compile_seconds, parse_sweep, variants
 from spmd_core.sweeps.curves import (
     MEASURED,
@@ -536,6 +536,11 @@ def test_the_range_of_an_efficiency_is_that_of_published_ones_or_the_widest(scal
     assert last.efficiency_span == pytest.approx(measured if scaling == "weak" else widest)
     written = row_json(last)
     assert (written["efficiency_low"], written["efficiency_high"]) == last.efficiency_span
+    near = replace(last, efficiency=0.85, efficiency_span=(0.74, 0.93))
+    faster = replace(last, efficiency=0.99, efficiency_span=(0.86, 1.08))
+    assert not may_fall_short((first,)) and not may_fall_short(())
+    assert may_fall_short((first, near)) and not may_fall_short((first, near, faster))
+    assert may_fall_short((first, faster, near))
 
 
 def test_the_published_range_is_of_one_plan_alone():

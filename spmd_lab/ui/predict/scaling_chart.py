@@ -108,12 +108,13 @@ def _key(values: Sequence[Row]) -> str:
     """What marks mean: how a point is known."""
     guessed = {value["estimated"] for value in values}
     parts = {"○ estimated": True in guessed, "● compiled": False in guessed}
+    parts["shaded: range"] = any(value["low"] != value["high"] for value in values)
     return ", ".join(words for words, is_drawn in parts.items() if is_drawn)
 
 
 def _y_axis(y: Spec, values: Sequence[Row]) -> Spec:
-    shares = [100 * GOOD, 100.0, *(float(str(value["y"])) for value in values)]
-    apart = 10 if min(shares) > 50 else 20
+    shares = [100 * GOOD, 100.0, *(float(str(value.get("low", value["y"]))) for value in values)]
+    apart = 10 if min(shares) > 40 else 20
     low, high = max(0, apart * math.floor((min(shares) - 6) / apart)), max(shares) + 8
     y["scale"] |= {"domain": [low, high], "nice": False}
     ticks = list(range(low, math.ceil(high), apart))

@@ -317,7 +317,7 @@ def _charts(
         is_guess = any(row.is_estimated for row in rows if row.numbers.step_s)
         badges = cards.headline(plain(as_sentence(answer)), "Estimated" if is_guess else "Compiled")
         if may_fall_short(timed) or may_fall_short(scaled_rows(total)):
-            badges.badge(f"Not settled: may be below {GOOD:.0%}", color="orange")
+            badges.badge(f"May be below {GOOD:.0%}", color="orange")
         more = [*sweep_notes(sweep, rows), *(_EFFICIENCY if timed else ()), _READING]
         lines = (f"- {plain(as_sentence(line.rstrip('.')))}" for line in more if line)
         cards.how_sure(badges).markdown("\n".join(lines))
@@ -352,11 +352,12 @@ def _headline(
     """Returns the answer in a sentence; with the same batch per chip it has the same total batch, too."""
     if not timed or not (same := scaled_rows(total)):
         return sweep_headline(sweep, rows)
-    far = (
+    own, other = (
         reach_words(each, max(row.point.chips for row in every), has_tokens=False)
         for each, every in ((timed, rows), (same, total))
     )
-    return "It scales to {}, to {} with the same total batch.".format(*far)
+    other = other.removesuffix(" chips")  # named before
+    return f"It scales to {own}, to {other} with the same total batch."
 
 
 def _figures(

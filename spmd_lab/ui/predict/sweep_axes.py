@@ -25,7 +25,7 @@ CROSSED = "#e45756"  # readable on a light and on a dark page
 OWN = category("kind", ["all"])  # the theme's first color
 POINT = {"type": "point", "size": 55, "opacity": 1}
 _RANGE_BAR = {"type": "rule", "strokeWidth": 2.5, "opacity": 0.55}
-_BAND = {"type": "area", "opacity": 0.2}
+_BAND = {"type": "area", "opacity": 0.13}
 HEADING: Spec = {"anchor": "start", "fontSize": 13, "fontWeight": 600, "offset": 8}
 CONFIG_OF_SWEEP: Spec = CONFIG | {"axis": CONFIG["axis"] | {"tickCount": 4}}
 

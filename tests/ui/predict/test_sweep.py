@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 from spmd_core.base import span_text
 from spmd_core.experiment import parse_experiment
 from spmd_core.results import Failure
-from spmd_core.surveys import reach_words, scaled_rows
+from spmd_core.surveys import may_fall_short, reach_words, scaled_rows
 from spmd_core.sweeps import estimated, parse_sweep, variants
 from spmd_core.sweeps.curves import Numbers, Outcome, curves, outcome_of
 from spmd_core.workloads import DEFAULT_SPEC
@@ -115,7 +115,7 @@ def test_pressing_queues_the_unknown_points_and_the_curves_fill_in(lab):
     test.run()
     assert "About 2 min; 1 of 3 points is compiled." in texts(test)
     curve = json.loads(test.get("vega_lite_chart")[0].proto.spec)
-    assert curve["title"]["subtitle"] == "○ estimated"
+    assert curve["title"]["subtitle"] == "○ estimated, shaded: range"
     drawn = [each["mark"] for each in curve["layer"] if each["data"]["values"]]
     assert [mark["filled"] for mark in drawn if mark["type"] == "point"] == [False], (
         "each efficiency is of two estimates"
@@ -317,9 +317,9 @@ def test_the_axis_of_an_efficiency_holds_every_curve_and_the_key_names_its_marks
     chart = scaling_chart(sweep, rows, total)
     altair.Root.validate(chart)
     y = chart["encoding"]["y"]
-    assert (y["scale"]["domain"][0], y["axis"]["values"]) == (40, [40, 60, 80, 100])
+    assert (y["scale"]["domain"][0], y["axis"]["values"]) == (20, [20, 40, 60, 80, 100])
     assert chart["title"]["text"] == "Efficiency (%, 64 chips = 100)"
-    assert chart["title"]["subtitle"] == "○ estimated, ● compiled"
+    assert chart["title"]["subtitle"] == "○ estimated, ● compiled, shaded: range"
     names = {
         row["name"]: row["y"]
         for each in chart["layer"]
@@ -336,7 +336,7 @@ def test_the_axis_of_an_efficiency_holds_every_curve_and_the_key_names_its_marks
         ". Same total batch: 64: 100.0%, estimated; 128: 50.0%, "
     )
     alone = scaling_chart(sweep, rows)
-    assert alone["title"]["subtitle"] == "● compiled"
+    assert alone["title"]["subtitle"] == "● compiled, shaded: range"
     assert alone["encoding"]["y"]["axis"]["values"] == [70, 80, 90, 100]
 
 
@@ -353,8 +353,11 @@ def test_compiled_efficiencies_are_filled_beside_estimates_of_the_same_first_poi
             "subtitle"
         ]
 
-    assert filled(*compiled) == (pytest.approx([100.0, 80.0]), "○ estimated, ● compiled")
-    assert filled(compiled[1]) == ([], "○ estimated"), "of another first point"
+    assert filled(*compiled) == (
+        pytest.approx([100.0, 80.0]),
+        "○ estimated, ● compiled, shaded: range",
+    )
+    assert filled(compiled[1]) == ([], "○ estimated, shaded: range"), "of another first point"
 
 
 def test_bars_carry_their_times():
@@ -390,6 +393,11 @@ def test_where_nothing_grows_the_figure_names_no_part():
     assert (last.value, last.more) == ("waiting for stragglers", "20% of the step, assumed")
 
 
+def _weak(values):
+    points = variants(parse_sweep(BASE, values))
+    return points, [estimated(point) for point in points]
+
+
 def test_what_the_same_total_batch_reaches_is_beside_weak_scaling_alone(lab):
     def figures(test):
         (html,) = (
@@ -407,7 +415,11 @@ def test_what_the_same_total_batch_reaches_is_beside_weak_scaling_alone(lab):
     assert f">{100 * low:.0f} to {high:.0%}, 262,144 tokens a step<" in weak
     (headline,) = (each.value for each in test.subheader if "It scales" in each.value)
     reach = reach_words(total, 1024, has_tokens=False)
-    assert headline.replace("\\", "").endswith(f", to {reach} with the same total batch.")
+    assert headline.replace("\\", "").endswith(
+        f", to {reach.removesuffix(' chips')} with the same total batch."
+    )
+    timed = scaled_rows(curves(*_weak("chips=64,256,1024")))
+    assert ("May be below 80%" in texts(test)) is any(map(may_fall_short, (timed, total)))
     assert first.point.chips == 64 and "ranges of its two steps allow" in texts(test)
     assert "Same total batch" not in figures(opened(sweep="chips=64,128", scaling="strong"))
     assert "44 published ones" in texts(test)

@@ -337,7 +337,7 @@ def test_the_axis_of_an_efficiency_holds_every_curve_and_the_key_names_its_marks
     )
     alone = scaling_chart(sweep, rows)
     assert alone["title"]["subtitle"] == "● compiled, shaded: range"
-    assert alone["encoding"]["y"]["axis"]["values"] == [70, 80, 90, 100]
+    assert alone["encoding"]["y"]["axis"]["values"] == [60, 70, 80, 90, 100]
 
 
 def test_compiled_efficiencies_are_filled_beside_estimates_of_the_same_first_point():

@@ -53,7 +53,7 @@ def card(plan: Plan, shown: Prediction) -> DeltaGenerator:
     row = cards.headline(headline, "Compiled" if shown.compiled else "Estimated")
     where, mesh, step, time, *dollars, _ = five_figures(plan, shown, run, each)
     more = ", ".join(filter(None, (time.more, _missed(run.days.estimate, run.money))))
-    time = time._replace(title=f"Time for {tokens_text(question.tokens())}", more=more)
+    time = time._replace(title=f"For {tokens_text(question.tokens())}", more=more)
     tokens = f"{plan.batch_per_device:g} × {plan.sequence:,}"
     batch = Figure("Batch per device", tokens, "sequences × tokens")
     mesh = mesh._replace(title=question.chosen_words(), more=f"on {where.more}")

@@ -48,7 +48,7 @@ def picture_of(program: Program) -> None:
     hosted = sum(treemap.weight(each) for each in held if each.memory)
     size = bytes_text(sum(each.weight for each in placed) - hosted)
     room = f", {bytes_text(hosted)} on the host" if hosted else ""
-    st.markdown(f"**Held on each device now: {size}{room}**")
+    st.markdown(f"**Held on each device: {size}{room}**")
     event = st.vega_lite_chart(
         treemap.chart(placed, odd(program)),
         alt=treemap.alt(placed),

@@ -6,7 +6,7 @@ from html import escape
 from spmd_core.base import bytes_text
 
 Memory = tuple[int, int | None]  # bytes: held, and at the peak; None where that is not known
-NOW, FIXED = "now", "with this fix"
+NOW, FIXED = "now", "fixed"
 
 
 def bars(rows: Mapping[str, Memory], capacity: int) -> str:

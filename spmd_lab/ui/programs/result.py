@@ -95,7 +95,7 @@ def _findings(
     above: constrain.Specs | None,
 ) -> None:
     with st.container(key="findings", gap=None):
-        costs = f"costs each device, of {bytes_text(held[0])} held"
+        costs = f"costs, of {bytes_text(held[0])} held"
         st.html(f'<h2>{_count(listed)}<small title="{_IN_ORDER}">{costs}</small></h2>')
         for at, each in enumerate(listed[:SHOWN_FINDINGS]):
             fix = tried.get(each.path)
@@ -214,11 +214,14 @@ def _finding(
         words += " " + plain(f"{bytes_text(copied)} of it, not donated, is held twice.")
     with st.container(horizontal=True, vertical_alignment="center", key=f"finding-{at}"):
         title = f":{'orange' if at else 'red'}[**{plain(f'{at + 1}. {_TITLES[each.kind][0]}')}**]"
-        st.markdown(f"{title}  \n:small[{code(each.path)} {words}]", width="stretch")
+        is_headline = not at and each.kind == "replicated"  # which the card words
+        shown = code(each.path) if is_headline else f"{code(each.path)} {words}"
+        more = words if is_headline else None
+        st.markdown(f"{title}  \n:small[{shown}]", width="stretch", help=more)
         st.markdown(f"**{plain(costs)}**" if costs else "", width=130)
         with st.container(width=250):
             if is_above:
-                st.caption(":material/arrow_upward: The button above")
+                st.caption(":material/arrow_upward: Above")
             elif fix and st.button(constrain.words(fix), key=f"mend:{at}", width="stretch"):
                 constrain.give(fix)
             if each.kind == "missing_donation":

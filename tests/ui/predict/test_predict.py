@@ -391,7 +391,7 @@ def test_a_link_carries_a_measured_time_and_a_training_run(opened):
     screen = opened(predicted(), experiment=link.encode(MODEL), measured="0.016", tokens="1000")
     texts = " ".join(text.value.replace("\\", "") for text in screen.caption)
     assert "chip-hours on 256 chips" in texts
-    assert "Time for 1T tokens" in figures(screen)
+    assert "For 1T tokens" in figures(screen)
     assert screen.query_params["measured"] == "0.016"
 
 
@@ -541,7 +541,7 @@ def test_a_first_visit_answers_in_five_figures_of_a_model_that_people_know(data_
     run = training_run(estimate_step(plan), plan, 1e12)
     shown = figures(screen)
     assert list(shown) == [
-        *("Step", "Time for 1T tokens", "Memory"),
+        *("Step", "For 1T tokens", "Memory"),
         *("Plan as set", "Batch per device", "Remat", "Causal MFU"),
     ]
     assert "Fits on 256 v5e, compute-bound." in headings(screen)
@@ -554,7 +554,7 @@ def test_a_first_visit_answers_in_five_figures_of_a_model_that_people_know(data_
         f"{plan.batch_per_device:g} × {plan.sequence:,} | sequences × tokens"
     )
     assert adds_up(screen), "every part of the bar is named"
-    assert shown["Time for 1T tokens"].startswith(f"{run.days.estimate:.3g} days")
+    assert shown["For 1T tokens"].startswith(f"{run.days.estimate:.3g} days")
     (table,) = [each.value for each in screen.table if "Days" in each.value.columns]
     assert sorted(table["On"]) == ["B200", "H100", "TPU7x", "v5e", "v5p", "v6e"]
     days = [float(re.sub(r"[^0-9.]", "", each.split()[0])) for each in table["Days"]]

@@ -66,18 +66,20 @@ def test_the_example_opens_with_its_findings_and_its_fields(screen):
     ]
     assert len(heads) == 1
     found = findings(screen)
-    assert found[0].startswith("1. Replicated `params/embed` is replicated on 8 devices")
+    assert found[0] == "1. Replicated `params/embed`"
+    (words,) = (each.help for each in screen.markdown if each.help and "Replicated" in each.value)
+    assert words.startswith("is replicated on 8 devices")
     assert [each.split(" `")[0] for each in found] == [
         "1. Replicated",
         "2. Not donated",
         "3. Odd one out",
     ]
-    assert found[0].endswith(
+    assert words.endswith(
         "Its spec names no axis: shard a dim. 2.0 GiB of it, not donated, is held twice."
     )
     assert found[2].startswith("3. Odd one out `params/layers/3/up` has P(None,")
     # of arguments and the moments that are held twice, each fix after those above it
-    assert "costs each device, of 7.1 GiB held" in heads[0]
+    assert "costs, of 7.1 GiB held" in heads[0]
     assert costs(screen) == ["5.1 GiB", "670.5 MiB", "168.0 MiB"]
     assert held_now(screen) < 7.1
     labels = [each.label.replace("\\", "") for each in screen.button]
@@ -220,7 +222,8 @@ def test_the_first_fix_of_an_opened_step_leads_with_peak_and_step_before_and_aft
     for end, row in ((before, now), (after, fixed)):
         assert row["held"] + row["temporary"] == pytest.approx(end, abs=0.11), "each is rounded"
         assert sum(row.values()) == pytest.approx(15.8, abs=0.16)
-    assert any("The button above" in each.value for each in screen.caption)
+    assert any(each.value.endswith("Above") for each in screen.caption)
+    assert any("is replicated on" in (each.help or "") for each in screen.markdown)
     assert "mend:0" not in [each.key for each in screen.button]
 
 
@@ -235,7 +238,7 @@ def drawn_peaks(screen):
 
 
 def test_a_peak_above_the_limit_is_marked_and_nothing_is_free():
-    drawn = peak.bars({"now": (6 << 30, 20 << 30), "with this fix": (1 << 30, 8 << 30)}, 16 << 30)
+    drawn = peak.bars({"now": (6 << 30, 20 << 30), "fixed": (1 << 30, 8 << 30)}, 16 << 30)
     now, fixed = drawn.split("<small>")[1:]
     assert 'class="gauge over"' in now and 'class="limit" style="left: 80.0%"' in now
     assert '"temporary" style="width: 70.0%"' in now and "14.0 GiB temporary" in now

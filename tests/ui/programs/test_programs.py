@@ -68,6 +68,7 @@ def test_the_example_opens_with_its_findings_and_its_fields(screen):
     found = findings(screen)
     assert found[0] == "1. Replicated `params/embed`"
     (words,) = (each.help for each in screen.markdown if each.help and "Replicated" in each.value)
+    words = words.replace("\\", "")
     assert words.startswith("is replicated on 8 devices")
     assert [each.split(" `")[0] for each in found] == [
         "1. Replicated",

@@ -267,9 +267,10 @@ def exposed_words(subject: Subject, axis: str) -> str:
     """Returns the collectives over a mesh axis that the fastest row of a run mostly waits for, with
     their bytes per device: `all-gather of 5.3 GiB`; "" where a count is unknown.
     """
-    rows = [each for each in (_collectives(subject) or {}).values() if each[0].axes == (axis,)]
-    waits = {_asked(row[0]).kind: sum(each.exposed_in_all_s for each in row) for row in rows}
-    sizes = {_asked(row[0]).kind: _sent(row) for row in rows}
+    every = [each for row in (_collectives(subject) or {}).values() for each in row]
+    rows = by_key((_asked(each).kind, each) for each in every if each.axes == (axis,))
+    waits = {kind: sum(each.exposed_in_all_s for each in row) for kind, row in rows.items()}
+    sizes = {kind: _sent(row) for kind, row in rows.items()}
     kinds = [kind for kind, s in waits.items() if s > _MOSTLY * sum(waits.values())]
     if not kinds or None in sizes.values():
         return ""

@@ -220,7 +220,8 @@ def _compared(row: SweepRow, efficiency: float, first: SweepRow) -> SweepRow:
     if first.point is not row.point and start.time and numbers.time:
         scale = efficiency * numbers.time.estimate / start.time.estimate
         low, high = start.time.over(numbers.time)
-        if _is_published(first.point, row.point):
+        is_guess = first.is_estimated and row.is_estimated
+        if is_guess and _is_published(first.point, row.point):
             scale, (low, high) = efficiency, MEASURED
         span = (scale * low, scale * high)
     return replace(
@@ -231,14 +232,14 @@ def _compared(row: SweepRow, efficiency: float, first: SweepRow) -> SweepRow:
     )
 
 
-def _is_published(*points: SweepPoint) -> bool:
-    """Returns True if the points differ as the pairs of `MEASURED` do: in chips, mesh and batch alone."""
-    plans = [each.experiment.plan if each.experiment else None for each in points]
+def _is_published(first: SweepPoint, point: SweepPoint) -> bool:
+    """Returns True if the points differ as the pairs of `MEASURED` do: in more chips, mesh and batch."""
+    plans = [each.experiment.plan if each.experiment else None for each in (first, point)]
     kinds = {
         (plan.topology.chip, plan.size, plan.sequence, plan.batch_per_device) if plan else None
         for plan in plans
     }
-    return len(kinds) == 1 and None not in kinds
+    return len(kinds) == 1 and None not in kinds and first.chips < point.chips
 
 
 def _work_per_chip_s(point: SweepPoint, numbers: Numbers | None) -> float | None:

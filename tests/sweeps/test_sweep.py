@@ -517,23 +517,35 @@ def test_a_total_batch_scales_as_far_as_its_efficiency_holds(steps, words):
     assert not timed or reach_words(timed, 512, has_tokens=False) == chips
 
 
-@pytest.mark.parametrize(("scaling", "seconds"), [("weak", (1.0, 1.25)), ("strong", (8.0, 1.25))])
-def test_the_range_of_an_efficiency_is_that_of_published_ones_or_the_widest(scaling, seconds):
+@pytest.mark.parametrize(
+    ("scaling", "seconds", "state"),
+    [
+        ("weak", (1.0, 1.25), "not compiled"),
+        ("weak", (1.0, 1.25), "predicted"),
+        ("strong", (8.0, 1.25), "not compiled"),
+    ],
+)
+def test_the_range_of_an_efficiency_is_that_of_published_ones_or_the_widest(
+    scaling, seconds, state
+):
     sweep = parse_sweep(WIDE, "chips=8,64", scaling)
     work = (1e15, 8e15) if scaling == "weak" else (8e15, 8e15)
     first, last = curves(
         variants(sweep),
         [
-            outcome(each, chips=chips, flops=flops)
+            replace(outcome(each, chips=chips, flops=flops), state=state)
             for each, chips, flops in zip(seconds, (8, 64), work, strict=True)
         ],
     )
     assert first.efficiency_span is None, "it is 1 by definition"
     one, other = (each.numbers for each in (first, last))
     assert last.efficiency == pytest.approx(0.8)
-    widest = (one.low_s / other.high_s / 8, one.high_s / other.low_s / 8)
+    share = 1 if scaling == "weak" else 1 / 8
+    widest = (share * one.low_s / other.high_s, share * one.high_s / other.low_s)
     measured = (0.8 * MEASURED[0], 0.8 * MEASURED[1])
-    assert last.efficiency_span == pytest.approx(measured if scaling == "weak" else widest)
+    assert last.efficiency_span == pytest.approx(
+        measured if (scaling, state) == ("weak", "not compiled") else widest
+    )
     written = row_json(last)
     assert (written["efficiency_low"], written["efficiency_high"]) == last.efficiency_span
     near = replace(last, efficiency=0.85, efficiency_span=(0.74, 0.93))
@@ -545,7 +557,9 @@ def test_the_range_of_an_efficiency_is_that_of_published_ones_or_the_widest(scal
 
 def test_the_published_range_is_of_one_plan_alone():
     points = variants(parse_sweep(WIDE, "chips=8,64"))
-    ends = [outcome(1.0, chips=8, flops=1e15), outcome(1.25, chips=64, flops=8e15)]
+    ends = [
+        replace(outcome(each, chips=8, flops=1e15), state="not compiled") for each in (1.0, 1.25)
+    ]
     longer = parse_experiment(
         points[1].experiment.to_json() | {"dims": {"batch": 64, "sequence": 4096}}
     )

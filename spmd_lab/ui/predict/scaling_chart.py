@@ -113,7 +113,8 @@ def _key(values: Sequence[Row]) -> str:
 
 
 def _y_axis(y: Spec, values: Sequence[Row]) -> Spec:
-    shares = [100 * GOOD, 100.0, *(float(str(value.get("low", value["y"]))) for value in values)]
+    ends = (float(str(value[end])) for value in values for end in ("low", "high"))
+    shares = [100 * GOOD, 100.0, *ends]
     apart = 10 if min(shares) > 40 else 20
     low, high = max(0, apart * math.floor((min(shares) - 6) / apart)), max(shares) + 8
     y["scale"] |= {"domain": [low, high], "nice": False}

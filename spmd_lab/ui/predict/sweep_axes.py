@@ -86,7 +86,7 @@ def x_axis(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
         "x",
         title=axis_title(sweep) + (", logarithmic" if log else ""),
         scale=scale,
-        axis=_axis(_ticks(places, log), f"indexof({lost}, datum.value) >= 0"),
+        axis=_axis(sorted({*_ticks(places, log), *lost}), f"indexof({lost}, datum.value) >= 0"),
     )
 
 

@@ -185,10 +185,12 @@ def _headline(answer: ServingAnswer) -> None:
     dtypes = Figure("In", weights if weights == cache else f"{weights}, cache {cache}")
     question = answer.question  # without limits the headline names what is ranked by
     chosen = [chosen_for(question)] * bool(question.tpot_s or question.ttft_s)
+    has_range = bool(served.output_times(question.load))  # a rate that it keeps up with has none
+    more = f"{RANGE} {made.more}" if has_range else made.more
     of = [*chosen, Figure("On", chips.more), free, dtypes, binds]
     draw_figures(
         [
-            made._replace(title=f"Output {made.title.lower()}", more=f"{RANGE} {made.more}"),
+            made._replace(title=f"Output {made.title.lower()}", more=more),
             token,
             first,
             memory,

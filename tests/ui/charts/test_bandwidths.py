@@ -130,7 +130,8 @@ def test_a_size_that_is_chosen_is_that_of_the_figures_the_label_and_the_ranking(
 
 
 @pytest.mark.parametrize(
-    ("tab", "shown"), [("over y", "y"), ("y", "y"), ("over x and y", "x+y"), ("x+y", "x+y")]
+    ("tab", "shown"),
+    [("over y", "y"), ("over y=4", "y"), ("y", "y"), ("over x and y", "x+y"), ("x+y", "x+y")],
 )
 def test_a_link_with_a_size_and_axes_by_any_of_their_names_is_read(data_folder, tab, shown):
     asked = {"workload": "collectives", "target": "tpu:v5e:2x4", "mesh": {"x": 2, "y": 4}}

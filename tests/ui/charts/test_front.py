@@ -129,12 +129,17 @@ def test_a_row_is_a_link_to_the_prediction_of_its_plan():
     assert '<th scope="col">Mesh, global batch</th>' in drawn
 
 
+def ticks_of(rows):
+    pattern = r'<span style="left:([\d.]+)%">([\d.]+)( \w+)?</span>'
+    return re.findall(pattern, html(rows, "Time", {}))
+
+
 def test_the_axis_of_the_rows_has_round_times_where_the_bars_have_them():
     answer = first_look(read_question({"model": "llama-3.1-8b", "chips": ["v5p:8"]}))
     rows = ranked_rows(answer.shardings)
-    ticks = re.findall(
-        r'<span style="left:([\d.]+)%">([\d.]+)( \w+)?</span>', html(rows, "Time", {})
-    )
+    ticks = ticks_of(rows)
+    longer = [replace(rows[0], end=rows[0].end / 2), *rows[1:]]
+    assert ticks_of(longer) == ticks, "a bar that is cut off does not set the scale"
     assert 3 <= len(ticks) <= 8 and ticks[0][:2] == ("0.0", "0")
     assert [unit for *_, unit in ticks[:-1]] == [""] * (len(ticks) - 1)
     first = rows[0]

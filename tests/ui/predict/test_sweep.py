@@ -336,8 +336,10 @@ def test_the_axis_of_an_efficiency_holds_every_curve_and_the_key_names_its_marks
         ". Same total batch: 64: 100.0%, estimated; 128: 50.0%, "
     )
     alone = scaling_chart(sweep, rows)
+    high = max(row.efficiency_span[1] for row in rows if row.efficiency_span)
+    assert alone["encoding"]["y"]["scale"]["domain"][1] > 100 * high
     assert alone["title"]["subtitle"] == "● compiled, shaded: range"
-    assert alone["encoding"]["y"]["axis"]["values"] == [60, 70, 80, 90, 100]
+    assert alone["encoding"]["y"]["axis"]["values"] == [50, 60, 70, 80, 90, 100, 110]
 
 
 def test_compiled_efficiencies_are_filled_beside_estimates_of_the_same_first_point():

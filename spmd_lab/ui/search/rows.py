@@ -173,7 +173,7 @@ def html(rows: Sequence[RankedRow], title: str, counts: Mapping[str, int]) -> st
 def _axis(rows: Sequence[RankedRow]) -> str:
     """Returns a row with three to seven round times at their places in the bars."""
     times, _, unit = times_of([row.candidate for row in rows])
-    top = min(times[row.candidate.number] / row.end for row in rows)  # a longer bar is cut off
+    top = min(times[row.candidate.number] / row.end for row in rows)  # a longer bar is shortened
     power = 10 ** math.floor(math.log10(top / 3))
     step = max(each * power for each in (1, 2, 5) if each * power <= top / 3)
     ticks = [number * step for number in range(int(top / step) + 1)]

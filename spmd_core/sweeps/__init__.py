@@ -3,8 +3,8 @@
 from spmd_core.sweeps.best_mesh import BEST, best_mesh
 from spmd_core.sweeps.context_kinds import CONTEXT_KINDS, ContextRow, context_rows, fastest_kinds
 from spmd_core.sweeps.curves import (
-    MEASURED,
-    PAIRS,
+    EFFICIENCIES,
+    PUBLISHED_SPAN,
     STRAGGLERS,
     Outcome,
     SweepRow,
@@ -47,11 +47,11 @@ from spmd_core.sweeps.variables import FIRST, VARIABLES, Scaling, Variable
 __all__ = [
     "BEST",
     "CONTEXT_KINDS",
+    "EFFICIENCIES",
     "FIRST",
     "KINDS",
-    "MEASURED",
     "MOST_CHIPS",
-    "PAIRS",
+    "PUBLISHED_SPAN",
     "SERVED_SWEPT",
     "STRAGGLERS",
     "TOKENS_OF_A_STEP",

@@ -79,7 +79,7 @@ class Outcome:
 
 # `bench.published_steps`: efficiencies of one plan and batch per chip on more chips, over those of
 # their instant estimates, of how many; from the least to the most
-PAIRS, MEASURED = 44, (0.87, 1.09)
+EFFICIENCIES, PUBLISHED_SPAN = 44, (0.87, 1.09)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class SweepRow:
     outcome: Outcome
     exposed_share: float | None = None  # of the step
     efficiency: float | None = None
-    # `MEASURED` times it with one batch per chip, else the widest that both steps' ranges allow
+    # `PUBLISHED_SPAN` times it with one batch per chip, else the widest that both steps' ranges allow
     efficiency_span: tuple[float, float] | None = None
     efficiency_without_stragglers: float | None = None
 
@@ -222,7 +222,7 @@ def _compared(row: SweepRow, efficiency: float, first: SweepRow) -> SweepRow:
         low, high = start.time.over(numbers.time)
         is_guess = first.is_estimated and row.is_estimated
         if is_guess and _is_published(first.point, row.point):
-            scale, (low, high) = efficiency, MEASURED
+            scale, (low, high) = efficiency, PUBLISHED_SPAN
         span = (scale * low, scale * high)
     return replace(
         row,
@@ -233,7 +233,7 @@ def _compared(row: SweepRow, efficiency: float, first: SweepRow) -> SweepRow:
 
 
 def _is_published(first: SweepPoint, point: SweepPoint) -> bool:
-    """Returns True if the points differ as the pairs of `MEASURED` do: in more chips, mesh and batch."""
+    """Returns True if the points differ as the pairs of `PUBLISHED_SPAN` do: in more chips, mesh and batch."""
     plans = [each.experiment.plan if each.experiment else None for each in (first, point)]
     kinds = {
         (plan.topology.chip, plan.size, plan.sequence, plan.batch_per_device) if plan else None

@@ -17,7 +17,7 @@ from spmd_core.results import Failure, StrategyResult
 from spmd_core.surveys import may_fall_short, reach_words, scaled_rows, sweep_headline, sweep_notes
 from spmd_core.sweeps import VARIABLES, Sweep, SweepPoint, compile_seconds, parse_sweep, variants
 from spmd_core.sweeps.curves import (
-    MEASURED,
+    PUBLISHED_SPAN,
     Numbers,
     Outcome,
     csv_text,
@@ -542,7 +542,7 @@ def test_the_range_of_an_efficiency_is_that_of_published_ones_or_the_widest(
     assert last.efficiency == pytest.approx(0.8)
     share = 1 if scaling == "weak" else 1 / 8
     widest = (share * one.low_s / other.high_s, share * one.high_s / other.low_s)
-    measured = (0.8 * MEASURED[0], 0.8 * MEASURED[1])
+    measured = (0.8 * PUBLISHED_SPAN[0], 0.8 * PUBLISHED_SPAN[1])
     assert last.efficiency_span == pytest.approx(
         measured if (scaling, state) == ("weak", "not compiled") else widest
     )
@@ -564,7 +564,7 @@ def test_the_published_range_is_of_one_plan_alone():
         points[1].experiment.to_json() | {"dims": {"batch": 64, "sequence": 4096}}
     )
     *_, last = curves((points[0], replace(points[1], experiment=longer)), ends)
-    assert last.efficiency_span != pytest.approx([last.efficiency * end for end in MEASURED])
+    assert last.efficiency_span != pytest.approx([last.efficiency * end for end in PUBLISHED_SPAN])
 
 
 def test_a_scaling_that_only_stragglers_end_names_them():

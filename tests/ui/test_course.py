@@ -314,6 +314,9 @@ def test_the_tour_is_the_first_card_beside_own_runs_until_it_is_finished(data_fo
     assert offered(screen.run())
     other = opened("history", runs=",".join(examples.stops()[0].runs))  # of another viewer
     assert offered(other.switch_page("home.py").run())
+    hidden = opened()
+    hidden.button("tour:dismiss").click().run()
+    assert not offered(hidden) and QUESTIONS["recipes"] in labels(hidden)
     last = examples.stops()[-1].runs
     ended = opened("compare", run=last[0])
     assert "Finish: run your own" in " ".join(labels(ended))

@@ -1,7 +1,7 @@
 """How many published steps and efficiencies the ranges of estimates hold, as the screens word it."""
 
 from bench.published_steps import efficiencies, is_held, unfitted
-from spmd_core.sweeps import MEASURED, PAIRS
+from spmd_core.sweeps import EFFICIENCIES, PUBLISHED_SPAN
 from spmd_core.words.predictions import HELD, PUBLISHED, RANGES_WORDS
 
 
@@ -13,5 +13,5 @@ def test_the_ranges_hold_as_many_published_steps_as_the_screens_word():
 
 def test_the_range_of_an_efficiency_is_that_of_the_published_ones():
     over = efficiencies()
-    assert len(over) == PAIRS and min(over) < 1 < max(over)
-    assert (round(min(over), 2), round(max(over), 2)) == MEASURED
+    assert len(over) == EFFICIENCIES and min(over) < 1 < max(over)
+    assert (round(min(over), 2), round(max(over), 2)) == PUBLISHED_SPAN

@@ -19,7 +19,16 @@ def begin() -> bool:
         return False
     with st.container(key="main-link-tour", width="content"):
         _link(0, _TAKE)
-    st.caption(plain(f"{len(shown)} clicks through stored results."))
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption(plain(f"{len(shown)} clicks through stored results."))
+        st.button(
+            "Hide",
+            key="tour:dismiss",
+            type="tertiary",
+            help="Hide the tour. Recipes goes on offering it.",
+            on_click=state.set_aside,
+            args=(*_OVER, True),
+        )
     return True
 
 

@@ -25,9 +25,9 @@ from spmd_core.surveys import (
 )
 from spmd_core.sweeps import (
     BEST,
+    EFFICIENCIES,
     FIRST,
-    MEASURED,
-    PAIRS,
+    PUBLISHED_SPAN,
     STRAGGLERS,
     VARIABLES,
     Meshes,
@@ -291,8 +291,8 @@ def _write_query(sweep: Sweep) -> None:
 
 _READING = f"Shaded, or as bars: the {RANGE} of a step. {predictions.RANGES_WORDS}"
 _EFFICIENCY = (
-    "Range of an efficiency with one batch per chip: "
-    f"{PAIRS} published ones were {MEASURED[0]} to {MEASURED[1]} times their estimates",
+    "Range of an estimated efficiency with one batch per chip: "
+    f"{EFFICIENCIES} published ones were {PUBLISHED_SPAN[0]} to {PUBLISHED_SPAN[1]} times their estimates",
     "Range of any other efficiency: the widest that the ranges of its two steps allow",
 )
 

@@ -238,7 +238,8 @@ def ranked(answer: Answer) -> None:
         return
     st.caption(plain(words.funnel_words(answer)))
     _, title, _ = charts.times_of([row.candidate for row in listed])
-    st.html(rows.html(listed, title, answer.counts))
+    is_by_time = answer.question.minimize == "time"
+    st.html(rows.html(listed, title, answer.counts, is_by_time))
 
 
 def look(question: AnyQuestion) -> None:

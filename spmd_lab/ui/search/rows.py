@@ -139,9 +139,11 @@ def _parts(each: Candidate) -> Iterator[TimePart]:
             yield TimePart(kind, known[kind])
 
 
-def html(rows: Sequence[RankedRow], title: str, counts: Mapping[str, int]) -> str:
+def html(
+    rows: Sequence[RankedRow], title: str, counts: Mapping[str, int], is_by_time: bool = False
+) -> str:
     """Returns the rows below the key of their parts, as HTML; `title`: what their times are of;
-    `counts`: of all candidates, by group.
+    `counts`: of all candidates, by group; `is_by_time`: the best is the fastest.
     """
     best, base = rows[0], links.base_address("search")
     kinds = {part.kind for row in rows for part in row.parts if part.share > _SEEN}
@@ -154,7 +156,9 @@ def html(rows: Sequence[RankedRow], title: str, counts: Mapping[str, int]) -> st
     room = f", of {bytes_text(*rooms)}" if len(rooms) == 1 else ""
     memory = f"Memory per device{room}" if rooms else ""
     band = f"--low: {best.low:.1%}; --high: {best.high:.1%}"
-    key += f'<li class="best"><i></i>{RANGE} of the best: overlapping it could win</li>'
+    spans = f"{RANGE if best.candidate.step else 'range'} of the best"
+    spans += ": overlapping it could win" * (is_by_time and best.candidate.step is not None)
+    key += f'<li class="best"><i></i>{spans}</li>'
     named = "Mesh, global batch" if best.candidate.plan else ""
     lines = [
         f'<tr class="row head"><th scope="col">{named}</th><th scope="col"><ul>{key}</ul></th>'

@@ -204,6 +204,11 @@ def test_what_may_not_fit_has_the_memory_that_it_needs_beside_its_time():
         assert bool(needs) == (row.group == "may not fit")
         assert needs is None or float(needs[1]) < 95.7 < float(needs[2])
     assert "Memory per device, of 95.7 GiB" in html(rows, "Time", {})
+    assert "80% range of the best<" in html(rows, "Time", {})
+    assert "80% range of the best: overlapping it could win<" in html(rows, "Time", {}, True)
+    computed = [replace(row, candidate=replace(row.candidate, step=None)) for row in rows]
+    drawn = html(computed, "Time", {}, True)
+    assert "range of the best<" in drawn and "80%" not in drawn, "a measured interval is another"
 
 
 def test_estimates_whose_intervals_reach_the_compiled_first_could_still_win():

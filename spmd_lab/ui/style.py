@@ -65,7 +65,8 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 @media (min-width: 641px) {{ .st-key-sweep-choices > :last-child {{ margin-left: auto; }} }}
 .st-key-starts [data-testid="stColumn"] > div > div > div:has(.st-key-main-link-tour) {{ border-color: var(--accent); background: var(--tint); }}
 .st-key-starts [data-testid="stColumn"]:has(.st-key-main-link-tour) img.glimpse {{ background: none; height: 5.4rem; }}
-.st-key-starts .st-key-main-link-tour [data-testid="stPageLink-NavLink"] {{ padding: 0.15rem 0.7rem; margin: 0 0 0.5rem 0.25rem; }}
+.st-key-starts .st-key-main-link-tour [data-testid="stPageLink-NavLink"] {{ padding: 0.15rem 0.7rem; margin-left: 0.25rem; }}
+.st-key-starts .st-key-tour-dismiss button {{ min-height: 0; padding: 0 0.25rem; }}
 .st-key-about-machine details {{ border: none; }}
 .st-key-about-machine summary {{ padding: 0.25rem 0; }}
 .st-key-machine {{ border-top: 1px solid var(--line); padding-top: 0.5rem; }}

@@ -17,10 +17,9 @@ def begin() -> bool:
     """Draws the first click, and how many there are; returns False once the tour is over."""
     if not (shown := _offered()):
         return False
-    with st.container(key="main-link-tour", width="content"):
-        _link(0, _TAKE)
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption(plain(f"{len(shown)} clicks through stored results."))
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        with st.container(key="main-link-tour", width="content"):
+            _link(0, _TAKE)
         st.button(
             "Hide",
             key="tour:dismiss",
@@ -29,6 +28,7 @@ def begin() -> bool:
             on_click=state.set_aside,
             args=(*_OVER, True),
         )
+    st.caption(plain(f"{len(shown)} clicks through stored results."))
     return True
 
 

@@ -35,8 +35,9 @@ with st.sidebar:
     of_sweep = st.container()
     fields = plan_inputs.predict_fields(has_chips=not sweep.scales())
 experiment, refusal = state.edit("predict", fields)
-run = live.joined("predict", experiment)
-can_look = run is None and refusal is None and state.notice("predict") is None
+one = not sweep.is_open()
+run = live.joined("predict", experiment) if one else None
+can_look = one and run is None and refusal is None and state.notice("predict") is None
 if can_look and (run := lab().latest(experiment)) is not None:  # below a bad link: of what?
     state.set_run("predict", run)
 status = find(run) if run else None
@@ -45,7 +46,7 @@ misfit = prediction.misfit(experiment)
 
 at_work, file = live.is_at_work(run), None
 missing = compiler_refusal(experiment.target)
-swept = sweep.is_open() and not misfit
+swept = not (one or misfit)
 with head:
     st.title(sweep.question_shown(), width="stretch")
     downloads = st.container(width="content")
@@ -61,7 +62,7 @@ with head:
 if not experiment.plan:
     what = f"{experiment.what.title} on {experiment.target.removeprefix('tpu:')}"
     st.caption(plain(f"{what}, by its compiler. Nothing is executed."))
-if missing:
+if missing and one:
     rest = " Estimates need no compiler." if experiment.plan else ""
     st.caption(coded(as_sentence(missing) + rest))
 
@@ -74,7 +75,8 @@ elif misfit:
 elif pressed:
     live.ask("predict", experiment)
 
-live.follow("predict", experiment, run, at_work)
+if one:  # a sweep follows its own runs
+    live.follow("predict", experiment, run, at_work)
 changes = st.container()
 if swept:
     sweep.show(experiment, of_sweep, downloads)

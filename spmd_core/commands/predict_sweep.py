@@ -25,6 +25,7 @@ from spmd_core.sweeps import (
     curves,
     estimated,
     look,
+    missing_compilers,
     parse_sweep,
     row_json,
     seconds_taken,
@@ -67,9 +68,12 @@ def main(arguments: Namespace, base: Experiment) -> int:
         _print(sweep, rows, arguments.json, arguments.price_per_chip_hour)
         return 0 if any(row.outcome.state == "not compiled" for row in rows) else 1
     lab, asked = Lab.open(serve=False), Asked()
-    missing = _all(points) if arguments.fresh else to_compile(points, look(lab, points))
+    known = look(lab, points)
+    missing = _all(points) if arguments.fresh else to_compile(points, known)
+    for refusal in missing_compilers(points, known):
+        print(refusal, file=sys.stderr)
     if missing and sys.stderr.isatty():
-        took = seconds_taken(lab, look(lab, points))
+        took = seconds_taken(lab, known)
         seconds = sum(compile_seconds(point, took) for point in missing)
         print(f"{numbered(len(missing), 'compile')}, roughly {seconds:.0f} s", file=sys.stderr)
     batch, interrupted, shown = Batch(lab), False, set[str]()

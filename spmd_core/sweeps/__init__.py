@@ -14,7 +14,16 @@ from spmd_core.sweeps.curves import (
     row_json,
 )
 from spmd_core.sweeps.first_look import first_look
-from spmd_core.sweeps.runs import Asked, cancel, estimated, look, seconds_taken, start, to_compile
+from spmd_core.sweeps.runs import (
+    Asked,
+    cancel,
+    estimated,
+    look,
+    missing_compilers,
+    seconds_taken,
+    start,
+    to_compile,
+)
 from spmd_core.sweeps.serving import (
     SERVED_SWEPT,
     ServedPoint,
@@ -87,6 +96,7 @@ __all__ = [
     "look",
     "measure",
     "members",
+    "missing_compilers",
     "numbers_of",
     "parse_sweep",
     "point_of",

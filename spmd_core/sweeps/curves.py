@@ -27,7 +27,8 @@ State = Literal[
 
 
 STRAGGLERS = "wait: slices"  # a share of a step, of published runs: no compiler knows it
-ESTIMATED: tuple[State, ...] = ("not compiled", "waiting", "running")  # if they have numbers
+# if they have numbers, these are an estimate
+ESTIMATED: tuple[State, ...] = ("not compiled", "waiting", "running", "failed")
 MAX_WORDS = 400  # characters of why a point failed; its run has all of them
 
 

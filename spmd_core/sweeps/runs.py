@@ -11,6 +11,7 @@ from typing import Protocol
 
 from spmd_core.base import LabError
 from spmd_core.experiment import Experiment
+from spmd_core.machine import compiler_refusal
 from spmd_core.plan import Plan, undivided_axes
 from spmd_core.results import Result
 from spmd_core.runs import RunStatus
@@ -155,14 +156,30 @@ def seconds_taken(lab: SweepRuns, outcomes: Iterable[Outcome]) -> tuple[float, .
 
 def to_compile(points: Sequence[SweepPoint], outcomes: Sequence[Outcome]) -> tuple[SweepPoint, ...]:
     """The points that a compile would answer: neither known, nor under way, nor too large by their
-    sizes. Equal experiments count once.
+    sizes, nor of a target whose compiler is not here. Equal experiments count once.
     """
+    wanted = _open(points, outcomes)
+    return tuple(point for point, refusal in wanted if refusal is None)
+
+
+def missing_compilers(
+    points: Sequence[SweepPoint], outcomes: Sequence[Outcome]
+) -> tuple[str, ...]:
+    """Returns why points that a compile would answer cannot be compiled here, each reason once."""
+    wanted = _open(points, outcomes)
+    return tuple(dict.fromkeys(refusal for _, refusal in wanted if refusal is not None))
+
+
+def _open(
+    points: Sequence[SweepPoint], outcomes: Sequence[Outcome]
+) -> list[tuple[SweepPoint, str | None]]:
+    """The points that a compile would answer, with why their target cannot be compiled here."""
     wanted = {
-        point.experiment.id: point
+        point.experiment.id: (point, compiler_refusal(point.experiment.target))
         for point, outcome in zip(points, outcomes, strict=True)
         if point.experiment and outcome.state in ("not compiled", "failed")
     }
-    return tuple(wanted.values())
+    return [*wanted.values()]
 
 
 def start(lab: SweepQueue, points: Iterable[SweepPoint], asked: Asked) -> None:

@@ -4,18 +4,23 @@ failures and cancelling.
 
 import json
 from dataclasses import replace
+from importlib.metadata import version
 
 import pytest
 
 from spmd_core import __main__ as command_line
 from spmd_core.commands import predict_sweep
 from spmd_core.experiment import parse_experiment
+from spmd_core.machine import absent
 from spmd_core.results import Failure, StrategyResult
 from spmd_core.sweeps import (
     Asked,
     SweepPoint,
     cancel,
+    curves,
+    estimated,
     look,
+    missing_compilers,
     parse_sweep,
     start,
     to_compile,
@@ -118,6 +123,34 @@ def test_a_failure_keeps_its_words_the_others_go_on_and_it_can_be_tried_again(la
     assert [(outcome.state, outcome.words) for outcome in look(lab, given, asked)][1] == (
         "failed",
         "refused",
+    )
+
+
+def test_a_point_that_failed_keeps_its_estimate_and_the_base_of_the_efficiencies(lab):
+    given, asked = points("chips=8,64,256"), Asked()
+    before = curves(given, [estimated(point) for point in given])
+    start(lab, given, asked)
+    for run in ("run0", "run1", "run2"):
+        lab.end(run, "crashed", Failure(kind="WorkerError", message="no compiler"))
+    outcomes = look(lab, given, asked)
+    assert states(outcomes) == ["failed"] * 3
+    rows = curves(given, list(map(estimated, given, outcomes)))
+    assert [row.efficiency for row in rows] == [row.efficiency for row in before]
+    assert all(row.is_estimated and row.numbers.step_s for row in rows)
+
+
+@pytest.mark.parametrize("plugin", [None, f"jax-cuda12-plugin {version('jaxlib')}"])
+def test_points_without_a_compiler_here_are_not_compiled_and_the_reason_is_named_once(
+    lab, plugin, monkeypatch
+):
+    monkeypatch.setattr(absent, "plugin_version", lambda: plugin)
+    given = points("generation=v5e,h100,b200")
+    outcomes = look(lab, given)
+    ready = [point.value for point in to_compile(given, outcomes)]
+    assert ready == (["v5e"] if plugin is None else ["v5e", "h100", "b200"])
+    reasons = missing_compilers(given, outcomes)
+    assert [each.partition(":")[0] for each in reasons] == (
+        ["the compiler for GPUs is not installed"] if plugin is None else []
     )
 
 

@@ -70,9 +70,9 @@ def _sentences(sweep: Sweep, rows: Sequence[SweepRow]) -> Iterator[str]:
         yield f"{guessed} of {numbered(len(every), 'point')} {are}, not compiled{apart}."
     if too_large := [row for row in rows if row.outcome.state in ("too large", "does not fit")]:
         do = "does" if sweep.is_categorical and len(too_large) == 1 else "do"
-        yield f"{_list(sweep, too_large)} {do} not fit in memory."
+        yield f"{points_words(sweep, too_large)} {do} not fit in memory."
     if failed := [row for row in rows if row.outcome.state == "failed"]:
-        yield f"{_list(sweep, failed)} failed: the table says why."
+        yield f"{points_words(sweep, failed)} failed to compile."
 
 
 def _of_one_kind(timed: Sequence[SweepRow]) -> list[SweepRow]:
@@ -173,9 +173,12 @@ def point_title(sweep: Sweep, point: SweepPoint) -> str:
     return f"{point.label} {_PLURAL.sub('', title, 1) if point.label == '1' else title}"
 
 
-def _list(sweep: Sweep, rows: Sequence[SweepRow]) -> str:
+def points_words(sweep: Sweep, rows: Sequence[SweepRow]) -> str:
+    """Returns points in words: `64, 128 and 256 chips`."""
     *first, last = [row.point.label for row in rows]
-    names = f"{', '.join(first)} and {last}" if first else last
+    if not first:
+        return point_title(sweep, rows[0].point)
+    names = f"{', '.join(first)} and {last}"
     return names if sweep.is_categorical else f"{names} {axis_title(sweep)}"
 
 

@@ -17,6 +17,7 @@ from spmd_core.sweeps import (
     cancel,
     compile_seconds,
     look,
+    missing_compilers,
     seconds_taken,
     start,
     to_compile,
@@ -24,7 +25,7 @@ from spmd_core.sweeps import (
 from spmd_core.words import paused_words
 from spmd_lab.ui import state
 from spmd_lab.ui.lab import as_viewer, batch, lab
-from spmd_lab.ui.markdown import as_sentence, plain
+from spmd_lab.ui.markdown import as_sentence, coded, plain
 
 INTERVAL_S = 1.0
 Titled = Callable[[SweepPoint], str]  # a point in words
@@ -55,6 +56,8 @@ def controls(
     far they are. `called`: what a row is.
     """
     missing = to_compile(points, outcomes)
+    for refusal in missing_compilers(points, outcomes):
+        st.caption(coded(f"{as_sentence(refusal)} Estimates need no compiler."))
     if any(outcome.state in ("waiting", "running") for outcome in outcomes):
         _watch(points, tuple(outcome.state for outcome in outcomes), titled)
     if not missing:

@@ -16,6 +16,7 @@ from spmd_core.surveys import (
     grown_most,
     may_fall_short,
     point_title,
+    points_words,
     reach_words,
     row_cost,
     scaled_rows,
@@ -89,9 +90,8 @@ def show(
     ]
     with st.container(border=True, key="answer"):
         others = _charts(sweep, alike, compiled)
-        for row in rows:
-            if words := row.point.refusal or _failed(sweep, row):
-                st.caption(plain(f"{point_title(sweep, row.point)}: {words}"))
+        for words, each in _reasons(sweep, rows).items():
+            st.caption(plain(f"{points_words(sweep, each)}: {words}"))
         compiling.controls(points, outcomes, lambda point: point_title(sweep, point))
     _table(sweep, rows, bool(compiled))
     _downloads(downloads or st.container(), sweep, rows)
@@ -101,6 +101,15 @@ def show(
             for place, (name, chart) in enumerate(others.items()):
                 with columns[place % _COLUMNS]:
                     _chart(sweep, alike, name, chart)
+
+
+def _reasons(sweep: Sweep, rows: Sequence[SweepRow]) -> dict[str, list[SweepRow]]:
+    """Returns the points without a place on the curves, by the reason, each reason once."""
+    reasons: dict[str, list[SweepRow]] = {}
+    for row in rows:
+        if words := row.point.refusal or _failed(sweep, row):
+            reasons.setdefault(words, []).append(row)
+    return reasons
 
 
 def _failed(sweep: Sweep, row: SweepRow) -> str:

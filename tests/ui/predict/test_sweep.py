@@ -12,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from spmd_core.base import span_text
 from spmd_core.experiment import parse_experiment
+from spmd_core.machine import absent
 from spmd_core.results import Failure
 from spmd_core.surveys import may_fall_short, reach_words, scaled_rows
 from spmd_core.sweeps import estimated, parse_sweep, variants
@@ -170,6 +171,30 @@ def test_cancel_ends_all_and_failures_keep_their_words(lab):
     test.button(key="sweep:cancel").click().run()
     assert len(lab.cancelled) == 2 and lab.queue == []
     assert "About 3 min, 1 of them again after a failure" in texts(test)
+
+
+def test_chips_whose_compiler_is_not_here_are_not_offered(lab, monkeypatch):
+    monkeypatch.setattr(absent, "plugin_version", lambda: None)
+    test = opened(sweep="generation=v5p,h100,b200")
+    assert test.button(key="sweep:start").label == "Compile 1 point"
+    assert texts(test).count("The compiler for GPUs is not installed") == 1
+    test = opened(sweep="generation=h100,b200")
+    assert [each for each in test.button if each.key == "sweep:start"] == []
+
+
+def test_points_that_failed_alike_keep_their_estimates_and_name_the_reason_once(lab):
+    before = table(opened(sweep="chips=8,64,512"))
+    test = opened(sweep="chips=8,64,512")
+    test.button(key="sweep:start").click().run()
+    for status in [*lab.queue]:
+        lab.end(status.run, "crashed", Failure(kind="WorkerError", message="the compiler died"))
+    test.run()
+    after = table(test)
+    for name in ("Step", "Efficiency", "Memory"):
+        assert [row[name] for row in after.values()] == [row[name] for row in before.values()]
+    assert texts(test).count("the compiler died") == 1
+    assert "8, 64 and 512 chips: the compiler died" in texts(test)
+    assert "Estimated" in texts(test)
 
 
 def test_a_link_shows_its_sweep_and_a_bad_one_says_why(lab):

@@ -28,7 +28,6 @@ from spmd_core.terms import environment_notes, widened_words
 from spmd_core.time import NearestFit, estimate_step, nearest_fit
 from spmd_core.words import (
     DISPATCH_BOUND,
-    DISPATCH_FACTOR,
     fact_words,
     imprecise_words,
     in_sentences,
@@ -283,7 +282,7 @@ def _of_samples(
 ) -> Iterator[str]:
     count, plan = len(outcome.samples_s), experiment.timing
     is_bare = experiment.what.is_bare_array
-    if outcome.floor_s and not is_bare and median_s < DISPATCH_FACTOR * outcome.floor_s:
+    if outcome.is_dispatch_bound and not is_bare:
         yield DISPATCH_BOUND
     if is_settled:  # enough
         pass

@@ -9,10 +9,13 @@ from time import time
 from spmd_core.history.cells import TERMS, fits, plain_text, row_text, terms, when_words
 from spmd_core.runs import RunSummary
 from spmd_core.terms import listed
+from spmd_core.words import SHARDING
 from spmd_core.workloads import TRANSFERS
 
 _DAYS = {"today": 0, "yesterday": 1}
-_WORD = re.compile(rf"(?<!\S)({'|'.join([*_DAYS, *TRANSFERS])})(?!\S)", re.IGNORECASE)
+# what a reader types of a verdict -> its kind
+_VERDICTS = {word: kind for kind, head in SHARDING.items() for word in (head.lower(), kind)}
+_WORD = re.compile(rf"(?<!\S)({'|'.join([*_DAYS, *TRANSFERS, *_VERDICTS])})(?!\S)", re.IGNORECASE)
 
 # looks like a term and is none; targets have colons too
 _NO_TERM = re.compile(r"(?<!\S)(?!(?:tpu|gpu|cpu):)([A-Za-z]+:)(?=\S)")
@@ -25,12 +28,14 @@ class Reading:
     Attributes:
       terms: field and value of each term such as `tag:v5p`.
       kinds: collectives that the compiled programs have.
+      verdicts: whether sharding helped, as kinds of `sharding_verdict`.
       days: days as rows of History have them.
       phrase: text that a row has.
     """
 
     terms: tuple[tuple[str, str], ...]
     kinds: tuple[str, ...]
+    verdicts: tuple[str, ...]
     days: tuple[str, ...]
     phrase: str
 
@@ -39,6 +44,7 @@ class Reading:
         """What was understood in words, and what looks like a term and is none; "" of no search."""
         parts = [f"with {listed(self.kinds)}" if self.kinds else ""]
         parts.append(f"on {listed(self.days)}" if self.days else "")
+        parts += [f"with the verdict {SHARDING[each]}" for each in self.verdicts]
         parts += [f"{field} {value}" for field, value in self.terms]
         parts = [part for part in parts if part]
         unknown = dict.fromkeys(_NO_TERM.findall(self.phrase))
@@ -66,6 +72,7 @@ def read_search(text: str, zone: str | None = None, now: float | None = None) ->
     return Reading(
         wanted,
         tuple(dict.fromkeys(word for word in named if word in TRANSFERS)),
+        tuple(dict.fromkeys(_VERDICTS[word] for word in named if word in _VERDICTS)),
         tuple(
             when_words(moment - timedelta(days=_DAYS[word]).total_seconds(), zone)[:10]
             for word in dict.fromkeys(named)
@@ -78,12 +85,13 @@ def read_search(text: str, zone: str | None = None, now: float | None = None) ->
 def matches(
     text: str,
     zone: str | None = None,
-    kinds_of: Callable[[str], Collection[str]] = lambda _: (),
+    facts_of: Callable[[str], Collection[str]] = lambda _: (),
 ) -> Callable[[RunSummary], bool]:
-    """Returns the predicate of a search: a run fits its terms, `kinds_of` its id has its
-    collectives, and its row has a day of it and the phrase, case and spacing aside.
+    """Returns the predicate of a search: a run fits its terms, `facts_of` its id has its
+    collectives and verdicts, and its row has a day of it and the phrase, case and spacing aside.
     """
     wanted = read_search(text, zone)
+    facts = {*wanted.kinds, *wanted.verdicts}
     rest = plain_text(wanted.phrase)
 
     def is_match(run: RunSummary) -> bool:
@@ -93,7 +101,7 @@ def matches(
         return (
             rest in row
             and (not wanted.days or any(day in row for day in wanted.days))
-            and (not wanted.kinds or {*wanted.kinds} <= {*kinds_of(run.run)})
+            and (not facts or facts <= {*facts_of(run.run)})
         )
 
     return is_match

@@ -62,7 +62,7 @@ from spmd_core.runs import (
     check_runs_here,
 )
 from spmd_core.terms import experiment_words
-from spmd_core.words import waiting_words
+from spmd_core.words import sharding_verdict, waiting_words
 from spmd_core.workloads import Described, Listed, programs, take_declared
 
 HARDWARE_S = 2.0  # how long a look at the hardware stays good
@@ -92,7 +92,7 @@ class Lab:
         # run -> since when the folder fails: a caller may wait in many short looks
         self._stuck: dict[str, float] = {}
         self._results: dict[str, Result] = {}
-        self._known_kinds: dict[str, frozenset[str]] = {}  # of runs that were searched through
+        self._searched: dict[str, frozenset[str]] = {}  # of runs that were searched through
         self._hardware: tuple[float, Hardware] | None = None
         self._partitioning = Partitioning(self.hardware)
         self._propagating = Partitioning(self.hardware, is_quick=True)
@@ -206,17 +206,22 @@ class Lab:
         """The result of a run as it is stored, for those who read many and show none."""
         return self._unsaved.result(run) or self._store.result(run)
 
-    def _kinds(self, run: str) -> frozenset[str]:
-        """The kinds of collectives that the programs of a run have; none of what cannot be read."""
-        if run not in self._known_kinds:
+    def _searchable(self, run: str) -> frozenset[str]:
+        """The kinds of collectives that the programs of a run have, and of its verdict; none of what
+        cannot be read.
+        """
+        if run not in self._searched:
             facts = None
             with contextlib.suppress(UnreadableRun):
                 facts = self.facts(run)
             if facts is None:
                 return frozenset()
             every = (each.collectives or () for each in facts.strategies.values())
-            self._known_kinds[run] = frozenset(one.kind for each in every for one in each)
-        return self._known_kinds[run]
+            judged = (sharding_verdict(facts) or ())[:1]
+            self._searched[run] = frozenset(
+                [*judged, *(one.kind for each in every for one in each)]
+            )
+        return self._searched[run]
 
     def latest(self, experiment: Experiment) -> str | None:
         """The newest run of an equal experiment with a complete result; None where there is none."""
@@ -365,7 +370,7 @@ class Lab:
             states=states,
             experiment=None if experiment is None else experiment.id,
             runs=runs,
-            where=matches(text, zone, self._kinds) if text else None,
+            where=matches(text, zone, self._searchable) if text else None,
             limit=limit,
             searched=searched,
             source="examples" if text and asks_for_examples(text) else source,

@@ -26,6 +26,7 @@ from spmd_core.results.ranking import (
     without_baselines,
 )
 from spmd_core.results.result import (
+    DISPATCH_FACTOR,
     INEXPRESSIBLE,
     LOST,
     OUT_OF_MEMORY,
@@ -59,6 +60,7 @@ from spmd_core.results.step import (
 )
 
 __all__ = [
+    "DISPATCH_FACTOR",
     "INEXPRESSIBLE",
     "LOST",
     "OUT_OF_MEMORY",

@@ -34,6 +34,7 @@ from spmd_core.results.machine import (
 
 Status = Literal["ok", "error", "cancelled"]
 INEXPRESSIBLE = "inexpressible"  # kind of failure: the strategy has no way to write the sharding
+DISPATCH_FACTOR = 3.0  # of the dispatch floor: below it, a call is most of what is measured
 LOST = "CompileLost"  # by a cluster, which did not compile it
 OUT_OF_MEMORY = "resource_exhausted"  # of a device, or of the machine
 
@@ -239,6 +240,12 @@ class StrategyResult(Frozen):
     def processes(self) -> int:
         """In how many it was timed."""
         return 1 + sum(map(bool, self.again_s))
+
+    @property
+    def is_dispatch_bound(self) -> bool:
+        """Returns True if the median is less than a few times the dispatch floor."""
+        floor = DISPATCH_FACTOR * (self.floor_s or 0.0)
+        return self.median_s is not None and self.median_s < floor
 
     @property
     def same_program(self) -> str | None:

@@ -5,11 +5,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from spmd_core.base import bytes_text
 from spmd_core.experiment import shared_parts
-from spmd_core.results import Result, StrategyResult, against_baselines, of_rows, without_baselines
+from spmd_core.results import (
+    DISPATCH_FACTOR,
+    Result,
+    StrategyResult,
+    against_baselines,
+    of_rows,
+    without_baselines,
+)
 from spmd_core.terms import in_quotes, listed, spoken, title, titles
 from spmd_core.words import (
     DISPATCH_BOUND,
-    DISPATCH_FACTOR,
     collectives_words,
     is_predicted,
     merged_notes,

@@ -3,7 +3,6 @@
 from spmd_core.words import predictions, runs, strategies, texts, traces
 from spmd_core.words.facts import (
     DISPATCH_BOUND,
-    DISPATCH_FACTOR,
     fact_words,
     filled,
     imprecise_words,
@@ -43,12 +42,14 @@ from spmd_core.words.runs import (
 )
 from spmd_core.words.strategies import (
     LISTED,
+    SHARDING,
     compared,
     compared_first,
     ends_text,
     evidence_words,
     factor_text,
     headline_ratio,
+    is_dispatch_bound,
     near_words,
     paired_words,
     ratio_words,
@@ -62,10 +63,10 @@ from spmd_core.words.timeline import names_of, row_words
 
 __all__ = [
     "DISPATCH_BOUND",
-    "DISPATCH_FACTOR",
     "KINDS",
     "LISTED",
     "RANGE",
+    "SHARDING",
     "all_set_by_words",
     "bound_shares",
     "bound_words",
@@ -85,6 +86,7 @@ __all__ = [
     "headline_ratio",
     "imprecise_words",
     "in_sentences",
+    "is_dispatch_bound",
     "is_predicted",
     "kept_words",
     "match_words",

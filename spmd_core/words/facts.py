@@ -11,7 +11,6 @@ from spmd_core.results import Imprecise, StrategyResult, Wrong
 from spmd_core.terms import spoken
 
 DISPATCH_BOUND = "dispatch bound"  # a note
-DISPATCH_FACTOR = 3.0  # of the dispatch floor: below it, a call is most of what is measured
 # kind of a stored fact -> its sentence; `beyond` has several
 _SENTENCES = {
     "tpu multiplier": "TPU multiplies float32 in {passes} at {at}: the error is judged by {by}",

@@ -464,12 +464,22 @@ def sharded_and_alone_s(result: Result) -> tuple[float, float] | None:
     return (ahead, behind) if is_won else (behind, ahead)
 
 
+# whether sharding helped, in words
+SHARDING = {
+    "faster": "Sharding helped",
+    "slower": "Sharding lost",
+    "the same": "Same time",
+    "too small": "Too small to shard",
+    "cannot tell": "Cannot tell",
+}
+
+
 def sharding_verdict(
     result: Result,
 ) -> tuple[Verdict | Literal["slower", "too small"], str] | None:
     """Returns whether the best sharded row is faster than one device, and by how much in words; too
-    small where one device takes less than the dispatch of a sharded call. None where they were not
-    compared, and of a study.
+    small where dispatch is most of a sharded call. None where they were not compared, and of a
+    study.
     """
     if (compared := _against_one_device(result)) is None:
         return None
@@ -482,8 +492,18 @@ def sharding_verdict(
     judged = "faster" if is_won else "slower"
     words = headline_ratio(ratio, judged, answer.quotient(ratio, result.medians_s))
     floor = result.environment.dispatch_floor_s or 0.0
-    is_small = not is_won and (result.medians_s[answer.fastest] or floor) < floor
-    return "too small" if is_small else judged, words
+    is_small = (result.medians_s[answer.fastest] or floor) < floor or is_dispatch_bound(result)
+    return "too small" if is_small and not is_won else judged, words
+
+
+def is_dispatch_bound(result: Result) -> bool:
+    """Returns True if dispatch is most of a call of each sharded row that was timed."""
+    timed = [
+        outcome
+        for name, outcome in result.strategies.items()
+        if outcome.median_s and not STRATEGIES[result.row(name).strategy].is_single_device
+    ]
+    return bool(timed) and all(each.is_dispatch_bound for each in timed)
 
 
 def unsettled_words(answer: Comparison) -> str | None:

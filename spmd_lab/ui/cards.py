@@ -31,6 +31,7 @@ from spmd_core.terms import (
 )
 from spmd_core.words import (
     RANGE,
+    SHARDING,
     bound_words,
     sharded_and_alone_s,
     sharding_verdict,
@@ -257,12 +258,6 @@ def tag_badges(tags: Iterable[str]) -> str:
     return " ".join(f":gray-badge[#{plain(tag)}]" for tag in tags)
 
 
-_SHARDING = {
-    "faster": "Sharding helped",
-    "slower": "Sharding lost",
-    "the same": "Same time",
-    "too small": "Too small to shard",
-}
 _FIGURES = _PLACED, _FITS = "Placed", "Fits"  # verdicts of which a card has the figure
 
 
@@ -276,7 +271,7 @@ def verdict(run: str) -> tuple[str, str, str] | None:
         return None
     if judged := sharding_verdict(facts):
         kind, words = judged
-        return kind, _SHARDING.get(kind, "Cannot tell"), words
+        return kind, SHARDING[kind], words
     if facts.comparison is not None and facts.comparison.ratios:
         words = short_verdict(facts)
         is_open = words == "Cannot tell"

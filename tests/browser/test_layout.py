@@ -101,7 +101,7 @@ def test_pointing_at_a_device_says_what_it_holds_and_who_else(page, link):
 
 def test_one_press_shards_what_is_replicated(page, link):
     visit(page, link(**ARRAY | {"sharding": {"d1": "y"}}))
-    says(page, "32 B", "256 B on all, 128 B of it copies")
+    says(page, "32 B", "256 B on all for an array of 128 B")
     page.get_by_role("link", name="Shard d0 over x: 32 → 16 B").click()
     says(page, "8 devices each hold 2 × 2 of 4 × 8", "nothing is replicated", "16 B")
     expect(page.get_by_role("link", name="Shard d0 over x")).to_have_count(0)

@@ -8,6 +8,7 @@ from spmd_core.experiment import parse_experiment
 from spmd_core.history import matches, operand_bytes, read_search, shape_words
 from spmd_core.history.cells import when_words
 from spmd_core.runs import RunSummary
+from spmd_core.words import SHARDING
 
 ROWS = parse_experiment(
     {
@@ -107,6 +108,18 @@ def test_a_search_is_understood_and_reports_what_it_understood():
     assert wanted.words == ("Runs with all-reduce, on 2026-01-02, tag ring, with the text “v5e”.")
     assert read_search("x=8 all-reduced").words == "Runs with the text “x=8 all-reduced”."
     assert read_search(" ").words == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [("slower", "slower"), ("Sharding lost", "slower"), ("v5e too small to shard", "too small")],
+)
+def test_a_verdict_is_searched_as_a_row_has_it(text, verdict):
+    wanted = read_search(text)
+    assert wanted.verdicts == (verdict,) and wanted.phrase == ("v5e" if "v5e" in text else "")
+    fitting = matches(text.removeprefix("v5e "), None, lambda _: {verdict})
+    assert fitting(run(ROWS)) and not matches(text, None, lambda _: {"faster"})(run(ROWS))
+    assert f"with the verdict {SHARDING[verdict]}" in wanted.words
 
 
 @pytest.mark.parametrize("text", ["foo:bar", "tags:v5p x=8", "all-reduce Foo:1"])

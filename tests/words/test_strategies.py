@@ -341,6 +341,17 @@ def test_sharding_is_judged_by_the_best_sharded_row_against_one_device(medians, 
     assert sharding_verdict(found) == verdict
 
 
+@pytest.mark.parametrize(
+    ("floor_s", "kind"), [(9e-4, "too small"), (1e-4, "slower"), (None, "slower")]
+)
+def test_sharding_of_rows_that_are_bound_by_dispatch_did_not_lose(floor_s, kind):
+    found = measured_result(
+        {"single": strategy(1e-3), "auto": strategy(2e-3, floor_s=floor_s)},
+        comparison=comparison("single", ("auto", 2.0, True)),
+    )
+    assert (sharding_verdict(found) or ("",))[0] == kind
+
+
 def test_predicted_times_are_compared_by_their_intervals():
     near, far = Estimate(low=9, estimate=10, high=12), Estimate(low=12.5, estimate=13, high=15)
     assert predicted_verdict(far, near) == predicted_verdict(near, far) == "faster"

@@ -9,10 +9,11 @@ from statistics import median
 import numpy as np
 import streamlit as st
 
-from spmd_core.base import UnreadableRun, count_text, seconds_text
+from spmd_core.base import UnreadableRun, count_text, mesh_text, seconds_text
 from spmd_core.roofline import calibration_of, with_roofline
 from spmd_core.runs import RunSummary
 from spmd_core.terms import experiment_words
+from spmd_lab.ui import cards
 from spmd_lab.ui.charts.base import SECONDS, Row, Spec, hover, layer, layered, quantity, unit
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
@@ -62,6 +63,14 @@ def draw(runs: Sequence[RunSummary]) -> None:
     st.caption(plain(beside_words(pairs) + more))
     if pairs:
         st.vega_lite_chart(beside_chart(pairs), alt=beside_words(pairs), key="history:chart")
+    elif here := [run.experiment for run in timed if not run.experiment.place.is_absent]:
+        asked = calibration_of(here[0])
+        st.page_link(
+            cards.page_of(asked),
+            label=plain(f"Calibrate {asked.target}, mesh {mesh_text(asked.axis_sizes)}"),
+            icon=":material/speed:",
+            query_params=cards.query(asked),
+        )
 
 
 @lru_cache(maxsize=4 * MOST)
@@ -84,7 +93,7 @@ def _pairs(run: str, calibrated: str | None) -> tuple[Pair, ...]:
 def beside_words(pairs: Sequence[Pair]) -> str:
     """How well predictions of some runs match: median error, rank correlation, and number of runs."""
     if not pairs:
-        return "No run here has both: calibrate a target on Collectives first."
+        return "No run here has both: predictions need a calibration of their target and mesh."
     text = (
         f"{median_error(pairs):.0%} median error of {count_text(len(pairs))} timed "
         f"{'program' if len(pairs) == 1 else 'programs'}"

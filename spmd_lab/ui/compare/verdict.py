@@ -16,7 +16,13 @@ from spmd_core.machine import nearest_of_chips
 from spmd_core.recipes import differences_of
 from spmd_core.results import Comparison, Result
 from spmd_core.terms import marker, row_title, spoken
-from spmd_core.words import DISPATCH_BOUND, compared_first, runs, unsettled_words
+from spmd_core.words import (
+    compared_first,
+    is_dispatch_bound,
+    runs,
+    sharding_verdict,
+    unsettled_words,
+)
 from spmd_core.workloads import STRATEGIES
 from spmd_lab.ui import cards, links, style
 from spmd_lab.ui.charts import colors, glimpse, together
@@ -100,7 +106,7 @@ def _badges(
     if answer and answer.ratios:
         reason = unsettled_words(answer)
         if reason is None:
-            what = "Tie" if answer.tied else "Ranking"
+            what = "Tie" if answer.tied else "Fastest"
             is_here = result.environment.simulated
             of = f"{what} of {len(answer.ratios) + 1} sure"
             yield f"{of}{' on these CPUs' * is_here}", "green"
@@ -114,13 +120,10 @@ def why(result: Result) -> None:
     """Draw what each device computes, holds and communicates in the first rows, as bars beside each other;
     of rows that are bound by dispatch, that alone.
     """
-    sharded = [
-        outcome
-        for name, outcome in result.strategies.items()
-        if not STRATEGIES[result.row(name).strategy].is_single_device and outcome.median_s
-    ]
-    if sharded and all(DISPATCH_BOUND in each.notes for each in sharded):
-        st.markdown("Too small to shard: the sharded rows are dispatch bound.")
+    if is_dispatch_bound(result):
+        judged, _ = sharding_verdict(result) or ("", "")
+        small = "Too small to shard: the" if judged == "too small" else "The"
+        st.markdown(f"{small} sharded rows are dispatch bound.")
         return
     names, known = causes(result)
     if not known:

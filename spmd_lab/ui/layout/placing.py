@@ -52,8 +52,8 @@ def numbers(placed: Layout, experiment: Experiment, is_placed: bool) -> None:
         st.html(glimpse.html(experiment, large=True))
     where = "on the host for each device" if on_host else "on each device"
     held = f"{where}, {bytes_text(placed.held_bytes(dtype))} on all"
-    if copies := placed.held_bytes(dtype) - placed.array_bytes(dtype):
-        held += f", {bytes_text(copies)} of it copies"
+    if placed.held_bytes(dtype) > placed.array_bytes(dtype):
+        held += f" for an array of {bytes_text(placed.array_bytes(dtype))}"
     draw_figure(bytes_text(placed.shard_bytes(dtype)), held)
     st.code(spec_code(placed.spec), language="python", wrap_lines=True)
     if spec := sharded_further(placed):

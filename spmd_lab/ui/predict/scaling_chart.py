@@ -127,7 +127,7 @@ def _good(y: Spec) -> list[Spec]:
     good = {"y": 100 * GOOD, "text": f"{GOOD:.0%} counts as scaling"}
     words = _VALUE | {"align": "left", "dx": 4, "dy": 10, "color": QUIET}
     return [
-        layer([good], _GOOD, x={"value": 0}, x2={"value": "width"}, y=y),
+        layer([good], _GOOD, x={"value": 0}, x2={"value": {"expr": f"width - {_LABEL_PX}"}}, y=y),
         layer([good], words, x={"value": 0}, y=y, text={"field": "text"}),
     ]
 

@@ -6,6 +6,7 @@ import pytest
 
 from bench.values import comparison, result, strategy
 from spmd_core.base import span_text
+from spmd_core.experiment.link import decode
 from spmd_core.lab.store.store import Store
 from spmd_core.runs import Labels, RunSummary
 from spmd_lab.ui import cards
@@ -231,6 +232,18 @@ def test_what_was_predicted_of_runs_stands_beside_what_was_measured(opened, data
     assert "median error" not in said(screen)  # read only for who opens it
     screen = opened(view="Predicted beside measured")
     assert "50% median error of 1 timed program." in said(screen)
+
+
+def test_runs_without_a_prediction_lead_to_the_calibration_of_their_mesh(opened):
+    screen = opened(view="Predicted beside measured")
+    assert "need a calibration of their target and mesh" in said(screen)
+    (offered,) = [each.proto for each in screen.get("page_link") if "Calibrate" in each.proto.label]
+    asked = decode(offered.query_string.removeprefix("experiment="))
+    assert (asked.workload, asked.target, dict(asked.axis_sizes)) == (
+        "calibrate",
+        "cpu:8",
+        {"x": 8},
+    )
 
 
 def test_runs_of_searches_are_hidden_until_they_are_asked_for(opened, data_folder):

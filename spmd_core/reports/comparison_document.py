@@ -225,7 +225,11 @@ def rows_table(compared: Compared, place: Place = "document", price: float | Non
     rows = {(each.run, each.row): each for each in compared.rows}
     return _COMPARED.table(
         [
-            (called, row, against_words(rows.get((each.run, row.name))))
+            (
+                called,
+                row,
+                against_words(None if row.is_unsharded else rows.get((each.run, row.name))),
+            )
             for each in compared.subjects
             for called in [replace(each, letter=names[each.run])]
             if each.result

@@ -12,7 +12,12 @@ ABOUT = (
     "begins when the last of its devices has come to it: until then the others wait for that "
     "device. Click an operation for its instruction and its source line."
 )
-NEVER_TRACED = "Trace a step to see what each device did when, after the timing."
+LABEL = "Trace a step"
+NEVER_TRACED = "Trace a step to see what each device did when; this result keeps its times."
+WITHOUT_TIMES = (
+    "Compile the programs again and record a few calls with JAX's profiler: what each device did "
+    "when, operation by operation"
+)
 PREDICTED_ABOVE = "Predicted, by the cost model:"
 TRACED_BELOW = "Traced on the devices:"
 _KINDS = {

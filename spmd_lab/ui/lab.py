@@ -102,9 +102,9 @@ def may_act() -> bool:
     return role_of(read_settings(), asker()) != VIEWER
 
 
-def batch() -> Batch:
+def batch(name: str | None = None) -> Batch:
     """Runs that whoever looks at this page requests at once, such as a sweep."""
-    return Batch(lab(), asker())
+    return Batch(lab(), asker(), name)
 
 
 def viewer() -> str:

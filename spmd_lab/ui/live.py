@@ -107,12 +107,13 @@ def joined(screen: str, experiment: Experiment) -> str | None:
     Two tabs of one link show the same run, whichever tab started it.
     """
     run = state.run(screen)
-    if run is None and state.notice(screen) is None and (run := _at_work_on(experiment)):
+    if run is None and state.notice(screen) is None and (run := at_work_on(experiment)):
         state.set_run(screen, run)
     return run
 
 
-def _at_work_on(experiment: Experiment) -> str | None:
+def at_work_on(experiment: Experiment) -> str | None:
+    """Returns the run of an experiment that is queued or running; None where there is none."""
     return next(
         (
             each.run
@@ -125,7 +126,7 @@ def _at_work_on(experiment: Experiment) -> str | None:
 
 @st.fragment(run_every=IDLE_S)
 def _join(experiment: Experiment) -> None:
-    if _at_work_on(experiment):
+    if at_work_on(experiment):
         st.rerun()
 
 

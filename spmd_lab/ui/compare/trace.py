@@ -6,20 +6,24 @@ import pandas as pd
 import streamlit as st
 
 from spmd_core.base import RequestError, seconds_text
-from spmd_core.experiment import option_choices
+from spmd_core.experiment import Experiment, Timing
 from spmd_core.facts import Trace
 from spmd_core.pictures import text
 from spmd_core.results import Result
 from spmd_core.words import traces as words
-from spmd_lab.ui import choices, live, shell, state
+from spmd_lab.ui import choices, live, shell
 from spmd_lab.ui.compare import selected
 from spmd_lab.ui.compare.view import View
+from spmd_lab.ui.lab import batch, find, lab
 from spmd_lab.ui.markdown import as_sentence, plain
+from spmd_lab.ui.shell import done
 from spmd_lab.ui.tables import NONE, sheet, unbroken
 from spmd_lab.ui.timeline import view as timeline_view
 
 TAB = "Trace"
 _COLUMNS = 16  # devices up to which each has a column of its own
+_BATCH = "search traces"  # listed with the runs of searches
+_FEWEST = Timing(samples=1, min_seconds=0.0, processes=1)
 Cells = dict[str, str | int]  # a row of a table by column
 _ROWS = 12  # of a table that is as high as its rows
 
@@ -28,7 +32,7 @@ def draw(view: View) -> None:
     """The answer in a sentence, the timeline, and the tables; a way to get them where there are
     none.
     """
-    traces = traced(view.result)
+    run, traces = _of(view.result)
     if not traces:
         _ask(view)
         return
@@ -36,7 +40,7 @@ def draw(view: View) -> None:
     st.markdown(f"**{plain(as_sentence(trace.sentence))}**")
     if trace.notes:
         st.caption(plain(" ".join(as_sentence(note) for note in trace.notes)))
-    run, (whose, row) = view.result.run, selected.of(view.result)
+    whose, row = selected.of(view.result)
     picked = [each.name or "" for each in row.members] if row and whose == name else []
     if _timeline(run, name, text.NAME, picked, words.PREDICTED_ABOVE):
         st.caption(words.TRACED_BELOW)
@@ -53,14 +57,20 @@ def _strategy(traces: Mapping[str, Trace]) -> str:
 
 
 def _ask(view: View) -> None:
-    experiment = view.result.experiment
+    """A button that traces the programs of a run; while they are traced, the progress."""
+    asked = alone(view.result.experiment)
+    if run := live.at_work_on(asked):
+        live.watch(run)
+        return
+    for last in lab().history(experiment=asked, searched=True, limit=1):
+        if status := find(last.run):
+            live.outcome(status, words.LABEL)
     st.caption(words.NEVER_TRACED)
-    option = option_choices(experiment.what)["trace"]
-    label, text = plain(option.label), plain(option.help)
-    if st.button(label, key="trace:ask", icon=":material/timeline:", help=text):
-        traced = experiment.vary(options=dict(experiment.options) | {"trace": True})
-        state.replace("compare", traced)
-        live.ask("compare", traced)
+    pressed = st.button(
+        words.LABEL, key="trace:ask", icon=":material/timeline:", help=words.WITHOUT_TIMES
+    )
+    if pressed and done(lambda: batch(_BATCH).submit(asked)):
+        st.rerun()
 
 
 def offered(view: View) -> bool:
@@ -170,3 +180,32 @@ def instruction_rows(trace: Trace, by_device: bool) -> list[Cells]:
 def traced(result: Result) -> dict[str, Trace]:
     """The traces of a result by strategy, in its order."""
     return {name: outcome.trace for name, outcome in result.ordered if outcome.trace is not None}
+
+
+def alone(experiment: Experiment) -> Experiment:
+    """Returns the experiment that traces the programs of another, and times them no longer than
+    that takes: a result keeps its times.
+    """
+    options = dict(experiment.options) | {"trace": True}
+    return experiment.vary(options=options, timing=_FEWEST)
+
+
+def _of(result: Result) -> tuple[str, dict[str, Trace]]:
+    """Returns the run that has the timelines of a result's traces, and the traces: of the result,
+    else of the last run that traced its programs.
+    """
+    if traces := traced(result):
+        return result.run, traces
+    run = lab().latest(alone(result.experiment))
+    facts = lab().facts(run) if run else None
+    if run is None or facts is None:
+        return result.run, {}
+    known = {
+        name: facts.strategies[name].trace for name in result.order if name in facts.strategies
+    }
+    outcomes = {
+        name: each.model_copy(update={"trace": known.get(name)})
+        for name, each in result.strategies.items()
+    }
+    merged = result.model_copy(update={"strategies": outcomes})
+    return run, {name: trace for name in result.order if (trace := words.in_words(merged, name))}

@@ -14,13 +14,16 @@ from bench.hostile_links import code_of
 from bench.values import result, strategy
 from spmd_core.experiment import encode, parse_experiment
 from spmd_core.lab import Lab
+from spmd_core.lab.store.store import Store
 from spmd_core.pictures import NAME, TRACED, Recorded, of_recorded, to_text
+from spmd_core.results import Failure
 from spmd_core.words.traces import trace_words
 from spmd_core.workloads import files
 from spmd_lab.ui.compare import view
+from spmd_lab.ui.compare.trace import alone
 from tests.pictures.timeline.test_traced import FACTS, call
 from tests.pictures.timeline.values import timeline as predicted
-from tests.ui import errors, opened
+from tests.ui import errors, opened, said
 from tests.ui.predictions import store
 from tests.workloads.own.test_files import WEIGHTED
 
@@ -209,6 +212,39 @@ def test_a_traced_step_stands_first_and_an_untraced_run_can_be_traced(data_folde
     screen.query_params["tab"] = "Trace"
     screen.run()
     assert "Trace a step" in [button.label for button in screen.button]
+
+
+def test_a_trace_of_an_untraced_run_leaves_its_result_and_is_that_of_the_last_that_traced(
+    data_folder,
+):
+    timeline, trace = of_recorded(Recorded(call(), ()), FACTS)
+    plain = result({"auto": strategy(1e-5)}, run="20260101-000000-aaaaaa")
+    store(data_folder, plain)
+    apart = result(
+        {"auto": strategy(9e-3, trace=trace.model_dump())},
+        run="20260101-000001-bbbbbb",
+        experiment=alone(plain.experiment),
+    )
+    store(data_folder, apart, {"auto": {TRACED: to_text(timeline)}})
+    screen = opened("compare", run=plain.run, tab="Trace")
+    assert errors(screen) == "" and "Trace a step" not in [each.label for each in screen.button]
+    assert "Step 5 s: 3 s compute" in said(screen).replace("\\", "")
+    assert "the median without it is 10 µs" in said(screen).replace("\\", ""), "of this run"
+    assert {alone(apart.experiment), alone(plain.experiment)} == {apart.experiment}
+
+
+def test_a_trace_that_failed_is_reported_beside_the_button(data_folder):
+    plain = result({"auto": strategy(1e-5)})
+    store(data_folder, plain)
+    place, failed = Store(data_folder), "20260101-000002-cccccc"
+    place.submit(failed, alone(plain.experiment), batch="search traces")
+    place.finish(failed, "failed", error=Failure(kind="RuntimeError", message="no profiler"))
+    place.close()
+    screen = opened("compare", run=plain.run, tab="Trace")
+    assert errors(screen) == "This run failed." and "no profiler" in [
+        each.value for each in screen.code
+    ]
+    assert "Trace a step" in [each.label for each in screen.button]
 
 
 @pytest.mark.parametrize(

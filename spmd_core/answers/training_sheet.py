@@ -17,7 +17,7 @@ from spmd_core.base import (
     span_text,
 )
 from spmd_core.facts import Prediction
-from spmd_core.plan import Plan
+from spmd_core.plan import Plan, remat_words
 from spmd_core.sheets import NONE, Column, Sheet, Table, count, number, seconds, size, text
 from spmd_core.sweeps import (
     ContextRow,
@@ -68,7 +68,7 @@ def five_figures(
         ends = f"{RANGE} {span_text(time.low, time.high)}, {ends}"
     return (
         Figure("Chips", count_text(topology.chips), topology.name.removeprefix("gpu:")),
-        Figure("Mesh", mesh_text(plan.mesh, " "), f"remat {_policy(plan)}"),
+        Figure("Mesh", mesh_text(plan.mesh, " "), f"remat {plan_policy(plan)}"),
         Figure("Step", seconds_text(time.estimate) if time else NONE, ends),
         Figure("Time", days_text(run.days.estimate) if run else NONE, span),
         *dollars,
@@ -76,13 +76,14 @@ def five_figures(
     )
 
 
-def _policy(plan: Plan) -> str:
-    """The rematerialization of a plan, and how its stages work."""
+def plan_policy(plan: Plan) -> str:
+    """Returns what a plan saves of the forward pass, and how its stages work."""
+    saved = remat_words(plan.remat, plan.save, plan.offload)
     if plan.stages == 1:
-        return plan.remat
+        return saved
     runs = f" × {plan.repeats}" if plan.repeats > 1 else ""
     sharded = ", ZeRO-1" if plan.shard_optimizer_over_data else ""
-    return f"{plan.remat}, {plan.schedule}{runs}{sharded}"
+    return f"{saved}, {plan.schedule}{runs}{sharded}"
 
 
 def training_headline(answer: TrainingAnswer) -> str:
@@ -217,7 +218,9 @@ _SHEET: Sheet[_Marked] = Sheet(
             "Mesh",
             lambda row: mesh_text(row.row.plan.mesh, " ") if row.row.plan and row.row.run else None,
         ),
-        text("Remat", lambda row: _policy(row.row.plan) if row.row.run and row.row.plan else None),
+        text(
+            "Remat", lambda row: plan_policy(row.row.plan) if row.row.run and row.row.plan else None
+        ),
         text(
             "Bound by",
             lambda row: (

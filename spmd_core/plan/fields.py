@@ -6,7 +6,7 @@ from it. `docs/extending.md` has an example.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, StrictInt
@@ -25,6 +25,26 @@ NAMES = ("input", "query", "key", "value", "out", "mlp_up", "mlp_gate", "mlp_dow
 MAX_SEQUENCE = 2**20
 _Dtype = Literal["float32", "bfloat16"]
 _StateDtype = Literal["float32", "bfloat16", "float8"]
+
+
+def remat_words(remat: str, save: Sequence[str], offload: Sequence[str]) -> str:
+    """Returns what the forward pass saves and offloads by name, else the rematerialization.
+
+    >>> remat_words("full", (), ("input", "query", "key", "value"))
+    'offload input, qkv'
+    >>> remat_words("minimal", ("attention",), ()), remat_words("full", (), ())
+    ('minimal; save attention', 'full')
+    """
+    parts = [] if remat == "full" and (save or offload) else [remat]
+    parts += [
+        f"{way} {_short(names)}" for way, names in (("save", save), ("offload", offload)) if names
+    ]
+    return "; ".join(parts)
+
+
+def _short(names: Sequence[str]) -> str:
+    text = ", ".join(names)
+    return text.replace("query, key, value", "qkv").replace("mlp_up, mlp_gate", "mlp")
 
 
 def _not_saved(name: str) -> str | None:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from spmd_core.base import RequestError
-from spmd_core.plan import AXES, CONTEXT, LONG_SEQUENCE, NAMES, Plan
+from spmd_core.plan import AXES, CONTEXT, LONG_SEQUENCE, NAMES, Plan, remat_words
 from spmd_core.search.question import REMATS
 from spmd_core.time import MeshEstimates
 from spmd_core.workloads import parse_plan
@@ -41,11 +41,8 @@ class Policy:
     @property
     def words(self) -> str:
         """As a name of a candidate has it."""
-        parts = ["minimal"] if self.remat == "minimal" and self.save else []
-        parts += [f"save {_short(self.save)}"] if self.save else []
-        parts += [f"offload {_short(self.offload)}"] if self.offload else []
         of_pipeline = (str(value) for name, value in self.schedule if name == "schedule")
-        return "; ".join([*(parts or [self.remat]), *of_pipeline])
+        return "; ".join([remat_words(self.remat, self.save, self.offload), *of_pipeline])
 
 
 def policies(
@@ -103,16 +100,6 @@ def pipeline_policies(remat: tuple[str, ...], is_given: bool) -> tuple[Policy, .
         for each in ("none", "minimal", "full")
         if each in remat
     )
-
-
-def _short(names: tuple[str, ...]) -> str:
-    """Names, abbreviated.
-
-    >>> _short(("query", "key", "value", "out", "mlp_up"))
-    'qkv, out, mlp_up'
-    """
-    text = ", ".join(names)
-    return text.replace("query, key, value", "qkv").replace("mlp_up, mlp_gate", "mlp")
 
 
 def _named(ways: dict[str, str], way: str) -> tuple[str, ...]:

@@ -162,9 +162,7 @@ def to_compile(points: Sequence[SweepPoint], outcomes: Sequence[Outcome]) -> tup
     return tuple(point for point, refusal in wanted if refusal is None)
 
 
-def missing_compilers(
-    points: Sequence[SweepPoint], outcomes: Sequence[Outcome]
-) -> tuple[str, ...]:
+def missing_compilers(points: Sequence[SweepPoint], outcomes: Sequence[Outcome]) -> tuple[str, ...]:
     """Returns why points that a compile would answer cannot be compiled here, each reason once."""
     wanted = _open(points, outcomes)
     return tuple(dict.fromkeys(refusal for _, refusal in wanted if refusal is not None))

@@ -12,7 +12,7 @@ from spmd_core.base import number_text, seconds_text
 from spmd_core.experiment import Experiment, screen_of
 from spmd_core.facts import Prediction
 from spmd_core.history import basis_words, is_example, shape_words
-from spmd_core.plan import get_model
+from spmd_core.plan import get_model, remat_words
 from spmd_core.recipes import differences_of
 from spmd_core.reports import Compared, Subject, exposed_words, run_title, verdict_sentences
 from spmd_core.results import Result
@@ -168,7 +168,7 @@ def _shape(experiment: Experiment) -> dict[str, str]:
         is_scaled = plan.model.startswith("scaled")  # whose name only a link reads
         shape["Workload"] = f"Training step: {of}" if is_scaled else f"{shape['Workload']}, {of}"
         shape["Dims"] = f"global batch {shape['Dims'].removeprefix('batch=').replace('=', ' ')}"
-        shape["remat"] = f"{plan.remat} remat"
+        shape["remat"] = f"remat {remat_words(plan.remat, plan.save, plan.offload)}"
     return shape
 
 

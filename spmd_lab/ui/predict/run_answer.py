@@ -12,6 +12,7 @@ from spmd_core.answers import (
     Figure,
     context_headline,
     five_figures,
+    plan_policy,
     training_headline,
     training_table,
 )
@@ -57,7 +58,7 @@ def card(plan: Plan, shown: Prediction) -> DeltaGenerator:
     tokens = f"{plan.batch_per_device:g} × {plan.sequence:,}"
     batch = Figure("Batch per device", tokens, "sequences × tokens")
     mesh = mesh._replace(title=question.chosen_words(), more=f"on {where.more}")
-    of = [mesh, batch, Figure("Remat", plan.remat)]
+    of = [mesh, batch, Figure("Remat", plan_policy(plan))]
     if shown.mfu_causal:
         of.append(Figure("Causal MFU", f"{shown.mfu_causal:.1%}"))
     draw_figures([step, time, *dollars, held_figure(shown)], of)

@@ -18,6 +18,7 @@ from spmd_core.lab import Lab
 from spmd_core.machine import absent
 from spmd_core.plan import get_model, models
 from spmd_core.search import link as search_link
+from spmd_core.search.neighborhood import Policy
 from spmd_core.sweeps import TrainingQuestion, train, training_run
 from spmd_core.terms import cost_of, money_text
 from spmd_core.time import estimate_step
@@ -569,6 +570,16 @@ def test_a_first_visit_answers_in_five_figures_of_a_model_that_people_know(data_
     folded = labels(screen.sidebar.expander[0])
     first = sorted(each for each in labels(screen.sidebar) if each not in folded)
     assert first == sorted(["Model", "TPU or GPU", "Size by", "Tokens (billions)", "Chips"])
+
+
+@pytest.mark.parametrize("change", [{}, {"save": "query,key,value", "offload": "attention"},
+                                    {"offload": "input"}])  # fmt: skip
+def test_the_card_names_what_a_plan_saves_and_offloads_as_a_search_does(opened, change):
+    spec = {**DEFAULT_SPEC, "options": {"model": "llama-3.1-8b", "remat": "full", **change}}
+    screen = opened(experiment=link.encode(parse_experiment(spec)))
+    kept = {name: tuple(names.split(",")) for name, names in change.items()}
+    assert figures(screen)["Remat"] == f"{Policy('full', **kept).words} | "
+    assert ("full" in figures(screen)["Remat"]) is not bool(change)
 
 
 def test_a_deadline_finds_the_plan_and_a_price_its_dollars(data_folder):

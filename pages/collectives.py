@@ -27,20 +27,24 @@ with head:
         icon=":material/history:" if experiment.place.is_absent else ":material/network_check:",
         disabled=bool(refusal or misfit) or at_work,
     )
-if refusal:
-    shell.refused("collectives", refusal)
-elif misfit:
-    shell.offer_nearest("collectives", misfit)
-elif pressed:
-    live.ask("collectives", experiment)
-
-if status := live.follow("collectives", experiment, run, at_work):
-    if result := lab().result(status.run):
+# choices of the answer stay in one place: one that moves up no longer writes itself to the address
+above, answer = st.container(), st.container()
+with above:
+    if refusal:
+        shell.refused("collectives", refusal)
+    elif misfit:
+        shell.offer_nearest("collectives", misfit)
+    elif pressed:
+        live.ask("collectives", experiment)
+    if not (status := live.follow("collectives", experiment, run, at_work)) and run is None:
+        cards.shown_before(state.last_run("collectives"))
+        if misfit is None:
+            cards.stored(experiment)
+with answer:
+    if status and (result := lab().result(status.run)):
         exports.menu(downloads, status.run, status.experiment)
         bandwidths.draw(result, ago(status.finished_at or status.submitted_at))
-elif run is None:
-    cards.shown_before(state.last_run("collectives"))
-    if misfit is None:
+    elif run is None and misfit is None:
         bandwidths.before(experiment)
 if experiment.what.has_formula:
     st.expander("What the bandwidths are", icon=":material/help:").markdown(plain(DEFINITIONS))

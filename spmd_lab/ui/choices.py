@@ -34,7 +34,7 @@ SIZE = "bytes"  # its bytes per device
 ELEMENT = "element"  # of the array on Layout, whose devices are named
 BASELINE = "baseline"  # the run that those side by side are compared with
 DETAIL = "detail"  # the table of a run that is open
-BESIDE = "sweep-beside"  # what is held beside a sweep; in no link
+BESIDE = "beside"  # what a sweep is compared with
 _ESCAPED = re.compile(r"(?<=\w)\\([-_.])(?=\w)")  # in labels of older links
 RUN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MOST = {"measured": 1e6, "tokens": 1e7, "days": 36_500.0, "dollars": 1e12}  # of a number
@@ -53,7 +53,7 @@ READ = {
     ),
     "serving": (*_EXPERIMENT, SHOWN, "sweep", *SERVING_FORM),
     "search": ("search", "candidate"),
-    "collectives": (*_EXPERIMENT, KIND, SIZE, VIEW, TAB),
+    "collectives": (*_EXPERIMENT, KIND, SIZE, VIEW, TAB, BESIDE),
     "recipes": ("search",),
     "programs": (*_EXPERIMENT, *_PROGRAM, DETAIL),
     "notebook": ("collection", "edit"),
@@ -71,7 +71,7 @@ _PATTERNS = {
     SHOWN: ("step|sweep|serving", "step, sweep or serving"),
     "scaling": ("weak|strong", "weak or strong"),
     "meshes": ("kept|best", "kept or best"),
-    **dict.fromkeys(("with", "baseline", "open"), (RUN_ID.pattern, "the id of a run")),
+    **dict.fromkeys(("with", "baseline", "open", BESIDE), (RUN_ID.pattern, "the id of a run")),
     "collection": (COLLECTION_ID.pattern, "the id of a collection"),
 }
 _LONGEST = 2000  # characters of a value

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from bench.browser import PATIENCE_MS, answered, fields_say, settled, visit
 from bench.values import result, strategy
-from spmd_core.experiment import link_path
+from spmd_core.experiment import link_path, parse_experiment
 from spmd_core.lab import Lab
 from tests.ui.predictions import store
 
@@ -109,3 +109,25 @@ def test_an_archive_completes_the_link_that_asked_for_it(server, page, tmp_path)
 def _import(page, archive) -> None:
     page.get_by_role("button", name="Import").click()
     page.get_by_test_id("stFileUploader").locator("input").set_input_files(archive)
+
+
+def test_a_collective_that_is_chosen_after_a_stored_answer_left_is_in_the_link(server, page):
+    asked = {"workload": "collectives", "target": "tpu:v5e:2x4", "mesh": {"x": 2, "y": 4}}
+    visit(page, server.url + link_path(parse_experiment(asked), None, "collectives"))
+    page.get_by_role("button", name="Store prediction").click()
+    page.wait_for_url("**run=*")
+    _choose_kind(page, "All-to-all")
+    target = page.get_by_role("combobox", name="Target")
+    target.fill("v5p:8")
+    target.press("Enter")
+    page.get_by_text("on v5p:2x2x2").first.wait_for()
+    settled(page)  # a line on the stored answer is above the choices now
+    for kind in ("All-gather", "Reduce-scatter"):
+        _choose_kind(page, kind)
+
+
+def _choose_kind(page, kind):
+    page.locator(".st-key-kind input").click()
+    page.get_by_role("option", name=kind, exact=True).click()
+    page.wait_for_url(f"**kind={kind}*")
+    settled(page)

@@ -29,6 +29,7 @@ _UNITS = {BUS: 1e9, ALGORITHM: 1e9, TIME: 1e-6}
 MEASURED, PREDICTED = "measured", "predicted"
 _HEIGHT_PX, _WIDE_PX = 220, 400  # of a chart; from which width on a label has room beside a line
 Points = Sequence[Point]
+Span = tuple[float, float] | None  # of predicted times, in times as long
 _SUM = kind_title("all-reduce")
 
 
@@ -38,31 +39,32 @@ def sweep_chart(
     quantity: str,
     other: str = "",
     size: int = 0,
-    span: tuple[float, float] | None = None,
+    span: Span = None,
+    other_span: Span = None,
 ) -> Spec:
     """Returns a line for each kind: measured with points, predicted dashed, those of the `other` one
     dotted; a rule from which size on half of the highest bandwidth is reached. Each is named where
-    it has that `size`; around what is predicted its `span`, in times as long.
+    it has that `size`; around what is predicted its `span`, in times as long. A name has both ends
+    of the `span`, or of the `other_span`.
     """
-    lead, band = MEASURED if any(each.time_s for each in points) else PREDICTED, []
+    lead = MEASURED if any(each.time_s for each in points) else PREDICTED
+    span = span if lead == PREDICTED else None
     rows = _rows(points, MEASURED, quantity, lead) + _rows(points, PREDICTED, quantity, lead)
-    rows += _rows(beside, other, quantity, lead)
-    if span and lead == PREDICTED:
-        band = _band(rows, quantity, span)
-        rows = [{**row, "shown": _reach(row, quantity, span)} for row in rows]
+    rows = _spanned(rows, quantity, span)
+    rows += _spanned(_rows(beside, other, quantity, lead), quantity, other_span)
+    band = _band(rows, quantity, span) if span else []
     pointed = [row for row in rows if row["line"] in (lead, other)]
     chosen = [row for row in pointed if row["bytes"] == size]
     halves = [{**each, "ink": _OWN} for each in _halves(points, quantity)]
     drawn, kinds = ({row[name]: None for row in rows} for name in ("line", "kind"))
     dashes = {name: e for name, e in (_DASHES | {other: [2, 2]}).items() if name in drawn}
-    dash = _dash(dashes, len(kinds) > _NAMED)
     reach = max((cast(float, row["high"]) for row in band), default=0.0)
     x, y = _axes([*points, *beside], quantity, reach)
     color = category("kind", list(kinds), legend=_KINDS if len(kinds) > _NAMED else None)
     shown = as_is("ink") if len(kinds) == 1 and len(dashes) > 1 else color
     layers = [
         layer(band, _BAND, x=x, y=y | {"field": "low"}, y2={"field": "high"}),
-        layer(rows, _LINE, x=x, y=y, color=shown, strokeDash=dash),
+        layer(rows, _LINE, x=x, y=y, color=shown, strokeDash=_dash(dashes, len(kinds) > _NAMED)),
         layer(pointed, _POINT, x=x, y=y, color=shown, tooltip=_HOVER),
         layer(halves, _HALF, x=x, y=y, color=shown, y2={"value": "height"}, tooltip=_HALF_HOVER),
         layer(chosen, _CHOSEN, x=x, y=y, color=shown, tooltip=_HOVER),
@@ -102,9 +104,13 @@ def _spans(bars: Sequence[Row], x: Spec, y: Spec) -> list[Spec]:
     return [line, *(layer(bars, _CAP, x=each, y=y) for each in (low, high))] if bars else []
 
 
-def _reach(row: Row, quantity: str, span: tuple[float, float]) -> str:
-    """Returns what a label of a row shows: of what is predicted, both ends of its range."""
-    if row["line"] != PREDICTED:
+def _spanned(rows: Sequence[Row], quantity: str, span: Span) -> list[Row]:
+    return [{**row, "shown": _reach(row, quantity, span)} for row in rows]
+
+
+def _reach(row: Row, quantity: str, span: Span) -> str:
+    """Returns what a label of a row shows: both ends of its range, where it has one."""
+    if span is None:
         return str(row["shown"])
     value = cast(float, row["y"]) * _UNITS[quantity]
     if quantity == TIME:
@@ -135,7 +141,7 @@ def _axes(points: Points, quantity: str, reach: float) -> tuple[Spec, Spec]:
         "type": "log",
         "domain": [lowest, max(highest, (1.6 if reach else 1.4) * most)],
     }  # room for a label
-    axis = {"format": ".3~g", "values": steps}
+    axis = {"format": ",.3~r", "values": steps}
     return x, base.quantity("y", title=f"{_TITLES[quantity]}, log", scale=y_scale, axis=axis)
 
 
@@ -157,7 +163,7 @@ def rank_chart(
     other: str = "",
     why: Mapping[str, str] | None = None,
     size: int = 0,
-    span: tuple[float, float] | None = None,
+    span: Span = None,
 ) -> Spec:
     """Returns a bar for each kind at that size, or the largest that all have, the best first, that of `kind`
     dark: measured where it is, with a tick for what is predicted, and for the `other` one. `why`
@@ -190,16 +196,14 @@ def rank_chart(
     return layered(layers, {"step": 26}, title=title)
 
 
-def _bars(
-    rows: Sequence[Row], quantity: str, span: tuple[float, float] | None, why: Mapping[str, str]
-) -> list[Row]:
+def _bars(rows: Sequence[Row], quantity: str, span: Span, why: Mapping[str, str]) -> list[Row]:
     """Returns rows in order, with their ends and labels: of what has a `span` both ends, else also the
     other quantity.
     """
     ordered = sorted(rows, key=lambda row: (row["y"], row["kind"]), reverse=quantity != TIME)
     ends, second = span or (1.0, 1.0), "" if span else {TIME: "bus"}.get(quantity, "time")
     shown = [
-        {**row, "shown": _reach(row, quantity, ends), **_ends(row, quantity, ends)}
+        {**row, "shown": _reach(row, quantity, span), **_ends(row, quantity, ends)}
         for row in ordered
     ]
     return _labeled(shown, second, why)

@@ -1,7 +1,6 @@
 """The result of a sweep of collectives or of a calibration: the answer, its chart, its tables."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 
 import streamlit as st
@@ -13,14 +12,12 @@ from spmd_core.base import (
     bytes_text,
     capital,
     mesh_text,
-    numbered,
     seconds_text,
 )
 from spmd_core.experiment import Experiment, link
 from spmd_core.machine import get_topology, nearest_of_chips
 from spmd_core.results import Fit, Point, Result, StrategyResult
 from spmd_core.roofline import calibration, measured, on_topology, with_expected
-from spmd_core.runs import RunSummary
 from spmd_core.sheets import Column, Sheet, seconds, text
 from spmd_core.terms import (
     NO_LIMIT,
@@ -29,7 +26,6 @@ from spmd_core.terms import (
     bandwidths,
     counted,
     environment_words,
-    experiment_words,
     kind_title,
     rate_words,
 )
@@ -37,7 +33,7 @@ from spmd_core.time import narrowed_by
 from spmd_core.words import failures, headline_parts
 from spmd_lab.ui import cards, choices, style
 from spmd_lab.ui.charts import bandwidth as chart, glimpse
-from spmd_lab.ui.collectives import card
+from spmd_lab.ui.collectives import card, compared
 from spmd_lab.ui.collectives.card import Shown
 from spmd_lab.ui.collectives.moved import CEILINGS, plan_words
 from spmd_lab.ui.lab import lab
@@ -58,13 +54,11 @@ FITS: Sheet[Fit] = Sheet(
     )
 )
 
-MOST_OTHERS = 20  # stored sweeps that are offered to be held beside
 # source of runs -> the link to its last sweep
 _STORED = {
     "here": "Your last sweep, {}",
     "examples": "An example: a sweep that came with the program",
 }
-_NOTHING = "nothing"
 
 
 def draw(result: Result, when: str) -> None:
@@ -144,7 +138,6 @@ def _ceilings(answer: str, sweep: StrategyResult, notes: Sequence[str], is_simul
 
 def before(experiment: Experiment) -> None:
     """Draws the answer on TPUs that are not here, and the last calibration."""
-    cards.stored(experiment)
     if not experiment.what.has_formula:
         with st.container(key="answer"):
             st.html(glimpse.html(experiment, large=True))
@@ -231,8 +224,10 @@ def _choose(experiment: Experiment, points: Sequence[Point], run: str | None) ->
         )
         # of these axes: those of others may differ by a few bytes, and be written alike
         size = _size(Shown(kind, over).of(points))
-        beside = _beside(experiment, run, over)
-    return Shown(kind, over, size, *beside)
+        shown, why = compared.choose(experiment, run, Shown(kind, over, size))
+    if why:
+        st.info(plain(why), icon=":material/compare_arrows:")
+    return shown
 
 
 def _over_words(experiment: Experiment, group: str) -> str:
@@ -272,7 +267,9 @@ def _charts(
     own, beside = shown.of(points), shown.of(shown.others)
     place = experiment.place
     span = card.span_of(get_topology(place)) if place.is_absent else None
-    curve = chart.sweep_chart(own, beside, quantity, shown.other, shown.size, span)
+    curve = chart.sweep_chart(
+        own, beside, quantity, shown.other, shown.size, span, shown.other_span
+    )
     alt = chart.sweep_alt(own, quantity)
     st.vega_lite_chart(curve, key="sweep-chart", alt=alt, width="stretch")
     if is_ranked:
@@ -292,60 +289,6 @@ def _narrow(experiment: Experiment, points: Sequence[Point]) -> dict[str, str]:
         kind_title(kind): narrowed_by(topology, order, kind, experiment.mesh, axes)
         for kind, axes in {(point.kind, point.axes) for point in points}
     }
-
-
-def _beside(experiment: Experiment, run: str | None, over: str) -> tuple[str, list[Point], str]:
-    """What is held beside a sweep: as many other TPU chips, predicted, but beside simulated devices;
-    another stored sweep; or nothing. Its name and its points, and which chips to offer in place
-    of nothing.
-    """
-    stored = {
-        each.run: _where_words(each)
-        for each in lab().history(
-            workload=experiment.workload, over=True, limit=MOST_OTHERS, source="examples"
-        )
-        if each.run != run
-    }
-    predicted = _predicted_elsewhere(experiment, over)
-    named = {name: f"{name}, predicted" for name in predicted} | stored
-    is_attached = not (experiment.place.is_absent or experiment.place.is_simulated)
-    first = [*predicted][: int(is_attached)]
-    if not named:
-        return "", [], ""
-    chosen = st.selectbox(
-        "Compare with",
-        [*first, _NOTHING, *(name for name in named if name not in first)],
-        key=choices.BESIDE,
-        format_func=lambda name: f"with {named[name]}" if name in named else "Compare with …",
-        label_visibility="collapsed",
-        width=290,
-    )
-    if chosen in predicted:
-        return f"{chosen}, predicted", predicted[chosen], ""
-    result = lab().result(chosen) if chosen in stored else None
-    listed = measured(result).points if result else ()
-    name = "simulated" if result and result.environment.simulated else "the other run"
-    rival = next(iter(predicted), "") if chosen == _NOTHING else ""
-    return name, [point for point in listed if "+".join(point.axes) == over], rival
-
-
-def _predicted_elsewhere(experiment: Experiment, over: str) -> dict[str, list[Point]]:
-    """Returns what is predicted of the same collectives on other chips, by their topology."""
-    if experiment.place.is_simulated:
-        return {}
-    predicted = {}
-    for name, there in card.elsewhere(experiment):
-        with suppress(RequestError):
-            predicted[name] = [each for each in on_topology(there) if "+".join(each.axes) == over]
-    return {name: points for name, points in predicted.items() if points}
-
-
-def _where_words(run: RunSummary) -> str:
-    """Returns where a stored sweep ran, and whether its devices were simulated."""
-    if not run.experiment.place.is_simulated:
-        return experiment_words(run.experiment)
-    here = "an example" if run.origin else "this machine"
-    return f"{here}, {numbered(run.experiment.device_count, 'simulated device')}"
 
 
 def rate_interval_words(interval: tuple[float, float]) -> str:

@@ -23,7 +23,7 @@ from spmd_core.terms import (
 )
 from spmd_core.time import mesh_collective_s
 from spmd_core.workloads import COLLECTIVES
-from spmd_lab.ui import cards, choices
+from spmd_lab.ui import cards, choices, state
 from spmd_lab.ui.collectives import moved
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.shell import draw_figures
@@ -49,6 +49,7 @@ class Shown:
     size: int = 0
     other: str = ""
     others: Sequence[Point] = ()
+    other_span: tuple[float, float] | None = None  # their range, in times as long
     rival: str = ""  # what is offered to be held beside it
 
     def of(self, points: Iterable[Point]) -> list[Point]:
@@ -92,7 +93,7 @@ def draw(
             badges = cards.headline(plain(title), evidence)
             if point:
                 figures = _figures(point, topology, None if on else experiment)
-                draw_figures((*figures, *_beside(point, shown)))
+                draw_figures((*figures, *_beside(point, shown, topology)))
             if topology and point and is_predicted:
                 _sure(badges, topology)
             sentences = filter(None, (*notes, off_line_words(own, fits)))
@@ -115,11 +116,11 @@ def _figures(
     """
     span = span_of(topology) if topology and not point.time_s else None
     known = seconds_text(_seconds(point))
-    of = (
-        f"{known} by the data sheet, up to {span[1]:.2f}× in published runs"
-        if span
-        else "median" * bool(point.time_s)
-    )
+    of = "median" * bool(point.time_s)
+    if span:
+        of = f"{known} by the data sheet, up to {span[1]:.2f}× in published runs"
+    elif topology and not point.time_s:
+        of = "no range: no times of such links are published"
     yield Figure("Time", _span(point, span) or known, of)
     slowest, rate, of = span[1] if span else 1.0, bandwidths(point)[1], "over all links of a device"
     if topology and experiment and point.predicted_s and point.kind in COLLECTIVES:
@@ -151,12 +152,19 @@ def _span(point: Point, span: tuple[float, float] | None) -> str:
     return span_text(*(each * _seconds(point) for each in span)) if span else ""
 
 
-def _beside(point: Point, shown: Shown) -> Iterator[Figure]:
-    """Yields how long the same size takes elsewhere, where that is known."""
+def _beside(point: Point, shown: Shown, topology: Topology | None) -> Iterator[Figure]:
+    """Yields how long the same size takes elsewhere, where that is known: the low end of its range
+    against the low end here, and the high end against the high end.
+    """
+    own = (span_of(topology) if topology and not point.time_s else None) or (1.0, 1.0)
     for each in shown.of(shown.others):
         if each.bytes == point.bytes and (seconds := _seconds(each)):
-            times = f"{seconds / _seconds(point):.2f} × as long"
-            yield Figure(f"On {shown.other}", seconds_text(seconds), times)
+            span = None if each.time_s else shown.other_span
+            ends = zip(span or (1.0, 1.0), own, strict=True)
+            ratios = sorted(seconds * there / (_seconds(point) * here) for there, here in ends)
+            times = between(*(f"{ratio:.2f} ×" for ratio in ratios))
+            known = _span(each, span) or seconds_text(seconds)
+            yield Figure(f"On {shown.other}", known, f"{times} as long")
 
 
 def _sure(badges: DeltaGenerator, topology: Topology) -> None:
@@ -215,7 +223,7 @@ def _compare(rival: str) -> None:
         icon=":material/compare_arrows:",
         key="compare-rival",
         on_click=st.session_state.update,
-        kwargs={choices.BESIDE: rival},
+        args=({state.key("collectives", choices.BESIDE): rival},),
     )
 
 

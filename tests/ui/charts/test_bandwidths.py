@@ -155,12 +155,47 @@ def test_another_target_is_compared_in_the_card_and_the_chart(data_folder, by_bu
     screen = opened("collectives")
     beside = next(each for each in screen.selectbox if each.label == "Compare with")
     offered = screen.button(key="compare-rival")
-    assert offered.label.replace("\\", "") == "Compare with v5p:2x2x2"
-    (offered.click() if by_button else beside.set_value("v5p:2x2x2")).run()
+    assert offered.label == "Compare with v5p"
+    (offered.click() if by_button else beside.set_value("v5p")).run()
     assert "compare-rival" not in [each.key for each in screen.button]
     assert not screen.exception
     there = figures(screen)["On v5p:2x2x2, predicted"]
     assert f"v5p:2x2x2 {there}" in labels(charts(screen)[0])
+    assert there.count(" to ") == figures(screen)["Time"].count(" to ") == 1  # a range, as here
+
+
+V5P = parse_experiment(
+    {"workload": "collectives", "target": "tpu:v5p:2x2x2", "mesh": {"x": 2, "y": 4}}
+)
+
+
+@pytest.mark.parametrize(
+    ("beside", "why"),
+    [
+        ("v5p", "v5p is the target's own chip: choose another to compare with."),
+        ("20200101-000000-abcdef", "No run '20200101-000000-abcdef' is stored here"),
+    ],
+)
+def test_a_comparison_that_cannot_be_made_gives_the_reason_and_is_dropped(
+    data_folder, beside, why
+):
+    screen = opened("collectives", experiment=link.encode(V5P), beside=beside)
+    assert why in said(screen)
+    chosen = next(each for each in screen.selectbox if each.label == "Compare with")
+    assert chosen.value == "nothing" and "beside" not in screen.query_params
+    assert why not in said(screen.run())
+
+
+def test_a_link_restores_what_a_sweep_is_compared_with_also_on_gpus_without_a_range(data_folder):
+    gpus = V5P.vary(target="gpu:h100:8")
+    screen = opened("collectives", experiment=link.encode(gpus), beside="v5p", kind="All-gather")
+    assert "All-gather of 16.0 MiB on h100:8" in said(screen)
+    assert " to " in figures(screen)["On v5p:2x2x2, predicted"]
+    body = next(each.proto.body for each in screen.get("html") if 'class="five"' in each.proto.body)
+    assert "no range: no times of such links are published" in body
+    low, high = published_span()
+    (ends,) = re.findall(r"([\d.]+) to ([\d.]+) × as long", body)
+    assert float(ends[1]) / float(ends[0]) == pytest.approx(high / min(1.0, low), rel=0.02)
 
 
 @pytest.mark.parametrize("devices", [2, 4, 8])

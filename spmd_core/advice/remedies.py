@@ -211,6 +211,8 @@ def _nothing_words(nothing: Nothing, base: Experiment, each: Collective) -> str:
         slower = change.removeprefix("try ") if base.plan else f"to {change}"
         is_known = nothing.ratio is None or nothing.ratio.verdict != "cannot tell"
         none = "nothing" if is_known else "nothing is known that"
+        if is_timed and is_known and any(other.removes for other in tried if other is not best):
+            none = "nothing that was timed"
         return (
             f"{none} removes it in less time: {lead}the best change that does is {slower}, "
             f"{takes}{others}"

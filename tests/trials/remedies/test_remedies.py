@@ -437,6 +437,19 @@ def test_what_predictions_do_not_tell_apart_is_timed(measured, words):
     assert doubtful(TARGET, BASE, COSTS, [tried(first, 5e-3)]) is None, "it takes longer"
 
 
+def test_nothing_is_claimed_of_a_change_that_was_not_timed():
+    first, second, *_ = arrays.candidates(LAYER, "auto", collective())
+    near = ProgramTime(4e-3, (2e-3,), "calibration", floor_s=90e-6)
+    (target,) = targets(BASE, near)
+    for others, words in (
+        ([], "nothing removes it in less time"),
+        ([tried(second, 3.7e-3, by="calibration")], "nothing that was timed removes it in less"),
+    ):
+        given = [tried(first, 3.6e-3, by="calibration"), *others]
+        found = answer(LAYER, BASE, near, target, given, timed("a", True))
+        assert words in sentence(found)
+
+
 def test_what_makes_it_less_is_timed_too_where_predictions_leave_that_open():
     first, second, *_ = arrays.candidates(LAYER, "auto", collective())
     near = ProgramTime(4e-3, (2e-3,), "guess")

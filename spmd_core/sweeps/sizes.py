@@ -14,6 +14,7 @@ POINTS, MOST_POINTS = 5, 12
 # Operands of the largest size, in bytes: simulated devices share the memory and the cores of one
 # machine; real ones have room, and a program of less does not fill them.
 LARGEST_SIMULATED, LARGEST = 2**25, 2**30
+SMALLEST = 2**14  # likewise, of the smallest, where dispatch is most of a call
 MOST_SHARDED = 2  # strategies beside one device: of each point all are timed
 
 
@@ -42,9 +43,15 @@ class SizePoint:
         return self.ratio and self.ratio.verdict == "faster" and self.ratio.ratio > 1
 
 
-def at_sizes(experiment: Experiment, points: int = POINTS) -> tuple[Experiment, ...]:
-    """The experiment at `points` sizes, from its own to one that fills its devices, with one device
-    and at most two of its sharded strategies. RequestError where it cannot be varied so.
+def at_sizes(
+    experiment: Experiment, points: int = POINTS, is_won: bool = False
+) -> tuple[Experiment, ...]:
+    """Returns the experiment at `points` sizes, with one device and at most two of its sharded
+    strategies: from its own to one that fills its devices; where sharding has won at its own
+    (`is_won`), from a small one to its own.
+
+    Raises:
+      RequestError: it cannot be varied so.
     """
     what = experiment.what
     if experiment.variants or what.kind != "computation" or "single" not in what.strategies:
@@ -63,13 +70,42 @@ def at_sizes(experiment: Experiment, points: int = POINTS) -> tuple[Experiment, 
     base = experiment.vary(strategies=["single", *sharded[:MOST_SHARDED]])
     largest = LARGEST_SIMULATED if experiment.place.is_simulated else LARGEST
     own = what.operand_bytes(experiment.sizes, experiment.dtype)
-    doublings = max(points - 1, math.ceil(math.log2(max(1.0, largest / own))))
+    times = own / SMALLEST if is_won else largest / own
+    doublings = max(points - 1, math.ceil(math.log2(max(1.0, times))))
     steps = dict.fromkeys(round(place * doublings / (points - 1)) for place in range(points))
+    if is_won:
+        return tuple(dict.fromkeys(_shrunk(base, count) for count in reversed(steps)))
     return tuple(_grown(base, count) for count in steps)
 
 
 def _grown(base: Experiment, bytes_doublings: int) -> Experiment:
     """With dims doubled in turn until operands have 2^`bytes_doublings` times the bytes at least."""
+    what, sizes, free = base.what, base.sizes, _free_dims(base)
+    enough = what.operand_bytes(sizes, base.dtype) * 2**bytes_doublings
+    turn = 0
+    while what.operand_bytes(sizes, base.dtype) < enough and turn < 64:
+        sizes[free[turn % len(free)]] *= 2
+        turn += 1
+    return base.vary(dims=sizes)
+
+
+def _shrunk(base: Experiment, bytes_halvings: int) -> Experiment:
+    """With the largest dim halved in turn, while its mesh divides it, until operands have at most
+    1 / 2^`bytes_halvings` of the bytes.
+    """
+    what, now, free = base.what, base, _free_dims(base)
+    enough = what.operand_bytes(base.sizes, base.dtype) / 2**bytes_halvings
+    while free and what.operand_bytes(now.sizes, base.dtype) > enough:
+        dim = max(free, key=now.sizes.__getitem__)
+        try:
+            now = now.vary(dims=now.sizes | {dim: now.sizes[dim] // 2})
+        except RequestError:
+            free.remove(dim)
+    return now
+
+
+def _free_dims(base: Experiment) -> list[str]:
+    """Dims that follow from no other, contracted ones last, then the larger first."""
     what, sizes = base.what, base.sizes
     free = [
         dim
@@ -82,12 +118,7 @@ def _grown(base: Experiment, bytes_doublings: int) -> Experiment:
             "has sizes that all follow from one another",
             "use another workload",
         )
-    enough = what.operand_bytes(sizes, base.dtype) * 2**bytes_doublings
-    turn = 0
-    while what.operand_bytes(sizes, base.dtype) < enough and turn < 64:
-        sizes[free[turn % len(free)]] *= 2
-        turn += 1
-    return base.vary(dims=sizes)
+    return free
 
 
 def point_of(experiment: Experiment, result: Result | None) -> SizePoint:

@@ -10,7 +10,14 @@ from spmd_core.experiment import parse_experiment
 from spmd_core.facts import Estimate
 from spmd_core.results import Result
 from spmd_core.surveys import size_headline
-from spmd_core.sweeps.sizes import LARGEST_SIMULATED, at_sizes, begins, point_of, read_count
+from spmd_core.sweeps.sizes import (
+    LARGEST_SIMULATED,
+    SMALLEST,
+    at_sizes,
+    begins,
+    point_of,
+    read_count,
+)
 
 LAYER = parse_experiment(
     {"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8", "sharding": {"in": "x"}}
@@ -48,6 +55,19 @@ def test_sizes_grow_from_its_own_until_they_fill_the_devices():
     assert all(each.strategies == ("single", "auto", "shard_map") for each in found)
     absent = at_sizes(LAYER.vary(target="tpu:v5e:2x4"), 3)[-1]
     assert absent.what.operand_bytes(absent.sizes, absent.dtype) >= 2**30
+
+
+@pytest.mark.parametrize("mesh", [{"x": 8}, {"x": 2, "y": 4}])
+def test_where_sharding_has_won_its_sizes_shrink_while_the_mesh_divides_them(mesh):
+    sharding = {"rows": "x"} | ({"cols": "y"} if "y" in mesh else {})
+    spec = {"workload": "normalize", "target": "cpu:8", "mesh": mesh, "sharding": sharding}
+    large = parse_experiment(spec | {"dims": {"rows": 8192, "cols": 1024}})
+    found = at_sizes(large, is_won=True)
+    held = [each.what.operand_bytes(each.sizes, each.dtype) for each in found]
+    assert held == sorted(set(held)) and len(found) == 5 and held[0] <= SMALLEST
+    assert found[-1].sizes == large.sizes
+    least = large.vary(dims={"rows": 8, "cols": 4})
+    assert [each.sizes for each in at_sizes(least, is_won=True)][-1] == least.sizes
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from spmd_core.results import predicted_verdict
 from spmd_core.surveys.sweep.scaling import fell_most, knee_words, scaling_notes
 from spmd_core.sweeps import SizePoint, Sweep, SweepPoint, SweepRow, begins
 from spmd_core.terms import StepCost, cost, mfu_words, title
-from spmd_core.words import bound_words, paired_words, share_words
+from spmd_core.words import bound_words, paired_words, ratio_words, share_words
 
 _PLURAL = re.compile(r"s\b")
 NOTABLE = 0.05  # of the step: exposed communication worth a word
@@ -202,8 +202,15 @@ def size_headline(points: Sequence[SizePoint]) -> str:
             return f"Cannot tell whether sharding wins up to {size}: {times}."
         return f"Sharding does not win up to {size}: {times}, {wins_words(largest)}."
     if first is known[0]:
-        where = f"each of {len(known)} sizes" if len(known) > 1 else "the one size compared"
-        return f"Sharding wins at {where}: {_size_times(first)} at {point_size_words(first)}."
+        if len(known) > 1:
+            ends = [
+                f"{ratio_words(each.ratio)} at {point_size_words(each)}"
+                for each in (first, largest)
+                if each.ratio
+            ]
+            return f"Sharding wins at each of {len(known)} sizes: {', '.join(ends)}."
+        size = point_size_words(first)
+        return f"Sharding wins at the one size compared: {_size_times(first)} at {size}."
     return f"Sharding begins to win at {point_size_words(first)}: {_size_times(first)}."
 
 

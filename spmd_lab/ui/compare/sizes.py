@@ -1,4 +1,4 @@
-"""The same at growing sizes on Compare: where sharding begins to win."""
+"""The same at other sizes on Compare: where sharding begins to win."""
 
 from collections.abc import Sequence
 
@@ -10,6 +10,7 @@ from spmd_core.experiment import Experiment
 from spmd_core.surveys import point_size_words, size_headline, sizes_offer
 from spmd_core.sweeps import SizePoint, at_sizes
 from spmd_core.trials import known_sizes
+from spmd_core.words import sharding_verdict
 from spmd_lab.ui import live
 from spmd_lab.ui.charts.bandwidth import BYTES_LABELS
 from spmd_lab.ui.charts.base import TOP, Spec, category, hover, layer, layered, quantity
@@ -25,7 +26,8 @@ _ROWS = ("one device", "best sharded")
 def experiments_of(view: View) -> tuple[Experiment, ...]:
     """The sizes of what a view shows; none where it cannot be varied so."""
     try:
-        return at_sizes(view.result.experiment)
+        kind, _ = sharding_verdict(view.result) or ("", "")
+        return at_sizes(view.result.experiment, is_won=kind == "faster")
     except RequestError:
         return ()
 

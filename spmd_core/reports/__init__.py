@@ -15,6 +15,7 @@ from spmd_core.reports.comparison import (
     MOST,
     Compared,
     Subject,
+    answered,
     check_compared,
     compare_runs,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "Paragraph",
     "Subject",
     "Table",
+    "answered",
     "check_compared",
     "chosen_columns",
     "collection_document",

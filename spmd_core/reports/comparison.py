@@ -2,6 +2,7 @@
 compare with those of a baseline.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -9,8 +10,9 @@ from spmd_core.answers import ProgramRow
 from spmd_core.base import numbered, refuse
 from spmd_core.experiment import Experiment
 from spmd_core.history import difference_rows
-from spmd_core.results import Between, Result, apart, between, fastest_row
+from spmd_core.results import Between, Result, apart, between, fastest_row, fastest_sharded_row
 from spmd_core.runs import RunSummary
+from spmd_core.workloads import STRATEGIES
 
 FEWEST, MOST = 2, 8
 NAMES = "ABCDEFGH"
@@ -21,13 +23,14 @@ HERE = "this machine"  # where a run was measured that is not foreign
 @dataclass(frozen=True, slots=True)
 class Subject:
     """A run of a comparison: its letter, what is stored of it, its result if it left one, and the
-    programs of its strategies as they ran.
+    programs of its strategies as they ran; `is_sharded`: its best sharded row answers for it.
     """
 
     summary: RunSummary
     result: Result | None
     programs: Mapping[str, str] | None = None
     letter: str = ""
+    is_sharded: bool = False
 
     @property
     def run(self) -> str:
@@ -47,7 +50,15 @@ class Subject:
     @property
     def fastest(self) -> str | None:
         """The row that answers for it; None without a time."""
-        return fastest_row(self.result) if self.result else None
+        of = fastest_sharded_row if self.is_sharded else fastest_row
+        return of(self.result) if self.result else None
+
+    @property
+    def answer_s(self) -> float:
+        """Seconds of that row; infinite without a time."""
+        if self.is_sharded and self.result and self.fastest:
+            return self.result.medians_s[self.fastest] or math.inf
+        return (self.summary.answer or ("", math.inf))[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +104,7 @@ def compare_runs(subjects: Sequence[Subject], baseline: str | None = None) -> Co
     few or too many, one of them twice, or the baseline is none of them.
     """
     check_compared([each.run for each in subjects], baseline)
+    subjects = answered(subjects)
     named = tuple(
         replace(each, letter=letter) for each, letter in zip(subjects, NAMES, strict=False)
     )
@@ -114,6 +126,23 @@ def compare_runs(subjects: Sequence[Subject], baseline: str | None = None) -> Co
             for row in _shared(each, base)
         ),
     )
+
+
+def answered(subjects: Sequence[Subject]) -> Sequence[Subject]:
+    """Returns runs with the rows that answer for them: the best sharded ones, where one device is the
+    fastest in each and computes the same in all.
+    """
+    results = [
+        each.result for each in subjects if each.result and not each.result.experiment.variants
+    ]
+    rows = [(each, fastest_row(each)) for each in results]
+    is_alone = len(rows) == len(subjects) and all(
+        row and STRATEGIES[each.row(row).strategy].is_single_device and fastest_sharded_row(each)
+        for each, row in rows
+    )
+    works = {_work(each, row) for each, row in rows if row}
+    differ = len({each.experiment.id for each in results}) > 1
+    return [replace(each, is_sharded=is_alone and differ and len(works) == 1) for each in subjects]
 
 
 def check_compared(ids: Sequence[str], baseline: str | None) -> None:

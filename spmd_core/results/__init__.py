@@ -1,7 +1,14 @@
 """The result of a run: its rows, their statistics and their verdicts."""
 
 from spmd_core.results import stats
-from spmd_core.results.between import Between, apart, between, between_estimates, fastest_row
+from spmd_core.results.between import (
+    Between,
+    apart,
+    between,
+    between_estimates,
+    fastest_row,
+    fastest_sharded_row,
+)
 from spmd_core.results.export import csv_text, json_text, result_json, safe_cell
 from spmd_core.results.machine import (
     Ceiling,
@@ -109,6 +116,7 @@ __all__ = [
     "csv_text",
     "estimates",
     "fastest_row",
+    "fastest_sharded_row",
     "json_text",
     "median_s",
     "next_process",

@@ -14,6 +14,7 @@ from spmd_core.results.machine import Environment
 from spmd_core.results.ranking import best_rows
 from spmd_core.results.result import Result, StrategyResult
 from spmd_core.results.stats import Rounds, corrected, standard_error
+from spmd_core.workloads import STRATEGIES
 
 Basis = Literal["measured", "predicted"]
 QUARTILES = 1.349  # of the normal distribution: their distance in standard deviations
@@ -54,6 +55,19 @@ def fastest_row(result: Result) -> str | None:
         return min(predicted, key=lambda name: predicted[name] / result.tokens(name))
     timed = {name: each for name, each in result.medians_s.items() if each is not None}
     return min(timed, key=lambda name: timed[name]) if timed else None
+
+
+def fastest_sharded_row(result: Result) -> str | None:
+    """Returns the fastest timed row with right values that is not of a single device; None without
+    any.
+    """
+    timed = {
+        name: each.median_s
+        for name, each in result.strategies.items()
+        if each.median_s is not None and each.correct is not False
+        if not STRATEGIES[result.row(name).strategy].is_single_device
+    }
+    return min(timed, key=lambda name: timed[name], default=None)
 
 
 def between(

@@ -134,3 +134,30 @@ def test_the_row_that_answers_is_the_fastest_of_right_values():
     both = result({"auto": strategy(2e-3), "single": strategy(1e-3)})
     assert fastest_row(both) == "single"
     assert fastest_row(Result.model_validate(both.model_dump() | {"strategies": {}})) is None
+
+
+def side_by_side(name, sharding, alone_s=1e-4, sharded_s=1e-3):
+    medians = {"single": alone_s, "auto": sharded_s}
+    turns = {each: timed(medians[each], name).strategies["auto"].turns_s for each in medians}
+    found = result(
+        {each: strategy(medians[each], turns_s=turns[each]) for each in medians}, run=name
+    )
+    varied = found.experiment.vary(sharding=sharding, strategies=["single", "auto"])
+    found = found.model_copy(update={"experiment": varied})
+    fastest = min(medians, key=lambda each: medians[each])
+    stored = RunSummary(name, "succeeded", varied, NOON, NOON, medians, fastest, False, None)
+    return Subject(stored, found)
+
+
+def test_shardings_that_one_device_beats_are_compared_by_their_sharded_rows():
+    """One device computes the same in both."""
+    one, other = side_by_side("a", {"in": "x"}), side_by_side("b", {}, sharded_s=2e-3)
+    (pair,) = compare_runs([one, other]).answers
+    assert (pair.row, pair.baseline_row) == ("auto", "auto") and pair.faster == "a"
+    assert [each.answer_s for each in compare_runs([one, other]).subjects] == [1e-3, 2e-3]
+    for others in (
+        [side_by_side("c", {"in": "x"})],  # the same again
+        [side_by_side("d", {}, alone_s=4e-3, sharded_s=2e-3)],  # sharding helped
+    ):
+        (pair,) = compare_runs([one, *others]).answers
+        assert "single" in (pair.row, pair.baseline_row)

@@ -1,6 +1,5 @@
 """What came out of a stored run, and why what failed did."""
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 
@@ -14,7 +13,14 @@ from spmd_core.facts import Prediction
 from spmd_core.history import basis_words, is_example, shape_words
 from spmd_core.plan import get_model, remat_words
 from spmd_core.recipes import differences_of
-from spmd_core.reports import Compared, Subject, exposed_words, run_title, verdict_sentences
+from spmd_core.reports import (
+    Compared,
+    Subject,
+    answered,
+    exposed_words,
+    run_title,
+    verdict_sentences,
+)
 from spmd_core.results import Result
 from spmd_core.runs import RunSummary
 from spmd_core.surveys import studies
@@ -127,7 +133,7 @@ def links(compared: Compared) -> None:
 
 def fastest_first(subjects: Iterable[Subject]) -> list[Subject]:
     """Returns runs by their times; those without one last."""
-    return sorted(subjects, key=lambda each: (each.summary.answer or ("", math.inf))[1])
+    return sorted(answered([*subjects]), key=lambda each: each.answer_s)
 
 
 def row(subject: Subject) -> None:

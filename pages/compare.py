@@ -3,7 +3,7 @@
 import streamlit as st
 
 from spmd_core.terms import ago
-from spmd_lab.ui import cards, course, exports, links, live, next_step, shell, state
+from spmd_lab.ui import cards, choices, course, exports, links, live, next_step, shell, state
 from spmd_lab.ui.compare import (
     changed,
     comparison,
@@ -48,6 +48,7 @@ if refusal:
 elif misfit:
     shell.offer_nearest("compare", misfit)
 elif pressed:
+    choices.forget(choices.TAB)  # what ran is seen first
     live.ask("compare", experiment)
 
 changes = st.container()

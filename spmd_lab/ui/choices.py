@@ -182,6 +182,13 @@ def turn(key: str, value: str) -> None:
         st.query_params[key] = value
 
 
+def forget(key: str) -> None:
+    """Leave a choice at its default, before it is drawn."""
+    st.session_state.pop(key, None)
+    with suppress(StreamlitAPIException):
+        st.query_params.pop(key, None)
+
+
 def open_detail(names: Iterable[str]) -> None:
     """Open the table of details that a link names as a tab, which it was."""
     if (name := st.query_params.get(TAB, "")) in names:

@@ -343,8 +343,10 @@ def left_words(status: RunStatus) -> str:
 
 def progress_words(status: RunStatus, left_s: float | None) -> str:
     """The progress in words: `process 2 of 5, round 3 of 20, about 40 s left`."""
-    count = max(status.experiment.processes, status.process)
-    parts = [f"process {status.process} of {count}"] if count > 1 else []
+    planned, now = status.experiment.processes, status.process
+    parts = [f"process {now} of {planned}"] if planned > 1 else []
+    if now > planned:
+        parts = [f"process {now}, not settled by the first {planned}"]
     parts.append(f"round {status.done} of {status.of}" if status.of else "not measuring yet")
     if left_s is not None:
         rough_s = max(_ROUGH_S, round(left_s / _ROUGH_S) * _ROUGH_S)

@@ -7,6 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from spmd_core.answers import strategies_table, strategy_rows
+from spmd_core.base import capital
 from spmd_core.experiment import Experiment, Variant
 from spmd_core.plan import Plan
 from spmd_core.sheets import NONE
@@ -102,6 +103,11 @@ def _differences(before: Experiment, now: Experiment) -> None:
     new = [each for each in now.members if each.experiment.id not in measured]
     present = {each.experiment.id for each in now.members}
     gone = [each.name for each in before.variants if each.experiment.id not in present]
+    if gone and gone == [each.name for each in new]:
+        st.caption(
+            plain(f"{capital(listed([*map(in_quotes, gone)]))} changed since the answer below.")
+        )
+        return
     missing = f"{len(new)} of {len(now.members)} variants are not in the answer below"
     only_there = (
         f"; it has {listed([*map(in_quotes, gone)])}, which these fields do not" if gone else ""

@@ -35,7 +35,7 @@ with st.container(horizontal=True, vertical_alignment="center", key="head"):
     # a study of plans is compiled by a button beside its rows
     pressed = not plan_rows.is_of_plans(experiment) and st.button(
         "Run",
-        type="primary" if run is None or at_work else "secondary",
+        type="primary" if at_work or not live.has_result(run) else "secondary",
         icon=":material/play_arrow:",
         key="run",
         disabled=bool(refusal or misfit) or at_work,
@@ -64,6 +64,8 @@ if status := live.follow("compare", experiment, run, at_work):
         next_step.draw(view.result)
         if not labels.is_foreign(status.run):
             labels.draw(status.run)
+    else:
+        comparison.before(experiment, can_run=not refusal)
 elif at_work:
     comparison.at_work(experiment)
 elif run is None:

@@ -136,6 +136,12 @@ def is_at_work(run: str | None) -> bool:
     return status is not None and not status.is_over
 
 
+def has_result(run: str | None) -> bool:
+    """Whether a run left something that was computed."""
+    status = find(run) if run else None
+    return status is not None and (status.state == "succeeded" or bool(status.medians_s))
+
+
 @st.fragment(run_every=INTERVAL_S)
 def watch(run: str) -> None:
     """Queue position, phase, strategy, elapsed time, progress and provisional medians of a run; and

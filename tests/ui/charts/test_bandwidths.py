@@ -176,9 +176,7 @@ V5P = parse_experiment(
         ("20200101-000000-abcdef", "No run '20200101-000000-abcdef' is stored here"),
     ],
 )
-def test_a_comparison_that_cannot_be_made_gives_the_reason_and_is_dropped(
-    data_folder, beside, why
-):
+def test_a_comparison_that_cannot_be_made_gives_the_reason_and_is_dropped(data_folder, beside, why):
     screen = opened("collectives", experiment=link.encode(V5P), beside=beside)
     assert why in said(screen)
     chosen = next(each for each in screen.selectbox if each.label == "Compare with")

@@ -181,6 +181,23 @@ def test_back_to_fields_that_were_run_finds_their_answer(data_folder):
     assert screen.query_params["run"] == stored.run
 
 
+def test_a_cancelled_run_without_a_result_leads_to_the_last_answer(data_folder):
+    stored = result({"auto": strategy(1e-5), "shard_map": strategy(2e-5)})
+    store(data_folder, stored)
+    place, cancelled = Store(data_folder), "20260101-000003-dddddd"
+    place.submit(cancelled, stored.experiment)
+    place.finish(cancelled, "cancelled")
+    place.close()
+    screen = opened("compare", run=cancelled)
+    assert any("This run was cancelled" in each.value for each in screen.warning)
+    (last,) = [
+        each.proto for each in screen.get("page_link") if "Open the last" in each.proto.label
+    ]
+    assert stored.run in last.query_string
+    (run,) = [each for each in screen.button if each.key == "run"]
+    assert run.proto.type == "primary"
+
+
 def test_a_traced_step_stands_first_and_an_untraced_run_can_be_traced(data_folder):
     timeline, trace = of_recorded(Recorded(call(), ()), FACTS)
     trace = trace.model_copy(update={"sentence": trace_words(trace)})

@@ -7,9 +7,6 @@ from spmd_core.workloads.exported.description import (
     Described,
     Leaf,
     Listed,
-    as_regex,
-    matches,
-    patterns,
     with_replaced,
 )
 from spmd_core.workloads.exported.held import (
@@ -22,6 +19,7 @@ from spmd_core.workloads.exported.held import (
     grouped,
     moving,
 )
+from spmd_core.workloads.exported.patterns import as_regex, matches, patterns
 from spmd_core.workloads.exported.state import Continued
 from spmd_core.workloads.exported.workload import ProgramLayout
 from spmd_core.workloads.machine import (

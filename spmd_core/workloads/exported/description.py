@@ -1,13 +1,13 @@
 """The description of a program of `jax.export`, before anything is compiled: values, no jax."""
 
-import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from math import prod
 
 from spmd_core.base import Frozen, by_key
 from spmd_core.fields import Axes, Mesh, Spec
+from spmd_core.workloads.exported.patterns import patterns
 from spmd_core.workloads.exported.sizes import size_of
 from spmd_core.workloads.exported.state import Continues, is_frozen, is_kept_alone, owners, replaced
 
@@ -210,56 +210,3 @@ def with_replaced(
         )
         for leaf, (path, is_update) in zip(outputs, pairs, strict=True)
     )
-
-
-def patterns(leaves: Iterable[Leaf]) -> dict[str, str]:
-    """Path -> pattern, `*` for the numbers of repeated layers, such as `blocks/3/up` or
-    `block_3/up`: arrays of one pattern have the same sizes.
-    """
-    listed = list(leaves)
-    parts = {part for leaf in listed for part in leaf.path.split("/")}
-    named = {
-        part[: at + 1]
-        for part in parts
-        for at in range(len(part))
-        if (part[at] == "_" and not part[at + 1 :].isdigit())
-    }
-    by_path, waiting = dict[str, str](), [(listed, 0)]
-    while waiting:
-        some, kept = waiting.pop()
-        groups = by_key((_starred(leaf.path, kept, named), leaf) for leaf in some)
-        for pattern, group in groups.items():
-            if len({leaf.sizes for leaf in group}) > 1:
-                waiting.append((group, kept + 1))
-            else:
-                by_path |= {leaf.path: pattern for leaf in group}
-    return by_path
-
-
-def _starred(path: str, kept: int, named: Container[str]) -> str:
-    """A path with `*` for its numbers, but for the last ones, and for that of the argument."""
-    first, *rest = path.split("/")
-    for at in reversed(range(len(rest))):
-        digits = len(rest[at]) - len(rest[at].rstrip("0123456789"))
-        head = rest[at][: len(rest[at]) - digits]
-        if digits and (not head or (head.endswith("_") and head not in named)):
-            kept -= 1
-            if kept < 0:
-                rest[at] = f"{head}*"
-    return "/".join([first, *rest])
-
-
-def matches(pattern: str, path: str) -> bool:
-    """Whether a pattern is that of a path: `*` matches one part of it, `**` for any number.
-
-    >>> matches("blocks/*/up", "blocks/3/up"), matches("**/up", "blocks/3/up"), matches("*", "a/b")
-    (True, True, False)
-    """
-    return re.compile(as_regex(pattern)).fullmatch(path) is not None
-
-
-def as_regex(pattern: str) -> str:
-    """A pattern as the regular expression that partition rules are written in."""
-    parts = re.split(r"(\*\*/?|\*)", pattern)
-    words = {"**": ".*", "**/": "(?:.*/)?", "*": "[^/]*"}
-    return "".join(words.get(part) or re.escape(part) for part in parts)

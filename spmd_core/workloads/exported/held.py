@@ -9,7 +9,8 @@ from typing import Literal
 
 from spmd_core.base import by_key
 from spmd_core.fields import Axes, Mesh, Spec, padded
-from spmd_core.workloads.exported.description import SYMBOL_SIZE, Described, Leaf, matches
+from spmd_core.workloads.exported.description import SYMBOL_SIZE, Described, Leaf
+from spmd_core.workloads.exported.patterns import matches
 from spmd_core.workloads.exported.sizes import size_of
 from spmd_core.workloads.workload import item_bytes
 
@@ -364,7 +365,7 @@ def _are_layers(program: Program, held: Mapping[str, Held], pattern: str) -> boo
     """Whether other arrays under the same number are sharded, and alike under every number."""
     head, star, _ = pattern.rpartition("*")
     for other, leaves in program.described.groups.items():
-        if star and other != pattern and other.startswith(f"{head}*/"):
+        if star and other != pattern and other.startswith(f"{head}*"):
             specs = {held[leaf.path].spec for leaf in leaves}
             if len(specs) == 1 and len(leaves) > 1 and _axes(specs.pop()):
                 return True

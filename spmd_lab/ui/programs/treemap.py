@@ -256,13 +256,16 @@ def layers_words(tile: Tile) -> str:
     ('5 layers', 'layer 3')
     >>> layers_words(Tile("blocks/*/experts/*/up", (None,) * 8)), layers_words(Tile("embed", (None,)))
     ('×8', '')
+    >>> layers_words(Tile("params/layers/l*/up", (None,) * 5)), layers_words(Tile("params/h*/up", (None,) * 5))
+    ('5 layers', '×5')
     """
     parts, count = tile.path.split("/"), len(tile.arrays)
-    at = next((at for at, part in enumerate(parts) if part == "*" or part.isdigit()), 0)
+    at = next((at for at, part in enumerate(parts) if "*" in part or part.isdigit()), 0)
     stack = parts[at - 1] if at else ""
-    if "*" not in parts:
+    if "*" not in tile.path:
         return f"{stack.removesuffix('s')} {parts[at]}" if stack else ""
-    is_stack = stack.endswith("s") and parts.count("*") == 1
+    is_argument = at == 1 and parts[at] != "*"  # `params/h*/up` are no params
+    is_stack = stack.endswith("s") and tile.path.count("*") == 1 and not is_argument
     return f"{count} {stack}" if is_stack else f"×{count}"
 
 

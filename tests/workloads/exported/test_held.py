@@ -104,6 +104,43 @@ def test_arrays_of_one_pattern_are_of_one_size():
     }
 
 
+LAYER = ("wi", "wo")
+
+
+@pytest.mark.parametrize(
+    "layer",
+    ("{}", "layer_{}", "l{}", "h{}", "block{}", "h{}_mlp", "h.{}.mlp", "2d_block{}"),
+)
+def test_layers_are_alike_whatever_word_their_number_is_in(layer):
+    names = [layer.format(at) for at in range(3)]
+    found = patterns(leaves(*[f"p/{name}/{each}" for name in names for each in LAYER], "p/emb"))
+    assert set(found.values()) == {"p/emb", *(f"p/{layer.format('*')}/{each}" for each in LAYER)}
+
+
+@pytest.mark.parametrize(
+    ("paths", "sizes"),
+    [
+        (["p/w1", "p/w2", "p/w3"], {}),  # of one layer
+        ([f"p/conv{at}/{each}" for at in (1, 2, 3) for each in ("kernel", "bias")], {"bias": ("8",)}),
+        ([f"p/l{at}/{each}" for at in (0, 1) for each in LAYER], {}),  # too few
+        ([f"p/l{at}/{each}{at}" for at in range(3) for each in LAYER], {}),  # other arrays
+        ([f"p/l{at}/{each}" for at in range(3) for each in LAYER] + ["p/last/wi"], {}),
+    ],
+)  # fmt: skip
+def test_one_number_in_a_word_is_no_layer(paths, sizes):
+    listed = [
+        each.model_copy(update={"sizes": sizes.get(each.path.rpartition("/")[2], each.sizes)})
+        for each in leaves(*paths)
+    ]
+    assert patterns(listed) == {path: path for path in paths}
+
+
+def test_the_odd_one_of_layers_is_found_whatever_word_their_number_is_in():
+    given = {f"params__h{at}__{each}": ROWS for at in range(4) for each in LAYER}
+    (found,) = findings(program(**given | {"params__h2__wi": COLUMNS}))
+    assert (found.kind, found.path, found.meant) == ("rule", "params/h2/wi", ROWS)
+
+
 def leaves(*paths):
     return [Leaf(path=path, sizes=("8", "4"), dtype="float32") for path in paths]
 

@@ -1,12 +1,15 @@
 """The answer of serving: a headline, five figures of a row, sheets of rows, of loads and of a sweep."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
 
 from spmd_core.answers.training_sheet import Figure
 from spmd_core.base import (
+    RequestError,
     bytes_text,
     count_text,
     mesh_text,
@@ -23,6 +26,7 @@ from spmd_core.search import (
     ServingQuestion,
     ServingRow,
     Split,
+    serve,
 )
 from spmd_core.sheets import Column, Sheet, Table, count, number, seconds, size, text
 from spmd_core.sweeps import ServedPoint
@@ -157,27 +161,44 @@ def chosen_for(question: ServingQuestion) -> Figure:
 
 
 def better_point(
-    lead: ServingRow, front: Sequence[tuple[ServingCurve, CurvePoint]]
+    answer: ServingAnswer,
+    front: Sequence[tuple[ServingCurve, CurvePoint]],
+    answered: Callable[[ServingQuestion], ServingAnswer] = serve,
 ) -> CurvePoint | None:
-    """Returns the point of the frontier that has most tokens per chip of those that beat the lead in
-    both; None where there is none.
+    """Returns the number of requests at once whose own answer has most tokens per chip of those that
+    beat the lead: within the limits, or without limits for users as fast. None where there is none.
     """
-    better = [
-        point
-        for _, point in front
-        if point.row.speed >= lead.speed and point.row.per_chip > _BEATS * lead.per_chip
-    ]
+    question, lead = answer.question, answer.lead
+    assert lead is not None
+    is_limited = bool(question.tpot_s or question.ttft_s)
+
+    def beats(row: ServingRow | None) -> bool:
+        if row is None or row.per_chip <= _BEATS * lead.per_chip:
+            return False
+        return row.keeps if is_limited else row.speed >= lead.speed
+
+    better: list[CurvePoint] = []
+    for at_once in dict.fromkeys(point.concurrency for _, point in front if beats(point.row)):
+        load = replace(question.load, concurrency=at_once, rate=None, requests=None)
+        with suppress(RequestError):  # more than is simulated
+            row = answered(replace(question, load=load)).lead
+            better += [CurvePoint(at_once, row)] if row and beats(row) else []
     return max(better, key=lambda point: point.row.per_chip, default=None)
 
 
-def beaten_words(lead: ServingRow, most: CurvePoint | None) -> str:
+def beaten_words(answer: ServingAnswer, most: CurvePoint | None) -> str:
     """Returns how much the better point beats the lead by, in a sentence; where there is none, that."""
+    lead, limit = answer.lead, answer.question.tpot_s
+    assert lead is not None
     if most is None:
-        return f"Nothing on these curves beats {_on(lead)} in both."
+        how = "within the limits" if limit or answer.question.ttft_s else "in both"
+        return f"Nothing on these curves beats {_on(lead)} {how}."
     ratio, faster = most.row.per_chip / lead.per_chip, most.row.speed / lead.speed - 1
     more = f"{ratio - 1:.0%} more" if ratio < 2 else f"{ratio:.2g} times the"
-    made = f"{more} tokens per chip, and each user is {faster:.0%} faster"
-    return f"With {most.concurrency:,} at once, {_on(most.row)} serves {made}."
+    speed = f"{abs(faster):.0%} {'faster' if faster >= 0 else 'slower'}"
+    unsure = f" It may miss {seconds_text(limit)}." if limit and most.row.even else ""
+    made = f"{more} tokens per chip, and each user is {speed}.{unsure}"
+    return f"With {most.concurrency:,} at once, {_on(most.row)} serves {made}"
 
 
 def served_chips(plan: ServedPlan) -> str:

@@ -195,15 +195,18 @@ def _number(name: str, text: str, least: float, most: int = MOST_LENGTH) -> floa
 
 
 def _duration(name: str, text: str) -> float:
-    """Returns the seconds of `40ms`, `2s` or `0.04`; RequestError below 1us, beyond a day, or where a
-    number of 1 or more names no unit.
+    """Returns the seconds of `40ms`, `2s` or `0.04`; of a number of 1 or more without a unit those of
+    milliseconds for a token. RequestError below 1us, beyond a day, or for another number of 1 or more
+    without a unit.
     """
     match = _DURATION.fullmatch(text.lower())
     value = float(match[1]) * _UNITS[match[2]] if match else math.nan
     if match and not match[2] and value >= 1:
+        if name == "tpot":
+            return value * _UNITS["ms"]
         raise refuse(f"{name}={text}", "names no unit", f"write {text}ms or {text}s")
     if not 1e-6 <= value <= _MOST_S:
-        rule = f"is not of 1us to {_MOST_S}s"
+        rule = f"is not a time from 1us to {_MOST_S}s"
         raise refuse(f"{name}={shorten(text)}", rule, "write for example 40ms or 2s")
     return value
 

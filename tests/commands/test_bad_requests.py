@@ -24,7 +24,7 @@ BAD = [
     (["search", f"--top={'9x' * 500}"], f"--top '{'9x' * 28}9…' is no number: write digits"),
     (
         ["serve", "--model", "qwen3-8b", "--chips", "v6e:4", "--tpot", "-1ms"],
-        "tpot='-1ms' is not of 1us to 100000s",
+        "tpot='-1ms' is not a time from 1us to 100000s",
     ),
     (["predict", "--tokens", "-3t"], "--tokens '-3t' is no number of tokens: use more than 0"),
     (["history", "--limit", "-.5"], "limit '-.5' is not a number of runs: use 1 to 100000"),

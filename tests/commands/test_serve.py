@@ -61,8 +61,8 @@ def test_a_limit_that_the_best_may_keep_exits_with_0(capsys):
             "input='2048..512' is no number of tokens above 0, and no range of them upward",
         ),
         (["--output", "90000"], "91,024 tokens of a request are more than the 40,960"),
-        (["--tpot", "-1"], "tpot='-1' is not of 1us to 100000s"),
-        (["--tpot", "nan"], "tpot='nan' is not of 1us to 100000s"),
+        (["--tpot", "-1"], "tpot='-1' is not a time from 1us to 100000s"),
+        (["--tpot", "nan"], "tpot='nan' is not a time from 1us to 100000s"),
         (["--weights-dtype", "fp4"], "dtype 'fp4' is not one of weights and cache"),
         (["--mesh", "tensor=3"], "mesh tensor=3 does not divide the 4 devices"),
         (["--chips", "v6e:4," * 200], "is too long: use at most 1,000 characters"),
@@ -156,5 +156,5 @@ def test_a_limit_is_read_again_from_its_form(limit):
 
 @pytest.mark.parametrize("limit", ["0.00001us", "10000000s", "0", "1.2.3s"])
 def test_a_limit_that_no_link_could_keep_is_refused(limit):
-    with pytest.raises(RequestError, match="is not of 1us to 100000s: write"):
+    with pytest.raises(RequestError, match="is not a time from 1us to 100000s: write"):
         read_serving({"model": "qwen3-8b", "chips": "v6e:4", "tpot": limit})

@@ -111,7 +111,7 @@ def test_a_compiled_step_slows_its_curve_alone(answer, curves):
 
 def test_what_beats_the_answer_in_both_is_a_sentence_with_its_load(answer, curves):
     lead = answer.lead
-    words = beaten_words(lead, better_point(lead, frontier(curves)))
+    words = beaten_words(answer, better_point(answer, frontier(curves)))
     at, named = words.removeprefix("With ").split(" at once, ")
     point = next(
         each
@@ -131,10 +131,20 @@ def test_what_beats_the_answer_in_both_is_a_sentence_with_its_load(answer, curve
     within = seconds_text(alone.lead.served.ttft_p99_s)
     assert arrive == f"Requests arrive as others end: 99% have their first token within {within}."
     assert not serving_rivals(answer_to(chips="v6e:4", concurrency="16", tpot="40ms"))
-    assert better_point(alone.lead, frontier(serving_curves(alone))) is None
-    assert (
-        beaten_words(alone.lead, None) == "Nothing on these curves beats 4 v6e, tensor=4 in both."
-    )
+    assert better_point(alone, frontier(serving_curves(alone))) is None
+    assert beaten_words(alone, None) == "Nothing on these curves beats 4 v6e, tensor=4 in both."
+
+
+def test_within_a_limit_the_most_tokens_are_offered_of_the_answer_that_then_opens():
+    asked = answer_to(chips="h100:..16", tpot="20ms")
+    better = better_point(asked, frontier(serving_curves(asked)))
+    opened = answer_to(chips="h100:..16", tpot="20ms", concurrency=str(better.concurrency)).lead
+    assert better.row.plan == opened.plan and opened.served.tpot_s <= 0.02
+    assert better.row.per_chip > 1.4 * asked.lead.per_chip
+    named = f"With {better.concurrency} at once, 4 H100, {served_mesh(opened)} serves 50% more"
+    words = beaten_words(asked, better)
+    assert words.startswith(named) and "each user is 25% slower" in words
+    assert ("It may miss 20 ms" in words) is opened.even
 
 
 def test_requests_that_wait_are_said_with_what_the_cache_holds():

@@ -13,6 +13,7 @@ from spmd_core.search import (
     CurvePoint,
     ServingAnswer,
     ServingCurve,
+    ServingQuestion,
     ServingRow,
     frontier as frontier_of,
     serving_curves,
@@ -61,17 +62,22 @@ _LIMIT = {"type": "rule", "strokeDash": [4, 4], "color": QUIET}
 _LIMIT_NAME = {"type": "text", "align": "left", "dx": 5, "dy": 8, "color": QUIET}
 
 
-def draw(answer: ServingAnswer, ask: Callable[[int], None], above: DeltaGenerator) -> None:
+def draw(
+    answer: ServingAnswer,
+    answered: Callable[[ServingQuestion], ServingAnswer],
+    ask: Callable[[int], None],
+    above: DeltaGenerator,
+) -> None:
     """Draws the curves, the frontier with whose it is, and the answer with its range; `above` them the
-    number of requests that beats the answer, for which a press calls `ask`.
+    number of requests whose answer beats this one, for which a press calls `ask`.
     """
     curves = serving_curves(answer)
     front = frontier_of(curves)
     if answer.lead is None or not front:
         return
-    better = better_point(answer.lead, front)
+    better = better_point(answer, front, answered)
     with above, st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(plain(beaten_words(answer.lead, better)), width="content")
+        st.markdown(plain(beaten_words(answer, better)), width="content")
         if better and answer.question.load.rate is None:
             count = better.concurrency
             st.button(f"Serve {count:,} at once", key="serving:ask", on_click=ask, args=(count,))

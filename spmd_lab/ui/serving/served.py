@@ -42,7 +42,7 @@ from spmd_lab.ui.choices import Linked
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.predict import compiling, run_answer
 from spmd_lab.ui.serving import frontier, varied
-from spmd_lab.ui.shell import QUESTIONS, draw_figures, refusal
+from spmd_lab.ui.shell import QUESTIONS, draw_figures, refused
 from spmd_lab.ui.tables import table_frame
 
 SCREEN = "predict"
@@ -50,6 +50,7 @@ _FIRST = dict(SERVING_FORM) | {"model": "qwen3-32b", "chips": "v6e:..16"}
 _LINKED = {name: Linked("serving", name, first) for name, first in _FIRST.items()}
 _LONGEST = 200  # characters of a field
 _ROWS, _COMPILED = 12, 3
+_VALID = "serving.valid"  # the last question that had an answer
 # name of the form -> label, help
 _FIELDS = {
     "chips": (
@@ -61,7 +62,7 @@ _FIELDS = {
     "concurrency": ("Concurrency", "Requests at once: each that ends begins another."),
     "tpot": (
         "Time per token within",
-        "Each token after the first, on average: 40ms. Empty: no limit.",
+        "Each token after the first, on average: 40 is 40ms. Empty: no limit.",
     ),
     "ttft": ("First token within", "On average: 2s. Empty: no limit."),
     "rate": ("Requests a second", "They arrive by chance. Empty: as many at once as above."),
@@ -93,17 +94,19 @@ def show(share: DeltaGenerator) -> None:
         prices = price.text_of(generations(filter(None, map(str.strip, form["chips"].split(",")))))
         question = read_serving(form | {"price": prices})
         answer = _answered(question)
+        state.set_aside(SCREEN, _VALID, question)
     except RequestError as error:
-        forms.reveal(SCREEN, str(error))
-        refusal(as_sentence(str(error)))
-        links.share_box(share, SCREEN)
-        return
+        refused(SCREEN, as_sentence(_in_words(str(error))))
+        if (question := state.aside(SCREEN, _VALID)) is None:
+            links.share_box(share, SCREEN)
+            return
+        answer = _answered(question)
     with st.container(border=True, key="answer"):
         shown = st.container()
         answer = _compiled(answer)
         with shown:
             _headline(answer)
-        frontier.draw(answer, _ask, shown)
+        frontier.draw(answer, _answered, _ask, shown)
     _details(answer)
     varied.draw(question, _answered, SCREEN)
     with kept:
@@ -112,6 +115,16 @@ def show(share: DeltaGenerator) -> None:
 
 
 _answered = lru_cache(maxsize=32)(serve)
+
+
+def _in_words(sentence: str) -> str:
+    """Returns a refusal with the label of the field that it is about.
+
+    >>> _in_words("tpot='-5' is not a time")
+    "Time per token within '-5' is not a time"
+    """
+    name, _, rest = sentence.partition("=")
+    return f"{_FIELDS[name][0]} {rest}" if name in _FIELDS else sentence
 
 
 def _compiled(answer: ServingAnswer) -> ServingAnswer:

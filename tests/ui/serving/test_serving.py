@@ -10,6 +10,7 @@ from spmd_core.answers import (
     beaten_words,
     better_point,
     compiled_steps,
+    served_mesh,
     served_points_headline,
     serving_assumptions,
     serving_headline,
@@ -82,12 +83,13 @@ def test_the_picture_has_the_frontier_the_curve_of_the_answer_and_its_intervals(
     ]
     assert "4 v6e, tensor=4" in texts and "with 64 requests at once" in texts
     assert f"{curves[0].points[-1].concurrency}: cache full" in texts
-    better = better_point(lead, frontier(curves))
-    assert beaten_words(lead, better) in [plain(each.value) for each in screen.markdown]
+    better = better_point(known, frontier(curves))
+    assert beaten_words(known, better) in [plain(each.value) for each in screen.markdown]
     press = next(each for each in screen.button if each.label.endswith("at once"))
     assert press.label == f"Serve {better.concurrency} at once"
     press.click().run()
-    assert headline(screen) != headline(opened("predict", show="serving"))
+    plan = better.row.plan
+    assert f"{plan.topology.chips} v6e, {served_mesh(better.row)}" in headline(screen)
     assert field(screen, "Concurrency").value == str(better.concurrency)
 
 
@@ -172,14 +174,14 @@ def test_fields_change_the_answer_and_the_link(data_folder):
     [
         ("chips", "<b>x</b>", "chips"),
         ("input", "0", "is no number of tokens above 0"),
-        ("tpot", "soon", "is not of 1us to 100000s"),
+        ("tpot", "soon", "is not a time from 1us to 100000s"),
         ("mesh", "tensor=7", "does not divide"),
         ("weights_dtype", "fp4", "is not one of weights and cache"),
         ("model", "x" * 500, "does not exist"),
-        ("chunk", "0", "chunk='0' is out of range"),
-        ("accepted", "-1", "accepted='-1' is out of range"),
+        ("chunk", "0", "Chunk of prompts '0' is out of range"),
+        ("accepted", "-1", "Tokens accepted '-1' is out of range"),
         ("requests", "1.5", "is no whole number"),
-        ("seed", "zz", "seed='zz' is no number"),
+        ("seed", "zz", "Seed 'zz' is no number"),
     ],
 )
 def test_a_bad_field_of_a_link_is_one_sentence_above_fields_that_work(
@@ -188,6 +190,18 @@ def test_a_bad_field_of_a_link_is_one_sentence_above_fields_that_work(
     screen = opened("predict", **(LINK | {name: text}))
     assert words in errors(screen) and len(screen.error) == 1
     assert field(screen, "Chips") and not screen.table
+
+
+def test_a_wrong_field_keeps_the_answer_of_the_last_valid_fields_gray(data_folder):
+    screen = opened("predict", **LINK)
+    before = headline(screen)
+    within = field(screen, "Time per token within")
+    within.set_value("-5").run(timeout=60)
+    assert "Time per token within '-5' is not a time from 1us" in errors(screen)
+    assert headline(screen) == before
+    assert "of the last fields that were valid" in " ".join(e.value for e in screen.caption)
+    field(screen, "Time per token within").set_value("30").run(timeout=60)  # milliseconds
+    assert not screen.error and headline(screen) == before
 
 
 def test_the_views_of_predict_are_not_offered_beside_serving(data_folder):

@@ -4,7 +4,7 @@ from contextlib import suppress
 
 import streamlit as st
 
-from spmd_core.base import RequestError, seconds_text
+from spmd_core.base import RequestError, numbered, seconds_text
 from spmd_core.experiment import Experiment, newest
 from spmd_core.runs import COMPILING, Pace, RunStatus, behind, paced
 from spmd_core.terms import experiment_words, state_words, title
@@ -348,11 +348,15 @@ def left_words(status: RunStatus) -> str:
 
 
 def progress_words(status: RunStatus, left_s: float | None) -> str:
-    """The progress in words: `process 2 of 5, round 3 of 20, about 40 s left`."""
+    """The progress in words: `process 2 of 5, round 3 of 20, about 40 s left`; `10 rounds measured`
+    while their values are checked, which takes what it takes.
+    """
     planned, now = status.experiment.processes, status.process
     parts = [f"process {now} of {planned}"] if planned > 1 else []
     if now > planned:
         parts = [f"process {now}, not settled by the first {planned}"]
+    if status.phase == "check" and status.done:
+        return ", ".join([*parts, f"{numbered(status.done, 'round')} measured"])
     parts.append(f"round {status.done} of {status.of}" if status.of else "not measuring yet")
     if left_s is not None:
         rough_s = max(_ROUGH_S, round(left_s / _ROUGH_S) * _ROUGH_S)

@@ -82,3 +82,7 @@ def test_the_words_name_the_process_and_what_is_left():
     assert progress_words(status, 41.0) == "process 2 of 5, round 3 of 20, about 40 s left"
     alone = replace(status, experiment=parse_experiment(ONE), process=1)
     assert progress_words(alone, None) == "round 3 of 20"
+    checked = replace(status, process=6, phase="check")
+    assert (
+        progress_words(checked, 41.0) == "process 6, not settled by the first 5, 3 rounds measured"
+    )

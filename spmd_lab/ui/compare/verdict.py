@@ -29,8 +29,9 @@ from spmd_lab.ui.charts import colors, glimpse, together
 from spmd_lab.ui.charts.layout_words import SHARED
 from spmd_lab.ui.compare import selected
 from spmd_lab.ui.ir import steps
+from spmd_lab.ui.lab import as_viewer, lab
 from spmd_lab.ui.markdown import coded, plain
-from spmd_lab.ui.shell import draw_figure
+from spmd_lab.ui.shell import done, draw_figure
 
 SIMULATED = "Simulated: a TPU may differ"
 
@@ -161,19 +162,20 @@ def _amount(result: Result, name: str, each: Cause, at: int) -> str:
 
 
 def onward(result: Result) -> None:
-    """Draw one button: predict it on TPUs where devices are simulated, else confirm it."""
+    """Draw one button: predict it on TPUs where devices are simulated, else confirm it; a press opens
+    its answer, or begins it.
+    """
     if result.environment.simulated:
         label, tried = "Predict it on v5e", on_tpus(result.experiment)
     else:
         label, tried = f"Measure in {SURE_PROCESSES} processes", confirmation(result)
     if tried is None:
         return
-    st.container(key="main-link-onward", width="content").page_link(
-        cards.page_of(tried),
-        label=f"**{plain(label)}**",
-        icon=":material/arrow_forward:",
-        query_params=cards.query(tried),
-    )
+    if not st.button(label, type="primary", icon=":material/arrow_forward:", key="onward"):
+        return
+    known = [lab().latest(tried)]
+    if known[0] or done(lambda: known.append(as_viewer(lab().submit, tried))):
+        st.switch_page(cards.page_of(tried), query_params=cards.query(tried, known[-1]))
 
 
 def on_tpus(experiment: Experiment) -> Experiment | None:

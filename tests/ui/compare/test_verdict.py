@@ -5,7 +5,7 @@ import re
 import pytest
 
 from bench.values import ENVIRONMENT, comparison, result, strategy
-from spmd_core.experiment import link, parse_experiment
+from spmd_core.experiment import parse_experiment
 from spmd_core.words import runs, short_verdict
 from spmd_lab.ui import cards
 from spmd_lab.ui.charts.times import times_chart
@@ -45,9 +45,9 @@ def test_the_card_says_how_certain_it_is_and_what_simulated_devices_say(
     assert any(verdict.SIMULATED in each.value.replace("\\", "") for each in screen.markdown), (
         "not in a fold"
     )
-    onward = [each for each in screen.get("page_link") if "Predict it on v5e" in each.proto.label]
-    assert len(onward) == 1
-    tried = link.decode(onward[0].proto.query_string.removeprefix("experiment="))
+    assert [each.label for each in screen.button if each.key == "onward"] == ["Predict it on v5e"]
+    tried = verdict.on_tpus(found.experiment)
+    assert tried is not None
     assert tried.target == "tpu:v5e:2x4" and tried.workload == found.experiment.workload
     assert any(each.proto.popover.label == "How sure?" for each in screen.get("popover"))
     assert next(each.label for each in screen.tabs) == "Fastest" and said(screen)
@@ -128,8 +128,19 @@ def test_attached_devices_get_no_sentence_of_simulated_ones_and_are_confirmed(la
     )
     screen = opened("compare", run=RUN)
     assert "simulated" not in screen.subheader[0].value.lower()
-    labels = [each.proto.label for each in screen.get("page_link")]
-    assert "**Measure in 5 processes**" in labels
+    assert "Measure in 5 processes" in [each.label for each in screen.button]
+
+
+def test_one_press_begins_the_prediction_and_opens_one_that_is_known(lab, data_folder):
+    found = timed()
+    store(data_folder, found)
+    opened("compare", run=RUN).button(key="onward").click().run()
+    tried = verdict.on_tpus(found.experiment)
+    (begun,) = [each for each in lab.active() if each.experiment == tried]
+    lab.cancel(begun.run)
+    store(data_folder, result({"auto": strategy(1e-3)}, run=RUN[:-1] + "0", experiment=tried))
+    opened("compare", run=RUN).button(key="onward").click().run()
+    assert [each.run for each in lab.active() if each.experiment == tried] in ([], [begun.run])
 
 
 def test_a_study_goes_to_tpus_with_all_its_variants():

@@ -9,7 +9,7 @@ from spmd_core.search.chips import generations, named_meshes, read_chips, staged
 from spmd_core.search.kept import KeptCandidate, KeptSearch, read_kept
 from spmd_core.search.link import AnyQuestion
 from spmd_core.search.models import WIDE, candidates, space_size
-from spmd_core.search.neighborhood import best_neighbors
+from spmd_core.search.neighborhood import Policy, best_neighbors, policies, smallest
 from spmd_core.search.question import (
     GOALS,
     MOST_GIB,
@@ -54,6 +54,7 @@ __all__ = [
     "KeptCandidate",
     "KeptSearch",
     "ModelQuestion",
+    "Policy",
     "ProgramSpace",
     "Proof",
     "Question",
@@ -79,6 +80,7 @@ __all__ = [
     "models",
     "named_meshes",
     "over_limit",
+    "policies",
     "price_example",
     "price_per_billion",
     "question_for",
@@ -92,6 +94,7 @@ __all__ = [
     "score",
     "serve",
     "serving_curves",
+    "smallest",
     "space_size",
     "splits",
     "staged_meshes",

@@ -15,6 +15,7 @@ from spmd_core.machine import Topology, get_topology
 from spmd_core.plan import CONTEXT, LONG_SEQUENCE, STAGE, Plan
 from spmd_core.search import named_meshes, staged_meshes
 from spmd_core.sweeps.context_kinds import BOTH, CONTEXT_KINDS, with_heads
+from spmd_core.sweeps.saved_arrays import Fitting, fastest, offloaded, rematerialized, with_saved
 from spmd_core.time import MeshEstimates
 from spmd_core.workloads import parse_plan
 
@@ -34,7 +35,8 @@ _SCHEDULES = (
 @dataclass(frozen=True, slots=True)
 class BestMesh:
     """The plan with the shortest step of those that should fit, else the one with the least memory;
-    `tried`: meshes that the sizes divide over; `plans`: these under each rematerialization."""
+    `tried`: meshes that the sizes divide over; `plans`: these under each rematerialization, and with
+    other arrays saved and offloaded."""
 
     plan: Plan
     tried: int
@@ -83,8 +85,9 @@ def _best(
     topology = get_topology(target)
     given = json.loads(form) | {"target": topology.target}
     given["batch_per_device"] = batch / topology.devices
-    fitting: list[_Fitting] = []
+    fitting: list[Fitting] = []
     others: list[tuple[int, int, Plan]] = []
+    seen: list[tuple[Plan, MeshEstimates]] = []
     reasons, tried, plans = dict[str, None](), 0, 0
     is_long = CONTEXT in dict(own) or (given.get("sequence") or 0) >= LONG_SEQUENCE
     meshes = _staged(topology) if way else _meshes(topology, is_long)
@@ -93,18 +96,26 @@ def _best(
     for first in _plans(_pipelines(given, topology) if way == "pipelines" else forms, reasons):
         tried += 1
         estimates = MeshEstimates(first)
-        memories = [(plan, estimates.memory(plan)) for plan in _policies(first, remats)]
+        memories = [(plan, estimates.memory(plan)) for plan in rematerialized(first, remats)]
         plans += len(memories)
         capacity = topology.chip.capacity
         held = [(plan, memory.host) for plan, memory in memories if memory.is_held(capacity)]
         if held:  # a bound takes as long as the seconds of one plan
             least = estimates.least() if len(held) > 1 else 0.0
             fitting.append((least, len(fitting), estimates, held))
+        else:
+            seen.append((first, estimates))
         for plan, memory in [] if fitting else memories:
             others.append((memory.peak + memory.host, len(others), plan))
     if not tried:
         raise _refusal(topology, (*reasons,))
-    best = _fastest(fitting) if fitting else min(others)[2]
+    if remats and not fitting:
+        fitting, more_plans = offloaded(seen)
+        plans += more_plans
+    best = fastest(fitting) if fitting else min(others)[2]
+    if remats and fitting:
+        best, more_plans = with_saved(best)
+        plans += more_plans
     return BestMesh(best, tried, bool(fitting), plans)
 
 
@@ -132,33 +143,6 @@ def _refusal(topology: Topology, reasons: tuple[str, ...]) -> RequestError:
         return RequestError(reasons[0])
     why = f": {reasons[0]}" if reasons else ", which no number of stages divides: use other chips"
     return RequestError(f"no mesh of {topology.name} works{why}")
-
-
-_Fitting = tuple[float, int, MeshEstimates, list[tuple[Plan, int]]]
-
-
-def _policies(first: Plan, remats: tuple[str, ...]) -> list[Plan]:
-    """The plan, and with each of these rematerializations."""
-    own = first.remat, first.save, first.offload
-    return [
-        first.model_copy(update={"remat": remat, "save": save, "offload": offload})
-        for remat, save, offload in dict.fromkeys((own, *((each, (), ()) for each in remats)))
-    ]
-
-
-def _fastest(fitting: list[_Fitting]) -> Plan:
-    """The plan with the shortest step. Of a mesh: seconds that none of its plans stays below, its
-    place, and its plans with what they offload.
-    """
-    shortest: tuple[float, int, int, Plan | None] = math.inf, 0, 0, None
-    for least, place, estimates, held in sorted(fitting, key=lambda each: each[:2]):
-        if least > shortest[0]:
-            break
-        for number, (plan, host) in enumerate(held):
-            seconds = estimates.time(plan, host).estimate
-            shortest = min(shortest, (seconds, place, number, plan))
-    assert shortest[-1]
-    return shortest[-1]
 
 
 def _filled(given: Mapping[str, object], own: Mesh, topology: Topology) -> Iterator[Mesh]:

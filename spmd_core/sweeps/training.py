@@ -26,7 +26,7 @@ class TrainingQuestion:
     Attributes:
       form: the JSON form of a plan; its target, mesh, batch and rematerialization are searched.
       tokens: to train on.
-      batch: sequences of a step, the same on all chips; None for `TOKENS_OF_A_STEP`.
+      batch: sequences of a step, fewer where no more fit; None for `TOKENS_OF_A_STEP`.
       kinds: generations and GPUs to compare.
       chips: of each kind; None where a deadline or a budget decides.
       days: the deadline.
@@ -48,6 +48,16 @@ class TrainingQuestion:
         """Sequences of a step."""
         sequence = self.form.get("sequence", Plan.model_fields["sequence"].default)
         return self.batch or max(1, TOKENS_OF_A_STEP // sequence)
+
+    def sequences_on(self, chips: int) -> float:
+        """Returns the sequences of a step on so many chips: the nearest number that an odd factor of
+        the chips divides.
+        """
+        odd, batch = chips // (chips & -chips), int(self.sequences)
+        if batch % odd == 0:
+            return self.sequences
+        unit = min(chips, odd << max(0, (batch // odd).bit_length() - 1))
+        return unit * max(1, round(batch / unit))
 
     def is_met_by(self, run: TrainingCost) -> bool:
         """Returns True if a run keeps the deadline and the budget, as far as they are given."""

@@ -10,7 +10,7 @@ from spmd_core.facts import Prediction
 from spmd_core.machine import nearest_of_chips, topology_of_chips
 from spmd_core.plan import Plan
 from spmd_core.search import REMATS
-from spmd_core.sweeps.best_mesh import best_mesh, has_stages
+from spmd_core.sweeps.best_mesh import BestMesh, best_mesh, has_stages
 from spmd_core.sweeps.training import TrainingAnswer, TrainingQuestion, TrainingRow
 from spmd_core.sweeps.training_cost import TrainingCost, least_chip_days, training_run
 from spmd_core.time import estimate_step
@@ -96,8 +96,7 @@ class _Kind:
         if not in_stages and chips in {*self._runs, *self._larger, *self._refused}:
             return self._runs.get(chips)
         try:
-            target = topology_of_chips(self._kind, chips).target
-            best = best_mesh(question.form, target, question.sequences, REMATS, in_stages)
+            best = self._planned(chips, in_stages)
         except RequestError as error:
             if not in_stages:
                 self._refused[chips] = str(error)
@@ -113,6 +112,19 @@ class _Kind:
         elif before is None or cost.days.estimate < before.days:
             self._runs[chips] = _Run(chips, best.plan, step, cost)
         return self._runs.get(chips)
+
+    def _planned(self, chips: int, in_stages: bool) -> BestMesh:
+        """The best plan on so many chips with the question's batch; where a number of chips is given,
+        and it does not fit, with the half, quarter and so on that does, down to a sequence of each.
+        """
+        question, target = self._question, topology_of_chips(self._kind, chips).target
+        batch = question.sequences_on(chips)
+        best = best_mesh(question.form, target, batch, REMATS, in_stages)
+        while question.chips and not (best.fits or in_stages) and batch >= 2 * chips:
+            batch /= 2
+            fewer = best_mesh(question.form, target, batch, REMATS)
+            best = fewer if fewer.fits else best
+        return best
 
     def _until(self, counts: list[int], days: float) -> None:
         """Looks from the fewest chips that could keep the deadline at the peak to the first that do."""
@@ -183,8 +195,15 @@ class _Kind:
 
 
 def _counts(kind: str, batch: float) -> Iterator[int]:
-    """Numbers of chips that are tried, ascending: powers of two, and those that divide the batch."""
-    powers = {1 << power for power in range(MOST_CHIPS.bit_length())}
+    """Numbers of chips that are tried, ascending: powers of two, three times these, and those that
+    divide the batch.
+    """
+    powers = {
+        odd << power
+        for odd in (1, 3)
+        for power in range(MOST_CHIPS.bit_length())
+        if odd << power <= MOST_CHIPS
+    }
     sequences = int(batch)
     divisors = {
         chips for chips in range(1, min(sequences, MOST_CHIPS) + 1) if sequences % chips == 0

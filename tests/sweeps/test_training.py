@@ -24,11 +24,16 @@ from spmd_core.workloads import parse_plan
 
 FORM = {"model": "llama-3.1-8b", "sequence": 8192}
 TOKENS, BATCH = 1e12, 512
-COUNTS = (8, 16, 32, 64, 128, 256, 512)
+COUNTS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 
 def run_on(kind, chips, price=None):
-    best = best_mesh(FORM, topology_of_chips(kind, chips).target, BATCH, REMATS)
+    batch = TrainingQuestion(FORM, TOKENS, BATCH).sequences_on(chips)
+    try:
+        target = topology_of_chips(kind, chips).target
+    except RequestError:
+        return None
+    best = best_mesh(FORM, target, batch, REMATS)
     run = training_run(estimate_step(best.plan), best.plan, TOKENS, price)
     return run if best.fits else None
 
@@ -38,12 +43,39 @@ def test_a_deadline_has_the_fewest_chips_that_keep_it(days):
     answer = train(TrainingQuestion(FORM, TOKENS, BATCH, ("v5p", "h100"), days=days))
     for row in answer.rows:
         kept = [c for c in COUNTS if (run := run_on(row.kind, c)) and run.days.estimate <= days]
-        assert row.meets and row.plan.topology.chips == min(kept) and row.plan.batch == BATCH
+        assert row.meets and row.plan.topology.chips == min(kept)
+        assert row.plan.batch == answer.question.sequences_on(min(kept))
         assert row.run == run_on(row.kind, min(kept))
         assert row.plan.topology.chips * days >= least_chip_days(row.plan, TOKENS)
     assert answer.by == "chips" and answer.best.plan.topology.chips == min(
         row.plan.topology.chips for row in answer.rows
     )
+
+
+@pytest.mark.parametrize(
+    ("chips", "batch"),
+    [(256, 512), (768, 384), (384, 384), (192, 576), (96, 480), (1536, 384), (56, 504), (3, 513)],
+)
+def test_the_batch_is_the_nearest_that_an_odd_factor_of_the_chips_divides(chips, batch):
+    assert TrainingQuestion(FORM, TOKENS, BATCH).sequences_on(chips) == batch
+
+
+@pytest.mark.parametrize("kind", ["v5p", "h100"])
+def test_chips_of_a_deadline_have_the_same_answer_by_their_number(kind):
+    form = {"model": "llama-3.1-70b", "sequence": 8192}
+    (row,) = train(TrainingQuestion(form, TOKENS, BATCH, (kind,), days=30)).rows
+    chips = row.plan.topology.chips
+    assert chips % 3 == 0, "else this test is of powers of two"
+    (same,) = train(TrainingQuestion(form, TOKENS, BATCH, (kind,), chips=chips)).rows
+    assert (same.plan, same.run) == (row.plan, row.run) and row.run.days.estimate <= 30
+
+
+def test_chips_too_few_for_the_batch_have_a_smaller_one_or_arrays_on_the_host():
+    question = TrainingQuestion(FORM, TOKENS, BATCH, ("h100", "v5p", "v5e"), chips=8)
+    few, host, none = train(question).rows
+    assert few.meets and few.plan.batch < BATCH and not few.plan.offload
+    assert host.meets and host.plan.offload
+    assert none.run is None and none.refusal == "does not fit" and none.plan.batch == BATCH
 
 
 @pytest.mark.parametrize("budget", [0.5, 2500.0, 1e6, 1.25e9, 1e12])
@@ -74,7 +106,8 @@ def test_a_budget_has_the_fastest_run_that_it_pays(kind, dollars):
     (row,) = train(question).rows
     every = []
     for chips in range(1, MOST_CHIPS + 1):
-        if chips & (chips - 1) and 480 % chips:
+        odd = chips // (chips & -chips)
+        if odd not in (1, 3) and 480 % chips:
             continue
         with suppress(RequestError):
             best = best_mesh(form, topology_of_chips(kind, chips).target, 480, REMATS)

@@ -83,10 +83,11 @@ def fields(models: tuple[str, ...], words: Callable[[str], str], has_chips: bool
         kind, chosen = topology_fields.kind_field(SCREEN, draft["target"])
         if by == _CHIPS:
             key = state.seed(state.key(SCREEN, "chips"), _chips(draft, kind))
-            given = (by, int(st.number_input("Chips", 1, MOST_CHIPS, key=key)))
+            given = (by, int(st.number_input("Chips", 1, MOST_CHIPS, key=key)), model)
             chips, *of = state.aside(SCREEN, "nearest") or (0,)
             if of == [chosen, given[1]]:
-                st.caption(plain(f"{chips:,} chips form no slice of {chip_title(chosen)}."))
+                no_slice = f"{chips:,} chips form no slice of {chip_title(chosen)}"
+                st.caption(plain(f"{no_slice}: {given[1]:,} is the nearest."))
         else:
             _number(by, plain(by.capitalize()), _FIRST[by], 1.0)
             given = (by, model, tokens(), limit(), tuple(price.by_kind().items()))
@@ -116,28 +117,40 @@ def _follow(draft: Form, model: str, kinds: tuple[str | None, str], given: tuple
     kind, chosen = kinds
     asked, before = (state.aside(SCREEN, "linked"), chosen, given), state.aside(SCREEN, "asked")
     state.set_aside(SCREEN, "asked", asked)
-    if chosen not in CHIPS or before is None or before[0] != asked[0]:
+    if before is None or before[0] != asked[0]:
+        state.set_aside(SCREEN, "mesh", draft["mesh"])
         return
     is_same = before == asked
     if given[0] == _CHIPS:  # a shape that was chosen has a number of chips, too
-        is_same = before[2][0] == _CHIPS and given[1] == _chips(draft, kind)
-    if is_same and chosen == kind:
+        is_same = before[2][::2] == given[::2] and given[1] == _chips(draft, kind)
+    if chosen not in CHIPS or (is_same and chosen == kind):
         return
-    own, new = own_fields(draft), None
-    if given[0] != _CHIPS:
+    own, by_chips = own_fields(draft), given[0] == _CHIPS
+    chips = given[1] if by_chips else _chips(own, kind)
+    near = nearest_of_chips(chosen, chips)
+    rounded = (chips, chosen, near.chips) if by_chips and near.chips != chips else None
+    state.set_aside(SCREEN, "nearest", rounded)
+    if not (by_chips and _is_meshed(draft)):
         with contextlib.suppress(RequestError):
-            (row,) = answer_of(state.experiment(SCREEN).plan, model, (chosen,)).rows
+            (row,) = answer_of(state.experiment(SCREEN).plan, model, (chosen,), near.chips).rows
             if row.plan:
-                new = experiment_of(row.plan).to_json()
-    if new is None:
-        chips = given[1] if given[0] == _CHIPS else _chips(own, kind)
-        near = nearest_of_chips(chosen, chips)
-        rounded = (chips, chosen, near.chips) if near.chips != chips else None
-        state.set_aside(SCREEN, "nearest", rounded)
-        new = drafts.moved(_with(own, model), near.target)
-    new = state.parse_or_keep(new)
+                fill(row.plan)
+    new = state.parse_or_keep(drafts.moved(_with(own, model), near.target))
     state.set_aside(SCREEN, "filled", (own, new))
     topology_fields.redraw(SCREEN, new)
+
+
+def fill(plan: Plan) -> None:
+    """Draws the screen again with a plan of the answer, and keeps the fields that you set."""
+    new = state.parse_or_keep(experiment_of(plan).to_json())
+    state.set_aside(SCREEN, "filled", (own_fields(state.draft(SCREEN)), new))
+    state.set_aside(SCREEN, "mesh", new["mesh"])
+    topology_fields.redraw(SCREEN, new)
+
+
+def _is_meshed(draft: Form) -> bool:
+    """Returns True if you set the mesh: no search and no link did."""
+    return draft["mesh"] != state.aside(SCREEN, "mesh")
 
 
 def own_fields(draft: Form) -> Form:
@@ -150,10 +163,10 @@ def own_fields(draft: Form) -> Form:
 
 
 def chosen_words() -> str:
-    """Returns who chose the plan: the search of a deadline or a budget, else the fields."""
+    """Returns who chose the plan: the search of the question, else the fields."""
     draft = state.draft(SCREEN)
-    by_limit = limit()[0] != _CHIPS and own_fields(draft) is not draft
-    return "Plan found" if by_limit else "Plan as set"
+    is_searched = own_fields(draft) is not draft and not _is_meshed(draft)
+    return "Plan found" if is_searched else "Plan as set"
 
 
 def _with(draft: Form, model: str | None) -> Form:
@@ -161,10 +174,13 @@ def _with(draft: Form, model: str | None) -> Form:
 
 
 def answer_of(
-    plan: Plan | None, model: str | None = None, kinds: tuple[str, ...] = ()
+    plan: Plan | None,
+    model: str | None = None,
+    kinds: tuple[str, ...] = (),
+    chips: int | None = None,
 ) -> TrainingAnswer:
-    """Returns the answer to the screen's question, the plan's own kind of chip first. With a deadline
-    or a budget it starts from the plan you set.
+    """Returns the answer to the screen's question, the plan's own kind of chip first. It starts from
+    the plan you set.
 
     Raises:
       RequestError: it has none: a budget without a price.
@@ -172,9 +188,8 @@ def answer_of(
     by, value = limit()
     assert plan is not None
     asked = plan
-    if by != _CHIPS:
-        with contextlib.suppress(RequestError):
-            asked = parse_experiment(own_fields(state.draft(SCREEN))).plan or plan
+    with contextlib.suppress(RequestError):
+        asked = parse_experiment(own_fields(state.draft(SCREEN))).plan or plan
     own = plan.topology.chip.generation
     return train(
         TrainingQuestion(
@@ -182,7 +197,7 @@ def answer_of(
             tokens(),
             asked.batch,
             kinds or tuple(dict.fromkeys((own, *KINDS))),
-            plan.topology.chips if by == _CHIPS else None,
+            (chips or plan.topology.chips) if by == _CHIPS else None,
             value if by == _DAYS else None,
             value if by == _DOLLARS else None,
             tuple(price.by_kind().items()),

@@ -23,6 +23,7 @@ from spmd_core.plan import Plan
 from spmd_core.reports import Document, Paragraph, html_text
 from spmd_core.search import link, question_for
 from spmd_core.sheets import Table
+from spmd_core.surveys import step_tokens
 from spmd_core.sweeps import TrainingAnswer, context_rows, training_run
 from spmd_core.terms import chip_title, experiment_words, money_text
 from spmd_core.time import estimate_step
@@ -31,7 +32,7 @@ from spmd_lab.ui import cards, exports, price
 from spmd_lab.ui.charts import shares
 from spmd_lab.ui.charts.over_context import context_chart
 from spmd_lab.ui.markdown import as_sentence, plain
-from spmd_lab.ui.predict import charts, question, topology_fields
+from spmd_lab.ui.predict import charts, question
 from spmd_lab.ui.shell import draw_figures, draw_table
 from spmd_lab.ui.tables import table_frame
 
@@ -56,7 +57,7 @@ def card(plan: Plan, shown: Prediction) -> DeltaGenerator:
     more = ", ".join(filter(None, (time.more, _missed(run.days.estimate, run.money))))
     time = time._replace(title=f"For {tokens_text(question.tokens())}", more=more)
     tokens = f"{plan.batch_per_device:g} × {plan.sequence:,}"
-    batch = Figure("Batch per device", tokens, "sequences × tokens")
+    batch = Figure("Batch per device", tokens, f"sequences × tokens, {step_tokens(plan)}")
     mesh = mesh._replace(title=question.chosen_words(), more=f"on {where.more}")
     of = [mesh, batch, Figure("Remat", plan_policy(plan))]
     if shown.mfu_causal:
@@ -183,7 +184,7 @@ def _use(answer: TrainingAnswer, plan: Plan) -> None:
                 plain(chip_title(row.kind)), key=f"use:{row.kind}", disabled=row.plan == plan
             )
             if pressed:
-                topology_fields.redraw(question.SCREEN, experiment_of(row.plan).to_json())
+                question.fill(row.plan)
 
 
 def steps_words(plan: Plan, prediction: Prediction) -> str:

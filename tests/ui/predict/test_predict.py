@@ -6,6 +6,7 @@ import base64
 import json
 import re
 import zlib
+from dataclasses import replace
 from importlib.metadata import version
 from urllib.parse import parse_qs
 
@@ -250,7 +251,7 @@ def test_flags_that_write_files_are_refused(opened):
 
 
 def test_a_model_of_an_installed_package_is_chosen_like_a_preset(opened, monkeypatch):
-    own = get_model("llama-3.1-8b").varied(layers=3)
+    own = replace(get_model("llama-3.1-8b").varied(layers=3), name="acme-tiny")
     monkeypatch.setattr(models, "added_models", lambda: ({"acme-tiny": own}, ()))
     screen = opened()
     field(screen, "selectbox", "Model").set_value("acme-tiny").run()
@@ -552,7 +553,7 @@ def test_a_first_visit_answers_in_five_figures_of_a_model_that_people_know(data_
     assert (question.global_batch, question.sequence) == (plan.batch, plan.sequence)
     assert (question.model, question.chips) == (plan.model, ("v5e:16x16",))
     assert shown["Batch per device"] == (
-        f"{plan.batch_per_device:g} × {plan.sequence:,} | sequences × tokens"
+        f"{plan.batch_per_device:g} × {plan.sequence:,} | sequences × tokens, 4.19M tokens a step"
     )
     assert adds_up(screen), "every part of the bar is named"
     assert shown["For 1T tokens"].startswith(f"{run.days.estimate:.3g} days")
@@ -630,7 +631,7 @@ def test_chips_that_form_no_slice_are_named_until_another_number_is_entered(data
     named = lambda: [e.value for e in screen.caption if "form no slice" in e.value]  # noqa: E731
     asked(screen, ("number_input", "Chips", 100))
     assert field(screen, "number_input", "Chips").value == 128
-    assert named() == [plain("100 chips form no slice of v5e.")]
+    assert named() == [plain("100 chips form no slice of v5e: 128 is the nearest.")]
     asked(screen, CHIPS_512)
     assert named() == [] and field(screen, "number_input", "Tokens (billions)").min > 0
 
@@ -638,8 +639,8 @@ def test_chips_that_form_no_slice_are_named_until_another_number_is_entered(data
 def test_a_batch_that_the_viewer_chose_stays_and_so_does_the_plan_of_a_link(data_folder):
     own = ("number_input", "Sequences per device", 1.0)
     screen = screen_opened("predict")
-    _, (_, each, _) = asked(screen, own, BY_DAYS, DAYS_12, BY_CHIPS, CHIPS_512)
-    assert each == 1.0
+    card, (_, each, _) = asked(screen, own, BY_DAYS, DAYS_12, BY_CHIPS, CHIPS_512)
+    assert each == 256 / 512 and "2.1M tokens a step" in card["Batch per device"]
     plan = parse_experiment(state_default()).vary(dims={"batch": 256})
     screen = screen_opened("predict", experiment=link.encode(plan), days="12")
     assert field(screen, "number_input", "Sequences per device").value == 1.0
@@ -654,11 +655,49 @@ def test_a_budget_without_a_price_says_what_it_needs(data_folder):
     assert "pays for" in headings(screen) and errors(screen) == ""
 
 
+@pytest.mark.parametrize(
+    ("kind", "chips"), [("v5p", 768), ("h100", 384), ("h100", 192), ("v5e", 256)]
+)
+def test_the_plan_of_any_number_of_chips_is_that_of_the_table(data_folder, kind, chips):
+    model = ("selectbox", "Model", "llama-3.1-70b")
+    screen = screen_opened("predict")
+    card, _ = asked(
+        screen, model, ("selectbox", "TPU or GPU", kind), ("number_input", "Chips", chips)
+    )
+    assert "does not fit" not in headings(screen) and errors(screen) == ""
+    (table,) = [each.value for each in screen.table if "Verdict" in each.value.columns]
+    (row,) = [row for _, row in table.iterrows() if row["On"].removeprefix("TPU ") == chip(kind)]
+    assert row["Mesh"] == card["Plan found"].partition(" | ")[0]
+    assert row["Remat"] == card["Remat"].partition(" | ")[0]
+    assert row["Memory"].replace("\u00a0", " ") == card["Memory"].partition(" | ")[0]
+
+
+def chip(kind):
+    return kind.upper() if kind[0] in "hb" else kind
+
+
+def test_a_mesh_that_you_set_stays_on_other_chips(data_folder):
+    screen = screen_opened("predict")
+    asked(screen, ("number_input", "Axis 2 size", 64), ("number_input", "Axis 1 size", 4))
+    card, _ = asked(screen, CHIPS_512)
+    assert card["Plan as set"].startswith("data=")
+    assert "fsdp=64" in card["Plan as set"] or "data=4" in card["Plan as set"]
+
+
+def test_what_a_plan_offloads_is_dropped_on_chips_that_need_none(data_folder):
+    screen = screen_opened("predict")
+    model = ("selectbox", "Model", "llama-3.1-70b")
+    card, _ = asked(screen, model)
+    assert "offload" in card["Remat"], "else this test is of nothing"
+    card, _ = asked(screen, ("selectbox", "TPU or GPU", "h100"))
+    assert "offload" not in card["Remat"] and "host" not in card["Memory"]
+
+
 @pytest.mark.usefixtures("every_chip")
 def test_the_plan_of_another_chip_is_one_press_away(data_folder):
     screen = screen_opened("predict")
     next(each for each in screen.button if each.key == "use:h100").click().run()
-    assert errors(screen) == "" and "h100" in figures(screen)["Plan as set"]
+    assert errors(screen) == "" and "h100" in figures(screen)["Plan found"]
     assert field(screen, "selectbox", "TPU or GPU").value == "h100"
 
 
@@ -692,7 +731,7 @@ def test_the_answer_is_of_the_fields_as_they_are(opened):
     field(screen, "number_input", "Sequences per device").set_value(3).run()
     assert figures(screen)["Batch per device"].startswith("3 × 2,048")
     press(screen, "v5p")
-    assert "v5p" in figures(screen)["Plan as set"] and "v5p" in headings(screen)
+    assert "v5p" in figures(screen)["Plan found"] and "v5p" in headings(screen)
 
 
 def timed(low, estimate, high, rate=None):

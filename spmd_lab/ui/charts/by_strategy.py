@@ -30,6 +30,7 @@ _SO_FAR = "time per call so far ({}): median, 95% interval"
 _TOO_SHORT = 50.0  # a bar this many times shorter than the longest is not seen
 _PHASES = {"trace": "Trace", "lower": "Lower", "compile": "Compile", "first_run": "First run"}
 _MEMORY = {"argument": "Arguments", "output": "Results", "temp": "Temporaries"}
+_ROOM, _MOST_ROOM = 0.012, 0.6  # of the axis behind the longest bar: for each character, at most
 _TWO_LINES_PX = 36  # of a row whose label is a variant's name above its strategy's
 
 
@@ -143,7 +144,9 @@ def side_by_side_chart(results: Sequence[tuple[str, Result]]) -> Spec | None:
     size, name = unit([middle for _, _, (middle, _, _) in times], SECONDS)
     labels = [label for label, _ in results]
     rows = [_interval_row(*each, size) for each in times]
-    x, mark = _times_axis([seconds for _, _, seconds in times], name)
+    longest = max(len(str(row["label"])) for row in rows)
+    end = max(high for *_, (_, _, high) in times) / size * (1 + min(_MOST_ROOM, _ROOM * longest))
+    x, mark = _times_axis([seconds for _, _, seconds in times], name, end)
     shared = {
         "y": rows_axis(list(dict.fromkeys(strategy for strategy, _, _ in times))),
         "yOffset": {
@@ -179,7 +182,9 @@ def _interval_row(strategy: str, run: str, seconds: tuple[float, float, float], 
     }
 
 
-def _times_axis(times: Sequence[tuple[float, float, float]], name: str) -> tuple[Spec, Spec]:
+def _times_axis(
+    times: Sequence[tuple[float, float, float]], name: str, end: float
+) -> tuple[Spec, Spec]:
     title = f"time per call or step ({name}), with its interval"
     lowest, longest = min(low for _, low, _ in times), max(middle for middle, _, _ in times)
     if 0 < lowest < longest / _TOO_SHORT:
@@ -188,6 +193,6 @@ def _times_axis(times: Sequence[tuple[float, float, float]], name: str) -> tuple
             {"type": "point", "filled": True, "size": 90},
         )
     return (
-        quantity("x", title=title, scale={"zero": True}),
+        quantity("x", title=title, scale={"zero": True, "domainMax": end}),
         {"type": "bar", "opacity": 0.5, "cornerRadiusEnd": 3},
     )

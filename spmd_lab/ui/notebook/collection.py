@@ -6,7 +6,7 @@ from functools import partial
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from spmd_core.history import answer_words, is_example
+from spmd_core.history import answer_words, is_example, when_words
 from spmd_core.reports import (
     Compared,
     Heading,
@@ -16,14 +16,14 @@ from spmd_core.reports import (
     markdown_text,
     parts_of,
     rows_table,
-    run_title,
     search_of,
     searches_compared,
     text_blocks,
 )
-from spmd_core.runs import RUN, SEARCH, TEXT, Collection, CollectionItem
+from spmd_core.runs import RUN, SEARCH, TEXT, Collection, CollectionItem, RunSummary
 from spmd_core.terms import ago
 from spmd_lab.ui import exports, shell, state
+from spmd_lab.ui.cards import short_words
 from spmd_lab.ui.entrance.short import COLLECTION
 from spmd_lab.ui.lab import as_viewer, lab, may_act
 from spmd_lab.ui.markdown import plain
@@ -79,10 +79,14 @@ def draw(page: Collection) -> Callable[[str], None]:
 
 def _parts(page: Collection, subjects: Mapping[str, Subject]) -> None:
     for part in parts_of(page, subjects):
-        if isinstance(part, Compared):
-            _compared(part)
-        else:
+        if not isinstance(part, Compared):
             _part(part, subjects)
+        elif page.id:  # each run as its editor has it
+            for each in part.subjects:
+                _run(each)
+            outcome.beside(part)
+        else:
+            _compared(part)
 
 
 def _part(item: CollectionItem, subjects: Mapping[str, Subject]) -> None:
@@ -227,11 +231,7 @@ def _add(page: Collection) -> None:
             chosen = st.multiselect(
                 "Add runs, the newest first",
                 list(runs),
-                format_func=lambda run: " · ".join(
-                    filter(
-                        None, (run_title(Subject(runs[run], None)), answer_words(runs[run]), run)
-                    )
-                ),
+                format_func=lambda run: _offered_words(runs[run]),
                 placeholder="Type a name, a size or a mesh",
             )
             if st.form_submit_button("Add the runs", icon=":material/add:") and chosen:
@@ -251,6 +251,13 @@ def _add(page: Collection) -> None:
                     _do(lambda: as_viewer(change.add_search, page.id, searches[search]))
 
 
+def _offered_words(run: RunSummary) -> str:
+    """Returns a run's name and moment as History has them, and its time."""
+    name = run.labels.name or short_words(run.experiment, has_mesh=False)
+    moment = when_words(run.submitted_at, st.context.timezone)
+    return " · ".join(filter(None, (name, answer_words(run), moment)))
+
+
 def _title(page: Collection) -> None:
     change = lab().collections
     with st.container(horizontal=True):
@@ -259,10 +266,8 @@ def _title(page: Collection) -> None:
             if st.form_submit_button("Save", type="primary"):
                 _do(lambda: as_viewer(change.rename, page.id, title, was=page.title))
         with st.popover("Delete", icon=":material/delete:"):
-            st.markdown("Delete this collection? Its runs stay.")
-            pressed = st.button(
-                "Delete this collection for good", key="delete:page", type="primary"
-            )
+            st.markdown("Delete this page? Its runs stay.")
+            pressed = st.button("Delete this page for good", key="delete:page", type="primary")
             if pressed and shell.done(as_viewer, change.delete, page.id):
                 st.query_params.pop(COLLECTION, None)
                 st.rerun()

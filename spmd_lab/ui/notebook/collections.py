@@ -32,7 +32,7 @@ def opened() -> Collection | None:
         return lab().collections.find(name)
     except RequestError:
         words = (
-            f"The link names collection {name}, not stored here: it was deleted, or is of "
+            f"The link names page {name}, not stored here: it was deleted, or is of "
             "another machine. Ask for its archive, and drop it on History."
         )
         st.info(plain(words), icon=":material/link_off:")
@@ -146,10 +146,10 @@ def add(runs: Sequence[str] = (), searches: Sequence[KeptSearch] = ()) -> None:
     if not may_act():
         return
     key = "searches" if searches else "collection"
-    with st.popover("Add to a collection", icon=":material/post_add:"):
+    with st.popover("Add to a page", icon=":material/post_add:"):
         pages = {each.id: each for each in lab().collections.listed()}
         chosen = st.selectbox(
-            "Collection",
+            "Page",
             [_NEW, *pages],
             format_func=lambda each: pages[each].title if each else "a new one",
             key=f"{key}:which",

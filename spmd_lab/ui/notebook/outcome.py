@@ -100,6 +100,12 @@ def compared_runs(compared: Compared, is_summed: bool = False, others: str = "")
         reasons(each.summary, each.result)
 
 
+def beside(compared: Compared) -> None:
+    """Draws how runs compare that are shown above, and a link to them side by side."""
+    st.markdown(plain(verdict_sentences(compared, True)[0]))
+    _link_to_all(fastest_first(compared.subjects))
+
+
 def _link_to_all(ordered: Sequence[Subject]) -> None:
     st.page_link(
         "pages/history.py",

@@ -136,6 +136,9 @@ def test_provisional_medians_and_two_runs_side_by_side():
     one, other = result({"auto": strategy(1e-3)}), result({"auto": strategy(2e-3)})
     both = side_by_side_chart([("A", one), ("B", other)])
     assert [(row["run"], row["x"]) for row in rows(both, "bar")] == [("A", 1.0), ("B", 2.0)]
+    longer = side_by_side_chart([("A", one), ("weights over x", other)])
+    ends = [chart["layer"][0]["encoding"]["x"]["scale"]["domainMax"] for chart in (both, longer)]
+    assert 2.0 < ends[0] < ends[1], "a label has its room"
 
 
 def test_times_side_by_side_that_differ_much_are_points_on_a_log_scale():

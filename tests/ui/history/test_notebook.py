@@ -4,6 +4,7 @@ import pytest
 
 from bench.values import result, strategy
 from spmd_core.base import RequestError
+from spmd_core.history import when_words
 from spmd_core.search import KeptSearch
 from spmd_lab.ui import exports
 from tests.ui import opened, said
@@ -40,6 +41,27 @@ def test_a_collection_shows_text_as_it_is_and_the_answers_of_its_runs(lab):
     assert "\\[link\\]" in raw and "**fast** \\<b\\>" in raw and r"plain \:material\/home\:" in raw
     assert "10\u00a0µs" in screen.table[0].value.to_numpy().ravel().tolist()
     assert f"/c/{page.id}" in screen.code[0].value
+
+
+def test_a_page_shows_the_cards_of_its_runs_as_its_editor_does(lab):
+    page = lab.collections.add_runs(lab.collections.create("Week 47").id, RUN, OTHER)
+    read, edited = (opened("notebook", collection=page.id, edit=on) for on in ("false", "true"))
+    tables = [
+        [each.value.to_numpy().tolist() for each in screen.table] for screen in (read, edited)
+    ]
+    assert tables[0] == tables[1] and len(tables[0]) == 2
+    side_by_side = [each for each in read.get("page_link") if "side by side" in each.proto.label]
+    assert len(side_by_side) == 1, "they are compared beside the two cards"
+
+
+def test_runs_are_offered_by_the_names_and_moments_of_history(lab):
+    lab.notebook.label(OTHER, name="Ring of 8")
+    page = lab.collections.create("Week 47")
+    screen = opened("notebook", collection=page.id, edit="true")
+    (offered,) = (each.options for each in screen.multiselect)
+    moments = {each.run: when_words(each.submitted_at) for each in lab.history()}
+    assert any(text.startswith("Ring of 8") and text.endswith(moments[OTHER]) for text in offered)
+    assert not any(run in text for text in offered for run in (RUN, OTHER))
 
 
 def test_runs_in_one_card_say_what_failed_and_have_the_notes_of_people(lab, data_folder):

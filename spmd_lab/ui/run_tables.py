@@ -15,11 +15,13 @@ from spmd_core.history import (
 from spmd_core.runs import RunSummary
 from spmd_core.sheets import NONE
 from spmd_core.terms import outcome_words
+from spmd_lab.ui import cards
 
 # of a run in the history
 WHEN, TIME, LABELS, OPERANDS_KIB = "When", "Time", "Name and tags", "Operands, KiB"
+VERDICT = "Verdict"
 FASTEST = "Time of"  # whose it is: of a study the best variant's, which a baseline may be below
-_FIRST = (WHEN, "Workload", TIME, LABELS, "Target", "Mesh", "Sharding")  # columns
+_FIRST = (WHEN, "Workload", TIME, VERDICT, LABELS, "Target", "Mesh", "Sharding")  # columns
 NAMES = "ABCDEFGH"  # of runs that stand side by side
 
 
@@ -38,6 +40,7 @@ def runs_table(runs: Sequence[RunSummary]) -> pd.DataFrame:
             TIME: pd.Series([time for _, time, _ in answers], dtype="float64"),
             **({LABELS: [each or NONE for each in named]} if any(named) else {}),
             FASTEST: [fastest_words(run) or NONE for run in runs],
+            VERDICT: [", ".join(filter(None, cards.outcome(run)[1:])) or NONE for run in runs],
             "Outcome": [outcome_words(run) for run in runs],
             **{label: [shape[label] or NONE for shape in shapes] for label in labels},
             OPERANDS_KIB: pd.Series(

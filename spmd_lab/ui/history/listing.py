@@ -124,7 +124,7 @@ def held(view: str, runs: Sequence[RunSummary]) -> None:
         if any(cards.evidence_of(run)[0] != evidence for run in runs if run.answer):
             words.append("unless marked")
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        if len(runs) > 1:
+        if len(runs) > 1 and view != VIEWS[1]:  # whose rows have no boxes
             st.button(f"Select {FEWEST} to {MOST} to compare", key="compare", disabled=True)
         st.caption(" ".join(words), width="content")
 

@@ -276,7 +276,13 @@ def test_dims_dtype_mesh_sharding_target_and_bytes_are_columns_and_the_csv_has_t
     }
     assert {label: measured[label] for label in wanted} == wanted
     assert measured["Operands, KiB"] == (32 + 32 * 4 + 4) * 4 / 1024
-    assert list(frame)[:5] == ["When", "Workload", "Time", "Target", "Mesh"]
+    assert list(frame)[:5] == ["When", "Workload", "Time", "Verdict", "Target"]
+    verdicts = {row["Run"]: row["Verdict"] for row in frame.to_dict("records")}
+    assert verdicts == {
+        SECOND: "Fits, compute-bound",
+        FIRST: "Fits, compute-bound",
+        MEASURED: "Measured, not ranked",
+    }
     assert len({*frame}) > 10
     assert any(each.label == "Export CSV" for each in screen.get("download_button"))
 
